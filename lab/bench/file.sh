@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Reading a file side by side with other programs, in turn (A B B A): warm as whole processes, warm
-# beside the bandwidth of memory, in small blocks, and cold. Prints the ratio of the two with its
-# interval: smallest to largest of the rounds. All are speeds, above 1 where ours is the quicker;
-# that of the small blocks is what a call takes, below 1 where it is.
+# Compares reading a file with other programs, interleaved (A B B A): warm as whole processes, warm
+# with memory bandwidth, in small blocks, and cold. Prints the ratio and its interval: smallest to
+# largest of the rounds. Ratios are of throughput (above 1: Fathom is faster), for small blocks of
+# latency (below 1: Fathom is faster).
 # Usage: file.sh [FATHOM] [ROUNDS] [FOLDER] [GIB]; the file of GIB (default 4, on the device
 # of FOLDER, default /var/tmp) is removed at the end. 5 rounds are an interval of 93.8 %.
 set -euo pipefail
@@ -19,10 +19,10 @@ file=$folder/data
 
 "$fathom" file write "$file" --block 2M --count $((bytes >> 21)) --sync data > /dev/null
 fast=("$fathom" file fast)
-# The value of the one record of a command by hand.
+# The value of the only record of a `fathom file` command.
 value() { sed -n 's/^ *"median": \([0-9.e+-]*\),$/\1/p' | head -n 1; }
 
-# Whole processes, from before the fork to after the end: GB/s, by a clock that costs nothing.
+# Whole processes, from fork to exit, in GB/s; EPOCHREALTIME needs no fork.
 whole() { # name, command …
   local name=$1 begin=$EPOCHREALTIME end
   "${@:2}" > /dev/null 2>&1
@@ -30,7 +30,7 @@ whole() { # name, command …
   awk -v name="$name" -v bytes="$bytes" -v us=$((${end/./} - ${begin/./})) \
     'BEGIN { print name, bytes / us / 1000 }'
 }
-beside() { # name, command …: what reads the file in memory
+beside() { # name, command …: reads the cached file
   name="file.warm{process,$1}" peer=("${@:2}")
   ours() { whole "$name" "${fast[@]}" "$file"; }
   theirs() { whole "$name" "${peer[@]}"; }
@@ -41,8 +41,8 @@ if has xxhsum xxhash; then beside xxhsum-H3 xxhsum -H3 "$file"; fi
 if has b3sum b3sum; then beside b3sum b3sum "$file"; fi
 beside dd-1M dd if="$file" of=/dev/null bs=1M
 
-# The read alone beside the bandwidth of memory: the same number of threads, pages of no file.
-warm_ours() { # the median of five, as the other is one of many: a read may lose its CPU to others
+# The read itself and memory bandwidth with as many threads.
+warm_ours() { # the median of five: the other side is a median too
   for _ in 1 2 3 4 5; do "${fast[@]}" "$file" --json | value; done | sort -g |
     awk 'NR == 3 { print "file.warm{read,memory.bandwidth}", $1 / 1e9 }'
 }
@@ -53,7 +53,7 @@ memory_peer() {
 }
 in_turn warm_ours memory_peer
 
-# What a call takes, in blocks of a byte and of a page.
+# Latency of a call with blocks of a byte and of a page.
 calls_ours() {
   for block in 1 4096; do
     "${on[@]}" "$fathom" file read "$file" --block $block --count 500000 --json | value |
@@ -71,7 +71,7 @@ if has cc build-essential; then
   in_turn calls_ours calls_peer
 fi
 
-# Cold: each side takes the best cell of a sweep, and both are measured anew.
+# Cold: both sides are measured again at their best setting of a sweep.
 cold_cell() { # way threads block depth
   "$fathom" file read "$file" --way "$1" --threads "$2" --block "$3" --depth "$4" --json | value |
     awk '{ print $1 / 1e9 }'
@@ -81,7 +81,7 @@ fio_cell() { # block depth [bytes]
     --bs="$1" --iodepth="$2" --size="${3:-$bytes}" --readonly --minimal 2> /dev/null |
     awk -F';' '{ print $7 * 1024 / 1e9 }'
 }
-best_of() { # lines "speed cell", each cell twice: the slower of the two counts, as luck is quick
+best_of() { # lines "speed cell", each cell twice: the slower of the two counts, against lucky outliers
   sort -n | awk '{ speed = $1; $1 = ""; if (!seen[$0]++) print speed $0 }' |
     sort -rn | head -n 1 | cut -d ' ' -f 2-
 }
@@ -99,7 +99,7 @@ sweep_of() { # way, depths …
     for threads in 1 2; do
       for block in 262144 1048576 4194304; do
         for depth in "${@:2}"; do
-          # No more memory than a reader may take.
+          # Fathom's limit of buffer memory.
           if ((threads * block * depth <= 128 << 20)); then
             echo "$(cold_cell "$1" $threads $block "$depth") $1 $threads $block $depth"
           fi

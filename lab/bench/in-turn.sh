@@ -1,6 +1,5 @@
-# Two programs in turn (A B B A), for the scripts beside this one, which set `folder` and `rounds`.
+# Runs two programs interleaved (A B B A); the including script sets `folder` and `rounds`.
 
-# "name value" of each case from lines of the same, one file for each run: round, place, who.
 ratios() { # file of lines: round who name value
   awk '{ log_of[$3, $1, $2] += log($4) / 2; names[$3]; rounds[$1] } END {
     for (name in names) { n = 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Metrics of memory side by side with independent programs of lab/bench/peers, in turn (A B B A), on one
-# CPU. Prints the ratio of the two with its interval: smallest to largest of the rounds.
+# Compares memory metrics with independent programs in lab/bench/peers, interleaved (A B B A), on one
+# CPU. Prints the ratio and its interval: smallest to largest of the rounds.
 # Usage: memory.sh [FATHOM] [ROUNDS]; 5 rounds are an interval of 93.8 %.
 set -euo pipefail
 fathom=${1:-target/release/fathom} rounds=${2:-5}
@@ -14,7 +14,7 @@ export FATHOM_STORE=$folder/fathom.db
 # shellcheck source=lab/bench/in-turn.sh
 . "$here/in-turn.sh"
 
-# memory.latency against lab/bench/peers/chase.c: a set clearly in each level, by small and huge pages.
+# memory.latency and lab/bench/peers/chase.c: a working set well within each level, base and huge pages.
 cache_bytes() { numfmt --from=iec < "/sys/devices/system/cpu/cpu$cpu/cache/index$1/size"; }
 chase_sets() {
   local l1 l2 llc largest=1024
@@ -44,8 +44,8 @@ compare_chase() {
 
 compare_chase
 
-# memory.bandwidth against what `fathom crosscheck` has no row for, one file each. By default each runs once for
-# a round; sizes are such that no cache holds them, and the bytes those that the tool really moves.
+# memory.bandwidth and tools without a row in `fathom crosscheck`, one file each. Sizes exceed all caches;
+# bytes are those that the tool actually moves.
 on() { if [ "$1" = 1 ]; then taskset -c "$cpu" "${@:2}"; else "${@:2}"; fi; }
 bandwidth_ours() { # operation:threads … → lines "operation:threads bytes/s"
   "$fathom" run --quick --only --jsonl --cpu "$cpu" "memory.bandwidth{level=dram}" 2>/dev/null |

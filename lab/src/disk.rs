@@ -1,12 +1,10 @@
-//! A file system in memory that knows what a power cut would leave of it.
+//! An in-memory file system that models power cuts.
 //!
-//! What is written is seen at once and lost in a power cut, until it is synced: a file's content
-//! and length by a sync of the file, a name by a sync of the folder that holds it. That is all that
-//! POSIX promises; most real file systems keep more. Sectors that were not synced may survive one
-//! by one ([`Survivors::Some`]), as caches of real disks write them in any order.
+//! A power cut loses what was not synced: a file's content and length are synced with the file, a
+//! name with its folder. POSIX guarantees no more; most file systems keep more. Unsynced sectors
+//! may survive individually ([`Survivors::Some`]), since disk caches write them in any order.
 //!
-//! A disk that records keeps every change, so that a test can look at it as it was after any of
-//! them, and cut the power there.
+//! A recording disk keeps its history, so that a test can cut the power after any change.
 
 mod state;
 
@@ -19,30 +17,26 @@ use std::time::Duration;
 use state::State;
 pub(crate) use state::{Change, ROOT};
 
-/// What of the unsynced a power cut leaves.
+/// Unsynced data that survives a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survivors {
-    /// Nothing.
     None,
-    /// Each sector, length and name by the toss of a coin; with the seed of the tosses.
+    /// Each sector, length and name with probability ½; with a seed.
     Some(u64),
-    /// Everything, in the end: a power cut with luck.
     All,
 }
 
-/// How the disk misbehaves.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// How long each read takes.
+    /// Added to each read.
     pub read_delay: Duration,
-    /// Reads of these bytes of the file of this name fail with EIO.
+    /// Reads of these bytes of the file with this name fail with EIO.
     pub unreadable: Option<(String, Range<u64>)>,
-    /// The kernel keeps no pages of files: each read of a program is a read of the disk. They can
-    /// then not be mapped.
+    /// No page cache: each read reaches the disk, and files cannot be mapped.
     pub uncached: bool,
 }
 
-/// A disk. Clones are the same disk.
+/// Clones share the disk.
 #[derive(Clone, Debug)]
 pub struct Disk(Arc<Mutex<Inner>>);
 
@@ -55,17 +49,17 @@ struct Inner {
 }
 
 impl Disk {
-    /// An empty disk without a memory of its changes.
+    /// An empty disk that does not record its changes.
     pub fn new() -> Self {
-        Self::over(State::default(), None)
+        Self::with_state(State::default(), None)
     }
 
     /// An empty disk that records its changes.
     pub fn recording() -> Self {
-        Self::over(State::default(), Some(Vec::new()))
+        Self::with_state(State::default(), Some(Vec::new()))
     }
 
-    fn over(state: State, history: Option<Vec<Change>>) -> Self {
+    fn with_state(state: State, history: Option<Vec<Change>>) -> Self {
         Self(Arc::new(Mutex::new(Inner { state, history, ..Inner::default() })))
     }
 
@@ -73,41 +67,41 @@ impl Disk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How the disk misbehaves from now on.
+    /// Sets the faults from now on.
     pub fn misbehave(&self, faults: Faults) {
         self.lock().faults = faults;
     }
 
-    /// How many reads of files it was asked for.
+    /// The number of reads of files.
     pub fn reads(&self) -> u64 {
         self.lock().reads
     }
 
-    /// How many changes were made so far, syncs among them. 0 on a disk that records none.
+    /// The number of recorded changes, including syncs.
     pub fn changes(&self) -> usize {
         self.lock().history.as_ref().map_or(0, Vec::len)
     }
 
-    /// The disk's past, from the beginning.
+    /// Replays the disk's history from the start.
     pub fn past(&self) -> Past {
         let history = self.lock().history.clone().unwrap_or_default();
         Past { state: State::default(), history, done: 0 }
     }
 
-    /// What is found of this disk after a power cut now. It is another disk, and whole.
+    /// A new disk with the content after a power cut now.
     pub fn after_power_cut(&self, survivors: Survivors) -> Self {
-        Self::over(self.lock().state.after_power_cut(survivors), None)
+        Self::with_state(self.lock().state.after_power_cut(survivors), None)
     }
 
-    /// Writes all that is on the disk into a folder.
+    /// Copies the disk's content into a folder.
     ///
     /// # Errors
-    /// Where the folder cannot be written.
+    /// If the folder cannot be written.
     pub fn copy_to(&self, folder: &Path) -> io::Result<()> {
         self.lock().state.copy_to(ROOT, folder)
     }
 
-    /// Makes a change, and remembers it where changes are recorded.
+    /// Makes a change and records it.
     pub(crate) fn change(&self, change: Change) -> Result<u64, rustix::io::Errno> {
         let mut inner = self.lock();
         let done = inner.state.apply(&change)?;
@@ -115,12 +109,11 @@ impl Disk {
         Ok(done)
     }
 
-    /// Looks something up.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        look(&self.lock().state)
+    pub(crate) fn query<T>(&self, query: impl FnOnce(&State) -> T) -> T {
+        query(&self.lock().state)
     }
 
-    /// Reads of a file, and how long that takes.
+    /// Reads from a file; returns the delay of the read too.
     pub(crate) fn read(
         &self,
         node: u64,
@@ -130,7 +123,7 @@ impl Disk {
         inner.reads += 1;
         let delay = inner.faults.read_delay;
         let bad = inner.faults.unreadable.as_ref().is_some_and(|(name, bad)| {
-            inner.state.is_called(node, name) && bytes.start < bad.end && bad.start < bytes.end
+            inner.state.has_name(node, name) && bytes.start < bad.end && bad.start < bytes.end
         });
         let read = match bad {
             true => Err(rustix::io::Errno::IO),
@@ -150,7 +143,7 @@ impl Default for Disk {
     }
 }
 
-/// A disk as it was, change by change.
+/// A replay of a disk's history.
 pub struct Past {
     state: State,
     history: Vec<Change>,
@@ -158,25 +151,25 @@ pub struct Past {
 }
 
 impl Past {
-    /// Goes on to where `changes` were made. It does not go back.
+    /// Replays forward until `changes` changes are made.
     ///
     /// # Panics
-    /// When what was done once cannot be done again.
+    /// If a change cannot be replayed.
     pub fn go_to(&mut self, changes: usize) {
         while self.done < changes.min(self.history.len()) {
-            self.state.apply(&self.history[self.done]).expect("it was done once");
+            self.state.apply(&self.history[self.done]).expect("a recorded change");
             self.done += 1;
         }
     }
 
-    /// What is found after a power cut there.
+    /// A disk with the content after a power cut at this point.
     pub fn after_power_cut(&self, survivors: Survivors) -> Disk {
-        Disk::over(self.state.after_power_cut(survivors), None)
+        Disk::with_state(self.state.after_power_cut(survivors), None)
     }
 
-    /// What was done last, in words.
+    /// Describes the last change.
     pub fn last(&self) -> String {
         let last = self.done.checked_sub(1).and_then(|at| self.history.get(at));
-        last.map_or_else(|| "nothing".to_owned(), |change| self.state.words(change))
+        last.map_or_else(|| "nothing".to_owned(), |change| self.state.describe(change))
     }
 }

@@ -1,11 +1,10 @@
-//! Mounts a [`Disk`] with FUSE. `fuser` implements the protocol, so that no libfuse is needed.
+//! Mounts a [`Disk`] with FUSE. `fuser` implements the protocol; libfuse is not needed.
 //!
-//! The kernel does locks and page faults itself; every write reaches the disk at once. Requests
-//! are served one at a time, as by a disk with a queue depth of 1.
+//! The kernel handles locks and page faults; every write reaches the disk immediately. Requests are
+//! served one at a time (queue depth 1).
 //!
-//! The process that serves a disk must not map a file of it, as SQLite does with the index of its
-//! write-ahead log: the serving thread could then wait for a page that only it can fill. A child
-//! process opens a store on such a disk.
+//! The serving process must not map a file of the disk, as SQLite maps its WAL index: the serving
+//! thread could wait for a page that only it can fill. Open a store on such a disk in a child.
 
 use std::ffi::{CString, OsStr};
 use std::fs::OpenOptions;
@@ -25,14 +24,13 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::disk::{Change, Disk, ROOT};
 
-/// How long the kernel may cache names and attributes: not at all.
+/// The kernel does not cache names and attributes.
 const TTL: Duration = Duration::ZERO;
-/// A longer write of a program is several changes of the disk.
+/// Longer writes are split into several changes.
 const WRITE_BYTES_MAX: u32 = 128 << 10;
 const BLOCK_BYTES: u32 = 4096;
 
-/// A mounted disk. Dropping it unmounts it by force, like a disk that is pulled out: what still
-/// uses it gets errors.
+/// A mounted disk. Dropping it forces the unmount, as if the disk were pulled: later accesses fail.
 #[derive(Debug)]
 pub struct Mount {
     folder: PathBuf,
@@ -40,21 +38,21 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts a disk on a folder. Call it within [`crate::mounts`].
+    /// Mounts a disk on a folder, inside [`crate::mounts`].
     ///
     /// # Errors
-    /// Where there is no `/dev/fuse`, or mounting is not allowed.
+    /// If `/dev/fuse` is missing or mounting is not permitted.
     pub fn new(disk: &Disk, folder: &Path) -> io::Result<Self> {
-        // Not mounted by `fuser`: it would try fusermount, and cannot unmount by force.
+        // Not mounted by `fuser`, which tries fusermount and cannot force the unmount.
         let device = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
         let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", device.as_raw_fd());
         let options = CString::new(options)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         mount("fathom-lab", folder, "fuse.fathom-lab", flags, options.as_c_str())?;
         let mut this = Self { folder: folder.to_owned(), session: None };
-        let served = Served(disk.clone());
+        let server = DiskServer(disk.clone());
         let acl = SessionACL::Owner;
-        let session = Session::from_fd(served, device.into(), acl, Config::default())?;
+        let session = Session::from_fd(server, device.into(), acl, Config::default())?;
         this.session = Some(session.spawn()?);
         Ok(this)
     }
@@ -62,7 +60,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // By force: pending requests fail, and the session ends.
+        // FORCE: pending requests fail, and the session ends.
         let _ = unmount(&self.folder, UnmountFlags::FORCE | UnmountFlags::DETACH);
         if let Some(session) = self.session.take() {
             let _ = session.join();
@@ -70,13 +68,13 @@ impl Drop for Mount {
     }
 }
 
-/// The disk as the kernel sees it. What is not implemented here fails with ENOSYS.
-struct Served(Disk);
+/// Serves the disk to the kernel. Unimplemented requests fail with ENOSYS.
+struct DiskServer(Disk);
 
-impl Served {
+impl DiskServer {
     fn attributes(&self, node: u64) -> Result<FileAttr, Errno> {
-        let facts = self.0.look(|state| state.attributes(node))?;
-        // The disk has no clock: a file is newer with each change.
+        let facts = self.0.query(|state| state.attributes(node))?;
+        // The disk has no clock: the version serves as time.
         let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(facts.version);
         Ok(FileAttr {
             ino: INodeNo(node),
@@ -128,7 +126,7 @@ fn text(name: &OsStr) -> Result<String, Errno> {
     name.to_str().map(str::to_owned).ok_or(Errno::ILSEQ)
 }
 
-/// Replies with a result or its error. The types of replies share no trait.
+/// Replies with a result or its error. A macro, since the reply types share no trait.
 macro_rules! answer {
     ($result:expr, $reply:ident, $good:pat => $answer:expr) => {
         match $result {
@@ -138,9 +136,9 @@ macro_rules! answer {
     };
 }
 
-impl Filesystem for Served {
+impl Filesystem for DiskServer {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Less than a page: nothing is read ahead, so that reads can be counted.
+        // Less than a page disables readahead, so that reads can be counted.
         let refused = |_| Errno::INVAL;
         config.set_max_readahead(1).map_err(refused)?;
         config.set_max_write(WRITE_BYTES_MAX).map_err(refused)?;
@@ -148,16 +146,16 @@ impl Filesystem for Served {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let node = text(name).and_then(|name| self.0.look(|state| state.child(parent.0, &name)));
-        let found = node.and_then(|node| self.attributes(node));
-        answer!(found, reply, facts => reply.entry(&TTL, &facts, Generation(0)));
+        let node = text(name).and_then(|name| self.0.query(|state| state.child(parent.0, &name)));
+        let attributes = node.and_then(|node| self.attributes(node));
+        answer!(attributes, reply, facts => reply.entry(&TTL, &facts, Generation(0)));
     }
 
     fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         answer!(self.attributes(node.0), reply, facts => reply.attr(&TTL, &facts));
     }
 
-    /// Mode and length; changes of owners and times succeed without effect.
+    /// Sets mode and length; ignores owner and times.
     fn setattr(
         &self,
         _: &Request,
@@ -300,9 +298,9 @@ impl Filesystem for Served {
         from: u64,
         mut reply: ReplyDirectory,
     ) {
-        let listed = self.0.look(|state| {
+        let listed = self.0.query(|state| {
             let dots = [(".", node.0), ("..", ROOT)].into_iter();
-            let names = state.folder(node.0)?.seen.iter();
+            let names = state.folder(node.0)?.current.iter();
             let names = dots.chain(names.map(|(name, number)| (name.as_str(), *number)));
             for (next, (name, number)) in (1..).zip(names).skip(from as usize) {
                 let kind = kind(state.attributes(number)?.is_folder);
@@ -315,7 +313,7 @@ impl Filesystem for Served {
         answer!(listed, reply, () => reply.ok());
     }
 
-    /// A disk that is never full.
+    /// Reports a disk that is never full.
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         let many = 1 << 30;
         reply.statfs(many, many, many, many, many, BLOCK_BYTES, 255, BLOCK_BYTES);

@@ -1,17 +1,15 @@
-//! Numbers that look like chance and are the same for the same seed (SplitMix64).
+//! Seeded random numbers (SplitMix64).
 
-/// A sequence of numbers.
 #[derive(Clone, Debug)]
 pub struct Seeded(pub u64);
 
 impl Seeded {
-    /// The sequence of one part, seeded by its name too (FNV-1a): no other part changes it.
+    /// Seeds from a seed and a name (FNV-1a), so that each name has an independent sequence.
     pub fn of(seed: u64, part: &str) -> Self {
         let mixed = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         Self(part.bytes().fold(0xcbf2_9ce4_8422_2325 ^ seed, mixed))
     }
 
-    /// Any number.
     pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -20,12 +18,12 @@ impl Seeded {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// A number below `bound`, which must not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.any() % bound
     }
 
-    /// A number from 0 to 1, without 1.
+    /// A number in [0, 1).
     pub fn share(&mut self) -> f64 {
         (self.any() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -39,7 +37,6 @@ impl Seeded {
         order
     }
 
-    /// Heads or tails.
     pub fn coin(&mut self) -> bool {
         self.any() & 1 == 1
     }

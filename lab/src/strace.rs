@@ -1,39 +1,37 @@
-//! System calls that fail when and how a test wants, by strace.
+//! Injecting system call failures with strace.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What strace is told to do to a call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// It is not made, and fails with this error, such as `ENOSPC`.
+    /// The call is skipped and fails with this error, such as `ENOSPC`.
     Error(&'static str),
-    /// The process is killed at it.
+    /// The process gets SIGKILL at the call.
     Kill,
-    /// The process is asked to stop (SIGINT) at it.
+    /// The process gets SIGINT at the call.
     Interrupt,
 }
 
-/// One fault of one call. Calls are counted per name and process, from 1.
+/// A fault at a system call. Calls are counted per name and process, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Injection {
     /// The system call's name.
     pub call: String,
-    /// Which one of them.
+    /// The number of the first call.
     pub at: usize,
-    /// How many in a row; `None` is every one from there on.
+    /// The number of consecutive calls; `None` is all from `at` on.
     pub times: Option<usize>,
-    /// What happens.
     pub fault: Fault,
 }
 
 impl Injection {
-    /// The fault at call `at` and at no other.
+    /// The fault at call `at` only.
     pub fn once(call: &str, at: usize, fault: Fault) -> Self {
         Self { call: call.to_owned(), at, times: Some(1), fault }
     }
 
-    /// As strace is told.
+    /// The argument of strace's `-e`.
     fn expression(&self) -> String {
         let Self { call, at, times, fault } = self;
         let fault = match fault {
@@ -50,7 +48,7 @@ impl Injection {
     }
 }
 
-/// `pwrite64 3 ENOSPC`, with `+` for every one from there on.
+/// `pwrite64 3 ENOSPC`, with `+` for all calls from there on.
 impl std::fmt::Display for Injection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let times = match self.times {
@@ -67,7 +65,7 @@ impl std::fmt::Display for Injection {
     }
 }
 
-/// Why no call can be made to fail here, if so.
+/// Why strace cannot inject faults here; `None` if it can.
 pub fn obstacle() -> Option<String> {
     let trial = Command::new("strace")
         .args(["-o", "/dev/null", "-e", "trace=none", "-e", "inject=getpid:error=EIO", "true"])
@@ -77,17 +75,16 @@ pub fn obstacle() -> Option<String> {
         Err(error) => Some(format!("strace: {error}; install strace")),
         Ok(output) if output.status.success() => None,
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-            Some(format!("strace may not trace here: {said}"))
+            let errors = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+            Some(format!("strace cannot trace here: {errors}"))
         }
     }
 }
 
-/// The arguments by which strace runs a program with `injection` and writes its calls to `log`:
-/// those of its first thread alone, with the paths of its descriptors. Without an injection all
-/// calls are written. The program's own words follow.
+/// strace's arguments before the program's command line: inject `injection`, log the calls of the
+/// first thread to `log` with the paths of descriptors. Without an injection all calls are logged.
 ///
-/// As `own_child` the program stays a child of the caller, which strace then is no longer.
+/// With `own_child` the program is the caller's child, instead of strace.
 pub fn arguments(injection: Option<&Injection>, log: &Path, own_child: bool) -> Vec<String> {
     let mut words: Vec<String> = vec!["-y".to_owned(), "-o".to_owned()];
     words.push(log.to_string_lossy().into_owned());
@@ -99,7 +96,7 @@ pub fn arguments(injection: Option<&Injection>, log: &Path, own_child: bool) -> 
     words
 }
 
-/// `command` under strace, with its environment. Its output and folder are not taken over.
+/// `command` under strace, with its environment, but not its redirections and working directory.
 pub fn under(command: &Command, injection: Option<&Injection>, log: &Path) -> Command {
     let mut traced = Command::new("strace");
     traced.args(arguments(injection, log, false)).arg(command.get_program());
@@ -113,18 +110,17 @@ pub fn under(command: &Command, injection: Option<&Injection>, log: &Path) -> Co
     traced
 }
 
-/// One system call that a program made.
+/// A logged system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its name.
     pub name: String,
-    /// Which one of this name, from 1.
+    /// The number among calls of this name, from 1.
     pub number: usize,
-    /// The whole line of the log.
+    /// The log line.
     pub line: String,
 }
 
-/// The calls of a log of one thread, in order.
+/// The calls in a log of one thread.
 pub fn calls(log: &Path) -> Vec<Call> {
     let bytes = std::fs::read(log).unwrap_or_default();
     let mut counts = std::collections::BTreeMap::new();
@@ -132,7 +128,7 @@ pub fn calls(log: &Path) -> Vec<Call> {
     for line in String::from_utf8_lossy(&bytes).lines() {
         let name: String =
             line.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-        // Signals and the exit begin with other characters.
+        // Lines of signals and the exit start with other characters.
         if name.is_empty() || !line[name.len()..].starts_with('(') {
             continue;
         }
@@ -143,12 +139,12 @@ pub fn calls(log: &Path) -> Vec<Call> {
     calls
 }
 
-/// Whether a fault happened: whether the program came to that call at all.
+/// Whether the program reached the call, so that the fault was injected.
 pub fn happened(injection: &Injection, log: &Path) -> bool {
     let calls = calls(log);
     match injection.fault {
         Fault::Error(_) => calls.iter().any(|call| call.line.ends_with("(INJECTED)")),
-        // A killed call has no result to be marked.
+        // A call that was interrupted by a signal is not marked.
         Fault::Kill | Fault::Interrupt => calls.len() >= injection.at,
     }
 }

@@ -1,4 +1,4 @@
-//! The disk as programs meet it: mounted, by way of the kernel.
+//! The disk mounted by FUSE.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as the tests themselves do")]
 #![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 
@@ -12,16 +12,15 @@ use fathom_lab::mounts;
 use fathom_measure::clock::monotonic_raw_ns;
 
 fn inside(test: &str) -> bool {
-    mounts::inside(test, |said| println!("{said}"))
+    mounts::inside(test, |output| println!("{output}"))
 }
 
-/// A mounted disk and the folder it is mounted on.
 fn mounted(disk: &Disk) -> (Mount, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     (Mount::new(disk, folder.path()).unwrap(), folder)
 }
 
-/// What a power cut now leaves of a file.
+/// A file's content after a power cut.
 fn left(disk: &Disk, name: &str) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     disk.after_power_cut(Survivors::None).copy_to(folder.path()).unwrap();
@@ -29,8 +28,8 @@ fn left(disk: &Disk, name: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn programs_find_an_ordinary_file_system() {
-    if !inside("programs_find_an_ordinary_file_system") {
+fn ordinary_file_operations_work() {
+    if !inside("ordinary_file_operations_work") {
         return;
     }
     let disk = Disk::recording();
@@ -49,32 +48,24 @@ fn programs_find_an_ordinary_file_system() {
     assert_eq!(file.metadata().unwrap().len(), 600_000);
     fs::rename(at("a/b/c"), at("a/d")).unwrap();
     assert_eq!(fs::read_dir(at("a")).unwrap().count(), 2);
-    assert!(fs::remove_dir(at("a")).is_err(), "it is not empty");
+    assert!(fs::remove_dir(at("a")).is_err(), "not empty");
     fs::remove_dir(at("a/b")).unwrap();
     fs::remove_file(at("a/d")).unwrap();
     assert_eq!(fs::read_dir(at("a")).unwrap().count(), 0);
     file.read_exact_at(&mut part, 499_999).unwrap();
-    assert_eq!(&part[1..4], b"xyz", "an open file lives on without a name");
+    assert_eq!(&part[1..4], b"xyz", "open but unlinked");
     assert!(File::open(at("nothing")).is_err());
-    drop(mount);
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "it is taken away");
-}
-
-#[test]
-fn a_thousand_names_are_all_listed() {
-    if !inside("a_thousand_names_are_all_listed") {
-        return;
-    }
-    let (_mount, folder) = mounted(&Disk::new());
     for number in 0..1000 {
-        fs::write(folder.path().join(format!("a file with number {number}")), "").unwrap();
+        fs::write(at(&format!("a file with number {number}")), "").unwrap();
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1000);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1001, "more than one readdir");
+    drop(mount);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "unmounted");
 }
 
 #[test]
-fn a_sync_and_nothing_else_makes_it_last() {
-    if !inside("a_sync_and_nothing_else_makes_it_last") {
+fn only_sync_makes_data_durable() {
+    if !inside("only_sync_makes_data_durable") {
         return;
     }
     let disk = Disk::recording();
@@ -83,7 +74,7 @@ fn a_sync_and_nothing_else_makes_it_last() {
     let file = OpenOptions::new().write(true).create_new(true).open(&path).unwrap();
     file.write_all_at(b"first", 0).unwrap();
     file.sync_data().unwrap();
-    assert_eq!(left(&disk, "a"), None, "its name was not synced");
+    assert_eq!(left(&disk, "a"), None, "the name is not synced");
     File::open(folder.path()).unwrap().sync_all().unwrap();
     assert_eq!(left(&disk, "a").unwrap(), b"first");
     let synced = disk.changes();
@@ -99,8 +90,8 @@ fn a_sync_and_nothing_else_makes_it_last() {
 }
 
 #[test]
-fn a_slow_disk_is_slow_and_a_bad_one_fails_where_it_is_bad() {
-    if !inside("a_slow_disk_is_slow_and_a_bad_one_fails_where_it_is_bad") {
+fn read_delay_and_read_errors_are_injected() {
+    if !inside("read_delay_and_read_errors_are_injected") {
         return;
     }
     let disk = Disk::new();
@@ -114,8 +105,8 @@ fn a_slow_disk_is_slow_and_a_bad_one_fails_where_it_is_bad() {
     for block in 0..5 {
         file.read_exact_at(&mut [0; 4096], block * 4096).unwrap();
     }
-    assert_eq!(disk.reads() - reads, 5, "nothing is kept and nothing read ahead");
-    assert!(monotonic_raw_ns() - begun >= 5 * 20_000_000, "a sleep is never too short");
+    assert_eq!(disk.reads() - reads, 5, "no page cache, no readahead");
+    assert!(monotonic_raw_ns() - begun >= 5 * 20_000_000);
     let unreadable = Some(("a".to_owned(), 8192..8193));
     disk.misbehave(Faults { unreadable, ..Faults::default() });
     let file = File::open(&path).unwrap();

@@ -1,9 +1,8 @@
-//! b3sum: a file in memory, hashed by BLAKE3.
+//! b3sum: hashing a cached file with BLAKE3.
 
 use crate::row::{Machine, Row};
 use crate::{Peer, xxhsum};
 
-/// b3sum.
 pub(crate) struct B3sum;
 
 impl Peer for B3sum {
@@ -15,9 +14,9 @@ impl Peer for B3sum {
         vec![xxhsum::whole_file(
             ("b3sum", &[]),
             "FILE",
-            "both read every byte with all CPUs; BLAKE3 computes several times as much for each, \
-             so that it is no limit of the memory; the whole process less one without a file's \
-             bytes",
+            "both read every byte with all CPUs; BLAKE3 computes several times as much per byte, \
+             so it is not bound by memory; b3sum's time is that of its process minus one on an \
+             empty file",
         )]
     }
 }

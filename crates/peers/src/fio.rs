@@ -1,18 +1,17 @@
-//! fio: a file read from memory and past it, in blocks and in random ones, and written.
+//! fio: sequential and random reads through the page cache and by O_DIRECT, and writes.
 
 use fathom_record::{Params, PeerStatistic, Unit};
 use serde_json::Value;
 
 use crate::Peer;
-use crate::process::{Invocation, Output};
-use crate::row::{Machine, Place, Reading, ReadingError, Row};
-use crate::text::{first, without};
+use crate::process::{Invocation, Output, RunError};
+use crate::row::{Commands, Machine, Parse, Place, Reading, Row};
+use crate::text::missing;
 
-/// fio.
 pub(crate) struct Fio;
 
-/// Fresh files are written so often: as often as ours in one process, since the pages of one that
-/// was removed are those of the next, and hot.
+/// Files written: as many as Fathom writes in one process, since each reuses the cached pages of
+/// the one removed before it.
 const WRITES: u64 = 13;
 
 impl Peer for Fio {
@@ -25,8 +24,8 @@ impl Peer for Fio {
     }
 }
 
-/// fio with a job: its threads stay in its process, and its buffer begins at a page as ours does.
-/// By default it begins 16 bytes behind one, which halves the speed of a copy on some cores.
+/// fio with a job as a thread of its process. Its buffer is page-aligned like Fathom's: the
+/// default, 16 bytes after a page boundary, halves the copy rate on some cores.
 fn job(words: &[&str], file: String) -> Invocation {
     let usual = [
         "--name=crosscheck",
@@ -39,7 +38,7 @@ fn job(words: &[&str], file: String) -> Invocation {
     Invocation::new("fio", words.chain([file]))
 }
 
-fn reading(words: &'static [&'static str]) -> crate::row::Commands {
+fn reading(words: &'static [&'static str]) -> Commands {
     Box::new(move |place: &Place| {
         let file = format!("--filename={}", place.data.display());
         let words = [&["--readonly", "--size=64M"], words].concat();
@@ -50,8 +49,8 @@ fn reading(words: &'static [&'static str]) -> crate::row::Commands {
 fn row(
     (metric, params, unit): (&'static str, Params, Unit),
     (work, difference): (&'static str, &'static str),
-    commands: crate::row::Commands,
-    parse: crate::row::Parse,
+    commands: Commands,
+    parse: Parse,
 ) -> Row {
     Row { metric, params, unit, work, difference, reads_data: true, ..Row::usual(commands, parse) }
 }
@@ -72,7 +71,8 @@ fn warm_blocks() -> Row {
         blocks("warm", "read"),
         (
             "read, 1 MiB",
-            "ours also sums what it reads; of fio the median call, of ours a pass of 16 calls",
+            "Fathom also computes checksums; fio reports the median call, Fathom the median pass \
+             of 16 calls",
         ),
         reading(&["--rw=read", "--bs=1M", "--ioengine=sync", "--loops=12"]),
         Box::new(|outputs| Reading::of(f64::from(1 << 20) * 1e9 / median_call(outputs, "read")?)),
@@ -84,7 +84,8 @@ fn direct_blocks() -> Row {
         blocks("direct", "direct"),
         (
             "read, 1 MiB, O_DIRECT",
-            "ours also sums what it reads; of fio the mean call, of ours the median pass of 16",
+            "Fathom also computes checksums; fio reports the mean call, Fathom the median pass of \
+             16 calls",
         ),
         reading(&["--rw=read", "--bs=1M", "--ioengine=sync", "--direct=1", "--loops=6"]),
         Box::new(|outputs| Reading::of(f64::from(1 << 20) * 1e9 / mean_call(outputs, "read")?)),
@@ -97,8 +98,8 @@ fn warm_random() -> Row {
         random("warm"),
         (
             "randread, 4 KiB",
-            "both read by pread and look at nothing; fio reads the clock twice for each call, \
-             which is in its median",
+            "both call pread without looking at the data; fio's median includes two clock reads \
+             for each call",
         ),
         reading(&[
             "--rw=randread",
@@ -116,7 +117,7 @@ fn direct_random() -> Row {
         random("direct"),
         (
             "randread, 4 KiB, O_DIRECT",
-            "both wait for each block; of fio the mean call, of ours the median pass of 64",
+            "queue depth 1 on both sides; fio reports the mean call, Fathom the median pass of 64",
         ),
         reading(&[
             "--rw=randread",
@@ -152,8 +153,8 @@ fn fresh_write() -> Row {
         ("file.write.throughput", params, Unit::BytesPerSecond),
         (
             "write, 64 KiB, 16 MiB in all",
-            "both write fresh files and sync nothing; of fio the median call, of ours the median \
-             file with its close",
+            "both write new files without sync; fio reports the median call, Fathom the median \
+             file including close",
         ),
         Box::new(commands),
         Box::new(|outputs| Reading::of(f64::from(64 << 10) * 1e9 / median_call(outputs, "write")?)),
@@ -161,29 +162,28 @@ fn fresh_write() -> Row {
     Row { reads_data: false, written: (5 * 13 + WRITES) * (16 << 20), seconds: 2.0, ..row }
 }
 
-/// The completion times of one direction of the one job.
-fn calls(outputs: &[Output], direction: &str) -> Result<Value, ReadingError> {
-    let output = first(outputs);
+/// The completion latencies of one direction of the job.
+fn latencies(outputs: &[Output], direction: &str) -> Result<Value, RunError> {
+    let output = &outputs[0];
     let json = output.out.find('{').map(|at| &output.out[at..]);
     let whole = json.and_then(|json| serde_json::from_str::<Value>(json).ok());
-    let whole = whole.ok_or_else(|| without("JSON", output))?;
+    let whole = whole.ok_or_else(|| missing("JSON", output))?;
     let job = &whole["jobs"][0];
     match job["error"].as_i64() {
         Some(0) => Ok(job[direction]["clat_ns"].clone()),
-        Some(error) => Err(ReadingError::Failed(format!("job error {error}"))),
-        None => Err(without("job", output)),
+        Some(error) => Err(RunError::Failed(format!("job error {error}"))),
+        None => Err(missing("job", output)),
     }
 }
 
-fn mean_call(outputs: &[Output], direction: &str) -> Result<f64, ReadingError> {
-    let calls = calls(outputs, direction)?;
-    calls["mean"].as_f64().ok_or_else(|| without("`clat_ns.mean`", first(outputs)))
+fn mean_call(outputs: &[Output], direction: &str) -> Result<f64, RunError> {
+    let mean = latencies(outputs, direction)?["mean"].as_f64();
+    mean.ok_or_else(|| missing("`clat_ns.mean`", &outputs[0]))
 }
 
-fn median_call(outputs: &[Output], direction: &str) -> Result<f64, ReadingError> {
-    let calls = calls(outputs, direction)?;
-    let median = calls["percentile"]["50.000000"].as_f64();
-    median.ok_or_else(|| without("`clat_ns.percentile`", first(outputs)))
+fn median_call(outputs: &[Output], direction: &str) -> Result<f64, RunError> {
+    let median = latencies(outputs, direction)?["percentile"]["50.000000"].as_f64();
+    median.ok_or_else(|| missing("`clat_ns.percentile`", &outputs[0]))
 }
 
 #[cfg(test)]
@@ -193,7 +193,7 @@ mod tests {
     const TEXT: &str = include_str!("../tests/outputs/fio-3.33-read.json");
 
     #[test]
-    fn mean_and_median_call_are_read_as_fio_3_33_prints_them() {
+    fn output_of_fio_3_33_is_parsed() {
         let outputs = [Output::printed(&format!("fio: a warning\n{TEXT}"))];
         assert_eq!(median_call(&outputs, "read"), Ok(181_248.0));
         assert_eq!(mean_call(&outputs, "read"), Ok(281_385.876_953));
@@ -203,10 +203,9 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_failed_or_did_nothing_has_no_number() {
+    fn failed_or_idle_job_has_no_value() {
         let failed = [Output::printed(&TEXT.replace("\"error\" : 0", "\"error\" : 28"))];
-        let error = ReadingError::Failed("job error 28".to_owned());
-        assert_eq!(mean_call(&failed, "read"), Err(error));
+        assert_eq!(mean_call(&failed, "read"), Err(RunError::Failed("job error 28".to_owned())));
         let idle = [Output::printed(TEXT)];
         assert!(mean_call(&idle, "write").is_ok_and(|ns| Reading::of(ns).is_err()));
         assert!(mean_call(&[Output::printed("{\"jobs\": []}")], "read").is_err());

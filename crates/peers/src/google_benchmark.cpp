@@ -1,6 +1,5 @@
-// Google Benchmark's word on one file read and one written: the work of Fathom's
-// file.read.throughput and file.write.throughput, in plain C++.
-// Usage: program DATA OWN [flags of the library]
+// The work of file.read.throughput and file.write.throughput as a Google Benchmark program.
+// Usage: program DATA OWN [Google Benchmark flags]
 
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
@@ -14,7 +13,7 @@
 static const size_t kBlock = 1 << 20, kPass = 16 << 20, kFile = 64 << 20;
 static const char *data_path, *own_path;
 
-// A buffer at a page, as ours is.
+// A page-aligned buffer, as Fathom's is.
 static uint32_t *Words(size_t bytes) {
   uint32_t *words = static_cast<uint32_t *>(aligned_alloc(4096, bytes));
   std::mt19937 random(1);
@@ -22,12 +21,11 @@ static uint32_t *Words(size_t bytes) {
   return words;
 }
 
-// The next 16 MiB of the first 64, in blocks of 1 MiB, with their exclusive or and their
-// position sum.
+// Reads the next 16 MiB of the first 64 in blocks of 1 MiB; computes XOR and position sum.
 static void Read(benchmark::State &state) {
   uint32_t *block = Words(kBlock);
   int file = open(data_path, O_RDONLY);
-  if (file < 0) return state.SkipWithError("open the data");
+  if (file < 0) return state.SkipWithError("open data file");
   size_t at = 0;
   uint32_t x = 0;
   uint64_t position = 0;
@@ -35,7 +33,7 @@ static void Read(benchmark::State &state) {
     lseek(file, at, SEEK_SET);
     for (size_t done = 0; done < kPass; done += kBlock) {
       if (read(file, block, kBlock) != static_cast<ssize_t>(kBlock)) {
-        state.SkipWithError("read the data");
+        state.SkipWithError("read data file");
         break;
       }
       const uint64_t first = done / 4 + 1;
@@ -52,7 +50,7 @@ static void Read(benchmark::State &state) {
   free(block);
 }
 
-// A fresh file of 16 MiB in blocks of 1 MiB, and its data to the device. Opening is not timed.
+// Writes a new file of 16 MiB in blocks of 1 MiB, with fdatasync and close. Opening is not timed.
 static void Write(benchmark::State &state) {
   uint32_t *bytes = Words(kPass);
   for (auto _ : state) {
@@ -60,7 +58,7 @@ static void Write(benchmark::State &state) {
     unlink(own_path);
     int file = open(own_path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (file < 0) {
-      state.SkipWithError("make the file");
+      state.SkipWithError("create file");
       break;
     }
     state.ResumeTiming();
@@ -70,7 +68,7 @@ static void Write(benchmark::State &state) {
     whole &= fdatasync(file) == 0;
     whole &= close(file) == 0;
     if (!whole) {
-      state.SkipWithError("write the file");
+      state.SkipWithError("write file");
       break;
     }
   }

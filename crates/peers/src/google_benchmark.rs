@@ -1,22 +1,20 @@
-//! Google Benchmark: a small program of ours by its library, made by this system's compiler, that
-//! reads a file and writes one.
+//! Google Benchmark: a program that uses its library to read and write a file, built with the
+//! system's compiler.
 
 use fathom_analysis::statistics;
 use fathom_record::Params;
 use serde_json::Value;
 
 use crate::Peer;
-use crate::process::{Invocation, Output};
-use crate::row::{Machine, Place, Reading, ReadingError, Row};
-use crate::text::{first, without};
+use crate::process::{Invocation, Output, RunError};
+use crate::row::{Machine, Place, Reading, Row};
+use crate::text::missing;
 
-/// Google Benchmark.
 pub(crate) struct GoogleBenchmark;
 
 const SOURCE: &str = include_str!("google_benchmark.cpp");
-/// Bytes of a pass.
-const PASS: f64 = (16 << 20) as f64;
-/// The Debian package of the compiler, and that of the library.
+const PASS_BYTES: f64 = (16 << 20) as f64;
+/// Debian packages.
 const COMPILER: &str = "g++";
 const LIBRARY: &str = "libbenchmark-dev";
 
@@ -43,14 +41,14 @@ impl Peer for GoogleBenchmark {
         let read = row(
             ("file.read.throughput", warm),
             ("Read", "Read, 1 MiB"),
-            "the same blocks and the same two sums, vectors by the compiler, ours by hand; of both \
-             the median",
+            "the same blocks and checksums, vectorized by the compiler, in Fathom by hand; both \
+             report the median",
         );
         let write = row(
             ("file.write.throughput", block.and("sync", "data")),
             ("Write", "Write, 1 MiB, fdatasync"),
-            "the same blocks, sync and close; a file's name is new each time on both sides, and \
-             not timed",
+            "the same blocks, sync and close; both create a new file each time, outside the timed \
+             part",
         );
         let passes = 5 * 13 + 5 * 20;
         vec![read, Row { reads_data: false, written: passes * (16 << 20), seconds: 4.0, ..write }]
@@ -99,19 +97,18 @@ fn row(
     }
 }
 
-/// The median repetition, with its wall time, CPU time and iterations.
-fn rate(outputs: &[Output]) -> Result<Reading, ReadingError> {
-    let output = first(outputs);
+fn rate(outputs: &[Output]) -> Result<Reading, RunError> {
+    let output = &outputs[0];
     let whole: Option<Value> = serde_json::from_str(&output.out).ok();
     let runs = whole.as_ref().and_then(|whole| whole["benchmarks"].as_array());
-    let runs = runs.ok_or_else(|| without("JSON", output))?;
+    let runs = runs.ok_or_else(|| missing("JSON", output))?;
     let repetitions = || runs.iter().filter(|run| run["run_type"] == "iteration");
     if let Some(why) = repetitions().find_map(|run| run["error_message"].as_str()) {
-        return Err(ReadingError::Failed(why.to_owned()));
+        return Err(RunError::Failed(why.to_owned()));
     }
     let median = |name: &'static str| {
         let times: Vec<f64> = repetitions().filter_map(|run| nanoseconds(run, name)).collect();
-        statistics::median(&times).ok_or_else(|| without(name, output))
+        statistics::median(&times).ok_or_else(|| missing(name, output))
     };
     let (wall, cpu) = (median("real_time")?, median("cpu_time")?);
     let iterations: u64 = repetitions().filter_map(|run| run["iterations"].as_u64()).sum();
@@ -120,7 +117,7 @@ fn rate(outputs: &[Output]) -> Result<Reading, ReadingError> {
         wall / 1e6,
         cpu / 1e6
     );
-    Ok(Reading::of(PASS * 1e9 / wall)?.with(detail))
+    Ok(Reading::of(PASS_BYTES * 1e9 / wall)?.with(detail))
 }
 
 fn nanoseconds(run: &Value, name: &str) -> Option<f64> {
@@ -141,22 +138,20 @@ mod tests {
     const TEXT: &str = include_str!("../tests/outputs/google-benchmark-1.7.1-read.json");
 
     #[test]
-    fn the_median_repetition_is_read_as_the_library_1_7_1_prints_it() {
+    fn output_of_google_benchmark_1_7_1_is_parsed() {
         let reading = rate(&[Output::printed(TEXT)]).unwrap();
-        assert_eq!(reading.value, PASS * 1e9 / 1_662_854.328_399_711_8);
+        assert_eq!(reading.value, PASS_BYTES * 1e9 / 1_662_854.328_399_711_8);
         let detail = "wall 1.663 ms, CPU 1.662 ms an iteration; 335 iterations of 16 MiB";
         assert_eq!(reading.detail, detail);
     }
 
     #[test]
-    fn what_went_wrong_in_the_program_is_told() {
+    fn error_of_the_program_is_returned() {
         let text = r#"{"benchmarks": [{"run_type": "iteration", "error_occurred": true,
-            "error_message": "make the file", "iterations": 0, "real_time": 0.0,
+            "error_message": "create file", "iterations": 0, "real_time": 0.0,
             "cpu_time": 0.0, "time_unit": "ns"}]}"#;
-        assert_eq!(
-            rate(&[Output::printed(text)]),
-            Err(ReadingError::Failed("make the file".to_owned()))
-        );
+        let error = RunError::Failed("create file".to_owned());
+        assert_eq!(rate(&[Output::printed(text)]), Err(error));
         assert!(rate(&[Output::printed("error while loading shared libraries")]).is_err());
     }
 }

@@ -1,8 +1,8 @@
-//! Other programs that measure what Fathom measures: one file each, with the work that is the same,
-//! how they are called, how their output is read, and what they count otherwise.
+//! Other benchmark programs, one file each: which of their benchmarks do the work of a metric,
+//! their command lines, parsing of their output, and how their methods differ.
 //!
-//! A row is here only where both sides do the same work. What a program measures besides is left
-//! out: a ratio of two different things says nothing of either.
+//! Only benchmarks that do the same work as a metric have a row: a ratio of different work says
+//! nothing about either.
 
 mod b3sum;
 mod dd;
@@ -19,38 +19,35 @@ mod text;
 mod xxhsum;
 
 pub use process::{Invocation, Output, RunError, Runner, is_there};
-pub use row::{DATA_BYTES, Machine, On, Ours, Place, Reading, ReadingError, Row};
+pub use row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row};
 
-/// A program that measures.
+/// Another benchmark program.
 pub trait Peer: Sync {
-    /// What it is called here.
     fn name(&self) -> &'static str;
-    /// Its file, which is looked for in PATH.
+    /// The executable, searched in PATH.
     fn program(&self) -> &'static str {
         self.name()
     }
-    /// The Debian package that has it.
+    /// The Debian package.
     fn package(&self) -> &'static str {
         self.name()
     }
-    /// What tells its version, if anything does.
+    /// The command that prints its version.
     fn version(&self) -> Invocation {
         Invocation::new(self.program(), ["--version"])
     }
-    /// The work that both do.
+    /// The benchmarks that do the work of a metric.
     fn rows(&self, machine: &Machine) -> Vec<Row>;
-    /// What must be there besides its program: a command that succeeds where it is, and the
-    /// package that has it.
+    /// A required library: a command that succeeds if it is installed, and its Debian package.
     fn library(&self) -> Option<(Invocation, &'static str)> {
         None
     }
-    /// What makes the program that is measured, once.
+    /// The command that builds the benchmark program.
     fn made_by(&self, _: &Place) -> Option<Invocation> {
         None
     }
 }
 
-/// All of them.
 pub const PEERS: &[&dyn Peer] = &[
     &perf::Perf,
     &stress_ng::StressNg,
@@ -63,7 +60,7 @@ pub const PEERS: &[&dyn Peer] = &[
     &b3sum::B3sum,
 ];
 
-/// The version in what a program prints of itself: the first word with digits on both sides of a
+/// The version in a program's `--version` output: the first word with digits on both sides of a
 /// dot.
 pub fn version_in(text: &str) -> Option<String> {
     let number = |word: &str| {
@@ -82,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_found_in_what_programs_say_of_themselves() {
+    fn versions_of_all_peers_are_parsed() {
         for (text, version) in [
             ("perf version 6.1.187\n", "6.1.187"),
             ("sysbench 1.0.20", "1.0.20"),
@@ -101,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_names_its_work_and_what_differs() {
+    fn every_row_has_texts_and_rejects_empty_output() {
         let mut host = fathom_record::Host::default();
         host.cpu.allowed = vec![0, 1];
         let machine = Machine { host: &host, cpu: 1 };
@@ -113,9 +110,8 @@ mod tests {
                 assert!(!row.work.is_empty() && row.difference.len() > 20, "{}", row.case());
                 let commands = (row.commands)(&place);
                 assert!(!commands.is_empty(), "{}", row.case());
-                let nothing: Vec<Output> = commands.iter().map(|_| Output::default()).collect();
-                let read = (row.parse)(&nothing);
-                assert!(read.is_err(), "{}: a number out of nothing: {read:?}", row.case());
+                let empty = vec![Output::default(); commands.len()];
+                assert!((row.parse)(&empty).is_err(), "{}", row.case());
             }
         }
     }

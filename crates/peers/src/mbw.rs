@@ -1,13 +1,12 @@
-//! mbw: a copy of an array, word by word.
+//! mbw: copying an array word by word.
 
 use fathom_record::Params;
 
 use crate::Peer;
-use crate::process::{Invocation, Output};
-use crate::row::{Machine, Reading, ReadingError, Row};
-use crate::text::{before, first, without};
+use crate::process::{Invocation, Output, RunError};
+use crate::row::{Machine, Reading, Row};
+use crate::text::{before, missing};
 
-/// mbw.
 pub(crate) struct Mbw;
 
 impl Peer for Mbw {
@@ -15,7 +14,7 @@ impl Peer for Mbw {
         "mbw"
     }
 
-    /// It tells none itself.
+    /// mbw does not print its version.
     fn version(&self) -> Invocation {
         Invocation::new("dpkg-query", ["-W", "-f=${Version}", "mbw"])
     }
@@ -26,24 +25,24 @@ impl Peer for Mbw {
         let params = Params::one("level", "dram").and("op", "copy").and("threads", 1);
         vec![Row {
             metric: "memory.bandwidth",
-            params: params.and("page", machine.usual_page()),
+            params: params.and("page", machine.default_page()),
             work: "DUMB (-t 1)",
-            // Its MEMCPY is the C library's, which stores past the caches: less work.
-            difference: "a loop of words, ours of vectors; mbw counts a copied byte once, here \
-                         twice",
+            // Not MEMCPY: the C library's memcpy uses non-temporal stores, which is less work.
+            difference: "mbw copies words, Fathom vectors; mbw counts a copied byte once, here \
+                         converted to twice",
             ..Row::usual(Box::new(command), Box::new(rate))
         }]
     }
 }
 
-/// The median of its passes: the first one faults pages in.
-fn rate(outputs: &[Output]) -> Result<Reading, ReadingError> {
-    let output = first(outputs);
+/// The median pass: the first one faults pages in.
+fn rate(outputs: &[Output]) -> Result<Reading, RunError> {
+    let output = &outputs[0];
     let passes = output.out.lines().filter(|line| !line.starts_with("AVG"));
     let rates: Vec<f64> =
         passes.filter_map(|line| before(line.split_once("Copy:")?.1, "MiB/s")).collect();
     let mib = fathom_analysis::statistics::median(&rates);
-    let mib = mib.ok_or_else(|| without("`Copy: … MiB/s`", output))?;
+    let mib = mib.ok_or_else(|| missing("`Copy: … MiB/s`", output))?;
     Reading::of(2.0 * mib * f64::from(1 << 20))
 }
 
@@ -52,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_pass_counts_as_mbw_1_2_2_prints_it() {
+    fn output_of_mbw_1_2_2_is_parsed() {
         let text = include_str!("../tests/outputs/mbw-1.2.2.txt");
         let reading = rate(&[Output::printed(text)]).unwrap();
         assert_eq!(reading.value, 2.0 * 6270.821 * 1_048_576.0);

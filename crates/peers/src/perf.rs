@@ -1,13 +1,12 @@
-//! perf bench: a system call, a round trip by pipes, and the kernel's own memcpy and memset.
+//! perf bench: a system call, a pipe round trip, and the kernel's memcpy and memset.
 
 use fathom_record::{Params, PeerStatistic, Unit};
 
 use crate::Peer;
-use crate::process::{Invocation, Output};
-use crate::row::{Machine, Reading, ReadingError, Row};
-use crate::text::{before, first, without};
+use crate::process::{Invocation, Output, RunError};
+use crate::row::{Machine, Reading, Row};
+use crate::text::{before, missing};
 
-/// perf.
 pub(crate) struct Perf;
 
 impl Peer for Perf {
@@ -24,17 +23,17 @@ impl Peer for Perf {
             time(
                 ("os.syscall", Params::one("call", "getppid_called")),
                 ("bench syscall basic", &["syscall", "basic", "--loop", "3000000"]),
-                "both call getppid from a procedure, perf by the C library; perf's mean has every \
-                 interruption in it, ours is a median",
+                "both call getppid in a function, perf through the C library; perf reports the \
+                 mean including interruptions, Fathom the median",
             ),
             time(
                 ("os.pipe.rtt", Params::one("calls", "libc")),
                 ("bench sched pipe", &["sched", "pipe", "--loop", "100000"]),
-                "both pass 4 bytes there and back between two processes on one CPU; perf's \
-                 mean has every interruption in it, ours is a median",
+                "both pass bytes there and back between two processes on one CPU; perf reports \
+                 the mean including interruptions, Fathom the median",
             ),
         ];
-        // Other architectures have no such function.
+        // perf has x86-64-unrolled on no other architecture.
         if cfg!(target_arch = "x86_64") {
             let op = |op, work, words, counted, difference| {
                 memory(machine, op, (work, words), counted, difference)
@@ -44,15 +43,15 @@ impl Peer for Perf {
                 "bench mem memcpy",
                 "memcpy",
                 2.0,
-                "the kernel's unrolled loop of 8 bytes, ours of vectors; perf counts a copied byte \
-                 once, here twice",
+                "perf uses the kernel's unrolled loop of 8-byte words, Fathom vectors; perf counts \
+                 a copied byte once, here converted to twice",
             ));
             rows.push(op(
                 "write",
                 "bench mem memset",
                 "memset",
                 1.0,
-                "the kernel's unrolled loop of 8 bytes, ours of vectors",
+                "perf uses the kernel's unrolled loop of 8-byte words, Fathom vectors",
             ));
         }
         rows
@@ -79,13 +78,13 @@ fn time(
     }
 }
 
-fn nanoseconds(outputs: &[Output]) -> Result<Reading, ReadingError> {
-    let output = first(outputs);
-    let us = before(&output.out, "usecs/op").ok_or_else(|| without("`usecs/op`", output))?;
+fn nanoseconds(outputs: &[Output]) -> Result<Reading, RunError> {
+    let output = &outputs[0];
+    let us = before(&output.out, "usecs/op").ok_or_else(|| missing("`usecs/op`", output))?;
     Reading::of(1e3 * us)
 }
 
-/// A row whose output ends in `GB/sec`, which are 2³⁰ bytes.
+/// A row whose output ends in `GB/sec`, by which perf means 2³⁰ bytes.
 fn memory(
     machine: &Machine,
     op: &'static str,
@@ -101,7 +100,7 @@ fn memory(
     let params = Params::one("level", "dram").and("op", op).and("threads", 1);
     Row {
         metric: "memory.bandwidth",
-        params: params.and("page", machine.usual_page()),
+        params: params.and("page", machine.default_page()),
         work,
         difference,
         tells: PeerStatistic::Mean,
@@ -109,9 +108,9 @@ fn memory(
     }
 }
 
-fn rate(outputs: &[Output], counted: f64) -> Result<Reading, ReadingError> {
-    let output = first(outputs);
-    let gib = before(&output.out, "GB/sec").ok_or_else(|| without("`GB/sec`", output))?;
+fn rate(outputs: &[Output], counted: f64) -> Result<Reading, RunError> {
+    let output = &outputs[0];
+    let gib = before(&output.out, "GB/sec").ok_or_else(|| missing("`GB/sec`", output))?;
     Reading::of(counted * gib * f64::from(1 << 30))
 }
 
@@ -120,19 +119,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_system_call_and_a_round_trip_are_read_as_perf_6_1_187_prints_them() {
+    fn output_of_perf_6_1_187_is_parsed() {
         let read = |text| nanoseconds(&[Output::printed(text)]).map(|reading| reading.value);
         let syscall = include_str!("../tests/outputs/perf-6.1.187-syscall.txt");
         assert_eq!(read(syscall), Ok(255.668));
         let pipe = include_str!("../tests/outputs/perf-6.1.187-pipe.txt");
         assert_eq!(read(pipe), Ok(6853.96));
-        assert_eq!(read("0.0 usecs/op"), Err(ReadingError::NotPositive(0.0)));
-        let error = read("\n perf: nothing of the kind\n").unwrap_err().to_string();
-        assert_eq!(error, "no `usecs/op` in its output, which begins: perf: nothing of the kind");
-    }
-
-    #[test]
-    fn gigabytes_are_read_as_powers_of_two() {
+        assert!(read("0.0 usecs/op").is_err());
+        let expected = "no `usecs/op` in the output: perf: not supported".to_owned();
+        assert_eq!(read("\n perf: not supported\n"), Err(RunError::Failed(expected)));
         let text = include_str!("../tests/outputs/perf-6.1.187-memcpy.txt");
         let reading = rate(&[Output::printed(text)], 2.0).unwrap();
         assert_eq!(reading.value, 2.0 * 9.137677 * 1_073_741_824.0);

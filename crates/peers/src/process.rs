@@ -1,4 +1,4 @@
-//! Running another program: its command, what it printed, and what it had of its CPUs.
+//! Running another program: its command, its output and the CPU time that it got.
 
 mod usage;
 
@@ -12,26 +12,22 @@ use fathom_measure::clock;
 use fathom_measure::process::{self, CollectError, Limits, Running};
 use usage::Usage;
 
-/// No program that is asked for a number prints more.
 const OUTPUT_MAX: usize = 4 << 20;
-/// How long one that is asked to end may take, before it is killed.
+/// Time between SIGTERM and SIGKILL.
 const GRACE_NS: u64 = 2_000_000_000;
 
-/// A program with its arguments.
+/// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// Its name or its path.
     pub program: String,
-    /// Its arguments.
     pub arguments: Vec<String>,
-    /// What it reads.
+    /// Standard input.
     pub input: &'static str,
-    /// Variables that it does not see.
+    /// Environment variables to remove.
     pub without: &'static [&'static str],
 }
 
 impl Invocation {
-    /// A program that reads nothing.
     pub fn new(
         program: impl Into<String>,
         arguments: impl IntoIterator<Item = impl Into<String>>,
@@ -50,7 +46,7 @@ impl Invocation {
 }
 
 impl fmt::Display for Invocation {
-    /// As a shell takes it.
+    /// Quoted for a shell.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=/.,:+%@".contains(&byte);
         for (at, word) in std::iter::once(&self.program).chain(&self.arguments).enumerate() {
@@ -64,66 +60,60 @@ impl fmt::Display for Invocation {
     }
 }
 
-/// What a program printed, and how long it took.
+/// Output and resource usage of a program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Output {
-    /// On standard output.
+    /// Standard output.
     pub out: String,
-    /// On standard error.
+    /// Standard error.
     pub err: String,
-    /// From before its start to after its end.
+    /// Wall time from start to exit.
     pub ns: f64,
-    /// How often it lost its CPU to others, with its children. Exact where no other program is
-    /// run at the same time.
+    /// Involuntary context switches of the program and its children. Exact if no other program runs
+    /// at the same time.
     pub preempted: u64,
-    /// How long others had the CPUs where it may run, all of them together, where the kernel tells.
+    /// CPU time that other programs used on its CPUs, summed over the CPUs; `None` if the kernel
+    /// does not count it.
     pub lost_ns: Option<f64>,
 }
 
 impl Output {
-    /// Nothing, at once.
-    pub const NOTHING: Self =
-        Self { out: String::new(), err: String::new(), ns: 0.0, preempted: 0, lost_ns: None };
-
-    /// A text on standard output.
     #[cfg(test)]
     pub(crate) fn printed(out: &str) -> Self {
-        Self { out: out.to_owned(), ..Self::NOTHING }
+        Self { out: out.to_owned(), ..Self::default() }
     }
 }
 
-/// Why a program has no output that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError {
-    /// It did not start, failed, or was killed.
+    /// The program did not start, failed, was killed, or printed no measurement.
     Failed(String),
-    /// The person stopped it.
+    /// The user interrupted it.
     Stopped,
 }
 
-/// Runs programs.
+/// Limits under which programs run.
 #[derive(Clone, Debug)]
 pub struct Runner<'s> {
-    /// Becomes readable when the person wants to stop.
+    /// Becomes readable when the user interrupts.
     pub stop: BorrowedFd<'s>,
-    /// So long a program may take.
     pub limit_ns: u64,
-    /// Where it may run.
+    /// CPU affinity of the programs.
     pub cpus: Vec<u32>,
 }
 
 impl Runner<'_> {
-    /// Runs a program to its end. Its language is C.
+    /// Runs a program to its end in the C locale.
     ///
     /// # Errors
-    /// Where it cannot be started, ends with another status than 0, takes longer or says more than
-    /// it may; where the person stops it.
+    /// If it cannot be started, fails, exceeds the limits of time or output, or the user
+    /// interrupts.
     pub fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
         let failed = |text: String| RunError::Failed(format!("{}: {text}", invocation.program));
         let before = Usage::now(&self.cpus);
         let begin = clock::monotonic_raw_ns();
         let mut running = Running::start_tied(|| Ok(invocation.command()), &self.cpus)
-            .map_err(|error| failed(format!("start it: {error}")))?;
+            .map_err(|error| failed(format!("cannot start: {error}")))?;
         let limits = Limits { time_ns: self.limit_ns, output_bytes: OUTPUT_MAX };
         let written = running.write_input(invocation.input.as_bytes());
         let collected =
@@ -150,7 +140,7 @@ impl Runner<'_> {
     }
 }
 
-/// Whether a program can be found in PATH, as execvp looks for it.
+/// Whether execvp would find the program in PATH.
 pub fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_program = |file: PathBuf| {

@@ -1,122 +1,87 @@
-//! One row of a crosscheck: a case of a metric, and how a peer does the same work.
+//! One row of a crosscheck: a case of a metric, and how a peer measures the same work.
 
 use std::path::{Path, PathBuf};
 
-use fathom_record::{Host, Params, PeerStatistic, Unit};
+use fathom_record::{Host, Params, Tells, Unit};
 
 use crate::process::{Invocation, Output, RunError};
 
-/// Bytes of the file that is read.
+/// Size of the data file.
 pub const DATA_BYTES: u64 = 384 << 20;
-/// The least that is passed over where it is to be memory.
+/// Limits of a working set in memory.
 const MEMORY_MIN: u64 = 128 << 20;
 const MEMORY_MAX: u64 = 1 << 30;
 
-/// What rows depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine<'h> {
-    /// Its facts.
     pub host: &'h Host,
-    /// The CPU that is measured on.
+    /// The CPU to measure on.
     pub cpu: u32,
 }
 
 impl Machine<'_> {
-    /// Bytes that no cache holds: four times the largest, within limits.
+    /// A working set that fits in no cache: four times the largest, within limits.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let largest = self.host.cpu.caches.iter().map(|cache| cache.size_bytes).max().unwrap_or(0);
         (4 * largest).next_power_of_two().clamp(MEMORY_MIN, MEMORY_MAX)
     }
 
-    /// The pages that a program has which asks for none.
-    pub(crate) fn usual_page(&self) -> &'static str {
+    /// The page size of a program that does not use madvise.
+    pub(crate) fn default_page(&self) -> &'static str {
         if self.host.memory.thp.as_deref() == Some("always") { "huge" } else { "4K" }
     }
 }
 
-/// The files of a crosscheck, which nothing else uses.
+/// The files of a crosscheck.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// [`DATA_BYTES`] of generated data.
     pub data: PathBuf,
-    /// A file to write: it is not there before a turn, nor after.
+    /// A file to write; it does not exist before and after a turn.
     pub own: PathBuf,
-    /// A program to make.
+    /// A program to build.
     pub program: PathBuf,
 }
 
 impl Place {
-    /// The files in a folder.
     pub fn at(folder: &Path) -> Self {
         let file = |number: u32| folder.join(format!("f-{number}"));
         Self { data: file(0), own: file(1), program: file(2) }
     }
 }
 
-/// The CPUs of both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
-    /// The measured one.
+    /// The measured CPU.
     One,
-    /// All that this process may use.
+    /// All CPUs that this process may use.
     All,
 }
 
 /// How Fathom measures its side.
 #[derive(Clone, Copy, Debug)]
 pub enum Ours {
-    /// By `fathom run`, with this case alone.
+    /// `fathom run` with this case only.
     Run,
-    /// By `fathom file …`, with these words.
+    /// `fathom file …` with these arguments.
     File(fn(&Place) -> Vec<String>),
 }
 
-/// What a peer's output says.
+/// A peer's result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// The number, in the unit of the row.
+    /// In the unit of the row.
     pub value: f64,
-    /// What else it says, for people.
     pub detail: String,
 }
 
-/// Why there is no number in an output.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ReadingError {
-    /// It says something else, or nothing.
-    #[error("no {sought} in its output, which begins: {begins}")]
-    Missing {
-        /// What was sought.
-        sought: &'static str,
-        /// Its first line.
-        begins: String,
-    },
-    /// It says that its work failed.
-    #[error("its work failed: {0}")]
-    Failed(String),
-    /// A number that is no measurement.
-    #[error("it says {0}, which measures nothing")]
-    NotPositive(f64),
-    /// The times do not grow with the size.
-    #[error("more bytes took no more time: too much else ran")]
-    NoSlope,
-}
-
-impl From<ReadingError> for RunError {
-    fn from(error: ReadingError) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
-
 impl Reading {
-    /// A number alone.
-    ///
     /// # Errors
-    /// Where it is none above 0.
-    pub(crate) fn of(value: f64) -> Result<Self, ReadingError> {
+    /// If the value is not above 0.
+    pub(crate) fn of(value: f64) -> Result<Self, RunError> {
         match value.is_finite() && value > 0.0 {
             true => Ok(Self { value, detail: String::new() }),
-            false => Err(ReadingError::NotPositive(value)),
+            false => Err(RunError::Failed(format!("reported {value}, which is no measurement"))),
         }
     }
 
@@ -125,46 +90,41 @@ impl Reading {
     }
 }
 
-/// How a peer is called for a row.
+/// The peer's command lines.
 pub type Commands = Box<dyn Fn(&Place) -> Vec<Invocation>>;
-/// How what it printed is read.
-pub type Parse = Box<dyn Fn(&[Output]) -> Result<Reading, ReadingError>>;
+/// Parses the outputs of the command lines, of which there is one at least.
+pub type Parse = Box<dyn Fn(&[Output]) -> Result<Reading, RunError>>;
 
-/// A case of a metric, and the same work by a peer.
+/// A case of a metric, and a peer's benchmark of the same work.
 pub struct Row {
-    /// The metric.
     pub metric: &'static str,
-    /// The one case of it.
     pub params: Params,
-    /// Its unit.
     pub unit: Unit,
-    /// What the peer calls it.
+    /// The peer's name of the benchmark.
     pub work: &'static str,
-    /// What the peer counts or does otherwise.
+    /// How the methods differ.
     pub difference: &'static str,
-    /// What the peer's number is.
-    pub tells: PeerStatistic,
-    /// How our side is measured.
+    /// The peer's statistic.
+    pub tells: Tells,
+    /// How Fathom measures its side.
     pub ours: Ours,
-    /// Where both run.
+    /// CPUs of both sides.
     pub on: On,
-    /// Processes of the peer's own take turns on a CPU: that they lose it tells of nobody else.
+    /// The peer's own processes preempt each other, so preemption does not indicate other load.
     pub takes_turns: bool,
-    /// The data file is read, and lies in memory before each turn.
+    /// The data file is read, and made resident before each turn.
     pub reads_data: bool,
     /// Bytes that both sides of a pair write.
     pub written: u64,
-    /// What a pair takes, about.
+    /// Approximate duration of a pair.
     pub seconds: f64,
-    /// The peer's side.
     pub commands: Commands,
-    /// The number in its output.
     pub parse: Parse,
 }
 
 impl Row {
-    /// What most rows have in common: a rate, on one CPU, of a program that neither reads the data
-    /// file nor writes. It has no metric yet.
+    /// Defaults: throughput on one CPU, without reading the data file or writing. The metric is
+    /// empty.
     pub(crate) fn usual(commands: Commands, parse: Parse) -> Self {
         Self {
             metric: "",
@@ -172,7 +132,7 @@ impl Row {
             unit: Unit::BytesPerSecond,
             work: "",
             difference: "",
-            tells: PeerStatistic::Median,
+            tells: Tells::Median,
             ours: Ours::Run,
             on: On::One,
             takes_turns: false,
@@ -184,12 +144,11 @@ impl Row {
         }
     }
 
-    /// The case as `fathom run` understands it.
+    /// The case in the syntax of `fathom run`.
     pub fn case(&self) -> String {
         format!("{}{}", self.metric, self.params)
     }
 
-    /// Whether there must be a folder for files.
     pub fn needs_files(&self) -> bool {
         self.reads_data || self.written > 0
     }
@@ -200,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_to_be_memory_is_larger_than_any_cache() {
+    fn working_set_is_larger_than_any_cache() {
         let mut host = Host::default();
         let bytes = |host: &Host| Machine { host, cpu: 0 }.memory_bytes();
         assert_eq!(bytes(&host), 128 << 20);
@@ -211,14 +170,6 @@ mod tests {
         host.cpu.caches = vec![cache(1), cache(96)];
         assert_eq!(bytes(&host), 512 << 20);
         host.cpu.caches = vec![cache(1024)];
-        assert_eq!(bytes(&host), 1 << 30, "no more than a small machine has");
-    }
-
-    #[test]
-    fn a_program_that_asks_for_no_pages_has_what_the_kernel_gives() {
-        let mut host = Host::default();
-        assert_eq!(Machine { host: &host, cpu: 0 }.usual_page(), "4K");
-        host.memory.thp = Some("always".to_owned());
-        assert_eq!(Machine { host: &host, cpu: 0 }.usual_page(), "huge");
+        assert_eq!(bytes(&host), 1 << 30, "must fit a small machine");
     }
 }

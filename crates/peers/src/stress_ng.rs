@@ -1,14 +1,12 @@
-//! stress-ng --vdso: asking for the time. Its other stressors count operations of their own, each
-//! of which is many things at once.
+//! stress-ng --vdso: clock_gettime. The operations of its other stressors match no metric.
 
-use fathom_record::{Params, PeerStatistic, Unit};
+use fathom_record::{Params, Tells, Unit};
 
 use crate::Peer;
-use crate::process::{Invocation, Output};
-use crate::row::{Machine, Reading, ReadingError, Row};
-use crate::text::{before, first, without};
+use crate::process::{Invocation, Output, RunError};
+use crate::row::{Machine, Reading, Row};
+use crate::text::{before, missing};
 
-/// stress-ng.
 pub(crate) struct StressNg;
 
 impl Peer for StressNg {
@@ -23,9 +21,9 @@ impl Peer for StressNg {
             params: Params::one("clock", "monotonic"),
             unit: Unit::Nanoseconds,
             work: "--vdso clock_gettime",
-            difference: "both call the vDSO's function; stress-ng subtracts a loop that counts, \
-                         and has every interruption of its second in the mean",
-            tells: PeerStatistic::Mean,
+            difference: "both call the vDSO function; stress-ng subtracts an empty loop and \
+                         reports the mean including interruptions",
+            tells: Tells::Mean,
             seconds: 1.5,
             ..Row::usual(
                 Box::new(move |_| vec![Invocation::new("stress-ng", words)]),
@@ -35,11 +33,11 @@ impl Peer for StressNg {
     }
 }
 
-fn nanoseconds(outputs: &[Output]) -> Result<Reading, ReadingError> {
-    let output = first(outputs);
+fn nanoseconds(outputs: &[Output]) -> Result<Reading, RunError> {
+    let output = &outputs[0];
     let text = [output.out.as_str(), &output.err].concat();
     let ns = before(&text, "nanosecs per call").or_else(|| before(&text, "nanoseconds per call"));
-    Reading::of(ns.ok_or_else(|| without("`nanosecs per call`", output))?)
+    Reading::of(ns.ok_or_else(|| missing("`nanosecs per call`", output))?)
 }
 
 #[cfg(test)]
@@ -47,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_a_call_is_read_as_stress_ng_0_15_06_prints_it() {
+    fn output_of_stress_ng_0_15_06_is_parsed() {
         let text = include_str!("../tests/outputs/stress-ng-0.15.06-vdso.txt");
         assert_eq!(nanoseconds(&[Output::printed(text)]).unwrap().value, 52.44);
         assert!(nanoseconds(&[Output::printed("stress-ng: skipped, no vDSO")]).is_err());

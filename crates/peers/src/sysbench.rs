@@ -1,14 +1,12 @@
-//! sysbench memory: a block read or written word by word. Its threads and cpu tests are loops of
-//! its own that no metric does.
+//! sysbench memory: reading or writing a block word by word. Its other tests match no metric.
 
 use fathom_record::{Params, PeerStatistic};
 
 use crate::Peer;
-use crate::process::{Invocation, Output};
-use crate::row::{Machine, On, Reading, ReadingError, Row};
-use crate::text::{before, first, without};
+use crate::process::{Invocation, Output, RunError};
+use crate::row::{Machine, On, Reading, Row};
+use crate::text::{before, missing};
 
-/// sysbench.
 pub(crate) struct Sysbench;
 
 impl Peer for Sysbench {
@@ -29,7 +27,7 @@ impl Peer for Sysbench {
     }
 }
 
-/// By default its threads share one block of 1 KiB: each has one of its own that no cache holds.
+/// Each thread has a block that fits in no cache; by default they share one of 1 KiB.
 fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: usize) -> Row {
     let block = machine.memory_bytes();
     let command = move |_: &_| {
@@ -48,14 +46,17 @@ fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: 
     let params = Params::one("level", "dram").and("op", op).and("threads", threads as i64);
     Row {
         metric: "memory.bandwidth",
-        params: params.and("page", machine.usual_page()),
+        params: params.and("page", machine.default_page()),
         work,
         difference: match op {
             "read" => {
-                "a loop of words, ours of vectors, which also fetches ahead; its first thread \
-                 wrote all blocks, here each its own"
+                "sysbench reads words, Fathom vectors with prefetching; sysbench's first thread \
+                 writes all blocks, each thread of Fathom its own"
             }
-            _ => "a loop of words, ours of vectors; it has every interruption in its mean",
+            _ => {
+                "sysbench writes words, Fathom vectors; sysbench reports the mean including \
+                 interruptions"
+            }
         },
         tells: PeerStatistic::Mean,
         on: if threads == 1 { On::One } else { On::All },
@@ -64,9 +65,9 @@ fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: 
     }
 }
 
-fn rate(outputs: &[Output]) -> Result<Reading, ReadingError> {
-    let output = first(outputs);
-    let mib = before(&output.out, "MiB/sec").ok_or_else(|| without("`MiB/sec`", output))?;
+fn rate(outputs: &[Output]) -> Result<Reading, RunError> {
+    let output = &outputs[0];
+    let mib = before(&output.out, "MiB/sec").ok_or_else(|| missing("`MiB/sec`", output))?;
     Reading::of(mib * f64::from(1 << 20))
 }
 
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_read_as_sysbench_1_0_20_prints_it() {
+    fn output_of_sysbench_1_0_20_is_parsed() {
         let text = include_str!("../tests/outputs/sysbench-1.0.20-read.txt");
         assert_eq!(rate(&[Output::printed(text)]).unwrap().value, 18602.60 * 1_048_576.0);
         assert!(rate(&[Output::printed("FATAL: Cannot find benchmark 'memory'")]).is_err());

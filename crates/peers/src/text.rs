@@ -1,22 +1,16 @@
-//! Finding a number in what a program printed.
+//! Parsing numbers in a program's output.
 
-use crate::process::Output;
-use crate::row::ReadingError;
+use crate::process::{Output, RunError};
 
-/// The first number in front of a mark: `7.25` in `7.25 usecs/op` for `usecs/op`.
+/// The number before the first occurrence of a mark: `7.25` in `7.25 usecs/op` for `usecs/op`.
 pub(crate) fn before(text: &str, mark: &str) -> Option<f64> {
     let (head, _) = text.split_once(mark)?;
     head.split_whitespace().next_back()?.trim_start_matches('(').parse().ok()
 }
 
-/// The first output of some; an empty one where there is none at all.
-pub(crate) fn first(outputs: &[Output]) -> &Output {
-    outputs.first().unwrap_or(const { &Output::NOTHING })
-}
-
-/// That something was not found, with the line that a person looks at first.
-pub(crate) fn without(sought: &'static str, output: &Output) -> ReadingError {
+/// The error for output without the expected text; quotes its first line.
+pub(crate) fn missing(expected: &str, output: &Output) -> RunError {
     let mut lines = output.out.lines().chain(output.err.lines()).map(str::trim);
-    let begins = lines.find(|line| !line.is_empty()).unwrap_or("(nothing)").to_owned();
-    ReadingError::Missing { sought, begins }
+    let first = lines.find(|line| !line.is_empty()).unwrap_or("(nothing)");
+    RunError::Failed(format!("no {expected} in the output: {first}"))
 }

@@ -1,6 +1,5 @@
-/* read(2), call after call, with nothing between: for `make bench-file` only, what our reads in
- * small blocks are held against. Usage: calls FILE BLOCK COUNT; prints nanoseconds a call, the best
- * of five times. */
+/* A loop of read(2), for comparison with small-block reads by `make bench-file`.
+ * Usage: calls FILE BLOCK COUNT; prints nanoseconds a call, the fastest of five repeats. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

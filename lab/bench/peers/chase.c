@@ -1,8 +1,8 @@
-/* A pointer chase by another hand, for `make bench-memory` only: what Fathom's memory.latency is
- * held against. Usage: chase 4K|huge SET_BYTES…; prints "page set_bytes nanoseconds" for each set.
+/* An independent pointer chase, for comparison with memory.latency by `make bench-memory`.
+ * Usage: chase 4K|huge SET_BYTES…; prints "page set_bytes nanoseconds" for each set.
  *
- * Shares no code with Fathom: plain C with volatile loads, another generator, Sattolo's swaps in
- * the links themselves, a warm-up by the chase itself, the C library's clock. */
+ * Shares no code with Fathom: C with volatile loads, another random generator, Sattolo's shuffle on
+ * the pointers themselves, a warm-up by chasing, the C library's clock. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ static double measure(size_t bytes, int huge) {
     void **a = (void **)(base + i * LINE), **b = (void **)(base + (splitmix() % i) * LINE);
     void *swapped = *a; *a = *b; *b = swapped;
   }
-  /* Twice around a small set, once around a large one. */
+  /* Warm-up: twice through a small set, once through a large one. */
   void *volatile *at = (void *volatile *)base;
   at = chase(at, lines < 200000 ? 400000 : lines);
   double took[REPEATS];

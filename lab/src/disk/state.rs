@@ -1,4 +1,4 @@
-//! The content of a disk: what is seen, and what is synced.
+//! The content of a disk: the current and the synced state of each file and folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,13 +10,12 @@ use rustix::io::Errno;
 use super::Survivors;
 use crate::seeded::Seeded;
 
-/// The number of the outermost folder.
+/// Inode number of the root folder.
 pub(crate) const ROOT: u64 = 1;
 
-/// What survives or not, as one.
+/// Unit of survival in a power cut.
 const SECTOR_BYTES: usize = 512;
 
-/// A change of a disk. Nodes are named by their numbers.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Create { folder: u64, name: String, mode: u32, is_folder: bool },
@@ -28,14 +27,13 @@ pub(crate) enum Change {
     Sync { node: u64 },
 }
 
-/// What the kernel is told of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attributes {
     pub(crate) is_folder: bool,
     pub(crate) mode: u32,
     pub(crate) length: u64,
     pub(crate) links: u32,
-    /// Grows with every change of the content: there are no clocks here.
+    /// Incremented by every change of the content; the modification time.
     pub(crate) version: u64,
 }
 
@@ -55,7 +53,7 @@ enum Content {
 
 #[derive(Clone, Debug, Default)]
 struct File {
-    seen: Vec<u8>,
+    current: Vec<u8>,
     synced: Vec<u8>,
     /// Sectors written since the last sync.
     dirty: BTreeSet<usize>,
@@ -63,13 +61,13 @@ struct File {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Folder {
-    pub(crate) seen: BTreeMap<String, u64>,
+    pub(crate) current: BTreeMap<String, u64>,
     synced: BTreeMap<String, u64>,
 }
 
 #[derive(Debug)]
 pub(crate) struct State {
-    /// None is ever taken out: a name that a power cut brings back must find its node.
+    /// Nodes are never removed: a power cut may restore their names.
     nodes: BTreeMap<u64, Node>,
 }
 
@@ -109,7 +107,7 @@ impl State {
         }
     }
 
-    /// The file to be changed, which makes it newer.
+    /// A file to change; increments its version.
     fn file_mut(&mut self, node: u64) -> Result<&mut File, Errno> {
         let node = self.node_mut(node)?;
         node.version += 1;
@@ -120,13 +118,13 @@ impl State {
     }
 
     pub(crate) fn child(&self, folder: u64, name: &str) -> Result<u64, Errno> {
-        self.folder(folder)?.seen.get(name).copied().ok_or(Errno::NOENT)
+        self.folder(folder)?.current.get(name).copied().ok_or(Errno::NOENT)
     }
 
     pub(crate) fn attributes(&self, node: u64) -> Result<Attributes, Errno> {
         let Node { mode, links, version, content } = self.node(node)?;
         let (is_folder, length) = match content {
-            Content::File(file) => (false, file.seen.len() as u64),
+            Content::File(file) => (false, file.current.len() as u64),
             Content::Folder(_) => (true, 0),
         };
         Ok(Attributes { is_folder, mode: *mode, length, links: *links, version: *version })
@@ -134,18 +132,18 @@ impl State {
 
     pub(crate) fn read(&self, node: u64, bytes: Range<u64>) -> Result<Vec<u8>, Errno> {
         let Content::File(file) = &self.node(node)?.content else { return Err(Errno::ISDIR) };
-        let end = bytes.end.min(file.seen.len() as u64);
-        Ok(file.seen[bytes.start.min(end) as usize..end as usize].to_vec())
+        let end = bytes.end.min(file.current.len() as u64);
+        Ok(file.current[bytes.start.min(end) as usize..end as usize].to_vec())
     }
 
-    /// Whether some name of this node is `name`.
-    pub(crate) fn is_called(&self, node: u64, name: &str) -> bool {
-        self.nodes.values().any(|one| {
-            matches!(&one.content, Content::Folder(folder) if folder.seen.get(name) == Some(&node))
+    pub(crate) fn has_name(&self, node: u64, name: &str) -> bool {
+        self.nodes.values().any(|one| match &one.content {
+            Content::Folder(folder) => folder.current.get(name) == Some(&node),
+            Content::File(_) => false,
         })
     }
 
-    /// Makes a change; the number of the node it made, if any.
+    /// Makes a change; returns the number of a created node.
     pub(crate) fn apply(&mut self, change: &Change) -> Result<u64, Errno> {
         match change {
             Change::Create { folder, name, mode, is_folder } => {
@@ -160,7 +158,7 @@ impl State {
             Change::SetMode { node, mode } => self.node_mut(*node)?.mode = *mode,
             Change::Sync { node } => match &mut self.node_mut(*node)?.content {
                 Content::File(file) => file.sync(),
-                Content::Folder(folder) => folder.synced = folder.seen.clone(),
+                Content::Folder(folder) => folder.synced = folder.current.clone(),
             },
         }
         Ok(0)
@@ -169,10 +167,10 @@ impl State {
     fn create(&mut self, at: u64, name: &str, mode: u32, is_folder: bool) -> Result<u64, Errno> {
         let number = ROOT + self.nodes.len() as u64;
         let folder = self.folder_mut(at)?;
-        if folder.seen.contains_key(name) {
+        if folder.current.contains_key(name) {
             return Err(Errno::EXIST);
         }
-        folder.seen.insert(name.to_owned(), number);
+        folder.current.insert(name.to_owned(), number);
         let content = match is_folder {
             true => Content::Folder(Folder::default()),
             false => Content::File(File::default()),
@@ -186,10 +184,10 @@ impl State {
         match &self.node(number)?.content {
             Content::Folder(_) if !is_folder => return Err(Errno::ISDIR),
             Content::File(_) if is_folder => return Err(Errno::NOTDIR),
-            Content::Folder(folder) if !folder.seen.is_empty() => return Err(Errno::NOTEMPTY),
+            Content::Folder(folder) if !folder.current.is_empty() => return Err(Errno::NOTEMPTY),
             _ => {}
         }
-        self.folder_mut(at)?.seen.remove(name);
+        self.folder_mut(at)?.current.remove(name);
         self.node_mut(number)?.links = 0;
         Ok(())
     }
@@ -202,19 +200,18 @@ impl State {
             let is_folder = matches!(self.node(replaced)?.content, Content::Folder(_));
             self.remove(to.0, &to.1, is_folder)?;
         }
-        self.folder_mut(from.0)?.seen.remove(&from.1);
-        self.folder_mut(to.0)?.seen.insert(to.1.clone(), number);
+        self.folder_mut(from.0)?.current.remove(&from.1);
+        self.folder_mut(to.0)?.current.insert(to.1.clone(), number);
         Ok(())
     }
 
-    /// The disk as it is found after a power cut.
     pub(crate) fn after_power_cut(&self, survivors: Survivors) -> Self {
-        let mut tosses = match survivors {
+        let mut random = match survivors {
             Survivors::Some(seed) => Some(Seeded(seed)),
             Survivors::None | Survivors::All => None,
         };
-        let mut survives = || match &mut tosses {
-            Some(tosses) => tosses.coin(),
+        let mut survives = || match &mut random {
+            Some(random) => random.coin(),
             None => survivors == Survivors::All,
         };
         let nodes = self.nodes.iter().map(|(number, node)| {
@@ -228,10 +225,10 @@ impl State {
     }
 
     pub(crate) fn copy_to(&self, folder: u64, to: &Path) -> io::Result<()> {
-        for (name, number) in &self.folder(folder)?.seen {
+        for (name, number) in &self.folder(folder)?.current {
             let to = to.join(name);
             match &self.node(*number)?.content {
-                Content::File(file) => std::fs::write(to, &file.seen)?,
+                Content::File(file) => std::fs::write(to, &file.current)?,
                 Content::Folder(_) => {
                     std::fs::create_dir(&to)?;
                     self.copy_to(*number, &to)?;
@@ -241,11 +238,10 @@ impl State {
         Ok(())
     }
 
-    /// A change, for a person.
-    pub(crate) fn words(&self, change: &Change) -> String {
+    pub(crate) fn describe(&self, change: &Change) -> String {
         let name = |node: u64| {
             let folders = self.nodes.values().filter_map(|one| match &one.content {
-                Content::Folder(folder) => Some(&folder.seen),
+                Content::Folder(folder) => Some(&folder.current),
                 Content::File(_) => None,
             });
             let mut names = folders.flatten().filter(|(_, number)| **number == node);
@@ -268,52 +264,52 @@ impl State {
 impl File {
     fn write(&mut self, at: usize, bytes: &[u8]) {
         let end = at + bytes.len();
-        if end > self.seen.len() {
-            self.seen.resize(end, 0);
+        if end > self.current.len() {
+            self.current.resize(end, 0);
         }
-        self.seen[at..end].copy_from_slice(bytes);
+        self.current[at..end].copy_from_slice(bytes);
         self.dirty.extend(at / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES));
     }
 
     fn resize(&mut self, length: usize) {
-        self.seen.resize(length, 0);
-        // What lies behind is gone, also when the file grows again.
+        self.current.resize(length, 0);
+        // The truncated sectors are lost, even if the file grows again.
         self.dirty.extend(length / SECTOR_BYTES..self.synced.len().div_ceil(SECTOR_BYTES));
     }
 
     fn sync(&mut self) {
-        self.synced = self.seen.clone();
+        self.synced = self.current.clone();
         self.dirty.clear();
     }
 
     fn after_power_cut(&self, survives: &mut impl FnMut() -> bool) -> Self {
-        let length = if survives() { self.seen.len() } else { self.synced.len() };
+        let length = if survives() { self.current.len() } else { self.synced.len() };
         let mut left = self.synced.clone();
         left.resize(length, 0);
         for sector in self.dirty.iter().filter(|_| survives()) {
             let start = sector * SECTOR_BYTES;
-            let end = (start + SECTOR_BYTES).min(length).min(self.seen.len());
+            let end = (start + SECTOR_BYTES).min(length).min(self.current.len());
             if start < end {
-                left[start..end].copy_from_slice(&self.seen[start..end]);
+                left[start..end].copy_from_slice(&self.current[start..end]);
             }
         }
-        Self { seen: left.clone(), synced: left, dirty: BTreeSet::new() }
+        Self { current: left.clone(), synced: left, dirty: BTreeSet::new() }
     }
 }
 
 impl Folder {
     fn after_power_cut(&self, survives: &mut impl FnMut() -> bool) -> Self {
-        let names: BTreeSet<&String> = self.seen.keys().chain(self.synced.keys()).collect();
+        let names: BTreeSet<&String> = self.current.keys().chain(self.synced.keys()).collect();
         let mut left = BTreeMap::new();
         for name in names {
-            let (seen, synced) = (self.seen.get(name), self.synced.get(name));
-            let number = match seen == synced || !survives() {
+            let (current, synced) = (self.current.get(name), self.synced.get(name));
+            let number = match current == synced || !survives() {
                 true => synced,
-                false => seen,
+                false => current,
             };
             left.extend(number.map(|number| (name.clone(), *number)));
         }
-        Self { seen: left.clone(), synced: left }
+        Self { current: left.clone(), synced: left }
     }
 }
 

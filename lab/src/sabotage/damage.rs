@@ -1,26 +1,25 @@
-//! One byte of a kept result is changed: it must be refused, and one that is whole must not.
+//! Changes one byte of a saved result, which must then be rejected; an intact one must not.
 
 use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result};
 use fathom_lab::seeded::Seeded;
 
+use super::guard::NoGuard;
 use super::halves;
-use super::imposed::Nothing;
 use super::program::{Bench, Launch};
-use super::table::{Right, Row};
+use super::table::{Outcome, Row};
 
-/// What is damaged.
 pub(super) const NAMES: [&str; 2] = ["damaged document", "damaged store"];
 
-/// Damages the one of that name in half of the runs.
+/// Damages the file of this name in half of the runs.
 pub(super) fn rows(bench: &Bench, name: &str, runs: u32, random: &mut Seeded) -> Result<Vec<Row>> {
-    // A store of one run, which is the one that is shown.
+    // A store with one run only, which `show` prints.
     for file in ["fathom.db", "fathom.db-wal", "fathom.db-shm"] {
         let _ = std::fs::remove_file(bench.folder.path().join(file));
     }
-    bench.run("cpu.frequency", &Launch::default(), &mut Nothing)?;
-    // A document without raw samples, which no checksum covers: it guards what is shown.
+    bench.run("cpu.frequency", &Launch::default(), &mut NoGuard)?;
+    // Without raw samples, which the checksum does not cover.
     let mut show = Command::new(&bench.program);
     let shown = show.args(["show", "--json", "--store"]).arg(bench.folder.path().join("fathom.db"));
     std::fs::write(bench.folder.path().join("plain.json"), shown.output()?.stdout)?;
@@ -34,71 +33,67 @@ fn document(bench: &Bench, sabotaged: bool, random: &mut Seeded) -> Result<Row> 
     let (bytes, dose) = flipped(&std::fs::read(&good)?, sabotaged, random)?;
     std::fs::write(&bad, bytes)?;
     let output = Command::new(&bench.program).arg("compare").args([&bad, &good]).output()?;
-    let said = ["checksum mismatch", "is not a run of"];
-    Ok(row(NAMES[0], dose, sabotaged, &output, &said))
+    let messages = ["checksum", "fathom export"];
+    Ok(row(NAMES[0], dose, sabotaged, &output, &messages))
 }
 
 fn store(bench: &Bench, sabotaged: bool, random: &mut Seeded) -> Result<Row> {
     let folder = bench.folder.path();
-    let (kept, spoiled) = (folder.join("fathom.db"), folder.join("spoiled.db"));
-    let mut bytes = std::fs::read(&kept)?;
+    let damaged = folder.join("damaged.db");
+    let mut bytes = std::fs::read(folder.join("fathom.db"))?;
     let mut dose = String::new();
     if sabotaged {
-        // The figure stands in the text of the record, as it is written.
+        // A digit of the median in the record's JSON.
         let start = find(&bytes, b"\"median\":").context("no record in the store")? + 9;
         let digits = bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let at = start + random.below(digits as u64) as usize;
         bytes[at] = if bytes[at] == b'9' { b'1' } else { bytes[at] + 1 };
         dose = format!("byte {at}");
     }
-    std::fs::write(&spoiled, bytes)?;
+    std::fs::write(&damaged, bytes)?;
     let mut show = Command::new(&bench.program);
-    let output = show.args(["show", "--json", "--store"]).arg(&spoiled).output()?;
-    Ok(row(NAMES[1], dose, sabotaged, &output, &["is damaged"]))
+    let output = show.args(["show", "--json", "--store"]).arg(&damaged).output()?;
+    Ok(row(NAMES[1], dose, sabotaged, &output, &["damaged"]))
 }
 
-fn row(name: &str, dose: String, sabotaged: bool, output: &Output, said: &[&str]) -> Row {
+fn row(name: &str, dose: String, sabotaged: bool, output: &Output, messages: &[&str]) -> Row {
     let errors = String::from_utf8_lossy(&output.stderr);
-    let named = said.iter().find(|part| errors.contains(**part));
-    let right = match (sabotaged, output.status.success()) {
-        (true, refused) => !refused && named.is_some(),
-        (false, accepted) => accepted,
-    };
-    let right = match (sabotaged, right) {
-        (_, true) => Right::Yes,
-        (true, false) => Right::No,
-        (false, false) => Right::FalseAlarm,
+    let message = messages.iter().find(|part| errors.contains(**part));
+    let is_read = output.status.success();
+    let outcome = match sabotaged {
+        true if !is_read && message.is_some() => Outcome::Right,
+        true => Outcome::Wrong,
+        false if is_read => Outcome::Right,
+        false => Outcome::FalseAlarm,
     };
     Row {
         sabotage: name.to_owned(),
         sabotaged,
         dose,
-        verdict: if output.status.success() { "read" } else { "refused" }.to_owned(),
-        cause: named.map_or("-", |part| part).to_owned(),
-        truth: String::new(),
-        right,
-        noisy: 0,
-        named: 0,
+        verdict: if is_read { "read" } else { "rejected" }.to_owned(),
+        cause: message.map_or("-", |part| part).to_owned(),
+        outcome,
+        ..Row::default()
     }
 }
 
-/// The document with one bit of one value of a record changed, so that it means another thing.
-fn flipped(document: &[u8], really: bool, random: &mut Seeded) -> Result<(Vec<u8>, String)> {
-    let meaning: serde_json::Value = serde_json::from_slice(document)?;
+/// The document with one bit of one record value flipped, such that its content differs.
+fn flipped(document: &[u8], sabotaged: bool, random: &mut Seeded) -> Result<(Vec<u8>, String)> {
+    let content: serde_json::Value = serde_json::from_slice(document)?;
     let places = values(document, find(document, b"\"records\"").context("no records")?);
-    for _ in 0..if really { 1000 } else { 0 } {
+    for _ in 0..if sabotaged { 1000 } else { 0 } {
         let at = places[random.below(places.len() as u64) as usize];
         let bit = random.below(6);
         let mut bytes = document.to_vec();
         bytes[at] ^= 1 << bit;
-        if serde_json::from_slice::<serde_json::Value>(&bytes).ok().as_ref() != Some(&meaning) {
+        if serde_json::from_slice::<serde_json::Value>(&bytes).ok().as_ref() != Some(&content) {
             return Ok((bytes, format!("byte {at}, bit {bit}")));
         }
     }
     Ok((document.to_vec(), String::new()))
 }
 
-/// The bytes of strings and numbers that are values, not names, from some byte on.
+/// Positions of the bytes of string and number values, not of names, from a position on.
 fn values(document: &[u8], from: usize) -> Vec<usize> {
     let mut places = Vec::new();
     let mut at = from;
@@ -136,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_no_names() {
+    fn names_are_not_values() {
         let text = br#"{"records":[{"a":"x\"y","b":12.5}]}"#;
         let shown: Vec<u8> = values(text, 0).into_iter().map(|at| text[at]).collect();
         assert_eq!(shown, br#"x\"y125"#);

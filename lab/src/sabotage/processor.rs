@@ -1,5 +1,4 @@
-//! Sabotages that take the processor away: a quota, neighbours on this CPU or another, a stopped
-//! worker.
+//! Sabotages of the CPU: a quota, neighbours on this CPU or another, a stopped worker.
 
 use std::process::{Command, Stdio};
 
@@ -10,116 +9,95 @@ use fathom_lab::{Unmet, processes};
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::Running;
-use fathom_record::{Cause, Record};
+use fathom_record::Cause;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::full_speed::FullSpeed;
-use super::imposed::{GROUP, Imposed, MARK};
-use super::program::{Launch, Seen};
-use super::scenario::{Sabotage, around, tool};
+use super::guard::{GROUP, Guard, MARK};
+use super::program::{Launch, RunResult};
+use super::scenario::{Sabotage, in_group, tool};
 
-/// The least quota that the kernel takes. Its period is then as short as can be, so that a visit
-/// holds many: the first and the last are cut.
+/// The kernel's minimum quota. It gives the shortest periods, so that a visit has many: its first
+/// and last are incomplete.
 const QUOTA_US: u64 = 1_000;
-/// The share recorded and the one that the quota takes differ by at most two points.
+/// Tolerance between the recorded and the imposed share of throttled time.
 const SHARE_MAX: f64 = 0.02;
-/// Between two stops of a worker.
+/// Time between two stops of a worker.
 const RUNNING_NS: u64 = 30_000_000;
 
-/// A quota of CPU time.
-pub(super) struct Quota;
+pub(super) const QUOTA: Sabotage = Sabotage {
+    name: "CPU quota",
+    causes: &[Cause::Throttled],
+    needs: || group::path("cpu", GROUP).map(drop),
+    dose: |draw| 0.15 + 0.75 * draw,
+    dose_text: |dose| format!("{:.0} % of a CPU", 100.0 * dose),
+    start: |dose, _, launch| {
+        let period = (QUOTA_US as f64 / dose) as u64;
+        let limits = [("cpu.cfs_period_us", period), ("cpu.cfs_quota_us", QUOTA_US)];
+        Ok(Box::new(QuotaGroup(in_group(launch, "cpu", &limits)?)))
+    },
+    truth: quota_truth,
+    ..Sabotage::BASE
+};
 
-struct InGroup(Group);
+struct QuotaGroup(Group);
 
-impl Imposed for InGroup {
+impl Guard for QuotaGroup {
     fn counted(&self) -> Option<f64> {
         self.0.figure("cpu.stat", "throttled_time")
     }
 }
 
-impl Sabotage for Quota {
-    fn name(&self) -> &'static str {
-        "CPU quota"
-    }
-    fn needs(&self) -> Result<(), Unmet> {
-        group::path("cpu", GROUP).map(drop)
-    }
-    fn dose(&self, draw: f64) -> f64 {
-        0.15 + 0.75 * draw
-    }
-    fn in_words(&self, dose: f64) -> String {
-        format!("{:.0} % of a CPU", 100.0 * dose)
-    }
-    fn metric(&self) -> &'static str {
-        "cpu.call"
-    }
-    fn impose(&self, dose: f64, _: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>> {
-        let period = (QUOTA_US as f64 / dose) as u64;
-        let limits = [("cpu.cfs_period_us", period), ("cpu.cfs_quota_us", QUOTA_US)];
-        Ok(Box::new(InGroup(around(launch, "cpu", &limits)?)))
-    }
-    fn causes(&self) -> &'static [Cause] {
-        &[Cause::Throttled]
-    }
-    fn truth(&self, seen: &Seen, _: &FullSpeed, dose: f64) -> (String, bool) {
-        // Cases share their visits: that with the most of them stands for all.
-        let visits = |record: &Record| {
-            let disturbance = &record.disturbance;
-            (disturbance.wall_ns, disturbance.throttled_ns.unwrap_or(0))
-        };
-        let (wall, throttled) = seen.document.records.iter().map(visits).max().unwrap_or((1, 0));
-        let recorded = throttled as f64 / wall.max(1) as f64;
-        // Who never sleeps runs for the quota's share and is stopped for the rest; the group's own
-        // count is longer by what it stopped outside of visits.
-        let owed = 1.0 - dose;
-        let counted = seen.counted.unwrap_or(f64::NAN);
-        let text =
-            format!("quota {:.1} %, recorded {:.1} % throttled", 100.0 * owed, 100.0 * recorded);
-        (text, (owed - recorded).abs() <= SHARE_MAX && throttled as f64 <= counted)
-    }
+fn quota_truth(_: &Sabotage, run: &RunResult, _: &FullSpeed, dose: f64) -> (String, bool) {
+    // Cases share their visits, so that the one with the longest time has all of them.
+    let visits = |record: &Record| {
+        let disturbance = &record.disturbance;
+        (disturbance.wall_ns, disturbance.throttled_ns.unwrap_or(0))
+    };
+    let (wall, throttled) = run.document.records.iter().map(visits).max().unwrap_or((1, 0));
+    let recorded = throttled as f64 / wall.max(1) as f64;
+    // A process that never sleeps runs for the quota's share and is throttled for the rest. The
+    // cgroup's own count also includes throttling between visits.
+    let imposed = 1.0 - dose;
+    let counted = run.counted.unwrap_or(f64::NAN);
+    let text =
+        format!("quota {:.1} %, recorded {:.1} % throttled", 100.0 * imposed, 100.0 * recorded);
+    (text, (imposed - recorded).abs() <= SHARE_MAX && throttled as f64 <= counted)
 }
 
-/// A spinning neighbour on the measured CPU: all the time at some niceness, or in turns.
-pub(super) struct Neighbour {
-    /// Whether it sleeps in between.
-    pub(super) in_turns: bool,
-}
+impl Guard for Running {}
 
-impl Imposed for Running {}
+const NEIGHBOUR_BASE: Sabotage = Sabotage {
+    causes: &[Cause::Contention],
+    truth: |_, run, _, _| {
+        let others = run.others();
+        (format!("others used the CPU for {:.0} %", 100.0 * others), others > 0.05)
+    },
+    ..Sabotage::BASE
+};
 
-impl Sabotage for Neighbour {
-    fn name(&self) -> &'static str {
-        if self.in_turns { "neighbour in turns" } else { "spinning neighbour" }
-    }
-    fn needs(&self) -> Result<(), Unmet> {
-        Ok(())
-    }
-    fn dose(&self, draw: f64) -> f64 {
-        if self.in_turns { 0.3 + 0.6 * draw } else { (11.0 * draw).floor() }
-    }
-    fn in_words(&self, dose: f64) -> String {
-        if self.in_turns { format!("{:.0} % busy", 100.0 * dose) } else { format!("nice {dose}") }
-    }
-    fn metric(&self) -> &'static str {
-        "cpu.call"
-    }
-    fn impose(&self, dose: f64, cpu: u32, _: &mut Launch) -> Result<Box<dyn Imposed>> {
-        let (nice, share) = if self.in_turns { (0.0, dose) } else { (dose, 1.0) };
-        Ok(Box::new(start_neighbour(cpu, nice, share, false)?))
-    }
-    fn causes(&self) -> &'static [Cause] {
-        &[Cause::Contention]
-    }
-    fn truth(&self, seen: &Seen, _: &FullSpeed, _: f64) -> (String, bool) {
-        let others = seen.others();
-        (format!("others held CPU for {:.0} %", 100.0 * others), others > 0.05)
-    }
-}
+/// A CPU-bound process on the measured CPU.
+pub(super) const SPINNING_NEIGHBOUR: Sabotage = Sabotage {
+    name: "spinning neighbour",
+    dose: |draw| (11.0 * draw).floor(),
+    dose_text: |dose| format!("nice {dose}"),
+    start: |dose, cpu, _| Ok(Box::new(start_neighbour(cpu, dose, 1.0, false)?)),
+    ..NEIGHBOUR_BASE
+};
 
-/// The first word of the neighbour's command line.
+/// A process on the measured CPU that is busy for a share of every 20 ms.
+pub(super) const NEIGHBOUR_IN_TURNS: Sabotage = Sabotage {
+    name: "neighbour in turns",
+    dose: |draw| 0.3 + 0.6 * draw,
+    dose_text: |dose| format!("{:.0} % busy", 100.0 * dose),
+    start: |dose, cpu, _| Ok(Box::new(start_neighbour(cpu, 0.0, dose, false)?)),
+    ..NEIGHBOUR_BASE
+};
+
+/// The first argument of the neighbour process.
 pub(crate) const NEIGHBOUR: &str = "neighbour";
 
-/// Starts a neighbour on a CPU.
+/// Starts a neighbour process on a CPU.
 pub(super) fn start_neighbour(cpu: u32, nice: f64, share: f64, in_spells: bool) -> Result<Running> {
     let words = [cpu.to_string(), nice.to_string(), share.to_string(), in_spells.to_string()];
     let mut command = Command::new(std::env::current_exe()?);
@@ -127,8 +105,8 @@ pub(super) fn start_neighbour(cpu: u32, nice: f64, share: f64, in_spells: bool) 
     Running::start(&mut command).context("start a neighbour")
 }
 
-/// The neighbour's own program: busy for a share of every 20 ms, or in spells for that share of
-/// seconds, drawn by chance, until it is killed.
+/// The neighbour process: busy for a share of every 20 ms, or in spells, for that share of randomly
+/// chosen seconds. It runs until it is killed.
 pub(crate) fn neighbour(cpu: u32, nice: i32, share: f64, in_spells: bool) -> Result<bool> {
     let turn_ns: u64 = if in_spells { 1_000_000_000 } else { 20_000_000 };
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -141,9 +119,9 @@ pub(crate) fn neighbour(cpu: u32, nice: i32, share: f64, in_spells: bool) -> Res
             true => 0,
             false => (share * turn_ns as f64) as u64,
         };
-        let begun = monotonic_raw_ns();
-        while monotonic_raw_ns() - begun < busy_ns {
-            // Not a pause instruction, which leaves the core to its other thread.
+        let start = monotonic_raw_ns();
+        while monotonic_raw_ns() - start < busy_ns {
+            // No pause instruction, which would yield the core to its SMT sibling.
             (0..10_000_u64).for_each(|at| _ = std::hint::black_box(at));
         }
         if busy_ns < turn_ns {
@@ -152,8 +130,22 @@ pub(crate) fn neighbour(cpu: u32, nice: i32, share: f64, in_spells: bool) -> Res
     }
 }
 
-/// A worker that is stopped in the middle of its rounds, and goes on.
-pub(super) struct Stopped;
+/// Stops and continues the worker repeatedly.
+pub(super) const STOPPED: Sabotage = Sabotage {
+    name: "stopped worker",
+    causes: &[Cause::NotRunning],
+    dose: |draw| 50.0 + 350.0 * draw,
+    dose_text: |dose| format!("{dose:.0} ms, repeatedly"),
+    start: |dose, _, _| {
+        let for_ns = (dose * 1e6) as u64;
+        Ok(Box::new(Stops { for_ns, worker: None, stopped: false, total_ns: 0 }))
+    },
+    truth: |_, run, _, _| {
+        let stopped = run.counted.unwrap_or(0.0);
+        (format!("stopped for {stopped:.1} s"), stopped > 0.0)
+    },
+    ..Sabotage::BASE
+};
 
 struct Stops {
     for_ns: u64,
@@ -162,7 +154,7 @@ struct Stops {
     total_ns: u64,
 }
 
-impl Imposed for Stops {
+impl Guard for Stops {
     fn tick(&mut self, program: u32, elapsed_ns: u64) -> Result<()> {
         if let Some((pid, since)) = self.worker.filter(|_| self.stopped) {
             if elapsed_ns - since >= self.for_ns {
@@ -197,7 +189,7 @@ impl Drop for Stops {
     }
 }
 
-/// The program's worker, which may be the child of any of its threads.
+/// The program's worker, a child of any of its threads.
 pub(super) fn worker_of(program: u32) -> Option<Pid> {
     let is_worker = |pid: &u32| {
         std::fs::read(format!("/proc/{pid}/cmdline"))
@@ -207,42 +199,33 @@ pub(super) fn worker_of(program: u32) -> Option<Pid> {
     Pid::from_raw(pid as i32)
 }
 
-impl Sabotage for Stopped {
-    fn name(&self) -> &'static str {
-        "stopped worker"
-    }
-    fn needs(&self) -> Result<(), Unmet> {
-        Ok(())
-    }
-    fn dose(&self, draw: f64) -> f64 {
-        50.0 + 350.0 * draw
-    }
-    fn in_words(&self, dose: f64) -> String {
-        format!("{dose:.0} ms, again and again")
-    }
-    fn metric(&self) -> &'static str {
-        "cpu.call"
-    }
-    fn impose(&self, dose: f64, _: u32, _: &mut Launch) -> Result<Box<dyn Imposed>> {
-        let for_ns = (dose * 1e6) as u64;
-        Ok(Box::new(Stops { for_ns, worker: None, stopped: false, total_ns: 0 }))
-    }
-    fn causes(&self) -> &'static [Cause] {
-        &[Cause::NotRunning]
-    }
-    fn truth(&self, seen: &Seen, _: &FullSpeed, _: f64) -> (String, bool) {
-        let stopped = seen.counted.unwrap_or(0.0);
-        (format!("stopped for {stopped:.1} s"), stopped > 0.0)
-    }
-}
+/// A process on another CPU that streams through memory.
+pub(super) const STREAMING: Sabotage = Sabotage {
+    name: "streaming neighbour",
+    metric: "memory.bandwidth",
+    causes: &[Cause::Contention, Cause::NotRunning],
+    needs: || {
+        tool("taskset")?;
+        match affinity::allowed().len() {
+            0 | 1 => Err(Unmet("needs a second CPU".to_owned())),
+            _ => Ok(()),
+        }
+    },
+    dose: |draw| (16.0 + 48.0 * draw).floor(),
+    dose_text: |dose| format!("blocks of {dose} MiB"),
+    start: start_streaming,
+    truth: |_, run, _, _| {
+        let streamed = run.counted.unwrap_or(0.0);
+        let elapsed = run.elapsed_ns as f64 / 1e9;
+        (format!("streamed for {streamed:.1} of {elapsed:.1} s"), streamed > 0.2 * elapsed)
+    },
+    ..Sabotage::BASE
+};
 
-/// Another process that streams through memory on a core that the metric uses too.
-pub(super) struct Streaming;
+struct Streaming(Running);
 
-struct Stream(Running);
-
-impl Imposed for Stream {
-    /// Seconds of CPU time that it has had.
+impl Guard for Streaming {
+    /// CPU time in seconds.
     fn counted(&self) -> Option<f64> {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).ok()?;
         let (_, rest) = text.rsplit_once(')')?;
@@ -251,43 +234,13 @@ impl Imposed for Stream {
     }
 }
 
-impl Sabotage for Streaming {
-    fn name(&self) -> &'static str {
-        "streaming neighbour"
-    }
-    fn needs(&self) -> Result<(), Unmet> {
-        tool("taskset")?;
-        match affinity::allowed().len() {
-            0 | 1 => Err(Unmet("needs a second CPU".to_owned())),
-            _ => Ok(()),
-        }
-    }
-    fn dose(&self, draw: f64) -> f64 {
-        (16.0 + 48.0 * draw).floor()
-    }
-    fn in_words(&self, dose: f64) -> String {
-        format!("{dose} MiB at a time")
-    }
-    fn metric(&self) -> &'static str {
-        "memory.bandwidth"
-    }
-    fn impose(&self, dose: f64, cpu: u32, _: &mut Launch) -> Result<Box<dyn Imposed>> {
-        let mut others = affinity::allowed().into_iter();
-        let other = others.find(|other| *other != cpu).context("no second CPU")?;
-        // Each block is cleared by the kernel, and larger than the caches of a core.
-        let block = format!("bs={dose}M");
-        let mut command = Command::new("taskset");
-        command.args(["-c", &other.to_string(), "dd", "if=/dev/zero", "of=/dev/null", &block]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let ended = Running::start(&mut command).context("start a stream")?;
-        Ok(Box::new(Stream(ended)))
-    }
-    fn causes(&self) -> &'static [Cause] {
-        &[Cause::Contention, Cause::NotRunning]
-    }
-    fn truth(&self, seen: &Seen, _: &FullSpeed, _: f64) -> (String, bool) {
-        let streamed = seen.counted.unwrap_or(0.0);
-        let elapsed = seen.elapsed_ns as f64 / 1e9;
-        (format!("streamed for {streamed:.1} of {elapsed:.1} s"), streamed > 0.2 * elapsed)
-    }
+fn start_streaming(dose: f64, cpu: u32, _: &mut Launch) -> Result<Box<dyn Guard>> {
+    let mut others = affinity::allowed().into_iter();
+    let other = others.find(|other| *other != cpu).context("no second CPU")?;
+    // The kernel clears each block, which is larger than the caches of a core.
+    let block = format!("bs={dose}M");
+    let mut command = Command::new("taskset");
+    command.args(["-c", &other.to_string(), "dd", "if=/dev/zero", "of=/dev/null", &block]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(Box::new(Streaming(Running::start(&mut command).context("start a stream")?)))
 }

@@ -1,4 +1,4 @@
-//! Running the program under whatever is imposed, with the machine's counters around it.
+//! Running the program under a sabotage, with the machine's counters.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -8,50 +8,34 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use fathom_analysis::clean::TOLERANCE;
-use fathom_analysis::statistics::quantile;
+use fathom_analysis::statistics::median;
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::Running;
 use fathom_record::{Cause, Document, Record};
 
-use super::imposed::{Imposed, MARK};
-use super::outside::Outside;
+use super::counters::MachineCounters;
+use super::guard::{Guard, MARK};
 
-/// No run of one metric takes this long.
 const RUN_NS_MAX: u64 = 300_000_000_000;
 
-/// How the program is started.
 #[derive(Default)]
 pub(super) struct Launch {
-    /// Words before the program.
+    /// The command line before the program's.
     pub(super) before: Vec<String>,
-    /// The environment.
     pub(super) environment: Vec<(String, String)>,
 }
 
-/// A run and what the machine's counters say of it.
-pub(super) struct Seen {
-    /// Its document.
+/// A run, and the machine's counters over it.
+pub(super) struct RunResult {
     pub(super) document: Document,
-    /// How long it took by the laboratory's clock.
     pub(super) elapsed_ns: u64,
-    /// What the machine counted meanwhile.
-    pub(super) outside: Outside,
-    /// What the kernel counted of what was imposed.
+    pub(super) counters: MachineCounters,
+    /// The kernel's own count of the sabotage.
     pub(super) counted: Option<f64>,
 }
 
-impl Seen {
-    /// The records of some metrics, with spaces between their names.
-    pub(super) fn of_metric(&self, metrics: &str) -> impl Iterator<Item = &Record> {
-        let is_one = move |id: &str| metrics.split(' ').any(|metric| metric == id);
-        self.document.records.iter().filter(move |record| is_one(record.metric.as_str()))
-    }
-}
-
-/// Where and by what is measured.
 pub(super) struct Bench {
-    /// The program.
     pub(super) program: String,
     /// The measured CPU.
     pub(super) cpu: u32,
@@ -62,24 +46,24 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// For a program; from now on Ctrl-C ends a run and is noticed here.
+    /// Installs signal handlers: Ctrl-C ends a run.
     pub(super) fn with(program: &str) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&stop))?;
         }
         let cpu = measured_cpu().context("no CPU to measure on")?;
-        let folder = tempfile::tempdir().context("make a folder")?;
+        let folder = tempfile::tempdir().context("create a folder")?;
         Ok(Self { program: program.to_owned(), cpu, folder, stop })
     }
 
-    /// Runs some metrics while something is imposed.
+    /// Runs these metrics while a sabotage is active.
     pub(super) fn run(
         &self,
         metrics: &str,
         launch: &Launch,
-        imposed: &mut dyn Imposed,
-    ) -> Result<Seen> {
+        guard: &mut dyn Guard,
+    ) -> Result<RunResult> {
         let written = self.folder.path().join("run.json");
         let errors = self.folder.path().join("run.err");
         let store = self.folder.path().join("fathom.db").display().to_string();
@@ -93,8 +77,8 @@ impl Bench {
         command.env(MARK, std::process::id().to_string());
         command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
         command.stdout(File::create(&written)?).stderr(File::create(&errors)?);
-        let (before, begun_ns) = (Outside::of(self.cpu), monotonic_raw_ns());
-        // A group of its own: a tracer that is killed alone would detach from what it traces.
+        let (before, begun_ns) = (MachineCounters::of(self.cpu), monotonic_raw_ns());
+        // In its own process group: strace killed alone would detach from its tracee.
         let started = Running::start(&mut command);
         let mut child = started.with_context(|| format!("start {}", words[0]))?;
         let status = loop {
@@ -103,25 +87,25 @@ impl Bench {
                 break status;
             }
             ensure!(!self.stop.load(Ordering::Relaxed), "stopped");
-            ensure!(elapsed_ns < RUN_NS_MAX, "run {metrics}: did not end within 300 s");
-            imposed.tick(child.id(), elapsed_ns)?;
+            ensure!(elapsed_ns < RUN_NS_MAX, "run {metrics}: timed out after 300 s");
+            guard.tick(child.id(), elapsed_ns)?;
             std::thread::sleep(Duration::from_millis(2));
         };
         let elapsed_ns = monotonic_raw_ns() - begun_ns;
-        let outside = Outside::of(self.cpu).since(&before);
+        let counters = MachineCounters::of(self.cpu).since(&before);
         if !status.success() {
             bail!("run {metrics}: {status}: {}", std::fs::read_to_string(&errors)?.trim());
         }
         let document = serde_json::from_str(&std::fs::read_to_string(&written)?)?;
-        Ok(Seen { document, elapsed_ns, outside, counted: imposed.counted() })
+        Ok(RunResult { document, elapsed_ns, counters, counted: guard.counted() })
     }
 
-    /// Waits until others leave the measured CPU alone, 2 s at most.
+    /// Waits until the measured CPU is idle, at most 2 s.
     pub(super) fn settle(&self) {
         for _ in 0..4 {
-            let before = Outside::of(self.cpu);
+            let before = MachineCounters::of(self.cpu);
             std::thread::sleep(Duration::from_millis(500));
-            let busy_ticks = Outside::of(self.cpu).since(&before).busy_ticks;
+            let busy_ticks = MachineCounters::of(self.cpu).since(&before).busy_ticks;
             if busy_ticks < 3.0 || self.stop.load(Ordering::Relaxed) {
                 return;
             }
@@ -129,53 +113,52 @@ impl Bench {
     }
 }
 
-impl Seen {
-    /// The share of the run in which others than the workers held the measured CPU.
-    pub(super) fn others(&self) -> f64 {
-        1e7 * (self.outside.busy_ticks - self.outside.program_ticks) / self.elapsed_ns as f64
+impl RunResult {
+    /// The records of these metrics, separated by spaces.
+    pub(super) fn of_metric(&self, metrics: &str) -> impl Iterator<Item = &Record> {
+        let is_one = move |id: &str| metrics.split(' ').any(|metric| metric == id);
+        self.document.records.iter().filter(move |record| is_one(record.metric.as_str()))
     }
 
-    /// Whether the counter of a cause that a record names has moved, by the machine's own account;
-    /// none where the cause is a shape of the values, which nothing counts.
-    pub(super) fn moved(&self, cause: Cause, record: &Record) -> Option<bool> {
-        let (inside, outside) = (&record.disturbance, &self.outside);
-        let counted = |inside: u64, outside: f64| inside > 0 && inside as f64 <= outside;
+    /// The share of the run in which other programs used the measured CPU.
+    pub(super) fn others(&self) -> f64 {
+        1e7 * (self.counters.busy_ticks - self.counters.program_ticks) / self.elapsed_ns as f64
+    }
+
+    /// Whether the machine's counters confirm a cause that a record names; `None` if the cause is a
+    /// shape of the values, for which there is no counter.
+    pub(super) fn confirms(&self, cause: Cause, record: &Record) -> Option<bool> {
+        let (inside, machine) = (&record.disturbance, &self.counters);
+        let counted = |inside: u64, machine: f64| inside > 0 && inside as f64 <= machine;
         match cause {
             Cause::Contention => Some(
-                self.others() > 0.05 || counted(inside.involuntary_switches, outside.preempted),
+                self.others() > 0.05 || counted(inside.involuntary_switches, machine.preempted),
             ),
             Cause::NotRunning => Some(self.others() > 0.05),
-            Cause::MajorFaults => Some(counted(inside.major_faults, outside.major_faults)),
-            Cause::Steal => Some(outside.stolen_ticks >= 3.0),
-            Cause::Interrupts => Some(outside.interrupt_ticks >= 3.0),
+            Cause::MajorFaults => Some(counted(inside.major_faults, machine.major_faults)),
+            Cause::Steal => Some(machine.stolen_ticks >= 3.0),
+            Cause::Interrupts => Some(machine.interrupt_ticks >= 3.0),
             Cause::SlowCore => Some(self.was_slow(record)),
             _ if is_shape(cause) => None,
-            // A quota, a wrong count, a missing limit: nothing of it is imposed by itself.
+            // A quota, a wrong count, a missing limit: never without a sabotage.
             _ => Some(false),
         }
     }
 
-    /// Whether a quarter of the reference loops of some process were slower than at full speed: the
-    /// only counter of a core's speed, read again from the raw samples.
+    /// Whether the reference loop of some process was slower than at full speed, from the raw
+    /// samples: the core's speed has no other counter.
     fn was_slow(&self, record: &Record) -> bool {
         let Some(reference) = self.document.run.reference else { return false };
-        let slow_quarter = |loops: &[f64]| {
-            let mut loops = loops.to_vec();
-            loops.sort_by(f64::total_cmp);
-            quantile(&loops, 0.75)
-        };
-        let loops = record.samples.iter().flatten();
-        let loops = loops.filter_map(|it| slow_quarter(&it.reference_ns));
+        let loops = record.samples.iter().flatten().filter_map(|it| median(&it.reference_ns));
         loops.into_iter().any(|ns| ns > (1.0 + TOLERANCE) * reference.loop_ns)
     }
 }
 
-/// Whether a cause is but a shape of the values, which nothing counts.
+/// Whether a cause is only a shape of the values, for which there is no counter.
 pub(super) fn is_shape(cause: Cause) -> bool {
     matches!(cause, Cause::Spread | Cause::Drift | Cause::TwoClusters | Cause::SeveralModes)
 }
 
-/// The CPU that the laboratory measures.
 pub(super) fn measured_cpu() -> Option<u32> {
     affinity::allowed().into_iter().next_back()
 }

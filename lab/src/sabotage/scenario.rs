@@ -1,6 +1,4 @@
-//! What a sabotage is: something imposed on a run that the run must name.
-//!
-//! A new one implements [`Sabotage`] and stands in the list of `sabotage/mod.rs`.
+//! A sabotage: a disturbance of a run that the run's records must name.
 
 use anyhow::Result;
 use fathom_lab::Unmet;
@@ -8,39 +6,72 @@ use fathom_lab::group::Group;
 use fathom_record::{Cause, Record, State};
 
 use super::full_speed::FullSpeed;
-use super::imposed::{GROUP, Imposed};
-use super::program::{Launch, Seen};
+use super::guard::{GROUP, Guard};
+use super::program::{Launch, RunResult};
 
-/// One way to spoil a run.
-pub(super) trait Sabotage {
-    /// Its name in the table.
-    fn name(&self) -> &'static str;
-    /// Why it cannot be imposed here, if so.
-    fn needs(&self) -> Result<(), Unmet>;
-    /// The dose for a draw from 0 to 1.
-    fn dose(&self, draw: f64) -> f64;
-    /// The dose in words.
-    fn in_words(&self, dose: f64) -> String;
-    /// The metrics that are measured meanwhile, with spaces between them.
-    fn metric(&self) -> &'static str;
-    /// Imposes it, until the guard is dropped.
-    fn impose(&self, dose: f64, cpu: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>>;
-    /// The causes that may stand first.
-    fn causes(&self) -> &'static [Cause];
-    /// The records that it touches, of those of the metric.
-    fn touches(&self, _: &Record) -> bool {
-        true
-    }
-    /// Why the runs show nothing, by those that were left alone, if so.
-    fn shows(&self, _: &FullSpeed) -> Result<(), Unmet> {
-        Ok(())
-    }
-    /// What must be so beside the cause: the truth in words, and whether it fits.
-    fn truth(&self, seen: &Seen, alone: &FullSpeed, dose: f64) -> (String, bool);
+/// A kind of disturbance. All are listed in `sabotage/mod.rs`.
+#[derive(Clone, Copy)]
+pub(super) struct Sabotage {
+    pub(super) name: &'static str,
+    /// The metrics to run, separated by spaces.
+    pub(super) metric: &'static str,
+    /// The causes that records may name first.
+    pub(super) causes: &'static [Cause],
+    /// Why it is not possible on this machine.
+    pub(super) needs: fn() -> Result<(), Unmet>,
+    /// The dose for a random number from 0 to 1.
+    pub(super) dose: fn(f64) -> f64,
+    pub(super) dose_text: fn(f64) -> String,
+    /// Starts it on a CPU.
+    pub(super) start: fn(f64, u32, &mut Launch) -> Result<Box<dyn Guard>>,
+    /// Only records whose name contains one of these are affected; empty: all.
+    pub(super) affected: &'static [&'static str],
+    /// Why the undisturbed runs do not allow a judgement.
+    pub(super) usable: fn(&FullSpeed) -> Result<(), Unmet>,
+    /// What must also hold: a text, and whether it does. Arguments: the sabotage, the run, full
+    /// speed as in undisturbed runs, the dose.
+    pub(super) truth: fn(&Sabotage, &RunResult, &FullSpeed, f64) -> (String, bool),
 }
 
-/// A group with limits, and the launch inside it.
-pub(super) fn around(
+impl Sabotage {
+    /// Needs nothing and affects all records.
+    pub(super) const BASE: Self = Self {
+        name: "",
+        metric: "cpu.call",
+        causes: &[],
+        needs: || Ok(()),
+        dose: |_| 1.0,
+        dose_text: |dose| dose.to_string(),
+        start: |_, _, _| Ok(Box::new(super::guard::NoGuard)),
+        affected: &[],
+        usable: |_| Ok(()),
+        truth: |_, _, _, _| (String::new(), true),
+    };
+
+    pub(super) fn affects(&self, record: &Record) -> bool {
+        let name = record.name();
+        // Huge pages do not form in smaller sets.
+        let is_large = |bytes: i64| bytes >= 2 << 20;
+        (self.affected.is_empty() || self.affected.iter().any(|part| name.contains(part)))
+            && record.params.integer("set_bytes").is_none_or(is_large)
+    }
+
+    pub(super) fn affected_records<'r>(
+        &'r self,
+        run: &'r RunResult,
+    ) -> impl Iterator<Item = &'r Record> {
+        run.of_metric(self.metric).filter(|record| self.affects(record))
+    }
+
+    /// Whether there are affected records, all in this state.
+    pub(super) fn all_in(&self, run: &RunResult, state: State) -> bool {
+        self.affected_records(run).count() > 0
+            && self.affected_records(run).all(|record| record.verdict.state == state)
+    }
+}
+
+/// Launches the program in a new cgroup with these limits.
+pub(super) fn in_group(
     launch: &mut Launch,
     controller: &str,
     limits: &[(&str, u64)],
@@ -50,21 +81,17 @@ pub(super) fn around(
     Ok(group)
 }
 
-/// Whether all records that a sabotage touches are in a state.
-pub(super) fn all_in(seen: &Seen, sabotage: &dyn Sabotage, state: State) -> bool {
-    let mut touched = seen.of_metric(sabotage.metric()).filter(|record| sabotage.touches(record));
-    let any = seen.of_metric(sabotage.metric()).any(|record| sabotage.touches(record));
-    any && touched.all(|record| record.verdict.state == state)
-}
-
-/// Whether a tool can be called.
+/// Whether a program is installed.
 pub(super) fn tool(name: &str) -> Result<(), Unmet> {
-    let asked = std::process::Command::new(name).arg("-V").output();
-    asked.map(drop).map_err(|error| Unmet(format!("{name}: {error}")))
+    let output = std::process::Command::new(name).arg("-V").output();
+    output.map(drop).map_err(|error| Unmet(format!("{name}: {error}")))
 }
 
-/// Whether this is root.
 pub(super) fn root() -> Result<(), Unmet> {
     let is_root = rustix::process::geteuid().is_root();
     if is_root { Ok(()) } else { Err(Unmet("needs root".to_owned())) }
+}
+
+pub(super) fn strace() -> Result<(), Unmet> {
+    fathom_lab::strace::obstacle().map_or(Ok(()), |why| Err(Unmet(why)))
 }

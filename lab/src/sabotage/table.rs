@@ -1,24 +1,23 @@
-//! The laboratory's table and its account.
+//! The lab's table of runs and its summary.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a run said what it should.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Right {
-    /// It did.
-    Yes,
-    /// It did, after another cause whose counter moved by the machine's own account.
+/// Whether a run named the right cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Outcome {
+    Right,
+    /// Right, after another cause that the machine's counters confirm.
     AfterAnother,
-    /// It did not.
-    No,
-    /// Untouched, it named a cause whose counter did not move.
+    #[default]
+    Wrong,
+    /// An undisturbed run named a cause that the counters refute.
     FalseAlarm,
-    /// Untouched, it named a shape of the values, which nothing counts.
+    /// An undisturbed run named a shape of the values, for which there is no counter.
     Shape,
 }
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) sabotage: String,
     pub(super) sabotaged: bool,
@@ -26,36 +25,35 @@ pub(super) struct Row {
     pub(super) verdict: String,
     pub(super) cause: String,
     pub(super) truth: String,
-    pub(super) right: Right,
-    /// Records that are noisy, and those of them that have a cause which something counts.
+    pub(super) outcome: Outcome,
+    /// Noisy records, and those with a cause that has a counter.
     pub(super) noisy: usize,
     pub(super) named: usize,
 }
 
-/// The widths of the columns.
+/// Formats the cells in columns.
 pub(super) fn line(cells: [&str; 6]) -> String {
-    let [sabotage, dose, verdict, cause, truth, right] = cells;
-    format!("{sabotage:18}  {dose:30}  {verdict:11}  {cause:15}  {truth:39}  {right}")
+    let [sabotage, dose, verdict, cause, truth, outcome] = cells;
+    format!("{sabotage:18}  {dose:30}  {verdict:11}  {cause:15}  {truth:39}  {outcome}")
         .trim_end()
         .to_owned()
 }
 
 impl Row {
-    /// The cells of a line.
     pub(super) fn cells(&self) -> [&str; 6] {
-        let dose = if self.sabotaged { &self.dose } else { "left alone" };
-        let right = match self.right {
-            Right::Yes => "right",
-            Right::AfterAnother => "right, after a real one",
-            Right::No => "WRONG",
-            Right::FalseAlarm => "FALSE ALARM",
-            Right::Shape => "right, a shape",
+        let dose = if self.sabotaged { &self.dose } else { "undisturbed" };
+        let outcome = match self.outcome {
+            Outcome::Right => "right",
+            Outcome::AfterAnother => "right, after a real one",
+            Outcome::Wrong => "WRONG",
+            Outcome::FalseAlarm => "FALSE ALARM",
+            Outcome::Shape => "right, a shape",
         };
-        [&self.sabotage, dose, &self.verdict, &self.cause, &self.truth, right]
+        [&self.sabotage, dose, &self.verdict, &self.cause, &self.truth, outcome]
     }
 }
 
-/// How often the runs of one sabotage, or of all, said what they should.
+/// The outcomes of one sabotage, or of all.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) runs: usize,
@@ -77,28 +75,28 @@ impl Count {
             count.noisy += row.noisy;
             count.named += row.named;
             count.sabotaged += usize::from(row.sabotaged);
-            match (row.sabotaged, row.right) {
-                (true, Right::Yes) => count.first += 1,
-                (true, Right::AfterAnother) => count.after += 1,
+            match (row.sabotaged, row.outcome) {
+                (true, Outcome::Right) => count.first += 1,
+                (true, Outcome::AfterAnother) => count.after += 1,
                 (true, _) => count.wrong += 1,
-                (false, Right::FalseAlarm) => count.alarms += 1,
-                (false, Right::Shape) => count.shapes += 1,
+                (false, Outcome::FalseAlarm) => count.alarms += 1,
+                (false, Outcome::Shape) => count.shapes += 1,
                 (false, _) => {}
             }
         }
         count
     }
 
-    /// Whether that is good enough: 90 % right, first or after another that was real, no false
-    /// alarm, and a cause for 60 % of what is noisy.
+    /// Whether 90 % are right (first or after a confirmed cause), no alarm is false, and 60 % of
+    /// the noisy records have a cause.
     pub(super) fn is_good(&self) -> bool {
         let is_right = (self.first + self.after) * 10 >= self.sabotaged * 9;
         is_right && self.alarms == 0 && self.named * 10 >= self.noisy * 6
     }
 }
 
-/// The columns of the account.
-pub(super) const ACCOUNT: [&str; 10] = [
+/// The columns of the summary.
+pub(super) const SUMMARY: [&str; 10] = [
     "sabotage",
     "runs",
     "sabotaged",
@@ -111,18 +109,15 @@ pub(super) const ACCOUNT: [&str; 10] = [
     "with a cause",
 ];
 
-/// A line of the account for each sabotage, in the order in which they came, and one for all.
-pub(super) fn account(rows: &[Row]) -> Vec<[String; 10]> {
+/// A line for each sabotage, in their order, and one for all.
+pub(super) fn summary(rows: &[Row]) -> Vec<[String; 10]> {
     let mut names: Vec<&str> = rows.iter().map(|row| row.sabotage.as_str()).collect();
     names.dedup();
     let line = |name: &str, count: &Count| {
         let Count { runs, sabotaged, first, after, wrong, alarms, shapes, noisy, named } = count;
         let counts = [runs, sabotaged, first, after, wrong, alarms, shapes, noisy, named];
-        let mut cells = counts.iter().map(ToString::to_string);
-        std::array::from_fn(|at| match at {
-            0 => name.to_owned(),
-            _ => cells.next().unwrap_or_default(),
-        })
+        let mut cells = [name.to_owned()].into_iter().chain(counts.map(ToString::to_string));
+        std::array::from_fn(|_| cells.next().unwrap_or_default())
     };
     let of = |name: &str| Count::of(rows.iter().filter(|row| row.sabotage == name));
     let mut lines: Vec<[String; 10]> = names.iter().map(|name| line(name, &of(name))).collect();
@@ -134,47 +129,36 @@ pub(super) fn account(rows: &[Row]) -> Vec<[String; 10]> {
 mod tests {
     use super::*;
 
-    fn rows(sabotage: &str, sabotaged: bool, right: Right, count: usize) -> Vec<Row> {
-        let text = String::new;
-        let row = |_| Row {
-            sabotage: sabotage.to_owned(),
-            sabotaged,
-            dose: text(),
-            verdict: text(),
-            cause: text(),
-            truth: text(),
-            right,
-            noisy: 10,
-            named: 6,
-        };
-        (0..count).map(row).collect()
+    fn rows(sabotage: &str, sabotaged: bool, outcome: Outcome, count: usize) -> Vec<Row> {
+        let sabotage = sabotage.to_owned();
+        vec![Row { sabotage, sabotaged, outcome, noisy: 10, named: 6, ..Row::default() }; count]
     }
 
     #[test]
-    fn below_90_per_cent_and_with_any_false_alarm_it_is_not_good_enough() {
-        let mut all = rows("a", true, Right::Yes, 8);
-        all.extend(rows("a", true, Right::AfterAnother, 1));
-        all.extend(rows("a", true, Right::No, 1));
-        all.extend(rows("a", false, Right::Shape, 10));
+    fn good_needs_90_percent_right_and_no_false_alarm() {
+        let mut all = rows("a", true, Outcome::Right, 8);
+        all.extend(rows("a", true, Outcome::AfterAnother, 1));
+        all.extend(rows("a", true, Outcome::Wrong, 1));
+        all.extend(rows("a", false, Outcome::Shape, 10));
         assert!(Count::of(&all).is_good());
-        all.extend(rows("a", true, Right::FalseAlarm, 1));
-        assert!(!Count::of(&all).is_good(), "9 of 11: what is sabotaged is right or wrong");
-        let mut all = rows("a", true, Right::Yes, 10);
+        all.extend(rows("a", true, Outcome::FalseAlarm, 1));
+        assert!(!Count::of(&all).is_good(), "9 of 11 sabotaged runs");
+        let mut all = rows("a", true, Outcome::Right, 10);
         assert!(Count::of(&all).is_good());
         all[0].named = 5;
         assert!(!Count::of(&all).is_good(), "59 of 100 noisy cases have a cause");
         all[0].named = 6;
-        all.extend(rows("a", false, Right::FalseAlarm, 1));
+        all.extend(rows("a", false, Outcome::FalseAlarm, 1));
         assert!(!Count::of(&all).is_good());
     }
 
     #[test]
-    fn each_sabotage_has_a_line_and_all_have_one() {
-        let mut all = rows("a", true, Right::Yes, 2);
-        all.extend(rows("a", false, Right::FalseAlarm, 1));
-        all.extend(rows("b", true, Right::AfterAnother, 1));
-        all.extend(rows("b", false, Right::Shape, 3));
-        let lines: Vec<String> = account(&all).iter().map(|line| line.join(" ")).collect();
+    fn summary_has_a_line_for_each_and_all() {
+        let mut all = rows("a", true, Outcome::Right, 2);
+        all.extend(rows("a", false, Outcome::FalseAlarm, 1));
+        all.extend(rows("b", true, Outcome::AfterAnother, 1));
+        all.extend(rows("b", false, Outcome::Shape, 3));
+        let lines: Vec<String> = summary(&all).iter().map(|line| line.join(" ")).collect();
         assert_eq!(
             lines,
             ["a 3 2 2 0 0 1 0 30 18", "b 4 1 0 1 0 0 3 40 24", "all 7 3 2 1 0 1 3 70 42"]

@@ -1,22 +1,22 @@
-//! What programs that were run had of their CPUs, and what others took.
+//! CPU time of child processes, and CPU time that other programs used.
 
 use rustix::param::clock_ticks_per_second;
 
-/// Counters that only grow.
+/// Monotonic counters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
-    /// How often the programs that have ended lost their CPU to others.
+    /// Involuntary context switches of ended children.
     preempted: u64,
-    /// Time that they ran.
-    ran_ns: u64,
-    /// Time that the CPUs had nothing to do, where the kernel tells.
+    /// CPU time of ended children.
+    cpu_ns: u64,
+    /// Idle time of the CPUs, if the kernel counts it.
     idle_ns: Option<u64>,
 }
 
 impl Usage {
     pub(super) fn now(cpus: &[u32]) -> Self {
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the kernel fills the structure, or leaves it as it is; all zeroes are valid.
+        // SAFETY: a zeroed `rusage` is valid, whatever the kernel wrote.
         let usage = unsafe {
             libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
             usage.assume_init()
@@ -30,7 +30,7 @@ impl Usage {
         let tick_ns = 1_000_000_000 / clock_ticks_per_second();
         Self {
             preempted: u64::try_from(usage.ru_nivcsw).unwrap_or(0),
-            ran_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
+            cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
             idle_ns: idle_ticks(&stat, cpus).map(|ticks| ticks * tick_ns),
         }
     }
@@ -39,17 +39,17 @@ impl Usage {
         self.preempted.saturating_sub(earlier.preempted)
     }
 
-    /// Time of the CPUs that was neither the programs' own nor idle, of all that went by.
-    pub(super) fn lost_ns_since(&self, earlier: &Self, went_by_ns: f64) -> Option<f64> {
+    /// CPU time that was neither idle nor used by the children.
+    pub(super) fn lost_ns_since(&self, earlier: &Self, elapsed_ns: f64) -> Option<f64> {
         let idle = self.idle_ns?.saturating_sub(earlier.idle_ns?);
-        let ran = self.ran_ns.saturating_sub(earlier.ran_ns);
-        // The kernel counts idle time in ticks: a short program may have had more than there was.
-        Some((went_by_ns - (ran + idle) as f64).max(0.0))
+        let ran = self.cpu_ns.saturating_sub(earlier.cpu_ns);
+        // Idle time is counted in ticks, so the sum may exceed the elapsed time.
+        Some((elapsed_ns - (ran + idle) as f64).max(0.0))
     }
 }
 
-/// Ticks that CPUs were idle or waited for a device, in `/proc/stat`: none where one is not there,
-/// or where all are 0, as where nobody counts.
+/// Idle and iowait ticks of the CPUs in `/proc/stat`; `None` if a CPU is missing or all are 0, as
+/// in sandboxes that do not count them.
 fn idle_ticks(stat: &str, cpus: &[u32]) -> Option<u64> {
     let of_one = |cpu: &u32| {
         let name = format!("cpu{cpu} ");
@@ -70,16 +70,16 @@ mod tests {
         "cpu  9 9 9 900 90 9 9 9\ncpu1 1 2 3 100 10 4 5 6\ncpu12 1 2 3 700 0 4 5 6\n";
 
     #[test]
-    fn idle_time_is_that_of_the_cpus_asked_for() {
+    fn idle_time_is_summed_over_the_given_cpus() {
         assert_eq!(idle_ticks(STAT, &[1]), Some(110));
         assert_eq!(idle_ticks(STAT, &[1, 12]), Some(810));
-        assert_eq!(idle_ticks(STAT, &[1, 2]), None, "of one nothing is told");
-        assert_eq!(idle_ticks("cpu1 0 0 0 0 0 0 0 0\n", &[1]), None, "nobody counts");
+        assert_eq!(idle_ticks(STAT, &[1, 2]), None, "CPU 2 is missing");
+        assert_eq!(idle_ticks("cpu1 0 0 0 0 0 0 0 0\n", &[1]), None, "not counted");
     }
 
     #[test]
-    fn what_was_neither_run_nor_idle_is_lost() {
-        let at = |ran_ns, idle_ns| Usage { preempted: 0, ran_ns, idle_ns };
+    fn lost_time_is_neither_used_nor_idle() {
+        let at = |cpu_ns, idle_ns| Usage { preempted: 0, cpu_ns, idle_ns };
         let lost = |idle| at(700, idle).lost_ns_since(&at(100, Some(50)), 1000.0);
         assert_eq!(lost(Some(150)), Some(300.0));
         assert_eq!(lost(Some(850)), Some(0.0), "ticks are coarse");

@@ -1,73 +1,69 @@
-//! os.pipe.bandwidth and os.unix.bandwidth: bytes a second through a pipe or a Unix stream socket.
+//! os.pipe.bandwidth and os.unix.bandwidth: throughput of a pipe or a Unix stream socket.
 
 use std::cell::RefCell;
 
 use fathom_measure::sampler::{Fault, Kernel};
 use fathom_measure::{Clock, Sampler, Work, affinity};
-use fathom_record::{
-    Better, Counters, Histogram, Host, NoModel, Origin, Params, Prediction, Remedy, Unit,
-};
+use fathom_record::{Better, Counters, Histogram, Host, NoModel, Origin, Params, Prediction, Unit};
 
 use super::ping_pong::switches_of_this_thread;
-use super::stream::{Carrier, PIPE_BYTES, Stream};
+use super::stream::{Channel, PIPE_BYTES, Stream};
+use super::wake::no_second_cpu;
 use fathom_metric::order::earlier;
 use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
-/// os.pipe.bandwidth.
-pub static PIPE_BANDWIDTH: Bandwidth = Bandwidth { about: &PIPE, carrier: Carrier::Pipe };
-/// os.unix.bandwidth.
-pub static UNIX_BANDWIDTH: Bandwidth = Bandwidth { about: &UNIX, carrier: Carrier::UnixSocket };
+pub static PIPE_BANDWIDTH: Bandwidth = Bandwidth { about: &PIPE, channel: Channel::Pipe };
+pub static UNIX_BANDWIDTH: Bandwidth = Bandwidth { about: &UNIX, channel: Channel::UnixSocket };
 
-/// A stream of bytes from one process to another.
+/// A byte stream from one process to another.
 pub struct Bandwidth {
     about: &'static About,
-    carrier: Carrier,
+    channel: Channel,
 }
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "chunk_bytes",
         values: "64 KiB, 4 KiB",
-        meaning: "bytes of one write; the reader asks for what it lacks of so many",
+        meaning: "bytes of one write; the reader reads until it has as many",
     },
     Parameter {
         name: "cpus",
         values: "1, 2",
-        meaning: "1: writer and reader share the worker's CPU · 2: the writer has another",
+        meaning: "1: writer and reader share the worker's CPU · 2: the writer has another CPU",
     },
 ];
-const NOT_TIMED: &str = "starting the writer; waking it for the first chunk of a batch, which N \
-                         and 2N chunks take off; what the bytes would mean: their memory stays in \
-                         the caches, as a buffer that is used again does";
-const IN_FLIGHT: &str = "a writer that runs ahead fills the buffer before the timer starts, and \
-                         those bytes arrive for nothing: each batch is asked for by a message, so \
-                         nothing is under way before it or after it";
-const RECEIVED: &str = "bytes are counted where they arrive; the first word of each page is its \
-                        number in the stream, written and compared inside the timer, some \
+const NOT_TIMED: &str = "starting the writer; waking it for the first chunk of a batch, which the \
+                         difference of N and 2N chunks removes; producing and consuming data: the \
+                         buffers stay cached, as reused buffers do";
+const IN_FLIGHT: &str = "a writer that runs ahead fills the buffer before the timer starts, which \
+                         overestimates: here each batch is requested by a message, so nothing is \
+                         in flight before or after it";
+const RECEIVED: &str = "bytes are counted by the reader; the first word of each page is its number \
+                        in the stream, written and compared within the timed loop, a few \
                         nanoseconds a page";
 const TWO_CPUS: &str = "on two CPUs a reader that catches up sleeps, and waking it is part of the \
-                        number; in a guest that is dear, since an idle virtual CPU leaves it";
-const NOT_PLACED: &str = "lmbench's bw_pipe and bw_unix leave the CPUs to the scheduler, and their \
+                        number; that is expensive in a guest, where an idle virtual CPU halts";
+const NOT_PLACED: &str = "lmbench's bw_pipe and bw_unix do not pin their processes, and their \
                           writers run ahead";
-const BARE: &str = "reads and writes are bare instructions in a loop: a C library's procedures \
-                    return mispredicted after each, which small chunks feel";
+const INLINED: &str = "read and write are inlined system calls: the C library's functions add a \
+                    mispredicted return each, which matters for small chunks";
 
 static PIPE: About = About {
     id: "os.pipe.bandwidth",
     title: "bandwidth of a pipe",
     unit: Unit::BytesPerSecond,
     better: Better::Higher,
-    timed: "bytes that a reader takes out of a pipe of 64 KiB, from a writer in a process of its \
-            own: a copy into the kernel, a copy out of it, the system calls, and the switches or \
-            wake-ups between them",
+    timed: "bytes read from a pipe of 64 KiB, written by another process: a copy into the kernel, \
+            a copy out of it, the system calls, and the context switches or wake-ups between them",
     not_timed: NOT_TIMED,
     model: "with chunk=64 KiB a bound: on one CPU a full pipe costs a write, a read and two \
             switches, so ≤ 64 KiB ÷ (2 × os.switch.process{set_bytes=0} + \
-            os.syscall{call=write1} + os.syscall{call=read1}); the pipe's lock is held while a \
-            call copies, so two CPUs copy in turn and save the switches at best: ≤ 64 KiB ÷ \
+            os.syscall{call=write1} + os.syscall{call=read1}); the pipe's lock is held during a \
+            copy, so two CPUs copy in turn and save the switches at best: ≤ 64 KiB ÷ \
             (64 KiB ÷ bandwidth on one CPU − 2 × os.switch.process{set_bytes=0}). With chunk=4 KiB \
-            a value on one CPU: 15 writes and reads more for each 64 KiB. On two there is no \
-            model: who waits for whom, and how often, is the scheduler's choice",
+            a value on one CPU: 15 more writes and reads for each 64 KiB. On two CPUs there is no \
+            model: which side sleeps, and how often, depends on the scheduler",
     source: "Linux fs/pipe.c: pipe_write and pipe_read copy under pipe->mutex, and sleep when the \
              pipe is full or empty",
     pitfalls: &[
@@ -75,13 +71,13 @@ static PIPE: About = About {
         RECEIVED,
         TWO_CPUS,
         NOT_PLACED,
-        BARE,
-        "on two CPUs it may be bimodal: 64 KiB fill the pipe, and once one end sleeps its wake-up \
-         takes longer than the other's copy, so that both sleep in turn for a while. Each 64 KiB \
-         are timed singly (one clock read); a mode's share is of these, not of time. A socket \
-         holds several chunks and is drained in bursts, so that there they are not timed",
-        "a pipe's size differs with the page size, and shrinks for a user with many pipes: 64 KiB \
-         are asked for and had, or the metric is unavailable",
+        INLINED,
+        "on two CPUs it may be bimodal: 64 KiB fill the pipe, and once one side sleeps, its \
+         wake-up takes longer than the other's copy, so both sleep alternately for a while. Each \
+         64 KiB are timed separately (one clock read); a mode's share counts these, not time. A \
+         socket holds several chunks and is drained in bursts, so its chunks are not timed",
+        "a pipe's size depends on the page size, and shrinks for a user with many pipes: 64 KiB \
+         are set and verified, else the metric is unavailable",
     ],
     parameters: PARAMETERS,
     needs: &["os.syscall", "os.switch.process"],
@@ -97,15 +93,14 @@ static UNIX: About = About {
     title: "bandwidth of a Unix socket",
     unit: Unit::BytesPerSecond,
     better: Better::Higher,
-    timed: "bytes that a reader takes out of one of two connected Unix stream sockets, from a \
-            writer in a process of its own: a copy into the kernel, a copy out of it, the making \
-            and freeing of the buffers between, the system calls, and the switches or wake-ups",
+    timed: "bytes read from one of two connected Unix stream sockets, written by another process: \
+            a copy into the kernel, a copy out of it, allocating and freeing the buffers, the \
+            system calls, and the context switches or wake-ups",
     not_timed: NOT_TIMED,
     model: "on one CPU a bound: with chunk=64 KiB each chunk costs a write and a read, so ≤ 64 \
-            KiB ÷ (os.syscall{call=write1} + os.syscall{call=read1}); with chunk=4 KiB, 15 of \
-            each more than with 64 KiB, and a buffer for each write besides. On two CPUs there is \
-            no model: two copies ÷ memory bandwidth needs memory.bandwidth, which is not measured \
-            yet",
+            KiB ÷ (os.syscall{call=write1} + os.syscall{call=read1}); with chunk=4 KiB 15 more of \
+            each than with 64 KiB, and a buffer for each write. On two CPUs there is no model: two \
+            copies ÷ memory bandwidth needs memory.bandwidth, which is measured later",
     source: "Linux net/unix/af_unix.c: unix_stream_sendmsg allocates, copies and queues for each \
              write, unix_stream_read_generic copies and frees",
     pitfalls: &[
@@ -113,9 +108,9 @@ static UNIX: About = About {
         RECEIVED,
         TWO_CPUS,
         NOT_PLACED,
-        BARE,
-        "how much may be under way depends on net.core.wmem_default: the send buffer is set to \
-         212,992 bytes, its usual default, and looked up",
+        INLINED,
+        "the number of bytes in flight depends on net.core.wmem_default: the send buffer is set to \
+         212,992 bytes, its usual default, and read back",
     ],
     parameters: PARAMETERS,
     needs: &["os.syscall"],
@@ -128,10 +123,10 @@ static UNIX: About = About {
 
 const LARGE: i64 = 64 << 10;
 const SMALL: i64 = 4 << 10;
-/// Bytes of one iteration, whatever the chunk: so many that waking the writer on another CPU for
-/// the first of them is the smaller part of a batch.
+/// Bytes of one iteration: enough that waking the writer on another CPU for the first chunk is a
+/// small part of a batch.
 const ITERATION_BYTES: usize = 4 << 20;
-/// How far the worker's turns may fall short of one for each full pipe.
+/// Tolerance of the worker's switches against one for each full pipe.
 const DEVIATION_MAX: f64 = 0.02;
 
 fn params(chunk_bytes: i64, cpus: i64) -> Params {
@@ -143,7 +138,7 @@ impl Probe for Bandwidth {
         self.about
     }
 
-    /// What other streams did changes what the scheduler thinks of the worker.
+    /// Other cases change the scheduler's statistics of the worker.
     fn cases_share_visits(&self) -> bool {
         false
     }
@@ -163,32 +158,32 @@ impl Probe for Bandwidth {
 
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let chunk = case.params.integer("chunk_bytes").unwrap_or(LARGE);
-        match (self.carrier, chunk, case.params.integer("cpus")) {
-            (Carrier::Pipe, LARGE, Some(1)) => {
+        match (self.channel, chunk, case.params.integer("cpus")) {
+            (Channel::Pipe, LARGE, Some(1)) => {
                 let mut terms = calls(1.0);
                 terms.push(Term::switches(2.0));
-                let source = "a pipe of 64 KiB is written, and read, once for each 64 KiB, and on \
-                              one CPU the two take turns";
+                let source = "a pipe of 64 KiB is written and read once for each 64 KiB, and on \
+                              one CPU the two sides alternate";
                 at_most(&terms, source, known)
             }
-            (Carrier::Pipe, LARGE, _) => {
-                let source = "Linux fs/pipe.c: both ends copy under one lock, so that two CPUs \
-                              save switches and no copying";
+            (Channel::Pipe, LARGE, _) => {
+                let source = "Linux fs/pipe.c: both sides copy under one lock, so two CPUs save \
+                              switches but no copying";
                 let terms = [Term::stream(PIPE.id, LARGE), Term::switches(-2.0)];
                 at_most(&terms, source, known)
             }
-            (Carrier::UnixSocket, LARGE, Some(1)) => {
-                at_most(&calls(1.0), "each chunk is written, and read, by a call at least", known)
+            (Channel::UnixSocket, LARGE, Some(1)) => {
+                at_most(&calls(1.0), "at least one write and one read for each chunk", known)
             }
             (_, LARGE, _) => Err(NoModel::TwoCopies),
-            (carrier, _, Some(1)) => {
+            (channel, _, Some(1)) => {
                 let mut terms = calls(((LARGE - SMALL) / SMALL) as f64);
                 terms.push(Term::stream(self.about.id, LARGE));
-                let source = "the same bytes and switches, and sixteen calls in place of one at \
-                              each end";
-                match carrier {
-                    Carrier::Pipe => value(&terms, source, known),
-                    Carrier::UnixSocket => at_most(&terms, source, known),
+                let source =
+                    "the same bytes and switches, but 16 calls instead of one on each side";
+                match channel {
+                    Channel::Pipe => value(&terms, source, known),
+                    Channel::UnixSocket => at_most(&terms, source, known),
                 }
             }
             _ => Err(NoModel::SchedulersChoice),
@@ -201,8 +196,8 @@ impl Probe for Bandwidth {
         for (index, case) in cases.iter().enumerate() {
             let two = case.params.integer("cpus") == Some(2);
             let cpu = if two { settings.other_cpu } else { Some(settings.cpu) };
-            let started = cpu.ok_or_else(no_other_cpu).and_then(|cpu| {
-                Stream::start(self.carrier, chunk_of(case), cpu).map(|stream| (cpu, stream))
+            let started = cpu.ok_or_else(no_second_cpu).and_then(|cpu| {
+                Stream::start(self.channel, chunk_of(case), cpu).map(|stream| (cpu, stream))
             });
             match started {
                 Ok((cpu, stream)) => {
@@ -216,22 +211,21 @@ impl Probe for Bandwidth {
         let clock = sampler.clock().clone();
         let timings: Vec<RefCell<Histogram>> = streams.iter().map(|_| RefCell::default()).collect();
         let works = streams.iter_mut().zip(&timings).map(|((index, _, stream), timings)| {
-            let timings = (self.carrier == Carrier::Pipe).then_some(timings);
+            let timings = (self.channel == Channel::Pipe).then_some(timings);
             work(*index, chunk_of(&cases[*index]), stream, &clock, timings)
         });
         sampler.run(works.collect());
-        let turns = switches_of_this_thread().since(&before);
-        let turns = turns.voluntary + turns.involuntary;
+        let switches = switches_of_this_thread().since(&before).total();
         for (index, cpu, stream) in streams {
             let bytes = stream.received() * chunk_of(&cases[index]) as u64;
-            // On one CPU the worker must give way for each full pipe. With several streams the
-            // turns are not told apart: those of all are at least these.
-            if self.carrier == Carrier::Pipe && cpu == settings.cpu {
+            // On one CPU the worker must switch once for each full pipe. The switches of several
+            // streams are not separated: their sum is at least those of each.
+            if self.channel == Channel::Pipe && cpu == settings.cpu {
                 let least = (1.0 - DEVIATION_MAX) * (bytes / PIPE_BYTES as u64) as f64;
-                let detail = format!("{bytes} bytes, the worker switched out {turns} times");
-                sampler.check(index, "turns", turns as f64 >= least, detail);
+                let detail = format!("{bytes} bytes, {switches} context switches of the worker");
+                sampler.check(index, "turns", switches as f64 >= least, detail);
             }
-            judge(index, cpu, stream, sampler);
+            check_cpus(index, cpu, stream, sampler);
         }
         Ok(())
     }
@@ -242,12 +236,8 @@ fn chunk_of(case: &Case) -> usize {
     bytes.unwrap_or(LARGE as usize)
 }
 
-fn no_other_cpu() -> Fault {
-    Fault::unavailable("there is one CPU only for this process", Remedy::SecondCpu)
-}
-
-/// Some MiB an iteration, as bytes a second. Where the carrier holds no more, each 64 KiB are timed
-/// besides, but for the first, which include waking the writer.
+/// Receives `ITERATION_BYTES` an iteration. For a pipe each 64 KiB are also timed, except the
+/// first, which include waking the writer.
 fn work<'s>(
     index: usize,
     chunk_bytes: usize,
@@ -275,26 +265,26 @@ fn work<'s>(
     Work::Batched { case: index, kernel, twin: None, per_iteration, to_unit, timings }
 }
 
-/// Ends the writer and sees that both ends ran where they should.
-fn judge(index: usize, cpu: u32, stream: Stream, sampler: &mut Sampler) {
+/// Ends the writer and checks the CPUs of both sides.
+fn check_cpus(index: usize, cpu: u32, stream: Stream, sampler: &mut Sampler) {
     let own = sampler.settings().cpu;
     match stream.finish() {
-        Ok(wrong) => {
+        Ok(error) => {
             let allowed = affinity::allowed();
-            let passed = wrong.is_none() && allowed == [own];
-            let places = || format!("the writer on CPU {cpu}, the worker allowed {allowed:?}");
-            sampler.check(index, "CPUs", passed, wrong.unwrap_or_else(places));
+            let passed = error.is_none() && allowed == [own];
+            let cpus = || format!("writer on CPU {cpu}, worker's CPU affinity: {allowed:?}");
+            sampler.check(index, "CPUs", passed, error.unwrap_or_else(cpus));
         }
         Err(fault) => sampler.fault(index, fault),
     }
 }
 
-/// Some of what 64 KiB cost.
+/// A part of the time that 64 KiB take.
 struct Term {
     times: f64,
     metric: &'static str,
     params: Params,
-    /// Whether the metric is a rate, of which the time of 64 KiB is meant.
+    /// The metric is a rate: the term is the time of 64 KiB at this rate.
     is_rate: bool,
 }
 
@@ -309,12 +299,11 @@ impl Term {
         Self { times, metric: "os.switch.process", params, is_rate: false }
     }
 
-    /// 64 KiB in chunks of this size, on one CPU.
+    /// 64 KiB in chunks of this size on one CPU.
     fn stream(metric: &'static str, chunk_bytes: i64) -> Self {
         Self { times: 1.0, metric, params: params(chunk_bytes, 1), is_rate: true }
     }
 
-    /// Its nanoseconds.
     fn ns(&self, known: &Inputs<'_>) -> Result<f64, NoModel> {
         let value = earlier(self.metric, &self.params, known)?;
         Ok(self.times * if self.is_rate { LARGE as f64 * 1e9 / value } else { value })
@@ -330,12 +319,12 @@ impl Term {
     }
 }
 
-/// So many writes and as many reads.
+/// As many writes and reads.
 fn calls(times: f64) -> Vec<Term> {
     vec![Term::call(times, "write1"), Term::call(times, "read1")]
 }
 
-/// 64 KiB divided by the time that the terms add up to.
+/// 64 KiB ÷ the sum of the terms, and the formula.
 fn rate(terms: &[Term], known: &Inputs<'_>) -> Result<(f64, String), NoModel> {
     let (mut sum_ns, mut formula) = (0.0, String::new());
     for term in terms {
@@ -353,19 +342,18 @@ fn rate(terms: &[Term], known: &Inputs<'_>) -> Result<(f64, String), NoModel> {
     }
 }
 
-/// The order that no more bytes can pass than these costs leave time for.
+/// An upper bound.
 fn at_most(terms: &[Term], source: &str, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let (limit, formula) = rate(terms, known)?;
-    let claim = Prediction::at_most(limit, &format!("≤ {formula}"), source);
-    with_inputs(claim, terms, known)
+    let bound = Prediction::at_most(limit, &format!("≤ {formula}"), source);
+    with_inputs(bound, terms, known)
 }
 
-/// The value that these costs add up to.
 fn value(terms: &[Term], source: &str, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let (rate, formula) = rate(terms, known)?;
     let sum = Prediction::sum(0.0, rate, 0.3, &formula, source);
-    let otherwise = "if less, the reader is woken and let in before the pipe is full, so that \
-                     small chunks cost switches too";
+    let otherwise = "if less, the reader is woken and runs before the pipe is full, so small \
+                     chunks cost additional switches";
     Ok(with_inputs(sum, terms, known)?.otherwise(otherwise))
 }
 

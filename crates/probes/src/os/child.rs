@@ -1,7 +1,7 @@
-//! A child process that does one small thing and leaves, and that is reaped on every way out.
+//! Child processes that are killed and reaped whatever happens to the parent's code.
 //!
-//! Between fork and `_exit` a child may only do what a signal handler may: its memory is a copy
-//! taken at any moment, locks included.
+//! Between fork and `_exit` only async-signal-safe code is allowed: the memory is a copy made at an
+//! arbitrary moment, with locks that other threads may have held.
 
 use fathom_record::Remedy;
 use std::io;
@@ -17,28 +17,25 @@ use super::raw_call::system_call;
 
 /// Exit status of a child whose work panicked.
 const PANICKED: i32 = 101;
-/// Exit status of a child whose parent was gone before it began.
+/// Exit status of a child whose parent died before the child could be tied to it.
 pub(crate) const ORPHANED: i32 = 102;
 
-/// A child that has not been reaped. Dropping it kills and reaps it.
+/// A child that has not been reaped; dropping it kills and reaps it.
 #[derive(Debug)]
 pub(crate) struct Child {
     pid: libc::pid_t,
 }
 
-/// How a child ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ChildExit {
     pub(crate) status: ExitStatus,
     pub(crate) switches: Switches,
 }
 
-/// Times a thread or process was switched out.
+/// Context switches of a thread or process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Switches {
-    /// Because it waited.
     pub(crate) voluntary: u64,
-    /// Because another was preferred.
     pub(crate) involuntary: u64,
 }
 
@@ -48,7 +45,10 @@ impl Switches {
         Self { voluntary: usage.ru_nvcsw as u64, involuntary: usage.ru_nivcsw as u64 }
     }
 
-    /// Those since an earlier reading.
+    pub(crate) fn total(&self) -> u64 {
+        self.voluntary + self.involuntary
+    }
+
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             voluntary: self.voluntary - earlier.voluntary,
@@ -57,58 +57,56 @@ impl Switches {
     }
 }
 
-/// Forks as a program does, through the C library. The child does `work` and leaves with the exit
-/// status it returns; no destructor and no exit handler runs.
+/// Forks through the C library. The child runs `work` and calls `_exit` with the status it returns,
+/// so no destructor and no exit handler runs.
 ///
 /// # Safety
 /// `work` must be async-signal-safe: no lock, no memory from the heap.
 #[inline(always)]
 pub(crate) unsafe fn fork(work: impl FnOnce() -> i32) -> io::Result<Child> {
-    // SAFETY: the child does only what the caller vouches for.
+    // SAFETY: the child runs nothing but `work`, which the caller guarantees is safe.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        0 => leave_with(work),
+        0 => run_and_exit(work),
         pid => Ok(Child { pid }),
     }
 }
 
-/// Forks a child that works beside this process for a while: it gets this signal when the thread
-/// that made it dies, and keeps no descriptor but these. `work` is told whether that thread was
-/// still there when the child began.
+/// Forks a long-running child that receives `signal` when the forking thread dies and keeps only
+/// the descriptors `kept`. `work` gets whether that thread was still alive when the child started.
 ///
 /// # Safety
-/// As for [`fork`]; and `work` must use no other descriptor.
+/// As for [`fork`]; `work` must use no other descriptor.
 pub(crate) unsafe fn fork_beside(
     kept: &[RawFd],
     signal: Signal,
     work: impl FnOnce(bool) -> i32,
 ) -> io::Result<Child> {
     let parent = getpid();
-    // SAFETY: bare system calls beside what the caller vouches for; no lock, no heap.
+    // SAFETY: only system calls and `work`; no lock, no heap.
     unsafe {
         fork(|| {
-            let tied = set_parent_process_death_signal(Some(signal));
-            // Before Linux 5.9 there is no such call, and all stay open.
+            let armed = set_parent_process_death_signal(Some(signal));
+            // Without close_range (before Linux 5.9) all descriptors stay open.
             let _ = close_all_but(kept);
-            // A parent that died before the first of these calls sends no signal any more.
-            work(tied.is_ok() && getppid() == Some(parent))
+            // If the parent died before the signal was armed, the signal never comes.
+            work(armed.is_ok() && getppid() == Some(parent))
         })
     }
 }
 
-/// Closes all descriptors but these, other ends' pipes above all: as long as anybody holds the
-/// writing end, nobody sees the end of a pipe. A thread gets a table of descriptors of its own
-/// first, as a child process has one, and no other thread loses any.
+/// Closes all descriptors but these. An inherited write end of another pipe would keep its reader
+/// from seeing end of file. `CLOSE_RANGE_UNSHARE` gives a thread its own descriptor table first, so
+/// other threads keep theirs.
 pub(crate) fn close_all_but(kept: &[RawFd]) -> io::Result<()> {
     let (mut first, mut outcome) = (0, Ok(()));
     loop {
-        // The lowest that is kept of those not yet passed: nothing is sorted, for that may need
-        // memory.
+        // The lowest descriptor to keep that is not below `first`. Sorting might allocate.
         let next = kept.iter().map(|kept| *kept as u32).filter(|kept| *kept >= first).min();
         let last = next.map_or(u32::MAX, |next| next.wrapping_sub(1));
         if next != Some(first) {
             let flags = libc::CLOSE_RANGE_UNSHARE;
-            // SAFETY: the caller uses no descriptor but those that are spared.
+            // SAFETY: the caller uses no descriptor but those kept.
             if unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } != 0 {
                 outcome = Err(io::Error::last_os_error());
             }
@@ -120,51 +118,45 @@ pub(crate) fn close_all_but(kept: &[RawFd]) -> io::Result<()> {
     }
 }
 
-/// Forks by the bare system call, and returns twice: 0 in the child, what [`Child::of`] reads in
-/// the parent. The child has then done nothing at all: the C library's fork runs handlers in it,
-/// some of which enter the kernel, and even a procedure call would write to the stack, which
-/// copies a page.
+/// Forks by the clone system call and returns twice: 0 in the child, the input of [`Child::of`] in
+/// the parent. Not through the C library, whose fork runs handlers in the child that enter the
+/// kernel; inlined, because a function call would write to the stack and cause a copy-on-write
+/// fault.
 ///
 /// # Safety
-/// The child must end by [`leave`]. Until then it may do only what [`fork`] allows, must not panic,
-/// and must not call the C library, which still knows the parent's thread.
+/// The child must end by [`exit_now`]. Until then it may do only what [`fork`] allows, must not
+/// panic, and must not call the C library, whose thread data is still the parent's.
 #[inline(always)]
 pub(crate) unsafe fn bare_fork() -> isize {
-    // SAFETY: with SIGCHLD alone and no stack, clone is fork, and its pointers are not looked at.
+    // SAFETY: clone with SIGCHLD alone and no stack is fork; it ignores its pointers.
     unsafe { system_call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0]) }
 }
 
 #[inline(always)]
-fn leave_with(work: impl FnOnce() -> i32) -> ! {
-    // A panic must not unwind into the parent's half of the program.
-    let on_panic = Leave;
-    let status = work();
-    std::mem::forget(on_panic);
-    leave(status)
+fn run_and_exit(work: impl FnOnce() -> i32) -> ! {
+    /// Exits when unwinding drops it: a panic must not unwind into a second copy of the parent.
+    struct ExitOnPanic;
+    impl Drop for ExitOnPanic {
+        fn drop(&mut self) {
+            exit_now(PANICKED);
+        }
+    }
+    let _on_panic = ExitOnPanic;
+    exit_now(work())
 }
 
-/// Leaves at once: no destructor and no exit handler runs.
-pub(crate) fn leave(status: i32) -> ! {
+/// Calls `_exit`: no destructor and no exit handler runs.
+pub(crate) fn exit_now(status: i32) -> ! {
     // SAFETY: ends this process; nothing runs after it.
     unsafe { libc::_exit(status) }
 }
 
-/// Leaves when it is dropped.
-struct Leave;
-
-impl Drop for Leave {
-    fn drop(&mut self) {
-        leave(PANICKED);
-    }
-}
-
 impl Child {
-    /// Its process number.
     pub(crate) fn id(&self) -> u32 {
         self.pid.unsigned_abs()
     }
 
-    /// The child that [`bare_fork`] made, seen by the parent.
+    /// The child that [`bare_fork`] returned to the parent.
     pub(crate) fn of(result: isize) -> io::Result<Self> {
         match result {
             pid if pid > 0 => Ok(Self { pid: pid as libc::pid_t }),
@@ -172,28 +164,26 @@ impl Child {
         }
     }
 
-    /// Waits until it has ended, and reaps it.
-    pub(crate) fn wait(self) -> Result<Ended, Fault> {
-        let ended = reap(self.pid);
+    pub(crate) fn wait(self) -> Result<ChildExit, Fault> {
+        let exit = reap(self.pid);
         std::mem::forget(self);
-        ended.map_err(|error| Fault::system("wait4", error))
+        exit.map_err(|error| Fault::system("wait4", error))
     }
 
-    /// Counters, and takes any end but `_exit(status)` for wrong work.
-    pub(crate) fn wait_for(self, status: i32) -> Result<(), Fault> {
-        let ended = self.wait()?;
-        match ended.status.code() {
-            Some(code) if code == status => Ok(()),
+    /// Waits for the child; any end but `_exit(expected)` is wrong work.
+    pub(crate) fn wait_for(self, expected: i32) -> Result<(), Fault> {
+        let status = self.wait()?.status;
+        match status.code() {
+            Some(code) if code == expected => Ok(()),
             _ => Err(Fault::WrongWork(format!(
-                "the child should have left with exit status {status} but ended with {}",
-                ended.status
+                "child ended with {status}; expected exit status: {expected}"
             ))),
         }
     }
 
-    /// Kills it without waiting for it.
+    /// Sends SIGKILL; does not wait.
     pub(crate) fn kill(&self) {
-        // SAFETY: the child is not reaped yet, so its number is nobody else's.
+        // SAFETY: the child is not reaped yet, so its pid cannot have been reused.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
     }
 }
@@ -201,16 +191,15 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         self.kill();
-        // There is nobody to tell.
         let _ = reap(self.pid);
     }
 }
 
-fn reap(pid: libc::pid_t) -> io::Result<Ended> {
+fn reap(pid: libc::pid_t) -> io::Result<ChildExit> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     loop {
-        // SAFETY: both pointers are to writable memory of the type the call fills.
+        // SAFETY: both pointers are to writable memory of the type that the call writes.
         let reaped = unsafe { libc::wait4(pid, &mut status, 0, usage.as_mut_ptr()) };
         if reaped == pid {
             break;
@@ -220,14 +209,14 @@ fn reap(pid: libc::pid_t) -> io::Result<Ended> {
             return Err(error);
         }
     }
-    // SAFETY: an all-zero `rusage` is a valid one, whatever the kernel filled in.
+    // SAFETY: a zeroed `rusage` is valid, whatever the kernel wrote.
     let usage = unsafe { usage.assume_init() };
-    Ok(Ended { status: ExitStatus::from_raw(status), switches: Switches::of(&usage) })
+    Ok(ChildExit { status: ExitStatus::from_raw(status), switches: Switches::of(&usage) })
 }
 
-/// What it means that the kernel refused a process or a thread: a limit of this machine or this
-/// user, not an error of ours.
-pub(crate) fn refused(call: &str, error: &io::Error) -> Fault {
+/// The fault for a process or thread that could not be created. Limits of the machine or user make
+/// the metric unavailable; anything else is a failure.
+pub(crate) fn creation_fault(call: &str, error: &io::Error) -> Fault {
     let remedy = match error.raw_os_error() {
         Some(libc::EAGAIN) => Remedy::raise(&["`ulimit -u`", "pids.max"]),
         Some(libc::ENOMEM) => Remedy::AllowOvercommit,
@@ -243,15 +232,15 @@ mod tests {
     use crate::smoke;
 
     #[test]
-    fn a_child_that_leaves_with_another_status_is_wrong_work() {
+    fn unexpected_exit_status_is_wrong_work() {
         let _alone = smoke::alone();
         // SAFETY: the child does nothing.
         let child = unsafe { fork(|| 7) }.unwrap();
         assert_eq!(child.wait_for(7), Ok(()));
-        // SAFETY: likewise.
+        // SAFETY: as above.
         let result = unsafe { bare_fork() };
         if result == 0 {
-            leave(8);
+            exit_now(8);
         }
         let child = Child::of(result).unwrap();
         let fault = child.wait_for(7);
@@ -259,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_is_dropped_is_killed_and_reaped() {
+    fn dropped_child_is_killed_and_reaped() {
         let _alone = smoke::alone();
         // SAFETY: pausing is async-signal-safe.
         let child = unsafe { fork(|| libc::pause()) }.unwrap();
@@ -269,8 +258,8 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_unavailable_and_anything_else_a_failure() {
-        let refusal = |errno| refused("fork", &io::Error::from_raw_os_error(errno));
+    fn limit_is_unavailable_other_errors_fail() {
+        let refusal = |errno| creation_fault("fork", &io::Error::from_raw_os_error(errno));
         let limits = Remedy::raise(&["`ulimit -u`", "pids.max"]);
         assert!(matches!(refusal(libc::EAGAIN), Fault::Unavailable(_, it) if it == Some(limits)));
         assert!(matches!(refusal(libc::EPERM), Fault::Unavailable(..)));

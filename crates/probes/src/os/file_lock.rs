@@ -1,4 +1,4 @@
-//! os.file_lock: a lock on a whole file that nobody else wants.
+//! os.file_lock: an uncontended lock on a whole file.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -8,39 +8,36 @@ use fathom_measure::{Sampler, Work};
 use fathom_record::{Host, NoModel, Params, Prediction, Remedy};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 
+use super::at_least_getppid;
 use super::raw_call::system_call;
-use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
 use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
-/// os.file_lock.
 pub struct FileLock;
 
 static ABOUT: About = About {
     id: "os.file_lock",
     title: "file lock and unlock",
-    timed: "two system calls by the bare instruction: an exclusive lock of a whole file that \
-            nobody else has open, and its release",
-    not_timed: "making the file; waiting for another: there is none; what a C library does around \
-                the calls",
-    model: "posix and flock: an order, ≥ 2 × os.syscall{call=getppid}: two system calls, each of \
-            which looks up a descriptor and changes a list under locks; ofd: as posix, ± 30 %, \
-            being the same code with another owner",
+    timed: "two system calls by the inlined instruction: an exclusive lock on a whole file that no \
+            other process has open, and its release",
+    not_timed: "creating the file; contention: there is none; the C library's wrapper",
+    model: "posix and flock: a bound, ≥ 2 × os.syscall{call=getppid}: two system calls, each of \
+            which looks up a descriptor and changes a list under spinlocks; ofd: posix ± 30 %, \
+            the same code with another lock owner",
     source: "Linux fs/locks.c: fcntl_setlk and posix_lock_inode, flock_lock_inode",
     pitfalls: &[
-        "a lock that another file system keeps elsewhere (NFS, a cluster, FUSE) is a message to a \
-         server: here the file lies in memory (memfd), whose locks are the kernel's own common \
-         code, as those of ext4, XFS and tmpfs are",
-        "a lock that was not taken costs next to nothing: each call's result is compared, and \
-         before the rounds a second description of the file is asked whether it is kept out, and \
-         let in again",
-        "posix locks belong to the process: two descriptions of one process never exclude each \
-         other, and closing any of them drops the lock. Locks of the open file description (ofd) \
-         do neither",
-        "a list of many locks is walked: here it holds one",
-        "on some cores (Zen 4 was seen) these calls cost one of two amounts, a third apart: a \
-         state of the predictors, it seems, that follows the layout of the program and what ran \
-         before, and that repeating the calls for 100 ms does not settle",
+        "on NFS, cluster file systems and FUSE a lock may be a message to a server: here the file \
+         is a memfd, which uses the kernel's common lock code, as ext4, XFS and tmpfs do",
+        "a call that fails to lock is fast: each call's result is compared, and before the rounds \
+         a second open file description verifies that the lock excludes it, and no longer does \
+         after unlock",
+        "posix locks belong to the process: two open file descriptions of one process never \
+         exclude each other, and closing either drops the lock. ofd locks belong to the open file \
+         description",
+        "the kernel walks the list of a file's locks: here it has one entry",
+        "on some cores (seen on Zen 4) these calls are bimodal, a third apart: apparently a state \
+         of the branch predictors that depends on program layout and on what ran before, and that \
+         100 ms of repeated calls do not change",
     ],
     parameters: &[Parameter {
         name: "kind",
@@ -59,8 +56,7 @@ impl Probe for FileLock {
         &ABOUT
     }
 
-    /// Calls of other kinds leave the core's predictors in states that slow these, by a quarter
-    /// where it was tried.
+    /// Other kinds of calls train the branch predictors in ways that slow these by up to a quarter.
     fn cases_share_visits(&self) -> bool {
         false
     }
@@ -74,12 +70,10 @@ impl Probe for FileLock {
             let posix = Params::one("kind", POSIX);
             let terms = [Term { times: 1.0, metric: ABOUT.id, params: posix }];
             let source = "the same code with another owner: Linux fs/locks.c, posix_lock_inode";
-            let otherwise = "one of the two kinds takes another way through the kernel";
+            let otherwise = "one of the two kinds takes another path through the kernel";
             return Sum { terms: &terms, tolerance: 0.3, source, otherwise }.predict(known);
         }
-        let source = "two system calls, each of which does more than getppid";
-        let order = Order { factor: 2.0, metric: "os.syscall", source };
-        order.claim(&Params::one("call", "getppid"), known)
+        at_least_getppid(2.0, "two system calls, each of which does more than getppid", known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
@@ -92,7 +86,7 @@ impl Probe for FileLock {
             });
             match locked {
                 Ok(((passed, detail), lock)) => {
-                    sampler.check(index, "another description is kept out", passed, detail);
+                    sampler.check(index, "lock excludes a second open", passed, detail);
                     works.push(Work::batched(index, move |pairs| lock.repeat(pairs)));
                 }
                 Err(fault) => sampler.fault(index, fault),
@@ -105,32 +99,31 @@ impl Probe for FileLock {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// By fcntl, with this command.
-    Record(libc::c_int),
-    /// By flock.
-    Whole,
+    /// With this command.
+    Fcntl(libc::c_int),
+    Flock,
 }
 
 impl Kind {
     fn of(name: &str) -> Result<Self, Fault> {
         match name {
-            POSIX => Ok(Self::Record(libc::F_SETLK)),
-            "ofd" => Ok(Self::Record(libc::F_OFD_SETLK)),
-            "flock" => Ok(Self::Whole),
-            _ => Err(Fault::Failed(format!("no file lock is known as {name}"))),
+            POSIX => Ok(Self::Fcntl(libc::F_SETLK)),
+            "ofd" => Ok(Self::Fcntl(libc::F_OFD_SETLK)),
+            "flock" => Ok(Self::Flock),
+            _ => Err(Fault::Failed(format!("unknown file lock kind: {name}"))),
         }
     }
 }
 
-/// A file in memory, open twice: it is gone with its descriptors, however the worker ends.
+/// A memfd with two open file descriptions, which the kernel frees with the process.
 struct Lock {
     kind: Kind,
     file: OwnedFd,
     other: OwnedFd,
 }
 
-/// A lock of a whole file, as fcntl takes it.
-fn whole(kind: libc::c_int) -> libc::flock {
+/// An fcntl lock of the whole file.
+fn whole_file(kind: libc::c_int) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
@@ -155,85 +148,73 @@ impl Lock {
         Ok(Self { kind, file, other })
     }
 
-    /// The calls that lock and unlock: number and arguments. Addresses are of these two locks.
-    fn calls(&self, file: &OwnedFd, taken: &libc::flock, free: &libc::flock) -> [Call; 2] {
+    /// The calls that lock and unlock; their arguments point to `write` and `free`.
+    fn calls(&self, file: &OwnedFd, write: &libc::flock, free: &libc::flock) -> [Call; 2] {
         let file = file.as_raw_fd() as usize;
         match self.kind {
-            Kind::Record(command) => [taken, free].map(|lock| Call {
+            Kind::Fcntl(command) => [write, free].map(|lock| Call {
                 number: libc::SYS_fcntl,
                 arguments: [file, command as usize, std::ptr::from_ref(lock) as usize, 0],
             }),
-            Kind::Whole => [libc::LOCK_EX | libc::LOCK_NB, libc::LOCK_UN].map(|operation| Call {
+            Kind::Flock => [libc::LOCK_EX | libc::LOCK_NB, libc::LOCK_UN].map(|operation| Call {
                 number: libc::SYS_flock,
                 arguments: [file, operation as usize, 0, 0],
             }),
         }
     }
 
-    /// Locks and unlocks that often, and returns how often both calls succeeded.
+    /// Locks and unlocks `pairs` times; returns how often both calls succeeded.
     fn repeat(&self, pairs: u64) -> u64 {
-        let (taken, free) = (whole(libc::F_WRLCK), whole(libc::F_UNLCK));
-        let [lock, unlock] = self.calls(&self.file, &taken, &free);
+        let (write, free) = (whole_file(libc::F_WRLCK), whole_file(libc::F_UNLCK));
+        let [lock, unlock] = self.calls(&self.file, &write, &free);
         let mut done = 0;
         for _ in 0..pairs {
-            // SAFETY: the descriptor is open and the two locks live until the last call.
+            // SAFETY: the descriptor is open; `write` and `free` outlive the loop.
             let (locked, unlocked) = unsafe { (lock.make(), unlock.make()) };
             done += u64::from((locked | unlocked) == 0);
         }
         done
     }
 
-    /// Whether the lock keeps a second description out while it is held, and only then.
+    /// Whether the lock excludes a second open file description while it is held, and only then.
     fn excludes(&self) -> Result<(bool, String), Fault> {
-        let (taken, free) = (whole(libc::F_WRLCK), whole(libc::F_UNLCK));
-        let [lock, unlock] = self.calls(&self.file, &taken, &free);
+        let (write, free) = (whole_file(libc::F_WRLCK), whole_file(libc::F_UNLCK));
+        let [lock, unlock] = self.calls(&self.file, &write, &free);
         // SAFETY: as above.
-        let locked = unsafe { lock.make() };
-        if locked != 0 {
-            return Err(refused(locked));
-        }
-        let while_held = self.other_is_kept_out()?;
+        succeeded(unsafe { lock.make() })?;
+        let held = self.other_is_excluded()?;
         // SAFETY: as above.
-        let unlocked = unsafe { unlock.make() };
-        if unlocked != 0 {
-            return Err(refused(unlocked));
-        }
-        let afterwards = self.other_is_kept_out()?;
-        let detail = format!("while it is held: {while_held}, afterwards: {afterwards}");
-        Ok((while_held && !afterwards, detail))
+        succeeded(unsafe { unlock.make() })?;
+        let released = self.other_is_excluded()?;
+        let detail = format!("excluded while held: {held}, after release: {released}");
+        Ok((held && !released, detail))
     }
 
-    /// Whether the second description may not lock now.
-    fn other_is_kept_out(&self) -> Result<bool, Fault> {
+    /// Whether the second open file description cannot lock now.
+    fn other_is_excluded(&self) -> Result<bool, Fault> {
         let other = self.other.as_raw_fd() as usize;
-        let lock = |operation: libc::c_int| {
+        let flock = |operation: libc::c_int| {
             // SAFETY: the descriptor is open; flock takes no pointer.
             unsafe { system_call(libc::SYS_flock, [other, operation as usize, 0, 0]) }
         };
         match self.kind {
-            Kind::Record(_) => {
-                // Asked as a description of its own, it is kept out by locks of both owners.
-                let mut asked = whole(libc::F_WRLCK);
-                let arguments = [other, libc::F_OFD_GETLK as usize, &raw mut asked as usize, 0];
+            Kind::Fcntl(_) => {
+                // F_OFD_GETLK reports conflicts with both posix and ofd locks.
+                let mut conflict = whole_file(libc::F_WRLCK);
+                let arguments = [other, libc::F_OFD_GETLK as usize, &raw mut conflict as usize, 0];
                 // SAFETY: the descriptor is open, and the lock writable until the call returns.
-                match unsafe { system_call(libc::SYS_fcntl, arguments) } {
-                    0 => Ok(asked.l_type != libc::F_UNLCK as libc::c_short),
-                    error => Err(refused(error)),
-                }
+                succeeded(unsafe { system_call(libc::SYS_fcntl, arguments) })?;
+                Ok(conflict.l_type != libc::F_UNLCK as libc::c_short)
             }
-            Kind::Whole => match lock(libc::LOCK_EX | libc::LOCK_NB) {
-                0 => match lock(libc::LOCK_UN) {
-                    0 => Ok(false),
-                    error => Err(refused(error)),
-                },
+            Kind::Flock => match flock(libc::LOCK_EX | libc::LOCK_NB) {
+                0 => succeeded(flock(libc::LOCK_UN)).map(|()| false),
                 error if error == -(libc::EWOULDBLOCK as isize) => Ok(true),
-                error => Err(refused(error)),
+                error => Err(lock_fault(error)),
             },
         }
     }
 }
 
-/// One system call with its arguments.
 #[derive(Clone, Copy)]
 struct Call {
     number: i64,
@@ -245,13 +226,17 @@ impl Call {
     /// As for [`system_call`].
     #[inline(always)]
     unsafe fn make(&self) -> isize {
-        // SAFETY: the caller answers for the arguments.
+        // SAFETY: the caller vouches for the arguments.
         unsafe { system_call(self.number, self.arguments) }
     }
 }
 
-/// What it means that a lock could not be had.
-fn refused(result: isize) -> Fault {
+fn succeeded(result: isize) -> Result<(), Fault> {
+    if result == 0 { Ok(()) } else { Err(lock_fault(result)) }
+}
+
+/// The fault for a lock call that failed with this negative errno.
+fn lock_fault(result: isize) -> Fault {
     let errno = -result as i32;
     let error = std::io::Error::from_raw_os_error(errno);
     match errno {
@@ -268,61 +253,45 @@ mod tests {
     use crate::smoke;
 
     #[test]
-    fn each_kind_is_taken_and_keeps_another_out() {
+    fn every_kind_locks() {
         for (case, sample) in smoke::run(&FileLock) {
             let sample = sample.unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
-            assert_eq!(sample.checks[0].name, "another description is kept out");
+            assert_eq!(sample.checks[0].name, "lock excludes a second open");
         }
     }
 
     #[test]
-    fn a_lock_that_another_holds_is_not_counted_and_not_waited_for() {
+    fn contended_lock_is_neither_counted_nor_awaited() {
         let _alone = smoke::alone();
         for kind in ["ofd", "flock"] {
             let lock = Lock::of_new_file(Kind::of(kind).unwrap()).unwrap();
             assert_eq!(lock.repeat(100), 100, "{kind}");
-            let (taken, free) = (whole(libc::F_WRLCK), whole(libc::F_UNLCK));
-            let [take, give] = lock.calls(&lock.other, &taken, &free);
-            // SAFETY: the descriptor is open and the two locks live until the last call.
-            assert_eq!(unsafe { take.make() }, 0, "{kind}");
-            assert_eq!(lock.repeat(100), 0, "{kind}: another description holds it");
+            let (write, free) = (whole_file(libc::F_WRLCK), whole_file(libc::F_UNLCK));
+            let [acquire, release] = lock.calls(&lock.other, &write, &free);
+            // SAFETY: the descriptor is open; `write` and `free` outlive the calls.
+            assert_eq!(unsafe { acquire.make() }, 0, "{kind}");
+            assert_eq!(lock.repeat(100), 0, "{kind}: the other description holds it");
             // SAFETY: as above.
-            assert_eq!(unsafe { give.make() }, 0, "{kind}");
+            assert_eq!(unsafe { release.make() }, 0, "{kind}");
             assert_eq!(lock.repeat(100), 100, "{kind}");
         }
     }
 
     #[test]
-    fn a_lock_that_keeps_nobody_out_fails_the_check() {
+    fn lock_without_exclusion_fails_the_check() {
         let _alone = smoke::alone();
         for kind in KINDS {
             let lock = Lock::of_new_file(Kind::of(kind).unwrap()).unwrap();
             assert!(lock.excludes().unwrap().0, "{kind}");
             let elsewhere = Lock::of_new_file(lock.kind).unwrap();
             let mixed = Lock { kind: lock.kind, file: lock.file, other: elsewhere.other };
-            assert!(!mixed.excludes().unwrap().0, "{kind}: they are two files");
+            assert!(!mixed.excludes().unwrap().0, "{kind}: two different files");
         }
     }
 
     #[test]
-    fn a_call_that_is_not_there_is_unavailable_and_anything_else_a_failure() {
-        assert!(matches!(refused(-(libc::EINVAL as isize)), Fault::Unavailable(..)));
-        assert!(matches!(refused(-(libc::EBADF as isize)), Fault::Failed(_)));
-        assert!(matches!(Kind::of("lease"), Err(Fault::Failed(_))));
-    }
-
-    #[test]
-    fn a_pair_costs_two_calls_at_least_and_both_owners_the_same() {
-        let records = [
-            smoke::record("os.syscall", &Params::one("call", "getppid"), 100.0, 1.0),
-            smoke::record(ABOUT.id, &Params::one("kind", POSIX), 800.0, 1.0),
-        ];
-        let predicted = |kind: &str| {
-            let case = Case::usual(Params::one("kind", kind));
-            FileLock.predict(&case, &Host::default(), &Inputs::new(&records)).unwrap()
-        };
-        assert_eq!(predicted(POSIX).low, Some(200.0));
-        assert_eq!(predicted("flock").low, Some(200.0));
-        assert_eq!(predicted("ofd").value, Some(800.0));
+    fn missing_call_is_unavailable_other_errors_fail() {
+        assert!(matches!(lock_fault(-(libc::EINVAL as isize)), Fault::Unavailable(..)));
+        assert!(matches!(lock_fault(-(libc::EBADF as isize)), Fault::Failed(_)));
     }
 }

@@ -1,4 +1,4 @@
-//! os.futex.uncontended: a mutex that nobody else wants.
+//! os.futex.uncontended: lock and unlock of an uncontended mutex, and a wake without a waiter.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,44 +7,43 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
 use fathom_record::{Host, NoModel, Origin, Params, Prediction};
 
+use super::at_least_getppid;
 use super::raw_call::RawCall;
-use super::syscall::tried;
+use super::syscall::verified;
 use crate::uarch;
-use fathom_metric::order::{Order, earlier};
+use fathom_metric::order::earlier;
 use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
-/// os.futex.uncontended.
 pub struct FutexUncontended;
 
 static ABOUT: About = About {
     id: "os.futex.uncontended",
-    title: "futex nobody else wants",
-    timed: "op=lock_unlock: a compare-exchange that takes a free lock word and the exchange that \
-            gives it back, with the two comparisons that decide that no system call is needed. \
-            op=wake: one FUTEX_WAKE by the bare instruction, of a private futex on which nobody \
-            sleeps",
-    not_timed: "what a C library does around the two instructions: its call, the kind of the \
-                mutex, the owner's name; contention, which is another metric",
-    model: "lock_unlock: (LOCK CMPXCHG + XCHG with memory) cycles ÷ core frequency, on x86-64: \
-            each waits for the one before, both being full barriers on one word. wake: an order, \
-            ≥ os.syscall{call=getppid}",
+    title: "uncontended futex",
+    timed: "op=lock_unlock: the compare-exchange that acquires a free lock word and the exchange \
+            that releases it, with the two comparisons that skip the system calls. op=wake: one \
+            FUTEX_WAKE by the inlined instruction, of a private futex without waiters",
+    not_timed: "the C library's overhead: the function call, the mutex type, storing the owner; \
+                contention",
+    model: "lock_unlock on x86-64: (LOCK CMPXCHG + XCHG with memory) cycles ÷ core frequency: the \
+            two are dependent, as full barriers on one word. wake: a bound, ≥ \
+            os.syscall{call=getppid}",
     source: "U. Drepper, Futexes are tricky (2011), mutex2, and glibc sysdeps/nptl/lowlevellock.h: \
              the two instructions; data/uarch.toml: lock_cmpxchg_cycles, xchg_memory_cycles; \
-             Linux kernel/futex/waketest.c, futex_wake: a look into the hash bucket",
+             Linux kernel/futex/waketest.c, futex_wake: a hash bucket lookup",
     pitfalls: &[
-        "in a process with one thread glibc's pthread_mutex_lock leaves out the lock prefix (2.34 \
-         and later), so a loop over it there measures no atomic instruction: the pair is written \
-         out, as glibc makes it once there is a second thread, and as Rust's std::sync::Mutex does",
-        "a loop that only locks, or that never looks at the result, may have taken nothing: each \
-         iteration counts only if the word was free and was locked by it",
-        "the word stays in this core's first-level cache: a lock that travels between cores costs \
-         ten times more with no contention at all",
-        "a wake with nobody asleep is what a careless unlock pays each time",
+        "in a single-threaded process glibc's pthread_mutex_lock omits the lock prefix (2.34 and \
+         later), so a loop over it measures no atomic instruction: here the pair is inlined, as \
+         glibc executes it in a multi-threaded process, and as Rust's std::sync::Mutex does",
+        "a loop that ignores the results may not have locked: an iteration counts only if the word \
+         was free and this iteration locked it",
+        "the word stays in this core's L1: a lock that moves between cores costs ten times as much \
+         even without contention",
+        "a wake without waiters is what an unlock pays that does not track waiters",
     ],
     parameters: &[Parameter {
         name: "op",
         values: "lock_unlock, wake",
-        meaning: "lock and unlock, no system call · FUTEX_WAKE with nobody asleep: one",
+        meaning: "lock and unlock without system call · FUTEX_WAKE without waiters",
     }],
     needs: &["cpu.frequency", "os.syscall"],
     ..About::BASE
@@ -66,12 +65,11 @@ impl Probe for FutexUncontended {
 
     fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         if case.params.text("op") == Some(LOCK_UNLOCK) {
-            return by_two_instructions(host, known);
+            return predict_lock_unlock(host, known);
         }
-        let source = "the same entry and exit, and a look into a hash table between them: Linux \
+        let source = "the same entry and exit, plus a hash table lookup: Linux \
                       kernel/futex/waketest.c, futex_wake";
-        let order = Order { factor: 1.0, metric: "os.syscall", source };
-        order.claim(&Params::one("call", "getppid"), known)
+        at_least_getppid(1.0, source, known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
@@ -93,7 +91,7 @@ impl Probe for FutexUncontended {
     }
 }
 
-fn by_two_instructions(host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn predict_lock_unlock(host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let row = uarch::row_for(host)?;
     let (lock, unlock) = (row.sourced("lock_cmpxchg_cycles")?, row.sourced("xchg_memory_cycles")?);
     let hz = earlier("cpu.frequency", &Params::none(), known)?;
@@ -104,30 +102,31 @@ fn by_two_instructions(host: &Host, known: &Inputs<'_>) -> Result<Prediction, No
         .with_input("LOCK CMPXCHG cycles", lock.value, row.origin())
         .with_input("XCHG with memory cycles", unlock.value, row.origin())
         .with_input("frequency", hz, Origin::this_run("cpu.frequency"))
-        .otherwise("the pair overlaps with its neighbours, or the line is not this core's own"))
+        .otherwise("adjacent pairs overlap, or the cache line is shared with another core"))
 }
 
-/// Locks the first word and unlocks the second, and returns how often the one was free and the
-/// other locked. They are the same word, but for a test that would see the difference.
+/// Locks the first word and unlocks the second; returns how often the first was free and the second
+/// locked. Both are the same word, except in a test. `black_box` hides that from the compiler.
 fn lock_unlock(words: [&AtomicU32; 2], pairs: u64) -> u64 {
-    let [taken, given] = black_box(words);
+    let [to_lock, to_unlock] = black_box(words);
     let mut done = 0;
     for _ in 0..pairs {
-        let lock = taken.compare_exchange(FREE, LOCKED, Ordering::Acquire, Ordering::Relaxed);
-        let held = given.swap(FREE, Ordering::Release);
-        done += u64::from(lock.is_ok() & (held == LOCKED));
+        let lock = to_lock.compare_exchange(FREE, LOCKED, Ordering::Acquire, Ordering::Relaxed);
+        let previous = to_unlock.swap(FREE, Ordering::Release);
+        // Branch-free, so that the count adds no prediction to the pair.
+        done += u64::from(lock.is_ok() & (previous == LOCKED));
     }
     done
 }
 
-/// A wake on the word, tried once. The word must outlive it.
+/// A wake on the word, made once. The word must outlive it.
 fn wake(word: &AtomicU32) -> Result<RawCall, Fault> {
     let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
     let arguments = [word.as_ptr() as usize, operation, 1, 0];
-    // SAFETY: a wake looks at the word's address only, and the visit that uses the call keeps the
-    // word until its last repetition. Nobody sleeps there: it wakes none.
+    // SAFETY: a wake uses only the word's address, and the visit that uses the call keeps the word
+    // until its last repetition.
     let call = unsafe { RawCall::new(libc::SYS_futex, arguments, 0) };
-    tried("wake", call, call.repeat(1), None)
+    verified("wake", call, None)
 }
 
 #[cfg(test)]
@@ -136,23 +135,23 @@ mod tests {
     use crate::smoke;
 
     #[test]
-    fn both_operations_do_their_work() {
-        let taken = smoke::run(&FutexUncontended);
-        assert!(taken.iter().all(|(_, sample)| sample.is_ok()), "no sandbox forbids a futex");
+    fn both_operations_are_available() {
+        let results = smoke::run(&FutexUncontended);
+        assert!(results.iter().all(|(_, sample)| sample.is_ok()), "no sandbox forbids a futex");
     }
 
     #[test]
-    fn a_lock_that_somebody_holds_is_not_counted() {
+    fn failed_lock_or_unlock_is_not_counted() {
         let word = AtomicU32::new(LOCKED);
-        assert_eq!(lock_unlock([&word; 2], 1), 0, "it was taken by another");
+        assert_eq!(lock_unlock([&word; 2], 1), 0, "already locked");
         assert_eq!(lock_unlock([&word; 2], 1000), 1000);
         assert_eq!(word.load(Ordering::Relaxed), FREE);
         let another = AtomicU32::new(FREE);
-        assert_eq!(lock_unlock([&word, &another], 1), 0, "nobody held what was given back");
+        assert_eq!(lock_unlock([&word, &another], 1), 0, "unlocked a free word");
     }
 
     #[test]
-    fn a_wake_that_wakes_somebody_is_not_counted() {
+    fn wake_of_a_waiter_is_not_counted() {
         let _alone = smoke::alone();
         static WORD: AtomicU32 = AtomicU32::new(FREE);
         let call = wake(&WORD).unwrap();
@@ -161,14 +160,14 @@ mod tests {
             let second = libc::timespec { tv_sec: 5, tv_nsec: 0 };
             let arguments =
                 [WORD.as_ptr() as usize, operation, FREE as usize, &raw const second as usize];
-            // SAFETY: the word is static and the time lives until the call returns.
+            // SAFETY: the word is static and the timeout outlives the call.
             unsafe { super::super::raw_call::system_call(libc::SYS_futex, arguments) }
         });
         let woken = (0..5000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
             call.repeat(1) == 0
         });
-        assert!(woken, "the wake that found the sleeper returned 1, not 0");
+        assert!(woken, "a wake of the waiter returns 1, not 0");
         assert_eq!(sleeper.join().unwrap(), 0);
         assert_eq!(call.repeat(10), 10);
     }
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pair_is_predicted_from_its_two_instructions() {
+    fn lock_unlock_is_predicted_from_two_instructions() {
         let prediction = predicted(LOCK_UNLOCK, 25).unwrap();
         assert!((prediction.value.unwrap() - (9.4 + 7.9) / 2.0).abs() < 1e-9);
         assert_eq!(prediction.inputs.len(), 3);

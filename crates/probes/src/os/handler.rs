@@ -1,5 +1,5 @@
-//! Signal handlers that do nothing but count, put in place for a while: whatever was there before
-//! comes back when they go, the handler by which Rust tells of a stack overflow among it.
+//! Signal handlers that only count. Dropping one restores the previous action, for SIGSEGV that of
+//! Rust's stack overflow handler.
 
 use std::arch::asm;
 use std::cell::UnsafeCell;
@@ -14,42 +14,42 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::raw_call::system_call;
 
-/// How often a handler ran. Signals are sent to the thread itself, and this is its only writer.
+/// Handler runs so far. The only writer is the thread that signals itself.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
-/// How often a handler ran so far.
 pub(super) fn runs() -> u64 {
     RUNS.load(Ordering::Relaxed)
 }
 
-/// Counts, without a locked instruction.
+/// Load and store instead of fetch_add: one writer needs no locked instruction, which would be
+/// part of the time.
 fn count() {
     RUNS.store(RUNS.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-extern "C" fn count_it(_: libc::c_int) {
+extern "C" fn counting_handler(_: libc::c_int) {
     count();
 }
 
-/// A handler in place. Dropping it puts back what was there.
+/// An installed handler; dropping it restores the previous action.
 #[derive(Debug)]
 pub(super) struct Handler {
     signal: libc::c_int,
     previous: Box<libc::sigaction>,
-    /// The calling thread's mask.
+    /// The calling thread's previous signal mask.
     mask: libc::sigset_t,
 }
 
 impl Handler {
-    /// One that counts this signal, which is not blocked meanwhile.
+    /// Installs a handler that counts this signal, and unblocks it.
     pub(super) fn counting(signal: libc::c_int) -> Result<Self, Fault> {
-        // SAFETY: it stores to a static atomic, as a handler may.
-        unsafe { Self::place(signal, count_it as *const () as usize, 0) }
+        // SAFETY: the handler stores to a static atomic, which is async-signal-safe.
+        unsafe { Self::install(signal, counting_handler as *const () as usize, 0) }
     }
 
     /// # Safety
-    /// The handler must do only what one may.
-    unsafe fn place(
+    /// The handler must be async-signal-safe.
+    unsafe fn install(
         signal: libc::c_int,
         handler: usize,
         flags: libc::c_int,
@@ -60,8 +60,8 @@ impl Handler {
         let mut previous = Box::new(zeroed_action());
         let mut mask = MaybeUninit::<libc::sigset_t>::zeroed();
         let mut only = MaybeUninit::<libc::sigset_t>::zeroed();
-        // SAFETY: all pointers are to live values of the types the calls expect, the sets are
-        // filled before they are read, and the caller answers for the handler.
+        // SAFETY: all pointers are to live values of the expected types, the sets are initialized
+        // before they are read, and the caller vouches for the handler.
         unsafe {
             libc::sigemptyset(&mut action.sa_mask);
             libc::sigemptyset(only.as_mut_ptr());
@@ -69,7 +69,7 @@ impl Handler {
             if libc::sigaction(signal, &action, &mut *previous) != 0 {
                 return Err(Fault::system("sigaction", io::Error::last_os_error()));
             }
-            // It refuses only an operation that is not there.
+            // Fails only for an unknown operation.
             libc::pthread_sigmask(libc::SIG_UNBLOCK, only.as_ptr(), mask.as_mut_ptr());
             Ok(Self { signal, previous, mask: mask.assume_init() })
         }
@@ -78,7 +78,7 @@ impl Handler {
 
 impl Drop for Handler {
     fn drop(&mut self) {
-        // SAFETY: the action and the mask are those that were in force, and refused by none.
+        // SAFETY: the previous action and mask are valid.
         unsafe {
             libc::sigaction(self.signal, &*self.previous, ptr::null_mut());
             libc::pthread_sigmask(libc::SIG_SETMASK, &self.mask, ptr::null_mut());
@@ -87,27 +87,27 @@ impl Drop for Handler {
 }
 
 fn zeroed_action() -> libc::sigaction {
-    // SAFETY: numbers, a set of bits and an absent function: all zero is valid.
+    // SAFETY: numbers, a bit set and an optional function: zero is valid.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
-/// What the kernel keeps of a signal's handler, in its own form, which the C library never shows:
-/// handler, flags, restorer, mask.
+/// A signal's action in the kernel's format, which the C library hides: handler, flags, restorer,
+/// mask.
 #[derive(Debug)]
 pub(super) struct KernelAction {
     signal: libc::c_int,
     words: Box<UnsafeCell<[u64; 4]>>,
 }
 
-/// Bytes of the kernel's set of signals.
+/// Size of the kernel's sigset_t.
 const SET_BYTES: usize = 8;
 
 impl KernelAction {
-    /// As it is now.
+    /// Reads the current action.
     pub(super) fn of(signal: libc::c_int) -> Result<Self, Fault> {
         let words = Box::new(UnsafeCell::new([0; 4]));
         let arguments = [signal as usize, 0, words.get() as usize, SET_BYTES];
-        // SAFETY: there is room for the kernel's 32 bytes.
+        // SAFETY: the buffer holds the kernel's 32 bytes.
         match unsafe { system_call(libc::SYS_rt_sigaction, arguments) } {
             0 => Ok(Self { signal, words }),
             errno => {
@@ -116,102 +116,98 @@ impl KernelAction {
         }
     }
 
-    /// Arguments of the call that installs it again. They point into this.
+    /// Arguments of rt_sigaction that install this action; they point into self.
     pub(super) fn arguments(&self) -> [usize; 4] {
         [self.signal as usize, self.words.get() as usize, 0, SET_BYTES]
     }
 
-    /// Whether this is what is installed.
-    pub(super) fn is_in_place(&self) -> Result<bool, Fault> {
+    pub(super) fn is_installed(&self) -> Result<bool, Fault> {
         let now = Self::of(self.signal)?;
-        // SAFETY: no call that writes to either is under way.
+        // SAFETY: no call is writing to either.
         Ok(unsafe { *now.words.get() == *self.words.get() })
     }
 }
 
-/// The page that the handler steps over writes to.
+/// Address of the page whose write faults the handler skips.
 static PAGE: AtomicUsize = AtomicUsize::new(0);
-/// The handler for every other address.
-static OTHERS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
+/// The previous action, for faults at other addresses.
+static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 const PAGE_BYTES: usize = 4096;
 
-/// A page that may not be written, and a handler that counts writes to it and steps over them.
-pub(super) struct Guarded {
+/// A read-only page, and a SIGSEGV handler that counts and skips writes to it.
+pub(super) struct ReadOnlyPage {
     page: *mut c_void,
-    /// Dropped after the page has been forgotten.
     handler: Option<Handler>,
 }
 
-impl Guarded {
-    /// One at a time in a program: the handler knows one page.
-    pub(super) fn page() -> Result<Self, Fault> {
-        // SAFETY: a new mapping at a place the kernel chooses.
+impl ReadOnlyPage {
+    /// One at a time in a process: the handler knows one page.
+    pub(super) fn map() -> Result<Self, Fault> {
+        // SAFETY: a new mapping at an address the kernel chooses.
         let page = unsafe {
             mmap_anonymous(ptr::null_mut(), PAGE_BYTES, ProtFlags::READ, MapFlags::PRIVATE)
         };
         let page = page.map_err(|error| Fault::system("mmap", error))?;
-        let mut guarded = Self { page, handler: None };
-        // SAFETY: the mapping is ours and readable; reading makes it present, so that a write
-        // fails for its protection and for nothing else.
+        let mut mapped = Self { page, handler: None };
+        // SAFETY: the mapping is readable. The read makes the page present, so that a write
+        // violates only the protection. Volatile, since the value is unused.
         unsafe { page.cast::<u8>().read_volatile() };
         PAGE.store(page as usize, Ordering::Relaxed);
-        let handle = step_over as *const () as usize;
-        // SAFETY: it touches static atomics and the registers it is given, as a handler may.
-        let mut handler = unsafe { Handler::place(libc::SIGSEGV, handle, libc::SA_SIGINFO) }?;
-        OTHERS.store(&mut *handler.previous, Ordering::Relaxed);
-        guarded.handler = Some(handler);
-        Ok(guarded)
+        let handle = skip_write as *const () as usize;
+        // SAFETY: the handler accesses static atomics and the saved registers only.
+        let mut handler = unsafe { Handler::install(libc::SIGSEGV, handle, libc::SA_SIGINFO) }?;
+        PREVIOUS.store(&mut *handler.previous, Ordering::Relaxed);
+        mapped.handler = Some(handler);
+        Ok(mapped)
     }
 
-    /// Writes to it that often, and returns how often that faulted.
+    /// Writes to the page `times` times and returns the number of faults.
     pub(super) fn write(&self, times: u64) -> u64 {
         let before = runs();
         if times > 0 {
-            // SAFETY: the handler steps over each write, and the loop changes its own registers
-            // only.
+            // SAFETY: the handler skips each write, and the loop changes only its own registers.
             unsafe { write_to(self.page, times) };
         }
         runs() - before
     }
 
-    /// Lets everybody write to it: nothing faults any more.
     #[cfg(test)]
-    pub(super) fn unguard(&self) {
+    pub(super) fn make_writable(&self) {
         let access = rustix::mm::MprotectFlags::READ | rustix::mm::MprotectFlags::WRITE;
-        // SAFETY: the mapping is ours.
+        // SAFETY: the mapping belongs to self.
         unsafe { rustix::mm::mprotect(self.page, PAGE_BYTES, access) }.unwrap();
     }
 }
 
-impl Drop for Guarded {
+impl Drop for ReadOnlyPage {
     fn drop(&mut self) {
         self.handler = None;
         PAGE.store(0, Ordering::Relaxed);
-        OTHERS.store(ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: the mapping is ours and nothing points into it any more.
+        PREVIOUS.store(ptr::null_mut(), Ordering::Relaxed);
+        // SAFETY: the mapping belongs to self, and nothing points into it.
         let unmapped = unsafe { munmap(self.page, PAGE_BYTES) };
-        debug_assert!(unmapped.is_ok(), "munmap refuses only a wrong address");
+        debug_assert!(unmapped.is_ok(), "munmap fails only for an invalid address");
     }
 }
 
-extern "C" fn step_over(
+extern "C" fn skip_write(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
     context: *mut libc::ucontext_t,
 ) {
-    // SAFETY: the kernel hands both to a handler of this kind.
+    // SAFETY: the kernel passes both to a handler installed with SA_SIGINFO.
     let (address, context) = unsafe { ((*info).si_addr() as usize, &mut *context) };
     if address == PAGE.load(Ordering::Relaxed) {
         count();
         resume(context);
         return;
     }
-    // A fault of somebody else's: it happens again, under the handler that was there before.
-    // SAFETY: the action lives as long as this handler is in place.
-    unsafe { libc::sigaction(signal, OTHERS.load(Ordering::Relaxed), ptr::null_mut()) };
+    // Another fault: with the previous action restored, the instruction faults again.
+    // SAFETY: the action lives as long as this handler is installed.
+    unsafe { libc::sigaction(signal, PREVIOUS.load(Ordering::Relaxed), ptr::null_mut()) };
 }
 
-/// Goes on where [`write_to`] says.
+/// Continues at the address that [`write_to`] keeps in a register.
 fn resume(context: &mut libc::ucontext_t) {
     let machine = &mut context.uc_mcontext;
     #[cfg(target_arch = "x86_64")]
@@ -224,12 +220,12 @@ fn resume(context: &mut libc::ucontext_t) {
     }
 }
 
-/// Writes `times` times, and keeps in a register where to go on after a write.
+/// Writes `times` times. The address after the write is in r8 (aarch64: x9), for [`resume`].
 ///
 /// # Safety
-/// The page must be writable, or [`step_over`] in place for it; `times` must not be 0.
+/// The page must be writable, or [`skip_write`] installed for it; `times` must not be 0.
 unsafe fn write_to(page: *mut c_void, times: u64) {
-    // SAFETY: the caller answers for the page.
+    // SAFETY: the caller vouches for the page.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         asm!(

@@ -1,11 +1,15 @@
-//! Metrics of the kernel: entering it, making processes and threads, switching between them.
+//! Metrics of the kernel: system calls, process and thread creation, context switches, IPC.
 //!
-//! The probes stand in files of their own; what several of them need beside them: system calls
-//! made by hand, signal handlers that only count, a child process that is always reaped, ends that
-//! pass a token through links of many kinds, and shared memory.
+//! One probe per file. Shared parts: inline system calls (`raw_call`), counting signal handlers
+//! (`handler`), child processes that are always reaped (`child`), links between processes (`link`),
+//! processes that pass a token over them (`ping_pong`, `turns`) and shared memory (`shared`).
+
+use fathom_metric::Inputs;
+use fathom_metric::order::Order;
+use fathom_record::{NoModel, Params, Prediction};
 
 pub mod bandwidth;
-pub(crate) mod child;
+mod child;
 pub mod file_lock;
 pub mod futex;
 mod handler;
@@ -18,7 +22,7 @@ mod program;
 pub mod ratio;
 mod raw_call;
 pub mod round_trip;
-pub(crate) mod shared;
+mod shared;
 pub mod signal;
 mod stream;
 pub mod switch;
@@ -32,3 +36,21 @@ pub mod vdso;
 mod vfork;
 pub mod wake;
 mod working_set;
+
+fn getppid() -> Params {
+    Params::one("call", "getppid")
+}
+
+/// The bound `≥ factor × os.syscall{call=getppid}`: the operation makes that many system calls at
+/// least, each of which does no less than getppid.
+fn at_least_getppid(factor: f64, source: &str, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    Order { factor, metric: "os.syscall", source }.claim(&getppid(), known)
+}
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+fn check_names(sample: &fathom_record::Sample) -> Vec<&str> {
+    sample.checks.iter().map(|check| check.name.as_str()).collect()
+}

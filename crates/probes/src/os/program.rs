@@ -1,11 +1,10 @@
-//! A program of our own, as small as programs are: an ELF file of one page in memory, without a
-//! C library, an interpreter or a start-up of any kind.
+//! A minimal program: a static one-page ELF file in memory, without C library and start-up code.
 //!
-//! Its first instructions take a stop stamp of the run's clock. It then asks for its process
-//! number, writes both to a pipe and leaves with a status of its own: whoever starts it learns
-//! when it began, that it ran, and as whom.
+//! Its first instructions read the run's clock. It then calls getpid, writes timestamp and pid to a
+//! pipe and exits with a status of its own.
 //!
-//! The file has no name that could stay behind: it is reached through the worker's own descriptor.
+//! The file is a memfd, started through the worker's descriptor in /proc, so no name is left
+//! behind.
 
 use fathom_record::Remedy;
 use std::arch::global_asm;
@@ -20,16 +19,17 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-/// What the program leaves with: a status that nothing else leaves with by chance.
+/// The program's exit status, unlikely to come from anything else.
 pub(super) const EXIT_STATUS: i32 = 7;
-/// Where it is loaded: a multiple of every page size, and above every `vm.mmap_min_addr`.
+/// Load address: a multiple of every page size, and above every `vm.mmap_min_addr`.
 const ADDRESS: u64 = 0x40_0000;
-/// The largest page size, so that the file fits every kernel.
+/// Segment alignment: the largest page size of any kernel.
 const PAGE_BYTES_MAX: u64 = 1 << 16;
-/// The ELF header and the headers of two segments.
+/// The ELF header and two program headers.
 const HEADER_BYTES: usize = 64 + 2 * 56;
 
-// What follows the stamp, which is in rax. The word behind it is the descriptor to write to.
+// The code after the clock read, which leaves the timestamp in rax. The word after the code is the
+// descriptor to write to.
 #[cfg(target_arch = "x86_64")]
 global_asm!(
     ".pushsection .rodata.fathom_program, \"a\", @progbits",
@@ -43,7 +43,7 @@ global_asm!(
     "mov qword ptr [rsp + 8], rax",
     "mov edi, dword ptr [rip + 2f]",
     "mov rsi, rsp",
-    "mov edx, {note_bytes}",
+    "mov edx, {report_bytes}",
     "mov eax, {write}",
     "syscall",
     "mov edi, {status}",
@@ -55,11 +55,11 @@ global_asm!(
     getpid = const libc::SYS_getpid,
     write = const libc::SYS_write,
     exit_group = const libc::SYS_exit_group,
-    note_bytes = const size_of::<Note>(),
+    report_bytes = const size_of::<Report>(),
     status = const EXIT_STATUS,
 );
 
-// The same with the stamp in x0.
+// The same with the timestamp in x0.
 #[cfg(target_arch = "aarch64")]
 global_asm!(
     ".pushsection .rodata.fathom_program, \"a\", %progbits",
@@ -74,7 +74,7 @@ global_asm!(
     "str x0, [sp, #8]",
     "ldr w0, 2f",
     "mov x1, sp",
-    "mov x2, #{note_bytes}",
+    "mov x2, #{report_bytes}",
     "mov x8, #{write}",
     "svc #0",
     "mov x0, #{status}",
@@ -86,49 +86,45 @@ global_asm!(
     getpid = const libc::SYS_getpid,
     write = const libc::SYS_write,
     exit_group = const libc::SYS_exit_group,
-    note_bytes = const size_of::<Note>(),
+    report_bytes = const size_of::<Report>(),
     status = const EXIT_STATUS,
 );
 
-// SAFETY: the symbols are those of the assembly above, the first byte and the byte after the last;
-// only their addresses are used.
+// SAFETY: the symbols mark the first byte of the assembly above and the byte after its last; only
+// their addresses are used.
 unsafe extern "C" {
     static fathom_program_tail: u8;
     static fathom_program_tail_end: u8;
 }
 
-/// What the program writes when it runs.
+/// What the program writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub(super) struct Note {
-    /// When its first instructions ran.
+pub(super) struct Report {
     pub(super) stamp: Stamp,
-    /// Its process number.
-    pub(super) process: u64,
+    pub(super) pid: u64,
 }
 
-/// The program, ready to be started.
 pub(super) struct Program {
     path: CString,
-    notes: OwnedFd,
-    /// Held open: the path leads through its number.
+    reports: OwnedFd,
+    /// Kept open: the path contains its number.
     _file: OwnedFd,
-    /// Held open, and inherited by every program that is started: the end that notes come from.
-    _written: OwnedFd,
+    /// Kept open: every started program inherits it and writes its report to it.
+    _writer: OwnedFd,
 }
 
 impl Program {
-    /// Writes the program for this clock.
+    /// Generates the program for this clock.
     pub(super) fn new(clock: &Clock) -> Result<Self, Fault> {
-        let (notes, written) =
+        let (reports, writer) =
             pipe_with(PipeFlags::NONBLOCK).map_err(|error| Fault::system("pipe", error))?;
-        rustix::io::fcntl_setfd(&notes, rustix::io::FdFlags::CLOEXEC)
+        rustix::io::fcntl_setfd(&reports, rustix::io::FdFlags::CLOEXEC)
             .map_err(|error| Fault::system("fcntl", error))?;
-        let file = in_memory(&elf(clock.stop_code(), written.as_raw_fd()))?;
+        let file = memory_file(&elf(clock.stop_code(), writer.as_raw_fd()))?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-        // The format has no place for a zero byte.
         let path = CString::new(path).map_err(|error| Fault::system("path", error))?;
-        Ok(Self { path, notes, _file: file, _written: written })
+        Ok(Self { path, reports, _file: file, _writer: writer })
     }
 
     /// The path by which any process can start it.
@@ -136,14 +132,13 @@ impl Program {
         &self.path
     }
 
-    /// Takes what the program wrote, once it has ended.
-    pub(super) fn note(&self) -> Result<Note, Fault> {
-        let mut bytes = [0; size_of::<Note>()];
-        match (rustix::io::read(&self.notes, &mut bytes), bytes.as_chunks().0) {
-            (Ok(16), [stamp, process]) => Ok(Note {
-                stamp: Stamp::from_le_bytes(*stamp),
-                process: u64::from_le_bytes(*process),
-            }),
+    /// Reads the program's report after its exit.
+    pub(super) fn report(&self) -> Result<Report, Fault> {
+        let mut bytes = [0; size_of::<Report>()];
+        match (rustix::io::read(&self.reports, &mut bytes), bytes.as_chunks().0) {
+            (Ok(16), [stamp, pid]) => {
+                Ok(Report { stamp: Stamp::from_le_bytes(*stamp), pid: u64::from_le_bytes(*pid) })
+            }
             (Err(Errno::AGAIN), _) => Err(Fault::WrongWork("the program wrote nothing".to_owned())),
             (Err(error), _) => Err(Fault::system("read", error)),
             (Ok(bytes), _) => Err(Fault::WrongWork(format!("the program wrote {bytes} bytes"))),
@@ -151,16 +146,16 @@ impl Program {
     }
 }
 
-/// Arguments or an environment, as `execve` takes them: pointers, and a null at the end.
-pub(super) struct Strings {
+/// Arguments or environment for `execve`: an array of pointers that ends with null.
+pub(super) struct CStrings {
     pointers: Vec<*const c_char>,
     _strings: Vec<CString>,
 }
 
-impl Strings {
+impl CStrings {
     pub(super) fn new(strings: &[&std::ffi::CStr]) -> Self {
         let strings: Vec<CString> = strings.iter().map(|string| (*string).to_owned()).collect();
-        // What the pointers point to stays where it is when the vector moves.
+        // Moving the vector does not move the strings on the heap.
         let pointers = strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect();
         Self { pointers, _strings: strings }
     }
@@ -170,12 +165,11 @@ impl Strings {
     }
 }
 
-/// A file in memory with these contents, open for reading only: nothing that somebody could write
-/// to can be executed.
-fn in_memory(contents: &[u8]) -> Result<OwnedFd, Fault> {
+/// A memfd with these contents, reopened read-only: execve refuses files open for writing.
+fn memory_file(contents: &[u8]) -> Result<OwnedFd, Fault> {
     let refused =
         |error| Fault::unavailable(format!("memfd_create: {error}"), Remedy::LeaveSandbox);
-    // Kernels before 6.3 refuse the flag that says what they do anyhow.
+    // Kernels before 6.3 reject MFD_EXEC; their memfds are always executable.
     let create = |flags| memfd_create(c"fathom-program", flags);
     let file = create(MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
         .or_else(|_| create(MemfdFlags::CLOEXEC))
@@ -189,11 +183,10 @@ fn in_memory(contents: &[u8]) -> Result<OwnedFd, Fault> {
         .map_err(|error| Fault::unavailable(format!("open {path}: {error}"), Remedy::MountProc))
 }
 
-/// The file: headers, the stamp, what follows it, and the descriptor to write to.
+/// The file: headers, the clock read, the code after it, and the descriptor to write to.
 fn elf(stamp: &[u8], descriptor: i32) -> Vec<u8> {
     let (first, end) = (&raw const fathom_program_tail, &raw const fathom_program_tail_end);
-    // SAFETY: both are addresses in one section of this program, the end behind the first, and
-    // what lies between them is constant.
+    // SAFETY: both are addresses in one read-only section, the end after the first.
     let tail = unsafe { std::slice::from_raw_parts(first, end.addr() - first.addr()) };
     let file_bytes = HEADER_BYTES + stamp.len() + tail.len() + size_of::<i32>();
     let mut file = header(file_bytes as u64);
@@ -203,8 +196,8 @@ fn elf(stamp: &[u8], descriptor: i32) -> Vec<u8> {
     file
 }
 
-/// The headers of an executable whose one segment is the whole file (elf(5)). Both architectures
-/// are little-endian.
+/// ELF and program headers of an executable whose load segment is the whole file (elf(5)). Both
+/// architectures are little-endian.
 fn header(file_bytes: u64) -> Vec<u8> {
     let machine = if cfg!(target_arch = "x86_64") { libc::EM_X86_64 } else { libc::EM_AARCH64 };
     let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
@@ -212,21 +205,21 @@ fn header(file_bytes: u64) -> Vec<u8> {
     let mut put = |number: u64, size: usize| bytes.extend(&number.to_le_bytes()[..size]);
     put(libc::ET_EXEC.into(), 2);
     put(machine.into(), 2);
-    put(1, 4); // The version of the format.
-    put(ADDRESS + HEADER_BYTES as u64, 8); // The first instruction.
-    put(64, 8); // Where the segments' headers begin,
-    put(0, 8); // and those of sections, of which there are none.
-    put(0, 4);
-    put(64, 2);
-    put(56, 2);
-    put(2, 2); // Two segments,
-    put(64, 2);
-    put(0, 4); // no section.
+    put(1, 4); // e_version
+    put(ADDRESS + HEADER_BYTES as u64, 8); // e_entry
+    put(64, 8); // e_phoff
+    put(0, 8); // e_shoff
+    put(0, 4); // e_flags
+    put(64, 2); // e_ehsize
+    put(56, 2); // e_phentsize
+    put(2, 2); // e_phnum
+    put(64, 2); // e_shentsize
+    put(0, 4); // e_shnum, e_shstrndx
     put(libc::PT_LOAD.into(), 4);
     put((libc::PF_R | libc::PF_X).into(), 4);
-    let place = [0, ADDRESS, ADDRESS, file_bytes, file_bytes, PAGE_BYTES_MAX];
-    place.into_iter().for_each(|field| put(field, 8));
-    // A stack that is not executable, which must be asked for.
+    let segment = [0, ADDRESS, ADDRESS, file_bytes, file_bytes, PAGE_BYTES_MAX];
+    segment.into_iter().for_each(|field| put(field, 8));
+    // Without this header the stack is executable.
     put(libc::PT_GNU_STACK.into(), 4);
     put((libc::PF_R | libc::PF_W).into(), 4);
     [0, 0, 0, 0, 0, 16].into_iter().for_each(|field| put(field, 8));

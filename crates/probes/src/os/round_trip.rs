@@ -1,5 +1,5 @@
-//! os.pipe.rtt, os.fifo.rtt, os.unix.rtt and os.semaphore.rtt: a token to another process on the
-//! same CPU, and back.
+//! os.pipe.rtt, os.fifo.rtt, os.unix.rtt and os.semaphore.rtt: an IPC round trip between two
+//! processes on one CPU.
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
@@ -7,72 +7,67 @@ use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 use rustix::net::SocketType;
 
 use super::link::{Link, pipe, posix, socket, sysv};
-use super::ping_pong::{Kind, Others, Ring};
-use super::turns::{self, Part};
+use super::ping_pong::{PeerKind, PeerOptions, Ring};
+use super::turns::{self, Quantity};
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
 use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
-/// os.pipe.rtt.
 pub static PIPE_RTT: RoundTrip =
     RoundTrip { about: &PIPE, parameter: "calls", kinds: &["bare", "libc"] };
-/// os.fifo.rtt.
 pub static FIFO_RTT: RoundTrip = RoundTrip { about: &FIFO, parameter: "", kinds: &[] };
-/// os.unix.rtt.
 pub static UNIX_RTT: RoundTrip =
     RoundTrip { about: &UNIX, parameter: "kind", kinds: &["stream", "datagram"] };
-/// os.semaphore.rtt.
 pub static SEMAPHORE_RTT: RoundTrip =
     RoundTrip { about: &SEMAPHORE, parameter: "kind", kinds: &["sysv", "posix"] };
 
-/// A token's round trip through one kind of link.
+/// An IPC round trip through one kind of link.
 pub struct RoundTrip {
     about: &'static About,
-    /// The one parameter, and its values; none where there is one kind only.
+    /// The parameter and its values; empty for a metric without parameter.
     parameter: &'static str,
     kinds: &'static [&'static str],
 }
 
 const TIMED: &str = "one byte to another process and back, both on the worker's CPU: two writes, \
-                     two reads, two switches. A round trip, not half of one";
-const NOT_TIMED: &str = "making the link and the other process; anything of the C library, but for \
-                         calls=libc: the calls are made by the bare instruction. Nothing is \
-                         subtracted: what the switches cost alone is os.switch.process";
-const BARE_ONLY: &str = "making the link and the other process; anything of the C library: the \
-                         calls are made by the bare instruction. Nothing is subtracted: what the \
-                         switches cost alone is os.switch.process";
-const ONE_CPU: &str = "on two CPUs this would be two wake-ups (os.wake.cross_cpu), and lmbench, \
-                       which pins nothing unless told, may measure either: both ends are on the \
-                       worker's CPU, and the other says at its end where it ran";
-const COUNTS: &str = "the byte that comes back is compared each time, both ends count their turns, \
-                      and the kernel's counts of their switches are held against the round trips";
-const PREEMPTED: &str = "a sleeper that is woken may run at once, in place of its waker: how many \
-                         turns ended so stands in the record, and it decides some of the cost";
+                     two reads, two context switches. A full round trip, not half of one";
+const NOT_TIMED: &str = "creating the link and the peer process; the C library's wrappers (except \
+                         calls=libc): the system calls are inlined. Nothing is subtracted: \
+                         os.switch.process has the cost of the switch alone";
+const BARE_ONLY: &str = "creating the link and the peer process; the C library's wrappers: the \
+                         system calls are inlined. Nothing is subtracted: os.switch.process has \
+                         the cost of the switch alone";
+const ONE_CPU: &str = "on two CPUs this would be two wake-ups (os.wake.cross_cpu); lmbench, which \
+                       pins nothing by default, may measure either. Both processes run on the \
+                       worker's CPU, which the peer verifies at its exit";
+const COUNTS: &str = "each returned byte is compared, both processes count their turns, and the \
+                      kernel's counts of their context switches are compared with the round trips";
+const PREEMPTED: &str = "a woken process may preempt its waker, which changes the cost: the record \
+                         has the number of involuntary switches";
 
 static PIPE: About = About {
     id: "os.pipe.rtt",
     title: "round trip by pipes",
     timed: TIMED,
     not_timed: NOT_TIMED,
-    model: "a value: what os.switch.process leaves and what it takes away, 2 × \
-            os.switch.process{set_bytes=0} + 2 × os.syscall{call=read1} + 2 × \
-            os.syscall{call=write1}. The calls of os.syscall are on devices and shorter than those \
-            on a pipe by its lock, its page and its queue of waiters. calls=libc: calls=bare and \
-            four returns of a procedure, each of which costs os.syscall{call=getppid_called} − \
+    model: "calls=bare a bound: ≥ 2 × os.switch.process{set_bytes=0} + 2 × os.syscall{call=read1} \
+            + 2 × os.syscall{call=write1}; the calls of os.syscall are on devices, without a \
+            pipe's lock, page and wait queue. calls=libc a value: calls=bare + four function \
+            returns, each of which costs os.syscall{call=getppid_called} − \
             os.syscall{call=getppid}",
     source: "lmbench's lat_pipe (McVoy & Staelin, USENIX 1996, § 6.7); Linux fs/pipe.c",
     pitfalls: &[
         ONE_CPU,
         COUNTS,
         PREEMPTED,
-        "on many cores the return of the procedure around a system call is dear, and after a \
-         switch several times as dear: programs, lmbench and perf \
-         bench sched pipe pay that four times a round trip. calls=libc is what they measure",
+        "on many cores the return from the function around a system call is mispredicted, and \
+         costs several times as much after a switch: programs, lmbench and perf bench sched pipe \
+         pay that four times a round trip. Compare them with calls=libc",
     ],
     parameters: &[Parameter {
         name: "calls",
         values: "bare, libc",
-        meaning: "by the instruction itself · by the C library's read and write, as programs do",
+        meaning: "inlined system calls · the C library's read and write, as programs use",
     }],
     needs: &["os.syscall", "os.switch.process"],
     expects: Counters::TURNS,
@@ -85,20 +80,19 @@ static FIFO: About = About {
     title: "round trip by FIFOs",
     timed: TIMED,
     not_timed: BARE_ONLY,
-    model: "a value: os.pipe.rtt{calls=bare}, since a FIFO that is open is a pipe",
-    source: "lmbench's lat_fifo; Linux fs/pipe.c: the same code once open, but that a FIFO keeps \
-             the times of its file",
+    model: "a value: os.pipe.rtt{calls=bare} ± 15 %, since an open FIFO is a pipe",
+    source: "lmbench's lat_fifo; Linux fs/pipe.c: the same code once open, except that a FIFO \
+             updates its file's timestamps",
     pitfalls: &[
         ONE_CPU,
         COUNTS,
-        "a FIFO that is opened for reading and writing at once never ends: each is opened for \
-         itself, so that a dead end is noticed",
-        "since Linux 6.15 pipes keep no times any more, and FIFOs do; what that costs is the file \
-         system's affair: both FIFOs lie in the folder for temporary files, without a name once \
-         they are open",
+        "a FIFO opened for reading and writing never reports end of file: both ends are opened \
+         separately, so that a dead peer is noticed",
+        "since Linux 6.15 pipes no longer update timestamps, but FIFOs do; the cost depends on the \
+         file system: both FIFOs are in the temporary folder, unlinked once open",
     ],
     needs: &["os.pipe.rtt"],
-    requires: "a folder for temporary files (TMPDIR) in which a FIFO may be made",
+    requires: "a temporary folder (TMPDIR) that supports FIFOs",
     expects: Counters::TURNS,
     noise_limit: 0.10,
     ..About::BASE
@@ -110,7 +104,7 @@ static UNIX: About = About {
     timed: TIMED,
     not_timed: BARE_ONLY,
     model: "a bound: a socket allocates and frees a buffer for each message, where a pipe keeps \
-            its page: ≥ os.pipe.rtt{calls=bare}. What a buffer costs is known from this metric \
+            its page: ≥ os.pipe.rtt{calls=bare}. The cost of a buffer is known from this metric \
             alone",
     source: "lmbench's lat_unix (McVoy & Staelin, USENIX 1996); Linux net/unix/af_unix.c, \
              unix_stream_sendmsg and unix_dgram_sendmsg: sock_alloc_send_pskb",
@@ -118,17 +112,16 @@ static UNIX: About = About {
         ONE_CPU,
         COUNTS,
         PREEMPTED,
-        "the sockets are a pair without a name: connecting is another matter",
-        "the sender of a stream sleeps on the queue that is also woken when its message is taken: \
-         it may wake for nothing, and sleep again before the answer comes. That belongs to the \
-         number, and is counted",
-        "a datagram socket is not told that its peer is gone: a thread that sleeps until then \
-         watches the other end, so that no wait is for ever",
+        "the sockets are an unnamed, connected pair: os.unix.connect measures connecting",
+        "a stream's sender sleeps on a wait queue that is also woken when its message is read: \
+         spurious wake-ups before the answer are part of the number, and counted",
+        "a datagram socket does not report that its peer is gone: a sleeping thread watches the \
+         peer process, so that no wait is endless",
     ],
     parameters: &[Parameter {
         name: "kind",
         values: "stream, datagram",
-        meaning: "a stream of bytes · messages",
+        meaning: "SOCK_STREAM · SOCK_DGRAM",
     }],
     needs: &["os.pipe.rtt"],
     expects: Counters::TURNS,
@@ -139,35 +132,33 @@ static UNIX: About = About {
 static SEMAPHORE: About = About {
     id: "os.semaphore.rtt",
     title: "round trip by semaphores",
-    timed: "posting another process's semaphore and waiting for one's own, which it posts in turn, \
-            both on the worker's CPU: two posts, two waits, two switches. A round trip, not half \
-            of one. kind=sysv by the bare system calls, kind=posix by the C library",
-    not_timed: "making the semaphores and the other process. Nothing is subtracted: what the \
-                switches cost alone is os.switch.process",
-    model: "a value: two switches and four calls that do little, 2 × \
-            os.switch.process{set_bytes=0} + 4 × os.syscall{call=write1}; for kind=posix four \
-            returns of a procedure besides, each of which costs os.syscall{call=getppid_called} − \
-            os.syscall{call=getppid}",
+    timed: "posting the peer process's semaphore and waiting for one's own, which the peer posts, \
+            both on the worker's CPU: two posts, two waits, two context switches. A full round \
+            trip, not half of one. kind=sysv by inlined system calls, kind=posix by the C library",
+    not_timed: "creating the semaphores and the peer process. Nothing is subtracted: \
+                os.switch.process has the cost of the switch alone",
+    model: "a value: two switches and four short calls, 2 × os.switch.process{set_bytes=0} + 4 × \
+            os.syscall{call=write1}; kind=posix adds four function returns, each of which costs \
+            os.syscall{call=getppid_called} − os.syscall{call=getppid}",
     source: "lmbench's lat_sem (Staelin 2000); Linux ipc/sem.c; glibc nptl/sem_post.c and \
              sem_wait.c over futexes",
     pitfalls: &[
         ONE_CPU,
         PREEMPTED,
-        "lmbench's lat_sem waits and posts by one call, which the kernel may finish for an end \
-         that does not run: its ends take turns without a switch, and its figure is no round trip. \
-         Here each end posts and waits apart, and the kernel's counts of switches are held \
-         against the round trips",
-        "a semaphore carries nothing: a token that lies beside it is compared each time",
-        "a POSIX semaphore enters the kernel only to wake a sleeper and to sleep: an end that was \
-         preempted by the one it woke finds its semaphore posted, and its wait is no system call",
-        "semaphores do not tell that a process is dead: a thread that sleeps until then watches \
-         the other end. A System V set outlives its users: the worker removes it, or the other \
-         end if the worker is killed",
+        "lmbench's lat_sem waits and posts in one call, which the kernel may complete for a \
+         process that is not running: its processes alternate without a switch, so its figure is \
+         no round trip. Here posts and waits are separate calls, and the kernel's context switch \
+         counts are compared with the round trips",
+        "a semaphore carries no data: a token in shared memory is compared each time",
+        "a POSIX semaphore enters the kernel only to wake a sleeper or to sleep: a process that \
+         the peer it woke preempted finds its semaphore posted, and its wait makes no system call",
+        "semaphores do not report a dead process: a sleeping thread watches the peer. A System V \
+         set outlives its users: the worker removes it, or the peer if the worker is killed",
     ],
     parameters: &[Parameter {
         name: "kind",
         values: "sysv, posix",
-        meaning: "System V semaphores (semop) · sem_t in shared memory, which is a futex",
+        meaning: "System V semaphores (semop) · sem_t in shared memory (a futex)",
     }],
     needs: &["os.syscall", "os.switch.process"],
     requires: "System V IPC for kind=sysv",
@@ -181,7 +172,7 @@ impl Probe for RoundTrip {
         self.about
     }
 
-    /// As for switches.
+    /// As for os.switch.process.
     fn cases_share_visits(&self) -> bool {
         false
     }
@@ -197,7 +188,8 @@ impl Probe for RoundTrip {
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         match (self.about.id, case.params.text(self.parameter)) {
             ("os.pipe.rtt", Some("bare")) => {
-                // The switch is itself the rest of such a round trip: no value can come from it.
+                // The switch metric is itself derived from such a round trip, so it gives a bound
+                // only.
                 let parts = two_switches(&[("read1", 2.0), ("write1", 2.0)], known)?;
                 Ok(parts.as_lower_limit())
             }
@@ -207,9 +199,9 @@ impl Probe for RoundTrip {
                 let [called, bare] = RETURNS;
                 two_switches(&[("write1", 4.0), called, bare], known)
             }
-            ("os.fifo.rtt", _) => like_a_pipe(known),
+            ("os.fifo.rtt", _) => same_as_pipe(known),
             _ => {
-                let source = "the same switches, and a buffer to allocate for each message";
+                let source = "the same switches, plus allocating a buffer for each message";
                 let order = Order { factor: 1.0, metric: PIPE.id, source };
                 order.claim(&bare_pipe(), known)
             }
@@ -219,19 +211,21 @@ impl Probe for RoundTrip {
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         for (index, case) in cases.iter().enumerate() {
             match (self.about.id, case.params.text(self.parameter)) {
-                ("os.pipe.rtt", Some("bare")) => take(index, pipe::pipes(2), 1, sampler),
-                ("os.pipe.rtt", Some("libc")) => take(index, pipe::called(2), 1, sampler),
-                ("os.fifo.rtt", None) => take(index, pipe::fifos(2), 1, sampler),
-                // Once for the answer, and once for nothing.
-                (_, Some("stream")) => take(index, socket::sockets(SocketType::STREAM), 2, sampler),
-                (_, Some("datagram")) => {
-                    take(index, socket::sockets(SocketType::DGRAM), 1, sampler);
+                ("os.pipe.rtt", Some("bare")) => measure(index, pipe::pipes(2), 1, sampler),
+                ("os.pipe.rtt", Some("libc")) => measure(index, pipe::libc_pipes(2), 1, sampler),
+                ("os.fifo.rtt", None) => measure(index, pipe::fifos(2), 1, sampler),
+                // Two waits: one for the answer, one spurious wake-up.
+                (_, Some("stream")) => {
+                    measure(index, socket::sockets(SocketType::STREAM), 2, sampler);
                 }
-                (_, Some("sysv")) => take(index, sysv::semaphores(), 1, sampler),
-                (_, Some("posix")) => take(index, posix::semaphores(), 1, sampler),
-                (id, kind) => {
-                    let text = format!("{id} knows no link of the kind {kind:?}");
-                    sampler.fault(index, Fault::Failed(text));
+                (_, Some("datagram")) => {
+                    measure(index, socket::sockets(SocketType::DGRAM), 1, sampler);
+                }
+                (_, Some("sysv")) => measure(index, sysv::semaphores(), 1, sampler),
+                (_, Some("posix")) => measure(index, posix::semaphores(), 1, sampler),
+                _ => {
+                    let fault = Fault::Failed(format!("unknown link kind: {}", case.params));
+                    sampler.fault(index, fault);
                 }
             }
         }
@@ -239,19 +233,20 @@ impl Probe for RoundTrip {
     }
 }
 
-/// Takes one case through these links, at whose ends so many waits make a round trip at most.
-fn take<L: Link>(
+/// Measures one case over these links, on which a process blocks at most `waits_max` times a trip.
+fn measure<L: Link>(
     index: usize,
     links: Result<Vec<L>, Fault>,
     waits_max: u32,
     sampler: &mut Sampler,
 ) {
-    let others = Others { kind: Kind::Process, set_bytes: 0, cpu: sampler.settings().cpu };
-    let ring = links.and_then(|links| Ring::join(links, others));
-    turns::take(index, ring, Part::RoundTrip { waits_max }, sampler);
+    let (kind, cpu) = (PeerKind::Process, sampler.settings().cpu);
+    let options = PeerOptions { kind, set_bytes: 0, cpu };
+    let ring = links.and_then(|links| Ring::join(links, options));
+    turns::measure(index, ring, Quantity::RoundTrip { waits_max }, sampler);
 }
 
-/// What the returns of four procedures cost beyond four calls made without.
+/// The cost of four function returns: four calls in a function minus four inlined.
 const RETURNS: [(&str, f64); 2] = [("getppid_called", 4.0), ("getppid", -4.0)];
 
 fn bare_pipe() -> Params {
@@ -266,7 +261,7 @@ fn calls(calls: &[(&str, f64)]) -> Vec<Term<'static>> {
     calls.iter().map(term).collect()
 }
 
-/// Two switches, and each of these calls so many times.
+/// Two switches and these calls.
 fn two_switches(others: &[(&str, f64)], known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let params = Params::one("set_bytes", 0);
     let mut terms = vec![Term { times: 2.0, metric: "os.switch.process", params }];
@@ -274,35 +269,35 @@ fn two_switches(others: &[(&str, f64)], known: &Inputs<'_>) -> Result<Prediction
     let sum = Sum {
         terms: &terms,
         tolerance: 0.25,
-        source: "two turns, each of a call that wakes the other end, one that waits, and a switch",
-        otherwise: "the calls' own work, or that of the C library, is not small beside the \
-                    switches; or turns end by preemption more, or less, often than in \
-                    os.switch.process: both checks count them",
+        source: "two turns, each of a call that wakes the peer, one that blocks, and a switch",
+        otherwise: "the work of the calls or the C library is not small compared with the \
+                    switches; or turns end by preemption more or less often than in \
+                    os.switch.process: compare the counts in both checks",
     };
     sum.predict(known)
 }
 
-/// A round trip by bare calls, and the returns from as many procedures.
+/// A round trip by inlined calls plus four function returns.
 fn four_returns(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let mut terms = vec![Term { times: 1.0, metric: PIPE.id, params: bare_pipe() }];
     terms.extend(calls(&RETURNS));
     let sum = Sum {
         terms: &terms,
         tolerance: 0.15,
-        source: "the same calls in procedures, whose returns are mispredicted as that of getppid",
-        otherwise: "the return of a procedure that made a system call is dearer after a switch \
-                    than in a loop over one call, where the core's predictors settle",
+        source: "the same calls in functions, whose returns are mispredicted as getppid's is",
+        otherwise: "the return from a function that made a system call costs more after a switch \
+                    than in a loop over one call, which trains the branch predictors",
     };
     sum.predict(known)
 }
 
-fn like_a_pipe(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn same_as_pipe(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let sum = Sum {
         terms: &[Term { times: 1.0, metric: PIPE.id, params: bare_pipe() }],
         tolerance: 0.15,
-        source: "Linux fs/pipe.c: one code for both once they are open",
-        otherwise: "keeping the times of the FIFO's file, which pipes do not since Linux 6.15, is \
-                    dear on the file system of the temporary folder",
+        source: "Linux fs/pipe.c: the same code once they are open",
+        otherwise: "updating the FIFO's timestamps, which pipes no longer do since Linux 6.15, is \
+                    expensive on the file system of the temporary folder",
     };
     sum.predict(known)
 }

@@ -1,4 +1,4 @@
-//! Memory that the worker shares with the processes it makes.
+//! Memory shared between the worker and its child processes.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -7,30 +7,30 @@ use std::ptr;
 use fathom_measure::sampler::Fault;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// What may lie in shared memory.
+/// A type that may be placed in shared memory.
 ///
 /// # Safety
-/// All bytes zero must be a valid value, and every change must be one that several processes may
-/// make at once: atomics, or what the kernel or the C library guards.
+/// All bytes zero must be a valid value, and every change through `&T` must be safe from several
+/// processes at once: atomics, or objects that the kernel or the C library synchronizes.
 pub(crate) unsafe trait Shareable {}
 
-/// A value in a mapping of its own, zero at first. It has no name, and is gone with the last
-/// process that has it mapped, however that ends.
+/// A zero-initialized value in an anonymous shared mapping, which the kernel frees with the last
+/// process that has it mapped.
 #[derive(Debug)]
 pub(crate) struct Shared<T: Shareable> {
-    place: *mut T,
+    mapping: *mut T,
     owns: PhantomData<T>,
 }
 
 impl<T: Shareable> Shared<T> {
     pub(crate) fn zeroed() -> Result<Self, Fault> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at a place the kernel chooses, aligned to a page.
-        let place = unsafe {
+        // SAFETY: a new mapping at an address the kernel chooses, page-aligned.
+        let mapping = unsafe {
             mmap_anonymous(ptr::null_mut(), size_of::<T>(), protection, MapFlags::SHARED)
         };
-        let place = place.map_err(|error| Fault::system("mmap", error))?;
-        Ok(Self { place: place.cast(), owns: PhantomData })
+        let mapping = mapping.map_err(|error| Fault::system("mmap", error))?;
+        Ok(Self { mapping: mapping.cast(), owns: PhantomData })
     }
 }
 
@@ -38,22 +38,22 @@ impl<T: Shareable> Deref for Shared<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the mapping is as large as the value, lives as long as self, and is a valid one
-        // from the first moment, as `Shareable` says.
-        unsafe { &*self.place }
+        // SAFETY: the mapping holds a `T`, lives as long as self, and zero bytes are a valid `T`
+        // (`Shareable`).
+        unsafe { &*self.mapping }
     }
 }
 
-// SAFETY: what can be changed through `&T` may be changed by several at once, as `Shareable` says.
+// SAFETY: changes through `&T` are synchronized (`Shareable`).
 unsafe impl<T: Shareable> Send for Shared<T> {}
-// SAFETY: likewise.
+// SAFETY: as above.
 unsafe impl<T: Shareable> Sync for Shared<T> {}
 
 impl<T: Shareable> Drop for Shared<T> {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and nothing points into it any more.
-        let unmapped = unsafe { munmap(self.place.cast(), size_of::<T>()) };
-        debug_assert!(unmapped.is_ok(), "munmap refuses only a wrong address");
+        // SAFETY: the mapping belongs to self, and no reference into it outlives self.
+        let unmapped = unsafe { munmap(self.mapping.cast(), size_of::<T>()) };
+        debug_assert!(unmapped.is_ok(), "munmap fails only for an invalid address");
     }
 }
 
@@ -71,10 +71,10 @@ mod tests {
     unsafe impl Shareable for Number {}
 
     #[test]
-    fn what_a_child_writes_is_seen() {
+    fn parent_reads_what_child_writes() {
         let _alone = smoke::alone();
         let number = Shared::<Number>::zeroed().unwrap();
-        // SAFETY: a store and no more.
+        // SAFETY: a single atomic store.
         let child = unsafe {
             fork(|| {
                 number.0.store(7, Ordering::Relaxed);

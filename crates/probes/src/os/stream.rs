@@ -1,10 +1,9 @@
-//! A one-way stream of bytes from a process of its own to the worker.
+//! A one-way byte stream from a writer process to the worker.
 //!
-//! The worker asks for a number of chunks and reads until it has them all; the writer writes that
-//! many and waits for the next request. So nothing is under way when a batch begins and nothing is
-//! when it ends: what a buffer holds is credited to nobody. The first word of each page is its
-//! number in the stream, which the reader compares: a page that is lost, repeated or swapped with
-//! another is seen.
+//! The worker requests a number of chunks and reads them all; the writer writes that many and waits
+//! for the next request. So no bytes are in flight at the start or end of a batch. The first word
+//! of each page is its number in the stream, which the reader compares, so lost, repeated and
+//! swapped pages are found.
 
 use fathom_record::Remedy;
 use std::io;
@@ -16,79 +15,77 @@ use fathom_measure::sampler::Fault;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::Signal;
 
-use super::child::{Child, ORPHANED, fork_beside, refused};
+use super::child::{Child, ORPHANED, creation_fault, fork_beside};
 use super::raw_call::system_call;
 
-/// What carries the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Carrier {
+pub(super) enum Channel {
     Pipe,
     UnixSocket,
 }
 
-/// What a pipe holds: the default of a kernel with pages of 4 KiB.
+/// The pipe's capacity: the default with 4 KiB pages.
 pub(super) const PIPE_BYTES: usize = 64 << 10;
-/// What the sending socket may hold, the kernel's own bookkeeping included: the usual default.
+/// The socket's send buffer, the kernel's overhead included: the usual default.
 pub(super) const SOCKET_BYTES: libc::c_int = 212_992;
 
-/// How the writer found its work when it left, told by its exit status.
+/// How the writer ended, by its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leaving {
-    Well = 0,
-    /// It could not write what it was asked for.
-    Broken = 3,
-    /// It did not run on the CPU it was meant for.
+enum WriterExit {
+    Success = 0,
+    WriteFailed = 3,
     OtherCpu = 4,
 }
 
-/// The reading end, and what it needs to end the other.
+/// The read end of a stream and its writer.
 pub(super) struct Stream {
     requests: OwnedFd,
     input: OwnedFd,
     pages: Pages,
-    /// Chunks that came as they should.
+    /// Chunks received complete and in order.
     received: u64,
     writer: Child,
 }
 
 impl Stream {
-    /// Makes the writer, which waits for its first request on a CPU of its own or on this one.
-    pub(super) fn start(carrier: Carrier, chunk_bytes: usize, cpu: u32) -> Result<Self, Fault> {
-        let (asked, requests) = pipe()?;
-        let (input, output) = match carrier {
-            Carrier::Pipe => sized_pipe()?,
-            Carrier::UnixSocket => sized_sockets()?,
+    /// Starts the writer on this CPU; it waits for its first request.
+    pub(super) fn start(channel: Channel, chunk_bytes: usize, cpu: u32) -> Result<Self, Fault> {
+        let (incoming, requests) = pipe()?;
+        let (input, output) = match channel {
+            Channel::Pipe => sized_pipe()?,
+            Channel::UnixSocket => sized_sockets()?,
         };
-        let mut source = Source { asked, output, pages: Pages::new(chunk_bytes), cpu };
-        let keep = [source.asked.as_raw_fd(), source.output.as_raw_fd()];
-        // SAFETY: bare system calls on memory that is there already; no lock, no heap, and no
-        // descriptor but its own two.
+        let mut task = WriterTask { incoming, output, pages: Pages::new(chunk_bytes), cpu };
+        let keep = [task.incoming.as_raw_fd(), task.output.as_raw_fd()];
+        // SAFETY: system calls on existing memory; no lock, no heap, and no descriptor but the two
+        // kept.
         let writer = unsafe {
             fork_beside(&keep, Signal::KILL, |has_parent| match has_parent {
-                true => source.serve() as i32,
+                true => task.run() as i32,
                 false => ORPHANED,
             })
         };
-        let writer = writer.map_err(|error| refused("fork", &error))?;
+        let writer = writer.map_err(|error| creation_fault("fork", &error))?;
         let pages = Pages::new(chunk_bytes);
         Ok(Self { requests, input, pages, received: 0, writer })
     }
 
-    /// The writer's process number.
+    /// The writer's pid.
     pub(super) fn process(&self) -> u32 {
         self.writer.id()
     }
 
-    /// Asks for some chunks and reads them. Returns how many came whole and in their order.
+    /// Requests and reads chunks; returns how many arrived complete and in order.
     pub(super) fn receive(&mut self, chunks: u64) -> u64 {
         self.receive_each(chunks, |_| {})
     }
 
-    /// The same, which says after each chunk how many came since the start.
+    /// As [`Self::receive`]; calls `arrived` after each chunk with the number received since the
+    /// start.
     pub(super) fn receive_each(&mut self, chunks: u64, mut arrived: impl FnMut(u64)) -> u64 {
         let before = self.received;
-        let asked = write_all(&self.requests, &chunks.to_le_bytes());
-        while asked
+        let requested = write_all(&self.requests, &chunks.to_le_bytes());
+        while requested
             && self.received < before + chunks
             && read_exact(&self.input, self.pages.bytes())
         {
@@ -101,116 +98,113 @@ impl Stream {
         self.received - before
     }
 
-    /// Chunks received since the start.
     pub(super) fn received(&self) -> u64 {
         self.received
     }
 
-    /// Ends the writer, and tells what was wrong with its work, if anything was.
+    /// Ends the writer; returns a fault in its work.
     pub(super) fn finish(self) -> Result<Option<String>, Fault> {
         let Self { requests, input, writer, .. } = self;
-        // Nobody asks any more; and nobody reads, should a batch have been left in its middle.
+        // End of file on the requests; a failing write, should the writer be in a batch.
         drop((requests, input));
-        let ended = writer.wait()?;
-        match ended.status.code() {
-            Some(code) => Ok(wrong_by(code)),
-            None => Err(Fault::WrongWork(format!("the writer: {}", ended.status))),
+        let status = writer.wait()?.status;
+        match status.code() {
+            Some(code) => Ok(exit_error(code)),
+            None => Err(Fault::WrongWork(format!("writer: {status}"))),
         }
     }
 
-    /// Kills the writer.
     #[cfg(test)]
     pub(super) fn kill_writer(&self) {
         self.writer.kill();
     }
 }
 
-/// The writing end.
-struct Source {
-    asked: OwnedFd,
+/// What the writer process needs.
+struct WriterTask {
+    incoming: OwnedFd,
     output: OwnedFd,
     pages: Pages,
     cpu: u32,
 }
 
-impl Source {
-    /// Writes what is asked for until nobody asks any more.
-    fn serve(&mut self) -> Leaving {
+impl WriterTask {
+    /// Serves requests until end of file.
+    fn run(&mut self) -> WriterExit {
         if affinity::pin(self.cpu).is_err() {
-            return Leaving::OtherCpu;
+            return WriterExit::OtherCpu;
         }
         let (mut sent, mut request) = (0, [0; size_of::<u64>()]);
-        while read_exact(&self.asked, &mut request) {
+        while read_exact(&self.incoming, &mut request) {
             for _ in 0..u64::from_le_bytes(request) {
                 self.pages.number(sent);
                 if !write_all(&self.output, self.pages.bytes()) {
-                    return Leaving::Broken;
+                    return WriterExit::WriteFailed;
                 }
                 sent += 1;
             }
         }
         // SAFETY: takes no argument and no lock.
         match u32::try_from(unsafe { libc::sched_getcpu() }) == Ok(self.cpu) {
-            true => Leaving::Well,
-            false => Leaving::OtherCpu,
+            true => WriterExit::Success,
+            false => WriterExit::OtherCpu,
         }
     }
 }
 
-/// What is wrong with a writer that left with this status; none if nothing is.
-fn wrong_by(status: i32) -> Option<String> {
+/// Describes an exit status other than success.
+fn exit_error(status: i32) -> Option<String> {
     let text = match status {
-        status if status == Leaving::Well as i32 => return None,
-        status if status == Leaving::Broken as i32 => "could not write what it was asked for",
-        status if status == Leaving::OtherCpu as i32 => "did not run on the CPU meant for it",
-        ORPHANED => "found the worker gone before it began",
-        _ => return Some(format!("the writer left with exit status {status}")),
+        status if status == WriterExit::Success as i32 => return None,
+        status if status == WriterExit::WriteFailed as i32 => "write failed",
+        status if status == WriterExit::OtherCpu as i32 => "ran on another CPU",
+        ORPHANED => "worker died first",
+        _ => return Some(format!("writer ended with exit status {status}")),
     };
-    Some(format!("the writer {text}"))
+    Some(format!("writer: {text}"))
 }
 
-/// A page of a chunk, aligned as a page. Its first word is its number.
+/// A page-aligned page; its first word is its number in the stream.
 #[derive(Clone)]
 #[repr(C, align(4096))]
 struct Page([u64; 512]);
 
-/// The memory of one chunk.
+/// The buffer of one chunk.
 struct Pages(Vec<Page>);
 
 impl Pages {
-    /// Some whole pages, written once so that they are there.
+    /// Written once, so that the pages are resident.
     fn new(bytes: usize) -> Self {
         Self(vec![Page([u64::MAX; 512]); bytes / size_of::<Page>()])
     }
 
     fn bytes(&mut self) -> &mut [u8] {
         let bytes = size_of_val(self.0.as_slice());
-        // SAFETY: the pages lie one behind the other without padding; any bytes are words.
+        // SAFETY: the pages are contiguous without padding; any bytes are valid words.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), bytes) }
     }
 
-    /// Numbers the pages as those of a chunk of the stream.
+    /// Numbers the pages as those of this chunk.
     fn number(&mut self, chunk: u64) {
         let first = chunk * self.0.len() as u64;
         self.0.iter_mut().zip(first..).for_each(|(page, number)| page.0[0] = number);
     }
 
-    /// Whether they are numbered so.
     fn are_numbered(&self, chunk: u64) -> bool {
         let first = chunk * self.0.len() as u64;
         self.0.iter().zip(first..).all(|(page, number)| page.0[0] == number)
     }
 }
 
-/// By the bare instruction, and in the caller's own loop: a procedure that returns after a system
-/// call is mispredicted, each time, as os.syscall{call=getppid_called} tells.
+/// Inlined: the return from a function after a system call is mispredicted (see
+/// os.syscall{call=getppid_called}).
 #[inline(always)]
 fn write_all(to: &OwnedFd, bytes: &[u8]) -> bool {
     let mut done = 0;
     while done < bytes.len() {
         let rest = &bytes[done..];
         let arguments = [to.as_raw_fd() as usize, rest.as_ptr().addr(), rest.len(), 0];
-        // SAFETY: the bytes are read only, and live until the call returns.
+        // SAFETY: the call reads `rest`, which outlives it.
         match unsafe { system_call(libc::SYS_write, arguments) } {
             written if written > 0 => done += written as usize,
             _ => return false,
@@ -219,14 +213,14 @@ fn write_all(to: &OwnedFd, bytes: &[u8]) -> bool {
     true
 }
 
-/// Reads as much as there is room for; false at the end of the stream.
+/// Fills the buffer; false at end of file.
 #[inline(always)]
 fn read_exact(from: &OwnedFd, bytes: &mut [u8]) -> bool {
     let mut done = 0;
     while done < bytes.len() {
         let rest = &mut bytes[done..];
         let arguments = [from.as_raw_fd() as usize, rest.as_mut_ptr().addr(), rest.len(), 0];
-        // SAFETY: the kernel writes to no more than the rest, which lives until the call returns.
+        // SAFETY: the call writes `rest`, which outlives it.
         match unsafe { system_call(libc::SYS_read, arguments) } {
             read if read > 0 => done += read as usize,
             _ => return false,
@@ -239,7 +233,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
     pipe_with(PipeFlags::CLOEXEC).map_err(|error| Fault::system("pipe", error))
 }
 
-/// A pipe of the same size everywhere.
+/// A pipe of `PIPE_BYTES`.
 fn sized_pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
     let (input, output) = pipe()?;
     match fcntl_setpipe_size(&output, PIPE_BYTES) {
@@ -254,30 +248,31 @@ fn sized_pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
     }
 }
 
-/// Two connected sockets whose buffer is of the same size everywhere.
+/// Two connected sockets with a send buffer of `SOCKET_BYTES`.
 fn sized_sockets() -> Result<(OwnedFd, OwnedFd), Fault> {
-    let (input, output) = UnixStream::pair().map_err(|error| refused("socketpair", &error))?;
+    let pair = UnixStream::pair();
+    let (input, output) = pair.map_err(|error| creation_fault("socketpair", &error))?;
     let (input, output) = (OwnedFd::from(input), OwnedFd::from(output));
-    let held = size_send_buffer(&output).map_err(|error| Fault::system("setsockopt", error))?;
-    match held == SOCKET_BYTES {
+    let bytes = set_send_buffer(&output).map_err(|error| Fault::system("setsockopt", error))?;
+    match bytes == SOCKET_BYTES {
         true => Ok((input, output)),
         false => {
-            let what = format!("a socket's send buffer is {held} bytes, not {SOCKET_BYTES}");
+            let what = format!("a socket's send buffer is {bytes} bytes, not {SOCKET_BYTES}");
             Err(Fault::unavailable(what, Remedy::raise(&["net.core.wmem_max"])))
         }
     }
 }
 
-/// Asks for a send buffer and tells how large it became. The kernel doubles what it is asked for.
-fn size_send_buffer(socket: &OwnedFd) -> io::Result<libc::c_int> {
+/// Sets the send buffer and returns its size. The kernel doubles the value set.
+fn set_send_buffer(socket: &OwnedFd) -> io::Result<libc::c_int> {
     let (descriptor, mut bytes) = (socket.as_raw_fd(), SOCKET_BYTES / 2);
     let mut length = size_of_val(&bytes) as libc::socklen_t;
     let (level, option) = (libc::SOL_SOCKET, libc::SO_SNDBUF);
-    let place = (&raw mut bytes).cast::<libc::c_void>();
-    // SAFETY: the option is an integer, which is read and written at a place as large as one.
+    let value = (&raw mut bytes).cast::<libc::c_void>();
+    // SAFETY: the option is an integer, as `value` is.
     let failed = unsafe {
-        libc::setsockopt(descriptor, level, option, place, length) != 0
-            || libc::getsockopt(descriptor, level, option, place, &raw mut length) != 0
+        libc::setsockopt(descriptor, level, option, value, length) != 0
+            || libc::getsockopt(descriptor, level, option, value, &raw mut length) != 0
     };
     if failed { Err(io::Error::last_os_error()) } else { Ok(bytes) }
 }

@@ -1,4 +1,4 @@
-//! os.syscall: system calls made by hand, in a loop.
+//! os.syscall: inlined system calls in a loop.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -10,64 +10,64 @@ use fathom_measure::{Sampler, Work};
 use fathom_record::{Host, NoModel, Params, Prediction, Remedy};
 use rustix::fs::{Mode, OFlags};
 
+use super::at_least_getppid;
 use super::raw_call::{RawCall, system_call};
 use fathom_metric::order::Order;
 use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
-/// os.syscall.
 pub struct Syscall;
 
 static ABOUT: About = About {
     id: "os.syscall",
     title: "system call",
-    timed: "one system call by the bare instruction: entry into the kernel, the call's own work on \
-            cached data, and return; for open_close the pair of both calls; for getppid_called \
-            also the procedure around the instruction",
-    not_timed: "what a C library does around it, but for getppid_called; the vDSO, which never \
-                enters the kernel; waiting: no call here blocks",
-    model: "a bound: entry and exit save and restore every register, change stacks and pass the \
-            mitigations in force, so ≥ 10 × cpu.call{args=0}; a call that looks up a descriptor or \
+    timed: "one system call by the inlined instruction: kernel entry, the call's work on cached \
+            data, and return; for open_close both calls; for getppid_called also the function \
+            around the instruction",
+    not_timed: "the C library's wrapper (except getppid_called); the vDSO, which does not enter \
+                the kernel; blocking: no call here blocks",
+    model: "a bound: entry and exit save and restore every register, switch stacks and run the \
+            active mitigations, so ≥ 10 × cpu.call{args=0}; a call that looks up a descriptor or \
             a path ≥ os.syscall{call=getppid}; open and close are two entries, ≥ 2 × getppid. \
             There is no value: no public source gives entry and exit for each CPU and mitigation",
     source: "bound: Linux arch/x86/entry/entry_64.S and arch/arm64/kernel/entry.S; the calls are \
              those of lmbench's lat_syscall (McVoy & Staelin, USENIX 1996)",
     pitfalls: &[
-        "C libraries have cached getpid: getppid is called, by the bare instruction",
-        "on many cores the first return after a system call is dear, by a misprediction and by \
-         what the kernel does against attacks on returns: getppid_called pays for that, as every \
-         program that calls by its C library does, and as perf bench syscall does; the bare \
+        "some C libraries have cached getpid: here getppid is called, by the inlined instruction",
+        "on many cores the first return after a system call is expensive, because it is \
+         mispredicted and because of the kernel's return mitigations: getppid_called includes it, \
+         as do programs that call through the C library and perf bench syscall; the inlined \
          instruction does not",
-        "calls of other kinds leave the predictors in states that can slow thousands of later \
-         calls: each call is measured in processes that loop over it alone, and a program \
-         that mixes its calls pays more",
-        "a call that fails is fast: the result of each call is compared inside the loop, and a \
-         batch with one wrong result is no sample",
-        "a seccomp filter, as containers and service managers install, runs on every call and \
-         belongs to the number; one that forbids a call makes it unavailable",
-        "in a loop everything is cached and every branch predicted: os.syscall.fresh is the other \
-         end",
-        "in a container /dev/null may be a mount of its own, which stat and open_close then cross",
+        "other kinds of calls train the branch predictors in ways that can slow thousands of later \
+         calls: each call is measured in processes that loop over it alone; a program that mixes \
+         calls pays more",
+        "a call that fails is fast: each result is compared inside the loop, and a batch with a \
+         wrong result is no sample",
+        "a seccomp filter, as installed by containers and service managers, runs on every call and \
+         is part of the number; one that blocks a call makes it unavailable",
+        "in a loop everything is cached and every branch predicted: os.syscall.fresh is the \
+         opposite case",
+        "in a container /dev/null may be a separate mount, which stat and open_close then cross",
     ],
     parameters: &[Parameter {
         name: "call",
         values: "getppid, getppid_called, invalid, read1, write1, stat, fstat, open_close",
-        meaning: "getppid: nothing but entry and exit; getppid_called: the same in a procedure \
-                  that is called, once the predictors have settled; invalid: a number that no \
-                  call has; read1: 1 byte of /dev/zero; write1: 1 byte to /dev/null; stat: of the \
-                  path /dev/null; fstat: of /dev/null held open; open_close: openat and close of \
-                  /dev/null",
+        meaning: "getppid: entry and exit only; getppid_called: the same in a function, with \
+                  trained predictors; invalid: a number without a system call; read1: 1 byte from \
+                  /dev/zero; write1: 1 byte to /dev/null; stat: the path /dev/null; fstat: \
+                  /dev/null held open; open_close: openat and close of /dev/null",
     }],
     needs: &["cpu.call"],
     ..About::BASE
 };
 
-/// The calls, those that others are held against first.
+/// The predictions of later calls need the first.
 const CALLS: [&str; 8] =
     ["getppid", "getppid_called", "invalid", "read1", "write1", "stat", "fstat", "open_close"];
-/// Above every call's number on every architecture, and below the bit that marks x32 calls.
+/// Above every system call number of every architecture, and below the x32 bit.
 const NO_SUCH_CALL: i64 = 0xffff;
-/// Some 100 ms.
-const SETTLING_CALLS: u64 = 600_000;
+/// About 100 ms of calls, after which the branch predictors are trained: on some cores other code
+/// leaves them in states that last tens of milliseconds.
+const TRAINING_CALLS: u64 = 600_000;
 const NULL: &CStr = c"/dev/null";
 const ZERO: &CStr = c"/dev/zero";
 
@@ -76,8 +76,7 @@ impl Probe for Syscall {
         &ABOUT
     }
 
-    /// Other system calls leave the core's predictors in a state that can slow thousands of later
-    /// calls: every call has processes of its own.
+    /// Other calls train the branch predictors in ways that can slow thousands of later calls.
     fn cases_share_visits(&self) -> bool {
         false
     }
@@ -89,18 +88,19 @@ impl Probe for Syscall {
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
-        let (factor, source) = match case.params.text("call") {
+        match case.params.text("call") {
             Some("getppid" | "getppid_called" | "invalid") => {
-                let source = "entry and exit save and restore every register and change stacks: \
+                let source = "entry and exit save and restore every register and switch stacks: \
                               Linux arch/x86/entry/entry_64.S, arch/arm64/kernel/entry.S";
                 let order = Order { factor: 10.0, metric: "cpu.call", source };
-                return order.claim(&Params::one("args", 0), known);
+                order.claim(&Params::one("args", 0), known)
             }
-            Some("open_close") => (2.0, "two system calls, each of which does more than getppid"),
-            _ => (1.0, "the same entry and exit, and more work between them than getppid's"),
-        };
-        let order = Order { factor, metric: ABOUT.id, source };
-        order.claim(&Params::one("call", "getppid"), known)
+            Some("open_close") => {
+                let source = "two system calls, each of which does more than getppid";
+                at_least_getppid(2.0, source, known)
+            }
+            _ => at_least_getppid(1.0, "the same entry and exit, and more work in between", known),
+        }
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
@@ -119,7 +119,7 @@ impl Probe for Syscall {
     }
 }
 
-/// What the calls work on. Calls hold addresses in it, and must not outlive it.
+/// Arguments of the calls, which hold pointers into it and must not outlive it.
 struct Targets {
     zero: Result<OwnedFd, Fault>,
     null: Result<OwnedFd, Fault>,
@@ -137,7 +137,7 @@ impl Targets {
         }
     }
 
-    /// A call by its name, tried once.
+    /// Returns the call of this name after making it once.
     fn call(&self, name: &str) -> Result<RawCall, Fault> {
         let at = libc::AT_FDCWD as usize;
         let path = NULL.as_ptr() as usize;
@@ -146,64 +146,60 @@ impl Targets {
             Ok(file) => Ok(file.as_raw_fd() as usize),
             Err(fault) => Err(fault.clone()),
         };
-        let no_such_call = -(libc::ENOSYS as isize);
         let (number, arguments, expected) = match name {
             "getppid" | "getppid_called" => {
                 // SAFETY: takes no argument.
                 let parent = unsafe { system_call(libc::SYS_getppid, [0; 4]) };
                 (libc::SYS_getppid, [0; 4], parent)
             }
-            "invalid" => (NO_SUCH_CALL, [0; 4], no_such_call),
+            "invalid" => (NO_SUCH_CALL, [0; 4], -(libc::ENOSYS as isize)),
             "read1" => (libc::SYS_read, [descriptor(&self.zero)?, byte, 1, 0], 1),
             "write1" => (libc::SYS_write, [descriptor(&self.null)?, byte, 1, 0], 1),
             "stat" => (libc::SYS_newfstatat, [at, path, stat, 0], 0),
             "fstat" => (libc::SYS_fstat, [descriptor(&self.null)?, stat, 0, 0], 0),
             "open_close" => {
                 let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
-                // SAFETY: the path is a constant; what is opened is closed.
+                // SAFETY: the path is a constant; the descriptor is closed.
                 let pair = unsafe { RawCall::and_close(libc::SYS_openat, [at, path, flags, 0]) };
-                return tried(name, pair, pair.repeat(1), None);
+                return verified(name, pair, None);
             }
-            _ => return Err(Fault::Failed(format!("no system call is known as {name}"))),
+            _ => return Err(Fault::Failed(format!("unknown system call: {name}"))),
         };
-        // SAFETY: the buffers are as large as the calls fill, and are not read by this program;
+        // SAFETY: the buffers are as large as the calls write, and are not read by this program;
         // the visit that uses the call keeps `self` until its last repetition.
-        let call = unsafe { RawCall::new(number, arguments, expected) };
-        let wanted = (name == "invalid").then_some(libc::ENOSYS);
-        let call = if name == "getppid_called" { settled(call.in_procedure()) } else { call };
-        tried(name, call, call.repeat(1), wanted)
+        let mut call = unsafe { RawCall::new(number, arguments, expected) };
+        if name == "getppid_called" {
+            call = call.in_procedure();
+            call.repeat(TRAINING_CALLS);
+        }
+        verified(name, call, (name == "invalid").then_some(libc::ENOSYS))
     }
 }
 
-/// The call when its mispredicted return costs what it costs in a long loop: on some cores other
-/// code leaves the predictors in states that take tens of milliseconds to wear off.
-fn settled(call: RawCall) -> RawCall {
-    call.repeat(SETTLING_CALLS);
-    call
-}
-
-/// The call, if its trial returned what it should: else whether it is forbidden here or broken.
-pub(super) fn tried(
+/// Makes the call once; returns it if the result was as expected, else whether it is blocked here
+/// or broken.
+pub(super) fn verified(
     name: &str,
     call: RawCall,
-    matched: u64,
-    wanted: Option<i32>,
+    expected_errno: Option<i32>,
 ) -> Result<RawCall, Fault> {
-    if matched == 1 {
+    if call.repeat(1) == 1 {
         return Ok(call);
     }
     let errno = call.errno();
     match errno {
-        Some(libc::EPERM | libc::EACCES | libc::ENOSYS | libc::ENOENT) if errno != wanted => {
+        Some(libc::EPERM | libc::EACCES | libc::ENOSYS | libc::ENOENT)
+            if errno != expected_errno =>
+        {
             let error = std::io::Error::from_raw_os_error(errno.unwrap_or_default());
             Err(Fault::unavailable(format!("{name}: {error}"), Remedy::LeaveSandbox))
         }
-        _ => Err(Fault::WrongWork(format!("{name}: the trial returned errno {errno:?}"))),
+        _ => Err(Fault::WrongWork(format!("{name}: unexpected result, errno {errno:?}"))),
     }
 }
 
 fn open(path: &CStr, flags: OFlags) -> Result<OwnedFd, Fault> {
-    // A container may have no such device: a fact of this machine, whatever the error.
+    // A container may lack the device: unavailable, whatever the error.
     rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()).map_err(|error| {
         Fault::Unavailable(format!("open {}: {error}", path.to_string_lossy()), None)
     })
@@ -215,19 +211,14 @@ mod tests {
     use crate::smoke;
 
     #[test]
-    fn every_call_gives_positive_times_or_a_reason() {
-        let taken = smoke::run(&Syscall);
-        assert_eq!(taken.len(), CALLS.len());
-        let took = |call| {
-            taken
-                .iter()
-                .any(|(case, sample)| case.params.text("call") == Some(call) && sample.is_ok())
-        };
-        assert!(took("getppid"), "no sandbox forbids getppid");
+    fn every_call_has_values_or_a_reason() {
+        let results = smoke::run(&Syscall);
+        assert_eq!(results.len(), CALLS.len());
+        assert!(results[0].1.is_ok(), "no sandbox forbids getppid");
     }
 
     #[test]
-    fn a_device_that_is_missing_makes_its_call_unavailable_and_no_other() {
+    fn missing_device_affects_only_its_call() {
         let mut targets = Targets::open();
         targets.zero = open(c"/dev/no-such-device", OFlags::RDONLY);
         let missing = targets.call("read1").err();
@@ -236,12 +227,12 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_a_filter_forbids_is_unavailable_and_one_that_misbehaves_wrong_work() {
-        // SAFETY: a kernel has no call of this number, and looks at no argument.
+    fn blocked_call_is_unavailable_or_wrong_work() {
+        // SAFETY: no kernel has a call of this number.
         let call = unsafe { RawCall::new(NO_SUCH_CALL, [0; 4], 0) };
-        assert!(matches!(tried("read1", call, 0, None), Err(Fault::Unavailable(..))));
+        assert!(matches!(verified("read1", call, None), Err(Fault::Unavailable(..))));
         // SAFETY: takes no argument.
         let call = unsafe { RawCall::new(libc::SYS_getppid, [0; 4], -1) };
-        assert!(matches!(tried("getppid", call, 0, None), Err(Fault::WrongWork(_))));
+        assert!(matches!(verified("getppid", call, None), Err(Fault::WrongWork(_))));
     }
 }

@@ -1,43 +1,40 @@
 //! os.syscall.fresh: the first system call of a new process.
 
 use std::arch::asm;
-use std::ptr;
+use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
 use fathom_record::{Counters, Host, NoModel, Params, Prediction};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use super::child::{Child, bare_fork, leave, refused};
+use super::at_least_getppid;
+use super::child::{Child, bare_fork, creation_fault, exit_now};
 use super::raw_call::system_call;
-use fathom_metric::order::Order;
+use super::shared::{Shareable, Shared};
 use fathom_metric::{About, Case, Inputs, Probe, Sizes};
 
-/// os.syscall.fresh.
 pub struct SyscallFresh;
 
 static ABOUT: About = About {
     id: "os.syscall.fresh",
     title: "first system call of a process",
-    timed: "one getppid by the bare instruction, as the first thing a newly forked process does \
-            (the classic protocol), between two stamps taken in that process",
-    not_timed: "the fork itself; handing the stamps over, through shared memory after the second; \
-                the child's end",
-    model: "a bound: the same call as os.syscall{call=getppid}, met with cold translations and \
-            colder caches, so at least that. How much colder has no sourced constant",
+    timed: "one getppid by the inlined instruction, as the first action of a newly forked process \
+            (the classic protocol), between two timestamps read in that process",
+    not_timed: "the fork itself; returning the timestamps through shared memory; the child's exit",
+    model: "a bound: ≥ os.syscall{call=getppid}, the same call with a cold TLB and colder caches. \
+            No public source says how much colder",
     source: "the same instructions as os.syscall{call=getppid}, plus misses; protocol: a 2016 \
              study that times getpid in fresh processes",
     pitfalls: &[
-        "the C library's fork enters the kernel in the child before the program gets there: the \
-         child is made by the bare clone call",
-        "the first write to the stack of a new process copies a page: in the child nothing is \
-         stored between the stamps, and the stamps wait in registers",
-        "the program's text is not mapped in a new process until it faults: stamps and call lie in \
-         one page, which the first stamp's code has brought in",
-        "a single call between two stamps includes the cost of a stamp pair, which is not \
+        "the C library's fork makes system calls in the child before it returns: the child is \
+         created by an inlined clone",
+        "the first write to a new process's stack causes a copy-on-write fault: between the \
+         timestamps the child stores nothing, and keeps them in registers",
+        "program text is not mapped in a new process until it faults: timestamps and call are in \
+         one page, which reading the first timestamp has faulted in",
+        "a single call between two timestamps includes the cost of reading them, which is not \
          subtracted: cpu.clock.read is the floor",
-        "fresh is not quite cold: the kernel's code for the call was used by the parent shortly \
-         before",
+        "the kernel's code for the call is not quite cold: the parent used it shortly before",
     ],
     needs: &["os.syscall"],
     published: "11.9 µs ± 11 % (2016, i5-5257U, getpid)",
@@ -46,7 +43,7 @@ static ABOUT: About = About {
     ..About::BASE
 };
 
-/// A fork and its end, with room: some 300 µs each, up to 16 in a round.
+/// An upper estimate: 300 µs for each process, up to 16 in a round.
 const COST_NS: f64 = 60e6;
 
 impl Probe for SyscallFresh {
@@ -59,15 +56,13 @@ impl Probe for SyscallFresh {
     }
 
     fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
-        let source = "the same instructions, with misses in caches and translations besides";
-        let order = Order { factor: 1.0, metric: "os.syscall", source };
-        order.claim(&Params::one("call", "getppid"), known)
+        at_least_getppid(1.0, "the same instructions, with cache and TLB misses", known)
     }
 
     fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        let note = SharedNote::map()?;
+        let result = Shared::<ChildResult>::zeroed()?;
         let first = |clock: &Clock, values: &mut [f64]| {
-            values[0] = first_call_ns(clock, &note)?;
+            values[0] = first_call_ns(clock, &result)?;
             Ok(())
         };
         sampler.run(vec![Work::single(vec![0], first)]);
@@ -75,11 +70,11 @@ impl Probe for SyscallFresh {
     }
 }
 
-/// Forks, and returns what the child's first call took.
-fn first_call_ns(clock: &Clock, note: &SharedNote) -> Result<f64, Fault> {
-    note.write(Note::default());
-    // SAFETY: the child reads the clock, makes one bare call, writes shared memory and leaves: no
-    // lock, no heap, nothing that panics, and nothing of the C library but `_exit`.
+/// Forks and returns the duration of the child's first call.
+fn first_call_ns(clock: &Clock, result: &ChildResult) -> Result<f64, Fault> {
+    result.parent.store(0, Ordering::Relaxed);
+    // SAFETY: the child reads the clock, makes one system call, writes shared memory and exits: no
+    // lock, no heap, no panic, and no C library function but `_exit`.
     let forked = unsafe { bare_fork() };
     if forked == 0 {
         stay_in_one_page();
@@ -87,67 +82,37 @@ fn first_call_ns(clock: &Clock, note: &SharedNote) -> Result<f64, Fault> {
         // SAFETY: takes no argument.
         let parent = unsafe { system_call(libc::SYS_getppid, [0; 4]) };
         let stop = clock.stop();
-        note.write(Note { start, stop, parent });
-        leave(0);
+        result.start.store(start, Ordering::Relaxed);
+        result.stop.store(stop, Ordering::Relaxed);
+        result.parent.store(parent, Ordering::Relaxed);
+        exit_now(0);
     }
-    Child::of(forked).map_err(|error| refused("clone", &error))?.wait_for(0)?;
-    let Note { start, stop, parent } = note.read();
+    Child::of(forked).map_err(|error| creation_fault("clone", &error))?.wait_for(0)?;
+    let parent = result.parent.load(Ordering::Relaxed);
     if parent != std::process::id() as isize {
         return Err(Fault::WrongWork(format!("the child's getppid returned {parent}")));
     }
-    Ok(clock.ns(start, stop))
+    Ok(clock.ns(result.start.load(Ordering::Relaxed), result.stop.load(Ordering::Relaxed)))
 }
 
-/// Puts the instructions that follow on a boundary of 256 bytes. A fork copies no page tables of
-/// program text, so the child faults at each stretch of text it comes to: the stamps and the call
-/// between them, some 80 bytes, must not lie across two.
+/// Aligns the following instructions to 256 bytes. Fork copies no page tables of program text, so
+/// the child faults in each page of text it executes: the timestamps and the call between them,
+/// about 80 bytes, must not cross a page boundary.
 #[inline(always)]
 fn stay_in_one_page() {
-    // SAFETY: nothing but padding.
+    // SAFETY: padding only.
     unsafe { asm!(".p2align 8", options(nomem, nostack, preserves_flags)) }
 }
 
-/// What the child found.
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-struct Note {
-    start: u64,
-    stop: u64,
-    parent: isize,
+/// Written by the child, read by the parent after reaping it.
+struct ChildResult {
+    start: AtomicU64,
+    stop: AtomicU64,
+    parent: AtomicIsize,
 }
 
-/// A note in memory that parent and child share.
-struct SharedNote(*mut Note);
-
-impl SharedNote {
-    fn map() -> Result<Self, Fault> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at a place the kernel chooses.
-        let place = unsafe {
-            mmap_anonymous(ptr::null_mut(), size_of::<Note>(), protection, MapFlags::SHARED)
-        };
-        place.map(|place| Self(place.cast())).map_err(|error| Fault::system("mmap", error))
-    }
-
-    fn write(&self, note: Note) {
-        // SAFETY: the mapping is aligned to a page, as large as a note, and lives as long as self.
-        unsafe { self.0.write_volatile(note) }
-    }
-
-    /// Read only after the child was reaped.
-    fn read(&self) -> Note {
-        // SAFETY: as above; any bytes are a note.
-        unsafe { self.0.read_volatile() }
-    }
-}
-
-impl Drop for SharedNote {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours and nothing points into it any more.
-        let unmapped = unsafe { munmap(self.0.cast(), size_of::<Note>()) };
-        debug_assert!(unmapped.is_ok(), "munmap refuses only a wrong address");
-    }
-}
+// SAFETY: atomics.
+unsafe impl Shareable for ChildResult {}
 
 #[cfg(test)]
 mod tests {
@@ -155,9 +120,9 @@ mod tests {
     use crate::smoke;
 
     #[test]
-    fn the_child_hands_its_stamps_over_and_is_reaped() {
-        let taken = smoke::run(&SyscallFresh);
-        let sample = taken[0].1.as_ref().unwrap();
+    fn child_returns_its_timestamps() {
+        let results = smoke::run(&SyscallFresh);
+        let sample = results[0].1.as_ref().unwrap();
         assert!(sample.values.iter().all(|ns| *ns > 0.0), "{:?}", sample.values);
     }
 }

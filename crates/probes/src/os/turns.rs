@@ -1,4 +1,4 @@
-//! Visits of ends that pass a token: what of it is timed, and the counts it is held against.
+//! Measuring a ring that passes a token, and checking its context switches.
 
 use fathom_measure::sampler::{Fault, Kernel};
 use fathom_measure::{Sampler, Work, affinity};
@@ -7,31 +7,31 @@ use super::child::Switches;
 use super::link::Link;
 use super::ping_pong::{Report, Ring, switches_of_this_thread};
 
-/// What of a round trip is a metric's number.
+/// The part of a round trip that a metric reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part<'a> {
-    /// One turn, less the same calls through a link of the worker's to itself: on one CPU.
+pub(super) enum Quantity<'a> {
+    /// One hop minus the same calls through the worker's loopback link: on one CPU.
     Switch,
-    /// All of it, in which an end waits so many times at most: on one CPU.
+    /// The whole trip, in which a member blocks at most `waits_max` times: on one CPU.
     RoundTrip { waits_max: u32 },
-    /// One turn, with what the record says beside: between two CPUs.
-    Turn(&'a str),
+    /// One hop between two CPUs; the text is appended to the check.
+    WakeUp(&'a str),
 }
 
-/// How far the kernel's counts of switches may stand from those of each end and round trip.
+/// Tolerance between the kernel's context switch counts and those of the work.
 const DEVIATION_MAX: f64 = 0.02;
-/// Counters beyond that: as an end starts, and as it ends.
-const WAITS_BESIDES: f64 = 16.0;
-/// Share of the turns at which an end between two CPUs must have been switched out. A wake-up that
-/// comes before its end sleeps costs something between nothing and a whole one: the number is then
-/// off by no more than their share, and by no more than makes a metric noisy.
+/// Additional switches of a peer's start and exit.
+const EXTRA_WAITS: f64 = 16.0;
+/// Minimum share of hops between two CPUs at which the receiver was asleep. A wake-up sent before
+/// the receiver sleeps costs anything between nothing and a full wake-up: the error is bounded by
+/// the share of these, which this limit keeps within what makes a metric noisy.
 pub(super) const ASLEEP_MIN: f64 = 0.90;
 
-/// Takes the rounds of one case, and holds what the ends did against what they should have done.
-pub(super) fn take<L: Link>(
+/// Measures one case and checks the context switches of all members.
+pub(super) fn measure<L: Link>(
     case: usize,
     ring: Result<Ring<L>, Fault>,
-    part: Part<'_>,
+    quantity: Quantity<'_>,
     sampler: &mut Sampler,
 ) {
     let ring = match ring {
@@ -40,82 +40,92 @@ pub(super) fn take<L: Link>(
     };
     ring.processes().for_each(|process| sampler.works_with(process));
     let before = switches_of_this_thread();
-    sampler.run(vec![work(case, &ring, part)]);
+    sampler.run(vec![work(case, &ring, quantity)]);
     let own = switches_of_this_thread().since(&before);
     match ring.finish() {
-        Ok(report) => judge(case, part, own, &report, sampler),
+        Ok(report) => check(case, quantity, own, &report, sampler),
         Err(fault) => sampler.fault(case, fault),
     }
 }
 
-fn work<'r, L: Link>(case: usize, ring: &'r Ring<L>, part: Part<'_>) -> Work<'r> {
-    let twin = || -> Kernel<'r> { Box::new(|trips| ring.alone(trips)) };
+fn work<'r, L: Link>(case: usize, ring: &'r Ring<L>, quantity: Quantity<'_>) -> Work<'r> {
+    let twin = || -> Kernel<'r> { Box::new(|trips| ring.loopback_trips(trips)) };
     Work::Batched {
         case,
         kernel: Box::new(|trips| ring.round_trips(trips)),
-        twin: (part == Part::Switch).then(twin),
-        per_iteration: match part {
-            Part::RoundTrip { .. } => 1.0,
-            Part::Switch | Part::Turn(_) => ring.ends() as f64,
+        twin: (quantity == Quantity::Switch).then(twin),
+        per_iteration: match quantity {
+            Quantity::RoundTrip { .. } => 1.0,
+            Quantity::Switch | Quantity::WakeUp(_) => ring.ends() as f64,
         },
         to_unit: |ns| ns,
         timings: None,
     }
 }
 
-fn judge(case: usize, part: Part<'_>, own: Switches, report: &Report, sampler: &mut Sampler) {
+fn check(
+    case: usize,
+    quantity: Quantity<'_>,
+    own: Switches,
+    report: &Report,
+    sampler: &mut Sampler,
+) {
     let trips = report.trips;
-    let mut ends = report.peer_switches.iter().chain([&own]);
-    let told = told(own, report);
-    let cpus = if let Part::Turn(beside) = part {
-        let asleep = ends.map(|end| asleep(*end, trips)).fold(1.0, f64::min);
-        let detail = format!("at {:.1} % of the turns; {told}; {beside}", 100.0 * asleep);
+    let mut members = report.peer_switches.iter().chain([&own]);
+    let counts = switch_counts(own, report);
+    let cpus = if let Quantity::WakeUp(suffix) = quantity {
+        let asleep = members.map(|member| asleep(*member, trips)).fold(1.0, f64::min);
+        let detail = format!("at {:.1} % of the hops; {counts}; {suffix}", 100.0 * asleep);
         sampler.check(case, "asleep when woken", asleep >= ASLEEP_MIN, detail);
         "two CPUs"
     } else {
-        let waits_max = if let Part::RoundTrip { waits_max } = part { waits_max } else { 1 };
-        let passed = ends.all(|end| switched_each_time(*end, trips, waits_max));
-        sampler.check(case, "context switches", passed, told);
+        let waits_max =
+            if let Quantity::RoundTrip { waits_max } = quantity { waits_max } else { 1 };
+        let passed = members.all(|member| switched_each_trip(*member, trips, waits_max));
+        sampler.check(case, "context switches", passed, counts);
         "one CPU"
     };
+    check_pinned(cpus, case, sampler);
+    let right = "the token came back each trip, and every peer counted as many turns on its CPU";
+    let detail = report.error.as_deref().unwrap_or(right);
+    sampler.check(case, "turns", report.error.is_none(), detail);
+}
+
+/// Checks that the worker is pinned to its CPU.
+pub(super) fn check_pinned(name: &str, case: usize, sampler: &mut Sampler) {
     let allowed = affinity::allowed();
     let pinned = allowed == [sampler.settings().cpu];
-    sampler.check(case, cpus, pinned, format!("the worker may run on {allowed:?}"));
-    let right = "the token came back each time, every end counts as many turns, on its own CPU";
-    let detail = report.wrong.as_deref().unwrap_or(right);
-    sampler.check(case, "turns", report.wrong.is_none(), detail);
+    sampler.check(case, name, pinned, format!("worker's CPU affinity: {allowed:?}"));
 }
 
-/// The counts in words; of several other ends those that were switched out least and most.
-fn told(own: Switches, report: &Report) -> String {
-    let text = |end: &Switches| format!("{} + {}", end.voluntary, end.involuntary);
-    let others = &report.peer_switches;
-    let total = |end: &&Switches| end.voluntary + end.involuntary;
-    let least = others.iter().min_by_key(total).map(text).unwrap_or_default();
-    let most = others.iter().max_by_key(total).map(text).unwrap_or_default();
-    let others = match others.len() {
-        1 => format!("the other end {least}"),
-        count => format!("the {count} other ends {least} to {most}"),
+/// The counts in words; of several peers those with the fewest and the most switches.
+fn switch_counts(own: Switches, report: &Report) -> String {
+    let text = |member: &Switches| format!("{} + {}", member.voluntary, member.involuntary);
+    let peers = &report.peer_switches;
+    let least = peers.iter().min_by_key(|peer| peer.total()).map(text).unwrap_or_default();
+    let most = peers.iter().max_by_key(|peer| peer.total()).map(text).unwrap_or_default();
+    let peers = match peers.len() {
+        1 => format!("peer {least}"),
+        count => format!("{count} peers {least} to {most}"),
     };
     let trips = report.trips;
-    format!("{others}, the worker {} in {trips} round trips (waiting + preempted)", text(&own))
+    format!("{peers}, worker {} in {trips} round trips (voluntary + involuntary)", text(&own))
 }
 
-/// Whether an end was switched out at each round trip: no less often than once, and not because it
-/// waited more often than it may. What strangers preempted besides is disturbance, and no fault of
-/// the work; so is, among more than two ends, being preempted by the end one woke.
-fn switched_each_time(switches: Switches, trips: u64, waits_max: u32) -> bool {
-    let Switches { voluntary, involuntary } = switches;
+/// Whether a member switched at least once each trip and blocked at most `waits_max` times.
+/// Additional involuntary switches are allowed: preemption by other processes is disturbance, and
+/// in a ring of more than two a waker may be preempted by the peer that it woke.
+fn switched_each_trip(switches: Switches, trips: u64, waits_max: u32) -> bool {
     let (trips, waits_max) = (trips as f64, f64::from(waits_max));
-    (voluntary + involuntary) as f64 >= (1.0 - DEVIATION_MAX) * trips
-        && voluntary as f64 <= (1.0 + DEVIATION_MAX) * waits_max * trips + WAITS_BESIDES
+    switches.total() as f64 >= (1.0 - DEVIATION_MAX) * trips
+        && switches.voluntary as f64 <= (1.0 + DEVIATION_MAX) * waits_max * trips + EXTRA_WAITS
 }
 
-/// The share of its turns before which an end was off its CPU: one that is woken on its way to
-/// sleep is not switched out. One that a stranger preempted on that way is: its turn took longer,
-/// not less, and is disturbance.
+/// The share of its turns before which a member was off its CPU. One that is woken before it sleeps
+/// is not switched out. One that is preempted before it sleeps counts as asleep: that prolongs its
+/// turn, which is disturbance.
 fn asleep(switches: Switches, trips: u64) -> f64 {
-    ((switches.voluntary + switches.involuntary) as f64 / trips.max(1) as f64).min(1.0)
+    (switches.total() as f64 / trips.max(1) as f64).min(1.0)
 }
 
 #[cfg(test)]

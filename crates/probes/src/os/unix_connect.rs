@@ -1,4 +1,4 @@
-//! os.unix.connect: a connection between two Unix stream sockets, made and closed.
+//! os.unix.connect: connecting, accepting and closing a Unix stream socket.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,45 +8,42 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
 use fathom_record::{Host, NoModel, Params, Prediction};
 
-use super::child::refused;
+use super::at_least_getppid;
+use super::child::creation_fault;
 use super::raw_call::system_call;
-use fathom_metric::order::Order;
 use fathom_metric::{About, Case, Inputs, Probe, Sizes};
 
-/// os.unix.connect.
 pub struct UnixConnect;
 
 static ABOUT: About = About {
     id: "os.unix.connect",
     title: "connection of Unix sockets",
-    timed: "socket, connect to a listening stream socket of the same process, accept, and the \
-            closing of both ends: five system calls by the bare instruction",
-    not_timed: "a server of its own: connect does not wait for accept, so both sides are made by \
-                one process, without a switch, which os.switch.process tells; sending anything; \
-                making and naming the listening socket",
+    timed: "socket, connect to a listening stream socket of the same process, accept, and close of \
+            both sockets: five inlined system calls",
+    not_timed: "a server process: connect does not wait for accept, so one process does both sides \
+                without a context switch (os.switch.process); sending data; creating and binding \
+                the listening socket",
     model: "a bound: five system calls, each of which does more than getppid: ≥ 5 × \
-            os.syscall{call=getppid}. There is no value: no earlier metric makes or frees a socket",
+            os.syscall{call=getppid}. There is no value: no earlier metric creates or frees a \
+            socket",
     source: "bound: Linux net/unix/af_unix.c, unix_stream_connect and unix_accept",
     pitfalls: &[
-        "lmbench's lat_unix_connect has a server process, unpinned: its number holds wake-ups and \
-         switches as the scheduler places them",
-        "through a C library each of the five calls returns once more, mispredicted: see \
-         os.syscall{call=getppid_called}; and predictors that calls of several kinds have trained \
-         make one process dearer than the next",
-        "a path would be looked up in a file system and outlive the process: the address is an \
-         abstract one that the kernel chooses, and is gone with the socket",
-        "a call that fails is fast: all five results are looked at in the loop, and that the two \
-         ends belong together is seen before by a byte that is sent through them",
-        "a closed socket is freed later, by the kernel's deferred work, which falls into the batch \
-         as it does into a program that connects often",
+        "lmbench's lat_unix_connect has an unpinned server process: its number includes wake-ups \
+         and switches that depend on the scheduler's placement",
+        "through the C library each of the five calls adds a mispredicted return, see \
+         os.syscall{call=getppid_called}; mixed calls also train the predictors differently in \
+         each process, which adds spread between processes",
+        "a path would require a file system lookup and outlive the process: here the address is \
+         an abstract one chosen by the kernel, freed with the socket",
+        "a call that fails is fast: all five results are compared in the loop, and before it a \
+         byte sent through a connection verifies that its two sockets are connected",
+        "the kernel frees closed sockets later, in deferred work within the batch, as it does for \
+         any program that connects often",
     ],
     needs: &["os.syscall"],
     noise_limit: 0.10,
     ..About::BASE
 };
-
-/// System calls of one connection.
-const CALLS: f64 = 5.0;
 
 impl Probe for UnixConnect {
     fn about(&self) -> &'static About {
@@ -59,22 +56,20 @@ impl Probe for UnixConnect {
 
     fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let source =
-            "socket, connect, accept4 and twice close, each of which does more than getppid";
-        let order = Order { factor: CALLS, metric: "os.syscall", source };
-        order.claim(&Params::one("call", "getppid"), known)
+            "socket, connect, accept4 and two closes, each of which does more than getppid";
+        at_least_getppid(5.0, source, known)
     }
 
     fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         let listener = Listener::new()?;
-        listener.try_once()?;
-        let work = Work::batched(0, |iterations| listener.connect_often(iterations));
-        sampler.run(vec![work]);
-        sampler.check(0, "queue", listener.is_idle(), "nobody waits to be accepted afterwards");
+        listener.verify()?;
+        sampler.run(vec![Work::batched(0, |connections| listener.repeat(connections))]);
+        sampler.check(0, "queue", listener.is_idle(), "no connection left to accept");
         Ok(())
     }
 }
 
-/// A listening socket under a name that the kernel chose.
+/// A listening socket with an abstract address.
 struct Listener {
     socket: OwnedFd,
     address: libc::sockaddr_un,
@@ -83,29 +78,29 @@ struct Listener {
 
 impl Listener {
     fn new() -> Result<Self, Fault> {
-        let failed = |call: &str| refused(call, &io::Error::last_os_error());
+        let failed = |call: &str| creation_fault(call, &io::Error::last_os_error());
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: takes no pointer.
         let socket = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
         if socket < 0 {
             return Err(failed("socket"));
         }
-        // SAFETY: the descriptor was made just now and nobody else knows it.
+        // SAFETY: the descriptor was just created and is used nowhere else.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-        // SAFETY: an address of zeros is a valid one.
+        // SAFETY: a zeroed address is valid.
         let mut address: libc::sockaddr_un = unsafe { MaybeUninit::zeroed().assume_init() };
         address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        let place = (&raw mut address).cast::<libc::sockaddr>();
-        // An address without a name: the kernel gives it one that nobody has.
-        let nameless = size_of::<libc::sa_family_t>() as libc::socklen_t;
+        let pointer = (&raw mut address).cast::<libc::sockaddr>();
+        // The family alone: the kernel assigns a unique abstract address (autobind).
+        let family_only = size_of::<libc::sa_family_t>() as libc::socklen_t;
         let mut length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
         let descriptor = socket.as_raw_fd();
-        // SAFETY: the address is as long as it is said to be, and written to no further.
+        // SAFETY: the address is valid for the given lengths.
         unsafe {
-            if libc::bind(descriptor, place, nameless) != 0 {
+            if libc::bind(descriptor, pointer, family_only) != 0 {
                 return Err(failed("bind"));
             }
-            if libc::getsockname(descriptor, place, &raw mut length) != 0 {
+            if libc::getsockname(descriptor, pointer, &raw mut length) != 0 {
                 return Err(failed("getsockname"));
             }
             if libc::listen(descriptor, 8) != 0 {
@@ -115,14 +110,13 @@ impl Listener {
         Ok(Self { socket, address, length })
     }
 
-    /// Both ends of a new connection: numbers of descriptors, or errnos.
+    /// Returns the results of socket, connect and accept4.
     #[inline]
     fn connect(&self) -> (isize, isize, isize) {
         let kind = (libc::SOCK_STREAM | libc::SOCK_CLOEXEC) as usize;
         let address = (&raw const self.address).addr();
         let listener = self.socket.as_raw_fd() as usize;
-        // SAFETY: the address is as long as it is said to be; accept4 is told of no place to write
-        // to, and does not wait.
+        // SAFETY: the address has the given length; accept4 gets null pointers.
         unsafe {
             let near = system_call(libc::SYS_socket, [libc::AF_UNIX as usize, kind, 0, 0]);
             let length = self.length as usize;
@@ -133,12 +127,12 @@ impl Listener {
         }
     }
 
-    /// Makes and closes connections, and returns how many went well.
-    fn connect_often(&self, connections: u64) -> u64 {
+    /// Makes and closes connections; returns how many succeeded.
+    fn repeat(&self, connections: u64) -> u64 {
         let mut done = 0;
         for _ in 0..connections {
             let (near, connected, far) = self.connect();
-            // Without a branch: what could not be opened cannot be closed.
+            // Branch-free: closing a negative errno fails.
             let closed = close(far) | close(near);
             done += u64::from(connected == 0 && closed == 0);
         }
@@ -146,23 +140,23 @@ impl Listener {
     }
 
     /// Makes one connection and sends a byte through it.
-    fn try_once(&self) -> Result<(), Fault> {
+    fn verify(&self) -> Result<(), Fault> {
         let (near, connected, far) = self.connect();
         let failure = [near, connected, far].into_iter().find(|result| *result < 0);
-        let passed = failure.is_none().then(|| passes(near, far));
-        [far, near].into_iter().filter(|end| *end >= 0).for_each(|end| {
-            close(end);
-        });
-        match (failure, passed) {
-            (Some(errno), _) => {
-                Err(refused("connect a Unix socket", &io::Error::from_raw_os_error(-errno as i32)))
+        let outcome = match failure {
+            Some(errno) => {
+                let error = io::Error::from_raw_os_error(-errno as i32);
+                Err(creation_fault("connect a Unix socket", &error))
             }
-            (_, Some(true)) => Ok(()),
-            _ => Err(Fault::WrongWork("no byte came through the connection".to_owned())),
-        }
+            None if passes_byte(near, far) => Ok(()),
+            None => Err(Fault::WrongWork("the connection did not pass a byte".to_owned())),
+        };
+        close(far);
+        close(near);
+        outcome
     }
 
-    /// Whether nobody waits to be accepted.
+    /// Whether no connection waits to be accepted.
     fn is_idle(&self) -> bool {
         let flags = libc::SOCK_CLOEXEC as usize;
         let listener = self.socket.as_raw_fd() as usize;
@@ -173,23 +167,23 @@ impl Listener {
     }
 }
 
-/// Whether a byte that is written to one end is read from the other. Waits for nothing.
-fn passes(near: isize, far: isize) -> bool {
+/// Whether a byte written to one socket can be read from the other without blocking.
+fn passes_byte(near: isize, far: isize) -> bool {
     let (sent, mut received) = ([0x5a_u8], [0_u8]);
-    let place = received.as_mut_ptr().cast();
-    // SAFETY: both buffers are as long as they are said to be.
+    let buffer = received.as_mut_ptr().cast();
+    // SAFETY: both buffers have one byte.
     unsafe {
         let written = [near as usize, sent.as_ptr().addr(), 1, 0];
         system_call(libc::SYS_write, written) == 1
-            && libc::recv(far as libc::c_int, place, 1, libc::MSG_DONTWAIT) == 1
+            && libc::recv(far as libc::c_int, buffer, 1, libc::MSG_DONTWAIT) == 1
             && received == sent
     }
 }
 
-/// Closes a descriptor of a connection; an errno is none, and closes nothing.
+/// Closes a connection's descriptor; fails for a negative errno.
 #[inline]
 fn close(descriptor: isize) -> isize {
-    // SAFETY: the descriptor was opened for a connection that nobody uses any more.
+    // SAFETY: the connection is no longer used.
     unsafe { system_call(libc::SYS_close, [descriptor as usize, 0, 0, 0]) }
 }
 
@@ -199,38 +193,36 @@ mod tests {
     use crate::smoke;
 
     #[test]
-    fn every_connection_is_made_accepted_and_closed() {
-        let taken = smoke::run(&UnixConnect);
-        let sample = taken[0].1.as_ref().unwrap();
-        assert!(sample.values.iter().all(|ns| *ns > 0.0), "{:?}", sample.values);
-        assert_eq!(sample.checks[0].name, "queue");
+    fn every_connection_is_accepted_and_closed() {
+        let results = smoke::run(&UnixConnect);
+        assert_eq!(results[0].1.as_ref().unwrap().checks[0].name, "queue");
     }
 
     #[test]
-    fn the_two_ends_belong_together_and_two_listeners_do_not_meet() {
+    fn sockets_of_a_connection_are_connected() {
         let (one, other) = (Listener::new().unwrap(), Listener::new().unwrap());
-        assert_eq!(one.try_once(), Ok(()));
-        assert_eq!((one.connect_often(100), other.connect_often(100)), (100, 100));
+        assert_eq!(one.verify(), Ok(()));
+        assert_eq!((one.repeat(100), other.repeat(100)), (100, 100));
         assert!(one.is_idle() && other.is_idle());
-        let (ours, theirs) = (one.connect(), other.connect());
-        assert!(passes(ours.0, ours.2) && passes(theirs.2, theirs.0));
-        assert!(!passes(ours.0, theirs.2), "nothing comes from a stranger");
-        let foreign = [theirs.0 as usize, c"x".as_ptr().addr(), 1, 0];
+        let (a, b) = (one.connect(), other.connect());
+        assert!(passes_byte(a.0, a.2) && passes_byte(b.2, b.0));
+        assert!(!passes_byte(a.0, b.2), "sockets of different connections");
+        let foreign = [b.0 as usize, c"x".as_ptr().addr(), 1, 0];
         // SAFETY: the byte is a constant.
         assert_eq!(unsafe { system_call(libc::SYS_write, foreign) }, 1);
-        assert!(!passes(ours.0, theirs.2), "and another byte is no answer");
-        for end in [ours.0, ours.2, theirs.0, theirs.2] {
+        assert!(!passes_byte(a.0, b.2), "another byte was received");
+        for end in [a.0, a.2, b.0, b.2] {
             assert_eq!(close(end), 0);
         }
     }
 
     #[test]
-    fn a_connection_that_is_refused_is_not_counted() {
+    fn refused_connection_is_not_counted() {
         let mut listener = Listener::new().unwrap();
-        // Nobody listens under the name with one letter changed.
+        // Nobody listens on the changed address.
         listener.address.sun_path[1] ^= 0x40;
-        assert_eq!(listener.connect_often(10), 0);
-        let fault = listener.try_once();
+        assert_eq!(listener.repeat(10), 0);
+        let fault = listener.verify();
         assert!(
             matches!(&fault, Err(Fault::Failed(text)) if text.contains("refused")),
             "{fault:?}"
@@ -238,21 +230,12 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_nobody_accepted_is_seen() {
+    fn unaccepted_connection_is_not_counted() {
         let listener = Listener::new().unwrap();
         let mut mute = Listener::new().unwrap();
-        // Connects to one and accepts from the other, which does not wait.
+        // Connects to one listener and accepts from the other.
         mute.address = listener.address;
-        assert_eq!(mute.connect_often(3), 0);
-        assert!(!listener.is_idle(), "three wait to be accepted");
-    }
-
-    #[test]
-    fn the_prediction_counts_the_calls() {
-        let getppid = smoke::record("os.syscall", &Params::one("call", "getppid"), 100.0, 1.0);
-        let records = [getppid];
-        let case = UnixConnect.cases(&Host::default(), &Sizes::default()).remove(0);
-        let claim = UnixConnect.predict(&case, &Host::default(), &Inputs::new(&records)).unwrap();
-        assert_eq!(claim.low, Some(500.0));
+        assert_eq!(mute.repeat(3), 0);
+        assert!(!listener.is_idle(), "three connections wait");
     }
 }

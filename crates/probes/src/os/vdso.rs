@@ -1,7 +1,7 @@
-//! os.vdso.clock_gettime: asking for the time, which the kernel's own page of code answers.
+//! os.vdso.clock_gettime: clock_gettime through the vDSO.
 //!
-//! That no system call is made is not taken from the kernel's documentation: a child makes the
-//! same calls under a filter that fails every system call.
+//! A child process makes the same calls under a seccomp filter that fails every system call, which
+//! proves that none is made.
 
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -10,43 +10,40 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
 use fathom_record::{Host, NoModel, Origin, Params, Prediction, Remedy};
 
-use super::child::{fork, refused};
+use super::child::{creation_fault, fork};
 use super::raw_call::system_call;
 use crate::uarch;
 use fathom_metric::order::earlier;
 use fathom_metric::sum::{Sum, Term};
 use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
-/// os.vdso.clock_gettime.
 pub struct ClockGettime;
 
 static ABOUT: About = About {
     id: "os.vdso.clock_gettime",
-    title: "asking for the time (vDSO)",
-    timed: "one clock_gettime of the C library, as a program calls it: the procedure, the vDSO's \
-            code behind it, the counter it reads and the conversion to seconds and nanoseconds",
-    not_timed: "a system call: none is made, which is checked; looking the vDSO up, which the C \
-                library does when a program starts",
-    model: "monotonic: (RDTSCP + conversion) cycles ÷ core frequency + two procedure calls, \
-            cpu.call{args=0}, where the clock source is the time stamp counter; realtime: as \
-            monotonic, ± 15 %; monotonic_coarse: an order, at most monotonic, for it reads no \
-            counter",
+    title: "clock_gettime (vDSO)",
+    timed: "one clock_gettime of the C library, as a program calls it: the function, the vDSO code \
+            behind it, reading the counter and the conversion to seconds and nanoseconds",
+    not_timed: "a system call: none is made, which is checked; looking up the vDSO, which the C \
+                library does at program start",
+    model: "monotonic with clock source tsc: (RDTSCP + conversion) cycles ÷ core frequency + 2 × \
+            cpu.call{args=0}; realtime: monotonic ± 15 %; monotonic_coarse: a bound, ≤ monotonic, \
+            since it reads no counter",
     source: "Linux lib/vdso/gettimeofday.c, do_hres and do_coarse, and rdtsc_ordered in \
              arch/x86/include/asm/tsc.h: RDTSCP, then subtract, multiply, add and shift between \
              two loads of a sequence number; data/uarch.toml: rdtscp_cycles, \
              time_conversion_cycles",
     pitfalls: &[
-        "with another clock source (hpet, acpi_pm, an unstable counter) the vDSO enters the kernel \
-         and a number here would be a system call's: a child makes the same calls under a seccomp \
-         filter that fails every system call, before and after the rounds, and where one was \
-         made the case is unavailable",
-        "a system call made by hand (syscall(SYS_clock_gettime), strace, some sanitizers and \
-         emulators) does not pass here and costs an entry into the kernel",
-        "the coarse clock moves only with the timer tick, 1 to 10 ms: it is cheap because it is \
-         old",
-        "RDTSCP waits until all earlier instructions are done: in a program with loads under way \
-         the call also waits for them",
-        "a hypervisor that intercepts the counter makes it a thousand times dearer: it shows here",
+        "with another clock source (hpet, acpi_pm, an unstable TSC) the vDSO enters the kernel: \
+         before and after the rounds a child makes the same calls under a seccomp filter that \
+         fails every system call, and if one is made the case is unavailable",
+        "syscall(SYS_clock_gettime), strace, some sanitizers and emulators bypass the vDSO and pay \
+         a kernel entry",
+        "the coarse clock advances only with the timer tick, every 1 to 10 ms",
+        "RDTSCP waits for all earlier instructions: in a program with outstanding loads the call \
+         also waits for these",
+        "a hypervisor that intercepts RDTSCP makes the call up to a thousand times slower, which \
+         shows here",
     ],
     parameters: &[Parameter {
         name: "clock",
@@ -59,13 +56,13 @@ static ABOUT: About = About {
 };
 
 const MONOTONIC: &str = "monotonic";
-/// Those that others are held against first.
+/// The predictions of the others need the first.
 const CLOCKS: [(&str, libc::clockid_t); 3] = [
     (MONOTONIC, libc::CLOCK_MONOTONIC),
     ("realtime", libc::CLOCK_REALTIME),
     ("monotonic_coarse", libc::CLOCK_MONOTONIC_COARSE),
 ];
-/// A round of each and two children to check it.
+/// Includes two child processes for the check.
 const COST_NS: f64 = 9e6;
 const CURRENT_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
@@ -82,18 +79,18 @@ impl Probe for ClockGettime {
     fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let monotonic = Params::one("clock", MONOTONIC);
         match case.params.text("clock") {
-            Some(MONOTONIC) => by_counter(host, known),
+            Some(MONOTONIC) => predict_monotonic(host, known),
             Some("realtime") => {
                 let terms = [Term { times: 1.0, metric: ABOUT.id, params: monotonic }];
-                let source = "the same procedure with another row of base times: Linux \
+                let source = "the same function with other base times: Linux \
                               lib/vdso/gettimeofday.c, do_hres";
-                let otherwise = "one of the two clocks takes another way through the vDSO";
+                let otherwise = "one of the two clocks takes another path through the vDSO";
                 Sum { terms: &terms, tolerance: 0.15, source, otherwise }.predict(known)
             }
             _ => {
                 let limit = earlier(ABOUT.id, &monotonic, known)?;
                 let name = format!("{}{monotonic}", ABOUT.id);
-                let source = "it copies the time of the last tick, and reads no counter: Linux \
+                let source = "it copies the time of the last tick without reading a counter: Linux \
                               lib/vdso/gettimeofday.c, do_coarse";
                 Ok(Prediction::at_most(limit, &format!("≤ {name}"), source)
                     .with_input(&name, limit, Origin::this_run(&name))
@@ -104,7 +101,7 @@ impl Probe for ClockGettime {
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         let clocks: Vec<Option<libc::clockid_t>> = cases.iter().map(clock_of).collect();
-        measure(&clocks, sampler, &mut without_kernel);
+        measure(&clocks, sampler, &mut check_vdso);
         Ok(())
     }
 }
@@ -114,8 +111,8 @@ fn clock_of(case: &Case) -> Option<libc::clockid_t> {
     CLOCKS.iter().find(|(known, _)| *known == name).map(|(_, clock)| *clock)
 }
 
-/// What the hardware and two procedure calls owe.
-fn by_counter(host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+/// The counter, the conversion and two function calls.
+fn predict_monotonic(host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     match (host.cpu.architecture.as_str(), host.clocksource.as_deref()) {
         ("x86_64", Some("tsc")) => {}
         (_, source) => {
@@ -136,22 +133,22 @@ fn by_counter(host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         .with_input("conversion cycles", conversion.value, row.origin())
         .with_input("frequency", hz, Origin::this_run("cpu.frequency"))
         .with_input("cpu.call{args=0}", call, Origin::this_run("cpu.call{args=0}"))
-        .otherwise("the counter costs more or less here than on the bare core: a hypervisor"))
+        .otherwise("reading the counter differs from bare metal: virtualization"))
 }
 
-/// Times each clock that passes the look, and looks again afterwards.
+/// Measures each clock that passes the check before and after.
 fn measure(
     clocks: &[Option<libc::clockid_t>],
     sampler: &mut Sampler,
-    look: &mut dyn FnMut(libc::clockid_t) -> Result<(), Fault>,
+    check: &mut dyn FnMut(libc::clockid_t) -> Result<(), Fault>,
 ) {
     let (mut works, mut watches) = (Vec::new(), Vec::new());
     for (index, clock) in clocks.iter().enumerate() {
         let Some(clock) = *clock else {
-            sampler.fault(index, Fault::Failed("no clock is known by that name".to_owned()));
+            sampler.fault(index, Fault::Failed("unknown clock".to_owned()));
             continue;
         };
-        match look(clock).and_then(|()| Watch::begin(clock, sampler.clock())) {
+        match check(clock).and_then(|()| Watch::begin(clock, sampler.clock())) {
             Ok(watch) => {
                 works.push(Work::batched(index, move |iterations| repeat(clock, iterations)));
                 watches.push((index, watch));
@@ -162,29 +159,28 @@ fn measure(
     sampler.run(works);
     for (index, watch) in watches {
         let (passed, detail) = watch.end(sampler.clock());
-        sampler.check(index, "the clock moved as ours did", passed, detail);
-        match look(watch.clock) {
+        sampler.check(index, "clock rate", passed, detail);
+        match check(watch.clock) {
             Ok(()) => sampler.check(index, "no system call", true, "before and after the rounds"),
             Err(fault) => sampler.fault(index, fault),
         }
     }
 }
 
-/// Calls that often, and returns how often the time was told.
+/// Makes the calls; returns how many succeeded.
 fn repeat(clock: libc::clockid_t, iterations: u64) -> u64 {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    let mut told = 0;
+    let mut done = 0;
     for _ in 0..iterations {
-        // SAFETY: the pointer is to writable memory of the type the call fills.
-        told += u64::from(unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } == 0);
+        // SAFETY: the pointer is to writable memory of the type that the call writes.
+        done += u64::from(unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } == 0);
     }
-    told
+    done
 }
 
-/// The clock's time in nanoseconds.
 fn read_ns(clock: libc::clockid_t) -> Result<i128, Fault> {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: as above, and an all-zero `timespec` is a valid one.
+    // SAFETY: as above, and a zeroed `timespec` is valid.
     let (result, time) =
         unsafe { (libc::clock_gettime(clock, time.as_mut_ptr()), time.assume_init()) };
     match result {
@@ -193,107 +189,103 @@ fn read_ns(clock: libc::clockid_t) -> Result<i128, Fault> {
     }
 }
 
-/// A clock's time between two stamps of ours, when the rounds began.
+/// A clock's time at the start of the rounds, between two timestamps of the run's clock.
 struct Watch {
     clock: libc::clockid_t,
-    /// How far apart its values lie.
-    step_ns: f64,
+    resolution_ns: f64,
     before: u64,
     time_ns: i128,
     after: u64,
 }
 
 impl Watch {
-    fn begin(clock: libc::clockid_t, ours: &Clock) -> Result<Self, Fault> {
-        let mut step = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the pointer is to writable memory of the type the call fills.
-        if unsafe { libc::clock_getres(clock, &mut step) } != 0 {
+    fn begin(clock: libc::clockid_t, reference: &Clock) -> Result<Self, Fault> {
+        let mut resolution = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the pointer is to writable memory of the type that the call writes.
+        if unsafe { libc::clock_getres(clock, &mut resolution) } != 0 {
             return Err(Fault::system("clock_getres", std::io::Error::last_os_error()));
         }
-        let before = ours.start();
+        let before = reference.start();
         let time_ns = read_ns(clock)?;
-        let after = ours.stop();
-        Ok(Self { clock, step_ns: step.tv_nsec as f64, before, time_ns, after })
+        let after = reference.stop();
+        Ok(Self { clock, resolution_ns: resolution.tv_nsec as f64, before, time_ns, after })
     }
 
-    /// Whether it went on as long as our clock did, within two of its steps and a hundredth: an
-    /// answer that is never anything but the same is no time.
-    fn end(&self, ours: &Clock) -> (bool, String) {
-        let before = ours.start();
+    /// Whether the clock advanced as much as the run's clock, within 1 % and twice its resolution.
+    fn end(&self, reference: &Clock) -> (bool, String) {
+        let before = reference.start();
         let time_ns = match read_ns(self.clock) {
             Ok(time_ns) => time_ns,
             Err(fault) => return (false, fault.to_string()),
         };
-        let after = ours.stop();
-        let shortest_ns = ours.ns(self.after, before);
-        let longest_ns = ours.ns(self.before, after);
-        let gone_ns = (time_ns - self.time_ns) as f64;
-        let slack_ns = 2.0 * self.step_ns + 0.01 * longest_ns;
-        let passed =
-            gone_ns >= 0.0 && (shortest_ns - slack_ns..=longest_ns + slack_ns).contains(&gone_ns);
-        (passed, format!("{:.1} ms in {:.1} ms", gone_ns / 1e6, longest_ns / 1e6))
+        let after = reference.stop();
+        let shortest_ns = reference.ns(self.after, before);
+        let longest_ns = reference.ns(self.before, after);
+        let elapsed_ns = (time_ns - self.time_ns) as f64;
+        let slack_ns = 2.0 * self.resolution_ns + 0.01 * longest_ns;
+        let limits = shortest_ns - slack_ns..=longest_ns + slack_ns;
+        let passed = elapsed_ns >= 0.0 && limits.contains(&elapsed_ns);
+        (passed, format!("{:.1} ms in {:.1} ms", elapsed_ns / 1e6, longest_ns / 1e6))
     }
 }
 
-/// Calls of the child.
+/// Calls under the filter.
 const CHECKED_CALLS: u64 = 10_000;
-/// What the filter answers every system call with: nothing that a clock fails with.
+/// The filter's errno, which clock_gettime never returns.
 const FILTERED: i32 = libc::EXDEV;
 
-/// How the child found it. It tells by its exit status.
+/// The child's result, by its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Finding {
-    /// Every call was answered.
-    Without = 7,
-    /// A call met the filter.
-    Entered = 8,
-    /// No filter can be had.
+enum VdsoCheck {
+    NoSystemCall = 7,
+    SystemCall = 8,
+    /// The filter could not be installed.
     NoFilter = 9,
-    /// The filter let a call pass.
-    Blind = 10,
+    /// The filter had no effect.
+    Unfiltered = 10,
 }
 
-/// That the clock is told without entering the kernel; else why it is not measured.
-fn without_kernel(clock: libc::clockid_t) -> Result<(), Fault> {
-    // SAFETY: bare system calls, and one of the C library that POSIX calls async-signal-safe.
-    let child = unsafe { fork(|| try_under_filter(clock) as i32) };
-    let ended = child.map_err(|error| refused("fork", &error))?.wait()?;
-    verdict(ended.status.code(), || std::fs::read_to_string(Path::new(CURRENT_SOURCE)).ok())
+/// Checks that the clock makes no system call.
+fn check_vdso(clock: libc::clockid_t) -> Result<(), Fault> {
+    // SAFETY: system calls, and clock_gettime, which is async-signal-safe.
+    let child = unsafe { fork(|| call_under_filter(clock) as i32) };
+    let exit = child.map_err(|error| creation_fault("fork", &error))?.wait()?;
+    check_result(exit.status.code(), || std::fs::read_to_string(Path::new(CURRENT_SOURCE)).ok())
 }
 
-fn verdict(status: Option<i32>, source: impl Fn() -> Option<String>) -> Result<(), Fault> {
-    let is = |finding: Finding| status == Some(finding as i32);
-    if is(Finding::Without) {
+fn check_result(status: Option<i32>, source: impl Fn() -> Option<String>) -> Result<(), Fault> {
+    let is = |check: VdsoCheck| status == Some(check as i32);
+    if is(VdsoCheck::NoSystemCall) {
         return Ok(());
     }
-    if is(Finding::Entered) {
+    if is(VdsoCheck::SystemCall) {
         let source = source().unwrap_or_else(|| "unknown".to_owned());
-        let what = format!("the vDSO enters the kernel here: clock source {}", source.trim());
+        let what = format!("the vDSO enters the kernel: clock source {}", source.trim());
         return Err(Fault::unavailable(what, Remedy::ReadableClockSource));
     }
-    if is(Finding::NoFilter) {
-        let what = "that no system call is made cannot be checked: no seccomp filter can be set";
+    if is(VdsoCheck::NoFilter) {
+        let what = "cannot check for system calls: seccomp filters are unavailable";
         return Err(Fault::unavailable(what, Remedy::kernel_with("CONFIG_SECCOMP_FILTER")));
     }
-    Err(Fault::Failed(format!("the child that checks the vDSO left with status {status:?}")))
+    Err(Fault::Failed(format!("vDSO check ended with exit status {status:?}")))
 }
 
-/// In the child: makes the calls under the filter.
-fn try_under_filter(clock: libc::clockid_t) -> Finding {
+/// Makes the calls under the filter, in the child.
+fn call_under_filter(clock: libc::clockid_t) -> VdsoCheck {
     if !fail_every_system_call() {
-        return Finding::NoFilter;
+        return VdsoCheck::NoFilter;
     }
     // SAFETY: takes no argument.
     if unsafe { system_call(libc::SYS_getppid, [0; 4]) } != -(FILTERED as isize) {
-        return Finding::Blind;
+        return VdsoCheck::Unfiltered;
     }
     match repeat(clock, CHECKED_CALLS) {
-        CHECKED_CALLS => Finding::Without,
-        _ => Finding::Entered,
+        CHECKED_CALLS => VdsoCheck::NoSystemCall,
+        _ => VdsoCheck::SystemCall,
     }
 }
 
-/// From now on only leaving is a system call that works.
+/// Installs a filter that fails all system calls except exit.
 fn fail_every_system_call() -> bool {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let skip_if = |number: i64, skip: u8| libc::sock_filter {
@@ -303,7 +295,7 @@ fn fail_every_system_call() -> bool {
         k: number as u32,
     };
     let mut filter = [
-        // The call's number is the first word of what a filter sees.
+        // The first word of seccomp_data is the system call number.
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
         skip_if(libc::SYS_exit_group, 2),
         skip_if(libc::SYS_exit, 1),
@@ -312,8 +304,7 @@ fn fail_every_system_call() -> bool {
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     let (yes, none): (libc::c_ulong, libc::c_ulong) = (1, 0);
-    // SAFETY: numbers, and a program that lives until the call returns; both bind this process
-    // only, a child that leaves soon.
+    // SAFETY: numbers, and a program that outlives the call; only this child is affected.
     unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, yes, none, none, none) == 0
             && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) == 0

@@ -1,8 +1,6 @@
-//! What is seen and what is left of it.
-
 use super::*;
 
-/// A disk with a file of `synced` bytes, synced with its name.
+/// A disk with a file `a`, synced with its name.
 fn with_file(synced: &[u8]) -> (State, u64) {
     let mut state = State::default();
     let name = "a".to_owned();
@@ -21,7 +19,7 @@ fn content(state: &State) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn what_was_not_synced_is_seen_and_lost() {
+fn unsynced_data_is_lost() {
     let (mut state, node) = with_file(b"old");
     state.apply(&Change::Write { node, at: 1, bytes: b"xyz".to_vec() }).unwrap();
     assert_eq!(content(&state).unwrap(), b"oxyz");
@@ -32,7 +30,7 @@ fn what_was_not_synced_is_seen_and_lost() {
 }
 
 #[test]
-fn a_name_lives_as_its_folder_was_synced_whatever_became_of_the_file() {
+fn names_are_synced_with_their_folder() {
     let (mut state, node) = with_file(b"old");
     let name = "a".to_owned();
     state.apply(&Change::Remove { folder: ROOT, name, is_folder: false }).unwrap();
@@ -46,11 +44,11 @@ fn a_name_lives_as_its_folder_was_synced_whatever_became_of_the_file() {
     assert_ne!(other, node);
     state.apply(&Change::Sync { node: other }).unwrap();
     let cut = state.after_power_cut(Survivors::None);
-    assert_eq!(cut.child(ROOT, "b"), Err(Errno::NOENT), "a synced file without its name");
+    assert_eq!(cut.child(ROOT, "b"), Err(Errno::NOENT), "the file is synced, its name is not");
 }
 
 #[test]
-fn a_file_that_was_cut_and_grew_again_holds_nothing_of_before() {
+fn truncated_and_regrown_file_is_zero() {
     let (mut state, node) = with_file(&[7; 2000]);
     for length in [100, 2000] {
         state.apply(&Change::Resize { node, length }).unwrap();
@@ -61,20 +59,20 @@ fn a_file_that_was_cut_and_grew_again_holds_nothing_of_before() {
 }
 
 #[test]
-fn sectors_survive_one_by_one() {
+fn sectors_survive_individually() {
     let (mut state, node) = with_file(&[0; 64 * SECTOR_BYTES]);
     state.apply(&Change::Write { node, at: 0, bytes: vec![1; 64 * SECTOR_BYTES] }).unwrap();
     let left = |seed| content(&state.after_power_cut(Survivors::Some(seed))).unwrap();
     let sectors: Vec<u8> = left(1).chunks(SECTOR_BYTES).map(|sector| sector[0]).collect();
-    let lived = sectors.iter().filter(|byte| **byte == 1).count();
-    assert!((10..54).contains(&lived), "{sectors:?}");
+    let survived = sectors.iter().filter(|byte| **byte == 1).count();
+    assert!((10..54).contains(&survived), "{sectors:?}");
     assert!(left(1).chunks(SECTOR_BYTES).all(|one| one.iter().all(|byte| *byte == one[0])));
     assert_eq!(left(1), left(1));
     assert_ne!(left(1), left(2));
 }
 
 #[test]
-fn a_renamed_file_takes_the_place_of_another() {
+fn rename_replaces_a_file() {
     let (mut state, _) = with_file(b"old");
     let name = "b".to_owned();
     let create = Change::Create { folder: ROOT, name, mode: 0o600, is_folder: false };
@@ -83,6 +81,6 @@ fn a_renamed_file_takes_the_place_of_another() {
     let rename = Change::Rename { from: (ROOT, "b".to_owned()), to: (ROOT, "a".to_owned()) };
     state.apply(&rename).unwrap();
     assert_eq!(content(&state).unwrap(), b"new");
-    assert_eq!(state.folder(ROOT).unwrap().seen.len(), 1);
+    assert_eq!(state.folder(ROOT).unwrap().current.len(), 1);
     assert_eq!(content(&state.after_power_cut(Survivors::None)).unwrap(), b"old");
 }

@@ -1,52 +1,35 @@
-//! Tests of the two bandwidths.
-
 use super::*;
+use crate::os::check_names;
 use crate::smoke;
 
 const PROBES: [&Bandwidth; 2] = [&PIPE_BANDWIDTH, &UNIX_BANDWIDTH];
 
 #[test]
-fn both_move_bytes_on_one_cpu_and_on_two_and_leave_nothing_behind() {
+fn both_channels_stream_on_one_and_two_cpus() {
     for probe in PROBES {
         for (case, sample) in smoke::run(probe) {
             let two = case.params.integer("cpus") == Some(2);
-            match sample {
-                Ok(sample) => {
-                    let names: Vec<&str> =
-                        sample.checks.iter().map(|check| check.name.as_str()).collect();
-                    let turns = !two && probe.carrier == Carrier::Pipe;
-                    let expected = if turns { &["turns", "CPUs"][..] } else { &["CPUs"] };
-                    assert_eq!(names, expected, "{}", case.params);
-                    assert!(sample.values.iter().all(|rate| *rate > 0.0), "{:?}", sample.values);
-                    // A socket holds several chunks, and is drained in bursts.
-                    let timings = sample.histogram.map_or(0, |it| it.len());
-                    let full = (ITERATION_BYTES / PIPE_BYTES) as u64;
-                    let per_round = match probe.carrier {
-                        Carrier::Pipe => 3 * sample.batch * full - 2,
-                        Carrier::UnixSocket => 0,
-                    };
-                    let rounds = sample.values.len() as u64 + u64::from(sample.warmup_dropped);
-                    assert_eq!(timings, per_round * rounds);
+            assert_eq!(probe.expects(&case) == Counters::SLEEP, two, "{}", case.params);
+            let sample = match sample {
+                Ok(sample) => sample,
+                Err(fault) => {
+                    assert!(two && affinity::allowed().len() < 2, "{fault}");
+                    continue;
                 }
-                Err(fault) => assert!(two && affinity::allowed().len() < 2, "{fault}"),
-            }
+            };
+            let is_pipe = probe.channel == Channel::Pipe;
+            let expected = if is_pipe && !two { &["turns", "CPUs"][..] } else { &["CPUs"] };
+            assert_eq!(check_names(&sample), expected, "{}", case.params);
+            let full = (ITERATION_BYTES / PIPE_BYTES) as u64;
+            let per_round = if is_pipe { 3 * sample.batch * full - 2 } else { 0 };
+            let rounds = sample.values.len() as u64 + u64::from(sample.warmup_dropped);
+            assert_eq!(sample.histogram.map_or(0, |it| it.len()), per_round * rounds);
         }
     }
 }
 
 #[test]
-fn only_on_two_cpus_the_worker_may_sleep_and_no_such_cases_share_a_visit() {
-    for probe in PROBES {
-        assert!(!probe.cases_share_visits());
-        for case in probe.cases(&Host::default(), &Sizes::default()) {
-            let sleeps = probe.expects(&case) == Counters::SLEEP;
-            assert_eq!(sleeps, case.params.integer("cpus") == Some(2), "{}", case.params);
-        }
-    }
-}
-
-#[test]
-fn without_another_cpu_the_other_cases_go_on() {
+fn missing_second_cpu_affects_only_its_cases() {
     let _alone = smoke::alone();
     let cases = PIPE_BANDWIDTH.cases(&Host::default(), &Sizes::default());
     let samples = smoke::pinned(|cpu| {
@@ -55,27 +38,19 @@ fn without_another_cpu_the_other_cases_go_on() {
         sampler.finish().samples
     });
     for (case, sample) in cases.iter().zip(samples) {
-        match case.params.integer("cpus") {
-            Some(1) => assert!(sample.is_ok(), "{sample:?}"),
-            _ => {
-                let is = |text: &str| text.contains("one CPU only");
-                assert!(
-                    matches!(&sample, Err(Fault::Unavailable(text, _)) if is(text)),
-                    "{sample:?}"
-                );
-            }
-        }
+        let unavailable = matches!(&sample, Err(Fault::Unavailable(..)));
+        let one = case.params.integer("cpus") == Some(1);
+        assert!(if one { sample.is_ok() } else { unavailable }, "{sample:?}");
     }
 }
 
 #[test]
-fn a_worker_that_may_run_anywhere_fails_the_checks() {
+fn worker_on_another_cpu_fails_the_check() {
     let _alone = smoke::alone();
     let allowed = affinity::allowed();
     if allowed.len() < 2 {
-        return smoke::skipped("one CPU only, and nowhere else to run");
+        return smoke::skipped("one CPU only");
     }
-    // Pinned to the other CPU than the one that the writer is given.
     affinity::pin(allowed[1]).unwrap();
     let mut sampler = smoke::sampler(1, allowed[0]);
     let case = PIPE_BANDWIDTH.cases(&Host::default(), &Sizes::default()).remove(0);
@@ -104,22 +79,22 @@ fn us(rate: f64) -> f64 {
 }
 
 #[test]
-fn predictions_divide_64_kib_by_what_it_costs() {
+fn predictions_divide_64_kib_by_its_cost() {
     let records = records();
     let known = Inputs::new(&records);
     let predict = |probe: &Bandwidth, chunk, cpus| {
         let case = Case { params: params(chunk, cpus), cost_ns: 0.0 };
         probe.predict(&case, &Host::default(), &known)
     };
-    let order = |probe, chunk, cpus| {
-        let claim = predict(probe, chunk, cpus).unwrap();
-        assert!(claim.is_ordinal() && claim.low.is_none() && !claim.inputs.is_empty());
-        us(claim.high.unwrap())
+    let bound = |probe, chunk, cpus| {
+        let bound = predict(probe, chunk, cpus).unwrap();
+        assert!(bound.is_ordinal() && bound.low.is_none() && !bound.inputs.is_empty());
+        us(bound.high.unwrap())
     };
-    assert_eq!(order(&PIPE_BANDWIDTH, LARGE, 1), 2.2);
-    assert_eq!(order(&PIPE_BANDWIDTH, LARGE, 2), 8.0);
-    assert_eq!(order(&UNIX_BANDWIDTH, LARGE, 1), 0.2);
-    assert_eq!(order(&UNIX_BANDWIDTH, SMALL, 1), 13.0);
+    assert_eq!(bound(&PIPE_BANDWIDTH, LARGE, 1), 2.2);
+    assert_eq!(bound(&PIPE_BANDWIDTH, LARGE, 2), 8.0);
+    assert_eq!(bound(&UNIX_BANDWIDTH, LARGE, 1), 0.2);
+    assert_eq!(bound(&UNIX_BANDWIDTH, SMALL, 1), 13.0);
     let small = predict(&PIPE_BANDWIDTH, SMALL, 1).unwrap();
     assert_eq!(us(small.value.unwrap()), 13.0);
     assert_eq!(
@@ -133,10 +108,10 @@ fn predictions_divide_64_kib_by_what_it_costs() {
 }
 
 #[test]
-fn switches_that_take_longer_than_the_whole_are_no_model() {
+fn negative_remainder_has_no_model() {
     let mut records = records();
     records[2] = smoke::record("os.switch.process", &Params::one("set_bytes", 0), 6_000.0, 10.0);
     let case = Case { params: params(LARGE, 2), cost_ns: 0.0 };
-    let answer = PIPE_BANDWIDTH.predict(&case, &Host::default(), &Inputs::new(&records));
-    assert!(matches!(answer, Err(NoModel::NoTime { .. })), "{answer:?}");
+    let prediction = PIPE_BANDWIDTH.predict(&case, &Host::default(), &Inputs::new(&records));
+    assert!(matches!(prediction, Err(NoModel::NoTime { .. })), "{prediction:?}");
 }

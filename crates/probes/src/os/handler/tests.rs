@@ -1,10 +1,7 @@
-//! The handlers count, step aside for the crashes of others, and leave.
-
 use super::*;
 use crate::os::child::fork;
 use crate::smoke;
 
-/// Address of the handler of a signal, as the C library tells it.
 fn handler_of(signal: libc::c_int) -> usize {
     let mut action = zeroed_action();
     // SAFETY: the pointer is to a writable action.
@@ -13,33 +10,28 @@ fn handler_of(signal: libc::c_int) -> usize {
 }
 
 fn send(signal: libc::c_int) {
-    // SAFETY: the handler in place only counts.
+    // SAFETY: the installed handler only counts.
     assert_eq!(unsafe { libc::raise(signal) }, 0);
 }
 
 #[test]
-fn the_handler_that_was_there_before_comes_back() {
+fn previous_handler_is_restored() {
     let _alone = smoke::alone();
-    for signal in [libc::SIGUSR1, libc::SIGSEGV] {
-        let before = handler_of(signal);
-        let handler = Handler::counting(signal).unwrap();
-        assert_ne!(handler_of(signal), before);
-        drop(handler);
-        assert_eq!(handler_of(signal), before);
-    }
-    let before = handler_of(libc::SIGSEGV);
-    let guarded = Guarded::page().unwrap();
-    assert_ne!(handler_of(libc::SIGSEGV), before);
-    drop(guarded);
-    assert_eq!(handler_of(libc::SIGSEGV), before);
+    let before = [libc::SIGUSR1, libc::SIGSEGV].map(handler_of);
+    let handler = Handler::counting(libc::SIGUSR1).unwrap();
+    let page = ReadOnlyPage::map().unwrap();
+    let installed = [libc::SIGUSR1, libc::SIGSEGV].map(handler_of);
+    assert!(installed[0] != before[0] && installed[1] != before[1]);
+    drop((handler, page));
+    assert_eq!([libc::SIGUSR1, libc::SIGSEGV].map(handler_of), before);
 }
 
 #[test]
-fn a_signal_that_was_blocked_is_counted_and_blocked_again() {
+fn blocked_signal_is_counted_and_blocked_again() {
     let _alone = smoke::alone();
     let mut only = MaybeUninit::<libc::sigset_t>::zeroed();
     let mut was = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: the sets are filled before they are read.
+    // SAFETY: the sets are initialized before they are read.
     unsafe {
         libc::sigemptyset(only.as_mut_ptr());
         libc::sigaddset(only.as_mut_ptr(), libc::SIGUSR1);
@@ -59,34 +51,34 @@ fn a_signal_that_was_blocked_is_counted_and_blocked_again() {
 }
 
 #[test]
-fn the_kernel_tells_what_is_in_place() {
+fn removed_handler_is_not_installed() {
     let _alone = smoke::alone();
     let handler = Handler::counting(libc::SIGUSR1).unwrap();
     let action = KernelAction::of(libc::SIGUSR1).unwrap();
-    assert!(action.is_in_place().unwrap());
+    assert!(action.is_installed().unwrap());
     drop(handler);
-    assert!(!action.is_in_place().unwrap());
+    assert!(!action.is_installed().unwrap());
 }
 
 #[test]
-fn each_write_to_the_page_is_one_fault_and_a_page_that_may_be_written_none() {
+fn each_write_to_a_read_only_page_is_one_fault() {
     let _alone = smoke::alone();
-    let guarded = Guarded::page().unwrap();
-    assert_eq!((guarded.write(0), guarded.write(1), guarded.write(1000)), (0, 1, 1000));
-    guarded.unguard();
-    assert_eq!(guarded.write(1000), 0);
+    let page = ReadOnlyPage::map().unwrap();
+    assert_eq!((page.write(0), page.write(1), page.write(1000)), (0, 1, 1000));
+    page.make_writable();
+    assert_eq!(page.write(1000), 0);
 }
 
 #[test]
-fn a_fault_elsewhere_still_ends_the_program() {
+fn fault_at_another_address_kills_the_process() {
     let _alone = smoke::alone();
     let fault_elsewhere = || {
-        let Ok(_guarded) = Guarded::page() else { return 3 };
-        // SAFETY: it is not: this is the crash that must not be stepped over.
+        let Ok(_page) = ReadOnlyPage::map() else { return 3 };
+        // SAFETY: none: this is the crash that the handler must not skip.
         unsafe { write_to(ptr::without_provenance_mut(PAGE_BYTES), 1) };
         0
     };
-    // SAFETY: the child maps a page, faults and is gone; a core is not dumped for it below.
+    // SAFETY: the child disables core dumps, maps a page and faults.
     let child = unsafe {
         fork(|| {
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -1,4 +1,4 @@
-//! Links by bare futexes in shared memory: a word for each end, which counts the tokens passed.
+//! Links by futexes in shared memory: a word for each peer, which counts the tokens sent to it.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -6,25 +6,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use fathom_measure::sampler::Fault;
 
-use super::{Alarm, Link, Token};
+use super::{Link, OnPeerDeath, Token};
 use crate::os::raw_call::system_call;
 use crate::os::shared::{Shareable, Shared};
 
-/// An end that waits for its own word to change and changes the other's.
+/// A peer that waits for its own word to change and changes the other's.
 pub(in crate::os) struct Futex {
     memory: Arc<Shared<Words>>,
     own: usize,
-    /// Tokens taken so far: what the own word was before the next.
-    taken: Cell<u32>,
+    /// Tokens received: the value of the own word before the next.
+    received: Cell<u32>,
 }
 
-/// A word for each end, on cache lines of their own, and the token.
 #[derive(Default)]
 struct Words {
     words: [Word; 2],
     token: Token,
 }
 
+/// Two cache lines: adjacent-line prefetching would otherwise make the peers share one.
 #[derive(Default)]
 #[repr(align(128))]
 struct Word(AtomicU32);
@@ -33,7 +33,7 @@ struct Word(AtomicU32);
 unsafe impl Shareable for Words {}
 
 impl Words {
-    /// Changes a word and wakes whoever sleeps on it.
+    /// Changes a word and wakes its sleeper. Release: the token must be visible before the word.
     #[inline(always)]
     fn wake(&self, index: usize) -> bool {
         let word = &self.words[index].0;
@@ -49,45 +49,45 @@ impl Words {
         let word = &self.words[index].0;
         let arguments = [word.as_ptr().addr(), libc::FUTEX_WAIT as usize, old as usize, 0];
         while word.load(Ordering::Acquire) == old {
-            // SAFETY: the word lives as long as self; no time-out. Whatever it returns, the word
-            // is looked at again.
+            // SAFETY: the word lives as long as self; there is no timeout. The result is ignored,
+            // since the loop rereads the word.
             unsafe { system_call(libc::SYS_futex, arguments) };
         }
     }
+
+    fn close(&self, index: usize) {
+        self.token.close();
+        self.wake(index);
+    }
 }
 
-/// Two ends, joined by two words.
 pub(in crate::os) fn futexes() -> Result<Vec<Futex>, Fault> {
     let memory = Arc::new(Shared::<Words>::zeroed()?);
-    let end = |own| Futex { memory: Arc::clone(&memory), own, taken: Cell::new(0) };
+    let end = |own| Futex { memory: Arc::clone(&memory), own, received: Cell::new(0) };
     Ok([0, 1].map(end).into())
 }
 
 impl Link for Futex {
     #[inline(always)]
-    fn pass(&self, token: u8) -> bool {
-        self.memory.token.put(token);
+    fn send(&self, token: u8) -> bool {
+        self.memory.token.store(token);
         self.memory.wake(1 - self.own)
     }
 
     #[inline(always)]
-    fn take(&self) -> Option<u8> {
-        let old = self.taken.get();
+    fn receive(&self) -> Option<u8> {
+        let old = self.received.get();
         self.memory.wait(self.own, old);
-        self.taken.set(old.wrapping_add(1));
-        self.memory.token.get()
+        self.received.set(old.wrapping_add(1));
+        self.memory.token.load()
     }
 
-    fn hang_up(self) {
-        self.memory.token.no_more();
-        self.memory.wake(1 - self.own);
+    fn close(self) {
+        self.memory.close(1 - self.own);
     }
 
-    fn alarm(&self) -> Option<Alarm> {
+    fn on_peer_death(&self) -> Option<OnPeerDeath> {
         let (memory, own) = (Arc::clone(&self.memory), self.own);
-        Some(Box::new(move || {
-            memory.token.no_more();
-            memory.wake(own);
-        }))
+        Some(Box::new(move || memory.close(own)))
     }
 }

@@ -1,8 +1,8 @@
-//! What a token is passed through: pipes, FIFOs and sockets, semaphores, futexes.
+//! Links that a token is passed through: pipes, FIFOs, sockets, semaphores, futexes.
 //!
-//! A link is one end's share of it: from it the end takes the token of the end before, and by it
-//! passes the token on to the end after. All kinds are used by the same loops, compiled for each
-//! kind: no choice is made while it is timed.
+//! A link is one process's share: it receives from the process before and sends to the one after.
+//! All kinds run in the same generic loops, compiled for each kind, so nothing is dispatched while
+//! timed.
 
 pub(super) mod futex;
 pub(super) mod pipe;
@@ -17,80 +17,78 @@ use rustix::process::Signal;
 
 use super::raw_call::system_call;
 
-/// Lets the end that waits know that the other is dead.
-pub(super) type Alarm = Box<dyn FnOnce() + Send>;
+/// Ends the wait for a dead peer.
+pub(super) type OnPeerDeath = Box<dyn FnOnce() + Send>;
 
-/// One end's share of what a token is passed through.
 pub(super) trait Link: Send + 'static {
-    /// Passes the token on: whether that could be done.
-    fn pass(&self, token: u8) -> bool;
+    /// Sends the token to the next peer; false if that failed.
+    fn send(&self, token: u8) -> bool;
 
-    /// Waits for the token; none when there will be no more.
-    fn take(&self) -> Option<u8>;
+    /// Waits for the token; `None` once the link is closed.
+    fn receive(&self) -> Option<u8>;
 
-    /// Lets the other ends know that there will be no more.
-    fn hang_up(self);
+    /// Closes the link, so that peers stop waiting.
+    fn close(self);
 
-    /// The descriptors that an end which is a process keeps; all others it closes.
+    /// Descriptors that a peer process keeps open.
     fn descriptors(&self) -> Vec<RawFd> {
         Vec::new()
     }
 
-    /// What must be done when another end dies, so that this one does not wait for ever; none
-    /// where the kernel does it, as at the end of a pipe.
-    fn alarm(&self) -> Option<Alarm> {
+    /// What to run when a peer dies, so that this side stops waiting; `None` where the kernel
+    /// reports it, as end of file on a pipe.
+    fn on_peer_death(&self) -> Option<OnPeerDeath> {
         None
     }
 
-    /// Prepares an end that is a process for the death of the worker, of which the kernel tells it
-    /// by this signal. Async-signal-safe.
-    fn signal_of_death(&self) -> Signal {
+    /// The signal that a peer process gets when the worker dies; installs its handler.
+    /// Async-signal-safe.
+    fn parent_death_signal(&self) -> Signal {
         Signal::KILL
     }
 
-    /// Removes what would outlive all ends, where the worker cannot. Async-signal-safe.
-    fn remove_remains(&self) {}
+    /// Removes kernel objects that outlive their processes. Async-signal-safe.
+    fn remove_persistent(&self) {}
 }
 
-/// Writes a byte by the bare instruction: a procedure around it would end by a return that the core
-/// mispredicts, and whether there is one must not be the compiler's choice.
+/// Writes a byte by the inlined system call: the return from a function after a system call is
+/// mispredicted, and the compiler's inlining must not decide whether there is one.
 #[inline(always)]
 fn write_byte(file: &OwnedFd, byte: u8) -> bool {
     let arguments = [file.as_raw_fd() as usize, (&raw const byte).addr(), 1, 0];
-    // SAFETY: one byte is read, which outlives the call.
+    // SAFETY: the byte outlives the call, which reads one byte.
     unsafe { system_call(libc::SYS_write, arguments) == 1 }
 }
 
-/// Reads a byte likewise; none at the end of the file.
+/// Reads a byte, inlined as [`write_byte`]; `None` at end of file.
 #[inline(always)]
 fn read_byte(file: &OwnedFd) -> Option<u8> {
     let mut byte = 0_u8;
     let arguments = [file.as_raw_fd() as usize, (&raw mut byte).addr(), 1, 0];
-    // SAFETY: one byte is written, which outlives the call.
+    // SAFETY: the byte outlives the call, which writes one byte.
     let read = unsafe { system_call(libc::SYS_read, arguments) };
     (read == 1).then_some(byte)
 }
 
-/// The token beside semaphores and futexes, which carry none: in shared memory, and a flag that
-/// there will be no more.
+/// The token in shared memory, for links that carry no data: semaphores and futexes.
 #[derive(Debug, Default)]
 struct Token {
     token: AtomicU8,
-    gone: AtomicU8,
+    closed: AtomicU8,
 }
 
 impl Token {
-    fn put(&self, token: u8) {
+    fn store(&self, token: u8) {
         self.token.store(token, Ordering::Relaxed);
     }
 
-    /// What was put last, unless there will be no more.
-    fn get(&self) -> Option<u8> {
-        (self.gone.load(Ordering::Relaxed) == 0).then(|| self.token.load(Ordering::Relaxed))
+    /// The stored token, unless the link is closed.
+    fn load(&self) -> Option<u8> {
+        (self.closed.load(Ordering::Relaxed) == 0).then(|| self.token.load(Ordering::Relaxed))
     }
 
-    fn no_more(&self) {
-        self.gone.store(1, Ordering::Relaxed);
+    fn close(&self) {
+        self.closed.store(1, Ordering::Relaxed);
     }
 }
 

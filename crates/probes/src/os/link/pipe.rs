@@ -1,4 +1,4 @@
-//! Links by pipes and FIFOs. A byte is the token.
+//! Links by pipes and FIFOs; the token is a byte.
 
 use fathom_record::Remedy;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
@@ -10,26 +10,39 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{Link, read_byte, write_byte};
 
-/// The reading end of one pipe and the writing end of another, or of the same.
+/// The read end of one pipe and the write end of another, or of the same. With `LIBC` the calls go
+/// through the C library's functions.
 #[derive(Debug)]
-pub(in crate::os) struct Piped {
+pub(in crate::os) struct Piped<const LIBC: bool = false> {
     input: OwnedFd,
     output: OwnedFd,
 }
 
-impl Link for Piped {
+impl<const LIBC: bool> Link for Piped<LIBC> {
     #[inline(always)]
-    fn pass(&self, token: u8) -> bool {
-        write_byte(&self.output, token)
+    fn send(&self, token: u8) -> bool {
+        if LIBC {
+            // SAFETY: the token outlives the call, which reads one byte.
+            unsafe { libc::write(self.output.as_raw_fd(), (&raw const token).cast(), 1) == 1 }
+        } else {
+            write_byte(&self.output, token)
+        }
     }
 
-    /// The end of file is the end of the work: an end that dies closes its descriptors.
+    /// A dead peer's descriptors are closed, which gives end of file.
     #[inline(always)]
-    fn take(&self) -> Option<u8> {
-        read_byte(&self.input)
+    fn receive(&self) -> Option<u8> {
+        if LIBC {
+            let mut token = 0_u8;
+            // SAFETY: the token outlives the call, which writes one byte.
+            let read = unsafe { libc::read(self.input.as_raw_fd(), (&raw mut token).cast(), 1) };
+            (read == 1).then_some(token)
+        } else {
+            read_byte(&self.input)
+        }
     }
 
-    fn hang_up(self) {
+    fn close(self) {
         drop(self);
     }
 
@@ -38,62 +51,39 @@ impl Link for Piped {
     }
 }
 
-/// The same, by the C library's calls: procedures, which return.
-#[derive(Debug)]
-pub(in crate::os) struct Called(Piped);
-
-impl Link for Called {
-    #[inline(always)]
-    fn pass(&self, token: u8) -> bool {
-        // SAFETY: one byte is read from the token.
-        unsafe { libc::write(self.0.output.as_raw_fd(), (&raw const token).cast(), 1) == 1 }
-    }
-
-    #[inline(always)]
-    fn take(&self) -> Option<u8> {
-        let mut token = 0_u8;
-        // SAFETY: one byte is written to the token.
-        let done = unsafe { libc::read(self.0.input.as_raw_fd(), (&raw mut token).cast(), 1) };
-        (done == 1).then_some(token)
-    }
-
-    fn hang_up(self) {
-        self.0.hang_up();
-    }
-
-    fn descriptors(&self) -> Vec<RawFd> {
-        self.0.descriptors()
-    }
-}
-
-/// Pipes that are read and written by the C library.
-pub(in crate::os) fn called(ends: usize) -> Result<Vec<Called>, Fault> {
-    Ok(pipes(ends)?.into_iter().map(Called).collect())
-}
-
-/// Pipes from each end to the next; an end alone has a pipe to itself.
+/// Pipes from each of `ends` peers to the next; a single one has a pipe to itself.
 pub(in crate::os) fn pipes(ends: usize) -> Result<Vec<Piped>, Fault> {
-    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| Fault::system("pipe", error));
-    let pipes: Result<Vec<_>, Fault> = (0..ends).map(|_| pipe()).collect();
-    Ok(ring(pipes?))
+    ring(ends, pipe)
 }
 
-/// The same through FIFOs, which have a name for as long as it takes to open them.
+/// The same, read and written through the C library.
+pub(in crate::os) fn libc_pipes(ends: usize) -> Result<Vec<Piped<true>>, Fault> {
+    ring(ends, pipe)
+}
+
+/// The same with FIFOs, which have a name only until they are open.
 pub(in crate::os) fn fifos(ends: usize) -> Result<Vec<Piped>, Fault> {
-    let fifos: Result<Vec<_>, Fault> = (0..ends).map(|_| fifo()).collect();
-    Ok(ring(fifos?))
+    ring(ends, fifo)
 }
 
-/// Each end reads from one pipe and writes into the next.
-fn ring(pipes: Vec<(OwnedFd, OwnedFd)>) -> Vec<Piped> {
-    let (inputs, mut outputs): (Vec<_>, Vec<_>) = pipes.into_iter().unzip();
+/// Each link reads from one pipe and writes into the next.
+fn ring<const LIBC: bool>(
+    ends: usize,
+    pipe: impl Fn() -> Result<(OwnedFd, OwnedFd), Fault>,
+) -> Result<Vec<Piped<LIBC>>, Fault> {
+    let pipes: Result<Vec<_>, Fault> = (0..ends).map(|_| pipe()).collect();
+    let (inputs, mut outputs): (Vec<_>, Vec<_>) = pipes?.into_iter().unzip();
     let first = 1.min(outputs.len());
     outputs.rotate_left(first);
-    inputs.into_iter().zip(outputs).map(|(input, output)| Piped { input, output }).collect()
+    Ok(inputs.into_iter().zip(outputs).map(|(input, output)| Piped { input, output }).collect())
 }
 
-/// The ends of a new FIFO to read from and to write into. Its name is there for microseconds: a
-/// worker that is killed just then leaves an empty file in the folder for temporary ones.
+fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
+    pipe_with(PipeFlags::CLOEXEC).map_err(|error| Fault::system("pipe", error))
+}
+
+/// Read and write end of a new FIFO. The name exists for microseconds: a worker killed meanwhile
+/// leaves an empty file in the temporary folder.
 fn fifo() -> Result<(OwnedFd, OwnedFd), Fault> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -103,7 +93,7 @@ fn fifo() -> Result<(OwnedFd, OwnedFd), Fault> {
         Fault::unavailable(format!("mkfifo {}: {error}", path.display()), Remedy::FifoFolder)
     })?;
     let flags = OFlags::CLOEXEC;
-    // Without waiting for a writer, and once there is a reader nor for that.
+    // NONBLOCK: opening for reading would wait for a writer.
     let ends =
         open(&path, flags | OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).and_then(|input| {
             let output = open(&path, flags | OFlags::WRONLY, Mode::empty())?;
@@ -111,7 +101,7 @@ fn fifo() -> Result<(OwnedFd, OwnedFd), Fault> {
             Ok((input, output))
         });
     let removed = unlink(&path);
-    let ends = ends.map_err(|error| Fault::system("opening a FIFO", error))?;
-    removed.map_err(|error| Fault::system("removing a FIFO", error))?;
+    let ends = ends.map_err(|error| Fault::system("open a FIFO", error))?;
+    removed.map_err(|error| Fault::system("remove a FIFO", error))?;
     Ok(ends)
 }

@@ -1,4 +1,4 @@
-//! Links by a pair of sockets of the Unix domain. A byte is the token.
+//! Links by a Unix socket pair; the token is a byte.
 
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 
@@ -6,18 +6,16 @@ use fathom_measure::sampler::Fault;
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType};
 use rustix::net::{send, shutdown, socketpair};
 
-use super::{Alarm, Link, read_byte, write_byte};
+use super::{Link, OnPeerDeath, read_byte, write_byte};
 
-/// One socket of a pair, for both directions.
 #[derive(Debug)]
 pub(in crate::os) struct Socket {
     socket: OwnedFd,
-    /// Whether it passes messages, which end with nobody: nothing tells their receiver that the
-    /// sender is gone.
+    /// Datagram sockets do not report that the peer has closed.
     datagrams: bool,
 }
 
-/// The two sockets of a pair. They have no name.
+/// The two sockets of an unnamed pair.
 pub(in crate::os) fn sockets(kind: SocketType) -> Result<Vec<Socket>, Fault> {
     let pair = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     let (one, other) = pair.map_err(|error| Fault::system("socketpair", error))?;
@@ -27,19 +25,19 @@ pub(in crate::os) fn sockets(kind: SocketType) -> Result<Vec<Socket>, Fault> {
 
 impl Link for Socket {
     #[inline(always)]
-    fn pass(&self, token: u8) -> bool {
+    fn send(&self, token: u8) -> bool {
         write_byte(&self.socket, token)
     }
 
     #[inline(always)]
-    fn take(&self) -> Option<u8> {
+    fn receive(&self) -> Option<u8> {
         read_byte(&self.socket)
     }
 
-    /// An empty message is no token; a stream ends when its socket is closed.
-    fn hang_up(self) {
+    /// An empty datagram is no token; a stream gives end of file when its socket is dropped.
+    fn close(self) {
         if self.datagrams {
-            // If it cannot be sent, the other end is gone already.
+            // Fails only if the peer is gone.
             let _ = send(&self.socket, &[], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
     }
@@ -48,10 +46,10 @@ impl Link for Socket {
         vec![self.socket.as_raw_fd()]
     }
 
-    fn alarm(&self) -> Option<Alarm> {
+    fn on_peer_death(&self) -> Option<OnPeerDeath> {
         let socket = self.datagrams.then(|| self.socket.try_clone().ok())??;
         Some(Box::new(move || {
-            // It refuses only a socket that is shut down already.
+            // Fails only if the socket is already shut down.
             let _ = shutdown(&socket, Shutdown::Both);
         }))
     }

@@ -1,5 +1,3 @@
-//! Every kind of link: tokens go round, and no end waits for a dead one.
-
 use std::fs;
 
 use fathom_measure::sampler::Fault;
@@ -7,7 +5,7 @@ use rustix::net::SocketType;
 
 use super::*;
 use crate::os::child::fork;
-use crate::os::ping_pong::{Kind, Others, Ring};
+use crate::os::ping_pong::{PeerKind, PeerOptions, Ring};
 use crate::smoke;
 
 fn ring<L: Link>(links: Result<Vec<L>, Fault>, cpu: u32) -> Option<Ring<L>> {
@@ -16,46 +14,46 @@ fn ring<L: Link>(links: Result<Vec<L>, Fault>, cpu: u32) -> Option<Ring<L>> {
         Err(Fault::Unavailable(..)) => return None,
         Err(fault) => panic!("{fault}"),
     };
-    Some(Ring::join(links, Others { kind: Kind::Process, set_bytes: 0, cpu }).unwrap())
+    let options = PeerOptions { kind: PeerKind::Process, set_bytes: 0, cpu };
+    Some(Ring::join(links, options).unwrap())
 }
 
-/// Tokens go round, and when the other end is killed the worker's wait ends with fewer.
-fn dies_alone<L: Link>(links: fn() -> Result<Vec<L>, Fault>) {
+/// Kills the peer after 300 round trips; the worker must stop waiting.
+fn kill_peer<L: Link>(links: fn() -> Result<Vec<L>, Fault>) {
     smoke::pinned(|cpu| {
         let Some(ring) = ring(links(), cpu) else {
-            return smoke::skipped("a kind of link cannot be had here");
+            return smoke::skipped("a kind of link is unavailable");
         };
         assert_eq!(ring.round_trips(300), 300);
         ring.kill_peer();
         assert!(ring.round_trips(3) < 3);
         assert!(matches!(ring.finish(), Err(Fault::WrongWork(_))));
-        // And one that is dropped unused ends its other end.
+        // A ring dropped unused ends its peer.
         drop(self::ring(links(), cpu));
     });
     assert!(smoke::has_no_children());
 }
 
 #[test]
-fn a_dead_end_is_noticed_through_every_kind() {
+fn dead_peer_ends_the_wait_on_every_link() {
     let _alone = smoke::alone();
-    dies_alone(|| pipe::pipes(2));
-    dies_alone(|| pipe::called(2));
-    dies_alone(|| pipe::fifos(2));
-    dies_alone(|| socket::sockets(SocketType::STREAM));
-    dies_alone(|| socket::sockets(SocketType::DGRAM));
-    dies_alone(sysv::semaphores);
-    dies_alone(posix::semaphores);
-    dies_alone(futex::futexes);
+    kill_peer(|| pipe::pipes(2));
+    kill_peer(|| pipe::libc_pipes(2));
+    kill_peer(|| pipe::fifos(2));
+    kill_peer(|| socket::sockets(SocketType::STREAM));
+    kill_peer(|| socket::sockets(SocketType::DGRAM));
+    kill_peer(sysv::semaphores);
+    kill_peer(posix::semaphores);
+    kill_peer(futex::futexes);
 }
 
-/// Whether the kernel has a set of semaphores of this number.
 fn has_set(id: i32) -> bool {
     let sets = fs::read_to_string("/proc/sysvipc/sem").unwrap();
     sets.lines().skip(1).any(|line| line.split_whitespace().nth(1) == Some(&id.to_string()))
 }
 
 #[test]
-fn a_set_of_semaphores_is_removed_with_its_last_link() {
+fn semaphore_set_is_removed_with_its_last_link() {
     let _alone = smoke::alone();
     let Ok(links) = sysv::semaphores() else {
         return smoke::skipped("no System V semaphores");
@@ -67,7 +65,7 @@ fn a_set_of_semaphores_is_removed_with_its_last_link() {
 }
 
 #[test]
-fn the_other_end_removes_the_set_when_it_is_told_that_the_worker_is_gone() {
+fn peer_removes_the_set_on_parent_death_signal() {
     let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         let Ok(links) = sysv::semaphores() else {
@@ -79,52 +77,54 @@ fn the_other_end_removes_the_set_when_it_is_told_that_the_worker_is_gone() {
         let process =
             ring.processes().next().and_then(|id| rustix::process::Pid::from_raw(id as i32));
         rustix::process::kill_process(process.unwrap(), Signal::TERM).unwrap();
-        assert!(ring.round_trips(2) < 2, "a set that is gone wakes who waits for it");
-        let wrong = ring.finish().unwrap().wrong.unwrap_or_default();
-        assert!(wrong.contains("the worker gone"), "{wrong}");
+        assert!(ring.round_trips(2) < 2, "removing the set ends the wait");
+        let error = ring.finish().unwrap().error.unwrap_or_default();
+        assert!(error.contains("worker died"), "{error}");
         assert!(!has_set(id));
     });
     assert!(smoke::has_no_children());
 }
 
 #[test]
-fn without_a_worker_the_other_end_removes_the_set_by_itself() {
+fn orphaned_peer_removes_the_set() {
     let _alone = smoke::alone();
-    let removed_by = |other_end: fn(&sysv::SystemV) -> i32, status| {
+    let removed_by = |peer: fn(&sysv::SystemV) -> i32, status| {
         let Ok(links) = sysv::semaphores() else {
             return smoke::skipped("no System V semaphores");
         };
-        // SAFETY: system calls on what is there already.
-        let child = unsafe { fork(|| other_end(&links[1])) };
+        // SAFETY: system calls on existing objects.
+        let child = unsafe { fork(|| peer(&links[1])) };
         child.unwrap().wait_for(status).unwrap();
         assert!(!has_set(links[0].id()));
     };
-    let told = |link: &sysv::SystemV| {
-        assert_eq!(link.signal_of_death(), Signal::TERM);
+    let signaled = |link: &sysv::SystemV| {
+        assert_eq!(link.parent_death_signal(), Signal::TERM);
         // SAFETY: sends this process a signal.
         unsafe { libc::raise(libc::SIGTERM) };
         0
     };
-    removed_by(told, sysv::REMOVED);
-    let too_late = |link: &sysv::SystemV| {
-        link.remove_remains();
+    removed_by(signaled, sysv::REMOVED);
+    let started_late = |link: &sysv::SystemV| {
+        link.remove_persistent();
         0
     };
-    removed_by(too_late, 0);
+    removed_by(started_late, 0);
 }
 
 #[test]
-fn a_fifo_has_no_name_once_it_is_open() {
-    let ours = format!("fathom-{}-", std::process::id());
+fn fifo_has_no_name_once_open() {
+    let prefix = format!("fathom-{}-", std::process::id());
     let named = || {
         let names = fs::read_dir(std::env::temp_dir()).unwrap();
         names
-            .filter(|name| name.as_ref().unwrap().file_name().to_string_lossy().starts_with(&ours))
+            .filter(|name| {
+                name.as_ref().unwrap().file_name().to_string_lossy().starts_with(&prefix)
+            })
             .count()
     };
     let _alone = smoke::alone();
     let fifos = pipe::fifos(2).unwrap();
     assert_eq!((fifos.len(), named()), (2, 0));
-    assert!(fifos[0].pass(7));
-    assert_eq!(fifos[1].take(), Some(7));
+    assert!(fifos[0].send(7));
+    assert_eq!(fifos[1].receive(), Some(7));
 }

@@ -1,24 +1,25 @@
-//! Tests of the stream from a writer to the worker.
-
 use super::*;
 use crate::smoke;
 
 const CHUNK: usize = 64 << 10;
 
-fn other_than(cpu: u32) -> Option<u32> {
-    affinity::allowed().into_iter().find(|other| *other != cpu)
+fn pipe_on(cpu: u32) -> Stream {
+    Stream::start(Channel::Pipe, CHUNK, cpu).unwrap()
 }
 
 #[test]
-fn bytes_come_in_order_and_the_writer_leaves_well() {
+fn chunks_arrive_in_order_and_none_is_in_flight() {
     let _alone = smoke::alone();
     let cpus = affinity::allowed();
-    for carrier in [Carrier::Pipe, Carrier::UnixSocket] {
+    for channel in [Channel::Pipe, Channel::UnixSocket] {
         for cpu in cpus.iter().take(2) {
             smoke::pinned(|_| {
-                let mut stream = Stream::start(carrier, CHUNK, *cpu).unwrap();
+                let mut stream = Stream::start(channel, CHUNK, *cpu).unwrap();
                 assert_eq!((stream.receive(3), stream.receive(0), stream.receive(20)), (3, 0, 20));
                 assert_eq!(stream.received(), 23);
+                // Long enough for a writer that runs ahead.
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                assert_eq!(rustix::io::ioctl_fionread(&stream.input), Ok(0));
                 assert_eq!(stream.finish(), Ok(None));
             });
         }
@@ -27,29 +28,14 @@ fn bytes_come_in_order_and_the_writer_leaves_well() {
 }
 
 #[test]
-fn nothing_is_under_way_between_two_batches() {
+fn dead_writer_ends_the_batch_and_is_reported() {
     let _alone = smoke::alone();
-    for carrier in [Carrier::Pipe, Carrier::UnixSocket] {
+    for channel in [Channel::Pipe, Channel::UnixSocket] {
         smoke::pinned(|cpu| {
-            let mut stream = Stream::start(carrier, CHUNK, cpu).unwrap();
-            assert_eq!(stream.receive(5), 5);
-            // Long enough for a writer that runs ahead.
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            assert_eq!(rustix::io::ioctl_fionread(&stream.input), Ok(0));
-            assert_eq!(stream.finish(), Ok(None));
-        });
-    }
-}
-
-#[test]
-fn a_writer_that_dies_is_seen_and_ends_no_batch() {
-    let _alone = smoke::alone();
-    for carrier in [Carrier::Pipe, Carrier::UnixSocket] {
-        smoke::pinned(|cpu| {
-            let mut stream = Stream::start(carrier, CHUNK, cpu).unwrap();
+            let mut stream = Stream::start(channel, CHUNK, cpu).unwrap();
             assert_eq!(stream.receive(1), 1);
             stream.kill_writer();
-            assert_eq!(stream.receive(1_000_000), 0, "the end of the stream, and no waiting");
+            assert_eq!(stream.receive(1_000_000), 0, "must return, not wait");
             let fault = stream.finish();
             assert!(matches!(fault, Err(Fault::WrongWork(text)) if text.contains("signal: 9")));
         });
@@ -58,43 +44,43 @@ fn a_writer_that_dies_is_seen_and_ends_no_batch() {
 }
 
 #[test]
-fn a_writer_that_dies_in_the_middle_of_a_batch_is_seen() {
+fn writer_killed_within_a_batch_is_reported() {
     let _alone = smoke::alone();
     smoke::pinned(|cpu| {
-        let mut stream = Stream::start(Carrier::Pipe, CHUNK, cpu).unwrap();
-        let (done, status) = std::thread::scope(|scope| {
+        let mut stream = pipe_on(cpu);
+        let (done, outcome) = std::thread::scope(|scope| {
             let writer = stream.process() as libc::pid_t;
             scope.spawn(move || {
                 std::thread::sleep(std::time::Duration::from_millis(20));
-                // SAFETY: the writer is not reaped yet, so its number is nobody else's.
+                // SAFETY: the writer is not reaped yet, so its pid cannot have been reused.
                 unsafe { libc::kill(writer, libc::SIGKILL) }
             });
             let done = stream.receive(u64::MAX / 2);
             (done, stream.finish())
         });
-        assert!(done > 0, "some chunks came before");
-        assert!(matches!(status, Err(Fault::WrongWork(_))), "{status:?}");
+        assert!(done > 0);
+        assert!(matches!(outcome, Err(Fault::WrongWork(_))), "{outcome:?}");
     });
     assert!(smoke::has_no_children());
 }
 
 #[test]
-fn a_worker_that_goes_leaves_no_writer() {
+fn dropped_stream_leaves_no_writer() {
     let _alone = smoke::alone();
-    smoke::pinned(|cpu| drop(Stream::start(Carrier::UnixSocket, CHUNK, cpu).unwrap()));
+    smoke::pinned(|cpu| drop(pipe_on(cpu)));
     assert!(smoke::has_no_children());
 }
 
 #[test]
-fn a_writer_on_another_cpu_than_meant_tells_it() {
+fn writer_on_wrong_cpu_is_reported() {
     let _alone = smoke::alone();
-    let nowhere = smoke::pinned(|_| Stream::start(Carrier::Pipe, CHUNK, 1023).unwrap());
-    assert!(nowhere.finish().unwrap().is_some_and(|text| text.contains("CPU")));
-    let Some(other) = other_than(affinity::allowed()[0]) else {
-        return smoke::skipped("one CPU only, and nowhere else to run");
+    let missing = smoke::pinned(|_| pipe_on(1023));
+    assert!(missing.finish().unwrap().is_some_and(|text| text.contains("CPU")));
+    let Some(other) = smoke::other_than(affinity::allowed()[0]) else {
+        return smoke::skipped("one CPU only");
     };
     smoke::pinned(|cpu| {
-        let mut stream = Stream::start(Carrier::Pipe, CHUNK, cpu).unwrap();
+        let mut stream = pipe_on(cpu);
         assert_eq!(stream.receive(1), 1);
         let writer = rustix::process::Pid::from_raw(stream.process() as i32);
         let mut set = rustix::thread::CpuSet::new();
@@ -106,35 +92,26 @@ fn a_writer_on_another_cpu_than_meant_tells_it() {
 }
 
 #[test]
-fn a_page_that_is_not_its_own_is_seen() {
+fn wrong_page_numbers_are_found() {
     let mut pages = Pages::new(CHUNK);
     pages.number(2);
-    assert!(pages.are_numbered(2) && !pages.are_numbered(1), "a chunk that is repeated");
+    assert!(pages.are_numbered(2) && !pages.are_numbered(1), "repeated chunk");
     pages.0.swap(3, 4);
-    assert!(!pages.are_numbered(2), "pages that changed places");
+    assert!(!pages.are_numbered(2), "swapped pages");
     assert_eq!(pages.bytes().len(), CHUNK);
     assert_eq!(pages.bytes().as_ptr().addr() % 4096, 0);
 }
 
 #[test]
-fn a_stream_with_a_foreign_byte_in_it_counts_no_further() {
+fn lost_chunk_ends_the_count() {
     let _alone = smoke::alone();
     smoke::pinned(|cpu| {
-        let mut stream = Stream::start(Carrier::Pipe, CHUNK, cpu).unwrap();
+        let mut stream = pipe_on(cpu);
         assert_eq!(stream.receive(2), 2);
         // As if a chunk had been lost.
         stream.received += 1;
         assert_eq!(stream.receive(40), 0);
-        let wrong = stream.finish().unwrap();
-        assert!(wrong.is_some_and(|text| text.contains("write")), "a writer that waits to write");
+        let error = stream.finish().unwrap();
+        assert!(error.is_some_and(|text| text.contains("write failed")), "the writer was blocked");
     });
-}
-
-#[test]
-fn each_way_to_leave_has_words_of_its_own() {
-    assert_eq!(wrong_by(Leaving::Well as i32), None);
-    let words = |status| wrong_by(status).unwrap();
-    assert!(words(Leaving::Broken as i32).contains("write"));
-    assert!(words(ORPHANED).contains("gone"));
-    assert!(words(77).contains("77"));
 }

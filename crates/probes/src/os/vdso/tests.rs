@@ -1,23 +1,21 @@
-//! Clocks that are told without the kernel, and those that are not.
-
 use super::*;
+use crate::os::check_names;
 use crate::smoke;
 
 #[test]
-fn each_clock_is_told_without_a_system_call_or_says_that_it_is_not() {
-    let taken = smoke::run(&ClockGettime);
-    let sample = taken[2].1.as_ref().expect("the coarse clock reads no counter");
-    let names: Vec<&str> = sample.checks.iter().map(|check| check.name.as_str()).collect();
-    assert_eq!(names, ["the clock moved as ours did", "no system call"]);
+fn coarse_clock_makes_no_system_call() {
+    let results = smoke::run(&ClockGettime);
+    let sample = results[2].1.as_ref().expect("the coarse clock reads no counter");
+    assert_eq!(check_names(sample), ["clock rate", "no system call"]);
 }
 
 #[test]
-fn a_clock_that_enters_the_kernel_is_unavailable_and_spoils_no_other() {
+fn clock_that_enters_the_kernel_is_unavailable() {
     let _alone = smoke::alone();
     let clocks = [libc::CLOCK_MONOTONIC_COARSE, libc::CLOCK_PROCESS_CPUTIME_ID].map(Some);
     let samples = smoke::pinned(|cpu| {
         let mut sampler = smoke::sampler(clocks.len(), cpu);
-        measure(&clocks, &mut sampler, &mut without_kernel);
+        measure(&clocks, &mut sampler, &mut check_vdso);
         sampler.finish().samples
     });
     assert!(samples[0].is_ok());
@@ -27,46 +25,49 @@ fn a_clock_that_enters_the_kernel_is_unavailable_and_spoils_no_other() {
 }
 
 #[test]
-fn a_clock_that_enters_the_kernel_after_the_rounds_only_is_unavailable_too() {
-    let mut looks = 0;
-    let mut look = |_| {
-        looks += 1;
-        if looks == 1 { Ok(()) } else { verdict(Some(Finding::Entered as i32), || None) }
+fn system_call_after_the_rounds_is_found() {
+    let mut checks = 0;
+    let mut check = |_| {
+        checks += 1;
+        match checks {
+            1 => Ok(()),
+            _ => check_result(Some(VdsoCheck::SystemCall as i32), || None),
+        }
     };
     let mut sampler = smoke::sampler(1, 0);
-    measure(&[Some(libc::CLOCK_MONOTONIC)], &mut sampler, &mut look);
+    measure(&[Some(libc::CLOCK_MONOTONIC)], &mut sampler, &mut check);
     let samples = sampler.finish().samples;
     assert!(matches!(&samples[0], Err(Fault::Unavailable(..))), "{:?}", samples[0]);
-    assert_eq!(looks, 2);
+    assert_eq!(checks, 2);
 }
 
 #[test]
-fn what_the_child_found_is_told_apart() {
-    let told = |finding| verdict(Some(finding as i32), || Some("hpet\n".to_owned()));
-    assert_eq!(told(Finding::Without), Ok(()));
-    let entered = told(Finding::Entered).unwrap_err().to_string();
+fn each_check_result_has_its_fault() {
+    let fault = |check| check_result(Some(check as i32), || Some("hpet\n".to_owned()));
+    assert_eq!(fault(VdsoCheck::NoSystemCall), Ok(()));
+    let entered = fault(VdsoCheck::SystemCall).unwrap_err().to_string();
     assert!(entered.ends_with("clock source hpet"), "{entered}");
-    let unfiltered = told(Finding::NoFilter).unwrap_err();
-    assert!(matches!(unfiltered, Fault::Unavailable(_, Some(Remedy::KernelWith { .. }))));
-    assert!(matches!(told(Finding::Blind), Err(Fault::Failed(_))));
-    assert!(matches!(verdict(None, || None), Err(Fault::Failed(_))));
+    let no_filter = fault(VdsoCheck::NoFilter).unwrap_err();
+    assert!(matches!(no_filter, Fault::Unavailable(_, Some(Remedy::KernelWith { .. }))));
+    assert!(matches!(fault(VdsoCheck::Unfiltered), Err(Fault::Failed(_))));
+    assert!(matches!(check_result(None, || None), Err(Fault::Failed(_))));
 }
 
 #[test]
-fn a_clock_that_stands_still_or_runs_at_another_rate_is_seen() {
+fn clock_at_a_wrong_rate_fails_the_check() {
     let sampler = smoke::sampler(1, 0);
-    let ours = sampler.clock();
-    let mut watch = Watch::begin(libc::CLOCK_MONOTONIC, ours).unwrap();
+    let reference = sampler.clock();
+    let mut watch = Watch::begin(libc::CLOCK_MONOTONIC, reference).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(20));
-    assert!(watch.end(ours).0, "{}", watch.end(ours).1);
+    assert!(watch.end(reference).0, "{}", watch.end(reference).1);
     watch.time_ns += 10_000_000;
-    assert!(!watch.end(ours).0, "half the rate");
+    assert!(!watch.end(reference).0, "half the rate");
     watch.time_ns -= 40_000_000;
-    assert!(!watch.end(ours).0, "more than twice the rate");
+    assert!(!watch.end(reference).0, "more than twice the rate");
 }
 
 #[test]
-fn a_clock_that_is_not_told_is_not_counted() {
+fn failed_call_is_not_counted() {
     assert_eq!(repeat(libc::CLOCK_MONOTONIC, 100), 100);
     assert_eq!(repeat(99, 100), 0);
 }
@@ -91,7 +92,7 @@ fn predicted(clock: &str, host: &Host) -> Result<Prediction, NoModel> {
 }
 
 #[test]
-fn the_counter_the_conversion_and_two_calls_are_the_prediction() {
+fn prediction_is_counter_conversion_and_two_calls() {
     let prediction = predicted(MONOTONIC, &genoa("tsc")).unwrap();
     assert_eq!((prediction.hardware, prediction.software), (Some(25.0), Some(3.0)));
     assert_eq!(prediction.inputs.len(), 4);
@@ -102,7 +103,7 @@ fn the_counter_the_conversion_and_two_calls_are_the_prediction() {
 }
 
 #[test]
-fn another_clock_source_has_no_model() {
+fn other_clock_sources_have_no_model() {
     let source = "kvm-clock".to_owned();
     let none = predicted(MONOTONIC, &genoa(&source));
     assert_eq!(none, Err(NoModel::ClockSourceNotPublished { source }));

@@ -1,26 +1,19 @@
-//! What the machine counts beside the program: whether a counter that it names has really moved.
+//! The machine's counters, which confirm or refute the causes that a run names.
 
 use std::mem::MaybeUninit;
 
-/// Counters of a CPU, in ticks of 10 ms, and of the children that were reaped: the program with its
-/// workers.
+/// Counters of a CPU, in ticks of 10 ms, and of reaped children: the program with its workers.
 #[derive(Clone, Debug)]
-pub(super) struct Outside {
-    /// The CPU was not idle.
+pub(super) struct MachineCounters {
     pub(super) busy_ticks: f64,
-    /// The hypervisor ran others.
     pub(super) stolen_ticks: f64,
-    /// The CPU was in interrupts.
     pub(super) interrupt_ticks: f64,
-    /// The program ran.
     pub(super) program_ticks: f64,
-    /// The program's processes were preempted, and waited for a device in a page fault.
     pub(super) preempted: f64,
     pub(super) major_faults: f64,
 }
 
-impl Outside {
-    /// As they stand.
+impl MachineCounters {
     pub(super) fn of(cpu: u32) -> Self {
         let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         let name = format!("cpu{cpu} ");
@@ -41,23 +34,21 @@ impl Outside {
         }
     }
 
-    /// What was counted since then.
-    pub(super) fn since(&self, then: &Self) -> Self {
+    pub(super) fn since(&self, earlier: &Self) -> Self {
         Self {
-            busy_ticks: self.busy_ticks - then.busy_ticks,
-            stolen_ticks: self.stolen_ticks - then.stolen_ticks,
-            interrupt_ticks: self.interrupt_ticks - then.interrupt_ticks,
-            program_ticks: self.program_ticks - then.program_ticks,
-            preempted: self.preempted - then.preempted,
-            major_faults: self.major_faults - then.major_faults,
+            busy_ticks: self.busy_ticks - earlier.busy_ticks,
+            stolen_ticks: self.stolen_ticks - earlier.stolen_ticks,
+            interrupt_ticks: self.interrupt_ticks - earlier.interrupt_ticks,
+            program_ticks: self.program_ticks - earlier.program_ticks,
+            preempted: self.preempted - earlier.preempted,
+            major_faults: self.major_faults - earlier.major_faults,
         }
     }
 }
 
-/// getrusage(2) of the children that were reaped.
 fn children() -> libc::rusage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: writable memory of the type that the call fills; all zeros is a valid value too.
+    // SAFETY: writable memory of the type that the call writes; a zeroed `rusage` is valid.
     unsafe {
         libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
         usage.assume_init()

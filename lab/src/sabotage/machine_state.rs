@@ -1,35 +1,31 @@
-//! What a laboratory must leave as it found it.
+//! The machine's state that sabotages change, to verify that it is restored.
 
 use std::time::Duration;
 
 use fathom_lab::{group, processes};
 use fathom_measure::clock::{monotonic_raw_ns, wall_ns};
 
-use super::imposed::{GROUP, MARK};
+use super::guard::{GROUP, MARK};
 use super::memory::{HUGE, swap_name};
 
-/// What setting a clock back to where it was may cost.
+/// Tolerance of a wall clock that was stepped and restored.
 const WALL_MAX_NS: i64 = 20_000_000;
-/// The kernel takes a moment to end what was killed.
+/// Waits of 10 ms for killed processes to end.
 const TRIES: u32 = 100;
 
-/// The machine's state, as far as a sabotage changes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct State {
-    /// Control groups and the swap file of the laboratory.
+pub(super) struct MachineState {
+    /// The lab's cgroups and swap file.
     files: Vec<String>,
-    /// Files that the kernel swaps to.
     swaps: String,
-    /// The mode of huge pages.
     huge: String,
-    /// Processes that the laboratory started.
+    /// Processes started by the lab.
     processes: Vec<String>,
-    /// The wall clock before the one that nobody sets.
+    /// The wall clock minus the monotonic clock.
     wall_ahead_ns: i64,
 }
 
-impl State {
-    /// As it is.
+impl MachineState {
     pub(super) fn now() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let groups = ["cpu", "memory"].into_iter().flat_map(|one| group::path(one, GROUP));
@@ -47,20 +43,20 @@ impl State {
         }
     }
 
-    /// What is not as it was before, within a second.
+    /// What is still different from this state after a second.
     pub(super) fn left_behind(&self) -> Option<String> {
         let mut now = Self::now();
         for _ in 0..TRIES {
-            if now.is_as(self) {
+            if now.equals(self) {
                 return None;
             }
             std::thread::sleep(Duration::from_millis(10));
             now = Self::now();
         }
-        Some(format!("left imposed: {now:?}; before it was {self:?}"))
+        Some(format!("not restored: {now:?}; before: {self:?}"))
     }
 
-    fn is_as(&self, before: &Self) -> bool {
+    fn equals(&self, before: &Self) -> bool {
         let off_ns = (self.wall_ahead_ns - before.wall_ahead_ns).abs();
         let as_before = Self { wall_ahead_ns: before.wall_ahead_ns, ..self.clone() };
         off_ns <= WALL_MAX_NS && as_before == *before

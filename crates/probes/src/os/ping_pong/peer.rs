@@ -1,0 +1,122 @@
+//! A peer of the worker: a thread or process that passes the token on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+use fathom_measure::sampler::Fault;
+
+use super::{ENDS_MAX, switches_of_this_thread};
+use crate::os::child::{Child, Switches, close_all_but, creation_fault, fork_beside};
+use crate::os::link::Link;
+use crate::os::link::sysv::REMOVED;
+use crate::os::shared::{Shareable, Shared};
+use crate::os::working_set::WorkingSet;
+
+/// How a peer ended; the exit status of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PeerExit {
+    Success = 0,
+    /// A line of its working set was not touched each time.
+    Untouched = 3,
+    /// It ran on another CPU than `cpu`.
+    OtherCpu = 4,
+    /// The worker died first.
+    Orphaned = REMOVED as isize,
+}
+
+/// Times that each peer had the token, by its own count.
+pub(super) struct Turns(pub(super) [AtomicU64; ENDS_MAX]);
+
+// SAFETY: atomics.
+unsafe impl Shareable for Turns {}
+
+/// What a peer needs to run.
+pub(super) struct PeerTask<L> {
+    pub(super) link: L,
+    pub(super) set: WorkingSet,
+    /// The CPU that it must end on.
+    pub(super) cpu: u32,
+    pub(super) turns: Arc<Shared<Turns>>,
+    /// Its index in `turns`.
+    pub(super) index: usize,
+}
+
+impl<L: Link> PeerTask<L> {
+    /// Passes the token on until the link is closed, touching the working set each time.
+    fn run(&mut self) -> PeerExit {
+        let mut turns = 0;
+        while let Some(token) = self.link.receive() {
+            self.set.touch();
+            turns += 1;
+            if !self.link.send(token) {
+                break;
+            }
+        }
+        self.turns.0[self.index].store(turns, Ordering::Relaxed);
+        // SAFETY: takes no argument and no lock.
+        let cpu = unsafe { libc::sched_getcpu() };
+        if u32::try_from(cpu) != Ok(self.cpu) {
+            return PeerExit::OtherCpu;
+        }
+        match self.set.was_touched(turns) {
+            true => PeerExit::Success,
+            false => PeerExit::Untouched,
+        }
+    }
+
+    /// Runs in a thread of the worker's process with its own descriptor table. Threads that share
+    /// one make the kernel count a file's users atomically in each read and write, which a switch
+    /// between processes does not.
+    pub(super) fn spawn_thread(mut self) -> Result<JoinHandle<(PeerExit, Switches)>, Fault> {
+        let kept = self.link.descriptors();
+        let (sender, outcome) = channel();
+        let own = kept.clone();
+        let run = move || {
+            let unshared = close_all_but(&own);
+            let is_unshared = unshared.is_ok();
+            let _ = sender.send(unshared);
+            let exit = if is_unshared { self.run() } else { PeerExit::Success };
+            (exit, switches_of_this_thread())
+        };
+        let thread = std::thread::Builder::new().name("switch".to_owned()).spawn(run);
+        let thread = thread.map_err(|error| creation_fault("pthread_create", &error))?;
+        let panicked = |_| Fault::Failed("peer thread panicked".to_owned());
+        let unshared = outcome.recv().map_err(panicked)?;
+        unshared.map_err(|error| Fault::system("close_range", error))?;
+        for descriptor in kept {
+            // SAFETY: its owner moved into the thread, which has it in its own table.
+            unsafe { libc::close(descriptor) };
+        }
+        Ok(thread)
+    }
+
+    /// Runs in a child process, which dies with the thread that forked it.
+    pub(super) fn fork(mut self) -> Result<Child, Fault> {
+        let (kept, signal) = (self.link.descriptors(), self.link.parent_death_signal());
+        // SAFETY: system calls on existing memory; no lock, no heap.
+        let child = unsafe {
+            fork_beside(&kept, signal, |has_parent| match has_parent {
+                true => self.run() as i32,
+                false => {
+                    self.link.remove_persistent();
+                    PeerExit::Orphaned as i32
+                }
+            })
+        };
+        child.map_err(|error| creation_fault("fork", &error))
+    }
+}
+
+/// Describes an exit status other than success.
+pub(super) fn exit_error(status: i32) -> Option<String> {
+    let text = match status {
+        status if status == PeerExit::Success as i32 => return None,
+        status if status == PeerExit::Untouched as i32 => "working set not touched each time",
+        status if status == PeerExit::OtherCpu as i32 => "ran on another CPU",
+        status if status == PeerExit::Orphaned as i32 => "worker died first",
+        _ => return Some(format!("peer ended with exit status {status}")),
+    };
+    Some(format!("peer: {text}"))
+}
