@@ -1,6 +1,6 @@
 //! dd: reads through the page cache and by O_DIRECT, and a synced write.
 
-use fathom_record::{Params, Tells};
+use fathom_record::{Params, PeerStatistic};
 
 use crate::process::{Invocation, Output, RunError};
 use crate::row::{Commands, Machine, Ours, Place, Reading, Row};
@@ -53,7 +53,7 @@ fn row(params: Params, work: &'static str, difference: &'static str, commands: C
         params,
         work,
         difference,
-        tells: Tells::Slope,
+        tells: PeerStatistic::Slope,
         reads_data: true,
         ..Row::usual(commands, Box::new(|outputs| slope::rate(&points(outputs)?)))
     }
@@ -82,7 +82,7 @@ fn writing() -> Row {
             let words = ["write", &path, "--block", "1M", "--count", "128", "--sync", "data"];
             words.map(str::to_owned).into()
         }),
-        tells: Tells::Mean,
+        tells: PeerStatistic::Mean,
         written: 2 * bytes,
         seconds: 0.6,
         parse: Box::new(|outputs| {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fathom_record::{Host, Params, Tells, Unit};
+use fathom_record::{Host, Params, PeerStatistic, Unit};
 
 use crate::process::{Invocation, Output, RunError};
 
@@ -105,7 +105,7 @@ pub struct Row {
     /// How the methods differ.
     pub difference: &'static str,
     /// The peer's statistic.
-    pub tells: Tells,
+    pub tells: PeerStatistic,
     /// How Fathom measures its side.
     pub ours: Ours,
     /// CPUs of both sides.
@@ -132,7 +132,7 @@ impl Row {
             unit: Unit::BytesPerSecond,
             work: "",
             difference: "",
-            tells: Tells::Median,
+            tells: PeerStatistic::Median,
             ours: Ours::Run,
             on: On::One,
             takes_turns: false,

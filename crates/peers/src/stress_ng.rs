@@ -1,6 +1,6 @@
 //! stress-ng --vdso: clock_gettime. The operations of its other stressors match no metric.
 
-use fathom_record::{Params, Tells, Unit};
+use fathom_record::{Params, PeerStatistic, Unit};
 
 use crate::Peer;
 use crate::process::{Invocation, Output, RunError};
@@ -23,7 +23,7 @@ impl Peer for StressNg {
             work: "--vdso clock_gettime",
             difference: "both call the vDSO function; stress-ng subtracts an empty loop and \
                          reports the mean including interruptions",
-            tells: Tells::Mean,
+            tells: PeerStatistic::Mean,
             seconds: 1.5,
             ..Row::usual(
                 Box::new(move |_| vec![Invocation::new("stress-ng", words)]),

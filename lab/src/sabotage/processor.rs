@@ -9,7 +9,7 @@ use fathom_lab::{Unmet, processes};
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::Running;
-use fathom_record::Cause;
+use fathom_record::{Cause, Record};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::full_speed::FullSpeed;

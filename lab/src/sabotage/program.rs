@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use fathom_analysis::clean::TOLERANCE;
-use fathom_analysis::statistics::median;
+use fathom_analysis::statistics::quantile;
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::Running;
@@ -145,12 +145,17 @@ impl RunResult {
         }
     }
 
-    /// Whether the reference loop of some process was slower than at full speed, from the raw
-    /// samples: the core's speed has no other counter.
+    /// Whether a quarter of the reference loops of some process were slower than at full speed, from
+    /// the raw samples: the core's speed has no other counter.
     fn was_slow(&self, record: &Record) -> bool {
         let Some(reference) = self.document.run.reference else { return false };
-        let loops = record.samples.iter().flatten().filter_map(|it| median(&it.reference_ns));
-        loops.into_iter().any(|ns| ns > (1.0 + TOLERANCE) * reference.loop_ns)
+        let limit_ns = (1.0 + TOLERANCE) * reference.loop_ns;
+        let quarter_is_slow = |loops: &[f64]| {
+            let mut loops = loops.to_vec();
+            loops.sort_by(f64::total_cmp);
+            quantile(&loops, 0.75).is_some_and(|ns| ns > limit_ns)
+        };
+        record.samples.iter().flatten().any(|sample| quarter_is_slow(&sample.reference_ns))
     }
 }
 

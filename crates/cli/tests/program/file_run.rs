@@ -35,7 +35,8 @@ fn file_metrics_have_numbers_and_leave_no_file() {
     let env = TestEnv::new();
     let Some(folder) = folder_on_disk(&env) else { return };
     let document = document(&env.exec(&run_line(&folder, "file --quick --json")));
-    let refused = |text: &str| text.contains("direct") || text.contains("larger than the free memory");
+    let refused =
+        |text: &str| text.contains("direct") || text.contains("larger than the free memory");
     for record in missing_records(&document) {
         let text = &record.verdict.reasons[0].text;
         assert!(refused(text), "{}: {text}", record.name());

@@ -21,7 +21,7 @@ impl TestEnv {
     /// On a disk: only there can a file be cold.
     pub(crate) fn on_device() -> Option<Self> {
         let env = Self::new();
-        let subject = fathom_fileio::look(env.path());
+        let subject = fathom_fileio::inspect(env.path());
         if subject.is_ok_and(|at| at.is_on_device() == Some(true)) {
             return Some(env);
         }
@@ -141,7 +141,7 @@ impl Folder {
 
     pub(crate) fn in_memory() -> Option<Self> {
         let folder = tempfile::tempdir_in("/dev/shm").ok().filter(|folder| {
-            fathom_fileio::look(folder.path()).is_ok_and(|at| at.file_system.name == "tmpfs")
+            fathom_fileio::inspect(folder.path()).is_ok_and(|at| at.file_system.name == "tmpfs")
         });
         if folder.is_none() {
             skipped("/dev/shm is not a writable tmpfs");

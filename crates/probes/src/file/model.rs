@@ -184,7 +184,7 @@ pub(super) fn write(block: usize, bytes: u64, known: &Inputs<'_>) -> Result<Pred
     let call = Params::one("call", "write1");
     let call_name = format!("{SYSCALL}{call}");
     let call_ns = earlier(SYSCALL, &call, known)?;
-    let (store_name, store) = bandwidth::storing(known)?;
+    let (store_name, store) = bandwidth::store_rate(known)?;
     let size = bytes as f64;
     let calls = (size / block as f64).ceil();
     let most = size / (calls * call_ns / 1e9 + size / store);

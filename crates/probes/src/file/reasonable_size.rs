@@ -66,7 +66,12 @@ impl ByHand for ReasonableSize {
         &ABOUT
     }
 
-    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(
+        &self,
+        params: &Params,
+        _: &Host,
+        known: &Inputs<'_>,
+    ) -> Result<Prediction, NoModel> {
         let integer = |name| params.integer(name).filter(|value| *value > 0);
         let values = integer("block").zip(integer("from_ms")).zip(integer("to_ms"));
         let Some(((block, from_ms), to_ms)) = values else {

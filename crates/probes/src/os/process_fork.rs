@@ -8,7 +8,7 @@ use fathom_record::{Counters, Host, NoModel, NotSelected, Params, Prediction, St
 
 use super::child::{creation_fault, fork};
 use crate::buffer::{Buffer, Page};
-use crate::room::Room;
+use crate::memory_budget::MemoryBudget;
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
 use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
@@ -127,15 +127,15 @@ impl Probe for ProcessFork {
         for (index, case) in cases.iter().enumerate() {
             sizes.entry(rss_of(case)).or_default().push(index);
         }
-        let room = Room::on(&host::read());
+        let budget = MemoryBudget::of(&host::read());
         let fitting: Vec<u64> =
-            sizes.keys().copied().filter(|rss| room.admits(*rss).is_ok()).collect();
+            sizes.keys().copied().filter(|rss| budget.check(*rss).is_ok()).collect();
         let (mut buffer, mapped, refusal) = reserve_largest(&fitting);
         for (rss, indices) in sizes {
             match buffer.as_mut().filter(|_| rss <= mapped) {
                 Some(buffer) => measure_size(cases, rss, &indices, buffer, sampler),
                 None => {
-                    let fault = room.admits(rss).err().or_else(|| refusal.clone());
+                    let fault = budget.check(rss).err().or_else(|| refusal.clone());
                     let fault = fault.unwrap_or(Fault::Failed("memory not mapped".to_owned()));
                     indices.iter().for_each(|index| sampler.fault(*index, fault.clone()));
                 }

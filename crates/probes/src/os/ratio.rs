@@ -88,7 +88,12 @@ impl Derived for Ratio {
         Ok(Estimate { per_process, quotient, ..Estimate::default() })
     }
 
-    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(
+        &self,
+        params: &Params,
+        _: &Host,
+        known: &Inputs<'_>,
+    ) -> Result<Prediction, NoModel> {
         let (metric, _, least) = numerator(params);
         let call_ns = earlier("os.syscall", &getppid(), known)?;
         let call = format!("os.syscall{}", getppid());

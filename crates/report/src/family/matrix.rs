@@ -115,7 +115,8 @@ fn grid(members: &[&Record], setting: &Setting<'_>) -> Option<String> {
         }
         text += &format!("{}\n", line.trim_end());
     }
-    let missing = members.iter().any(|it| DisplayValue::of(it, setting.protocol).number().is_none());
+    let missing =
+        members.iter().any(|it| DisplayValue::of(it, setting.protocol).number().is_none());
     let key =
         format!("in {symbol}, from CPU a to CPU b{}", if missing { "; ?: no number" } else { "" });
     Some(text + &paint_lines(FAINT, &wrapped(&key, setting.columns.line, INDENT, INDENT)))

@@ -158,7 +158,8 @@ impl Points<'_> {
             lines.push(format!("clock floor {floor} at {at}: affects single timings this short"));
         }
         let nothing = self.select(|record| {
-            record.verdict.shows_number() && DisplayValue::of(record, Protocol::Median) == DisplayValue::Withheld
+            record.verdict.shows_number()
+                && DisplayValue::of(record, Protocol::Median) == DisplayValue::Withheld
         });
         if !nothing.is_empty() {
             let at = self.named(&nothing);

@@ -17,7 +17,8 @@ pub(super) struct Selection {
 /// # Errors
 /// A word that selects no row.
 pub(super) fn select(words: &[String], machine: &Machine) -> anyhow::Result<Vec<Selection>> {
-    let words: Result<Vec<CaseSelector>, _> = words.iter().map(|word| CaseSelector::parse(word)).collect();
+    let words: Result<Vec<CaseSelector>, _> =
+        words.iter().map(|word| CaseSelector::parse(word)).collect();
     let words = words.or_usage()?;
     let all = || PEERS.iter().map(|peer| (*peer, peer.rows(machine)));
     for word in &words {
