@@ -62,19 +62,6 @@ fn bytes_and_bits_are_uniform() {
     }
 }
 
-#[test]
-fn pairs_differ_in_half_of_their_bits() {
-    let bytes = made(3, 0, 1 << 20);
-    let pairs: Vec<u64> =
-        bytes.chunks_exact(8).map(|p| u64::from_le_bytes(p.try_into().unwrap())).collect();
-    for apart in [1, 2, 3, 8, 16, 512, 4096] {
-        let differ: u64 =
-            pairs.windows(apart + 1).map(|w| u64::from((w[0] ^ w[apart]).count_ones())).sum();
-        let share = differ as f64 / (64 * (pairs.len() - apart)) as f64;
-        assert!((share - 0.5).abs() < 0.002, "{apart} apart: {share}");
-    }
-}
-
 /// Compressed size, or `None` if the program is missing.
 fn compressed(program: &str, arguments: &[&str], bytes: &[u8]) -> Option<usize> {
     let mut command = Command::new(program);

@@ -1,10 +1,8 @@
-"""The checksums of crates/fileio, worked out word by word and slowly, from their definition.
+"""The checksums of crates/fileio, computed word by word from their definition.
 
-`python3 vectors.py > vectors.json` makes the vectors that the tests hold the crate against.
-`python3 vectors.py random SEED COUNT` makes other ones.
-Each data is made by the same simple generator here and in the test: bytes of
-x ← x · 6364136223846793005 + 1442695040888963407 modulo 2⁶⁴, each byte the highest of the
-next x.
+`python3 vectors.py > vectors.json` generates the test vectors, `python3 vectors.py random SEED
+COUNT` random ones. The data comes from the same generator as in the test:
+x = x · 6364136223846793005 + 1442695040888963407 modulo 2⁶⁴, one byte per step, the highest of x.
 """
 
 import json

@@ -178,7 +178,7 @@ pub fn read(source: &Source, request: &Request<'_>, clock: &Clock) -> Result<Out
     let before = stamp(&source.file);
     let resident = request.way.is_direct().then(|| residency::of(&source.file));
     let job = Job::new(&source.file, range, request);
-    let (mut tally, ns) = match request.way {
+    let (tally, ns) = match request.way {
         Way::Pread => pread::run(&job, request, clock)?,
         Way::Map => map::run(&job, request, clock)?,
         Way::Direct => direct::run(&job, request, clock, offset_alignment(source)?)?,
@@ -190,34 +190,20 @@ pub fn read(source: &Source, request: &Request<'_>, clock: &Clock) -> Result<Out
             calls::run(&job, request, clock, count, is_endless || kind == FileKind::Character)?
         }
     };
-    if is_endless {
-        tally.ended_at = None;
-    }
     let bypass =
         resident.map(|before| bypassed(&before, &residency::of(&source.file), tally.sum.bytes));
     let changed = before.zip(stamp(&source.file)).and_then(|(then, now)| change(then, now));
-    Ok(outcome(tally, ns, request, changed, bypass))
-}
-
-fn outcome(
-    mut tally: Tally,
-    ns: f64,
-    request: &Request<'_>,
-    changed: Option<Change>,
-    bypass: Option<Bypass>,
-) -> Outcome {
-    let faults = joined(std::mem::take(&mut tally.faults), request.keep_going);
-    Outcome {
+    Ok(Outcome {
         sum: tally.sum,
         calls: tally.calls,
         fallbacks: tally.fallbacks,
         ns,
-        faults,
-        ended_at: tally.ended_at,
+        faults: joined(tally.faults, request.keep_going),
+        ended_at: if is_endless { None } else { tally.ended_at },
         stopped: tally.stopped && request.stop.load(Ordering::Relaxed),
         changed,
         bypass,
-    }
+    })
 }
 
 fn check(kind: FileKind, request: &Request<'_>) -> Result<(), ReadError> {

@@ -442,10 +442,6 @@ impl Files {
             self.wrong.get_or_insert_with(verdict);
         }
     }
-
-    fn state_name(&self) -> &'static str {
-        if self.state == StateName::Direct { "direct" } else { "cold" }
-    }
 }
 
 /// Nanoseconds per block while all processes read, from the timestamps of each. `None` without
@@ -483,7 +479,7 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
         let fact = |rate| Fact::quantity("all together", rate, Unit::BytesPerSecond);
         recorder.record(Measured {
             metric: ABOUT.id,
-            params: Params::one("processes", row.processes as i64).and("state", files.state_name()),
+            params: Params::one("processes", row.processes as i64).and("state", files.state.name()),
             values,
             in_fresh_processes: true,
             disturbance: disturbance.clone(),
@@ -504,7 +500,7 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
     let fit = format!("{slope} × processes + {intercept} (r² {:.3})", line.r_squared);
     recorder.record(Measured {
         metric: ABOUT_PER_PROCESS.id,
-        params: Params::one("state", files.state_name()),
+        params: Params::one("state", files.state.name()),
         values: slopes,
         is_difference: true,
         in_fresh_processes: true,

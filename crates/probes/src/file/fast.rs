@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Parser, ValueEnum};
 use fathom_fileio::fast::{Options, read_fast};
-use fathom_fileio::path_info::{FileKind, OpenError};
-use fathom_fileio::read::{ReadError, Way};
+use fathom_fileio::path_info::FileKind;
+use fathom_fileio::read::Way;
 use fathom_fileio::{Source, proc_io};
 use fathom_measure::{Clock, affinity};
 use fathom_metric::notation::{NotationError, bytes};
@@ -216,9 +216,9 @@ fn pass(
     let begin = clock.start();
     for number in large {
         let is_alone = found.files.len() == 1;
-        match one(&found.files[number].0, number, &options, clock) {
+        match read_one(&found.files[number].0, number, &options, clock) {
             Ok(one) => pass.results.push(one),
-            Err(why) if read.keep_going && !is_alone => pass.failed.push(why.to_string()),
+            Err(why) if read.keep_going && !is_alone => pass.failed.push(why),
             Err(why) => return Err(ProcedureError::failed(why)),
         }
     }
@@ -237,28 +237,19 @@ fn pass(
     Ok(pass)
 }
 
-#[derive(Debug, thiserror::Error)]
-enum FileError {
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    #[error("{} has no end: use `file read` with --count", printable(.0))]
-    Endless(PathBuf),
-    #[error("read {}: {error}", printable(.path))]
-    Read { path: PathBuf, error: ReadError },
-}
-
-fn one(
+fn read_one(
     path: &Path,
     number: usize,
     options: &Options<'_>,
     clock: &Clock,
-) -> Result<FileResult, FileError> {
-    let source = Source::open(path)?;
+) -> Result<FileResult, String> {
+    let source = Source::open(path).map_err(|error| error.to_string())?;
     if source.info().kind == FileKind::Character {
-        return Err(FileError::Endless(path.to_owned()));
+        let path = printable(path);
+        return Err(format!("{path} has no end: use `file read` with --count"));
     }
     let fast = read_fast(&source, options, clock)
-        .map_err(|error| FileError::Read { path: path.to_owned(), error })?;
+        .map_err(|error| format!("read {}: {error}", printable(path)))?;
     Ok(FileResult::new(number, &source, fast))
 }
 
@@ -281,7 +272,7 @@ fn read_in_parallel(
             if options.stop.load(Ordering::Relaxed) {
                 break;
             }
-            done.push(one(&found.files[*number].0, *number, &options, &clock));
+            done.push(read_one(&found.files[*number].0, *number, &options, &clock));
         }
         done
     };
@@ -297,7 +288,7 @@ fn read_in_parallel(
     for one in done {
         match one {
             Ok(one) => pass.results.push(one),
-            Err(why) => pass.failed.push(why.to_string()),
+            Err(why) => pass.failed.push(why),
         }
     }
 }

@@ -26,8 +26,6 @@ mod state;
 pub mod sweep;
 mod temporary;
 #[cfg(test)]
-mod test_recorder;
-#[cfg(test)]
 mod tests;
 pub mod write;
 pub mod write_throughput;

@@ -31,6 +31,17 @@ pub enum StateName {
     Direct,
 }
 
+impl StateName {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::AsIs => "as-is",
+            Self::Warm => "warm",
+            Self::Cold => "cold",
+            Self::Direct => "direct",
+        }
+    }
+}
+
 /// Caches of the machine to drop before each pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DropName {

@@ -174,15 +174,10 @@ impl PassSeries {
     fn measured(&self, source: &Source, more: &Params) -> Measured {
         let ReadConfig { block, state, threads, .. } = self.config;
         let (first, last) = (&self.passes[0], &self.passes[self.passes.len() - 1]);
+        let states: Vec<&str> = self.passes.iter().map(|pass| pass.before.state.name()).collect();
         let state_name = match state {
-            StateName::Direct => "direct",
-            StateName::Cold => "cold",
-            StateName::Warm => "warm",
-            StateName::AsIs => {
-                let states: Vec<&str> =
-                    self.passes.iter().map(|pass| pass.before.state.name()).collect();
-                by_hand::state_of_all(&states)
-            }
+            StateName::AsIs => by_hand::state_of_all(&states),
+            state => state.name(),
         };
         let file_bytes = source.info().size.unwrap_or(last.outcome.sum.bytes);
         let mut params = Params::one("block", block as i64)

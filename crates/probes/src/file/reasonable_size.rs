@@ -286,17 +286,9 @@ impl SizeSearch {
     fn params(&self) -> Params {
         let ms = |seconds: f64| (seconds * 1e3).round() as i64;
         Params::one("block", self.block as i64)
-            .and("state", self.state_name())
+            .and("state", self.state.name())
             .and("from_ms", ms(self.window.0))
             .and("to_ms", ms(self.window.1))
-    }
-
-    fn state_name(&self) -> &'static str {
-        match self.state {
-            StateName::Cold => "cold",
-            StateName::Direct => "direct",
-            StateName::Warm | StateName::AsIs => "warm",
-        }
     }
 
     /// Time limit of a read: the end of the window plus the allocation of buffers.

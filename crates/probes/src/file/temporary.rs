@@ -147,6 +147,21 @@ impl Temporary {
         bytes: u64,
         recorder: &mut dyn Recorder,
     ) -> Result<bool, ProcedureError> {
+        let what = format!("writing {}", size(bytes));
+        self.resize_while(bytes, |done| {
+            if done.is_multiple_of(SYNC_BYTES) {
+                recorder.event(Event::Progress { done, all: bytes, what: &what });
+            }
+            !recorder.stop().now().load(Ordering::Relaxed)
+        })
+    }
+
+    /// Calls `goes_on` with the present size before each piece, until it returns false.
+    fn resize_while(
+        &mut self,
+        bytes: u64,
+        mut goes_on: impl FnMut(u64) -> bool,
+    ) -> Result<bool, ProcedureError> {
         let place = printable(self.path.parent().unwrap_or(Path::new(".")));
         let failed = |error: std::io::Error| {
             let bytes = size(bytes);
@@ -162,7 +177,7 @@ impl Temporary {
         let mut piece = Pages::new(PIECE)?;
         let generator = Generator::new(0);
         while self.bytes < bytes {
-            if recorder.stop().now().load(Ordering::Relaxed) {
+            if !goes_on(self.bytes) {
                 return Ok(false);
             }
             let length = (bytes - self.bytes).min(PIECE as u64) as usize;
@@ -171,8 +186,6 @@ impl Temporary {
             self.bytes += length as u64;
             if self.bytes.is_multiple_of(SYNC_BYTES) {
                 file.sync_data().map_err(failed)?;
-                let what = format!("writing {}", size(bytes));
-                recorder.event(Event::Progress { done: self.bytes, all: bytes, what: &what });
             }
         }
         // Writeback would compete with the reads.
@@ -210,7 +223,6 @@ impl Temporary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::test_recorder::TestRecorder;
 
     #[test]
     fn limit_is_half_of_the_lower_memory() {
@@ -229,9 +241,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = Folder::choose(Some(folder.path())).unwrap();
         let mut file = Temporary::new(&folder).unwrap();
-        let mut recorder = TestRecorder::new();
-        recorder.stop_now();
-        let is_complete = file.resize(64 << 20, &mut recorder);
+        let is_complete = file.resize_while(64 << 20, |_| false);
         assert!(!is_complete.unwrap() && file.bytes == 0);
     }
 
@@ -240,9 +250,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = Folder::choose(Some(folder.path())).unwrap();
         let mut file = Temporary::new(&folder).unwrap();
-        let mut recorder = TestRecorder::new();
         for bytes in [3_000_001, 1_000, 2_500_000] {
-            assert!(file.resize(bytes, &mut recorder).unwrap());
+            assert!(file.resize_while(bytes, |_| true).unwrap());
             assert_eq!(file.source().info().size, Some(bytes));
             let mut content = vec![0; bytes as usize];
             file.source().file().read_exact_at(&mut content, 0).unwrap();

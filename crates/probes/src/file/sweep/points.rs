@@ -92,7 +92,7 @@ impl Sweeper<'_> {
             let mut skipped = Vec::new();
             let (points, goes_on) = self.sweep_state(recorder, source, *state, &mut skipped)?;
             for why in skipped {
-                let text = format!("{} skipped: {why}", state_name(*state));
+                let text = format!("{} skipped: {why}", state.name());
                 recorder.event(Event::Warning(&text));
             }
             self.record(recorder, source, more, &points);
@@ -186,15 +186,6 @@ impl Sweeper<'_> {
             }
         }
         Ok(true)
-    }
-}
-
-fn state_name(state: StateName) -> &'static str {
-    match state {
-        StateName::Warm => "warm",
-        StateName::Cold => "cold",
-        StateName::Direct => "direct",
-        StateName::AsIs => "as-is",
     }
 }
 
