@@ -1,5 +1,4 @@
-use fathom_metric::Probe;
-use fathom_metric::Sizes;
+use fathom_metric::{Probe, Sizes};
 use fathom_record::Host;
 
 use super::*;

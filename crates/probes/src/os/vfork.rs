@@ -19,7 +19,6 @@ pub(super) fn vfork_exec(
 ) -> io::Result<Child> {
     // What execve returned, if it did.
     let mut failure = 0_isize;
-    let failure_at: *mut isize = &mut failure;
     let pid: isize;
     // SAFETY: the path is a C string and both lists end with null; all outlive the block. The child
     // runs in this memory while the caller sleeps, but has its own registers, uses no stack and
@@ -43,14 +42,13 @@ pub(super) fn vfork_exec(
             path = in(reg) path.as_ptr(),
             arguments = in(reg) arguments.as_ptr(),
             environment = in(reg) environment.as_ptr(),
-            failure = in(reg) failure_at,
+            failure = in(reg) &raw mut failure,
             execve = const libc::SYS_execve,
             exit_group = const libc::SYS_exit_group,
             status = const EXEC_FAILED,
             inlateout("rax") libc::SYS_clone => pid,
             in("rdi") FLAGS, in("rsi") 0_usize, in("rdx") 0_usize, in("r10") 0_usize,
-            in("r8") 0_usize,
-            out("rcx") _, out("r11") _, options(nostack));
+            in("r8") 0_usize, out("rcx") _, out("r11") _, options(nostack));
         #[cfg(target_arch = "aarch64")]
         asm!(
             "svc #0",
@@ -68,22 +66,21 @@ pub(super) fn vfork_exec(
             path = in(reg) path.as_ptr(),
             arguments = in(reg) arguments.as_ptr(),
             environment = in(reg) environment.as_ptr(),
-            failure = in(reg) failure_at,
+            failure = in(reg) &raw mut failure,
             execve = const libc::SYS_execve,
             exit_group = const libc::SYS_exit_group,
             status = const EXEC_FAILED,
             in("x8") libc::SYS_clone,
             inlateout("x0") FLAGS => pid,
-            in("x1") 0_usize, in("x2") 0_usize, in("x3") 0_usize,
-            in("x4") 0_usize, options(nostack));
+            in("x1") 0_usize, in("x2") 0_usize, in("x3") 0_usize, in("x4") 0_usize,
+            options(nostack));
     }
     let child = Child::of(pid)?;
-    if failure == 0 {
-        return Ok(child);
+    match failure {
+        0 => Ok(child),
+        // The child exits by itself; dropping it reaps it.
+        errno => Err(io::Error::from_raw_os_error(-errno as i32)),
     }
-    // The child exits by itself; the drop reaps it.
-    drop(child);
-    Err(io::Error::from_raw_os_error(-failure as i32))
 }
 
 /// The clone flags of vfork(2).
