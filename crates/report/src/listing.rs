@@ -77,7 +77,8 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
             text += &paint_lines(FAINT, &wrapped(label, width, "  ", "    "));
         }
     }
-    let foot = "valid: valid of all cases; `fathom show RUN` prints it, `fathom compare A B` two";
+    let foot = "valid: valid cases of all; `fathom show RUN` prints a run, `fathom compare A B` \
+                compares two";
     text + &paint_lines(FAINT, &wrapped(foot, layout.width.max(NARROWEST), "", "  "))
 }
 
