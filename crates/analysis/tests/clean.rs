@@ -68,7 +68,7 @@ fn strata(samples: &[Sample], wanted: u32) -> Strata {
     Strata::of(samples, Ok(Stratum::FullSpeed), (wanted, wanted), samples.len() as u32, Some(&FULL))
 }
 
-/// Loops with varying frequency, of which `clean` have an idle sibling.
+/// Loops with varying frequency, `clean` of them with an idle sibling.
 fn bimodal(count: usize, clean: usize, slow: f64, seed: u64) -> Vec<Loop> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut uniform = || (random.next_u64() >> 12) as f64 / (1_u64 << 52) as f64;
@@ -253,7 +253,7 @@ fn visits_that_waited_are_not_as_found() {
         (visits(summary.full_speed), visits(summary.as_found))
     };
     assert_eq!(of((3, 3)), (Some(3), Some(3)));
-    // Extended to six, of which no more are clean: the minimum of the effort applies.
+    // Extended to six, with no more clean ones: the minimum of the effort applies.
     assert_eq!(of((6, 3)), (Some(3), Some(3)));
     assert_eq!(of((6, 6)), (None, Some(3)));
 }

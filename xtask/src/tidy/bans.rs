@@ -100,7 +100,7 @@ fn flags(file: &File, code: &Code) -> Vec<String> {
     let tests = code.lines.iter().position(|line| line.contains("#[cfg(test)]"));
     let lines = code.literals.iter().take(tests.unwrap_or(usize::MAX)).enumerate();
     let named = lines.filter(|(_, text)| begins(text, "--") || begins(text, "fathom "));
-    let says = |(index, _)| {
+    let message = |(index, _)| {
         let what = "a library names a command or an option of the program";
         file.message(
             index + 1,
@@ -108,7 +108,7 @@ fn flags(file: &File, code: &Code) -> Vec<String> {
             "return a `Remedy`, and format it in crates/report or crates/cli",
         )
     };
-    named.map(says).collect()
+    named.map(message).collect()
 }
 
 /// Whether `start` and a letter after it begin a word of the text.

@@ -44,61 +44,21 @@ fn is_root(file: &File) -> bool {
 
 /// For each `mod name;` of a file, the two possible paths of its file.
 fn modules(file: &File) -> Vec<[String; 2]> {
-    let code = Code::of(&file.text);
-    let text = code.text();
+    let text = Code::of(&file.text).text();
     let stem = file.name().trim_end_matches(".rs");
-    let own = is_root(file) || stem == "mod";
     let folder = file.folder();
-    let base = if own { folder.to_owned() } else { format!("{folder}/{stem}") };
+    let base =
+        if is_root(file) || stem == "mod" { folder.to_owned() } else { format!("{folder}/{stem}") };
     let mut found = Vec::new();
     for at in words(&text, "mod") {
-        let rest = text[at + "mod".len()..].trim_start();
-        let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
-        let (name, after) = rest.split_at(end);
-        if name.is_empty() || !after.trim_start().starts_with(';') {
-            continue;
-        }
-        let line = text[..at].matches('\n').count();
-        let mut within = base.clone();
-        for outer in inline_modules(&text[..at]) {
-            within = format!("{within}/{outer}");
-        }
-        match path_attribute(file, line) {
-            Some(path) => found.push([format!("{folder}/{path}"), String::new()]),
-            None => found.push([format!("{within}/{name}.rs"), format!("{within}/{name}/mod.rs")]),
+        let declaration = text[at + "mod".len()..].split([';', '{']).next().unwrap_or_default();
+        let is_declared = text[at + "mod".len() + declaration.len()..].starts_with(';');
+        if is_declared {
+            let name = declaration.trim();
+            found.push([format!("{base}/{name}.rs"), format!("{base}/{name}/mod.rs")]);
         }
     }
     found
-}
-
-/// Names of the inline modules around the end of `text`, outermost first.
-fn inline_modules(text: &str) -> Vec<&str> {
-    let mut open: Vec<Option<&str>> = Vec::new();
-    for (at, character) in text.char_indices() {
-        match character {
-            '{' => {
-                let before = text[..at].trim_end();
-                let name_at = before
-                    .rfind(|c: char| !(c.is_alphanumeric() || c == '_'))
-                    .map_or(0, |at| at + 1);
-                let (head, name) = before.split_at(name_at);
-                let is_module = words(head.trim_end(), "mod").any(|at| head[at..].trim() == "mod");
-                open.push(is_module.then_some(name));
-            }
-            '}' => {
-                open.pop();
-            }
-            _ => {}
-        }
-    }
-    open.into_iter().flatten().collect()
-}
-
-/// The path in `#[path = "…"]` on the line of the declaration or the line above.
-fn path_attribute(file: &File, line: usize) -> Option<&str> {
-    let lines = file.text.lines().skip(line.saturating_sub(1)).take(2);
-    let attribute = lines.filter_map(|line| line.trim().strip_prefix("#[path = \"")).next()?;
-    attribute.split('"').next()
 }
 
 #[cfg(test)]
@@ -126,8 +86,6 @@ mod tests {
             ("crates/a/src/b/c.rs", ""),
             ("crates/a/src/d/mod.rs", "mod e;"),
             ("crates/a/src/d/e.rs", ""),
-            ("xtask/src/lib.rs", "mod f { mod g; }"),
-            ("xtask/src/f/g.rs", ""),
             ("lab/src/lib.rs", "mod h;"),
             ("lab/src/h.rs", ""),
             ("crates/a/src/bin/tool.rs", ""),
@@ -144,14 +102,5 @@ mod tests {
             ("crates/a/src/b/c.rs", ""),
         ];
         assert_eq!(check(&files).len(), 2);
-    }
-
-    #[test]
-    fn path_attribute_is_followed() {
-        let files = [
-            ("crates/a/src/lib.rs", "#[path = \"other.rs\"]\nmod b;"),
-            ("crates/a/src/other.rs", ""),
-        ];
-        assert!(check(&files).is_empty());
     }
 }

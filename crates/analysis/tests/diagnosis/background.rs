@@ -2,7 +2,7 @@
 
 use fathom_record::Severity::{Good, Note, Warning};
 
-use crate::fixture::{Machine, after, is_unknown, says};
+use crate::fixture::{Machine, after, finds, is_unknown};
 
 fn damon(actions: &str) -> impl FnOnce(&mut Machine) {
     let actions = Some(actions.to_owned());
@@ -11,20 +11,20 @@ fn damon(actions: &str) -> impl FnOnce(&mut Machine) {
 
 #[test]
 fn damon_is_a_warning_if_it_moves_pages() {
-    says("damon", Good, "no DAMON scheme", |_| {});
-    says("damon", Note, "lru_prio, stat", damon("lru_prio, stat"));
-    says("damon", Note, "root only", damon("unknown actions"));
-    says("damon", Warning, "lru_prio, pageout", damon("lru_prio, pageout"));
-    says("damon", Warning, "damon_reclaim", damon("damon_reclaim"));
+    finds("damon", Good, "no DAMON scheme", |_| {});
+    finds("damon", Note, "lru_prio, stat", damon("lru_prio, stat"));
+    finds("damon", Note, "root only", damon("unknown actions"));
+    finds("damon", Warning, "lru_prio, pageout", damon("lru_prio, pageout"));
+    finds("damon", Warning, "damon_reclaim", damon("damon_reclaim"));
     assert!(after("damon", damon("pageout")).touches.contains(&"memory.*".to_owned()));
     is_unknown("damon", |m| m.host.memory.damon = None);
 }
 
 #[test]
 fn zswap_counts_only_with_swap() {
-    says("zswap", Good, "off", |_| {});
-    says("zswap", Good, "no swap", |m| m.host.memory.zswap.enabled = Some(true));
-    says("zswap", Note, "on", |m| {
+    finds("zswap", Good, "off", |_| {});
+    finds("zswap", Good, "no swap", |m| m.host.memory.zswap.enabled = Some(true));
+    finds("zswap", Note, "on", |m| {
         (m.host.memory.zswap.enabled, m.host.memory.swap_bytes) = (Some(true), Some(1 << 30));
     });
     is_unknown("zswap", |m| m.host.memory.zswap.enabled = None);
@@ -32,15 +32,15 @@ fn zswap_counts_only_with_swap() {
 
 #[test]
 fn ksm_autogroup_and_pacing_are_named() {
-    says("ksm", Good, "not running", |m| m.host.memory.ksm.run = Some(2));
-    says("ksm", Warning, "running, 7 pages", |m| {
+    finds("ksm", Good, "not running", |m| m.host.memory.ksm.run = Some(2));
+    finds("ksm", Warning, "running, 7 pages", |m| {
         (m.host.memory.ksm.run, m.host.memory.ksm.pages_sharing) = (Some(1), Some(7));
     });
     is_unknown("ksm", |m| m.host.memory.ksm.run = None);
-    says("autogroup", Good, "off", |_| {});
-    says("autogroup", Note, "on", |m| m.host.autogroup = Some(true));
+    finds("autogroup", Good, "off", |_| {});
+    finds("autogroup", Note, "on", |m| m.host.autogroup = Some(true));
     is_unknown("autogroup", |m| m.host.autogroup = None);
-    says("tcp-congestion", Good, "cubic", |_| {});
-    says("tcp-congestion", Note, "bbr", |m| m.host.tcp.congestion = Some("bbr".to_owned()));
+    finds("tcp-congestion", Good, "cubic", |_| {});
+    finds("tcp-congestion", Note, "bbr", |m| m.host.tcp.congestion = Some("bbr".to_owned()));
     is_unknown("tcp-congestion", |m| m.host.tcp.congestion = None);
 }

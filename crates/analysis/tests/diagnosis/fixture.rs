@@ -32,7 +32,7 @@ pub(crate) fn after(id: &str, change: impl FnOnce(&mut Machine)) -> Finding {
 }
 
 /// Asserts severity and text of the rule `id` after a change.
-pub(crate) fn says(id: &str, severity: Severity, words: &str, change: impl FnOnce(&mut Machine)) {
+pub(crate) fn finds(id: &str, severity: Severity, words: &str, change: impl FnOnce(&mut Machine)) {
     let finding = after(id, change);
     assert_eq!((finding.severity, finding.unknown), (severity, false), "{finding:?}");
     assert!(finding.found.contains(words), "`{words}` is missing: {finding:?}");

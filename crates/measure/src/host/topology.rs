@@ -16,8 +16,8 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     let cpus = online.as_ref().map_or(Vec::new(), |fact| fact.value.clone());
     keep!(host.cpu.logical, online.and_then(|fact| fact.and_then(|cpus| count(cpus.len()))));
     // Without /proc: the system call, for the first 1024 CPUs.
-    let asked = || Fact::unless_empty(affinity::allowed(), "sched_getaffinity");
-    keep!(host.cpu.allowed, allowed(tree, &cpus).or_else(|| sources.live.then(asked)?));
+    let syscall = || Fact::unless_empty(affinity::allowed(), "sched_getaffinity");
+    keep!(host.cpu.allowed, allowed(tree, &cpus).or_else(|| sources.live.then(syscall)?));
     groups(sources, host, &cpus);
     keep!(host.cpu.kinds, kinds(tree, &cpus));
     keep!(host.cpu.numa, nodes(tree));

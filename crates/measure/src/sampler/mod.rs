@@ -52,7 +52,7 @@ pub enum Work<'k> {
     },
     /// An operation that is timed singly.
     Single {
-        /// The cases of which one operation gives a value each.
+        /// The cases; an operation returns one value for each.
         cases: Vec<usize>,
         /// Operations per value: 1, unless the operation repeats something itself.
         batch: u64,
