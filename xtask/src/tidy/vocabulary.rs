@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn places_above_the_limit_are_listed() {
-        let file = |lines| File::new("a/b.md", "It PeerStatistic more.\n".repeat(lines));
+        let file = |lines| File::new("a/b.md", "It tells more.\n".repeat(lines));
         assert!(of_texts(&[file(PLACES_MAX)]).is_empty());
         let found = of_texts(&[file(PLACES_MAX), file(1)]);
         assert_eq!(found.len(), PLACES_MAX + 1);

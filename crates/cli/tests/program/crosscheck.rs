@@ -86,7 +86,7 @@ fn missing_library_names_its_package() {
 fn unparsable_output_fails_the_row() {
     let env = TestEnv::new();
     for (what, reason) in [
-        ("echo garbage 42", "no `usecs/op` in its output, which begins: garbage 42"),
+        ("echo garbage 42", "no `usecs/op` in the output: garbage 42"),
         ("echo broken >&2; exit 7", "perf: exited with status 7: broken"),
     ] {
         let script = perf(what);

@@ -62,7 +62,7 @@ fn invalid_capacity_arguments_are_one_line() {
     env.assert_failures("file capacity --yes", table);
     let shared = Path::new("/dev/shm");
     if fathom_fileio::inspect(shared).is_ok_and(|it| it.file_system.name == "tmpfs") {
-        let table = "--folder /dev/shm | tmpfs keeps files in memory";
+        let table = "--folder /dev/shm | tmpfs is not on a device";
         env.assert_failures("file capacity --yes", table);
     }
 }

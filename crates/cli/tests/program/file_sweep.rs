@@ -229,7 +229,7 @@ fn file_larger_than_memory_is_not_warmed() {
     let output = child.wait_with_output().expect("it has ended");
     assert_eq!(status.code(), Some(3));
     let printed = text(&output.stderr);
-    assert!(printed.contains("left out: 8 TiB are more than the available memory"), "{printed}");
+    assert!(printed.contains("warm skipped: 8 TiB exceed the available memory"), "{printed}");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn invalid_arguments_are_one_line() {
     );
     env.assert_failures("file", &table);
     let table = format!(
-        "sweep {data} --blocks 4K..1K | `4K..1K`: expected a range
+        "sweep {data} --blocks 4K..1K | `4K..1K`: expected an ascending range
         sweep {data} --blocks 4K,,8K | ``: expected a size
         sweep {data} --blocks 0,4K | `0`: expected a block of 1 to
         sweep {data} --blocks 2GiB | expected a block of 1 to
@@ -300,9 +300,9 @@ fn small_disk_is_not_filled() {
     let mounted = |line: &str| in_mount_namespace(&env, &mount, &format!("{line} --folder {at}"));
     let Some(output) = mounted("file size --block 64K") else { return };
     assert_status(&output, 3);
-    assert_contains(&unwrapped_stdout(&output), &["no size fits: 8 MiB, half of what is free in"]);
+    assert_contains(&unwrapped_stdout(&output), &["no size fits: 8 MiB, half of the free space in"]);
     let Some(output) = mounted("file sweep --sizes 9MiB") else { return };
-    assert_failure(&output, &["a file of 9 MiB", "half of what is free", "8 MiB"]);
+    assert_failure(&output, &["a file of 9 MiB", "half of the free space", "8 MiB"]);
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn wrong_uarch_row_violates_predictions() {
 #[test]
 fn invalid_spin_is_a_usage_error() {
     let env = TestEnv::new();
-    for (dose, part) in [("cpu.cal=1%", "no such metric"), ("cpu.call=x", "no percentage")] {
+    for (dose, part) in [("cpu.cal=1%", "no such metric"), ("cpu.call=x", "not a percentage")] {
         let mut run = env.command("run --quick cpu.call");
         let output = run.env("FATHOM_SPIN", dose).output().expect("the program starts");
         assert_usage_error(&output, &["FATHOM_SPIN", dose, part]);

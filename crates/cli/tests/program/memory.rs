@@ -48,7 +48,7 @@ fn small_cgroup_makes_large_cases_unavailable() {
     assert_eq!(document.host.cgroup.memory_limit_bytes, Some(64 << 20));
     let missing = missing_records(&document);
     let (large, remedy) = reason(&missing, "memory.munmap{bytes=67108864,touched=yes}");
-    assert_contains(large, &["needs 64 MiB", "cgroup's limit is 16 MiB"]);
+    assert_contains(large, &["needs 64 MiB", "memory limit is 16 MiB"]);
     assert_eq!(remedy, Some(&Remedy::FreeMemory));
     let forks = missing.iter().filter(|one| one.metric.as_str() == "os.process.fork");
     let reasons: Vec<&str> = forks.map(|one| one.verdict.reasons[0].text.as_str()).collect();

@@ -62,7 +62,7 @@ fn closed_pipe_ends_the_run_quietly() {
 fn one_allowed_cpu_is_enough() {
     let env = TestEnv::new();
     assert_status(&under(env.fathom(&["run", "--quick", SHORT[0], SHORT[1]]), one_cpu), 0);
-    assert!(env.latest().run.cpu_reason.contains("only CPU"));
+    assert!(env.latest().run.cpu_reason.contains("only allowed CPU"));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn strict_fails_on_missing_numbers() {
 
 #[test]
 fn worker_without_request_fails() {
-    let mut worker = TestEnv::new().fathom(&["worker"]);
-    let output = worker.stdin(Stdio::null()).output().expect("it starts");
+    let env = TestEnv::new();
+    let output = env.fathom(&["worker"]).stdin(Stdio::null()).output().expect("it starts");
     assert_eq!(output.status.code(), Some(1));
 }
