@@ -85,7 +85,7 @@ fn a_compiler_without_the_library_names_the_library() {
 fn rubbish_is_failed_with_its_first_line_and_so_is_a_program_that_fails() {
     let place = Place::new();
     for (what, reason) in [
-        ("echo rubbish 42", "no `usecs/op` in its output, which begins: rubbish 42"),
+        ("echo rubbish 42", "no `usecs/op` in the output: rubbish 42"),
         ("echo broken >&2; exit 7", "perf: ended with status 7: broken"),
     ] {
         let script = perf(what);
