@@ -129,7 +129,10 @@ fn interrupted_on_a_full_disk(place: &Place, filler: &Path) {
     let said = said + &text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("no longer kept"), "{said}");
-    assert!(!said.contains("Kept as run") && !said.contains("completed cases are stored"), "{said}");
+    assert!(
+        !said.contains("Kept as run") && !said.contains("completed cases are stored"),
+        "{said}"
+    );
 }
 
 #[test]
