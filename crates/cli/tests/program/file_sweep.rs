@@ -300,7 +300,10 @@ fn small_disk_is_not_filled() {
     let mounted = |line: &str| in_mount_namespace(&env, &mount, &format!("{line} --folder {at}"));
     let Some(output) = mounted("file size --block 64K") else { return };
     assert_status(&output, 3);
-    assert_contains(&unwrapped_stdout(&output), &["no size fits: 8 MiB, half of the free space in"]);
+    assert_contains(
+        &unwrapped_stdout(&output),
+        &["no size fits: 8 MiB, half of the free space in"],
+    );
     let Some(output) = mounted("file sweep --sizes 9MiB") else { return };
     assert_failure(&output, &["a file of 9 MiB", "half of the free space", "8 MiB"]);
 }
