@@ -24,7 +24,7 @@ use rustix::io::Errno;
 use crate::path_info::{Direct, FileKind, Source, size_of};
 use crate::residency::{self, Residency, State};
 use crate::sum::Sum;
-use job::{Job, Tally};
+use job::Job;
 
 /// Default block: a huge page, which takes one page table entry if the page cache holds it as one
 /// folio. Copies are fastest into a buffer that fits the L3 cache but not the L2, since the CPU
