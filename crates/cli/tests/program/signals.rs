@@ -108,7 +108,8 @@ fn strict_fails_on_missing_numbers() {
 
 #[test]
 fn worker_without_request_fails() {
-    let mut worker = TestEnv::new().fathom(&["worker"]);
+    let env = TestEnv::new();
+    let mut worker = env.fathom(&["worker"]);
     let output = worker.stdin(Stdio::null()).output().expect("it starts");
     assert_eq!(output.status.code(), Some(1));
 }
