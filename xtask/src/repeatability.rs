@@ -174,8 +174,8 @@ fn page(documents: &[Document], unchanged: &Unchanged) -> String {
     text += "\n## The unchanged machine against itself\n\n";
     let (valid, alike) = unchanged.copies;
     text += &format!(
-        "{} pairs of neighbouring runs: {}.\n\nA run and a copy of itself: {alike} of {valid} valid \
-         cases unchanged ({:.1} %).\n\n## Case by case\n\n",
+        "{} pairs of neighbouring runs: {}.\n\nA run and a copy of itself: {alike} of {valid} \
+         valid cases unchanged ({:.1} %).\n\n## Case by case\n\n",
         unchanged.neighbours.pairs,
         unchanged.neighbours.summary(),
         100.0 * share(alike, valid)

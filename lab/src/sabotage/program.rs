@@ -145,8 +145,8 @@ impl RunResult {
         }
     }
 
-    /// Whether a quarter of the reference loops of some process were slower than at full speed, from
-    /// the raw samples: the core's speed has no other counter.
+    /// Whether a quarter of some process's reference loops were slower than at full speed, from the
+    /// raw samples: the core's speed has no other counter.
     fn was_slow(&self, record: &Record) -> bool {
         let Some(reference) = self.document.run.reference else { return false };
         let limit_ns = (1.0 + TOLERANCE) * reference.loop_ns;

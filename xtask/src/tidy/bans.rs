@@ -82,7 +82,6 @@ pub(super) fn of_rust(file: &File, code: &Code) -> Vec<String> {
         }
     }
     found.extend(flags(file, code));
-    found.extend(untyped_errors(file, code));
     found
 }
 
@@ -90,10 +89,8 @@ pub(super) fn of_rust(file: &File, code: &Code) -> Vec<String> {
 fn flags(file: &File, code: &Code) -> Vec<String> {
     let is_below =
         BELOW_REPORT.iter().any(|name| file.path.starts_with(&format!("crates/{name}/src/")));
-    // A procedure declares its own options, and names them in its errors.
-    let text = code.text();
-    let is_procedure = file.path.starts_with("crates/probes/src/file/")
-        && ["clap::", "ProcedureError"].iter().any(|name| text.contains(name));
+    // The procedures of `fathom file` declare their own options, and name them in their results.
+    let is_procedure = file.path.starts_with("crates/probes/src/file/");
     if !is_below || is_procedure {
         return Vec::new();
     }
@@ -121,45 +118,6 @@ fn begins(text: &str, start: &str) -> bool {
     })
 }
 
-/// Functions of libraries that return `String` as their error: a caller cannot match on it.
-fn untyped_errors(file: &File, code: &Code) -> Vec<String> {
-    let is_program = file.path.starts_with("crates/cli/") || file.path.starts_with("xtask/");
-    if is_program || file.path.contains("/tests/") {
-        return Vec::new();
-    }
-    let text = code.text();
-    let is_untyped =
-        |at: &usize| matches!(arguments(&text[at + "Result".len()..])[..], [_, "String"]);
-    let found = words(&text, "Result").filter(is_untyped).map(|at| {
-        let line = text[..at].matches('\n').count() + 1;
-        file.message(line, "an error of a library is a `String`", "make it a type (thiserror)")
-    });
-    found.collect()
-}
-
-/// The generic arguments at the start of a text.
-fn arguments(text: &str) -> Vec<&str> {
-    let (mut all, mut begin, mut depth) = (Vec::new(), 1, 0);
-    for (at, character) in text.char_indices() {
-        match character {
-            '<' | '(' | '[' => depth += 1,
-            '>' if text[..at].ends_with('-') => {}
-            '>' | ')' | ']' => depth -= 1,
-            ',' if depth == 1 => {
-                all.push(text[begin..at].trim());
-                begin = at + 1;
-            }
-            _ => {}
-        }
-        if depth == 0 {
-            all.extend(text.get(begin..at).map(str::trim));
-            break;
-        }
-    }
-    all.retain(|one| !one.is_empty());
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,9 +137,7 @@ mod tests {
                 assert!(rust(home, &code).is_empty(), "{home}: {text}");
             }
             assert!(rust("crates/peers/src/fio.rs", &code).is_empty(), "{text}");
-            let procedure = format!("use clap::Parser;\n{code}");
-            assert!(rust("crates/probes/src/file/read.rs", &procedure).is_empty(), "{text}");
-            assert_eq!(rust("crates/probes/src/file/state.rs", &code).len(), 1, "{text}");
+            assert!(rust("crates/probes/src/file/read.rs", &code).is_empty(), "{text}");
             assert!(rust(PROBE, &format!("#[cfg(test)]\nmod tests {{\n{code}\n}}")).is_empty());
         }
         for text in ["fathom-lock", "a -- b", "non--zero", "fathom (id 1)", "Fathom runs"] {
@@ -204,26 +160,6 @@ mod tests {
         assert_eq!(rust("crates/measure/src/host/mod.rs", "SystemTime::now()").len(), 1);
         assert!(rust("crates/measure/src/clock.rs", "SystemTime::now()").is_empty());
         assert!(rust(PROBE, "let instant: Instant = clock_gettime_name();").is_empty());
-    }
-
-    #[test]
-    fn string_errors_of_libraries_are_reported() {
-        for text in [
-            "fn f() -> Result<(), String> {}",
-            "type T = Option<Result<Result<u8, String>, E>>;",
-            "type P = Box<dyn Fn() -> Result<Box<dyn Fn(&str) -> [u8; 2]>, String>>;",
-            "fn f() -> std::result::Result<\n    (u8, Vec<u8>),\n    String,\n> {}",
-        ] {
-            let found = rust(PROBE, text);
-            assert!(found.len() == 1 && found[0].contains("thiserror"), "{text}: {found:?}");
-            assert!(rust("crates/cli/src/main.rs", text).is_empty());
-            assert!(rust("crates/store/tests/faults.rs", text).is_empty());
-        }
-        for text in
-            ["Result<String, E>", "Result<(u8, String), E>", "Result<String>", "Result<>", "Result"]
-        {
-            assert!(rust("lab/src/group.rs", text).is_empty(), "{text}");
-        }
     }
 
     #[test]

@@ -35,7 +35,9 @@ pub(super) fn of_rust(file: &File, code: &Code) -> Vec<String> {
         found.push(file.message(FILE_LINES_MAX + 1, &what, "split it into modules"));
     }
     let first = file.text.lines().find(|line| !line.trim().is_empty());
-    if !first.is_some_and(|line| line.starts_with("//!")) {
+    // The name says what it is.
+    let is_tests = file.path.ends_with("/tests.rs");
+    if !is_tests && !first.is_some_and(|line| line.starts_with("//!")) {
         let what = "the first line is not `//!`";
         found.push(file.message(1, what, "describe the purpose of the file in one sentence"));
     }

@@ -13,9 +13,9 @@ use crate::statistics::{
 const EFFECT_MIN: f64 = 0.01;
 /// No smaller change can be excluded.
 const UNCHANGED_MIN: f64 = 0.02;
-/// The interval of an unchanged ratio is about as wide as the noise and lies anywhere within it: a
-/// margin of the noise alone would hold hardly any. With z of 5 % for the interval and for the power,
-/// (1.64 + 1.64) ÷ 1.96 times the noise hold nine in ten.
+/// The interval of an unchanged ratio is about as wide as the noise and is anywhere within it, so a
+/// margin equal to the noise would contain hardly any. Of (1.64 + 1.64) ÷ 1.96 times the noise it
+/// contains nine in ten: z for 5 % of the interval, and for the power.
 const UNCHANGED_TIMES: f64 = 1.7;
 /// Where runs differ by more without a change, that none is seen says nothing.
 const UNCHANGED_MAX: f64 = 0.3;

@@ -109,6 +109,7 @@ fn strict_fails_on_missing_numbers() {
 #[test]
 fn worker_without_request_fails() {
     let env = TestEnv::new();
-    let output = env.fathom(&["worker"]).stdin(Stdio::null()).output().expect("it starts");
+    let mut worker = env.fathom(&["worker"]);
+    let output = worker.stdin(Stdio::null()).output().expect("it starts");
     assert_eq!(output.status.code(), Some(1));
 }

@@ -131,8 +131,8 @@ pub(super) fn other_states(states: &[&str]) -> Option<Reason> {
     let (first, last) = (states.first()?, states.last()?);
     let is_mixed = states.iter().any(|state| state != first);
     let text = format!(
-        "the passes began in different states, the first {first}, the last {last}: each pass leaves \
-         pages in the cache"
+        "the passes began in different states, the first {first}, the last {last}: each pass \
+         leaves pages in the cache"
     );
     is_mixed.then(|| Reason::new(Cause::NotAsAsked, text))
 }

@@ -34,7 +34,8 @@ static ABOUT: About = About {
     pitfalls: &[
         "a file that does not stay cached is read from the device each time: its residency is \
          checked before each read",
-        "in a virtual machine the host may cache the file: the first read is cold in the guest only",
+        "in a virtual machine the host may cache the file: the first read is cold only in the \
+         guest",
     ],
     parameters: &[
         Parameter { name: "block", values: "bytes", meaning: "bytes per call" },

@@ -291,8 +291,8 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
     if rests_on(Some(NoiseBy::Kept)) {
         let kept = comparison.noise_runs;
         notes.push(format!(
-            "unchanged ± more than 2 %: up to 1.7 × the A/A noise of {kept} stored runs like B (95 % \
-             of their neighbouring pairs differ by less)"
+            "unchanged ± more than 2 %: up to 1.7 × the A/A noise of {kept} stored runs like B \
+             (95 % of their neighbouring pairs differ by less)"
         ));
     }
     if rests_on(Some(NoiseBy::A)) {
@@ -303,8 +303,8 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
     }
     if rests_on(None) {
         notes.push(
-            "unchanged ± more than 2 %: the metric's noise limit, where too few stored runs show the \
-             noise between runs"
+            "unchanged ± more than 2 %: the metric's noise limit, where too few stored runs show \
+             the noise between runs"
                 .to_owned(),
         );
     }
