@@ -263,7 +263,7 @@ fn invalid_arguments_are_one_line() {
         cache {data} --rounds 0 | 0 is not in
         size | --block
         size --block 4K --between 5s..6s | at least twice
-        size --block 4K --between 0.1ms..2ms | below 1ms
+        size --block 4K --between 0.1ms..2ms | must be ≥ 1ms
         size --block 4K --max 1K | --max 1 KiB | one block of 4 KiB
         size --block 4K --state as-is | as-is of a new file"
     );
@@ -302,7 +302,7 @@ fn small_disk_is_not_filled() {
     assert_status(&output, 3);
     assert_contains(
         &unwrapped_stdout(&output),
-        &["no size fits: 8 MiB, half of the free space in"],
+        &["no size fits: 8 MiB (half of the free space in"],
     );
     let Some(output) = mounted("file sweep --sizes 9MiB") else { return };
     assert_failure(&output, &["a file of 9 MiB", "half of the free space", "8 MiB"]);

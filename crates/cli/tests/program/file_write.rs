@@ -67,7 +67,7 @@ fn sync_on_tmpfs_is_noisy() {
     let env = TestEnv::new();
     let Some(folder) = Folder::in_memory() else { return };
     let write = format!("file write {}/data --block 64K --count 4 --sync data", folder.path_text());
-    assert_contains(&text(&env.exec(&write).stdout), &["noisy", "tmpfs is no device"]);
+    assert_contains(&text(&env.exec(&write).stdout), &["noisy", "tmpfs is not on a device"]);
 }
 
 #[test]

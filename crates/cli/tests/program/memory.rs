@@ -67,7 +67,7 @@ fn small_cgroup_makes_large_forks_unavailable() {
     let forks = missing.iter().filter(|one| one.metric.as_str() == "os.process.fork");
     let reasons: Vec<&str> = forks.map(|one| one.verdict.reasons[0].text.as_str()).collect();
     assert_eq!(reasons.len(), 4, "256 MiB and 1 GiB, two parts each: {reasons:?}");
-    assert!(reasons.iter().all(|text| text.contains("cgroup's limit")), "{reasons:?}");
+    assert!(reasons.iter().all(|text| text.contains("cgroup's memory limit")), "{reasons:?}");
     assert_numbers(&document, &["os.process.fork{part=fork,rss_bytes=1048576}"]);
 }
 

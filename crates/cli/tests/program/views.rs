@@ -118,7 +118,7 @@ fn history_of_unknown_case_is_a_usage_error() {
     }
     let none = env.run(&["history", "os.syscall{call=stat}"]);
     assert_status(&none, 3);
-    assert!(text(&none.stdout).contains("No run of os.syscall"), "{}", text(&none.stderr));
+    assert!(text(&none.stdout).contains("No stored run of os.syscall"), "{}", text(&none.stderr));
     let one = env.run(&["history", "cpu"]);
     assert_eq!(text(&one.stdout).matches("Too few runs").count(), 1, "{}", text(&one.stdout));
 }
