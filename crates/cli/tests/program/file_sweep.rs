@@ -264,8 +264,8 @@ fn invalid_arguments_are_one_line() {
         size | --block
         size --block 4K --between 5s..6s | at least twice
         size --block 4K --between 0.1ms..2ms | must be ≥ 1ms
-        size --block 4K --max 1K | --max 1 KiB | one block of 4 KiB
-        size --block 4K --state as-is | as-is of a new file"
+        size --block 4K --max 1K | --max 1 KiB | less than a block of 4 KiB
+        size --block 4K --state as-is | must be warm, cold or direct"
     );
     env.assert_usage_errors("file", &table);
 }
