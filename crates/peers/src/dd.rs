@@ -53,7 +53,7 @@ fn row(params: Params, work: &'static str, difference: &'static str, commands: C
         params,
         work,
         difference,
-        tells: PeerStatistic::Slope,
+        statistic: PeerStatistic::Slope,
         reads_data: true,
         ..Row::usual(commands, Box::new(|outputs| slope::rate(&points(outputs)?)))
     }
@@ -82,7 +82,7 @@ fn writing() -> Row {
             let words = ["write", &path, "--block", "1M", "--count", "128", "--sync", "data"];
             words.map(str::to_owned).into()
         }),
-        tells: PeerStatistic::Mean,
+        statistic: PeerStatistic::Mean,
         written: 2 * bytes,
         seconds: 0.6,
         parse: Box::new(|outputs| {

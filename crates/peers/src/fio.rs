@@ -90,7 +90,7 @@ fn direct_blocks() -> Row {
         reading(&["--rw=read", "--bs=1M", "--ioengine=sync", "--direct=1", "--loops=6"]),
         Box::new(|outputs| Reading::of(f64::from(1 << 20) * 1e9 / mean_call(outputs, "read")?)),
     );
-    Row { tells: PeerStatistic::Mean, seconds: 2.0, ..row }
+    Row { statistic: PeerStatistic::Mean, seconds: 2.0, ..row }
 }
 
 fn warm_random() -> Row {
@@ -129,7 +129,7 @@ fn direct_random() -> Row {
         ]),
         Box::new(|outputs| Reading::of(mean_call(outputs, "read")?)),
     );
-    Row { tells: PeerStatistic::Mean, ..row }
+    Row { statistic: PeerStatistic::Mean, ..row }
 }
 
 fn fresh_write() -> Row {

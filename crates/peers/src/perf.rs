@@ -71,7 +71,7 @@ fn time(
         unit: Unit::Nanoseconds,
         work,
         difference,
-        tells: PeerStatistic::Mean,
+        statistic: PeerStatistic::Mean,
         takes_turns: metric == "os.pipe.rtt",
         seconds: 1.6,
         ..Row::usual(Box::new(bench), Box::new(nanoseconds))
@@ -103,7 +103,7 @@ fn memory(
         params: params.and("page", machine.default_page()),
         work,
         difference,
-        tells: PeerStatistic::Mean,
+        statistic: PeerStatistic::Mean,
         ..Row::usual(Box::new(bench), Box::new(move |outputs| rate(outputs, counted)))
     }
 }

@@ -105,7 +105,7 @@ pub struct Row {
     /// How the methods differ.
     pub difference: &'static str,
     /// The peer's statistic.
-    pub tells: PeerStatistic,
+    pub statistic: PeerStatistic,
     /// How Fathom measures its side.
     pub ours: Ours,
     /// CPUs of both sides.
@@ -132,7 +132,7 @@ impl Row {
             unit: Unit::BytesPerSecond,
             work: "",
             difference: "",
-            tells: PeerStatistic::Median,
+            statistic: PeerStatistic::Median,
             ours: Ours::Run,
             on: On::One,
             takes_turns: false,

@@ -23,7 +23,7 @@ impl Peer for StressNg {
             work: "--vdso clock_gettime",
             difference: "both call the vDSO function; stress-ng subtracts an empty loop and \
                          reports the mean including interruptions",
-            tells: PeerStatistic::Mean,
+            statistic: PeerStatistic::Mean,
             seconds: 1.5,
             ..Row::usual(
                 Box::new(move |_| vec![Invocation::new("stress-ng", words)]),

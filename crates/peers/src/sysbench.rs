@@ -58,7 +58,7 @@ fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: 
                  interruptions"
             }
         },
-        tells: PeerStatistic::Mean,
+        statistic: PeerStatistic::Mean,
         on: if threads == 1 { On::One } else { On::All },
         seconds: 2.0,
         ..Row::usual(Box::new(command), Box::new(rate))

@@ -51,7 +51,7 @@ pub(crate) fn whole_file(
         params: params.and("state", "warm"),
         work,
         difference,
-        tells: PeerStatistic::Slope,
+        statistic: PeerStatistic::Slope,
         ours: Ours::File(|place| vec!["fast".to_owned(), place.data.display().to_string()]),
         on: On::All,
         reads_data: true,

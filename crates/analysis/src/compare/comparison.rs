@@ -1,4 +1,4 @@
-//! What a comparison of two runs comes to, as it is serialised.
+//! The result of a comparison, as it is serialised.
 
 use fathom_record::{Better, MetricId, Params, RunState, Stratum, Unit};
 use serde::Serialize;
@@ -8,13 +8,13 @@ use crate::differences::Difference;
 
 /// The share of false findings among those reported by [`Comparison::regressions`].
 pub const FALSE_DISCOVERY_RATE: f64 = 0.05;
-/// Processes on either side from which on a change may be called one.
+/// Below so many processes on a side, a change only "looks" like one.
 pub(super) const PROCESSES_MIN: usize = 8;
 
 /// Two runs side by side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The run compared against; the newest of them where several together are A.
+    /// The run compared against; the newest if A is several.
     pub a: Side,
     /// The other runs of A.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -26,7 +26,7 @@ pub struct Comparison {
     pub b: Side,
     /// Seed of every bootstrap.
     pub seed: u64,
-    /// Kept runs like the second one, from which the noise between runs was learnt.
+    /// Stored runs like B, from which the noise between runs was computed.
     pub noise_runs: usize,
     /// In what the machines and the runs themselves differ.
     pub differences: Vec<Difference>,
@@ -55,9 +55,9 @@ impl Comparison {
         })
     }
 
-    /// Cases that look worse by more than a share, and cannot be decided: by few processes, since a
-    /// run is noisy as a whole, or for a slow core. What enough processes of valid runs show, and
-    /// the number of cases makes likely by chance, is not among them.
+    /// Cases that look worse by more than a share and are undecided: too few processes, a noisy run,
+    /// or a slow core. Cases that have enough processes but are not significant among so many are
+    /// excluded.
     pub fn suspects(&self, above: f64) -> impl Iterator<Item = &Compared> {
         let noisy = [&self.a, &self.b].into_iter().chain(&self.more_a).any(|it| it.noisy.is_some());
         let looks = move |row: &&Compared| match row.word {
@@ -68,15 +68,14 @@ impl Comparison {
         self.rows.iter().filter(looks).filter(move |row| row.loss() > above)
     }
 
-    /// Whether nothing regressed by more than a share, nor may have done so undetected: a gate that
-    /// cannot close is none, so some cases must be decided.
+    /// Whether nothing regressed, or looks regressed, by more than a share. At least one case must be
+    /// decided: otherwise nothing was tested.
     pub fn passes(&self, above: f64) -> bool {
         let is_sound = self.regressions(above).next().or(self.suspects(above).next()).is_none();
         is_sound && self.undecided() < self.rows.len()
     }
 
-    /// Cases of which nobody can say that they are worse, however much they are: by too few
-    /// processes, or since a run as a whole is noisy.
+    /// Undecided cases: too few processes, or a noisy run.
     pub fn undecided(&self) -> usize {
         let is_open = |word| {
             (Word::LooksSlower..=Word::LooksChanged).contains(&word) || word == Word::Inconclusive
@@ -151,7 +150,7 @@ pub struct Compared {
     pub noisy_a: bool,
     /// Whether B's record is noisy.
     pub noisy_b: bool,
-    /// b ÷ a; absent where there are too few processes for it.
+    /// b ÷ a; absent with too few processes.
     pub ratio: Option<f64>,
     /// Its 95 % interval by a seeded bootstrap over processes.
     pub interval: Option<[f64; 2]>,
@@ -159,15 +158,15 @@ pub struct Compared {
     pub p: Option<f64>,
     /// The same, allowing for the number of cases compared (Benjamini and Hochberg).
     pub p_adjusted: Option<f64>,
-    /// How far runs of this case lie apart where nothing was changed, as a share; a smaller change
-    /// is none. Absent where too few runs show it.
+    /// A/A noise: how much runs of this case differ if nothing was changed, as a share. Smaller
+    /// changes are not reported. Absent with too few runs.
     pub noise: Option<f64>,
-    /// The runs it was learnt from.
+    /// Its source.
     pub noise_by: Option<NoiseBy>,
     /// How many times slower the core was for the processes of B than for those of A, by their
     /// reference loops; absent where it was as fast.
     pub core: Option<f64>,
-    /// The share within which nothing changed, where that is the word.
+    /// The margin of equivalence as a share, if the word is *unchanged*.
     pub unchanged_within: Option<f64>,
     /// What it amounts to.
     pub word: Word,

@@ -1,5 +1,5 @@
-//! Which estimates of two sides may be compared (METHOD 23b and 27): those at full speed where all
-//! runs have them and met one full speed, else those as found; and how fast the core was meanwhile.
+//! The stratum in which two sides are compared (METHOD 23b and 27): full speed if all runs have it
+//! and their references agree, else as found; and the speed of the core on each side.
 
 use fathom_record::{Better, Document, Estimate, Record, Stratum};
 
@@ -7,15 +7,15 @@ use crate::clean::Loop;
 use crate::differences::have_one_machine;
 use crate::statistics::median;
 
-/// A record with the run that it is of.
+/// A record and its run.
 #[derive(Clone, Copy)]
-pub(super) struct Taken<'a> {
+pub(super) struct RunRecord<'a> {
     pub(super) record: &'a Record,
     pub(super) run: &'a Document,
 }
 
-impl Taken<'_> {
-    /// The estimate of a stratum; the headline's where there are no visits.
+impl RunRecord<'_> {
+    /// The estimate of a stratum; the headline if there are no visits.
     pub(super) fn estimate(&self, stratum: Stratum) -> Option<Estimate> {
         let summary = self.record.summary.as_ref()?;
         let estimate = match stratum {
@@ -36,15 +36,14 @@ impl Taken<'_> {
     }
 }
 
-/// A core whose loops took no more or less than this share on one side is as fast: less than the
-/// smallest change that is worth a word.
+/// A difference in core speed up to this share is ignored. It is below the smallest reported change.
 const AS_FAST: f64 = 0.005;
 
-/// The one stratum in which all of these are compared, the last with the others.
-pub(super) fn stratum_of(all: &[Taken<'_>]) -> Stratum {
-    let of = |taken: &Taken<'_>| taken.record.summary.as_ref().map(|summary| summary.stratum);
+/// The stratum in which the last is compared with the others.
+pub(super) fn stratum_of(all: &[RunRecord<'_>]) -> Stratum {
+    let of = |one: &RunRecord<'_>| one.record.summary.as_ref().map(|summary| summary.stratum);
     let first = all.first().and_then(of).unwrap_or_default();
-    let are_alike = all.iter().all(|taken| of(taken) == Some(first));
+    let are_alike = all.iter().all(|one| of(one) == Some(first));
     let met_one_speed = all.last().is_some_and(|b| {
         all.iter().all(|a| !have_one_core(a.run, b.run) || met_one_speed(a.run, b.run))
     });
@@ -55,14 +54,14 @@ fn have_one_core(a: &Document, b: &Document) -> bool {
     a.run.cpu == b.run.cpu && have_one_machine(a, b)
 }
 
-/// Whether the full speed of both is one, by the tolerances of a clean visit, or of one unknown.
+/// Whether the references of both agree within the tolerances of a clean visit, or one is unknown.
 fn met_one_speed(a: &Document, b: &Document) -> bool {
     let full_speed = |run: &Document| run.run.reference.map(Loop::from);
     full_speed(a).zip(full_speed(b)).is_none_or(|(a, b)| b.is_at(&a))
 }
 
-/// How many times slower the core was throughout B than in A, where its full speed was another. Of
-/// two hosts it is no news, nor of two of a host's CPUs.
+/// How many times slower the core was throughout B than in A, if the references of one CPU of one
+/// host disagree.
 pub(super) fn changed(a: &Document, b: &Document) -> Option<f64> {
     let host = |run: &Document| (run.host.identity().to_owned(), run.host.cpu.model.clone());
     let is_one = a.run.cpu == b.run.cpu && host(a) == host(b);
@@ -71,17 +70,17 @@ pub(super) fn changed(a: &Document, b: &Document) -> Option<f64> {
 }
 
 /// How many times slower the core was for the processes of B than for those of A, by their
-/// reference loops, where they were taken on one core and one was faster.
-pub(super) fn slower(a: &[Taken<'_>], b: Taken<'_>, stratum: Stratum) -> Option<f64> {
-    let loops = |taken: &Taken<'_>| taken.estimate(stratum).map(|estimate| estimate.process_loops);
-    let on_one_core = a.iter().all(|taken| have_one_core(taken.run, b.run));
+/// reference loops; `None` if it was as fast, or another core.
+pub(super) fn slower(a: &[RunRecord<'_>], b: RunRecord<'_>, stratum: Stratum) -> Option<f64> {
+    let loops = |one: &RunRecord<'_>| one.estimate(stratum).map(|estimate| estimate.process_loops);
+    let on_one_core = a.iter().all(|one| have_one_core(one.run, b.run));
     let in_a: Vec<f64> = a.iter().filter_map(loops).flatten().collect();
     let ratio = median(&loops(&b)?)? / median(&in_a)?;
     (on_one_core && (ratio - 1.0).abs() > AS_FAST).then_some(ratio)
 }
 
-/// Whether a change, whose interval excludes 1, goes the way of the core's speed and is no larger,
-/// up to the share within which nothing changes: no work is slowed by more than the reference loop.
+/// Whether the core's speed explains a change whose interval excludes 1: it has the same direction
+/// and is at most as large, up to the margin `least`. No work is slowed more than the reference loop.
 pub(super) fn explains(core: f64, [low, high]: [f64; 2], better: Better, least: f64) -> bool {
     let grew = low > 1.0;
     let nearest = if grew { low } else { high };

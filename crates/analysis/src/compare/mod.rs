@@ -1,8 +1,7 @@
 //! Two runs side by side, case by case (METHOD 27 and 28).
 //!
-//! A comparison rests on the medians of independent processes and never on pooled rounds. It says
-//! what changed and how sure that is; what follows from it, such as an exit status, is for the
-//! caller, who has [`Comparison::regressions`] and [`Comparison::passes`].
+//! A comparison uses the medians of independent processes and never pooled rounds. Exit statuses are
+//! the caller's decision, from [`Comparison::regressions`] and [`Comparison::passes`].
 
 mod comparison;
 mod core_speed;
@@ -17,7 +16,7 @@ use std::collections::BTreeMap;
 
 use fathom_record::{Document, Host, MetricId, Params, State, Stratum};
 
-use self::core_speed::Taken;
+use self::core_speed::RunRecord;
 use self::obstacle::{obstacle, other_parameters};
 use crate::differences::{Difference, differences};
 
@@ -26,8 +25,8 @@ pub fn compare(a: &Document, b: &Document, noise: &Noise, seed: u64) -> Comparis
     compare_to_all(&[a], b, noise, seed)
 }
 
-/// Compares run `b` with several runs of one host together. Their processes are pooled; how far the
-/// runs themselves lie apart is in the interval, and in the noise where no kept runs show that.
+/// Compares run `b` with several runs of one host together. Their processes are pooled; the variation
+/// between the runs is in the interval, and in the noise if no stored runs show it.
 ///
 /// # Panics
 /// Without a run to compare against.
@@ -38,10 +37,10 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
     let mut not_comparable = Vec::new();
     for (key @ (metric, params, _), records_a) in &in_a {
         let Some(record_b) = in_b.get(key).and_then(|records| records.last()) else { continue };
-        let obstacles = records_a.iter().map(|taken| obstacle(taken.record, record_b.record));
+        let obstacles = records_a.iter().map(|one| obstacle(one.record, record_b.record));
         let (fit, unfit): (Vec<_>, Vec<_>) =
             records_a.iter().zip(obstacles).partition(|(_, why)| why.is_none());
-        let fit: Vec<Taken<'_>> = fit.into_iter().map(|(taken, _)| *taken).collect();
+        let fit: Vec<RunRecord<'_>> = fit.into_iter().map(|(one, _)| *one).collect();
         match unfit.into_iter().last() {
             Some((_, Some(reason))) if fit.is_empty() => not_comparable.push(NotComparable {
                 metric: (*metric).clone(),
@@ -94,15 +93,15 @@ fn newest_of<'a>(runs: &[&'a Document]) -> (&'a Document, Vec<&'a Document>) {
 type Key<'a> = (&'a MetricId, &'a Params, &'a str);
 
 /// The records of each case, one of each run that has it.
-type ByCase<'a> = BTreeMap<Key<'a>, Vec<Taken<'a>>>;
+type ByCase<'a> = BTreeMap<Key<'a>, Vec<RunRecord<'a>>>;
 
 fn by_case<'a>(documents: &[&'a Document]) -> ByCase<'a> {
     let mut cases = ByCase::new();
     for document in documents {
         for record in &document.records {
-            let taken = Taken { record, run: document };
+            let one = RunRecord { record, run: document };
             let far = document.far_host(&record.params).map_or("", Host::identity);
-            cases.entry((&record.metric, &record.params, far)).or_default().push(taken);
+            cases.entry((&record.metric, &record.params, far)).or_default().push(one);
         }
     }
     cases

@@ -1,9 +1,9 @@
-//! How far two runs lie apart where nothing was changed: the noise between runs of one case on one
-//! host, learnt from runs that were kept (METHOD 27).
+//! A/A noise: how much two runs of one case on one unchanged host differ, from stored runs
+//! (METHOD 27).
 //!
-//! Changes that lasted are no noise: they are found as a history finds them, and the steps between
-//! them are left out. Order statistics for the rest: of n pairs of successive runs, another pair
-//! lies beyond the widest with a chance of 1 in n + 1.
+//! Lasting changes are not noise: they are detected as in a history, and the steps between them are
+//! excluded. The rest is order statistics: of n pairs of successive runs, a further pair exceeds the
+//! widest with probability 1 in n + 1.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,25 @@ use crate::differences::differences;
 use crate::history::STRICTNESS;
 use crate::statistics::change_points;
 
-/// Fewer pairs show nothing.
+/// With fewer pairs the noise is unknown.
 const PAIRS_MIN: usize = 4;
-/// The share of pairs that may lie beyond the noise.
+/// The share of pairs that exceed the noise.
 const BEYOND: f64 = 0.05;
 
-/// Which runs show how far runs lie apart.
+/// The source of the noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoiseBy {
-    /// Kept runs like B.
+    /// Stored runs like B.
     Kept,
-    /// Those of A, which are several.
+    /// The runs of A, if there are several.
     A,
 }
 
 /// A case, at full speed or as found.
 type Key = (MetricId, Params, bool);
 
-/// The noise of each case, where enough runs show it.
+/// The noise of each case with enough runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Noise {
     by_case: BTreeMap<Key, f64>,
@@ -41,8 +41,8 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Learns it from runs, oldest first: from those that differ in nothing that was recorded from
-    /// the run that is to be compared. The runs of the comparison themselves teach nothing.
+    /// The noise between those runs, oldest first, that have no recorded difference from B. The
+    /// runs of the comparison itself are excluded.
     pub fn learn(history: &[Outline], a: &[Document], b: &Document) -> Self {
         let is_own = |id: &str| a.iter().chain([b]).any(|own| own.run.id == id);
         let alike: Vec<&Outline> = history
@@ -50,7 +50,7 @@ impl Noise {
             .filter(|one| !is_own(&one.document.run.id))
             .filter(|one| differences(&one.document, b).is_empty())
             .collect();
-        // The change that is asked about lies between the newest run of A and B.
+        // The change in question is between the newest run of A and B.
         let newest = a.iter().map(|run| run.run.id.as_str()).max().unwrap_or("");
         let span = newest.min(&b.run.id)..newest.max(&b.run.id);
         let mut headlines: BTreeMap<Key, Vec<(&str, f64)>> = BTreeMap::new();
@@ -85,22 +85,22 @@ impl Noise {
         self.limits.get(metric.as_str()).copied()
     }
 
-    /// The noise of a case, as a share: 0.02 for 2 %.
+    /// The noise of a case as a share: 0.02 for 2 %.
     pub(super) fn of(&self, metric: &MetricId, params: &Params, stratum: Stratum) -> Option<f64> {
         let is_found = stratum == Stratum::AsFound;
         self.by_case.get(&(metric.clone(), params.clone(), is_found)).copied()
     }
 
-    /// The runs it was learnt from.
+    /// The number of runs behind it.
     pub(super) fn runs(&self) -> usize {
         self.runs
     }
 }
 
-/// How far successive values lie apart where nothing was changed, as a share: the smallest
-/// distance that at most one pair in twenty exceeds, or the widest where there are fewer pairs. A
-/// step between stretches that last is a change, and no noise; of the pairs that may hold the
-/// change that is asked about, by the number of their second value, the widest is left out.
+/// The difference of successive values as a share: the smallest that at most one pair in twenty
+/// exceeds, or the largest if there are fewer pairs. Steps at change points are excluded. So is the
+/// largest of the pairs that may contain the change in question; `asked_about` is given the index of
+/// their second value.
 fn apart(values: &[f64], asked_about: &dyn Fn(usize) -> bool) -> Option<f64> {
     let steps = change_points(values, &STRICTNESS);
     let is_step = |at: usize| steps.iter().any(|step| step.index == at);
@@ -125,7 +125,7 @@ mod tests {
     const NOT_ASKED: fn(usize) -> bool = |_| false;
 
     #[test]
-    fn changes_that_lasted_are_no_noise_and_neither_is_the_one_that_is_asked_about() {
+    fn lasting_changes_are_not_noise() {
         let wobble = |level: f64, at: usize| level * if at.is_multiple_of(2) { 1.0 } else { 1.003 };
         // A regression of 50 % that was mended again.
         let series = |levels: &[(f64, usize)]| -> Vec<f64> {

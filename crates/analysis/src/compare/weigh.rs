@@ -1,32 +1,32 @@
-//! What a change of one case amounts to.
+//! The verdict on one case of a comparison.
 
 use fathom_record::{Record, State, Unit};
 
 use super::comparison::{Compared, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, Word};
-use super::core_speed::{Taken, explains, slower, stratum_of};
+use super::core_speed::{RunRecord, explains, slower, stratum_of};
 use super::noise::{Noise, NoiseBy};
 use crate::statistics::{
     Ratio, benjamini_hochberg, mann_whitney, median, prediction_half_width, ratio_to_runs,
 };
 
-/// A smaller change is not worth a word.
+/// Smaller changes are not reported.
 const EFFECT_MIN: f64 = 0.01;
-/// No smaller change can be excluded.
+/// The smallest margin of equivalence.
 const UNCHANGED_MIN: f64 = 0.02;
 /// The interval of an unchanged ratio is about as wide as the noise and is anywhere within it, so a
 /// margin equal to the noise would contain hardly any. Of (1.64 + 1.64) ÷ 1.96 times the noise it
 /// contains nine in ten: z for 5 % of the interval, and for the power.
 const UNCHANGED_TIMES: f64 = 1.7;
-/// Where runs differ by more without a change, that none is seen says nothing.
+/// Equivalence within a larger margin is not worth reporting.
 const UNCHANGED_MAX: f64 = 0.3;
 
-/// Compares the records of A, one of each run, with that of B, in the one stratum that all of them
-/// have. Their numbers stand and have one unit. `None` where one side has no median.
-pub(super) fn weigh(a: &[Taken<'_>], b: Taken<'_>, noise: &Noise, seed: u64) -> Option<Compared> {
+/// Compares the records of A, one per run, with that of B, in a stratum that all of them have. Their
+/// numbers are valid or noisy, in the same unit. `None` if one side has no median.
+pub(super) fn weigh(a: &[RunRecord<'_>], b: RunRecord<'_>, noise: &Noise, seed: u64) -> Option<Compared> {
     let first = a.first()?.record;
-    let all: Vec<Taken<'_>> = a.iter().copied().chain([b]).collect();
+    let all: Vec<RunRecord<'_>> = a.iter().copied().chain([b]).collect();
     let stratum = stratum_of(&all);
-    let sides: Option<Vec<_>> = a.iter().map(|taken| taken.estimate(stratum)).collect();
+    let sides: Option<Vec<_>> = a.iter().map(|one| one.estimate(stratum)).collect();
     let (sides, of_b) = (sides?, b.estimate(stratum)?);
     let runs: Vec<Vec<f64>> = sides.iter().map(|side| side.process_medians.clone()).collect();
     let (in_a, in_b, record) = (runs.concat(), of_b.process_medians, b.record);
@@ -48,7 +48,7 @@ pub(super) fn weigh(a: &[Taken<'_>], b: Taken<'_>, noise: &Noise, seed: u64) -> 
         let limits = [ratio.low, ratio.high];
         let is_core = || core.is_some_and(|core| explains(core, limits, record.better, margins[0]));
         let is_changed = is_borne_out && is_large && !is_core();
-        // A change is not hidden by a margin above the noise.
+        // A margin above the noise must not hide a change.
         let margins = if is_changed { &margins[..1] } else { &margins[..] };
         unchanged_within = margins.iter().copied().find(|margin| is_equal(ratio, *margin));
         match (unchanged_within, is_changed) {
@@ -70,7 +70,7 @@ pub(super) fn weigh(a: &[Taken<'_>], b: Taken<'_>, noise: &Noise, seed: u64) -> 
         processes_b: in_b.len(),
         visits_a: sides.iter().map(|side| side.of).sum(),
         visits_b: of_b.of,
-        noisy_a: a.iter().any(|taken| taken.record.verdict.state == State::Noisy),
+        noisy_a: a.iter().any(|one| one.record.verdict.state == State::Noisy),
         noisy_b: record.verdict.state == State::Noisy,
         ratio: ratio.map(|ratio| ratio.ratio),
         interval: ratio.map(|ratio| [ratio.low, ratio.high]),
@@ -98,8 +98,7 @@ fn is_equal(ratio: &Ratio, margin: f64) -> bool {
     margin <= UNCHANGED_MAX && ratio.equivalence.iter().all(|end| (end - 1.0).abs() <= margin)
 }
 
-/// How far one more run may lie from these by chance alone, as a share: with Student's t, which is
-/// large where there are few, since two runs show little of a third.
+/// The 95 % prediction interval of one more run, as a share (Student's t).
 fn between(runs: &[Vec<f64>]) -> Option<f64> {
     let headlines = runs.iter().filter_map(|run| median(run)).filter(|headline| *headline > 0.0);
     let logarithms: Vec<f64> = headlines.map(f64::ln).collect();
@@ -125,15 +124,14 @@ fn changed_word(grew: bool, few: bool, record: &Record) -> Word {
     }
 }
 
-/// Sets each `p_adjusted`, over all rows that have a p, and takes back the words that do not stand
-/// up to their number.
+/// Sets `p_adjusted` over all rows that have a p, and weakens the words of those that are not
+/// significant among so many.
 pub(super) fn adjust(rows: &mut [Compared]) {
     let (tested, p): (Vec<usize>, Vec<f64>) =
         rows.iter().enumerate().filter_map(|(i, row)| Some((i, row.p?))).unzip();
     for (row, adjusted) in tested.into_iter().zip(benjamini_hochberg(&p)) {
         rows[row].p_adjusted = Some(adjusted);
     }
-    // A change that many comparisons bring about by chance is not called one.
     for row in rows.iter_mut().filter(|row| row.p_adjusted.is_none_or(|q| q >= LIMIT)) {
         row.word = row.word.doubted();
     }

@@ -34,7 +34,7 @@ fn words_depend_on_direction_unit_and_processes() {
 }
 
 #[test]
-fn unchanged_needs_the_whole_interval_within_two_per_cent() {
+fn unchanged_needs_the_interval_within_two_per_cent() {
     let row = |a: Record, b: Record| compared(vec![a], vec![b]).rows.remove(0);
     let near = row(record("x", NS, 100.0, 40), record("x", NS, 101.5, 40));
     assert!(near.interval.unwrap()[0] > 1.0, "{near:?}");
@@ -208,7 +208,7 @@ fn mixed(number: u64) -> f64 {
 }
 
 #[test]
-fn case_that_one_run_of_a_lacks_is_taken_from_the_others() {
+fn missing_case_of_one_run_of_a_uses_the_others() {
     let mut spoilt = run(1, 7_654_321.0, 10);
     spoilt.records[0].verdict = Verdict::because(State::Invalid, Cause::WrongWork, "wrong");
     let (sound, b) = (run(2, 100.0, 10), run(9, 120.0, 10));

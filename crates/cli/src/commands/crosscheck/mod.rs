@@ -126,7 +126,7 @@ fn empty_row(
         cpus: bench.cpus(row.on),
         our_command: format!("{our_pin}{our_command}"),
         peer_commands: commands.iter().map(|it| format!("{}{it}", pinned(row.on))).collect(),
-        ..CrossRow::of(MetricId::new(row.metric), row.params.clone(), row.unit, row.tells)
+        ..CrossRow::of(MetricId::new(row.metric), row.params.clone(), row.unit, row.statistic)
     }
 }
 
