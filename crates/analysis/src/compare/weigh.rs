@@ -22,7 +22,12 @@ const UNCHANGED_MAX: f64 = 0.3;
 
 /// Compares the records of A, one per run, with that of B, in a stratum that all of them have. Their
 /// numbers are valid or noisy, in the same unit. `None` if one side has no median.
-pub(super) fn weigh(a: &[RunRecord<'_>], b: RunRecord<'_>, noise: &Noise, seed: u64) -> Option<Compared> {
+pub(super) fn weigh(
+    a: &[RunRecord<'_>],
+    b: RunRecord<'_>,
+    noise: &Noise,
+    seed: u64,
+) -> Option<Compared> {
     let first = a.first()?.record;
     let all: Vec<RunRecord<'_>> = a.iter().copied().chain([b]).collect();
     let stratum = stratum_of(&all);
