@@ -1,7 +1,7 @@
 //! Two runs side by side, case by case (METHOD 27 and 28).
 //!
-//! A comparison uses the medians of independent processes and never pooled rounds. Exit statuses are
-//! the caller's decision, from [`Comparison::regressions`] and [`Comparison::passes`].
+//! A comparison uses the medians of independent processes and never pooled rounds. Exit statuses
+//! are the caller's decision, from [`Comparison::regressions`] and [`Comparison::passes`].
 
 mod comparison;
 mod core_speed;
@@ -25,8 +25,8 @@ pub fn compare(a: &Document, b: &Document, noise: &Noise, seed: u64) -> Comparis
     compare_to_all(&[a], b, noise, seed)
 }
 
-/// Compares run `b` with several runs of one host together. Their processes are pooled; the variation
-/// between the runs is in the interval, and in the noise if no stored runs show it.
+/// Compares run `b` with several runs of one host together. Their processes are pooled; the
+/// variation between the runs is in the interval, and in the noise if no stored runs show it.
 ///
 /// # Panics
 /// Without a run to compare against.

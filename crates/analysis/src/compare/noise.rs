@@ -2,8 +2,8 @@
 //! (METHOD 27).
 //!
 //! Lasting changes are not noise: they are detected as in a history, and the steps between them are
-//! excluded. The rest is order statistics: of n pairs of successive runs, a further pair exceeds the
-//! widest with probability 1 in n + 1.
+//! excluded. The rest is order statistics: of n pairs of successive runs, a further pair exceeds
+//! the widest with probability 1 in n + 1.
 
 use std::collections::BTreeMap;
 
@@ -99,8 +99,8 @@ impl Noise {
 
 /// The difference of successive values as a share: the smallest that at most one pair in twenty
 /// exceeds, or the largest if there are fewer pairs. Steps at change points are excluded. So is the
-/// largest of the pairs that may contain the change in question; `asked_about` is given the index of
-/// their second value.
+/// largest of the pairs that may contain the change in question; `asked_about` is given the index
+/// of their second value.
 fn apart(values: &[f64], asked_about: &dyn Fn(usize) -> bool) -> Option<f64> {
     let steps = change_points(values, &STRICTNESS);
     let is_step = |at: usize| steps.iter().any(|step| step.index == at);

@@ -20,8 +20,8 @@ const UNCHANGED_TIMES: f64 = 1.7;
 /// Equivalence within a larger margin is not worth reporting.
 const UNCHANGED_MAX: f64 = 0.3;
 
-/// Compares the records of A, one per run, with that of B, in a stratum that all of them have. Their
-/// numbers are valid or noisy, in the same unit. `None` if one side has no median.
+/// Compares the records of A, one per run, with that of B, in a stratum that all of them have.
+/// Their numbers are valid or noisy, in the same unit. `None` if one side has no median.
 pub(super) fn weigh(
     a: &[RunRecord<'_>],
     b: RunRecord<'_>,
