@@ -55,9 +55,9 @@ impl Comparison {
         })
     }
 
-    /// Cases that look worse by more than a share and are undecided: too few processes, a noisy run,
-    /// or a slow core. Cases that have enough processes but are not significant among so many are
-    /// excluded.
+    /// Cases that look worse by more than a share and are undecided: too few processes, a noisy
+    /// run, or a slow core. Cases that have enough processes but are not significant among so many
+    /// are excluded.
     pub fn suspects(&self, above: f64) -> impl Iterator<Item = &Compared> {
         let noisy = [&self.a, &self.b].into_iter().chain(&self.more_a).any(|it| it.noisy.is_some());
         let looks = move |row: &&Compared| match row.word {
@@ -68,8 +68,8 @@ impl Comparison {
         self.rows.iter().filter(looks).filter(move |row| row.loss() > above)
     }
 
-    /// Whether nothing regressed, or looks regressed, by more than a share. At least one case must be
-    /// decided: otherwise nothing was tested.
+    /// Whether nothing regressed, or looks regressed, by more than a share. At least one case must
+    /// be decided: otherwise nothing was tested.
     pub fn passes(&self, above: f64) -> bool {
         let is_sound = self.regressions(above).next().or(self.suspects(above).next()).is_none();
         is_sound && self.undecided() < self.rows.len()

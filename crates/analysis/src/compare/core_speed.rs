@@ -36,7 +36,8 @@ impl RunRecord<'_> {
     }
 }
 
-/// A difference in core speed up to this share is ignored. It is below the smallest reported change.
+/// A difference in core speed up to this share is ignored. It is below the smallest reported
+/// change.
 const AS_FAST: f64 = 0.005;
 
 /// The stratum in which the last is compared with the others.
@@ -80,7 +81,8 @@ pub(super) fn slower(a: &[RunRecord<'_>], b: RunRecord<'_>, stratum: Stratum) ->
 }
 
 /// Whether the core's speed explains a change whose interval excludes 1: it has the same direction
-/// and is at most as large, up to the margin `least`. No work is slowed more than the reference loop.
+/// and is at most as large, up to the margin `least`. No work is slowed more than the reference
+/// loop.
 pub(super) fn explains(core: f64, [low, high]: [f64; 2], better: Better, least: f64) -> bool {
     let grew = low > 1.0;
     let nearest = if grew { low } else { high };
