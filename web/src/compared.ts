@@ -1,77 +1,68 @@
 // The comparison of two runs: a few sentences, and a cell per case.
 
-import type { Compared, Contents, Result } from "./contents";
-import { letter, nameOf } from "./contents";
-import { element } from "./element";
-import { NOTHING, factor, factorLimits, percent } from "./quantity";
+import type { Compared, Contents, Result } from './contents';
+import { letter, nameOf } from './contents';
+import { element } from './element';
+import { NOTHING, factor, factorLimits, percent } from './quantity';
 
 /** `1 kept run`, `2 kept runs`. */
 export const counted = (count: number, what: string): string =>
-  `${count} ${what}${count === 1 ? "" : "s"}`;
+  `${count} ${what}${count === 1 ? '' : 's'}`;
 
 /** The core speed explains the change. */
 function isSpoiled({ word, core, interval }: Compared): boolean {
-  if (word !== "inconclusive" || core == null || interval === null)
-    return false;
+  if (word !== 'inconclusive' || core == null || interval === null) return false;
   return interval[0] > 1 || interval[1] < 1;
 }
 
 const wordOf = (row: Compared): string =>
-  isSpoiled(row) ? "core speed" : row.word.replaceAll("_", " ");
+  isSpoiled(row) ? 'core speed' : row.word.replaceAll('_', ' ');
 
 /** `1 looks slower`, `2 look slower`. */
 function countedWord(word: string, count: number): string {
-  if (word === "core speed") return `${count} inconclusive by core speed`;
-  return `${count} ${count === 1 ? word : word.replace("looks ", "look ")}`;
+  if (word === 'core speed') return `${count} inconclusive by core speed`;
+  return `${count} ${count === 1 ? word : word.replace('looks ', 'look ')}`;
 }
 
 /** The source of the noise between runs. */
 function noiseText(rows: Compared[], runs: number): string {
   const known = rows.filter(({ noise }) => noise != null).length;
   if (known > 0) {
-    const some =
-      known < rows.length ? ` (${known} of ${rows.length} cases)` : "";
-    return `Noise between runs: from ${counted(runs, "stored run")} of this host${some}.`;
+    const some = known < rows.length ? ` (${known} of ${rows.length} cases)` : '';
+    return `Noise between runs: from ${counted(runs, 'stored run')} of this host${some}.`;
   }
   return runs > 0
     ? `Noise between runs: unknown, too few stored runs (${runs}).`
-    : "Noise between runs: unknown, no stored runs.";
+    : 'Noise between runs: unknown, no stored runs.';
 }
 
 /** Effects of the core speed on the comparison. */
 function coreText(rows: Compared[], core: number | null | undefined): string {
-  let text = "";
+  let text = '';
   if (core != null) {
-    const [side, other] = core > 1 ? ["B", "A"] : ["A", "B"];
+    const [side, other] = core > 1 ? ['B', 'A'] : ['A', 'B'];
     text +=
       ` Core ${factor(Math.max(core, 1 / core))} slower throughout ${side} than in ${other} ` +
-      "(reference loop): everything is compared as found.";
+      '(reference loop): everything is compared as found.';
   }
   const spoiled = rows.filter(isSpoiled).length;
   if (spoiled > 0) {
     text +=
-      ` Core speed: in ${counted(spoiled, "case")} the core was faster on one side ` +
-      "(reference loop), by at least the change.";
+      ` Core speed: in ${counted(spoiled, 'case')} the core was faster on one side ` +
+      '(reference loop), by at least the change.';
   }
   return text;
 }
 
 /** Cases of one side only: a count, with their names to unfold. */
-function only(
-  side: string,
-  cases: { metric: string; params: Result["params"] }[],
-): Node[] {
+function only(side: string, cases: { metric: string; params: Result['params'] }[]): Node[] {
   if (cases.length === 0) return [];
   return [
     element(
-      "details",
-      { class: "only" },
-      element(
-        "summary",
-        {},
-        `${counted(cases.length, "case")} only in ${side}`,
-      ),
-      element("p", { class: "faint" }, cases.map(nameOf).join(", ")),
+      'details',
+      { class: 'only' },
+      element('summary', {}, `${counted(cases.length, 'case')} only in ${side}`),
+      element('p', { class: 'faint' }, cases.map(nameOf).join(', ')),
     ),
   ];
 }
@@ -80,46 +71,35 @@ function only(
 export function compared({ comparison }: Contents): Node[] {
   if (comparison === null) return [];
   const { rows, not_comparable: not, noise_runs: runs, core } = comparison;
-  const alone = [
-    ...only("A", comparison.only_a),
-    ...only("B", comparison.only_b),
-  ];
+  const alone = [...only('A', comparison.only_a), ...only('B', comparison.only_b)];
   if (rows.length === 0 && not.length === 0) {
-    const none = "The runs have no metric in common.";
-    return [element("p", { class: "warn" }, none), ...alone];
+    const none = 'The runs have no metric in common.';
+    return [element('p', { class: 'warn' }, none), ...alone];
   }
   const words = new Map<string, number>();
-  for (const row of rows)
-    words.set(wordOf(row), (words.get(wordOf(row)) ?? 0) + 1);
+  for (const row of rows) words.set(wordOf(row), (words.get(wordOf(row)) ?? 0) + 1);
   const counts = [...words].map(([word, count]) => countedWord(word, count));
   if (not.length > 0) counts.push(`${not.length} not comparable`);
-  const noise = rows.length > 0 ? ` ${noiseText(rows, runs)}` : "";
-  const lead = `From A to B: ${counts.join(", ")}.${noise}${coreText(rows, core)}`;
-  return [element("p", { class: "lead" }, lead), ...alone];
+  const noise = rows.length > 0 ? ` ${noiseText(rows, runs)}` : '';
+  const lead = `From A to B: ${counts.join(', ')}.${noise}${coreText(rows, core)}`;
+  return [element('p', { class: 'lead' }, lead), ...alone];
 }
 
 /** The verdict of each run, and how many of its cases are valid. */
 export function wholes(contents: Contents): HTMLElement {
   const items = contents.documents.map(({ run, records }, at) => {
-    const text =
-      contents.closing[at]?.verdict ?? `The run is ${run.verdict.state}.`;
-    const valid = records.filter(
-      ({ verdict }) => verdict.state === "valid",
-    ).length;
+    const text = contents.closing[at]?.verdict ?? `The run is ${run.verdict.state}.`;
+    const valid = records.filter(({ verdict }) => verdict.state === 'valid').length;
     return element(
-      "li",
+      'li',
       {},
-      element("strong", {}, letter(at)),
-      ": ",
-      element(
-        "span",
-        { class: run.verdict.state === "valid" ? "" : "warn" },
-        text,
-      ),
-      ` ${valid} of ${counted(records.length, "case")} ${valid === 1 ? "is" : "are"} valid.`,
+      element('strong', {}, letter(at)),
+      ': ',
+      element('span', { class: run.verdict.state === 'valid' ? '' : 'warn' }, text),
+      ` ${valid} of ${counted(records.length, 'case')} ${valid === 1 ? 'is' : 'are'} valid.`,
     );
   });
-  return element("ul", { class: "wholes" }, items);
+  return element('ul', { class: 'wholes' }, items);
 }
 
 /** The comparison of a case. */
@@ -134,17 +114,12 @@ export interface Change {
 }
 
 /** The comparison of each case. */
-export function changesOf({
-  comparison,
-}: Contents): (record: Result) => Change {
+export function changesOf({ comparison }: Contents): (record: Result) => Change {
   const all = new Map<string, Change>();
   const without = { ratio: null, interval: null };
   for (const row of comparison?.rows ?? []) {
     const { ratio, interval, unchanged_within: within, stratum } = row;
-    const word =
-      row.word !== "unchanged" || within == null
-        ? wordOf(row)
-        : `${wordOf(row)} ±${percent(within)}`;
+    const word = within == null ? wordOf(row) : `${wordOf(row)} ±${percent(within)}`;
     all.set(nameOf(row), { ratio, interval, word, stratum });
   }
   for (const one of comparison?.not_comparable ?? [])
@@ -154,34 +129,21 @@ export function changesOf({
     for (const one of cases ?? []) all.set(nameOf(one), { ...without, word });
   });
   return (record) => {
-    const { stratum, ...change } = all.get(nameOf(record)) ?? {
-      ...without,
-      word: "",
-    };
+    const { stratum, ...change } = all.get(nameOf(record)) ?? { ...without, word: '' };
     const isOther = stratum != null && stratum !== record.summary?.stratum;
-    return isOther
-      ? { ...change, stratum: `compared ${stratum.replaceAll("_", " ")}` }
-      : change;
+    return isOther ? { ...change, stratum: `compared ${stratum.replaceAll('_', ' ')}` } : change;
   };
 }
 
 /** The cell with a ratio, its interval and its word. */
-export function changeCell({
-  ratio,
-  interval,
-  word,
-  stratum,
-}: Change): (Node | string)[] {
+export function changeCell({ ratio, interval, word, stratum }: Change): (Node | string)[] {
   const value = ratio === null ? NOTHING : factor(ratio);
-  const ends =
-    interval && ratio !== null ? factorLimits(interval, ratio) : null;
+  const ends = interval && ratio !== null ? factorLimits(interval, ratio) : null;
   return [
     value,
-    ...(ends === null ? [] : [element("small", {}, ends)]),
-    ...(word === "" ? [] : [element("small", { class: "word" }, word)]),
-    ...(stratum === undefined
-      ? []
-      : [element("small", { class: "stratum" }, stratum)]),
+    ...(ends === null ? [] : [element('small', {}, ends)]),
+    ...(word === '' ? [] : [element('small', { class: 'word' }, word)]),
+    ...(stratum === undefined ? [] : [element('small', { class: 'stratum' }, stratum)]),
   ];
 }
 

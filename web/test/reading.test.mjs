@@ -130,7 +130,7 @@ named('intervals have the level of the records', async () => {
 named('cases of one run only are listed, others paired', async () => {
   const { page, contents } = await changed('two.html', ({ documents: [, b], comparison }) => {
     const worse = { ratio: 1.5, interval: [1.4, 1.6], word: 'worse', core: null };
-    Object.assign(comparison.rows[0], worse);
+    Object.assign(comparison.rows[0], worse, { unchanged_within: null });
     const added = structuredClone(b.records[0]);
     added.params = { args: 99 };
     b.records.push(added);

@@ -54,8 +54,8 @@ struct Unchanged {
     copies: (usize, usize),
 }
 
-/// Takes the runs, of everything or of some metrics, writes the page, and fails where a comparison
-/// found what is not there, or found nothing.
+/// Measures all runs, of everything or of some metrics, and writes the page. Fails if comparisons
+/// of the unchanged machine were flagged or inconclusive too often.
 pub(crate) fn write(root: &Path, program: &str, runs: usize, metrics: &[&str]) -> Result<()> {
     ensure!(runs >= 2, "{runs} runs: at least 2 are needed");
     let bench = Bench::new(program)?;

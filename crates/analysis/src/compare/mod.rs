@@ -11,6 +11,7 @@ mod weigh;
 
 pub use comparison::{Case, Compared, Comparison, FALSE_DISCOVERY_RATE, NotComparable, Side, Word};
 pub use noise::{Noise, NoiseBy};
+pub use weigh::{UNCHANGED_MIN, UNCHANGED_TIMES};
 
 use std::collections::BTreeMap;
 

@@ -12,11 +12,11 @@ use crate::statistics::{
 /// Smaller changes are not reported.
 const EFFECT_MIN: f64 = 0.01;
 /// The smallest margin of equivalence.
-const UNCHANGED_MIN: f64 = 0.02;
+pub const UNCHANGED_MIN: f64 = 0.02;
 /// The interval of an unchanged ratio is about as wide as the noise and is anywhere within it, so a
 /// margin equal to the noise would contain hardly any. Of (1.64 + 1.64) ÷ 1.96 times the noise it
 /// contains nine in ten: z for 5 % of the interval, and for the power.
-const UNCHANGED_TIMES: f64 = 1.7;
+pub const UNCHANGED_TIMES: f64 = 1.7;
 /// Equivalence within a larger margin is not worth reporting.
 const UNCHANGED_MAX: f64 = 0.3;
 
@@ -90,7 +90,7 @@ pub(super) fn weigh(
 }
 
 /// The margins within which a ratio may be unchanged, the narrowest first: the noise between runs,
-/// and 1.7 times that; the metric's noise limit where the noise is unknown.
+/// and [`UNCHANGED_TIMES`] times that; the metric's noise limit where the noise is unknown.
 fn margins(noise: Option<f64>, limit: Option<f64>) -> [f64; 2] {
     let wide = match noise {
         Some(noise) => UNCHANGED_TIMES * noise,

@@ -419,10 +419,10 @@ impl Slot {
 /// No return stack of a CPU is deeper.
 const RETURN_STACK_DEPTH: u32 = 32;
 
-/// Nested calls and returns. A system call, such as those that read the counters of a round, leaves
-/// the CPU's return stack out of step where the kernel fills it against speculation (RSB filling,
-/// Safe RET): every return of the timed kernel may then be mispredicted until as many calls have
-/// returned as the stack is deep, and a procedure call takes up to half as long again.
+/// Nested calls and returns. After a system call, such as those that read the counters of a round,
+/// calls of the timed kernel can be slower for a whole batch, at random. Probably the kernel's
+/// protection against speculation (RSB filling, Safe RET) leaves the return stack out of step, so
+/// that returns are mispredicted.
 #[inline(never)]
 fn refill_return_stack(depth: u32) -> u32 {
     match std::hint::black_box(depth) {

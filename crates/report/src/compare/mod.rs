@@ -3,7 +3,9 @@
 mod families;
 
 use anstyle::Style;
-use fathom_analysis::compare::{Case, Compared, Comparison, NoiseBy, Side, Word};
+use fathom_analysis::compare::{
+    Case, Compared, Comparison, NoiseBy, Side, UNCHANGED_MIN, UNCHANGED_TIMES, Word,
+};
 use fathom_analysis::differences::Difference;
 use fathom_record::quantity::{NOTHING, change, quantity, short};
 use fathom_record::{RunState, Stratum};
@@ -283,7 +285,7 @@ fn foot(comparison: &Comparison, columns: &Columns) -> String {
 /// Notes on the noise between runs.
 fn noise_notes(comparison: &Comparison) -> Vec<String> {
     let rests_on = |by| {
-        let is_wider = |row: &Compared| row.unchanged_within.is_some_and(|it| it > 0.02);
+        let is_wider = |row: &Compared| row.unchanged_within.is_some_and(|it| it > UNCHANGED_MIN);
         comparison.rows.iter().any(|row| is_wider(row) && row.noise_by == by)
     };
     let mut notes = Vec::new();
@@ -291,14 +293,14 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
     if rests_on(Some(NoiseBy::Kept)) {
         let kept = comparison.noise_runs;
         notes.push(format!(
-            "unchanged ± more than 2 %: up to 1.7 × the A/A noise of {kept} stored runs like B \
-             (95 % of their neighbouring pairs differ by less)"
+            "unchanged ± more than 2 %: up to {UNCHANGED_TIMES} × the A/A noise of {kept} stored \
+             runs like B (95 % of their neighbouring pairs differ by less)"
         ));
     }
     if rests_on(Some(NoiseBy::A)) {
         notes.push(format!(
-            "unchanged ± more than 2 %: up to 1.7 × the noise between the {runs} runs of A \
-             (Student's t, 95 %)"
+            "unchanged ± more than 2 %: up to {UNCHANGED_TIMES} × the noise between the {runs} \
+             runs of A (Student's t, 95 %)"
         ));
     }
     if rests_on(None) {
