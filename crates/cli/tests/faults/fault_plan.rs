@@ -63,6 +63,9 @@ const ERRORS: &[(&str, &[&str])] = &[
 const FREQUENT: &str = "openat read write pread64 pwrite64 fsync fdatasync linkat rename fcntl \
     mmap clone clone3 ppoll pipe2 socketpair recvfrom";
 
+/// Calls that change the store: `make soak` lets each of them fail.
+const WRITES: &[&str] = &["write", "pwrite64", "fsync", "fdatasync", "ftruncate", "unlink"];
+
 /// An error after which the caller repeats the call.
 pub(crate) const TRANSIENT: &str = "EINTR";
 
@@ -76,7 +79,8 @@ pub(crate) fn plan(calls: &[Call], store: &Path) -> Vec<Injection> {
     let mut planned = Vec::new();
     for ((name, object), calls) in by_name {
         let Some((_, errors)) = ERRORS.iter().find(|(call, _)| *call == name) else { continue };
-        let positions = if is_store(object) { scaled(4, usize::MAX) } else { scaled(2, 3) };
+        let of_store = if WRITES.contains(&name) { usize::MAX } else { 12 };
+        let positions = if is_store(object) { scaled(4, of_store) } else { scaled(2, 3) };
         let few = spread(&calls, scaled(4, 5).min(positions));
         for at in spread(&calls, positions) {
             for error in *errors {

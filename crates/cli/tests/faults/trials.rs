@@ -51,7 +51,7 @@ pub(crate) fn run<T: Target>(
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     // In parallel, since a trial mostly waits.
     std::thread::scope(|scope| {
-        for _ in 0..scaled(3, 4) {
+        for _ in 0..scaled(3, 8) {
             scope.spawn(|| {
                 while let Some((target, injection)) =
                     trials.get(next.fetch_add(1, Ordering::Relaxed))
