@@ -310,23 +310,26 @@ Examples:
   fathom show                show the latest run
   fathom show latest~1       show the run before it
   fathom show 0195c3         show the run whose id begins with 0195c3
-  fathom show --all          show a row for every point of a curve
+  fathom show memory         show all results of a group (or metric) of the latest run
+  fathom show latest~1 os.syscall cpu   show a metric and a group of the run before
+  fathom show --all          show every case in a row of its own
   fathom show --runs         list all stored runs";
 
 #[derive(Debug, Args)]
 #[command(after_help = SHOW_EXAMPLES)]
 pub struct ShowArguments {
-    /// Run: id or prefix, label, `latest` or `latest~N`.
-    #[arg(value_name = "RUN", default_value = "latest")]
+    /// Run (id or prefix, label, `latest`, `latest~N` or JSON file; default: latest), and metrics or
+    /// groups to show in detail.
+    #[arg(value_name = "RUN] [METRIC")]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
-    pub run: String,
+    pub names: Vec<String>,
     /// List all stored runs.
     #[arg(long)]
     pub runs: bool,
     /// Also show times in core cycles.
     #[arg(long)]
     pub cycles: bool,
-    /// Print a row for every case of a curve or matrix.
+    /// Print every case in a row of its own, instead of one screen.
     #[arg(long, short)]
     pub all: bool,
     #[command(flatten)]
@@ -367,6 +370,9 @@ pub struct CompareArguments {
     /// Exit with status 3 if a metric is worse by more than this, or that cannot be excluded.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_on: Option<f64>,
+    /// Print a row for every case, also for unchanged ones.
+    #[arg(long, short, conflicts_with = "reference")]
+    pub all: bool,
     /// Seed the bootstrap.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub seed: u64,

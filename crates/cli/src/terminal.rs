@@ -80,6 +80,11 @@ pub fn width() -> usize {
     by_environment.or_else(terminal).unwrap_or(DEFAULT_WIDTH).max(60)
 }
 
+/// The height of the terminal; 24 if there is none.
+pub fn height() -> usize {
+    terminal_size::terminal_size().map_or(24, |(_, height)| usize::from(height.0))
+}
+
 /// Writes one line to standard error.
 pub fn warn(text: &str) {
     // In one write, so that lines of other processes do not interleave.

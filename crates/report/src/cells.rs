@@ -156,7 +156,7 @@ pub(crate) fn mark(records: &[&Record]) -> &'static str {
     }
 }
 
-fn measured(record: &Record, protocol: Protocol, width: usize) -> (String, Style) {
+pub(crate) fn measured(record: &Record, protocol: Protocol, width: usize) -> (String, Style) {
     let noisy = record.verdict.state == State::Noisy;
     let mark = mark(&[record]);
     let text = match DisplayValue::of(record, protocol) {
@@ -201,7 +201,7 @@ pub(crate) fn cycle_count(count: f64) -> String {
 const LOPSIDED_MIN: f64 = 0.05;
 
 /// Half the interval's width ÷ the headline, or the trimmed protocol's deviation ÷ its mean.
-fn uncertainty(record: &Record, protocol: Protocol) -> String {
+pub(crate) fn uncertainty(record: &Record, protocol: Protocol) -> String {
     let Some(summary) = &record.summary else {
         return NOTHING.to_owned();
     };
@@ -242,7 +242,7 @@ fn relative(part: f64, whole: f64) -> String {
     if whole == 0.0 { NOTHING.to_owned() } else { percent(part / whole.abs()) }
 }
 
-fn predicted(record: &Record, width: usize) -> (String, Style) {
+pub(crate) fn predicted(record: &Record, width: usize) -> (String, Style) {
     match &record.prediction {
         Some(prediction) => {
             let (low, high) = match (prediction.low, prediction.high) {

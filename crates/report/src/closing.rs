@@ -74,19 +74,27 @@ pub fn changed(document: &Document, rows: usize, width: usize) -> String {
     paint_lines(CARE, &wrapped(&text, width.max(NARROWEST), "", ""))
 }
 
-/// The last lines of a stored run: its id, and the commands that show it again.
+/// The last lines of a stored run: its id, and the commands that show more of it.
 pub fn kept(document: &Document, width: usize) -> String {
-    let text = format!(
-        "Kept as run {}: {} prints it again, {} explains a number.",
-        document.run.id,
-        glued(&format!("`fathom show {}`", document.run.id)),
-        glued("`fathom explain METRIC`"),
-    );
+    let id = &document.run.id;
+    let explain = glued("`fathom explain METRIC`");
+    let show = |what: &str| glued(&format!("`fathom show {id}{what}`"));
+    let is_overview = document.run.asked.is_empty() && document.run.procedure.is_none();
+    let text = match is_overview {
+        true => format!(
+            "Kept as run {id}: {} (or another group or metric), {}, {explain}.",
+            show(" memory"),
+            glued("`… --all`")
+        ),
+        false => {
+            format!("Kept as run {id}: {} prints it again, {explain} explains a number.", show(""))
+        }
+    };
     wrapped(&text, width.max(NARROWEST), "", "")
 }
 
 /// Progress of a run that is not complete.
-fn progress(document: &Document) -> Option<String> {
+pub(crate) fn progress(document: &Document) -> Option<String> {
     let records = &document.records;
     let done = records.iter().filter(|record| !record.verdict.is_cut_short()).count();
     let planned = usize::try_from(document.run.planned).unwrap_or(usize::MAX);
@@ -131,7 +139,7 @@ fn mostly(records: &[Record], state: State) -> String {
 }
 
 /// Agreement with predictions in a sentence: values and bounds separately.
-fn agreement(records: &[Record]) -> String {
+pub(crate) fn agreement(records: &[Record]) -> String {
     let clause = |ordinal: bool, kind: &str| {
         let counts = agreements(records, ordinal);
         let all: usize = counts.iter().sum();
@@ -235,7 +243,7 @@ fn whole_run(document: &Document) -> Vec<String> {
     sentences
 }
 
-fn duration(ns: f64) -> String {
+pub(crate) fn duration(ns: f64) -> String {
     let seconds = ns / 1e9;
     let whole = seconds.round() as u64;
     glued(&match whole {

@@ -17,13 +17,14 @@ const HALF_WIDTH_MAX: f64 = 0.05;
 /// unavailable cases with a remedy.
 pub(crate) fn findings(records: &[Record]) -> Vec<String> {
     let others: Vec<String> = [noisiest(records), missing(records)].into_iter().flatten().collect();
-    let mut findings = furthest(records, FINDINGS - others.len());
+    let furthest = furthest(records, FINDINGS - others.len());
+    let mut findings: Vec<String> = furthest.into_iter().filter_map(far_sentence).collect();
     findings.extend(others);
     findings
 }
 
 /// The records furthest from their predictions, one per metric.
-fn furthest(records: &[Record], count: usize) -> Vec<String> {
+fn furthest(records: &[Record], count: usize) -> Vec<&Record> {
     let mut far: Vec<(f64, &Record)> =
         records.iter().filter_map(|record| Some((distance(record)?, record))).collect();
     far.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -33,7 +34,21 @@ fn furthest(records: &[Record], count: usize) -> Vec<String> {
             chosen.push(record);
         }
     }
-    chosen.into_iter().filter_map(far_sentence).collect()
+    chosen
+}
+
+/// The values furthest from their predictions, as short texts.
+pub(crate) fn outside(records: &[Record], count: usize) -> Vec<String> {
+    furthest(records, count).into_iter().filter_map(short).collect()
+}
+
+/// Name, value and the distance from the prediction.
+fn short(record: &Record) -> Option<String> {
+    let prediction = record.prediction.as_ref()?;
+    let measured = DisplayValue::of(record, Protocol::Median).number()?;
+    let value = glued(&quantity(measured, record.unit));
+    let limits = glued(&range(prediction.low, prediction.high, record.unit));
+    Some(format!("{} {value}, expected {limits}", record.name()))
 }
 
 /// |ln(measured ÷ predicted)| of a valid number with a narrow interval outside its prediction; for

@@ -32,6 +32,7 @@ mod layout;
 mod listing;
 mod model;
 mod opening;
+mod overview;
 mod paint;
 mod remarks;
 pub mod remedy;
@@ -48,13 +49,23 @@ pub use layout::Layout;
 pub use listing::{RunListing, runs};
 pub use model::no_model;
 pub use opening::opening;
+pub use overview::{overview, rows as overview_rows};
 pub use table::Table;
 pub use wrap::wrapped as paragraph;
 
-use fathom_record::Document;
+use fathom_record::{Document, Run};
 
-/// A stored run as `fathom run` printed it: [`opening`], the table with its foot, and [`closing`].
+/// Whether the run is shown as an [`overview`]: all metrics, and nothing that needs the table.
+pub fn has_overview(run: &Run, layout: &Layout) -> bool {
+    run.asked.is_empty() && run.procedure.is_none() && !layout.all && !layout.cycles
+}
+
+/// A stored run as `fathom run` printed it: the [`overview`], or [`opening`], the table with its
+/// foot, and [`closing`].
 pub fn show(document: &Document, layout: &Layout) -> String {
+    if has_overview(&document.run, layout) {
+        return overview(document, layout.width) + &kept(document, layout.width);
+    }
     if document.run.procedure.is_some() {
         let text = opening(document, layout.width);
         return text + &by_hand::show(document, layout.width) + &kept(document, layout.width);

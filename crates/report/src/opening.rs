@@ -7,7 +7,7 @@ use crate::case::counted;
 use crate::paint::{FAINT, paint};
 use crate::wrap::{NARROWEST, clean, glued, wrapped};
 
-const LABEL: usize = 9;
+pub(crate) const LABEL: usize = 9;
 
 /// Run, machine, clock, CPU and far hosts, one per line if they fit, and a blank line.
 pub fn opening(document: &Document, width: usize) -> String {

@@ -4,6 +4,7 @@ use fathom_analysis::compare::{Compared, Comparison, Noise, compare_to_all};
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::Document;
+use fathom_report::Layout;
 use fathom_report::compare::render;
 
 use super::{reference, stored_run};
@@ -28,7 +29,9 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
             return Ok(Status::Incomplete);
         }
     }
-    let status = super::print(arguments.json, &comparison, |layout| render(&comparison, layout))?;
+    let status = super::print(arguments.json, &comparison, |layout| {
+        render(&comparison, &Layout { all: arguments.all, ..*layout })
+    })?;
     let fails = arguments.fail_on.is_some_and(|limit| {
         explain_gate(&comparison, limit);
         !comparison.passes(limit)

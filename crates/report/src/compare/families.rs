@@ -28,34 +28,41 @@ impl Many<'_> {
     }
 }
 
-/// The rows in their order, a family in the place of its first row.
-pub(super) fn lines(rows: &[Compared]) -> Vec<Line<'_>> {
-    let quiet = |row: &Compared| matches!(row.word, Word::Unchanged | Word::Inconclusive);
-    let mut groups: BTreeMap<(Word, &MetricId), Vec<usize>> = BTreeMap::new();
-    for (index, row) in rows.iter().enumerate().filter(|(_, row)| quiet(row)) {
-        groups.entry((row.word, &row.metric)).or_default().push(index);
+/// The smallest group of cases with one metric and one word that shares a line.
+const GROUP_MIN: usize = 3;
+
+/// A line for each row if `all`. Otherwise without unchanged and inconclusive rows, and one line
+/// for the cases of a metric with the same word, in the place of the first of them.
+pub(super) fn lines(rows: &[Compared], all: bool) -> Vec<Line<'_>> {
+    let is_quiet = |row: &&Compared| matches!(row.word, Word::Unchanged | Word::Inconclusive);
+    if all {
+        return rows.iter().map(Line::One).collect();
     }
-    let mut firsts: BTreeMap<usize, Many<'_>> = BTreeMap::new();
-    let mut covered = vec![false; rows.len()];
-    for ((_, metric), group) in groups {
-        let cases: Vec<&Params> = group.iter().map(|index| &rows[*index].params).collect();
-        for (name, members) in families(&cases) {
-            let members: Vec<usize> = members.into_iter().map(|at| group[at]).collect();
-            members.iter().for_each(|index| covered[*index] = true);
-            let first = members.iter().copied().min().unwrap_or_default();
-            let members = members.iter().map(|index| &rows[*index]).collect();
-            firsts.insert(first, Many { name: format!("{metric} {name}"), members });
-        }
+    let mut groups: BTreeMap<(Word, &MetricId), Vec<&Compared>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| !is_quiet(row)) {
+        groups.entry((row.word, &row.metric)).or_default().push(row);
     }
     let mut lines = Vec::new();
-    for (index, row) in rows.iter().enumerate() {
-        match firsts.remove(&index) {
-            Some(many) => lines.push(Line::Many(many)),
-            None if !covered[index] => lines.push(Line::One(row)),
-            None => {}
+    for row in rows.iter().filter(|row| !is_quiet(row)) {
+        match groups.get(&(row.word, &row.metric)) {
+            Some(members) if members.len() < GROUP_MIN => lines.push(Line::One(row)),
+            Some(members) if std::ptr::eq(members[0], row) => {
+                lines.push(Line::Many(Many {
+                    name: common_name(members),
+                    members: members.clone(),
+                }));
+            }
+            _ => {}
         }
     }
     lines
+}
+
+/// The metric and the parameters that all members share.
+fn common_name(members: &[&Compared]) -> String {
+    let mut common = members[0].params.clone();
+    common.0.retain(|name, value| members.iter().all(|row| row.params.0.get(name) == Some(value)));
+    named(&members[0].metric, &common)
 }
 
 /// The names of cases; one name per family.

@@ -2,13 +2,15 @@
 
 mod families;
 
+use std::collections::BTreeMap;
+
 use anstyle::Style;
 use fathom_analysis::compare::{
     Case, Compared, Comparison, NoiseBy, Side, UNCHANGED_MIN, UNCHANGED_TIMES, Word,
 };
 use fathom_analysis::differences::Difference;
 use fathom_record::quantity::{NOTHING, change, quantity, short};
-use fathom_record::{RunState, Stratum};
+use fathom_record::{Params, RunState, Stratum};
 
 use self::families::{Line, Many};
 use crate::case::{counted, named};
@@ -38,9 +40,10 @@ impl Columns {
     fn of(layout: &Layout, has_both: bool) -> Self {
         let line = layout.width.clamp(NARROWEST, 140);
         let is_wide = line >= 110;
-        let interval = (line >= 80).then_some(13);
+        // A case has one row: its name needs the room at 80 columns.
+        let values = (line >= 100).then_some(VALUES);
         let [p, processes] = [8, 9].map(|width| is_wide.then_some(width));
-        let widths = [None, Some(VALUES), Some(6), interval, p, processes, Some(15)];
+        let widths = [None, values, Some(6), Some(13), p, processes, Some(15)];
         let gap = if is_wide { 2 } else { 1 };
         Self { line, grid: Grid::new(line, gap, 0, &[0, 6], widths), has_both }
     }
@@ -61,25 +64,30 @@ impl Columns {
     }
 }
 
-/// The differences between the runs, then the changes, the most important first, then the cases
-/// that cannot be compared.
+/// The runs and their differences, the answer, the changes, the most important first, then the
+/// cases without a change and those that cannot be compared. A row for each case if `layout.all`.
 pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     let is_selected = |row: &Compared| row.stratum != Stratum::AsFound;
     let columns = Columns::of(layout, comparison.rows.iter().any(is_selected));
-    let mut text = sides(comparison, columns.line);
-    if !comparison.rows.is_empty() {
+    let mut text = sides(comparison, columns.line) + "\n";
+    text += &wrapped(&summary(comparison), columns.line, "", "");
+    let lines = families::lines(&comparison.rows, layout.all);
+    if !lines.is_empty() {
         text.push('\n');
         text += &columns.grid.line(HEADER, [STRONG; 7]);
-        for line in families::lines(&comparison.rows) {
+        for line in &lines {
             text += &match line {
-                Line::One(row) => row_lines(row, &columns),
-                Line::Many(many) => family_lines(&many, &columns),
+                Line::One(row) => row_lines(row, &short_params(row, &comparison.rows), &columns),
+                Line::Many(many) => family_lines(many, &columns),
             };
         }
-        text += &paint_lines(FAINT, &foot(comparison, &columns));
     }
-    text.push('\n');
-    text += &wrapped(&summary(comparison), columns.line, "", "");
+    if !layout.all {
+        text += &quiet(&comparison.rows, columns.line);
+    }
+    if !comparison.rows.is_empty() {
+        text += &paint_lines(FAINT, &foot(comparison, &lines, &columns));
+    }
     for other in &comparison.not_comparable {
         let name = named(&other.metric, &other.params);
         let line = format!("{name}: not comparable: {}", other.reason);
@@ -93,16 +101,9 @@ pub fn render(comparison: &Comparison, layout: &Layout) -> String {
 fn sides(comparison: &Comparison, width: usize) -> String {
     let mut text = String::new();
     let (a, b) = (&comparison.a, &comparison.b);
-    for (label, side) in [("A", a)]
-        .into_iter()
-        .chain(comparison.more_a.iter().map(|side| ("", side)))
-        .chain([("B", b)])
-    {
+    let more = comparison.more_a.iter().map(|side| ("", side));
+    for (label, side) in [("A", a)].into_iter().chain(more).chain([("B", b)]) {
         text += &labelled(label, &side_words(side), width);
-        if let Some(why) = &side.noisy {
-            let text_of = format!("low-quality run: as-found differences are tentative ({why})");
-            text += &labelled("", &text_of, width);
-        }
     }
     let facts = |label: &str, differences: &[Difference]| -> String {
         let fact = |(i, fact): (usize, &Difference)| {
@@ -130,11 +131,11 @@ fn core_words(core: f64) -> String {
 
 fn side_words(side: &Side) -> String {
     let (valid, records) = (side.valid, side.records);
+    let started = side.started.get(..16).unwrap_or(&side.started).replace('T', " ");
     let mut words = format!(
-        "run {} on {}, started {}; {valid} of {records} cases valid",
+        "{} on {}, {started} UTC, {valid} of {records} cases valid",
         fathom_record::name(&side.id, side.label.as_deref()),
         side.host,
-        side.started
     );
     if side.state != RunState::Complete {
         let whole = side.records - side.in_part;
@@ -150,6 +151,10 @@ fn side_words(side: &Side) -> String {
             _ => format!(", interrupted after {progress}"),
         };
     }
+    if let Some(why) = &side.noisy {
+        let why = why.split(':').next().unwrap_or_default();
+        words += &format!("; low-quality run ({why}): as-found differences are tentative");
+    }
     words
 }
 
@@ -158,8 +163,19 @@ fn is_as_found(row: &Compared) -> bool {
     row.stratum == Stratum::AsFound && row.visits_a.max(row.visits_b) > 0
 }
 
-fn row_lines(row: &Compared, columns: &Columns) -> String {
-    let mut name = clean(&named(&row.metric, &row.params));
+/// The parameters in which the compared cases of this metric differ; all if it is the only one.
+fn short_params(row: &Compared, rows: &[Compared]) -> Params {
+    let others: Vec<&Params> =
+        rows.iter().filter(|it| it.metric == row.metric).map(|it| &it.params).collect();
+    let mut params = row.params.clone();
+    if others.len() > 1 {
+        params.0.retain(|name, value| others.iter().any(|it| it.0.get(name) != Some(value)));
+    }
+    params
+}
+
+fn row_lines(row: &Compared, params: &Params, columns: &Columns) -> String {
+    let mut name = clean(&named(&row.metric, params));
     if row.noisy_a || row.noisy_b {
         name.insert(0, '~');
     }
@@ -168,7 +184,7 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
     }
     let (mut text, mut name) = columns.beside(name);
     let mut values = change(row.a, row.b, row.unit, VALUES);
-    if width_of(&values) > VALUES {
+    if columns.grid.widths[1].is_some() && width_of(&values) > VALUES {
         // Too far apart for one unit: on a line of their own.
         let each = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
         text += &wrapped(&format!("{name} {each}"), columns.line, "", "    ");
@@ -186,17 +202,50 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
     text + &columns.row(texts.map(String::as_str), style(row.word))
 }
 
-/// One line for the cases of a family with the same word, none of them changed.
+/// Unchanged and inconclusive cases by group: how many, and within which margins.
+fn quiet(rows: &[Compared], width: usize) -> String {
+    let mut text = String::new();
+    for word in [Word::Unchanged, Word::Inconclusive] {
+        let of_word: Vec<&Compared> = rows.iter().filter(|row| row.word == word).collect();
+        if of_word.is_empty() {
+            continue;
+        }
+        let group = |row: &&Compared| row.metric.as_str().split('.').next().map(str::to_owned);
+        let mut groups: BTreeMap<Option<String>, usize> = BTreeMap::new();
+        of_word.iter().for_each(|row| *groups.entry(group(row)).or_default() += 1);
+        let list = |(group, count): (&Option<String>, &usize)| {
+            glued(&format!("{} {count}", group.as_deref().unwrap_or_default()))
+        };
+        let list: Vec<String> = groups.iter().map(list).collect();
+        let mut words =
+            format!("{}: {}: {}", text_of(word), counted(of_word.len(), "case"), list.join(", "));
+        let mut margins: Vec<f64> = of_word.iter().filter_map(|row| row.unchanged_within).collect();
+        margins.sort_by(f64::total_cmp);
+        if let [least, .., most] = margins.as_slice() {
+            let middle = margins[margins.len() / 2];
+            let [least, middle, most] = [*least, middle, *most].map(|it| glued(&whole_percent(it)));
+            words += &match least == most {
+                true => format!("; each within {most}"),
+                false => format!("; each within {least} to {most}, half of them within {middle}"),
+            };
+        }
+        text += &wrapped(&words, width, "", "  ");
+    }
+    text
+}
+
+/// One line for cases of one metric with the same word.
 fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
     let mut name = clean(&many.name);
     if many.members.iter().any(|row| row.noisy_a || row.noisy_b) {
         name.insert(0, '~');
     }
-    let (text, name) = columns.beside(name);
     let (cases, first) = (format!("{} cases", many.members.len()), many.members[0].word);
     let widest = many.members.iter().filter_map(|row| row.unchanged_within).reduce(f64::max);
     let word = widest.map_or_else(|| text_of(first).to_owned(), unchanged);
-    let texts = [&name, cases.as_str(), "", &limits(many.hull()), "", "", &word];
+    let name = format!("{name} ({cases})");
+    let (text, name) = columns.beside(name);
+    let texts = [&name, "", "", &limits(many.hull()), "", "", &word];
     text + &columns.row(texts, style(first))
 }
 
@@ -210,7 +259,11 @@ fn p_text(p: f64) -> String {
 
 /// `unchanged ±3 %` for within 2.4 %: whole percents, rounded up, to fit the column.
 fn unchanged(within: f64) -> String {
-    format!("{} ±{} %", text_of(Word::Unchanged), (100.0 * within - 1e-9).ceil())
+    format!("{} ±{}", text_of(Word::Unchanged), whole_percent(within))
+}
+
+fn whole_percent(share: f64) -> String {
+    format!("{} %", (100.0 * share - 1e-9).ceil())
 }
 
 fn text_of(word: Word) -> &'static str {
@@ -249,20 +302,12 @@ fn style(word: Word) -> Style {
     }
 }
 
-fn foot(comparison: &Comparison, columns: &Columns) -> String {
+fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Columns) -> String {
     let is_few = |row: &Compared| row.word == Word::Inconclusive && !row.is_spoiled();
     let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
-    if columns.grid.widths[3].is_some() {
-        notes.push(format!("95 %: bootstrap over processes, seed {}", comparison.seed));
-    }
-    if families::lines(&comparison.rows).iter().any(|line| matches!(line, Line::Many(_))) {
-        let hull = if columns.grid.widths[3].is_some() {
-            ", with the hull of their intervals"
-        } else {
-            ""
-        };
-        let each = glued("`--json`");
-        notes.push(format!("… cases: a family, none changed{hull}; {each} has each"));
+    notes.push(format!("95 %: bootstrap over processes, seed {}", comparison.seed));
+    if lines.iter().any(|line| matches!(line, Line::Many(_))) {
+        notes.push("(… cases): of one metric, with the hull of their intervals".to_owned());
     }
     if columns.grid.widths[4].is_some() {
         notes.push("p: Mann–Whitney test on process medians".to_owned());

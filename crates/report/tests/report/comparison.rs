@@ -34,7 +34,7 @@ fn run(number: usize, median: f64) -> Document {
 fn comparison_text(change: impl Fn(&mut Comparison)) -> String {
     let mut comparison = compare(&run(1, 100.0), &run(9, 120.0), &Noise::default(), 7);
     change(&mut comparison);
-    let text = plain(&render(&comparison, &Layout { width: 140, ..Layout::default() }));
+    let text = plain(&render(&comparison, &Layout { width: 140, all: true, ..Layout::default() }));
     text.split_whitespace().collect::<Vec<&str>>().join(" ")
 }
 
@@ -89,7 +89,7 @@ fn differences_within_a_and_interruption_are_printed() {
     b.run.state = RunState::Interrupted;
     b.host.memory.thp = Some("always".to_owned());
     let comparison = compare_to_all(&[&first, &second], &b, &Noise::default(), 7);
-    let text = plain(&render(&comparison, &Layout { width: 140, ..Layout::default() }));
+    let text = plain(&render(&comparison, &Layout { width: 140, all: true, ..Layout::default() }));
     for expected in [
         "in A     transparent huge pages: madvise → always",
         "state: complete → interrupted",

@@ -227,7 +227,8 @@ fn values_close_together_have_a_linear_axis() {
 
 #[test]
 fn stored_run_is_printed_as_its_blocks_were() {
-    let document = with([curves(), pairs(8)].concat());
+    let mut document = with([curves(), pairs(8)].concat());
+    document.run.asked = vec!["memory".to_owned()];
     for (size, cycles) in [(1, false), (3, true), (7, false), (10, true)] {
         let layout = Layout { cycles, ..layout(100) };
         let mut table = Table::new(layout).on(&document.host);
@@ -256,7 +257,7 @@ fn account_of_a_curve_prints_each_kind_of_case_once() {
 }
 
 #[test]
-fn only_unchanged_cases_of_a_curve_share_a_line() {
+fn unchanged_cases_are_counted_by_group() {
     let valid = || (0..18).map(|at| point("4K", at, PLATEAUS[at])).chain(pairs(8));
     let a = with(valid().collect());
     let mut records: Vec<Record> = valid().collect();
@@ -264,12 +265,14 @@ fn only_unchanged_cases_of_a_curve_share_a_line() {
     let mut b = with(records);
     for width in [60, 80, 120] {
         let text = plain(&render(&compare(&a, &b, &Noise::default(), 1), &layout(width)));
-        assert!(text.contains("pattern=random set 1 KiB…128 MiB"), "{text}");
-        assert!(text.contains(" 17 cases ") && text.contains(" 28 cases "), "{text}");
         assert!(text.contains("set=16 KiB") && text.contains("looks slower"), "{text}");
+        assert!(text.contains("unchanged: 49 cases: cpu 4, memory 45"), "{text}");
         assert!(!text.contains("set=32 KiB"), "{text}");
         assert!(text.lines().all(|line| line.width() <= width), "{text}");
     }
+    let all = Layout { all: true, ..layout(120) };
+    let text = plain(&render(&compare(&a, &b, &Noise::default(), 1), &all));
+    assert!(text.contains("set=32 KiB") && !text.contains("unchanged: "), "{text}");
     b.records.retain(|record| record.metric.as_str() != "memory.latency");
     let text = plain(&render(&compare(&a, &b, &Noise::default(), 1), &layout(140)));
     assert!(text.contains("set 1 KiB…128 MiB (18 cases)"), "{text}");
@@ -290,12 +293,15 @@ fn span_in_two_units_extends_to_the_left() {
 }
 
 #[test]
-fn every_changed_case_has_its_row() {
+fn changed_cases_of_a_metric_share_a_line() {
     let of = |factor: f64| with((0..18).map(|at| point("4K", at, PLATEAUS[at] * factor)).collect());
-    let text = plain(&render(&compare(&of(1.0), &of(1.5), &Noise::default(), 1), &layout(120)));
-    assert_eq!(text.matches("looks slower").count(), 18, "{text}");
+    let comparison = compare(&of(1.0), &of(1.5), &Noise::default(), 1);
+    let text = plain(&render(&comparison, &layout(120)));
+    assert_eq!(text.matches("looks slower").count(), 1, "{text}");
+    assert!(text.contains("page=4K pattern=random (18 cases)"), "{text}");
     assert!(text.contains("18 look slower"), "{text}");
-    assert!(!text.contains("cases: a family"), "{text}");
+    let all = plain(&render(&comparison, &Layout { all: true, ..layout(120) }));
+    assert_eq!(all.matches("looks slower").count(), 18, "{all}");
 }
 
 #[test]

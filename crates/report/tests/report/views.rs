@@ -1,8 +1,9 @@
 //! Runs at various terminal widths.
 
-use crate::fixture::{document, over, plain};
+use crate::fixture::{Build, document, measured, over, plain};
 use fathom_record::{
-    Cause, Counts, Document, Effort, Protocol, Reason, Remedy, RunState, State, Verdict,
+    Cause, Counts, Document, Effort, NotSelected, Params, Protocol, Reason, Remedy, RunState,
+    State, Unit, Verdict,
 };
 use fathom_report::{Layout, RunListing, Table, closing, opening, runs, show};
 
@@ -10,10 +11,83 @@ fn layout(width: usize) -> Layout {
     Layout { width, ..Layout::default() }
 }
 
+/// A run of named groups, which is shown as a table.
+fn run_of_groups() -> Document {
+    let mut document = document();
+    document.run.asked = vec!["cpu".to_owned(), "os".to_owned(), "memory".to_owned()];
+    document
+}
+
+/// Every row of the overview, with records in every state.
+fn whole_battery() -> Document {
+    let ns = Unit::Nanoseconds;
+    let one = |metric: &str, name: &str, value: &str| {
+        measured(metric, Params::one(name, value), ns, 1_234.0, 0.01)
+    };
+    let plain = |metric: &str| measured(metric, Params::none(), ns, 156.9, 0.02);
+    let bandwidth = |op: &str, threads: i64, bytes_per_s: f64| {
+        let params = Params::one("level", "dram").and("op", op).and("threads", threads);
+        let record = measured("memory.bandwidth", params, Unit::BytesPerSecond, bytes_per_s, 0.14);
+        record.predicted(bytes_per_s, 0.0, 0.3).found(NotSelected::TooFewClean)
+    };
+    let random = Params::one("order", "random").and("state", "direct");
+    let mut document = document();
+    document.records.extend([
+        measured("cpu.call", Params::one("args", 0), ns, 1.3, 0.01),
+        one("os.vdso.clock_gettime", "clock", "monotonic"),
+        plain("os.thread.create_join"),
+        one("os.process.fork", "part", "total"),
+        one("os.process.spawn", "part", "total").predicted(500.0, 0.0, 0.1),
+        plain("os.switch.thread"),
+        plain("os.switch.process"),
+        one("os.pipe.rtt", "calls", "libc").predicted(1_000.0, 200.0, 0.3),
+        plain("memory.latency.l1"),
+        plain("memory.latency.l2"),
+        plain("memory.latency.l3").judged(
+            State::Noisy,
+            vec![Reason::new(Cause::SlowCore, "").with_remedy(Remedy::QuieterHost)],
+        ),
+        plain("memory.latency.dram"),
+        bandwidth("read", 1, 4.1e10),
+        bandwidth("read", 8, 2.05e11),
+        bandwidth("write", 1, 2.9e10),
+        bandwidth("write", 8, 1.2e11),
+        bandwidth("copy", 1, 3.9e10),
+        bandwidth("copy", 8, 1.6e11),
+        one("memory.fault", "kind", "anonymous"),
+        plain("memory.core_to_core"),
+        one("file.read.throughput", "state", "cold"),
+        measured("file.read.latency", random, ns, 51_320.0, 0.1),
+        one("file.write.throughput", "sync", "none"),
+        one("file.write.throughput", "sync", "data"),
+        measured("file.fsync", Params::one("bytes", 4_096), ns, 185_900.0, 0.25),
+    ]);
+    document
+}
+
+#[test]
+fn overview_fits_one_screen() {
+    for width in [60, 80, 140] {
+        let text = plain(&show(&whole_battery(), &layout(width)));
+        assert!(width < 80 || text.lines().count() <= 45, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+    }
+    insta::assert_snapshot!(plain(&show(&whole_battery(), &layout(80))));
+}
+
+#[test]
+fn one_cpu_has_one_row_for_each_bandwidth() {
+    let mut document = whole_battery();
+    document.records.retain(|record| record.params.integer("threads") != Some(8));
+    let text = plain(&show(&document, &layout(80)));
+    assert_eq!(text.matches("thread  ").count(), 3, "{text}");
+    assert!(!text.contains("threads"), "{text}");
+}
+
 #[test]
 fn run_at_various_widths() {
     for width in [60, 80, 110, 140] {
-        let text = plain(&show(&document(), &layout(width)));
+        let text = plain(&show(&run_of_groups(), &layout(width)));
         insta::assert_snapshot!(format!("run_at_{width}_columns"), text);
     }
 }

@@ -12,6 +12,9 @@ use super::super::run_store::RunStore;
 use crate::arguments::RunArguments;
 use crate::terminal::{self, Output, PERCENT_BAR};
 
+/// The rows so far above the bar.
+const ROWS_AND_BAR: &str = "{prefix}{bar:24} {percent:>3} %  {msg}";
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     Table,
@@ -32,6 +35,8 @@ pub(super) struct Follower {
     run_id: String,
     /// How many printed rows have changed since.
     changed: usize,
+    /// The records so far of a run shown as an overview; `None` if it is shown as a table.
+    overview: Option<Vec<Record>>,
 }
 
 impl Follower {
@@ -57,6 +62,7 @@ impl Follower {
             files,
             run_id: String::new(),
             changed: 0,
+            overview: None,
         }
     }
 
@@ -78,6 +84,20 @@ impl Follower {
         Record { samples, ..record.clone() }
     }
 
+    /// Draws the rows so far above the progress bar: later visits may change them, so they are
+    /// printed only at the end.
+    fn draw_settled(&mut self) {
+        let Some(settled) = &self.overview else { return };
+        let rows = fathom_report::overview_rows(settled, self.layout.protocol, terminal::width());
+        let lines: Vec<&str> = rows.lines().collect();
+        // A taller region than the terminal could not be removed again.
+        let first = lines.len().saturating_sub(terminal::height().saturating_sub(4));
+        let rows: String = lines[first..].iter().map(|line| format!("{line}\n")).collect();
+        if let Some(bar) = self.output.bar(ROWS_AND_BAR) {
+            bar.set_prefix(rows);
+        }
+    }
+
     fn write_lines(&mut self, records: &[Record]) {
         let line = |one| fathom_report::record_line(&self.printed(one));
         let lines: String = records.iter().map(line).collect();
@@ -91,20 +111,34 @@ impl Audience for Follower {
         self.store(|store| store.begin(document));
         if self.format == Format::Table {
             let width = self.layout.width;
-            self.output.write(&fathom_report::opening(document, width));
-            if let Some((plan, estimate_ns)) = plan {
-                self.output.write(&announcement(plan, estimate_ns, width));
+            if fathom_report::has_overview(&document.run, &self.layout) {
+                self.overview = Some(Vec::new());
+            } else {
+                self.output.write(&fathom_report::opening(document, width));
             }
-            if let Some(files) = &self.files {
-                self.output.write(&(fathom_report::paragraph(files, width, "", "") + "\n"));
+            let mut texts: Vec<String> = Vec::new();
+            texts.extend(plan.map(|(plan, estimate_ns)| announcement(plan, estimate_ns)));
+            texts.extend(self.files.clone());
+            for text in texts {
+                match self.overview {
+                    // The overview has the screen for itself.
+                    Some(_) => terminal::warn(&text),
+                    None => {
+                        let text = fathom_report::paragraph(&text, width, "", "") + "\n";
+                        self.output.write(&text);
+                    }
+                }
             }
-            self.table = Table::new(self.layout).on(&document.host);
-            self.output.write(&self.table.header());
+            if self.overview.is_none() {
+                self.table = Table::new(self.layout).on(&document.host);
+                self.output.write(&self.table.header());
+            }
         }
     }
 
     fn progress(&mut self, progress: &Progress) {
-        let Some(bar) = self.output.bar(PERCENT_BAR) else { return };
+        let template = if self.overview.is_some() { ROWS_AND_BAR } else { PERCENT_BAR };
+        let Some(bar) = self.output.bar(template) else { return };
         let whole = progress.elapsed_ns + progress.left_ns;
         bar.set_length(1000);
         bar.set_position((1000.0 * progress.elapsed_ns / whole.max(1.0)) as u64);
@@ -119,10 +153,16 @@ impl Audience for Follower {
             self.store(|store| store.add(&run_id, record));
         }
         match self.format {
-            Format::Table => {
-                let records: Vec<Record> = records.iter().map(|one| self.printed(one)).collect();
-                self.output.write(&self.table.rows(&records));
-            }
+            Format::Table => match &mut self.overview {
+                Some(settled) => {
+                    settled.extend_from_slice(records);
+                    self.draw_settled();
+                }
+                None => {
+                    let records: Vec<Record> = records.iter().map(|it| self.printed(it)).collect();
+                    self.output.write(&self.table.rows(&records));
+                }
+            },
             Format::JsonLines => self.write_lines(records),
             Format::Json => {}
         }
@@ -142,9 +182,13 @@ impl Audience for Follower {
         match self.format {
             Format::Table => {
                 let width = self.layout.width;
-                self.output.write(&self.table.foot());
-                self.output.write(&fathom_report::changed(document, self.changed, width));
-                self.output.write(&fathom_report::closing(document, width));
+                if self.overview.is_some() {
+                    self.output.write(&fathom_report::overview(document, width));
+                } else {
+                    self.output.write(&self.table.foot());
+                    self.output.write(&fathom_report::changed(document, self.changed, width));
+                    self.output.write(&fathom_report::closing(document, width));
+                }
                 if self.store.store().is_some() {
                     self.output.write(&fathom_report::kept(document, width));
                 }
@@ -167,7 +211,7 @@ impl Audience for Follower {
 }
 
 /// What will be measured and how long it takes.
-fn announcement(plan: &Plan, estimate_ns: f64, width: usize) -> String {
+fn announcement(plan: &Plan, estimate_ns: f64) -> String {
     let visits = plan.visits();
     let needed: Vec<&str> = plan.metrics(true).iter().map(|entry| entry.about().id).collect();
     let needed_by_models = match needed.as_slice() {
@@ -184,12 +228,11 @@ fn announcement(plan: &Plan, estimate_ns: f64, width: usize) -> String {
         true => format!("{seconds:.0} to {:.0} s", (seconds * longest).ceil()),
         false => format!("about {seconds:.0} s"),
     };
-    let text = format!(
+    format!(
         "{} of {}{needed_by_models}; {} effort, {processes} processes each, seed {}: {time}",
         counted(plan.records(), "result"),
         counted(plan.metrics(false).len() + needed.len(), "metric"),
         plan.effort.word(),
         plan.seed
-    );
-    fathom_report::paragraph(&text, width, "", "") + "\n"
+    )
 }

@@ -1,0 +1,317 @@
+//! The default view of a run of all metrics: one screen with the best-known numbers, and what is
+//! outside, noisy or missing.
+
+use fathom_analysis::display_value::DisplayValue;
+use fathom_record::quantity::{NOTHING, percent, quantity};
+use fathom_record::{Agreement, Cause, Document, Host, Protocol, Record, Run, State, Unit};
+
+use crate::case::counted;
+use crate::cells::{Grid, measured, predicted, uncertainty};
+use crate::closing::{agreement, duration, progress};
+use crate::counts::{cause_words, causes};
+use crate::findings::outside;
+use crate::opening::{LABEL, labelled};
+use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state};
+use crate::remedy;
+use crate::wrap::{NARROWEST, cut, glued};
+
+/// A wider line only moves the words away from their numbers.
+const WIDEST: usize = 100;
+/// Metrics with a result outside its prediction that are named.
+const OUTSIDE: usize = 3;
+
+/// A line of the overview: the first or last of the cases that have these parameters.
+struct Row {
+    group: &'static str,
+    /// `{threads}` stands for the number of threads of the case.
+    label: &'static str,
+    metric: &'static str,
+    params: &'static [(&'static str, &'static str)],
+    pick: Pick,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pick {
+    First,
+    Last,
+    /// The rate of the first one, whose value is a time.
+    RateOfFirst,
+}
+
+const fn row(
+    group: &'static str,
+    label: &'static str,
+    metric: &'static str,
+    params: &'static [(&'static str, &'static str)],
+) -> Row {
+    Row { group, label, metric, params, pick: Pick::First }
+}
+
+const fn last(row: Row) -> Row {
+    Row { pick: Pick::Last, ..row }
+}
+
+const fn rate(row: Row) -> Row {
+    Row { pick: Pick::RateOfFirst, ..row }
+}
+
+const RANDOM: &[(&str, &str)] = &[("order", "random"), ("state", "direct")];
+
+/// In the order of the groups of a run, so that rows appear from top to bottom.
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    row("cpu", "core frequency", "cpu.frequency", &[]),
+    row("cpu", "procedure call", "cpu.call", &[("args", "0")]),
+    row("system", "system call (getppid)", "os.syscall", &[("call", "getppid")]),
+    row("system", "clock_gettime", "os.vdso.clock_gettime", &[("clock", "monotonic")]),
+    row("system", "thread create + join", "os.thread.create_join", &[]),
+    row("system", "fork + exit + wait", "os.process.fork", &[("part", "total")]),
+    row("system", "fork + exec + wait", "os.process.spawn", &[("part", "total")]),
+    row("system", "thread switch", "os.switch.thread", &[]),
+    row("system", "process switch", "os.switch.process", &[]),
+    row("system", "pipe round trip", "os.pipe.rtt", &[("calls", "libc")]),
+    row("memory", "latency, L1", "memory.latency.l1", &[]),
+    row("memory", "latency, L2", "memory.latency.l2", &[]),
+    row("memory", "latency, L3", "memory.latency.l3", &[]),
+    row("memory", "latency, memory", "memory.latency.dram", &[]),
+    row("memory", "read, {threads}", "memory.bandwidth", &[("level", "dram"), ("op", "read")]),
+    last(row("memory", "read, {threads}", "memory.bandwidth", &[("level", "dram"), ("op", "read")])),
+    row("memory", "write, {threads}", "memory.bandwidth", &[("level", "dram"), ("op", "write")]),
+    last(row("memory", "write, {threads}", "memory.bandwidth", &[("level", "dram"), ("op", "write")])),
+    row("memory", "copy, {threads}", "memory.bandwidth", &[("level", "dram"), ("op", "copy")]),
+    last(row("memory", "copy, {threads}", "memory.bandwidth", &[("level", "dram"), ("op", "copy")])),
+    row("memory", "page fault", "memory.fault", &[("kind", "anonymous")]),
+    row("memory", "core to core", "memory.core_to_core", &[]),
+    last(row("file", "read, cached", "file.read.throughput",
+        &[("state", "warm"), ("threads", "1"), ("way", "read")])),
+    last(row("file", "read, cold", "file.read.throughput", &[("state", "cold")])),
+    row("file", "random 4 KiB, direct", "file.read.latency", RANDOM),
+    rate(row("file", "random 4 KiB, IOPS", "file.read.latency", RANDOM)),
+    row("file", "write, no sync", "file.write.throughput", &[("sync", "none")]),
+    row("file", "write + fdatasync", "file.write.throughput", &[("sync", "data")]),
+    row("file", "write + fsync, 4 KiB", "file.fsync", &[("bytes", "4096")]),
+];
+
+mod column {
+    pub(super) const GROUP: usize = 0;
+    pub(super) const NAME: usize = 1;
+    pub(super) const MEASURED: usize = 2;
+    pub(super) const EXPECTED: usize = 4;
+    pub(super) const WORD: usize = 5;
+    pub(super) const COUNT: usize = 6;
+}
+
+fn grid(width: usize) -> Grid<{ column::COUNT }> {
+    let widths = [Some(6), None, Some(12), Some(8), Some(15), Some(12)];
+    let left = &[column::GROUP, column::NAME, column::WORD];
+    Grid::new(width.clamp(NARROWEST, WIDEST), 1, column::NAME, left, widths)
+}
+
+/// Machine, quality, the best-known numbers, and what is outside, noisy or missing.
+pub fn overview(document: &Document, width: usize) -> String {
+    let Document { run, host, records, .. } = document;
+    let width = width.max(NARROWEST);
+    let line = |label: &str, words: &str, lines: usize| {
+        let room = width.min(WIDEST) - LABEL;
+        // Wrapped lines are rarely full.
+        labelled(label, &cut(words, lines * room - 8 * (lines - 1)), width.min(WIDEST))
+    };
+    let mut text = line("machine", &machine(host), 1);
+    text += &line("run", &run_words(run), 1);
+    text += &line("quality", &quality(document), 2);
+    text += &rows(records, run.protocol, width);
+    if records.is_empty() {
+        text += "Nothing was measured.\n";
+    }
+    text += "\n";
+    for (label, words) in remarkable(records) {
+        text += &line(label, &words, 2);
+    }
+    text
+}
+
+/// The header and the rows whose records are among these; empty without any.
+pub fn rows(records: &[Record], protocol: Protocol, width: usize) -> String {
+    let grid = grid(width);
+    let (mut text, mut group, mut printed) = (String::new(), "", Vec::<&Record>::new());
+    for row in ROWS {
+        let Some(record) = row.record(records) else { continue };
+        // With one CPU the first and the last number of threads are the same.
+        if row.pick == Pick::Last && printed.iter().any(|other| std::ptr::eq(*other, record)) {
+            continue;
+        }
+        printed.push(record);
+        let name = if row.group == group { "" } else { row.group };
+        group = row.group;
+        text += &row.line(name, record, protocol, &grid);
+    }
+    if text.is_empty() {
+        return text;
+    }
+    let marks = if text.contains('°') { "~ noisy, ° as found" } else { "~ noisy" };
+    let names = ["", marks, "measured", "±", "expected", ""];
+    let mut styles = [STRONG; column::COUNT];
+    styles[column::NAME] = FAINT;
+    grid.line(names, styles) + &text
+}
+
+impl Row {
+    fn record<'r>(&self, records: &'r [Record]) -> Option<&'r Record> {
+        let has = |record: &Record, (name, wanted): &(&str, &str)| {
+            record.params.0.get(*name).is_some_and(|value| value.to_string() == *wanted)
+        };
+        let mut found = records.iter().filter(|record| {
+            record.metric.as_str() == self.metric
+                && self.params.iter().all(|param| has(record, param))
+        });
+        if self.pick == Pick::Last { found.next_back() } else { found.next() }
+    }
+
+    fn line(
+        &self,
+        group: &str,
+        record: &Record,
+        protocol: Protocol,
+        grid: &Grid<{ column::COUNT }>,
+    ) -> String {
+        let threads = record.params.integer("threads").unwrap_or(1);
+        let threads = counted(usize::try_from(threads).unwrap_or(1), "thread");
+        let label = self.label.replace("{threads}", &threads);
+        let state = record.verdict.state;
+        let (mut cells, mut word) =
+            ([NOTHING.to_owned(), String::new(), String::new()], state.word());
+        let mut style = of_state(state);
+        if state.shows_number() {
+            let shown = match self.pick {
+                Pick::RateOfFirst => rate_of(record, protocol),
+                _ => measured(record, protocol, grid.width(column::MEASURED)).0,
+            };
+            cells = [shown, uncertainty(record, protocol), self.expected(record, grid)];
+            (word, style) = word_of(record);
+        }
+        let [measured, half_width, expected] = &cells;
+        let texts = [group, &label, measured, half_width, expected, word];
+        let value_style = if state == State::Noisy { CARE } else { PLAIN };
+        grid.line(texts, [FAINT, PLAIN, value_style, PLAIN, PLAIN, style])
+    }
+
+    /// The predicted range. A bound that holds says little, and is not printed.
+    fn expected(&self, record: &Record, grid: &Grid<{ column::COUNT }>) -> String {
+        let says_something = record.prediction.as_ref().is_some_and(|prediction| {
+            !prediction.is_ordinal() || record.agreement.is_some_and(Agreement::fails)
+        });
+        match self.pick {
+            Pick::RateOfFirst => String::new(),
+            _ if says_something => predicted(record, grid.width(column::EXPECTED)).0,
+            _ => String::new(),
+        }
+    }
+}
+
+/// The machine in one line: no trade marks, no host name.
+fn machine(host: &Host) -> String {
+    let model = host.cpu.model.replace("(R)", "").replace("(TM)", "").replace(" CPU", "");
+    let model = model.split(" @").next().unwrap_or_default().split_whitespace();
+    let mut parts = vec![model.collect::<Vec<_>>().join(" ")];
+    parts.push(counted(host.cpu.logical as usize, "CPU"));
+    parts.extend(host.memory.total_bytes.map(|bytes| quantity(bytes as f64, Unit::Bytes)));
+    parts.extend(host.virtualization.clone().filter(|kind| kind != "none"));
+    parts.push(format!("Linux {}", host.kernel));
+    parts.retain(|part| !part.is_empty());
+    parts.join(", ")
+}
+
+fn run_words(run: &Run) -> String {
+    let started = run.started.get(..16).unwrap_or(&run.started).replace('T', " ");
+    let mut words = format!("{}, {} effort, {started} UTC", run.name(), run.effort.word());
+    if let Some(ns) = run.duration_ns {
+        words += &format!(", {}", duration(ns));
+    }
+    words
+}
+
+/// How far the numbers can be trusted, what disturbed them, and what helps.
+fn quality(document: &Document) -> String {
+    let Document { run, records, .. } = document;
+    let mut parts: Vec<String> = progress(document).into_iter().map(|it| it + " ").collect();
+    if let Some(reference) = run.reference {
+        let share = f64::from(reference.clean) / f64::from(reference.visits.max(1));
+        parts.push(format!("{} of visits clean; ", glued(&percent(share))));
+    }
+    let valid = records.iter().filter(|record| record.verdict.state == State::Valid).count();
+    parts.push(format!("{valid} of {} valid", counted(records.len(), "case")));
+    if run.verdict.state != State::Valid {
+        let causes: Vec<&str> =
+            run.verdict.reasons.iter().map(|it| cause_words(it.cause)).collect();
+        parts.push(format!("; run {}: {}", run.verdict.state.word(), causes.join(", ")));
+    }
+    let reasons = || records.iter().flat_map(|record| record.verdict.reasons.first());
+    let noisy = causes(records, State::Noisy);
+    if let Some((cause, _)) = noisy.first() {
+        let remedy = remedy::first(reasons().filter(|reason| reason.cause == *cause));
+        parts.extend(remedy.map(|remedy| format!(" → {remedy}")));
+    }
+    parts.concat()
+}
+
+/// Labelled texts on what is outside, noisy or missing, and on all predictions.
+fn remarkable(records: &[Record]) -> Vec<(&'static str, String)> {
+    let all = counted(records.len(), "case");
+    let mut lines = Vec::new();
+    let outside = outside(records, OUTSIDE);
+    if !outside.is_empty() {
+        lines.push(("outside", outside.join("; ")));
+    }
+    let noisy = causes(records, State::Noisy);
+    if !noisy.is_empty() {
+        lines.push(("noisy", format!("{} of {all}: {}", total(&noisy), list(&noisy))));
+    }
+    let missing: Vec<String> = [State::Unavailable, State::Invalid, State::Failed]
+        .map(|state| (state, causes(records, state)))
+        .into_iter()
+        .filter(|(_, causes)| !causes.is_empty())
+        .map(|(state, causes)| format!("{} {}: {}", total(&causes), state.word(), list(&causes)))
+        .collect();
+    if !missing.is_empty() {
+        let without = records.iter().filter(|record| !record.verdict.shows_number());
+        let remedy = remedy::first(without.flat_map(|record| &record.verdict.reasons));
+        let remedy = remedy.map_or(String::new(), |remedy| format!(" → {remedy}"));
+        lines.push(("missing", missing.join("; ") + &remedy));
+    }
+    let predictions = agreement(records);
+    if !predictions.is_empty() {
+        lines.push(("models", predictions.trim().to_owned()));
+    }
+    lines
+}
+
+fn total(causes: &[(Cause, usize)]) -> usize {
+    causes.iter().map(|(_, count)| count).sum()
+}
+
+fn list(causes: &[(Cause, usize)]) -> String {
+    let one = |(cause, count): &(Cause, usize)| glued(&format!("{} {count}", cause_words(*cause)));
+    causes.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn rate_of(record: &Record, protocol: Protocol) -> String {
+    let noisy = if record.verdict.state == State::Noisy { "~" } else { "" };
+    match DisplayValue::of(record, protocol).number() {
+        Some(ns) if ns > 0.0 => format!("{noisy}{}", quantity(1e9 / ns, Unit::PerSecond)),
+        _ => NOTHING.to_owned(),
+    }
+}
+
+/// What the reader has to know about the number, the most important first.
+fn word_of(record: &Record) -> (&'static str, anstyle::Style) {
+    let noisy = record.verdict.state == State::Noisy;
+    // An inconclusive bound says nothing against the number.
+    let has_value = record.prediction.as_ref().is_some_and(|it| !it.is_ordinal());
+    match record.agreement {
+        Some(agreement) if agreement.fails() => (agreement.word(), BAD),
+        _ if noisy => (State::Noisy.word(), CARE),
+        Some(Agreement::Inconclusive) if has_value => (Agreement::Inconclusive.word(), PLAIN),
+        Some(Agreement::Within) => (Agreement::Within.word(), GOOD),
+        _ => (State::Valid.word(), PLAIN),
+    }
+}
