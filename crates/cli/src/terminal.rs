@@ -73,6 +73,26 @@ impl Output {
     }
 }
 
+/// A line on standard error until it is dropped, if that is a terminal.
+pub struct Notice(ProgressBar);
+
+impl Notice {
+    pub fn new(text: &'static str) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_message(text);
+        bar.tick();
+        Self(bar)
+    }
+}
+
+impl Drop for Notice {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// The width to lay out for: `COLUMNS` if set, else the terminal's, else 80; at least 60.
 pub fn width() -> usize {
     let by_environment = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());

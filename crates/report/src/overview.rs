@@ -2,18 +2,18 @@
 //! outside, noisy or missing.
 
 use fathom_analysis::display_value::DisplayValue;
-use fathom_record::quantity::{NOTHING, percent, quantity};
+use fathom_record::quantity::{NOTHING, percent, quantity, quantity_within};
 use fathom_record::{Agreement, Cause, Document, Host, Protocol, Record, Run, State, Unit};
 
 use crate::case::counted;
-use crate::cells::{Grid, measured, predicted, uncertainty};
+use crate::cells::{Grid, mark, measured, predicted, uncertainty};
 use crate::closing::{agreement, duration, progress};
 use crate::counts::{cause_words, causes};
 use crate::findings::outside;
 use crate::opening::{LABEL, labelled};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state};
 use crate::remedy;
-use crate::wrap::{NARROWEST, cut, glued};
+use crate::wrap::{NARROWEST, cut, glued, width_of};
 
 /// A wider line only moves the words away from their numbers.
 const WIDEST: usize = 100;
@@ -183,7 +183,7 @@ impl Row {
         let mut style = of_state(state);
         if state.shows_number() {
             let shown = match self.pick {
-                Pick::RateOfFirst => rate_of(record, protocol),
+                Pick::RateOfFirst => rate_of(record, protocol, grid.width(column::MEASURED)),
                 _ => measured(record, protocol, grid.width(column::MEASURED)).0,
             };
             cells = [shown, uncertainty(record, protocol), self.expected(record, grid)];
@@ -294,10 +294,13 @@ fn list(causes: &[(Cause, usize)]) -> String {
     causes.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-fn rate_of(record: &Record, protocol: Protocol) -> String {
-    let noisy = if record.verdict.state == State::Noisy { "~" } else { "" };
+fn rate_of(record: &Record, protocol: Protocol, width: usize) -> String {
+    let mark = mark(&[record]);
     match DisplayValue::of(record, protocol).number() {
-        Some(ns) if ns > 0.0 => format!("{noisy}{}", quantity(1e9 / ns, Unit::PerSecond)),
+        Some(ns) if ns > 0.0 => {
+            let rate = quantity_within(1e9 / ns, Unit::PerSecond, width - width_of(mark));
+            format!("{mark}{rate}")
+        }
         _ => NOTHING.to_owned(),
     }
 }

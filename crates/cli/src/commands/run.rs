@@ -43,11 +43,13 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let mut host = host::read();
     let plan = plan(arguments, &host)?;
     setup::check_environment(&host)?;
+    let notice = terminal::Notice::new("choosing a CPU, calibrating the clock");
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
     let files = files::prepare(arguments, &plan, &interrupt)?;
     let store = RunStore::open(&arguments.store);
     let watch = Watch::begin(&host).context("calibrate the clock")?;
     setup::note_counter_rate(&mut host, &watch);
+    drop(notice);
     let (run_mark, mut notes) = (bind_run_mark(), Vec::new());
     if run_mark.is_none() {
         let note = "another fathom run is active on this machine: each disturbs the other";

@@ -22,6 +22,18 @@ fn show_repeats_the_closing_of_the_run() {
 }
 
 #[test]
+fn show_of_a_metric_has_its_rows_only() {
+    let env = TestEnv::new();
+    env.short_run();
+    for words in [&["show", SHORT[0]][..], &["show", "latest", SHORT[0]]] {
+        let shown = text(&env.run(words).stdout);
+        assert!(shown.contains(SHORT[0]) && shown.contains("\n1 case: "), "{shown}");
+    }
+    assert_failure(&env.run(&["show", "memory"]), &["no results of memory", "fathom show"]);
+    assert_usage_error(&env.run(&["show", "latest", "memry"]), &["`memry`", "fathom list"]);
+}
+
+#[test]
 fn pipe_gets_80_columns_without_colour() {
     let env = TestEnv::new();
     let printed = text(&env.short_run().stdout);
