@@ -247,6 +247,7 @@ fn sync(file: &File, clock: &Clock, written: &mut WriteOutcome) -> Result<(), Fi
     }
     written.syncs += 1;
     let begin = clock.start();
+    // Not fsync, which also writes timestamps, in some file systems by a journal commit.
     let synced = fdatasync(file);
     written.sync_ns += clock.ns(begin, clock.stop());
     synced.map_err(|error| FillError::Failed("sync", error))

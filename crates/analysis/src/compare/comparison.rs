@@ -8,7 +8,7 @@ use crate::differences::Difference;
 
 /// The share of false findings among those reported by [`Comparison::regressions`].
 pub const FALSE_DISCOVERY_RATE: f64 = 0.05;
-/// Below so many processes on a side, a change only "looks" like one.
+/// With fewer processes on a side, the verdict is "looks faster" or "looks slower".
 pub(super) const PROCESSES_MIN: usize = 8;
 
 /// Two runs side by side.

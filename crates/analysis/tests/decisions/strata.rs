@@ -11,7 +11,7 @@ use crate::runs::{comparison, run, summary};
 const LOOP_NS: f64 = 8913.0;
 const FREQUENCY_NS: f64 = 9021.0;
 
-/// A run by ten processes around `found`, while the core was so many times slower.
+/// A run by ten processes around `found`, while the core was slower by this factor.
 fn as_found(number: usize, found: f64, slower: f64) -> Document {
     let mut run = run(number, found, 10);
     set_reference(&mut run, LOOP_NS, FREQUENCY_NS);

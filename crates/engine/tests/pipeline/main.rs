@@ -164,7 +164,7 @@ fn drift_or_wander_makes_the_run_noisy() {
 }
 
 #[test]
-fn predictions_ignore_invalid_numbers() {
+fn crashed_input_gives_no_prediction() {
     let mut script = Script::new();
     script.crashes = Some("cpu.frequency");
     let (document, _) = run(&mut script, &["cpu.loop"], 80);

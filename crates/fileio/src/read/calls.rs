@@ -96,6 +96,7 @@ fn fill(
     let mut filled = 0;
     let mut call_end = CallEnd::BufferFull;
     for one in buffer.chunks_exact_mut(block).take(calls as usize) {
+        // A relaxed load per call, which adds no fence between the calls.
         if job.stop() {
             break;
         }

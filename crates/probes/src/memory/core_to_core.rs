@@ -207,6 +207,7 @@ impl TeamTask for End {
                     return trip;
                 }
             }
+            // In private memory: a second shared line would be transferred, too.
             self.turns += 1;
         }
         self.trips += iterations;

@@ -69,9 +69,9 @@ const PLATEAU: About = About {
     pitfalls: &[
         "reading a level's latency at a working set from the data sheet assumes its cache size: \
          plateaus are detected in the curve, as the flat parts that together cover most of it",
-        "a level whose part of the curve is not flat, shorter than an octave or has fewer than \
-         three points has no plateau and is unavailable; where some processes have one, their \
-         median is noisy and the record gives their number",
+        "a plateau is flat, at least an octave long, and has at least three points: a level without \
+         one is unavailable. Where only some processes have one, their median is noisy and the \
+         record gives their number",
         "4K pages add TLB misses: the curve with huge pages is used, with 4K pages only where huge \
          pages are unavailable; the notes name the curve",
     ],
@@ -92,9 +92,9 @@ const EDGE: About = About {
     pitfalls: &[
         "a cyclic walk misses half of its loads at the size of an LRU cache, and at 1.4 times the \
          size with random replacement",
-        "a shared cache holds less, and a guest does not see who shares it: the edge is the share \
-         that a slow chase keeps resident, as it touches each line too rarely to prevent its \
-         eviction; a fast stream can use more",
+        "in a shared cache the edge is the part that a chase keeps resident: it touches each line \
+         too rarely to prevent its eviction by others, which a guest does not see. A fast stream \
+         can use more",
         "in a physically indexed cache 4K pages, and huge pages that the host backs with 4K pages, \
          cause conflict misses before the cache is full: a wider ramp around the size",
         "a level has an edge only if it and the next level have a plateau",

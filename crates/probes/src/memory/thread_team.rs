@@ -262,6 +262,7 @@ impl RunningTeam<'_> {
     /// Runs one batch on all members. Returns the smallest number of iterations done.
     pub(crate) fn run(&mut self, iterations: u64) -> u64 {
         self.request(iterations);
+        // After the request: the other members start first, and a batch ends with the last.
         let own = self.own.as_mut().map(|task| task.run(iterations));
         self.fewest().into_iter().chain(own).min().unwrap_or(0)
     }
@@ -277,6 +278,7 @@ impl RunningTeam<'_> {
     fn request(&mut self, iterations: u64) {
         self.batch += 1;
         for Member { mailbox, .. } in &self.members {
+            // Relaxed: the request below publishes it.
             mailbox.iterations.0.store(iterations, Ordering::Relaxed);
             mailbox.requested.0.store(self.batch, Ordering::Release);
         }
