@@ -2,8 +2,8 @@
 
 use fathom_record::quantity::{at_most, percent, quantity, range};
 use fathom_record::{
-    Agreement, Cause, Document, Estimate, Input, Interval, NoModel, Params, Prediction, Quantile,
-    Record, ReferenceBasis, Run, Series, Stratum, Summary, Unit,
+    Agreement, Cause, Document, Estimate, Input, Interval, NoModel, Origin, Params, Prediction,
+    Quantile, Record, ReferenceBasis, Run, Series, Stratum, Summary, Unit,
 };
 
 use crate::case::case;
