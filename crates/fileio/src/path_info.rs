@@ -95,6 +95,7 @@ pub fn inspect(path: &Path) -> Result<PathInfo, OpenError> {
 /// Opens a path with O_PATH and inspects it.
 fn open_path(path: &Path) -> Result<(PathInfo, rustix::fd::OwnedFd), OpenError> {
     let failed = |error| OpenError::Failed { what: "stat", path: path.to_owned(), error };
+    // O_PATH: a FIFO or device is examined without being opened, which could block.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let handle = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
     let stat = fstat(&handle).map_err(failed)?;

@@ -40,6 +40,7 @@ pub(super) fn run(
     count: Option<u64>,
     is_endless: bool,
 ) -> Result<(Tally, f64), ReadError> {
+    // Opened again, because read(2) moves the offset of the open file.
     let copy = |_| job.file.try_clone();
     let file = reopened(job.file, OFlags::RDONLY).or_else(copy).map_err(|error| {
         failed("open the file", Errno::from_io_error(&error).unwrap_or(Errno::IO))

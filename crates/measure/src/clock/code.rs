@@ -45,6 +45,7 @@ global_asm!(
 #[cfg(target_arch = "aarch64")]
 global_asm!(
     ".pushsection .rodata.fathom_stop_code, \"a\", %progbits",
+    // Instructions of aarch64 are aligned to four bytes, data is not.
     ".p2align 2",
     ".hidden fathom_stop_cntvct, fathom_stop_cntvct_end",
     ".globl fathom_stop_cntvct, fathom_stop_cntvct_end",

@@ -51,6 +51,7 @@ fn check_pair(specification: Specification, a: u32, b: u32) -> Option<(u64, u64)
                 if stop.load(Ordering::Relaxed) {
                     return None;
                 }
+                // PAUSE leaves the core to an SMT sibling, which may be the other player.
                 std::hint::spin_loop();
             }
             // Relaxed: Acquire and Release on `turn` order the stamp.

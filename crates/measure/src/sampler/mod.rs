@@ -430,6 +430,7 @@ const RETURN_STACK_DEPTH: u32 = 32;
 /// that returns are mispredicted.
 #[inline(never)]
 fn refill_return_stack(depth: u32) -> u32 {
+    // black_box: otherwise the compiler could turn the recursion into a loop without calls.
     match std::hint::black_box(depth) {
         0 => 0,
         // Used after it returns, so that it is no tail call.

@@ -188,6 +188,7 @@ impl End {
 
 impl TeamTask for End {
     fn run(&mut self, iterations: u64) -> u64 {
+        // Acquire: the first end has written the page before it stores the address.
         let address = self.address.load(Ordering::Acquire) as usize;
         if address == 0 {
             return 0;
@@ -198,6 +199,7 @@ impl TeamTask for End {
         for trip in 0..iterations {
             let turn = from + 2 * trip + self.parity;
             let mut attempts = 0;
+            // No PAUSE between attempts: it would delay the one that succeeds.
             while number
                 .compare_exchange(turn, turn + 1, Ordering::AcqRel, Ordering::Relaxed)
                 .is_err()

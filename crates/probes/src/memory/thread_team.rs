@@ -133,6 +133,7 @@ impl Member {
 
     /// Sends a task. A dead thread shows in [`Self::reply`].
     fn send(&self, factory: TaskFactory) -> &Self {
+        // Relaxed: sending the task publishes both, and the thread polls only with a task.
         self.mailbox.requested.0.store(0, Ordering::Relaxed);
         self.mailbox.completed.0.store(0, Ordering::Relaxed);
         let _ = self.tasks.as_ref().map(|tasks| tasks.send(factory));

@@ -142,6 +142,7 @@ impl Lock {
             .map_err(|error| unavailable("memfd_create", error, Remedy::kernel("3.17")))?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let path = CString::new(path).map_err(|error| Fault::Failed(error.to_string()))?;
+        // A second open file description: a dup would share the lock.
         let other = rustix::fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let other =
             other.map_err(|error| unavailable("open /proc/self/fd", error, Remedy::MountProc))?;

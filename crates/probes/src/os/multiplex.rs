@@ -277,6 +277,7 @@ impl Request {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (number, file) in (1..).zip(files) {
             let data = epoll::EventData::new_u64(number);
+            // Level-triggered, so that the ready descriptor is reported by every call.
             epoll::add(&epoll, file, data, epoll::EventFlags::IN)?;
         }
         let events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];

@@ -82,6 +82,8 @@ fn first_call_ns(clock: &Clock, result: &ChildResult) -> Result<f64, Fault> {
         // SAFETY: takes no argument.
         let parent = unsafe { system_call(libc::SYS_getppid, [0; 4]) };
         let stop = clock.stop();
+        // After both stamps: the first store to the shared page may fault. Relaxed: the parent
+        // reads after wait.
         result.start.store(start, Ordering::Relaxed);
         result.stop.store(stop, Ordering::Relaxed);
         result.parent.store(parent, Ordering::Relaxed);

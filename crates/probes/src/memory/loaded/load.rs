@@ -43,6 +43,8 @@ impl LoadControl {
     }
 
     pub(super) fn end_batch(&self) {
+        // Release, and Acquire in the readers: no load of the chase moves behind the end of the
+        // batch.
         self.batches_ended.fetch_add(1, Ordering::Release);
     }
 
