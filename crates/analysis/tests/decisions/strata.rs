@@ -152,7 +152,7 @@ fn change_beyond_the_core_is_not_hidden() {
 #[test]
 fn noisy_run_leaves_full_speed_its_words() {
     let noisy = |mut run: Document| {
-        run.run.verdict = Verdict::because(State::Noisy, Cause::MachineDrift, "it came and went");
+        run.run.verdict = Verdict::because(State::Noisy, Cause::MachineDrift, "autocorrelated");
         run
     };
     let (a, b) = (selected(1, 100.0, 100.0, 1.0), selected(2, 120.0, 120.0, 1.0));

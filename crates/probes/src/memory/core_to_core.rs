@@ -29,7 +29,7 @@ static ABOUT: About = About {
              (N. Viennot, github.com/nviennot/core-to-core-latency, benchmark 1: CAS on a shared \
              line)",
     pitfalls: &[
-        "one way or round trip: published figures differ by a factor of two in their meaning",
+        "some published figures are one way, others round trips: a factor of two",
         "an end that polls by loads and then writes transfers the line twice: to read it, and to \
          own it. Here one compare-and-swap does both",
         "false sharing: each pair has a new line in a page of its own, first touched by the first \
