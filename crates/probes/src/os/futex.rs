@@ -38,7 +38,7 @@ static ABOUT: About = About {
          was free and this iteration locked it",
         "the word stays in this core's L1: a lock that moves between cores costs ten times as much \
          even without contention",
-        "a wake without waiters is what an unlock pays that does not track waiters",
+        "an unlock that does not track waiters pays for a wake each time, also without waiters",
     ],
     parameters: &[Parameter {
         name: "op",
