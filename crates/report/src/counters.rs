@@ -3,8 +3,8 @@
 use fathom_record::quantity::percent;
 use fathom_record::{Disturbance, Record};
 
-/// `preemptions: 5, run-queue wait 0.1 % of the time; none: migrations; …`: counters that moved, those
-/// that did not, and those that this kernel does not provide. Empty without visits.
+/// `preemptions: 5, run-queue wait 0.1 % of the time; none: migrations; …`: counters that moved,
+/// those that did not, and those that this kernel does not provide. Empty without visits.
 pub(crate) fn counters(record: &Record) -> String {
     let seen = &record.disturbance;
     if seen.wall_ns == 0 {

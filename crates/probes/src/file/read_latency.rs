@@ -45,7 +45,7 @@ static ABOUT: About = About {
          others",
         "in a virtual machine the host may cache the file: it is cold in the guest only",
         "small files do not amortize the fixed cost of a pass",
-        "each block from the device is compared with the data written; the residency of the file is \
+        "each block from the device is compared with the data written; the file's residency is \
          verified",
     ],
     parameters: &[

@@ -58,9 +58,9 @@ enum Quantity {
 }
 
 const PLATEAU: About = About {
-    timed: "median of the points of one plateau of memory.latency with random order, detected in the \
-            curve of each process; median and interval over processes. dram: points from twice the \
-            last-level cache on, as the plateau of memory can start while some loads still hit \
+    timed: "median of the points of one plateau of memory.latency with random order, detected in \
+            the curve of each process; median and interval over processes. dram: points from twice \
+            the last-level cache on, as the plateau of memory can start while some loads still hit \
             that cache",
     not_timed: "the level of a plateau follows from its position, not from its latency",
     model: "l1, l2, l3: load-to-use cycles ÷ cpu.frequency, ± 10, 20 and 30 %. dram: the lower \
@@ -69,9 +69,9 @@ const PLATEAU: About = About {
     pitfalls: &[
         "a working set chosen by the cache sizes of a data sheet may miss the level: plateaus are \
          detected in the curve, as the flat parts that together cover most of it",
-        "a plateau is flat, at least an octave long, and has at least three points: a level without \
-         one is unavailable. Where only some processes have one, their median is noisy and the \
-         record gives their number",
+        "a plateau is flat, at least an octave long, and has at least three points: a level \
+         without one is unavailable. Where only some processes have one, their median is noisy and \
+         the record gives their number",
         "4K pages add TLB misses: the curve with huge pages is used, with 4K pages only where huge \
          pages are unavailable; the notes name the curve",
     ],
@@ -84,7 +84,8 @@ const EDGE: About = About {
     unit: Unit::Bytes,
     better: Better::Neither,
     timed: "working set at which half of the loads miss: the latency is the mean of two adjacent \
-            plateaus, interpolated in the curve of each process; median and interval over processes",
+            plateaus, interpolated in the curve of each process; median and interval over \
+            processes",
     not_timed: "associativity and replacement policy, which shape the ramp between plateaus",
     model: "the size reported by the kernel, ± a quarter octave (19 %)",
     source: "/sys/devices/system/cpu/cpu*/cache",

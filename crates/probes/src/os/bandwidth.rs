@@ -99,8 +99,9 @@ static UNIX: About = About {
     not_timed: NOT_TIMED,
     model: "on one CPU a bound: with chunk=64 KiB each chunk costs a write and a read, so ≤ 64 \
             KiB ÷ (os.syscall{call=write1} + os.syscall{call=read1}); with chunk=4 KiB the same \
-            64 KiB take 15 more writes and reads, and a buffer for each write. On two CPUs there is no model: two \
-            copies ÷ memory bandwidth needs memory.bandwidth, which is measured later",
+            64 KiB take 15 more writes and reads, and a buffer for each write. On two CPUs there \
+            is no model: two copies ÷ memory bandwidth needs memory.bandwidth, which is measured \
+            later",
     source: "Linux net/unix/af_unix.c: unix_stream_sendmsg allocates, copies and queues for each \
              write, unix_stream_read_generic copies and frees",
     pitfalls: &[
