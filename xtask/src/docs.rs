@@ -96,7 +96,7 @@ fn section(text: &mut String, entry: &Entry) {
             let _ = writeln!(text, "- **{name}:** {value}.");
         }
     };
-    item("Timed", about.timed);
+    item(if kind == "derived" { "Computed" } else { "Timed" }, about.timed);
     item("Not timed", about.not_timed);
     item("Model", about.model);
     item("Source", about.source);

@@ -340,7 +340,7 @@ const COMPARE_EXAMPLES: &str = "\
 Examples:
   fathom compare latest~1 latest       compare the latest run with the one before
   fathom compare 0195c3 0195d0         compare two runs by id prefix
-  fathom compare latest~3 latest~2 latest~1 latest   compare the latest run with three together
+  fathom compare latest~3 latest~2 latest~1 latest   compare the latest run with the three before it
   fathom compare before.json latest    compare a stored run with a JSON document
   fathom compare db1 db2               compare the latest runs of two hosts
   fathom compare before.json latest --fail-on 5%   exit with status 3 on a regression above 5 %

@@ -165,7 +165,7 @@ fn derive<'r>(
     if let Some(summary) = summary.as_mut().filter(|_| estimate.difference) {
         summary.bound = statistics::difference_bound(summary);
     }
-    // A result that inherits no doubts still has sources.
+    // The sources decide the stratum, also where the result depends on no single record.
     let of_inputs = |one: &&Record| derived.inputs().contains(&one.metric.as_str());
     let sources = match inputs.as_slice() {
         [] => records.iter().filter(of_inputs).collect(),

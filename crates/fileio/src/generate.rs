@@ -1,6 +1,6 @@
 //! Incompressible data to write, a function of seed and offset.
 //!
-//! Each 8-byte pair of words i is a hash of seed + i · γ: two multiplications by odd 32-bit
+//! Pair i of two 4-byte words is a hash of seed + i · γ: two multiplications by odd 32-bit
 //! constants, which vectorize without a 64-bit multiply, between three xor-shifts. A counter
 //! instead of a chain, so that any block can be generated and verified alone.
 

@@ -100,6 +100,7 @@ impl<'f> CallLoop<'f> {
                 Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
             }),
             Call::Pread(bytes) => {
+                // Always offset 0: the page that is copied stays in the CPU cache.
                 count(calls, || Ok(rustix::io::pread(&**file, &mut **block, 0)? == bytes))
             }
             Call::Seek(bytes) => {

@@ -35,6 +35,7 @@ impl Pages {
         };
         let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
         let mut pages = Self { start, length };
+        // Fewer TLB misses; smaller buffers cannot contain a huge page.
         if length >= HUGE {
             // SAFETY: the range is the mapping just made; the advice changes no byte.
             let _ = unsafe { madvise(start.as_ptr().cast(), length, Advice::LinuxHugepage) };

@@ -95,13 +95,14 @@ pub fn inspect(path: &Path) -> Result<PathInfo, OpenError> {
 /// Opens a path with O_PATH and inspects it.
 fn open_path(path: &Path) -> Result<(PathInfo, rustix::fd::OwnedFd), OpenError> {
     let failed = |error| OpenError::Failed { what: "stat", path: path.to_owned(), error };
+    // O_PATH: a FIFO or device is examined without being opened, which could block.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let handle = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
     let stat = fstat(&handle).map_err(failed)?;
     let link = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
     let is_link = FileType::from_raw_mode(link.st_mode) == FileType::Symlink;
     let kind = FileKind::of(stat.st_mode);
-    // 0 is no known file system.
+    // Without an answer 0, the number of no known file system.
     let magic = fstatfs(&handle).map_or(0, |found| found.f_type as u64);
     let file_system = FileSystem::of_magic(magic);
     let is_generated =

@@ -279,6 +279,7 @@ pub fn evict(file: &File) -> Result<Residency, Errno> {
     }
     let mut left = of(file);
     for _ in 0..EVICTIONS {
+        // The kernel drops clean pages only: the sync above cleaned them.
         fadvise(file, 0, None::<NonZeroU64>, Advice::DontNeed)?;
         left = of(file);
         if left.state == State::Cold {

@@ -42,6 +42,7 @@ impl Scratch {
     /// A file with a temporary name.
     pub fn named(folder: &Path) -> Result<Self, Errno> {
         let (file, name) = unused(folder, |name| {
+            // EXCL: never opens a file or a symlink that another program has put there.
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
             rustix::fs::open(name, flags, Mode::from_raw_mode(0o666))
         })?;
@@ -122,6 +123,7 @@ fn unused<T>(
 ) -> Result<(T, PathBuf), Errno> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     for _ in 0..TRIES {
+        // Relaxed: only the uniqueness of the number matters.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = folder.join(format!(".fathom-{}-{number}", std::process::id()));
         match make(&name) {

@@ -108,6 +108,7 @@ impl Kernel {
     pub fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
+            // The standard library caches the detection: a load and a test per call.
             if std::arch::is_x86_feature_detected!("avx512f") {
                 return Self::Avx512;
             }
@@ -178,6 +179,7 @@ macro_rules! rows {
                 xor[half] = $xor(xor[half], pairs);
                 all[half] = $add(all[half], pairs);
                 high[half] = $add(high[half], $high::<32>(pairs));
+                // After its own addition, so that the first row counts as often as there are rows.
                 all_again[half] = $add(all_again[half], all[half]);
                 high_again[half] = $add(high_again[half], high[half]);
             }

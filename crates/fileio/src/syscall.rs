@@ -107,6 +107,7 @@ pub(crate) fn reopened(file: &File, flags: OFlags) -> Result<File, Errno> {
 /// As [`reopened`], for an O_PATH descriptor.
 pub(crate) fn reopened_fd(file: BorrowedFd<'_>, flags: OFlags) -> Result<File, Errno> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    // NOCTTY: opening a terminal must not make it the controlling one.
     let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
     rustix::fs::open(path, flags, Mode::empty()).map(File::from)
 }

@@ -167,6 +167,7 @@ fn fill(
     let generator = Generator::new(request.seed);
     let total = block as u64 * request.count;
     let mut at = 0;
+    // Generating alternates with writing, so that memory need not hold the whole file.
     while at < total {
         if request.stop.load(Ordering::Relaxed) {
             return Err(FillError::Stopped);
@@ -200,6 +201,7 @@ fn write_blocks(
     bytes: &[u8],
     written: &mut WriteOutcome,
 ) -> Result<(), FillError> {
+    // A sync after each block has to be timed apart, and costs far more than two clock reads.
     let at_once = if request.sync == SyncMode::EachBlock { request.block } else { bytes.len() };
     for part in bytes.chunks(at_once) {
         let begin = clock.start();
@@ -247,6 +249,7 @@ fn sync(file: &File, clock: &Clock, written: &mut WriteOutcome) -> Result<(), Fi
     }
     written.syncs += 1;
     let begin = clock.start();
+    // Not fsync, which also writes timestamps, in some file systems by a journal commit.
     let synced = fdatasync(file);
     written.sync_ns += clock.ns(begin, clock.stop());
     synced.map_err(|error| FillError::Failed("sync", error))

@@ -150,7 +150,7 @@ pub enum Cause {
     SlowCore,
     /// The values drifted during the visit.
     Drift,
-    /// The machine became faster or slower during the run, or its speed wandered.
+    /// The machine became faster or slower during the run, or its speed is autocorrelated.
     MachineDrift,
     /// The interval is wide, and no counter explains it.
     Spread,

@@ -2,8 +2,8 @@
 
 use fathom_record::quantity::{at_most, percent, quantity, range};
 use fathom_record::{
-    Agreement, Cause, Document, Estimate, Input, Interval, NoModel, Params, Prediction, Quantile,
-    Record, ReferenceBasis, Run, Series, Stratum, Summary, Unit,
+    Agreement, Cause, Document, Estimate, Input, Interval, NoModel, Origin, Params, Prediction,
+    Quantile, Record, ReferenceBasis, Run, Series, Stratum, Summary, Unit,
 };
 
 use crate::case::case;
@@ -100,7 +100,11 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
             add(format!("with values: {figures}"));
         }
         for input in &prediction.inputs {
-            add(format!("  {} = {} ({})", input.name, figure(input), origin(&input.origin)));
+            let from = match &input.origin {
+                Origin::ThisRun { metric } if *metric == input.name => "this run".to_owned(),
+                other => origin(other),
+            };
+            add(format!("  {} = {} ({from})", input.name, figure(input)));
         }
         add(format!("source: {}", prediction.source));
         if let Some(meaning) = meaning(record) {
@@ -184,7 +188,7 @@ fn of_series(series: &Series) -> String {
 fn predicted(record: &Record, prediction: &Prediction) -> String {
     let limits = range(prediction.low, prediction.high, record.unit);
     let terms = match (prediction.hardware, prediction.software) {
-        (Some(hardware), Some(software)) => {
+        (Some(hardware), Some(software)) if hardware > 0.0 && software > 0.0 => {
             let [hardware, software] = [hardware, software].map(|term| quantity(term, record.unit));
             format!(" = {hardware} hardware + {software} software")
         }

@@ -3,8 +3,8 @@
 use fathom_record::quantity::percent;
 use fathom_record::{Disturbance, Record};
 
-/// `preemptions: 5, run-queue wait 0.1 % of the time; no migrations; …`: counters that moved, those
-/// that did not, and those that this kernel does not provide. Empty without visits.
+/// `preemptions: 5, run-queue wait 0.1 % of the time; none: migrations; …`: counters that moved,
+/// those that did not, and those that this kernel does not provide. Empty without visits.
 pub(crate) fn counters(record: &Record) -> String {
     let seen = &record.disturbance;
     if seen.wall_ns == 0 {
@@ -36,8 +36,8 @@ pub(crate) fn counters(record: &Record) -> String {
     let moved = (!moved.is_empty()).then(|| moved.join(", "));
     let parts = [
         moved,
-        list("no", &still),
-        list("below the 10 ms tick:", &ticking),
+        list("none:", &still),
+        list("less than a 10 ms tick:", &ticking),
         list("not provided:", &unknown),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
@@ -93,8 +93,8 @@ mod tests {
         assert_eq!(
             text,
             "preemptions: 3, major faults: 1, descheduled 10 % of the time, run-queue wait 2.0 % \
-             of the time; no voluntary switches, migrations; below the 10 ms tick: interrupts; not \
-             provided: steal, throttled"
+             of the time; none: voluntary switches, migrations; less than a 10 ms tick: \
+             interrupts; not provided: steal, throttled"
         );
     }
 }

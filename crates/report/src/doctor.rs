@@ -60,7 +60,7 @@ fn style(severity: Severity) -> Style {
 
 fn heading(severity: Severity) -> &'static str {
     match severity {
-        Severity::Severe => "severe: no valid numbers, or none at all",
+        Severity::Severe => "severe: invalid numbers, or none",
         Severity::Warning => "warning: numbers will be noisier or different",
         Severity::Note => "note: properties of the machine, and unknown facts",
         Severity::Good => "good: nothing to report",

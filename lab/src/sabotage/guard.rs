@@ -14,7 +14,7 @@ pub(super) trait Guard {
     }
 }
 
-/// Nothing to undo: no sabotage, or one by the command line only.
+/// Nothing to undo: there is no sabotage, or it only changes the command line of the run.
 pub(super) struct NoGuard;
 
 impl Guard for NoGuard {}

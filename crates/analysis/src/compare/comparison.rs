@@ -8,7 +8,7 @@ use crate::differences::Difference;
 
 /// The share of false findings among those reported by [`Comparison::regressions`].
 pub const FALSE_DISCOVERY_RATE: f64 = 0.05;
-/// Below so many processes on a side, a change only "looks" like one.
+/// With fewer processes on a side, the verdict is "looks faster" or "looks slower".
 pub(super) const PROCESSES_MIN: usize = 8;
 
 /// Two runs side by side.
@@ -96,7 +96,7 @@ pub struct Side {
     pub started: String,
     /// The host's name.
     pub host: String,
-    /// How far it came.
+    /// Whether it is complete.
     pub state: RunState,
     /// Records it has.
     pub records: usize,
@@ -179,8 +179,8 @@ impl Compared {
         is_change && self.core.is_some() && self.word == Word::Inconclusive
     }
 
-    /// By what share it is worse: of a time what came on top, of a rate what was lost. Halved is
-    /// worse by 50 %, as `history` has it.
+    /// The share by which B is worse: the increase of a time or the loss of a rate. A rate that is
+    /// halved is worse by 50 %, as in `history`.
     fn loss(&self) -> f64 {
         match (self.ratio, self.better) {
             (Some(ratio), Better::Higher) => 1.0 - ratio,

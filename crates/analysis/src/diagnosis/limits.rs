@@ -71,7 +71,7 @@ fn processes(subject: &Subject<'_>) -> Outcome {
     let exempt = exempt.or_else(|| root.then(|| "root".to_owned()));
     limit(subject, "process limit", "limits.processes", limits.processes, |max| {
         if let Some(by) = &exempt {
-            return Outcome::good(format!("{max}, but {by} is exempt"));
+            return Outcome::good(format!("{max}; not enforced: {by} is exempt"));
         }
         let Some(now) = limits.processes_now else {
             let because = format!("limit {max}, number of processes of this user not readable");
@@ -115,7 +115,7 @@ fn locked(subject: &Subject<'_>) -> Outcome {
     let max = subject.condition.limits.locked_bytes;
     let exempt = exempt(subject, &["ipc_lock"]);
     limit(subject, "locked memory limit", "limits.locked_bytes", max, |max| match &exempt {
-        Some(by) => Outcome::good(format!("{}, but {by} is exempt", size(max))),
+        Some(by) => Outcome::good(format!("{}; not enforced: {by} is exempt", size(max))),
         None if max < LOCKED_GOOD_BYTES => Outcome::note(size(max)).fix(Fix::RaiseLockedMemory),
         None => Outcome::good(size(max)),
     })

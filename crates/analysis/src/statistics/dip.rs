@@ -12,7 +12,7 @@
 /// distance within it is below the one found outside.
 #[must_use]
 pub fn dip(sorted: &[f64]) -> f64 {
-    debug_assert!(sorted.is_sorted(), "the dip wants its values in ascending order");
+    debug_assert!(sorted.is_sorted(), "the values must be sorted");
     let n = sorted.len();
     if n < 4 || sorted[0] == sorted[n - 1] {
         return 0.0;

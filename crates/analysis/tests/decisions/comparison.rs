@@ -143,11 +143,11 @@ fn gate_does_not_pass_what_cannot_be_decided() {
 #[test]
 fn noisy_run_lets_changes_only_look_so() {
     let (a, mut b) = (run(1, 100.0, 10), run(2, 150.0, 10));
-    b.run.verdict = Verdict::because(State::Noisy, Cause::MachineDrift, "its speed came and went");
+    b.run.verdict = Verdict::because(State::Noisy, Cause::MachineDrift, "autocorrelated");
     let comparison = comparison(&[&a], &b);
     assert_eq!(comparison.rows[0].word, Word::LooksSlower);
     assert_eq!((comparison.regressions(0.0).count(), comparison.undecided()), (0, 1));
-    assert_eq!(comparison.b.noisy.as_deref(), Some("its speed came and went"));
+    assert_eq!(comparison.b.noisy.as_deref(), Some("autocorrelated"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::runs::{comparison, run, summary};
 const LOOP_NS: f64 = 8913.0;
 const FREQUENCY_NS: f64 = 9021.0;
 
-/// A run by ten processes around `found`, while the core was so many times slower.
+/// A run by ten processes around `found`, while the core was slower by this factor.
 fn as_found(number: usize, found: f64, slower: f64) -> Document {
     let mut run = run(number, found, 10);
     set_reference(&mut run, LOOP_NS, FREQUENCY_NS);
@@ -152,7 +152,7 @@ fn change_beyond_the_core_is_not_hidden() {
 #[test]
 fn noisy_run_leaves_full_speed_its_words() {
     let noisy = |mut run: Document| {
-        run.run.verdict = Verdict::because(State::Noisy, Cause::MachineDrift, "it came and went");
+        run.run.verdict = Verdict::because(State::Noisy, Cause::MachineDrift, "autocorrelated");
         run
     };
     let (a, b) = (selected(1, 100.0, 100.0, 1.0), selected(2, 120.0, 120.0, 1.0));

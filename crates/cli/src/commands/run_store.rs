@@ -32,7 +32,7 @@ impl RunStore {
         self.store.as_ref()
     }
 
-    /// Writes to the store, until the first error: that one is returned as a warning.
+    /// Writes to the store. Its first error is returned as a warning, and ends all writing.
     pub(super) fn write<T>(
         &mut self,
         write: impl FnOnce(&mut Store) -> Result<T, StoreError>,

@@ -90,8 +90,8 @@ fn read_stdout(run: &mut Child) -> String {
     text
 }
 
-/// Stops the workers, and counts them. A worker is excluded between its fork and its first system
-/// call, which sets the parent-death signal: one that is stopped there would stay.
+/// Stops the workers, and counts them. Not a child that is still to become a worker by execve: it
+/// may not have set its parent-death signal yet, and would then outlive the coordinator.
 fn stop_workers(run: &Child) -> usize {
     let is_program = |pid: &&u32| {
         let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

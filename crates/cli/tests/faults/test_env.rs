@@ -84,7 +84,7 @@ impl TestEnv {
         assert!(left.is_empty(), "{left:?} are left");
     }
 
-    /// Files beside the store and temporary files, which a closed store leaves none of.
+    /// Temporary files, and files beside the store: a closed store leaves none of either.
     pub(crate) fn stray_files(&self) -> Vec<PathBuf> {
         let list = |folder: &Path| {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -119,8 +119,9 @@ fn stop_ends_the_visit_at_once() {
 /// A resized window or a debugger interrupts the coordinator's wait for the worker's pipe.
 #[test]
 fn signal_to_the_coordinator_costs_no_visit() {
-    let came = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGUSR2, came.clone()).expect("a handler");
+    let signalled = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGUSR2, signalled.clone())
+        .expect("a handler");
     let (sender, thread) = std::sync::mpsc::channel();
     let visit = std::thread::spawn(move || {
         sender.send(rustix::thread::gettid()).expect("a listener");
@@ -133,7 +134,7 @@ fn signal_to_the_coordinator_costs_no_visit() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let (_, text) = visit.join().expect("no panic");
-    assert!(came.load(std::sync::atomic::Ordering::Relaxed), "no signal came");
+    assert!(signalled.load(std::sync::atomic::Ordering::Relaxed), "no signal arrived");
     assert!(text.contains("status 7"), "{text}");
 }
 

@@ -149,7 +149,7 @@ fn clock_disagreement_makes_all_numbers_invalid() {
 }
 
 #[test]
-fn drift_or_wander_makes_the_run_noisy() {
+fn drift_or_autocorrelation_makes_the_run_noisy() {
     let run_with = |loop_ns: fn(usize) -> f64| {
         let mut script = Script { loop_ns, ..Script::new() };
         let (document, text) = run(&mut script, &ASKED, 80);
@@ -164,7 +164,7 @@ fn drift_or_wander_makes_the_run_noisy() {
 }
 
 #[test]
-fn predictions_ignore_invalid_numbers() {
+fn crashed_input_gives_no_prediction() {
     let mut script = Script::new();
     script.crashes = Some("cpu.frequency");
     let (document, _) = run(&mut script, &["cpu.loop"], 80);

@@ -40,6 +40,7 @@ pub(super) fn run(
     count: Option<u64>,
     is_endless: bool,
 ) -> Result<(Tally, f64), ReadError> {
+    // Opened again, because read(2) moves the offset of the open file.
     let copy = |_| job.file.try_clone();
     let file = reopened(job.file, OFlags::RDONLY).or_else(copy).map_err(|error| {
         failed("open the file", Errno::from_io_error(&error).unwrap_or(Errno::IO))
@@ -96,6 +97,7 @@ fn fill(
     let mut filled = 0;
     let mut call_end = CallEnd::BufferFull;
     for one in buffer.chunks_exact_mut(block).take(calls as usize) {
+        // A relaxed load per call, which adds no fence between the calls.
         if job.stop() {
             break;
         }

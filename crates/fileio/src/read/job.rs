@@ -58,6 +58,7 @@ impl<'a> Job<'a> {
     }
 
     pub(super) fn end(&self) {
+        // Relaxed: a late thread reads a block more; joining the threads orders the results.
         self.over.store(true, Ordering::Relaxed);
     }
 }
@@ -73,6 +74,7 @@ impl Chunks {
     pub(super) fn take(&self) -> Option<Range<u64>> {
         // Not fetch_add: repeated calls at the end would overflow the counter.
         let take = |next: u64| (next < self.end).then(|| next.saturating_add(self.step));
+        // Relaxed: the counter guards no other data.
         let from = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
         let to = from.saturating_add(self.step).min(self.end);
         Some(from..to)

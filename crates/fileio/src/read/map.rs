@@ -105,8 +105,10 @@ fn read_window(
         if *populates {
             tally.calls += 1;
             let page_part = from % page();
+            // EINVAL: a kernel before 5.14. The pages then fault in when they are summed.
             *populates = window.populate(from, length + page_part) != Err(Errno::INVAL);
         }
+        // Apart until the block is known to be whole: after a SIGBUS the rest of it is zeroes.
         let mut sum = Sum::default();
         sum.add(job.sum_offset(at), &window.bytes()[from..from + length]);
         if window.is_broken() {

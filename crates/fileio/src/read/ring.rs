@@ -83,6 +83,7 @@ impl ThreadRing {
             .chunks_exact_mut(job.block)
             .map(|part| libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() })
             .collect();
+        // Registered, so that the kernel pins the pages once and not for each read.
         // SAFETY: the buffers outlive the ring, or are leaked together with it.
         unsafe { ring.submitter().register_buffers(&parts) }.map_err(unavailable)?;
         Ok(Self { ring, buffers, worker: Worker::new(job.file, job.block)? })
@@ -133,6 +134,8 @@ impl<'j> Reader<'j> {
             if self.free.len() == self.in_flight.len() {
                 return Some(ring.worker);
             }
+            // One completion suffices: its buffer is summed and reused while the other reads
+            // continue.
             match ring.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(error) => match Errno::from_io_error(&error) {

@@ -59,6 +59,7 @@ impl Window {
         if PREVIOUS.get_or_init(install_handler).is_none() {
             return Err(Errno::NOTSUP);
         }
+        // Acquire: what the last owner of the slot did, such as unmapping, comes first.
         let slot = TABLE.iter().find(|slot| !slot.in_use.swap(true, Ordering::AcqRel));
         let slot = slot.ok_or(Errno::MFILE)?;
         // SAFETY: a new mapping at an address chosen by the kernel affects no existing memory.
@@ -70,6 +71,7 @@ impl Window {
         let start: NonNull<u8> = start.inspect_err(|_| {
             slot.in_use.store(false, Ordering::Release);
         })?;
+        // Relaxed: the store to `start` below publishes both to the handler.
         slot.broken.store(false, Ordering::Relaxed);
         slot.end
             .store(start.as_ptr() as usize + length.next_multiple_of(page()), Ordering::Relaxed);
@@ -162,6 +164,8 @@ fn map_zeroes(at: usize) -> bool {
             continue;
         }
         let from = at & !(PAGE.load(Ordering::Relaxed) - 1);
+        // MAP_FIXED replaces the broken pages at their address, where the interrupted read is
+        // retried.
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
         // SAFETY: these pages belong to a window, which only the interrupted thread reads.
         let mapped =

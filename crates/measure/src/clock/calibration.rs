@@ -195,7 +195,9 @@ impl End {
             let after = monotonic_raw_ns();
             if after - before < narrowest {
                 narrowest = after - before;
+                // The middle of the bracket: off by at most half of its width.
                 end = Self { ticks, raw_ns: before + narrowest / 2, ..end };
+                // Read later, and moved back to the time of the stamp.
                 end.monotonic_ns = monotonic_ns().saturating_sub(monotonic_raw_ns() - end.raw_ns);
             }
         }
@@ -251,6 +253,7 @@ pub fn step_ticks(clock: &Clock) -> u64 {
     let mut step = 0;
     let mut last = clock.start();
     for round in 0..STEP_STAMPS {
+        // Equal distances would all be the same multiple of the step.
         for _ in 0..(round * 7919) % 31 {
             std::hint::spin_loop();
         }
@@ -280,6 +283,7 @@ fn read_ns(clock: &Clock) -> f64 {
         }
         clock.ns(from, clock.stop()) / f64::from(PAIRS)
     };
+    // The minimum, because an interrupt can only make a batch longer.
     (0..20).map(|_| batch()).fold(f64::INFINITY, f64::min)
 }
 

@@ -11,21 +11,25 @@ use super::{Clock, Source};
 // RDTSCP waits for earlier instructions, LFENCE holds back later ones.
 #[cfg(target_arch = "x86_64")]
 global_asm!(
+    // Read-only data, because the code is copied and never executed here.
     ".pushsection .rodata.fathom_stop_code, \"a\", @progbits",
     ".hidden fathom_stop_tsc, fathom_stop_tsc_end",
     ".globl fathom_stop_tsc, fathom_stop_tsc_end",
     "fathom_stop_tsc:",
     "rdtscp",
     "lfence",
+    // RDTSCP returns the high half in edx and the low half in eax.
     "shl rdx, 32",
     "or rax, rdx",
     "fathom_stop_tsc_end:",
     ".hidden fathom_stop_kernel, fathom_stop_kernel_end",
     ".globl fathom_stop_kernel, fathom_stop_kernel_end",
     "fathom_stop_kernel:",
+    // The timespec is on the stack: copied code has no data section.
     "sub rsp, 16",
     "mov edi, {clock}",
     "mov rsi, rsp",
+    // A system call, because the address of the vDSO in the new program is unknown.
     "mov eax, {clock_gettime_number}",
     "syscall",
     "imul rax, qword ptr [rsp], 1000000000",
@@ -41,6 +45,7 @@ global_asm!(
 #[cfg(target_arch = "aarch64")]
 global_asm!(
     ".pushsection .rodata.fathom_stop_code, \"a\", %progbits",
+    // Instructions of aarch64 are aligned to four bytes, data is not.
     ".p2align 2",
     ".hidden fathom_stop_cntvct, fathom_stop_cntvct_end",
     ".globl fathom_stop_cntvct, fathom_stop_cntvct_end",
@@ -58,6 +63,7 @@ global_asm!(
     "mov x8, #{clock_gettime_number}",
     "svc #0",
     "ldp x1, x2, [sp], #16",
+    // 10⁹ = 0x3b9aca00 needs two moves of 16 bits.
     "movz x0, #0xca00",
     "movk x0, #0x3b9a, lsl #16",
     "madd x0, x1, x0, x2",

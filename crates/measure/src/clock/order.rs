@@ -27,6 +27,7 @@ pub(super) fn check_order(specification: Specification, cpus: &[u32]) -> OrderCh
     let Some((first, others)) = cpus.split_first() else {
         return check;
     };
+    // Bounds the check to 16 timeouts.
     for other in others.iter().take(16) {
         if let Some((backwards, furthest)) = check_pair(specification, *first, *other) {
             check.pairs += 1;
@@ -50,8 +51,10 @@ fn check_pair(specification: Specification, a: u32, b: u32) -> Option<(u64, u64)
                 if stop.load(Ordering::Relaxed) {
                     return None;
                 }
+                // PAUSE leaves the core to an SMT sibling, which may be the other player.
                 std::hint::spin_loop();
             }
+            // Relaxed: Acquire and Release on `turn` order the stamp.
             let theirs = last.load(Ordering::Relaxed);
             let ours = clock.start();
             if ours < theirs {
@@ -79,6 +82,7 @@ fn check_pair(specification: Specification, a: u32, b: u32) -> Option<(u64, u64)
             if super::monotonic_raw_ns() - begun > PAIR_TIMEOUT.as_nanos() as u64 {
                 stop.store(true, Ordering::Relaxed);
             }
+            // Sleeps, because this thread may share a CPU with one of the two.
             std::thread::sleep(Duration::from_micros(200));
         }
         let (one, two) = (one.join().ok()??, two.join().ok()??);

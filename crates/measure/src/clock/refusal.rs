@@ -27,7 +27,8 @@ pub enum Refusal {
     NotNeeded,
 }
 
-/// CPU flags required of the time stamp counter.
+/// CPU flags required of the time stamp counter: one rate at every frequency, no stop in idle
+/// states, and a read that waits for earlier work.
 const TSC_FLAGS: [&str; 3] = ["constant_tsc", "nonstop_tsc", "rdtscp"];
 
 /// The counter to use on this host.
@@ -56,6 +57,7 @@ fn tsc_or_refusal(host: &Host) -> Result<Source, Refusal> {
 }
 
 fn counter_of_kernel(host: &Host, wanted: &str) -> Result<(), Refusal> {
+    // The kernel watches the TSC and replaces it as clock source if it finds it unstable.
     match host.clocksource.as_deref() {
         Some(source) if source == wanted => Ok(()),
         Some(source) => Err(Refusal::KernelUses(source.to_owned())),

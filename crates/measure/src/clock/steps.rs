@@ -38,6 +38,7 @@ fn timer() -> rustix::io::Result<OwnedFd> {
     let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
     let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
     let end = Itimerspec { it_interval: zero, it_value: Timespec { tv_sec: NEVER_S, ..zero } };
+    // CANCEL_ON_SET requires an absolute time on a clock that can be set.
     let how = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
     timerfd_settime(&timer, how, &end)?;
     Ok(timer)

@@ -23,6 +23,7 @@ pub(super) fn start() -> Stamp {
 /// `rdtscp; lfence`: RDTSCP waits for earlier instructions, the fence holds back later ones.
 #[inline(always)]
 pub(super) fn stop() -> Stamp {
+    // Receives TSC_AUX, the CPU number on Linux. Unused: migrations have their own counter.
     let mut cpu = 0;
     // SAFETY: the RDTSCP flag is checked in `refusal`; `cpu` is writable.
     unsafe {

@@ -67,6 +67,7 @@ impl<'k> Batched<'k> {
         self.batch = doubled(clock, &mut self.kernel, floor_ns)?;
         self.floor_ns = floor_ns;
         warm(clock, &mut self.kernel, self.batch, floor_ns)?;
+        // Discards the single timings of the warm-up.
         self.timings.map(RefCell::take);
         Ok(())
     }
@@ -104,6 +105,8 @@ impl<'k> Batched<'k> {
         let own = per_iteration_ns(&self.rounds, self.batch, overhead_ns);
         let twin =
             per_iteration_ns(&self.twin_rounds, self.twin_batch, overhead_of(&self.twin_rounds));
+        // One figure for the visit: subtracting round by round would add the twin's noise to each
+        // value.
         let twin_ns = statistics::median(&twin);
         sample.batch = self.batch;
         sample.histogram = self.timings.map(RefCell::take);
@@ -149,6 +152,7 @@ fn per_iteration_ns(rounds: &[Round], batch: u64, overhead_ns: f64) -> Vec<f64> 
 }
 
 fn timed(clock: &Clock, kernel: &mut Kernel<'_>, batch: u64) -> Result<Round, Fault> {
+    // Back to back, so that both batches run at the same core speed.
     Ok(Round { once_ns: time(clock, kernel, batch)?, twice_ns: time(clock, kernel, 2 * batch)? })
 }
 
@@ -157,6 +161,7 @@ fn time(clock: &Clock, kernel: &mut Kernel<'_>, iterations: u64) -> Result<f64, 
     let start = clock.start();
     let done = kernel(iterations);
     let stop = clock.stop();
+    // A kernel whose operations fail is fast: its time must not become a value.
     if done != iterations {
         return Err(Fault::WrongWork(format!("{done} of {iterations} iterations succeeded")));
     }
@@ -174,6 +179,7 @@ fn warm(clock: &Clock, kernel: &mut Kernel<'_>, batch: u64, floor_ns: f64) -> Re
 }
 
 fn doubled(clock: &Clock, kernel: &mut Kernel<'_>, floor_ns: f64) -> Result<u64, Fault> {
+    // Powers of two reach any length in few timings, and at most twice the floor.
     let mut batch = 1;
     // Confirm once: the first batch may have been long because of an interrupt.
     while time(clock, kernel, batch)? < floor_ns || time(clock, kernel, batch)? < floor_ns {

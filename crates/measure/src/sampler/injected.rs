@@ -43,6 +43,7 @@ pub(super) fn into<'k>(
 ) -> Result<Kernel<'k>, Fault> {
     let (mut of_kernel, mut of_chain) = (Vec::new(), Vec::new());
     for _ in 0..TRIALS {
+        // Alternately, so that a change of the core speed affects both medians alike.
         let start = clock.start();
         kernel(batch);
         of_kernel.push(clock.ns(start, clock.stop()));

@@ -292,7 +292,9 @@ impl Sampler {
                 cases.iter().for_each(|case| self.fault(*case, fault.clone()));
             }
         }
+        // A case that failed its warm-up takes no part in the rounds.
         works.retain(|work| work.cases().iter().all(|case| self.slots[*case].fault.is_none()));
+        // After the warm-up: its page faults and preemptions do not count.
         self.observer.begin_visit();
         let begun = self.clock.start();
         let first_loop = self.loops.len();
@@ -320,6 +322,7 @@ impl Sampler {
         for work in &works {
             for case in work.cases() {
                 let slot = &mut self.slots[*case];
+                // Migrations were added up by round; the other counters are those of the visit.
                 let migrations = slot.sample.disturbance.migrations;
                 slot.sample.disturbance = Disturbance { migrations, ..disturbance.clone() };
                 slot.sample.reference_ns = loops.iter().map(|it| it.sibling_ns.round()).collect();
@@ -364,9 +367,11 @@ impl Sampler {
 
     /// One round: each work once, in random order.
     fn round(&mut self, round: u32, works: &mut [Active<'_>]) {
+        // In a fixed order each case would always find the caches and predictors of the same other.
         for index in shuffled(works.len(), &mut self.random) {
             let work = &mut works[index];
             self.observer.begin_round();
+            // After the system calls that read the counters, and before the first stamp.
             refill_return_stack(RETURN_STACK_DEPTH);
             let outcome = work.round(&self.clock, &mut self.slots);
             let mark = self.observer.end_round();
@@ -425,6 +430,7 @@ const RETURN_STACK_DEPTH: u32 = 32;
 /// that returns are mispredicted.
 #[inline(never)]
 fn refill_return_stack(depth: u32) -> u32 {
+    // black_box: otherwise the compiler could turn the recursion into a loop without calls.
     match std::hint::black_box(depth) {
         0 => 0,
         // Used after it returns, so that it is no tail call.

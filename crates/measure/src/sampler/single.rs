@@ -49,8 +49,10 @@ impl<'k> Single<'k> {
             count += 1;
         }
         let each_ns = (took_ns / f64::from(count)).max(1.0);
+        // A trial is a round with one value.
         let most = if trials { 1 } else { PER_ROUND_MAX };
         self.per_round = ((floor_ns / each_ns) as u32).clamp(1, most);
+        // Discards the single timings of the warm-up.
         if let Some(timings) = self.timings {
             timings.take();
         }
@@ -74,6 +76,7 @@ impl<'k> Single<'k> {
     }
 
     fn once(&mut self, clock: &Clock) -> Result<(), Fault> {
+        // NaN marks a case whose value the operation does not write.
         self.values_ns.fill(f64::NAN);
         (self.operation)(clock, &mut self.values_ns)?;
         match self.values_ns.iter().all(|ns| ns.is_finite()) {

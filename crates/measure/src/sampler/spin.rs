@@ -41,6 +41,7 @@ pub fn reference_loop(clock: &Clock) -> LoopTime {
     let at_ns = monotonic_raw_ns();
     let start = clock.start();
     std::hint::black_box(chain(REFERENCE_ITERATIONS));
+    // A start/stop pair for each part, as around every timed kernel.
     let middle = clock.stop();
     let again = clock.start();
     std::hint::black_box(multiplications(FREQUENCY_ITERATIONS));
@@ -68,6 +69,7 @@ pub fn calibration(clock: Specification, cpu: u32) -> Vec<LoopTime> {
         };
         (0..CALIBRATION_LOOPS).map(one).collect()
     };
+    // In a thread of its own, because pinning would change the caller's affinity.
     let loops = std::thread::Builder::new().spawn(take).map(std::thread::JoinHandle::join);
     loops.ok().and_then(Result::ok).unwrap_or_default()
 }

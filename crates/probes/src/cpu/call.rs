@@ -128,6 +128,8 @@ mod kernels {
                 // and changes only registers declared here.
                 unsafe {
                     asm!(
+                        // Space for a stack argument, in every kernel, so that they differ in the
+                        // arguments only.
                         "sub rsp, 32",
                         "jmp 4f",
                         ".p2align 6", "3:",
@@ -144,6 +146,7 @@ mod kernels {
                         "add rsp, 32",
                         count = inout(reg) iterations => _,
                         inout("rax") 0u64 => calls,
+                        // Outside the argument registers, so that no move overwrites the source.
                         in("r11") 7u64,
                         out("rdi") _, out("rsi") _, out("rdx") _, out("rcx") _,
                         out("r8") _, out("r9") _, out("r10") _);
@@ -161,6 +164,7 @@ mod kernels {
     kernel!(args4, ["rdi" "rsi" "rdx" "rcx"], []);
     kernel!(args5, ["rdi" "rsi" "rdx" "rcx" "r8"], []);
     kernel!(args6, ["rdi" "rsi" "rdx" "rcx" "r8" "r9"], []);
+    // In the callee the return address is at [rsp], so the argument is 8 bytes above.
     kernel!(args7, ["rdi" "rsi" "rdx" "rcx" "r8" "r9" "[rsp]"], ["mov r10, [rsp + 8]"]);
 }
 

@@ -12,8 +12,8 @@ pub struct CallPerArgument;
 static ABOUT: About = About {
     id: "cpu.call.per_argument",
     title: "one more argument of a call",
-    timed: "nothing; computed: slope of a least-squares line of cpu.call over the number of \
-            arguments per process, median and interval over processes",
+    timed: "slope of a least-squares line of cpu.call over the number of arguments, per process; \
+            median and interval over processes",
     not_timed: "the call itself, which is the intercept of the line",
     model: "registers: at most 1 ÷ issue width, as idle issue slots cost nothing. stack: one store \
             and one load. all: mean of the two, weighted by the number of arguments",

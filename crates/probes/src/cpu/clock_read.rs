@@ -63,6 +63,7 @@ impl Probe for ClockRead {
         }
         sampler.run(vec![Work::batched(0, move |pairs| {
             for _ in 0..pairs {
+                // black_box uses the stamps, which nothing else does.
                 std::hint::black_box(clock.start());
                 std::hint::black_box(clock.stop());
             }

@@ -120,6 +120,7 @@ fn in_memory(iterations: u64) -> u64 {
     unsafe {
         #[cfg(target_arch = "x86_64")]
         asm!(
+            // The counter is on the stack, where compilers keep an unoptimised variable.
             "sub rsp, 16",
             "mov [rsp], {count}",
             ".p2align 6", "2:",

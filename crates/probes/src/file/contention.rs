@@ -58,7 +58,7 @@ pub struct PerProcess;
 
 static ABOUT: About = About {
     id: "file.contention",
-    title: "block while others read",
+    title: "read of one block while others read",
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: "time per 4 KiB block of one of several processes, each reading its own file \
@@ -88,7 +88,7 @@ static ABOUT: About = About {
 
 static ABOUT_PER_PROCESS: About = About {
     id: "file.contention.per_process",
-    title: "block, per other process",
+    title: "read of one block, per other process",
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: "the slope of file.contention over the number of processes, in each round",

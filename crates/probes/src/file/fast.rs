@@ -42,8 +42,8 @@ static ABOUT: About = About {
     model: "from memory: ≤ memory.bandwidth{op=read} of all threads; from a device: none",
     source: "each byte of the page cache is loaded from DRAM at least once",
     pitfalls: &[
-        "a partly cached file: each 2 MiB are read from the page cache or the device, by cachestat \
-         or mincore",
+        "a partly cached file: each 2 MiB are read from the page cache or the device, as cachestat \
+         or mincore reports them",
         "the fastest method depends on the machine: part of the file is read with each, the rest \
          with the fastest; nothing is read twice",
         "a second run finds pages that the first left in the cache; direct reads leave none",

@@ -27,12 +27,12 @@ pub struct ReadLatency;
 
 static ABOUT: About = About {
     id: "file.read.latency",
-    title: "block of a file",
+    title: "read of one block",
     unit: Unit::Nanoseconds,
     better: Better::Lower,
-    timed: "pread(2) of 4 KiB blocks, each once, divided by their number: all blocks of a small \
-            file, 64 of the large one (warm: all); quantiles are of single random reads from a \
-            device",
+    timed: "pread(2) of blocks of 4 KiB, each read once: the time of a pass ÷ its blocks. A pass \
+            reads all blocks of the small file, and 64 of the large one (warm: all). Quantiles: \
+            single random reads from a device",
     not_timed: "choosing the blocks, verifying the data, evicting or warming the file",
     model: "bounds: ≥ os.syscall{call=read1}; cold: ≥ warm, where that was measured. No published \
             figure for a device",
@@ -45,14 +45,15 @@ static ABOUT: About = About {
          others",
         "in a virtual machine the host may cache the file: it is cold in the guest only",
         "small files do not amortize the fixed cost of a pass",
-        "each block from the device is compared with the data written",
+        "each block from the device is compared with the data written; the file's residency is \
+         verified",
     ],
     parameters: &[
         Parameter { name: "order", values: "sequential, random", meaning: "of the blocks" },
         Parameter {
             name: "state",
             values: "cold, warm, direct",
-            meaning: "from a device; from the page cache; O_DIRECT; verified",
+            meaning: "from a device · from the page cache · O_DIRECT",
         },
         Parameter {
             name: "file_bytes",

@@ -201,6 +201,7 @@ impl<'b> Chain<'b> {
 /// Every reachable pointer must lead to a readable element.
 unsafe fn chase(mut at: *const Element, iterations: u64) -> (*const Element, u64) {
     let mut done = 0_u64;
+    // The loop compares after counting, so 0 iterations would never end.
     if iterations > 0 {
         // SAFETY: reads along the pointers only, which the caller guarantees.
         unsafe {

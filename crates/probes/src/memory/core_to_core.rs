@@ -29,7 +29,7 @@ static ABOUT: About = About {
              (N. Viennot, github.com/nviennot/core-to-core-latency, benchmark 1: CAS on a shared \
              line)",
     pitfalls: &[
-        "one way or round trip: published figures differ by a factor of two in their meaning",
+        "some published figures are one way, others round trips: a factor of two",
         "an end that polls by loads and then writes transfers the line twice: to read it, and to \
          own it. Here one compare-and-swap does both",
         "false sharing: each pair has a new line in a page of its own, first touched by the first \
@@ -188,6 +188,7 @@ impl End {
 
 impl TeamTask for End {
     fn run(&mut self, iterations: u64) -> u64 {
+        // Acquire: the first end has written the page before it stores the address.
         let address = self.address.load(Ordering::Acquire) as usize;
         if address == 0 {
             return 0;
@@ -198,6 +199,7 @@ impl TeamTask for End {
         for trip in 0..iterations {
             let turn = from + 2 * trip + self.parity;
             let mut attempts = 0;
+            // No PAUSE between attempts: it would delay the one that succeeds.
             while number
                 .compare_exchange(turn, turn + 1, Ordering::AcqRel, Ordering::Relaxed)
                 .is_err()
@@ -207,6 +209,7 @@ impl TeamTask for End {
                     return trip;
                 }
             }
+            // In private memory: a second shared line would be transferred, too.
             self.turns += 1;
         }
         self.trips += iterations;

@@ -58,20 +58,20 @@ enum Quantity {
 }
 
 const PLATEAU: About = About {
-    timed: "nothing; computed: median of the points of one plateau of memory.latency with random \
-            order, detected in the curve of each process, median and interval over processes. \
-            dram: points from twice the last-level cache on, as the plateau of memory can start \
-            while some loads still hit that cache",
+    timed: "median of the points of one plateau of memory.latency with random order, detected in \
+            the curve of each process; median and interval over processes. dram: points from twice \
+            the last-level cache on, as the plateau of memory can start while some loads still hit \
+            that cache",
     not_timed: "the level of a plateau follows from its position, not from its latency",
     model: "l1, l2, l3: load-to-use cycles ÷ cpu.frequency, ± 10, 20 and 30 %. dram: the lower \
             bound of memory.latency beyond the last level; a weak one where SMBIOS reports no DDR4",
     source: "data/uarch.toml: l1_cycles, l2_cycles, l3_cycles",
     pitfalls: &[
-        "reading a level's latency at a working set from the data sheet assumes its cache size: \
-         plateaus are detected in the curve, as the flat parts that together cover most of it",
-        "a level whose part of the curve is not flat, shorter than an octave or has fewer than \
-         three points has no plateau and is unavailable; where some processes have one, their \
-         median is noisy and the record gives their number",
+        "a working set chosen by the cache sizes of a data sheet may miss the level: plateaus are \
+         detected in the curve, as the flat parts that together cover most of it",
+        "a plateau is flat, at least an octave long, and has at least three points: a level \
+         without one is unavailable. Where only some processes have one, their median is noisy and \
+         the record gives their number",
         "4K pages add TLB misses: the curve with huge pages is used, with 4K pages only where huge \
          pages are unavailable; the notes name the curve",
     ],
@@ -83,18 +83,18 @@ const PLATEAU: About = About {
 const EDGE: About = About {
     unit: Unit::Bytes,
     better: Better::Neither,
-    timed: "nothing; computed: working set at which half of the loads miss, where the latency is \
-            the mean of two adjacent plateaus, interpolated in the curve of each process, median \
-            and interval over processes",
+    timed: "working set at which half of the loads miss: the latency is the mean of two adjacent \
+            plateaus, interpolated in the curve of each process; median and interval over \
+            processes",
     not_timed: "associativity and replacement policy, which shape the ramp between plateaus",
     model: "the size reported by the kernel, ± a quarter octave (19 %)",
     source: "/sys/devices/system/cpu/cpu*/cache",
     pitfalls: &[
         "a cyclic walk misses half of its loads at the size of an LRU cache, and at 1.4 times the \
          size with random replacement",
-        "a shared cache holds less, and a guest does not see who shares it: the edge is the share \
-         that a slow chase keeps resident, as it touches each line too rarely to prevent its \
-         eviction; a fast stream can use more",
+        "in a shared cache the edge is the part that a chase keeps resident: it touches each line \
+         too rarely to prevent its eviction by others, which a guest does not see. A fast stream \
+         can use more",
         "in a physically indexed cache 4K pages, and huge pages that the host backs with 4K pages, \
          cause conflict misses before the cache is full: a wider ramp around the size",
         "a level has an edge only if it and the next level have a plateau",

@@ -168,6 +168,7 @@ fn measure_group(group: &[(LoadCase, usize)], sampler: &mut Sampler) -> Result<(
     if !chain.settle() {
         return Err(Fault::WrongWork(NOT_ONE_CYCLE.to_owned()));
     }
+    // The idle case first: once the readers have a task, they poll between batches.
     let (idle, loaded): (Vec<_>, Vec<_>) = group.iter().partition(|(case, _)| case.percent == 0);
     for (_, index) in idle {
         let chase = |iterations| chain.chase(iterations);

@@ -31,7 +31,7 @@ static ABOUT: About = About {
          until the end of the timing",
         "only writable memory counts towards the commit limit: one of the two protections is \
          writable, and the number is their mean",
-        "from the size of a huge page on, the kernel searches an aligned gap: a second search",
+        "from the size of a huge page on, the kernel also searches for an aligned gap",
     ],
     parameters: &[BYTES],
     needs: &["os.syscall"],

@@ -36,7 +36,7 @@ static ABOUT: About = About {
     parameters: &[
         Parameter {
             name: "bytes",
-            values: "touched=no: 4 KiB, 1, 256, 1024 MiB · touched=yes: 1, 16, 64 MiB",
+            values: "4 KiB, 1, 256, 1024 MiB (touched=no); 1, 16, 64 MiB (touched=yes)",
             meaning: "size of the mapping",
         },
         Parameter {
@@ -157,10 +157,12 @@ fn mapped<const N: usize>(bytes: usize) -> Result<Mappings<N>, Fault> {
 fn written(bytes: usize) -> Result<Mappings<1>, Fault> {
     let mappings = mapped::<1>(bytes)?;
     let [start] = mappings.starts;
+    // Base pages: a huge page would be one fault and one table entry to remove.
     // SAFETY: advice on our own mapping; a kernel without huge pages rejects it.
     unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
     let before = FaultCounts::now();
     for offset in (0..bytes).step_by(page_size()) {
+        // Volatile: nothing reads the bytes, and the compiler must not drop the stores.
         // SAFETY: inside the writable mapping.
         unsafe { start.cast::<u8>().add(offset).write_volatile(1) };
     }

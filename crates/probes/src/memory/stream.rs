@@ -126,6 +126,8 @@ impl Stream {
                     return vectors.read(at(0), chunk_bytes, passes, prefetch) == expected;
                 }
                 Op::Write | Op::WriteNt => {
+                    // A new word in each pass reveals a missing store; odd, unlike the bits of the
+                    // initial −1.
                     let word = self.done.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
                     let bytes = vectors.write(at(0), chunk_bytes, passes, word, op == Op::Write);
                     self.words[chunk] = word;

@@ -133,6 +133,7 @@ impl Member {
 
     /// Sends a task. A dead thread shows in [`Self::reply`].
     fn send(&self, factory: TaskFactory) -> &Self {
+        // Relaxed: sending the task publishes both, and the thread polls only with a task.
         self.mailbox.requested.0.store(0, Ordering::Relaxed);
         self.mailbox.completed.0.store(0, Ordering::Relaxed);
         let _ = self.tasks.as_ref().map(|tasks| tasks.send(factory));
@@ -262,6 +263,7 @@ impl RunningTeam<'_> {
     /// Runs one batch on all members. Returns the smallest number of iterations done.
     pub(crate) fn run(&mut self, iterations: u64) -> u64 {
         self.request(iterations);
+        // After the request: the other members start first, and a batch ends with the last.
         let own = self.own.as_mut().map(|task| task.run(iterations));
         self.fewest().into_iter().chain(own).min().unwrap_or(0)
     }
@@ -277,6 +279,7 @@ impl RunningTeam<'_> {
     fn request(&mut self, iterations: u64) {
         self.batch += 1;
         for Member { mailbox, .. } in &self.members {
+            // Relaxed: the request below publishes it.
             mailbox.iterations.0.store(iterations, Ordering::Relaxed);
             mailbox.requested.0.store(self.batch, Ordering::Release);
         }

@@ -13,8 +13,8 @@ pub struct TlbMiss;
 static ABOUT: About = About {
     id: "memory.latency.tlb_miss",
     title: "TLB miss",
-    timed: "nothing; computed: memory.latency with random order at the largest working set with 4K \
-            pages, minus the same with huge pages, per process, median and interval over processes",
+    timed: "memory.latency with random order at the largest working set with 4K pages, minus the \
+            same with huge pages, per process; median and interval over processes",
     not_timed: "L1 TLB misses that hit the L2 TLB: the working set has more pages than both",
     model: "lower bound: one page-table entry is loaded, ≥ the cycles of the smallest level that \
             holds all entries (8 bytes per page) ÷ cpu.frequency. No model under nested paging, \

@@ -98,9 +98,10 @@ static UNIX: About = About {
             system calls, and the context switches or wake-ups",
     not_timed: NOT_TIMED,
     model: "on one CPU a bound: with chunk=64 KiB each chunk costs a write and a read, so ≤ 64 \
-            KiB ÷ (os.syscall{call=write1} + os.syscall{call=read1}); with chunk=4 KiB 15 more of \
-            each than with 64 KiB, and a buffer for each write. On two CPUs there is no model: two \
-            copies ÷ memory bandwidth needs memory.bandwidth, which is measured later",
+            KiB ÷ (os.syscall{call=write1} + os.syscall{call=read1}); with chunk=4 KiB the same \
+            64 KiB take 15 more writes and reads, and a buffer for each write. On two CPUs there \
+            is no model: two copies ÷ memory bandwidth needs memory.bandwidth, which is measured \
+            later",
     source: "Linux net/unix/af_unix.c: unix_stream_sendmsg allocates, copies and queues for each \
              write, unix_stream_read_generic copies and frees",
     pitfalls: &[
@@ -252,6 +253,7 @@ fn work<'s>(
             let (mut timings, mut last) = (timings.borrow_mut(), None);
             let arrived = |received| {
                 if received % full == 0 {
+                    // One stamp ends a stretch of 64 KiB and begins the next.
                     let now = clock.stop();
                     let rate = |last| PIPE_BYTES as f64 * 1e9 / clock.ns(last, now);
                     last.replace(now).into_iter().for_each(|last| timings.add(rate(last)));

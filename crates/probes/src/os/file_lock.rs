@@ -142,6 +142,7 @@ impl Lock {
             .map_err(|error| unavailable("memfd_create", error, Remedy::kernel("3.17")))?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let path = CString::new(path).map_err(|error| Fault::Failed(error.to_string()))?;
+        // A second open file description: a dup would share the lock.
         let other = rustix::fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let other =
             other.map_err(|error| unavailable("open /proc/self/fd", error, Remedy::MountProc))?;
@@ -171,6 +172,7 @@ impl Lock {
         for _ in 0..pairs {
             // SAFETY: the descriptor is open; `write` and `free` outlive the loop.
             let (locked, unlocked) = unsafe { (lock.make(), unlock.make()) };
+            // One comparison without a branch: 0 only if both results are 0.
             done += u64::from((locked | unlocked) == 0);
         }
         done

@@ -38,7 +38,7 @@ static ABOUT: About = About {
          was free and this iteration locked it",
         "the word stays in this core's L1: a lock that moves between cores costs ten times as much \
          even without contention",
-        "a wake without waiters is what an unlock pays that does not track waiters",
+        "an unlock that does not track waiters pays for a wake each time, also without waiters",
     ],
     parameters: &[Parameter {
         name: "op",
@@ -111,6 +111,7 @@ fn lock_unlock(words: [&AtomicU32; 2], pairs: u64) -> u64 {
     let [to_lock, to_unlock] = black_box(words);
     let mut done = 0;
     for _ in 0..pairs {
+        // The orders of a mutex. On x86-64 both are locked instructions with any order.
         let lock = to_lock.compare_exchange(FREE, LOCKED, Ordering::Acquire, Ordering::Relaxed);
         let previous = to_unlock.swap(FREE, Ordering::Release);
         // Branch-free, so that the count adds no prediction to the pair.

@@ -176,6 +176,7 @@ impl Multiplex {
     fn watch(&self, fds: usize) -> Result<WatchedSet, Fault> {
         let mut files = Vec::with_capacity(fds);
         for number in 1..=fds {
+            // Only the last is ready, so that select and poll reach it after all others.
             files.push(event(u32::from(number == fds)).map_err(|error| fd_fault(fds, error))?);
         }
         let request = match self.call {
@@ -276,6 +277,7 @@ impl Request {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (number, file) in (1..).zip(files) {
             let data = epoll::EventData::new_u64(number);
+            // Level-triggered, so that the ready descriptor is reported by every call.
             epoll::add(&epoll, file, data, epoll::EventFlags::IN)?;
         }
         let events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
@@ -287,9 +289,11 @@ impl Request {
     fn call(&mut self) -> isize {
         match self {
             Self::Select { watched, set, highest } => {
+                // select overwrites the set, so a program has to restore it for every call.
                 set.copy_from_slice(watched);
                 let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
                 let (set, now) = (set.as_mut_ptr() as usize, &raw const now as usize);
+                // pselect6, because aarch64 has no select; the last 0 means no signal mask.
                 let arguments = [*highest + 1, set, 0, 0, now, 0];
                 // SAFETY: the set has a bit for each number up to the highest, the timeout lives
                 // until the call returns, and the other pointers may be null.

@@ -253,6 +253,7 @@ fn watch(handle: &PeerHandle, on_death: OnPeerDeath) -> Result<Option<JoinHandle
     })?;
     let wait = move || {
         let mut process = [PollFd::new(&process, PollFlags::IN)];
+        // A sleeping thread does not disturb the ring: polling for the death would take CPU time.
         while poll(&mut process, None) == Err(rustix::io::Errno::INTR) {}
         on_death();
     };

@@ -186,6 +186,7 @@ fn measure_size(
     buffer: &mut Buffer,
     sampler: &mut Sampler,
 ) {
+    // Ascending sizes, so that memory of the smaller ones is reused and never freed.
     buffer.grow_to(rss as usize);
     let total: Vec<bool> =
         indices.iter().map(|index| cases[*index].params.text("part") == Some("total")).collect();

@@ -119,6 +119,7 @@ impl Program {
     pub(super) fn new(clock: &Clock) -> Result<Self, Fault> {
         let (reports, writer) =
             pipe_with(PipeFlags::NONBLOCK).map_err(|error| Fault::system("pipe", error))?;
+        // Only the read end: the program inherits the write end across execve.
         rustix::io::fcntl_setfd(&reports, rustix::io::FdFlags::CLOEXEC)
             .map_err(|error| Fault::system("fcntl", error))?;
         let file = memory_file(&elf(clock.stop_code(), writer.as_raw_fd()))?;

@@ -13,9 +13,9 @@ pub struct Ratio;
 
 static ABOUT: About = About {
     id: "os.ratio",
-    title: "in system calls",
+    title: "cost in system calls",
     unit: Unit::Ratio,
-    timed: "nothing: the headline of os.process.fork{part=fork, rss_bytes=1 MiB} or \
+    timed: "the headline of os.process.fork{part=fork, rss_bytes=1 MiB} or \
             os.switch.process{set_bytes=0} ÷ that of os.syscall{call=getppid}, with a bootstrap \
             interval over the processes of both",
     not_timed: "reaping the child; the pipe calls, which the switch metric subtracts",

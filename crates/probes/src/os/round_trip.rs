@@ -150,8 +150,9 @@ static SEMAPHORE: About = About {
          no round trip. Here posts and waits are separate calls, and the kernel's context switch \
          counts are compared with the round trips",
         "a semaphore carries no data: a token in shared memory is compared each time",
-        "a POSIX semaphore enters the kernel only to wake a sleeper or to sleep: a process that \
-         the peer it woke preempted finds its semaphore posted, and its wait makes no system call",
+        "a POSIX semaphore enters the kernel only to wake a sleeper or to sleep: a process \
+         that is preempted by the peer it woke later finds its own semaphore posted, and its wait \
+         makes no system call",
         "semaphores do not report a dead process: a sleeping thread watches the peer. A System V \
          set outlives its users: the worker removes it, or the peer if the worker is killed",
     ],

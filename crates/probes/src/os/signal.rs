@@ -153,6 +153,7 @@ impl SelfSignal {
 
     /// Sends it `times` times and returns how often its handler ran; 0 if a call failed.
     fn deliver(&self, times: u64) -> u64 {
+        // The handler runs before tgkill returns, so that the difference counts these signals.
         let before = runs();
         let sent = self.0.repeat(times);
         if sent == times { runs() - before } else { 0 }

@@ -84,6 +84,7 @@ impl Stream {
     /// start.
     pub(super) fn receive_each(&mut self, chunks: u64, mut arrived: impl FnMut(u64)) -> u64 {
         let before = self.received;
+        // Inside the batch, and removed with its overhead.
         let requested = write_all(&self.requests, &chunks.to_le_bytes());
         while requested
             && self.received < before + chunks
@@ -137,6 +138,7 @@ impl WriterTask {
         let (mut sent, mut request) = (0, [0; size_of::<u64>()]);
         while read_exact(&self.incoming, &mut request) {
             for _ in 0..u64::from_le_bytes(request) {
+                // One store per page, so that a page that is lost or repeated shows.
                 self.pages.number(sent);
                 if !write_all(&self.output, self.pages.bytes()) {
                     return WriterExit::WriteFailed;
@@ -236,6 +238,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
 /// A pipe of `PIPE_BYTES`.
 fn sized_pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
     let (input, output) = pipe()?;
+    // Set and compared, because users with many pipes get smaller ones.
     match fcntl_setpipe_size(&output, PIPE_BYTES) {
         Ok(PIPE_BYTES) => Ok((input, output)),
         Ok(bytes) => {

@@ -30,8 +30,8 @@ static ABOUT: About = About {
          created by an inlined clone",
         "the first write to a new process's stack causes a copy-on-write fault: between the \
          timestamps the child stores nothing, and keeps them in registers",
-        "program text is not mapped in a new process until it faults: timestamps and call are in \
-         one page, which reading the first timestamp has faulted in",
+        "a new process maps its program text by page faults: timestamps and call are in one page, \
+         which is mapped before the first timestamp is read",
         "a single call between two timestamps includes the cost of reading them, which is not \
          subtracted: cpu.clock.read is the floor",
         "the kernel's code for the call is not quite cold: the parent used it shortly before",
@@ -82,6 +82,8 @@ fn first_call_ns(clock: &Clock, result: &ChildResult) -> Result<f64, Fault> {
         // SAFETY: takes no argument.
         let parent = unsafe { system_call(libc::SYS_getppid, [0; 4]) };
         let stop = clock.stop();
+        // After both stamps: the first store to the shared page may fault. Relaxed: the parent
+        // reads after wait.
         result.start.store(start, Ordering::Relaxed);
         result.stop.store(stop, Ordering::Relaxed);
         result.parent.store(parent, Ordering::Relaxed);

@@ -101,6 +101,7 @@ impl Probe for ThreadCreate {
             let joined = clock.stop();
             created += 1;
             values[0] = clock.ns(start, if self.joined { joined } else { returned });
+            // Relaxed: joining orders the increment before this load.
             match ran.load(Ordering::Relaxed) {
                 count if count == created => Ok(()),
                 count => Err(Fault::WrongWork(format!("{count} of {created} threads ran"))),

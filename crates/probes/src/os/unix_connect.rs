@@ -79,6 +79,7 @@ struct Listener {
 impl Listener {
     fn new() -> Result<Self, Fault> {
         let failed = |call: &str| creation_fault(call, &io::Error::last_os_error());
+        // Nonblocking, so that accepting from an empty queue fails instead of waiting.
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: takes no pointer.
         let socket = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };

@@ -306,6 +306,7 @@ fn fail_every_system_call() -> bool {
     let (yes, none): (libc::c_ulong, libc::c_ulong) = (1, 0);
     // SAFETY: numbers, and a program that outlives the call; only this child is affected.
     unsafe {
+        // Without CAP_SYS_ADMIN the kernel requires it before a filter.
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, yes, none, none, none) == 0
             && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) == 0
     }

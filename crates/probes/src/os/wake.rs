@@ -119,6 +119,7 @@ pub(super) fn no_second_cpu() -> Fault {
 fn ring_on<L: Link>(cpu: u32, links: Result<Vec<L>, Fault>) -> Result<Ring<L>, Fault> {
     let options = PeerOptions { kind: PeerKind::Process, set_bytes: 0, cpu };
     let ring = Ring::join(links?, options)?;
+    // After the start: the peers inherit the affinity of the worker.
     ring.move_peers_to(cpu)?;
     Ok(ring)
 }

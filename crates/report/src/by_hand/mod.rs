@@ -162,7 +162,11 @@ fn standing(record: &Record, width: usize) -> String {
                     lines.push(("verdict", format!("{state}: {}{next}", reason.text)));
                     continue;
                 }
-                lines.push(("verdict", format!("{state} ({cause}): {}{next}", reason.text)));
+                let label = match reason.text.contains(cause) {
+                    true => String::new(),
+                    false => format!(" ({cause})"),
+                };
+                lines.push(("verdict", format!("{state}{label}: {}{next}", reason.text)));
             }
         }
     }

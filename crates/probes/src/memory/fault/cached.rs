@@ -43,6 +43,7 @@ impl Mapping {
         let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, nothing, MapFlags::PRIVATE) };
         let mapping = Self { start: start.map_err(map_error)?.cast(), bytes };
         for offset in (0..bytes).step_by(page) {
+            // FIXED at addresses of the reserved range, so that the pages are adjacent.
             let flags = MapFlags::PRIVATE | MapFlags::FIXED;
             let from = (bytes - page - offset) as u64;
             // SAFETY: replaces a page of our own mapping, into which nothing points.
@@ -128,6 +129,7 @@ pub(super) struct Cached {
 
 impl Cached {
     pub(super) fn new(bytes: usize, access: Access) -> Result<Self, Fault> {
+        // A memfd lives in the page cache only: without swapping no device is read.
         let file = memfd_create("fathom", MemfdFlags::CLOEXEC);
         let mut file = File::from(file.map_err(|error| Fault::system("memfd_create", error))?);
         let filled = fill(&mut file, bytes / page_size());

@@ -77,6 +77,7 @@ impl FaultSource for Evicted {
     }
 
     fn prepare(&mut self) -> Result<(), Fault> {
+        // First the page tables: the kernel does not evict mapped pages.
         discard(self.mapping.start, self.mapping.bytes)?;
         for _ in 0..TRIES {
             let residency = residency::evict(&self.file);

@@ -33,6 +33,7 @@ pub(super) trait FaultSource {
 pub(super) fn once(clock: &Clock, memory: &mut dyn FaultSource) -> Result<(f64, u64), Fault> {
     memory.prepare()?;
     let expected = memory.expected();
+    // Read outside the stamps, because reading the counters is a system call.
     let before = FaultCounts::now();
     let start = clock.start();
     memory.touch();

@@ -109,6 +109,7 @@ impl Probe for Latency {
             let chase = ChaseCase::of(&case.params);
             chases.push((chase.ok_or_else(|| crate::unknown_case(&case.params))?, index));
         }
+        // Ascending sizes, because the buffer can only grow.
         chases.sort_unstable();
         // One growing buffer per curve, freed before the next.
         for curve in chases.chunk_by(|a, b| (a.0.pattern, a.0.page) == (b.0.pattern, b.0.page)) {

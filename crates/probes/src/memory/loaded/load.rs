@@ -43,6 +43,8 @@ impl LoadControl {
     }
 
     pub(super) fn end_batch(&self) {
+        // Release, and Acquire in the readers: no load of the chase moves behind the end of the
+        // batch.
         self.batches_ended.fetch_add(1, Ordering::Release);
     }
 
@@ -77,6 +79,7 @@ fn throttle(
         let end = now_ns();
         let resume = end.saturating_add(pause_ns(end - now, percent));
         now = end;
+        // Spins: a sleep of some microseconds would last as long as the timer slack (50 µs).
         while now < resume && !has_ended() {
             std::hint::spin_loop();
             now = now_ns();
@@ -125,6 +128,7 @@ impl TeamTask for LoadTask {
         let percent = control.percent.load(Ordering::Relaxed);
         let burst = || right += stream.run(1);
         let (bursts, ns) = throttle(percent, clock::monotonic_raw_ns, has_ended, burst);
+        // Once per batch, so that counting adds no traffic between the cores.
         control.counts.bytes.fetch_add(bursts * BURST_BYTES as u64, Ordering::Relaxed);
         control.counts.thread_ns.fetch_add(ns, Ordering::Relaxed);
         u64::from(right == bursts)

@@ -143,8 +143,10 @@ macro_rules! moves {
             unsafe {
                 asm!(
                     "3:",
+                    // One index for all arrays: one addition per iteration.
                     "xor {at:e}, {at:e}",
                     "2:",
+                    // Aligned moves: the callers assert the alignment of every array.
                     $(concat!($v, "movaps ", $register, $index, ", [{source} + {at} + ",
                               $bytes, "*", $index, "]"),)*
                     $(concat!($v, "movaps [{target} + {at} + ", $bytes, "*", $index, "], ",
@@ -188,6 +190,7 @@ macro_rules! moves {
                     $(
                         concat!($v, "movapd ", $register, $index, ", [{c} + {at} + ",
                                 $bytes, "*", $index, "]"),
+                        // Not FMA, which SSE2 lacks: all widths execute the same operations.
                         $form!("mulpd", concat!($register, $index), concat!($register, "8")),
                         $form!("addpd", concat!($register, $index),
                                concat!("[{b} + {at} + ", $bytes, "*", $index, "]")),

@@ -47,7 +47,9 @@ impl Words {
     #[inline(always)]
     fn wait(&self, index: usize, old: u32) {
         let word = &self.words[index].0;
+        // Not FUTEX_PRIVATE_FLAG: the word is shared between processes.
         let arguments = [word.as_ptr().addr(), libc::FUTEX_WAIT as usize, old as usize, 0];
+        // A loop, because a signal or a spurious wake-up also ends the call. Acquire: see `wake`.
         while word.load(Ordering::Acquire) == old {
             // SAFETY: the word lives as long as self; there is no timeout. The result is ignored,
             // since the loop rereads the word.

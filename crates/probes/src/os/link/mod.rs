@@ -79,6 +79,7 @@ struct Token {
 
 impl Token {
     fn store(&self, token: u8) {
+        // Relaxed: posting the semaphore or changing the futex word publishes it.
         self.token.store(token, Ordering::Relaxed);
     }
 

@@ -74,6 +74,7 @@ fn ring<const LIBC: bool>(
     let pipes: Result<Vec<_>, Fault> = (0..ends).map(|_| pipe()).collect();
     let (inputs, mut outputs): (Vec<_>, Vec<_>) = pipes?.into_iter().unzip();
     let first = 1.min(outputs.len());
+    // Each member writes to the pipe that the next one reads.
     outputs.rotate_left(first);
     Ok(inputs.into_iter().zip(outputs).map(|(input, output)| Piped { input, output }).collect())
 }
@@ -97,6 +98,7 @@ fn fifo() -> Result<(OwnedFd, OwnedFd), Fault> {
     let ends =
         open(&path, flags | OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).and_then(|input| {
             let output = open(&path, flags | OFlags::WRONLY, Mode::empty())?;
+            // Blocking again, without which a read would not wait for the token.
             fcntl_setfl(&input, OFlags::RDONLY)?;
             Ok((input, output))
         });

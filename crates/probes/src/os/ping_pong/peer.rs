@@ -54,6 +54,7 @@ impl<L: Link> PeerTask<L> {
                 break;
             }
         }
+        // Relaxed: the worker reads it after this peer has ended.
         self.turns.0[self.index].store(turns, Ordering::Relaxed);
         // SAFETY: takes no argument and no lock.
         let cpu = unsafe { libc::sched_getcpu() };
