@@ -155,10 +155,17 @@ fn all_series(cases: &[Case<'_>]) -> Vec<Series> {
     let share = cases.len().div_ceil(threads).max(1);
     let of_share = |cases: &[Case<'_>]| cases.iter().map(|case| series(case)).collect();
     thread::scope(|scope| {
-        let start = |cases| scope.spawn(move || -> Vec<Series> { of_share(cases) });
+        // Without a thread for it, a share is computed here.
+        let start = |cases| {
+            let thread = thread::Builder::new();
+            let worker = thread.spawn_scoped(scope, move || -> Vec<Series> { of_share(cases) });
+            worker.map_err(|_| of_share(cases))
+        };
         let workers: Vec<_> = cases.chunks(share).map(start).collect();
-        let done = workers.into_iter().map(|it| it.join().unwrap_or_else(|it| resume_unwind(it)));
-        done.flatten().collect()
+        let join = |worker: Result<thread::ScopedJoinHandle<'_, Vec<Series>>, Vec<Series>>| {
+            worker.map_or_else(|done| done, |it| it.join().unwrap_or_else(|it| resume_unwind(it)))
+        };
+        workers.into_iter().flat_map(join).collect()
     })
 }
 

@@ -318,8 +318,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = SHOW_EXAMPLES)]
 pub struct ShowArguments {
-    /// Run (id or prefix, label, `latest`, `latest~N` or JSON file; default: latest), and metrics or
-    /// groups to show in detail.
+    /// Run (id or prefix, label, `latest`, `latest~N` or JSON file; default: latest), and metrics
+    /// or groups to show in detail.
     #[arg(value_name = "RUN] [METRIC")]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub names: Vec<String>,

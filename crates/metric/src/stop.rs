@@ -6,6 +6,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::ProcedureError;
+
 /// Time for a pending read to notice the stop flag.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -35,12 +37,19 @@ impl Stop {
 
     /// Sets the stop flag after `limit`, unless the returned value is dropped first. `may_hang`: a
     /// read can block forever without polling the flag; the process then exits.
-    pub fn after(&self, limit: Option<Duration>, may_hang: bool) -> Option<Limit> {
-        let limit = limit?;
+    ///
+    /// # Errors
+    /// If no thread can be started for the limit.
+    pub fn after(
+        &self,
+        limit: Option<Duration>,
+        may_hang: bool,
+    ) -> Result<Option<Limit>, ProcedureError> {
+        let Some(limit) = limit else { return Ok(None) };
         let (cancel, cancelled) = channel::<()>();
         let now = Arc::clone(&self.now);
         let give_up = self.give_up;
-        let timer = std::thread::spawn(move || {
+        let timer = std::thread::Builder::new().spawn(move || {
             if cancelled.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                 now.store(true, Ordering::Relaxed);
                 if may_hang && cancelled.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
@@ -48,9 +57,11 @@ impl Stop {
                 }
             }
         });
+        let failed = |error| ProcedureError::failed(format!("start a thread: {error}"));
+        let timer = timer.map_err(failed)?;
         let by_person = Arc::clone(&self.by_person);
         let now = Arc::clone(&self.now);
-        Some(Limit { cancel: Some(cancel), timer: Some(timer), now, by_person })
+        Ok(Some(Limit { cancel: Some(cancel), timer: Some(timer), now, by_person }))
     }
 }
 

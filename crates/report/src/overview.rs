@@ -55,6 +55,9 @@ const fn rate(row: Row) -> Row {
     Row { pick: Pick::RateOfFirst, ..row }
 }
 
+const DRAM_READ: &[(&str, &str)] = &[("level", "dram"), ("op", "read")];
+const DRAM_WRITE: &[(&str, &str)] = &[("level", "dram"), ("op", "write")];
+const DRAM_COPY: &[(&str, &str)] = &[("level", "dram"), ("op", "copy")];
 const RANDOM: &[(&str, &str)] = &[("order", "random"), ("state", "direct")];
 
 /// In the order of the groups of a run, so that rows appear from top to bottom.
@@ -74,12 +77,12 @@ const ROWS: &[Row] = &[
     row("memory", "latency, L2", "memory.latency.l2", &[]),
     row("memory", "latency, L3", "memory.latency.l3", &[]),
     row("memory", "latency, memory", "memory.latency.dram", &[]),
-    row("memory", "read, {threads}", "memory.bandwidth", &[("level", "dram"), ("op", "read")]),
-    last(row("memory", "read, {threads}", "memory.bandwidth", &[("level", "dram"), ("op", "read")])),
-    row("memory", "write, {threads}", "memory.bandwidth", &[("level", "dram"), ("op", "write")]),
-    last(row("memory", "write, {threads}", "memory.bandwidth", &[("level", "dram"), ("op", "write")])),
-    row("memory", "copy, {threads}", "memory.bandwidth", &[("level", "dram"), ("op", "copy")]),
-    last(row("memory", "copy, {threads}", "memory.bandwidth", &[("level", "dram"), ("op", "copy")])),
+    row("memory", "read, {threads}", "memory.bandwidth", DRAM_READ),
+    last(row("memory", "read, {threads}", "memory.bandwidth", DRAM_READ)),
+    row("memory", "write, {threads}", "memory.bandwidth", DRAM_WRITE),
+    last(row("memory", "write, {threads}", "memory.bandwidth", DRAM_WRITE)),
+    row("memory", "copy, {threads}", "memory.bandwidth", DRAM_COPY),
+    last(row("memory", "copy, {threads}", "memory.bandwidth", DRAM_COPY)),
     row("memory", "page fault", "memory.fault", &[("kind", "anonymous")]),
     row("memory", "core to core", "memory.core_to_core", &[]),
     last(row("file", "read, cached", "file.read.throughput",

@@ -276,9 +276,11 @@ fn read_in_parallel(
         }
         done
     };
-    pass.parallel_threads = if small.is_empty() { 0 } else { threads };
     let done = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        // Without another thread this one reads all files.
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+        let others: Vec<_> = (1..threads).map_while(start).collect();
+        pass.parallel_threads = if small.is_empty() { 0 } else { 1 + others.len() };
         let mut done = work();
         let joined =
             others.into_iter().map(|other| other.join().unwrap_or_else(|it| resume_unwind(it)));

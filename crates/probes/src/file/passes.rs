@@ -135,7 +135,7 @@ impl PassSeries {
             keep_going: false,
             stop,
         };
-        let limit = recorder.stop().after(limit, false);
+        let limit = recorder.stop().after(limit, false)?;
         let (pass, counted) = Pass::read(recorder, source, &request, before)?;
         drop(limit);
         let is_stopped = recorder.stop().is_by_person();

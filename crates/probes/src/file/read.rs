@@ -104,7 +104,7 @@ impl Procedure for Read {
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
         let source = Source::open(&self.file).map_err(ProcedureError::failed)?;
         let (state, way) = self.state_and_way(&source)?;
-        let limit = recorder.stop().after(self.time_limit, source.info().size.is_none());
+        let limit = recorder.stop().after(self.time_limit, source.info().size.is_none())?;
         let what = format!("reading {}", source.info().size.map_or_else(String::new, size));
         let (mut passes, disturbance) = by_hand::repeated(
             recorder,
