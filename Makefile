@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build web test docs bench bench-memory bench-file bench-store bench-page repeatability compare-check simulate lab soak install clean needs
+.PHONY: run build web test docs bench bench-memory bench-file bench-store bench-page repeatability compare-check simulate lab soak mutants install clean needs
 
 run: build ## build, measure at quick effort, print the table, store the run, write report.html
 	$(FATHOM) run --quick
@@ -64,6 +64,9 @@ lab: build ## disturb RUNS (default 10) runs on purpose, seeded by SEED; writes 
 
 soak: needs ## run the fault tests with full counts; writes docs/FAULTS.md; needs strace and fuse
 	$(CARGO) run --quiet --locked --package xtask -- soak
+
+mutants: needs ## change SAMPLE (default 100) places of the code, one at a time: which do tests miss? about an hour
+	scripts/mutants.sh $(or $(SAMPLE),100) $(or $(SHARD),0)
 
 install: build ## install program, completions and man pages under PREFIX (default /usr/local)
 	scripts/install.sh $(FATHOM) $(or $(PREFIX),/usr/local)
