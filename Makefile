@@ -62,8 +62,8 @@ lab: build ## disturb RUNS (default 10) runs on purpose, seeded by SEED; writes 
 	$(CARGO) run --quiet --locked --package fathom-lab -- \
 		$(FATHOM) $(or $(RUNS),10) $(or $(SEED),1)
 
-soak: needs ## run the fault tests with full counts; writes docs/FAULTS.md; needs strace and fuse
-	$(CARGO) run --quiet --locked --package xtask -- soak
+soak: needs ## run the fault tests with full counts (TEST: only those of this name); writes docs/FAULTS.md; needs strace and fuse
+	$(CARGO) run --quiet --locked --package xtask -- soak $(TEST)
 
 mutants: needs ## change SAMPLE (default 100) places of the code, one at a time: which do tests miss? about an hour
 	scripts/mutants.sh $(or $(SAMPLE),100) $(or $(SHARD),0)

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test | \
-                     repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | soak | \
+                     repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | soak [TEST] | \
                      bench-store PROGRAM [RUNS] [METRICS] | \
                      compare-check PROGRAM PAIRS";
 
@@ -49,7 +49,8 @@ fn main() -> ExitCode {
             Ok(pairs) => report(problems(compare_check::run(program, pairs))),
             Err(_) => report(vec![format!("{pairs} is no number of pairs")]),
         },
-        ["soak"] => report(problems(soak::write(&root))),
+        ["soak"] => report(problems(soak::write(&root, None))),
+        ["soak", name] => report(problems(soak::write(&root, Some(name)))),
         ["test"] => test::everything(&root),
         _ => {
             eprintln!("{USAGE}");

@@ -30,11 +30,14 @@ by its line of `--jsonl`, a whole run by \"Kept as run\" or exit status 0; *lost
 acknowledged and is not in the store as it was printed, *twice* what is there more than once.
 ";
 
-/// Runs the tests and writes the page.
-pub(crate) fn write(root: &Path) -> Result<()> {
+/// Runs the tests and writes the page. With the part of a name only the tests of that name are run,
+/// and the tables of the others are those of the last soak.
+pub(crate) fn write(root: &Path, name: Option<&str>) -> Result<()> {
     let folder = root.join("target/soak");
-    // Remove the tables of an earlier soak.
-    let _ = std::fs::remove_dir_all(&folder);
+    if name.is_none() {
+        // Remove the tables of an earlier soak.
+        let _ = std::fs::remove_dir_all(&folder);
+    }
     std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
     let started = fathom_measure::clock::monotonic_raw_ns();
     let mut failed = Vec::new();
@@ -43,9 +46,8 @@ pub(crate) fn write(root: &Path) -> Result<()> {
         let mut command = Command::new(cargo);
         command.args(["test", "--locked", "--package", package]).args(part);
         // Serial: tests of memory use and of timing disturb each other.
-        command.args(["--", "--show-output", "--test-threads=1"]);
-        command.current_dir(root).env("FATHOM_SOAK", &folder).env("FATHOM_KILLS", "200");
-        command.env("FATHOM_FUZZ", FUZZ_FILES);
+        command.args(["--", "--show-output", "--test-threads=1"]).args(name);
+        command.current_dir(root).env("FATHOM_SOAK", &folder).env("FATHOM_FUZZ", FUZZ_FILES);
         let status = command.status().context("start cargo")?;
         if !status.success() {
             failed.push(format!("{package}, {}", part.join(" ")));
@@ -53,6 +55,8 @@ pub(crate) fn write(root: &Path) -> Result<()> {
     }
     let seconds = (fathom_measure::clock::monotonic_raw_ns() - started) / 1_000_000_000;
     let sections = sections(&folder)?;
+    let broken = sections.iter().filter(|table| table.contains("BROKEN")).count();
+    ensure!(broken == 0, "{broken} tables have broken promises; {PAGE} is unchanged");
     ensure!(failed.is_empty(), "failed: {}; {PAGE} is unchanged", failed.join("; "));
     std::fs::write(root.join(PAGE), page(&sections, seconds)).with_context(|| PAGE.to_owned())
 }

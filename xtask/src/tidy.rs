@@ -110,24 +110,29 @@ fn walk(root: &Path, folder: &str, files: &mut Vec<File>, found: &mut Vec<String
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_files_of_the_project_are_walked() {
-        let root = std::env::temp_dir().join(format!("fathom-tidy-{}", std::process::id()));
-        let write = |path: &str, text: &[u8]| {
-            let path = root.join(path);
+    fn tree(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
-        };
-        write("crates/a/src/lib.rs", b"//! A.\n");
-        write("target/debug/x.rs", b"\tbad");
-        write(".git", b"gitdir: elsewhere\n");
-        write("web/node_modules/y.rs", b"\tbad");
-        write("Cargo.lock", b"x");
-        write("image.bin", &[0xff, 0xfe]);
+        }
+        root
+    }
+
+    #[test]
+    fn only_files_of_the_project_are_walked() {
+        let root = tree(&[
+            ("crates/a/src/lib.rs", b"//! A.\n"),
+            ("target/debug/x.rs", b"\tbad"),
+            (".git", b"gitdir: elsewhere\n"),
+            ("web/node_modules/y.rs", b"\tbad"),
+            ("Cargo.lock", b"x"),
+            ("image.bin", &[0xff, 0xfe]),
+        ]);
         let (mut files, mut found) = (Vec::new(), Vec::new());
-        walk(&root, "", &mut files, &mut found);
-        let missing = check(&root.join("missing"));
-        fs::remove_dir_all(&root).unwrap();
+        walk(root.path(), "", &mut files, &mut found);
+        let missing = check(&root.path().join("missing"));
         let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, ["crates/a/src/lib.rs"]);
         assert!(found.is_empty());
@@ -136,18 +141,13 @@ mod tests {
 
     #[test]
     fn check_applies_all_rules() {
-        let root = std::env::temp_dir().join(format!("fathom-tidy-all-{}", std::process::id()));
-        let write = |path: &str, text: &str| {
-            let path = root.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        write("crates/record/Cargo.toml", "[dependencies]\nfathom-store.workspace = true\n");
-        write("crates/record/src/lib.rs", "fn f() { Instant::now() }\n");
-        write("crates/record/src/dead.rs", "//! Dead.\n");
-        write("README.md", "[x](nowhere.md)\n");
-        let found = check(&root).join("\n");
-        fs::remove_dir_all(&root).unwrap();
+        let root = tree(&[
+            ("crates/record/Cargo.toml", b"[dependencies]\nfathom-store.workspace = true\n"),
+            ("crates/record/src/lib.rs", b"fn f() { Instant::now() }\n"),
+            ("crates/record/src/dead.rs", b"//! Dead.\n"),
+            ("README.md", b"[x](nowhere.md)\n"),
+        ]);
+        let found = check(root.path()).join("\n");
         let parts = [
             "first line is not",
             "Instant::now",

@@ -175,21 +175,6 @@ fn stop_ends_every_method_at_once() {
 }
 
 #[test]
-fn stop_ends_an_endless_read() {
-    let stop = AtomicBool::new(false);
-    let outcome = std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let request = Request { stop: &stop, ..Request::whole(Way::Calls { count: None }) };
-            read_path(Path::new("/dev/zero"), &request)
-        });
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        stop.store(true, Ordering::Relaxed);
-        reader.join().unwrap().unwrap()
-    });
-    assert!(outcome.stopped);
-}
-
-#[test]
 fn invalid_requests_are_refused() {
     let (file, _) = file_of(10_000);
     let source = Source::open(file.path()).unwrap();

@@ -1,8 +1,5 @@
 //! The checksums against an independent implementation, for any split of the data.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as the tests themselves do")]
-#![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
-
-use std::process::Command;
 
 use fathom_fileio::sum::{Kernel, Sum};
 use serde::Deserialize;
@@ -76,22 +73,6 @@ fn stored_python_vectors_match() {
 }
 
 #[test]
-fn random_python_vectors_match() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors.py");
-    let seed = std::process::id().to_string();
-    let made = Command::new("python3").args([script, "random", &seed, "60"]).output();
-    let Ok(made) = made.as_ref().map(|made| made.stdout.as_slice()) else {
-        println!("skipped: python3 not found");
-        return;
-    };
-    let Ok(vectors) = serde_json::from_slice::<Vectors>(made) else {
-        println!("skipped: python3 failed");
-        return;
-    };
-    assert_eq!(check(&vectors), 60, "seed {seed}");
-}
-
-#[test]
 fn any_split_and_order_gives_the_same_sum() {
     let mut numbers = Numbers(1);
     for round in 0..400 {
@@ -140,35 +121,4 @@ fn large_offsets_wrap_modulo_2_64() {
         sum.wrapping_add((index + 1).wrapping_mul(u64::from(word)))
     });
     assert_eq!(sum.position, expected);
-}
-
-#[test]
-fn position_sum_detects_swapped_words() {
-    let mut numbers = Numbers(5);
-    for _ in 0..300 {
-        let mut bytes = data(numbers.next(), 4096);
-        let before = Sum::of(&bytes);
-        let (a, b) = (numbers.below(1024) * 4, numbers.below(1024) * 4);
-        if bytes[a..a + 4] == bytes[b..b + 4] {
-            continue;
-        }
-        for byte in 0..4 {
-            bytes.swap(a + byte, b + byte);
-        }
-        let after = Sum::of(&bytes);
-        assert_eq!(before.xor, after.xor);
-        assert_ne!(before.position, after.position, "words at {a} and {b}");
-    }
-}
-
-#[test]
-fn any_flipped_bit_changes_both_sums() {
-    let bytes = data(9, 300);
-    let whole = Sum::of(&bytes);
-    for bit in 0..bytes.len() * 8 {
-        let mut other = bytes.clone();
-        other[bit / 8] ^= 1 << (bit % 8);
-        let sum = Sum::of(&other);
-        assert!(sum.xor != whole.xor && sum.position != whole.position, "bit {bit}");
-    }
 }

@@ -163,16 +163,11 @@ fn table(section: &mut Section, of: &str, names: &[&str], figures: &[Figure]) {
     for processes in PROCESSES {
         header.extend([format!("{processes} processes: ratio"), "rank test".to_owned()]);
     }
-    let rows: Vec<Vec<String>> = names
-        .iter()
-        .zip(figures.chunks(PROCESSES.len()))
-        .map(|(name, figures)| {
-            let mut row = cells([*name]);
-            for figure in figures {
-                row.extend([alarms(figure.ratio, NOMINAL), alarms(figure.test, NOMINAL)]);
-            }
-            row
-        })
-        .collect();
-    section.table(&header, &rows);
+    section.grid(&header, names, figures, |name, figures| {
+        let mut row = cells([*name]);
+        for figure in figures {
+            row.extend([alarms(figure.ratio, NOMINAL), alarms(figure.test, NOMINAL)]);
+        }
+        row
+    });
 }

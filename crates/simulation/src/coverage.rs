@@ -89,35 +89,29 @@ pub(crate) fn section(trials: Trials) -> Section {
         header.push(format!("{processes} processes, {stated} stated"));
         header.push("marked".to_owned());
     }
-    let of_worlds = || WORLDS.iter().zip(figures.chunks(PROCESSES.len()));
-    let rows: Vec<Vec<String>> = of_worlds()
-        .map(|(world, figures)| {
-            let mut row = cells([world.name]);
-            for (figure, processes) in figures.iter().zip(PROCESSES) {
-                row.push(kept(figure.kept, level(processes)));
-                row.push(percent(figure.marked.share()));
-            }
-            row
-        })
-        .collect();
-    section.table(&header, &rows);
+    section.grid(&header, &WORLDS, &figures, |world, figures| {
+        let mut row = cells([world.name]);
+        for (figure, processes) in figures.iter().zip(PROCESSES) {
+            row.push(kept(figure.kept, level(processes)));
+            row.push(percent(figure.marked.share()));
+        }
+        row
+    });
     section.paragraph(SHAPES);
-    let rows: Vec<Vec<String>> = of_worlds()
-        .map(|(world, figures)| {
-            let shares = |rate: fn(&Figure) -> Rate| {
-                let texts: Vec<String> =
-                    figures.iter().map(|figure| percent(rate(figure).share())).collect();
-                texts.join(" / ")
-            };
-            vec![
-                world.name.to_owned(),
-                shares(|figure| figure.clusters),
-                shares(|figure| figure.modes),
-                shares(|figure| figure.drift),
-            ]
-        })
-        .collect();
-    section.table(&cells(["shape", "groups", "modes", "drift"]), &rows);
+    let header = cells(["shape", "groups", "modes", "drift"]);
+    section.grid(&header, &WORLDS, &figures, |world, figures| {
+        let shares = |rate: fn(&Figure) -> Rate| {
+            let texts: Vec<String> =
+                figures.iter().map(|figure| percent(rate(figure).share())).collect();
+            texts.join(" / ")
+        };
+        vec![
+            world.name.to_owned(),
+            shares(|figure| figure.clusters),
+            shares(|figure| figure.modes),
+            shares(|figure| figure.drift),
+        ]
+    });
     section
 }
 

@@ -126,21 +126,16 @@ pub(crate) fn section(trials: Trials) -> Section {
     let stated = |metric: Metric, processes: usize| {
         if metric == Metric::Quotient { 0.95 } else { level(processes) }
     };
-    let rows: Vec<Vec<String>> = rows
-        .iter()
-        .zip(figures.chunks(PROCESSES.len()))
-        .map(|((metric, world), figures)| {
-            let mut row = cells([title(*metric), world.name]);
-            row.extend(
-                figures
-                    .iter()
-                    .zip(PROCESSES)
-                    .map(|(figure, processes)| kept(figure.kept, stated(*metric, processes))),
-            );
-            row
-        })
-        .collect();
-    section.table(&header, &rows);
+    section.grid(&header, &rows, &figures, |(metric, world), figures| {
+        let mut row = cells([title(*metric), world.name]);
+        row.extend(
+            figures
+                .iter()
+                .zip(PROCESSES)
+                .map(|(figure, processes)| kept(figure.kept, stated(*metric, processes))),
+        );
+        row
+    });
     bounds(&mut section, trials);
     section
 }
@@ -160,20 +155,15 @@ fn bounds(section: &mut Section, trials: Trials) {
     for processes in PROCESSES {
         header.extend([format!("{processes} processes: as a bound"), "within".to_owned()]);
     }
-    let rows: Vec<Vec<String>> = SIZES
-        .iter()
-        .zip(figures.chunks(PROCESSES.len()))
-        .map(|(size, figures)| {
-            let mut row = vec![format!("{size}")];
-            for figure in figures {
-                let within = match figure.kept_bounds.of {
-                    0 => "–".to_owned(),
-                    _ => kept(figure.kept_bounds, 0.93),
-                };
-                row.extend([percent(figure.bounds.share()), within]);
-            }
-            row
-        })
-        .collect();
-    section.table(&header, &rows);
+    section.grid(&header, &SIZES, &figures, |size, figures| {
+        let mut row = vec![format!("{size}")];
+        for figure in figures {
+            let within = match figure.kept_bounds.of {
+                0 => "–".to_owned(),
+                _ => kept(figure.kept_bounds, 0.93),
+            };
+            row.extend([percent(figure.bounds.share()), within]);
+        }
+        row
+    });
 }

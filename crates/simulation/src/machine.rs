@@ -85,17 +85,12 @@ pub(crate) fn section(trials: Trials) -> Section {
     for visits in VISITS {
         header.extend([format!("{visits} visits: drift"), "wander".to_owned()]);
     }
-    let rows: Vec<Vec<String>> = LOOPS
-        .iter()
-        .zip(figures.chunks(VISITS.len()))
-        .map(|(loops, figures)| {
-            let mut row = cells([loops.name]);
-            for figure in figures {
-                row.extend([alarms(figure.drift, 0.05), percent(figure.wander.share())]);
-            }
-            row
-        })
-        .collect();
-    section.table(&header, &rows);
+    section.grid(&header, &LOOPS, &figures, |loops, figures| {
+        let mut row = cells([loops.name]);
+        for figure in figures {
+            row.extend([alarms(figure.drift, 0.05), percent(figure.wander.share())]);
+        }
+        row
+    });
     section
 }

@@ -27,6 +27,19 @@ impl Section {
         self.text.push('\n');
     }
 
+    /// Adds a table with a line for each row and its figures, of which each has the same number.
+    pub(crate) fn grid<R, F>(
+        &mut self,
+        header: &[String],
+        rows: &[R],
+        figures: &[F],
+        line: impl Fn(&R, &[F]) -> Vec<String>,
+    ) {
+        let figures = figures.chunks(figures.len() / rows.len());
+        let lines = rows.iter().zip(figures).map(|(row, figures)| line(row, figures));
+        self.table(header, &lines.collect::<Vec<_>>());
+    }
+
     pub(crate) fn at_least(&mut self, rate: Rate, guaranteed: f64, what: &str) {
         if rate.is_below(guaranteed) {
             self.violation(rate, &format!("at least {}", percent(guaranteed)), what);

@@ -95,18 +95,13 @@ pub(crate) fn section(trials: Trials) -> Section {
             "kept".into(),
         ]);
     }
-    let rows: Vec<Vec<String>> = rows
-        .iter()
-        .zip(figures.chunks(EFFORTS.len()))
-        .map(|(((name, _), spread), figures)| {
-            let mut row = vec![(*name).to_owned(), format!("{spread}")];
-            for Figure { kept: rate, stated, processes } in figures {
-                row.extend([format!("{processes:.1}"), percent(*stated), kept(*rate, *stated)]);
-            }
-            row
-        })
-        .collect();
-    section.table(&header, &rows);
+    section.grid(&header, &rows, &figures, |((name, _), spread), figures| {
+        let mut row = vec![(*name).to_owned(), format!("{spread}")];
+        for Figure { kept: rate, stated, processes } in figures {
+            row.extend([format!("{processes:.1}"), percent(*stated), kept(*rate, *stated)]);
+        }
+        row
+    });
     let [standard, thorough] = EFFORTS.map(|effort| percent(coverage_of_both(effort)));
     section.paragraph(&format!(
         "The second look lowers the level by up to one point. For all shapes and all stopping \

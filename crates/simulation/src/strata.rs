@@ -256,22 +256,17 @@ pub(crate) fn section(trials: Trials) -> Section {
         header.extend(["as found: kept", "±"].map(str::to_owned));
     }
     header.push("flagged".to_owned());
-    let rows: Vec<Vec<String>> = rows
-        .iter()
-        .zip(figures.chunks(WANTED.len()))
-        .map(|((clean, correlation, _), figures)| {
-            let mut row = vec![format!("{:.0}", 100.0 * clean), format!("{correlation}")];
-            for (figure, wanted) in figures.iter().zip(WANTED) {
-                row.push(percent(figure.reported.share()));
-                for of in [&figure.full_speed, &figure.as_found] {
-                    row.extend([kept(of.kept, level(wanted)), of.half_width()]);
-                }
+    section.grid(&header, &rows, &figures, |(clean, correlation, _), figures| {
+        let mut row = vec![format!("{:.0}", 100.0 * clean), format!("{correlation}")];
+        for (figure, wanted) in figures.iter().zip(WANTED) {
+            row.push(percent(figure.reported.share()));
+            for of in [&figure.full_speed, &figure.as_found] {
+                row.extend([kept(of.kept, level(wanted)), of.half_width()]);
             }
-            row.push(percent(figures[0].flagged.share()));
-            row
-        })
-        .collect();
-    section.table(&header, &rows);
+        }
+        row.push(percent(figures[0].flagged.share()));
+        row
+    });
     section.paragraph(STRATA);
     unused_rules(&mut section, trials);
     never_selected(&mut section, trials);

@@ -76,19 +76,15 @@ pub(crate) fn section(trials: Trials) -> Section {
         }
     }
     let header = cells(["shape", "real %", "stated ÷ real", "as independent ÷ real", "within two"]);
-    let rows: Vec<Vec<String>> = WORLDS
-        .iter()
-        .zip(&figures)
-        .map(|(world, figure)| {
-            vec![
-                world.name.to_owned(),
-                format!("{:.2}", figure.real),
-                format!("{:.2}", figure.stated / figure.real),
-                format!("{:.2}", figure.as_independent / figure.real),
-                percent(figure.within_two.share()),
-            ]
-        })
-        .collect();
-    section.table(&header, &rows);
+    section.grid(&header, &WORLDS, &figures, |world, figures| {
+        let Figure { real, stated, as_independent, within_two } = &figures[0];
+        vec![
+            world.name.to_owned(),
+            format!("{real:.2}"),
+            format!("{:.2}", stated / real),
+            format!("{:.2}", as_independent / real),
+            percent(within_two.share()),
+        ]
+    });
     section
 }

@@ -98,22 +98,17 @@ pub(crate) fn section(trials: Trials) -> Section {
     }
     let mut header = cells(["rounds"]);
     header.extend(LENGTHS.map(|length| format!("{length}")));
-    let rows: Vec<Vec<String>> = ROUNDS
-        .iter()
-        .zip(figures.chunks(LENGTHS.len()))
-        .map(|(rounds, figures)| {
-            let mut row = cells([rounds.name]);
-            row.extend(figures.iter().map(|figure| {
-                let none = percent(figure.none.share());
-                match figure.kept.of {
-                    0 => format!("– ({none})"),
-                    _ => format!("{} ({none})", kept(figure.kept, 0.93)),
-                }
-            }));
-            row
-        })
-        .collect();
-    section.table(&header, &rows);
+    section.grid(&header, &ROUNDS, &figures, |rounds, figures| {
+        let mut row = cells([rounds.name]);
+        row.extend(figures.iter().map(|figure| {
+            let none = percent(figure.none.share());
+            match figure.kept.of {
+                0 => format!("– ({none})"),
+                _ => format!("{} ({none})", kept(figure.kept, 0.93)),
+            }
+        }));
+        row
+    });
     section.paragraph(AFTERWARDS);
     section
 }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fathom_lab::strace::{self, Injection};
+use fathom_lab::strace::Injection;
 use fathom_measure::affinity;
 use fathom_record::Document;
 
 use crate::faulty_run::FaultyRun;
 use crate::test_env::TestEnv;
-use crate::trials::{self, Outcome, Target};
+use crate::trials::{self, Outcome, Target, is_strace_missing};
 use crate::{stored, text};
 
 /// An undisturbed run and its store.
@@ -75,8 +75,7 @@ impl Target for RunTarget<'_> {
 
 #[test]
 fn failing_calls_keep_every_acknowledged_record() {
-    if let Some(why) = strace::obstacle() {
-        println!("skipped: {why}");
+    if is_strace_missing() {
         return;
     }
     let env = TestEnv::new();

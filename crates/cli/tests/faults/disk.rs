@@ -1,4 +1,4 @@
-//! Full disks, stores of other versions, and concurrent writers.
+//! Full disks and concurrent writers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -8,6 +8,7 @@ use fathom_lab::{mounts, processes};
 use fathom_record::RunState;
 use rustix::process::Signal;
 
+use crate::orphans::wait_for;
 use crate::test_env::{SHORT, TestEnv, signal};
 use crate::{scaled, stored, text, write_section};
 
@@ -100,12 +101,7 @@ fn interrupt_on_full_disk(env: &TestEnv, filler: &Path) {
     let mut command = env.fathom(&["run", "--quick", "cpu"]);
     let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     // The run has begun when it has a worker.
-    for _ in 0..10_000 {
-        if !processes::children(run.id()).is_empty() {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    wait_for(|| processes::children(run.id()).first().copied());
     fill(filler, 0);
     let mut stderr = BufReader::new(run.stderr.take().expect("a pipe"));
     let mut message = String::new();
@@ -119,39 +115,6 @@ fn interrupt_on_full_disk(env: &TestEnv, filler: &Path) {
     assert_eq!(finished.status.code(), Some(1), "{output}");
     for claim in ["Kept as run", "completed cases are stored"] {
         assert!(!output.contains(claim), "{output}");
-    }
-}
-
-#[test]
-fn newer_store_is_refused_unchanged() {
-    let env = TestEnv::new();
-    assert!(env.output(&["run", "--quick", SHORT[0]]).status.success());
-    let connection = rusqlite::Connection::open(env.store()).expect("a store");
-    let newer = fathom_store::VERSION + 1;
-    connection.pragma_update(None, "user_version", newer).expect("a newer store");
-    drop(connection);
-    let before = std::fs::read(env.store()).expect("a file");
-    let commands: [&[&str]; 6] = [
-        &["run", "--quick", SHORT[0]],
-        &["show"],
-        &["show", "--runs"],
-        &["compare", "latest", "latest"],
-        &["explain", SHORT[0], "--run", "latest"],
-        &["explain", SHORT[0]],
-    ];
-    for arguments in commands {
-        let output = env.output(arguments);
-        let message = text(&output.stderr);
-        // Runs of other tests cause a warning.
-        let lines = message.lines().filter(|line| !line.contains("another fathom run"));
-        assert_eq!(lines.count(), 1, "{arguments:?}: {message}");
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
-        for part in [&format!("a store of version {newer}"), "upgrade fathom", "--store"] {
-            assert!(message.contains(part), "{arguments:?}: {message}");
-        }
-        assert_eq!(text(&output.stdout).contains(SHORT[0]), arguments[0] == "run", "{arguments:?}");
-        assert_eq!(std::fs::read(env.store()).expect("a file"), before, "{arguments:?}");
-        assert!(env.stray_files().is_empty(), "{arguments:?}");
     }
 }
 

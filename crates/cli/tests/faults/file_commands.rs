@@ -3,10 +3,10 @@
 
 use std::process::{Command, ExitStatus};
 
-use fathom_lab::strace::{self, Fault, Injection};
+use fathom_lab::strace::{Fault, Injection};
 
 use crate::test_env::TestEnv;
-use crate::trials::{self, Outcome, Target, names};
+use crate::trials::{self, Outcome, Target, is_strace_missing, names};
 
 /// The arguments of a file command, without `--folder`.
 #[derive(Debug)]
@@ -73,8 +73,7 @@ impl Target for FileCommand {
 
 #[test]
 fn failing_calls_leave_no_temporary_file() {
-    if let Some(why) = strace::obstacle() {
-        println!("skipped: {why}");
+    if is_strace_missing() {
         return;
     }
     let heading = ("7-file-commands", "System calls of other file commands that fail");

@@ -4,10 +4,10 @@
 use std::process::{Command, ExitStatus};
 
 use fathom_fileio::{Generator, Sum};
-use fathom_lab::strace::{self, Fault, Injection};
+use fathom_lab::strace::{Fault, Injection};
 
 use crate::test_env::TestEnv;
-use crate::trials::{self, Outcome, Target, names};
+use crate::trials::{self, Outcome, Target, is_strace_missing, names};
 
 const BYTES: usize = 64 << 10;
 /// The content of a file that is replaced.
@@ -92,8 +92,7 @@ fn data() -> Vec<u8> {
 
 #[test]
 fn failing_calls_leave_whole_file_or_none() {
-    if let Some(why) = strace::obstacle() {
-        println!("skipped: {why}");
+    if is_strace_missing() {
         return;
     }
     let heading = ("6-file-write", "System calls of `fathom file write` that fail");

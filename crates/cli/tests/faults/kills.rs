@@ -13,7 +13,7 @@ use fathom_record::{Cause, Record, RunState, State};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use crate::test_env::{SHORT, TestEnv, signal};
+use crate::test_env::{SHORT, TestEnv, adopt_orphans, is_worker, signal};
 use crate::{scaled, stored, write_section};
 
 /// A run that takes longer hangs.
@@ -34,9 +34,8 @@ fn short_run(env: &TestEnv, seeds: &mut Seeded) -> Child {
 
 #[test]
 fn killed_coordinator_keeps_printed_records() {
-    // Orphans are reparented to this process. Only the kernel can end a stopped worker then, by its
-    // parent-death signal.
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("a subreaper");
+    // Only the kernel can end a stopped worker then, by its parent-death signal.
+    adopt_orphans();
     let kills = scaled(20, 200);
     let mut seeds = Seeded(1);
     let mut env = TestEnv::new();
@@ -93,13 +92,9 @@ fn read_stdout(run: &mut Child) -> String {
 /// Stops the workers, and counts them. Not a child that is still to become a worker by execve: it
 /// may not have set its parent-death signal yet, and would then outlive the coordinator.
 fn stop_workers(run: &Child) -> usize {
-    let is_program = |pid: &&u32| {
-        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        words.ends_with(b"\0worker\0")
-    };
-    let workers = processes::children(run.id());
-    let workers: Vec<&u32> = workers.iter().filter(is_program).collect();
-    workers.iter().for_each(|worker| signal(**worker, Signal::STOP));
+    let children = processes::children(run.id()).into_iter();
+    let workers: Vec<u32> = children.filter(is_worker).collect();
+    workers.iter().for_each(|worker| signal(*worker, Signal::STOP));
     workers.len()
 }
 

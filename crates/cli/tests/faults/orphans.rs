@@ -13,7 +13,7 @@ use fathom_lab::processes;
 use rustix::process::Signal;
 
 use crate::scaled;
-use crate::test_env::{TestEnv, signal};
+use crate::test_env::{TestEnv, adopt_orphans, is_worker, signal};
 
 /// Set in the process that is the coordinator: the kind of its worker.
 const PART: &str = "FATHOM_TEST_WORKER";
@@ -22,7 +22,7 @@ const PART: &str = "FATHOM_TEST_WORKER";
 const TIME_LIMIT_S: u64 = 60;
 
 /// Polls every millisecond for half a minute.
-fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+pub(crate) fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     (0..30_000).find_map(|_| {
         let result = look();
         if result.is_none() {
@@ -30,12 +30,6 @@ fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
         }
         result
     })
-}
-
-/// Makes this process the parent of orphans. It is in their session: if they were reparented to
-/// init, the kernel would end stopped ones with SIGHUP, and the test would show nothing.
-fn adopt_orphans() {
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("a subreaper");
 }
 
 /// Starts this program as a coordinator.
@@ -165,12 +159,8 @@ fn descriptors_of(pid: u32) -> Vec<(u32, String)> {
 fn worker_inherits_only_its_three_pipes() {
     let env = TestEnv::new();
     let mut run = env.spawn(&["run", "--quick", "--jsonl", "os.switch.process"]);
-    let is_program = |pid: &u32| {
-        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        words.ends_with(b"\0worker\0")
-    };
     let held = wait_for(|| {
-        let worker = processes::children(run.id()).into_iter().find(is_program)?;
+        let worker = processes::children(run.id()).into_iter().find(is_worker)?;
         let held = [descriptors_of(run.id()), descriptors_of(worker)];
         // Both must still live.
         held.iter().all(|all| all.len() > 2).then_some(held)

@@ -96,6 +96,18 @@ impl TestEnv {
     }
 }
 
+/// Makes this process the parent of orphans. It is in their session: if they were reparented to
+/// init, the kernel would end stopped ones with SIGHUP, and a test would show nothing.
+pub(crate) fn adopt_orphans() {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("a subreaper");
+}
+
+/// Whether a process is a worker that has begun its program.
+pub(crate) fn is_worker(pid: &u32) -> bool {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words.ends_with(b"\0worker\0")
+}
+
 /// Sends a signal to a process, which may have ended.
 pub(crate) fn signal(pid: u32, signal: Signal) {
     let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, signal));

@@ -38,6 +38,13 @@ pub(crate) trait Target: Debug + Sync {
     ) -> Outcome;
 }
 
+/// Whether strace cannot inject faults here; prints why.
+pub(crate) fn is_strace_missing() -> bool {
+    let obstacle = strace::obstacle();
+    obstacle.iter().for_each(|why| println!("skipped: {why}"));
+    obstacle.is_some()
+}
+
 /// Runs a sample of the planned faults of all targets and reports; the number of each outcome.
 pub(crate) fn run<T: Target>(
     heading: (&str, &str),

@@ -7,13 +7,12 @@ use fathom_engine::worker::Workers;
 use fathom_engine::{Outcome as VisitOutcome, VisitRequest};
 use fathom_lab::strace::{self, Fault, Injection};
 use fathom_measure::affinity;
-use fathom_measure::clock::{Source, Specification};
 use fathom_measure::sampler::{Dose, Resources, Settings};
 use fathom_record::{Cause, Params};
 
 use crate::fault_plan::{self, TRANSIENT};
 use crate::test_env::TestEnv;
-use crate::trials::{self, Outcome};
+use crate::trials::{self, Outcome, is_strace_missing};
 
 /// Metrics that run alone, with a child process, and with threads.
 const METRICS: [(&str, &str, i64); 3] =
@@ -37,13 +36,11 @@ pub(crate) fn request((metric, parameter, value): (&str, &str, i64)) -> VisitReq
         only_at: None,
         injected: Dose::default(),
     };
-    let clock =
-        Specification { source: Source::MonotonicRaw, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 };
     VisitRequest {
         metric: metric.to_owned(),
         params: vec![params],
         settings,
-        clock,
+        clock: fathom_lab::clock().specification(),
         coordinator: std::process::id(),
         priority: false,
         resources: Resources::none(),
@@ -63,8 +60,7 @@ fn visit(request: &VisitRequest, injection: Option<&Injection>, env: &TestEnv) -
 
 #[test]
 fn failing_calls_in_worker_give_answer_or_reason() {
-    if let Some(why) = strace::obstacle() {
-        println!("skipped: {why}");
+    if is_strace_missing() {
         return;
     }
     let mut results = Vec::new();

@@ -1,9 +1,9 @@
-//! `fathom compare`: the gate of `--fail-on`, run-to-run noise, and host names.
+//! `fathom compare`: the gate of `--fail-on`, and run-to-run noise.
 
 use fathom_record::{Document, Stratum, Verdict};
 
 use crate::test_env::json;
-use crate::{TestEnv, assert_failure, assert_usage_error, text};
+use crate::{TestEnv, assert_usage_error, text};
 
 /// A run of one metric with ten process medians around a headline; its id contains the number.
 fn run(env: &TestEnv, number: usize, headline: f64) -> Document {
@@ -94,18 +94,4 @@ fn change_within_run_to_run_noise_is_unchanged() {
     let noise = row["noise"].as_f64().expect("a noise");
     assert!((noise - 0.06).abs() < 1e-6, "{noise}");
     assert_eq!(row["unchanged_within"].as_f64(), Some(noise), "{row}");
-}
-
-#[test]
-fn host_name_selects_its_newest_run() {
-    let env = env_with_run();
-    let mut other = run(&env, 1, 100.0);
-    other.host.name = "elsewhere".to_owned();
-    other.host.id = Some("e".repeat(32));
-    let path = write(&env, &other);
-    assert!(env.run(&["import", &path]).status.success());
-    let output = env.run(&["compare", "elsewhere", "latest"]);
-    let message = text(&output.stdout);
-    assert!(message.contains("elsewhere") && message.contains("host: elsewhere →"), "{message}");
-    assert_failure(&env.run(&["compare", "nowhere", "latest"]), &["nowhere"]);
 }

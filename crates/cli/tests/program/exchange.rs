@@ -49,16 +49,6 @@ fn export_and_import_round_trip() {
 }
 
 #[test]
-fn json_document_is_imported() {
-    let (here, there) = (TestEnv::new(), TestEnv::new());
-    here.short_run();
-    let path = there.path().join("run.json");
-    std::fs::write(&path, here.run(&["show", "--json"]).stdout).expect("a file");
-    let output = there.run(&["import", path.to_str().expect("a name")]);
-    assert!(text(&output.stdout).contains("Imported 1 run."), "{}", text(&output.stderr));
-}
-
-#[test]
 fn csv_has_no_number_for_invalid_results() {
     let env = TestEnv::new();
     env.short_run();

@@ -175,17 +175,6 @@ fn mixed_page_cache_states_are_noisy() {
 }
 
 #[test]
-fn reading_stops_at_end_of_file() {
-    let env = TestEnv::new();
-    let path = generate(&env, "data", 1 << 20);
-    let all = record(&env, &path, "--block 64K");
-    let more = record(&env, &path, "--block 64K --count 1000000");
-    assert_eq!(sums(&more), sums(&all));
-    assert_eq!(check(&all, "calls"), "17", "16, and one that finds the end");
-    assert_eq!(check(&more, "calls"), "16");
-}
-
-#[test]
 fn too_short_pass_is_noisy() {
     let env = TestEnv::new();
     let record = record(&env, &write(&env, "tiny", b"hello"), "--block 64K");
@@ -287,19 +276,6 @@ fn only_root_drops_caches() {
         Ok(output) => assert_failure(&output, &["--drop-caches", "run as root", "--state cold"]),
         Err(error) => skipped(&format!("another user cannot start the program here: {error}")),
     }
-}
-
-#[test]
-fn devices_and_procfs_files_are_read() {
-    let env = TestEnv::new();
-    let zero = record(&env, Path::new("/dev/zero"), "--block 4K --count 10");
-    assert_eq!(sums(&zero), ("00000000", "0000000000000000", "40960"));
-    let version = fs::read("/proc/version").expect("a kernel");
-    let record = record(&env, Path::new("/proc/version"), "--block 10");
-    assert_eq!(check(&record, "bytes"), version.len().to_string());
-    let copy = write(&env, "copy", &version);
-    let of_copy = self::record(&env, &copy, "--block 10");
-    assert_eq!(sums(&of_copy), sums(&record));
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn small_cgroup_makes_large_cases_unavailable() {
     let env = TestEnv::new();
     let limits = [("memory.limit_in_bytes", 64 << 20)];
     let Some(group) = group("memory", "group", &limits) else { return };
-    let document = document(&env.exec_in(&group, &run_line("memory")));
+    let document = document(&env.exec_in(&group, &run_line("memory os.process.fork")));
     assert_eq!(document.host.cgroup.memory_limit_bytes, Some(64 << 20));
     let missing = missing_records(&document);
     let (large, remedy) = reason(&missing, "memory.munmap{bytes=67108864,touched=yes}");
@@ -53,22 +53,13 @@ fn small_cgroup_makes_large_cases_unavailable() {
     let small = ["memory.fault{kind=anonymous}", "memory.fault{kind=anonymous_first}"];
     assert_numbers(&document, &small);
     assert_numbers(&document, &["memory.munmap{bytes=16777216,touched=yes}"]);
-    let control = std::fs::read_to_string(group.file("memory.oom_control")).expect("a counter");
-    assert!(control.contains("oom_kill 0"), "{control}");
-}
-
-#[test]
-fn small_cgroup_makes_large_forks_unavailable() {
-    let env = TestEnv::new();
-    let limits = [("memory.limit_in_bytes", 64 << 20)];
-    let Some(group) = group("memory", "forks", &limits) else { return };
-    let document = document(&env.exec_in(&group, "run --quick --json os.process.fork"));
-    let missing = missing_records(&document);
     let forks = missing.iter().filter(|one| one.metric.as_str() == "os.process.fork");
     let reasons: Vec<&str> = forks.map(|one| one.verdict.reasons[0].text.as_str()).collect();
     assert_eq!(reasons.len(), 4, "256 MiB and 1 GiB, two parts each: {reasons:?}");
     assert!(reasons.iter().all(|text| text.contains("cgroup's memory limit")), "{reasons:?}");
     assert_numbers(&document, &["os.process.fork{part=fork,rss_bytes=1048576}"]);
+    let control = std::fs::read_to_string(group.file("memory.oom_control")).expect("a counter");
+    assert!(control.contains("oom_kill 0"), "{control}");
 }
 
 /// Disables transparent huge pages for this process and its children.

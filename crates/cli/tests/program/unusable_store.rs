@@ -36,12 +36,19 @@ fn unusable_named_store_measures_and_fails() {
     let commands = commands(&env);
     let other = "text of another program, as long as the header of a database ".repeat(20);
     std::fs::write(env.file("other.db"), &other).expect("a file");
+    drop(fathom_store::Store::open(&env.file("newer.db")).expect("a store"));
+    let newer = rusqlite::Connection::open(env.file("newer.db")).expect("a store");
+    let version = fathom_store::VERSION + 1;
+    newer.pragma_update(None, "user_version", version).expect("a newer store");
+    drop(newer);
+    let newer = std::fs::read(env.file("newer.db")).expect("a file");
     let before = entries(env.path()).len();
     for (store, why) in [
         ("no/where/x.db", "does not exist; create it (mkdir -p)"),
         ("data/x.db", "not a directory"),
         (".", "is a directory"),
         ("other.db", "not a SQLite database"),
+        ("newer.db", "upgrade fathom"),
     ] {
         let store = env.path_text(store);
         for (line, printed) in &commands {
@@ -54,6 +61,11 @@ fn unusable_named_store_measures_and_fails() {
     }
     assert_eq!(entries(env.path()).len(), before, "a folder or a store was created");
     assert_eq!(std::fs::read_to_string(env.file("other.db")).expect("a file"), other);
+    assert_eq!(std::fs::read(env.file("newer.db")).expect("a file"), newer);
+    for line in ["show", "show --runs", "compare latest latest", "explain cpu.call --run latest"] {
+        let output = env.exec(&format!("{line} --store {}", env.path_text("newer.db")));
+        assert_failure(&output, &[&format!("a store of version {version}"), "upgrade fathom"]);
+    }
     let import = format!("import {}", env.path_text("no/run.json"));
     assert_failure(&env.exec(&import), &["run.json", "No such file"]);
 }

@@ -19,6 +19,9 @@ fn show_repeats_the_closing_of_the_run() {
         assert!(printed.contains(name) && shown.contains(name), "{printed}{shown}");
     }
     assert!(printed.contains("2 results of 2 metrics"), "{printed}");
+    // A pipe gets 80 columns without colour.
+    assert!(printed.lines().all(|line| line.chars().count() <= 80), "{printed}");
+    assert!(!printed.contains('\u{1b}'));
 }
 
 #[test]
@@ -31,14 +34,6 @@ fn show_of_a_metric_has_its_rows_only() {
     }
     assert_failure(&env.run(&["show", "memory"]), &["no results of memory", "fathom show"]);
     assert_usage_error(&env.run(&["show", "latest", "memry"]), &["`memry`", "fathom list"]);
-}
-
-#[test]
-fn pipe_gets_80_columns_without_colour() {
-    let env = TestEnv::new();
-    let printed = text(&env.short_run().stdout);
-    assert!(printed.lines().all(|line| line.chars().count() <= 80), "{printed}");
-    assert!(!printed.contains('\u{1b}'));
 }
 
 #[test]
@@ -74,17 +69,11 @@ fn stored_samples_reproduce_the_summary() {
 }
 
 #[test]
-fn seed_is_stored_with_the_run() {
+fn seed_and_trimmed_protocol_are_stored() {
     let env = TestEnv::new();
-    env.stdout("run --quick --seed 42 cpu.clock.resolution");
-    assert_eq!(env.latest().run.seed, 42);
-}
-
-#[test]
-fn trimmed_protocol_keeps_500_of_800_trials() {
-    let env = TestEnv::new();
-    env.stdout("run --quick --protocol trimmed cpu.frequency");
+    env.stdout("run --quick --seed 42 --protocol trimmed cpu.frequency");
     let document = env.latest();
+    assert_eq!(document.run.seed, 42);
     let summary = document.records[0].summary.as_ref().expect("a summary");
     let trimmed = summary.trimmed.as_ref().expect("trimmed");
     assert!(trimmed.n >= 490 && trimmed.trials >= 790, "{trimmed:?}");
@@ -150,14 +139,4 @@ fn run_argument_may_be_a_file() {
         let parts = [name, "this id", "host with this name", "no such file"];
         assert_failure(&env.run(&["show", name]), &parts);
     }
-}
-
-#[test]
-fn history_of_unknown_host_lists_known_hosts() {
-    let env = TestEnv::new();
-    env.short_run();
-    let this = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let asked = env.exec("history cpu.frequency --host nowhere");
-    assert_failure(&asked, &["no run of host nowhere", &this, "--host"]);
-    assert_status(&env.exec(&format!("history cpu.frequency --host {this}")), 0);
 }

@@ -35,9 +35,7 @@ fn child() {
 
 /// Writes a run and prints each step that the store has acknowledged.
 fn write(path: &Path, run_id: &str, records: u64) {
-    say("opening");
     let mut store = Store::open(path).unwrap();
-    say("open");
     store.begin(&example::head(run_id)).unwrap();
     say("begun");
     for number in 0..records {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fathom_lab::seeded::Seeded;
 use fathom_record::{
     Basis, Better, Cause, Check, ClockOffset, Disturbance, Document, Estimate, FarHost, Host,
     Interval, MetricId, Outline, ParamValue, Params, Prediction, Reason, Record, Remedy, Run,
@@ -111,9 +112,9 @@ pub(crate) fn run(id: &str) -> Run {
 
 /// Record `number`: always the same, with samples of varying length.
 pub(crate) fn record(number: u64) -> Record {
-    let mut digits = Digits(number);
+    let mut random = Seeded(number);
     let samples: Vec<Sample> = (0..5)
-        .map(|process| sample(process, &mut digits, (number * 37 % 200) as usize + 1))
+        .map(|process| sample(process, &mut random, (number * 37 % 200) as usize + 1))
         .collect();
     let medians: Vec<f64> = samples.iter().map(|sample| sample.values[0]).collect();
     let params = Params::one("block", number as i64).and("mode", "cold");
@@ -167,12 +168,12 @@ fn verdict(number: u64) -> Verdict {
     Verdict { state, reasons: vec![reason.with_remedy(Remedy::QuieterHost)] }
 }
 
-fn sample(process: u32, digits: &mut Digits, length: usize) -> Sample {
+fn sample(process: u32, random: &mut Seeded, length: usize) -> Sample {
     Sample {
         process,
         cpu: 1,
         batch: 4096,
-        values: (0..length).map(|_| digits.next_value()).collect(),
+        values: (0..length).map(|_| 100.0 + random.share()).collect(),
         overhead_ns: 0.7,
         disturbance: Disturbance { wall_ns: u64::MAX, steal_ns: Some(3), ..Disturbance::default() },
         checks: vec![Check {
@@ -181,27 +182,6 @@ fn sample(process: u32, digits: &mut Digits, length: usize) -> Sample {
             detail: "4096 of 4096".to_owned(),
         }],
         ..Sample::default()
-    }
-}
-
-/// SplitMix64: numbers that use every bit of a float, reproducible by seed.
-pub(crate) struct Digits(pub(crate) u64);
-
-impl Digits {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn next_value(&mut self) -> f64 {
-        100.0 + (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

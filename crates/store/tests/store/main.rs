@@ -6,7 +6,6 @@ mod children;
 mod damage;
 mod example;
 mod file_systems;
-mod kills;
 mod names;
 mod older;
 mod power;

@@ -1,49 +1,10 @@
-//! Several processes and threads on one store.
+//! Several threads on one store, and a killed process.
 
 use fathom_record::RunState;
 use fathom_store::Store;
 use rustix::process::{WaitId, WaitIdOptions};
 
 use crate::{children, example};
-
-const RECORDS: usize = 100;
-
-#[test]
-fn two_concurrent_writers_lose_nothing() {
-    let (_folder, path) = example::new_path();
-    let runs = ["00000000000000aa", "00000000000000bb"];
-    let records = RECORDS.to_string();
-    let mut children: Vec<_> = runs
-        .iter()
-        .map(|run_id| {
-            let part = ["write", path.to_str().unwrap(), run_id, &records];
-            children::command(&[], &part).spawn().unwrap()
-        })
-        .collect();
-    let mut outputs: Vec<_> = children.iter_mut().map(children::lines_of).collect();
-    // In turn, so that both write at the same time.
-    let mut added = [0, 0];
-    while added != [RECORDS, RECORDS] {
-        for (writer, lines) in outputs.iter_mut().enumerate() {
-            if added[writer] < RECORDS {
-                let line = lines.next().expect("the writer runs to its end");
-                added[writer] += usize::from(line.starts_with("added"));
-            }
-        }
-        for row in Store::open_existing(&path).map_or_else(|_| vec![], |s| s.runs().unwrap()) {
-            assert!(row.counts.total() as usize <= RECORDS);
-        }
-    }
-    for child in &mut children {
-        assert!(child.wait().unwrap().success());
-    }
-    let store = Store::open_existing(&path).unwrap();
-    for run_id in runs {
-        let document = store.document(run_id, true).unwrap();
-        let expected = example::records(RECORDS as u64);
-        assert!(document.records == expected, "run {run_id} differs from what was written");
-    }
-}
 
 #[test]
 fn concurrent_opens_create_one_store() {

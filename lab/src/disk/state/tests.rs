@@ -19,17 +19,6 @@ fn content(state: &State) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn unsynced_data_is_lost() {
-    let (mut state, node) = with_file(b"old");
-    state.apply(&Change::Write { node, at: 1, bytes: b"xyz".to_vec() }).unwrap();
-    assert_eq!(content(&state).unwrap(), b"oxyz");
-    assert_eq!(content(&state.after_power_cut(Survivors::None)).unwrap(), b"old");
-    assert_eq!(content(&state.after_power_cut(Survivors::All)).unwrap(), b"oxyz");
-    state.apply(&Change::Sync { node }).unwrap();
-    assert_eq!(content(&state.after_power_cut(Survivors::None)).unwrap(), b"oxyz");
-}
-
-#[test]
 fn names_are_synced_with_their_folder() {
     let (mut state, node) = with_file(b"old");
     let name = "a".to_owned();
