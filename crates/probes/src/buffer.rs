@@ -1,15 +1,14 @@
 //! Resident memory with a known page size on a known NUMA node: written once, then verified against
 //! `/proc/self/smaps` and `/proc/self/numa_maps`.
 
-use fathom_record::Remedy;
 use std::ffi::c_void;
 use std::fs;
 use std::ops::Range;
 use std::ptr;
 
-use fathom_measure::sampler::Fault;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
+use crate::prelude::*;
 use crate::smaps::{self, MemoryUsage};
 
 /// Relative deviation of the kernel's count from the requested bytes.

@@ -9,6 +9,7 @@ pub mod file;
 pub mod memory;
 mod memory_budget;
 pub mod os;
+mod prelude;
 mod registry;
 mod smaps;
 #[cfg(test)]

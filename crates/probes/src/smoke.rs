@@ -11,15 +11,12 @@ use std::time::Duration;
 
 use fathom_fileio::filesystem::Class;
 use fathom_measure::clock::{Clock, Source, Specification};
-use fathom_measure::sampler::{Fault, Files, LoopTime, Observer, Resources, RoundMark, Settings};
-use fathom_measure::{Sampler, affinity};
+use fathom_measure::sampler::{Files, LoopTime, Observer, Resources, RoundMark, Settings};
 use fathom_record::host::Cache;
-use fathom_record::{
-    Basis, Better, Disturbance, Host, Interval, MetricId, Params, Record, Sample, Summary, Unit,
-};
+use fathom_record::{Basis, Interval, MetricId, Sample, Summary};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-use fathom_metric::{Case, Probe, Sizes};
+use crate::prelude::*;
 
 /// Prints why a test cannot run here: returning silently would count as passed.
 pub(crate) fn skipped(reason: &str) {

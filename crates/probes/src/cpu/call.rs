@@ -1,12 +1,7 @@
 //! cpu.call: procedure call and return with 0 to 7 integer arguments.
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
-
 use self::kernels::{args0, args1, args2, args3, args4, args5, args6, args7};
-use crate::uarch;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct Call;
 

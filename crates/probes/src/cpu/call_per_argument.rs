@@ -1,11 +1,7 @@
 //! cpu.call.per_argument: cost of one more argument, as the slope over the cases of cpu.call.
 
-use fathom_analysis::statistics;
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
-
 use super::call::{ARGUMENTS_MAX, IN_REGISTERS};
-use crate::uarch;
-use fathom_metric::{About, Derived, Estimate, Inputs, MissingInput, Parameter};
+use crate::prelude::*;
 
 pub struct CallPerArgument;
 

@@ -1,12 +1,8 @@
 //! cpu.clock.read: cost of one start/stop pair of timestamps.
 
 use fathom_measure::clock::Source;
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Origin, Prediction, Unit};
 
-use crate::uarch;
-use fathom_metric::{About, Case, Inputs, Probe};
+use crate::prelude::*;
 
 pub struct ClockRead;
 

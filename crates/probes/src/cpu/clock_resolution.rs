@@ -1,10 +1,8 @@
 //! cpu.clock.resolution: the smallest increment of the clock.
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work, clock};
-use fathom_record::{Host, NoModel, Origin, Prediction, Unit};
+use fathom_measure::clock;
 
-use fathom_metric::{About, Case, Inputs, Probe};
+use crate::prelude::*;
 
 pub struct ClockResolution;
 

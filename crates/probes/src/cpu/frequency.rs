@@ -2,11 +2,7 @@
 
 use std::arch::asm;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Origin, Prediction, Unit};
-
-use fathom_metric::{About, Case, Inputs, Probe};
+use crate::prelude::*;
 
 pub struct Frequency;
 

@@ -2,12 +2,7 @@
 
 use std::arch::asm;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
-
-use crate::uarch;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct LoopIteration;
 

@@ -1,8 +1,6 @@
 //! Memory bandwidth as an input of the file models.
 
-use fathom_record::{NoModel, Prediction, Unit};
-
-use fathom_metric::Inputs;
+use crate::prelude::*;
 
 /// The highest known DRAM read bandwidth, with the name of its record.
 pub fn all_cores(known: &Inputs<'_>) -> Option<(String, f64)> {

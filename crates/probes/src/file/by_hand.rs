@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 
 use fathom_fileio::Sum;
 use fathom_fileio::read::{ReadFault, Way};
-use fathom_metric::{Event, ProcedureError, Recorder};
 use fathom_record::quantity::quantity;
-use fathom_record::{Cause, Check, Disturbance, Fact, Reason, State, Unit, Verdict};
+use fathom_record::{Check, State};
+
+use crate::prelude::*;
 
 /// Metrics whose earlier results on this host the file models use.
 pub(super) const MODEL_INPUTS: &[&str] = &["os.syscall", "file.call", "memory.bandwidth"];

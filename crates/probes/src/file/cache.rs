@@ -5,15 +5,12 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use fathom_fileio::Source;
-use fathom_metric::{
-    About, ByHand, Ending, Event, Inputs, Measured, Parameter, Procedure, ProcedureError, Recorder,
-};
-use fathom_record::{Better, Fact, Host, NoModel, Origin, Params, Prediction, Record, Unit};
 
 use super::by_hand::{self, printable, size};
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
 use super::passes::{Pass, PassSeries, ReadConfig};
 use super::temporary::{Folder, Temporary, announce};
+use crate::prelude::*;
 
 /// Reads per round: cold, second and third.
 const READS: usize = 3;

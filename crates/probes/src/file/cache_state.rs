@@ -5,12 +5,11 @@ use std::sync::atomic::AtomicBool;
 
 use fathom_fileio::residency::{self, CacheKind, Residency, State};
 use fathom_fileio::{Source, extents};
-use fathom_metric::ProcedureError;
 use fathom_record::quantity::percent;
-use fathom_record::{Cause, Reason, Verdict};
 
 use super::by_hand::{printable, size};
 use super::options::{DropName, StateName};
+use crate::prelude::*;
 
 /// As [`prepare`], but does not read a file again that is already warm, which would take longer
 /// than many passes.

@@ -3,19 +3,12 @@
 use fathom_fileio::Generator;
 use fathom_fileio::loops::{Call, CallLoop, STREAM_BUFFER};
 use fathom_fileio::scratch::Scratch;
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{
-    Better, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit,
-};
 
 use rustix::io::Errno;
 
 use super::state::{State, describe};
 use super::{failed, generated_file};
-use fathom_metric::order::Order;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Disk, Inputs, Needs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct FileCall;
 

@@ -4,20 +4,19 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
-use fathom_analysis::statistics;
 use fathom_fileio::Source;
 use fathom_fileio::loops::{Call, CallLoop};
 use fathom_fileio::residency::{self, Residency};
-use fathom_measure::Clock;
 use fathom_metric::notation::{NotationError, counts};
-use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, observed};
-use fathom_record::{Cause, Disturbance, Fact, Params, State, Unit, Verdict};
+use fathom_metric::observed;
+use fathom_record::State;
 use rustix::io::Errno;
 
 use super::by_hand::{self, checked, printable};
 use super::cache_state;
 use super::options::{Counts, StateName, block};
 use super::temporary::{Folder, Temporary};
+use crate::prelude::*;
 
 /// Bytes of the temporary file: several times the L2 cache, and quickly written.
 const BYTES: u64 = 16 << 20;

@@ -2,9 +2,9 @@
 
 use std::fs::File;
 
-use fathom_analysis::statistics;
 use fathom_fileio::caps::{self, Caps, LimitKind};
-use fathom_record::{Cause, Fact, Origin, Prediction, Reason, Remedy, Unit};
+
+use crate::prelude::*;
 
 /// A rate within this share of its cap is set by the cap.
 const NEAR: f64 = 0.10;

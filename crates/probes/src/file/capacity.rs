@@ -6,24 +6,18 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
-use fathom_analysis::statistics;
 use fathom_fileio::available_memory::{self, AvailableMemory};
 use fathom_fileio::memory::Pages;
 use fathom_fileio::{proc_io, residency};
-use fathom_measure::Clock;
 use fathom_metric::notation::bytes;
-use fathom_metric::{
-    About, ByHand, Ending, Event, Inputs, Measured, Procedure, ProcedureError, Recorder,
-};
+use fathom_record::State;
 use fathom_record::quantity::{percent, quantity};
-use fathom_record::{
-    Better, Cause, Fact, Host, NoModel, Origin, Params, Prediction, State, Unit, Verdict,
-};
 use rustix::fs::{Advice, fadvise};
 
 use self::knee::{Knee, Observation, Search};
 use super::by_hand::{checked, size};
 use super::temporary::{Folder, Temporary};
+use crate::prelude::*;
 
 pub struct Capacity;
 

@@ -20,16 +20,8 @@ use fathom_fileio::{Source, read};
 use fathom_measure::clock;
 use fathom_measure::process::{self, Running};
 use fathom_metric::notation::{NotationError, bytes, count, time};
-use fathom_metric::order::{Order, earlier};
-use fathom_metric::{
-    About, ByHand, Ending, Event, Inputs, Measured, Parameter, Procedure, ProcedureError, Recorder,
-    observed,
-};
+use fathom_metric::observed;
 use fathom_record::quantity::quantity;
-use fathom_record::{
-    Better, Cause, Disturbance, Fact, Host, NoModel, Params, Prediction, Reason, Remedy, Unit,
-    Verdict,
-};
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::process::Pid;
 
@@ -38,6 +30,7 @@ use super::cap::Cap;
 use super::options::{Counts, StateName};
 use super::temporary::{Folder, Temporary};
 use super::{BUFFERED_DIRECT, cache_state};
+use crate::prelude::*;
 
 const BLOCK: usize = 4096;
 /// Sent by a reader when it is ready.

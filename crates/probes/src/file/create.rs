@@ -1,12 +1,7 @@
 //! file.create: creates small files.
 
-use fathom_measure::Sampler;
-use fathom_measure::sampler::Fault;
-use fathom_record::{Host, NoModel, Params, Prediction};
-
 use super::small_files::{cases_of_small, disk_of_small, visit_small};
-use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Inputs, Needs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct Create;
 

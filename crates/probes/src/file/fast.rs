@@ -13,14 +13,9 @@ use fathom_fileio::fast::{Options, read_fast};
 use fathom_fileio::path_info::FileKind;
 use fathom_fileio::read::Way;
 use fathom_fileio::{Source, proc_io};
-use fathom_measure::{Clock, affinity};
 use fathom_metric::notation::{NotationError, bytes};
-use fathom_metric::{
-    About, ByHand, Ending, Event, Inputs, Measured, Parameter, Procedure, ProcedureError, Recorder,
-    observed,
-};
+use fathom_metric::observed;
 use fathom_record::quantity::percent;
-use fathom_record::{Better, Cause, Disturbance, Host, NoModel, Params, Prediction, Reason, Unit};
 
 use self::facts::{FactOptions, facts};
 use self::file_list::FileList;
@@ -28,6 +23,7 @@ use self::pass::{FileResult, Pass};
 use super::bandwidth;
 use super::by_hand::{self, checked, printable, size};
 use super::options::block;
+use crate::prelude::*;
 
 pub struct Fast;
 

@@ -3,14 +3,10 @@
 use std::fs::File;
 
 use fathom_fileio::residency;
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler};
-use fathom_record::{Host, NoModel, Params, Prediction};
 
 use super::failed;
 use super::small_files::{SmallFiles, cases_of_small, disk_of_small, visit_small};
-use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Inputs, Needs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct Fsync;
 

@@ -7,9 +7,10 @@ use std::path::Path;
 use fathom_fileio::memory::Pages;
 use fathom_fileio::scratch::Scratch;
 use fathom_fileio::{Generator, Source, Sum};
-use fathom_measure::sampler::{Fault, Files};
+use fathom_measure::sampler::Files;
 
 use super::failed;
+use crate::prelude::*;
 
 /// Bytes generated at a time.
 const STEP: u64 = 256 << 10;

@@ -1,5 +1,7 @@
 //! File metrics: read, write, create, delete and sync.
 
+use crate::prelude::*;
+
 mod bandwidth;
 mod by_hand;
 pub mod cache;
@@ -29,10 +31,6 @@ mod temporary;
 mod tests;
 pub mod write;
 pub mod write_throughput;
-
-use fathom_measure::sampler::Fault;
-use fathom_metric::About;
-use fathom_record::{Counters, Remedy};
 
 /// Common to most file metrics: they wait for a device.
 const BASE: About = About { expects: Counters::DEVICE, noise_limit: 0.10, ..About::BASE };

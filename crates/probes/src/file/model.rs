@@ -1,12 +1,10 @@
 //! Models of file reads and writes, from system call costs and memory bandwidth of the same run.
 
 use fathom_fileio::read::{BLOCK, Way};
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use super::state::State;
 use crate::memory::bandwidth;
-use fathom_metric::Inputs;
-use fathom_metric::order::earlier;
+use crate::prelude::*;
 
 /// Queue depth of io_uring.
 const DEPTH: u32 = 16;

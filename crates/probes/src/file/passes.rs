@@ -7,14 +7,13 @@ use std::time::Duration;
 use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
 use fathom_fileio::residency::Residency;
 use fathom_fileio::{Source, proc_io};
-use fathom_metric::{Measured, ProcedureError, Recorder, observed};
-use fathom_record::{
-    Cause, Check, Disturbance, Fact, Params, Reason, Record, State, Unit, Verdict,
-};
+use fathom_metric::observed;
+use fathom_record::{Check, State};
 
 use super::by_hand::{self, checked, sums, way_name};
 use super::options::StateName;
 use super::{BUFFERED_DIRECT, cache_state};
+use crate::prelude::*;
 
 /// Least bytes of a thread's chunk, as in `fathom_fileio::read`.
 const CHUNK: u64 = 4 << 20;

@@ -7,15 +7,14 @@ use clap::{Parser, ValueEnum};
 use fathom_fileio::read::{Outcome, Request, Way};
 use fathom_fileio::{Source, residency};
 use fathom_metric::notation::{count, time};
-use fathom_metric::{Ending, Measured, Procedure, ProcedureError, Recorder};
 use fathom_record::quantity::{NOTHING, quantity};
-use fathom_record::{Cause, Disturbance, Fact, Params, Reason, Unit};
 
 use super::by_hand::{self, amount, printable, size, sum_facts, threads, way_name};
 use super::cache_state;
 use super::cap::Cap;
 use super::options::{DropName, StateName, block};
 use super::passes::{Pass, changed, checks, invalid_verdict, rates};
+use crate::prelude::*;
 
 /// Up to this many passes are shown one per line.
 const LINES: usize = 10;

@@ -8,20 +8,15 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use fathom_fileio::memory::Pages;
 use fathom_fileio::scratch::Scratch;
 use fathom_fileio::{Generator, proc_io, residency};
-use fathom_measure::sampler::{Fault, Files};
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{
-    Better, Effort, Histogram, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum,
-    Unit,
-};
+use fathom_measure::sampler::Files;
+use fathom_record::Histogram;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::generated_file::{self, LargeFile};
 use super::state::{State, describe};
 use super::{LARGE_BYTES, failed};
-use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Disk, Inputs, Needs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct ReadLatency;
 

@@ -5,17 +5,12 @@ use std::cell::RefCell;
 use fathom_fileio::proc_io;
 use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
 use fathom_fileio::residency::Residency;
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work, affinity};
-use fathom_record::{
-    Better, Effort, Host, NoModel, NotSelected, Params, Prediction, Stratum, Unit,
-};
 
 use super::LARGE_BYTES;
 use super::generated_file::LargeFile;
 use super::model::{self, ReadCase};
 use super::state::{State, TRIES, describe};
-use fathom_metric::{About, Case, Disk, Inputs, Needs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct ReadThroughput;
 

@@ -8,11 +8,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 use fathom_metric::notation::{between, bytes};
-use fathom_metric::{
-    About, ByHand, Ending, Event, Inputs, Measured, Parameter, Procedure, ProcedureError, Recorder,
-};
+use fathom_record::State;
 use fathom_record::quantity::quantity;
-use fathom_record::{Better, Cause, Fact, Host, NoModel, Params, Prediction, State, Unit, Verdict};
 use rustix::fs::lstat;
 
 pub(super) use self::search::SearchEnd;
@@ -22,6 +19,7 @@ use super::cache_state;
 use super::options::{StateName, TemporaryOptions, block};
 use super::passes::{PassSeries, ReadConfig};
 use super::temporary::{Folder, Limit, Temporary, announce, memory};
+use crate::prelude::*;
 
 pub struct ReasonableSize;
 

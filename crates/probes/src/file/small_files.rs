@@ -4,14 +4,12 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use fathom_fileio::Generator;
-use fathom_measure::sampler::{Fault, Files};
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::Params;
+use fathom_measure::sampler::Files;
 use rustix::fs::{CWD, Mode, OFlags, openat, stat, unlink};
 use rustix::io::Errno;
 
 use super::{SMALL_BYTES, failed};
-use fathom_metric::{Case, Disk};
+use crate::prelude::*;
 
 /// A case per size.
 pub(super) fn cases_of_small(cost_ns: f64) -> Vec<Case> {

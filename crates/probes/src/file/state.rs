@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use fathom_fileio::read::NEVER_STOP;
 use fathom_fileio::residency::{self, Residency, State as InMemory, UnknownReason};
-use fathom_measure::sampler::Fault;
-use fathom_record::Remedy;
 
 use super::{BUFFERED_DIRECT, failed};
+use crate::prelude::*;
 
 /// Attempts to warm a file, or to repeat a pass: other processes may evict pages.
 pub(super) const TRIES: u32 = 3;

@@ -10,10 +10,9 @@ use fathom_fileio::folder::{self, Space};
 use fathom_fileio::memory::Pages;
 use fathom_fileio::scratch::Scratch;
 use fathom_fileio::{Generator, Source};
-use fathom_metric::{Event, ProcedureError, Recorder};
-use fathom_record::Host;
 
 use super::by_hand::{printable, size};
+use crate::prelude::*;
 
 /// Bytes per write.
 const PIECE: usize = 1 << 20;

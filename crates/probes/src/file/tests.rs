@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use fathom_fileio::read::Way;
 use fathom_fileio::residency;
-use fathom_measure::sampler::{Fault, Files, Resources};
+use fathom_measure::sampler::{Files, Resources};
 use fathom_record::host::Cache;
-use fathom_record::{Host, NoModel, Params, Prediction, Record};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::small_files::SmallFiles;
@@ -15,8 +14,9 @@ use super::state::State;
 use super::{
     call, create, delete, fsync, generated_file, read_latency, read_throughput, write_throughput,
 };
+use crate::prelude::*;
 use crate::{REGISTRY, smoke};
-use fathom_metric::{Case, Entry, Inputs, Probe, Sizes};
+use fathom_metric::Entry;
 
 /// Visits all cases of a probe: each makes these checks, and no file is left.
 fn visit_all(probe: &dyn Probe, checks: &[&str]) {

@@ -6,14 +6,14 @@ use clap::{Parser, ValueEnum};
 use fathom_fileio::folder::{Space, space};
 use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
 use fathom_metric::notation::{count, seed};
-use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, observed};
+use fathom_metric::observed;
 use fathom_record::quantity::quantity;
-use fathom_record::{Cause, Disturbance, Fact, Params, Reason, Remedy, Unit};
 use rustix::io::Errno;
 
 use super::by_hand::{self, amount, checked, printable, size, sum_facts, sums};
 use super::cap::Cap;
 use super::options::block;
+use crate::prelude::*;
 
 /// No sync of dirty data is faster: a write to flash with power-loss protection takes about 10 µs.
 const FASTEST_SYNC_NS: f64 = 5_000.0;

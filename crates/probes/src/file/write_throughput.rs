@@ -6,13 +6,10 @@ use std::path::PathBuf;
 use fathom_fileio::read::Way;
 use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
 use fathom_fileio::{Source, Sum, read};
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 use rustix::io::Errno;
 
 use super::{failed, model};
-use fathom_metric::{About, Case, Disk, Inputs, Needs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct WriteThroughput;
 

@@ -2,11 +2,7 @@
 
 mod model;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work, host};
-use fathom_record::{
-    Better, Counters, Effort, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit,
-};
+use fathom_measure::host;
 
 use super::cpu_selection;
 use super::latency::cases::{caches, has_huge};
@@ -16,7 +12,7 @@ use super::thread_team::{CheckResult, TaskFactory, ThreadTeam};
 use super::vectors::{Op, Vectors};
 use crate::buffer::{Page, binary_size};
 use crate::memory_budget::MemoryBudget;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct Bandwidth;
 

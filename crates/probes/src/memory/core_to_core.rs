@@ -3,16 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{
-    Effort, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit,
-};
-
 use super::thread_team::{CheckResult, TaskFactory, TeamTask, ThreadTeam};
 use crate::buffer::{Buffer, Page};
-use crate::uarch;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct CoreToCore;
 

@@ -1,7 +1,6 @@
 //! CPUs for the threads of a multi-core metric: one per core, all of the measured core type.
 
-use fathom_measure::affinity;
-use fathom_record::Host;
+use crate::prelude::*;
 
 /// CPUs in the order in which threads use them: the measured CPU, the second CPU of the visit, then
 /// the others, those on the measured CPU's NUMA node first.

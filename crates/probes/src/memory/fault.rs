@@ -2,16 +2,13 @@
 
 use std::path::PathBuf;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, host};
-use fathom_record::{Counters, Host, NoModel, Origin, Params, Prediction, Unit};
+use fathom_measure::host;
 use rustix::param::page_size;
 
 use super::bandwidth;
 use crate::buffer::Page;
 use crate::memory_budget::MemoryBudget;
-use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 mod anonymous;
 mod cached;

@@ -1,17 +1,12 @@
 //! memory.latency.{l1,l2,l3,dram} and memory.cache.{l1,l2,l3}.size: the plateaus of the latency
 //! curve and the edges between them.
 
-use fathom_analysis::statistics;
-use fathom_record::{
-    Better, Cause, Host, NoModel, Origin, Params, Prediction, Reason, Record, Remedy, Unit,
-};
-
 use super::chain::Pattern;
 use super::curve::{self, Plateau, Point};
 use super::latency::cases::{self, ChaseCase};
 use super::latency::model::{self, Level};
 use crate::buffer::{Page, binary_size};
-use fathom_metric::{About, Derived, Estimate, Inputs, MissingInput};
+use crate::prelude::*;
 
 const fn latency(about: &'static About, level: Level) -> LevelMetric {
     LevelMetric { about, level, quantity: Quantity::Latency }

@@ -4,9 +4,7 @@ mod load;
 
 use std::sync::Arc;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit};
+use fathom_measure::host;
 
 use self::load::{LoadControl, LoadTask};
 use super::chain::{Chain, LOADS, Pattern, Shape};
@@ -17,8 +15,7 @@ use super::stream::ThreadMemory;
 use super::thread_team::{TaskFactory, ThreadTeam};
 use crate::buffer::{Buffer, Page, binary_size};
 use crate::memory_budget::MemoryBudget;
-use fathom_metric::order::{Order, earlier};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct Loaded;
 

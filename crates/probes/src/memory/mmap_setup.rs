@@ -3,15 +3,10 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction, Remedy};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::buffer::binary_size;
-use fathom_metric::order::Order;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct MmapSetup;
 

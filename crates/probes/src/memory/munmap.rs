@@ -1,16 +1,13 @@
 //! memory.munmap: unmapping memory with and without resident pages.
 
-use fathom_measure::sampler::{Fault, Operation};
-use fathom_measure::{Clock, Sampler, Work, host};
-use fathom_record::{Host, NoModel, Params, Prediction};
+use fathom_measure::host;
+use fathom_measure::sampler::Operation;
 use rustix::param::page_size;
 
 use super::mmap_setup::{COUNT, Mappings, SIZES, bytes_of, map_error};
 use super::page_faults::{ExpectedFaults, FaultCounts};
 use crate::memory_budget::MemoryBudget;
-use fathom_metric::order::Order;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct Munmap;
 

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
 
-use fathom_measure::sampler::Fault;
+use crate::prelude::*;
 
 /// Extra faults of the worker's own text and stack, after the kernel reclaimed one of their pages:
 /// 1 % of a pass, at least this many.

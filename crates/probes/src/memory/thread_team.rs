@@ -5,15 +5,15 @@
 //! its last member. Between tasks they sleep. A task is created, run and checked in its own thread,
 //! so that first touch places its memory on the right NUMA node.
 
-use fathom_record::Remedy;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{affinity, clock};
+use fathom_measure::clock;
+
+use crate::prelude::*;
 
 /// For the setup of a task, and for a batch.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,12 +1,10 @@
 //! memory.latency.tlb_miss: added latency of a load that misses the TLB.
 
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Record, Unit};
-
 use super::chain::Pattern;
 use super::latency::cases::{self, ChaseCase};
 use super::latency::model::{self, Level};
 use crate::buffer::{Page, binary_size};
-use fathom_metric::{About, Derived, Estimate, Inputs, MissingInput};
+use crate::prelude::*;
 
 pub struct TlbMiss;
 

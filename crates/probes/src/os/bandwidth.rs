@@ -2,15 +2,13 @@
 
 use std::cell::RefCell;
 
-use fathom_measure::sampler::{Fault, Kernel};
-use fathom_measure::{Clock, Sampler, Work, affinity};
-use fathom_record::{Better, Counters, Histogram, Host, NoModel, Origin, Params, Prediction, Unit};
+use fathom_measure::sampler::Kernel;
+use fathom_record::Histogram;
 
 use super::ping_pong::switches_of_this_thread;
 use super::stream::{Channel, PIPE_BYTES, Stream};
 use super::wake::no_second_cpu;
-use fathom_metric::order::earlier;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub static PIPE_BANDWIDTH: Bandwidth = Bandwidth { about: &PIPE, channel: Channel::Pipe };
 pub static UNIX_BANDWIDTH: Bandwidth = Bandwidth { about: &UNIX, channel: Channel::UnixSocket };

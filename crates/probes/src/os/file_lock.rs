@@ -3,15 +3,11 @@
 use std::ffi::CString;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction, Remedy};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 
 use super::at_least_getppid;
 use super::raw_call::system_call;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct FileLock;
 

@@ -3,16 +3,10 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Origin, Params, Prediction};
-
 use super::at_least_getppid;
 use super::raw_call::RawCall;
 use super::syscall::verified;
-use crate::uarch;
-use fathom_metric::order::earlier;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct FutexUncontended;
 

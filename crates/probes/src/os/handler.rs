@@ -9,10 +9,10 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use fathom_measure::sampler::Fault;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::raw_call::system_call;
+use crate::prelude::*;
 
 /// Handler runs so far. The only writer is the thread that signals itself.
 static RUNS: AtomicU64 = AtomicU64::new(0);

@@ -4,9 +4,7 @@
 //! (`handler`), child processes that are always reaped (`child`), links between processes (`link`),
 //! processes that pass a token over them (`ping_pong`, `turns`) and shared memory (`shared`).
 
-use fathom_metric::Inputs;
-use fathom_metric::order::Order;
-use fathom_record::{NoModel, Params, Prediction};
+use crate::prelude::*;
 
 pub mod bandwidth;
 mod child;

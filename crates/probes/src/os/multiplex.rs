@@ -2,17 +2,12 @@
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Remedy};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::at_least_getppid;
 use super::raw_call::system_call_of_six;
-use fathom_metric::order::{Order, earlier};
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub static SELECT: Multiplex = Multiplex { about: &SELECT_ABOUT, call: Call::Select };
 pub static POLL: Multiplex = Multiplex { about: &POLL_ABOUT, call: Call::Poll };

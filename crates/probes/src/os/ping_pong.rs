@@ -6,14 +6,12 @@
 
 mod peer;
 
-use fathom_record::Remedy;
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use fathom_measure::sampler::Fault;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -24,6 +22,7 @@ use super::link::pipe::{Piped, pipes};
 use super::link::{Link, OnPeerDeath};
 use super::shared::Shared;
 use super::working_set::WorkingSet;
+use crate::prelude::*;
 
 /// Maximum size of a ring, the worker included.
 pub(super) const ENDS_MAX: usize = 16;

@@ -5,18 +5,12 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Counters, Host, NoModel, Params, Prediction, Remedy};
-
 use super::child::{Child, creation_fault};
 use super::getppid;
 use super::program::{CStrings, EXIT_STATUS, Program};
 use super::turns::check_pinned;
 use super::vfork::vfork_exec;
-use fathom_metric::order::Order;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub static VFORK_EXEC: ProcessExec = ProcessExec { about: &VFORK_ABOUT, method: Method::Vfork };
 pub static SPAWN: ProcessExec = ProcessExec { about: &SPAWN_ABOUT, method: Method::Spawn };

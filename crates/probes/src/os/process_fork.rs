@@ -2,16 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work, host};
-use fathom_record::{Counters, Host, NoModel, NotSelected, Params, Prediction, Stratum};
+use fathom_measure::host;
 
 use super::child::{creation_fault, fork};
 use crate::buffer::{Buffer, Page};
 use crate::memory_budget::MemoryBudget;
-use fathom_metric::order::Order;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct ProcessFork;
 

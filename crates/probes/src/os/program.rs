@@ -6,18 +6,17 @@
 //! The file is a memfd, started through the worker's descriptor in /proc, so no name is left
 //! behind.
 
-use fathom_record::Remedy;
 use std::arch::global_asm;
 use std::ffi::{CString, c_char};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::ptr;
 
-use fathom_measure::Clock;
 use fathom_measure::clock::Stamp;
-use fathom_measure::sampler::Fault;
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::prelude::*;
 
 /// The program's exit status, unlikely to come from anything else.
 pub(super) const EXIT_STATUS: i32 = 7;

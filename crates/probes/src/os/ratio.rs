@@ -1,12 +1,8 @@
 //! os.ratio: fork and process switch in units of a system call. Such ratios differ less between
 //! machines than times do.
 
-use fathom_analysis::statistics;
-use fathom_record::{Counters, Host, NoModel, Origin, Params, Prediction, Record, Unit};
-
 use super::getppid;
-use fathom_metric::order::earlier;
-use fathom_metric::{About, Derived, Estimate, Inputs, MissingInput, Parameter};
+use crate::prelude::*;
 
 /// os.ratio.
 pub struct Ratio;

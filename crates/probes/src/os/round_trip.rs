@@ -1,17 +1,12 @@
 //! os.pipe.rtt, os.fifo.rtt, os.unix.rtt and os.semaphore.rtt: an IPC round trip between two
 //! processes on one CPU.
 
-use fathom_measure::Sampler;
-use fathom_measure::sampler::Fault;
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 use rustix::net::SocketType;
 
 use super::link::{Link, pipe, posix, socket, sysv};
 use super::ping_pong::{PeerKind, PeerOptions, Ring};
 use super::turns::{self, Quantity};
-use fathom_metric::order::Order;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub static PIPE_RTT: RoundTrip =
     RoundTrip { about: &PIPE, parameter: "calls", kinds: &["bare", "libc"] };

@@ -4,8 +4,9 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr;
 
-use fathom_measure::sampler::Fault;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::prelude::*;
 
 /// A type that may be placed in shared memory.
 ///

@@ -1,14 +1,10 @@
 //! os.signal.install and os.signal.deliver: installing and running a signal handler.
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction};
-
 use super::at_least_getppid;
 use super::handler::{Handler, KernelAction, ReadOnlyPage, runs};
 use super::raw_call::RawCall;
 use super::syscall::verified;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct SignalInstall;
 pub struct SignalDeliver;

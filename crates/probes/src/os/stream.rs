@@ -5,18 +5,16 @@
 //! of each page is its number in the stream, which the reader compares, so lost, repeated and
 //! swapped pages are found.
 
-use fathom_record::Remedy;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use fathom_measure::affinity;
-use fathom_measure::sampler::Fault;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::Signal;
 
 use super::child::{Child, ORPHANED, creation_fault, fork_beside};
 use super::raw_call::system_call;
+use crate::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channel {

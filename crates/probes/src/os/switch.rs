@@ -1,14 +1,9 @@
 //! os.switch.thread and os.switch.process: a context switch on one CPU.
 
-use fathom_measure::Sampler;
-use fathom_measure::sampler::Fault;
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
-
 use super::at_least_getppid;
 use super::ping_pong::{PeerKind, PeerOptions, Ring};
 use super::turns::{self, Quantity};
-use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub static SWITCH_THREAD: Switch = Switch { about: &THREAD, kind: PeerKind::Thread };
 pub static SWITCH_PROCESS: Switch = Switch { about: &PROCESS, kind: PeerKind::Process };
@@ -147,7 +142,6 @@ impl Probe for Switch {
 
 #[cfg(test)]
 mod tests {
-    use fathom_measure::affinity;
 
     use super::*;
     use crate::os::check_names;

@@ -1,13 +1,8 @@
 //! os.switch.ring: passing a token round a ring of processes on one CPU.
 
-use fathom_measure::Sampler;
-use fathom_measure::sampler::Fault;
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
-
 use super::ping_pong::{PeerKind, PeerOptions, Ring};
 use super::turns::{self, Quantity};
-use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct SwitchRing;
 

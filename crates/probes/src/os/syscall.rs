@@ -5,15 +5,11 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction, Remedy};
 use rustix::fs::{Mode, OFlags};
 
 use super::at_least_getppid;
 use super::raw_call::{RawCall, system_call};
-use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct Syscall;
 

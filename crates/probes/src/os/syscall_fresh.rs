@@ -3,15 +3,11 @@
 use std::arch::asm;
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
-
 use super::at_least_getppid;
 use super::child::{Child, bare_fork, creation_fault, exit_now};
 use super::raw_call::system_call;
 use super::shared::{Shareable, Shared};
-use fathom_metric::{About, Case, Inputs, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct SyscallFresh;
 

@@ -1,6 +1,3 @@
-use fathom_metric::{Probe, Sizes};
-use fathom_record::Host;
-
 use super::*;
 use crate::smoke;
 

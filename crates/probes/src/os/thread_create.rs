@@ -6,14 +6,9 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
-
 use super::at_least_getppid;
 use super::child::creation_fault;
-use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Inputs, Probe, Sizes};
+use crate::prelude::*;
 
 pub static THREAD_CREATE: ThreadCreate = ThreadCreate { about: &CREATE, joined: false };
 pub static THREAD_CREATE_JOIN: ThreadCreate = ThreadCreate { about: &CREATE_JOIN, joined: true };

@@ -1,11 +1,11 @@
 //! Measuring a ring that passes a token, and checking its context switches.
 
-use fathom_measure::sampler::{Fault, Kernel};
-use fathom_measure::{Sampler, Work, affinity};
+use fathom_measure::sampler::Kernel;
 
 use super::child::Switches;
 use super::link::Link;
 use super::ping_pong::{Report, Ring, switches_of_this_thread};
+use crate::prelude::*;
 
 /// The part of a round trip that a metric reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

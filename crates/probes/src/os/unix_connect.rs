@@ -4,14 +4,10 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction};
-
 use super::at_least_getppid;
 use super::child::creation_fault;
 use super::raw_call::system_call;
-use fathom_metric::{About, Case, Inputs, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct UnixConnect;
 

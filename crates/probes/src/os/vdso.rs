@@ -6,16 +6,9 @@
 use std::mem::MaybeUninit;
 use std::path::Path;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Remedy};
-
 use super::child::{creation_fault, fork};
 use super::raw_call::system_call;
-use crate::uarch;
-use fathom_metric::order::earlier;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct ClockGettime;
 

@@ -2,18 +2,13 @@
 
 use std::fs;
 
-use fathom_measure::Sampler;
-use fathom_measure::sampler::Fault;
-use fathom_record::{Counters, Host, NoModel, Params, Prediction, Remedy};
-
 use super::link::Link;
 use super::link::futex::futexes;
 use super::link::pipe::pipes;
 use super::ping_pong::{PeerKind, PeerOptions, Ring};
 use super::turns::{self, Quantity};
 use super::{at_least_getppid, getppid};
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct Wake;
 

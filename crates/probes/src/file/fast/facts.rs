@@ -3,14 +3,13 @@
 
 use fathom_fileio::Sum;
 use fathom_fileio::fast::{DataSource, Part};
-use fathom_metric::{Inputs, Recorder};
 use fathom_record::quantity::{percent, quantity};
-use fathom_record::{Fact, Unit};
 
 use super::file_list::FileList;
 use super::pass::{FileResult, Pass, parts};
 use crate::file::bandwidth;
 use crate::file::by_hand::{self, printable, size, sum_facts, threads, way_name};
+use crate::prelude::*;
 
 /// Up to this many files are shown one per line.
 const LINES: usize = 1000;

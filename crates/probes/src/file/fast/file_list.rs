@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use fathom_fileio::inspect;
 use fathom_fileio::path_info::FileKind;
-use fathom_metric::ProcedureError;
 use walkdir::WalkDir;
 
 use super::super::by_hand::{printable, printable_list};
+use crate::prelude::*;
 
 const FILES_MAX: usize = 10_000_000;
 

@@ -4,14 +4,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use fathom_analysis::statistics;
 use fathom_fileio::Source;
-use fathom_measure::Clock;
-use fathom_metric::{Event, ProcedureError, Recorder};
 
 use crate::file::cache_state;
 use crate::file::options::StateName;
 use crate::file::passes::ReadConfig;
+use crate::prelude::*;
 
 /// Runs for the startup time of dd.
 const EMPTY_RUNS: usize = 7;

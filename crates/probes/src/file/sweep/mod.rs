@@ -9,8 +9,6 @@ use std::time::Duration;
 use clap::Parser;
 use fathom_fileio::Source;
 use fathom_metric::notation::time;
-use fathom_metric::{Ending, Procedure, ProcedureError, Recorder};
-use fathom_record::{Host, Params};
 
 use self::dd::Dd;
 use self::points::{SweepConfig, Sweeper};
@@ -18,6 +16,7 @@ use super::by_hand::{self, printable};
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, block, blocks, file_sizes};
 use super::reasonable_size::{SearchEnd, SearchOptions, SizeSearch, find};
 use super::temporary::{Folder, Temporary, announce};
+use crate::prelude::*;
 
 /// Default size of the temporary file.
 const DEFAULT_BYTES: u64 = 256 << 20;

@@ -3,17 +3,15 @@
 
 use std::time::Duration;
 
-use fathom_analysis::statistics;
 use fathom_fileio::Source;
 use fathom_fileio::path_info::Direct;
-use fathom_metric::{Event, ProcedureError, Recorder};
-use fathom_record::{Fact, Params, Unit};
 
 use super::dd::Dd;
 use crate::file::by_hand::size;
 use crate::file::cache_state;
 use crate::file::options::StateName;
 use crate::file::passes::{Pass, PassSeries, ReadConfig};
+use crate::prelude::*;
 
 /// Block and bytes of the calibration of the cost per byte.
 const LARGE: usize = 1 << 20;

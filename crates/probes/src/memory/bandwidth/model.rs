@@ -1,13 +1,10 @@
 //! Predicted bandwidth of a stream.
 
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
-
 use super::{ABOUT, Level, StreamCase};
 use crate::buffer::Page;
 use crate::memory::vectors::Op;
+use crate::prelude::*;
 use crate::uarch::{self, Constant, Row};
-use fathom_metric::Inputs;
-use fathom_metric::order::earlier;
 
 const LINE_BYTES: f64 = 64.0;
 const TRANSFER_BYTES: f64 = 8.0;

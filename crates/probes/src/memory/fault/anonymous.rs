@@ -1,12 +1,11 @@
 //! Faults of anonymous memory: reused, read before written, new, and with huge pages.
 
-use fathom_measure::sampler::Fault;
-use fathom_record::Remedy;
 use rustix::mm::{Advice, madvise};
 use rustix::param::page_size;
 
 use super::pass::FaultSource;
 use crate::buffer::{Buffer, Page, binary_size};
+use crate::prelude::*;
 
 /// Frees the pages of a mapping, so that the next access faults.
 pub(super) fn discard(start: *mut u8, bytes: usize) -> Result<(), Fault> {

@@ -1,12 +1,10 @@
 //! Faults of a file in the page cache: mapped page by page, mapped whole, and copied on write.
 
-use fathom_record::Remedy;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::ptr;
 
-use fathom_measure::sampler::Fault;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::param::page_size;
@@ -14,6 +12,7 @@ use rustix::param::page_size;
 use super::anonymous::{discard, sum_of_each, write_each};
 use super::pass::FaultSource;
 use crate::memory::page_faults::ExpectedFaults;
+use crate::prelude::*;
 
 /// Offset of the write in a page: after the word that identifies the page.
 const WRITTEN_AT: usize = 64;

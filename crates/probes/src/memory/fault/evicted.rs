@@ -1,14 +1,12 @@
 //! Major faults: pages of a file on a disk, verified to be absent from the page cache before each
 //! pass.
 
-use fathom_record::Remedy;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use fathom_fileio::filesystem::{Class, FileSystem};
 use fathom_fileio::residency::{self, State};
-use fathom_measure::sampler::Fault;
 use rustix::fs::{CWD, Mode, OFlags, fstatfs, openat};
 use rustix::io::Errno;
 use rustix::mm::ProtFlags;
@@ -18,6 +16,7 @@ use super::anonymous::discard;
 use super::cached::{Mapping, fill};
 use super::pass::FaultSource;
 use crate::memory::page_faults::ExpectedFaults;
+use crate::prelude::*;
 
 /// Distance between accessed pages, beyond fault-around and file-system block sizes.
 const DISTANCE: usize = 128 << 10;

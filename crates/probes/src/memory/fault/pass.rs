@@ -3,10 +3,10 @@
 
 use std::cell::RefCell;
 
-use fathom_measure::sampler::{Fault, Operation};
-use fathom_measure::{Clock, Sampler, Work};
+use fathom_measure::sampler::Operation;
 
 use crate::memory::page_faults::{ExpectedFaults, FaultCounts};
+use crate::prelude::*;
 
 /// Memory that faults on each pass.
 pub(super) trait FaultSource {

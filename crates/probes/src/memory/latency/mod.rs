@@ -4,15 +4,13 @@
 pub(crate) mod cases;
 pub(crate) mod model;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Host, NoModel, NotSelected, Prediction, Stratum};
+use fathom_measure::host;
 
 use self::cases::ChaseCase;
 use super::chain::{Chain, LOADS, Shape};
 use crate::buffer::{Buffer, binary_size};
 use crate::memory_budget::MemoryBudget;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct Latency;
 

@@ -1,12 +1,10 @@
 //! Predicted latency of a load from the cache level that holds its working set.
 
-use fathom_record::{Host, NoModel, Origin, Prediction, Unit};
-
 use super::super::chain::Pattern;
 use super::cases::{ChaseCase, caches};
 use crate::buffer::Page;
+use crate::prelude::*;
 use crate::uarch::{self, Row};
-use fathom_metric::Inputs;
 
 /// A level of the memory hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use fathom_record::host::MemoryModule;
-use fathom_record::{Effort, Params, Record};
 
 use super::super::chain::Pattern;
 use super::*;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use fathom_measure::clock;
-use fathom_measure::sampler::Fault;
 
 use super::super::stream::{StreamConfig, ThreadMemory};
 use super::super::thread_team::{CheckResult, TaskFactory, TeamTask};
 use super::super::vectors::{Op, Vectors};
 use crate::buffer::Page;
+use crate::prelude::*;
 
 /// About 1 µs of reads: a batch has many bursts and ends soon after its signal.
 const BURST_BYTES: usize = 32 << 10;

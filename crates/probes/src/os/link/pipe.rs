@@ -1,14 +1,13 @@
 //! Links by pipes and FIFOs; the token is a byte.
 
-use fathom_record::Remedy;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use fathom_measure::sampler::Fault;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat, open, unlink};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{Link, read_byte, write_byte};
+use crate::prelude::*;
 
 /// The read end of one pipe and the write end of another, or of the same. With `LIBC` the calls go
 /// through the C library's functions.

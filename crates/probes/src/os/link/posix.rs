@@ -4,10 +4,9 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::sync::Arc;
 
-use fathom_measure::sampler::Fault;
-
 use super::{Link, OnPeerDeath, Token};
 use crate::os::shared::{Shareable, Shared};
+use crate::prelude::*;
 
 /// A peer that waits for its own semaphore and posts the other's.
 pub(in crate::os) struct Posix {

@@ -2,11 +2,11 @@
 
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 
-use fathom_measure::sampler::Fault;
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType};
 use rustix::net::{send, shutdown, socketpair};
 
 use super::{Link, OnPeerDeath, read_byte, write_byte};
+use crate::prelude::*;
 
 #[derive(Debug)]
 pub(in crate::os) struct Socket {

@@ -1,6 +1,5 @@
 use std::fs;
 
-use fathom_measure::sampler::Fault;
 use rustix::net::SocketType;
 
 use super::*;

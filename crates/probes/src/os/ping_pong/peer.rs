@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use fathom_measure::sampler::Fault;
-
 use super::{ENDS_MAX, switches_of_this_thread};
 use crate::os::child::{Child, Switches, close_all_but, creation_fault, fork_beside};
 use crate::os::link::Link;
 use crate::os::link::sysv::REMOVED;
 use crate::os::shared::{Shareable, Shared};
 use crate::os::working_set::WorkingSet;
+use crate::prelude::*;
 
 /// How a peer ended; the exit status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,3 @@
-use fathom_measure::affinity;
 use fathom_measure::clock::{Source, Specification};
 use fathom_record::Agreement;
 

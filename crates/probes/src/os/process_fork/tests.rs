@@ -1,5 +1,3 @@
-use fathom_record::Record;
-
 use super::*;
 use crate::smoke;
 

@@ -1,0 +1,21 @@
+//! The names that most probes use.
+
+pub(crate) use fathom_analysis::statistics;
+pub(crate) use fathom_measure::sampler::Fault;
+pub(crate) use fathom_measure::{Clock, Sampler, Work, affinity};
+pub(crate) use fathom_metric::order::{Order, earlier};
+pub(crate) use fathom_metric::sum::{Sum, Term};
+pub(crate) use fathom_metric::{
+    About, ByHand, Case, Derived, Disk, Ending, Estimate, Event, Inputs, Measured, MissingInput,
+    Needs, Parameter, Probe, Procedure, ProcedureError, Recorder, Sizes,
+};
+pub(crate) use fathom_record::{
+    Better, Cause, Counters, Disturbance, Effort, Fact, Host, NoModel, NotSelected, Origin, Params,
+    Prediction, Reason, Record, Remedy, Stratum, Unit, Verdict,
+};
+
+pub(crate) use crate::uarch;
+
+/// A prediction, or why there is none.
+pub(crate) type Model = Result<Prediction, NoModel>;
+pub(crate) type Result<T, E = Fault> = std::result::Result<T, E>;
