@@ -25,7 +25,7 @@ impl MemoryBudget {
 
     /// # Errors
     /// `Unavailable` where an allocation of this size exceeds the budget.
-    pub(crate) fn check(&self, bytes: u64) -> Result<(), Fault> {
+    pub(crate) fn check(&self, bytes: u64) -> Result<()> {
         if bytes <= self.bytes {
             return Ok(());
         }

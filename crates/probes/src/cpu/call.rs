@@ -49,7 +49,7 @@ impl Probe for Call {
         (0..=ARGUMENTS_MAX).map(|args| Case::usual(Params::one("args", args))).collect()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         let row = uarch::row_for(host)?;
         let frequency = known.frequency()?;
         let args = case.params.integer("args").unwrap_or(0);
@@ -85,7 +85,7 @@ impl Probe for Call {
             .if_below("the core is not the one in the table"))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let mut works = Vec::new();
         for (index, case) in cases.iter().enumerate() {
             let args = case.params.integer("args").and_then(|args| usize::try_from(args).ok());

@@ -69,12 +69,7 @@ impl Derived for CallPerArgument {
         Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
     }
 
-    fn predict(
-        &self,
-        params: &Params,
-        host: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, host: &Host, known: &Inputs<'_>) -> Model {
         let row = uarch::row_for(host)?;
         let frequency = known.frequency()?;
         let cycle_ns = 1e9 / frequency;

@@ -28,7 +28,7 @@ impl Probe for ClockRead {
         &ABOUT
     }
 
-    fn predict(&self, _: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         if matches!(known.clock_source(), Some("monotonic_raw" | "cntvct")) {
             return Err(NoModel::OtherClock);
         }
@@ -51,7 +51,7 @@ impl Probe for ClockRead {
             .if_below("the core is not the one in the table"))
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
         let clock = sampler.clock().clone();
         if clock.specification().source == Source::Fake {
             let what = "the clock is simulated";

@@ -26,7 +26,7 @@ impl Probe for ClockResolution {
         &ABOUT
     }
 
-    fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Model {
         let hz = host.cpu.tsc_hz.ok_or_else(|| NoModel::unknown_fact(&["cpu.tsc_hz"]))?;
         Ok(Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition")
             .with_quantity("tick rate", hz, Unit::Hertz, Origin::host(host, "cpu.tsc_hz"))
@@ -36,7 +36,7 @@ impl Probe for ClockResolution {
             ))
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
         let step = |clock: &Clock, values: &mut [f64]| {
             values[0] = clock::step_ticks(clock) as f64 * 1e9 / clock.specification().hz;
             Ok(())

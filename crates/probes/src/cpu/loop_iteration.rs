@@ -39,7 +39,7 @@ impl Probe for LoopIteration {
         ["register", "memory"].map(|form| Case::usual(Params::one("form", form))).into()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         let row = uarch::row_for(host)?;
         let frequency = known.frequency()?;
         let cycle_ns = 1e9 / frequency;
@@ -67,7 +67,7 @@ impl Probe for LoopIteration {
             .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency")))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let work = |(index, case): (usize, &Case)| match case.params.text("form") {
             Some("register") => Work::batched(index, in_register),
             _ => Work::batched(index, in_memory),

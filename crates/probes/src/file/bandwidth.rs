@@ -15,7 +15,7 @@ pub fn all_cores(known: &Inputs<'_>) -> Option<(String, f64)> {
 }
 
 /// The bound of a read from the page cache: the bandwidth of [`all_cores`].
-pub(super) fn at_most_all_cores(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+pub(super) fn at_most_all_cores(known: &Inputs<'_>) -> Model {
     let missing = || NoModel::NoKeptResult { metric: "memory.bandwidth".to_owned() };
     let (name, most) = all_cores(known).ok_or_else(missing)?;
     let source = "each byte of the page cache is loaded from DRAM at least once";

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use fathom_fileio::Source;
 
-use super::by_hand::{self, printable, size};
+use super::by_hand::{self, Result, printable, size};
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
 use super::passes::{Pass, PassSeries, ReadConfig};
 use super::temporary::{Folder, Temporary, announce};
@@ -49,12 +49,7 @@ impl ByHand for Speedup {
         &ABOUT
     }
 
-    fn predict(
-        &self,
-        params: &Params,
-        _: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
         let missing = |metric: &str| NoModel::NoKeptResult { metric: metric.to_owned() };
         let call = Params::one("call", "read1");
         let call = known.quantity("os.syscall", &call).ok_or_else(|| missing("os.syscall"))?;
@@ -130,7 +125,7 @@ impl Procedure for Cache {
         by_hand::MODEL_INPUTS
     }
 
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         match self.named()? {
             Some(_) => Ok(()),
             None => {
@@ -140,7 +135,7 @@ impl Procedure for Cache {
         }
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         if let Some(source) = self.named()? {
             self.measure_file(recorder, &source)?;
             return Ok(Ending::Done);
@@ -169,7 +164,7 @@ impl Cache {
     }
 
     /// The given file, which must not be empty.
-    fn named(&self) -> Result<Option<Source>, ProcedureError> {
+    fn named(&self) -> Result<Option<Source>> {
         let Some(path) = &self.file else { return Ok(None) };
         let source = Source::open(path).map_err(ProcedureError::failed)?;
         match source.info().size {
@@ -184,11 +179,7 @@ impl Cache {
     }
 
     /// Measures one file with all blocks. Returns false if the user stopped it.
-    fn measure_file(
-        &self,
-        recorder: &mut dyn Recorder,
-        source: &Source,
-    ) -> Result<bool, ProcedureError> {
+    fn measure_file(&self, recorder: &mut dyn Recorder, source: &Source) -> Result<bool> {
         let mut speedups = Vec::new();
         let mut goes_on = true;
         for block in &self.blocks.0 {
@@ -215,7 +206,7 @@ impl Cache {
         recorder: &mut dyn Recorder,
         source: &Source,
         block: usize,
-    ) -> Result<(Option<[PassSeries; READS]>, bool), ProcedureError> {
+    ) -> Result<(Option<[PassSeries; READS]>, bool)> {
         // The second and third read find what the one before left in the cache.
         let states = [StateName::Cold, StateName::AsIs, StateName::AsIs];
         let mut reads = states.map(|state| PassSeries::new(ReadConfig::whole(block, state)));

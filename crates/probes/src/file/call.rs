@@ -83,7 +83,7 @@ impl Probe for FileCall {
             .into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let of_file = "the same entry and exit, plus the page cache lookup";
         let (factor, metric, call, source) = match case.params.text("call") {
             Some("read1" | "read" | "pread4k") => (1.0, "os.syscall", "read1", of_file),
@@ -107,7 +107,7 @@ impl Probe for FileCall {
         Order { factor, metric, source }.claim(&Params::one("call", call), known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
         for (index, case) in cases.iter().enumerate() {
             let scratch = generated_file::write_synced(&files.folder, FILE_BYTES, SEED)?;
@@ -121,18 +121,13 @@ impl Probe for FileCall {
 }
 
 /// Predicts the cost of another call.
-fn same(metric: &str, call: &str, source: &str, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn same(metric: &str, call: &str, source: &str, known: &Inputs<'_>) -> Model {
     let terms = [Term { times: 1.0, metric, params: Params::one("call", call) }];
     let otherwise = "the file system does more work for one of the two";
     Sum { terms: &terms, tolerance: 0.3, source, otherwise }.predict(known)
 }
 
-fn measure(
-    name: &str,
-    scratch: &Scratch,
-    index: usize,
-    sampler: &mut Sampler,
-) -> Result<(), Fault> {
+fn measure(name: &str, scratch: &Scratch, index: usize, sampler: &mut Sampler) -> Result<()> {
     let call = Call::named(name).ok_or_else(|| Fault::Failed(format!("unknown call {name}")))?;
     State::Warm.prepare(scratch.file())?;
     let mut again = CallLoop::new(call, scratch.file()).map_err(|error| failed(name, error))?;
@@ -160,7 +155,7 @@ fn first_call_fault(name: &str, error: Errno) -> Fault {
 }
 
 /// Verifies the data of one more call at the beginning of the file.
-fn verified(name: &str, call: Call, scratch: &Scratch) -> Result<(bool, String), Fault> {
+fn verified(name: &str, call: Call, scratch: &Scratch) -> Result<(bool, String)> {
     let mut again = CallLoop::new(call, scratch.file()).map_err(|error| failed(name, error))?;
     let done = again.repeat(1).map_err(|error| failed(name, error))?;
     let mut expected = vec![0; call.bytes()];

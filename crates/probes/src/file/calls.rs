@@ -12,7 +12,7 @@ use fathom_metric::observed;
 use fathom_record::State;
 use rustix::io::Errno;
 
-use super::by_hand::{self, checked, printable};
+use super::by_hand::{self, Result, checked, printable};
 use super::cache_state;
 use super::options::{Counts, StateName, block};
 use super::temporary::{Folder, Temporary};
@@ -121,14 +121,14 @@ impl Procedure for Calls {
         by_hand::MODEL_INPUTS
     }
 
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         match &self.file {
             Some(_) => self.named().map(|_| ()),
             None => Folder::on_device(self.folder.as_deref())?.check(self.bytes()),
         }
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let Some(source) = self.source(recorder)? else { return Ok(Ending::Stopped) };
         let before = residency::warm(source.file(), recorder.stop().now())?;
         recorder.event(Event::Progress { done: 0, all: 1, what: "calling" });
@@ -157,7 +157,7 @@ impl Calls {
     }
 
     /// The given file; it must be at least as large as the largest block.
-    fn named(&self) -> Result<Option<Source>, ProcedureError> {
+    fn named(&self) -> Result<Option<Source>> {
         let Some(path) = &self.file else { return Ok(None) };
         let source = Source::open(path).map_err(ProcedureError::failed)?;
         let block = self.blocks.iter().map(|&block| block as u64).fold(BLOCK, u64::max);
@@ -172,7 +172,7 @@ impl Calls {
     }
 
     /// The given file, or a temporary one. `None` if stopped.
-    fn source(&self, recorder: &mut dyn Recorder) -> Result<Option<Source>, ProcedureError> {
+    fn source(&self, recorder: &mut dyn Recorder) -> Result<Option<Source>> {
         if let Some(source) = self.named()? {
             return Ok(Some(source));
         }

@@ -15,7 +15,7 @@ use fathom_record::quantity::{percent, quantity};
 use rustix::fs::{Advice, fadvise};
 
 use self::knee::{Knee, Observation, Search};
-use super::by_hand::{checked, size};
+use super::by_hand::{Result, checked, size};
 use super::temporary::{Folder, Temporary};
 use crate::prelude::*;
 
@@ -63,7 +63,7 @@ impl ByHand for Capacity {
         &ABOUT
     }
 
-    fn predict(&self, _: &Params, host: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Params, host: &Host, _: &Inputs<'_>) -> Model {
         let limit = host.cgroup.memory_limit_bytes;
         let available = host.memory.available_bytes.into_iter().chain(limit).min();
         let missing = || NoModel::unknown_fact(&["memory.available_bytes"]);
@@ -143,12 +143,12 @@ impl Point {
 }
 
 impl Procedure for FindCapacity {
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         let folder = Folder::on_device(self.folder.as_deref())?;
         search(self, &folder, &available()?).map(|_| ())
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let folder = Folder::on_device(self.folder.as_deref())?;
         let available = available()?;
         let search = search(self, &folder, &available)?;
@@ -165,7 +165,7 @@ impl Procedure for FindCapacity {
         }
         let mut file = Temporary::new(&folder)?;
         let mut points = Vec::new();
-        let knee = search.knee(|bytes| -> Result<Observation, ProcedureError> {
+        let knee = search.knee(|bytes| -> Result<Observation> {
             let Some(point) = measure_size(&mut file, bytes, recorder)? else {
                 return Ok(Observation::Stopped);
             };
@@ -180,7 +180,7 @@ impl Procedure for FindCapacity {
     }
 }
 
-fn available() -> Result<AvailableMemory, ProcedureError> {
+fn available() -> Result<AvailableMemory> {
     available_memory::now()
         .ok_or_else(|| ProcedureError::failed("/proc/meminfo has no MemAvailable"))
 }
@@ -199,11 +199,7 @@ fn facts(knee: Knee, available: &AvailableMemory, points: &[Point]) -> Vec<Fact>
     facts
 }
 
-fn search(
-    options: &FindCapacity,
-    folder: &Folder,
-    available: &AvailableMemory,
-) -> Result<Search, ProcedureError> {
+fn search(options: &FindCapacity, folder: &Folder, available: &AvailableMemory) -> Result<Search> {
     let free = folder.free()?;
     let wanted = options.max.unwrap_or(available.limit);
     let most = wanted.min(free);
@@ -231,7 +227,7 @@ fn measure_size(
     file: &mut Temporary,
     bytes: u64,
     recorder: &mut dyn Recorder,
-) -> Result<Option<Point>, ProcedureError> {
+) -> Result<Option<Point>> {
     // A smaller size than the file is the beginning of the same file.
     if bytes > file.bytes() && !file.resize(bytes, recorder)? {
         return Ok(None);
@@ -259,7 +255,7 @@ fn pass(
     bytes: u64,
     clock: &Clock,
     stop: &AtomicBool,
-) -> Result<Option<Vec<f64>>, ProcedureError> {
+) -> Result<Option<Vec<f64>>> {
     let mut chunk = Pages::new(CHUNK)?;
     let mut times = Vec::new();
     let mut at = 0;

@@ -25,7 +25,7 @@ use fathom_record::quantity::quantity;
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::process::Pid;
 
-use super::by_hand::{checked, size};
+use super::by_hand::{Result, checked, size};
 use super::cap::Cap;
 use super::options::{Counts, StateName};
 use super::temporary::{Folder, Temporary};
@@ -111,12 +111,7 @@ impl ByHand for Contention {
         &ABOUT
     }
 
-    fn predict(
-        &self,
-        params: &Params,
-        _: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
         if params.integer("processes") == Some(1) {
             return Err(NoModel::ServiceTime);
         }
@@ -130,12 +125,7 @@ impl ByHand for PerProcess {
         &ABOUT_PER_PROCESS
     }
 
-    fn predict(
-        &self,
-        params: &Params,
-        _: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
         let alone = alone(params);
         let name = format!("{}{alone}", ABOUT.id);
         let limit = earlier(ABOUT.id, &alone, known)?;
@@ -257,12 +247,12 @@ impl Row {
 }
 
 impl Procedure for Contend {
-    fn part(&self) -> Option<Result<(), ProcedureError>> {
+    fn part(&self) -> Option<Result<()>> {
         let file = self.reader.reader_file.as_ref()?;
         Some(self.reader.read(file, self.bytes / BLOCK as u64))
     }
 
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         let bytes = self.file_bytes();
         if !(BYTES_MIN..=BYTES_MAX).contains(&bytes) {
             let (least, most) = (size(BYTES_MIN), size(BYTES_MAX));
@@ -272,7 +262,7 @@ impl Procedure for Contend {
         Folder::on_device(self.folder.as_deref())?.check(self.most() * bytes)
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let folder = Folder::on_device(self.folder.as_deref())?;
         let both = (self.most(), self.file_bytes());
         let Some(mut files) = files(recorder, self, &folder, both)? else {
@@ -306,7 +296,7 @@ fn files(
     contend: &Contend,
     folder: &Folder,
     (most, bytes): (u64, u64),
-) -> Result<Option<Files>, ProcedureError> {
+) -> Result<Option<Files>> {
     let all = size(most * bytes);
     let reads = format!("reads for {:.0} s at most", contend.time_limit.as_secs_f64());
     let text = format!("writes {most} files of {}, {all}, and {reads}", size(bytes));
@@ -341,7 +331,7 @@ fn rounds(
     contend: &Contend,
     files: &mut Files,
     rows: &mut [Row],
-) -> Result<(), ProcedureError> {
+) -> Result<()> {
     let program = process::this_program()?;
     let all = u64::from(contend.repeat) * rows.len() as u64;
     let mut done = 0;
@@ -367,7 +357,7 @@ fn rounds(
 
 impl Files {
     /// Runs one round. Returns the timestamps of each process: its start and the end of each block.
-    fn round(&mut self, program: &Path, processes: u64) -> Result<Vec<Vec<u64>>, ProcedureError> {
+    fn round(&mut self, program: &Path, processes: u64) -> Result<Vec<Vec<u64>>> {
         if self.state == StateName::Cold {
             for source in &self.sources[..processes as usize] {
                 let found = residency::evict(source.file())?;
@@ -505,7 +495,7 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
 }
 
 impl Reader {
-    fn read(&self, file: &Path, blocks: u64) -> Result<(), ProcedureError> {
+    fn read(&self, file: &Path, blocks: u64) -> Result<()> {
         let ended =
             || ProcedureError::failed("--reader-file is internal to `fathom file contend` itself");
         let coordinator = Pid::from_raw(self.coordinator as i32).ok_or_else(ended)?;

@@ -39,13 +39,13 @@ impl Probe for Create {
         cases_of_small(40e6)
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let source = "open and close, plus the creation";
         let order = Order { factor: 1.0, metric: "os.syscall", source };
         order.claim(&Params::one("call", "open_close"), known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let check = ("files", format!("{FILES} files of the right size after each pass"));
         visit_small(cases, sampler, FILES, check, |set, clock| {
             let start = clock.start();

@@ -36,13 +36,13 @@ impl Probe for Delete {
         cases_of_small(40e6)
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let source = "the same entry and exit, plus lookup and removal of the name";
         let order = Order { factor: 1.0, metric: "os.syscall", source };
         order.claim(&Params::one("call", "getppid"), known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let check = ("files", format!("0 of {FILES} files left after each pass"));
         visit_small(cases, sampler, FILES, check, |set, clock| {
             set.create()?;

@@ -21,7 +21,7 @@ use self::facts::{FactOptions, facts};
 use self::file_list::FileList;
 use self::pass::{FileResult, Pass};
 use super::bandwidth;
-use super::by_hand::{self, checked, printable, size};
+use super::by_hand::{self, Result, checked, printable, size};
 use super::options::block;
 use crate::prelude::*;
 
@@ -61,12 +61,7 @@ impl ByHand for Fast {
         &ABOUT
     }
 
-    fn predict(
-        &self,
-        params: &Params,
-        _: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
         match params.text("state") {
             Some("warm") => bandwidth::at_most_all_cores(known),
             Some("cold") => Err(NoModel::SpeedOfDevice),
@@ -150,11 +145,11 @@ impl Procedure for ReadFast {
         false
     }
 
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         FileList::of(&self.files, self.keep_going).map(|_| ())
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let found = FileList::of(&self.files, self.keep_going)?;
         let what = format!("reading {}", size(found.bytes()));
         let pass = |recorder: &mut dyn Recorder, _| {
@@ -197,11 +192,7 @@ fn options<'a>(recorder: &'a dyn Recorder, read: &ReadFast) -> Options<'a> {
 }
 
 /// Reads all files once: large ones sequentially by all threads, small ones in parallel.
-fn pass(
-    recorder: &dyn Recorder,
-    read: &ReadFast,
-    found: &FileList,
-) -> Result<Pass, ProcedureError> {
+fn pass(recorder: &dyn Recorder, read: &ReadFast, found: &FileList) -> Result<Pass> {
     let options = options(recorder, read);
     let is_small = |number: &usize| found.files.len() > 1 && found.files[*number].1 < SMALL;
     let all = 0..found.files.len();

@@ -45,7 +45,7 @@ impl Probe for Fsync {
         cases_of_small(60e6)
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let (factor, source) = match case.params.integer("bytes") {
             Some(0) => (1.0, "the same entry and exit, plus the file system"),
             _ => (2.0, "two system calls, plus file system and device"),
@@ -54,7 +54,7 @@ impl Probe for Fsync {
         order.claim(&Params::one("call", "getppid"), known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let check = ("written", "no dirty page after each fsync, by cachestat where available");
         visit_small(cases, sampler, 1, check, |set, clock| {
             let file = set.open(0)?;
@@ -66,7 +66,7 @@ impl Probe for Fsync {
 }
 
 /// Writes and syncs a file. Returns nanoseconds.
-fn synced(set: &SmallFiles, file: &File, clock: &Clock) -> Result<f64, Fault> {
+fn synced(set: &SmallFiles, file: &File, clock: &Clock) -> Result<f64> {
     let start = clock.start();
     set.write(file)?;
     rustix::fs::fsync(file).map_err(|error| failed("fsync", error))?;

@@ -51,12 +51,7 @@ fn way_named(name: &str) -> Option<Way> {
 }
 
 /// Predicts a case of file.read.throughput.
-pub(super) fn read(
-    kind: ReadCase,
-    params: &Params,
-    host: &Host,
-    known: &Inputs<'_>,
-) -> Result<Prediction, NoModel> {
+pub(super) fn read(kind: ReadCase, params: &Params, host: &Host, known: &Inputs<'_>) -> Model {
     match (kind.state, kind.way) {
         (Some(State::Warm), Some(Way::Calls { .. } | Way::Pread)) => copied(kind, host, known),
         (Some(State::Warm), Some(Way::Map)) => mapped(kind, known),
@@ -100,7 +95,7 @@ fn level_of_buffer(kind: ReadCase, host: &Host) -> &'static str {
 }
 
 /// A warm file, read by calls.
-fn copied(kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn copied(kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Model {
     let ReadCase { block, threads, bytes, .. } = kind;
     let call = Params::one("call", "read1");
     let call_ns = earlier(CALL, &call, known)?;
@@ -137,30 +132,21 @@ fn copied(kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Result<Prediction,
 }
 
 /// A bound by another result of the run.
-fn at_most(
-    (name, limit): (String, f64),
-    source: &str,
-    meaning: &str,
-) -> Result<Prediction, NoModel> {
+fn at_most((name, limit): (String, f64), source: &str, meaning: &str) -> Model {
     let claim = Prediction::at_most(limit, &format!("≤ {name}"), source);
     let claim = claim.with_result(&name, limit, Unit::BytesPerSecond);
     Ok(claim.if_above(meaning))
 }
 
 /// A warm file, mapped.
-fn mapped(kind: ReadCase, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn mapped(kind: ReadCase, known: &Inputs<'_>) -> Model {
     let limit = rate("read", kind.threads, "dram", known)?;
     let source = "no copy: the pages are mapped and read like other memory";
     at_most(limit, source, "part of the file stays in a CPU cache between passes")
 }
 
 /// A cold file: bounded by the warm read, measured or modelled.
-fn at_most_warm(
-    params: &Params,
-    kind: ReadCase,
-    host: &Host,
-    known: &Inputs<'_>,
-) -> Result<Prediction, NoModel> {
+fn at_most_warm(params: &Params, kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Model {
     let mut warm = params.clone();
     warm.0.insert("state".to_owned(), "warm".into());
     let source = "data from a device is stored in the page cache and copied from there";
@@ -178,7 +164,7 @@ fn at_most_warm(
 }
 
 /// The bound of a write: its system calls plus the stores to memory.
-pub(super) fn write(block: usize, bytes: u64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+pub(super) fn write(block: usize, bytes: u64, known: &Inputs<'_>) -> Model {
     let call = Params::one("call", "write1");
     let call_name = format!("{SYSCALL}{call}");
     let call_ns = earlier(SYSCALL, &call, known)?;

@@ -10,7 +10,7 @@ use fathom_fileio::{Source, proc_io};
 use fathom_metric::observed;
 use fathom_record::{Check, State};
 
-use super::by_hand::{self, checked, sums, way_name};
+use super::by_hand::{self, Result, checked, sums, way_name};
 use super::options::StateName;
 use super::{BUFFERED_DIRECT, cache_state};
 use crate::prelude::*;
@@ -32,7 +32,7 @@ impl Pass {
         source: &Source,
         request: &Request<'_>,
         before: Residency,
-    ) -> Result<(Self, Disturbance), ProcedureError> {
+    ) -> Result<(Self, Disturbance)> {
         let fetched = proc_io::read_bytes();
         let clock = recorder.clock();
         let (outcome, counted) =
@@ -118,7 +118,7 @@ impl PassSeries {
         recorder: &dyn Recorder,
         source: &Source,
         limit: Option<Duration>,
-    ) -> Result<bool, ProcedureError> {
+    ) -> Result<bool> {
         let ReadConfig { block, state, threads, ref range } = self.config;
         let stop = recorder.stop().now();
         let before = cache_state::prepare_again(source, state, stop)?;

@@ -114,7 +114,7 @@ impl Probe for ReadLatency {
         cases
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let mut warm = case.params.clone();
         warm.0.insert("state".to_owned(), State::Warm.name().into());
         let is_cold = case.params.text("state") == Some(State::Cold.name());
@@ -127,7 +127,7 @@ impl Probe for ReadLatency {
         order.claim(&Params::one("call", "read1"), known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
         let seed = sampler.settings().seed;
         for state in State::ALL {
@@ -231,7 +231,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn of(case: &Case, state: State, files: &Files, random: u64) -> Result<Self, Fault> {
+    fn of(case: &Case, state: State, files: &Files, random: u64) -> Result<Self> {
         let bytes = case.params.integer("file_bytes").unwrap_or(0);
         let is_random = case.params.text("order") == Some("random");
         let (case_file, seed, bytes) = if bytes <= SMALL_MAX {
@@ -268,7 +268,7 @@ impl Reading {
     }
 
     /// Chooses the blocks of the next pass, and prepares the cache state.
-    fn prepare(&mut self) -> Result<(), Fault> {
+    fn prepare(&mut self) -> Result<()> {
         if self.is_random {
             self.choose();
         }
@@ -299,7 +299,7 @@ impl Reading {
     }
 
     /// Reads each block once and adds its time to `timings`. Returns nanoseconds per block.
-    fn pass(&mut self, clock: &Clock, timings: &mut Histogram) -> Result<f64, Fault> {
+    fn pass(&mut self, clock: &Clock, timings: &mut Histogram) -> Result<f64> {
         self.prepare()?;
         let begun = proc_io::read_bytes();
         let mut good = 0;
@@ -327,7 +327,7 @@ impl Reading {
     }
 
     /// Compares each block of the last pass with the data written.
-    fn verify(&self) -> Result<(), Fault> {
+    fn verify(&self) -> Result<()> {
         let generator = Generator::new(self.seed);
         let mut expected = [0; BLOCK];
         for (slot, at) in self.buffer.chunks_exact(BLOCK).zip(&self.order) {
@@ -341,12 +341,7 @@ impl Reading {
     }
 
     /// Adds the checks to the sampler.
-    fn report(
-        mut self,
-        begun: Option<u64>,
-        index: usize,
-        sampler: &mut Sampler,
-    ) -> Result<(), Fault> {
+    fn report(mut self, begun: Option<u64>, index: usize, sampler: &mut Sampler) -> Result<()> {
         if self.state == State::Warm {
             let fetched = proc_io::read_bytes_since(begun);
             let file = self.case_file.file();
@@ -373,7 +368,7 @@ impl Reading {
 
 /// The blocks of several passes.
 #[cfg(test)]
-pub(super) fn orders(case: &Case, files: &Files, passes: usize) -> Result<Vec<Vec<u64>>, Fault> {
+pub(super) fn orders(case: &Case, files: &Files, passes: usize) -> Result<Vec<Vec<u64>>> {
     let mut reading = Reading::of(case, State::Cold, files, 1)?;
     let mut chosen = || {
         reading.prepare()?;
@@ -383,7 +378,7 @@ pub(super) fn orders(case: &Case, files: &Files, passes: usize) -> Result<Vec<Ve
 }
 
 /// Opens the file again, with O_DIRECT if needed, and with its own readahead state.
-fn opened(file: &File, state: State) -> Result<File, Fault> {
+fn opened(file: &File, state: State) -> Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let flags = if state == State::Direct { libc::O_DIRECT } else { 0 };
     let opened = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);

@@ -110,14 +110,14 @@ impl Probe for ReadThroughput {
         kinds.into_iter().map(case).collect()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         match ReadCase::of(&case.params) {
             Some(kind) => model::read(kind, &case.params, host, known),
             None => Err(NoModel::no_such_case(&case.params)),
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
         let kinds: Vec<Option<ReadCase>> =
             cases.iter().map(|case| ReadCase::of(&case.params)).collect();
@@ -200,7 +200,7 @@ impl<'v> Pass<'v> {
     }
 
     /// Runs one pass. Returns bytes per second.
-    fn measure(&mut self, clock: &Clock) -> Result<f64, Fault> {
+    fn measure(&mut self, clock: &Clock) -> Result<f64> {
         let file = self.large.file();
         for _ in 0..TRIES {
             self.before = Some(self.state.prepare(file)?);
@@ -218,7 +218,7 @@ impl<'v> Pass<'v> {
     }
 
     /// Reads the next part and verifies its sums.
-    fn read(&mut self, clock: &Clock) -> Result<Outcome, Fault> {
+    fn read(&mut self, clock: &Clock) -> Result<Outcome> {
         let (at, expected) = self.large.part(self.passes);
         self.passes += 1;
         let ReadCase { block, threads, bytes, .. } = self.kind;

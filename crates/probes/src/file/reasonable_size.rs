@@ -14,7 +14,7 @@ use rustix::fs::lstat;
 
 pub(super) use self::search::SearchEnd;
 use self::search::{TimedSize, search_size};
-use super::by_hand::{checked, printable, size};
+use super::by_hand::{Result, checked, printable, size};
 use super::cache_state;
 use super::options::{StateName, TemporaryOptions, block};
 use super::passes::{PassSeries, ReadConfig};
@@ -64,12 +64,7 @@ impl ByHand for ReasonableSize {
         &ABOUT
     }
 
-    fn predict(
-        &self,
-        params: &Params,
-        _: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
         let integer = |name| params.integer(name).filter(|value| *value > 0);
         let values = integer("block").zip(integer("from_ms")).zip(integer("to_ms"));
         let Some(((block, from_ms), to_ms)) = values else {
@@ -197,7 +192,7 @@ impl Procedure for FindSize {
         INPUTS
     }
 
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         let folder = Folder::choose(self.temporary.folder.as_deref())?;
         if let Some(name) = &self.keep {
             if name.components().count() != 1 || name.file_name().is_none() {
@@ -214,7 +209,7 @@ impl Procedure for FindSize {
         SizeSearch::new(&Host::default(), &folder, self.block, self.state, &self.search).map(|_| ())
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let folder = Folder::choose(self.temporary.folder.as_deref())?;
         let host = recorder.host();
         let search = SizeSearch::new(host, &folder, self.block, self.state, &self.search)?;
@@ -246,7 +241,7 @@ impl SizeSearch {
         block: usize,
         state: StateName,
         options: &SearchOptions,
-    ) -> Result<Self, ProcedureError> {
+    ) -> Result<Self> {
         if state == StateName::AsIs {
             let text = "--state as-is: must be warm, cold or direct for a new file";
             return Err(ProcedureError::usage(text));
@@ -305,7 +300,7 @@ pub(super) fn find(
     recorder: &mut dyn Recorder,
     folder: &Folder,
     search: &SizeSearch,
-) -> Result<(SearchEnd, Temporary), ProcedureError> {
+) -> Result<(SearchEnd, Temporary)> {
     let mut file = Temporary::new(folder)?;
     if recorder.predicted(ABOUT.id, &search.params()).is_err() {
         calibrate(recorder, &mut file, search)?;
@@ -347,7 +342,7 @@ pub(super) fn find(
     Ok((end, file))
 }
 
-fn describe_prediction(predicted: &Result<Prediction, NoModel>) -> String {
+fn describe_prediction(predicted: &Model) -> String {
     let bytes = |bytes| quantity(bytes, Unit::Bytes);
     match predicted {
         Ok(prediction) => {
@@ -365,11 +360,7 @@ fn describe_prediction(predicted: &Result<Prediction, NoModel>) -> String {
 
 /// Reads a small file with this block and records the result, from which the first size is
 /// predicted.
-fn calibrate(
-    recorder: &mut dyn Recorder,
-    file: &mut Temporary,
-    search: &SizeSearch,
-) -> Result<(), ProcedureError> {
+fn calibrate(recorder: &mut dyn Recorder, file: &mut Temporary, search: &SizeSearch) -> Result<()> {
     let bytes = CALIBRATION.max(search.block as u64).min(search.most.bytes);
     if !file.resize(bytes, recorder)? {
         return Ok(());
@@ -387,7 +378,7 @@ fn attempt(
     file: &mut Temporary,
     search: &SizeSearch,
     bytes: u64,
-) -> Result<Option<PassSeries>, ProcedureError> {
+) -> Result<Option<PassSeries>> {
     if !file.resize(bytes, recorder)? {
         return Ok(None);
     }

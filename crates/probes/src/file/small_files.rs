@@ -29,8 +29,8 @@ pub(super) fn visit_small(
     sampler: &mut Sampler,
     count: usize,
     check: (&str, impl Into<String>),
-    operation: impl Fn(&SmallFiles, &Clock) -> Result<f64, Fault>,
-) -> Result<(), Fault> {
+    operation: impl Fn(&SmallFiles, &Clock) -> Result<f64>,
+) -> Result<()> {
     let files = sampler.files()?;
     let sizes = cases.iter().map(|case| case.params.integer("bytes").unwrap_or(0));
     let sets: Vec<SmallFiles> = sizes.map(|bytes| SmallFiles::of(&files, count, bytes)).collect();
@@ -73,14 +73,14 @@ impl SmallFiles {
     }
 
     /// Creates one file, empty.
-    pub(super) fn open(&self, number: usize) -> Result<File, Fault> {
+    pub(super) fn open(&self, number: usize) -> Result<File> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(CWD, &self.paths[number], flags, Mode::RUSR | Mode::WUSR);
         file.map(File::from).map_err(|error| failed("create a file", error))
     }
 
     /// Writes the data with one call.
-    pub(super) fn write(&self, file: &File) -> Result<(), Fault> {
+    pub(super) fn write(&self, file: &File) -> Result<()> {
         if self.data.is_empty() {
             return Ok(());
         }
@@ -95,11 +95,11 @@ impl SmallFiles {
     }
 
     /// Opens, writes and closes each file.
-    pub(super) fn create(&self) -> Result<(), Fault> {
+    pub(super) fn create(&self) -> Result<()> {
         (0..self.count()).try_for_each(|number| self.write(&self.open(number)?))
     }
 
-    pub(super) fn delete(&self) -> Result<(), Fault> {
+    pub(super) fn delete(&self) -> Result<()> {
         let mut paths = self.paths.iter();
         paths.try_for_each(unlink).map_err(|error| failed("delete a file", error))
     }

@@ -45,7 +45,7 @@ impl State {
 
     /// Brings a file into this state. For direct I/O it is evicted, so that cached pages prove a
     /// buffered read. Fails with `WrongWork` if the state is not reached.
-    pub(super) fn prepare(self, file: &File) -> Result<Residency, Fault> {
+    pub(super) fn prepare(self, file: &File) -> Result<Residency> {
         let is = match self {
             Self::Cold | Self::Direct => evicted(file)?,
             Self::Warm => warmed(file)?,
@@ -92,7 +92,7 @@ impl State {
     }
 }
 
-fn evicted(file: &File) -> Result<Residency, Fault> {
+fn evicted(file: &File) -> Result<Residency> {
     let mut tries = 0;
     loop {
         let is = residency::evict(file).map_err(|error| failed("write the file back", error))?;
@@ -113,7 +113,7 @@ fn may_be_under_io(is: &Residency) -> bool {
     }
 }
 
-fn warmed(file: &File) -> Result<Residency, Fault> {
+fn warmed(file: &File) -> Result<Residency> {
     let mut is = residency::of(file);
     for _ in 0..TRIES {
         if is.state == InMemory::Warm {

@@ -195,7 +195,7 @@ fn reading(block: i64, state: &str, threads: i64, way: &str) -> Params {
     params.and("way", way).and("file_bytes", 16 << 20)
 }
 
-fn read_at(params: &Params, records: &[Record]) -> Result<Prediction, NoModel> {
+fn read_at(params: &Params, records: &[Record]) -> Model {
     let case = Case::usual(params.clone());
     read_throughput::ReadThroughput.predict(&case, &host(), &Inputs::new(records))
 }

@@ -10,7 +10,7 @@ use fathom_metric::observed;
 use fathom_record::quantity::quantity;
 use rustix::io::Errno;
 
-use super::by_hand::{self, amount, checked, printable, size, sum_facts, sums};
+use super::by_hand::{self, Result, amount, checked, printable, size, sum_facts, sums};
 use super::cap::Cap;
 use super::options::block;
 use crate::prelude::*;
@@ -77,11 +77,11 @@ impl Procedure for Write {
         by_hand::MODEL_INPUTS
     }
 
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         check_space(self, by_hand::check_length(self.block, self.count)?)
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let pass = |recorder: &mut dyn Recorder, number| {
             let (written, counted) = self.pass(recorder, number > 0);
             match written {
@@ -159,7 +159,7 @@ fn is_path_error(error: Errno) -> bool {
 }
 
 /// Fails if the free space is too small. If it is unknown, the write itself fails later.
-fn check_space(write: &Write, bytes: u128) -> Result<(), ProcedureError> {
+fn check_space(write: &Write, bytes: u128) -> Result<()> {
     let folder = write.file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(std::path::Path::new("."));
     let Ok(Space { all, free }) = space(folder) else { return Ok(()) };

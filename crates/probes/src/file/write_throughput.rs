@@ -68,14 +68,14 @@ impl Probe for WriteThroughput {
         [(64 << 10, "none", 200e6), (1 << 20, "data", 400e6)].map(case).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         match WriteCase::of(&case.params) {
             Some(kind) => model::write(kind.block, kind.block as u64 * kind.count, known),
             None => Err(NoModel::no_such_case(&case.params)),
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
         let mut writings = Vec::new();
         for (index, case) in cases.iter().enumerate() {
@@ -138,7 +138,7 @@ struct Writing {
 
 impl Writing {
     /// Writes a new file. Returns bytes per second.
-    fn measure(&mut self, clock: &Clock) -> Result<f64, Fault> {
+    fn measure(&mut self, clock: &Clock) -> Result<f64> {
         self.remove()?;
         let WriteCase { block, count, sync } = self.kind;
         let request = Request { sync, ..Request::new(block, count) };
@@ -153,7 +153,7 @@ impl Writing {
         Ok(1e9 * bytes as f64 / ns)
     }
 
-    fn remove(&self) -> Result<(), Fault> {
+    fn remove(&self) -> Result<()> {
         match rustix::fs::unlink(&self.path) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(failed("remove the file", error)),
@@ -161,7 +161,7 @@ impl Writing {
     }
 
     /// Reads the last file back, and adds the checks to the sampler.
-    fn report(self, index: usize, clock: &Clock, sampler: &mut Sampler) -> Result<(), Fault> {
+    fn report(self, index: usize, clock: &Clock, sampler: &mut Sampler) -> Result<()> {
         let Some(written) = &self.last else { return Ok(()) };
         let found = self.read_back(clock)?;
         let Sum { xor, position, bytes } = found;
@@ -175,7 +175,7 @@ impl Writing {
         Ok(())
     }
 
-    fn read_back(&self, clock: &Clock) -> Result<Sum, Fault> {
+    fn read_back(&self, clock: &Clock) -> Result<Sum> {
         let fault = |error: &dyn std::fmt::Display| Fault::Failed(format!("read back: {error}"));
         let source = Source::open(&self.path).map_err(|error| fault(&error))?;
         let request = read::Request::whole(Way::Pread);

@@ -171,14 +171,14 @@ impl Probe for Bandwidth {
         }
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         match StreamCase::of(&case.params) {
             Some(case) => model::predict(case, host, known),
             None => Err(NoModel::no_such_case(&case.params)),
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let mut host = host::read();
         host.cpu.allowed = sampler.cpus().to_vec();
         let settings = sampler.settings();
@@ -186,7 +186,7 @@ impl Probe for Bandwidth {
         let parsed = cases.iter().map(|case| {
             StreamCase::of(&case.params).ok_or_else(|| crate::unknown_case(&case.params))
         });
-        let cases = parsed.collect::<Result<Vec<StreamCase>, Fault>>()?;
+        let cases = parsed.collect::<Result<Vec<StreamCase>>>()?;
         let mut setup = Setup::new(&host, cpus, &cases)?;
         for (index, case) in cases.into_iter().enumerate() {
             if let Err(fault) = setup.measure(index, case, sampler) {
@@ -250,7 +250,7 @@ fn last_level_cache_bytes(host: &Host) -> u64 {
 
 /// Bytes of one array of one thread, and the part of it per iteration. `sharers` threads share the
 /// last-level cache.
-fn array_and_chunk(case: StreamCase, sharers: usize, host: &Host) -> Result<(usize, usize), Fault> {
+fn array_and_chunk(case: StreamCase, sharers: usize, host: &Host) -> Result<(usize, usize)> {
     let arrays = case.op.arrays() as u64;
     let each = |bytes: u64| usize::try_from(bytes / arrays).unwrap_or(usize::MAX);
     if case.level == Level::Memory {
@@ -282,7 +282,7 @@ struct Setup<'h> {
 }
 
 impl<'h> Setup<'h> {
-    fn new(host: &'h Host, mut cpus: Vec<u32>, cases: &[StreamCase]) -> Result<Self, Fault> {
+    fn new(host: &'h Host, mut cpus: Vec<u32>, cases: &[StreamCase]) -> Result<Self> {
         cpus.truncate(cases.iter().map(|case| case.threads).max().unwrap_or(1));
         let mut reserve_bytes = vec![0; cpus.len()];
         for case in cases.iter().filter(|case| case.threads <= cpus.len()) {
@@ -299,12 +299,7 @@ impl<'h> Setup<'h> {
     }
 
     /// One case at a time, so that no other case uses the caches.
-    fn measure(
-        &mut self,
-        index: usize,
-        case: StreamCase,
-        sampler: &mut Sampler,
-    ) -> Result<(), Fault> {
+    fn measure(&mut self, index: usize, case: StreamCase, sampler: &mut Sampler) -> Result<()> {
         let StreamCase { op, threads, level, page } = case;
         let available = self.cpus.len();
         if threads > available {
@@ -345,7 +340,7 @@ impl<'h> Setup<'h> {
         mut factories: Vec<TaskFactory>,
         iteration_bytes: usize,
         sampler: &mut Sampler,
-    ) -> Result<Vec<Result<CheckResult, Fault>>, Fault> {
+    ) -> Result<Vec<Result<CheckResult>>> {
         let own = Some(factories.remove(0));
         if self.team.threads().len() < factories.len() {
             self.team = ThreadTeam::pinned_to(&self.cpus[1..])?;
@@ -370,7 +365,7 @@ fn report_checks(
     index: usize,
     case: StreamCase,
     cpus: &[u32],
-    results: Vec<Result<CheckResult, Fault>>,
+    results: Vec<Result<CheckResult>>,
     reserved: &str,
     sampler: &mut Sampler,
 ) {

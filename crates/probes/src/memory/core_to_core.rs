@@ -71,7 +71,7 @@ impl Probe for CoreToCore {
         Err(NotSelected::SecondCpu)
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         let (a, b) = ends(case).unwrap_or((0, 0));
         if host.cpu.siblings.iter().any(|core| core.contains(&a) && core.contains(&b)) {
             return Err(NoModel::ThreadsOfOneCore);
@@ -87,7 +87,7 @@ impl Probe for CoreToCore {
         Ok(bound.if_below("SMT siblings, which the machine does not report"))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let allowed = sampler.cpus().to_vec();
         for (index, case) in cases.iter().enumerate() {
             let ends = ends(case).ok_or_else(|| crate::unknown_case(&case.params))?;
@@ -120,12 +120,7 @@ fn ends(case: &Case) -> Option<(u32, u32)> {
     Some((end("a")?, end("b")?)).filter(|(a, b)| a < b)
 }
 
-fn measure(
-    index: usize,
-    (a, b): (u32, u32),
-    allowed: &[u32],
-    sampler: &mut Sampler,
-) -> Result<(), Fault> {
+fn measure(index: usize, (a, b): (u32, u32), allowed: &[u32], sampler: &mut Sampler) -> Result<()> {
     let own = sampler.settings().cpu;
     if allowed.len() < 2 {
         return Err(Fault::unavailable("this process may use one CPU only", Remedy::SecondCpu));
@@ -206,7 +201,7 @@ impl TeamTask for End {
         iterations
     }
 
-    fn finish(self: Box<Self>) -> Result<CheckResult, Fault> {
+    fn finish(self: Box<Self>) -> Result<CheckResult> {
         let Some(page) = &self.page else {
             return Ok((self.turns == self.trips, format!("{} turns each", self.turns)));
         };

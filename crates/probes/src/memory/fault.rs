@@ -154,7 +154,7 @@ impl FaultKind {
         Some((factor, other, source))
     }
 
-    fn memory(self, budget: &MemoryBudget, host: &Host) -> Result<Box<dyn FaultSource>, Fault> {
+    fn memory(self, budget: &MemoryBudget, host: &Host) -> Result<Box<dyn FaultSource>> {
         budget.check(self.bytes() as u64)?;
         let bytes = PAGES * page_size();
         Ok(match self {
@@ -200,7 +200,7 @@ impl Probe for PageFault {
             .to_vec()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let unknown = || NoModel::no_such_case(&case.params);
         let kind = FaultKind::of(case).ok_or_else(unknown)?;
         if kind == FaultKind::Huge {
@@ -219,7 +219,7 @@ impl Probe for PageFault {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let host = host::read();
         let budget = MemoryBudget::of(&host);
         for (index, case) in cases.iter().enumerate() {
@@ -238,7 +238,7 @@ impl Probe for PageFault {
 const CLEARED_SHARE: f64 = 0.5;
 
 /// Lower bound from the time to clear a huge page.
-fn clearing(bytes: usize, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn clearing(bytes: usize, known: &Inputs<'_>) -> Model {
     let (name, rate) = bandwidth::store_rate(known)?;
     let least_ns = CLEARED_SHARE * bytes as f64 / rate * 1e9;
     let formula = format!("≥ {CLEARED_SHARE} × size ÷ {name}");

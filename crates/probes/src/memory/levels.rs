@@ -164,7 +164,7 @@ impl Derived for LevelMetric {
         Ok(Estimate { per_process: values, notes, doubts, ..Estimate::default() })
     }
 
-    fn predict(&self, _: &Params, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Params, host: &Host, known: &Inputs<'_>) -> Model {
         let (Quantity::Size, Level::Cache(number)) = (self.quantity, self.level) else {
             return model::of_level(self.level, host, known);
         };

@@ -112,7 +112,7 @@ impl Probe for Loaded {
         Err(NotSelected::SecondCpu)
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let unknown = || NoModel::no_such_case(&case.params);
         let case = LoadCase::of(&case.params).ok_or_else(unknown)?;
         if case.percent > 0 {
@@ -131,7 +131,7 @@ impl Probe for Loaded {
             .if_below("other guests or processes used memory bandwidth during memory.latency"))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let mut load_cases: Vec<(LoadCase, usize)> = Vec::new();
         for (index, case) in cases.iter().enumerate() {
             let load_case = LoadCase::of(&case.params);
@@ -149,7 +149,7 @@ impl Probe for Loaded {
 }
 
 /// Measures all loads at one working set.
-fn measure_group(group: &[(LoadCase, usize)], sampler: &mut Sampler) -> Result<(), Fault> {
+fn measure_group(group: &[(LoadCase, usize)], sampler: &mut Sampler) -> Result<()> {
     let mut host = host::read();
     host.cpu.allowed = sampler.cpus().to_vec();
     let settings = sampler.settings();
@@ -191,7 +191,7 @@ fn measure_loaded(
     cpus: &[u32],
     chain: &mut Chain<'_>,
     sampler: &mut Sampler,
-) -> Result<(), Fault> {
+) -> Result<()> {
     let readers = &cpus[1..];
     if readers.is_empty() {
         return Err(Fault::unavailable("no second core for the load", Remedy::SecondCpu));

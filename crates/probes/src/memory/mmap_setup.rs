@@ -57,7 +57,7 @@ impl Probe for MmapSetup {
         SIZES.map(|bytes| Case::usual(params(bytes))).to_vec()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         if bytes_of(case) as u64 == SIZES[0] {
             let source = "a system call that finds a gap and inserts a mapping";
             let order = Order { factor: 1.0, metric: "os.syscall", source };
@@ -74,7 +74,7 @@ impl Probe for MmapSetup {
         sum.predict(known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         for (index, case) in cases.iter().enumerate() {
             let bytes = bytes_of(case);
             let operation = move |clock: &Clock, values: &mut [f64]| {
@@ -94,7 +94,7 @@ impl Probe for MmapSetup {
 }
 
 /// Nanoseconds per mapping.
-fn map_ns(clock: &Clock, bytes: usize) -> Result<f64, Fault> {
+fn map_ns(clock: &Clock, bytes: usize) -> Result<f64> {
     let mut mappings = Mappings::<COUNT>::new(bytes);
     let start = clock.start();
     let mapped = mappings.map();

@@ -74,7 +74,7 @@ impl Probe for Munmap {
         untouched.chain(touched).collect()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let bytes = bytes_of(case) as u64;
         let order = |metric, params: &Params, source| {
             Order { factor: 1.0, metric, source }.claim(params, known)
@@ -103,7 +103,7 @@ impl Probe for Munmap {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let budget = MemoryBudget::of(&host::read());
         for (index, case) in cases.iter().enumerate() {
             let (bytes, touched) = (bytes_of(case), is_touched(case));
@@ -132,7 +132,7 @@ impl Probe for Munmap {
 
 /// A lower bound from the next smaller size: at least the same work per page. The fixed cost of the
 /// call is a larger share of 1 MiB than of 16 MiB, which lowers the factor.
-fn of_more_pages(bytes: u64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn of_more_pages(bytes: u64, known: &Inputs<'_>) -> Model {
     let [low, high, _] = TOUCHED;
     let (smaller, share) = if bytes <= high { (low, 0.7) } else { (high, 0.9) };
     let order = Order {
@@ -144,14 +144,14 @@ fn of_more_pages(bytes: u64, known: &Inputs<'_>) -> Result<Prediction, NoModel> 
     order.claim(&params(smaller, true), known)
 }
 
-fn mapped<const N: usize>(bytes: usize) -> Result<Mappings<N>, Fault> {
+fn mapped<const N: usize>(bytes: usize) -> Result<Mappings<N>> {
     let mut mappings = Mappings::new(bytes);
     mappings.map().map_err(|error| map_error(bytes, error))?;
     Ok(mappings)
 }
 
 /// One mapping whose pages are all written, as the kernel's count of page faults proves.
-fn written(bytes: usize) -> Result<Mappings<1>, Fault> {
+fn written(bytes: usize) -> Result<Mappings<1>> {
     let mappings = mapped::<1>(bytes)?;
     let [start] = mappings.starts;
     // SAFETY: advice on our own mapping; a kernel without huge pages rejects it.
@@ -167,7 +167,7 @@ fn written(bytes: usize) -> Result<Mappings<1>, Fault> {
 }
 
 /// Nanoseconds per mapping. A failed munmap is fast and must not count.
-fn unmap_ns<const N: usize>(clock: &Clock, mappings: &mut Mappings<N>) -> Result<f64, Fault> {
+fn unmap_ns<const N: usize>(clock: &Clock, mappings: &mut Mappings<N>) -> Result<f64> {
     let start = clock.start();
     let unmapped = mappings.unmap();
     let stop = clock.stop();

@@ -41,7 +41,7 @@ impl ExpectedFaults {
     ///
     /// # Errors
     /// `WrongWork` where the kernel counted other faults.
-    pub(crate) fn divisor(&self, counted: FaultCounts) -> Result<u64, Fault> {
+    pub(crate) fn divisor(&self, counted: FaultCounts) -> Result<u64> {
         if self.minor.contains(&counted.minor) && counted.major == self.major {
             return Ok(self.pages.unwrap_or(counted.minor));
         }

@@ -57,7 +57,7 @@ fn pattern(array: usize, index: usize) -> f64 {
 }
 
 impl Stream {
-    fn new(config: StreamConfig, memory: ThreadMemory) -> Result<Self, Fault> {
+    fn new(config: StreamConfig, memory: ThreadMemory) -> Result<Self> {
         let StreamConfig { op, array_bytes, chunk_bytes, page, reserve_bytes, .. } = config;
         let is_granular = chunk_bytes > 0 && chunk_bytes.is_multiple_of(GRANULARITY);
         assert!(
@@ -178,7 +178,7 @@ impl TeamTask for Stream {
         right
     }
 
-    fn finish(mut self: Box<Self>) -> Result<CheckResult, Fault> {
+    fn finish(mut self: Box<Self>) -> Result<CheckResult> {
         let wrong = self.wrong_doubles();
         let StreamConfig { op, array_bytes, .. } = self.config;
         let (resident, pages) = match &self.buffer {

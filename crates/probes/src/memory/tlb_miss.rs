@@ -76,7 +76,7 @@ impl Derived for TlbMiss {
         Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
     }
 
-    fn predict(&self, _: &Params, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Params, host: &Host, known: &Inputs<'_>) -> Model {
         if host.virtualization.as_deref().is_none_or(|kind| kind != "none") {
             return Err(NoModel::NestedPaging);
         }

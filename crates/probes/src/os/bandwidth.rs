@@ -154,7 +154,7 @@ impl Probe for Bandwidth {
         vec![case(LARGE, 1), case(LARGE, 2), case(SMALL, 1), case(SMALL, 2)]
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let chunk = case.params.integer("chunk_bytes").unwrap_or(LARGE);
         match (self.channel, chunk, case.params.integer("cpus")) {
             (Channel::Pipe, LARGE, Some(1)) => {
@@ -188,7 +188,7 @@ impl Probe for Bandwidth {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let settings = sampler.settings();
         let mut streams = Vec::new();
         for (index, case) in cases.iter().enumerate() {
@@ -341,13 +341,13 @@ fn rate(terms: &[Term], known: &Inputs<'_>) -> Result<(f64, String), NoModel> {
 }
 
 /// An upper bound.
-fn at_most(terms: &[Term], source: &str, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn at_most(terms: &[Term], source: &str, known: &Inputs<'_>) -> Model {
     let (limit, formula) = rate(terms, known)?;
     let bound = Prediction::at_most(limit, &format!("≤ {formula}"), source);
     with_inputs(bound, terms, known)
 }
 
-fn value(terms: &[Term], source: &str, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn value(terms: &[Term], source: &str, known: &Inputs<'_>) -> Model {
     let (rate, formula) = rate(terms, known)?;
     let sum = Prediction::sum(0.0, rate, 0.3, &formula, source);
     let otherwise = "if less, the reader is woken and runs before the pipe is full, so small \
@@ -355,11 +355,7 @@ fn value(terms: &[Term], source: &str, known: &Inputs<'_>) -> Result<Prediction,
     Ok(with_inputs(sum, terms, known)?.otherwise(otherwise))
 }
 
-fn with_inputs(
-    mut prediction: Prediction,
-    terms: &[Term],
-    known: &Inputs<'_>,
-) -> Result<Prediction, NoModel> {
+fn with_inputs(mut prediction: Prediction, terms: &[Term], known: &Inputs<'_>) -> Model {
     for Term { metric, params, .. } in terms {
         let name = format!("{metric}{params}");
         let value = earlier(metric, params, known)?;

@@ -163,14 +163,14 @@ impl Child {
         }
     }
 
-    pub(crate) fn wait(self) -> Result<ChildExit, Fault> {
+    pub(crate) fn wait(self) -> Result<ChildExit> {
         let exit = reap(self.pid);
         std::mem::forget(self);
         exit.map_err(|error| Fault::system("wait4", error))
     }
 
     /// Waits for the child; any end but `_exit(expected)` is wrong work.
-    pub(crate) fn wait_for(self, expected: i32) -> Result<(), Fault> {
+    pub(crate) fn wait_for(self, expected: i32) -> Result<()> {
         let status = self.wait()?.status;
         match status.code() {
             Some(code) if code == expected => Ok(()),

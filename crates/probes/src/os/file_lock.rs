@@ -61,7 +61,7 @@ impl Probe for FileLock {
         KINDS.map(|kind| Case::usual(Params::one("kind", kind))).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         if case.params.text("kind") == Some("ofd") {
             let posix = Params::one("kind", POSIX);
             let terms = [Term { times: 1.0, metric: ABOUT.id, params: posix }];
@@ -72,7 +72,7 @@ impl Probe for FileLock {
         at_least_getppid(2.0, "two system calls, each of which does more than getppid", known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let mut works = Vec::new();
         for (index, case) in cases.iter().enumerate() {
             let kind = Kind::of(case.params.text("kind").unwrap_or_default());
@@ -101,7 +101,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(name: &str) -> Result<Self, Fault> {
+    fn of(name: &str) -> Result<Self> {
         match name {
             POSIX => Ok(Self::Fcntl(libc::F_SETLK)),
             "ofd" => Ok(Self::Fcntl(libc::F_OFD_SETLK)),
@@ -130,7 +130,7 @@ fn whole_file(kind: libc::c_int) -> libc::flock {
 }
 
 impl Lock {
-    fn of_new_file(kind: Kind) -> Result<Self, Fault> {
+    fn of_new_file(kind: Kind) -> Result<Self> {
         let unavailable = |call: &str, error: rustix::io::Errno, remedy| {
             Fault::unavailable(format!("{call}: {error}"), remedy)
         };
@@ -173,7 +173,7 @@ impl Lock {
     }
 
     /// Whether the lock excludes a second open file description while it is held, and only then.
-    fn excludes(&self) -> Result<(bool, String), Fault> {
+    fn excludes(&self) -> Result<(bool, String)> {
         let (write, free) = (whole_file(libc::F_WRLCK), whole_file(libc::F_UNLCK));
         let [lock, unlock] = self.calls(&self.file, &write, &free);
         // SAFETY: as above.
@@ -187,7 +187,7 @@ impl Lock {
     }
 
     /// Whether the second open file description cannot lock now.
-    fn other_is_excluded(&self) -> Result<bool, Fault> {
+    fn other_is_excluded(&self) -> Result<bool> {
         let other = self.other.as_raw_fd() as usize;
         let flock = |operation: libc::c_int| {
             // SAFETY: the descriptor is open; flock takes no pointer.
@@ -227,7 +227,7 @@ impl Call {
     }
 }
 
-fn succeeded(result: isize) -> Result<(), Fault> {
+fn succeeded(result: isize) -> Result<()> {
     if result == 0 { Ok(()) } else { Err(lock_fault(result)) }
 }
 

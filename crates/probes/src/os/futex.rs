@@ -57,7 +57,7 @@ impl Probe for FutexUncontended {
         OPERATIONS.map(|op| Case::usual(Params::one("op", op))).into()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         if case.params.text("op") == Some(LOCK_UNLOCK) {
             return predict_lock_unlock(host, known);
         }
@@ -66,7 +66,7 @@ impl Probe for FutexUncontended {
         at_least_getppid(1.0, source, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let word = AtomicU32::new(FREE);
         let mut works = Vec::new();
         for (index, case) in cases.iter().enumerate() {
@@ -85,7 +85,7 @@ impl Probe for FutexUncontended {
     }
 }
 
-fn predict_lock_unlock(host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn predict_lock_unlock(host: &Host, known: &Inputs<'_>) -> Model {
     let row = uarch::row_for(host)?;
     let (lock, unlock) = (row.sourced("lock_cmpxchg_cycles")?, row.sourced("xchg_memory_cycles")?);
     let hz = earlier("cpu.frequency", &Params::none(), known)?;
@@ -114,7 +114,7 @@ fn lock_unlock(words: [&AtomicU32; 2], pairs: u64) -> u64 {
 }
 
 /// A wake on the word, made once. The word must outlive it.
-fn wake(word: &AtomicU32) -> Result<RawCall, Fault> {
+fn wake(word: &AtomicU32) -> Result<RawCall> {
     let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
     let arguments = [word.as_ptr() as usize, operation, 1, 0];
     // SAFETY: a wake uses only the word's address, and the visit that uses the call keeps the word
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(call.repeat(10), 10);
     }
 
-    fn predicted(op: &str, family: u32) -> Result<Prediction, NoModel> {
+    fn predicted(op: &str, family: u32) -> Model {
         let mut host = Host::default();
         host.cpu.architecture = "x86_64".to_owned();
         host.cpu.vendor = Some("AuthenticAMD".to_owned());

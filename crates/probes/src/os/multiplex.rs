@@ -130,7 +130,7 @@ impl Probe for Multiplex {
         SIZES.iter().map(case).collect()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let fds = fds_of(case);
         match (self.call, fds) {
             (_, 10) => {
@@ -152,7 +152,7 @@ impl Probe for Multiplex {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let fds = cases.iter().map(fds_of).sum::<i64>().max(0) as u64;
         raise_limit(fds + SPARE_FDS);
         let mut works = Vec::new();
@@ -168,7 +168,7 @@ impl Probe for Multiplex {
 }
 
 impl Multiplex {
-    fn watch(&self, fds: usize) -> Result<WatchedSet, Fault> {
+    fn watch(&self, fds: usize) -> Result<WatchedSet> {
         let mut files = Vec::with_capacity(fds);
         for number in 1..=fds {
             files.push(event(u32::from(number == fds)).map_err(|error| fd_fault(fds, error))?);
@@ -184,7 +184,7 @@ impl Multiplex {
 
 /// Linear extrapolation from the two small cases. Not from getppid and the smallest case: the
 /// call's fixed part (copying, checking) would then be multiplied with the descriptors.
-fn extrapolate(metric: &str, fds: i64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn extrapolate(metric: &str, fds: i64, known: &Inputs<'_>) -> Model {
     let [ten, hundred] = [10, 100].map(params);
     let from = earlier(metric, &ten, known)?;
     let to = earlier(metric, &hundred, known)?;

@@ -79,7 +79,7 @@ pub(super) struct Report {
 
 impl Ring<Piped> {
     /// A ring of `ends` members joined by pipes, and a pipe from the worker to itself.
-    pub(super) fn piped(ends: usize, options: PeerOptions) -> Result<Self, Fault> {
+    pub(super) fn piped(ends: usize, options: PeerOptions) -> Result<Self> {
         let loopback = pipes(1)?.pop();
         let mut ring = Self::join(pipes(ends)?, options)?;
         ring.loopback = loopback;
@@ -89,7 +89,7 @@ impl Ring<Piped> {
 
 impl<L: Link> Ring<L> {
     /// Takes the first link and starts a peer for each of the others.
-    pub(super) fn join(links: Vec<L>, options: PeerOptions) -> Result<Self, Fault> {
+    pub(super) fn join(links: Vec<L>, options: PeerOptions) -> Result<Self> {
         let ends = links.len();
         if !(2..=ENDS_MAX).contains(&ends) {
             return Err(Fault::Failed(format!("ring of {ends} members; must be 2 to {ENDS_MAX}")));
@@ -134,7 +134,7 @@ impl<L: Link> Ring<L> {
     }
 
     /// Moves the peer processes to another CPU than the worker's.
-    pub(super) fn move_peers_to(&self, cpu: u32) -> Result<(), Fault> {
+    pub(super) fn move_peers_to(&self, cpu: u32) -> Result<()> {
         let mut set = CpuSet::new();
         set.set(cpu as usize);
         for process in self.processes() {
@@ -176,7 +176,7 @@ impl<L: Link> Ring<L> {
     }
 
     /// Ends the peers and checks the work of all members.
-    pub(super) fn finish(mut self) -> Result<Report, Fault> {
+    pub(super) fn finish(mut self) -> Result<Report> {
         let (mut error, peer_switches) = self.end_peers()?;
         let trips = self.trips.get();
         let turns = self.turns.0.iter().take(peer_switches.len());
@@ -191,7 +191,7 @@ impl<L: Link> Ring<L> {
     }
 
     /// Closes the link, which ends one peer after the other.
-    fn end_peers(&mut self) -> Result<(Option<String>, Vec<Switches>), Fault> {
+    fn end_peers(&mut self) -> Result<(Option<String>, Vec<Switches>)> {
         let Some(link) = self.link.take() else {
             return Err(Fault::Failed("peers already ended".to_owned()));
         };
@@ -243,7 +243,7 @@ fn send_and_receive(link: &impl Link, token: u8) -> bool {
 
 /// Starts a thread that sleeps until a peer process has ended and then calls `on_death`. A peer
 /// thread cannot die alone.
-fn watch(handle: &PeerHandle, on_death: OnPeerDeath) -> Result<Option<JoinHandle<()>>, Fault> {
+fn watch(handle: &PeerHandle, on_death: OnPeerDeath) -> Result<Option<JoinHandle<()>>> {
     let PeerHandle::Process(child) = handle else { return Ok(None) };
     let process = Pid::from_raw(child.id() as i32);
     let process = process.ok_or_else(|| Fault::Failed("child without pid".to_owned()))?;

@@ -164,7 +164,7 @@ impl Probe for ProcessExec {
         vec![case("first_instruction"), case("total")]
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let order = |factor, metric, params: &Params, source| {
             Order { factor, metric, source }.claim(params, known)
         };
@@ -201,7 +201,7 @@ impl Probe for ProcessExec {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         // A direct start first: its error is precise, a shell only returns an exit status.
         Starter::new(Method::Vfork, sampler.clock())?.start(sampler.clock())?;
         let mut starter = Starter::new(self.method, sampler.clock())?;
@@ -242,7 +242,7 @@ struct Starter {
 }
 
 impl Starter {
-    fn new(method: Method, clock: &Clock) -> Result<Self, Fault> {
+    fn new(method: Method, clock: &Clock) -> Result<Self> {
         let program = Program::new(clock)?;
         let arguments = match method {
             Method::Shell => CStrings::new(&[c"sh", c"-c", program.path()]),
@@ -253,7 +253,7 @@ impl Starter {
     }
 
     /// Starts the program once, waits for its exit and reads its report.
-    fn start(&mut self, clock: &Clock) -> Result<Times, Fault> {
+    fn start(&mut self, clock: &Clock) -> Result<Times> {
         let path = if self.method == Method::Shell { SH } else { self.program.path() };
         let start = clock.start();
         let child = match self.method {

@@ -95,7 +95,7 @@ impl Probe for ProcessFork {
         if is_long { Err(NotSelected::LongOperation) } else { Ok(Stratum::FullSpeed) }
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let part = case.params.text("part").unwrap_or_default();
         let rss = rss_of(case);
         let order = |metric, params: &Params, source| {
@@ -118,7 +118,7 @@ impl Probe for ProcessFork {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let mut sizes: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (index, case) in cases.iter().enumerate() {
             sizes.entry(rss_of(case)).or_default().push(index);
@@ -142,7 +142,7 @@ impl Probe for ProcessFork {
 }
 
 /// Linear extrapolation from the two smallest sizes.
-fn extrapolate(part: &str, rss: u64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn extrapolate(part: &str, rss: u64, known: &Inputs<'_>) -> Model {
     let [low, high, ..] = RSS_BYTES;
     let steps = (rss - low) as f64 / (high - low) as f64;
     let term = |times, rss| Term { times, metric: ABOUT.id, params: params(part, rss) };
@@ -209,7 +209,7 @@ struct Times {
     total_ns: f64,
 }
 
-fn fork_once(clock: &Clock) -> Result<Times, Fault> {
+fn fork_once(clock: &Clock) -> Result<Times> {
     let start = clock.start();
     // SAFETY: the child only exits.
     let child = unsafe { fork(|| EXIT_STATUS) }.map_err(|error| creation_fault("fork", &error))?;

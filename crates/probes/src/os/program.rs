@@ -115,7 +115,7 @@ pub(super) struct Program {
 
 impl Program {
     /// Generates the program for this clock.
-    pub(super) fn new(clock: &Clock) -> Result<Self, Fault> {
+    pub(super) fn new(clock: &Clock) -> Result<Self> {
         let (reports, writer) =
             pipe_with(PipeFlags::NONBLOCK).map_err(|error| Fault::system("pipe", error))?;
         rustix::io::fcntl_setfd(&reports, rustix::io::FdFlags::CLOEXEC)
@@ -132,7 +132,7 @@ impl Program {
     }
 
     /// Reads the program's report after its exit.
-    pub(super) fn report(&self) -> Result<Report, Fault> {
+    pub(super) fn report(&self) -> Result<Report> {
         let mut bytes = [0; size_of::<Report>()];
         match (rustix::io::read(&self.reports, &mut bytes), bytes.as_chunks().0) {
             (Ok(16), [stamp, pid]) => {
@@ -165,7 +165,7 @@ impl CStrings {
 }
 
 /// A memfd with these contents, reopened read-only: execve refuses files open for writing.
-fn memory_file(contents: &[u8]) -> Result<OwnedFd, Fault> {
+fn memory_file(contents: &[u8]) -> Result<OwnedFd> {
     let refused =
         |error| Fault::unavailable(format!("memfd_create: {error}"), Remedy::LeaveSandbox);
     // Kernels before 6.3 reject MFD_EXEC; their memfds are always executable.

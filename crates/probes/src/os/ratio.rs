@@ -84,12 +84,7 @@ impl Derived for Ratio {
         Ok(Estimate { per_process, quotient, ..Estimate::default() })
     }
 
-    fn predict(
-        &self,
-        params: &Params,
-        _: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
         let (metric, _, least) = numerator(params);
         let call_ns = earlier("os.syscall", &getppid(), known)?;
         let call = format!("os.syscall{}", getppid());

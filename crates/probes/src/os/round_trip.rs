@@ -180,7 +180,7 @@ impl Probe for RoundTrip {
         self.kinds.iter().map(case).collect()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         match (self.about.id, case.params.text(self.parameter)) {
             ("os.pipe.rtt", Some("bare")) => {
                 // The switch metric is itself derived from such a round trip, so it gives a bound
@@ -203,7 +203,7 @@ impl Probe for RoundTrip {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         for (index, case) in cases.iter().enumerate() {
             match (self.about.id, case.params.text(self.parameter)) {
                 ("os.pipe.rtt", Some("bare")) => measure(index, pipe::pipes(2), 1, sampler),
@@ -229,12 +229,7 @@ impl Probe for RoundTrip {
 }
 
 /// Measures one case over these links, on which a process blocks at most `waits_max` times a trip.
-fn measure<L: Link>(
-    index: usize,
-    links: Result<Vec<L>, Fault>,
-    waits_max: u32,
-    sampler: &mut Sampler,
-) {
+fn measure<L: Link>(index: usize, links: Result<Vec<L>>, waits_max: u32, sampler: &mut Sampler) {
     let (kind, cpu) = (PeerKind::Process, sampler.settings().cpu);
     let options = PeerOptions { kind, set_bytes: 0, cpu };
     let ring = links.and_then(|links| Ring::join(links, options));
@@ -257,7 +252,7 @@ fn calls(calls: &[(&str, f64)]) -> Vec<Term<'static>> {
 }
 
 /// Two switches and these calls.
-fn two_switches(others: &[(&str, f64)], known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn two_switches(others: &[(&str, f64)], known: &Inputs<'_>) -> Model {
     let params = Params::one("set_bytes", 0);
     let mut terms = vec![Term { times: 2.0, metric: "os.switch.process", params }];
     terms.extend(calls(others));
@@ -273,7 +268,7 @@ fn two_switches(others: &[(&str, f64)], known: &Inputs<'_>) -> Result<Prediction
 }
 
 /// A round trip by inlined calls plus four function returns.
-fn four_returns(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn four_returns(known: &Inputs<'_>) -> Model {
     let mut terms = vec![Term { times: 1.0, metric: PIPE.id, params: bare_pipe() }];
     terms.extend(calls(&RETURNS));
     let sum = Sum {
@@ -286,7 +281,7 @@ fn four_returns(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     sum.predict(known)
 }
 
-fn same_as_pipe(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn same_as_pipe(known: &Inputs<'_>) -> Model {
     let sum = Sum {
         terms: &[Term { times: 1.0, metric: PIPE.id, params: bare_pipe() }],
         tolerance: 0.15,

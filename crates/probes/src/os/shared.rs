@@ -24,7 +24,7 @@ pub(crate) struct Shared<T: Shareable> {
 }
 
 impl<T: Shareable> Shared<T> {
-    pub(crate) fn zeroed() -> Result<Self, Fault> {
+    pub(crate) fn zeroed() -> Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address the kernel chooses, page-aligned.
         let mapping = unsafe {

@@ -77,13 +77,13 @@ impl Probe for SignalInstall {
         vec![Case::usual(Params::none())]
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let source = "the same entry and exit, plus copying an action: Linux kernel/signal.c, \
                       do_sigaction";
         at_least_getppid(1.0, source, known)
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
         let _handler = Handler::counting(SIGNAL)?;
         let action = KernelAction::of(SIGNAL)?;
         // SAFETY: the action outlives the last call, and is already installed.
@@ -107,13 +107,13 @@ impl Probe for SignalDeliver {
         WAYS.map(|by| Case::usual(Params::one("by", by))).into()
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let source = "two kernel entries, for the signal and for rt_sigreturn, each of which does \
                       more than getppid";
         at_least_getppid(2.0, source, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         for (index, case) in cases.iter().enumerate() {
             let outcome = match case.params.text("by") {
                 Some(KILL) => Handler::counting(SIGNAL).and_then(|_handler| {
@@ -138,7 +138,7 @@ struct SelfSignal(RawCall);
 
 impl SelfSignal {
     /// Sends it once. Its handler must be installed.
-    fn new() -> Result<Self, Fault> {
+    fn new() -> Result<Self> {
         // SAFETY: takes no argument.
         let thread = unsafe { libc::gettid() };
         let arguments = [std::process::id() as usize, thread as usize, SIGNAL as usize, 0];

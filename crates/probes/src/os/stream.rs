@@ -47,7 +47,7 @@ pub(super) struct Stream {
 
 impl Stream {
     /// Starts the writer on this CPU; it waits for its first request.
-    pub(super) fn start(channel: Channel, chunk_bytes: usize, cpu: u32) -> Result<Self, Fault> {
+    pub(super) fn start(channel: Channel, chunk_bytes: usize, cpu: u32) -> Result<Self> {
         let (incoming, requests) = pipe()?;
         let (input, output) = match channel {
             Channel::Pipe => sized_pipe()?,
@@ -101,7 +101,7 @@ impl Stream {
     }
 
     /// Ends the writer; returns a fault in its work.
-    pub(super) fn finish(self) -> Result<Option<String>, Fault> {
+    pub(super) fn finish(self) -> Result<Option<String>> {
         let Self { requests, input, writer, .. } = self;
         // End of file on the requests; a failing write, should the writer be in a batch.
         drop((requests, input));
@@ -227,12 +227,12 @@ fn read_exact(from: &OwnedFd, bytes: &mut [u8]) -> bool {
     true
 }
 
-fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     pipe_with(PipeFlags::CLOEXEC).map_err(|error| Fault::system("pipe", error))
 }
 
 /// A pipe of `PIPE_BYTES`.
-fn sized_pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
+fn sized_pipe() -> Result<(OwnedFd, OwnedFd)> {
     let (input, output) = pipe()?;
     match fcntl_setpipe_size(&output, PIPE_BYTES) {
         Ok(PIPE_BYTES) => Ok((input, output)),
@@ -247,7 +247,7 @@ fn sized_pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
 }
 
 /// Two connected sockets with a send buffer of `SOCKET_BYTES`.
-fn sized_sockets() -> Result<(OwnedFd, OwnedFd), Fault> {
+fn sized_sockets() -> Result<(OwnedFd, OwnedFd)> {
     let pair = UnixStream::pair();
     let (input, output) = pair.map_err(|error| creation_fault("socketpair", &error))?;
     let (input, output) = (OwnedFd::from(input), OwnedFd::from(output));

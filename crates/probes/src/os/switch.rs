@@ -109,7 +109,7 @@ impl Probe for Switch {
         SET_BYTES.map(case).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let none = Params::one("set_bytes", 0);
         let order = |metric, source| Order { factor: 1.0, metric, source };
         match (case.params.integer("set_bytes"), self.kind) {
@@ -129,7 +129,7 @@ impl Probe for Switch {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let (kind, cpu) = (self.kind, sampler.settings().cpu);
         for (index, case) in cases.iter().enumerate() {
             let bytes = case.params.integer("set_bytes").and_then(|bytes| bytes.try_into().ok());

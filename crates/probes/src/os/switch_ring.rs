@@ -79,7 +79,7 @@ impl Probe for SwitchRing {
         RINGS.map(|ring| Case { params: params(ring), cost_ns: cost_ns(ring.0) }).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         if case.params.integer("set_bytes") != Some(0) {
             let source = "the same switch, plus refilling what the other processes evicted";
             let order = Order { factor: 1.0, metric: ABOUT.id, source };
@@ -91,7 +91,7 @@ impl Probe for SwitchRing {
         order.claim(&Params::one("set_bytes", 0), known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         for (index, case) in cases.iter().enumerate() {
             let number = |name| {
                 case.params.integer(name).and_then(|number| number.try_into().ok()).unwrap_or(0)

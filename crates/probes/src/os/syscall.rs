@@ -83,7 +83,7 @@ impl Probe for Syscall {
         CALLS.map(case).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         match case.params.text("call") {
             Some("getppid" | "getppid_called" | "invalid") => {
                 let source = "entry and exit save and restore every register and switch stacks: \
@@ -99,7 +99,7 @@ impl Probe for Syscall {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let targets = Targets::open();
         let mut works = Vec::new();
         for (index, case) in cases.iter().enumerate() {
@@ -117,8 +117,8 @@ impl Probe for Syscall {
 
 /// Arguments of the calls, which hold pointers into it and must not outlive it.
 struct Targets {
-    zero: Result<OwnedFd, Fault>,
-    null: Result<OwnedFd, Fault>,
+    zero: Result<OwnedFd>,
+    null: Result<OwnedFd>,
     byte: Box<UnsafeCell<u8>>,
     stat: Box<UnsafeCell<MaybeUninit<libc::stat>>>,
 }
@@ -134,11 +134,11 @@ impl Targets {
     }
 
     /// Returns the call of this name after making it once.
-    fn call(&self, name: &str) -> Result<RawCall, Fault> {
+    fn call(&self, name: &str) -> Result<RawCall> {
         let at = libc::AT_FDCWD as usize;
         let path = NULL.as_ptr() as usize;
         let (byte, stat) = (self.byte.get() as usize, self.stat.get() as usize);
-        let descriptor = |file: &Result<OwnedFd, Fault>| match file {
+        let descriptor = |file: &Result<OwnedFd>| match file {
             Ok(file) => Ok(file.as_raw_fd() as usize),
             Err(fault) => Err(fault.clone()),
         };
@@ -174,11 +174,7 @@ impl Targets {
 
 /// Makes the call once; returns it if the result was as expected, else whether it is blocked here
 /// or broken.
-pub(super) fn verified(
-    name: &str,
-    call: RawCall,
-    expected_errno: Option<i32>,
-) -> Result<RawCall, Fault> {
+pub(super) fn verified(name: &str, call: RawCall, expected_errno: Option<i32>) -> Result<RawCall> {
     if call.repeat(1) == 1 {
         return Ok(call);
     }
@@ -194,7 +190,7 @@ pub(super) fn verified(
     }
 }
 
-fn open(path: &CStr, flags: OFlags) -> Result<OwnedFd, Fault> {
+fn open(path: &CStr, flags: OFlags) -> Result<OwnedFd> {
     // A container may lack the device: unavailable, whatever the error.
     rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()).map_err(|error| {
         Fault::Unavailable(format!("open {}: {error}", path.to_string_lossy()), None)

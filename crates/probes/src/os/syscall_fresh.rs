@@ -51,11 +51,11 @@ impl Probe for SyscallFresh {
         vec![Case { params: Params::none(), cost_ns: COST_NS }]
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         at_least_getppid(1.0, "the same instructions, with cache and TLB misses", known)
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
         let result = Shared::<ChildResult>::zeroed()?;
         let first = |clock: &Clock, values: &mut [f64]| {
             values[0] = first_call_ns(clock, &result)?;
@@ -67,7 +67,7 @@ impl Probe for SyscallFresh {
 }
 
 /// Forks and returns the duration of the child's first call.
-fn first_call_ns(clock: &Clock, result: &ChildResult) -> Result<f64, Fault> {
+fn first_call_ns(clock: &Clock, result: &ChildResult) -> Result<f64> {
     result.parent.store(0, Ordering::Relaxed);
     // SAFETY: the child reads the clock, makes one system call, writes shared memory and exits: no
     // lock, no heap, no panic, and no C library function but `_exit`.

@@ -75,7 +75,7 @@ impl Probe for ThreadCreate {
         vec![Case { params: Params::none(), cost_ns: COST_NS }]
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         if self.joined {
             let source = "the same creation, plus the join";
             let order = Order { factor: 1.0, metric: "os.thread.create", source };
@@ -85,7 +85,7 @@ impl Probe for ThreadCreate {
         at_least_getppid(1.0, source, known)
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
         let (ran, mut created) = (AtomicU64::new(0), 0);
         let operation = |clock: &Clock, values: &mut [f64]| {
             let start = clock.start();
@@ -111,7 +111,7 @@ impl Probe for ThreadCreate {
 /// # Safety
 /// The thread must be joined before `ran` is dropped.
 #[inline]
-unsafe fn create(ran: &AtomicU64) -> Result<libc::pthread_t, Fault> {
+unsafe fn create(ran: &AtomicU64) -> Result<libc::pthread_t> {
     let mut id = MaybeUninit::<libc::pthread_t>::uninit();
     let argument = ptr::from_ref(ran).cast_mut().cast();
     // SAFETY: the call writes the id; null means default attributes; the argument is the counter
@@ -124,7 +124,7 @@ unsafe fn create(ran: &AtomicU64) -> Result<libc::pthread_t, Fault> {
 }
 
 #[inline]
-fn join(thread: libc::pthread_t) -> Result<(), Fault> {
+fn join(thread: libc::pthread_t) -> Result<()> {
     // SAFETY: the thread was created joinable, and the only caller joins it once.
     match unsafe { libc::pthread_join(thread, ptr::null_mut()) } {
         0 => Ok(()),

@@ -30,7 +30,7 @@ pub(super) const ASLEEP_MIN: f64 = 0.90;
 /// Measures one case and checks the context switches of all members.
 pub(super) fn measure<L: Link>(
     case: usize,
-    ring: Result<Ring<L>, Fault>,
+    ring: Result<Ring<L>>,
     quantity: Quantity<'_>,
     sampler: &mut Sampler,
 ) {

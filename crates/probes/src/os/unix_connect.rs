@@ -50,13 +50,13 @@ impl Probe for UnixConnect {
         vec![Case::usual(Params::none())]
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let source =
             "socket, connect, accept4 and two closes, each of which does more than getppid";
         at_least_getppid(5.0, source, known)
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
         let listener = Listener::new()?;
         listener.verify()?;
         sampler.run(vec![Work::batched(0, |connections| listener.repeat(connections))]);
@@ -73,7 +73,7 @@ struct Listener {
 }
 
 impl Listener {
-    fn new() -> Result<Self, Fault> {
+    fn new() -> Result<Self> {
         let failed = |call: &str| creation_fault(call, &io::Error::last_os_error());
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: takes no pointer.
@@ -136,7 +136,7 @@ impl Listener {
     }
 
     /// Makes one connection and sends a byte through it.
-    fn verify(&self) -> Result<(), Fault> {
+    fn verify(&self) -> Result<()> {
         let (near, connected, far) = self.connect();
         let failure = [near, connected, far].into_iter().find(|result| *result < 0);
         let outcome = match failure {

@@ -69,7 +69,7 @@ impl Probe for ClockGettime {
         CLOCKS.map(case).into()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         let monotonic = Params::one("clock", MONOTONIC);
         match case.params.text("clock") {
             Some(MONOTONIC) => predict_monotonic(host, known),
@@ -92,7 +92,7 @@ impl Probe for ClockGettime {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let clocks: Vec<Option<libc::clockid_t>> = cases.iter().map(clock_of).collect();
         measure(&clocks, sampler, &mut check_vdso);
         Ok(())
@@ -105,7 +105,7 @@ fn clock_of(case: &Case) -> Option<libc::clockid_t> {
 }
 
 /// The counter, the conversion and two function calls.
-fn predict_monotonic(host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn predict_monotonic(host: &Host, known: &Inputs<'_>) -> Model {
     match (host.cpu.architecture.as_str(), host.clocksource.as_deref()) {
         ("x86_64", Some("tsc")) => {}
         (_, source) => {
@@ -133,7 +133,7 @@ fn predict_monotonic(host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoMo
 fn measure(
     clocks: &[Option<libc::clockid_t>],
     sampler: &mut Sampler,
-    check: &mut dyn FnMut(libc::clockid_t) -> Result<(), Fault>,
+    check: &mut dyn FnMut(libc::clockid_t) -> Result<()>,
 ) {
     let (mut works, mut watches) = (Vec::new(), Vec::new());
     for (index, clock) in clocks.iter().enumerate() {
@@ -171,7 +171,7 @@ fn repeat(clock: libc::clockid_t, iterations: u64) -> u64 {
     done
 }
 
-fn read_ns(clock: libc::clockid_t) -> Result<i128, Fault> {
+fn read_ns(clock: libc::clockid_t) -> Result<i128> {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
     // SAFETY: as above, and a zeroed `timespec` is valid.
     let (result, time) =
@@ -192,7 +192,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn begin(clock: libc::clockid_t, reference: &Clock) -> Result<Self, Fault> {
+    fn begin(clock: libc::clockid_t, reference: &Clock) -> Result<Self> {
         let mut resolution = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the pointer is to writable memory of the type that the call writes.
         if unsafe { libc::clock_getres(clock, &mut resolution) } != 0 {
@@ -239,14 +239,14 @@ enum VdsoCheck {
 }
 
 /// Checks that the clock makes no system call.
-fn check_vdso(clock: libc::clockid_t) -> Result<(), Fault> {
+fn check_vdso(clock: libc::clockid_t) -> Result<()> {
     // SAFETY: system calls, and clock_gettime, which is async-signal-safe.
     let child = unsafe { fork(|| call_under_filter(clock) as i32) };
     let exit = child.map_err(|error| creation_fault("fork", &error))?.wait()?;
     check_result(exit.status.code(), || std::fs::read_to_string(Path::new(CURRENT_SOURCE)).ok())
 }
 
-fn check_result(status: Option<i32>, source: impl Fn() -> Option<String>) -> Result<(), Fault> {
+fn check_result(status: Option<i32>, source: impl Fn() -> Option<String>) -> Result<()> {
     let is = |check: VdsoCheck| status == Some(check as i32);
     if is(VdsoCheck::NoSystemCall) {
         return Ok(());

@@ -66,7 +66,7 @@ impl Probe for Wake {
         VIA.map(|via| Case { params: Params::one("via", via), cost_ns: 10e6 }).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let call = |name| Params::one("call", name);
         if case.params.text("via") == Some(VIA[0]) {
             let source = "the waker enters the kernel, and the woken process returns from it";
@@ -89,7 +89,7 @@ impl Probe for Wake {
         sum.predict(known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let Some(cpu) = sampler.settings().other_cpu else {
             return Err(no_second_cpu());
         };
@@ -111,7 +111,7 @@ pub(super) fn no_second_cpu() -> Fault {
 }
 
 /// A ring of the worker and a process on another CPU.
-fn ring_on<L: Link>(cpu: u32, links: Result<Vec<L>, Fault>) -> Result<Ring<L>, Fault> {
+fn ring_on<L: Link>(cpu: u32, links: Result<Vec<L>>) -> Result<Ring<L>> {
     let options = PeerOptions { kind: PeerKind::Process, set_bytes: 0, cpu };
     let ring = Ring::join(links?, options)?;
     ring.move_peers_to(cpu)?;

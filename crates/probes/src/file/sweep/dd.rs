@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use fathom_fileio::Source;
 
+use crate::file::by_hand::Result;
 use crate::file::cache_state;
 use crate::file::options::StateName;
 use crate::file::passes::ReadConfig;
@@ -42,7 +43,7 @@ impl Dd {
         recorder: &dyn Recorder,
         source: &Source,
         config: &ReadConfig,
-    ) -> Result<Option<f64>, ProcedureError> {
+    ) -> Result<Option<f64>> {
         cache_state::prepare_again(source, config.state, recorder.stop().now())?;
         let file = source.info().size.unwrap_or(0);
         let bytes = config.range.as_ref().map_or(file, |range| range.end);

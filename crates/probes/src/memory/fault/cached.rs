@@ -25,7 +25,7 @@ pub(super) struct Mapping {
 
 impl Mapping {
     /// One mapping of a file.
-    pub(super) fn whole(file: &File, bytes: usize, protection: ProtFlags) -> Result<Self, Fault> {
+    pub(super) fn whole(file: &File, bytes: usize, protection: ProtFlags) -> Result<Self> {
         // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe { mmap(ptr::null_mut(), bytes, protection, MapFlags::PRIVATE, file, 0) };
         let mapping = Self { start: start.map_err(map_error)?.cast(), bytes };
@@ -35,7 +35,7 @@ impl Mapping {
 
     /// One mapping per page in reverse order, which the kernel cannot merge: a fault maps no
     /// adjacent page (fault-around).
-    fn page_by_page(file: &File, bytes: usize) -> Result<Self, Fault> {
+    fn page_by_page(file: &File, bytes: usize) -> Result<Self> {
         let page = page_size();
         let nothing = ProtFlags::empty();
         // SAFETY: a new mapping at an address that the kernel chooses.
@@ -126,7 +126,7 @@ pub(super) struct Cached {
 }
 
 impl Cached {
-    pub(super) fn new(bytes: usize, access: Access) -> Result<Self, Fault> {
+    pub(super) fn new(bytes: usize, access: Access) -> Result<Self> {
         let file = memfd_create("fathom", MemfdFlags::CLOEXEC);
         let mut file = File::from(file.map_err(|error| Fault::system("memfd_create", error))?);
         let filled = fill(&mut file, bytes / page_size());
@@ -141,7 +141,7 @@ impl Cached {
         Ok(Self { mapping, access, file, sum: 0 })
     }
 
-    fn check_sum(&self, sum: u64) -> Result<(), Fault> {
+    fn check_sum(&self, sum: u64) -> Result<()> {
         if sum == sum_of(self.pages()) {
             return Ok(());
         }
@@ -161,7 +161,7 @@ impl FaultSource for Cached {
         }
     }
 
-    fn prepare(&mut self) -> Result<(), Fault> {
+    fn prepare(&mut self) -> Result<()> {
         discard(self.mapping.start, self.mapping.bytes)?;
         if self.access == Access::CopyOnWrite {
             self.check_sum(self.mapping.sum())?;
@@ -181,7 +181,7 @@ impl FaultSource for Cached {
         }
     }
 
-    fn verify(&mut self) -> Result<(), Fault> {
+    fn verify(&mut self) -> Result<()> {
         match self.access {
             // The copies have the words of the pages.
             Access::CopyOnWrite => self.check_sum(self.mapping.sum()),
@@ -190,7 +190,7 @@ impl FaultSource for Cached {
     }
 
     /// The writes must not have changed the file.
-    fn check(&mut self) -> Result<(bool, String), Fault> {
+    fn check(&mut self) -> Result<(bool, String)> {
         let last = self.pages() - 1;
         let mut data = vec![0; page_size()];
         let from = (last * page_size()) as u64;

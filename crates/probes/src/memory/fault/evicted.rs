@@ -35,7 +35,7 @@ pub(super) struct Evicted {
 
 impl Evicted {
     /// A file in the first of these folders that is on a disk.
-    pub(super) fn new(pages: usize, folders: &[PathBuf], is_guest: bool) -> Result<Self, Fault> {
+    pub(super) fn new(pages: usize, folders: &[PathBuf], is_guest: bool) -> Result<Self> {
         let (mut file, folder) = create_on_disk(folders)?;
         let bytes = pages * DISTANCE;
         let written = fill(&mut file, bytes / page_size());
@@ -60,7 +60,7 @@ impl Evicted {
 
     /// Reads the file into the page cache and unmaps its pages.
     #[cfg(test)]
-    pub(super) fn read_all(&self) -> Result<(), Fault> {
+    pub(super) fn read_all(&self) -> Result<()> {
         self.mapping.sum();
         discard(self.mapping.start, self.mapping.bytes)
     }
@@ -75,7 +75,7 @@ impl FaultSource for Evicted {
         ExpectedFaults::major(self.pages())
     }
 
-    fn prepare(&mut self) -> Result<(), Fault> {
+    fn prepare(&mut self) -> Result<()> {
         discard(self.mapping.start, self.mapping.bytes)?;
         for _ in 0..TRIES {
             let residency = residency::evict(&self.file);
@@ -99,7 +99,7 @@ impl FaultSource for Evicted {
         }
     }
 
-    fn verify(&mut self) -> Result<(), Fault> {
+    fn verify(&mut self) -> Result<()> {
         let pages_apart = DISTANCE / page_size();
         let sum: u64 = (0..self.pages()).map(|slot| (slot * pages_apart) as u64 + 1).sum();
         if sum == self.sum {
@@ -108,14 +108,14 @@ impl FaultSource for Evicted {
         Err(Fault::WrongWork("the data read is not the data written".to_owned()))
     }
 
-    fn check(&mut self) -> Result<(bool, String), Fault> {
+    fn check(&mut self) -> Result<(bool, String)> {
         let host = if self.is_guest { "; guest-cold: the host may cache them" } else { "" };
         Ok((true, format!("not in the page cache before each pass{host}")))
     }
 }
 
 /// An unnamed file in the first folder that is on a disk.
-fn create_on_disk(folders: &[PathBuf]) -> Result<(File, PathBuf), Fault> {
+fn create_on_disk(folders: &[PathBuf]) -> Result<(File, PathBuf)> {
     let mut reasons = Vec::new();
     for folder in folders {
         match create_unnamed(folder) {

@@ -17,20 +17,20 @@ pub(super) trait FaultSource {
         ExpectedFaults::one_per_page(self.pages())
     }
     /// Unmaps or evicts the pages, outside the timer.
-    fn prepare(&mut self) -> Result<(), Fault>;
+    fn prepare(&mut self) -> Result<()>;
     /// Accesses each page once.
     fn touch(&mut self);
     /// Further conditions after a pass, outside the timer.
-    fn verify(&mut self) -> Result<(), Fault> {
+    fn verify(&mut self) -> Result<()> {
         Ok(())
     }
     /// Whether the pages have the requested properties after the last pass, with the figures.
-    fn check(&mut self) -> Result<(bool, String), Fault>;
+    fn check(&mut self) -> Result<(bool, String)>;
 }
 
 /// Runs one pass. Returns nanoseconds per page, or per fault where a fault may map several pages,
 /// and the number of faults.
-pub(super) fn once(clock: &Clock, memory: &mut dyn FaultSource) -> Result<(f64, u64), Fault> {
+pub(super) fn once(clock: &Clock, memory: &mut dyn FaultSource) -> Result<(f64, u64)> {
     memory.prepare()?;
     let expected = memory.expected();
     let before = FaultCounts::now();

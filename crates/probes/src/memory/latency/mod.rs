@@ -94,13 +94,13 @@ impl Probe for Latency {
         Ok(if is_within_core { Stratum::FullSpeed } else { Stratum::CoreAtFullSpeed })
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         let chase = ChaseCase::of(&case.params);
         let chase = chase.ok_or_else(|| NoModel::no_such_case(&case.params))?;
         model::predict(&chase, host, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let host = host::read();
         let mut chases: Vec<(ChaseCase, usize)> = Vec::new();
         for (index, case) in cases.iter().enumerate() {
@@ -145,7 +145,7 @@ fn measure_chase(
     host: &Host,
     buffer: &mut Buffer,
     sampler: &mut Sampler,
-) -> Result<(), Fault> {
+) -> Result<()> {
     let ChaseCase { pattern, page, set_bytes } = *case;
     buffer.grow_to(set_bytes);
     let (line_bytes, page_bytes) = (line_bytes(host), page.bytes());

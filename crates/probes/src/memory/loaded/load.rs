@@ -130,7 +130,7 @@ impl TeamTask for LoadTask {
         u64::from(right == bursts)
     }
 
-    fn finish(self: Box<Self>) -> Result<CheckResult, Fault> {
+    fn finish(self: Box<Self>) -> Result<CheckResult> {
         self.stream.finish()
     }
 }

@@ -60,7 +60,7 @@ impl Words {
     }
 }
 
-pub(in crate::os) fn futexes() -> Result<Vec<Futex>, Fault> {
+pub(in crate::os) fn futexes() -> Result<Vec<Futex>> {
     let memory = Arc::new(Shared::<Words>::zeroed()?);
     let end = |own| Futex { memory: Arc::clone(&memory), own, received: Cell::new(0) };
     Ok([0, 1].map(end).into())

@@ -49,7 +49,7 @@ impl Semaphores {
     }
 }
 
-pub(in crate::os) fn semaphores() -> Result<Vec<Posix>, Fault> {
+pub(in crate::os) fn semaphores() -> Result<Vec<Posix>> {
     let memory = Arc::new(Shared::<Semaphores>::zeroed()?);
     for semaphore in &memory.semaphores {
         // SAFETY: the memory is large enough and not shared yet.

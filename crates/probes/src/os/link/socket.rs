@@ -16,7 +16,7 @@ pub(in crate::os) struct Socket {
 }
 
 /// The two sockets of an unnamed pair.
-pub(in crate::os) fn sockets(kind: SocketType) -> Result<Vec<Socket>, Fault> {
+pub(in crate::os) fn sockets(kind: SocketType) -> Result<Vec<Socket>> {
     let pair = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     let (one, other) = pair.map_err(|error| Fault::system("socketpair", error))?;
     let datagrams = kind == SocketType::DGRAM;

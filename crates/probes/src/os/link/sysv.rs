@@ -36,7 +36,7 @@ struct Set {
 // SAFETY: atomics.
 unsafe impl Shareable for Token {}
 
-pub(in crate::os) fn semaphores() -> Result<Vec<SystemV>, Fault> {
+pub(in crate::os) fn semaphores() -> Result<Vec<SystemV>> {
     let token = Shared::zeroed()?;
     // SAFETY: takes numbers only.
     let id = unsafe { libc::semget(libc::IPC_PRIVATE, 2, libc::IPC_CREAT | 0o600) };

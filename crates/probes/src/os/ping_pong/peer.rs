@@ -68,7 +68,7 @@ impl<L: Link> PeerTask<L> {
     /// Runs in a thread of the worker's process with its own descriptor table. Threads that share
     /// one make the kernel count a file's users atomically in each read and write, which a switch
     /// between processes does not.
-    pub(super) fn spawn_thread(mut self) -> Result<JoinHandle<(PeerExit, Switches)>, Fault> {
+    pub(super) fn spawn_thread(mut self) -> Result<JoinHandle<(PeerExit, Switches)>> {
         let kept = self.link.descriptors();
         let (sender, outcome) = channel();
         let own = kept.clone();
@@ -92,7 +92,7 @@ impl<L: Link> PeerTask<L> {
     }
 
     /// Runs in a child process, which dies with the thread that forked it.
-    pub(super) fn fork(mut self) -> Result<Child, Fault> {
+    pub(super) fn fork(mut self) -> Result<Child> {
         let (kept, signal) = (self.link.descriptors(), self.link.parent_death_signal());
         // SAFETY: system calls on existing memory; no lock, no heap.
         let child = unsafe {

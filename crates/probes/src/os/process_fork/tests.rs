@@ -51,7 +51,7 @@ fn large_sizes_are_extrapolated_from_small_ones() {
     }
 }
 
-fn predict(rss: u64, records: &[Record]) -> Result<Prediction, NoModel> {
+fn predict(rss: u64, records: &[Record]) -> Model {
     let case = Case { params: params("fork", rss), cost_ns: 0.0 };
     ProcessFork.predict(&case, &Host::default(), &Inputs::new(records))
 }

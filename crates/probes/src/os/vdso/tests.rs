@@ -80,7 +80,7 @@ fn genoa(source: &str) -> Host {
     host
 }
 
-fn predicted(clock: &str, host: &Host) -> Result<Prediction, NoModel> {
+fn predicted(clock: &str, host: &Host) -> Model {
     let clock = Params::one("clock", clock);
     let records = [
         smoke::record("cpu.frequency", &Params::none(), 3e9, 1e6),
