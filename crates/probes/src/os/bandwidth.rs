@@ -19,21 +19,27 @@ pub struct Bandwidth {
     channel: Channel,
 }
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "chunk_bytes",
-        values: "64 KiB, 4 KiB",
-        meaning: "bytes of one write; the reader reads until it has as many",
-    },
-    Parameter {
-        name: "cpus",
-        values: "1, 2",
-        meaning: "1: writer and reader share the worker's CPU · 2: the writer has another CPU",
-    },
-];
-const NOT_TIMED: &str = "starting the writer; waking it for the first chunk of a batch, which the \
-                         difference of N and 2N chunks removes; producing and consuming data: the \
-                         buffers stay cached, as reused buffers do";
+const BASE: About = About {
+    unit: Unit::BytesPerSecond,
+    better: Better::Higher,
+    parameters: &[
+        Parameter {
+            name: "chunk_bytes",
+            values: "64 KiB, 4 KiB",
+            meaning: "bytes of one write; the reader reads until it has as many",
+        },
+        Parameter {
+            name: "cpus",
+            values: "1, 2",
+            meaning: "1: writer and reader share the worker's CPU · 2: the writer has another CPU",
+        },
+    ],
+    not_timed: "starting the writer; waking it for the first chunk of a batch, which the \
+                difference of N and 2N chunks removes; producing and consuming data: the buffers \
+                stay cached, as reused buffers do",
+    requires: "for cpus=2, a second CPU",
+    ..super::TURNS
+};
 const IN_FLIGHT: &str = "a writer that runs ahead fills the buffer before the timer starts, which \
                          overestimates: here each batch is requested by a message, so nothing is \
                          in flight before or after it";
@@ -45,16 +51,13 @@ const TWO_CPUS: &str = "on two CPUs a reader that catches up sleeps, and waking 
 const NOT_PLACED: &str = "lmbench's bw_pipe and bw_unix do not pin their processes, and their \
                           writers run ahead";
 const INLINED: &str = "read and write are inlined system calls: the C library's functions add a \
-                    mispredicted return each, which matters for small chunks";
+                       mispredicted return each, which matters for small chunks";
 
 static PIPE: About = About {
     id: "os.pipe.bandwidth",
     title: "bandwidth of a pipe",
-    unit: Unit::BytesPerSecond,
-    better: Better::Higher,
     timed: "bytes read from a pipe of 64 KiB, written by another process: a copy into the kernel, \
             a copy out of it, the system calls, and the context switches or wake-ups between them",
-    not_timed: NOT_TIMED,
     model: "with chunk=64 KiB a bound: on one CPU a full pipe costs a write, a read and two \
             switches, so ≤ 64 KiB ÷ (2 × os.switch.process{set_bytes=0} + \
             os.syscall{call=write1} + os.syscall{call=read1}); the pipe's lock is held during a \
@@ -77,24 +80,18 @@ static PIPE: About = About {
         "a pipe's size depends on the page size, and shrinks for a user with many pipes: 64 KiB \
          are set and verified, else the metric is unavailable",
     ],
-    parameters: PARAMETERS,
     needs: &["os.syscall", "os.switch.process"],
-    requires: "for cpus=2, a second CPU",
     published: "548 MB/s (lmbench bw_pipe, 1.4 GHz Cortex-A53, TI AM62x Linux 12.01 Performance \
                 Guide)",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
+    ..BASE
 };
 
 static UNIX: About = About {
     id: "os.unix.bandwidth",
     title: "bandwidth of a Unix socket",
-    unit: Unit::BytesPerSecond,
-    better: Better::Higher,
     timed: "bytes read from one of two connected Unix stream sockets, written by another process: \
             a copy into the kernel, a copy out of it, allocating and freeing the buffers, the \
             system calls, and the context switches or wake-ups",
-    not_timed: NOT_TIMED,
     model: "on one CPU a bound: with chunk=64 KiB each chunk costs a write and a read, so ≤ 64 \
             KiB ÷ (os.syscall{call=write1} + os.syscall{call=read1}); with chunk=4 KiB 15 more of \
             each than with 64 KiB, and a buffer for each write. On two CPUs there is no model: two \
@@ -110,13 +107,10 @@ static UNIX: About = About {
         "the number of bytes in flight depends on net.core.wmem_default: the send buffer is set to \
          212,992 bytes, its usual default, and read back",
     ],
-    parameters: PARAMETERS,
     needs: &["os.syscall"],
-    requires: "for cpus=2, a second CPU",
     published: "649 MB/s (lmbench bw_unix, 1.4 GHz Cortex-A53, TI AM62x Linux 12.01 Performance \
                 Guide)",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
+    ..BASE
 };
 
 const LARGE: i64 = 64 << 10;

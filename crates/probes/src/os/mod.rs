@@ -35,6 +35,9 @@ mod vfork;
 pub mod wake;
 mod working_set;
 
+/// Common to metrics whose work includes context switches.
+const TURNS: About = About { expects: Counters::TURNS, noise_limit: 0.10, ..About::BASE };
+
 fn getppid() -> Params {
     Params::one("call", "getppid")
 }

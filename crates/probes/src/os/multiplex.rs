@@ -25,20 +25,27 @@ enum Call {
     Epoll,
 }
 
-const NOT_TIMED: &str = "creating the descriptors; blocking: one descriptor is ready before the \
-                         call, and the timeout is 0; the C library's wrapper";
-const MODEL: &str = "bounds for the two small cases: fds=10 ≥ os.syscall{call=getppid}, fds=100 \
-                     ≥ fds=10. A value for fds=500: extrapolated linearly from the two, since each \
-                     descriptor costs the same and the call itself is paid once. The small cases \
-                     have no value: the cost per descriptor is known from them alone";
+const BASE: About = About {
+    not_timed: "creating the descriptors; blocking: one descriptor is ready before the call, and \
+                the timeout is 0; the C library's wrapper",
+    model: "bounds for the two small cases: fds=10 ≥ os.syscall{call=getppid}, fds=100 ≥ fds=10. A \
+            value for fds=500: extrapolated linearly from the two, since each descriptor costs the \
+            same and the call itself is paid once. The small cases have no value: the cost per \
+            descriptor is known from them alone",
+    parameters: &[Parameter {
+        name: "fds",
+        values: "10, 100, 500",
+        meaning: "number of descriptors watched; the last one is ready",
+    }],
+    needs: &["os.syscall"],
+    requires: "fds descriptors within the hard limit of RLIMIT_NOFILE; the soft limit is raised",
+    ..About::BASE
+};
 const FILES: &str = "descriptors that are dup'ed from one, as in lmbench's lat_select, share one \
                      struct file, which is then always cached: here each is a separate eventfd";
 const ONE_READY: &str = "the file type matters: polling an eventfd reads one counter, a socket or \
                          pipe more. Only the last descriptor is ready; each call's result is \
                          compared with 1, the descriptor reported once per batch";
-const FDS: &str = "number of descriptors watched; the last one is ready";
-const REQUIRES: &str = "fds descriptors within the hard limit of RLIMIT_NOFILE; the soft limit is \
-                        raised";
 
 static SELECT_ABOUT: About = About {
     id: "os.select",
@@ -46,8 +53,6 @@ static SELECT_ABOUT: About = About {
     timed: "copying the fd_set, which the call overwrites, and one pselect6 (as the C library's \
             select makes it) by the inlined instruction: n eventfds watched for reading, the last \
             one ready, timeout 0",
-    not_timed: NOT_TIMED,
-    model: MODEL,
     source: "Linux fs/select.c, do_select: one pass over the bits; one descriptor lookup and one \
              poll of the file for each set bit",
     pitfalls: &[
@@ -56,10 +61,7 @@ static SELECT_ABOUT: About = About {
         "select scans all numbers up to the highest descriptor, watched or not: here they are \
          contiguous",
     ],
-    parameters: &[Parameter { name: "fds", values: "10, 100, 500", meaning: FDS }],
-    needs: &["os.syscall"],
-    requires: REQUIRES,
-    ..About::BASE
+    ..BASE
 };
 
 static POLL_ABOUT: About = About {
@@ -67,15 +69,10 @@ static POLL_ABOUT: About = About {
     title: "poll on many descriptors",
     timed: "one poll (ppoll on aarch64, which has no poll) by the inlined instruction: n eventfds \
             watched for reading, the last one ready, timeout 0",
-    not_timed: NOT_TIMED,
-    model: MODEL,
     source: "Linux fs/select.c, do_sys_poll: for each descriptor 8 bytes copied in and 2 out, one \
              lookup and one poll of the file",
     pitfalls: &[FILES, ONE_READY],
-    parameters: &[Parameter { name: "fds", values: "10, 100, 500", meaning: FDS }],
-    needs: &["os.syscall"],
-    requires: REQUIRES,
-    ..About::BASE
+    ..BASE
 };
 
 static EPOLL_ABOUT: About = About {
@@ -95,10 +92,7 @@ static EPOLL_ABOUT: About = About {
         "adding and removing a descriptor are additional system calls, which select and poll do \
          not need",
     ],
-    parameters: &[Parameter { name: "fds", values: "10, 100, 500", meaning: FDS }],
-    needs: &["os.syscall"],
-    requires: REQUIRES,
-    ..About::BASE
+    ..BASE
 };
 
 const SIZES: [i64; 3] = [10, 100, 500];

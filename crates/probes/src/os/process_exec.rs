@@ -29,14 +29,18 @@ enum Method {
     Shell,
 }
 
-const PARTS: &[Parameter] = &[Parameter {
-    name: "part",
-    values: "first_instruction, total",
-    meaning: "until the program's first instructions have read the clock · until the program, or \
-              its shell, is reaped",
-}];
-const NOT_TIMED: &str = "writing the program, a static ELF file of 300 bytes in memory; loading it \
-                         for the first time; C library start-up and dynamic loading (none)";
+const BASE: About = About {
+    parameters: &[Parameter {
+        name: "part",
+        values: "first_instruction, total",
+        meaning: "until the program's first instructions have read the clock · until the program, \
+                  or its shell, is reaped",
+    }],
+    not_timed: "writing the program, a static ELF file of 300 bytes in memory; loading it for the \
+                first time; C library start-up and dynamic loading (none)",
+    requires: "executable memfds (vm.memfd_noexec below 2) and /proc",
+    ..super::TURNS
+};
 const OWN_PROGRAM: &str = "programs of the system bring their own loader and libraries: this one \
                            reads the clock in its first instructions, calls getpid, writes both to \
                            a pipe and exits, so part=total includes three system calls of its own";
@@ -53,7 +57,6 @@ static VFORK_ABOUT: About = About {
     title: "vfork and exec of a program",
     timed: "vfork (clone with CLONE_VM and CLONE_VFORK, inlined) whose child immediately calls \
             execve on a minimal program, which exits immediately; no C library involved",
-    not_timed: NOT_TIMED,
     model: "a bound: starting a program includes what a thread's life includes (a clone and two \
             switches) plus a new address space, so part=first_instruction ≥ \
             os.thread.create_join; part=total ≥ part=first_instruction. There is no value: no \
@@ -61,14 +64,10 @@ static VFORK_ABOUT: About = About {
     source: "bound: Linux kernel/fork.c and fs/exec.c: what copy_process does for a thread, then \
              begin_new_exec; lmbench's lat_proc, which forks, has no vfork",
     pitfalls: &[OWN_PROGRAM, VERIFIED, ONE_CPU, SMALL],
-    parameters: PARTS,
     needs: &["os.thread.create_join"],
-    requires: "executable memfds (vm.memfd_noexec below 2) and /proc",
     published: "976 µs with fork in place of vfork (lmbench lat_proc exec, 1.4 GHz Cortex-A53, TI \
                 AM62x Linux 12.01 Performance Guide)",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 static SPAWN_ABOUT: About = About {
@@ -76,7 +75,6 @@ static SPAWN_ABOUT: About = About {
     title: "posix_spawn of a program",
     timed: "the C library's posix_spawn without attributes or file actions, of the same minimal \
             program as os.process.vfork_exec",
-    not_timed: NOT_TIMED,
     model: "os.process.vfork_exec of the same part + 6 × os.syscall{call=getppid}: posix_spawn is \
             the same clone and execve, plus mapping and unmapping a stack and two signal mask \
             changes on each side",
@@ -89,12 +87,8 @@ static SPAWN_ABOUT: About = About {
         ONE_CPU,
         SMALL,
     ],
-    parameters: PARTS,
     needs: &["os.process.vfork_exec", "os.syscall", "os.signal.install"],
-    requires: "executable memfds (vm.memfd_noexec below 2) and /proc",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 static SHELL_ABOUT: About = About {
@@ -119,13 +113,10 @@ static SHELL_ABOUT: About = About {
         VERIFIED,
         ONE_CPU,
     ],
-    parameters: PARTS,
     needs: &["os.process.vfork_exec"],
     requires: "executable memfds (vm.memfd_noexec below 2), /proc, and /bin/sh",
     published: "44.3 ms (lmbench's manual, lat_proc(8), 1994)",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 const SH: &CStr = c"/bin/sh";

@@ -54,9 +54,7 @@ static ABOUT: About = About {
     needs: &["os.thread.create"],
     requires: "four times rss_bytes of available memory, also within the cgroup's limit",
     published: "1.325 ms ± 80 % (2016, i5-5257U)",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..super::TURNS
 };
 
 const MIB: u64 = 1 << 20;

@@ -24,14 +24,14 @@ pub struct RoundTrip {
     kinds: &'static [&'static str],
 }
 
-const TIMED: &str = "one byte to another process and back, both on the worker's CPU: two writes, \
-                     two reads, two context switches. A full round trip, not half of one";
-const NOT_TIMED: &str = "creating the link and the peer process; the C library's wrappers (except \
-                         calls=libc): the system calls are inlined. Nothing is subtracted: \
-                         os.switch.process has the cost of the switch alone";
-const BARE_ONLY: &str = "creating the link and the peer process; the C library's wrappers: the \
-                         system calls are inlined. Nothing is subtracted: os.switch.process has \
-                         the cost of the switch alone";
+const BASE: About = About {
+    timed: "one byte to another process and back, both on the worker's CPU: two writes, two reads, \
+            two context switches. A full round trip, not half of one",
+    not_timed: "creating the link and the peer process; the C library's wrappers: the system calls \
+                are inlined. Nothing is subtracted: os.switch.process has the cost of the switch \
+                alone",
+    ..super::TURNS
+};
 const ONE_CPU: &str = "on two CPUs this would be two wake-ups (os.wake.cross_cpu); lmbench, which \
                        pins nothing by default, may measure either. Both processes run on the \
                        worker's CPU, which the peer verifies at its exit";
@@ -43,8 +43,9 @@ const PREEMPTED: &str = "a woken process may preempt its waker, which changes th
 static PIPE: About = About {
     id: "os.pipe.rtt",
     title: "round trip by pipes",
-    timed: TIMED,
-    not_timed: NOT_TIMED,
+    not_timed: "creating the link and the peer process; the C library's wrappers (except \
+                calls=libc): the system calls are inlined. Nothing is subtracted: \
+                os.switch.process has the cost of the switch alone",
     model: "calls=bare a bound: ≥ 2 × os.switch.process{set_bytes=0} + 2 × os.syscall{call=read1} \
             + 2 × os.syscall{call=write1}; the calls of os.syscall are on devices, without a \
             pipe's lock, page and wait queue. calls=libc a value: calls=bare + four function \
@@ -65,16 +66,12 @@ static PIPE: About = About {
         meaning: "inlined system calls · the C library's read and write, as programs use",
     }],
     needs: &["os.syscall", "os.switch.process"],
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 static FIFO: About = About {
     id: "os.fifo.rtt",
     title: "round trip by FIFOs",
-    timed: TIMED,
-    not_timed: BARE_ONLY,
     model: "a value: os.pipe.rtt{calls=bare} ± 15 %, since an open FIFO is a pipe",
     source: "lmbench's lat_fifo; Linux fs/pipe.c: the same code once open, except that a FIFO \
              updates its file's timestamps",
@@ -88,16 +85,12 @@ static FIFO: About = About {
     ],
     needs: &["os.pipe.rtt"],
     requires: "a temporary folder (TMPDIR) that supports FIFOs",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 static UNIX: About = About {
     id: "os.unix.rtt",
     title: "round trip by Unix sockets",
-    timed: TIMED,
-    not_timed: BARE_ONLY,
     model: "a bound: a socket allocates and frees a buffer for each message, where a pipe keeps \
             its page: ≥ os.pipe.rtt{calls=bare}. The cost of a buffer is known from this metric \
             alone",
@@ -119,9 +112,7 @@ static UNIX: About = About {
         meaning: "SOCK_STREAM · SOCK_DGRAM",
     }],
     needs: &["os.pipe.rtt"],
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 static SEMAPHORE: About = About {
@@ -157,9 +148,7 @@ static SEMAPHORE: About = About {
     }],
     needs: &["os.syscall", "os.switch.process"],
     requires: "System V IPC for kind=sysv",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 impl Probe for RoundTrip {

@@ -46,9 +46,7 @@ static ABOUT: About = About {
         },
     ],
     needs: &["os.switch.process"],
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..super::TURNS
 };
 
 /// Processes and working set; the predictions of the others need the first.

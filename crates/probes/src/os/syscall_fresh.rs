@@ -34,9 +34,7 @@ static ABOUT: About = About {
     ],
     needs: &["os.syscall"],
     published: "11.9 µs ± 11 % (2016, i5-5257U, getpid)",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..super::TURNS
 };
 
 /// An upper estimate: 300 µs for each process, up to 16 in a round.

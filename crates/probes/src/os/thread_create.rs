@@ -19,7 +19,7 @@ pub struct ThreadCreate {
     joined: bool,
 }
 
-const PUBLISHED: &str = "22.7 µs ± 36 % (2016, i5-5257U)";
+const BASE: About = About { published: "22.7 µs ± 36 % (2016, i5-5257U)", ..super::TURNS };
 const WARM: &str = "the C library caches the stacks of exited threads: only the first creation \
                     maps one. Two warm-up creations precede the first sample, so warm creations \
                     are measured";
@@ -41,10 +41,7 @@ static CREATE: About = About {
          run",
     ],
     needs: &["os.syscall"],
-    published: PUBLISHED,
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 static CREATE_JOIN: About = About {
@@ -57,10 +54,7 @@ static CREATE_JOIN: About = About {
     source: "bound: it contains os.thread.create",
     pitfalls: &[WARM, ONE_CPU],
     needs: &["os.thread.create"],
-    published: PUBLISHED,
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 /// An upper estimate: 50 µs for each thread, up to 16 in a round.
