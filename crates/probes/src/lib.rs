@@ -11,6 +11,7 @@ mod memory_budget;
 pub mod os;
 mod prelude;
 mod registry;
+mod shared;
 mod smaps;
 #[cfg(test)]
 pub(crate) mod smoke;

@@ -14,6 +14,7 @@ pub(crate) use fathom_record::{
     Prediction, Reason, Record, Remedy, Stratum, Unit, Verdict,
 };
 
+pub(crate) use crate::shared::{at_least, at_least_getppid, each, getppid, same_as, single};
 pub(crate) use crate::uarch;
 
 /// A prediction, or why there is none.

@@ -37,17 +37,9 @@ impl Probe for ClockResolution {
     }
 
     fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
-        let step = |clock: &Clock, values: &mut [f64]| {
-            values[0] = clock::step_ticks(clock) as f64 * 1e9 / clock.specification().hz;
-            Ok(())
-        };
-        let batch = clock::STEP_STAMPS;
-        sampler.run(vec![Work::Single {
-            cases: vec![0],
-            batch,
-            operation: Box::new(step),
-            timings: None,
-        }]);
+        let step =
+            |clock: &Clock| Ok(clock::step_ticks(clock) as f64 * 1e9 / clock.specification().hz);
+        sampler.run(vec![single(0, clock::STEP_STAMPS, step)]);
         Ok(())
     }
 }

@@ -112,9 +112,8 @@ impl Probe for FileCall {
         for (index, case) in cases.iter().enumerate() {
             let scratch = generated_file::write_synced(&files.folder, FILE_BYTES, SEED)?;
             let call = case.params.text("call").unwrap_or_default();
-            if let Err(fault) = measure(call, &scratch, index, sampler) {
-                sampler.fault(index, fault);
-            }
+            let outcome = measure(call, &scratch, index, sampler);
+            outcome.unwrap_or_else(|fault| sampler.fault(index, fault));
         }
         Ok(())
     }
@@ -122,9 +121,8 @@ impl Probe for FileCall {
 
 /// Predicts the cost of another call.
 fn same(metric: &str, call: &str, source: &str, known: &Inputs<'_>) -> Model {
-    let terms = [Term { times: 1.0, metric, params: Params::one("call", call) }];
     let otherwise = "the file system does more work for one of the two";
-    Sum { terms: &terms, tolerance: 0.3, source, otherwise }.predict(known)
+    same_as((metric, Params::one("call", call)), 0.3, (source, otherwise), known)
 }
 
 fn measure(name: &str, scratch: &Scratch, index: usize, sampler: &mut Sampler) -> Result<()> {

@@ -116,7 +116,7 @@ impl ByHand for Contention {
             return Err(NoModel::ServiceTime);
         }
         let source = "a shared device serves no process faster than one alone";
-        Order { factor: 1.0, metric: ABOUT.id, source }.claim(&alone(params), known)
+        at_least(ABOUT.id, &alone(params), source, known)
     }
 }
 

@@ -41,8 +41,7 @@ impl Probe for Create {
 
     fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let source = "open and close, plus the creation";
-        let order = Order { factor: 1.0, metric: "os.syscall", source };
-        order.claim(&Params::one("call", "open_close"), known)
+        at_least("os.syscall", &Params::one("call", "open_close"), source, known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {

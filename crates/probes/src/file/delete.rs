@@ -38,8 +38,7 @@ impl Probe for Delete {
 
     fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let source = "the same entry and exit, plus lookup and removal of the name";
-        let order = Order { factor: 1.0, metric: "os.syscall", source };
-        order.claim(&Params::one("call", "getppid"), known)
+        at_least_getppid(1.0, source, known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {

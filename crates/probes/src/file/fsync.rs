@@ -50,8 +50,7 @@ impl Probe for Fsync {
             Some(0) => (1.0, "the same entry and exit, plus the file system"),
             _ => (2.0, "two system calls, plus file system and device"),
         };
-        let order = Order { factor, metric: "os.syscall", source };
-        order.claim(&Params::one("call", "getppid"), known)
+        at_least_getppid(factor, source, known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {

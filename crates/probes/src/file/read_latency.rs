@@ -120,11 +120,10 @@ impl Probe for ReadLatency {
         let is_cold = case.params.text("state") == Some(State::Cold.name());
         if is_cold && known.quantity(ABOUT.id, &warm).is_some() {
             let source = "data from a device is stored in the page cache and copied from there";
-            return Order { factor: 1.0, metric: ABOUT.id, source }.claim(&warm, known);
+            return at_least(ABOUT.id, &warm, source, known);
         }
         let source = "the same entry and exit, plus lookup and copy of a block";
-        let order = Order { factor: 1.0, metric: "os.syscall", source };
-        order.claim(&Params::one("call", "read1"), known)
+        at_least("os.syscall", &Params::one("call", "read1"), source, known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {

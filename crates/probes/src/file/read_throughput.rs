@@ -142,12 +142,9 @@ impl Probe for ReadThroughput {
                     }
                 }
             }
-            let works = passes.iter().map(|(index, pass)| {
-                Work::single(vec![*index], |clock, values| {
-                    values[0] = pass.borrow_mut().measure(clock)?;
-                    Ok(())
-                })
-            });
+            let works = passes
+                .iter()
+                .map(|(index, pass)| single(*index, 1, |clock| pass.borrow_mut().measure(clock)));
             let works: Vec<Work<'_>> = works.collect();
             if works.is_empty() {
                 continue;

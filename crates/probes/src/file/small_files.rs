@@ -35,15 +35,9 @@ pub(super) fn visit_small(
     let sizes = cases.iter().map(|case| case.params.integer("bytes").unwrap_or(0));
     let sets: Vec<SmallFiles> = sizes.map(|bytes| SmallFiles::of(&files, count, bytes)).collect();
     let operation = &operation;
-    let works = sets.iter().enumerate().map(|(index, set)| Work::Single {
-        cases: vec![index],
-        batch: count as u64,
-        operation: Box::new(move |clock, values| {
-            values[0] = operation(set, clock)?;
-            Ok(())
-        }),
-        timings: None,
-    });
+    let works = sets.iter().enumerate();
+    let works =
+        works.map(|(index, set)| single(index, count as u64, move |clock| operation(set, clock)));
     sampler.run(works.collect());
     let (name, detail) = (check.0, check.1.into());
     for index in 0..cases.len() {

@@ -93,10 +93,7 @@ impl Probe for WriteThroughput {
         }
         // Not interleaved: a sync would wait for the writeback of the other case.
         for (index, writing) in writings {
-            sampler.run(vec![Work::single(vec![index], |clock, values| {
-                values[0] = writing.borrow_mut().measure(clock)?;
-                Ok(())
-            })]);
+            sampler.run(vec![single(index, 1, |clock| writing.borrow_mut().measure(clock))]);
             let clock = sampler.clock().clone();
             if let Err(fault) = writing.into_inner().report(index, &clock, sampler) {
                 sampler.fault(index, fault);

@@ -213,8 +213,7 @@ impl Probe for PageFault {
             None => {
                 let source = "an exception enters and leaves the kernel at a higher cost than a \
                               system call, and maps a page";
-                let order = Order { factor: 1.0, metric: "os.syscall", source };
-                order.claim(&Params::one("call", "getppid"), known)
+                at_least_getppid(1.0, source, known)
             }
         }
     }
@@ -222,14 +221,10 @@ impl Probe for PageFault {
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let host = host::read();
         let budget = MemoryBudget::of(&host);
-        for (index, case) in cases.iter().enumerate() {
+        each(cases, sampler, |index, case, sampler| {
             let kind = FaultKind::of(case).ok_or_else(|| crate::unknown_case(&case.params))?;
-            match kind.memory(&budget, &host) {
-                Ok(mut memory) => pass::rounds(index, memory.as_mut(), sampler),
-                Err(fault) => sampler.fault(index, fault),
-            }
-        }
-        Ok(())
+            pass::rounds(index, kind.memory(&budget, &host)?.as_mut(), sampler)
+        })
     }
 }
 

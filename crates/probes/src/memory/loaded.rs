@@ -117,8 +117,7 @@ impl Probe for Loaded {
         let case = LoadCase::of(&case.params).ok_or_else(unknown)?;
         if case.percent > 0 {
             let source = "reads of other cores can only add queueing delay";
-            let order = Order { factor: 1.0, metric: ABOUT.id, source };
-            return order.claim(&LoadCase { percent: 0, ..case }.params(), known);
+            return at_least(ABOUT.id, &LoadCase { percent: 0, ..case }.params(), source, known);
         }
         let params = case.chase().params();
         let alone = earlier("memory.latency", &params, known)?;

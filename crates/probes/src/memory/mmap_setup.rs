@@ -60,34 +60,18 @@ impl Probe for MmapSetup {
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         if bytes_of(case) as u64 == SIZES[0] {
             let source = "a system call that finds a gap and inserts a mapping";
-            let order = Order { factor: 1.0, metric: "os.syscall", source };
-            return order.claim(&Params::one("call", "getppid"), known);
+            return at_least_getppid(1.0, source, known);
         }
-        let one = Term { times: 1.0, metric: ABOUT.id, params: params(SIZES[0]) };
-        let sum = Sum {
-            terms: &[one],
-            tolerance: 0.3,
-            source: "Linux mm/vma.c: one tree entry of any size",
-            otherwise: "work that depends on the size: search of an aligned gap, memory commit, or \
-                        populating of pages",
-        };
-        sum.predict(known)
+        let source = "Linux mm/vma.c: one tree entry of any size";
+        let otherwise = "work that depends on the size: search of an aligned gap, memory commit, \
+                         or populating of pages";
+        same_as((ABOUT.id, params(SIZES[0])), 0.3, (source, otherwise), known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         for (index, case) in cases.iter().enumerate() {
             let bytes = bytes_of(case);
-            let operation = move |clock: &Clock, values: &mut [f64]| {
-                values[0] = map_ns(clock, bytes)?;
-                Ok(())
-            };
-            let operation = Box::new(operation);
-            sampler.run(vec![Work::Single {
-                cases: vec![index],
-                batch: COUNT as u64,
-                operation,
-                timings: None,
-            }]);
+            sampler.run(vec![single(index, COUNT as u64, |clock| map_ns(clock, bytes))]);
         }
         Ok(())
     }

@@ -5,7 +5,6 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 
-use super::at_least_getppid;
 use super::raw_call::system_call;
 use crate::prelude::*;
 
@@ -63,11 +62,10 @@ impl Probe for FileLock {
 
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         if case.params.text("kind") == Some("ofd") {
-            let posix = Params::one("kind", POSIX);
-            let terms = [Term { times: 1.0, metric: ABOUT.id, params: posix }];
             let source = "the same code with another owner: Linux fs/locks.c, posix_lock_inode";
             let otherwise = "one of the two kinds takes another path through the kernel";
-            return Sum { terms: &terms, tolerance: 0.3, source, otherwise }.predict(known);
+            let posix = (ABOUT.id, Params::one("kind", POSIX));
+            return same_as(posix, 0.3, (source, otherwise), known);
         }
         at_least_getppid(2.0, "two system calls, each of which does more than getppid", known)
     }

@@ -3,7 +3,6 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::at_least_getppid;
 use super::raw_call::RawCall;
 use super::syscall::verified;
 use crate::prelude::*;

@@ -38,16 +38,6 @@ mod working_set;
 /// Common to metrics whose work includes context switches.
 const TURNS: About = About { expects: Counters::TURNS, noise_limit: 0.10, ..About::BASE };
 
-fn getppid() -> Params {
-    Params::one("call", "getppid")
-}
-
-/// The bound `≥ factor × os.syscall{call=getppid}`: the operation makes that many system calls at
-/// least, each of which does no less than getppid.
-fn at_least_getppid(factor: f64, source: &str, known: &Inputs<'_>) -> Model {
-    Order { factor, metric: "os.syscall", source }.claim(&getppid(), known)
-}
-
 #[cfg(test)]
 mod tests;
 

@@ -5,7 +5,6 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::at_least_getppid;
 use super::raw_call::system_call_of_six;
 use crate::prelude::*;
 
@@ -131,16 +130,14 @@ impl Probe for Multiplex {
                 at_least_getppid(1.0, "the same entry and exit, plus a scan of the set", known)
             }
             (Call::Epoll, _) => {
-                let terms = [Term { times: 1.0, metric: self.about.id, params: params(10) }];
                 let source = "the kernel walks the ready list, not the set: Linux fs/eventpoll.c, \
                               ep_send_events";
                 let otherwise = "the call also walks descriptors that are not ready";
-                Sum { terms: &terms, tolerance: 0.3, source, otherwise }.predict(known)
+                same_as((self.about.id, params(10)), 0.3, (source, otherwise), known)
             }
             (_, 100) => {
                 let source = "the same call with 90 more descriptors to poll";
-                let order = Order { factor: 1.0, metric: self.about.id, source };
-                order.claim(&params(10), known)
+                at_least(self.about.id, &params(10), source, known)
             }
             _ => extrapolate(self.about.id, fds, known),
         }

@@ -6,7 +6,6 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use super::child::{Child, creation_fault};
-use super::getppid;
 use super::program::{CStrings, EXIT_STATUS, Program};
 use super::turns::check_pinned;
 use super::vfork::vfork_exec;

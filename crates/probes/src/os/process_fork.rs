@@ -96,20 +96,18 @@ impl Probe for ProcessFork {
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let part = case.params.text("part").unwrap_or_default();
         let rss = rss_of(case);
-        let order = |metric, params: &Params, source| {
-            Order { factor: 1.0, metric, source }.claim(params, known)
-        };
         match RSS_BYTES.iter().position(|step| *step == rss) {
             Some(0) if part == "total" => {
-                order(ABOUT.id, &params("fork", rss), "the same fork, plus the child's exit")
+                let source = "the same fork, plus the child's exit";
+                at_least(ABOUT.id, &params("fork", rss), source, known)
             }
             Some(0) => {
                 let source = "a thread shares what fork copies (METHOD 25)";
-                order("os.thread.create", &Params::none(), source)
+                at_least("os.thread.create", &Params::none(), source, known)
             }
             Some(1) => {
                 let source = "more page-table entries to copy and to tear down";
-                order(ABOUT.id, &params(part, RSS_BYTES[0]), source)
+                at_least(ABOUT.id, &params(part, RSS_BYTES[0]), source, known)
             }
             Some(_) => extrapolate(part, rss, known),
             None => Err(NoModel::no_such_case(&case.params)),

@@ -1,7 +1,6 @@
 //! os.ratio: fork and process switch in units of a system call. Such ratios differ less between
 //! machines than times do.
 
-use super::getppid;
 use crate::prelude::*;
 
 /// os.ratio.

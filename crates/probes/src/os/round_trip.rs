@@ -186,8 +186,7 @@ impl Probe for RoundTrip {
             ("os.fifo.rtt", _) => same_as_pipe(known),
             _ => {
                 let source = "the same switches, plus allocating a buffer for each message";
-                let order = Order { factor: 1.0, metric: PIPE.id, source };
-                order.claim(&bare_pipe(), known)
+                at_least(PIPE.id, &bare_pipe(), source, known)
             }
         }
     }
@@ -271,14 +270,10 @@ fn four_returns(known: &Inputs<'_>) -> Model {
 }
 
 fn same_as_pipe(known: &Inputs<'_>) -> Model {
-    let sum = Sum {
-        terms: &[Term { times: 1.0, metric: PIPE.id, params: bare_pipe() }],
-        tolerance: 0.15,
-        source: "Linux fs/pipe.c: the same code once they are open",
-        otherwise: "updating the FIFO's timestamps, which pipes no longer do since Linux 6.15, is \
-                    expensive on the file system of the temporary folder",
-    };
-    sum.predict(known)
+    let source = "Linux fs/pipe.c: the same code once they are open";
+    let otherwise = "updating the FIFO's timestamps, which pipes no longer do since Linux 6.15, is \
+                     expensive on the file system of the temporary folder";
+    same_as((PIPE.id, bare_pipe()), 0.15, (source, otherwise), known)
 }
 
 #[cfg(test)]

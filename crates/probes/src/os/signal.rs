@@ -1,6 +1,5 @@
 //! os.signal.install and os.signal.deliver: installing and running a signal handler.
 
-use super::at_least_getppid;
 use super::handler::{Handler, KernelAction, ReadOnlyPage, runs};
 use super::raw_call::RawCall;
 use super::syscall::verified;
@@ -73,10 +72,6 @@ impl Probe for SignalInstall {
         &INSTALL
     }
 
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        vec![Case::usual(Params::none())]
-    }
-
     fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let source = "the same entry and exit, plus copying an action: Linux kernel/signal.c, \
                       do_sigaction";
@@ -114,22 +109,17 @@ impl Probe for SignalDeliver {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        for (index, case) in cases.iter().enumerate() {
-            let outcome = match case.params.text("by") {
-                Some(KILL) => Handler::counting(SIGNAL).and_then(|_handler| {
-                    let signal = SelfSignal::new()?;
-                    sampler.run(vec![Work::batched(index, |times| signal.deliver(times))]);
-                    Ok(())
-                }),
-                _ => ReadOnlyPage::map().map(|page| {
-                    sampler.run(vec![Work::batched(index, |times| page.write(times))]);
-                }),
-            };
-            if let Err(fault) = outcome {
-                sampler.fault(index, fault);
+        each(cases, sampler, |index, case, sampler| {
+            if case.params.text("by") == Some(KILL) {
+                let _handler = Handler::counting(SIGNAL)?;
+                let signal = SelfSignal::new()?;
+                sampler.run(vec![Work::batched(index, |times| signal.deliver(times))]);
+            } else {
+                let page = ReadOnlyPage::map()?;
+                sampler.run(vec![Work::batched(index, |times| page.write(times))]);
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 

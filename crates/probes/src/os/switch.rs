@@ -1,6 +1,5 @@
 //! os.switch.thread and os.switch.process: a context switch on one CPU.
 
-use super::at_least_getppid;
 use super::ping_pong::{PeerKind, PeerOptions, Ring};
 use super::turns::{self, Quantity};
 use crate::prelude::*;
@@ -102,7 +101,6 @@ impl Probe for Switch {
 
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let none = Params::one("set_bytes", 0);
-        let order = |metric, source| Order { factor: 1.0, metric, source };
         match (case.params.integer("set_bytes"), self.kind) {
             (Some(0), PeerKind::Thread) => {
                 let source = "lmbench (McVoy & Staelin, USENIX 1996), tables of system calls and \
@@ -111,11 +109,11 @@ impl Probe for Switch {
             }
             (Some(0), PeerKind::Process) => {
                 let source = "the same, plus the change of address space (METHOD 25)";
-                order(THREAD.id, source).claim(&none, known)
+                at_least(THREAD.id, &none, source, known)
             }
             _ => {
                 let source = "the same switch, plus refilling what the peer evicted";
-                order(self.about.id, source).claim(&none, known)
+                at_least(self.about.id, &none, source, known)
             }
         }
     }

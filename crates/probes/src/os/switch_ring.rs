@@ -80,13 +80,11 @@ impl Probe for SwitchRing {
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         if case.params.integer("set_bytes") != Some(0) {
             let source = "the same switch, plus refilling what the other processes evicted";
-            let order = Order { factor: 1.0, metric: ABOUT.id, source };
-            return order.claim(&params(RINGS[0]), known);
+            return at_least(ABOUT.id, &params(RINGS[0]), source, known);
         }
         let source = "a hop switches to the next process, and to a preempted waker: Linux \
                       kernel/sched/fair.c, wake-up preemption";
-        let order = Order { factor: 1.0, metric: "os.switch.process", source };
-        order.claim(&Params::one("set_bytes", 0), known)
+        at_least("os.switch.process", &Params::one("set_bytes", 0), source, known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {

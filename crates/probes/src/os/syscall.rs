@@ -7,7 +7,6 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::at_least_getppid;
 use super::raw_call::{RawCall, system_call};
 use crate::prelude::*;
 

@@ -3,7 +3,6 @@
 use std::arch::asm;
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 
-use super::at_least_getppid;
 use super::child::{Child, bare_fork, creation_fault, exit_now};
 use super::raw_call::system_call;
 use super::shared::{Shareable, Shared};
@@ -55,11 +54,7 @@ impl Probe for SyscallFresh {
 
     fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
         let result = Shared::<ChildResult>::zeroed()?;
-        let first = |clock: &Clock, values: &mut [f64]| {
-            values[0] = first_call_ns(clock, &result)?;
-            Ok(())
-        };
-        sampler.run(vec![Work::single(vec![0], first)]);
+        sampler.run(vec![single(0, 1, |clock| first_call_ns(clock, &result))]);
         Ok(())
     }
 }

@@ -6,7 +6,6 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::at_least_getppid;
 use super::child::creation_fault;
 use crate::prelude::*;
 
@@ -72,8 +71,7 @@ impl Probe for ThreadCreate {
     fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         if self.joined {
             let source = "the same creation, plus the join";
-            let order = Order { factor: 1.0, metric: "os.thread.create", source };
-            return order.claim(&Params::none(), known);
+            return at_least("os.thread.create", &Params::none(), source, known);
         }
         let source = "contains a system call, clone, that does more than getppid";
         at_least_getppid(1.0, source, known)
@@ -81,7 +79,7 @@ impl Probe for ThreadCreate {
 
     fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
         let (ran, mut created) = (AtomicU64::new(0), 0);
-        let operation = |clock: &Clock, values: &mut [f64]| {
+        let operation = |clock: &Clock| {
             let start = clock.start();
             // SAFETY: the thread is joined below, before `ran` is dropped.
             let thread = unsafe { create(&ran) }?;
@@ -89,13 +87,13 @@ impl Probe for ThreadCreate {
             join(thread)?;
             let joined = clock.stop();
             created += 1;
-            values[0] = clock.ns(start, if self.joined { joined } else { returned });
+            let ns = clock.ns(start, if self.joined { joined } else { returned });
             match ran.load(Ordering::Relaxed) {
-                count if count == created => Ok(()),
+                count if count == created => Ok(ns),
                 count => Err(Fault::WrongWork(format!("{count} of {created} threads ran"))),
             }
         };
-        sampler.run(vec![Work::single(vec![0], operation)]);
+        sampler.run(vec![single(0, 1, operation)]);
         Ok(())
     }
 }

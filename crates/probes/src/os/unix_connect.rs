@@ -4,7 +4,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-use super::at_least_getppid;
 use super::child::creation_fault;
 use super::raw_call::system_call;
 use crate::prelude::*;
@@ -44,10 +43,6 @@ static ABOUT: About = About {
 impl Probe for UnixConnect {
     fn about(&self) -> &'static About {
         &ABOUT
-    }
-
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        vec![Case::usual(Params::none())]
     }
 
     fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {

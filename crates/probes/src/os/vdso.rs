@@ -74,11 +74,10 @@ impl Probe for ClockGettime {
         match case.params.text("clock") {
             Some(MONOTONIC) => predict_monotonic(host, known),
             Some("realtime") => {
-                let terms = [Term { times: 1.0, metric: ABOUT.id, params: monotonic }];
                 let source = "the same function with other base times: Linux \
                               lib/vdso/gettimeofday.c, do_hres";
                 let otherwise = "one of the two clocks takes another path through the vDSO";
-                Sum { terms: &terms, tolerance: 0.15, source, otherwise }.predict(known)
+                same_as((ABOUT.id, monotonic), 0.15, (source, otherwise), known)
             }
             _ => {
                 let limit = earlier(ABOUT.id, &monotonic, known)?;

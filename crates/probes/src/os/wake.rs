@@ -7,7 +7,6 @@ use super::link::futex::futexes;
 use super::link::pipe::pipes;
 use super::ping_pong::{PeerKind, PeerOptions, Ring};
 use super::turns::{self, Quantity};
-use super::{at_least_getppid, getppid};
 use crate::prelude::*;
 
 pub struct Wake;

@@ -46,27 +46,24 @@ pub(super) fn once(clock: &Clock, memory: &mut dyn FaultSource) -> Result<(f64, 
 }
 
 /// Measures one case.
-pub(super) fn rounds(case: usize, memory: &mut dyn FaultSource, sampler: &mut Sampler) {
+pub(super) fn rounds(
+    case: usize,
+    memory: &mut dyn FaultSource,
+    sampler: &mut Sampler,
+) -> Result<()> {
     let pages = memory.pages();
     let memory = RefCell::new(memory);
     let (mut fewest, mut most) = (u64::MAX, 0);
-    let operation: Operation<'_> = Box::new(|clock: &Clock, values: &mut [f64]| {
+    let operation = |clock: &Clock| {
         let (ns, faults) = once(clock, &mut **memory.borrow_mut())?;
         (fewest, most) = (faults.min(fewest), faults.max(most));
-        values[0] = ns;
-        Ok(())
-    });
-    sampler.run(vec![Work::Single {
-        cases: vec![case],
-        batch: pages as u64,
-        operation,
-        timings: None,
-    }]);
+        Ok(ns)
+    };
+    sampler.run(vec![single(case, pages as u64, operation)]);
     let counted = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
     // Any other count has ended the case with a fault.
     sampler.check(case, "faults", true, format!("{counted} for {pages} pages"));
-    match memory.borrow_mut().check() {
-        Ok((passed, detail)) => sampler.check(case, "pages", passed, detail),
-        Err(fault) => sampler.fault(case, fault),
-    }
+    let (passed, detail) = memory.borrow_mut().check()?;
+    sampler.check(case, "pages", passed, detail);
+    Ok(())
 }

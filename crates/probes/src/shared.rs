@@ -1,0 +1,56 @@
+//! Parts that several probes share: simple models, and visits case by case.
+
+use crate::prelude::*;
+
+/// The bound `≥` an earlier result. `source`: why the case cannot cost less.
+pub(crate) fn at_least(metric: &str, params: &Params, source: &str, known: &Inputs<'_>) -> Model {
+    Order { factor: 1.0, metric, source }.claim(params, known)
+}
+
+pub(crate) fn getppid() -> Params {
+    Params::one("call", "getppid")
+}
+
+/// The bound `≥ factor × os.syscall{call=getppid}`: the operation makes that many system calls at
+/// least, each of which does no less than getppid.
+pub(crate) fn at_least_getppid(factor: f64, source: &str, known: &Inputs<'_>) -> Model {
+    Order { factor, metric: "os.syscall", source }.claim(&getppid(), known)
+}
+
+/// An earlier result as the value, within a tolerance. `otherwise`: what another value means.
+pub(crate) fn same_as(
+    (metric, params): (&str, Params),
+    tolerance: f64,
+    (source, otherwise): (&str, &str),
+    known: &Inputs<'_>,
+) -> Model {
+    let terms = [Term { times: 1.0, metric, params }];
+    Sum { terms: &terms, tolerance, source, otherwise }.predict(known)
+}
+
+/// Measures one case after the other; the fault of one does not end the visit.
+pub(crate) fn each(
+    cases: &[Case],
+    sampler: &mut Sampler,
+    mut measure: impl FnMut(usize, &Case, &mut Sampler) -> Result<()>,
+) -> Result<()> {
+    for (index, case) in cases.iter().enumerate() {
+        if let Err(fault) = measure(index, case, sampler) {
+            sampler.fault(index, fault);
+        }
+    }
+    Ok(())
+}
+
+/// An operation of one case that times itself and returns one value. `batch`: operations per value.
+pub(crate) fn single<'k>(
+    case: usize,
+    batch: u64,
+    mut operation: impl FnMut(&Clock) -> Result<f64> + 'k,
+) -> Work<'k> {
+    let operation = Box::new(move |clock: &Clock, values: &mut [f64]| {
+        values[0] = operation(clock)?;
+        Ok(())
+    });
+    Work::Single { cases: vec![case], batch, operation, timings: None }
+}
