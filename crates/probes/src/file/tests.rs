@@ -18,45 +18,28 @@ use crate::prelude::*;
 use crate::{REGISTRY, smoke};
 use fathom_metric::Entry;
 
-/// Visits all cases of a probe: each makes these checks, and no file is left.
-fn visit_all(probe: &dyn Probe, checks: &[&str]) {
+#[test]
+fn every_case_makes_its_checks_and_leaves_no_file() {
     let Some(place) = smoke::test_folder() else { return };
-    for (case, sample) in smoke::run(probe) {
-        let sample = sample.unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
-        for check in checks {
-            let found = sample.checks.iter().any(|one| one.name == *check);
-            assert!(found, "{}: no check {check}", case.params);
+    let probes: [(&dyn Probe, &[&str]); 7] = [
+        (&read_throughput::ReadThroughput, &["in memory", "content", "bytes"]),
+        (&write_throughput::WriteThroughput, &["content", "last pass"]),
+        (&read_latency::ReadLatency, &["in memory", "content"]),
+        (&call::FileCall, &["in memory", "content"]),
+        (&create::Create, &["files"]),
+        (&delete::Delete, &["files"]),
+        (&fsync::Fsync, &["written"]),
+    ];
+    for (probe, checks) in probes {
+        for (case, sample) in smoke::run(probe) {
+            let sample = sample.unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
+            for check in checks {
+                let found = sample.checks.iter().any(|one| one.name == *check);
+                assert!(found, "{}{}: no check {check}", probe.about().id, case.params);
+            }
         }
     }
-    let left: Vec<_> = std::fs::read_dir(&place.folder).unwrap().map(Result::unwrap).collect();
-    assert!(left.is_empty(), "{left:?}");
-}
-
-#[test]
-fn read_throughput_checks_its_work() {
-    visit_all(&read_throughput::ReadThroughput, &["in memory", "content", "bytes"]);
-}
-
-#[test]
-fn write_throughput_checks_its_work() {
-    visit_all(&write_throughput::WriteThroughput, &["content", "last pass"]);
-}
-
-#[test]
-fn read_latency_checks_its_work() {
-    visit_all(&read_latency::ReadLatency, &["in memory", "content"]);
-}
-
-#[test]
-fn file_call_checks_its_work() {
-    visit_all(&call::FileCall, &["in memory", "content"]);
-}
-
-#[test]
-fn small_file_probes_check_their_work() {
-    visit_all(&create::Create, &["files"]);
-    visit_all(&delete::Delete, &["files"]);
-    visit_all(&fsync::Fsync, &["written"]);
+    assert_eq!(std::fs::read_dir(&place.folder).unwrap().count(), 0);
 }
 
 #[test]

@@ -247,14 +247,6 @@ mod tests {
     use crate::smoke;
 
     #[test]
-    fn every_kind_locks() {
-        for (case, sample) in smoke::run(&FileLock) {
-            let sample = sample.unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
-            assert_eq!(sample.checks[0].name, "lock excludes a second open");
-        }
-    }
-
-    #[test]
     fn contended_lock_is_neither_counted_nor_awaited() {
         let _alone = smoke::alone();
         for kind in ["ofd", "flock"] {

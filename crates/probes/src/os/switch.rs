@@ -133,18 +133,7 @@ impl Probe for Switch {
 mod tests {
 
     use super::*;
-    use crate::os::check_names;
     use crate::smoke;
-
-    #[test]
-    fn both_kinds_switch_once_a_turn() {
-        for probe in [&SWITCH_THREAD, &SWITCH_PROCESS] {
-            for (case, sample) in smoke::run(probe) {
-                let names = ["context switches", "one CPU", "turns"];
-                assert_eq!(check_names(&sample.unwrap()), names, "{}", case.params);
-            }
-        }
-    }
 
     #[test]
     fn unpinned_worker_fails_the_check() {

@@ -102,16 +102,3 @@ struct ChildResult {
 
 // SAFETY: atomics.
 unsafe impl Shareable for ChildResult {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::smoke;
-
-    #[test]
-    fn child_returns_its_timestamps() {
-        let results = smoke::run(&SyscallFresh);
-        let sample = results[0].1.as_ref().unwrap();
-        assert!(sample.values.iter().all(|ns| *ns > 0.0), "{:?}", sample.values);
-    }
-}

@@ -129,16 +129,3 @@ extern "C" fn increment(ran: *mut c_void) -> *mut c_void {
     unsafe { &*ran.cast::<AtomicU64>() }.fetch_add(1, Ordering::Relaxed);
     ptr::null_mut()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::smoke;
-
-    #[test]
-    fn every_thread_runs_and_is_joined() {
-        for probe in [&THREAD_CREATE, &THREAD_CREATE_JOIN] {
-            assert!(smoke::run(probe)[0].1.is_ok());
-        }
-    }
-}

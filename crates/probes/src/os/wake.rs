@@ -169,23 +169,6 @@ mod tests {
     }
 
     #[test]
-    fn peer_on_the_workers_cpu_fails_the_check() {
-        let _alone = smoke::alone();
-        smoke::pinned(|cpu| {
-            let Some(other) = smoke::other_than(cpu) else {
-                return smoke::skipped("one CPU only");
-            };
-            let mut sampler = smoke::sampler(1, cpu);
-            let options = PeerOptions { kind: PeerKind::Process, set_bytes: 0, cpu: other };
-            let ring = futexes().and_then(|links| Ring::join(links, options));
-            turns::measure(0, ring, Quantity::WakeUp(""), &mut sampler);
-            let sample = sampler.finish().samples.remove(0).unwrap();
-            let turns = sample.checks.iter().find(|check| check.name == "turns").unwrap();
-            assert!(!turns.passed && turns.detail.contains("another CPU"), "{}", turns.detail);
-        });
-    }
-
-    #[test]
     fn missing_cpu_is_unavailable() {
         let _alone = smoke::alone();
         let fault = ring_on(1000, pipes(2)).err().unwrap();

@@ -4,7 +4,7 @@ use rustix::net::SocketType;
 
 use super::*;
 use crate::os::child::fork;
-use crate::os::ping_pong::{PeerKind, PeerOptions, Ring};
+use crate::os::ping_pong::{ENDS_MAX, PeerKind, PeerOptions, Ring};
 use crate::smoke;
 
 fn ring<L: Link>(links: Result<Vec<L>, Fault>, cpu: u32) -> Option<Ring<L>> {
@@ -37,6 +37,7 @@ fn kill_peer<L: Link>(links: fn() -> Result<Vec<L>, Fault>) {
 fn dead_peer_ends_the_wait_on_every_link() {
     let _alone = smoke::alone();
     kill_peer(|| pipe::pipes(2));
+    kill_peer(|| pipe::pipes(ENDS_MAX));
     kill_peer(|| pipe::libc_pipes(2));
     kill_peer(|| pipe::fifos(2));
     kill_peer(|| socket::sockets(SocketType::STREAM));

@@ -36,21 +36,6 @@ fn each_end_switches_once_a_round_trip() {
 }
 
 #[test]
-fn dead_peer_stops_the_ring() {
-    let _alone = smoke::alone();
-    smoke::pinned(|cpu| {
-        for ends in [2, ENDS_MAX] {
-            let ring = Ring::piped(ends, processes(cpu)).unwrap();
-            assert_eq!(ring.round_trips(3), 3);
-            ring.kill_peer();
-            assert!(ring.round_trips(5) < 5);
-            assert!(matches!(ring.finish(), Err(Fault::WrongWork(_))));
-        }
-    });
-    assert!(smoke::has_no_children());
-}
-
-#[test]
 fn peer_on_wrong_cpu_is_reported() {
     let _alone = smoke::alone();
     smoke::pinned(|cpu| {

@@ -105,21 +105,6 @@ fn mixed_start_methods_fail_the_check() {
 }
 
 #[test]
-fn unpinned_worker_fails_the_check() {
-    let _alone = smoke::alone();
-    let allowed = affinity::allowed();
-    if allowed.len() < 2 {
-        return smoke::skipped("one CPU only");
-    }
-    let mut sampler = smoke::sampler(2, allowed[0]);
-    let cases = VFORK_EXEC.cases(&Host::default(), &Sizes::default());
-    VFORK_EXEC.visit(&cases, &mut sampler).unwrap();
-    let visit = sampler.finish();
-    let checks = &visit.samples[0].as_ref().unwrap().checks;
-    assert!(!checks.iter().find(|check| check.name == "one CPU").unwrap().passed);
-}
-
-#[test]
 fn spawn_is_vfork_exec_plus_system_calls() {
     let records = [
         smoke::record("os.syscall", &getppid(), 100.0, 1.0),

@@ -73,11 +73,7 @@ fn failed_call_is_not_counted() {
 }
 
 fn genoa(source: &str) -> Host {
-    let mut host = Host { clocksource: Some(source.to_owned()), ..Host::default() };
-    host.cpu.architecture = "x86_64".to_owned();
-    host.cpu.vendor = Some("AuthenticAMD".to_owned());
-    (host.cpu.family, host.cpu.model_number) = (Some(25), Some(17));
-    host
+    Host { clocksource: Some(source.to_owned()), ..smoke::zen4() }
 }
 
 fn predicted(clock: &str, host: &Host) -> Model {
