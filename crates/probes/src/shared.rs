@@ -1,5 +1,7 @@
 //! Parts that several probes share: simple models, and visits case by case.
 
+use std::mem::MaybeUninit;
+
 use crate::prelude::*;
 
 /// The bound `≥` an earlier result. `source`: why the case cannot cost less.
@@ -53,4 +55,15 @@ pub(crate) fn single<'k>(
         Ok(())
     });
     Work::Single { cases: vec![case], batch, operation, timings: None }
+}
+
+/// Resource usage of the calling thread.
+pub(crate) fn thread_usage() -> libc::rusage {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to writable memory of the type that the call writes, and a zeroed
+    // `rusage` is valid.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init()
+    }
 }

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 
 use fathom_fileio::Sum;
 use fathom_fileio::read::{ReadFault, Way};
-use fathom_record::quantity::quantity;
 use fathom_record::{Check, State};
 
 use crate::prelude::*;

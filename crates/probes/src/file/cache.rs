@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use fathom_fileio::Source;
 
 use super::by_hand::{self, Result, printable, size};
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use fathom_fileio::extents;
 use fathom_fileio::residency::{self, CacheKind, Residency, State};
-use fathom_fileio::{Source, extents};
 use fathom_record::quantity::percent;
 
 use super::by_hand::{Result, printable, size};

@@ -15,8 +15,6 @@ pub struct FileCall;
 static ABOUT: About = About {
     id: "file.call",
     title: "call on a cached file",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "one system call without the C library on a cached file of 1 MiB; buffered_read1: one \
             byte from a user-space buffer of 8 KiB, refilled by read(2); lseek: from block to \
             block of 4 KiB",
@@ -51,7 +49,6 @@ static ABOUT: About = About {
     ],
     needs: &["os.syscall"],
     requires: "a folder on a device",
-    noise_limit: 0.05,
     ..About::BASE
 };
 

@@ -4,11 +4,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
-use fathom_fileio::Source;
 use fathom_fileio::loops::{Call, CallLoop};
 use fathom_fileio::residency::{self, Residency};
 use fathom_metric::notation::{NotationError, counts};
-use fathom_metric::observed;
 use fathom_record::State;
 use rustix::io::Errno;
 

@@ -11,7 +11,7 @@ use fathom_fileio::memory::Pages;
 use fathom_fileio::{proc_io, residency};
 use fathom_metric::notation::bytes;
 use fathom_record::State;
-use fathom_record::quantity::{percent, quantity};
+use fathom_record::quantity::percent;
 use rustix::fs::{Advice, fadvise};
 
 use self::knee::{Knee, Observation, Search};
@@ -206,10 +206,7 @@ fn search(options: &FindCapacity, folder: &Folder, available: &AvailableMemory) 
     let step = (available.bytes.min(most) / PARTS).min(STEP) / GRAIN * GRAIN;
     let search = Search { step: step.max(GRAIN), most, grain: GRAIN };
     if search.most < search.grain {
-        let error = match wanted < GRAIN {
-            true => ProcedureError::Usage,
-            false => ProcedureError::Failed,
-        };
+        let error = if wanted < GRAIN { ProcedureError::Usage } else { ProcedureError::Failed };
         return Err(error(format!(
             "--max {}, with {} usable in {}: needs at least {}; free space, or use another \
              --folder",
@@ -229,7 +226,7 @@ fn measure_size(
     recorder: &mut dyn Recorder,
 ) -> Result<Option<Point>> {
     // A smaller size than the file is the beginning of the same file.
-    if bytes > file.bytes() && !file.resize(bytes, recorder)? {
+    if bytes > file.bytes && !file.resize(bytes, recorder)? {
         return Ok(None);
     }
     let file = file.file();

@@ -15,13 +15,11 @@ use std::time::Duration;
 use clap::{Args, Parser};
 use fathom_analysis::statistics::{self, Line};
 use fathom_fileio::memory::Pages;
+use fathom_fileio::read;
 use fathom_fileio::residency::{self, State};
-use fathom_fileio::{Source, read};
 use fathom_measure::clock;
 use fathom_measure::process::{self, Running};
 use fathom_metric::notation::{NotationError, bytes, count, time};
-use fathom_metric::observed;
-use fathom_record::quantity::quantity;
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::process::Pid;
 
@@ -52,8 +50,6 @@ pub struct PerProcess;
 static ABOUT: About = About {
     id: "file.contention",
     title: "block while others read",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "time per 4 KiB block of one of several processes, each reading its own file \
             sequentially, while all of them read",
     not_timed: "starting the processes, opening the files, the time in which not all of them read",
@@ -82,8 +78,6 @@ static ABOUT: About = About {
 static ABOUT_PER_PROCESS: About = About {
     id: "file.contention.per_process",
     title: "block, per other process",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "the slope of file.contention over the number of processes, in each round",
     not_timed: "the time of a block without other processes",
     model: "a bound: ≤ file.contention{processes=1}. A device that serves requests sequentially \

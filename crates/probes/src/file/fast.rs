@@ -11,10 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clap::{Parser, ValueEnum};
 use fathom_fileio::fast::{Options, read_fast};
 use fathom_fileio::path_info::FileKind;
+use fathom_fileio::proc_io;
 use fathom_fileio::read::Way;
-use fathom_fileio::{Source, proc_io};
 use fathom_metric::notation::{NotationError, bytes};
-use fathom_metric::observed;
 use fathom_record::quantity::percent;
 
 use self::facts::{FactOptions, facts};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use fathom_fileio::memory::Pages;
 use fathom_fileio::scratch::Scratch;
-use fathom_fileio::{Generator, Source, Sum};
+use fathom_fileio::{Generator, Sum};
 use fathom_measure::sampler::Files;
 
 use super::failed;
@@ -55,8 +55,8 @@ pub(super) fn write_synced(folder: &Path, bytes: u64, seed: u64) -> Result<Scrat
 /// The large file of the run, with the sums of each part.
 pub(super) struct LargeFile {
     pub(super) source: Source,
-    seed: u64,
-    bytes: u64,
+    pub(super) seed: u64,
+    pub(super) bytes: u64,
     part: u64,
     sums: Vec<Sum>,
 }
@@ -77,14 +77,6 @@ impl LargeFile {
 
     pub(super) fn file(&self) -> &File {
         self.source.file()
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    pub(super) fn seed(&self) -> u64 {
-        self.seed
     }
 
     /// Offset and sums of a part; wraps after the last.

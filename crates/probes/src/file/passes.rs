@@ -4,10 +4,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use fathom_fileio::proc_io;
 use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
 use fathom_fileio::residency::Residency;
-use fathom_fileio::{Source, proc_io};
-use fathom_metric::observed;
 use fathom_record::{Check, State};
 
 use super::by_hand::{self, Result, checked, sums, way_name};

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use fathom_fileio::read::{Outcome, Request, Way};
-use fathom_fileio::{Source, residency};
+use fathom_fileio::residency;
 use fathom_metric::notation::{count, time};
-use fathom_record::quantity::{NOTHING, quantity};
+use fathom_record::quantity::NOTHING;
 
 use super::by_hand::{self, Result, amount, printable, size, sum_facts, threads, way_name};
 use super::cache_state;

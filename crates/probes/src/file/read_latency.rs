@@ -23,8 +23,6 @@ pub struct ReadLatency;
 static ABOUT: About = About {
     id: "file.read.latency",
     title: "block of a file",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "pread(2) of 4 KiB blocks, each once, divided by their number: all blocks of a small \
             file, 64 of the large one (warm: all); quantiles are of single random reads from a \
             device",
@@ -239,7 +237,7 @@ impl Reading {
             (CaseFile::Own(scratch), SEED, bytes)
         } else {
             let large = LargeFile::open(files, bytes as u64)?;
-            let (seed, bytes) = (large.seed(), large.bytes());
+            let (seed, bytes) = (large.seed, large.bytes);
             (CaseFile::Shared(large), seed, bytes)
         };
         let opened = opened(case_file.file(), state)?;

@@ -9,7 +9,6 @@ use std::time::Duration;
 use clap::{Args, Parser};
 use fathom_metric::notation::{between, bytes};
 use fathom_record::State;
-use fathom_record::quantity::quantity;
 use rustix::fs::lstat;
 
 pub(super) use self::search::SearchEnd;

@@ -5,11 +5,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use fathom_fileio::Generator;
 use fathom_fileio::filesystem::FileSystem;
 use fathom_fileio::folder::{self, Space};
 use fathom_fileio::memory::Pages;
 use fathom_fileio::scratch::Scratch;
-use fathom_fileio::{Generator, Source};
 
 use super::by_hand::{Result, printable, size};
 use crate::prelude::*;
@@ -125,7 +125,7 @@ pub(super) struct Temporary {
     scratch: Scratch,
     source: Source,
     path: PathBuf,
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 impl Temporary {
@@ -184,10 +184,6 @@ impl Temporary {
         // Reopened, because `Source` keeps the size.
         self.source = Source::of(file.try_clone()?, &self.path).map_err(ProcedureError::failed)?;
         Ok(true)
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     pub(super) fn file(&self) -> &File {

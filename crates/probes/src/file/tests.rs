@@ -11,9 +11,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::small_files::SmallFiles;
 use super::state::State;
-use super::{
-    call, create, delete, fsync, generated_file, read_latency, read_throughput, write_throughput,
-};
+use super::{call, generated_file, read_latency, read_throughput, small_files, write_throughput};
 use crate::prelude::*;
 use crate::{REGISTRY, smoke};
 use fathom_metric::Entry;
@@ -26,9 +24,9 @@ fn every_case_makes_its_checks_and_leaves_no_file() {
         (&write_throughput::WriteThroughput, &["content", "last pass"]),
         (&read_latency::ReadLatency, &["in memory", "content"]),
         (&call::FileCall, &["in memory", "content"]),
-        (&create::Create, &["files"]),
-        (&delete::Delete, &["files"]),
-        (&fsync::Fsync, &["written"]),
+        (&small_files::CREATE, &["files"]),
+        (&small_files::DELETE, &["files"]),
+        (&small_files::FSYNC, &["written"]),
     ];
     for (probe, checks) in probes {
         for (case, sample) in smoke::run(probe) {

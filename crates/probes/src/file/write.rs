@@ -6,8 +6,6 @@ use clap::{Parser, ValueEnum};
 use fathom_fileio::folder::{Space, space};
 use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
 use fathom_metric::notation::{count, seed};
-use fathom_metric::observed;
-use fathom_record::quantity::quantity;
 use rustix::io::Errno;
 
 use super::by_hand::{self, Result, amount, checked, printable, size, sum_facts, sums};

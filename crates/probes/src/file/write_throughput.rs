@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use fathom_fileio::read::Way;
 use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
-use fathom_fileio::{Source, Sum, read};
+use fathom_fileio::{Sum, read};
 use rustix::io::Errno;
 
 use super::{failed, model};

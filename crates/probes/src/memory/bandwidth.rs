@@ -10,8 +10,6 @@ use super::latency::model::Level;
 use super::stream::{GRANULARITY, StreamConfig, ThreadMemory};
 use super::thread_team::{CheckResult, TaskFactory, ThreadTeam};
 use super::vectors::{Op, Vectors};
-use crate::buffer::{Page, binary_size};
-use crate::memory_budget::MemoryBudget;
 use crate::prelude::*;
 
 pub struct Bandwidth;

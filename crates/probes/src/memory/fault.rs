@@ -6,8 +6,6 @@ use fathom_measure::host;
 use rustix::param::page_size;
 
 use super::bandwidth;
-use crate::buffer::Page;
-use crate::memory_budget::MemoryBudget;
 use crate::prelude::*;
 
 mod anonymous;

@@ -5,7 +5,6 @@ use super::chain::Pattern;
 use super::curve::{self, Plateau, Point};
 use super::latency::cases::{self, ChaseCase};
 use super::latency::model::{self, Level};
-use crate::buffer::{Page, binary_size};
 use crate::prelude::*;
 
 const fn latency(about: &'static About, level: Level) -> LevelMetric {

@@ -13,8 +13,6 @@ use super::latency::cases::{self, ChaseCase};
 use super::latency::{NOT_ONE_CYCLE, line_bytes};
 use super::stream::ThreadMemory;
 use super::thread_team::{TaskFactory, ThreadTeam};
-use crate::buffer::{Buffer, Page, binary_size};
-use crate::memory_budget::MemoryBudget;
 use crate::prelude::*;
 
 pub struct Loaded;

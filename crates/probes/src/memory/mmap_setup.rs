@@ -5,7 +5,6 @@ use std::ptr;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use crate::buffer::binary_size;
 use crate::prelude::*;
 
 pub struct MmapSetup;

@@ -6,7 +6,6 @@ use rustix::param::page_size;
 
 use super::mmap_setup::{COUNT, Mappings, SIZES, bytes_of, map_error};
 use super::page_faults::{ExpectedFaults, FaultCounts};
-use crate::memory_budget::MemoryBudget;
 use crate::prelude::*;
 
 pub struct Munmap;

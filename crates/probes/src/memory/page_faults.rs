@@ -1,6 +1,5 @@
 //! Page faults counted by the kernel, compared with the number that a pass must cause.
 
-use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
 
 use crate::prelude::*;
@@ -64,13 +63,7 @@ pub(crate) struct FaultCounts {
 impl FaultCounts {
     /// Of the calling thread only.
     pub(crate) fn now() -> Self {
-        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the pointer is to writable memory of the type that the call fills; an all-zero
-        // `rusage` is valid.
-        let usage = unsafe {
-            libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-            usage.assume_init()
-        };
+        let usage = thread_usage();
         Self { minor: usage.ru_minflt as u64, major: usage.ru_majflt as u64 }
     }
 

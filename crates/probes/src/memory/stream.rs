@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::thread_team::{CheckResult, TaskFactory, TeamTask};
 use super::vectors::{ALIGNMENT, Op, SCALE, Vectors};
-use crate::buffer::{Buffer, Page, binary_size};
 use crate::prelude::*;
 
 /// Arrays and chunks are multiples of this: one loop iteration of the widest kernel.

@@ -3,7 +3,6 @@
 use super::chain::Pattern;
 use super::latency::cases::{self, ChaseCase};
 use super::latency::model::{self, Level};
-use crate::buffer::{Page, binary_size};
 use crate::prelude::*;
 
 pub struct TlbMiss;

@@ -209,7 +209,7 @@ impl Probe for Bandwidth {
         sampler.run(works.collect());
         let switches = switches_of_this_thread().since(&before).total();
         for (index, cpu, stream) in streams {
-            let bytes = stream.received() * chunk_of(&cases[index]) as u64;
+            let bytes = stream.received * chunk_of(&cases[index]) as u64;
             // On one CPU the worker must switch once for each full pipe. The switches of several
             // streams are not separated: their sum is at least those of each.
             if self.channel == Channel::Pipe && cpu == settings.cpu {

@@ -7,7 +7,6 @@
 mod peer;
 
 use std::cell::{Cell, RefCell};
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -52,7 +51,8 @@ pub(super) struct Ring<L: Link> {
     touches: Cell<u64>,
     trips: Cell<u64>,
     turns: Arc<Shared<Turns>>,
-    ends: u64,
+    /// Members, the worker included.
+    pub(super) ends: u64,
     peers: Vec<Peer>,
 }
 
@@ -118,11 +118,6 @@ impl<L: Link> Ring<L> {
             ring.peers.push(Peer { handle, watch });
         }
         Ok(ring)
-    }
-
-    /// Members of the ring, the worker included.
-    pub(super) fn ends(&self) -> u64 {
-        self.ends
     }
 
     /// Pids of the peers that are processes.
@@ -261,14 +256,7 @@ fn watch(handle: &PeerHandle, on_death: OnPeerDeath) -> Result<Option<JoinHandle
 
 /// Context switches of the calling thread since it started.
 pub(super) fn switches_of_this_thread() -> Switches {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to writable memory of the type that the call writes, and a zeroed
-    // `rusage` is valid.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-        usage.assume_init()
-    };
-    Switches::of(&usage)
+    Switches::of(&thread_usage())
 }
 
 #[cfg(test)]

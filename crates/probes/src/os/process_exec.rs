@@ -235,8 +235,8 @@ impl Starter {
     fn new(method: Method, clock: &Clock) -> Result<Self> {
         let program = Program::new(clock)?;
         let arguments = match method {
-            Method::Shell => CStrings::new(&[c"sh", c"-c", program.path()]),
-            Method::Vfork | Method::Spawn => CStrings::new(&[program.path()]),
+            Method::Shell => CStrings::new(&[c"sh", c"-c", &program.path]),
+            Method::Vfork | Method::Spawn => CStrings::new(&[&program.path]),
         };
         let environment = CStrings::new(&[c"PATH=/usr/bin:/bin"]);
         Ok(Self { method, program, arguments, environment, as_child: 0, as_grandchild: 0 })
@@ -244,7 +244,7 @@ impl Starter {
 
     /// Starts the program once, waits for its exit and reads its report.
     fn start(&mut self, clock: &Clock) -> Result<Times> {
-        let path = if self.method == Method::Shell { SH } else { self.program.path() };
+        let path = if self.method == Method::Shell { SH } else { &self.program.path };
         let start = clock.start();
         let child = match self.method {
             Method::Vfork | Method::Shell => vfork_exec(path, &self.arguments, &self.environment),

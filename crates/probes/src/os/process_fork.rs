@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use fathom_measure::host;
 
 use super::child::{creation_fault, fork};
-use crate::buffer::{Buffer, Page};
-use crate::memory_budget::MemoryBudget;
 use crate::prelude::*;
 
 pub struct ProcessFork;

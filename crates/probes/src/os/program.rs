@@ -105,7 +105,8 @@ pub(super) struct Report {
 }
 
 pub(super) struct Program {
-    path: CString,
+    /// By which any process can start it.
+    pub(super) path: CString,
     reports: OwnedFd,
     /// Kept open: the path contains its number.
     _file: OwnedFd,
@@ -124,11 +125,6 @@ impl Program {
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         let path = CString::new(path).map_err(|error| Fault::system("path", error))?;
         Ok(Self { path, reports, _file: file, _writer: writer })
-    }
-
-    /// The path by which any process can start it.
-    pub(super) fn path(&self) -> &CString {
-        &self.path
     }
 
     /// Reads the program's report after its exit.

@@ -5,14 +5,15 @@
 //! of each page is its number in the stream, which the reader compares, so lost, repeated and
 //! swapped pages are found.
 
-use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
+use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::Signal;
 
 use super::child::{Child, ORPHANED, creation_fault, fork_beside};
+use super::link::pipe::pipe;
 use super::raw_call::system_call;
 use crate::prelude::*;
 
@@ -25,7 +26,7 @@ pub(super) enum Channel {
 /// The pipe's capacity: the default with 4 KiB pages.
 pub(super) const PIPE_BYTES: usize = 64 << 10;
 /// The socket's send buffer, the kernel's overhead included: the usual default.
-pub(super) const SOCKET_BYTES: libc::c_int = 212_992;
+const SOCKET_BYTES: usize = 212_992;
 
 /// How the writer ended, by its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub(super) struct Stream {
     input: OwnedFd,
     pages: Pages,
     /// Chunks received complete and in order.
-    received: u64,
+    pub(super) received: u64,
     writer: Child,
 }
 
@@ -94,10 +95,6 @@ impl Stream {
             arrived(self.received);
         }
         self.received - before
-    }
-
-    pub(super) fn received(&self) -> u64 {
-        self.received
     }
 
     /// Ends the writer; returns a fault in its work.
@@ -227,10 +224,6 @@ fn read_exact(from: &OwnedFd, bytes: &mut [u8]) -> bool {
     true
 }
 
-fn pipe() -> Result<(OwnedFd, OwnedFd)> {
-    pipe_with(PipeFlags::CLOEXEC).map_err(|error| Fault::system("pipe", error))
-}
-
 /// A pipe of `PIPE_BYTES`.
 fn sized_pipe() -> Result<(OwnedFd, OwnedFd)> {
     let (input, output) = pipe()?;
@@ -251,28 +244,16 @@ fn sized_sockets() -> Result<(OwnedFd, OwnedFd)> {
     let pair = UnixStream::pair();
     let (input, output) = pair.map_err(|error| creation_fault("socketpair", &error))?;
     let (input, output) = (OwnedFd::from(input), OwnedFd::from(output));
-    let bytes = set_send_buffer(&output).map_err(|error| Fault::system("setsockopt", error))?;
-    match bytes == SOCKET_BYTES {
-        true => Ok((input, output)),
-        false => {
+    // The kernel doubles the value set.
+    let set = set_socket_send_buffer_size(&output, SOCKET_BYTES / 2);
+    let bytes = set.and_then(|()| socket_send_buffer_size(&output));
+    match bytes.map_err(|error| Fault::system("setsockopt", error))? {
+        SOCKET_BYTES => Ok((input, output)),
+        bytes => {
             let what = format!("a socket's send buffer is {bytes} bytes, not {SOCKET_BYTES}");
             Err(Fault::unavailable(what, Remedy::raise(&["net.core.wmem_max"])))
         }
     }
-}
-
-/// Sets the send buffer and returns its size. The kernel doubles the value set.
-fn set_send_buffer(socket: &OwnedFd) -> io::Result<libc::c_int> {
-    let (descriptor, mut bytes) = (socket.as_raw_fd(), SOCKET_BYTES / 2);
-    let mut length = size_of_val(&bytes) as libc::socklen_t;
-    let (level, option) = (libc::SOL_SOCKET, libc::SO_SNDBUF);
-    let value = (&raw mut bytes).cast::<libc::c_void>();
-    // SAFETY: the option is an integer, as `value` is.
-    let failed = unsafe {
-        libc::setsockopt(descriptor, level, option, value, length) != 0
-            || libc::getsockopt(descriptor, level, option, value, &raw mut length) != 0
-    };
-    if failed { Err(io::Error::last_os_error()) } else { Ok(bytes) }
 }
 
 #[cfg(test)]

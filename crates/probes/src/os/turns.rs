@@ -56,7 +56,7 @@ fn work<'r, L: Link>(case: usize, ring: &'r Ring<L>, quantity: Quantity<'_>) -> 
         twin: (quantity == Quantity::Switch).then(twin),
         per_iteration: match quantity {
             Quantity::RoundTrip { .. } => 1.0,
-            Quantity::Switch | Quantity::WakeUp(_) => ring.ends() as f64,
+            Quantity::Switch | Quantity::WakeUp(_) => ring.ends as f64,
         },
         to_unit: |ns| ns,
         timings: None,

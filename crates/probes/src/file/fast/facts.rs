@@ -3,7 +3,7 @@
 
 use fathom_fileio::Sum;
 use fathom_fileio::fast::{DataSource, Part};
-use fathom_record::quantity::{percent, quantity};
+use fathom_record::quantity::percent;
 
 use super::file_list::FileList;
 use super::pass::{FileResult, Pass, parts};

@@ -4,8 +4,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use fathom_fileio::Source;
-
 use crate::file::by_hand::Result;
 use crate::file::cache_state;
 use crate::file::options::StateName;

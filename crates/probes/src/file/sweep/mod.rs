@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use fathom_fileio::Source;
 use fathom_metric::notation::time;
 
 use self::dd::Dd;

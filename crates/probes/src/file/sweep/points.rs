@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use fathom_fileio::Source;
 use fathom_fileio::path_info::Direct;
 
 use super::dd::Dd;

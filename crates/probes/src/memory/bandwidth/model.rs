@@ -1,7 +1,6 @@
 //! Predicted bandwidth of a stream.
 
 use super::{ABOUT, Level, StreamCase};
-use crate::buffer::Page;
 use crate::memory::vectors::Op;
 use crate::prelude::*;
 use crate::uarch::{self, Constant, Row};

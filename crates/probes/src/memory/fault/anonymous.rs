@@ -4,7 +4,6 @@ use rustix::mm::{Advice, madvise};
 use rustix::param::page_size;
 
 use super::pass::FaultSource;
-use crate::buffer::{Buffer, Page, binary_size};
 use crate::prelude::*;
 
 /// Frees the pages of a mapping, so that the next access faults.

@@ -3,8 +3,6 @@
 use fathom_record::host::Cache;
 
 use super::super::chain::Pattern;
-use crate::buffer::Page;
-use crate::memory_budget::MemoryBudget;
 use crate::prelude::*;
 
 const KIB: usize = 1 << 10;

@@ -8,8 +8,6 @@ use fathom_measure::host;
 
 use self::cases::ChaseCase;
 use super::chain::{Chain, LOADS, Shape};
-use crate::buffer::{Buffer, binary_size};
-use crate::memory_budget::MemoryBudget;
 use crate::prelude::*;
 
 pub struct Latency;

@@ -2,7 +2,6 @@
 
 use super::super::chain::Pattern;
 use super::cases::{ChaseCase, caches};
-use crate::buffer::Page;
 use crate::prelude::*;
 use crate::uarch::{self, Row};
 

@@ -6,7 +6,6 @@ use fathom_record::host::MemoryModule;
 
 use super::super::chain::Pattern;
 use super::*;
-use crate::buffer::Page;
 use crate::smoke;
 
 const KIB: usize = 1 << 10;

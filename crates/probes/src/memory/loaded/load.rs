@@ -8,7 +8,6 @@ use fathom_measure::clock;
 use super::super::stream::{StreamConfig, ThreadMemory};
 use super::super::thread_team::{CheckResult, TaskFactory, TeamTask};
 use super::super::vectors::{Op, Vectors};
-use crate::buffer::Page;
 use crate::prelude::*;
 
 /// About 1 µs of reads: a batch has many bursts and ends soon after its signal.

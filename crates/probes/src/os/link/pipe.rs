@@ -77,7 +77,7 @@ fn ring<const LIBC: bool>(
     Ok(inputs.into_iter().zip(outputs).map(|(input, output)| Piped { input, output }).collect())
 }
 
-fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+pub(in crate::os) fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     pipe_with(PipeFlags::CLOEXEC).map_err(|error| Fault::system("pipe", error))
 }
 

@@ -59,10 +59,7 @@ impl<L: Link> PeerTask<L> {
         if u32::try_from(cpu) != Ok(self.cpu) {
             return PeerExit::OtherCpu;
         }
-        match self.set.was_touched(turns) {
-            true => PeerExit::Success,
-            false => PeerExit::Untouched,
-        }
+        if self.set.was_touched(turns) { PeerExit::Success } else { PeerExit::Untouched }
     }
 
     /// Runs in a thread of the worker's process with its own descriptor table. Threads that share

@@ -44,7 +44,7 @@ fn timestamp_of_another_clock_is_wrong_work() {
     let _alone = smoke::alone();
     let mut starter = Starter::new(Method::Vfork, &kernel_clock()).unwrap();
     starter.program = Program::new(&clock(COUNTER)).unwrap();
-    starter.arguments = CStrings::new(&[starter.program.path()]);
+    starter.arguments = CStrings::new(&[&starter.program.path]);
     let fault = starter.start(&kernel_clock()).err();
     let is = |fault: &Fault| matches!(fault, Fault::WrongWork(text) if text.contains("timestamp"));
     assert!(fault.as_ref().is_some_and(is), "{fault:?}");
@@ -81,7 +81,7 @@ fn shell_exec_is_distinguished_from_shell_fork() {
     let _alone = smoke::alone();
     let ran = |command: &str| {
         let mut starter = Starter::new(Method::Shell, &kernel_clock()).unwrap();
-        let command = command.replace('P', &starter.program.path().to_string_lossy());
+        let command = command.replace('P', &starter.program.path.to_string_lossy());
         let command = std::ffi::CString::new(command).unwrap();
         starter.arguments = CStrings::new(&[c"sh", c"-c", &command]);
         starter.start(&kernel_clock()).unwrap();
