@@ -30,6 +30,23 @@ pub(crate) fn same_as(
     Sum { terms: &terms, tolerance, source, otherwise }.predict(known)
 }
 
+/// The parsed parameters of a case.
+pub(crate) fn parsed<T>(params: &Params, parse: fn(&Params) -> Option<T>) -> Result<T, NoModel> {
+    parse(params).ok_or_else(|| NoModel::no_such_case(params))
+}
+
+/// The parsed parameters of all cases, with their indices.
+pub(crate) fn all_parsed<T>(
+    cases: &[Case],
+    parse: fn(&Params) -> Option<T>,
+) -> Result<Vec<(T, usize)>> {
+    let of_case = |(index, case): (usize, &Case)| {
+        let parsed = parse(&case.params).ok_or_else(|| crate::unknown_case(&case.params))?;
+        Ok((parsed, index))
+    };
+    cases.iter().enumerate().map(of_case).collect()
+}
+
 /// Measures one case after the other; the fault of one does not end the visit.
 pub(crate) fn each(
     cases: &[Case],

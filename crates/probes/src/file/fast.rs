@@ -16,7 +16,7 @@ use fathom_fileio::read::Way;
 use fathom_metric::notation::{NotationError, bytes};
 use fathom_record::quantity::percent;
 
-use self::facts::{FactOptions, facts};
+use self::facts::facts;
 use self::file_list::FileList;
 use self::pass::{FileResult, Pass};
 use super::bandwidth;
@@ -164,12 +164,7 @@ impl Procedure for ReadFast {
         let is_faulty = not_read().next().is_some() || last.faults().next().is_some();
         not_read().for_each(|why| recorder.event(Event::Warning(why)));
         let measured = measured(self, &found, &passes, disturbance);
-        let options = FactOptions {
-            is_fixed: self.path.is_some(),
-            shows_rates: measured.verdict.is_none(),
-            ceiling: self.ceiling,
-        };
-        let facts = facts(recorder, &options, &found, &passes);
+        let facts = facts(recorder, self, &found, &passes, measured.verdict.is_none());
         recorder.record(Measured { facts, ..measured });
         Ok(if is_faulty { Ending::Faulty } else { Ending::Done })
     }

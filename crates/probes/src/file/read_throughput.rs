@@ -111,10 +111,7 @@ impl Probe for ReadThroughput {
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
-        match ReadCase::of(&case.params) {
-            Some(kind) => model::read(kind, &case.params, host, known),
-            None => Err(NoModel::no_such_case(&case.params)),
-        }
+        model::read(parsed(&case.params, ReadCase::of)?, &case.params, host, known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {

@@ -69,10 +69,8 @@ impl Probe for WriteThroughput {
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
-        match WriteCase::of(&case.params) {
-            Some(kind) => model::write(kind.block, kind.block as u64 * kind.count, known),
-            None => Err(NoModel::no_such_case(&case.params)),
-        }
+        let kind = parsed(&case.params, WriteCase::of)?;
+        model::write(kind.block, kind.block as u64 * kind.count, known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {

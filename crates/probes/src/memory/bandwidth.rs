@@ -170,10 +170,7 @@ impl Probe for Bandwidth {
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
-        match StreamCase::of(&case.params) {
-            Some(case) => model::predict(case, host, known),
-            None => Err(NoModel::no_such_case(&case.params)),
-        }
+        model::predict(parsed(&case.params, StreamCase::of)?, host, known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
@@ -181,12 +178,9 @@ impl Probe for Bandwidth {
         host.cpu.allowed = sampler.cpus().to_vec();
         let settings = sampler.settings();
         let cpus = cpu_selection::cpu_order(&host, settings.cpu, settings.other_cpu);
-        let parsed = cases.iter().map(|case| {
-            StreamCase::of(&case.params).ok_or_else(|| crate::unknown_case(&case.params))
-        });
-        let cases = parsed.collect::<Result<Vec<StreamCase>>>()?;
+        let cases = all_parsed(cases, StreamCase::of)?;
         let mut setup = Setup::new(&host, cpus, &cases)?;
-        for (index, case) in cases.into_iter().enumerate() {
+        for (case, index) in cases {
             if let Err(fault) = setup.measure(index, case, sampler) {
                 sampler.fault(index, fault);
             }
@@ -280,10 +274,10 @@ struct Setup<'h> {
 }
 
 impl<'h> Setup<'h> {
-    fn new(host: &'h Host, mut cpus: Vec<u32>, cases: &[StreamCase]) -> Result<Self> {
-        cpus.truncate(cases.iter().map(|case| case.threads).max().unwrap_or(1));
+    fn new(host: &'h Host, mut cpus: Vec<u32>, cases: &[(StreamCase, usize)]) -> Result<Self> {
+        cpus.truncate(cases.iter().map(|(case, _)| case.threads).max().unwrap_or(1));
         let mut reserve_bytes = vec![0; cpus.len()];
-        for case in cases.iter().filter(|case| case.threads <= cpus.len()) {
+        for (case, _) in cases.iter().filter(|(case, _)| case.threads <= cpus.len()) {
             for (index, most) in reserve_bytes.iter_mut().enumerate().take(case.threads) {
                 let sharers = cpu_selection::cache_sharers(host, &cpus[..case.threads], index);
                 if let Ok((array, _)) = array_and_chunk(*case, sharers, host) {

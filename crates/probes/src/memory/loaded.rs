@@ -111,8 +111,7 @@ impl Probe for Loaded {
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
-        let unknown = || NoModel::no_such_case(&case.params);
-        let case = LoadCase::of(&case.params).ok_or_else(unknown)?;
+        let case = parsed(&case.params, LoadCase::of)?;
         if case.percent > 0 {
             let source = "reads of other cores can only add queueing delay";
             return at_least(ABOUT.id, &LoadCase { percent: 0, ..case }.params(), source, known);
@@ -129,12 +128,7 @@ impl Probe for Loaded {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        let mut load_cases: Vec<(LoadCase, usize)> = Vec::new();
-        for (index, case) in cases.iter().enumerate() {
-            let load_case = LoadCase::of(&case.params);
-            let load_case = load_case.ok_or_else(|| crate::unknown_case(&case.params))?;
-            load_cases.push((load_case, index));
-        }
+        let mut load_cases = all_parsed(cases, LoadCase::of)?;
         load_cases.sort_unstable();
         for group in load_cases.chunk_by(|a, b| a.0.chase() == b.0.chase()) {
             if let Err(fault) = measure_group(group, sampler) {

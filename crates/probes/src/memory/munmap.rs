@@ -1,7 +1,6 @@
 //! memory.munmap: unmapping memory with and without resident pages.
 
 use fathom_measure::host;
-use fathom_measure::sampler::Operation;
 use rustix::param::page_size;
 
 use super::mmap_setup::{COUNT, Mappings, SIZES, bytes_of, map_error};

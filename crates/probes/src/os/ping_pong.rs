@@ -196,8 +196,7 @@ impl<L: Link> Ring<L> {
             let (status, own) = match handle {
                 PeerHandle::Thread(thread) => {
                     let panicked = |_| Fault::Failed("peer thread panicked".to_owned());
-                    let (exit, own) = thread.join().map_err(panicked)?;
-                    (exit as i32, own)
+                    thread.join().map_err(panicked)?
                 }
                 PeerHandle::Process(child) => {
                     let exit = child.wait()?;

@@ -200,7 +200,7 @@ impl Probe for ProcessExec {
         let operation = |clock: &Clock, values: &mut [f64]| {
             let times = starter.start(clock)?;
             for (value, total) in values.iter_mut().zip(&totals) {
-                *value = if *total { times.total_ns } else { times.first_ns };
+                *value = times[usize::from(*total)];
             }
             Ok(())
         };
@@ -212,11 +212,6 @@ impl Probe for ProcessExec {
         }
         Ok(())
     }
-}
-
-struct Times {
-    first_ns: f64,
-    total_ns: f64,
 }
 
 /// Starts the program repeatedly and counts as which process it ran.
@@ -242,8 +237,9 @@ impl Starter {
         Ok(Self { method, program, arguments, environment, as_child: 0, as_grandchild: 0 })
     }
 
-    /// Starts the program once, waits for its exit and reads its report.
-    fn start(&mut self, clock: &Clock) -> Result<Times> {
+    /// Starts the program once, waits for its exit and reads its report. Returns the nanoseconds
+    /// until its first instructions and until its exit.
+    fn start(&mut self, clock: &Clock) -> Result<[f64; 2]> {
         let path = if self.method == Method::Shell { SH } else { &self.program.path };
         let start = clock.start();
         let child = match self.method {
@@ -261,11 +257,12 @@ impl Starter {
                 report.stamp
             )));
         }
-        match report.pid == pid {
-            true => self.as_child += 1,
-            false => self.as_grandchild += 1,
+        if report.pid == pid {
+            self.as_child += 1
+        } else {
+            self.as_grandchild += 1
         }
-        Ok(Times { first_ns: clock.ns(start, report.stamp), total_ns: clock.ns(start, end) })
+        Ok([report.stamp, end].map(|stop| clock.ns(start, stop)))
     }
 
     /// Whether every program ran as the child, or, from a shell, all by the same method.

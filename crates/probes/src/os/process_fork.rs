@@ -182,7 +182,7 @@ fn measure_size(
     let operation = |clock: &Clock, values: &mut [f64]| {
         let times = fork_once(clock)?;
         for (value, total) in values.iter_mut().zip(&total) {
-            *value = if *total { times.total_ns } else { times.fork_ns };
+            *value = times[usize::from(*total)];
         }
         Ok(())
     };
@@ -198,19 +198,15 @@ fn measure_size(
     }
 }
 
-struct Times {
-    fork_ns: f64,
-    total_ns: f64,
-}
-
-fn fork_once(clock: &Clock) -> Result<Times> {
+/// Nanoseconds until fork returned, and until the child was reaped.
+fn fork_once(clock: &Clock) -> Result<[f64; 2]> {
     let start = clock.start();
     // SAFETY: the child only exits.
     let child = unsafe { fork(|| EXIT_STATUS) }.map_err(|error| creation_fault("fork", &error))?;
     let forked = clock.stop();
     child.wait_for(EXIT_STATUS)?;
     let reaped = clock.stop();
-    Ok(Times { fork_ns: clock.ns(start, forked), total_ns: clock.ns(start, reaped) })
+    Ok([forked, reaped].map(|stop| clock.ns(start, stop)))
 }
 
 #[cfg(test)]

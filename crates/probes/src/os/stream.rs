@@ -28,13 +28,9 @@ pub(super) const PIPE_BYTES: usize = 64 << 10;
 /// The socket's send buffer, the kernel's overhead included: the usual default.
 const SOCKET_BYTES: usize = 212_992;
 
-/// How the writer ended, by its exit status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WriterExit {
-    Success = 0,
-    WriteFailed = 3,
-    OtherCpu = 4,
-}
+/// Exit statuses of the writer; 0 is success.
+const WRITE_FAILED: i32 = 3;
+const OTHER_CPU: i32 = 4;
 
 /// The read end of a stream and its writer.
 pub(super) struct Stream {
@@ -60,7 +56,7 @@ impl Stream {
         // kept.
         let writer = unsafe {
             fork_beside(&keep, Signal::KILL, |has_parent| match has_parent {
-                true => task.run() as i32,
+                true => task.run(),
                 false => ORPHANED,
             })
         };
@@ -125,34 +121,32 @@ struct WriterTask {
 
 impl WriterTask {
     /// Serves requests until end of file.
-    fn run(&mut self) -> WriterExit {
+    fn run(&mut self) -> i32 {
         if affinity::pin(self.cpu).is_err() {
-            return WriterExit::OtherCpu;
+            return OTHER_CPU;
         }
         let (mut sent, mut request) = (0, [0; size_of::<u64>()]);
         while read_exact(&self.incoming, &mut request) {
             for _ in 0..u64::from_le_bytes(request) {
                 self.pages.number(sent);
                 if !write_all(&self.output, self.pages.bytes()) {
-                    return WriterExit::WriteFailed;
+                    return WRITE_FAILED;
                 }
                 sent += 1;
             }
         }
         // SAFETY: takes no argument and no lock.
-        match u32::try_from(unsafe { libc::sched_getcpu() }) == Ok(self.cpu) {
-            true => WriterExit::Success,
-            false => WriterExit::OtherCpu,
-        }
+        let cpu = unsafe { libc::sched_getcpu() };
+        if u32::try_from(cpu) == Ok(self.cpu) { 0 } else { OTHER_CPU }
     }
 }
 
 /// Describes an exit status other than success.
 fn exit_error(status: i32) -> Option<String> {
     let text = match status {
-        status if status == WriterExit::Success as i32 => return None,
-        status if status == WriterExit::WriteFailed as i32 => "write failed",
-        status if status == WriterExit::OtherCpu as i32 => "ran on another CPU",
+        0 => return None,
+        WRITE_FAILED => "write failed",
+        OTHER_CPU => "ran on another CPU",
         ORPHANED => "worker died first",
         _ => return Some(format!("writer ended with exit status {status}")),
     };

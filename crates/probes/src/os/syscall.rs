@@ -199,7 +199,6 @@ fn open(path: &CStr, flags: OFlags) -> Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::smoke;
 
     #[test]
     fn missing_device_affects_only_its_call() {

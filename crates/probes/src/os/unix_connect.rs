@@ -181,7 +181,6 @@ fn close(descriptor: isize) -> isize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::smoke;
 
     #[test]
     fn sockets_of_a_connection_are_connected() {

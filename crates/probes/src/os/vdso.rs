@@ -226,55 +226,48 @@ const CHECKED_CALLS: u64 = 10_000;
 /// The filter's errno, which clock_gettime never returns.
 const FILTERED: i32 = libc::EXDEV;
 
-/// The child's result, by its exit status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum VdsoCheck {
-    NoSystemCall = 7,
-    SystemCall = 8,
-    /// The filter could not be installed.
-    NoFilter = 9,
-    /// The filter had no effect.
-    Unfiltered = 10,
-}
+/// Exit statuses of the child.
+const NO_SYSTEM_CALL: i32 = 7;
+const SYSTEM_CALL: i32 = 8;
+/// The filter could not be installed.
+const NO_FILTER: i32 = 9;
+/// The filter had no effect.
+const UNFILTERED: i32 = 10;
 
 /// Checks that the clock makes no system call.
 fn check_vdso(clock: libc::clockid_t) -> Result<()> {
     // SAFETY: system calls, and clock_gettime, which is async-signal-safe.
-    let child = unsafe { fork(|| call_under_filter(clock) as i32) };
+    let child = unsafe { fork(|| call_under_filter(clock)) };
     let exit = child.map_err(|error| creation_fault("fork", &error))?.wait()?;
     check_result(exit.status.code(), || std::fs::read_to_string(Path::new(CURRENT_SOURCE)).ok())
 }
 
 fn check_result(status: Option<i32>, source: impl Fn() -> Option<String>) -> Result<()> {
-    let is = |check: VdsoCheck| status == Some(check as i32);
-    if is(VdsoCheck::NoSystemCall) {
-        return Ok(());
+    match status {
+        Some(NO_SYSTEM_CALL) => Ok(()),
+        Some(SYSTEM_CALL) => {
+            let source = source().unwrap_or_else(|| "unknown".to_owned());
+            let what = format!("the vDSO enters the kernel: clock source {}", source.trim());
+            Err(Fault::unavailable(what, Remedy::ReadableClockSource))
+        }
+        Some(NO_FILTER) => {
+            let what = "cannot check for system calls: seccomp filters are unavailable";
+            Err(Fault::unavailable(what, Remedy::kernel_with("CONFIG_SECCOMP_FILTER")))
+        }
+        _ => Err(Fault::Failed(format!("vDSO check ended with exit status {status:?}"))),
     }
-    if is(VdsoCheck::SystemCall) {
-        let source = source().unwrap_or_else(|| "unknown".to_owned());
-        let what = format!("the vDSO enters the kernel: clock source {}", source.trim());
-        return Err(Fault::unavailable(what, Remedy::ReadableClockSource));
-    }
-    if is(VdsoCheck::NoFilter) {
-        let what = "cannot check for system calls: seccomp filters are unavailable";
-        return Err(Fault::unavailable(what, Remedy::kernel_with("CONFIG_SECCOMP_FILTER")));
-    }
-    Err(Fault::Failed(format!("vDSO check ended with exit status {status:?}")))
 }
 
 /// Makes the calls under the filter, in the child.
-fn call_under_filter(clock: libc::clockid_t) -> VdsoCheck {
+fn call_under_filter(clock: libc::clockid_t) -> i32 {
     if !fail_every_system_call() {
-        return VdsoCheck::NoFilter;
+        return NO_FILTER;
     }
     // SAFETY: takes no argument.
     if unsafe { system_call(libc::SYS_getppid, [0; 4]) } != -(FILTERED as isize) {
-        return VdsoCheck::Unfiltered;
+        return UNFILTERED;
     }
-    match repeat(clock, CHECKED_CALLS) {
-        CHECKED_CALLS => VdsoCheck::NoSystemCall,
-        _ => VdsoCheck::SystemCall,
-    }
+    if repeat(clock, CHECKED_CALLS) == CHECKED_CALLS { NO_SYSTEM_CALL } else { SYSTEM_CALL }
 }
 
 /// Installs a filter that fails all system calls except exit.

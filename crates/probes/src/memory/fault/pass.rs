@@ -3,8 +3,6 @@
 
 use std::cell::RefCell;
 
-use fathom_measure::sampler::Operation;
-
 use crate::memory::page_faults::{ExpectedFaults, FaultCounts};
 use crate::prelude::*;
 

@@ -93,18 +93,12 @@ impl Probe for Latency {
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
-        let chase = ChaseCase::of(&case.params);
-        let chase = chase.ok_or_else(|| NoModel::no_such_case(&case.params))?;
-        model::predict(&chase, host, known)
+        model::predict(&parsed(&case.params, ChaseCase::of)?, host, known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let host = host::read();
-        let mut chases: Vec<(ChaseCase, usize)> = Vec::new();
-        for (index, case) in cases.iter().enumerate() {
-            let chase = ChaseCase::of(&case.params);
-            chases.push((chase.ok_or_else(|| crate::unknown_case(&case.params))?, index));
-        }
+        let mut chases = all_parsed(cases, ChaseCase::of)?;
         chases.sort_unstable();
         // One growing buffer per curve, freed before the next.
         for curve in chases.chunk_by(|a, b| (a.0.pattern, a.0.page) == (b.0.pattern, b.0.page)) {

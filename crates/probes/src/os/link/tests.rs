@@ -5,6 +5,7 @@ use rustix::net::SocketType;
 use super::*;
 use crate::os::child::fork;
 use crate::os::ping_pong::{ENDS_MAX, PeerKind, PeerOptions, Ring};
+use crate::prelude::*;
 use crate::smoke;
 
 fn ring<L: Link>(links: Result<Vec<L>, Fault>, cpu: u32) -> Option<Ring<L>> {
