@@ -9,6 +9,16 @@ pub(crate) fn at_least(metric: &str, params: &Params, source: &str, known: &Inpu
     Order { factor: 1.0, metric, source }.claim(params, known)
 }
 
+/// The bound `≤` an earlier result. `meaning`: why a case may exceed it.
+pub(crate) fn at_most(
+    (name, limit): (&str, f64),
+    unit: Unit,
+    (source, meaning): (&str, &str),
+) -> Prediction {
+    let bound = Prediction::at_most(limit, &format!("≤ {name}"), source);
+    bound.with_result(name, limit, unit).if_above(meaning)
+}
+
 pub(crate) fn getppid() -> Params {
     Params::one("call", "getppid")
 }

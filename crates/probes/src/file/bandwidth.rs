@@ -19,7 +19,6 @@ pub(super) fn at_most_all_cores(known: &Inputs<'_>) -> Model {
     let missing = || NoModel::NoKeptResult { metric: "memory.bandwidth".to_owned() };
     let (name, most) = all_cores(known).ok_or_else(missing)?;
     let source = "each byte of the page cache is loaded from DRAM at least once";
-    let claim = Prediction::at_most(most, &format!("≤ {name}"), source)
-        .if_above("the file was in the CPU caches, or the other result was disturbed");
-    Ok(claim.with_result(&name, most, Unit::BytesPerSecond))
+    let meaning = "the file was in the CPU caches, or the other result was disturbed";
+    Ok(at_most((&name, most), Unit::BytesPerSecond, (source, meaning)))
 }

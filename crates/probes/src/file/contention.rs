@@ -123,14 +123,10 @@ impl ByHand for PerProcess {
         let alone = alone(params);
         let name = format!("{}{alone}", ABOUT.id);
         let limit = earlier(ABOUT.id, &alone, known)?;
-        let formula = format!("≤ {name}");
-        let claim = Prediction::at_most(limit, &formula, ABOUT_PER_PROCESS.source);
-        Ok(claim
-            .if_above(
-                "processes delay each other by more than the service time: they interrupt \
-                 sequential access, or there are too few CPUs",
-            )
-            .with_result(&name, limit, Unit::Nanoseconds))
+        let meaning = "processes delay each other by more than the service time: they interrupt \
+                       sequential access, or there are too few CPUs";
+        let texts = (ABOUT_PER_PROCESS.source, meaning);
+        Ok(at_most((&name, limit), Unit::Nanoseconds, texts))
     }
 }
 

@@ -295,10 +295,7 @@ fn measured(
         verified.push(("position sum", format!("{:016x}", sum.position)));
         verified.push(("in memory before", one.residency.clone()));
     }
-    let values = match sum.bytes {
-        0 => Vec::new(),
-        _ => passes.iter().map(Pass::rate).collect(),
-    };
+    let values = passes.iter().filter(|_| sum.bytes > 0).map(Pass::rate).collect();
     let verdict = by_hand::unreadable(passes.iter().flat_map(Pass::faults))
         .or_else(|| by_hand::nothing_done(sum.bytes));
     Measured {

@@ -2,6 +2,7 @@
 
 use fathom_fileio::read::{BLOCK, Way};
 
+use super::by_hand::way_name;
 use super::state::State;
 use crate::memory::bandwidth;
 use crate::prelude::*;
@@ -40,14 +41,9 @@ impl ReadCase {
 }
 
 fn way_named(name: &str) -> Option<Way> {
-    Some(match name {
-        "read" => Way::Calls { count: None },
-        "pread" => Way::Pread,
-        "mmap" => Way::Map,
-        "direct" => Way::Direct,
-        "ring" => Way::Ring { depth: DEPTH },
-        _ => return None,
-    })
+    let ring = Way::Ring { depth: DEPTH };
+    let ways = [Way::Calls { count: None }, Way::Pread, Way::Map, Way::Direct, ring];
+    ways.into_iter().find(|way| way_name(*way) == name)
 }
 
 /// Predicts a case of file.read.throughput.
@@ -131,18 +127,12 @@ fn copied(kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Model {
         ))
 }
 
-/// A bound by another result of the run.
-fn at_most((name, limit): (String, f64), source: &str, meaning: &str) -> Model {
-    let claim = Prediction::at_most(limit, &format!("≤ {name}"), source);
-    let claim = claim.with_result(&name, limit, Unit::BytesPerSecond);
-    Ok(claim.if_above(meaning))
-}
-
 /// A warm file, mapped.
 fn mapped(kind: ReadCase, known: &Inputs<'_>) -> Model {
-    let limit = rate("read", kind.threads, "dram", known)?;
+    let (name, limit) = rate("read", kind.threads, "dram", known)?;
     let source = "no copy: the pages are mapped and read like other memory";
-    at_most(limit, source, "part of the file stays in a CPU cache between passes")
+    let meaning = "part of the file stays in a CPU cache between passes";
+    Ok(at_most((&name, limit), Unit::BytesPerSecond, (source, meaning)))
 }
 
 /// A cold file: bounded by the warm read, measured or modelled.
@@ -152,7 +142,10 @@ fn at_most_warm(params: &Params, kind: ReadCase, host: &Host, known: &Inputs<'_>
     let source = "data from a device is stored in the page cache and copied from there";
     let meaning = "part of the file was cached, or one of the two was disturbed";
     match known.quantity(THROUGHPUT, &warm) {
-        Some(limit) => at_most((format!("{}{warm}", THROUGHPUT), limit), source, meaning),
+        Some(limit) => {
+            let name = format!("{THROUGHPUT}{warm}");
+            Ok(at_most((&name, limit), Unit::BytesPerSecond, (source, meaning)))
+        }
         None => {
             let claim = copied(ReadCase { state: Some(State::Warm), ..kind }, host, known)?;
             let high = claim.value;

@@ -244,19 +244,15 @@ pub(super) fn invalid_verdict(
     let wrong_state =
         || passes.iter().find_map(|one| cache_state::wrong_state(source, state, &one.before));
     let faults = by_hand::unreadable(passes.iter().flat_map(|pass| &pass.outcome.faults));
-    faults.or_else(wrong_state).or_else(|| buffered_direct(passes))
+    let buffered = |pass: &Pass| pass.outcome.bypass == Some(Bypass::Buffered);
+    let verdict = || Verdict::because(State::Invalid, Cause::NotAsAsked, BUFFERED_DIRECT);
+    faults.or_else(wrong_state).or_else(|| passes.iter().any(buffered).then(verdict))
 }
 
 /// Bytes per second of each pass; empty if the last read nothing.
 pub(super) fn rates(passes: &[Pass]) -> Vec<f64> {
     let has_bytes = passes.last().is_some_and(|last| last.bytes() > 0);
     passes.iter().filter(|_| has_bytes).map(Pass::rate).collect()
-}
-
-fn buffered_direct(passes: &[Pass]) -> Option<Verdict> {
-    let buffered = |pass: &Pass| pass.outcome.bypass == Some(Bypass::Buffered);
-    let verdict = || Verdict::because(State::Invalid, Cause::NotAsAsked, BUFFERED_DIRECT);
-    passes.iter().any(buffered).then(verdict)
 }
 
 /// The doubt if the file changed during a pass.

@@ -236,10 +236,7 @@ fn measured(
     verified.extend(sums(sum));
     verified.push(("calls", last.calls.to_string()));
     verified.extend(parts.map(|(name, ns)| (name, format!("{ns:.0} ns"))));
-    let values: Vec<f64> = match sum.bytes {
-        0 => Vec::new(),
-        _ => passes.iter().map(rate).collect(),
-    };
+    let values: Vec<f64> = passes.iter().filter(|_| sum.bytes > 0).map(rate).collect();
     let remarks = cap.and_then(|cap| cap.reached(&values)).into_iter().collect();
     Measured {
         metric: "file.write.throughput",

@@ -128,28 +128,23 @@ impl FaultKind {
 
     /// The lower bound: a multiple of another kind, and the reason.
     fn bound(self) -> Option<(f64, Self, &'static str)> {
-        let (factor, other, source) = match self {
+        let zero_read = |source| (1.0, Self::ZeroRead, source);
+        Some(match self {
             Self::ZeroRead | Self::Huge => return None,
-            Self::Anonymous => {
-                (1.0, Self::ZeroRead, "the same fault, plus allocating and clearing a page")
-            }
+            Self::Anonymous => zero_read("the same fault, plus allocating and clearing a page"),
             Self::AnonymousFirst => {
                 (1.0, Self::Anonymous, "the same on uncached pages that a host may have to back")
             }
             Self::FilePage => {
-                (1.0, Self::ZeroRead, "the same fault, plus a page-cache lookup and its accounting")
+                zero_read("the same fault, plus a page-cache lookup and its accounting")
             }
             Self::FileMinor => (1.0, Self::FilePage, "the same fault, plus fault-around"),
-            Self::Cow => {
-                (1.0, Self::ZeroRead, "the same fault, plus allocating and copying a page")
+            Self::Cow => zero_read("the same fault, plus allocating and copying a page"),
+            Self::Major => {
+                let source = "plus a device request, an interrupt and two context switches";
+                (3.0, Self::FilePage, source)
             }
-            Self::Major => (
-                3.0,
-                Self::FilePage,
-                "plus a device request, an interrupt and two context switches",
-            ),
-        };
-        Some((factor, other, source))
+        })
     }
 
     fn memory(self, budget: &MemoryBudget, host: &Host) -> Result<Box<dyn FaultSource>> {

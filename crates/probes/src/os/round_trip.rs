@@ -183,7 +183,13 @@ impl Probe for RoundTrip {
                 let [called, bare] = RETURNS;
                 two_switches(&[("write1", 4.0), called, bare], known)
             }
-            ("os.fifo.rtt", _) => same_as_pipe(known),
+            ("os.fifo.rtt", _) => {
+                let source = "Linux fs/pipe.c: the same code once they are open";
+                let otherwise = "updating the FIFO's timestamps, which pipes no longer do since \
+                                 Linux 6.15, is expensive on the file system of the temporary \
+                                 folder";
+                same_as((PIPE.id, bare_pipe()), 0.15, (source, otherwise), known)
+            }
             _ => {
                 let source = "the same switches, plus allocating a buffer for each message";
                 at_least(PIPE.id, &bare_pipe(), source, known)
@@ -267,13 +273,6 @@ fn four_returns(known: &Inputs<'_>) -> Model {
                     than in a loop over one call, which trains the branch predictors",
     };
     sum.predict(known)
-}
-
-fn same_as_pipe(known: &Inputs<'_>) -> Model {
-    let source = "Linux fs/pipe.c: the same code once they are open";
-    let otherwise = "updating the FIFO's timestamps, which pipes no longer do since Linux 6.15, is \
-                     expensive on the file system of the temporary folder";
-    same_as((PIPE.id, bare_pipe()), 0.15, (source, otherwise), known)
 }
 
 #[cfg(test)]
