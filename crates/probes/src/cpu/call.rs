@@ -66,22 +66,16 @@ impl Probe for Call {
         let beyond = (issue - call.value).max(0.0);
         let formula = "max(call + ret cycles, instructions ÷ moves per cycle + cycles of stack \
                        arguments) ÷ frequency";
+        let calculated = Origin::calculated("the loop: call, add, ret and arguments");
         let (hardware, software) = (call.value * cycle_ns, beyond * cycle_ns);
         let sum = Prediction::sum(hardware, software, 0.2, formula, &call.source);
         Ok(sum
             .with_input("call + ret cycles", call.value, row.origin())
-            .with_input(
-                "instructions",
-                instructions,
-                Origin::calculated("the loop: call, add, ret and arguments"),
-            )
+            .with_input("instructions", instructions, calculated)
             .with_input("moves per cycle", width.value, row.origin())
             .with_input("cycles of stack arguments", stack, row.origin())
             .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency"))
-            .if_above(
-                "return thunks (retpoline) or SMT contention, or the core is not the one in the \
-                 table",
-            )
+            .if_above(ABOVE)
             .if_below("the core is not the one in the table"))
     }
 
@@ -98,6 +92,8 @@ impl Probe for Call {
     }
 }
 
+const ABOVE: &str =
+    "return thunks (retpoline) or SMT contention, or the core is not the one in the table";
 /// Call, increment, return.
 const INSTRUCTIONS: i64 = 3;
 /// Calls per iteration: the loop branch adds under 0.1 cycles to each.

@@ -86,13 +86,10 @@ impl Derived for CallPerArgument {
             .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency"))
             .if_above("the argument moves depend on each other, or the core is not in the table");
         if let Some(stack) = stack {
+            let calculated = Origin::calculated("the arguments of the line");
             prediction = prediction
                 .with_input("cycles of a stack argument", stack.value, row.origin())
-                .with_input(
-                    "share of stack arguments",
-                    share,
-                    Origin::calculated("the arguments of the line"),
-                );
+                .with_input("share of stack arguments", share, calculated);
         }
         Ok(prediction)
     }

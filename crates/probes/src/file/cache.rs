@@ -68,13 +68,9 @@ impl ByHand for Speedup {
         let formula = "first read ÷ (calls × os.syscall + bytes ÷ memory.bandwidth)";
         let ratio = Prediction::sum(first_ns / second_ns, 0.0, TOLERANCE, formula, ABOUT.source);
         let ratio = Prediction { hardware: None, software: None, ..ratio };
+        let counted = Origin::Counted { at: String::new() };
         Ok(ratio
-            .with_quantity(
-                "first read",
-                first_ns,
-                Unit::Nanoseconds,
-                Origin::Counted { at: String::new() },
-            )
+            .with_quantity("first read", first_ns, Unit::Nanoseconds, counted)
             .with_quantity("calls", bytes / block, Unit::Ratio, Origin::calculated("bytes ÷ block"))
             .with_result("os.syscall", call, Unit::Nanoseconds)
             .with_quantity("bytes", bytes, Unit::Bytes, Origin::Case)
@@ -170,9 +166,8 @@ impl Cache {
             Some(1..) => Ok(Some(source)),
             _ => {
                 let path = printable(path);
-                Err(ProcedureError::failed(format!(
-                    "{path} is empty or has no size: it has no pages"
-                )))
+                let text = format!("{path} is empty or has no size: it has no pages");
+                Err(ProcedureError::failed(text))
             }
         }
     }

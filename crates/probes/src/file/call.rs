@@ -106,13 +106,10 @@ impl Probe for FileCall {
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
-        for (index, case) in cases.iter().enumerate() {
+        each(cases, sampler, |index, case, sampler| {
             let scratch = generated_file::write_synced(&files.folder, FILE_BYTES, SEED)?;
-            let call = case.params.text("call").unwrap_or_default();
-            let outcome = measure(call, &scratch, index, sampler);
-            outcome.unwrap_or_else(|fault| sampler.fault(index, fault));
-        }
-        Ok(())
+            measure(case.params.text("call").unwrap_or_default(), &scratch, index, sampler)
+        })
     }
 }
 

@@ -221,14 +221,8 @@ impl Calls {
             record_row(recorder, source, before, &pair[0], disturbance, Vec::new());
             let ratio = pair[1].median().zip(pair[0].median()).map(|(seek, read)| seek / read);
             let ratio = ratio.map(|ratio| Fact::quantity("lseek ÷ read", ratio, Unit::Ratio));
-            record_row(
-                recorder,
-                source,
-                before,
-                &pair[1],
-                disturbance,
-                ratio.into_iter().collect(),
-            );
+            let facts = ratio.into_iter().collect();
+            record_row(recorder, source, before, &pair[1], disturbance, facts);
         }
     }
 }

@@ -74,12 +74,8 @@ impl Cap {
                       0.1 s; the first slice is not delayed";
         let formula = "≤ bytes ÷ (bytes ÷ the control group's limit − 0.1 s)";
         let claim = Prediction::at_most(bytes as f64 / held_s, formula, source);
-        let claim = claim.with_quantity(
-            "limit",
-            *bound,
-            Unit::BytesPerSecond,
-            Origin::ControlGroup { limit: text.clone() },
-        );
+        let origin = Origin::ControlGroup { limit: text.clone() };
+        let claim = claim.with_quantity("limit", *bound, Unit::BytesPerSecond, origin);
         Some(claim.if_above("part of the file was cached, or the limit was raised during the run"))
     }
 

@@ -295,6 +295,7 @@ fn measured(
             (Vec::new(), Some(Verdict::because(State::Unavailable, Cause::Missing, text)))
         }
     };
+    let counted = Origin::Counted { at: available.source.clone() };
     Measured {
         metric: ABOUT.id,
         params: Params::none(),
@@ -306,10 +307,7 @@ fn measured(
         ]),
         verdict,
         facts: facts(knee, available, points),
-        prediction: Some(prediction(
-            available.bytes as f64,
-            Origin::Counted { at: available.source.clone() },
-        )),
+        prediction: Some(prediction(available.bytes as f64, counted)),
         ..Measured::default()
     }
 }

@@ -164,9 +164,8 @@ impl Read {
             && source.info().kind == fathom_fileio::path_info::FileKind::Character
         {
             let path = printable(&self.file);
-            return Err(ProcedureError::usage(format!(
-                "{path} has no end: needs a number of blocks, such as --count 1000"
-            )));
+            let text = format!("{path} has no end: needs a number of blocks, such as --count 1000");
+            return Err(ProcedureError::usage(text));
         }
         Ok((state, way))
     }

@@ -133,12 +133,7 @@ impl Probe for ReadLatency {
                 if case.params.text("state") != Some(state.name()) {
                     continue;
                 }
-                let reading = Reading::of(case, state, &files, seed);
-                let prepared = reading.and_then(|mut reading| {
-                    reading.prepare()?;
-                    Ok(reading)
-                });
-                match prepared {
+                match Reading::of(case, state, &files, seed) {
                     Ok(reading) => readings.push((index, RefCell::new(reading))),
                     Err(fault) => sampler.fault(index, fault),
                 }
@@ -228,6 +223,7 @@ struct Reading {
 }
 
 impl Reading {
+    /// Prepared for its first pass.
     fn of(case: &Case, state: State, files: &Files, random: u64) -> Result<Self> {
         let bytes = case.params.integer("file_bytes").unwrap_or(0);
         let is_random = case.params.text("order") == Some("random");
@@ -247,7 +243,7 @@ impl Reading {
         let buffer = Pages::new(slots * BLOCK).map_err(|error| failed("mmap", error))?;
         let random = Xoshiro256PlusPlus::seed_from_u64(random);
         let order = (0..of_pass as u64).map(|block| block * BLOCK as u64).collect();
-        Ok(Self {
+        let mut reading = Self {
             case_file,
             opened,
             state,
@@ -261,7 +257,9 @@ impl Reading {
             passes: 0,
             read: 0,
             fetched: Some(0),
-        })
+        };
+        reading.prepare()?;
+        Ok(reading)
     }
 
     /// Chooses the blocks of the next pass, and prepares the cache state.

@@ -129,14 +129,23 @@ impl Probe for ReadThroughput {
                 match kind.map(|kind| (kind, kind.state, kind.way)) {
                     Some((kind, Some(its), Some(way))) if kind.bytes == part => {
                         if its == state {
-                            let pass = Pass::new(&large, (kind, state, way), (&cpus, home));
+                            let pass = Pass {
+                                large: &large,
+                                kind,
+                                state,
+                                way,
+                                cpus: &cpus,
+                                home,
+                                passes: 0,
+                                repeated: 0,
+                                before: None,
+                                bytes: 0,
+                                fetched: Some(0),
+                            };
                             passes.push((index, RefCell::new(pass)));
                         }
                     }
-                    _ => {
-                        let text = format!("unknown case {}", case.params);
-                        sampler.fault(index, Fault::Failed(text));
-                    }
+                    _ => sampler.fault(index, crate::unknown_case(&case.params)),
                 }
             }
             let works = passes
@@ -172,27 +181,7 @@ struct Pass<'v> {
     fetched: Option<u64>,
 }
 
-impl<'v> Pass<'v> {
-    fn new(
-        large: &'v LargeFile,
-        (kind, state, way): (ReadCase, State, Way),
-        (cpus, home): (&'v [u32], u32),
-    ) -> Self {
-        Self {
-            large,
-            kind,
-            state,
-            way,
-            cpus,
-            home,
-            passes: 0,
-            repeated: 0,
-            before: None,
-            bytes: 0,
-            fetched: Some(0),
-        }
-    }
-
+impl Pass<'_> {
     /// Runs one pass. Returns bytes per second.
     fn measure(&mut self, clock: &Clock) -> Result<f64> {
         let file = self.large.file();

@@ -196,9 +196,8 @@ impl Procedure for FindSize {
         if let Some(name) = &self.keep {
             if name.components().count() != 1 || name.file_name().is_none() {
                 let name = printable(name);
-                return Err(ProcedureError::usage(format!(
-                    "--keep {name}: must be a name without a folder; use --folder"
-                )));
+                let text = format!("--keep {name}: must be a name without a folder; use --folder");
+                return Err(ProcedureError::usage(text));
             }
             if lstat(folder.join(name)).is_ok() {
                 let path = printable(&folder.join(name));
@@ -250,9 +249,8 @@ impl SizeSearch {
         }
         if let Some(max) = options.max.filter(|max| *max < block as u64) {
             let (block, max) = (size(block as u64), size(max));
-            return Err(ProcedureError::usage(format!(
-                "--max {max}: less than a block of {block}"
-            )));
+            let text = format!("--max {max}: less than a block of {block}");
+            return Err(ProcedureError::usage(text));
         }
         let max = options.max.map(|bytes| Limit { bytes, of: "--max".to_owned() });
         let memory = memory(host).filter(|_| state == StateName::Warm);

@@ -1,6 +1,5 @@
 //! file.write.throughput: bytes per second of writing a file.
 
-use std::cell::RefCell;
 use std::path::PathBuf;
 
 use fathom_fileio::read::Way;
@@ -75,29 +74,16 @@ impl Probe for WriteThroughput {
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
-        let mut writings = Vec::new();
-        for (index, case) in cases.iter().enumerate() {
-            match WriteCase::of(&case.params) {
-                Some(kind) => {
-                    let path = files.folder.join(format!("f-{}-{index}", std::process::id()));
-                    let writing = Writing { path, kind, last: None };
-                    writings.push((index, RefCell::new(writing)));
-                }
-                None => {
-                    let text = format!("unknown case {}", case.params);
-                    sampler.fault(index, Fault::Failed(text));
-                }
-            }
-        }
         // Not interleaved: a sync would wait for the writeback of the other case.
-        for (index, writing) in writings {
-            sampler.run(vec![single(index, 1, |clock| writing.borrow_mut().measure(clock))]);
+        each(cases, sampler, |index, case, sampler| {
+            let kind = WriteCase::of(&case.params);
+            let kind = kind.ok_or_else(|| crate::unknown_case(&case.params))?;
+            let path = files.folder.join(format!("f-{}-{index}", std::process::id()));
+            let mut writing = Writing { path, kind, last: None };
+            sampler.run(vec![single(index, 1, |clock| writing.measure(clock))]);
             let clock = sampler.clock().clone();
-            if let Err(fault) = writing.into_inner().report(index, &clock, sampler) {
-                sampler.fault(index, fault);
-            }
-        }
-        Ok(())
+            writing.report(index, &clock, sampler)
+        })
     }
 }
 

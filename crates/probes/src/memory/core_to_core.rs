@@ -85,13 +85,10 @@ impl Probe for CoreToCore {
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let allowed = sampler.cpus().to_vec();
-        for (index, case) in cases.iter().enumerate() {
+        each(cases, sampler, |index, case, sampler| {
             let ends = ends(case).ok_or_else(|| crate::unknown_case(&case.params))?;
-            if let Err(fault) = measure(index, ends, &allowed, sampler) {
-                sampler.fault(index, fault);
-            }
-        }
-        Ok(())
+            measure(index, ends, &allowed, sampler)
+        })
     }
 }
 

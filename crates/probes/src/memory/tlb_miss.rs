@@ -86,13 +86,9 @@ impl Derived for TlbMiss {
         let level = level.map_or(Level::Memory, |cache| Level::Cache(cache.level));
         let entry = model::of_level(level, host, known)?;
         let limit = if entry.is_ordinal() { entry } else { entry.as_lower_limit() };
+        let calculated = Origin::calculated("8 bytes per page");
         Ok(limit
-            .with_quantity(
-                "page table",
-                table_bytes as f64,
-                Unit::Bytes,
-                Origin::calculated("8 bytes per page"),
-            )
+            .with_quantity("page table", table_bytes as f64, Unit::Bytes, calculated)
             .if_above("")
             .if_below("TLB hits: the core coalesces the entries of adjacent pages"))
     }

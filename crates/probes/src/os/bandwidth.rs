@@ -183,43 +183,36 @@ impl Probe for Bandwidth {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        let settings = sampler.settings();
-        let mut streams = Vec::new();
-        for (index, case) in cases.iter().enumerate() {
-            let two = case.params.integer("cpus") == Some(2);
-            let cpu = if two { settings.other_cpu } else { Some(settings.cpu) };
-            let started = cpu.ok_or_else(no_second_cpu).and_then(|cpu| {
-                Stream::start(self.channel, chunk_of(case), cpu).map(|stream| (cpu, stream))
-            });
-            match started {
-                Ok((cpu, stream)) => {
-                    sampler.works_with(stream.process());
-                    streams.push((index, cpu, stream));
-                }
-                Err(fault) => sampler.fault(index, fault),
-            }
-        }
-        let before = switches_of_this_thread();
-        let clock = sampler.clock().clone();
-        let timings: Vec<RefCell<Histogram>> = streams.iter().map(|_| RefCell::default()).collect();
-        let works = streams.iter_mut().zip(&timings).map(|((index, _, stream), timings)| {
-            let timings = (self.channel == Channel::Pipe).then_some(timings);
-            work(*index, chunk_of(&cases[*index]), stream, &clock, timings)
-        });
-        sampler.run(works.collect());
-        let switches = switches_of_this_thread().since(&before).total();
-        for (index, cpu, stream) in streams {
-            let bytes = stream.received * chunk_of(&cases[index]) as u64;
-            // On one CPU the worker must switch once for each full pipe. The switches of several
-            // streams are not separated: their sum is at least those of each.
-            if self.channel == Channel::Pipe && cpu == settings.cpu {
+        each(cases, sampler, |index, case, sampler| {
+            let settings = sampler.settings();
+            let cpu = match case.params.integer("cpus") {
+                Some(2) => settings.other_cpu.ok_or_else(no_second_cpu)?,
+                _ => settings.cpu,
+            };
+            let chunk_bytes = chunk_of(case);
+            let mut stream = Stream::start(self.channel, chunk_bytes, cpu)?;
+            sampler.works_with(stream.process());
+            let before = switches_of_this_thread();
+            let clock = sampler.clock().clone();
+            let timings = RefCell::default();
+            let is_pipe = self.channel == Channel::Pipe;
+            let timed = is_pipe.then_some(&timings);
+            sampler.run(vec![work(index, chunk_bytes, &mut stream, &clock, timed)]);
+            let switches = switches_of_this_thread().since(&before).total();
+            let bytes = stream.received * chunk_bytes as u64;
+            // On one CPU the worker must switch once for each full pipe.
+            if is_pipe && cpu == settings.cpu {
                 let least = (1.0 - DEVIATION_MAX) * (bytes / PIPE_BYTES as u64) as f64;
                 let detail = format!("{bytes} bytes, {switches} context switches of the worker");
                 sampler.check(index, "turns", switches as f64 >= least, detail);
             }
-            check_cpus(index, cpu, stream, sampler);
-        }
-        Ok(())
+            let error = stream.finish()?;
+            let allowed = affinity::allowed();
+            let passed = error.is_none() && allowed == [settings.cpu];
+            let cpus = || format!("writer on CPU {cpu}, worker's CPU affinity: {allowed:?}");
+            sampler.check(index, "CPUs", passed, error.unwrap_or_else(cpus));
+            Ok(())
+        })
     }
 }
 
@@ -255,20 +248,6 @@ fn work<'s>(
     let to_unit = |ns_a_byte| 1e9 / ns_a_byte;
     let per_iteration = ITERATION_BYTES as f64;
     Work::Batched { case: index, kernel, twin: None, per_iteration, to_unit, timings }
-}
-
-/// Ends the writer and checks the CPUs of both sides.
-fn check_cpus(index: usize, cpu: u32, stream: Stream, sampler: &mut Sampler) {
-    let own = sampler.settings().cpu;
-    match stream.finish() {
-        Ok(error) => {
-            let allowed = affinity::allowed();
-            let passed = error.is_none() && allowed == [own];
-            let cpus = || format!("writer on CPU {cpu}, worker's CPU affinity: {allowed:?}");
-            sampler.check(index, "CPUs", passed, error.unwrap_or_else(cpus));
-        }
-        Err(fault) => sampler.fault(index, fault),
-    }
 }
 
 /// A part of the time that 64 KiB take.

@@ -71,23 +71,14 @@ impl Probe for FileLock {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        let mut works = Vec::new();
-        for (index, case) in cases.iter().enumerate() {
-            let kind = Kind::of(case.params.text("kind").unwrap_or_default());
-            let locked = kind.and_then(|kind| {
-                let lock = Lock::of_new_file(kind)?;
-                Ok((lock.excludes()?, lock))
-            });
-            match locked {
-                Ok(((passed, detail), lock)) => {
-                    sampler.check(index, "lock excludes a second open", passed, detail);
-                    works.push(Work::batched(index, move |pairs| lock.repeat(pairs)));
-                }
-                Err(fault) => sampler.fault(index, fault),
-            }
-        }
-        sampler.run(works);
-        Ok(())
+        each(cases, sampler, |index, case, sampler| {
+            let kind = Kind::of(case.params.text("kind").unwrap_or_default())?;
+            let lock = Lock::of_new_file(kind)?;
+            let (passed, detail) = lock.excludes()?;
+            sampler.check(index, "lock excludes a second open", passed, detail);
+            sampler.run(vec![Work::batched(index, move |pairs| lock.repeat(pairs))]);
+            Ok(())
+        })
     }
 }
 

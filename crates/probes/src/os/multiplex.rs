@@ -144,17 +144,13 @@ impl Probe for Multiplex {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        let fds = cases.iter().map(fds_of).sum::<i64>().max(0) as u64;
-        raise_limit(fds + SPARE_FDS);
-        let mut works = Vec::new();
-        for (index, case) in cases.iter().enumerate() {
-            match self.watch(fds_of(case).max(0) as usize) {
-                Ok(mut set) => works.push(Work::batched(index, move |calls| set.repeat(calls))),
-                Err(fault) => sampler.fault(index, fault),
-            }
-        }
-        sampler.run(works);
-        Ok(())
+        each(cases, sampler, |index, case, sampler| {
+            let fds = fds_of(case).max(0) as usize;
+            raise_limit(fds as u64 + SPARE_FDS);
+            let mut set = self.watch(fds)?;
+            sampler.run(vec![Work::batched(index, move |calls| set.repeat(calls))]);
+            Ok(())
+        })
     }
 }
 

@@ -257,10 +257,9 @@ impl Starter {
                 report.stamp
             )));
         }
-        if report.pid == pid {
-            self.as_child += 1
-        } else {
-            self.as_grandchild += 1
+        match report.pid == pid {
+            true => self.as_child += 1,
+            false => self.as_grandchild += 1,
         }
         Ok([report.stamp, end].map(|stop| clock.ns(start, stop)))
     }

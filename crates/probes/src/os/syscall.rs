@@ -100,17 +100,11 @@ impl Probe for Syscall {
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let targets = Targets::open();
-        let mut works = Vec::new();
-        for (index, case) in cases.iter().enumerate() {
-            match targets.call(case.params.text("call").unwrap_or_default()) {
-                Ok(call) => {
-                    works.push(Work::batched(index, move |iterations| call.repeat(iterations)));
-                }
-                Err(fault) => sampler.fault(index, fault),
-            }
-        }
-        sampler.run(works);
-        Ok(())
+        each(cases, sampler, |index, case, sampler| {
+            let call = targets.call(case.params.text("call").unwrap_or_default())?;
+            sampler.run(vec![Work::batched(index, move |iterations| call.repeat(iterations))]);
+            Ok(())
+        })
     }
 }
 

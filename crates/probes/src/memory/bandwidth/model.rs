@@ -159,9 +159,6 @@ fn published(
 }
 
 fn inputs(prediction: Prediction, peak: f64, row: &Row, per_cycle: &Constant) -> Prediction {
-    prediction.with_input("bytes per cycle", per_cycle.value, row.origin()).with_result(
-        "cpu.frequency",
-        peak / per_cycle.value,
-        Unit::Hertz,
-    )
+    let prediction = prediction.with_input("bytes per cycle", per_cycle.value, row.origin());
+    prediction.with_result("cpu.frequency", peak / per_cycle.value, Unit::Hertz)
 }
