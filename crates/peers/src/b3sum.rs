@@ -1,7 +1,7 @@
 //! b3sum: hashing a cached file with BLAKE3.
 
-use crate::row::{Machine, Row};
-use crate::{Peer, xxhsum};
+use crate::prelude::*;
+use crate::xxhsum;
 
 pub(crate) struct B3sum;
 

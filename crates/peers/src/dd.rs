@@ -1,11 +1,7 @@
 //! dd: reads through the page cache and by O_DIRECT, and a synced write.
 
-use fathom_record::{Params, PeerStatistic};
-
-use crate::process::{Invocation, Output, RunError};
-use crate::row::{Commands, Machine, Ours, Place, Reading, Row};
-use crate::text::{before, missing};
-use crate::{Peer, slope};
+use crate::prelude::*;
+use crate::slope;
 
 pub(crate) struct Dd;
 

@@ -1,12 +1,6 @@
 //! fio: sequential and random reads through the page cache and by O_DIRECT, and writes.
 
-use fathom_record::{Params, PeerStatistic, Unit};
-use serde_json::Value;
-
-use crate::Peer;
-use crate::process::{Invocation, Output, RunError};
-use crate::row::{Commands, Machine, Parse, Place, Reading, Row};
-use crate::text::missing;
+use crate::prelude::*;
 
 pub(crate) struct Fio;
 

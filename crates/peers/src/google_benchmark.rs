@@ -1,14 +1,7 @@
 //! Google Benchmark: a program that uses its library to read and write a file, built with the
 //! system's compiler.
 
-use fathom_analysis::statistics;
-use fathom_record::Params;
-use serde_json::Value;
-
-use crate::Peer;
-use crate::process::{Invocation, Output, RunError};
-use crate::row::{Machine, Place, Reading, Row};
-use crate::text::missing;
+use crate::prelude::*;
 
 pub(crate) struct GoogleBenchmark;
 

@@ -10,6 +10,7 @@ mod fio;
 mod google_benchmark;
 mod mbw;
 mod perf;
+mod prelude;
 mod process;
 mod row;
 mod slope;
@@ -97,22 +98,63 @@ mod tests {
         }
     }
 
-    #[test]
-    fn every_row_has_texts_and_rejects_empty_output() {
+    /// All rows, on a machine with two CPUs.
+    fn rows() -> Vec<Row> {
         let mut host = fathom_record::Host::default();
         host.cpu.allowed = vec![0, 1];
         let machine = Machine { host: &host, cpu: 1 };
-        let place = Place::at("/var/tmp/x".as_ref());
-        for peer in PEERS {
+        let of_peer = |peer: &&dyn Peer| {
             let rows = peer.rows(&machine);
             assert!(!rows.is_empty(), "{}", peer.name());
-            for row in rows {
-                assert!(!row.work.is_empty() && row.difference.len() > 20, "{}", row.case());
-                let commands = (row.commands)(&place);
-                assert!(!commands.is_empty(), "{}", row.case());
-                let empty = vec![Output::default(); commands.len()];
-                assert!((row.parse)(&empty).is_err(), "{}", row.case());
-            }
+            rows
+        };
+        PEERS.iter().flat_map(of_peer).collect()
+    }
+
+    #[test]
+    fn outputs_of_peers_are_parsed() {
+        const MIB: f64 = 1_048_576.0;
+        let syscall = include_str!("../tests/outputs/perf-6.1.187-syscall.txt");
+        let pipe = include_str!("../tests/outputs/perf-6.1.187-pipe.txt");
+        let memcpy = include_str!("../tests/outputs/perf-6.1.187-memcpy.txt");
+        let vdso = include_str!("../tests/outputs/stress-ng-0.15.06-vdso.txt");
+        let read = include_str!("../tests/outputs/sysbench-1.0.20-read.txt");
+        let dumb = include_str!("../tests/outputs/mbw-1.2.2.txt");
+        for (work, text, value, wrong) in [
+            ("bench syscall basic", syscall, 255.668, "0.0 usecs/op"),
+            ("bench sched pipe", pipe, 6853.96, "perf: not supported"),
+            ("bench mem memcpy", memcpy, 2.0 * 9.137677 * 1024.0 * MIB, "perf: not supported"),
+            ("--vdso clock_gettime", vdso, 52.44, "stress-ng: skipped, no vDSO"),
+            ("memory read", read, 18602.60 * MIB, "FATAL: Cannot find benchmark 'memory'"),
+            ("DUMB (-t 1)", dumb, 2.0 * 6270.821 * MIB, "Long uses 8 bytes. "),
+        ] {
+            // perf has no memcpy of its own on other architectures than x86-64.
+            let Some(row) = rows().into_iter().find(|row| row.work == work) else {
+                assert_ne!(std::env::consts::ARCH, "x86_64", "{work}");
+                continue;
+            };
+            let parsed = |text| (row.parse)(&[Output::printed(text)]);
+            assert_eq!(parsed(text).map(|reading| reading.value), Ok(value), "{work}");
+            assert!(parsed(wrong).is_err(), "{work}");
+        }
+    }
+
+    #[test]
+    fn missing_text_is_named_with_the_first_line() {
+        let error = text::missing("`usecs/op`", &Output::printed("\n perf: not supported\n"));
+        let expected = "no `usecs/op` in the output: perf: not supported".to_owned();
+        assert_eq!(error, RunError::Failed(expected));
+    }
+
+    #[test]
+    fn every_row_has_texts_and_rejects_empty_output() {
+        let place = Place::at("/var/tmp/x".as_ref());
+        for row in rows() {
+            assert!(!row.work.is_empty() && row.difference.len() > 20, "{}", row.case());
+            let commands = (row.commands)(&place);
+            assert!(!commands.is_empty(), "{}", row.case());
+            let empty = vec![Output::default(); commands.len()];
+            assert!((row.parse)(&empty).is_err(), "{}", row.case());
         }
     }
 }

@@ -1,11 +1,6 @@
 //! mbw: copying an array word by word.
 
-use fathom_record::Params;
-
-use crate::Peer;
-use crate::process::{Invocation, Output, RunError};
-use crate::row::{Machine, Reading, Row};
-use crate::text::{before, missing};
+use crate::prelude::*;
 
 pub(crate) struct Mbw;
 
@@ -44,17 +39,4 @@ fn rate(outputs: &[Output]) -> Result<Reading, RunError> {
     let mib = fathom_analysis::statistics::median(&rates);
     let mib = mib.ok_or_else(|| missing("`Copy: … MiB/s`", output))?;
     Reading::of(2.0 * mib * f64::from(1 << 20))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn output_of_mbw_1_2_2_is_parsed() {
-        let text = include_str!("../tests/outputs/mbw-1.2.2.txt");
-        let reading = rate(&[Output::printed(text)]).unwrap();
-        assert_eq!(reading.value, 2.0 * 6270.821 * 1_048_576.0);
-        assert!(rate(&[Output::printed("Long uses 8 bytes. ")]).is_err());
-    }
 }

@@ -1,11 +1,6 @@
 //! perf bench: a system call, a pipe round trip, and the kernel's memcpy and memset.
 
-use fathom_record::{Params, PeerStatistic, Unit};
-
-use crate::Peer;
-use crate::process::{Invocation, Output, RunError};
-use crate::row::{Machine, Reading, Row};
-use crate::text::{before, missing};
+use crate::prelude::*;
 
 pub(crate) struct Perf;
 
@@ -112,24 +107,4 @@ fn rate(outputs: &[Output], counted: f64) -> Result<Reading, RunError> {
     let output = &outputs[0];
     let gib = before(&output.out, "GB/sec").ok_or_else(|| missing("`GB/sec`", output))?;
     Reading::of(counted * gib * f64::from(1 << 30))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn output_of_perf_6_1_187_is_parsed() {
-        let read = |text| nanoseconds(&[Output::printed(text)]).map(|reading| reading.value);
-        let syscall = include_str!("../tests/outputs/perf-6.1.187-syscall.txt");
-        assert_eq!(read(syscall), Ok(255.668));
-        let pipe = include_str!("../tests/outputs/perf-6.1.187-pipe.txt");
-        assert_eq!(read(pipe), Ok(6853.96));
-        assert!(read("0.0 usecs/op").is_err());
-        let expected = "no `usecs/op` in the output: perf: not supported".to_owned();
-        assert_eq!(read("\n perf: not supported\n"), Err(RunError::Failed(expected)));
-        let text = include_str!("../tests/outputs/perf-6.1.187-memcpy.txt");
-        let reading = rate(&[Output::printed(text)], 2.0).unwrap();
-        assert_eq!(reading.value, 2.0 * 9.137677 * 1_073_741_824.0);
-    }
 }

@@ -134,7 +134,7 @@ impl Runner<'_> {
             return Err(failed(format!("{}{line}", process::exit_text(status))));
         }
         let [out, err] = [out, err].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-        let preempted = after.preempted_since(&before);
+        let preempted = after.preempted.saturating_sub(before.preempted);
         let lost_ns = after.lost_ns_since(&before, ns * self.cpus.len() as f64);
         Ok(Output { out, err, ns, preempted, lost_ns })
     }

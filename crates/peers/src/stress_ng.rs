@@ -1,11 +1,6 @@
 //! stress-ng --vdso: clock_gettime. The operations of its other stressors match no metric.
 
-use fathom_record::{Params, PeerStatistic, Unit};
-
-use crate::Peer;
-use crate::process::{Invocation, Output, RunError};
-use crate::row::{Machine, Reading, Row};
-use crate::text::{before, missing};
+use crate::prelude::*;
 
 pub(crate) struct StressNg;
 
@@ -38,16 +33,4 @@ fn nanoseconds(outputs: &[Output]) -> Result<Reading, RunError> {
     let text = [output.out.as_str(), &output.err].concat();
     let ns = before(&text, "nanosecs per call").or_else(|| before(&text, "nanoseconds per call"));
     Reading::of(ns.ok_or_else(|| missing("`nanosecs per call`", output))?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn output_of_stress_ng_0_15_06_is_parsed() {
-        let text = include_str!("../tests/outputs/stress-ng-0.15.06-vdso.txt");
-        assert_eq!(nanoseconds(&[Output::printed(text)]).unwrap().value, 52.44);
-        assert!(nanoseconds(&[Output::printed("stress-ng: skipped, no vDSO")]).is_err());
-    }
 }

@@ -1,11 +1,6 @@
 //! sysbench memory: reading or writing a block word by word. Its other tests match no metric.
 
-use fathom_record::{Params, PeerStatistic};
-
-use crate::Peer;
-use crate::process::{Invocation, Output, RunError};
-use crate::row::{Machine, On, Reading, Row};
-use crate::text::{before, missing};
+use crate::prelude::*;
 
 pub(crate) struct Sysbench;
 
@@ -69,16 +64,4 @@ fn rate(outputs: &[Output]) -> Result<Reading, RunError> {
     let output = &outputs[0];
     let mib = before(&output.out, "MiB/sec").ok_or_else(|| missing("`MiB/sec`", output))?;
     Reading::of(mib * f64::from(1 << 20))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn output_of_sysbench_1_0_20_is_parsed() {
-        let text = include_str!("../tests/outputs/sysbench-1.0.20-read.txt");
-        assert_eq!(rate(&[Output::printed(text)]).unwrap().value, 18602.60 * 1_048_576.0);
-        assert!(rate(&[Output::printed("FATAL: Cannot find benchmark 'memory'")]).is_err());
-    }
 }

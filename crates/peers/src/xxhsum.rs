@@ -1,11 +1,8 @@
 //! xxhsum: hashing a cached file.
 
-use fathom_record::{Params, PeerStatistic};
-
-use crate::process::{Invocation, Output, RunError};
-use crate::row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row};
-use crate::text::missing;
-use crate::{Peer, slope};
+use crate::prelude::*;
+use crate::row::DATA_BYTES;
+use crate::slope;
 
 pub(crate) struct Xxhsum;
 

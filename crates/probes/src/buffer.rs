@@ -1,15 +1,14 @@
 //! Resident memory with a known page size on a known NUMA node: written once, then verified against
 //! `/proc/self/smaps` and `/proc/self/numa_maps`.
 
-use fathom_record::Remedy;
 use std::ffi::c_void;
 use std::fs;
 use std::ops::Range;
 use std::ptr;
 
-use fathom_measure::sampler::Fault;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
+use crate::prelude::*;
 use crate::smaps::{self, MemoryUsage};
 
 /// Relative deviation of the kernel's count from the requested bytes.
@@ -77,7 +76,7 @@ impl Buffer {
     ///
     /// # Errors
     /// `Unavailable` where the address space is limited or huge pages are disabled.
-    pub(crate) fn reserve(bytes: usize, page: Page) -> Result<Self, Fault> {
+    pub(crate) fn reserve(bytes: usize, page: Page) -> Result<Self> {
         let unavailable = |error| {
             let what = format!("map {}: {error}", binary_size(bytes as u64));
             Fault::unavailable(what, Remedy::raise(&["`ulimit -v`"]))
@@ -112,7 +111,7 @@ impl Buffer {
     }
 
     /// Reserves `bytes` and makes all of them resident.
-    pub(crate) fn of(bytes: usize, page: Page) -> Result<Self, Fault> {
+    pub(crate) fn of(bytes: usize, page: Page) -> Result<Self> {
         let mut buffer = Self::reserve(bytes, page)?;
         buffer.grow_to(buffer.reserved_bytes);
         Ok(buffer)
@@ -164,7 +163,7 @@ impl Buffer {
     ///
     /// # Errors
     /// `Unavailable` where `/proc/self/smaps` cannot be read.
-    pub(crate) fn check(&self) -> Result<(bool, String), Fault> {
+    pub(crate) fn check(&self) -> Result<(bool, String)> {
         let (passed, mut detail) = self.matches(&self.usage()?);
         let elsewhere = self.pages_elsewhere();
         if elsewhere > 0 {
@@ -177,7 +176,7 @@ impl Buffer {
     ///
     /// # Errors
     /// `Unavailable` where `/proc/self/smaps` cannot be read.
-    pub(crate) fn usage(&self) -> Result<MemoryUsage, Fault> {
+    pub(crate) fn usage(&self) -> Result<MemoryUsage> {
         let text = fs::read_to_string("/proc/self/smaps").map_err(|error| {
             let what = "the page sizes of a buffer cannot be verified: read /proc/self/smaps";
             Fault::unavailable(format!("{what}: {error}"), Remedy::MountProc)
@@ -229,7 +228,7 @@ pub(crate) fn binary_size(bytes: u64) -> String {
     }
 }
 
-fn huge_pages_are_allowed() -> Result<(), Fault> {
+fn huge_pages_are_allowed() -> Result<()> {
     let disabled =
         |why: &str, remedy| Err(Fault::Unavailable(format!("no huge pages: {why}"), remedy));
     let unused: libc::c_ulong = 0;

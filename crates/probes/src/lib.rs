@@ -9,7 +9,9 @@ pub mod file;
 pub mod memory;
 mod memory_budget;
 pub mod os;
+mod prelude;
 mod registry;
+mod shared;
 mod smaps;
 #[cfg(test)]
 pub(crate) mod smoke;

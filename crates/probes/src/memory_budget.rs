@@ -1,9 +1,7 @@
 //! How much memory a probe may allocate: a quarter of what is available and of the cgroup's limit.
 
-use fathom_measure::sampler::Fault;
-use fathom_record::{Host, Remedy};
-
 use crate::buffer::binary_size;
+use crate::prelude::*;
 
 /// A probe allocates at most 1 ÷ this share of the available memory.
 const SHARE_MAX: u64 = 4;
@@ -27,7 +25,7 @@ impl MemoryBudget {
 
     /// # Errors
     /// `Unavailable` where an allocation of this size exceeds the budget.
-    pub(crate) fn check(&self, bytes: u64) -> Result<(), Fault> {
+    pub(crate) fn check(&self, bytes: u64) -> Result<()> {
         if bytes <= self.bytes {
             return Ok(());
         }

@@ -62,9 +62,9 @@ static BATTERY: &[Entry] = &[
     Entry::Probe(&file::read_throughput::ReadThroughput),
     Entry::Probe(&file::read_latency::ReadLatency),
     Entry::Probe(&file::write_throughput::WriteThroughput),
-    Entry::Probe(&file::create::Create),
-    Entry::Probe(&file::delete::Delete),
-    Entry::Probe(&file::fsync::Fsync),
+    Entry::Probe(&file::small_files::CREATE),
+    Entry::Probe(&file::small_files::DELETE),
+    Entry::Probe(&file::small_files::FSYNC),
 ];
 
 /// Commands that measure without workers.

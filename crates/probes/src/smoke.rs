@@ -11,15 +11,12 @@ use std::time::Duration;
 
 use fathom_fileio::filesystem::Class;
 use fathom_measure::clock::{Clock, Source, Specification};
-use fathom_measure::sampler::{Fault, Files, LoopTime, Observer, Resources, RoundMark, Settings};
-use fathom_measure::{Sampler, affinity};
+use fathom_measure::sampler::{Files, LoopTime, Observer, Resources, RoundMark, Settings};
 use fathom_record::host::Cache;
-use fathom_record::{
-    Basis, Better, Disturbance, Host, Interval, MetricId, Params, Record, Sample, Summary, Unit,
-};
+use fathom_record::{Basis, Interval, MetricId, Sample, Summary};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-use fathom_metric::{Case, Probe, Sizes};
+use crate::prelude::*;
 
 /// Prints why a test cannot run here: returning silently would count as passed.
 pub(crate) fn skipped(reason: &str) {
@@ -157,7 +154,7 @@ pub(crate) fn sampler_on(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Samp
 }
 
 /// Runs one visit of these cases, pinned to one CPU like a worker.
-pub(crate) fn visit(probe: &dyn Probe, cases: &[Case]) -> Vec<Result<Sample, Fault>> {
+pub(crate) fn visit(probe: &dyn Probe, cases: &[Case]) -> Vec<Result<Sample>> {
     pinned(|cpu| {
         let mut sampler = sampler(cases.len(), cpu);
         let outcome = probe.visit(cases, &mut sampler);
@@ -180,12 +177,12 @@ const VISITS_MAX: usize = 3;
 
 /// Runs the probe at smoke size. Asserts that each case has values or is unavailable, that all
 /// checks passed, and that no child process and no descriptor is left.
-pub(crate) fn run(probe: &dyn Probe) -> Vec<(Case, Result<Sample, Fault>)> {
+pub(crate) fn run(probe: &dyn Probe) -> Vec<(Case, Result<Sample>)> {
     let _alone = alone();
     let id = probe.about().id;
     let cases = probe.cases(&Host::default(), &Sizes { smoke: true, ..Sizes::default() });
     let files = open_files();
-    let has_passed = |samples: &Vec<Result<Sample, Fault>>| {
+    let has_passed = |samples: &Vec<Result<Sample>>| {
         samples.iter().flatten().flat_map(|sample| &sample.checks).all(|check| check.passed)
     };
     let mut visits = std::iter::repeat_with(|| visit(probe, &cases)).take(VISITS_MAX);

@@ -6,7 +6,7 @@ use rustix::param::clock_ticks_per_second;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     /// Involuntary context switches of ended children.
-    preempted: u64,
+    pub(super) preempted: u64,
     /// CPU time of ended children.
     cpu_ns: u64,
     /// Idle time of the CPUs, if the kernel counts it.
@@ -33,10 +33,6 @@ impl Usage {
             cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
             idle_ns: idle_ticks(&stat, cpus).map(|ticks| ticks * tick_ns),
         }
-    }
-
-    pub(super) fn preempted_since(&self, earlier: &Self) -> u64 {
-        self.preempted.saturating_sub(earlier.preempted)
     }
 
     /// CPU time that was neither idle nor used by the children.

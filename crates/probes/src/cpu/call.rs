@@ -1,12 +1,7 @@
 //! cpu.call: procedure call and return with 0 to 7 integer arguments.
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
-
 use self::kernels::{args0, args1, args2, args3, args4, args5, args6, args7};
-use crate::uarch;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct Call;
 
@@ -54,7 +49,7 @@ impl Probe for Call {
         (0..=ARGUMENTS_MAX).map(|args| Case::usual(Params::one("args", args))).collect()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         let row = uarch::row_for(host)?;
         let frequency = known.frequency()?;
         let args = case.params.integer("args").unwrap_or(0);
@@ -71,26 +66,20 @@ impl Probe for Call {
         let beyond = (issue - call.value).max(0.0);
         let formula = "max(call + ret cycles, instructions ÷ moves per cycle + cycles of stack \
                        arguments) ÷ frequency";
+        let calculated = Origin::calculated("the loop: call, add, ret and arguments");
         let (hardware, software) = (call.value * cycle_ns, beyond * cycle_ns);
         let sum = Prediction::sum(hardware, software, 0.2, formula, &call.source);
         Ok(sum
             .with_input("call + ret cycles", call.value, row.origin())
-            .with_input(
-                "instructions",
-                instructions,
-                Origin::calculated("the loop: call, add, ret and arguments"),
-            )
+            .with_input("instructions", instructions, calculated)
             .with_input("moves per cycle", width.value, row.origin())
             .with_input("cycles of stack arguments", stack, row.origin())
             .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency"))
-            .if_above(
-                "return thunks (retpoline) or SMT contention, or the core is not the one in the \
-                 table",
-            )
+            .if_above(ABOVE)
             .if_below("the core is not the one in the table"))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let mut works = Vec::new();
         for (index, case) in cases.iter().enumerate() {
             let args = case.params.integer("args").and_then(|args| usize::try_from(args).ok());
@@ -103,6 +92,8 @@ impl Probe for Call {
     }
 }
 
+const ABOVE: &str =
+    "return thunks (retpoline) or SMT contention, or the core is not the one in the table";
 /// Call, increment, return.
 const INSTRUCTIONS: i64 = 3;
 /// Calls per iteration: the loop branch adds under 0.1 cycles to each.

@@ -1,11 +1,7 @@
 //! cpu.call.per_argument: cost of one more argument, as the slope over the cases of cpu.call.
 
-use fathom_analysis::statistics;
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
-
 use super::call::{ARGUMENTS_MAX, IN_REGISTERS};
-use crate::uarch;
-use fathom_metric::{About, Derived, Estimate, Inputs, MissingInput, Parameter};
+use crate::prelude::*;
 
 pub struct CallPerArgument;
 
@@ -73,12 +69,7 @@ impl Derived for CallPerArgument {
         Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
     }
 
-    fn predict(
-        &self,
-        params: &Params,
-        host: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, host: &Host, known: &Inputs<'_>) -> Model {
         let row = uarch::row_for(host)?;
         let frequency = known.frequency()?;
         let cycle_ns = 1e9 / frequency;
@@ -95,13 +86,10 @@ impl Derived for CallPerArgument {
             .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency"))
             .if_above("the argument moves depend on each other, or the core is not in the table");
         if let Some(stack) = stack {
+            let calculated = Origin::calculated("the arguments of the line");
             prediction = prediction
                 .with_input("cycles of a stack argument", stack.value, row.origin())
-                .with_input(
-                    "share of stack arguments",
-                    share,
-                    Origin::calculated("the arguments of the line"),
-                );
+                .with_input("share of stack arguments", share, calculated);
         }
         Ok(prediction)
     }

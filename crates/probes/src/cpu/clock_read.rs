@@ -1,12 +1,8 @@
 //! cpu.clock.read: cost of one start/stop pair of timestamps.
 
 use fathom_measure::clock::Source;
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Origin, Prediction, Unit};
 
-use crate::uarch;
-use fathom_metric::{About, Case, Inputs, Probe};
+use crate::prelude::*;
 
 pub struct ClockRead;
 
@@ -32,7 +28,7 @@ impl Probe for ClockRead {
         &ABOUT
     }
 
-    fn predict(&self, _: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         if matches!(known.clock_source(), Some("monotonic_raw" | "cntvct")) {
             return Err(NoModel::OtherClock);
         }
@@ -55,7 +51,7 @@ impl Probe for ClockRead {
             .if_below("the core is not the one in the table"))
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
         let clock = sampler.clock().clone();
         if clock.specification().source == Source::Fake {
             let what = "the clock is simulated";

@@ -1,10 +1,8 @@
 //! cpu.clock.resolution: the smallest increment of the clock.
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work, clock};
-use fathom_record::{Host, NoModel, Origin, Prediction, Unit};
+use fathom_measure::clock;
 
-use fathom_metric::{About, Case, Inputs, Probe};
+use crate::prelude::*;
 
 pub struct ClockResolution;
 
@@ -28,7 +26,7 @@ impl Probe for ClockResolution {
         &ABOUT
     }
 
-    fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Model {
         let hz = host.cpu.tsc_hz.ok_or_else(|| NoModel::unknown_fact(&["cpu.tsc_hz"]))?;
         Ok(Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition")
             .with_quantity("tick rate", hz, Unit::Hertz, Origin::host(host, "cpu.tsc_hz"))
@@ -38,18 +36,10 @@ impl Probe for ClockResolution {
             ))
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        let step = |clock: &Clock, values: &mut [f64]| {
-            values[0] = clock::step_ticks(clock) as f64 * 1e9 / clock.specification().hz;
-            Ok(())
-        };
-        let batch = clock::STEP_STAMPS;
-        sampler.run(vec![Work::Single {
-            cases: vec![0],
-            batch,
-            operation: Box::new(step),
-            timings: None,
-        }]);
+    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
+        let step =
+            |clock: &Clock| Ok(clock::step_ticks(clock) as f64 * 1e9 / clock.specification().hz);
+        sampler.run(vec![single(0, clock::STEP_STAMPS, step)]);
         Ok(())
     }
 }

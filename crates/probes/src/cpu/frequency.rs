@@ -2,11 +2,7 @@
 
 use std::arch::asm;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Origin, Prediction, Unit};
-
-use fathom_metric::{About, Case, Inputs, Probe};
+use crate::prelude::*;
 
 pub struct Frequency;
 
@@ -39,7 +35,7 @@ impl Probe for Frequency {
         &ABOUT
     }
 
-    fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Model {
         let base = host.cpu.base_hz.map(|hz| (hz, "cpu.base_hz"));
         let counter = host.cpu.tsc_hz.map(|hz| (hz, "cpu.tsc_hz"));
         let Some((hz, fact)) = base.or(counter) else {
@@ -63,7 +59,7 @@ impl Probe for Frequency {
         Ok(prediction)
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
         sampler.run(vec![Work::Batched {
             case: 0,
             kernel: Box::new(additions),

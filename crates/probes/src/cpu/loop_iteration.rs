@@ -2,12 +2,7 @@
 
 use std::arch::asm;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
-
-use crate::uarch;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct LoopIteration;
 
@@ -44,7 +39,7 @@ impl Probe for LoopIteration {
         ["register", "memory"].map(|form| Case::usual(Params::one("form", form))).into()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         let row = uarch::row_for(host)?;
         let frequency = known.frequency()?;
         let cycle_ns = 1e9 / frequency;
@@ -72,7 +67,7 @@ impl Probe for LoopIteration {
             .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency")))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let work = |(index, case): (usize, &Case)| match case.params.text("form") {
             Some("register") => Work::batched(index, in_register),
             _ => Work::batched(index, in_memory),

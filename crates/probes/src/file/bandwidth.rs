@@ -1,8 +1,6 @@
 //! Memory bandwidth as an input of the file models.
 
-use fathom_record::{NoModel, Prediction, Unit};
-
-use fathom_metric::Inputs;
+use crate::prelude::*;
 
 /// The highest known DRAM read bandwidth, with the name of its record.
 pub fn all_cores(known: &Inputs<'_>) -> Option<(String, f64)> {
@@ -17,11 +15,10 @@ pub fn all_cores(known: &Inputs<'_>) -> Option<(String, f64)> {
 }
 
 /// The bound of a read from the page cache: the bandwidth of [`all_cores`].
-pub(super) fn at_most_all_cores(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+pub(super) fn at_most_all_cores(known: &Inputs<'_>) -> Model {
     let missing = || NoModel::NoKeptResult { metric: "memory.bandwidth".to_owned() };
     let (name, most) = all_cores(known).ok_or_else(missing)?;
     let source = "each byte of the page cache is loaded from DRAM at least once";
-    let claim = Prediction::at_most(most, &format!("≤ {name}"), source)
-        .if_above("the file was in the CPU caches, or the other result was disturbed");
-    Ok(claim.with_result(&name, most, Unit::BytesPerSecond))
+    let meaning = "the file was in the CPU caches, or the other result was disturbed";
+    Ok(at_most((&name, most), Unit::BytesPerSecond, (source, meaning)))
 }

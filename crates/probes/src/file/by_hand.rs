@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 
 use fathom_fileio::Sum;
 use fathom_fileio::read::{ReadFault, Way};
-use fathom_metric::{Event, ProcedureError, Recorder};
-use fathom_record::quantity::quantity;
-use fathom_record::{Cause, Check, Disturbance, Fact, Reason, State, Unit, Verdict};
+use fathom_record::{Check, State};
+
+use crate::prelude::*;
 
 /// Metrics whose earlier results on this host the file models use.
 pub(super) const MODEL_INPUTS: &[&str] = &["os.syscall", "file.call", "memory.bandwidth"];
@@ -16,17 +16,16 @@ pub(super) const MODEL_INPUTS: &[&str] = &["os.syscall", "file.call", "memory.ba
 /// Startup (threads, buffers, the first call) dominates shorter passes.
 const SHORT_NS: f64 = 200_000.0;
 
-/// A pass with its disturbance; `None` ends the passes.
-type PassResult<P> = Result<Option<(P, Disturbance)>, ProcedureError>;
+pub(super) type Result<T, E = ProcedureError> = std::result::Result<T, E>;
 
 /// Runs `times` passes, or fewer if the user stops them, `pass` returns `None` or `is_last` is
 /// true. Returns them with their total disturbance.
 pub(super) fn repeated<P>(
     recorder: &mut dyn Recorder,
     (times, what): (u32, &str),
-    mut pass: impl FnMut(&mut dyn Recorder, u32) -> PassResult<P>,
+    mut pass: impl FnMut(&mut dyn Recorder, u32) -> Result<Option<(P, Disturbance)>>,
     is_last: impl Fn(&P) -> bool,
-) -> Result<(Vec<P>, Disturbance), ProcedureError> {
+) -> Result<(Vec<P>, Disturbance)> {
     let mut passes = Vec::new();
     let mut disturbance: Option<Disturbance> = None;
     for number in 0..times {
@@ -45,7 +44,7 @@ pub(super) fn repeated<P>(
 }
 
 /// Refuses more than the maximum file size.
-pub(super) fn check_length(block: usize, count: u64) -> Result<u128, ProcedureError> {
+pub(super) fn check_length(block: usize, count: u64) -> Result<u128> {
     let bytes = block as u128 * u128::from(count);
     match bytes <= 1 << 63 {
         true => Ok(bytes),

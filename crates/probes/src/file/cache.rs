@@ -4,16 +4,12 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use fathom_fileio::Source;
-use fathom_metric::{
-    About, ByHand, Ending, Event, Inputs, Measured, Parameter, Procedure, ProcedureError, Recorder,
-};
-use fathom_record::{Better, Fact, Host, NoModel, Origin, Params, Prediction, Record, Unit};
 
-use super::by_hand::{self, printable, size};
+use super::by_hand::{self, Result, printable, size};
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
 use super::passes::{Pass, PassSeries, ReadConfig};
 use super::temporary::{Folder, Temporary, announce};
+use crate::prelude::*;
 
 /// Reads per round: cold, second and third.
 const READS: usize = 3;
@@ -52,12 +48,7 @@ impl ByHand for Speedup {
         &ABOUT
     }
 
-    fn predict(
-        &self,
-        params: &Params,
-        _: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
         let missing = |metric: &str| NoModel::NoKeptResult { metric: metric.to_owned() };
         let call = Params::one("call", "read1");
         let call = known.quantity("os.syscall", &call).ok_or_else(|| missing("os.syscall"))?;
@@ -77,13 +68,9 @@ impl ByHand for Speedup {
         let formula = "first read ÷ (calls × os.syscall + bytes ÷ memory.bandwidth)";
         let ratio = Prediction::sum(first_ns / second_ns, 0.0, TOLERANCE, formula, ABOUT.source);
         let ratio = Prediction { hardware: None, software: None, ..ratio };
+        let counted = Origin::Counted { at: String::new() };
         Ok(ratio
-            .with_quantity(
-                "first read",
-                first_ns,
-                Unit::Nanoseconds,
-                Origin::Counted { at: String::new() },
-            )
+            .with_quantity("first read", first_ns, Unit::Nanoseconds, counted)
             .with_quantity("calls", bytes / block, Unit::Ratio, Origin::calculated("bytes ÷ block"))
             .with_result("os.syscall", call, Unit::Nanoseconds)
             .with_quantity("bytes", bytes, Unit::Bytes, Origin::Case)
@@ -133,7 +120,7 @@ impl Procedure for Cache {
         by_hand::MODEL_INPUTS
     }
 
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         match self.named()? {
             Some(_) => Ok(()),
             None => {
@@ -143,7 +130,7 @@ impl Procedure for Cache {
         }
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         if let Some(source) = self.named()? {
             self.measure_file(recorder, &source)?;
             return Ok(Ending::Done);
@@ -172,26 +159,21 @@ impl Cache {
     }
 
     /// The given file, which must not be empty.
-    fn named(&self) -> Result<Option<Source>, ProcedureError> {
+    fn named(&self) -> Result<Option<Source>> {
         let Some(path) = &self.file else { return Ok(None) };
         let source = Source::open(path).map_err(ProcedureError::failed)?;
         match source.info().size {
             Some(1..) => Ok(Some(source)),
             _ => {
                 let path = printable(path);
-                Err(ProcedureError::failed(format!(
-                    "{path} is empty or has no size: it has no pages"
-                )))
+                let text = format!("{path} is empty or has no size: it has no pages");
+                Err(ProcedureError::failed(text))
             }
         }
     }
 
     /// Measures one file with all blocks. Returns false if the user stopped it.
-    fn measure_file(
-        &self,
-        recorder: &mut dyn Recorder,
-        source: &Source,
-    ) -> Result<bool, ProcedureError> {
+    fn measure_file(&self, recorder: &mut dyn Recorder, source: &Source) -> Result<bool> {
         let mut speedups = Vec::new();
         let mut goes_on = true;
         for block in &self.blocks.0 {
@@ -218,7 +200,7 @@ impl Cache {
         recorder: &mut dyn Recorder,
         source: &Source,
         block: usize,
-    ) -> Result<(Option<[PassSeries; READS]>, bool), ProcedureError> {
+    ) -> Result<(Option<[PassSeries; READS]>, bool)> {
         // The second and third read find what the one before left in the cache.
         let states = [StateName::Cold, StateName::AsIs, StateName::AsIs];
         let mut reads = states.map(|state| PassSeries::new(ReadConfig::whole(block, state)));

@@ -3,14 +3,13 @@
 
 use std::sync::atomic::AtomicBool;
 
+use fathom_fileio::extents;
 use fathom_fileio::residency::{self, CacheKind, Residency, State};
-use fathom_fileio::{Source, extents};
-use fathom_metric::ProcedureError;
 use fathom_record::quantity::percent;
-use fathom_record::{Cause, Reason, Verdict};
 
-use super::by_hand::{printable, size};
+use super::by_hand::{Result, printable, size};
 use super::options::{DropName, StateName};
+use crate::prelude::*;
 
 /// As [`prepare`], but does not read a file again that is already warm, which would take longer
 /// than many passes.
@@ -18,7 +17,7 @@ pub(super) fn prepare_again(
     source: &Source,
     requested: StateName,
     stop: &AtomicBool,
-) -> Result<Residency, ProcedureError> {
+) -> Result<Residency> {
     match (requested, residency::of(source.file())) {
         (StateName::Warm, found) if found.state == State::Warm => Ok(found),
         _ => prepare(source, requested, None, stop),
@@ -31,7 +30,7 @@ pub(super) fn prepare(
     requested: StateName,
     drop: Option<DropName>,
     stop: &AtomicBool,
-) -> Result<Residency, ProcedureError> {
+) -> Result<Residency> {
     drop.map_or(Ok(()), drop_caches)?;
     let file = source.file();
     let path = source.info().path.display();
@@ -44,7 +43,7 @@ pub(super) fn prepare(
     }
 }
 
-fn drop_caches(name: DropName) -> Result<(), ProcedureError> {
+fn drop_caches(name: DropName) -> Result<()> {
     let kind = match name {
         DropName::Pagecache => CacheKind::PageCache,
         DropName::Slab => CacheKind::Slab,

@@ -3,27 +3,18 @@
 use fathom_fileio::Generator;
 use fathom_fileio::loops::{Call, CallLoop, STREAM_BUFFER};
 use fathom_fileio::scratch::Scratch;
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{
-    Better, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit,
-};
 
 use rustix::io::Errno;
 
 use super::state::{State, describe};
 use super::{failed, generated_file};
-use fathom_metric::order::Order;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Disk, Inputs, Needs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct FileCall;
 
 static ABOUT: About = About {
     id: "file.call",
     title: "call on a cached file",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "one system call without the C library on a cached file of 1 MiB; buffered_read1: one \
             byte from a user-space buffer of 8 KiB, refilled by read(2); lseek: from block to \
             block of 4 KiB",
@@ -58,7 +49,6 @@ static ABOUT: About = About {
     ],
     needs: &["os.syscall"],
     requires: "a folder on a device",
-    noise_limit: 0.05,
     ..About::BASE
 };
 
@@ -90,7 +80,7 @@ impl Probe for FileCall {
             .into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let of_file = "the same entry and exit, plus the page cache lookup";
         let (factor, metric, call, source) = match case.params.text("call") {
             Some("read1" | "read" | "pread4k") => (1.0, "os.syscall", "read1", of_file),
@@ -114,32 +104,22 @@ impl Probe for FileCall {
         Order { factor, metric, source }.claim(&Params::one("call", call), known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
-        for (index, case) in cases.iter().enumerate() {
+        each(cases, sampler, |index, case, sampler| {
             let scratch = generated_file::write_synced(&files.folder, FILE_BYTES, SEED)?;
-            let call = case.params.text("call").unwrap_or_default();
-            if let Err(fault) = measure(call, &scratch, index, sampler) {
-                sampler.fault(index, fault);
-            }
-        }
-        Ok(())
+            measure(case.params.text("call").unwrap_or_default(), &scratch, index, sampler)
+        })
     }
 }
 
 /// Predicts the cost of another call.
-fn same(metric: &str, call: &str, source: &str, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
-    let terms = [Term { times: 1.0, metric, params: Params::one("call", call) }];
+fn same(metric: &str, call: &str, source: &str, known: &Inputs<'_>) -> Model {
     let otherwise = "the file system does more work for one of the two";
-    Sum { terms: &terms, tolerance: 0.3, source, otherwise }.predict(known)
+    same_as((metric, Params::one("call", call)), 0.3, (source, otherwise), known)
 }
 
-fn measure(
-    name: &str,
-    scratch: &Scratch,
-    index: usize,
-    sampler: &mut Sampler,
-) -> Result<(), Fault> {
+fn measure(name: &str, scratch: &Scratch, index: usize, sampler: &mut Sampler) -> Result<()> {
     let call = Call::named(name).ok_or_else(|| Fault::Failed(format!("unknown call {name}")))?;
     State::Warm.prepare(scratch.file())?;
     let mut again = CallLoop::new(call, scratch.file()).map_err(|error| failed(name, error))?;
@@ -167,7 +147,7 @@ fn first_call_fault(name: &str, error: Errno) -> Fault {
 }
 
 /// Verifies the data of one more call at the beginning of the file.
-fn verified(name: &str, call: Call, scratch: &Scratch) -> Result<(bool, String), Fault> {
+fn verified(name: &str, call: Call, scratch: &Scratch) -> Result<(bool, String)> {
     let mut again = CallLoop::new(call, scratch.file()).map_err(|error| failed(name, error))?;
     let done = again.repeat(1).map_err(|error| failed(name, error))?;
     let mut expected = vec![0; call.bytes()];

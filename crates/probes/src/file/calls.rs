@@ -4,20 +4,17 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
-use fathom_analysis::statistics;
-use fathom_fileio::Source;
 use fathom_fileio::loops::{Call, CallLoop};
 use fathom_fileio::residency::{self, Residency};
-use fathom_measure::Clock;
 use fathom_metric::notation::{NotationError, counts};
-use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, observed};
-use fathom_record::{Cause, Disturbance, Fact, Params, State, Unit, Verdict};
+use fathom_record::State;
 use rustix::io::Errno;
 
-use super::by_hand::{self, checked, printable};
+use super::by_hand::{self, Result, checked, printable};
 use super::cache_state;
 use super::options::{Counts, StateName, block};
 use super::temporary::{Folder, Temporary};
+use crate::prelude::*;
 
 /// Bytes of the temporary file: several times the L2 cache, and quickly written.
 const BYTES: u64 = 16 << 20;
@@ -122,14 +119,14 @@ impl Procedure for Calls {
         by_hand::MODEL_INPUTS
     }
 
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         match &self.file {
             Some(_) => self.named().map(|_| ()),
             None => Folder::on_device(self.folder.as_deref())?.check(self.bytes()),
         }
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let Some(source) = self.source(recorder)? else { return Ok(Ending::Stopped) };
         let before = residency::warm(source.file(), recorder.stop().now())?;
         recorder.event(Event::Progress { done: 0, all: 1, what: "calling" });
@@ -158,7 +155,7 @@ impl Calls {
     }
 
     /// The given file; it must be at least as large as the largest block.
-    fn named(&self) -> Result<Option<Source>, ProcedureError> {
+    fn named(&self) -> Result<Option<Source>> {
         let Some(path) = &self.file else { return Ok(None) };
         let source = Source::open(path).map_err(ProcedureError::failed)?;
         let block = self.blocks.iter().map(|&block| block as u64).fold(BLOCK, u64::max);
@@ -173,7 +170,7 @@ impl Calls {
     }
 
     /// The given file, or a temporary one. `None` if stopped.
-    fn source(&self, recorder: &mut dyn Recorder) -> Result<Option<Source>, ProcedureError> {
+    fn source(&self, recorder: &mut dyn Recorder) -> Result<Option<Source>> {
         if let Some(source) = self.named()? {
             return Ok(Some(source));
         }
@@ -224,14 +221,8 @@ impl Calls {
             record_row(recorder, source, before, &pair[0], disturbance, Vec::new());
             let ratio = pair[1].median().zip(pair[0].median()).map(|(seek, read)| seek / read);
             let ratio = ratio.map(|ratio| Fact::quantity("lseek ÷ read", ratio, Unit::Ratio));
-            record_row(
-                recorder,
-                source,
-                before,
-                &pair[1],
-                disturbance,
-                ratio.into_iter().collect(),
-            );
+            let facts = ratio.into_iter().collect();
+            record_row(recorder, source, before, &pair[1], disturbance, facts);
         }
     }
 }

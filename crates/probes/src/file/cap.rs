@@ -2,9 +2,9 @@
 
 use std::fs::File;
 
-use fathom_analysis::statistics;
 use fathom_fileio::caps::{self, Caps, LimitKind};
-use fathom_record::{Cause, Fact, Origin, Prediction, Reason, Remedy, Unit};
+
+use crate::prelude::*;
 
 /// A rate within this share of its cap is set by the cap.
 const NEAR: f64 = 0.10;
@@ -74,12 +74,8 @@ impl Cap {
                       0.1 s; the first slice is not delayed";
         let formula = "≤ bytes ÷ (bytes ÷ the control group's limit − 0.1 s)";
         let claim = Prediction::at_most(bytes as f64 / held_s, formula, source);
-        let claim = claim.with_quantity(
-            "limit",
-            *bound,
-            Unit::BytesPerSecond,
-            Origin::ControlGroup { limit: text.clone() },
-        );
+        let origin = Origin::ControlGroup { limit: text.clone() };
+        let claim = claim.with_quantity("limit", *bound, Unit::BytesPerSecond, origin);
         Some(claim.if_above("part of the file was cached, or the limit was raised during the run"))
     }
 

@@ -6,24 +6,18 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
-use fathom_analysis::statistics;
 use fathom_fileio::available_memory::{self, AvailableMemory};
 use fathom_fileio::memory::Pages;
 use fathom_fileio::{proc_io, residency};
-use fathom_measure::Clock;
 use fathom_metric::notation::bytes;
-use fathom_metric::{
-    About, ByHand, Ending, Event, Inputs, Measured, Procedure, ProcedureError, Recorder,
-};
-use fathom_record::quantity::{percent, quantity};
-use fathom_record::{
-    Better, Cause, Fact, Host, NoModel, Origin, Params, Prediction, State, Unit, Verdict,
-};
+use fathom_record::State;
+use fathom_record::quantity::percent;
 use rustix::fs::{Advice, fadvise};
 
 use self::knee::{Knee, Observation, Search};
-use super::by_hand::{checked, size};
+use super::by_hand::{Result, checked, size};
 use super::temporary::{Folder, Temporary};
+use crate::prelude::*;
 
 pub struct Capacity;
 
@@ -69,7 +63,7 @@ impl ByHand for Capacity {
         &ABOUT
     }
 
-    fn predict(&self, _: &Params, host: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Params, host: &Host, _: &Inputs<'_>) -> Model {
         let limit = host.cgroup.memory_limit_bytes;
         let available = host.memory.available_bytes.into_iter().chain(limit).min();
         let missing = || NoModel::unknown_fact(&["memory.available_bytes"]);
@@ -149,12 +143,12 @@ impl Point {
 }
 
 impl Procedure for FindCapacity {
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         let folder = Folder::on_device(self.folder.as_deref())?;
         search(self, &folder, &available()?).map(|_| ())
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let folder = Folder::on_device(self.folder.as_deref())?;
         let available = available()?;
         let search = search(self, &folder, &available)?;
@@ -171,7 +165,7 @@ impl Procedure for FindCapacity {
         }
         let mut file = Temporary::new(&folder)?;
         let mut points = Vec::new();
-        let knee = search.knee(|bytes| -> Result<Observation, ProcedureError> {
+        let knee = search.knee(|bytes| -> Result<Observation> {
             let Some(point) = measure_size(&mut file, bytes, recorder)? else {
                 return Ok(Observation::Stopped);
             };
@@ -186,7 +180,7 @@ impl Procedure for FindCapacity {
     }
 }
 
-fn available() -> Result<AvailableMemory, ProcedureError> {
+fn available() -> Result<AvailableMemory> {
     available_memory::now()
         .ok_or_else(|| ProcedureError::failed("/proc/meminfo has no MemAvailable"))
 }
@@ -205,21 +199,14 @@ fn facts(knee: Knee, available: &AvailableMemory, points: &[Point]) -> Vec<Fact>
     facts
 }
 
-fn search(
-    options: &FindCapacity,
-    folder: &Folder,
-    available: &AvailableMemory,
-) -> Result<Search, ProcedureError> {
+fn search(options: &FindCapacity, folder: &Folder, available: &AvailableMemory) -> Result<Search> {
     let free = folder.free()?;
     let wanted = options.max.unwrap_or(available.limit);
     let most = wanted.min(free);
     let step = (available.bytes.min(most) / PARTS).min(STEP) / GRAIN * GRAIN;
     let search = Search { step: step.max(GRAIN), most, grain: GRAIN };
     if search.most < search.grain {
-        let error = match wanted < GRAIN {
-            true => ProcedureError::Usage,
-            false => ProcedureError::Failed,
-        };
+        let error = if wanted < GRAIN { ProcedureError::Usage } else { ProcedureError::Failed };
         return Err(error(format!(
             "--max {}, with {} usable in {}: needs at least {}; free space, or use another \
              --folder",
@@ -237,9 +224,9 @@ fn measure_size(
     file: &mut Temporary,
     bytes: u64,
     recorder: &mut dyn Recorder,
-) -> Result<Option<Point>, ProcedureError> {
+) -> Result<Option<Point>> {
     // A smaller size than the file is the beginning of the same file.
-    if bytes > file.bytes() && !file.resize(bytes, recorder)? {
+    if bytes > file.bytes && !file.resize(bytes, recorder)? {
         return Ok(None);
     }
     let file = file.file();
@@ -265,7 +252,7 @@ fn pass(
     bytes: u64,
     clock: &Clock,
     stop: &AtomicBool,
-) -> Result<Option<Vec<f64>>, ProcedureError> {
+) -> Result<Option<Vec<f64>>> {
     let mut chunk = Pages::new(CHUNK)?;
     let mut times = Vec::new();
     let mut at = 0;
@@ -308,6 +295,7 @@ fn measured(
             (Vec::new(), Some(Verdict::because(State::Unavailable, Cause::Missing, text)))
         }
     };
+    let counted = Origin::Counted { at: available.source.clone() };
     Measured {
         metric: ABOUT.id,
         params: Params::none(),
@@ -319,10 +307,7 @@ fn measured(
         ]),
         verdict,
         facts: facts(knee, available, points),
-        prediction: Some(prediction(
-            available.bytes as f64,
-            Origin::Counted { at: available.source.clone() },
-        )),
+        prediction: Some(prediction(available.bytes as f64, counted)),
         ..Measured::default()
     }
 }

@@ -15,29 +15,20 @@ use std::time::Duration;
 use clap::{Args, Parser};
 use fathom_analysis::statistics::{self, Line};
 use fathom_fileio::memory::Pages;
+use fathom_fileio::read;
 use fathom_fileio::residency::{self, State};
-use fathom_fileio::{Source, read};
 use fathom_measure::clock;
 use fathom_measure::process::{self, Running};
 use fathom_metric::notation::{NotationError, bytes, count, time};
-use fathom_metric::order::{Order, earlier};
-use fathom_metric::{
-    About, ByHand, Ending, Event, Inputs, Measured, Parameter, Procedure, ProcedureError, Recorder,
-    observed,
-};
-use fathom_record::quantity::quantity;
-use fathom_record::{
-    Better, Cause, Disturbance, Fact, Host, NoModel, Params, Prediction, Reason, Remedy, Unit,
-    Verdict,
-};
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::process::Pid;
 
-use super::by_hand::{checked, size};
+use super::by_hand::{Result, checked, size};
 use super::cap::Cap;
 use super::options::{Counts, StateName};
 use super::temporary::{Folder, Temporary};
 use super::{BUFFERED_DIRECT, cache_state};
+use crate::prelude::*;
 
 const BLOCK: usize = 4096;
 /// Sent by a reader when it is ready.
@@ -59,8 +50,6 @@ pub struct PerProcess;
 static ABOUT: About = About {
     id: "file.contention",
     title: "read of one block while others read",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "time per 4 KiB block of one of several processes, each reading its own file \
             sequentially, while all of them read",
     not_timed: "starting the processes, opening the files, the time in which not all of them read",
@@ -89,8 +78,6 @@ static ABOUT: About = About {
 static ABOUT_PER_PROCESS: About = About {
     id: "file.contention.per_process",
     title: "read of one block, per other process",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "the slope of file.contention over the number of processes, in each round",
     not_timed: "the time of a block without other processes",
     model: "a bound: ≤ file.contention{processes=1}. A device that serves requests sequentially \
@@ -118,17 +105,12 @@ impl ByHand for Contention {
         &ABOUT
     }
 
-    fn predict(
-        &self,
-        params: &Params,
-        _: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
         if params.integer("processes") == Some(1) {
             return Err(NoModel::ServiceTime);
         }
         let source = "a shared device serves no process faster than one alone";
-        Order { factor: 1.0, metric: ABOUT.id, source }.claim(&alone(params), known)
+        at_least(ABOUT.id, &alone(params), source, known)
     }
 }
 
@@ -137,23 +119,14 @@ impl ByHand for PerProcess {
         &ABOUT_PER_PROCESS
     }
 
-    fn predict(
-        &self,
-        params: &Params,
-        _: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
         let alone = alone(params);
         let name = format!("{}{alone}", ABOUT.id);
         let limit = earlier(ABOUT.id, &alone, known)?;
-        let formula = format!("≤ {name}");
-        let claim = Prediction::at_most(limit, &formula, ABOUT_PER_PROCESS.source);
-        Ok(claim
-            .if_above(
-                "processes delay each other by more than the service time: they interrupt \
-                 sequential access, or there are too few CPUs",
-            )
-            .with_result(&name, limit, Unit::Nanoseconds))
+        let meaning = "processes delay each other by more than the service time: they interrupt \
+                       sequential access, or there are too few CPUs";
+        let texts = (ABOUT_PER_PROCESS.source, meaning);
+        Ok(at_most((&name, limit), Unit::Nanoseconds, texts))
     }
 }
 
@@ -264,12 +237,12 @@ impl Row {
 }
 
 impl Procedure for Contend {
-    fn part(&self) -> Option<Result<(), ProcedureError>> {
+    fn part(&self) -> Option<Result<()>> {
         let file = self.reader.reader_file.as_ref()?;
         Some(self.reader.read(file, self.bytes / BLOCK as u64))
     }
 
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         let bytes = self.file_bytes();
         if !(BYTES_MIN..=BYTES_MAX).contains(&bytes) {
             let (least, most) = (size(BYTES_MIN), size(BYTES_MAX));
@@ -279,7 +252,7 @@ impl Procedure for Contend {
         Folder::on_device(self.folder.as_deref())?.check(self.most() * bytes)
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let folder = Folder::on_device(self.folder.as_deref())?;
         let both = (self.most(), self.file_bytes());
         let Some(mut files) = files(recorder, self, &folder, both)? else {
@@ -313,7 +286,7 @@ fn files(
     contend: &Contend,
     folder: &Folder,
     (most, bytes): (u64, u64),
-) -> Result<Option<Files>, ProcedureError> {
+) -> Result<Option<Files>> {
     let all = size(most * bytes);
     let reads = format!("reads for {:.0} s at most", contend.time_limit.as_secs_f64());
     let text = format!("writes {most} files of {}, {all}, and {reads}", size(bytes));
@@ -348,7 +321,7 @@ fn rounds(
     contend: &Contend,
     files: &mut Files,
     rows: &mut [Row],
-) -> Result<(), ProcedureError> {
+) -> Result<()> {
     let program = process::this_program()?;
     let all = u64::from(contend.repeat) * rows.len() as u64;
     let mut done = 0;
@@ -374,7 +347,7 @@ fn rounds(
 
 impl Files {
     /// Runs one round. Returns the timestamps of each process: its start and the end of each block.
-    fn round(&mut self, program: &Path, processes: u64) -> Result<Vec<Vec<u64>>, ProcedureError> {
+    fn round(&mut self, program: &Path, processes: u64) -> Result<Vec<Vec<u64>>> {
         if self.state == StateName::Cold {
             for source in &self.sources[..processes as usize] {
                 let found = residency::evict(source.file())?;
@@ -512,7 +485,7 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
 }
 
 impl Reader {
-    fn read(&self, file: &Path, blocks: u64) -> Result<(), ProcedureError> {
+    fn read(&self, file: &Path, blocks: u64) -> Result<()> {
         let ended =
             || ProcedureError::failed("--reader-file is internal to `fathom file contend` itself");
         let coordinator = Pid::from_raw(self.coordinator as i32).ok_or_else(ended)?;

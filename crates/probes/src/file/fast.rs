@@ -11,23 +11,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clap::{Parser, ValueEnum};
 use fathom_fileio::fast::{Options, read_fast};
 use fathom_fileio::path_info::FileKind;
+use fathom_fileio::proc_io;
 use fathom_fileio::read::Way;
-use fathom_fileio::{Source, proc_io};
-use fathom_measure::{Clock, affinity};
 use fathom_metric::notation::{NotationError, bytes};
-use fathom_metric::{
-    About, ByHand, Ending, Event, Inputs, Measured, Parameter, Procedure, ProcedureError, Recorder,
-    observed,
-};
 use fathom_record::quantity::percent;
-use fathom_record::{Better, Cause, Disturbance, Host, NoModel, Params, Prediction, Reason, Unit};
 
-use self::facts::{FactOptions, facts};
+use self::facts::facts;
 use self::file_list::FileList;
 use self::pass::{FileResult, Pass};
 use super::bandwidth;
-use super::by_hand::{self, checked, printable, size};
+use super::by_hand::{self, Result, checked, printable, size};
 use super::options::block;
+use crate::prelude::*;
 
 pub struct Fast;
 
@@ -65,12 +60,7 @@ impl ByHand for Fast {
         &ABOUT
     }
 
-    fn predict(
-        &self,
-        params: &Params,
-        _: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
         match params.text("state") {
             Some("warm") => bandwidth::at_most_all_cores(known),
             Some("cold") => Err(NoModel::SpeedOfDevice),
@@ -154,11 +144,11 @@ impl Procedure for ReadFast {
         false
     }
 
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         FileList::of(&self.files, self.keep_going).map(|_| ())
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let found = FileList::of(&self.files, self.keep_going)?;
         let what = format!("reading {}", size(found.bytes()));
         let pass = |recorder: &mut dyn Recorder, _| {
@@ -174,12 +164,7 @@ impl Procedure for ReadFast {
         let is_faulty = not_read().next().is_some() || last.faults().next().is_some();
         not_read().for_each(|why| recorder.event(Event::Warning(why)));
         let measured = measured(self, &found, &passes, disturbance);
-        let options = FactOptions {
-            is_fixed: self.path.is_some(),
-            shows_rates: measured.verdict.is_none(),
-            ceiling: self.ceiling,
-        };
-        let facts = facts(recorder, &options, &found, &passes);
+        let facts = facts(recorder, self, &found, &passes, measured.verdict.is_none());
         recorder.record(Measured { facts, ..measured });
         Ok(if is_faulty { Ending::Faulty } else { Ending::Done })
     }
@@ -201,11 +186,7 @@ fn options<'a>(recorder: &'a dyn Recorder, read: &ReadFast) -> Options<'a> {
 }
 
 /// Reads all files once: large ones sequentially by all threads, small ones in parallel.
-fn pass(
-    recorder: &dyn Recorder,
-    read: &ReadFast,
-    found: &FileList,
-) -> Result<Pass, ProcedureError> {
+fn pass(recorder: &dyn Recorder, read: &ReadFast, found: &FileList) -> Result<Pass> {
     let options = options(recorder, read);
     let is_small = |number: &usize| found.files.len() > 1 && found.files[*number].1 < SMALL;
     let all = 0..found.files.len();
@@ -316,10 +297,7 @@ fn measured(
         verified.push(("position sum", format!("{:016x}", sum.position)));
         verified.push(("in memory before", one.residency.clone()));
     }
-    let values = match sum.bytes {
-        0 => Vec::new(),
-        _ => passes.iter().map(Pass::rate).collect(),
-    };
+    let values = passes.iter().filter(|_| sum.bytes > 0).map(Pass::rate).collect();
     let verdict = by_hand::unreadable(passes.iter().flat_map(Pass::faults))
         .or_else(|| by_hand::nothing_done(sum.bytes));
     Measured {

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use fathom_fileio::memory::Pages;
 use fathom_fileio::scratch::Scratch;
-use fathom_fileio::{Generator, Source, Sum};
-use fathom_measure::sampler::{Fault, Files};
+use fathom_fileio::{Generator, Sum};
+use fathom_measure::sampler::Files;
 
 use super::failed;
+use crate::prelude::*;
 
 /// Bytes generated at a time.
 const STEP: u64 = 256 << 10;
@@ -18,8 +19,8 @@ const STEP: u64 = 256 << 10;
 fn each_piece(
     seed: u64,
     (at, bytes): (u64, u64),
-    mut with: impl FnMut(u64, &[u8]) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+    mut with: impl FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
     let generator = Generator::new(seed);
     let mut buffer = Pages::new(STEP as usize).map_err(|error| failed("mmap", error))?;
     for from in (0..bytes).step_by(STEP as usize) {
@@ -31,7 +32,7 @@ fn each_piece(
 }
 
 /// The sums of `bytes` bytes of the data from `at` on, with `at` as offset 0.
-pub(super) fn sum_of(seed: u64, at: u64, bytes: u64) -> Result<Sum, Fault> {
+pub(super) fn sum_of(seed: u64, at: u64, bytes: u64) -> Result<Sum> {
     let mut sum = Sum::default();
     each_piece(seed, (at, bytes), |from, piece| {
         sum.add(from, piece);
@@ -41,7 +42,7 @@ pub(super) fn sum_of(seed: u64, at: u64, bytes: u64) -> Result<Sum, Fault> {
 }
 
 /// Writes and syncs a temporary file of the data.
-pub(super) fn write_synced(folder: &Path, bytes: u64, seed: u64) -> Result<Scratch, Fault> {
+pub(super) fn write_synced(folder: &Path, bytes: u64, seed: u64) -> Result<Scratch> {
     let what = format!("write {bytes} bytes in {}", folder.display());
     let scratch = Scratch::new(folder).map_err(|error| failed(&what, error))?;
     each_piece(seed, (0, bytes), |from, piece| {
@@ -54,14 +55,14 @@ pub(super) fn write_synced(folder: &Path, bytes: u64, seed: u64) -> Result<Scrat
 /// The large file of the run, with the sums of each part.
 pub(super) struct LargeFile {
     pub(super) source: Source,
-    seed: u64,
-    bytes: u64,
+    pub(super) seed: u64,
+    pub(super) bytes: u64,
     part: u64,
     sums: Vec<Sum>,
 }
 
 impl LargeFile {
-    pub(super) fn open(files: &Files, part: u64) -> Result<Self, Fault> {
+    pub(super) fn open(files: &Files, part: u64) -> Result<Self> {
         let why = |error| Fault::Failed(format!("the large file: {error}"));
         let source = Source::open(&files.large).map_err(why)?;
         let bytes = source.info().size.unwrap_or(0);
@@ -76,14 +77,6 @@ impl LargeFile {
 
     pub(super) fn file(&self) -> &File {
         self.source.file()
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    pub(super) fn seed(&self) -> u64 {
-        self.seed
     }
 
     /// Offset and sums of a part; wraps after the last.

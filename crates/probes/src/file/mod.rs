@@ -1,5 +1,7 @@
 //! File metrics: read, write, create, delete and sync.
 
+use crate::prelude::*;
+
 mod bandwidth;
 mod by_hand;
 pub mod cache;
@@ -9,10 +11,7 @@ pub mod calls;
 mod cap;
 pub mod capacity;
 pub mod contention;
-pub mod create;
-pub mod delete;
 pub mod fast;
-pub mod fsync;
 mod generated_file;
 mod model;
 mod options;
@@ -21,7 +20,7 @@ pub mod read;
 pub mod read_latency;
 pub mod read_throughput;
 pub mod reasonable_size;
-mod small_files;
+pub mod small_files;
 mod state;
 pub mod sweep;
 mod temporary;
@@ -29,10 +28,6 @@ mod temporary;
 mod tests;
 pub mod write;
 pub mod write_throughput;
-
-use fathom_measure::sampler::Fault;
-use fathom_metric::About;
-use fathom_record::{Counters, Remedy};
 
 /// Common to most file metrics: they wait for a device.
 const BASE: About = About { expects: Counters::DEVICE, noise_limit: 0.10, ..About::BASE };

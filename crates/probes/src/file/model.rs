@@ -1,12 +1,11 @@
 //! Models of file reads and writes, from system call costs and memory bandwidth of the same run.
 
 use fathom_fileio::read::{BLOCK, Way};
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
+use super::by_hand::way_name;
 use super::state::State;
 use crate::memory::bandwidth;
-use fathom_metric::Inputs;
-use fathom_metric::order::earlier;
+use crate::prelude::*;
 
 /// Queue depth of io_uring.
 const DEPTH: u32 = 16;
@@ -42,23 +41,13 @@ impl ReadCase {
 }
 
 fn way_named(name: &str) -> Option<Way> {
-    Some(match name {
-        "read" => Way::Calls { count: None },
-        "pread" => Way::Pread,
-        "mmap" => Way::Map,
-        "direct" => Way::Direct,
-        "ring" => Way::Ring { depth: DEPTH },
-        _ => return None,
-    })
+    let ring = Way::Ring { depth: DEPTH };
+    let ways = [Way::Calls { count: None }, Way::Pread, Way::Map, Way::Direct, ring];
+    ways.into_iter().find(|way| way_name(*way) == name)
 }
 
 /// Predicts a case of file.read.throughput.
-pub(super) fn read(
-    kind: ReadCase,
-    params: &Params,
-    host: &Host,
-    known: &Inputs<'_>,
-) -> Result<Prediction, NoModel> {
+pub(super) fn read(kind: ReadCase, params: &Params, host: &Host, known: &Inputs<'_>) -> Model {
     match (kind.state, kind.way) {
         (Some(State::Warm), Some(Way::Calls { .. } | Way::Pread)) => copied(kind, host, known),
         (Some(State::Warm), Some(Way::Map)) => mapped(kind, known),
@@ -102,7 +91,7 @@ fn level_of_buffer(kind: ReadCase, host: &Host) -> &'static str {
 }
 
 /// A warm file, read by calls.
-fn copied(kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn copied(kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Model {
     let ReadCase { block, threads, bytes, .. } = kind;
     let call = Params::one("call", "read1");
     let call_ns = earlier(CALL, &call, known)?;
@@ -138,37 +127,25 @@ fn copied(kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Result<Prediction,
         ))
 }
 
-/// A bound by another result of the run.
-fn at_most(
-    (name, limit): (String, f64),
-    source: &str,
-    meaning: &str,
-) -> Result<Prediction, NoModel> {
-    let claim = Prediction::at_most(limit, &format!("≤ {name}"), source);
-    let claim = claim.with_result(&name, limit, Unit::BytesPerSecond);
-    Ok(claim.if_above(meaning))
-}
-
 /// A warm file, mapped.
-fn mapped(kind: ReadCase, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
-    let limit = rate("read", kind.threads, "dram", known)?;
+fn mapped(kind: ReadCase, known: &Inputs<'_>) -> Model {
+    let (name, limit) = rate("read", kind.threads, "dram", known)?;
     let source = "no copy: the pages are mapped and read like other memory";
-    at_most(limit, source, "part of the file stays in a CPU cache between passes")
+    let meaning = "part of the file stays in a CPU cache between passes";
+    Ok(at_most((&name, limit), Unit::BytesPerSecond, (source, meaning)))
 }
 
 /// A cold file: bounded by the warm read, measured or modelled.
-fn at_most_warm(
-    params: &Params,
-    kind: ReadCase,
-    host: &Host,
-    known: &Inputs<'_>,
-) -> Result<Prediction, NoModel> {
+fn at_most_warm(params: &Params, kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Model {
     let mut warm = params.clone();
     warm.0.insert("state".to_owned(), "warm".into());
     let source = "data from a device is stored in the page cache and copied from there";
     let meaning = "part of the file was cached, or one of the two was disturbed";
     match known.quantity(THROUGHPUT, &warm) {
-        Some(limit) => at_most((format!("{}{warm}", THROUGHPUT), limit), source, meaning),
+        Some(limit) => {
+            let name = format!("{THROUGHPUT}{warm}");
+            Ok(at_most((&name, limit), Unit::BytesPerSecond, (source, meaning)))
+        }
         None => {
             let claim = copied(ReadCase { state: Some(State::Warm), ..kind }, host, known)?;
             let high = claim.value;
@@ -180,7 +157,7 @@ fn at_most_warm(
 }
 
 /// The bound of a write: its system calls plus the stores to memory.
-pub(super) fn write(block: usize, bytes: u64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+pub(super) fn write(block: usize, bytes: u64, known: &Inputs<'_>) -> Model {
     let call = Params::one("call", "write1");
     let call_name = format!("{SYSCALL}{call}");
     let call_ns = earlier(SYSCALL, &call, known)?;

@@ -4,17 +4,15 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use fathom_fileio::proc_io;
 use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
 use fathom_fileio::residency::Residency;
-use fathom_fileio::{Source, proc_io};
-use fathom_metric::{Measured, ProcedureError, Recorder, observed};
-use fathom_record::{
-    Cause, Check, Disturbance, Fact, Params, Reason, Record, State, Unit, Verdict,
-};
+use fathom_record::{Check, State};
 
-use super::by_hand::{self, checked, sums, way_name};
+use super::by_hand::{self, Result, checked, sums, way_name};
 use super::options::StateName;
 use super::{BUFFERED_DIRECT, cache_state};
+use crate::prelude::*;
 
 /// Least bytes of a thread's chunk, as in `fathom_fileio::read`.
 const CHUNK: u64 = 4 << 20;
@@ -33,7 +31,7 @@ impl Pass {
         source: &Source,
         request: &Request<'_>,
         before: Residency,
-    ) -> Result<(Self, Disturbance), ProcedureError> {
+    ) -> Result<(Self, Disturbance)> {
         let fetched = proc_io::read_bytes();
         let clock = recorder.clock();
         let (outcome, counted) =
@@ -119,7 +117,7 @@ impl PassSeries {
         recorder: &dyn Recorder,
         source: &Source,
         limit: Option<Duration>,
-    ) -> Result<bool, ProcedureError> {
+    ) -> Result<bool> {
         let ReadConfig { block, state, threads, ref range } = self.config;
         let stop = recorder.stop().now();
         let before = cache_state::prepare_again(source, state, stop)?;
@@ -246,19 +244,15 @@ pub(super) fn invalid_verdict(
     let wrong_state =
         || passes.iter().find_map(|one| cache_state::wrong_state(source, state, &one.before));
     let faults = by_hand::unreadable(passes.iter().flat_map(|pass| &pass.outcome.faults));
-    faults.or_else(wrong_state).or_else(|| buffered_direct(passes))
+    let buffered = |pass: &Pass| pass.outcome.bypass == Some(Bypass::Buffered);
+    let verdict = || Verdict::because(State::Invalid, Cause::NotAsAsked, BUFFERED_DIRECT);
+    faults.or_else(wrong_state).or_else(|| passes.iter().any(buffered).then(verdict))
 }
 
 /// Bytes per second of each pass; empty if the last read nothing.
 pub(super) fn rates(passes: &[Pass]) -> Vec<f64> {
     let has_bytes = passes.last().is_some_and(|last| last.bytes() > 0);
     passes.iter().filter(|_| has_bytes).map(Pass::rate).collect()
-}
-
-fn buffered_direct(passes: &[Pass]) -> Option<Verdict> {
-    let buffered = |pass: &Pass| pass.outcome.bypass == Some(Bypass::Buffered);
-    let verdict = || Verdict::because(State::Invalid, Cause::NotAsAsked, BUFFERED_DIRECT);
-    passes.iter().any(buffered).then(verdict)
 }
 
 /// The doubt if the file changed during a pass.

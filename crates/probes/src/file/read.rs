@@ -5,17 +5,16 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use fathom_fileio::read::{Outcome, Request, Way};
-use fathom_fileio::{Source, residency};
+use fathom_fileio::residency;
 use fathom_metric::notation::{count, time};
-use fathom_metric::{Ending, Measured, Procedure, ProcedureError, Recorder};
-use fathom_record::quantity::{NOTHING, quantity};
-use fathom_record::{Cause, Disturbance, Fact, Params, Reason, Unit};
+use fathom_record::quantity::NOTHING;
 
-use super::by_hand::{self, amount, printable, size, sum_facts, threads, way_name};
+use super::by_hand::{self, Result, amount, printable, size, sum_facts, threads, way_name};
 use super::cache_state;
 use super::cap::Cap;
 use super::options::{DropName, StateName, block};
 use super::passes::{Pass, changed, checks, invalid_verdict, rates};
+use crate::prelude::*;
 
 /// Up to this many passes are shown one per line.
 const LINES: usize = 10;
@@ -96,12 +95,12 @@ impl Procedure for Read {
         by_hand::MODEL_INPUTS
     }
 
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         let source = Source::open(&self.file).map_err(ProcedureError::failed)?;
         self.state_and_way(&source).map(|_| ())
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let source = Source::open(&self.file).map_err(ProcedureError::failed)?;
         let (state, way) = self.state_and_way(&source)?;
         let limit = recorder.stop().after(self.time_limit, source.info().size.is_none())?;
@@ -129,7 +128,7 @@ impl Procedure for Read {
 
 impl Read {
     /// Resolves the defaults of --state and --way, which depend on each other.
-    fn state_and_way(&self, source: &Source) -> Result<(StateName, Way), ProcedureError> {
+    fn state_and_way(&self, source: &Source) -> Result<(StateName, Way)> {
         by_hand::check_length(self.block, self.count.unwrap_or(0))?;
         let past_cache = matches!(self.way, Some(WayName::Direct | WayName::Ring));
         let state = match (self.state, past_cache) {
@@ -165,9 +164,8 @@ impl Read {
             && source.info().kind == fathom_fileio::path_info::FileKind::Character
         {
             let path = printable(&self.file);
-            return Err(ProcedureError::usage(format!(
-                "{path} has no end: needs a number of blocks, such as --count 1000"
-            )));
+            let text = format!("{path} has no end: needs a number of blocks, such as --count 1000");
+            return Err(ProcedureError::usage(text));
         }
         Ok((state, way))
     }
@@ -179,7 +177,7 @@ impl Read {
         source: &Source,
         state: StateName,
         way: Way,
-    ) -> Result<(Pass, Disturbance), ProcedureError> {
+    ) -> Result<(Pass, Disturbance)> {
         let stop = recorder.stop().now();
         let before = cache_state::prepare(source, state, self.drop_caches, stop)?;
         let range = match (way, self.count) {

@@ -8,28 +8,21 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use fathom_fileio::memory::Pages;
 use fathom_fileio::scratch::Scratch;
 use fathom_fileio::{Generator, proc_io, residency};
-use fathom_measure::sampler::{Fault, Files};
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{
-    Better, Effort, Histogram, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum,
-    Unit,
-};
+use fathom_measure::sampler::Files;
+use fathom_record::Histogram;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::generated_file::{self, LargeFile};
 use super::state::{State, describe};
 use super::{LARGE_BYTES, failed};
-use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Disk, Inputs, Needs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct ReadLatency;
 
 static ABOUT: About = About {
     id: "file.read.latency",
     title: "read of one block",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "pread(2) of blocks of 4 KiB, each read once: the time of a pass ÷ its blocks. A pass \
             reads all blocks of the small file, and 64 of the large one (warm: all). Quantiles: \
             single random reads from a device",
@@ -120,20 +113,19 @@ impl Probe for ReadLatency {
         cases
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let mut warm = case.params.clone();
         warm.0.insert("state".to_owned(), State::Warm.name().into());
         let is_cold = case.params.text("state") == Some(State::Cold.name());
         if is_cold && known.quantity(ABOUT.id, &warm).is_some() {
             let source = "data from a device is stored in the page cache and copied from there";
-            return Order { factor: 1.0, metric: ABOUT.id, source }.claim(&warm, known);
+            return at_least(ABOUT.id, &warm, source, known);
         }
         let source = "the same entry and exit, plus lookup and copy of a block";
-        let order = Order { factor: 1.0, metric: "os.syscall", source };
-        order.claim(&Params::one("call", "read1"), known)
+        at_least("os.syscall", &Params::one("call", "read1"), source, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
         let seed = sampler.settings().seed;
         for state in State::ALL {
@@ -142,12 +134,7 @@ impl Probe for ReadLatency {
                 if case.params.text("state") != Some(state.name()) {
                     continue;
                 }
-                let reading = Reading::of(case, state, &files, seed);
-                let prepared = reading.and_then(|mut reading| {
-                    reading.prepare()?;
-                    Ok(reading)
-                });
-                match prepared {
+                match Reading::of(case, state, &files, seed) {
                     Ok(reading) => readings.push((index, RefCell::new(reading))),
                     Err(fault) => sampler.fault(index, fault),
                 }
@@ -237,7 +224,8 @@ struct Reading {
 }
 
 impl Reading {
-    fn of(case: &Case, state: State, files: &Files, random: u64) -> Result<Self, Fault> {
+    /// Prepared for its first pass.
+    fn of(case: &Case, state: State, files: &Files, random: u64) -> Result<Self> {
         let bytes = case.params.integer("file_bytes").unwrap_or(0);
         let is_random = case.params.text("order") == Some("random");
         let (case_file, seed, bytes) = if bytes <= SMALL_MAX {
@@ -246,7 +234,7 @@ impl Reading {
             (CaseFile::Own(scratch), SEED, bytes)
         } else {
             let large = LargeFile::open(files, bytes as u64)?;
-            let (seed, bytes) = (large.seed(), large.bytes());
+            let (seed, bytes) = (large.seed, large.bytes);
             (CaseFile::Shared(large), seed, bytes)
         };
         let opened = opened(case_file.file(), state)?;
@@ -256,7 +244,7 @@ impl Reading {
         let buffer = Pages::new(slots * BLOCK).map_err(|error| failed("mmap", error))?;
         let random = Xoshiro256PlusPlus::seed_from_u64(random);
         let order = (0..of_pass as u64).map(|block| block * BLOCK as u64).collect();
-        Ok(Self {
+        let mut reading = Self {
             case_file,
             opened,
             state,
@@ -270,11 +258,13 @@ impl Reading {
             passes: 0,
             read: 0,
             fetched: Some(0),
-        })
+        };
+        reading.prepare()?;
+        Ok(reading)
     }
 
     /// Chooses the blocks of the next pass, and prepares the cache state.
-    fn prepare(&mut self) -> Result<(), Fault> {
+    fn prepare(&mut self) -> Result<()> {
         if self.is_random {
             self.choose();
         }
@@ -305,7 +295,7 @@ impl Reading {
     }
 
     /// Reads each block once and adds its time to `timings`. Returns nanoseconds per block.
-    fn pass(&mut self, clock: &Clock, timings: &mut Histogram) -> Result<f64, Fault> {
+    fn pass(&mut self, clock: &Clock, timings: &mut Histogram) -> Result<f64> {
         self.prepare()?;
         let begun = proc_io::read_bytes();
         let mut good = 0;
@@ -333,7 +323,7 @@ impl Reading {
     }
 
     /// Compares each block of the last pass with the data written.
-    fn verify(&self) -> Result<(), Fault> {
+    fn verify(&self) -> Result<()> {
         let generator = Generator::new(self.seed);
         let mut expected = [0; BLOCK];
         for (slot, at) in self.buffer.chunks_exact(BLOCK).zip(&self.order) {
@@ -347,12 +337,7 @@ impl Reading {
     }
 
     /// Adds the checks to the sampler.
-    fn report(
-        mut self,
-        begun: Option<u64>,
-        index: usize,
-        sampler: &mut Sampler,
-    ) -> Result<(), Fault> {
+    fn report(mut self, begun: Option<u64>, index: usize, sampler: &mut Sampler) -> Result<()> {
         if self.state == State::Warm {
             let fetched = proc_io::read_bytes_since(begun);
             let file = self.case_file.file();
@@ -379,7 +364,7 @@ impl Reading {
 
 /// The blocks of several passes.
 #[cfg(test)]
-pub(super) fn orders(case: &Case, files: &Files, passes: usize) -> Result<Vec<Vec<u64>>, Fault> {
+pub(super) fn orders(case: &Case, files: &Files, passes: usize) -> Result<Vec<Vec<u64>>> {
     let mut reading = Reading::of(case, State::Cold, files, 1)?;
     let mut chosen = || {
         reading.prepare()?;
@@ -389,7 +374,7 @@ pub(super) fn orders(case: &Case, files: &Files, passes: usize) -> Result<Vec<Ve
 }
 
 /// Opens the file again, with O_DIRECT if needed, and with its own readahead state.
-fn opened(file: &File, state: State) -> Result<File, Fault> {
+fn opened(file: &File, state: State) -> Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let flags = if state == State::Direct { libc::O_DIRECT } else { 0 };
     let opened = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);

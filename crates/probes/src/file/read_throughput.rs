@@ -5,17 +5,12 @@ use std::cell::RefCell;
 use fathom_fileio::proc_io;
 use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
 use fathom_fileio::residency::Residency;
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work, affinity};
-use fathom_record::{
-    Better, Effort, Host, NoModel, NotSelected, Params, Prediction, Stratum, Unit,
-};
 
 use super::LARGE_BYTES;
 use super::generated_file::LargeFile;
 use super::model::{self, ReadCase};
 use super::state::{State, TRIES, describe};
-use fathom_metric::{About, Case, Disk, Inputs, Needs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct ReadThroughput;
 
@@ -115,14 +110,11 @@ impl Probe for ReadThroughput {
         kinds.into_iter().map(case).collect()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
-        match ReadCase::of(&case.params) {
-            Some(kind) => model::read(kind, &case.params, host, known),
-            None => Err(NoModel::no_such_case(&case.params)),
-        }
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
+        model::read(parsed(&case.params, ReadCase::of)?, &case.params, host, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
         let kinds: Vec<Option<ReadCase>> =
             cases.iter().map(|case| ReadCase::of(&case.params)).collect();
@@ -137,22 +129,28 @@ impl Probe for ReadThroughput {
                 match kind.map(|kind| (kind, kind.state, kind.way)) {
                     Some((kind, Some(its), Some(way))) if kind.bytes == part => {
                         if its == state {
-                            let pass = Pass::new(&large, (kind, state, way), (&cpus, home));
+                            let pass = Pass {
+                                large: &large,
+                                kind,
+                                state,
+                                way,
+                                cpus: &cpus,
+                                home,
+                                passes: 0,
+                                repeated: 0,
+                                before: None,
+                                bytes: 0,
+                                fetched: Some(0),
+                            };
                             passes.push((index, RefCell::new(pass)));
                         }
                     }
-                    _ => {
-                        let text = format!("unknown case {}", case.params);
-                        sampler.fault(index, Fault::Failed(text));
-                    }
+                    _ => sampler.fault(index, crate::unknown_case(&case.params)),
                 }
             }
-            let works = passes.iter().map(|(index, pass)| {
-                Work::single(vec![*index], |clock, values| {
-                    values[0] = pass.borrow_mut().measure(clock)?;
-                    Ok(())
-                })
-            });
+            let works = passes
+                .iter()
+                .map(|(index, pass)| single(*index, 1, |clock| pass.borrow_mut().measure(clock)));
             let works: Vec<Work<'_>> = works.collect();
             if works.is_empty() {
                 continue;
@@ -183,29 +181,9 @@ struct Pass<'v> {
     fetched: Option<u64>,
 }
 
-impl<'v> Pass<'v> {
-    fn new(
-        large: &'v LargeFile,
-        (kind, state, way): (ReadCase, State, Way),
-        (cpus, home): (&'v [u32], u32),
-    ) -> Self {
-        Self {
-            large,
-            kind,
-            state,
-            way,
-            cpus,
-            home,
-            passes: 0,
-            repeated: 0,
-            before: None,
-            bytes: 0,
-            fetched: Some(0),
-        }
-    }
-
+impl Pass<'_> {
     /// Runs one pass. Returns bytes per second.
-    fn measure(&mut self, clock: &Clock) -> Result<f64, Fault> {
+    fn measure(&mut self, clock: &Clock) -> Result<f64> {
         let file = self.large.file();
         for _ in 0..TRIES {
             self.before = Some(self.state.prepare(file)?);
@@ -223,7 +201,7 @@ impl<'v> Pass<'v> {
     }
 
     /// Reads the next part and verifies its sums.
-    fn read(&mut self, clock: &Clock) -> Result<Outcome, Fault> {
+    fn read(&mut self, clock: &Clock) -> Result<Outcome> {
         let (at, expected) = self.large.part(self.passes);
         self.passes += 1;
         let ReadCase { block, threads, bytes, .. } = self.kind;

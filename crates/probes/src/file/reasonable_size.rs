@@ -8,20 +8,17 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 use fathom_metric::notation::{between, bytes};
-use fathom_metric::{
-    About, ByHand, Ending, Event, Inputs, Measured, Parameter, Procedure, ProcedureError, Recorder,
-};
-use fathom_record::quantity::quantity;
-use fathom_record::{Better, Cause, Fact, Host, NoModel, Params, Prediction, State, Unit, Verdict};
+use fathom_record::State;
 use rustix::fs::lstat;
 
 pub(super) use self::search::SearchEnd;
 use self::search::{TimedSize, search_size};
-use super::by_hand::{checked, printable, size};
+use super::by_hand::{Result, checked, printable, size};
 use super::cache_state;
 use super::options::{StateName, TemporaryOptions, block};
 use super::passes::{PassSeries, ReadConfig};
 use super::temporary::{Folder, Limit, Temporary, announce, memory};
+use crate::prelude::*;
 
 pub struct ReasonableSize;
 
@@ -66,12 +63,7 @@ impl ByHand for ReasonableSize {
         &ABOUT
     }
 
-    fn predict(
-        &self,
-        params: &Params,
-        _: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
         let integer = |name| params.integer(name).filter(|value| *value > 0);
         let values = integer("block").zip(integer("from_ms")).zip(integer("to_ms"));
         let Some(((block, from_ms), to_ms)) = values else {
@@ -199,14 +191,13 @@ impl Procedure for FindSize {
         INPUTS
     }
 
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         let folder = Folder::choose(self.temporary.folder.as_deref())?;
         if let Some(name) = &self.keep {
             if name.components().count() != 1 || name.file_name().is_none() {
                 let name = printable(name);
-                return Err(ProcedureError::usage(format!(
-                    "--keep {name}: must be a name without a folder; use --folder"
-                )));
+                let text = format!("--keep {name}: must be a name without a folder; use --folder");
+                return Err(ProcedureError::usage(text));
             }
             if lstat(folder.join(name)).is_ok() {
                 let path = printable(&folder.join(name));
@@ -216,7 +207,7 @@ impl Procedure for FindSize {
         SizeSearch::new(&Host::default(), &folder, self.block, self.state, &self.search).map(|_| ())
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let folder = Folder::choose(self.temporary.folder.as_deref())?;
         let host = recorder.host();
         let search = SizeSearch::new(host, &folder, self.block, self.state, &self.search)?;
@@ -248,7 +239,7 @@ impl SizeSearch {
         block: usize,
         state: StateName,
         options: &SearchOptions,
-    ) -> Result<Self, ProcedureError> {
+    ) -> Result<Self> {
         if state == StateName::AsIs {
             let text = "--state as-is: must be warm, cold or direct for a new file";
             return Err(ProcedureError::usage(text));
@@ -258,9 +249,8 @@ impl SizeSearch {
         }
         if let Some(max) = options.max.filter(|max| *max < block as u64) {
             let (block, max) = (size(block as u64), size(max));
-            return Err(ProcedureError::usage(format!(
-                "--max {max}: less than a block of {block}"
-            )));
+            let text = format!("--max {max}: less than a block of {block}");
+            return Err(ProcedureError::usage(text));
         }
         let max = options.max.map(|bytes| Limit { bytes, of: "--max".to_owned() });
         let memory = memory(host).filter(|_| state == StateName::Warm);
@@ -307,7 +297,7 @@ pub(super) fn find(
     recorder: &mut dyn Recorder,
     folder: &Folder,
     search: &SizeSearch,
-) -> Result<(SearchEnd, Temporary), ProcedureError> {
+) -> Result<(SearchEnd, Temporary)> {
     let mut file = Temporary::new(folder)?;
     if recorder.predicted(ABOUT.id, &search.params()).is_err() {
         calibrate(recorder, &mut file, search)?;
@@ -349,7 +339,7 @@ pub(super) fn find(
     Ok((end, file))
 }
 
-fn describe_prediction(predicted: &Result<Prediction, NoModel>) -> String {
+fn describe_prediction(predicted: &Model) -> String {
     let bytes = |bytes| quantity(bytes, Unit::Bytes);
     match predicted {
         Ok(prediction) => {
@@ -367,11 +357,7 @@ fn describe_prediction(predicted: &Result<Prediction, NoModel>) -> String {
 
 /// Reads a small file with this block and records the result, from which the first size is
 /// predicted.
-fn calibrate(
-    recorder: &mut dyn Recorder,
-    file: &mut Temporary,
-    search: &SizeSearch,
-) -> Result<(), ProcedureError> {
+fn calibrate(recorder: &mut dyn Recorder, file: &mut Temporary, search: &SizeSearch) -> Result<()> {
     let bytes = CALIBRATION.max(search.block as u64).min(search.most.bytes);
     if !file.resize(bytes, recorder)? {
         return Ok(());
@@ -389,7 +375,7 @@ fn attempt(
     file: &mut Temporary,
     search: &SizeSearch,
     bytes: u64,
-) -> Result<Option<PassSeries>, ProcedureError> {
+) -> Result<Option<PassSeries>> {
     if !file.resize(bytes, recorder)? {
         return Ok(None);
     }

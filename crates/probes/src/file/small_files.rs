@@ -1,57 +1,195 @@
-//! Sets of small named files in the folder of the run.
+//! file.create, file.delete and file.fsync: small named files in the folder of the run.
 
 use std::fs::File;
 use std::path::PathBuf;
 
-use fathom_fileio::Generator;
-use fathom_measure::sampler::{Fault, Files};
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::Params;
+use fathom_fileio::{Generator, residency};
+use fathom_measure::sampler::Files;
 use rustix::fs::{CWD, Mode, OFlags, openat, stat, unlink};
 use rustix::io::Errno;
 
 use super::{SMALL_BYTES, failed};
-use fathom_metric::{Case, Disk};
+use crate::prelude::*;
 
-/// A case per size.
-pub(super) fn cases_of_small(cost_ns: f64) -> Vec<Case> {
-    SMALL_BYTES.map(|bytes| Case { params: Params::one("bytes", bytes), cost_ns }).into()
-}
-
-/// Disk space of `files` files of each size, in whole file system blocks.
-pub(super) fn disk_of_small(files: usize) -> Disk {
-    let blocks: i64 = SMALL_BYTES.iter().map(|bytes| (bytes + 4095) / 4096 * 4096).sum();
-    Disk { large: 0, own: files as u64 * blocks as u64 }
-}
-
-/// Runs `operation` on a set of `count` small files per case; it returns nanoseconds per file.
-/// `check`: name and detail of the check that the operation makes.
-pub(super) fn visit_small(
-    cases: &[Case],
-    sampler: &mut Sampler,
+/// One operation on small files.
+pub struct SmallFileMetric {
+    about: &'static About,
+    /// Files of a set.
     count: usize,
-    check: (&str, impl Into<String>),
-    operation: impl Fn(&SmallFiles, &Clock) -> Result<f64, Fault>,
-) -> Result<(), Fault> {
-    let files = sampler.files()?;
-    let sizes = cases.iter().map(|case| case.params.integer("bytes").unwrap_or(0));
-    let sets: Vec<SmallFiles> = sizes.map(|bytes| SmallFiles::of(&files, count, bytes)).collect();
-    let operation = &operation;
-    let works = sets.iter().enumerate().map(|(index, set)| Work::Single {
-        cases: vec![index],
-        batch: count as u64,
-        operation: Box::new(move |clock, values| {
-            values[0] = operation(set, clock)?;
-            Ok(())
-        }),
-        timings: None,
-    });
-    sampler.run(works.collect());
-    let (name, detail) = (check.0, check.1.into());
-    for index in 0..cases.len() {
-        sampler.check(index, name, true, detail.clone());
+    cost_ns: f64,
+    /// Name and detail of the check that `operation` makes.
+    check: (&'static str, &'static str),
+    /// Returns nanoseconds per file.
+    operation: fn(&SmallFiles, &Clock) -> Result<f64>,
+}
+
+pub static CREATE: SmallFileMetric = SmallFileMetric {
+    about: &CREATE_ABOUT,
+    count: 64,
+    cost_ns: 40e6,
+    check: ("files", "64 files of the right size after each pass"),
+    operation: |set, clock| {
+        let start = clock.start();
+        set.create()?;
+        let stop = clock.stop();
+        let (whole, count) = (set.whole(), set.paths.len());
+        if whole != count {
+            let text = format!("{whole} of {count} files have the right size");
+            return Err(Fault::WrongWork(text));
+        }
+        set.delete()?;
+        Ok(clock.ns(start, stop) / count as f64)
+    },
+};
+pub static DELETE: SmallFileMetric = SmallFileMetric {
+    about: &DELETE_ABOUT,
+    count: 64,
+    cost_ns: 40e6,
+    check: ("files", "0 of 64 files left after each pass"),
+    operation: |set, clock| {
+        set.create()?;
+        let start = clock.start();
+        set.delete()?;
+        let stop = clock.stop();
+        let count = set.paths.len();
+        match set.existing() {
+            0 => Ok(clock.ns(start, stop) / count as f64),
+            left => Err(Fault::WrongWork(format!("{left} of {count} files are left"))),
+        }
+    },
+};
+pub static FSYNC: SmallFileMetric = SmallFileMetric {
+    about: &FSYNC_ABOUT,
+    count: 1,
+    cost_ns: 60e6,
+    check: ("written", "no dirty page after each fsync, by cachestat where available"),
+    operation: |set, clock| {
+        let file = set.open(0)?;
+        let ns = synced(set, &file, clock)?;
+        set.delete()?;
+        Ok(ns)
+    },
+};
+
+static CREATE_ABOUT: About = About {
+    id: "file.create",
+    title: "file creation",
+    timed: "creating 64 files in an empty folder: open, one write of all bytes, close; divided by \
+            64",
+    not_timed: "generating names and data; deleting the files",
+    model: "a bound: ≥ os.syscall{call=open_close}. The cost of the file system's journal is not \
+            published",
+    source: "lmbench, lat_fs: the sizes; Linux fs/namei.c: lookup_open",
+    pitfalls: &[
+        "an existing file would be opened, not created: O_EXCL fails then",
+        "the files are in memory, not on the device: file.fsync measures that",
+        "a large folder takes longer to search: this one has 64 files",
+        "the size of each file is verified after the pass",
+    ],
+    parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "per file" }],
+    ..super::OF_RUNS
+};
+
+static DELETE_ABOUT: About = About {
+    id: "file.delete",
+    title: "file deletion",
+    timed: "unlinking 64 files in the order of their creation, which frees them; divided by 64",
+    not_timed: "creating the files, just before",
+    model: "a bound: ≥ os.syscall{call=getppid}",
+    source: "lmbench, lat_fs: the sizes; Linux fs/namei.c: vfs_unlink, and evict of the inode",
+    pitfalls: &[
+        "an open or hard-linked file is not freed: each file is closed and has one name",
+        "the data was never written back, so no blocks are freed on the device, as for the \
+         temporary files of a build",
+        "the deletion is verified after each pass",
+    ],
+    parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "per file" }],
+    ..super::OF_RUNS
+};
+
+static FSYNC_ABOUT: About = About {
+    id: "file.fsync",
+    title: "small file write and fsync",
+    timed: "one write of all bytes of a new file, if any, and fsync",
+    not_timed: "creating, closing and deleting the file; fsync of the folder, without which its \
+                name may be lost",
+    model: "a bound: ≥ os.syscall{call=getppid}, twice if it has bytes. No published figure for \
+            the device",
+    source: "Linux fs/sync.c: vfs_fsync; fs/ext4/fsync.c: journal commit and flush of the device \
+             cache",
+    pitfalls: &[
+        "a device may acknowledge data that is only in its volatile cache: no program can detect \
+         that, but a few microseconds are too fast for flash or disk",
+        "a virtual disk may ignore flushes",
+        "fsync waits for other writes to the same journal: on a busy machine those dominate",
+        "cachestat verifies after each fsync that no page is dirty",
+    ],
+    parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "of the file" }],
+    noise_limit: 0.30,
+    ..super::OF_RUNS
+};
+
+impl Probe for SmallFileMetric {
+    fn about(&self) -> &'static About {
+        self.about
     }
-    Ok(())
+
+    /// In whole file system blocks.
+    fn needs(&self) -> Needs {
+        let blocks: i64 = SMALL_BYTES.iter().map(|bytes| (bytes + 4095) / 4096 * 4096).sum();
+        Needs { disk: Some(Disk { large: 0, own: self.count as u64 * blocks as u64 }), far: None }
+    }
+
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
+        let case = |bytes| Case { params: Params::one("bytes", bytes), cost_ns: self.cost_ns };
+        SMALL_BYTES.map(case).into()
+    }
+
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+        match (self.about.id, case.params.integer("bytes")) {
+            ("file.create", _) => {
+                let source = "open and close, plus the creation";
+                at_least("os.syscall", &Params::one("call", "open_close"), source, known)
+            }
+            ("file.delete", _) => {
+                let source = "the same entry and exit, plus lookup and removal of the name";
+                at_least_getppid(1.0, source, known)
+            }
+            (_, Some(0)) => {
+                at_least_getppid(1.0, "the same entry and exit, plus the file system", known)
+            }
+            _ => at_least_getppid(2.0, "two system calls, plus file system and device", known),
+        }
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+        let files = sampler.files()?;
+        let sizes = cases.iter().map(|case| case.params.integer("bytes").unwrap_or(0));
+        let sets: Vec<SmallFiles> =
+            sizes.map(|bytes| SmallFiles::of(&files, self.count, bytes)).collect();
+        let works = sets.iter().enumerate().map(|(index, set)| {
+            single(index, self.count as u64, move |clock| (self.operation)(set, clock))
+        });
+        sampler.run(works.collect());
+        let (name, detail) = self.check;
+        (0..cases.len()).for_each(|index| sampler.check(index, name, true, detail));
+        Ok(())
+    }
+}
+
+/// Writes and syncs a file. Returns nanoseconds.
+fn synced(set: &SmallFiles, file: &File, clock: &Clock) -> Result<f64> {
+    let start = clock.start();
+    set.write(file)?;
+    rustix::fs::fsync(file).map_err(|error| failed("fsync", error))?;
+    let stop = clock.stop();
+    let is = residency::of(file);
+    // `dirty` is 0 if only mincore counted.
+    if is.dirty > 0 {
+        let text = format!("{} of {} bytes are dirty after fsync", is.dirty, is.bytes);
+        return Err(Fault::WrongWork(text));
+    }
+    Ok(clock.ns(start, stop))
 }
 
 /// A set of small files, removed on drop.
@@ -70,19 +208,15 @@ impl SmallFiles {
         Self { paths: (0..count).map(path).collect(), data }
     }
 
-    pub(super) fn count(&self) -> usize {
-        self.paths.len()
-    }
-
     /// Creates one file, empty.
-    pub(super) fn open(&self, number: usize) -> Result<File, Fault> {
+    pub(super) fn open(&self, number: usize) -> Result<File> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(CWD, &self.paths[number], flags, Mode::RUSR | Mode::WUSR);
         file.map(File::from).map_err(|error| failed("create a file", error))
     }
 
     /// Writes the data with one call.
-    pub(super) fn write(&self, file: &File) -> Result<(), Fault> {
+    pub(super) fn write(&self, file: &File) -> Result<()> {
         if self.data.is_empty() {
             return Ok(());
         }
@@ -97,11 +231,11 @@ impl SmallFiles {
     }
 
     /// Opens, writes and closes each file.
-    pub(super) fn create(&self) -> Result<(), Fault> {
-        (0..self.count()).try_for_each(|number| self.write(&self.open(number)?))
+    pub(super) fn create(&self) -> Result<()> {
+        (0..self.paths.len()).try_for_each(|number| self.write(&self.open(number)?))
     }
 
-    pub(super) fn delete(&self) -> Result<(), Fault> {
+    pub(super) fn delete(&self) -> Result<()> {
         let mut paths = self.paths.iter();
         paths.try_for_each(unlink).map_err(|error| failed("delete a file", error))
     }

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use fathom_fileio::read::NEVER_STOP;
 use fathom_fileio::residency::{self, Residency, State as InMemory, UnknownReason};
-use fathom_measure::sampler::Fault;
-use fathom_record::Remedy;
 
 use super::{BUFFERED_DIRECT, failed};
+use crate::prelude::*;
 
 /// Attempts to warm a file, or to repeat a pass: other processes may evict pages.
 pub(super) const TRIES: u32 = 3;
@@ -46,7 +45,7 @@ impl State {
 
     /// Brings a file into this state. For direct I/O it is evicted, so that cached pages prove a
     /// buffered read. Fails with `WrongWork` if the state is not reached.
-    pub(super) fn prepare(self, file: &File) -> Result<Residency, Fault> {
+    pub(super) fn prepare(self, file: &File) -> Result<Residency> {
         let is = match self {
             Self::Cold | Self::Direct => evicted(file)?,
             Self::Warm => warmed(file)?,
@@ -93,7 +92,7 @@ impl State {
     }
 }
 
-fn evicted(file: &File) -> Result<Residency, Fault> {
+fn evicted(file: &File) -> Result<Residency> {
     let mut tries = 0;
     loop {
         let is = residency::evict(file).map_err(|error| failed("write the file back", error))?;
@@ -114,7 +113,7 @@ fn may_be_under_io(is: &Residency) -> bool {
     }
 }
 
-fn warmed(file: &File) -> Result<Residency, Fault> {
+fn warmed(file: &File) -> Result<Residency> {
     let mut is = residency::of(file);
     for _ in 0..TRIES {
         if is.state == InMemory::Warm {

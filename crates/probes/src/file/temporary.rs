@@ -5,15 +5,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use fathom_fileio::Generator;
 use fathom_fileio::filesystem::FileSystem;
 use fathom_fileio::folder::{self, Space};
 use fathom_fileio::memory::Pages;
 use fathom_fileio::scratch::Scratch;
-use fathom_fileio::{Generator, Source};
-use fathom_metric::{Event, ProcedureError, Recorder};
-use fathom_record::Host;
 
-use super::by_hand::{printable, size};
+use super::by_hand::{Result, printable, size};
+use crate::prelude::*;
 
 /// Bytes per write.
 const PIECE: usize = 1 << 20;
@@ -29,7 +28,7 @@ pub(super) struct Folder(folder::Folder);
 
 impl Folder {
     /// The given folder, or a default one that is not in memory.
-    pub(super) fn choose(named: Option<&Path>) -> Result<Self, ProcedureError> {
+    pub(super) fn choose(named: Option<&Path>) -> Result<Self> {
         let found = match named {
             Some(path) => folder::Folder::at(path)
                 .map_err(|why| format!("--folder {}: {why}", printable(path))),
@@ -39,7 +38,7 @@ impl Folder {
     }
 
     /// As [`Folder::choose`], but refuses a given folder in memory too.
-    pub(super) fn on_device(named: Option<&Path>) -> Result<Self, ProcedureError> {
+    pub(super) fn on_device(named: Option<&Path>) -> Result<Self> {
         let folder = Self::choose(named)?;
         let FileSystem { name, .. } = folder.0.file_system;
         match folder.0.file_system.is_on_device() {
@@ -52,12 +51,12 @@ impl Folder {
     }
 
     /// Usable bytes: free space minus the reserve.
-    pub(super) fn free(&self) -> Result<u64, ProcedureError> {
+    pub(super) fn free(&self) -> Result<u64> {
         let Space { all, free } = self.space()?;
         Ok(free.saturating_sub((all / 20).min(RESERVE)))
     }
 
-    fn space(&self) -> Result<Space, ProcedureError> {
+    fn space(&self) -> Result<Space> {
         let path = &self.0.path;
         folder::space(path).map_err(|error| {
             ProcedureError::failed(format!("statvfs {}: {error}", printable(path)))
@@ -65,13 +64,13 @@ impl Folder {
     }
 
     /// Half of the free space, which leaves the rest to other users.
-    pub(super) fn limit(&self) -> Result<Limit, ProcedureError> {
+    pub(super) fn limit(&self) -> Result<Limit> {
         let of = format!("half of the free space in {}", printable(&self.0.path));
         Ok(Limit { bytes: self.space()?.free / 2, of })
     }
 
     /// Fails if a file of this size exceeds the limit.
-    pub(super) fn check(&self, bytes: u64) -> Result<(), ProcedureError> {
+    pub(super) fn check(&self, bytes: u64) -> Result<()> {
         let limit = self.limit()?;
         if bytes <= limit.bytes {
             return Ok(());
@@ -126,11 +125,11 @@ pub(super) struct Temporary {
     scratch: Scratch,
     source: Source,
     path: PathBuf,
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 impl Temporary {
-    pub(super) fn new(folder: &Folder) -> Result<Self, ProcedureError> {
+    pub(super) fn new(folder: &Folder) -> Result<Self> {
         let place = printable(&folder.0.path);
         let scratch = Scratch::new(&folder.0.path).map_err(|error| {
             ProcedureError::failed(format!("create a file in {place}: {error}"))
@@ -142,11 +141,7 @@ impl Temporary {
     }
 
     /// Resizes and syncs it. Returns false if stopped.
-    pub(super) fn resize(
-        &mut self,
-        bytes: u64,
-        recorder: &mut dyn Recorder,
-    ) -> Result<bool, ProcedureError> {
+    pub(super) fn resize(&mut self, bytes: u64, recorder: &mut dyn Recorder) -> Result<bool> {
         let what = format!("writing {}", size(bytes));
         self.resize_while(bytes, |done| {
             if done.is_multiple_of(SYNC_BYTES) {
@@ -157,11 +152,7 @@ impl Temporary {
     }
 
     /// Calls `goes_on` with the present size before each piece, until it returns false.
-    fn resize_while(
-        &mut self,
-        bytes: u64,
-        mut goes_on: impl FnMut(u64) -> bool,
-    ) -> Result<bool, ProcedureError> {
+    fn resize_while(&mut self, bytes: u64, mut goes_on: impl FnMut(u64) -> bool) -> Result<bool> {
         let place = printable(self.path.parent().unwrap_or(Path::new(".")));
         let failed = |error: std::io::Error| {
             let bytes = size(bytes);
@@ -195,10 +186,6 @@ impl Temporary {
         Ok(true)
     }
 
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     pub(super) fn file(&self) -> &File {
         self.scratch.file()
     }
@@ -212,7 +199,7 @@ impl Temporary {
     }
 
     /// Gives it a permanent name.
-    pub(super) fn keep(self, path: &Path) -> Result<(), ProcedureError> {
+    pub(super) fn keep(self, path: &Path) -> Result<()> {
         self.scratch.publish(path, false).map_err(|error| {
             ProcedureError::failed(format!("name {}: {error}", printable(path)))
         })?;

@@ -5,58 +5,39 @@ use std::path::PathBuf;
 
 use fathom_fileio::read::Way;
 use fathom_fileio::residency;
-use fathom_measure::sampler::{Fault, Files, Resources};
+use fathom_measure::sampler::{Files, Resources};
 use fathom_record::host::Cache;
-use fathom_record::{Host, NoModel, Params, Prediction, Record};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::small_files::SmallFiles;
 use super::state::State;
-use super::{
-    call, create, delete, fsync, generated_file, read_latency, read_throughput, write_throughput,
-};
+use super::{call, generated_file, read_latency, read_throughput, small_files, write_throughput};
+use crate::prelude::*;
 use crate::{REGISTRY, smoke};
-use fathom_metric::{Case, Entry, Inputs, Probe, Sizes};
+use fathom_metric::Entry;
 
-/// Visits all cases of a probe: each makes these checks, and no file is left.
-fn visit_all(probe: &dyn Probe, checks: &[&str]) {
+#[test]
+fn every_case_makes_its_checks_and_leaves_no_file() {
     let Some(place) = smoke::test_folder() else { return };
-    for (case, sample) in smoke::run(probe) {
-        let sample = sample.unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
-        for check in checks {
-            let found = sample.checks.iter().any(|one| one.name == *check);
-            assert!(found, "{}: no check {check}", case.params);
+    let probes: [(&dyn Probe, &[&str]); 7] = [
+        (&read_throughput::ReadThroughput, &["in memory", "content", "bytes"]),
+        (&write_throughput::WriteThroughput, &["content", "last pass"]),
+        (&read_latency::ReadLatency, &["in memory", "content"]),
+        (&call::FileCall, &["in memory", "content"]),
+        (&small_files::CREATE, &["files"]),
+        (&small_files::DELETE, &["files"]),
+        (&small_files::FSYNC, &["written"]),
+    ];
+    for (probe, checks) in probes {
+        for (case, sample) in smoke::run(probe) {
+            let sample = sample.unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
+            for check in checks {
+                let found = sample.checks.iter().any(|one| one.name == *check);
+                assert!(found, "{}{}: no check {check}", probe.about().id, case.params);
+            }
         }
     }
-    let left: Vec<_> = std::fs::read_dir(&place.folder).unwrap().map(Result::unwrap).collect();
-    assert!(left.is_empty(), "{left:?}");
-}
-
-#[test]
-fn read_throughput_checks_its_work() {
-    visit_all(&read_throughput::ReadThroughput, &["in memory", "content", "bytes"]);
-}
-
-#[test]
-fn write_throughput_checks_its_work() {
-    visit_all(&write_throughput::WriteThroughput, &["content", "last pass"]);
-}
-
-#[test]
-fn read_latency_checks_its_work() {
-    visit_all(&read_latency::ReadLatency, &["in memory", "content"]);
-}
-
-#[test]
-fn file_call_checks_its_work() {
-    visit_all(&call::FileCall, &["in memory", "content"]);
-}
-
-#[test]
-fn small_file_probes_check_their_work() {
-    visit_all(&create::Create, &["files"]);
-    visit_all(&delete::Delete, &["files"]);
-    visit_all(&fsync::Fsync, &["written"]);
+    assert_eq!(std::fs::read_dir(&place.folder).unwrap().count(), 0);
 }
 
 #[test]
@@ -195,7 +176,7 @@ fn reading(block: i64, state: &str, threads: i64, way: &str) -> Params {
     params.and("way", way).and("file_bytes", 16 << 20)
 }
 
-fn read_at(params: &Params, records: &[Record]) -> Result<Prediction, NoModel> {
+fn read_at(params: &Params, records: &[Record]) -> Model {
     let case = Case::usual(params.clone());
     read_throughput::ReadThroughput.predict(&case, &host(), &Inputs::new(records))
 }

@@ -6,14 +6,12 @@ use clap::{Parser, ValueEnum};
 use fathom_fileio::folder::{Space, space};
 use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
 use fathom_metric::notation::{count, seed};
-use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, observed};
-use fathom_record::quantity::quantity;
-use fathom_record::{Cause, Disturbance, Fact, Params, Reason, Remedy, Unit};
 use rustix::io::Errno;
 
-use super::by_hand::{self, amount, checked, printable, size, sum_facts, sums};
+use super::by_hand::{self, Result, amount, checked, printable, size, sum_facts, sums};
 use super::cap::Cap;
 use super::options::block;
+use crate::prelude::*;
 
 /// No sync of dirty data is faster: a write to flash with power-loss protection takes about 10 µs.
 const FASTEST_SYNC_NS: f64 = 5_000.0;
@@ -77,11 +75,11 @@ impl Procedure for Write {
         by_hand::MODEL_INPUTS
     }
 
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         check_space(self, by_hand::check_length(self.block, self.count)?)
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let pass = |recorder: &mut dyn Recorder, number| {
             let (written, counted) = self.pass(recorder, number > 0);
             match written {
@@ -159,7 +157,7 @@ fn is_path_error(error: Errno) -> bool {
 }
 
 /// Fails if the free space is too small. If it is unknown, the write itself fails later.
-fn check_space(write: &Write, bytes: u128) -> Result<(), ProcedureError> {
+fn check_space(write: &Write, bytes: u128) -> Result<()> {
     let folder = write.file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(std::path::Path::new("."));
     let Ok(Space { all, free }) = space(folder) else { return Ok(()) };
@@ -238,10 +236,7 @@ fn measured(
     verified.extend(sums(sum));
     verified.push(("calls", last.calls.to_string()));
     verified.extend(parts.map(|(name, ns)| (name, format!("{ns:.0} ns"))));
-    let values: Vec<f64> = match sum.bytes {
-        0 => Vec::new(),
-        _ => passes.iter().map(rate).collect(),
-    };
+    let values: Vec<f64> = passes.iter().filter(|_| sum.bytes > 0).map(rate).collect();
     let remarks = cap.and_then(|cap| cap.reached(&values)).into_iter().collect();
     Measured {
         metric: "file.write.throughput",

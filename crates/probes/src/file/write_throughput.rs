@@ -1,18 +1,14 @@
 //! file.write.throughput: bytes per second of writing a file.
 
-use std::cell::RefCell;
 use std::path::PathBuf;
 
 use fathom_fileio::read::Way;
 use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
-use fathom_fileio::{Source, Sum, read};
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_fileio::{Sum, read};
 use rustix::io::Errno;
 
 use super::{failed, model};
-use fathom_metric::{About, Case, Disk, Inputs, Needs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct WriteThroughput;
 
@@ -71,41 +67,23 @@ impl Probe for WriteThroughput {
         [(64 << 10, "none", 200e6), (1 << 20, "data", 400e6)].map(case).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
-        match WriteCase::of(&case.params) {
-            Some(kind) => model::write(kind.block, kind.block as u64 * kind.count, known),
-            None => Err(NoModel::no_such_case(&case.params)),
-        }
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+        let kind = parsed(&case.params, WriteCase::of)?;
+        model::write(kind.block, kind.block as u64 * kind.count, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
-        let mut writings = Vec::new();
-        for (index, case) in cases.iter().enumerate() {
-            match WriteCase::of(&case.params) {
-                Some(kind) => {
-                    let path = files.folder.join(format!("f-{}-{index}", std::process::id()));
-                    let writing = Writing { path, kind, last: None };
-                    writings.push((index, RefCell::new(writing)));
-                }
-                None => {
-                    let text = format!("unknown case {}", case.params);
-                    sampler.fault(index, Fault::Failed(text));
-                }
-            }
-        }
         // Not interleaved: a sync would wait for the writeback of the other case.
-        for (index, writing) in writings {
-            sampler.run(vec![Work::single(vec![index], |clock, values| {
-                values[0] = writing.borrow_mut().measure(clock)?;
-                Ok(())
-            })]);
+        each(cases, sampler, |index, case, sampler| {
+            let kind = WriteCase::of(&case.params);
+            let kind = kind.ok_or_else(|| crate::unknown_case(&case.params))?;
+            let path = files.folder.join(format!("f-{}-{index}", std::process::id()));
+            let mut writing = Writing { path, kind, last: None };
+            sampler.run(vec![single(index, 1, |clock| writing.measure(clock))]);
             let clock = sampler.clock().clone();
-            if let Err(fault) = writing.into_inner().report(index, &clock, sampler) {
-                sampler.fault(index, fault);
-            }
-        }
-        Ok(())
+            writing.report(index, &clock, sampler)
+        })
     }
 }
 
@@ -141,7 +119,7 @@ struct Writing {
 
 impl Writing {
     /// Writes a new file. Returns bytes per second.
-    fn measure(&mut self, clock: &Clock) -> Result<f64, Fault> {
+    fn measure(&mut self, clock: &Clock) -> Result<f64> {
         self.remove()?;
         let WriteCase { block, count, sync } = self.kind;
         let request = Request { sync, ..Request::new(block, count) };
@@ -156,7 +134,7 @@ impl Writing {
         Ok(1e9 * bytes as f64 / ns)
     }
 
-    fn remove(&self) -> Result<(), Fault> {
+    fn remove(&self) -> Result<()> {
         match rustix::fs::unlink(&self.path) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(failed("remove the file", error)),
@@ -164,7 +142,7 @@ impl Writing {
     }
 
     /// Reads the last file back, and adds the checks to the sampler.
-    fn report(self, index: usize, clock: &Clock, sampler: &mut Sampler) -> Result<(), Fault> {
+    fn report(self, index: usize, clock: &Clock, sampler: &mut Sampler) -> Result<()> {
         let Some(written) = &self.last else { return Ok(()) };
         let found = self.read_back(clock)?;
         let Sum { xor, position, bytes } = found;
@@ -178,7 +156,7 @@ impl Writing {
         Ok(())
     }
 
-    fn read_back(&self, clock: &Clock) -> Result<Sum, Fault> {
+    fn read_back(&self, clock: &Clock) -> Result<Sum> {
         let fault = |error: &dyn std::fmt::Display| Fault::Failed(format!("read back: {error}"));
         let source = Source::open(&self.path).map_err(|error| fault(&error))?;
         let request = read::Request::whole(Way::Pread);

@@ -2,11 +2,7 @@
 
 mod model;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work, host};
-use fathom_record::{
-    Better, Counters, Effort, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit,
-};
+use fathom_measure::host;
 
 use super::cpu_selection;
 use super::latency::cases::{caches, has_huge};
@@ -14,9 +10,7 @@ use super::latency::model::Level;
 use super::stream::{GRANULARITY, StreamConfig, ThreadMemory};
 use super::thread_team::{CheckResult, TaskFactory, ThreadTeam};
 use super::vectors::{Op, Vectors};
-use crate::buffer::{Page, binary_size};
-use crate::memory_budget::MemoryBudget;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct Bandwidth;
 
@@ -175,24 +169,18 @@ impl Probe for Bandwidth {
         }
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
-        match StreamCase::of(&case.params) {
-            Some(case) => model::predict(case, host, known),
-            None => Err(NoModel::no_such_case(&case.params)),
-        }
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
+        model::predict(parsed(&case.params, StreamCase::of)?, host, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let mut host = host::read();
         host.cpu.allowed = sampler.cpus().to_vec();
         let settings = sampler.settings();
         let cpus = cpu_selection::cpu_order(&host, settings.cpu, settings.other_cpu);
-        let parsed = cases.iter().map(|case| {
-            StreamCase::of(&case.params).ok_or_else(|| crate::unknown_case(&case.params))
-        });
-        let cases = parsed.collect::<Result<Vec<StreamCase>, Fault>>()?;
+        let cases = all_parsed(cases, StreamCase::of)?;
         let mut setup = Setup::new(&host, cpus, &cases)?;
-        for (index, case) in cases.into_iter().enumerate() {
+        for (case, index) in cases {
             if let Err(fault) = setup.measure(index, case, sampler) {
                 sampler.fault(index, fault);
             }
@@ -254,7 +242,7 @@ fn last_level_cache_bytes(host: &Host) -> u64 {
 
 /// Bytes of one array of one thread, and the part of it per iteration. `sharers` threads share the
 /// last-level cache.
-fn array_and_chunk(case: StreamCase, sharers: usize, host: &Host) -> Result<(usize, usize), Fault> {
+fn array_and_chunk(case: StreamCase, sharers: usize, host: &Host) -> Result<(usize, usize)> {
     let arrays = case.op.arrays() as u64;
     let each = |bytes: u64| usize::try_from(bytes / arrays).unwrap_or(usize::MAX);
     if case.level == Level::Memory {
@@ -286,10 +274,10 @@ struct Setup<'h> {
 }
 
 impl<'h> Setup<'h> {
-    fn new(host: &'h Host, mut cpus: Vec<u32>, cases: &[StreamCase]) -> Result<Self, Fault> {
-        cpus.truncate(cases.iter().map(|case| case.threads).max().unwrap_or(1));
+    fn new(host: &'h Host, mut cpus: Vec<u32>, cases: &[(StreamCase, usize)]) -> Result<Self> {
+        cpus.truncate(cases.iter().map(|(case, _)| case.threads).max().unwrap_or(1));
         let mut reserve_bytes = vec![0; cpus.len()];
-        for case in cases.iter().filter(|case| case.threads <= cpus.len()) {
+        for (case, _) in cases.iter().filter(|(case, _)| case.threads <= cpus.len()) {
             for (index, most) in reserve_bytes.iter_mut().enumerate().take(case.threads) {
                 let sharers = cpu_selection::cache_sharers(host, &cpus[..case.threads], index);
                 if let Ok((array, _)) = array_and_chunk(*case, sharers, host) {
@@ -303,12 +291,7 @@ impl<'h> Setup<'h> {
     }
 
     /// One case at a time, so that no other case uses the caches.
-    fn measure(
-        &mut self,
-        index: usize,
-        case: StreamCase,
-        sampler: &mut Sampler,
-    ) -> Result<(), Fault> {
+    fn measure(&mut self, index: usize, case: StreamCase, sampler: &mut Sampler) -> Result<()> {
         let StreamCase { op, threads, level, page } = case;
         let available = self.cpus.len();
         if threads > available {
@@ -349,7 +332,7 @@ impl<'h> Setup<'h> {
         mut factories: Vec<TaskFactory>,
         iteration_bytes: usize,
         sampler: &mut Sampler,
-    ) -> Result<Vec<Result<CheckResult, Fault>>, Fault> {
+    ) -> Result<Vec<Result<CheckResult>>> {
         let own = Some(factories.remove(0));
         if self.team.threads().len() < factories.len() {
             self.team = ThreadTeam::pinned_to(&self.cpus[1..])?;
@@ -374,7 +357,7 @@ fn report_checks(
     index: usize,
     case: StreamCase,
     cpus: &[u32],
-    results: Vec<Result<CheckResult, Fault>>,
+    results: Vec<Result<CheckResult>>,
     reserved: &str,
     sampler: &mut Sampler,
 ) {

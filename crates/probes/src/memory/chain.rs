@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use crate::buffer::Buffer;
+use crate::prelude::*;
 
 /// Loads per iteration: unrolled, so that the loop branch adds nothing to the latency.
 pub(crate) const LOADS: u64 = 16;
@@ -247,7 +247,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::buffer::Page;
 
     const ALL: [Pattern; 4] =
         [Pattern::Random, Pattern::RandomPage, Pattern::Stride(32), Pattern::Stride(1024)];

@@ -3,16 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{
-    Effort, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit,
-};
-
 use super::thread_team::{CheckResult, TaskFactory, TeamTask, ThreadTeam};
-use crate::buffer::{Buffer, Page};
-use crate::uarch;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct CoreToCore;
 
@@ -63,10 +55,7 @@ impl Probe for CoreToCore {
     }
 
     fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
-        let pairs = match sizes.smoke {
-            true => vec![(0, 1)],
-            false => pairs(&host.cpu.allowed, sizes.effort),
-        };
+        let pairs = if sizes.smoke { vec![(0, 1)] } else { pairs(&host.cpu.allowed, sizes.effort) };
         let case = |(a, b): (u32, u32)| Case {
             params: Params::one("a", i64::from(a)).and("b", i64::from(b)),
             cost_ns: 10e6,
@@ -78,7 +67,7 @@ impl Probe for CoreToCore {
         Err(NotSelected::SecondCpu)
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         let (a, b) = ends(case).unwrap_or((0, 0));
         if host.cpu.siblings.iter().any(|core| core.contains(&a) && core.contains(&b)) {
             return Err(NoModel::ThreadsOfOneCore);
@@ -94,15 +83,12 @@ impl Probe for CoreToCore {
         Ok(bound.if_below("SMT siblings, which the machine does not report"))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let allowed = sampler.cpus().to_vec();
-        for (index, case) in cases.iter().enumerate() {
+        each(cases, sampler, |index, case, sampler| {
             let ends = ends(case).ok_or_else(|| crate::unknown_case(&case.params))?;
-            if let Err(fault) = measure(index, ends, &allowed, sampler) {
-                sampler.fault(index, fault);
-            }
-        }
-        Ok(())
+            measure(index, ends, &allowed, sampler)
+        })
     }
 }
 
@@ -127,12 +113,7 @@ fn ends(case: &Case) -> Option<(u32, u32)> {
     Some((end("a")?, end("b")?)).filter(|(a, b)| a < b)
 }
 
-fn measure(
-    index: usize,
-    (a, b): (u32, u32),
-    allowed: &[u32],
-    sampler: &mut Sampler,
-) -> Result<(), Fault> {
+fn measure(index: usize, (a, b): (u32, u32), allowed: &[u32], sampler: &mut Sampler) -> Result<()> {
     let own = sampler.settings().cpu;
     if allowed.len() < 2 {
         return Err(Fault::unavailable("this process may use one CPU only", Remedy::SecondCpu));
@@ -216,7 +197,7 @@ impl TeamTask for End {
         iterations
     }
 
-    fn finish(self: Box<Self>) -> Result<CheckResult, Fault> {
+    fn finish(self: Box<Self>) -> Result<CheckResult> {
         let Some(page) = &self.page else {
             return Ok((self.turns == self.trips, format!("{} turns each", self.turns)));
         };
@@ -244,14 +225,6 @@ mod tests {
                 Err(fault) => assert!(fault.to_string().contains("CPU"), "{fault}"),
             }
         }
-    }
-
-    #[test]
-    fn missing_cpu_is_unavailable() {
-        let _alone = smoke::alone();
-        let case = Case::usual(Params::one("a", 0).and("b", 1023));
-        let samples = smoke::visit(&CoreToCore, &[case]);
-        assert!(matches!(&samples[0], Err(Fault::Unavailable(text, _)) if text.contains("CPU")));
     }
 
     #[test]

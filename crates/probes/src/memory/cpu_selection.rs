@@ -1,12 +1,12 @@
 //! CPUs for the threads of a multi-core metric: one per core, all of the measured core type.
 
-use fathom_measure::affinity;
-use fathom_record::Host;
+use crate::prelude::*;
 
 /// CPUs in the order in which threads use them: the measured CPU, the second CPU of the visit, then
 /// the others, those on the measured CPU's NUMA node first.
 pub(crate) fn cpu_order(host: &Host, own: u32, other: Option<u32>) -> Vec<u32> {
-    let kind = kind_of(host, own);
+    let kind = host.cpu.kinds.values().find(|kind| kind.contains(&own));
+    let kind = kind.unwrap_or(&host.cpu.allowed);
     let mut cpus = vec![own];
     let mut rest: Vec<u32> =
         host.cpu.allowed.iter().copied().filter(|cpu| kind.contains(cpu)).collect();
@@ -57,11 +57,6 @@ pub(crate) fn cache_sharers(host: &Host, cpus: &[u32], index: usize) -> usize {
     };
     let own = domain(cpus[index]);
     cpus.iter().filter(|cpu| domain(**cpu) == own).count().max(1)
-}
-
-fn kind_of(host: &Host, own: u32) -> Vec<u32> {
-    let kind = host.cpu.kinds.values().find(|kind| kind.contains(&own));
-    kind.cloned().unwrap_or_else(|| host.cpu.allowed.clone())
 }
 
 fn are_siblings(host: &Host, a: u32, b: u32) -> bool {

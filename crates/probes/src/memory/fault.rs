@@ -2,16 +2,11 @@
 
 use std::path::PathBuf;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, host};
-use fathom_record::{Counters, Host, NoModel, Origin, Params, Prediction, Unit};
+use fathom_measure::host;
 use rustix::param::page_size;
 
 use super::bandwidth;
-use crate::buffer::Page;
-use crate::memory_budget::MemoryBudget;
-use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 mod anonymous;
 mod cached;
@@ -133,31 +128,26 @@ impl FaultKind {
 
     /// The lower bound: a multiple of another kind, and the reason.
     fn bound(self) -> Option<(f64, Self, &'static str)> {
-        let (factor, other, source) = match self {
+        let zero_read = |source| (1.0, Self::ZeroRead, source);
+        Some(match self {
             Self::ZeroRead | Self::Huge => return None,
-            Self::Anonymous => {
-                (1.0, Self::ZeroRead, "the same fault, plus allocating and clearing a page")
-            }
+            Self::Anonymous => zero_read("the same fault, plus allocating and clearing a page"),
             Self::AnonymousFirst => {
                 (1.0, Self::Anonymous, "the same on uncached pages that a host may have to back")
             }
             Self::FilePage => {
-                (1.0, Self::ZeroRead, "the same fault, plus a page-cache lookup and its accounting")
+                zero_read("the same fault, plus a page-cache lookup and its accounting")
             }
             Self::FileMinor => (1.0, Self::FilePage, "the same fault, plus fault-around"),
-            Self::Cow => {
-                (1.0, Self::ZeroRead, "the same fault, plus allocating and copying a page")
+            Self::Cow => zero_read("the same fault, plus allocating and copying a page"),
+            Self::Major => {
+                let source = "plus a device request, an interrupt and two context switches";
+                (3.0, Self::FilePage, source)
             }
-            Self::Major => (
-                3.0,
-                Self::FilePage,
-                "plus a device request, an interrupt and two context switches",
-            ),
-        };
-        Some((factor, other, source))
+        })
     }
 
-    fn memory(self, budget: &MemoryBudget, host: &Host) -> Result<Box<dyn FaultSource>, Fault> {
+    fn memory(self, budget: &MemoryBudget, host: &Host) -> Result<Box<dyn FaultSource>> {
         budget.check(self.bytes() as u64)?;
         let bytes = PAGES * page_size();
         Ok(match self {
@@ -203,7 +193,7 @@ impl Probe for PageFault {
             .to_vec()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let unknown = || NoModel::no_such_case(&case.params);
         let kind = FaultKind::of(case).ok_or_else(unknown)?;
         if kind == FaultKind::Huge {
@@ -216,23 +206,18 @@ impl Probe for PageFault {
             None => {
                 let source = "an exception enters and leaves the kernel at a higher cost than a \
                               system call, and maps a page";
-                let order = Order { factor: 1.0, metric: "os.syscall", source };
-                order.claim(&Params::one("call", "getppid"), known)
+                at_least_getppid(1.0, source, known)
             }
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let host = host::read();
         let budget = MemoryBudget::of(&host);
-        for (index, case) in cases.iter().enumerate() {
+        each(cases, sampler, |index, case, sampler| {
             let kind = FaultKind::of(case).ok_or_else(|| crate::unknown_case(&case.params))?;
-            match kind.memory(&budget, &host) {
-                Ok(mut memory) => pass::rounds(index, memory.as_mut(), sampler),
-                Err(fault) => sampler.fault(index, fault),
-            }
-        }
-        Ok(())
+            pass::rounds(index, kind.memory(&budget, &host)?.as_mut(), sampler)
+        })
     }
 }
 
@@ -241,7 +226,7 @@ impl Probe for PageFault {
 const CLEARED_SHARE: f64 = 0.5;
 
 /// Lower bound from the time to clear a huge page.
-fn clearing(bytes: usize, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn clearing(bytes: usize, known: &Inputs<'_>) -> Model {
     let (name, rate) = bandwidth::store_rate(known)?;
     let least_ns = CLEARED_SHARE * bytes as f64 / rate * 1e9;
     let formula = format!("≥ {CLEARED_SHARE} × size ÷ {name}");

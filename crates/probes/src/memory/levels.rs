@@ -1,17 +1,11 @@
 //! memory.latency.{l1,l2,l3,dram} and memory.cache.{l1,l2,l3}.size: the plateaus of the latency
 //! curve and the edges between them.
 
-use fathom_analysis::statistics;
-use fathom_record::{
-    Better, Cause, Host, NoModel, Origin, Params, Prediction, Reason, Record, Remedy, Unit,
-};
-
 use super::chain::Pattern;
 use super::curve::{self, Plateau, Point};
 use super::latency::cases::{self, ChaseCase};
 use super::latency::model::{self, Level};
-use crate::buffer::{Page, binary_size};
-use fathom_metric::{About, Derived, Estimate, Inputs, MissingInput};
+use crate::prelude::*;
 
 const fn latency(about: &'static About, level: Level) -> LevelMetric {
     LevelMetric { about, level, quantity: Quantity::Latency }
@@ -169,7 +163,7 @@ impl Derived for LevelMetric {
         Ok(Estimate { per_process: values, notes, doubts, ..Estimate::default() })
     }
 
-    fn predict(&self, _: &Params, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Params, host: &Host, known: &Inputs<'_>) -> Model {
         let (Quantity::Size, Level::Cache(number)) = (self.quantity, self.level) else {
             return model::of_level(self.level, host, known);
         };

@@ -4,9 +4,7 @@ mod load;
 
 use std::sync::Arc;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit};
+use fathom_measure::host;
 
 use self::load::{LoadControl, LoadTask};
 use super::chain::{Chain, LOADS, Pattern, Shape};
@@ -15,10 +13,7 @@ use super::latency::cases::{self, ChaseCase};
 use super::latency::{NOT_ONE_CYCLE, line_bytes};
 use super::stream::ThreadMemory;
 use super::thread_team::{TaskFactory, ThreadTeam};
-use crate::buffer::{Buffer, Page, binary_size};
-use crate::memory_budget::MemoryBudget;
-use fathom_metric::order::{Order, earlier};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct Loaded;
 
@@ -115,13 +110,11 @@ impl Probe for Loaded {
         Err(NotSelected::SecondCpu)
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
-        let unknown = || NoModel::no_such_case(&case.params);
-        let case = LoadCase::of(&case.params).ok_or_else(unknown)?;
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+        let case = parsed(&case.params, LoadCase::of)?;
         if case.percent > 0 {
             let source = "reads of other cores can only add queueing delay";
-            let order = Order { factor: 1.0, metric: ABOUT.id, source };
-            return order.claim(&LoadCase { percent: 0, ..case }.params(), known);
+            return at_least(ABOUT.id, &LoadCase { percent: 0, ..case }.params(), source, known);
         }
         let params = case.chase().params();
         let alone = earlier("memory.latency", &params, known)?;
@@ -134,13 +127,8 @@ impl Probe for Loaded {
             .if_below("other guests or processes used memory bandwidth during memory.latency"))
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        let mut load_cases: Vec<(LoadCase, usize)> = Vec::new();
-        for (index, case) in cases.iter().enumerate() {
-            let load_case = LoadCase::of(&case.params);
-            let load_case = load_case.ok_or_else(|| crate::unknown_case(&case.params))?;
-            load_cases.push((load_case, index));
-        }
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+        let mut load_cases = all_parsed(cases, LoadCase::of)?;
         load_cases.sort_unstable();
         for group in load_cases.chunk_by(|a, b| a.0.chase() == b.0.chase()) {
             if let Err(fault) = measure_group(group, sampler) {
@@ -152,7 +140,7 @@ impl Probe for Loaded {
 }
 
 /// Measures all loads at one working set.
-fn measure_group(group: &[(LoadCase, usize)], sampler: &mut Sampler) -> Result<(), Fault> {
+fn measure_group(group: &[(LoadCase, usize)], sampler: &mut Sampler) -> Result<()> {
     let mut host = host::read();
     host.cpu.allowed = sampler.cpus().to_vec();
     let settings = sampler.settings();
@@ -195,7 +183,7 @@ fn measure_loaded(
     cpus: &[u32],
     chain: &mut Chain<'_>,
     sampler: &mut Sampler,
-) -> Result<(), Fault> {
+) -> Result<()> {
     let readers = &cpus[1..];
     if readers.is_empty() {
         return Err(Fault::unavailable("no second core for the load", Remedy::SecondCpu));

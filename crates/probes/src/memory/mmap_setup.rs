@@ -3,15 +3,9 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction, Remedy};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use crate::buffer::binary_size;
-use fathom_metric::order::Order;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct MmapSetup;
 
@@ -62,44 +56,28 @@ impl Probe for MmapSetup {
         SIZES.map(|bytes| Case::usual(params(bytes))).to_vec()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         if bytes_of(case) as u64 == SIZES[0] {
             let source = "a system call that finds a gap and inserts a mapping";
-            let order = Order { factor: 1.0, metric: "os.syscall", source };
-            return order.claim(&Params::one("call", "getppid"), known);
+            return at_least_getppid(1.0, source, known);
         }
-        let one = Term { times: 1.0, metric: ABOUT.id, params: params(SIZES[0]) };
-        let sum = Sum {
-            terms: &[one],
-            tolerance: 0.3,
-            source: "Linux mm/vma.c: one tree entry of any size",
-            otherwise: "work that depends on the size: search of an aligned gap, memory commit, or \
-                        populating of pages",
-        };
-        sum.predict(known)
+        let source = "Linux mm/vma.c: one tree entry of any size";
+        let otherwise = "work that depends on the size: search of an aligned gap, memory commit, \
+                         or populating of pages";
+        same_as((ABOUT.id, params(SIZES[0])), 0.3, (source, otherwise), known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         for (index, case) in cases.iter().enumerate() {
             let bytes = bytes_of(case);
-            let operation = move |clock: &Clock, values: &mut [f64]| {
-                values[0] = map_ns(clock, bytes)?;
-                Ok(())
-            };
-            let operation = Box::new(operation);
-            sampler.run(vec![Work::Single {
-                cases: vec![index],
-                batch: COUNT as u64,
-                operation,
-                timings: None,
-            }]);
+            sampler.run(vec![single(index, COUNT as u64, |clock| map_ns(clock, bytes))]);
         }
         Ok(())
     }
 }
 
 /// Nanoseconds per mapping.
-fn map_ns(clock: &Clock, bytes: usize) -> Result<f64, Fault> {
+fn map_ns(clock: &Clock, bytes: usize) -> Result<f64> {
     let mut mappings = Mappings::<COUNT>::new(bytes);
     let start = clock.start();
     let mapped = mappings.map();

@@ -1,16 +1,11 @@
 //! memory.munmap: unmapping memory with and without resident pages.
 
-use fathom_measure::sampler::{Fault, Operation};
-use fathom_measure::{Clock, Sampler, Work, host};
-use fathom_record::{Host, NoModel, Params, Prediction};
+use fathom_measure::host;
 use rustix::param::page_size;
 
 use super::mmap_setup::{COUNT, Mappings, SIZES, bytes_of, map_error};
 use super::page_faults::{ExpectedFaults, FaultCounts};
-use crate::memory_budget::MemoryBudget;
-use fathom_metric::order::Order;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct Munmap;
 
@@ -77,65 +72,49 @@ impl Probe for Munmap {
         untouched.chain(touched).collect()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let bytes = bytes_of(case) as u64;
-        let order = |metric, params: &Params, source| {
-            Order { factor: 1.0, metric, source }.claim(params, known)
-        };
-        let term = |times, params| Term { times, metric: ABOUT.id, params };
-        if !is_touched(case) && bytes == SIZES[0] {
-            let source = "a system call that removes a mapping";
-            return order("os.syscall", &Params::one("call", "getppid"), source);
-        }
-        if !is_touched(case) {
-            let sum = Sum {
-                terms: &[term(1.0, params(SIZES[0], false))],
-                tolerance: 0.3,
-                source: "Linux mm/memory.c: skips page tables that do not exist",
-                otherwise: "work that depends on the size of an empty mapping",
-            };
-            return sum.predict(known);
-        }
         let [low, ..] = TOUCHED;
-        match bytes {
-            _ if bytes == low => {
-                let source = "the same mapping, plus unmapping and freeing of pages";
-                order(ABOUT.id, &params(low, false), source)
+        match is_touched(case) {
+            false if bytes == SIZES[0] => {
+                at_least_getppid(1.0, "a system call that removes a mapping", known)
             }
-            _ => of_more_pages(bytes, known),
+            false => {
+                let source = "Linux mm/memory.c: skips page tables that do not exist";
+                let otherwise = "work that depends on the size of an empty mapping";
+                same_as((ABOUT.id, params(SIZES[0], false)), 0.3, (source, otherwise), known)
+            }
+            true if bytes == low => {
+                let source = "the same mapping, plus unmapping and freeing of pages";
+                at_least(ABOUT.id, &params(low, false), source, known)
+            }
+            true => of_more_pages(bytes, known),
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let budget = MemoryBudget::of(&host::read());
-        for (index, case) in cases.iter().enumerate() {
-            let (bytes, touched) = (bytes_of(case), is_touched(case));
-            if let Err(fault) = if touched { budget.check(bytes as u64) } else { Ok(()) } {
-                sampler.fault(index, fault);
-                continue;
+        each(cases, sampler, |index, case, sampler| {
+            let bytes = bytes_of(case);
+            if !is_touched(case) {
+                let unmap = |clock: &Clock| unmap_ns(clock, &mut mapped::<COUNT>(bytes)?);
+                sampler.run(vec![single(index, COUNT as u64, unmap)]);
+                return Ok(());
             }
-            let operation: Operation<'_> = Box::new(move |clock: &Clock, values: &mut [f64]| {
-                values[0] = match touched {
-                    true => unmap_ns(clock, &mut written(bytes)?)?,
-                    false => unmap_ns(clock, &mut mapped::<COUNT>(bytes)?)?,
-                };
-                Ok(())
-            });
-            let batch = if touched { 1 } else { COUNT as u64 };
-            sampler.run(vec![Work::Single { cases: vec![index], batch, operation, timings: None }]);
-            if touched {
-                // Any other count has ended the case with a fault.
-                let pages = bytes / page_size();
-                sampler.check(index, "faults", true, format!("{pages} pages resident each time"));
-            }
-        }
-        Ok(())
+            budget.check(bytes as u64)?;
+            let unmap = |clock: &Clock| unmap_ns(clock, &mut written(bytes)?);
+            sampler.run(vec![single(index, 1, unmap)]);
+            // Any other count has ended the case with a fault.
+            let pages = bytes / page_size();
+            sampler.check(index, "faults", true, format!("{pages} pages resident each time"));
+            Ok(())
+        })
     }
 }
 
 /// A lower bound from the next smaller size: at least the same work per page. The fixed cost of the
 /// call is a larger share of 1 MiB than of 16 MiB, which lowers the factor.
-fn of_more_pages(bytes: u64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn of_more_pages(bytes: u64, known: &Inputs<'_>) -> Model {
     let [low, high, _] = TOUCHED;
     let (smaller, share) = if bytes <= high { (low, 0.7) } else { (high, 0.9) };
     let order = Order {
@@ -147,14 +126,14 @@ fn of_more_pages(bytes: u64, known: &Inputs<'_>) -> Result<Prediction, NoModel> 
     order.claim(&params(smaller, true), known)
 }
 
-fn mapped<const N: usize>(bytes: usize) -> Result<Mappings<N>, Fault> {
+fn mapped<const N: usize>(bytes: usize) -> Result<Mappings<N>> {
     let mut mappings = Mappings::new(bytes);
     mappings.map().map_err(|error| map_error(bytes, error))?;
     Ok(mappings)
 }
 
 /// One mapping whose pages are all written, as the kernel's count of page faults proves.
-fn written(bytes: usize) -> Result<Mappings<1>, Fault> {
+fn written(bytes: usize) -> Result<Mappings<1>> {
     let mappings = mapped::<1>(bytes)?;
     let [start] = mappings.starts;
     // Base pages: a huge page would be one fault and one table entry to remove.
@@ -172,7 +151,7 @@ fn written(bytes: usize) -> Result<Mappings<1>, Fault> {
 }
 
 /// Nanoseconds per mapping. A failed munmap is fast and must not count.
-fn unmap_ns<const N: usize>(clock: &Clock, mappings: &mut Mappings<N>) -> Result<f64, Fault> {
+fn unmap_ns<const N: usize>(clock: &Clock, mappings: &mut Mappings<N>) -> Result<f64> {
     let start = clock.start();
     let unmapped = mappings.unmap();
     let stop = clock.stop();

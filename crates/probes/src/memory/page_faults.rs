@@ -1,9 +1,8 @@
 //! Page faults counted by the kernel, compared with the number that a pass must cause.
 
-use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
 
-use fathom_measure::sampler::Fault;
+use crate::prelude::*;
 
 /// Extra faults of the worker's own text and stack, after the kernel reclaimed one of their pages:
 /// 1 % of a pass, at least this many.
@@ -41,7 +40,7 @@ impl ExpectedFaults {
     ///
     /// # Errors
     /// `WrongWork` where the kernel counted other faults.
-    pub(crate) fn divisor(&self, counted: FaultCounts) -> Result<u64, Fault> {
+    pub(crate) fn divisor(&self, counted: FaultCounts) -> Result<u64> {
         if self.minor.contains(&counted.minor) && counted.major == self.major {
             return Ok(self.pages.unwrap_or(counted.minor));
         }
@@ -64,13 +63,7 @@ pub(crate) struct FaultCounts {
 impl FaultCounts {
     /// Of the calling thread only.
     pub(crate) fn now() -> Self {
-        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the pointer is to writable memory of the type that the call fills; an all-zero
-        // `rusage` is valid.
-        let usage = unsafe {
-            libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-            usage.assume_init()
-        };
+        let usage = thread_usage();
         Self { minor: usage.ru_minflt as u64, major: usage.ru_majflt as u64 }
     }
 

@@ -3,11 +3,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fathom_measure::sampler::Fault;
-
 use super::thread_team::{CheckResult, TaskFactory, TeamTask};
 use super::vectors::{ALIGNMENT, Op, SCALE, Vectors};
-use crate::buffer::{Buffer, Page, binary_size};
+use crate::prelude::*;
 
 /// Arrays and chunks are multiples of this: one loop iteration of the widest kernel.
 pub(crate) const GRANULARITY: usize = 8 * ALIGNMENT;
@@ -58,7 +56,7 @@ fn pattern(array: usize, index: usize) -> f64 {
 }
 
 impl Stream {
-    fn new(config: StreamConfig, memory: ThreadMemory) -> Result<Self, Fault> {
+    fn new(config: StreamConfig, memory: ThreadMemory) -> Result<Self> {
         let StreamConfig { op, array_bytes, chunk_bytes, page, reserve_bytes, .. } = config;
         let is_granular = chunk_bytes > 0 && chunk_bytes.is_multiple_of(GRANULARITY);
         assert!(
@@ -181,7 +179,7 @@ impl TeamTask for Stream {
         right
     }
 
-    fn finish(mut self: Box<Self>) -> Result<CheckResult, Fault> {
+    fn finish(mut self: Box<Self>) -> Result<CheckResult> {
         let wrong = self.wrong_doubles();
         let StreamConfig { op, array_bytes, .. } = self.config;
         let (resident, pages) = match &self.buffer {

@@ -5,15 +5,15 @@
 //! its last member. Between tasks they sleep. A task is created, run and checked in its own thread,
 //! so that first touch places its memory on the right NUMA node.
 
-use fathom_record::Remedy;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{affinity, clock};
+use fathom_measure::clock;
+
+use crate::prelude::*;
 
 /// For the setup of a task, and for a batch.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -28,13 +28,13 @@ pub(crate) trait TeamTask {
     /// Runs a batch. Returns the iterations done by the task's own count.
     fn run(&mut self, iterations: u64) -> u64;
     /// Verifies the work after the last batch.
-    fn finish(self: Box<Self>) -> Result<CheckResult, Fault>;
+    fn finish(self: Box<Self>) -> Result<CheckResult>;
 }
 
 /// Whether the task's own check passed, with its figures.
 pub(crate) type CheckResult = (bool, String);
 /// Creates a task in the thread that runs it.
-pub(crate) type TaskFactory = Box<dyn FnOnce() -> Result<Box<dyn TeamTask>, Fault> + Send>;
+pub(crate) type TaskFactory = Box<dyn FnOnce() -> Result<Box<dyn TeamTask>> + Send>;
 
 /// Shared by the worker and one thread. Each value is written by one side and polled by the other:
 /// a cache line each avoids false sharing.
@@ -67,7 +67,7 @@ struct Member {
     thread: u32,
     mailbox: Arc<Mailbox>,
     tasks: Option<Sender<TaskFactory>>,
-    replies: Receiver<Result<Reply, Fault>>,
+    replies: Receiver<Result<Reply>>,
     handle: Option<JoinHandle<()>>,
 }
 
@@ -81,8 +81,8 @@ impl ThreadTeam {
     ///
     /// # Errors
     /// `Unavailable` where a CPU does not exist or is not allowed.
-    pub(crate) fn pinned_to(cpus: &[u32]) -> Result<Self, Fault> {
-        let members: Result<_, Fault> = cpus.iter().map(|cpu| Member::start(*cpu)).collect();
+    pub(crate) fn pinned_to(cpus: &[u32]) -> Result<Self> {
+        let members: Result<_> = cpus.iter().map(|cpu| Member::start(*cpu)).collect();
         Ok(Self { members: members? })
     }
 
@@ -96,7 +96,7 @@ impl ThreadTeam {
         &mut self,
         own: Option<TaskFactory>,
         factories: Vec<TaskFactory>,
-    ) -> Result<RunningTeam<'_>, Fault> {
+    ) -> Result<RunningTeam<'_>> {
         assert!(factories.len() <= self.members.len(), "more tasks than threads");
         let pairs = self.members.iter().zip(factories);
         let started: Vec<&Member> = pairs.map(|(member, factory)| member.send(factory)).collect();
@@ -116,7 +116,7 @@ impl ThreadTeam {
 }
 
 impl Member {
-    fn start(cpu: u32) -> Result<Self, Fault> {
+    fn start(cpu: u32) -> Result<Self> {
         let mailbox = Arc::new(Mailbox::default());
         let (tasks, received) = channel();
         let (reply, replies) = channel();
@@ -140,7 +140,7 @@ impl Member {
         self
     }
 
-    fn reply(&self) -> Result<Reply, Fault> {
+    fn reply(&self) -> Result<Reply> {
         self.replies.recv_timeout(TIMEOUT).unwrap_or_else(|error| {
             let what = match error {
                 RecvTimeoutError::Timeout => "does not respond",
@@ -186,7 +186,7 @@ fn thread_main(
     cpu: u32,
     mailbox: &Mailbox,
     tasks: &Receiver<TaskFactory>,
-    replies: &Sender<Result<Reply, Fault>>,
+    replies: &Sender<Result<Reply>>,
 ) {
     let _on_panic = ReleaseWaiter(mailbox);
     let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
@@ -291,13 +291,13 @@ impl RunningTeam<'_> {
     }
 
     /// Ends all tasks and returns their check results, the caller's own last.
-    pub(crate) fn finish(mut self) -> Vec<Result<CheckResult, Fault>> {
+    pub(crate) fn finish(mut self) -> Vec<Result<CheckResult>> {
         let mut results = self.end();
         results.extend(self.own.take().map(TeamTask::finish));
         results
     }
 
-    fn end(&mut self) -> Vec<Result<CheckResult, Fault>> {
+    fn end(&mut self) -> Vec<Result<CheckResult>> {
         for Member { mailbox, .. } in &self.members {
             mailbox.requested.0.store(END, Ordering::Release);
         }

@@ -1,12 +1,9 @@
 //! memory.latency.tlb_miss: added latency of a load that misses the TLB.
 
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Record, Unit};
-
 use super::chain::Pattern;
 use super::latency::cases::{self, ChaseCase};
 use super::latency::model::{self, Level};
-use crate::buffer::{Page, binary_size};
-use fathom_metric::{About, Derived, Estimate, Inputs, MissingInput};
+use crate::prelude::*;
 
 pub struct TlbMiss;
 
@@ -78,7 +75,7 @@ impl Derived for TlbMiss {
         Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
     }
 
-    fn predict(&self, _: &Params, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Params, host: &Host, known: &Inputs<'_>) -> Model {
         if host.virtualization.as_deref().is_none_or(|kind| kind != "none") {
             return Err(NoModel::NestedPaging);
         }
@@ -89,13 +86,9 @@ impl Derived for TlbMiss {
         let level = level.map_or(Level::Memory, |cache| Level::Cache(cache.level));
         let entry = model::of_level(level, host, known)?;
         let limit = if entry.is_ordinal() { entry } else { entry.as_lower_limit() };
+        let calculated = Origin::calculated("8 bytes per page");
         Ok(limit
-            .with_quantity(
-                "page table",
-                table_bytes as f64,
-                Unit::Bytes,
-                Origin::calculated("8 bytes per page"),
-            )
+            .with_quantity("page table", table_bytes as f64, Unit::Bytes, calculated)
             .if_above("")
             .if_below("TLB hits: the core coalesces the entries of adjacent pages"))
     }

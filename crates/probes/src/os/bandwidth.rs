@@ -2,15 +2,13 @@
 
 use std::cell::RefCell;
 
-use fathom_measure::sampler::{Fault, Kernel};
-use fathom_measure::{Clock, Sampler, Work, affinity};
-use fathom_record::{Better, Counters, Histogram, Host, NoModel, Origin, Params, Prediction, Unit};
+use fathom_measure::sampler::Kernel;
+use fathom_record::Histogram;
 
 use super::ping_pong::switches_of_this_thread;
 use super::stream::{Channel, PIPE_BYTES, Stream};
 use super::wake::no_second_cpu;
-use fathom_metric::order::earlier;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub static PIPE_BANDWIDTH: Bandwidth = Bandwidth { about: &PIPE, channel: Channel::Pipe };
 pub static UNIX_BANDWIDTH: Bandwidth = Bandwidth { about: &UNIX, channel: Channel::UnixSocket };
@@ -21,21 +19,27 @@ pub struct Bandwidth {
     channel: Channel,
 }
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "chunk_bytes",
-        values: "64 KiB, 4 KiB",
-        meaning: "bytes of one write; the reader reads until it has as many",
-    },
-    Parameter {
-        name: "cpus",
-        values: "1, 2",
-        meaning: "1: writer and reader share the worker's CPU · 2: the writer has another CPU",
-    },
-];
-const NOT_TIMED: &str = "starting the writer; waking it for the first chunk of a batch, which the \
-                         difference of N and 2N chunks removes; producing and consuming data: the \
-                         buffers stay cached, as reused buffers do";
+const BASE: About = About {
+    unit: Unit::BytesPerSecond,
+    better: Better::Higher,
+    parameters: &[
+        Parameter {
+            name: "chunk_bytes",
+            values: "64 KiB, 4 KiB",
+            meaning: "bytes of one write; the reader reads until it has as many",
+        },
+        Parameter {
+            name: "cpus",
+            values: "1, 2",
+            meaning: "1: writer and reader share the worker's CPU · 2: the writer has another CPU",
+        },
+    ],
+    not_timed: "starting the writer; waking it for the first chunk of a batch, which the \
+                difference of N and 2N chunks removes; producing and consuming data: the buffers \
+                stay cached, as reused buffers do",
+    requires: "for cpus=2, a second CPU",
+    ..super::TURNS
+};
 const IN_FLIGHT: &str = "a writer that runs ahead fills the buffer before the timer starts, which \
                          overestimates: here each batch is requested by a message, so nothing is \
                          in flight before or after it";
@@ -47,16 +51,13 @@ const TWO_CPUS: &str = "on two CPUs a reader that catches up sleeps, and waking 
 const NOT_PLACED: &str = "lmbench's bw_pipe and bw_unix do not pin their processes, and their \
                           writers run ahead";
 const INLINED: &str = "read and write are inlined system calls: the C library's functions add a \
-                    mispredicted return each, which matters for small chunks";
+                       mispredicted return each, which matters for small chunks";
 
 static PIPE: About = About {
     id: "os.pipe.bandwidth",
     title: "bandwidth of a pipe",
-    unit: Unit::BytesPerSecond,
-    better: Better::Higher,
     timed: "bytes read from a pipe of 64 KiB, written by another process: a copy into the kernel, \
             a copy out of it, the system calls, and the context switches or wake-ups between them",
-    not_timed: NOT_TIMED,
     model: "with chunk=64 KiB a bound: on one CPU a full pipe costs a write, a read and two \
             switches, so ≤ 64 KiB ÷ (2 × os.switch.process{set_bytes=0} + \
             os.syscall{call=write1} + os.syscall{call=read1}); the pipe's lock is held during a \
@@ -79,24 +80,18 @@ static PIPE: About = About {
         "a pipe's size depends on the page size, and shrinks for a user with many pipes: 64 KiB \
          are set and verified, else the metric is unavailable",
     ],
-    parameters: PARAMETERS,
     needs: &["os.syscall", "os.switch.process"],
-    requires: "for cpus=2, a second CPU",
     published: "548 MB/s (lmbench bw_pipe, 1.4 GHz Cortex-A53, TI AM62x Linux 12.01 Performance \
                 Guide)",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
+    ..BASE
 };
 
 static UNIX: About = About {
     id: "os.unix.bandwidth",
     title: "bandwidth of a Unix socket",
-    unit: Unit::BytesPerSecond,
-    better: Better::Higher,
     timed: "bytes read from one of two connected Unix stream sockets, written by another process: \
             a copy into the kernel, a copy out of it, allocating and freeing the buffers, the \
             system calls, and the context switches or wake-ups",
-    not_timed: NOT_TIMED,
     model: "on one CPU a bound: with chunk=64 KiB each chunk costs a write and a read, so ≤ 64 \
             KiB ÷ (os.syscall{call=write1} + os.syscall{call=read1}); with chunk=4 KiB the same \
             64 KiB take 15 more writes and reads, and a buffer for each write. On two CPUs there \
@@ -113,13 +108,10 @@ static UNIX: About = About {
         "the number of bytes in flight depends on net.core.wmem_default: the send buffer is set to \
          212,992 bytes, its usual default, and read back",
     ],
-    parameters: PARAMETERS,
     needs: &["os.syscall"],
-    requires: "for cpus=2, a second CPU",
     published: "649 MB/s (lmbench bw_unix, 1.4 GHz Cortex-A53, TI AM62x Linux 12.01 Performance \
                 Guide)",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
+    ..BASE
 };
 
 const LARGE: i64 = 64 << 10;
@@ -157,7 +149,7 @@ impl Probe for Bandwidth {
         vec![case(LARGE, 1), case(LARGE, 2), case(SMALL, 1), case(SMALL, 2)]
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let chunk = case.params.integer("chunk_bytes").unwrap_or(LARGE);
         match (self.channel, chunk, case.params.integer("cpus")) {
             (Channel::Pipe, LARGE, Some(1)) => {
@@ -191,44 +183,37 @@ impl Probe for Bandwidth {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        let settings = sampler.settings();
-        let mut streams = Vec::new();
-        for (index, case) in cases.iter().enumerate() {
-            let two = case.params.integer("cpus") == Some(2);
-            let cpu = if two { settings.other_cpu } else { Some(settings.cpu) };
-            let started = cpu.ok_or_else(no_second_cpu).and_then(|cpu| {
-                Stream::start(self.channel, chunk_of(case), cpu).map(|stream| (cpu, stream))
-            });
-            match started {
-                Ok((cpu, stream)) => {
-                    sampler.works_with(stream.process());
-                    streams.push((index, cpu, stream));
-                }
-                Err(fault) => sampler.fault(index, fault),
-            }
-        }
-        let before = switches_of_this_thread();
-        let clock = sampler.clock().clone();
-        let timings: Vec<RefCell<Histogram>> = streams.iter().map(|_| RefCell::default()).collect();
-        let works = streams.iter_mut().zip(&timings).map(|((index, _, stream), timings)| {
-            let timings = (self.channel == Channel::Pipe).then_some(timings);
-            work(*index, chunk_of(&cases[*index]), stream, &clock, timings)
-        });
-        sampler.run(works.collect());
-        let switches = switches_of_this_thread().since(&before).total();
-        for (index, cpu, stream) in streams {
-            let bytes = stream.received() * chunk_of(&cases[index]) as u64;
-            // On one CPU the worker must switch once for each full pipe. The switches of several
-            // streams are not separated: their sum is at least those of each.
-            if self.channel == Channel::Pipe && cpu == settings.cpu {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+        each(cases, sampler, |index, case, sampler| {
+            let settings = sampler.settings();
+            let cpu = match case.params.integer("cpus") {
+                Some(2) => settings.other_cpu.ok_or_else(no_second_cpu)?,
+                _ => settings.cpu,
+            };
+            let chunk_bytes = chunk_of(case);
+            let mut stream = Stream::start(self.channel, chunk_bytes, cpu)?;
+            sampler.works_with(stream.process());
+            let before = switches_of_this_thread();
+            let clock = sampler.clock().clone();
+            let timings = RefCell::default();
+            let is_pipe = self.channel == Channel::Pipe;
+            let timed = is_pipe.then_some(&timings);
+            sampler.run(vec![work(index, chunk_bytes, &mut stream, &clock, timed)]);
+            let switches = switches_of_this_thread().since(&before).total();
+            let bytes = stream.received * chunk_bytes as u64;
+            // On one CPU the worker must switch once for each full pipe.
+            if is_pipe && cpu == settings.cpu {
                 let least = (1.0 - DEVIATION_MAX) * (bytes / PIPE_BYTES as u64) as f64;
                 let detail = format!("{bytes} bytes, {switches} context switches of the worker");
                 sampler.check(index, "turns", switches as f64 >= least, detail);
             }
-            check_cpus(index, cpu, stream, sampler);
-        }
-        Ok(())
+            let error = stream.finish()?;
+            let allowed = affinity::allowed();
+            let passed = error.is_none() && allowed == [settings.cpu];
+            let cpus = || format!("writer on CPU {cpu}, worker's CPU affinity: {allowed:?}");
+            sampler.check(index, "CPUs", passed, error.unwrap_or_else(cpus));
+            Ok(())
+        })
     }
 }
 
@@ -265,20 +250,6 @@ fn work<'s>(
     let to_unit = |ns_a_byte| 1e9 / ns_a_byte;
     let per_iteration = ITERATION_BYTES as f64;
     Work::Batched { case: index, kernel, twin: None, per_iteration, to_unit, timings }
-}
-
-/// Ends the writer and checks the CPUs of both sides.
-fn check_cpus(index: usize, cpu: u32, stream: Stream, sampler: &mut Sampler) {
-    let own = sampler.settings().cpu;
-    match stream.finish() {
-        Ok(error) => {
-            let allowed = affinity::allowed();
-            let passed = error.is_none() && allowed == [own];
-            let cpus = || format!("writer on CPU {cpu}, worker's CPU affinity: {allowed:?}");
-            sampler.check(index, "CPUs", passed, error.unwrap_or_else(cpus));
-        }
-        Err(fault) => sampler.fault(index, fault),
-    }
 }
 
 /// A part of the time that 64 KiB take.
@@ -345,13 +316,13 @@ fn rate(terms: &[Term], known: &Inputs<'_>) -> Result<(f64, String), NoModel> {
 }
 
 /// An upper bound.
-fn at_most(terms: &[Term], source: &str, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn at_most(terms: &[Term], source: &str, known: &Inputs<'_>) -> Model {
     let (limit, formula) = rate(terms, known)?;
     let bound = Prediction::at_most(limit, &format!("≤ {formula}"), source);
     with_inputs(bound, terms, known)
 }
 
-fn value(terms: &[Term], source: &str, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn value(terms: &[Term], source: &str, known: &Inputs<'_>) -> Model {
     let (rate, formula) = rate(terms, known)?;
     let sum = Prediction::sum(0.0, rate, 0.3, &formula, source);
     let otherwise = "if less, the reader is woken and runs before the pipe is full, so small \
@@ -359,11 +330,7 @@ fn value(terms: &[Term], source: &str, known: &Inputs<'_>) -> Result<Prediction,
     Ok(with_inputs(sum, terms, known)?.otherwise(otherwise))
 }
 
-fn with_inputs(
-    mut prediction: Prediction,
-    terms: &[Term],
-    known: &Inputs<'_>,
-) -> Result<Prediction, NoModel> {
+fn with_inputs(mut prediction: Prediction, terms: &[Term], known: &Inputs<'_>) -> Model {
     for Term { metric, params, .. } in terms {
         let name = format!("{metric}{params}");
         let value = earlier(metric, params, known)?;

@@ -3,17 +3,16 @@
 //! Between fork and `_exit` only async-signal-safe code is allowed: the memory is a copy made at an
 //! arbitrary moment, with locks that other threads may have held.
 
-use fathom_record::Remedy;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-use fathom_measure::sampler::Fault;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 use super::raw_call::system_call;
+use crate::prelude::*;
 
 /// Exit status of a child whose work panicked.
 const PANICKED: i32 = 101;
@@ -164,14 +163,14 @@ impl Child {
         }
     }
 
-    pub(crate) fn wait(self) -> Result<ChildExit, Fault> {
+    pub(crate) fn wait(self) -> Result<ChildExit> {
         let exit = reap(self.pid);
         std::mem::forget(self);
         exit.map_err(|error| Fault::system("wait4", error))
     }
 
     /// Waits for the child; any end but `_exit(expected)` is wrong work.
-    pub(crate) fn wait_for(self, expected: i32) -> Result<(), Fault> {
+    pub(crate) fn wait_for(self, expected: i32) -> Result<()> {
         let status = self.wait()?.status;
         match status.code() {
             Some(code) if code == expected => Ok(()),

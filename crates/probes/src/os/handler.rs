@@ -9,10 +9,10 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use fathom_measure::sampler::Fault;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::raw_call::system_call;
+use crate::prelude::*;
 
 /// Handler runs so far. The only writer is the thread that signals itself.
 static RUNS: AtomicU64 = AtomicU64::new(0);
@@ -42,18 +42,14 @@ pub(super) struct Handler {
 
 impl Handler {
     /// Installs a handler that counts this signal, and unblocks it.
-    pub(super) fn counting(signal: libc::c_int) -> Result<Self, Fault> {
+    pub(super) fn counting(signal: libc::c_int) -> Result<Self> {
         // SAFETY: the handler stores to a static atomic, which is async-signal-safe.
         unsafe { Self::install(signal, counting_handler as *const () as usize, 0) }
     }
 
     /// # Safety
     /// The handler must be async-signal-safe.
-    unsafe fn install(
-        signal: libc::c_int,
-        handler: usize,
-        flags: libc::c_int,
-    ) -> Result<Self, Fault> {
+    unsafe fn install(signal: libc::c_int, handler: usize, flags: libc::c_int) -> Result<Self> {
         let mut action = zeroed_action();
         action.sa_sigaction = handler;
         action.sa_flags = flags | libc::SA_RESTART;
@@ -104,7 +100,7 @@ const SET_BYTES: usize = 8;
 
 impl KernelAction {
     /// Reads the current action.
-    pub(super) fn of(signal: libc::c_int) -> Result<Self, Fault> {
+    pub(super) fn of(signal: libc::c_int) -> Result<Self> {
         let words = Box::new(UnsafeCell::new([0; 4]));
         let arguments = [signal as usize, 0, words.get() as usize, SET_BYTES];
         // SAFETY: the buffer holds the kernel's 32 bytes.
@@ -121,7 +117,7 @@ impl KernelAction {
         [self.signal as usize, self.words.get() as usize, 0, SET_BYTES]
     }
 
-    pub(super) fn is_installed(&self) -> Result<bool, Fault> {
+    pub(super) fn is_installed(&self) -> Result<bool> {
         let now = Self::of(self.signal)?;
         // SAFETY: no call is writing to either.
         Ok(unsafe { *now.words.get() == *self.words.get() })
@@ -142,7 +138,7 @@ pub(super) struct ReadOnlyPage {
 
 impl ReadOnlyPage {
     /// One at a time in a process: the handler knows one page.
-    pub(super) fn map() -> Result<Self, Fault> {
+    pub(super) fn map() -> Result<Self> {
         // SAFETY: a new mapping at an address the kernel chooses.
         let page = unsafe {
             mmap_anonymous(ptr::null_mut(), PAGE_BYTES, ProtFlags::READ, MapFlags::PRIVATE)

@@ -4,9 +4,7 @@
 //! (`handler`), child processes that are always reaped (`child`), links between processes (`link`),
 //! processes that pass a token over them (`ping_pong`, `turns`) and shared memory (`shared`).
 
-use fathom_metric::Inputs;
-use fathom_metric::order::Order;
-use fathom_record::{NoModel, Params, Prediction};
+use crate::prelude::*;
 
 pub mod bandwidth;
 mod child;
@@ -37,15 +35,8 @@ mod vfork;
 pub mod wake;
 mod working_set;
 
-fn getppid() -> Params {
-    Params::one("call", "getppid")
-}
-
-/// The bound `≥ factor × os.syscall{call=getppid}`: the operation makes that many system calls at
-/// least, each of which does no less than getppid.
-fn at_least_getppid(factor: f64, source: &str, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
-    Order { factor, metric: "os.syscall", source }.claim(&getppid(), known)
-}
+/// Common to metrics whose work includes context switches.
+const TURNS: About = About { expects: Counters::TURNS, noise_limit: 0.10, ..About::BASE };
 
 #[cfg(test)]
 mod tests;

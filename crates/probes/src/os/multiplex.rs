@@ -2,17 +2,11 @@
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Remedy};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::at_least_getppid;
 use super::raw_call::system_call_of_six;
-use fathom_metric::order::{Order, earlier};
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub static SELECT: Multiplex = Multiplex { about: &SELECT_ABOUT, call: Call::Select };
 pub static POLL: Multiplex = Multiplex { about: &POLL_ABOUT, call: Call::Poll };
@@ -30,20 +24,27 @@ enum Call {
     Epoll,
 }
 
-const NOT_TIMED: &str = "creating the descriptors; blocking: one descriptor is ready before the \
-                         call, and the timeout is 0; the C library's wrapper";
-const MODEL: &str = "bounds for the two small cases: fds=10 ≥ os.syscall{call=getppid}, fds=100 \
-                     ≥ fds=10. A value for fds=500: extrapolated linearly from the two, since each \
-                     descriptor costs the same and the call itself is paid once. The small cases \
-                     have no value: the cost per descriptor is known from them alone";
+const BASE: About = About {
+    not_timed: "creating the descriptors; blocking: one descriptor is ready before the call, and \
+                the timeout is 0; the C library's wrapper",
+    model: "bounds for the two small cases: fds=10 ≥ os.syscall{call=getppid}, fds=100 ≥ fds=10. A \
+            value for fds=500: extrapolated linearly from the two, since each descriptor costs the \
+            same and the call itself is paid once. The small cases have no value: the cost per \
+            descriptor is known from them alone",
+    parameters: &[Parameter {
+        name: "fds",
+        values: "10, 100, 500",
+        meaning: "number of descriptors watched; the last one is ready",
+    }],
+    needs: &["os.syscall"],
+    requires: "fds descriptors within the hard limit of RLIMIT_NOFILE; the soft limit is raised",
+    ..About::BASE
+};
 const FILES: &str = "descriptors that are dup'ed from one, as in lmbench's lat_select, share one \
                      struct file, which is then always cached: here each is a separate eventfd";
 const ONE_READY: &str = "the file type matters: polling an eventfd reads one counter, a socket or \
                          pipe more. Only the last descriptor is ready; each call's result is \
                          compared with 1, the descriptor reported once per batch";
-const FDS: &str = "number of descriptors watched; the last one is ready";
-const REQUIRES: &str = "fds descriptors within the hard limit of RLIMIT_NOFILE; the soft limit is \
-                        raised";
 
 static SELECT_ABOUT: About = About {
     id: "os.select",
@@ -51,8 +52,6 @@ static SELECT_ABOUT: About = About {
     timed: "copying the fd_set, which the call overwrites, and one pselect6 (as the C library's \
             select makes it) by the inlined instruction: n eventfds watched for reading, the last \
             one ready, timeout 0",
-    not_timed: NOT_TIMED,
-    model: MODEL,
     source: "Linux fs/select.c, do_select: one pass over the bits; one descriptor lookup and one \
              poll of the file for each set bit",
     pitfalls: &[
@@ -61,10 +60,7 @@ static SELECT_ABOUT: About = About {
         "select scans all numbers up to the highest descriptor, watched or not: here they are \
          contiguous",
     ],
-    parameters: &[Parameter { name: "fds", values: "10, 100, 500", meaning: FDS }],
-    needs: &["os.syscall"],
-    requires: REQUIRES,
-    ..About::BASE
+    ..BASE
 };
 
 static POLL_ABOUT: About = About {
@@ -72,15 +68,10 @@ static POLL_ABOUT: About = About {
     title: "poll on many descriptors",
     timed: "one poll (ppoll on aarch64, which has no poll) by the inlined instruction: n eventfds \
             watched for reading, the last one ready, timeout 0",
-    not_timed: NOT_TIMED,
-    model: MODEL,
     source: "Linux fs/select.c, do_sys_poll: for each descriptor 8 bytes copied in and 2 out, one \
              lookup and one poll of the file",
     pitfalls: &[FILES, ONE_READY],
-    parameters: &[Parameter { name: "fds", values: "10, 100, 500", meaning: FDS }],
-    needs: &["os.syscall"],
-    requires: REQUIRES,
-    ..About::BASE
+    ..BASE
 };
 
 static EPOLL_ABOUT: About = About {
@@ -100,10 +91,7 @@ static EPOLL_ABOUT: About = About {
         "adding and removing a descriptor are additional system calls, which select and poll do \
          not need",
     ],
-    parameters: &[Parameter { name: "fds", values: "10, 100, 500", meaning: FDS }],
-    needs: &["os.syscall"],
-    requires: REQUIRES,
-    ..About::BASE
+    ..BASE
 };
 
 const SIZES: [i64; 3] = [10, 100, 500];
@@ -135,45 +123,39 @@ impl Probe for Multiplex {
         SIZES.iter().map(case).collect()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let fds = fds_of(case);
         match (self.call, fds) {
             (_, 10) => {
                 at_least_getppid(1.0, "the same entry and exit, plus a scan of the set", known)
             }
             (Call::Epoll, _) => {
-                let terms = [Term { times: 1.0, metric: self.about.id, params: params(10) }];
                 let source = "the kernel walks the ready list, not the set: Linux fs/eventpoll.c, \
                               ep_send_events";
                 let otherwise = "the call also walks descriptors that are not ready";
-                Sum { terms: &terms, tolerance: 0.3, source, otherwise }.predict(known)
+                same_as((self.about.id, params(10)), 0.3, (source, otherwise), known)
             }
             (_, 100) => {
                 let source = "the same call with 90 more descriptors to poll";
-                let order = Order { factor: 1.0, metric: self.about.id, source };
-                order.claim(&params(10), known)
+                at_least(self.about.id, &params(10), source, known)
             }
             _ => extrapolate(self.about.id, fds, known),
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        let fds = cases.iter().map(fds_of).sum::<i64>().max(0) as u64;
-        raise_limit(fds + SPARE_FDS);
-        let mut works = Vec::new();
-        for (index, case) in cases.iter().enumerate() {
-            match self.watch(fds_of(case).max(0) as usize) {
-                Ok(mut set) => works.push(Work::batched(index, move |calls| set.repeat(calls))),
-                Err(fault) => sampler.fault(index, fault),
-            }
-        }
-        sampler.run(works);
-        Ok(())
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+        each(cases, sampler, |index, case, sampler| {
+            let fds = fds_of(case).max(0) as usize;
+            raise_limit(fds as u64 + SPARE_FDS);
+            let mut set = self.watch(fds)?;
+            sampler.run(vec![Work::batched(index, move |calls| set.repeat(calls))]);
+            Ok(())
+        })
     }
 }
 
 impl Multiplex {
-    fn watch(&self, fds: usize) -> Result<WatchedSet, Fault> {
+    fn watch(&self, fds: usize) -> Result<WatchedSet> {
         let mut files = Vec::with_capacity(fds);
         for number in 1..=fds {
             // Only the last is ready, so that select and poll reach it after all others.
@@ -190,7 +172,7 @@ impl Multiplex {
 
 /// Linear extrapolation from the two small cases. Not from getppid and the smallest case: the
 /// call's fixed part (copying, checking) would then be multiplied with the descriptors.
-fn extrapolate(metric: &str, fds: i64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn extrapolate(metric: &str, fds: i64, known: &Inputs<'_>) -> Model {
     let [ten, hundred] = [10, 100].map(params);
     let from = earlier(metric, &ten, known)?;
     let to = earlier(metric, &hundred, known)?;

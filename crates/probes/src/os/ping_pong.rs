@@ -6,14 +6,11 @@
 
 mod peer;
 
-use fathom_record::Remedy;
 use std::cell::{Cell, RefCell};
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use fathom_measure::sampler::Fault;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -24,6 +21,7 @@ use super::link::pipe::{Piped, pipes};
 use super::link::{Link, OnPeerDeath};
 use super::shared::Shared;
 use super::working_set::WorkingSet;
+use crate::prelude::*;
 
 /// Maximum size of a ring, the worker included.
 pub(super) const ENDS_MAX: usize = 16;
@@ -53,7 +51,8 @@ pub(super) struct Ring<L: Link> {
     touches: Cell<u64>,
     trips: Cell<u64>,
     turns: Arc<Shared<Turns>>,
-    ends: u64,
+    /// Members, the worker included.
+    pub(super) ends: u64,
     peers: Vec<Peer>,
 }
 
@@ -80,7 +79,7 @@ pub(super) struct Report {
 
 impl Ring<Piped> {
     /// A ring of `ends` members joined by pipes, and a pipe from the worker to itself.
-    pub(super) fn piped(ends: usize, options: PeerOptions) -> Result<Self, Fault> {
+    pub(super) fn piped(ends: usize, options: PeerOptions) -> Result<Self> {
         let loopback = pipes(1)?.pop();
         let mut ring = Self::join(pipes(ends)?, options)?;
         ring.loopback = loopback;
@@ -90,7 +89,7 @@ impl Ring<Piped> {
 
 impl<L: Link> Ring<L> {
     /// Takes the first link and starts a peer for each of the others.
-    pub(super) fn join(links: Vec<L>, options: PeerOptions) -> Result<Self, Fault> {
+    pub(super) fn join(links: Vec<L>, options: PeerOptions) -> Result<Self> {
         let ends = links.len();
         if !(2..=ENDS_MAX).contains(&ends) {
             return Err(Fault::Failed(format!("ring of {ends} members; must be 2 to {ENDS_MAX}")));
@@ -121,11 +120,6 @@ impl<L: Link> Ring<L> {
         Ok(ring)
     }
 
-    /// Members of the ring, the worker included.
-    pub(super) fn ends(&self) -> u64 {
-        self.ends
-    }
-
     /// Pids of the peers that are processes.
     pub(super) fn processes(&self) -> impl Iterator<Item = u32> {
         self.peers.iter().filter_map(|peer| match &peer.handle {
@@ -135,7 +129,7 @@ impl<L: Link> Ring<L> {
     }
 
     /// Moves the peer processes to another CPU than the worker's.
-    pub(super) fn move_peers_to(&self, cpu: u32) -> Result<(), Fault> {
+    pub(super) fn move_peers_to(&self, cpu: u32) -> Result<()> {
         let mut set = CpuSet::new();
         set.set(cpu as usize);
         for process in self.processes() {
@@ -177,7 +171,7 @@ impl<L: Link> Ring<L> {
     }
 
     /// Ends the peers and checks the work of all members.
-    pub(super) fn finish(mut self) -> Result<Report, Fault> {
+    pub(super) fn finish(mut self) -> Result<Report> {
         let (mut error, peer_switches) = self.end_peers()?;
         let trips = self.trips.get();
         let turns = self.turns.0.iter().take(peer_switches.len());
@@ -192,7 +186,7 @@ impl<L: Link> Ring<L> {
     }
 
     /// Closes the link, which ends one peer after the other.
-    fn end_peers(&mut self) -> Result<(Option<String>, Vec<Switches>), Fault> {
+    fn end_peers(&mut self) -> Result<(Option<String>, Vec<Switches>)> {
         let Some(link) = self.link.take() else {
             return Err(Fault::Failed("peers already ended".to_owned()));
         };
@@ -202,8 +196,7 @@ impl<L: Link> Ring<L> {
             let (status, own) = match handle {
                 PeerHandle::Thread(thread) => {
                     let panicked = |_| Fault::Failed("peer thread panicked".to_owned());
-                    let (exit, own) = thread.join().map_err(panicked)?;
-                    (exit as i32, own)
+                    thread.join().map_err(panicked)?
                 }
                 PeerHandle::Process(child) => {
                     let exit = child.wait()?;
@@ -244,7 +237,7 @@ fn send_and_receive(link: &impl Link, token: u8) -> bool {
 
 /// Starts a thread that sleeps until a peer process has ended and then calls `on_death`. A peer
 /// thread cannot die alone.
-fn watch(handle: &PeerHandle, on_death: OnPeerDeath) -> Result<Option<JoinHandle<()>>, Fault> {
+fn watch(handle: &PeerHandle, on_death: OnPeerDeath) -> Result<Option<JoinHandle<()>>> {
     let PeerHandle::Process(child) = handle else { return Ok(None) };
     let process = Pid::from_raw(child.id() as i32);
     let process = process.ok_or_else(|| Fault::Failed("child without pid".to_owned()))?;
@@ -263,14 +256,7 @@ fn watch(handle: &PeerHandle, on_death: OnPeerDeath) -> Result<Option<JoinHandle
 
 /// Context switches of the calling thread since it started.
 pub(super) fn switches_of_this_thread() -> Switches {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to writable memory of the type that the call writes, and a zeroed
-    // `rusage` is valid.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-        usage.assume_init()
-    };
-    Switches::of(&usage)
+    Switches::of(&thread_usage())
 }
 
 #[cfg(test)]

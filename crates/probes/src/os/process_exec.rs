@@ -5,18 +5,11 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Counters, Host, NoModel, Params, Prediction, Remedy};
-
 use super::child::{Child, creation_fault};
-use super::getppid;
 use super::program::{CStrings, EXIT_STATUS, Program};
 use super::turns::check_pinned;
 use super::vfork::vfork_exec;
-use fathom_metric::order::Order;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub static VFORK_EXEC: ProcessExec = ProcessExec { about: &VFORK_ABOUT, method: Method::Vfork };
 pub static SPAWN: ProcessExec = ProcessExec { about: &SPAWN_ABOUT, method: Method::Spawn };
@@ -35,14 +28,18 @@ enum Method {
     Shell,
 }
 
-const PARTS: &[Parameter] = &[Parameter {
-    name: "part",
-    values: "first_instruction, total",
-    meaning: "until the program's first instructions have read the clock · until the program, or \
-              its shell, is reaped",
-}];
-const NOT_TIMED: &str = "writing the program, a static ELF file of 300 bytes in memory; loading it \
-                         for the first time; C library start-up and dynamic loading (none)";
+const BASE: About = About {
+    parameters: &[Parameter {
+        name: "part",
+        values: "first_instruction, total",
+        meaning: "until the program's first instructions have read the clock · until the program, \
+                  or its shell, is reaped",
+    }],
+    not_timed: "writing the program, a static ELF file of 300 bytes in memory; loading it for the \
+                first time; C library start-up and dynamic loading (none)",
+    requires: "executable memfds (vm.memfd_noexec below 2) and /proc",
+    ..super::TURNS
+};
 const OWN_PROGRAM: &str = "programs of the system bring their own loader and libraries: this one \
                            reads the clock in its first instructions, calls getpid, writes both to \
                            a pipe and exits, so part=total includes three system calls of its own";
@@ -59,7 +56,6 @@ static VFORK_ABOUT: About = About {
     title: "vfork and exec of a program",
     timed: "vfork (clone with CLONE_VM and CLONE_VFORK, inlined) whose child immediately calls \
             execve on a minimal program, which exits immediately; no C library involved",
-    not_timed: NOT_TIMED,
     model: "a bound: starting a program includes what a thread's life includes (a clone and two \
             switches) plus a new address space, so part=first_instruction ≥ \
             os.thread.create_join; part=total ≥ part=first_instruction. There is no value: no \
@@ -67,14 +63,10 @@ static VFORK_ABOUT: About = About {
     source: "bound: Linux kernel/fork.c and fs/exec.c: what copy_process does for a thread, then \
              begin_new_exec; lmbench's lat_proc, which forks, has no vfork",
     pitfalls: &[OWN_PROGRAM, VERIFIED, ONE_CPU, SMALL],
-    parameters: PARTS,
     needs: &["os.thread.create_join"],
-    requires: "executable memfds (vm.memfd_noexec below 2) and /proc",
     published: "976 µs with fork in place of vfork (lmbench lat_proc exec, 1.4 GHz Cortex-A53, TI \
                 AM62x Linux 12.01 Performance Guide)",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 static SPAWN_ABOUT: About = About {
@@ -82,7 +74,6 @@ static SPAWN_ABOUT: About = About {
     title: "posix_spawn of a program",
     timed: "the C library's posix_spawn without attributes or file actions, of the same minimal \
             program as os.process.vfork_exec",
-    not_timed: NOT_TIMED,
     model: "os.process.vfork_exec of the same part + 6 × os.syscall{call=getppid}: posix_spawn is \
             the same clone and execve, plus mapping and unmapping a stack and two signal mask \
             changes on each side",
@@ -95,12 +86,8 @@ static SPAWN_ABOUT: About = About {
         ONE_CPU,
         SMALL,
     ],
-    parameters: PARTS,
     needs: &["os.process.vfork_exec", "os.syscall", "os.signal.install"],
-    requires: "executable memfds (vm.memfd_noexec below 2) and /proc",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 static SHELL_ABOUT: About = About {
@@ -125,13 +112,10 @@ static SHELL_ABOUT: About = About {
         VERIFIED,
         ONE_CPU,
     ],
-    parameters: PARTS,
     needs: &["os.process.vfork_exec"],
     requires: "executable memfds (vm.memfd_noexec below 2), /proc, and /bin/sh",
     published: "44.3 ms (lmbench's manual, lat_proc(8), 1994)",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 const SH: &CStr = c"/bin/sh";
@@ -170,7 +154,7 @@ impl Probe for ProcessExec {
         vec![case("first_instruction"), case("total")]
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let order = |factor, metric, params: &Params, source| {
             Order { factor, metric, source }.claim(params, known)
         };
@@ -207,7 +191,7 @@ impl Probe for ProcessExec {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         // A direct start first: its error is precise, a shell only returns an exit status.
         Starter::new(Method::Vfork, sampler.clock())?.start(sampler.clock())?;
         let mut starter = Starter::new(self.method, sampler.clock())?;
@@ -216,7 +200,7 @@ impl Probe for ProcessExec {
         let operation = |clock: &Clock, values: &mut [f64]| {
             let times = starter.start(clock)?;
             for (value, total) in values.iter_mut().zip(&totals) {
-                *value = if *total { times.total_ns } else { times.first_ns };
+                *value = times[usize::from(*total)];
             }
             Ok(())
         };
@@ -228,11 +212,6 @@ impl Probe for ProcessExec {
         }
         Ok(())
     }
-}
-
-struct Times {
-    first_ns: f64,
-    total_ns: f64,
 }
 
 /// Starts the program repeatedly and counts as which process it ran.
@@ -248,19 +227,20 @@ struct Starter {
 }
 
 impl Starter {
-    fn new(method: Method, clock: &Clock) -> Result<Self, Fault> {
+    fn new(method: Method, clock: &Clock) -> Result<Self> {
         let program = Program::new(clock)?;
         let arguments = match method {
-            Method::Shell => CStrings::new(&[c"sh", c"-c", program.path()]),
-            Method::Vfork | Method::Spawn => CStrings::new(&[program.path()]),
+            Method::Shell => CStrings::new(&[c"sh", c"-c", &program.path]),
+            Method::Vfork | Method::Spawn => CStrings::new(&[&program.path]),
         };
         let environment = CStrings::new(&[c"PATH=/usr/bin:/bin"]);
         Ok(Self { method, program, arguments, environment, as_child: 0, as_grandchild: 0 })
     }
 
-    /// Starts the program once, waits for its exit and reads its report.
-    fn start(&mut self, clock: &Clock) -> Result<Times, Fault> {
-        let path = if self.method == Method::Shell { SH } else { self.program.path() };
+    /// Starts the program once, waits for its exit and reads its report. Returns the nanoseconds
+    /// until its first instructions and until its exit.
+    fn start(&mut self, clock: &Clock) -> Result<[f64; 2]> {
+        let path = if self.method == Method::Shell { SH } else { &self.program.path };
         let start = clock.start();
         let child = match self.method {
             Method::Vfork | Method::Shell => vfork_exec(path, &self.arguments, &self.environment),
@@ -281,7 +261,7 @@ impl Starter {
             true => self.as_child += 1,
             false => self.as_grandchild += 1,
         }
-        Ok(Times { first_ns: clock.ns(start, report.stamp), total_ns: clock.ns(start, end) })
+        Ok([report.stamp, end].map(|stop| clock.ns(start, stop)))
     }
 
     /// Whether every program ran as the child, or, from a shell, all by the same method.

@@ -2,16 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work, host};
-use fathom_record::{Counters, Host, NoModel, NotSelected, Params, Prediction, Stratum};
+use fathom_measure::host;
 
 use super::child::{creation_fault, fork};
-use crate::buffer::{Buffer, Page};
-use crate::memory_budget::MemoryBudget;
-use fathom_metric::order::Order;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct ProcessFork;
 
@@ -58,9 +52,7 @@ static ABOUT: About = About {
     needs: &["os.thread.create"],
     requires: "four times rss_bytes of available memory, also within the cgroup's limit",
     published: "1.325 ms ± 80 % (2016, i5-5257U)",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..super::TURNS
 };
 
 const MIB: u64 = 1 << 20;
@@ -99,30 +91,28 @@ impl Probe for ProcessFork {
         if is_long { Err(NotSelected::LongOperation) } else { Ok(Stratum::FullSpeed) }
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let part = case.params.text("part").unwrap_or_default();
         let rss = rss_of(case);
-        let order = |metric, params: &Params, source| {
-            Order { factor: 1.0, metric, source }.claim(params, known)
-        };
         match RSS_BYTES.iter().position(|step| *step == rss) {
             Some(0) if part == "total" => {
-                order(ABOUT.id, &params("fork", rss), "the same fork, plus the child's exit")
+                let source = "the same fork, plus the child's exit";
+                at_least(ABOUT.id, &params("fork", rss), source, known)
             }
             Some(0) => {
                 let source = "a thread shares what fork copies (METHOD 25)";
-                order("os.thread.create", &Params::none(), source)
+                at_least("os.thread.create", &Params::none(), source, known)
             }
             Some(1) => {
                 let source = "more page-table entries to copy and to tear down";
-                order(ABOUT.id, &params(part, RSS_BYTES[0]), source)
+                at_least(ABOUT.id, &params(part, RSS_BYTES[0]), source, known)
             }
             Some(_) => extrapolate(part, rss, known),
             None => Err(NoModel::no_such_case(&case.params)),
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let mut sizes: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (index, case) in cases.iter().enumerate() {
             sizes.entry(rss_of(case)).or_default().push(index);
@@ -146,7 +136,7 @@ impl Probe for ProcessFork {
 }
 
 /// Linear extrapolation from the two smallest sizes.
-fn extrapolate(part: &str, rss: u64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn extrapolate(part: &str, rss: u64, known: &Inputs<'_>) -> Model {
     let [low, high, ..] = RSS_BYTES;
     let steps = (rss - low) as f64 / (high - low) as f64;
     let term = |times, rss| Term { times, metric: ABOUT.id, params: params(part, rss) };
@@ -193,7 +183,7 @@ fn measure_size(
     let operation = |clock: &Clock, values: &mut [f64]| {
         let times = fork_once(clock)?;
         for (value, total) in values.iter_mut().zip(&total) {
-            *value = if *total { times.total_ns } else { times.fork_ns };
+            *value = times[usize::from(*total)];
         }
         Ok(())
     };
@@ -209,19 +199,15 @@ fn measure_size(
     }
 }
 
-struct Times {
-    fork_ns: f64,
-    total_ns: f64,
-}
-
-fn fork_once(clock: &Clock) -> Result<Times, Fault> {
+/// Nanoseconds until fork returned, and until the child was reaped.
+fn fork_once(clock: &Clock) -> Result<[f64; 2]> {
     let start = clock.start();
     // SAFETY: the child only exits.
     let child = unsafe { fork(|| EXIT_STATUS) }.map_err(|error| creation_fault("fork", &error))?;
     let forked = clock.stop();
     child.wait_for(EXIT_STATUS)?;
     let reaped = clock.stop();
-    Ok(Times { fork_ns: clock.ns(start, forked), total_ns: clock.ns(start, reaped) })
+    Ok([forked, reaped].map(|stop| clock.ns(start, stop)))
 }
 
 #[cfg(test)]

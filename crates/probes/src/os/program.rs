@@ -6,18 +6,17 @@
 //! The file is a memfd, started through the worker's descriptor in /proc, so no name is left
 //! behind.
 
-use fathom_record::Remedy;
 use std::arch::global_asm;
 use std::ffi::{CString, c_char};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::ptr;
 
-use fathom_measure::Clock;
 use fathom_measure::clock::Stamp;
-use fathom_measure::sampler::Fault;
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::prelude::*;
 
 /// The program's exit status, unlikely to come from anything else.
 pub(super) const EXIT_STATUS: i32 = 7;
@@ -106,7 +105,8 @@ pub(super) struct Report {
 }
 
 pub(super) struct Program {
-    path: CString,
+    /// By which any process can start it.
+    pub(super) path: CString,
     reports: OwnedFd,
     /// Kept open: the path contains its number.
     _file: OwnedFd,
@@ -116,7 +116,7 @@ pub(super) struct Program {
 
 impl Program {
     /// Generates the program for this clock.
-    pub(super) fn new(clock: &Clock) -> Result<Self, Fault> {
+    pub(super) fn new(clock: &Clock) -> Result<Self> {
         let (reports, writer) =
             pipe_with(PipeFlags::NONBLOCK).map_err(|error| Fault::system("pipe", error))?;
         // Only the read end: the program inherits the write end across execve.
@@ -128,13 +128,8 @@ impl Program {
         Ok(Self { path, reports, _file: file, _writer: writer })
     }
 
-    /// The path by which any process can start it.
-    pub(super) fn path(&self) -> &CString {
-        &self.path
-    }
-
     /// Reads the program's report after its exit.
-    pub(super) fn report(&self) -> Result<Report, Fault> {
+    pub(super) fn report(&self) -> Result<Report> {
         let mut bytes = [0; size_of::<Report>()];
         match (rustix::io::read(&self.reports, &mut bytes), bytes.as_chunks().0) {
             (Ok(16), [stamp, pid]) => {
@@ -167,7 +162,7 @@ impl CStrings {
 }
 
 /// A memfd with these contents, reopened read-only: execve refuses files open for writing.
-fn memory_file(contents: &[u8]) -> Result<OwnedFd, Fault> {
+fn memory_file(contents: &[u8]) -> Result<OwnedFd> {
     let refused =
         |error| Fault::unavailable(format!("memfd_create: {error}"), Remedy::LeaveSandbox);
     // Kernels before 6.3 reject MFD_EXEC; their memfds are always executable.

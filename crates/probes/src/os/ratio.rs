@@ -1,12 +1,7 @@
 //! os.ratio: fork and process switch in units of a system call. Such ratios differ less between
 //! machines than times do.
 
-use fathom_analysis::statistics;
-use fathom_record::{Counters, Host, NoModel, Origin, Params, Prediction, Record, Unit};
-
-use super::getppid;
-use fathom_metric::order::earlier;
-use fathom_metric::{About, Derived, Estimate, Inputs, MissingInput, Parameter};
+use crate::prelude::*;
 
 /// os.ratio.
 pub struct Ratio;
@@ -88,12 +83,7 @@ impl Derived for Ratio {
         Ok(Estimate { per_process, quotient, ..Estimate::default() })
     }
 
-    fn predict(
-        &self,
-        params: &Params,
-        _: &Host,
-        known: &Inputs<'_>,
-    ) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
         let (metric, _, least) = numerator(params);
         let call_ns = earlier("os.syscall", &getppid(), known)?;
         let call = format!("os.syscall{}", getppid());

@@ -1,17 +1,12 @@
 //! os.pipe.rtt, os.fifo.rtt, os.unix.rtt and os.semaphore.rtt: an IPC round trip between two
 //! processes on one CPU.
 
-use fathom_measure::Sampler;
-use fathom_measure::sampler::Fault;
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 use rustix::net::SocketType;
 
 use super::link::{Link, pipe, posix, socket, sysv};
 use super::ping_pong::{PeerKind, PeerOptions, Ring};
 use super::turns::{self, Quantity};
-use fathom_metric::order::Order;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub static PIPE_RTT: RoundTrip =
     RoundTrip { about: &PIPE, parameter: "calls", kinds: &["bare", "libc"] };
@@ -29,14 +24,14 @@ pub struct RoundTrip {
     kinds: &'static [&'static str],
 }
 
-const TIMED: &str = "one byte to another process and back, both on the worker's CPU: two writes, \
-                     two reads, two context switches. A full round trip, not half of one";
-const NOT_TIMED: &str = "creating the link and the peer process; the C library's wrappers (except \
-                         calls=libc): the system calls are inlined. Nothing is subtracted: \
-                         os.switch.process has the cost of the switch alone";
-const BARE_ONLY: &str = "creating the link and the peer process; the C library's wrappers: the \
-                         system calls are inlined. Nothing is subtracted: os.switch.process has \
-                         the cost of the switch alone";
+const BASE: About = About {
+    timed: "one byte to another process and back, both on the worker's CPU: two writes, two reads, \
+            two context switches. A full round trip, not half of one",
+    not_timed: "creating the link and the peer process; the C library's wrappers: the system calls \
+                are inlined. Nothing is subtracted: os.switch.process has the cost of the switch \
+                alone",
+    ..super::TURNS
+};
 const ONE_CPU: &str = "on two CPUs this would be two wake-ups (os.wake.cross_cpu); lmbench, which \
                        pins nothing by default, may measure either. Both processes run on the \
                        worker's CPU, which the peer verifies at its exit";
@@ -48,8 +43,9 @@ const PREEMPTED: &str = "a woken process may preempt its waker, which changes th
 static PIPE: About = About {
     id: "os.pipe.rtt",
     title: "round trip by pipes",
-    timed: TIMED,
-    not_timed: NOT_TIMED,
+    not_timed: "creating the link and the peer process; the C library's wrappers (except \
+                calls=libc): the system calls are inlined. Nothing is subtracted: \
+                os.switch.process has the cost of the switch alone",
     model: "calls=bare a bound: ≥ 2 × os.switch.process{set_bytes=0} + 2 × os.syscall{call=read1} \
             + 2 × os.syscall{call=write1}; the calls of os.syscall are on devices, without a \
             pipe's lock, page and wait queue. calls=libc a value: calls=bare + four function \
@@ -70,16 +66,12 @@ static PIPE: About = About {
         meaning: "inlined system calls · the C library's read and write, as programs use",
     }],
     needs: &["os.syscall", "os.switch.process"],
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 static FIFO: About = About {
     id: "os.fifo.rtt",
     title: "round trip by FIFOs",
-    timed: TIMED,
-    not_timed: BARE_ONLY,
     model: "a value: os.pipe.rtt{calls=bare} ± 15 %, since an open FIFO is a pipe",
     source: "lmbench's lat_fifo; Linux fs/pipe.c: the same code once open, except that a FIFO \
              updates its file's timestamps",
@@ -93,16 +85,12 @@ static FIFO: About = About {
     ],
     needs: &["os.pipe.rtt"],
     requires: "a temporary folder (TMPDIR) that supports FIFOs",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 static UNIX: About = About {
     id: "os.unix.rtt",
     title: "round trip by Unix sockets",
-    timed: TIMED,
-    not_timed: BARE_ONLY,
     model: "a bound: a socket allocates and frees a buffer for each message, where a pipe keeps \
             its page: ≥ os.pipe.rtt{calls=bare}. The cost of a buffer is known from this metric \
             alone",
@@ -124,9 +112,7 @@ static UNIX: About = About {
         meaning: "SOCK_STREAM · SOCK_DGRAM",
     }],
     needs: &["os.pipe.rtt"],
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 static SEMAPHORE: About = About {
@@ -163,9 +149,7 @@ static SEMAPHORE: About = About {
     }],
     needs: &["os.syscall", "os.switch.process"],
     requires: "System V IPC for kind=sysv",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 impl Probe for RoundTrip {
@@ -186,7 +170,7 @@ impl Probe for RoundTrip {
         self.kinds.iter().map(case).collect()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         match (self.about.id, case.params.text(self.parameter)) {
             ("os.pipe.rtt", Some("bare")) => {
                 // The switch metric is itself derived from such a round trip, so it gives a bound
@@ -200,16 +184,21 @@ impl Probe for RoundTrip {
                 let [called, bare] = RETURNS;
                 two_switches(&[("write1", 4.0), called, bare], known)
             }
-            ("os.fifo.rtt", _) => same_as_pipe(known),
+            ("os.fifo.rtt", _) => {
+                let source = "Linux fs/pipe.c: the same code once they are open";
+                let otherwise = "updating the FIFO's timestamps, which pipes no longer do since \
+                                 Linux 6.15, is expensive on the file system of the temporary \
+                                 folder";
+                same_as((PIPE.id, bare_pipe()), 0.15, (source, otherwise), known)
+            }
             _ => {
                 let source = "the same switches, plus allocating a buffer for each message";
-                let order = Order { factor: 1.0, metric: PIPE.id, source };
-                order.claim(&bare_pipe(), known)
+                at_least(PIPE.id, &bare_pipe(), source, known)
             }
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         for (index, case) in cases.iter().enumerate() {
             match (self.about.id, case.params.text(self.parameter)) {
                 ("os.pipe.rtt", Some("bare")) => measure(index, pipe::pipes(2), 1, sampler),
@@ -235,12 +224,7 @@ impl Probe for RoundTrip {
 }
 
 /// Measures one case over these links, on which a process blocks at most `waits_max` times a trip.
-fn measure<L: Link>(
-    index: usize,
-    links: Result<Vec<L>, Fault>,
-    waits_max: u32,
-    sampler: &mut Sampler,
-) {
+fn measure<L: Link>(index: usize, links: Result<Vec<L>>, waits_max: u32, sampler: &mut Sampler) {
     let (kind, cpu) = (PeerKind::Process, sampler.settings().cpu);
     let options = PeerOptions { kind, set_bytes: 0, cpu };
     let ring = links.and_then(|links| Ring::join(links, options));
@@ -263,7 +247,7 @@ fn calls(calls: &[(&str, f64)]) -> Vec<Term<'static>> {
 }
 
 /// Two switches and these calls.
-fn two_switches(others: &[(&str, f64)], known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn two_switches(others: &[(&str, f64)], known: &Inputs<'_>) -> Model {
     let params = Params::one("set_bytes", 0);
     let mut terms = vec![Term { times: 2.0, metric: "os.switch.process", params }];
     terms.extend(calls(others));
@@ -279,7 +263,7 @@ fn two_switches(others: &[(&str, f64)], known: &Inputs<'_>) -> Result<Prediction
 }
 
 /// A round trip by inlined calls plus four function returns.
-fn four_returns(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn four_returns(known: &Inputs<'_>) -> Model {
     let mut terms = vec![Term { times: 1.0, metric: PIPE.id, params: bare_pipe() }];
     terms.extend(calls(&RETURNS));
     let sum = Sum {
@@ -288,17 +272,6 @@ fn four_returns(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         source: "the same calls in functions, whose returns are mispredicted as getppid's is",
         otherwise: "the return from a function that made a system call costs more after a switch \
                     than in a loop over one call, which trains the branch predictors",
-    };
-    sum.predict(known)
-}
-
-fn same_as_pipe(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
-    let sum = Sum {
-        terms: &[Term { times: 1.0, metric: PIPE.id, params: bare_pipe() }],
-        tolerance: 0.15,
-        source: "Linux fs/pipe.c: the same code once they are open",
-        otherwise: "updating the FIFO's timestamps, which pipes no longer do since Linux 6.15, is \
-                    expensive on the file system of the temporary folder",
     };
     sum.predict(known)
 }

@@ -4,8 +4,9 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr;
 
-use fathom_measure::sampler::Fault;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::prelude::*;
 
 /// A type that may be placed in shared memory.
 ///
@@ -23,7 +24,7 @@ pub(crate) struct Shared<T: Shareable> {
 }
 
 impl<T: Shareable> Shared<T> {
-    pub(crate) fn zeroed() -> Result<Self, Fault> {
+    pub(crate) fn zeroed() -> Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address the kernel chooses, page-aligned.
         let mapping = unsafe {

@@ -5,18 +5,17 @@
 //! of each page is its number in the stream, which the reader compares, so lost, repeated and
 //! swapped pages are found.
 
-use fathom_record::Remedy;
-use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use fathom_measure::affinity;
-use fathom_measure::sampler::Fault;
-use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
+use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::Signal;
 
 use super::child::{Child, ORPHANED, creation_fault, fork_beside};
+use super::link::pipe::pipe;
 use super::raw_call::system_call;
+use crate::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channel {
@@ -27,15 +26,11 @@ pub(super) enum Channel {
 /// The pipe's capacity: the default with 4 KiB pages.
 pub(super) const PIPE_BYTES: usize = 64 << 10;
 /// The socket's send buffer, the kernel's overhead included: the usual default.
-pub(super) const SOCKET_BYTES: libc::c_int = 212_992;
+const SOCKET_BYTES: usize = 212_992;
 
-/// How the writer ended, by its exit status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WriterExit {
-    Success = 0,
-    WriteFailed = 3,
-    OtherCpu = 4,
-}
+/// Exit statuses of the writer; 0 is success.
+const WRITE_FAILED: i32 = 3;
+const OTHER_CPU: i32 = 4;
 
 /// The read end of a stream and its writer.
 pub(super) struct Stream {
@@ -43,13 +38,13 @@ pub(super) struct Stream {
     input: OwnedFd,
     pages: Pages,
     /// Chunks received complete and in order.
-    received: u64,
+    pub(super) received: u64,
     writer: Child,
 }
 
 impl Stream {
     /// Starts the writer on this CPU; it waits for its first request.
-    pub(super) fn start(channel: Channel, chunk_bytes: usize, cpu: u32) -> Result<Self, Fault> {
+    pub(super) fn start(channel: Channel, chunk_bytes: usize, cpu: u32) -> Result<Self> {
         let (incoming, requests) = pipe()?;
         let (input, output) = match channel {
             Channel::Pipe => sized_pipe()?,
@@ -61,7 +56,7 @@ impl Stream {
         // kept.
         let writer = unsafe {
             fork_beside(&keep, Signal::KILL, |has_parent| match has_parent {
-                true => task.run() as i32,
+                true => task.run(),
                 false => ORPHANED,
             })
         };
@@ -99,12 +94,8 @@ impl Stream {
         self.received - before
     }
 
-    pub(super) fn received(&self) -> u64 {
-        self.received
-    }
-
     /// Ends the writer; returns a fault in its work.
-    pub(super) fn finish(self) -> Result<Option<String>, Fault> {
+    pub(super) fn finish(self) -> Result<Option<String>> {
         let Self { requests, input, writer, .. } = self;
         // End of file on the requests; a failing write, should the writer be in a batch.
         drop((requests, input));
@@ -131,9 +122,9 @@ struct WriterTask {
 
 impl WriterTask {
     /// Serves requests until end of file.
-    fn run(&mut self) -> WriterExit {
+    fn run(&mut self) -> i32 {
         if affinity::pin(self.cpu).is_err() {
-            return WriterExit::OtherCpu;
+            return OTHER_CPU;
         }
         let (mut sent, mut request) = (0, [0; size_of::<u64>()]);
         while read_exact(&self.incoming, &mut request) {
@@ -141,25 +132,23 @@ impl WriterTask {
                 // One store per page, so that a page that is lost or repeated shows.
                 self.pages.number(sent);
                 if !write_all(&self.output, self.pages.bytes()) {
-                    return WriterExit::WriteFailed;
+                    return WRITE_FAILED;
                 }
                 sent += 1;
             }
         }
         // SAFETY: takes no argument and no lock.
-        match u32::try_from(unsafe { libc::sched_getcpu() }) == Ok(self.cpu) {
-            true => WriterExit::Success,
-            false => WriterExit::OtherCpu,
-        }
+        let cpu = unsafe { libc::sched_getcpu() };
+        if u32::try_from(cpu) == Ok(self.cpu) { 0 } else { OTHER_CPU }
     }
 }
 
 /// Describes an exit status other than success.
 fn exit_error(status: i32) -> Option<String> {
     let text = match status {
-        status if status == WriterExit::Success as i32 => return None,
-        status if status == WriterExit::WriteFailed as i32 => "write failed",
-        status if status == WriterExit::OtherCpu as i32 => "ran on another CPU",
+        0 => return None,
+        WRITE_FAILED => "write failed",
+        OTHER_CPU => "ran on another CPU",
         ORPHANED => "worker died first",
         _ => return Some(format!("writer ended with exit status {status}")),
     };
@@ -231,12 +220,8 @@ fn read_exact(from: &OwnedFd, bytes: &mut [u8]) -> bool {
     true
 }
 
-fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
-    pipe_with(PipeFlags::CLOEXEC).map_err(|error| Fault::system("pipe", error))
-}
-
 /// A pipe of `PIPE_BYTES`.
-fn sized_pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
+fn sized_pipe() -> Result<(OwnedFd, OwnedFd)> {
     let (input, output) = pipe()?;
     // Set and compared, because users with many pipes get smaller ones.
     match fcntl_setpipe_size(&output, PIPE_BYTES) {
@@ -252,32 +237,20 @@ fn sized_pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
 }
 
 /// Two connected sockets with a send buffer of `SOCKET_BYTES`.
-fn sized_sockets() -> Result<(OwnedFd, OwnedFd), Fault> {
+fn sized_sockets() -> Result<(OwnedFd, OwnedFd)> {
     let pair = UnixStream::pair();
     let (input, output) = pair.map_err(|error| creation_fault("socketpair", &error))?;
     let (input, output) = (OwnedFd::from(input), OwnedFd::from(output));
-    let bytes = set_send_buffer(&output).map_err(|error| Fault::system("setsockopt", error))?;
-    match bytes == SOCKET_BYTES {
-        true => Ok((input, output)),
-        false => {
+    // The kernel doubles the value set.
+    let set = set_socket_send_buffer_size(&output, SOCKET_BYTES / 2);
+    let bytes = set.and_then(|()| socket_send_buffer_size(&output));
+    match bytes.map_err(|error| Fault::system("setsockopt", error))? {
+        SOCKET_BYTES => Ok((input, output)),
+        bytes => {
             let what = format!("a socket's send buffer is {bytes} bytes, not {SOCKET_BYTES}");
             Err(Fault::unavailable(what, Remedy::raise(&["net.core.wmem_max"])))
         }
     }
-}
-
-/// Sets the send buffer and returns its size. The kernel doubles the value set.
-fn set_send_buffer(socket: &OwnedFd) -> io::Result<libc::c_int> {
-    let (descriptor, mut bytes) = (socket.as_raw_fd(), SOCKET_BYTES / 2);
-    let mut length = size_of_val(&bytes) as libc::socklen_t;
-    let (level, option) = (libc::SOL_SOCKET, libc::SO_SNDBUF);
-    let value = (&raw mut bytes).cast::<libc::c_void>();
-    // SAFETY: the option is an integer, as `value` is.
-    let failed = unsafe {
-        libc::setsockopt(descriptor, level, option, value, length) != 0
-            || libc::getsockopt(descriptor, level, option, value, &raw mut length) != 0
-    };
-    if failed { Err(io::Error::last_os_error()) } else { Ok(bytes) }
 }
 
 #[cfg(test)]

@@ -1,14 +1,8 @@
 //! os.switch.thread and os.switch.process: a context switch on one CPU.
 
-use fathom_measure::Sampler;
-use fathom_measure::sampler::Fault;
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
-
-use super::at_least_getppid;
 use super::ping_pong::{PeerKind, PeerOptions, Ring};
 use super::turns::{self, Quantity};
-use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub static SWITCH_THREAD: Switch = Switch { about: &THREAD, kind: PeerKind::Thread };
 pub static SWITCH_PROCESS: Switch = Switch { about: &PROCESS, kind: PeerKind::Process };
@@ -18,74 +12,65 @@ pub struct Switch {
     kind: PeerKind,
 }
 
-const TIMED: &str = "half of (a byte's round trip through two pipes to a peer on the same CPU − \
-                     the same calls through a pipe to oneself): waking the peer, blocking, and the \
-                     scheduler's context switch. At each turn both sides read and write every \
-                     cache line of their working sets; the subtracted loop touches the worker's \
-                     set as often";
-const NOT_TIMED: &str = "pipe writes and reads and touching a cached working set, which are \
-                         subtracted; waking an idle or another CPU, which is os.wake.cross_cpu";
-const PITFALLS: &[&str] = &[
-    "on two CPUs this would measure a wake-up, not a switch: both sides run on the worker's CPU, \
-     which each verifies at its exit",
-    "a peer that polls, or passes several bytes at once, switches less often than it passes: the \
-     kernel's context switch counts of both sides are compared with the round trips",
-    "the subtracted loop runs after the switches: between them it would make the worker CPU-bound \
-     for the scheduler, and its turns would end by preemption",
-    "the return from a function after a system call is mispredicted, and costs more after a \
-     switch: the system calls are inlined, so neither loop contains returns. \
-     os.pipe.rtt{calls=libc} includes them",
-    "with a working set the difference includes refilling the cache lines that the peer evicted; \
-     where both sets fit in L1 together there is little to refill",
-    "waking the sleeper is part of the number: the pipe to oneself has no wake-up",
-    "threads that share a descriptor table count a file's users atomically in each read and write \
-     (Linux fdget), which a single-threaded process does not: 5 % of the round trip on a Zen 5 \
-     guest, about half of it also in the subtracted loop. So the peer thread has its own table",
-    "changing the address space is a small part of a switch where the TLB is tagged (PCID) and no \
-     mitigation flushes between processes (IBPB): process ÷ thread was 1.04 by pipes and 1.06 by \
-     futexes there, which a quick run cannot always resolve",
-];
-const SETS: &[Parameter] = &[Parameter {
-    name: "set_bytes",
-    values: "0, 16 KiB, 64 KiB, 256 KiB, 1 MiB",
-    meaning: "working set that each side reads and writes at each turn",
-}];
+const BASE: About = About {
+    timed: "half of (a byte's round trip through two pipes to a peer on the same CPU − the same \
+            calls through a pipe to oneself): waking the peer, blocking, and the scheduler's \
+            context switch. At each turn both sides read and write every cache line of their \
+            working sets; the subtracted loop touches the worker's set as often",
+    not_timed: "pipe writes and reads and touching a cached working set, which are subtracted; \
+                waking an idle or another CPU, which is os.wake.cross_cpu",
+    pitfalls: &[
+        "on two CPUs this would measure a wake-up, not a switch: both sides run on the worker's \
+         CPU, which each verifies at its exit",
+        "a peer that polls, or passes several bytes at once, switches less often than it passes: \
+         the kernel's context switch counts of both sides are compared with the round trips",
+        "the subtracted loop runs after the switches: between them it would make the worker \
+         CPU-bound for the scheduler, and its turns would end by preemption",
+        "the return from a function after a system call is mispredicted, and costs more after a \
+         switch: the system calls are inlined, so neither loop contains returns. \
+         os.pipe.rtt{calls=libc} includes them",
+        "with a working set the difference includes refilling the cache lines that the peer \
+         evicted; where both sets fit in L1 together there is little to refill",
+        "waking the sleeper is part of the number: the pipe to oneself has no wake-up",
+        "threads that share a descriptor table count a file's users atomically in each read and \
+         write (Linux fdget), which a single-threaded process does not: 5 % of the round trip on a \
+         Zen 5 guest, about half of it also in the subtracted loop. So the peer thread has its own \
+         table",
+        "changing the address space is a small part of a switch where the TLB is tagged (PCID) and \
+         no mitigation flushes between processes (IBPB): process ÷ thread was 1.04 by pipes and \
+         1.06 by futexes there, which a quick run cannot always resolve",
+    ],
+    parameters: &[Parameter {
+        name: "set_bytes",
+        values: "0, 16 KiB, 64 KiB, 256 KiB, 1 MiB",
+        meaning: "working set that each side reads and writes at each turn",
+    }],
+    ..super::TURNS
+};
 
 static THREAD: About = About {
     id: "os.switch.thread",
     title: "switch between threads",
-    timed: TIMED,
-    not_timed: NOT_TIMED,
     model: "a bound: waking a sleeper, picking the next task and switching registers and stacks \
             take longer than a kernel entry alone: ≥ os.syscall{call=getppid}; with a working set \
             ≥ set_bytes=0",
     source: "bound: lmbench (McVoy & Staelin, USENIX 1996), whose tables show a switch above a \
              simple system call; Linux kernel/sched/core.c, try_to_wake_up and __schedule",
-    pitfalls: PITFALLS,
-    parameters: SETS,
     needs: &["os.syscall"],
     published: "1.20 µs (2016, i5-5257U)",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 static PROCESS: About = About {
     id: "os.switch.process",
     title: "switch between processes",
-    timed: TIMED,
-    not_timed: NOT_TIMED,
     model: "a bound: a thread switch plus the change of address space with its TLB misses: ≥ \
             os.switch.thread{set_bytes=0}; with a working set ≥ set_bytes=0",
     source: "METHOD 25: thread switch < process switch; Linux arch/x86/mm/tlb.c, \
              switch_mm_irqs_off, which a switch between threads skips",
-    pitfalls: PITFALLS,
-    parameters: SETS,
     needs: &["os.switch.thread"],
     published: "3.87 µs (2016, i5-5257U)",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 /// Working sets; the predictions of the others need the first.
@@ -114,9 +99,8 @@ impl Probe for Switch {
         SET_BYTES.map(case).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let none = Params::one("set_bytes", 0);
-        let order = |metric, source| Order { factor: 1.0, metric, source };
         match (case.params.integer("set_bytes"), self.kind) {
             (Some(0), PeerKind::Thread) => {
                 let source = "lmbench (McVoy & Staelin, USENIX 1996), tables of system calls and \
@@ -125,16 +109,16 @@ impl Probe for Switch {
             }
             (Some(0), PeerKind::Process) => {
                 let source = "the same, plus the change of address space (METHOD 25)";
-                order(THREAD.id, source).claim(&none, known)
+                at_least(THREAD.id, &none, source, known)
             }
             _ => {
                 let source = "the same switch, plus refilling what the peer evicted";
-                order(self.about.id, source).claim(&none, known)
+                at_least(self.about.id, &none, source, known)
             }
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let (kind, cpu) = (self.kind, sampler.settings().cpu);
         for (index, case) in cases.iter().enumerate() {
             let bytes = case.params.integer("set_bytes").and_then(|bytes| bytes.try_into().ok());
@@ -147,21 +131,9 @@ impl Probe for Switch {
 
 #[cfg(test)]
 mod tests {
-    use fathom_measure::affinity;
 
     use super::*;
-    use crate::os::check_names;
     use crate::smoke;
-
-    #[test]
-    fn both_kinds_switch_once_a_turn() {
-        for probe in [&SWITCH_THREAD, &SWITCH_PROCESS] {
-            for (case, sample) in smoke::run(probe) {
-                let names = ["context switches", "one CPU", "turns"];
-                assert_eq!(check_names(&sample.unwrap()), names, "{}", case.params);
-            }
-        }
-    }
 
     #[test]
     fn unpinned_worker_fails_the_check() {

@@ -1,13 +1,8 @@
 //! os.switch.ring: passing a token round a ring of processes on one CPU.
 
-use fathom_measure::Sampler;
-use fathom_measure::sampler::Fault;
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
-
 use super::ping_pong::{PeerKind, PeerOptions, Ring};
 use super::turns::{self, Quantity};
-use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct SwitchRing;
 
@@ -51,9 +46,7 @@ static ABOUT: About = About {
         },
     ],
     needs: &["os.switch.process"],
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..super::TURNS
 };
 
 /// Processes and working set; the predictions of the others need the first.
@@ -84,19 +77,17 @@ impl Probe for SwitchRing {
         RINGS.map(|ring| Case { params: params(ring), cost_ns: cost_ns(ring.0) }).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         if case.params.integer("set_bytes") != Some(0) {
             let source = "the same switch, plus refilling what the other processes evicted";
-            let order = Order { factor: 1.0, metric: ABOUT.id, source };
-            return order.claim(&params(RINGS[0]), known);
+            return at_least(ABOUT.id, &params(RINGS[0]), source, known);
         }
         let source = "a hop switches to the next process, and to a preempted waker: Linux \
                       kernel/sched/fair.c, wake-up preemption";
-        let order = Order { factor: 1.0, metric: "os.switch.process", source };
-        order.claim(&Params::one("set_bytes", 0), known)
+        at_least("os.switch.process", &Params::one("set_bytes", 0), source, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         for (index, case) in cases.iter().enumerate() {
             let number = |name| {
                 case.params.integer(name).and_then(|number| number.try_into().ok()).unwrap_or(0)

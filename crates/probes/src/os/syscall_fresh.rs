@@ -3,15 +3,10 @@
 use std::arch::asm;
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
-
-use super::at_least_getppid;
 use super::child::{Child, bare_fork, creation_fault, exit_now};
 use super::raw_call::system_call;
 use super::shared::{Shareable, Shared};
-use fathom_metric::{About, Case, Inputs, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct SyscallFresh;
 
@@ -38,9 +33,7 @@ static ABOUT: About = About {
     ],
     needs: &["os.syscall"],
     published: "11.9 µs ± 11 % (2016, i5-5257U, getpid)",
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..super::TURNS
 };
 
 /// An upper estimate: 300 µs for each process, up to 16 in a round.
@@ -55,23 +48,19 @@ impl Probe for SyscallFresh {
         vec![Case { params: Params::none(), cost_ns: COST_NS }]
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         at_least_getppid(1.0, "the same instructions, with cache and TLB misses", known)
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
         let result = Shared::<ChildResult>::zeroed()?;
-        let first = |clock: &Clock, values: &mut [f64]| {
-            values[0] = first_call_ns(clock, &result)?;
-            Ok(())
-        };
-        sampler.run(vec![Work::single(vec![0], first)]);
+        sampler.run(vec![single(0, 1, |clock| first_call_ns(clock, &result))]);
         Ok(())
     }
 }
 
 /// Forks and returns the duration of the child's first call.
-fn first_call_ns(clock: &Clock, result: &ChildResult) -> Result<f64, Fault> {
+fn first_call_ns(clock: &Clock, result: &ChildResult) -> Result<f64> {
     result.parent.store(0, Ordering::Relaxed);
     // SAFETY: the child reads the clock, makes one system call, writes shared memory and exits: no
     // lock, no heap, no panic, and no C library function but `_exit`.
@@ -115,16 +104,3 @@ struct ChildResult {
 
 // SAFETY: atomics.
 unsafe impl Shareable for ChildResult {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::smoke;
-
-    #[test]
-    fn child_returns_its_timestamps() {
-        let results = smoke::run(&SyscallFresh);
-        let sample = results[0].1.as_ref().unwrap();
-        assert!(sample.values.iter().all(|ns| *ns > 0.0), "{:?}", sample.values);
-    }
-}

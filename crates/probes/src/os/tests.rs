@@ -1,6 +1,3 @@
-use fathom_metric::{Probe, Sizes};
-use fathom_record::Host;
-
 use super::*;
 use crate::smoke;
 
@@ -12,6 +9,7 @@ fn of(name: &'static str, value: &'static str) -> Params {
 fn predictions_follow_from_earlier_results() {
     let sets = Params::one("set_bytes", 0);
     let ring = Params::one("processes", 8).and("set_bytes", 0);
+    let fork = |part, mib: i64| of("part", part).and("rss_bytes", mib << 20);
     let records = [
         ("cpu.call", Params::one("args", 0), 1.5),
         ("os.syscall", getppid(), 100.0),
@@ -25,6 +23,10 @@ fn predictions_follow_from_earlier_results() {
         ("os.file_lock", of("kind", "posix"), 800.0),
         ("os.thread.create", Params::none(), 9000.0),
         ("os.thread.create_join", Params::none(), 12_000.0),
+        ("os.process.fork", fork("fork", 1), 110_000.0),
+        ("os.process.fork", fork("total", 1), 120_000.0),
+        ("os.process.fork", fork("fork", 16), 260_000.0),
+        ("os.process.fork", fork("total", 16), 270_000.0),
         ("os.process.vfork_exec", of("part", "first_instruction"), 50_000.0),
         ("os.process.vfork_exec", of("part", "total"), 70_000.0),
         ("os.select", Params::one("fds", 10), 400.0),
@@ -33,7 +35,8 @@ fn predictions_follow_from_earlier_results() {
     ]
     .map(|(metric, params, ns)| smoke::record(metric, &params, ns, 1.0));
     // The values, or the lower bounds, of all cases.
-    let expected: [(&dyn Probe, &str); 16] = [
+    let forks = "≥ 9000, ≥ 110000, ≥ 110000, ≥ 120000, 2660000, 2670000, 10340000, 10350000";
+    let expected: [(&dyn Probe, &str); 17] = [
         (&syscall::Syscall, "≥ 15, ≥ 15, ≥ 15, ≥ 100, ≥ 100, ≥ 100, ≥ 100, ≥ 200"),
         (&syscall_fresh::SyscallFresh, "≥ 100"),
         (&signal::SignalInstall, "≥ 100"),
@@ -43,6 +46,7 @@ fn predictions_follow_from_earlier_results() {
         (&multiplex::SELECT, "≥ 100, ≥ 400, 10200"),
         (&multiplex::EPOLL, "≥ 100, 400, 400"),
         (&thread_create::THREAD_CREATE_JOIN, "≥ 9000"),
+        (&process_fork::ProcessFork, forks),
         (&process_exec::VFORK_EXEC, "≥ 12000, ≥ 50000"),
         (&process_exec::SHELL, "≥ 100000, ≥ 140000"),
         (&switch_ring::SwitchRing, "≥ 1500, ≥ 1800, ≥ 1800, ≥ 1800, ≥ 1800"),
@@ -56,12 +60,49 @@ fn predictions_follow_from_earlier_results() {
             let known = Inputs::new(&records);
             let prediction = probe.predict(case, &Host::default(), &known).unwrap();
             match prediction.value {
-                Some(value) => value.to_string(),
+                Some(value) => format!("{value:.0}"),
                 None => format!("≥ {}", prediction.low.unwrap()),
             }
         };
         let cases = probe.cases(&Host::default(), &Sizes::default());
         let predicted: Vec<String> = cases.iter().map(predict).collect();
         assert_eq!(predicted.join(", "), expected, "{}", probe.about().id);
+    }
+}
+
+#[test]
+fn every_case_is_measured_and_makes_its_checks() {
+    let turns: &[&str] = &["context switches", "one CPU", "turns"];
+    let probes: [(&dyn Probe, &[&str]); 18] = [
+        (&syscall::Syscall, &[]),
+        (&syscall_fresh::SyscallFresh, &[]),
+        (&futex::FutexUncontended, &[]),
+        (&multiplex::SELECT, &[]),
+        (&multiplex::POLL, &[]),
+        (&multiplex::EPOLL, &[]),
+        (&signal::SignalInstall, &["handler installed", "handler runs"]),
+        (&signal::SignalDeliver, &[]),
+        (&file_lock::FileLock, &["lock excludes a second open"]),
+        (&thread_create::THREAD_CREATE, &[]),
+        (&thread_create::THREAD_CREATE_JOIN, &[]),
+        (&unix_connect::UnixConnect, &["queue"]),
+        (&switch::SWITCH_THREAD, turns),
+        (&switch::SWITCH_PROCESS, turns),
+        (&round_trip::PIPE_RTT, turns),
+        (&round_trip::FIFO_RTT, turns),
+        (&round_trip::UNIX_RTT, turns),
+        (&round_trip::SEMAPHORE_RTT, turns),
+    ];
+    for (probe, checks) in probes {
+        for (index, (case, sample)) in smoke::run(probe).iter().enumerate() {
+            // A sandbox may forbid all calls but the first, and some kernels have no System V
+            // semaphores.
+            let may_lack =
+                checks.is_empty() && index > 0 || case.params.text("kind") == Some("sysv");
+            match sample {
+                Ok(sample) => assert_eq!(check_names(sample), checks, "{}", probe.about().id),
+                Err(fault) => assert!(may_lack, "{}{}: {fault}", probe.about().id, case.params),
+            }
+        }
     }
 }

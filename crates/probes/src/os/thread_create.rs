@@ -6,14 +6,8 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
-
-use super::at_least_getppid;
 use super::child::creation_fault;
-use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Inputs, Probe, Sizes};
+use crate::prelude::*;
 
 pub static THREAD_CREATE: ThreadCreate = ThreadCreate { about: &CREATE, joined: false };
 pub static THREAD_CREATE_JOIN: ThreadCreate = ThreadCreate { about: &CREATE_JOIN, joined: true };
@@ -24,7 +18,7 @@ pub struct ThreadCreate {
     joined: bool,
 }
 
-const PUBLISHED: &str = "22.7 µs ± 36 % (2016, i5-5257U)";
+const BASE: About = About { published: "22.7 µs ± 36 % (2016, i5-5257U)", ..super::TURNS };
 const WARM: &str = "the C library caches the stacks of exited threads: only the first creation \
                     maps one. Two warm-up creations precede the first sample, so warm creations \
                     are measured";
@@ -46,10 +40,7 @@ static CREATE: About = About {
          run",
     ],
     needs: &["os.syscall"],
-    published: PUBLISHED,
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 static CREATE_JOIN: About = About {
@@ -62,10 +53,7 @@ static CREATE_JOIN: About = About {
     source: "bound: it contains os.thread.create",
     pitfalls: &[WARM, ONE_CPU],
     needs: &["os.thread.create"],
-    published: PUBLISHED,
-    expects: Counters::TURNS,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..BASE
 };
 
 /// An upper estimate: 50 µs for each thread, up to 16 in a round.
@@ -80,19 +68,18 @@ impl Probe for ThreadCreate {
         vec![Case { params: Params::none(), cost_ns: COST_NS }]
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         if self.joined {
             let source = "the same creation, plus the join";
-            let order = Order { factor: 1.0, metric: "os.thread.create", source };
-            return order.claim(&Params::none(), known);
+            return at_least("os.thread.create", &Params::none(), source, known);
         }
         let source = "contains a system call, clone, that does more than getppid";
         at_least_getppid(1.0, source, known)
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
         let (ran, mut created) = (AtomicU64::new(0), 0);
-        let operation = |clock: &Clock, values: &mut [f64]| {
+        let operation = |clock: &Clock| {
             let start = clock.start();
             // SAFETY: the thread is joined below, before `ran` is dropped.
             let thread = unsafe { create(&ran) }?;
@@ -100,14 +87,14 @@ impl Probe for ThreadCreate {
             join(thread)?;
             let joined = clock.stop();
             created += 1;
-            values[0] = clock.ns(start, if self.joined { joined } else { returned });
+            let ns = clock.ns(start, if self.joined { joined } else { returned });
             // Relaxed: joining orders the increment before this load.
             match ran.load(Ordering::Relaxed) {
-                count if count == created => Ok(()),
+                count if count == created => Ok(ns),
                 count => Err(Fault::WrongWork(format!("{count} of {created} threads ran"))),
             }
         };
-        sampler.run(vec![Work::single(vec![0], operation)]);
+        sampler.run(vec![single(0, 1, operation)]);
         Ok(())
     }
 }
@@ -117,7 +104,7 @@ impl Probe for ThreadCreate {
 /// # Safety
 /// The thread must be joined before `ran` is dropped.
 #[inline]
-unsafe fn create(ran: &AtomicU64) -> Result<libc::pthread_t, Fault> {
+unsafe fn create(ran: &AtomicU64) -> Result<libc::pthread_t> {
     let mut id = MaybeUninit::<libc::pthread_t>::uninit();
     let argument = ptr::from_ref(ran).cast_mut().cast();
     // SAFETY: the call writes the id; null means default attributes; the argument is the counter
@@ -130,7 +117,7 @@ unsafe fn create(ran: &AtomicU64) -> Result<libc::pthread_t, Fault> {
 }
 
 #[inline]
-fn join(thread: libc::pthread_t) -> Result<(), Fault> {
+fn join(thread: libc::pthread_t) -> Result<()> {
     // SAFETY: the thread was created joinable, and the only caller joins it once.
     match unsafe { libc::pthread_join(thread, ptr::null_mut()) } {
         0 => Ok(()),
@@ -142,17 +129,4 @@ extern "C" fn increment(ran: *mut c_void) -> *mut c_void {
     // SAFETY: the argument is the counter given to `create`, which outlives the thread.
     unsafe { &*ran.cast::<AtomicU64>() }.fetch_add(1, Ordering::Relaxed);
     ptr::null_mut()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::smoke;
-
-    #[test]
-    fn every_thread_runs_and_is_joined() {
-        for probe in [&THREAD_CREATE, &THREAD_CREATE_JOIN] {
-            assert!(smoke::run(probe)[0].1.is_ok());
-        }
-    }
 }

@@ -1,11 +1,11 @@
 //! Measuring a ring that passes a token, and checking its context switches.
 
-use fathom_measure::sampler::{Fault, Kernel};
-use fathom_measure::{Sampler, Work, affinity};
+use fathom_measure::sampler::Kernel;
 
 use super::child::Switches;
 use super::link::Link;
 use super::ping_pong::{Report, Ring, switches_of_this_thread};
+use crate::prelude::*;
 
 /// The part of a round trip that a metric reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) const ASLEEP_MIN: f64 = 0.90;
 /// Measures one case and checks the context switches of all members.
 pub(super) fn measure<L: Link>(
     case: usize,
-    ring: Result<Ring<L>, Fault>,
+    ring: Result<Ring<L>>,
     quantity: Quantity<'_>,
     sampler: &mut Sampler,
 ) {
@@ -57,7 +57,7 @@ fn work<'r, L: Link>(case: usize, ring: &'r Ring<L>, quantity: Quantity<'_>) -> 
         per_iteration: match quantity {
             Quantity::RoundTrip { .. } => 1.0,
             // In a trip the token makes one hop per member.
-            Quantity::Switch | Quantity::WakeUp(_) => ring.ends() as f64,
+            Quantity::Switch | Quantity::WakeUp(_) => ring.ends as f64,
         },
         to_unit: |ns| ns,
         timings: None,

@@ -4,14 +4,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction};
-
-use super::at_least_getppid;
 use super::child::creation_fault;
 use super::raw_call::system_call;
-use fathom_metric::{About, Case, Inputs, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct UnixConnect;
 
@@ -50,17 +45,13 @@ impl Probe for UnixConnect {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        vec![Case::usual(Params::none())]
-    }
-
-    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let source =
             "socket, connect, accept4 and two closes, each of which does more than getppid";
         at_least_getppid(5.0, source, known)
     }
 
-    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {
         let listener = Listener::new()?;
         listener.verify()?;
         sampler.run(vec![Work::batched(0, |connections| listener.repeat(connections))]);
@@ -77,7 +68,7 @@ struct Listener {
 }
 
 impl Listener {
-    fn new() -> Result<Self, Fault> {
+    fn new() -> Result<Self> {
         let failed = |call: &str| creation_fault(call, &io::Error::last_os_error());
         // Nonblocking, so that accepting from an empty queue fails instead of waiting.
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
@@ -141,7 +132,7 @@ impl Listener {
     }
 
     /// Makes one connection and sends a byte through it.
-    fn verify(&self) -> Result<(), Fault> {
+    fn verify(&self) -> Result<()> {
         let (near, connected, far) = self.connect();
         let failure = [near, connected, far].into_iter().find(|result| *result < 0);
         let outcome = match failure {
@@ -191,13 +182,6 @@ fn close(descriptor: isize) -> isize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::smoke;
-
-    #[test]
-    fn every_connection_is_accepted_and_closed() {
-        let results = smoke::run(&UnixConnect);
-        assert_eq!(results[0].1.as_ref().unwrap().checks[0].name, "queue");
-    }
 
     #[test]
     fn sockets_of_a_connection_are_connected() {

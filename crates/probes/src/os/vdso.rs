@@ -6,16 +6,9 @@
 use std::mem::MaybeUninit;
 use std::path::Path;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Remedy};
-
 use super::child::{creation_fault, fork};
 use super::raw_call::system_call;
-use crate::uarch;
-use fathom_metric::order::earlier;
-use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct ClockGettime;
 
@@ -76,16 +69,15 @@ impl Probe for ClockGettime {
         CLOCKS.map(case).into()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
         let monotonic = Params::one("clock", MONOTONIC);
         match case.params.text("clock") {
             Some(MONOTONIC) => predict_monotonic(host, known),
             Some("realtime") => {
-                let terms = [Term { times: 1.0, metric: ABOUT.id, params: monotonic }];
                 let source = "the same function with other base times: Linux \
                               lib/vdso/gettimeofday.c, do_hres";
                 let otherwise = "one of the two clocks takes another path through the vDSO";
-                Sum { terms: &terms, tolerance: 0.15, source, otherwise }.predict(known)
+                same_as((ABOUT.id, monotonic), 0.15, (source, otherwise), known)
             }
             _ => {
                 let limit = earlier(ABOUT.id, &monotonic, known)?;
@@ -99,7 +91,7 @@ impl Probe for ClockGettime {
         }
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let clocks: Vec<Option<libc::clockid_t>> = cases.iter().map(clock_of).collect();
         measure(&clocks, sampler, &mut check_vdso);
         Ok(())
@@ -112,7 +104,7 @@ fn clock_of(case: &Case) -> Option<libc::clockid_t> {
 }
 
 /// The counter, the conversion and two function calls.
-fn predict_monotonic(host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn predict_monotonic(host: &Host, known: &Inputs<'_>) -> Model {
     match (host.cpu.architecture.as_str(), host.clocksource.as_deref()) {
         ("x86_64", Some("tsc")) => {}
         (_, source) => {
@@ -140,7 +132,7 @@ fn predict_monotonic(host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoMo
 fn measure(
     clocks: &[Option<libc::clockid_t>],
     sampler: &mut Sampler,
-    check: &mut dyn FnMut(libc::clockid_t) -> Result<(), Fault>,
+    check: &mut dyn FnMut(libc::clockid_t) -> Result<()>,
 ) {
     let (mut works, mut watches) = (Vec::new(), Vec::new());
     for (index, clock) in clocks.iter().enumerate() {
@@ -178,7 +170,7 @@ fn repeat(clock: libc::clockid_t, iterations: u64) -> u64 {
     done
 }
 
-fn read_ns(clock: libc::clockid_t) -> Result<i128, Fault> {
+fn read_ns(clock: libc::clockid_t) -> Result<i128> {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
     // SAFETY: as above, and a zeroed `timespec` is valid.
     let (result, time) =
@@ -199,7 +191,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn begin(clock: libc::clockid_t, reference: &Clock) -> Result<Self, Fault> {
+    fn begin(clock: libc::clockid_t, reference: &Clock) -> Result<Self> {
         let mut resolution = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the pointer is to writable memory of the type that the call writes.
         if unsafe { libc::clock_getres(clock, &mut resolution) } != 0 {
@@ -234,55 +226,48 @@ const CHECKED_CALLS: u64 = 10_000;
 /// The filter's errno, which clock_gettime never returns.
 const FILTERED: i32 = libc::EXDEV;
 
-/// The child's result, by its exit status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum VdsoCheck {
-    NoSystemCall = 7,
-    SystemCall = 8,
-    /// The filter could not be installed.
-    NoFilter = 9,
-    /// The filter had no effect.
-    Unfiltered = 10,
-}
+/// Exit statuses of the child.
+const NO_SYSTEM_CALL: i32 = 7;
+const SYSTEM_CALL: i32 = 8;
+/// The filter could not be installed.
+const NO_FILTER: i32 = 9;
+/// The filter had no effect.
+const UNFILTERED: i32 = 10;
 
 /// Checks that the clock makes no system call.
-fn check_vdso(clock: libc::clockid_t) -> Result<(), Fault> {
+fn check_vdso(clock: libc::clockid_t) -> Result<()> {
     // SAFETY: system calls, and clock_gettime, which is async-signal-safe.
-    let child = unsafe { fork(|| call_under_filter(clock) as i32) };
+    let child = unsafe { fork(|| call_under_filter(clock)) };
     let exit = child.map_err(|error| creation_fault("fork", &error))?.wait()?;
     check_result(exit.status.code(), || std::fs::read_to_string(Path::new(CURRENT_SOURCE)).ok())
 }
 
-fn check_result(status: Option<i32>, source: impl Fn() -> Option<String>) -> Result<(), Fault> {
-    let is = |check: VdsoCheck| status == Some(check as i32);
-    if is(VdsoCheck::NoSystemCall) {
-        return Ok(());
+fn check_result(status: Option<i32>, source: impl Fn() -> Option<String>) -> Result<()> {
+    match status {
+        Some(NO_SYSTEM_CALL) => Ok(()),
+        Some(SYSTEM_CALL) => {
+            let source = source().unwrap_or_else(|| "unknown".to_owned());
+            let what = format!("the vDSO enters the kernel: clock source {}", source.trim());
+            Err(Fault::unavailable(what, Remedy::ReadableClockSource))
+        }
+        Some(NO_FILTER) => {
+            let what = "cannot check for system calls: seccomp filters are unavailable";
+            Err(Fault::unavailable(what, Remedy::kernel_with("CONFIG_SECCOMP_FILTER")))
+        }
+        _ => Err(Fault::Failed(format!("vDSO check ended with exit status {status:?}"))),
     }
-    if is(VdsoCheck::SystemCall) {
-        let source = source().unwrap_or_else(|| "unknown".to_owned());
-        let what = format!("the vDSO enters the kernel: clock source {}", source.trim());
-        return Err(Fault::unavailable(what, Remedy::ReadableClockSource));
-    }
-    if is(VdsoCheck::NoFilter) {
-        let what = "cannot check for system calls: seccomp filters are unavailable";
-        return Err(Fault::unavailable(what, Remedy::kernel_with("CONFIG_SECCOMP_FILTER")));
-    }
-    Err(Fault::Failed(format!("vDSO check ended with exit status {status:?}")))
 }
 
 /// Makes the calls under the filter, in the child.
-fn call_under_filter(clock: libc::clockid_t) -> VdsoCheck {
+fn call_under_filter(clock: libc::clockid_t) -> i32 {
     if !fail_every_system_call() {
-        return VdsoCheck::NoFilter;
+        return NO_FILTER;
     }
     // SAFETY: takes no argument.
     if unsafe { system_call(libc::SYS_getppid, [0; 4]) } != -(FILTERED as isize) {
-        return VdsoCheck::Unfiltered;
+        return UNFILTERED;
     }
-    match repeat(clock, CHECKED_CALLS) {
-        CHECKED_CALLS => VdsoCheck::NoSystemCall,
-        _ => VdsoCheck::SystemCall,
-    }
+    if repeat(clock, CHECKED_CALLS) == CHECKED_CALLS { NO_SYSTEM_CALL } else { SYSTEM_CALL }
 }
 
 /// Installs a filter that fails all system calls except exit.

@@ -3,26 +3,17 @@
 
 use fathom_fileio::Sum;
 use fathom_fileio::fast::{DataSource, Part};
-use fathom_metric::{Inputs, Recorder};
-use fathom_record::quantity::{percent, quantity};
-use fathom_record::{Fact, Unit};
+use fathom_record::quantity::percent;
 
+use super::ReadFast;
 use super::file_list::FileList;
 use super::pass::{FileResult, Pass, parts};
 use crate::file::bandwidth;
 use crate::file::by_hand::{self, printable, size, sum_facts, threads, way_name};
+use crate::prelude::*;
 
 /// Up to this many files are shown one per line.
 const LINES: usize = 1000;
-
-pub(super) struct FactOptions {
-    /// `--path` was given.
-    pub(super) is_fixed: bool,
-    /// The result is valid.
-    pub(super) shows_rates: bool,
-    /// DRAM bandwidth from `--ceiling`, in bytes per second.
-    pub(super) ceiling: Option<u64>,
-}
 
 fn describe_part(part: &Part, shows_rates: bool) -> String {
     let from = match part.from {
@@ -69,8 +60,8 @@ fn methods(pass: &Pass, shows_rates: bool) -> Vec<Fact> {
 }
 
 /// Why these methods were used.
-fn reason(options: &FactOptions, pass: &Pass) -> Option<String> {
-    if options.is_fixed {
+fn reason(read: &ReadFast, pass: &Pass) -> Option<String> {
+    if read.path.is_some() {
         return Some("set by --path".to_owned());
     }
     let (trials, read): (Vec<Part>, Vec<Part>) =
@@ -89,8 +80,8 @@ fn reason(options: &FactOptions, pass: &Pass) -> Option<String> {
 }
 
 /// The rate as a share of the DRAM bandwidth of all cores.
-fn share_of_ceiling(recorder: &dyn Recorder, options: &FactOptions, pass: &Pass) -> String {
-    let (most, origin) = match options.ceiling {
+fn share_of_ceiling(recorder: &dyn Recorder, read: &ReadFast, pass: &Pass) -> String {
+    let (most, origin) = match read.ceiling {
         Some(most) => (most as f64, "--ceiling".to_owned()),
         None => {
             let best = bandwidth::all_cores(&Inputs::new(recorder.known()));
@@ -104,12 +95,13 @@ fn share_of_ceiling(recorder: &dyn Recorder, options: &FactOptions, pass: &Pass)
     format!("{} of {of} ({origin})", percent(pass.rate() / most))
 }
 
-/// The facts of the last pass.
+/// The facts of the last pass. `shows_rates`: the result is valid.
 pub(super) fn facts(
     recorder: &dyn Recorder,
-    options: &FactOptions,
+    read: &ReadFast,
     found: &FileList,
     passes: &[Pass],
+    shows_rates: bool,
 ) -> Vec<Fact> {
     let last = &passes[passes.len() - 1];
     let sum = last.sum();
@@ -119,16 +111,16 @@ pub(super) fn facts(
     }
     let mib = sum.bytes as f64 / 1_048_576.0;
     facts.push(Fact::text("read", format!("{} bytes = {mib:.3} MiB", sum.bytes)));
-    facts.extend(methods(last, options.shows_rates));
+    facts.extend(methods(last, shows_rates));
     let setup = last.ns - parts(last).iter().map(|part| part.ns).sum::<f64>();
     if last.results.len() == 1 && setup > 0.0 {
         let time = quantity(setup, Unit::Nanoseconds);
         facts.push(Fact::text("setup", format!("{time} (residency check, buffers, threads)")));
     }
-    facts.extend(reason(options, last).map(|reason| Fact::text("reason", reason)));
+    facts.extend(reason(read, last).map(|reason| Fact::text("reason", reason)));
     facts.push(Fact::quantity("time", last.ns, Unit::Nanoseconds));
-    if sum.bytes > 0 && options.shows_rates {
-        facts.push(Fact::text("ceiling", share_of_ceiling(recorder, options, last)));
+    if sum.bytes > 0 && shows_rates {
+        facts.push(Fact::text("ceiling", share_of_ceiling(recorder, read, last)));
     }
     let device = last.device_bytes;
     facts.extend(device.map(|bytes| Fact::quantity("from devices", bytes as f64, Unit::Bytes)));

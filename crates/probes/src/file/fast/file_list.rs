@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use fathom_fileio::inspect;
 use fathom_fileio::path_info::FileKind;
-use fathom_metric::ProcedureError;
 use walkdir::WalkDir;
 
-use super::super::by_hand::{printable, printable_list};
+use super::super::by_hand::{Result, printable, printable_list};
+use crate::prelude::*;
 
 const FILES_MAX: usize = 10_000_000;
 
@@ -25,7 +25,7 @@ pub(super) struct FileList {
 
 impl FileList {
     /// Expands the arguments. With `keep_going` missing ones are collected instead of failing.
-    pub(super) fn of(arguments: &[PathBuf], keep_going: bool) -> Result<Self, ProcedureError> {
+    pub(super) fn of(arguments: &[PathBuf], keep_going: bool) -> Result<Self> {
         let mut list = Self::default();
         for path in arguments {
             match inspect(path) {
@@ -45,7 +45,7 @@ impl FileList {
         Ok(list)
     }
 
-    fn add_folder(&mut self, folder: &Path) -> Result<(), ProcedureError> {
+    fn add_folder(&mut self, folder: &Path) -> Result<()> {
         for entry in WalkDir::new(folder).sort_by_file_name() {
             match entry {
                 Ok(entry) if entry.file_type().is_file() => {
@@ -62,7 +62,7 @@ impl FileList {
         Ok(())
     }
 
-    fn add_pattern(&mut self, pattern: &Path) -> Result<(), ProcedureError> {
+    fn add_pattern(&mut self, pattern: &Path) -> Result<()> {
         let text = pattern.to_string_lossy();
         let paths = glob::glob(&text).map_err(|error| {
             ProcedureError::usage(format!("pattern {}: {error}", printable(pattern)))
@@ -83,7 +83,7 @@ impl FileList {
         }
     }
 
-    fn add(&mut self, path: PathBuf, bytes: u64) -> Result<(), ProcedureError> {
+    fn add(&mut self, path: PathBuf, bytes: u64) -> Result<()> {
         if self.files.len() == FILES_MAX {
             return Err(ProcedureError::failed(format!("more than {FILES_MAX} files")));
         }

@@ -2,9 +2,10 @@
 
 use fathom_fileio::fast::{FastOutcome, Part};
 use fathom_fileio::read::ReadFault;
-use fathom_fileio::{Source, Sum, extents};
+use fathom_fileio::{Sum, extents};
 
 use crate::file::{by_hand, cache_state};
+use crate::prelude::*;
 
 pub(super) struct FileResult {
     pub(super) number: usize,

@@ -4,14 +4,11 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use fathom_analysis::statistics;
-use fathom_fileio::Source;
-use fathom_measure::Clock;
-use fathom_metric::{Event, ProcedureError, Recorder};
-
+use crate::file::by_hand::Result;
 use crate::file::cache_state;
 use crate::file::options::StateName;
 use crate::file::passes::ReadConfig;
+use crate::prelude::*;
 
 /// Runs for the startup time of dd.
 const EMPTY_RUNS: usize = 7;
@@ -44,7 +41,7 @@ impl Dd {
         recorder: &dyn Recorder,
         source: &Source,
         config: &ReadConfig,
-    ) -> Result<Option<f64>, ProcedureError> {
+    ) -> Result<Option<f64>> {
         cache_state::prepare_again(source, config.state, recorder.stop().now())?;
         let file = source.info().size.unwrap_or(0);
         let bytes = config.range.as_ref().map_or(file, |range| range.end);

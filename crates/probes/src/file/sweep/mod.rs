@@ -7,17 +7,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use fathom_fileio::Source;
 use fathom_metric::notation::time;
-use fathom_metric::{Ending, Procedure, ProcedureError, Recorder};
-use fathom_record::{Host, Params};
 
 use self::dd::Dd;
 use self::points::{SweepConfig, Sweeper};
-use super::by_hand::{self, printable};
+use super::by_hand::{self, Result, printable};
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, block, blocks, file_sizes};
 use super::reasonable_size::{SearchEnd, SearchOptions, SizeSearch, find};
 use super::temporary::{Folder, Temporary, announce};
+use crate::prelude::*;
 
 /// Default size of the temporary file.
 const DEFAULT_BYTES: u64 = 256 << 20;
@@ -88,7 +86,7 @@ impl Procedure for Sweep {
         by_hand::MODEL_INPUTS
     }
 
-    fn check(&self) -> Result<(), ProcedureError> {
+    fn check(&self) -> Result<()> {
         if !self.files.is_empty() {
             return opened(&self.files).map(|_| ());
         }
@@ -99,7 +97,7 @@ impl Procedure for Sweep {
         }
     }
 
-    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let config = self.config(recorder.host());
         let dd = if self.with_dd { Dd::find(recorder) } else { None };
         let before = recorder.known().len();
@@ -124,15 +122,11 @@ impl Sweep {
         self.sizes().last().copied().unwrap_or(DEFAULT_BYTES)
     }
 
-    fn size_search(&self, host: &Host, folder: &Folder) -> Result<SizeSearch, ProcedureError> {
+    fn size_search(&self, host: &Host, folder: &Folder) -> Result<SizeSearch> {
         SizeSearch::new(host, folder, self.block, StateName::Warm, &self.search)
     }
 
-    fn sweep_files(
-        &self,
-        recorder: &mut dyn Recorder,
-        sweeper: &Sweeper<'_>,
-    ) -> Result<Ending, ProcedureError> {
+    fn sweep_files(&self, recorder: &mut dyn Recorder, sweeper: &Sweeper<'_>) -> Result<Ending> {
         let sources = opened(&self.files)?;
         for (source, more) in sources.iter().zip(distinguishing_params(&sources)) {
             if !sweeper.sweep_file(recorder, source, &more)? {
@@ -146,7 +140,7 @@ impl Sweep {
         &self,
         recorder: &mut dyn Recorder,
         sweeper: &Sweeper<'_>,
-    ) -> Result<Ending, ProcedureError> {
+    ) -> Result<Ending> {
         let folder = Folder::choose(self.temporary.folder.as_deref())?;
         let search = self.size_search(recorder.host(), &folder)?;
         if !search.announce(recorder, &folder, self.temporary.yes) {
@@ -158,11 +152,7 @@ impl Sweep {
         Ok(Ending::Done)
     }
 
-    fn sweep_sizes(
-        &self,
-        recorder: &mut dyn Recorder,
-        sweeper: &Sweeper<'_>,
-    ) -> Result<Ending, ProcedureError> {
+    fn sweep_sizes(&self, recorder: &mut dyn Recorder, sweeper: &Sweeper<'_>) -> Result<Ending> {
         let folder = Folder::choose(self.temporary.folder.as_deref())?;
         let what = format!("and reads {}", sweeper.config.describe(self.sizes().len()));
         if !announce(recorder, &folder, self.largest(), &what, self.temporary.yes) {
@@ -210,7 +200,7 @@ impl Sweep {
 }
 
 /// Opens the files; each must have a size above 0.
-fn opened(files: &[PathBuf]) -> Result<Vec<Source>, ProcedureError> {
+fn opened(files: &[PathBuf]) -> Result<Vec<Source>> {
     let open = |path: &PathBuf| {
         let source = Source::open(path).map_err(ProcedureError::failed)?;
         let why = match source.info().size {

@@ -3,17 +3,14 @@
 
 use std::time::Duration;
 
-use fathom_analysis::statistics;
-use fathom_fileio::Source;
 use fathom_fileio::path_info::Direct;
-use fathom_metric::{Event, ProcedureError, Recorder};
-use fathom_record::{Fact, Params, Unit};
 
 use super::dd::Dd;
-use crate::file::by_hand::size;
+use crate::file::by_hand::{Result, size};
 use crate::file::cache_state;
 use crate::file::options::StateName;
 use crate::file::passes::{Pass, PassSeries, ReadConfig};
+use crate::prelude::*;
 
 /// Block and bytes of the calibration of the cost per byte.
 const LARGE: usize = 1 << 20;
@@ -87,7 +84,7 @@ impl Sweeper<'_> {
         recorder: &mut dyn Recorder,
         source: &Source,
         more: &Params,
-    ) -> Result<bool, ProcedureError> {
+    ) -> Result<bool> {
         for state in &self.config.states {
             let mut skipped = Vec::new();
             let (points, goes_on) = self.sweep_state(recorder, source, *state, &mut skipped)?;
@@ -132,7 +129,7 @@ impl Sweeper<'_> {
         source: &Source,
         state: StateName,
         skipped: &mut Vec<String>,
-    ) -> Result<(Vec<Point>, bool), ProcedureError> {
+    ) -> Result<(Vec<Point>, bool)> {
         let blocks = usable_blocks(source, self.config, state, skipped);
         let cost = match calibrate(recorder, source, self.config, state, &blocks) {
             Ok(cost) => cost,
@@ -163,7 +160,7 @@ impl Sweeper<'_> {
         recorder: &mut dyn Recorder,
         source: &Source,
         points: &mut [Point],
-    ) -> Result<bool, ProcedureError> {
+    ) -> Result<bool> {
         let all = u64::from(self.config.passes) * points.len() as u64;
         let limit = Some(self.config.limit());
         let mut done = 0;

@@ -1,30 +1,22 @@
 //! Predicted bandwidth of a stream.
 
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
-
 use super::{ABOUT, Level, StreamCase};
-use crate::buffer::Page;
 use crate::memory::vectors::Op;
+use crate::prelude::*;
 use crate::uarch::{self, Constant, Row};
-use fathom_metric::Inputs;
-use fathom_metric::order::earlier;
 
 const LINE_BYTES: f64 = 64.0;
 const TRANSFER_BYTES: f64 = 8.0;
 const LATENCY: &str = "memory.latency.dram";
 
-pub(super) fn predict(
-    case: StreamCase,
-    host: &Host,
-    known: &Inputs<'_>,
-) -> Result<Prediction, NoModel> {
+pub(super) fn predict(case: StreamCase, host: &Host, known: &Inputs<'_>) -> Model {
     match case.level {
         Level::Memory => of_memory(case, host, known),
         Level::Cache(_) => of_cache(case, host, known),
     }
 }
 
-fn of_memory(case: StreamCase, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn of_memory(case: StreamCase, host: &Host, known: &Inputs<'_>) -> Model {
     let huge = StreamCase { page: Page::Huge, ..case };
     if case.page == Page::Base && known.summary(ABOUT.id, &huge.params()).is_some() {
         let source = "hardware prefetchers stop at a 4 KiB boundary, and each page adds TLB misses";
@@ -45,7 +37,7 @@ fn of_memory(case: StreamCase, host: &Host, known: &Inputs<'_>) -> Result<Predic
 
 /// A lower bound: independent loads reach at least the rate of dependent ones. The maximum is not
 /// published, as the L2 prefetcher has a queue of its own.
-fn of_one_reader(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn of_one_reader(known: &Inputs<'_>) -> Model {
     let latency = earlier(LATENCY, &Params::none(), known)?;
     let value = LINE_BYTES * 1e9 / latency;
     let formula = format!("≥ 64 B ÷ {LATENCY}");
@@ -56,11 +48,7 @@ fn of_one_reader(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     Ok(bound.if_below("a CPU quota, or one of the two results was disturbed"))
 }
 
-fn of_all_readers(
-    case: StreamCase,
-    host: &Host,
-    known: &Inputs<'_>,
-) -> Result<Prediction, NoModel> {
+fn of_all_readers(case: StreamCase, host: &Host, known: &Inputs<'_>) -> Model {
     let modules = &host.memory.modules;
     let rates: Vec<f64> = modules.iter().filter_map(|module| module.transfers_per_s).collect();
     if !rates.is_empty() && rates.len() == modules.len() {
@@ -81,7 +69,7 @@ fn of_all_readers(
         .if_below("SMT siblings counted as cores, or a CPU quota"))
 }
 
-fn of_cache(case: StreamCase, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+fn of_cache(case: StreamCase, host: &Host, known: &Inputs<'_>) -> Model {
     let one = StreamCase { threads: 1, ..case };
     if case.threads > 1 {
         return of_private_caches(case, one, known);
@@ -121,11 +109,7 @@ const FORMULA: &str = "published bytes per cycle × cpu.frequency";
 const DISTURBED: &str = "one of the two results was disturbed";
 
 /// Private caches scale with the cores.
-fn of_private_caches(
-    case: StreamCase,
-    one: StreamCase,
-    known: &Inputs<'_>,
-) -> Result<Prediction, NoModel> {
+fn of_private_caches(case: StreamCase, one: StreamCase, known: &Inputs<'_>) -> Model {
     let threads = case.threads as f64;
     if case.level == Level::Cache(3) {
         let source = "a shared cache serves several cores at most as fast as each alone";
@@ -149,7 +133,7 @@ fn at_most(
     source: &str,
     meaning: &str,
     known: &Inputs<'_>,
-) -> Result<Prediction, NoModel> {
+) -> Model {
     let (limit, name) = (rate(other, known)?, other.result_name());
     let formula =
         if times == 1.0 { format!("≤ {name}") } else { format!("≤ {times} × {name}") };
@@ -175,9 +159,6 @@ fn published(
 }
 
 fn inputs(prediction: Prediction, peak: f64, row: &Row, per_cycle: &Constant) -> Prediction {
-    prediction.with_input("bytes per cycle", per_cycle.value, row.origin()).with_result(
-        "cpu.frequency",
-        peak / per_cycle.value,
-        Unit::Hertz,
-    )
+    let prediction = prediction.with_input("bytes per cycle", per_cycle.value, row.origin());
+    prediction.with_result("cpu.frequency", peak / per_cycle.value, Unit::Hertz)
 }

@@ -1,6 +1,5 @@
 //! The cases of simulated hosts, the models on simulated results, and a visit on this machine.
 
-use fathom_record::Record;
 use fathom_record::host::MemoryModule;
 
 use super::*;

@@ -1,15 +1,13 @@
 //! Faults of anonymous memory: reused, read before written, new, and with huge pages.
 
-use fathom_measure::sampler::Fault;
-use fathom_record::Remedy;
 use rustix::mm::{Advice, madvise};
 use rustix::param::page_size;
 
 use super::pass::FaultSource;
-use crate::buffer::{Buffer, Page, binary_size};
+use crate::prelude::*;
 
 /// Frees the pages of a mapping, so that the next access faults.
-pub(super) fn discard(start: *mut u8, bytes: usize) -> Result<(), Fault> {
+pub(super) fn discard(start: *mut u8, bytes: usize) -> Result<()> {
     // SAFETY: the callers pass their own mappings, whose contents are not read afterwards.
     let outcome = unsafe { madvise(start.cast(), bytes, Advice::LinuxDontNeed) };
     outcome.map_err(|error| Fault::system("madvise", error))
@@ -59,7 +57,7 @@ pub(super) struct Reused {
 }
 
 impl Reused {
-    pub(super) fn new(bytes: usize, access: Access) -> Result<Self, Fault> {
+    pub(super) fn new(bytes: usize, access: Access) -> Result<Self> {
         let page = if access == Access::WriteHuge { Page::Huge } else { Page::Base };
         let buffer = Buffer::reserve(bytes, page)?;
         Ok(Self { buffer, bytes, page, access, sum: 0, huge_bytes: 0 })
@@ -71,7 +69,7 @@ impl FaultSource for Reused {
         self.bytes / self.page.bytes()
     }
 
-    fn prepare(&mut self) -> Result<(), Fault> {
+    fn prepare(&mut self) -> Result<()> {
         discard(self.buffer.start(), self.bytes)
     }
 
@@ -86,7 +84,7 @@ impl FaultSource for Reused {
         }
     }
 
-    fn verify(&mut self) -> Result<(), Fault> {
+    fn verify(&mut self) -> Result<()> {
         if self.sum != 0 {
             let sum = self.sum;
             return Err(Fault::WrongWork(format!("unwritten memory reads as {sum}, not 0")));
@@ -104,7 +102,7 @@ impl FaultSource for Reused {
         Err(Fault::unavailable(what, Remedy::AllowHugePages))
     }
 
-    fn check(&mut self) -> Result<(bool, String), Fault> {
+    fn check(&mut self) -> Result<(bool, String)> {
         match self.access {
             Access::Write => self.buffer.grow_to(self.bytes),
             // Expects no resident page: the zero page does not count.
@@ -138,7 +136,7 @@ impl FaultSource for Fresh {
         self.bytes / page_size()
     }
 
-    fn prepare(&mut self) -> Result<(), Fault> {
+    fn prepare(&mut self) -> Result<()> {
         if self.held.len() >= self.held_max {
             self.held.clear();
             self.freed += 1;
@@ -153,7 +151,7 @@ impl FaultSource for Fresh {
         unsafe { write_each(fresh.start(), self.bytes, page_size()) }
     }
 
-    fn check(&mut self) -> Result<(bool, String), Fault> {
+    fn check(&mut self) -> Result<(bool, String)> {
         let held = binary_size((self.held.len() * self.bytes) as u64);
         let Some(last) = self.held.last_mut() else { return Ok((true, String::new())) };
         last.grow_to(self.bytes);

@@ -1,12 +1,10 @@
 //! Faults of a file in the page cache: mapped page by page, mapped whole, and copied on write.
 
-use fathom_record::Remedy;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::ptr;
 
-use fathom_measure::sampler::Fault;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::param::page_size;
@@ -14,6 +12,7 @@ use rustix::param::page_size;
 use super::anonymous::{discard, sum_of_each, write_each};
 use super::pass::FaultSource;
 use crate::memory::page_faults::ExpectedFaults;
+use crate::prelude::*;
 
 /// Offset of the write in a page: after the word that identifies the page.
 const WRITTEN_AT: usize = 64;
@@ -26,7 +25,7 @@ pub(super) struct Mapping {
 
 impl Mapping {
     /// One mapping of a file.
-    pub(super) fn whole(file: &File, bytes: usize, protection: ProtFlags) -> Result<Self, Fault> {
+    pub(super) fn whole(file: &File, bytes: usize, protection: ProtFlags) -> Result<Self> {
         // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe { mmap(ptr::null_mut(), bytes, protection, MapFlags::PRIVATE, file, 0) };
         let mapping = Self { start: start.map_err(map_error)?.cast(), bytes };
@@ -36,7 +35,7 @@ impl Mapping {
 
     /// One mapping per page in reverse order, which the kernel cannot merge: a fault maps no
     /// adjacent page (fault-around).
-    fn page_by_page(file: &File, bytes: usize) -> Result<Self, Fault> {
+    fn page_by_page(file: &File, bytes: usize) -> Result<Self> {
         let page = page_size();
         let nothing = ProtFlags::empty();
         // SAFETY: a new mapping at an address that the kernel chooses.
@@ -128,7 +127,7 @@ pub(super) struct Cached {
 }
 
 impl Cached {
-    pub(super) fn new(bytes: usize, access: Access) -> Result<Self, Fault> {
+    pub(super) fn new(bytes: usize, access: Access) -> Result<Self> {
         // A memfd lives in the page cache only: without swapping no device is read.
         let file = memfd_create("fathom", MemfdFlags::CLOEXEC);
         let mut file = File::from(file.map_err(|error| Fault::system("memfd_create", error))?);
@@ -144,7 +143,7 @@ impl Cached {
         Ok(Self { mapping, access, file, sum: 0 })
     }
 
-    fn check_sum(&self, sum: u64) -> Result<(), Fault> {
+    fn check_sum(&self, sum: u64) -> Result<()> {
         if sum == sum_of(self.pages()) {
             return Ok(());
         }
@@ -164,7 +163,7 @@ impl FaultSource for Cached {
         }
     }
 
-    fn prepare(&mut self) -> Result<(), Fault> {
+    fn prepare(&mut self) -> Result<()> {
         discard(self.mapping.start, self.mapping.bytes)?;
         if self.access == Access::CopyOnWrite {
             self.check_sum(self.mapping.sum())?;
@@ -184,7 +183,7 @@ impl FaultSource for Cached {
         }
     }
 
-    fn verify(&mut self) -> Result<(), Fault> {
+    fn verify(&mut self) -> Result<()> {
         match self.access {
             // The copies have the words of the pages.
             Access::CopyOnWrite => self.check_sum(self.mapping.sum()),
@@ -193,7 +192,7 @@ impl FaultSource for Cached {
     }
 
     /// The writes must not have changed the file.
-    fn check(&mut self) -> Result<(bool, String), Fault> {
+    fn check(&mut self) -> Result<(bool, String)> {
         let last = self.pages() - 1;
         let mut data = vec![0; page_size()];
         let from = (last * page_size()) as u64;

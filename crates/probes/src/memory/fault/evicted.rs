@@ -1,14 +1,12 @@
 //! Major faults: pages of a file on a disk, verified to be absent from the page cache before each
 //! pass.
 
-use fathom_record::Remedy;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use fathom_fileio::filesystem::{Class, FileSystem};
 use fathom_fileio::residency::{self, State};
-use fathom_measure::sampler::Fault;
 use rustix::fs::{CWD, Mode, OFlags, fstatfs, openat};
 use rustix::io::Errno;
 use rustix::mm::ProtFlags;
@@ -18,6 +16,7 @@ use super::anonymous::discard;
 use super::cached::{Mapping, fill};
 use super::pass::FaultSource;
 use crate::memory::page_faults::ExpectedFaults;
+use crate::prelude::*;
 
 /// Distance between accessed pages, beyond fault-around and file-system block sizes.
 const DISTANCE: usize = 128 << 10;
@@ -36,7 +35,7 @@ pub(super) struct Evicted {
 
 impl Evicted {
     /// A file in the first of these folders that is on a disk.
-    pub(super) fn new(pages: usize, folders: &[PathBuf], is_guest: bool) -> Result<Self, Fault> {
+    pub(super) fn new(pages: usize, folders: &[PathBuf], is_guest: bool) -> Result<Self> {
         let (mut file, folder) = create_on_disk(folders)?;
         let bytes = pages * DISTANCE;
         let written = fill(&mut file, bytes / page_size());
@@ -61,7 +60,7 @@ impl Evicted {
 
     /// Reads the file into the page cache and unmaps its pages.
     #[cfg(test)]
-    pub(super) fn read_all(&self) -> Result<(), Fault> {
+    pub(super) fn read_all(&self) -> Result<()> {
         self.mapping.sum();
         discard(self.mapping.start, self.mapping.bytes)
     }
@@ -76,7 +75,7 @@ impl FaultSource for Evicted {
         ExpectedFaults::major(self.pages())
     }
 
-    fn prepare(&mut self) -> Result<(), Fault> {
+    fn prepare(&mut self) -> Result<()> {
         // First the page tables: the kernel does not evict mapped pages.
         discard(self.mapping.start, self.mapping.bytes)?;
         for _ in 0..TRIES {
@@ -101,7 +100,7 @@ impl FaultSource for Evicted {
         }
     }
 
-    fn verify(&mut self) -> Result<(), Fault> {
+    fn verify(&mut self) -> Result<()> {
         let pages_apart = DISTANCE / page_size();
         let sum: u64 = (0..self.pages()).map(|slot| (slot * pages_apart) as u64 + 1).sum();
         if sum == self.sum {
@@ -110,14 +109,14 @@ impl FaultSource for Evicted {
         Err(Fault::WrongWork("the data read is not the data written".to_owned()))
     }
 
-    fn check(&mut self) -> Result<(bool, String), Fault> {
+    fn check(&mut self) -> Result<(bool, String)> {
         let host = if self.is_guest { "; guest-cold: the host may cache them" } else { "" };
         Ok((true, format!("not in the page cache before each pass{host}")))
     }
 }
 
 /// An unnamed file in the first folder that is on a disk.
-fn create_on_disk(folders: &[PathBuf]) -> Result<(File, PathBuf), Fault> {
+fn create_on_disk(folders: &[PathBuf]) -> Result<(File, PathBuf)> {
     let mut reasons = Vec::new();
     for folder in folders {
         match create_unnamed(folder) {

@@ -3,10 +3,8 @@
 
 use std::cell::RefCell;
 
-use fathom_measure::sampler::{Fault, Operation};
-use fathom_measure::{Clock, Sampler, Work};
-
 use crate::memory::page_faults::{ExpectedFaults, FaultCounts};
+use crate::prelude::*;
 
 /// Memory that faults on each pass.
 pub(super) trait FaultSource {
@@ -17,20 +15,20 @@ pub(super) trait FaultSource {
         ExpectedFaults::one_per_page(self.pages())
     }
     /// Unmaps or evicts the pages, outside the timer.
-    fn prepare(&mut self) -> Result<(), Fault>;
+    fn prepare(&mut self) -> Result<()>;
     /// Accesses each page once.
     fn touch(&mut self);
     /// Further conditions after a pass, outside the timer.
-    fn verify(&mut self) -> Result<(), Fault> {
+    fn verify(&mut self) -> Result<()> {
         Ok(())
     }
     /// Whether the pages have the requested properties after the last pass, with the figures.
-    fn check(&mut self) -> Result<(bool, String), Fault>;
+    fn check(&mut self) -> Result<(bool, String)>;
 }
 
 /// Runs one pass. Returns nanoseconds per page, or per fault where a fault may map several pages,
 /// and the number of faults.
-pub(super) fn once(clock: &Clock, memory: &mut dyn FaultSource) -> Result<(f64, u64), Fault> {
+pub(super) fn once(clock: &Clock, memory: &mut dyn FaultSource) -> Result<(f64, u64)> {
     memory.prepare()?;
     let expected = memory.expected();
     // Read outside the stamps, because reading the counters is a system call.
@@ -47,27 +45,24 @@ pub(super) fn once(clock: &Clock, memory: &mut dyn FaultSource) -> Result<(f64, 
 }
 
 /// Measures one case.
-pub(super) fn rounds(case: usize, memory: &mut dyn FaultSource, sampler: &mut Sampler) {
+pub(super) fn rounds(
+    case: usize,
+    memory: &mut dyn FaultSource,
+    sampler: &mut Sampler,
+) -> Result<()> {
     let pages = memory.pages();
     let memory = RefCell::new(memory);
     let (mut fewest, mut most) = (u64::MAX, 0);
-    let operation: Operation<'_> = Box::new(|clock: &Clock, values: &mut [f64]| {
+    let operation = |clock: &Clock| {
         let (ns, faults) = once(clock, &mut **memory.borrow_mut())?;
         (fewest, most) = (faults.min(fewest), faults.max(most));
-        values[0] = ns;
-        Ok(())
-    });
-    sampler.run(vec![Work::Single {
-        cases: vec![case],
-        batch: pages as u64,
-        operation,
-        timings: None,
-    }]);
+        Ok(ns)
+    };
+    sampler.run(vec![single(case, pages as u64, operation)]);
     let counted = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
     // Any other count has ended the case with a fault.
     sampler.check(case, "faults", true, format!("{counted} for {pages} pages"));
-    match memory.borrow_mut().check() {
-        Ok((passed, detail)) => sampler.check(case, "pages", passed, detail),
-        Err(fault) => sampler.fault(case, fault),
-    }
+    let (passed, detail) = memory.borrow_mut().check()?;
+    sampler.check(case, "pages", passed, detail);
+    Ok(())
 }

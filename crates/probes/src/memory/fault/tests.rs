@@ -5,7 +5,7 @@ use super::*;
 use crate::memory::page_faults::{ExpectedFaults, FaultCounts};
 use crate::smoke;
 
-fn is_wrong<T>(outcome: &Result<T, Fault>) -> bool {
+fn is_wrong<T>(outcome: &Result<T>) -> bool {
     matches!(outcome, Err(Fault::WrongWork(_)))
 }
 
@@ -56,13 +56,13 @@ impl FaultSource for Mapped {
     fn pages(&self) -> usize {
         self.0.pages()
     }
-    fn prepare(&mut self) -> Result<(), Fault> {
+    fn prepare(&mut self) -> Result<()> {
         Ok(())
     }
     fn touch(&mut self) {
         self.0.touch();
     }
-    fn check(&mut self) -> Result<(bool, String), Fault> {
+    fn check(&mut self) -> Result<(bool, String)> {
         self.0.check()
     }
 }

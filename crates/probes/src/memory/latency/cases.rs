@@ -1,12 +1,9 @@
 //! The cases of memory.latency: working sets, access patterns and page sizes.
 
 use fathom_record::host::Cache;
-use fathom_record::{Effort, Host, Params};
 
 use super::super::chain::Pattern;
-use crate::buffer::Page;
-use crate::memory_budget::MemoryBudget;
-use fathom_metric::Sizes;
+use crate::prelude::*;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;

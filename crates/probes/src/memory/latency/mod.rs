@@ -4,15 +4,11 @@
 pub(crate) mod cases;
 pub(crate) mod model;
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Host, NoModel, NotSelected, Prediction, Stratum};
+use fathom_measure::host;
 
 use self::cases::ChaseCase;
 use super::chain::{Chain, LOADS, Shape};
-use crate::buffer::{Buffer, binary_size};
-use crate::memory_budget::MemoryBudget;
-use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
+use crate::prelude::*;
 
 pub struct Latency;
 
@@ -96,19 +92,13 @@ impl Probe for Latency {
         Ok(if is_within_core { Stratum::FullSpeed } else { Stratum::CoreAtFullSpeed })
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
-        let chase = ChaseCase::of(&case.params);
-        let chase = chase.ok_or_else(|| NoModel::no_such_case(&case.params))?;
-        model::predict(&chase, host, known)
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
+        model::predict(&parsed(&case.params, ChaseCase::of)?, host, known)
     }
 
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let host = host::read();
-        let mut chases: Vec<(ChaseCase, usize)> = Vec::new();
-        for (index, case) in cases.iter().enumerate() {
-            let chase = ChaseCase::of(&case.params);
-            chases.push((chase.ok_or_else(|| crate::unknown_case(&case.params))?, index));
-        }
+        let mut chases = all_parsed(cases, ChaseCase::of)?;
         // Ascending sizes, because the buffer can only grow.
         chases.sort_unstable();
         // One growing buffer per curve, freed before the next.
@@ -148,7 +138,7 @@ fn measure_chase(
     host: &Host,
     buffer: &mut Buffer,
     sampler: &mut Sampler,
-) -> Result<(), Fault> {
+) -> Result<()> {
     let ChaseCase { pattern, page, set_bytes } = *case;
     buffer.grow_to(set_bytes);
     let (line_bytes, page_bytes) = (line_bytes(host), page.bytes());

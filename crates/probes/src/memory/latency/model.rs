@@ -1,12 +1,9 @@
 //! Predicted latency of a load from the cache level that holds its working set.
 
-use fathom_record::{Host, NoModel, Origin, Prediction, Unit};
-
 use super::super::chain::Pattern;
 use super::cases::{ChaseCase, caches};
-use crate::buffer::Page;
+use crate::prelude::*;
 use crate::uarch::{self, Row};
-use fathom_metric::Inputs;
 
 /// A level of the memory hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,11 +34,7 @@ pub(crate) fn level_of(set_bytes: usize, host: &Host) -> Result<Level, NoModel> 
     Err(NoModel::BetweenLevels)
 }
 
-pub(super) fn predict(
-    case: &ChaseCase,
-    host: &Host,
-    known: &Inputs<'_>,
-) -> Result<Prediction, NoModel> {
+pub(super) fn predict(case: &ChaseCase, host: &Host, known: &Inputs<'_>) -> Model {
     let level = level_of(case.set_bytes, host)?;
     if level != Level::Cache(1) && case.pattern != Pattern::Random {
         return Err(NoModel::Prefetched);
@@ -55,11 +48,7 @@ pub(super) fn predict(
 }
 
 /// Latency of a load that hits in this level and in the TLB.
-pub(crate) fn of_level(
-    level: Level,
-    host: &Host,
-    known: &Inputs<'_>,
-) -> Result<Prediction, NoModel> {
+pub(crate) fn of_level(level: Level, host: &Host, known: &Inputs<'_>) -> Model {
     let row = uarch::row_for(host)?;
     let frequency = known.frequency()?;
     match level {
@@ -68,7 +57,7 @@ pub(crate) fn of_level(
     }
 }
 
-fn of_cache(level: u32, row: &Row, frequency: f64, host: &Host) -> Result<Prediction, NoModel> {
+fn of_cache(level: u32, row: &Row, frequency: f64, host: &Host) -> Model {
     let name = format!("l{level}_cycles");
     let cycles = row.sourced(&name)?;
     let cycle_ns = 1e9 / frequency;
@@ -114,7 +103,7 @@ const WEAK_BOUND: &str = " (a weak lower bound: no published latency of the modu
 
 /// A lower bound: the latency of a last-level miss, and the row and column access of the module, as
 /// random accesses rarely hit an open row. The path between the two has no published latency.
-fn of_memory(row: &Row, frequency: f64, host: &Host) -> Result<Prediction, NoModel> {
+fn of_memory(row: &Row, frequency: f64, host: &Host) -> Model {
     let last = caches(host).last().map_or(3, |cache| cache.level);
     let cache = of_cache(last, row, frequency, host)?;
     let mut order = cache.as_lower_limit();

@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 
 use fathom_record::host::MemoryModule;
-use fathom_record::{Effort, Params, Record};
 
 use super::super::chain::Pattern;
 use super::*;
-use crate::buffer::Page;
 use crate::smoke;
 
 const KIB: usize = 1 << 10;
@@ -40,7 +38,7 @@ fn smoke_size_measures_patterns_with_both_page_sizes() {
 }
 
 /// Measures one curve with base pages on a host with this much memory.
-fn curve(sets: &[usize], available: u64) -> Vec<Result<fathom_record::Sample, Fault>> {
+fn curve(sets: &[usize], available: u64) -> Vec<Result<fathom_record::Sample>> {
     let mut host = zen4();
     host.memory.available_bytes = Some(available);
     let chases: Vec<(ChaseCase, usize)> =
@@ -122,7 +120,7 @@ fn known() -> Vec<Record> {
     vec![smoke::record("cpu.frequency", &Params::none(), 4e9, 1e6)]
 }
 
-fn predict(case: ChaseCase, host: &Host) -> Result<Prediction, NoModel> {
+fn predict(case: ChaseCase, host: &Host) -> Model {
     Latency.predict(&Case::usual(case.params()), host, &Inputs::new(&known()))
 }
 

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use fathom_measure::clock;
-use fathom_measure::sampler::Fault;
 
 use super::super::stream::{StreamConfig, ThreadMemory};
 use super::super::thread_team::{CheckResult, TaskFactory, TeamTask};
 use super::super::vectors::{Op, Vectors};
-use crate::buffer::Page;
+use crate::prelude::*;
 
 /// About 1 µs of reads: a batch has many bursts and ends soon after its signal.
 const BURST_BYTES: usize = 32 << 10;
@@ -134,7 +133,7 @@ impl TeamTask for LoadTask {
         u64::from(right == bursts)
     }
 
-    fn finish(self: Box<Self>) -> Result<CheckResult, Fault> {
+    fn finish(self: Box<Self>) -> Result<CheckResult> {
         self.stream.finish()
     }
 }

@@ -4,11 +4,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use fathom_measure::sampler::Fault;
-
 use super::{Link, OnPeerDeath, Token};
 use crate::os::raw_call::system_call;
 use crate::os::shared::{Shareable, Shared};
+use crate::prelude::*;
 
 /// A peer that waits for its own word to change and changes the other's.
 pub(in crate::os) struct Futex {
@@ -63,7 +62,7 @@ impl Words {
     }
 }
 
-pub(in crate::os) fn futexes() -> Result<Vec<Futex>, Fault> {
+pub(in crate::os) fn futexes() -> Result<Vec<Futex>> {
     let memory = Arc::new(Shared::<Words>::zeroed()?);
     let end = |own| Futex { memory: Arc::clone(&memory), own, received: Cell::new(0) };
     Ok([0, 1].map(end).into())

@@ -1,14 +1,13 @@
 //! Links by pipes and FIFOs; the token is a byte.
 
-use fathom_record::Remedy;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use fathom_measure::sampler::Fault;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat, open, unlink};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{Link, read_byte, write_byte};
+use crate::prelude::*;
 
 /// The read end of one pipe and the write end of another, or of the same. With `LIBC` the calls go
 /// through the C library's functions.
@@ -52,26 +51,26 @@ impl<const LIBC: bool> Link for Piped<LIBC> {
 }
 
 /// Pipes from each of `ends` peers to the next; a single one has a pipe to itself.
-pub(in crate::os) fn pipes(ends: usize) -> Result<Vec<Piped>, Fault> {
+pub(in crate::os) fn pipes(ends: usize) -> Result<Vec<Piped>> {
     ring(ends, pipe)
 }
 
 /// The same, read and written through the C library.
-pub(in crate::os) fn libc_pipes(ends: usize) -> Result<Vec<Piped<true>>, Fault> {
+pub(in crate::os) fn libc_pipes(ends: usize) -> Result<Vec<Piped<true>>> {
     ring(ends, pipe)
 }
 
 /// The same with FIFOs, which have a name only until they are open.
-pub(in crate::os) fn fifos(ends: usize) -> Result<Vec<Piped>, Fault> {
+pub(in crate::os) fn fifos(ends: usize) -> Result<Vec<Piped>> {
     ring(ends, fifo)
 }
 
 /// Each link reads from one pipe and writes into the next.
 fn ring<const LIBC: bool>(
     ends: usize,
-    pipe: impl Fn() -> Result<(OwnedFd, OwnedFd), Fault>,
-) -> Result<Vec<Piped<LIBC>>, Fault> {
-    let pipes: Result<Vec<_>, Fault> = (0..ends).map(|_| pipe()).collect();
+    pipe: impl Fn() -> Result<(OwnedFd, OwnedFd)>,
+) -> Result<Vec<Piped<LIBC>>> {
+    let pipes: Result<Vec<_>> = (0..ends).map(|_| pipe()).collect();
     let (inputs, mut outputs): (Vec<_>, Vec<_>) = pipes?.into_iter().unzip();
     let first = 1.min(outputs.len());
     // Each member writes to the pipe that the next one reads.
@@ -79,13 +78,13 @@ fn ring<const LIBC: bool>(
     Ok(inputs.into_iter().zip(outputs).map(|(input, output)| Piped { input, output }).collect())
 }
 
-fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
+pub(in crate::os) fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     pipe_with(PipeFlags::CLOEXEC).map_err(|error| Fault::system("pipe", error))
 }
 
 /// Read and write end of a new FIFO. The name exists for microseconds: a worker killed meanwhile
 /// leaves an empty file in the temporary folder.
-fn fifo() -> Result<(OwnedFd, OwnedFd), Fault> {
+fn fifo() -> Result<(OwnedFd, OwnedFd)> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("fathom-{}-{number}.fifo", std::process::id());

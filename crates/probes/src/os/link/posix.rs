@@ -4,10 +4,9 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::sync::Arc;
 
-use fathom_measure::sampler::Fault;
-
 use super::{Link, OnPeerDeath, Token};
 use crate::os::shared::{Shareable, Shared};
+use crate::prelude::*;
 
 /// A peer that waits for its own semaphore and posts the other's.
 pub(in crate::os) struct Posix {
@@ -50,7 +49,7 @@ impl Semaphores {
     }
 }
 
-pub(in crate::os) fn semaphores() -> Result<Vec<Posix>, Fault> {
+pub(in crate::os) fn semaphores() -> Result<Vec<Posix>> {
     let memory = Arc::new(Shared::<Semaphores>::zeroed()?);
     for semaphore in &memory.semaphores {
         // SAFETY: the memory is large enough and not shared yet.

@@ -2,11 +2,11 @@
 
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 
-use fathom_measure::sampler::Fault;
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType};
 use rustix::net::{send, shutdown, socketpair};
 
 use super::{Link, OnPeerDeath, read_byte, write_byte};
+use crate::prelude::*;
 
 #[derive(Debug)]
 pub(in crate::os) struct Socket {
@@ -16,7 +16,7 @@ pub(in crate::os) struct Socket {
 }
 
 /// The two sockets of an unnamed pair.
-pub(in crate::os) fn sockets(kind: SocketType) -> Result<Vec<Socket>, Fault> {
+pub(in crate::os) fn sockets(kind: SocketType) -> Result<Vec<Socket>> {
     let pair = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     let (one, other) = pair.map_err(|error| Fault::system("socketpair", error))?;
     let datagrams = kind == SocketType::DGRAM;

@@ -4,20 +4,19 @@
 //! worker is killed, its peer gets a signal and removes it. It stays (`ipcs -s`) only if both are
 //! killed at once.
 
-use fathom_record::Remedy;
 use std::io;
 use std::mem::zeroed;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use fathom_measure::sampler::Fault;
 use rustix::process::Signal;
 
 use super::{Link, OnPeerDeath, Token};
 use crate::os::child::exit_now;
 use crate::os::raw_call::system_call;
 use crate::os::shared::{Shareable, Shared};
+use crate::prelude::*;
 
 /// Exit status of a peer that removed the set because the worker was gone.
 pub(in crate::os) const REMOVED: i32 = 5;
@@ -37,7 +36,7 @@ struct Set {
 // SAFETY: atomics.
 unsafe impl Shareable for Token {}
 
-pub(in crate::os) fn semaphores() -> Result<Vec<SystemV>, Fault> {
+pub(in crate::os) fn semaphores() -> Result<Vec<SystemV>> {
     let token = Shared::zeroed()?;
     // SAFETY: takes numbers only.
     let id = unsafe { libc::semget(libc::IPC_PRIVATE, 2, libc::IPC_CREAT | 0o600) };

@@ -5,26 +5,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use fathom_measure::sampler::Fault;
-
 use super::{ENDS_MAX, switches_of_this_thread};
 use crate::os::child::{Child, Switches, close_all_but, creation_fault, fork_beside};
 use crate::os::link::Link;
 use crate::os::link::sysv::REMOVED;
 use crate::os::shared::{Shareable, Shared};
 use crate::os::working_set::WorkingSet;
+use crate::prelude::*;
 
-/// How a peer ended; the exit status of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PeerExit {
-    Success = 0,
-    /// A line of its working set was not touched each time.
-    Untouched = 3,
-    /// It ran on another CPU than `cpu`.
-    OtherCpu = 4,
-    /// The worker died first.
-    Orphaned = REMOVED as isize,
-}
+/// How a peer ended; the exit status of a process. 0 is success, [`REMOVED`] that the worker died
+/// first.
+pub(super) type PeerExit = i32;
+/// A line of its working set was not touched each time.
+const UNTOUCHED: PeerExit = 3;
+/// It ran on another CPU than `cpu`.
+const OTHER_CPU: PeerExit = 4;
 
 /// Times that each peer had the token, by its own count.
 pub(super) struct Turns(pub(super) [AtomicU64; ENDS_MAX]);
@@ -59,18 +54,15 @@ impl<L: Link> PeerTask<L> {
         // SAFETY: takes no argument and no lock.
         let cpu = unsafe { libc::sched_getcpu() };
         if u32::try_from(cpu) != Ok(self.cpu) {
-            return PeerExit::OtherCpu;
+            return OTHER_CPU;
         }
-        match self.set.was_touched(turns) {
-            true => PeerExit::Success,
-            false => PeerExit::Untouched,
-        }
+        if self.set.was_touched(turns) { 0 } else { UNTOUCHED }
     }
 
     /// Runs in a thread of the worker's process with its own descriptor table. Threads that share
     /// one make the kernel count a file's users atomically in each read and write, which a switch
     /// between processes does not.
-    pub(super) fn spawn_thread(mut self) -> Result<JoinHandle<(PeerExit, Switches)>, Fault> {
+    pub(super) fn spawn_thread(mut self) -> Result<JoinHandle<(PeerExit, Switches)>> {
         let kept = self.link.descriptors();
         let (sender, outcome) = channel();
         let own = kept.clone();
@@ -78,7 +70,7 @@ impl<L: Link> PeerTask<L> {
             let unshared = close_all_but(&own);
             let is_unshared = unshared.is_ok();
             let _ = sender.send(unshared);
-            let exit = if is_unshared { self.run() } else { PeerExit::Success };
+            let exit = if is_unshared { self.run() } else { 0 };
             (exit, switches_of_this_thread())
         };
         let thread = std::thread::Builder::new().name("switch".to_owned()).spawn(run);
@@ -94,15 +86,15 @@ impl<L: Link> PeerTask<L> {
     }
 
     /// Runs in a child process, which dies with the thread that forked it.
-    pub(super) fn fork(mut self) -> Result<Child, Fault> {
+    pub(super) fn fork(mut self) -> Result<Child> {
         let (kept, signal) = (self.link.descriptors(), self.link.parent_death_signal());
         // SAFETY: system calls on existing memory; no lock, no heap.
         let child = unsafe {
             fork_beside(&kept, signal, |has_parent| match has_parent {
-                true => self.run() as i32,
+                true => self.run(),
                 false => {
                     self.link.remove_persistent();
-                    PeerExit::Orphaned as i32
+                    REMOVED
                 }
             })
         };
@@ -111,12 +103,12 @@ impl<L: Link> PeerTask<L> {
 }
 
 /// Describes an exit status other than success.
-pub(super) fn exit_error(status: i32) -> Option<String> {
+pub(super) fn exit_error(status: PeerExit) -> Option<String> {
     let text = match status {
-        status if status == PeerExit::Success as i32 => return None,
-        status if status == PeerExit::Untouched as i32 => "working set not touched each time",
-        status if status == PeerExit::OtherCpu as i32 => "ran on another CPU",
-        status if status == PeerExit::Orphaned as i32 => "worker died first",
+        0 => return None,
+        UNTOUCHED => "working set not touched each time",
+        OTHER_CPU => "ran on another CPU",
+        REMOVED => "worker died first",
         _ => return Some(format!("peer ended with exit status {status}")),
     };
     Some(format!("peer: {text}"))

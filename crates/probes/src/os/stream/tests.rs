@@ -16,7 +16,7 @@ fn chunks_arrive_in_order_and_none_is_in_flight() {
             smoke::pinned(|_| {
                 let mut stream = Stream::start(channel, CHUNK, *cpu).unwrap();
                 assert_eq!((stream.receive(3), stream.receive(0), stream.receive(20)), (3, 0, 20));
-                assert_eq!(stream.received(), 23);
+                assert_eq!(stream.received, 23);
                 // Long enough for a writer that runs ahead.
                 std::thread::sleep(std::time::Duration::from_millis(20));
                 assert_eq!(rustix::io::ioctl_fionread(&stream.input), Ok(0));
@@ -61,13 +61,6 @@ fn writer_killed_within_a_batch_is_reported() {
         assert!(done > 0);
         assert!(matches!(outcome, Err(Fault::WrongWork(_))), "{outcome:?}");
     });
-    assert!(smoke::has_no_children());
-}
-
-#[test]
-fn dropped_stream_leaves_no_writer() {
-    let _alone = smoke::alone();
-    smoke::pinned(|cpu| drop(pipe_on(cpu)));
     assert!(smoke::has_no_children());
 }
 

@@ -31,7 +31,7 @@ fn system_call_after_the_rounds_is_found() {
         checks += 1;
         match checks {
             1 => Ok(()),
-            _ => check_result(Some(VdsoCheck::SystemCall as i32), || None),
+            _ => check_result(Some(SYSTEM_CALL), || None),
         }
     };
     let mut sampler = smoke::sampler(1, 0);
@@ -43,13 +43,13 @@ fn system_call_after_the_rounds_is_found() {
 
 #[test]
 fn each_check_result_has_its_fault() {
-    let fault = |check| check_result(Some(check as i32), || Some("hpet\n".to_owned()));
-    assert_eq!(fault(VdsoCheck::NoSystemCall), Ok(()));
-    let entered = fault(VdsoCheck::SystemCall).unwrap_err().to_string();
+    let fault = |check| check_result(Some(check), || Some("hpet\n".to_owned()));
+    assert_eq!(fault(NO_SYSTEM_CALL), Ok(()));
+    let entered = fault(SYSTEM_CALL).unwrap_err().to_string();
     assert!(entered.ends_with("clock source hpet"), "{entered}");
-    let no_filter = fault(VdsoCheck::NoFilter).unwrap_err();
+    let no_filter = fault(NO_FILTER).unwrap_err();
     assert!(matches!(no_filter, Fault::Unavailable(_, Some(Remedy::KernelWith { .. }))));
-    assert!(matches!(fault(VdsoCheck::Unfiltered), Err(Fault::Failed(_))));
+    assert!(matches!(fault(UNFILTERED), Err(Fault::Failed(_))));
     assert!(matches!(check_result(None, || None), Err(Fault::Failed(_))));
 }
 
@@ -73,14 +73,10 @@ fn failed_call_is_not_counted() {
 }
 
 fn genoa(source: &str) -> Host {
-    let mut host = Host { clocksource: Some(source.to_owned()), ..Host::default() };
-    host.cpu.architecture = "x86_64".to_owned();
-    host.cpu.vendor = Some("AuthenticAMD".to_owned());
-    (host.cpu.family, host.cpu.model_number) = (Some(25), Some(17));
-    host
+    Host { clocksource: Some(source.to_owned()), ..smoke::zen4() }
 }
 
-fn predicted(clock: &str, host: &Host) -> Result<Prediction, NoModel> {
+fn predicted(clock: &str, host: &Host) -> Model {
     let clock = Params::one("clock", clock);
     let records = [
         smoke::record("cpu.frequency", &Params::none(), 3e9, 1e6),
