@@ -49,7 +49,7 @@ pub struct PerProcess;
 
 static ABOUT: About = About {
     id: "file.contention",
-    title: "read of one block while others read",
+    title: "block read while others read",
     timed: "time per 4 KiB block of one of several processes, each reading its own file \
             sequentially, while all of them read",
     not_timed: "starting the processes, opening the files, the time in which not all of them read",
@@ -77,7 +77,7 @@ static ABOUT: About = About {
 
 static ABOUT_PER_PROCESS: About = About {
     id: "file.contention.per_process",
-    title: "read of one block, per other process",
+    title: "block read, per other process",
     timed: "the slope of file.contention over the number of processes, in each round",
     not_timed: "the time of a block without other processes",
     model: "a bound: ≤ file.contention{processes=1}. A device that serves requests sequentially \
