@@ -7,6 +7,7 @@ sample=${1:-100} shard=${2:-0}
 packages=(-p fathom-analysis -p fathom-engine -p fathom-store -p fathom-fileio)
 
 command -v cargo-mutants >/dev/null || cargo install --locked cargo-mutants
+mkdir -p target
 all=$(cargo mutants --list "${packages[@]}" | wc -l)
 exec cargo mutants "${packages[@]}" --shard "$shard/$((all / sample))" --sharding round-robin \
     --output target/mutants

@@ -19,7 +19,7 @@ pub struct Speedup;
 
 static ABOUT: About = About {
     id: "file.cache.speedup",
-    title: "speedup of the second read of a file",
+    title: "speedup of the second read",
     unit: Unit::Ratio,
     better: Better::Neither,
     timed: "reading a file after eviction, and again: the first time ÷ the second, in each round",
