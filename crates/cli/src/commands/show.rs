@@ -3,9 +3,9 @@
 use fathom_report::{Layout, RunListing};
 use fathom_store::RunRow;
 
-use super::stored_run;
+use super::{reference, stored_run};
 use crate::arguments::ShowArguments;
-use crate::exit::Status;
+use crate::exit::{Status, usage_error};
 use crate::terminal;
 
 pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
@@ -17,9 +17,20 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
             fathom_report::runs(&listings, layout)
         });
     }
-    let document = stored_run::document(&arguments.run, output.samples, &output.store)?;
+    if arguments.classic {
+        return reference::classic(arguments);
+    }
+    let run = match arguments.named_runs.as_slice() {
+        [] => "latest",
+        [run] => run,
+        runs => usage_error!("show: one run at a time, but {} are named", runs.len()),
+    };
+    let document = stored_run::document(run, output.samples, &output.store)?;
     if output.json {
         return super::print_text(&fathom_report::document_json(&document));
+    }
+    if arguments.markdown {
+        return super::print_text(&fathom_report::markdown::documents(&[document]));
     }
     let (protocol, cycles, all) = (document.run.protocol, arguments.cycles, arguments.all);
     let layout = Layout { width: terminal::width(), cycles, protocol, all };
@@ -27,7 +38,19 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
 }
 
 fn listing(row: RunRow) -> RunListing {
-    let RunRow { id, label, started, state, effort, kernel, counts, .. } = row;
+    let RunRow { id, label, started, state, effort, kernel, counts, asked, procedure, .. } = row;
     let (host, host_id) = (row.host_name, row.host_id);
-    RunListing { id, label, started, state, effort, host, host_id, kernel, counts }
+    RunListing {
+        id,
+        label,
+        started,
+        state,
+        effort,
+        host,
+        host_id,
+        kernel,
+        asked,
+        procedure,
+        counts,
+    }
 }
