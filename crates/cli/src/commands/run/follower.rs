@@ -17,6 +17,7 @@ enum Format {
     Table,
     Json,
     JsonLines,
+    Nothing,
 }
 
 /// Prints and stores a run while it is measured.
@@ -36,9 +37,10 @@ pub(super) struct Follower {
 
 impl Follower {
     pub(super) fn new(arguments: &RunArguments, store: RunStore, files: Option<String>) -> Self {
-        let format = match (arguments.json, arguments.jsonl) {
-            (true, _) => Format::Json,
-            (_, true) => Format::JsonLines,
+        let format = match (arguments.json, arguments.jsonl, arguments.quiet) {
+            (true, ..) => Format::Json,
+            (_, true, _) => Format::JsonLines,
+            (.., true) => Format::Nothing,
             _ => Format::Table,
         };
         let layout = Layout {
@@ -73,7 +75,7 @@ impl Follower {
 
     /// The record as it is printed and as `fathom show` reads it: without samples, unless
     /// requested.
-    fn printed(&self, record: &Record) -> Record {
+    pub(super) fn printed(&self, record: &Record) -> Record {
         let samples = record.samples.clone().filter(|_| self.with_samples);
         Record { samples, ..record.clone() }
     }
@@ -104,6 +106,9 @@ impl Audience for Follower {
     }
 
     fn progress(&mut self, progress: &Progress) {
+        if self.format == Format::Nothing {
+            return;
+        }
         let Some(bar) = self.output.bar(PERCENT_BAR) else { return };
         let whole = progress.elapsed_ns + progress.left_ns;
         bar.set_length(1000);
@@ -124,7 +129,7 @@ impl Audience for Follower {
                 self.output.write(&self.table.rows(&records));
             }
             Format::JsonLines => self.write_lines(records),
-            Format::Json => {}
+            Format::Json | Format::Nothing => {}
         }
     }
 
@@ -154,7 +159,7 @@ impl Audience for Follower {
                 let document = Document { records, ..document.clone() };
                 self.output.write(&fathom_report::document_json(&document));
             }
-            Format::JsonLines => {}
+            Format::JsonLines | Format::Nothing => {}
         }
         if let Some(error) = self.output.error() {
             terminal::warn(&format!("write to standard output: {error}"));
