@@ -320,7 +320,7 @@ fn legend(options: Options, rows: &[Cells], line: usize) -> String {
     if rows.iter().any(|row| row.here[3].starts_with('~')) {
         text += "; ~: noisy";
     }
-    if line < WIDE && options.published {
+    if line < WIDE && options.published && !options.markdown {
         text += "; first line: this machine";
     }
     text + "."

@@ -63,7 +63,9 @@ fn short_examples_of_help_succeed() {
     env.stdout("export latest --output before.json");
     fs::write(env.file("FILE"), vec![7; 100_000]).expect("a file");
     fs::create_dir(env.file("FOLDER")).expect("a folder");
-    fs::write(env.file("FOLDER/a.iso"), "content").expect("a file");
+    for name in ["FOLDER/a", "a.iso"] {
+        fs::write(env.file(name), "content").expect("a file");
+    }
     let ids = [env.latest().run.id, env.document_of("before-upgrade").run.id];
     let mut count = 0;
     for example in examples(&Arguments::command()) {
