@@ -1,7 +1,7 @@
 //! The history of a metric: its values in all stored runs of a host, and their change points
 //! (METHOD 30).
 //!
-//! Hosts are never pooled: a series is one case on one host. A new kernel or setting does not start
+//! Hosts are never pooled: a series is one case on one host at one effort. A new kernel or setting does not start
 //! a new series; it is listed with the change at which it appeared.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,11 +9,13 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use fathom_record::host::name_with_id;
-use fathom_record::{Better, Document, Headline, Host, Outline, Params, State, Stratum, Unit};
+use fathom_record::{
+    Better, Document, Effort, Headline, Host, Outline, Params, State, Stratum, Unit,
+};
 use serde::Serialize;
 
 use crate::differences::{Difference, differences};
-use crate::statistics::{ChangePoint, Strictness, change_points};
+use crate::statistics::{ChangePoint, Strictness, change_points, change_points_unless, mean};
 
 /// A change point has p ≤ 0.01, an effect of at least 1 % as in a comparison, and at least three
 /// runs on each side.
@@ -49,11 +51,15 @@ pub struct Series {
     pub unit: Unit,
     /// Which direction is an improvement.
     pub better: Better,
-    /// Full speed if every run has that estimate, else as found.
+    /// All runs have one effort: others have series of their own.
+    pub effort: Effort,
+    /// Full speed if at least half of the runs have that estimate, else as found.
     pub stratum: Stratum,
     /// Oldest first.
     pub points: Vec<Point>,
     pub changes: Vec<Change>,
+    /// Changes left out because the core frequency changed as much, by a few percent.
+    pub explained: usize,
 }
 
 /// The case in one run.
@@ -67,6 +73,9 @@ pub struct Point {
     pub started: String,
     /// The headline. Absent if the record is invalid or the run was interrupted during the case.
     pub value: Option<f64>,
+    /// Whether the value is as found in a series at full speed, because the core was slow: it is
+    /// left out of the change detection.
+    pub slow: bool,
     pub interval: Option<[f64; 2]>,
     /// Upper bound of a difference that is too uncertain to be a number.
     pub bound: Option<f64>,
@@ -91,6 +100,9 @@ pub struct Change {
     pub p: f64,
     /// Whether it is a regression. Absent if neither direction is better.
     pub worse: Option<bool>,
+    /// Whether it is a change of the values as found, in a series at full speed: the newest runs
+    /// have no value at full speed.
+    pub as_found: bool,
     /// Differences between the runs before and after the change.
     pub differences: Vec<Difference>,
 }
@@ -116,12 +128,14 @@ pub fn history(
     let (imposed, ours): (Vec<&Outline>, Vec<&Outline>) =
         ours.partition(|one| is_imposed(&one.document));
     // Two far hosts are two series even if they have one name.
-    let mut numbers: BTreeMap<(&Params, &str), usize> = BTreeMap::new();
+    let mut numbers: BTreeMap<(&Params, &str, &str), usize> = BTreeMap::new();
     let mut cases: Vec<Case<'_>> = Vec::new();
     for run in &ours {
         for headline in run.headlines.iter().filter(|one| selects(&one.params)) {
             let far = run.document.far_host(&headline.params).map_or("", Host::identity);
-            let number = *numbers.entry((&*headline.params, far)).or_insert(cases.len());
+            // Interval and drift depend on the effort, and so may the value.
+            let key = (&*headline.params, far, run.document.run.effort.word());
+            let number = *numbers.entry(key).or_insert(cases.len());
             match cases.get_mut(number) {
                 // A record in another unit is another quantity.
                 Some(case) if case[0].1.unit != headline.unit => {}
@@ -177,39 +191,144 @@ fn is_imposed(document: &Document) -> bool {
 fn series(case: &[(&Document, &Headline)]) -> Series {
     let first = case[0].1;
     // One stratum per series: a change of stratum is no change of the metric.
-    let valued = || case.iter().filter(|(_, headline)| headline.value.is_some());
-    let is_found = valued().any(|(_, headline)| headline.stratum == Stratum::AsFound);
-    let stratum = if is_found { Stratum::AsFound } else { first.stratum };
+    let valued: Vec<&Headline> =
+        case.iter().map(|(_, it)| *it).filter(|it| it.value.is_some() && !it.cut_short).collect();
+    let mut selected = valued.iter().filter(|it| it.stratum != Stratum::AsFound);
+    let is_found = 2 * selected.clone().count() < valued.len() || valued.is_empty();
+    let stratum = match selected.next_back() {
+        Some(headline) if !is_found => headline.stratum,
+        _ => Stratum::AsFound,
+    };
     let points: Vec<Point> =
         case.iter().map(|(run, headline)| point(run, headline, is_found)).collect();
-    let numbered: Vec<(usize, f64)> =
-        points.iter().enumerate().filter_map(|(at, point)| Some((at, point.value?))).collect();
-    let values: Vec<f64> = numbered.iter().map(|(_, value)| *value).collect();
-    let change = |found: ChangePoint| {
-        let (before, at) = (numbered[found.index - 1].0, numbered[found.index].0);
-        Change {
-            run: points[at].run.clone(),
-            started: points[at].started.clone(),
-            after_run: points[before].run.clone(),
-            before: found.before,
-            after: found.after,
-            ratio: found.after / found.before,
-            p: found.p,
-            worse: first.better.improves(found.after > found.before).map(|better| !better),
-            differences: differences(case[before].0, case[at].0),
-        }
-    };
-    let changes = change_points(&values, &STRICTNESS).into_iter().map(change).collect();
+    let compared = Compared::of(case, &points, is_found);
+    let found = compared.changes();
+    let all = change_points(&compared.values(), &STRICTNESS).len();
+    let explained = all.saturating_sub(found.len());
+    let mut changes: Vec<Change> =
+        found.into_iter().map(|found| change(&found, &compared, case, false)).collect();
+    changes.extend(slow_for_good(case, &points, is_found));
     let (params, unit, better) = (Params::clone(&first.params), first.unit, first.better);
     let far = case[0].0.far_host(&params).map(|far| name_with_id(&far.name, far.id.as_deref()));
-    Series { params, far, unit, better, stratum, points, changes }
+    let effort = case[0].0.run.effort;
+    Series { params, far, unit, better, effort, stratum, points, changes, explained }
+}
+
+/// The values of one stratum, for the change detection.
+struct Compared {
+    unit: Unit,
+    values: Vec<Comparable>,
+}
+
+struct Comparable {
+    /// The index of its point.
+    at: usize,
+    value: f64,
+    /// The time of a fixed number of cycles at the core's full speed in that run.
+    cycle_ns: Option<f64>,
+}
+
+/// Core frequencies up to this share apart are one speed, as in a clean round.
+const ONE_SPEED: f64 = 0.05;
+
+impl Compared {
+    /// The points that are not slow.
+    fn of(case: &[(&Document, &Headline)], points: &[Point], is_found: bool) -> Self {
+        let usable = |at: &usize| !points[*at].cut_short && !points[*at].slow;
+        Self::at((0..case.len()).filter(usable), case, is_found)
+    }
+
+    fn at(
+        indices: impl Iterator<Item = usize>,
+        case: &[(&Document, &Headline)],
+        is_found: bool,
+    ) -> Self {
+        let comparable = |at: usize| {
+            let (run, headline) = case[at];
+            let (value, _) = headline.in_stratum(is_found)?;
+            Some(Comparable { at, value, cycle_ns: run.run.reference.map(|it| it.frequency_ns) })
+        };
+        Self { unit: case[0].1.unit, values: indices.filter_map(comparable).collect() }
+    }
+
+    fn values(&self) -> Vec<f64> {
+        self.values.iter().map(|one| one.value).collect()
+    }
+
+    fn changes(&self) -> Vec<ChangePoint> {
+        let is_explained = |change: &ChangePoint, ends: [usize; 3]| self.is_explained(change, ends);
+        change_points_unless(&self.values(), &STRICTNESS, &is_explained)
+    }
+
+    /// Whether the core frequency wandered between both segments, and explains the change up to
+    /// less than the smallest that is reported. The metric may depend on the frequency wholly, in
+    /// part or not at all.
+    fn is_explained(&self, change: &ChangePoint, [start, at, end]: [usize; 3]) -> bool {
+        let mean_ns = |part: &[Comparable]| {
+            let times: Vec<f64> = part.iter().filter_map(|one| one.cycle_ns).collect();
+            mean(&times)
+        };
+        let (before, after) = (&self.values[start..at], &self.values[at..end]);
+        let Some((before, after)) = mean_ns(before).zip(mean_ns(after)) else { return false };
+        let core = after / before;
+        let by_core = match self.unit {
+            Unit::Nanoseconds => core.ln(),
+            Unit::BytesPerSecond | Unit::PerSecond | Unit::Hertz => -core.ln(),
+            Unit::Bytes | Unit::Ratio => return false,
+        };
+        let here = (change.after / change.before).ln();
+        let rest = if here * by_core > 0.0 { here.abs() - by_core.abs() } else { here.abs() };
+        core.ln().abs() <= ONE_SPEED.ln_1p() && rest < STRICTNESS.effect_min.ln_1p()
+    }
+}
+
+/// A change at which a core became slow and stayed so: the newest runs of a series at full speed
+/// have no value at full speed. Slow spells that ended are left out.
+fn slow_for_good(
+    case: &[(&Document, &Headline)],
+    points: &[Point],
+    is_found: bool,
+) -> Option<Change> {
+    let valued = || points.iter().enumerate().filter(|(_, point)| point.value.is_some());
+    let mut fast = valued().filter(|(_, point)| !point.slow).map(|(at, _)| at);
+    let last_fast = fast.next_back().filter(|_| !is_found)?;
+    let usable = |at: &usize| !points[*at].cut_short && (*at > last_fast || !points[*at].slow);
+    let compared = Compared::at((0..case.len()).filter(usable), case, true);
+    let is_newest = |found: &ChangePoint| compared.values[found.index].at > last_fast;
+    let found = compared.changes().into_iter().find(is_newest)?;
+    Some(change(&found, &compared, case, true))
+}
+
+fn change(
+    found: &ChangePoint,
+    compared: &Compared,
+    case: &[(&Document, &Headline)],
+    as_found: bool,
+) -> Change {
+    let of = |index: usize| case[compared.values[index].at];
+    let ((before, _), (after, headline)) = (of(found.index - 1), of(found.index));
+    Change {
+        run: after.run.id.clone(),
+        started: after.run.started.clone(),
+        after_run: before.run.id.clone(),
+        before: found.before,
+        after: found.after,
+        ratio: found.after / found.before,
+        p: found.p,
+        worse: headline.better.improves(found.after > found.before).map(|better| !better),
+        as_found,
+        differences: differences(before, after),
+    }
 }
 
 fn point(document: &Document, headline: &Headline, is_found: bool) -> Point {
     // An interrupted case has too few processes to compare.
     let whole = |value: Option<f64>| value.filter(|_| !headline.cut_short);
-    let (value, interval) = headline.in_stratum(is_found).unzip();
+    // Only the value as found: few visits were clean.
+    let slow = !is_found && headline.value.is_some() && headline.stratum == Stratum::AsFound;
+    let (value, interval) = headline.in_stratum(is_found || slow).unzip();
     Point {
+        slow,
         run: document.run.id.clone(),
         label: document.run.label.clone(),
         started: document.run.started.clone(),

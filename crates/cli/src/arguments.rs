@@ -6,6 +6,7 @@
 pub mod by_hand;
 pub mod crosscheck;
 pub mod report;
+mod show;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use fathom_metric::notation::{NotationError, seed};
 use fathom_record::{Effort, Protocol, label};
+pub use show::{ShowArguments, UnitsName};
 
 /// Measure CPU, memory, kernel and file performance, with a prediction and a verdict for every
 /// number.
@@ -25,16 +27,19 @@ use fathom_record::{Effort, Protocol, label};
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
+    /// Colour the output; `auto` colours on a terminal, unless NO_COLOR is set.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorName::Auto, global = true)]
+    pub color: ColorName,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom run --quick             measure everything in a few seconds
-  fathom run os.syscall cpu      measure one metric and one group
-  fathom doctor                  check whether this machine is ready to be measured
-  fathom show                    show the latest run
-  fathom compare latest~1 latest compare two runs, metric by metric
-  fathom report                  write the latest run as an HTML page
+  fathom run --quick              measure everything in a few seconds
+  fathom run os.syscall cpu       measure one metric and one group
+  fathom doctor                   check whether this machine is ready to be measured
+  fathom show                     show the latest run
+  fathom compare latest~1 latest  compare two runs, metric by metric
+  fathom report                   write the latest run as an HTML page
   fathom file read /etc/passwd --block 4K       read a file in 4 KiB blocks, with its checksum
 
 Exit status:
@@ -108,7 +113,7 @@ pub enum Command {
     Report(report::ReportArguments),
     /// Show a metric's history and its change points.
     History(HistoryArguments),
-    /// Export stored runs as JSON lines, CSV or OpenMetrics.
+    /// Export stored runs as JSON, CSV, Markdown or OpenMetrics.
     Export(ExportArguments),
     /// Import runs that were exported elsewhere.
     Import(ImportArguments),
@@ -121,6 +126,13 @@ pub enum Command {
     Worker,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorName {
+    Auto,
+    Always,
+    Never,
+}
+
 const RUN_EXAMPLES: &str = "\
 Examples:
   fathom run                           measure everything, 10 to 20 processes per case
@@ -129,6 +141,7 @@ Examples:
   fathom run os.syscall cpu.call       measure two metrics (and what their predictions need)
   fathom run 'os.syscall{call=stat}'   measure one case (quoted, because of the braces)
   fathom run --json > run.json         print the run as one JSON document
+  fathom run --quick -qo run.json      write it to a file and print no table
   fathom run --label before-upgrade    name it for `fathom compare before-upgrade latest`
   fathom run --protocol trimmed        trimmed mean and deviation of 500 of 800 trials
   sudo fathom run --tune               set priority, governor and SMT sibling for the run";
@@ -149,6 +162,14 @@ pub struct RunArguments {
     /// Use 20 to 40 processes per case.
     #[arg(long)]
     pub thorough: bool,
+    /// Use N clean processes per case, instead of the number of the effort.
+    #[arg(long, value_name = "N", conflicts_with = "protocol")]
+    #[arg(value_parser = clap::value_parser!(u32).range(3..=200))]
+    pub processes: Option<u32>,
+    /// Make N runs, one after the other; each is stored.
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["json", "output"])]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
     /// Seed the random order of the visits [default: random].
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
@@ -171,6 +192,15 @@ pub struct RunArguments {
     /// Print each record as a JSON line as soon as it is complete.
     #[arg(long)]
     pub jsonl: bool,
+    /// Also write the run to this file as one JSON document, atomically.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace an existing file.
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// Print neither results nor progress, only warnings.
+    #[arg(long, short, conflicts_with_all = ["json", "jsonl"])]
+    pub quiet: bool,
     /// Include raw samples in JSON output (the store always has them).
     #[arg(long)]
     pub samples: bool,
@@ -284,9 +314,9 @@ pub struct ListArguments {
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
-  fathom explain os.syscall            describe it, with the latest stored result of each case
+  fathom explain os.syscall             describe it, with the latest stored result of each case
   fathom explain 'os.syscall{call=stat}'   one case
-  fathom explain cpu.call --run 0195c3 with the results of an earlier run";
+  fathom explain cpu.call --run 0195c3  with the results of an earlier run";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
@@ -303,37 +333,6 @@ pub struct ExplainArguments {
     pub all: bool,
     #[command(flatten)]
     pub store: StoreArguments,
-}
-
-const SHOW_EXAMPLES: &str = "\
-Examples:
-  fathom show                show the latest run
-  fathom show latest~1       show the run before it
-  fathom show 0195c3         show the run whose id begins with 0195c3
-  fathom show memory         show all results of a group (or metric) of the latest run
-  fathom show latest~1 os.syscall cpu   show a metric and a group of the run before
-  fathom show --all          show every case in a row of its own
-  fathom show --runs         list all stored runs";
-
-#[derive(Debug, Args)]
-#[command(after_help = SHOW_EXAMPLES)]
-pub struct ShowArguments {
-    /// Run (id or prefix, label, `latest`, `latest~N` or JSON file; default: latest), and metrics
-    /// or groups to show in detail.
-    #[arg(value_name = "RUN] [METRIC")]
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    pub names: Vec<String>,
-    /// List all stored runs.
-    #[arg(long)]
-    pub runs: bool,
-    /// Also show times in core cycles.
-    #[arg(long)]
-    pub cycles: bool,
-    /// Print every case in a row of its own, instead of one screen.
-    #[arg(long, short)]
-    pub all: bool,
-    #[command(flatten)]
-    pub output: by_hand::OutputArguments,
 }
 
 const COMPARE_EXAMPLES: &str = "\
@@ -356,14 +355,14 @@ a CPU that was slowed down.";
 
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_EXAMPLES, override_usage = "fathom compare [OPTIONS] A… B\n       \
-    fathom compare [OPTIONS] --reference NAME [RUN]")]
+    fathom compare [OPTIONS] --reference NAME [RUN…]")]
 pub struct CompareArguments {
     /// Runs: the last one (B) is compared with all before it (A). Each is an id or prefix, label,
     /// `latest`, `latest~N`, host name (its latest run) or JSON file.
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub runs: Vec<String>,
-    /// Compare one run (default: the latest) with published figures; list the studies if NAME is
-    /// omitted.
+    /// Compare runs (default: the latest of this host) with published figures; list the studies if
+    /// NAME is omitted.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     #[arg(conflicts_with_all = ["fail_on", "seed"])]
     pub reference: Option<String>,
@@ -420,10 +419,14 @@ fathom_case_noisy marks noisy results and fathom_run_info identifies the run.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FormatName {
+    /// Each run as an indented JSON document, for `fathom import`.
+    Json,
     /// One complete run per line, for `fathom import`.
     Jsonl,
     /// One tidy table with a row for each record.
     Csv,
+    /// Each run as a table with a row for each record.
+    Markdown,
     /// One gauge per metric, labelled by host and parameters, from the latest run.
     Openmetrics,
 }
@@ -440,7 +443,7 @@ pub struct ExportArguments {
     /// Select the format.
     #[arg(long, value_enum, default_value_t = FormatName::Jsonl)]
     pub format: FormatName,
-    /// Include raw samples (JSON lines only).
+    /// Include raw samples (JSON only).
     #[arg(long)]
     pub samples: bool,
     /// Write to this file atomically; `-` is standard output [default: -].

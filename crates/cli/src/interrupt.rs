@@ -8,8 +8,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 /// A pipe that becomes readable when a termination signal arrives, and stays readable.
+#[derive(Clone)]
 pub struct Interrupt {
-    reader: OwnedFd,
+    reader: Arc<OwnedFd>,
 }
 
 impl Interrupt {
@@ -23,7 +24,7 @@ impl Interrupt {
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
         }
-        Ok(Self { reader })
+        Ok(Self { reader: Arc::new(reader) })
     }
 
     pub fn arrived(&self) -> bool {

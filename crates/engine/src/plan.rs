@@ -15,6 +15,8 @@ pub struct Plan {
     pub protocol: Protocol,
     /// Values that remain with the trimmed protocol.
     pub kept: u64,
+    /// Clean processes per case, in place of those of the effort.
+    pub processes: Option<u32>,
     /// Seed of every random order.
     pub seed: u64,
     /// Extra work in the kernels of one metric, for tests.
@@ -114,7 +116,8 @@ impl Plan {
             });
             units.extend(units_of(entry, planned, !chosen[index]));
         }
-        Ok(Self { effort, protocol, kept: KEPT, seed, injected: None, asked, units })
+        let (kept, processes, injected) = (KEPT, None, None);
+        Ok(Self { effort, protocol, kept, processes, seed, injected, asked, units })
     }
 
     /// The plan without metrics that only predictions need, for repeated runs. Inputs of derived
@@ -158,10 +161,11 @@ impl Plan {
     }
 
     pub fn visits(&self) -> Visits {
-        let (processes_min, processes_max) = match self.effort {
-            Effort::Quick => (5, 5),
-            Effort::Standard => (10, 20),
-            Effort::Thorough => (20, 40),
+        let (processes_min, processes_max) = match (self.processes, self.effort) {
+            (Some(processes), _) => (processes, processes),
+            (None, Effort::Quick) => (5, 5),
+            (None, Effort::Standard) => (10, 20),
+            (None, Effort::Thorough) => (20, 40),
         };
         match self.protocol {
             Protocol::Median => {

@@ -40,6 +40,24 @@ pub fn quantity_within(value: f64, unit: Unit, width: usize) -> String {
     widest_fit(2..=FIGURES, write, |text| fits(text, width)).unwrap_or_else(|| write(2))
 }
 
+/// As [`quantity_within`], with no more figures than an uncertainty justifies: a share of the value,
+/// such as half the width of its interval.
+pub fn quantity_rounded(value: f64, share: f64, unit: Unit, width: usize) -> String {
+    let most = match share {
+        share if share >= 0.1 => 2,
+        share if share >= 0.01 => 3,
+        _ => FIGURES,
+    };
+    let value = rounded(value, most);
+    let write = |count| figures(value, unit, count);
+    widest_fit(2..=most, write, |text| fits(text, width)).unwrap_or_else(|| write(2))
+}
+
+/// The value in this many significant figures.
+pub fn rounded(value: f64, count: usize) -> f64 {
+    format!("{value:.*e}", count - 1).parse().unwrap_or(value)
+}
+
 /// The text with the most significant figures that is accepted.
 fn widest_fit(
     counts: RangeInclusive<usize>,
@@ -214,6 +232,47 @@ pub fn unit_for(value: f64, unit: Unit) -> (f64, &'static str) {
     (scale.divisor, scale.symbol)
 }
 
+/// A value in multiples of `divisor` without a unit: four significant figures, fewer if they do not
+/// fit `width`, a power of ten if two do not.
+pub fn scaled_within(value: f64, divisor: f64, width: usize) -> String {
+    let scaled = value / divisor;
+    if !scaled.is_finite() {
+        return NOTHING.to_owned();
+    }
+    if scaled == 0.0 {
+        return "0".to_owned();
+    }
+    let write = |count| fixed(scaled, decimals_for(scaled, count));
+    widest_fit(2..=FIGURES, write, |text| fits(text, width))
+        .unwrap_or_else(|| format!("{scaled:.0e}"))
+}
+
+/// As [`range_within`] in multiples of `divisor`, without a unit.
+pub fn scaled_range_within(
+    low: Option<f64>,
+    high: Option<f64>,
+    divisor: f64,
+    width: usize,
+) -> String {
+    let one = |value: f64, room: usize| scaled_within(value, divisor, room);
+    let (low, high) = match (low, high) {
+        (Some(low), Some(high)) => (low, high),
+        (Some(low), None) => return format!("> {}", one(low, width.saturating_sub(2))),
+        (None, Some(high)) => return format!("< {}", one(high, width.saturating_sub(2))),
+        (None, None) => return NOTHING.to_owned(),
+    };
+    if low == high {
+        return one(low, width);
+    }
+    let write = |count| {
+        let (low, high) = (low / divisor, high / divisor);
+        let decimals = decimals_for(high, count).max(decimals_for(low, 1));
+        format!("{}–{}", fixed(low, decimals), fixed(high, decimals))
+    };
+    widest_fit(2..=FIGURES_PREDICTED, write, |text| fits(text, width))
+        .unwrap_or_else(|| format!("≈ {}", one((low + high) / 2.0, width.saturating_sub(2))))
+}
+
 /// A number without unit in three significant figures.
 pub fn bare(scaled: f64) -> String {
     fixed(scaled, decimals_for(scaled, FIGURES_PREDICTED))
@@ -360,6 +419,29 @@ mod tests {
         assert_eq!(terms(Some(60.0), None, ns, 14), "60 ns");
         assert_eq!(terms(None, Some(45.0), ns, 14), "– + 45 ns");
         assert_eq!(terms(None, None, ns, 14), "–");
+    }
+
+    #[test]
+    fn uncertain_value_has_few_figures() {
+        let ns = Unit::Nanoseconds;
+        for (share, text) in [(0.001, "165.2 ns"), (0.05, "165 ns"), (4.7, "170 ns")] {
+            assert_eq!(quantity_rounded(165.23, share, ns, 12), text);
+        }
+        assert_eq!(quantity_rounded(1_325_168.0, 0.2, Unit::Ratio, 12), "1300000");
+    }
+
+    #[test]
+    fn scaled_values_fit_their_column() {
+        let texts = [(11.899, "11.90"), (0.059_98, "0.060"), (123_456.0, "1e5"), (0.0, "0")];
+        for (value, text) in texts {
+            assert_eq!(scaled_within(value, 1.0, 5), text);
+        }
+        let range = |low, high, width| scaled_range_within(low, high, 1e9, width);
+        assert_eq!(range(Some(7.5e9), Some(8.5e9), 9), "7.50–8.50");
+        assert_eq!(range(Some(7.5e9), Some(8.5e9), 8), "7.5–8.5");
+        assert_eq!(range(Some(7.5e9), Some(8.5e9), 6), "≈ 8.00");
+        assert_eq!(range(None, Some(8.5e9), 8), "< 8.500");
+        assert_eq!(range(Some(11.1e9), Some(11.1e9), 8), "11.10");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use anstyle::Style;
 use fathom_analysis::display_value::DisplayValue;
-use fathom_record::quantity::{NOTHING, at_most, percent, quantity_within, range_within, terms};
+use fathom_record::quantity::{
+    NOTHING, at_most, percent, quantity_rounded, quantity_within, range_within, rounded, terms,
+};
 use fathom_record::{Basis, Protocol, Record, State, Summary, Unit};
 
 use crate::layout::{Columns, column};
@@ -161,7 +163,12 @@ pub(crate) fn measured(record: &Record, protocol: Protocol, width: usize) -> (St
     let mark = mark(&[record]);
     let text = match DisplayValue::of(record, protocol) {
         DisplayValue::Number(value) => {
-            mark.to_owned() + &quantity_within(value, record.unit, width - width_of(mark))
+            let width = width - width_of(mark);
+            mark.to_owned()
+                + &match uncertain(record) {
+                    Some(share) => quantity_rounded(value, share, record.unit, width),
+                    None => quantity_within(value, record.unit, width),
+                }
         }
         DisplayValue::Bound(bound) => mark.to_owned() + &at_most(bound, record.unit),
         DisplayValue::Text(text) if width_of(text) < width => mark.to_owned() + text,
@@ -169,6 +176,12 @@ pub(crate) fn measured(record: &Record, protocol: Protocol, width: usize) -> (St
         DisplayValue::Withheld => NOTHING.to_owned(),
     };
     (text, if noisy { CARE } else { PLAIN })
+}
+
+/// Half the relative width of a noisy record's interval.
+fn uncertain(record: &Record) -> Option<f64> {
+    let summary = record.summary.as_ref().filter(|_| record.verdict.state == State::Noisy);
+    summary.and_then(Summary::relative_half_width)
 }
 
 /// A time in CPU cycles at `hz`; `None` for other units.
@@ -192,7 +205,7 @@ pub(crate) fn cycles(record: &Record, protocol: Protocol, hz: f64) -> Option<Str
 pub(crate) fn cycle_count(count: f64) -> String {
     match count {
         count if count >= 1e7 => format!("{count:.2e}"),
-        count if count >= 1e3 => format!("{count:.0}"),
+        count if count >= 1e3 => format!("{:.0}", rounded(count, 4)),
         count => quantity_within(count, Unit::Ratio, 8),
     }
 }

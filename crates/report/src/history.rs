@@ -48,8 +48,10 @@ fn metric_text(history: &History, width: usize, marks: bool) -> String {
     } else {
         text += &format!("{}\n", paint(STRONG, &cut(&format!("{metric} on {host}"), width)));
         let alone = history.series.len() == 1;
+        let effort = history.series[0].effort;
+        let efforts = history.series.iter().any(|series| series.effort != effort);
         for series in &history.series {
-            text += &series_text(series, width, alone, marks && is_as_found(series));
+            text += &series_text(series, width, alone, [marks && is_as_found(series), efforts]);
         }
     }
     let mut aside = |line: String| text += &wrapped(&line, width, "", "  ");
@@ -65,8 +67,10 @@ fn metric_text(history: &History, width: usize, marks: bool) -> String {
 }
 
 /// The newest value of a case, a sparkline, and its change points.
-fn series_text(series: &Series, width: usize, alone: bool, is_marked: bool) -> String {
-    let values: Vec<f64> = series.points.iter().filter_map(|point| point.value).collect();
+fn series_text(series: &Series, width: usize, alone: bool, marks: [bool; 2]) -> String {
+    let [is_marked, with_effort] = marks;
+    let fast = series.points.iter().filter(|point| !point.slow);
+    let values: Vec<f64> = fast.filter_map(|point| point.value).collect();
     let name = match series.params.is_empty() {
         true => "all".to_owned(),
         false => case(&series.params),
@@ -74,6 +78,10 @@ fn series_text(series: &Series, width: usize, alone: bool, is_marked: bool) -> S
     let name = match &series.far {
         Some(far) => format!("{name}, far end {far}"),
         None => name,
+    };
+    let name = match with_effort {
+        true => format!("{name}, {}", series.effort.word()),
+        false => name,
     };
     let has_value = |point: &&Point| point.value.or(point.bound).is_some();
     let runs = counted(series.points.iter().filter(has_value).count(), "run");
@@ -108,7 +116,12 @@ fn series_text(series: &Series, width: usize, alone: bool, is_marked: bool) -> S
 
 /// The value as tables print it: marked if noisy, or as a bound.
 fn measured(point: &Point, unit: Unit) -> Option<String> {
-    let mark = if point.state == State::Noisy { "~" } else { "" };
+    let mark = match (point.slow, point.state) {
+        (true, State::Noisy) => "°~",
+        (true, _) => "°",
+        (false, State::Noisy) => "~",
+        (false, _) => "",
+    };
     let text = match (point.value, point.bound) {
         (Some(value), _) => quantity(value, unit),
         (None, Some(bound)) => at_most(bound, unit),
@@ -140,8 +153,9 @@ fn change_text(change: &Change, series: &Series, width: usize) -> String {
         None => "",
     };
     let sign = if change.ratio > 1.0 { "+" } else { "−" };
+    let found = if change.as_found { ", as found: few clean visits since" } else { "" };
     let mut text = format!(
-        "since {} (run {}): {} → {}, {sign}{}{direction} ({})",
+        "since {} (run {}): {} → {}, {sign}{}{direction}{found} ({})",
         started(&change.started),
         change.run,
         quantity(change.before, series.unit),
@@ -206,6 +220,18 @@ fn explanation(series: &[&Series], width: usize) -> String {
         "value is missing or invalid",
         "values are missing or invalid",
     );
+    count_values(
+        |point| point.slow,
+        "value (°) is of a run with few clean visits and left out",
+        "values (°) are of runs with few clean visits and left out",
+    );
+    match series.iter().map(|series| series.explained).sum::<usize>() {
+        0 => {}
+        1 => text += " 1 change is left out: the core frequency changed as much.",
+        count => {
+            text += &format!(" {count} changes are left out: the core frequency changed as much.")
+        }
+    }
     let found = series.iter().filter(|series| is_as_found(series)).count();
     text += match series.len() - found {
         0 => " All values are as found.",

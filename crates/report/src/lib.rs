@@ -15,6 +15,7 @@ pub mod compare;
 pub mod crosscheck;
 pub mod export;
 pub mod history;
+pub mod markdown;
 pub mod page;
 pub mod reference;
 

@@ -24,6 +24,12 @@ pub struct RunListing {
     pub host: String,
     pub host_id: Option<String>,
     pub kernel: String,
+    /// The metrics or cases, or the subject of a command by hand; empty for all metrics.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<String>,
+    /// The command by hand, such as `file read`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub procedure: Option<String>,
     pub counts: Counts,
 }
 
@@ -72,12 +78,16 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
         let effort = row.effort.word();
         let texts = [&row.id, &started, state, effort, &counts, &host, &row.kernel];
         text += &columns.line(texts, [PLAIN, PLAIN, style, PLAIN, PLAIN, PLAIN, PLAIN]);
-        if let Some(label) = &row.label {
-            let width = layout.width.max(NARROWEST);
-            text += &paint_lines(FAINT, &wrapped(label, width, "  ", "    "));
-        }
+        let command = row.procedure.iter().chain(&row.asked).map(String::as_str);
+        let command = command.collect::<Vec<&str>>().join(" ");
+        let label = row.label.as_ref().map(|label| format!("label {label}"));
+        let facts: Vec<String> =
+            [command].into_iter().filter(|it| !it.is_empty()).chain(label).collect();
+        let width = layout.width.max(NARROWEST);
+        text += &paint_lines(FAINT, &wrapped(&facts.join("; "), width, "  ", "    "));
     }
-    let foot = "valid: valid cases of all; `fathom show RUN` prints a run, `fathom compare A B` \
+    let foot = "A run without metrics in its second line measured all. valid: valid cases of all; \
+                `fathom show RUN` prints a run, `fathom compare A B` \
                 compares two";
     text + &paint_lines(FAINT, &wrapped(foot, layout.width.max(NARROWEST), "", "  "))
 }

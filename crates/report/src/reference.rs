@@ -1,204 +1,373 @@
-//! A run compared with published figures, for the terminal.
+//! The classic table: operation, hardware base, software overhead, predicted, measured, standard
+//! deviation; and beside it the published figures of a study.
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::reference::{Beside, Figure, Missing, Reference, Row};
-use fathom_record::quantity::{NOTHING, bare, quantity_within, range_within};
-use fathom_record::{State, Unit};
+use fathom_analysis::reference::{Beside, Figure, Missing, Reference, Row, RunBeside};
+use fathom_record::quantity::{NOTHING, percent, scaled_range_within, scaled_within, unit_for};
+use fathom_record::{Protocol, State, Unit};
 
 use crate::case::{case, named};
 use crate::cells::Grid;
 use crate::layout::Layout;
+use crate::listing::started;
+use crate::markdown;
 use crate::opening::labelled;
-use crate::paint::{FAINT, PLAIN, STRONG, paint_lines};
+use crate::paint::{FAINT, PLAIN, STRONG, paint, paint_lines};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
 const WIDEST: usize = 140;
-/// Width from which a name is on the line of its figures.
-const WIDE: usize = 110;
+/// Width from which the published figures are on the line of those of this machine.
+const WIDE: usize = 100;
+
+/// Units of rates: powers of 1024, or of 1000 as published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Units {
+    #[default]
+    Binary,
+    Published,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Print the published figures.
+    pub published: bool,
+    pub units: Units,
+    pub markdown: bool,
+}
 
 pub fn known(references: &[Reference]) -> String {
     let names = references.iter().map(|one| format!("`{}` ({})", one.name, one.title));
     names.collect::<Vec<String>>().join(", ")
 }
 
-/// The study, the rows with both figures, notes, and the figures without a counterpart in the run.
-pub fn render(beside: &Beside, layout: &Layout) -> String {
+/// The study, the runs, the table, notes, and the rows without a number.
+pub fn render(beside: &Beside, options: Options, layout: &Layout) -> String {
     let line = layout.width.clamp(NARROWEST, WIDEST);
-    let mut text = labelled("study", &format!("{}: {}", beside.reference, beside.title), line);
-    text += &labelled("", &clean(&beside.machine), line);
-    text += &labelled("how", &clean(&beside.protocol), line);
-    text += &beside.note.as_deref().map_or(String::new(), |note| labelled("note", note, line));
-    let run = format!("run {} on {}, {}, {}", beside.run, beside.host, beside.cpu, beside.started);
-    text += &labelled("here", &clean(&run), line);
-    text.push('\n');
-    let (with, without): (Vec<&Row>, Vec<&Row>) =
-        beside.rows.iter().partition(|row| row.here.is_some());
-    if !with.is_empty() {
-        text += &header(line);
-        with.iter().for_each(|row| text += &row_lines(row, line));
-        text += &paint_lines(FAINT, &wrapped(FOOT, line, "", "  "));
-        text += &remarks(&with, line);
-        text.push('\n');
+    let mut notes = Notes::default();
+    let widths = if options.published { [5, 5, wide_range(line), 6, 4] } else { [10, 9, 13, 9, 7] };
+    let with_cells =
+        |row| Cells { name: name(row, beside), ..cells(row, options, widths, &mut notes) };
+    let rows: Vec<Cells> = beside.rows.iter().map(with_cells).collect();
+    let mut parts: Vec<(&str, String)> = Vec::new();
+    if options.published {
+        parts.push(("study", format!("{}: {}", beside.reference, beside.title)));
+        parts.push(("", beside.machine.clone()));
+        parts.push(("how", beside.protocol.clone()));
+        parts.extend(beside.note.clone().map(|note| ("note", note)));
     }
-    text += &wrapped(&matched_count(&with, &without), line, "", "");
-    text += &unmatched(&without, line);
-    text
-}
-
-const FOOT: &str = "±: standard deviation; published figures have no confidence interval, so no \
-    significance is given; ratio: here ÷ published; ~: noisy";
-
-/// Name, predicted and measured there, deviation, predicted and measured here, ratio.
-fn grid(line: usize) -> Grid<7> {
-    let figures = if line < 80 { [10, 10, 6, 11, 10, 6] } else { [12, 11, 7, 13, 12, 7] };
-    let [a, b, c, d, e, f] = figures.map(Some);
-    Grid::new(line, 1, 0, &[0], [None, a, b, c, d, e, f])
-}
-
-fn header(line: usize) -> String {
-    let grid = grid(line);
-    let name = if grid.width(0) < "metric".len() { "" } else { "metric" };
-    let titles = [name, "predicted", "published", "±", "predicted", "here", "ratio"];
-    grid.line(titles, [STRONG; 7])
-}
-
-fn row_lines(row: &Row, line: usize) -> String {
-    let Some(here) = &row.here else { return String::new() };
-    let mark = if here.state == State::Noisy { "~" } else { "" };
-    let mut name = clean(&format!("{mark}{}", named(&row.published.metric, &here.params)));
-    let mut text = String::new();
-    let grid = grid(line);
-    if line < WIDE || width_of(&name) > grid.width(0) {
-        text = wrapped(&name, line, "", "    ");
-        name = String::new();
+    let runs = runs_used(beside).into_iter();
+    parts.extend(std::iter::once("here").chain(std::iter::repeat("")).zip(runs));
+    let mut closing = vec![legend(options, &rows, line)];
+    closing.extend(notes.0.iter().enumerate().map(|(at, note)| format!("[{}] {note}", at + 1)));
+    if options.published {
+        closing.extend(remarks(&beside.rows));
     }
-    let unit = row.published.unit;
-    let [low, high] = here.predicted;
-    let deviation = row.published.sd_percent.map_or(String::new(), spread);
-    let mut texts = [
-        name,
-        row.published.predicted.as_ref().map_or_else(nothing, |one| match one {
-            Figure::Range(_) => figure(one, unit, usize::MAX),
-            _ => figure(one, unit, grid.width(1)),
-        }),
-        figure(&row.published.measured, unit, grid.width(2)),
-        deviation,
-        range_within(low, high, unit, grid.width(4)),
-        quantity_within(here.measured, unit, grid.width(5)),
-        row.ratio.map_or_else(nothing, ratio),
-    ];
-    for (column, text) in texts.iter_mut().enumerate() {
-        if width_of(text) > grid.width(column) {
-            "see below".clone_into(text);
+    closing.push(matched_count(beside));
+    closing.extend(unmatched(beside));
+    if options.markdown {
+        return in_markdown(&parts, &rows, options, &closing);
+    }
+    let head: String =
+        parts.iter().map(|(label, text)| labelled(label, &clean(text), line)).collect();
+    let foot: String = closing.iter().map(|text| wrapped(text, line, "", "  ")).collect();
+    head + "\n" + &table(&rows, options, widths, line) + &paint_lines(FAINT, &foot)
+}
+
+/// The column of a predicted range: one more figure where there is room.
+fn wide_range(line: usize) -> usize {
+    if line >= WIDE + 2 { 9 } else { 8 }
+}
+
+/// The cells of one row.
+struct Cells {
+    name: String,
+    unit: &'static str,
+    here: [String; 5],
+    published: [String; 5],
+    ratio: String,
+}
+
+/// Texts that fit no column, by number.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Notes {
+    fn mark(&mut self, text: &str) -> String {
+        let known = self.0.iter().position(|note| note == text);
+        let at = known.unwrap_or_else(|| {
+            self.0.push(text.to_owned());
+            self.0.len() - 1
+        });
+        format!("[{}]", at + 1)
+    }
+}
+
+fn cells(row: &Row, options: Options, widths: [usize; 5], notes: &mut Notes) -> Cells {
+    let published = &row.published;
+    let theirs = match published.measured {
+        Figure::Number(number) if options.published => Some(number),
+        _ => None,
+    };
+    let values: Vec<f64> = row.here.iter().map(|here| here.measured).chain(theirs).collect();
+    let (divisor, unit) = unit_of(&values, published.unit, options.units);
+    let one = |value: Option<f64>, at: usize| {
+        value.map_or_else(nothing, |value| scaled_within(value, divisor, widths[at]))
+    };
+    let deviation = |share: Option<f64>| share.map_or_else(nothing, of_mean);
+    let here = row.here.as_ref().map_or_else(
+        || [(); 5].map(|()| nothing()),
+        |here| {
+            let [low, high] = here.predicted;
+            let mark = match here.state {
+                _ if here.is_bound => "≤ ",
+                State::Noisy => "~",
+                _ => "",
+            };
+            let room = widths[3] - width_of(mark);
+            [
+                one(here.hardware, 0),
+                one(here.software, 1),
+                scaled_range_within(low, high, divisor, widths[2]),
+                format!("{mark}{}", scaled_within(here.measured, divisor, room)),
+                deviation(here.sd_percent),
+            ]
+        },
+    );
+    let mut figure = |figure: Option<&Figure>, at: usize| match figure {
+        None => nothing(),
+        Some(Figure::Number(number)) => one(Some(*number), at),
+        Some(Figure::Range([low, high])) => {
+            scaled_range_within(Some(*low), Some(*high), divisor, widths[at])
         }
-    }
-    text + &grid.line(texts.each_ref().map(String::as_str), [PLAIN; 7])
+        Some(Figure::Words(words)) if width_of(words) <= widths[at] => words.clone(),
+        Some(Figure::Words(words)) => notes.mark(words),
+    };
+    let columns = if options.published {
+        [
+            figure(published.hardware.as_ref(), 0),
+            figure(published.software.as_ref(), 1),
+            figure(published.predicted.as_ref(), 2),
+            figure(Some(&published.measured), 3),
+            deviation(published.sd_percent),
+        ]
+    } else {
+        Default::default()
+    };
+    let ratio = row.ratio.map_or_else(nothing, |ratio| scaled_within(ratio, 1.0, 5));
+    Cells { name: String::new(), unit, here, published: columns, ratio }
+}
+
+/// The operation; with the parameters that the study does not state if it has several cases.
+fn name(row: &Row, beside: &Beside) -> String {
+    let published = &row.published;
+    let here = row.here.as_ref().map(|here| here.params.clone());
+    let Some(operation) = &published.operation else {
+        return clean(&named(&published.metric, here.as_ref().unwrap_or(&published.params)));
+    };
+    let cases = beside.rows.iter().filter(|other| other.published == *published).count();
+    let mut further = here.filter(|_| cases > 1).unwrap_or_default();
+    further.0.retain(|name, _| !published.params.0.contains_key(name));
+    let further = if further.is_empty() { String::new() } else { format!(", {}", case(&further)) };
+    clean(&format!("{operation}{further}"))
+}
+
+/// The unit in which all these values can be read.
+fn unit_of(values: &[f64], unit: Unit, units: Units) -> (f64, &'static str) {
+    let of = |value: f64| {
+        if unit != Unit::BytesPerSecond || units == Units::Binary {
+            return unit_for(value, unit);
+        }
+        let (divisor, _) = unit_for(value, Unit::PerSecond);
+        let symbols = [(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")];
+        symbols.into_iter().find(|(size, _)| divisor >= *size).unwrap_or((1.0, "B/s"))
+    };
+    let (low, high) = values
+        .iter()
+        .fold((f64::INFINITY, 0f64), |(low, high), value| (low.min(*value), high.max(*value)));
+    let (divisor, symbol) = of(high);
+    if low < divisor / 10.0 { of(low) } else { (divisor, symbol) }
+}
+
+/// A percentage in two figures, without its sign.
+fn of_mean(sd_percent: f64) -> String {
+    percent(sd_percent / 100.0).trim_end_matches(" %").to_owned()
 }
 
 fn nothing() -> String {
     NOTHING.to_owned()
 }
 
-fn figure(figure: &Figure, unit: Unit, width: usize) -> String {
-    match figure {
-        Figure::Number(number) => quantity_within(*number, unit, width),
-        Figure::Range([low, high]) => range_within(Some(*low), Some(*high), unit, width),
-        Figure::Words(words) => words.clone(),
+/// Operation, unit, five columns here, five published, ratio.
+fn table(rows: &[Cells], options: Options, widths: [usize; 5], line: usize) -> String {
+    let is_beside = options.published && line >= WIDE;
+    let mut columns = [None; 13];
+    columns[1] = Some(5);
+    for (at, width) in widths.into_iter().enumerate() {
+        columns[2 + at] = Some(width);
+        columns[7 + at] = is_beside.then_some(width);
     }
-}
-
-/// `± 9 %`, with two decimals below one percent.
-fn spread(percent: f64) -> String {
-    match percent {
-        percent if percent < 0.095 => format!("± {percent:.2} %"),
-        percent if percent < 0.95 => format!("± {} %", (percent * 100.0).round() / 100.0),
-        percent => format!("± {percent:.0} %"),
-    }
-}
-
-fn ratio(ratio: f64) -> String {
-    match ratio {
-        ratio if !ratio.is_finite() => nothing(),
-        ratio if !(0.000_5..9_999.5).contains(&ratio) => format!("{ratio:.1e}"),
-        ratio => bare(ratio),
-    }
-}
-
-/// Notes on the published figures: each once, with its metric.
-fn remarks(rows: &[&Row], line: usize) -> String {
+    columns[12] = options.published.then_some(5);
+    let gap = if options.published { 1 } else { 2 };
+    let mut grid = Grid::new(line, gap, 0, &[0, 1], columns);
+    grid.widths[0] = Some(grid.width(0).min(36));
     let mut text = String::new();
-    let mut printed: Vec<String> = Vec::new();
+    if is_beside {
+        let group: usize = widths.iter().map(|width| width + 1).sum();
+        let before = grid.width(0) + 6;
+        let heads = format!("{:before$}{:>group$}{:>group$}", "", "this machine", "published");
+        text += &(paint(STRONG, &heads) + "\n");
+    }
+    text += &grid.line(titles(options), [STRONG; 13]);
     for row in rows {
-        let published = &row.published;
-        let expected = match &published.predicted {
-            Some(Figure::Words(words)) => Some(format!("predicted there: {words}")),
-            // A range that does not fit its column is printed here in full.
-            Some(range @ Figure::Range(_)) => {
-                let whole = figure(range, published.unit, usize::MAX);
-                (width_of(&whole) > grid(line).width(1))
-                    .then(|| format!("predicted there: {whole}"))
+        let mut name = row.name.as_str();
+        if width_of(name) > grid.width(0) {
+            text += &wrapped(name, line, "", "    ");
+            name = "";
+        }
+        let mut texts = [""; 13];
+        (texts[0], texts[1], texts[12]) = (name, row.unit, row.ratio.as_str());
+        for at in 0..5 {
+            texts[2 + at] = &row.here[at];
+            texts[7 + at] = &row.published[at];
+        }
+        text += &grid.line(texts, [PLAIN; 13]);
+        if options.published && !is_beside {
+            let mut texts = [""; 13];
+            texts[0] = "  published";
+            for at in 0..5 {
+                texts[2 + at] = &row.published[at];
             }
-            _ => None,
-        };
-        let parts = [published.protocol.clone(), published.note.clone(), expected];
-        for part in parts.into_iter().flatten() {
-            let remark = format!("{}: {part}", published.metric);
-            if !printed.contains(&remark) {
-                text += &wrapped(&remark, line, "  ", "    ");
-                printed.push(remark);
-            }
+            text += &paint(FAINT, &grid.line(texts, [PLAIN; 13]));
         }
     }
     text
 }
 
-fn matched_count(with: &[&Row], without: &[&Row]) -> String {
-    let mut figures: Vec<_> = with.iter().map(|row| &row.published).collect();
+fn titles(options: Options) -> [&'static str; 13] {
+    let [hardware, software, predicted, measured, deviation] = match options.published {
+        true => ["hw", "sw", "pred.", "meas.", "± %"],
+        false => ["hardware", "software", "predicted", "measured", "± %"],
+    };
+    let (a, b, c, d, e) = (hardware, software, predicted, measured, deviation);
+    ["operation", "unit", a, b, c, d, e, a, b, c, d, e, "ratio"]
+}
+
+fn in_markdown(
+    parts: &[(&str, String)],
+    rows: &[Cells],
+    options: Options,
+    closing: &[String],
+) -> String {
+    let columns = if options.published { 13 } else { 7 };
+    let mut titles: Vec<String> =
+        titles(options)[..columns].iter().map(|it| (*it).into()).collect();
+    if options.published {
+        titles[7..12].iter_mut().for_each(|title| title.insert_str(0, "published "));
+    }
+    let body: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let first = [row.name.clone(), row.unit.to_owned()];
+            let all = first.iter().chain(&row.here).chain(&row.published);
+            all.chain([&row.ratio]).take(columns).cloned().collect()
+        })
+        .collect();
+    let item = |text: &str| format!("- {}\n", markdown::text(text));
+    let about: String = parts
+        .iter()
+        .map(|(label, text)| match *label {
+            "" => item(text),
+            label => item(&format!("{label}: {text}")),
+        })
+        .collect();
+    let closing: String = closing.iter().map(|text| item(text)).collect();
+    format!("{about}\n{}\n{closing}", markdown::table(&titles, 2, &body))
+}
+
+/// The runs with a row here, and which rows, if there are several.
+fn runs_used(beside: &Beside) -> Vec<String> {
+    let rows_of = |id: &str| -> Vec<&Row> {
+        let is_of = |row: &&Row| row.here.as_ref().is_some_and(|here| here.run == id);
+        beside.rows.iter().filter(is_of).collect()
+    };
+    let mut used: Vec<_> = beside.runs.iter().map(|run| (run, rows_of(&run.id))).collect();
+    used.retain(|(_, rows)| !rows.is_empty());
+    if used.is_empty() {
+        used.extend(beside.runs.first().map(|run| (run, Vec::new())));
+    }
+    let describe = |(at, (run, rows)): (usize, (&RunBeside, Vec<&Row>))| {
+        let trimmed = if run.run_protocol == Protocol::Trimmed { ", trimmed protocol" } else { "" };
+        let started = glued(&started(&run.started));
+        let text = format!("run {} on {}, {}, {started} UTC{trimmed}", run.id, run.host, run.cpu);
+        let names: Vec<String> = rows.iter().map(|row| name(row, beside)).collect();
+        if at == 0 { text } else { format!("{text}: {} from this run", names.join("; ")) }
+    };
+    used.into_iter().enumerate().map(describe).collect()
+}
+
+fn legend(options: Options, rows: &[Cells], line: usize) -> String {
+    let mut text = String::new();
+    if options.published {
+        text += "hw: hardware base; sw: software overhead; pred.: predicted; meas.: measured; ";
+    }
+    text += "± %: standard deviation in percent of the mean (of the kept trials with the trimmed \
+             protocol)";
+    if options.published {
+        text += "; ratio: measured here ÷ published, without significance because published \
+                 figures have no confidence interval";
+    }
+    if rows.iter().any(|row| row.here[3].starts_with('~')) {
+        text += "; ~: noisy";
+    }
+    if line < WIDE && options.published && !options.markdown {
+        text += "; first line: this machine";
+    }
+    text + "."
+}
+
+/// Notes on the published figures that have one here: each once, with its metric.
+fn remarks(rows: &[Row]) -> Vec<String> {
+    let mut printed: Vec<String> = Vec::new();
+    for row in rows.iter().filter(|row| row.here.is_some()) {
+        let published = &row.published;
+        for part in [&published.protocol, &published.note].into_iter().flatten() {
+            let remark = format!("{}: {part}", published.metric);
+            if !printed.contains(&remark) {
+                printed.push(remark);
+            }
+        }
+    }
+    printed
+}
+
+fn matched_count(beside: &Beside) -> String {
+    let mut figures: Vec<_> = beside.rows.iter().map(|row| &row.published).collect();
     figures.dedup();
-    let all = figures.len() + without.len();
-    let found = figures.len();
-    format!("{found} of {all} published figures have a counterpart in this run.")
+    let without = beside.rows.iter().filter(|row| row.here.is_none());
+    let without = without.map(|row| &row.published).collect::<Vec<_>>();
+    let found = figures.iter().filter(|figure| !without.contains(figure)).count();
+    format!("{found} of {} published figures have a counterpart here.", figures.len())
 }
 
-/// The figures without a counterpart, by reason.
-fn unmatched(rows: &[&Row], line: usize) -> String {
-    let mut by_reason: BTreeMap<(String, &str), Vec<&Row>> = BTreeMap::new();
-    for row in rows {
-        let metric = row.published.metric.as_str();
-        let why = row.missing.as_ref().map_or_else(String::new, |why| reason(why, metric));
-        by_reason.entry((why, metric)).or_default().push(row);
+/// The rows without a number here, by reason.
+fn unmatched(beside: &Beside) -> Vec<String> {
+    let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in &beside.rows {
+        if let Some(why) = &row.missing {
+            let why = reason(why, row.published.metric.as_str());
+            by_reason.entry(why).or_default().push(name(row, beside));
+        }
     }
-    let mut text = String::new();
-    for ((why, metric), rows) in by_reason {
-        let figures: Vec<String> = rows.iter().map(|row| published_figure(row)).collect();
-        text += &wrapped(&format!("{metric}: {why}: {}", figures.join(", ")), line, "  ", "    ");
-    }
-    text
-}
-
-/// `to=loopback 135.4 µs ± 2 %`.
-fn published_figure(row: &Row) -> String {
-    let published = &row.published;
-    let mut text = String::new();
-    if !published.params.is_empty() {
-        text += &case(&published.params);
-        text.push(' ');
-    }
-    let mut value = figure(&published.measured, published.unit, usize::MAX);
-    if let Some(sd) = published.sd_percent {
-        value += &format!(" {}", spread(sd));
-    }
-    // Keep a value on one line; a name can be broken.
-    text + &glued(&value)
+    by_reason.into_iter().map(|(why, names)| format!("{why}: {}", names.join("; "))).collect()
 }
 
 fn reason(missing: &Missing, metric: &str) -> String {
     match missing {
         Missing::NotMeasured => "not measured by this version".to_owned(),
         Missing::Unlike(why) => format!("different work: {why}"),
-        Missing::NotInRun => format!("no such case in this run (`fathom explain {metric}`)"),
-        Missing::NoNumber(why) => format!("{why} in this run"),
+        Missing::NotInRun => format!("no such case here (`fathom explain {metric}`)"),
+        Missing::NoNumber(why) => format!("{why} here"),
         Missing::OtherUnit(units) => units.clone(),
     }
 }

@@ -28,6 +28,10 @@ pub struct RunRow {
     pub host_id: Option<String>,
     pub kernel: String,
     pub cpu_model: String,
+    /// The metrics or cases, or the subject of a command by hand; empty for all metrics.
+    pub asked: Vec<String>,
+    /// The command by hand.
+    pub procedure: Option<String>,
     pub counts: Counts,
 }
 
@@ -60,7 +64,9 @@ impl Store {
         };
         let query = format!(
             "SELECT id, started, ended, state, effort, host_name, kernel, cpu_model,
-                pid, pid_start_ticks, boot_id, {}, {}, {}, {}, {}, {LABEL}, host_id
+                pid, pid_start_ticks, boot_id, {}, {}, {}, {}, {}, {LABEL}, host_id,
+                CASE WHEN json_valid(body) THEN body ->> '$.asked' END,
+                CASE WHEN json_valid(body) THEN body ->> '$.procedure' END
              FROM run ORDER BY id DESC",
             count(State::Valid),
             count(State::Noisy),
@@ -196,7 +202,8 @@ fn heads(
 }
 
 fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
-    let owner = Owner { pid: row.get(2)?, start_ticks: row.get(3)?, boot_id: row.get(4)? };
+    let boot_id = row.get(4).unwrap_or_default();
+    let owner = Owner { pid: row.get(2)?, start_ticks: row.get(3)?, boot_id };
     let texts = [5, 6, 7, 8].map(|column| bytes(row, column));
     let decode = || {
         let [tool, body, host, far] = texts;
@@ -205,7 +212,7 @@ fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
         let (tool, host, far) = (parse(tool)?, parse(host)?, parse(far)?);
         Ok(Document { schema: SCHEMA_VERSION, tool, run, host, far, records: Vec::new() })
     };
-    let id: String = row.get(1)?;
+    let id = text(row, 1);
     let damaged = |reason| StoreError::damaged(&id, "the row of the run", reason);
     let document = match i64::from(run_crc(texts)) == row.get::<_, i64>(9)? {
         true => decode().map_err(|error: serde_json::Error| damaged(error.to_string())),
@@ -225,18 +232,20 @@ pub(crate) fn run_crc(texts: [&[u8]; 4]) -> u32 {
 }
 
 fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
-    let owner = Owner { pid: row.get(8)?, start_ticks: row.get(9)?, boot_id: row.get(10)? };
+    // Text that is not UTF-8 is damage of this row: the list has the others.
+    let boot_id = row.get(10).unwrap_or_default();
+    let owner = Owner { pid: row.get(8)?, start_ticks: row.get(9)?, boot_id };
     // An unknown word is damage: assume that the run did not complete.
-    let state = parse_word(row.get(3)?).unwrap_or(RunState::Interrupted);
+    let state = parse_word(text(row, 3)).unwrap_or(RunState::Interrupted);
     Ok(RunRow {
-        id: row.get(0)?,
-        started: row.get(1)?,
-        ended: row.get(2)?,
+        id: text(row, 0),
+        started: text(row, 1),
+        ended: row.get(2).unwrap_or_default(),
         state: current_state(state, &owner),
-        effort: parse_word(row.get(4)?).unwrap_or_default(),
-        host_name: row.get(5)?,
-        kernel: row.get(6)?,
-        cpu_model: row.get(7)?,
+        effort: parse_word(text(row, 4)).unwrap_or_default(),
+        host_name: text(row, 5),
+        kernel: text(row, 6),
+        cpu_model: text(row, 7),
         counts: Counts {
             valid: row.get(11)?,
             noisy: row.get(12)?,
@@ -244,9 +253,15 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
             invalid: row.get(14)?,
             failed: row.get(15)?,
         },
-        label: row.get(16)?,
-        host_id: row.get(17)?,
+        asked: parse(bytes(row, 18)).unwrap_or_default(),
+        procedure: row.get(19).unwrap_or_default(),
+        label: row.get(16).unwrap_or_default(),
+        host_id: row.get(17).unwrap_or_default(),
     })
+}
+
+fn text(row: &Row<'_>, column: usize) -> String {
+    String::from_utf8_lossy(bytes(row, column)).into_owned()
 }
 
 /// A running run whose process has ended was interrupted.

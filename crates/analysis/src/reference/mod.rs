@@ -1,4 +1,4 @@
-//! Comparison of a run with published reference figures.
+//! Comparison of runs with published reference figures.
 //!
 //! A published figure has no processes, and so no interval, at most a standard deviation. The
 //! comparison gives both predictions, both measurements and their ratio, but no significance,
@@ -8,14 +8,14 @@ mod beneath;
 mod study;
 
 pub use beneath::Beneath;
-pub use study::{Figure, Published, Reference, all, find};
+pub use study::{CLASSIC, Figure, Published, Reference, all, find};
 
-use fathom_record::{Document, Params, Record, State};
+use fathom_record::{Document, Params, Protocol, Record, State};
 use serde::Serialize;
 
 use crate::display_value::DisplayValue;
 
-/// A run compared with a study.
+/// Runs compared with a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Beside {
     pub reference: String,
@@ -23,15 +23,24 @@ pub struct Beside {
     pub machine: String,
     pub protocol: String,
     pub note: Option<String>,
-    pub run: String,
-    pub started: String,
-    pub host: String,
-    pub cpu: String,
-    /// The figures in the order of the study, once for each case of the run with the same work.
+    /// The runs, in the order given.
+    pub runs: Vec<RunBeside>,
+    /// The figures in the order of the study, each from the first run with a number for it, once
+    /// for each case of that run with the same work.
     pub rows: Vec<Row>,
 }
 
-/// A published figure, and that of the run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunBeside {
+    pub id: String,
+    pub started: String,
+    pub host: String,
+    pub cpu: String,
+    /// What `measured` and `sd_percent` of its rows are: of the kept trials with `trimmed`.
+    pub run_protocol: Protocol,
+}
+
+/// A published figure, and that of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     pub published: Published,
@@ -45,11 +54,20 @@ pub struct Row {
 /// A figure of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Here {
+    /// The id of the run.
+    pub run: String,
     pub params: Params,
+    pub hardware: Option<f64>,
+    pub software: Option<f64>,
     /// Lower and upper limit.
     pub predicted: [Option<f64>; 2],
     pub measured: f64,
+    /// Whether `measured` is only an upper bound.
+    pub is_bound: bool,
     pub interval: Option<[f64; 2]>,
+    /// Standard deviation in per cent of the mean: of the kept trials with the trimmed protocol,
+    /// else of all values.
+    pub sd_percent: Option<f64>,
     pub state: State,
 }
 
@@ -68,33 +86,48 @@ pub enum Missing {
     OtherUnit(String),
 }
 
-/// Compares a run with a study.
-pub fn beside(reference: &Reference, document: &Document) -> Beside {
-    let row = |published: &Published| rows(published, reference, document);
+/// Compares runs with a study.
+pub fn beside(reference: &Reference, documents: &[Document]) -> Beside {
+    let row = |published: &Published| rows(published, reference, documents);
     let Reference { name, title, machine, protocol, note, .. } = reference.clone();
+    let run = |document: &Document| RunBeside {
+        id: document.run.id.clone(),
+        started: document.run.started.clone(),
+        host: document.host.name.clone(),
+        cpu: document.host.cpu.model.clone(),
+        run_protocol: document.run.protocol,
+    };
     Beside {
         reference: name,
         title,
         machine,
         protocol,
         note,
-        run: document.run.id.clone(),
-        started: document.run.started.clone(),
-        host: document.host.name.clone(),
-        cpu: document.host.cpu.model.clone(),
+        runs: documents.iter().map(run).collect(),
         rows: reference.record.iter().flat_map(row).collect(),
     }
 }
 
+impl Beside {
+    /// Rows without a number that another run may have.
+    pub fn missing(&self) -> usize {
+        let can_be_measured = |row: &&Row| match row.missing {
+            Some(Missing::NotInRun | Missing::NoNumber(_)) => true,
+            Some(Missing::NotMeasured | Missing::Unlike(_) | Missing::OtherUnit(_)) | None => false,
+        };
+        self.rows.iter().filter(can_be_measured).count()
+    }
+}
+
 /// The rows of one figure, at least one.
-fn rows(published: &Published, reference: &Reference, document: &Document) -> Vec<Row> {
+fn rows(published: &Published, reference: &Reference, documents: &[Document]) -> Vec<Row> {
     let row = |here: Result<Here, Missing>| {
         let (here, missing) = match here {
             Ok(here) => (Some(here), None),
             Err(why) => (None, Some(why)),
         };
-        let ratio = here.as_ref().zip(published.measured.number());
-        let ratio = ratio.map(|(here, theirs)| here.measured / theirs);
+        let exact = here.as_ref().filter(|here| !here.is_bound).zip(published.measured.number());
+        let ratio = exact.map(|(here, theirs)| here.measured / theirs);
         Row { published: published.clone(), here, missing, ratio }
     };
     if let Some(why) = &published.unlike {
@@ -103,28 +136,55 @@ fn rows(published: &Published, reference: &Reference, document: &Document) -> Ve
     if reference.not_measured.contains(&published.metric) {
         return vec![row(Err(Missing::NotMeasured))];
     }
-    let like = document.records.iter().filter(|it| published.is_like(&it.metric, &it.params));
-    let rows: Vec<Row> = like.map(|record| row(here(published, record, document))).collect();
-    if rows.is_empty() { vec![row(Err(Missing::NotInRun))] } else { rows }
+    let of_run = |document: &Document| -> Vec<Row> {
+        let like = document.records.iter().filter(|it| published.is_like(&it.metric, &it.params));
+        like.map(|record| row(here(published, record, document))).collect()
+    };
+    let all: Vec<Vec<Row>> = documents.iter().map(of_run).filter(|rows| !rows.is_empty()).collect();
+    let first = all.iter().position(|rows| rows.iter().any(|row| row.here.is_some()));
+    all.into_iter().nth(first.unwrap_or(0)).unwrap_or_else(|| vec![row(Err(Missing::NotInRun))])
 }
 
 fn here(published: &Published, record: &Record, document: &Document) -> Result<Here, Missing> {
-    let state = record.verdict.state;
+    let (state, protocol) = (record.verdict.state, document.run.protocol);
     if record.unit != published.unit {
         let (theirs, ours) = (published.unit.symbol(), record.unit.symbol());
         return Err(Missing::OtherUnit(format!("{theirs} published, {ours} here")));
     }
-    let measured = DisplayValue::of(record, document.run.protocol).number();
-    let measured = measured.ok_or_else(|| {
-        let why = if record.verdict.shows_number() { "no number" } else { state.word() };
-        Missing::NoNumber(why.to_owned())
-    })?;
+    let (measured, is_bound) = match DisplayValue::of(record, protocol) {
+        DisplayValue::Number(number) => (number, false),
+        DisplayValue::Bound(bound) => (bound, true),
+        DisplayValue::Text(_) | DisplayValue::Withheld => {
+            let why = if record.verdict.shows_number() { "no number" } else { state.word() };
+            return Err(Missing::NoNumber(why.to_owned()));
+        }
+    };
     let prediction = record.prediction.as_ref();
+    let of = |value: fn(&fathom_record::Prediction) -> Option<f64>| prediction.and_then(value);
+    let predicted = match [of(|one| one.low), of(|one| one.high)] {
+        [None, None] => [of(|one| one.value); 2],
+        limits => limits,
+    };
     Ok(Here {
+        run: document.run.id.clone(),
         params: record.params.clone(),
-        predicted: [prediction.and_then(|one| one.low), prediction.and_then(|one| one.high)],
+        hardware: of(|one| one.hardware),
+        software: of(|one| one.software),
+        predicted,
         measured,
+        is_bound,
         interval: record.summary.as_ref().and_then(|summary| summary.limits()),
+        sd_percent: sd_percent(record, protocol).filter(|_| !is_bound),
         state,
     })
+}
+
+fn sd_percent(record: &Record, protocol: Protocol) -> Option<f64> {
+    let summary = record.summary.as_ref()?;
+    let (n, sd, mean) = match (protocol, &summary.trimmed) {
+        (Protocol::Trimmed, Some(trimmed)) => (trimmed.n, trimmed.sd, trimmed.mean),
+        (Protocol::Trimmed, None) => return None,
+        (Protocol::Median, _) => (summary.n, summary.sd, summary.mean),
+    };
+    (n > 1 && mean != 0.0).then(|| 100.0 * sd / mean.abs())
 }

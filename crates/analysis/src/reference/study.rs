@@ -33,6 +33,9 @@ pub struct Reference {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
+    /// What the study calls it, in up to 22 letters: a row of the classic table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
     pub metric: MetricId,
     /// The parameters that the study states. A case with them is the same work.
     #[serde(default)]
@@ -107,6 +110,9 @@ pub fn all() -> Vec<Reference> {
     FILES.iter().map(|text| toml::from_str(text).expect("data/reference is in order")).collect()
 }
 
+/// The study whose rows are the classic table.
+pub const CLASSIC: &str = "2016-i5-5257u";
+
 /// The study of this name.
 pub fn find(name: &str) -> Option<Reference> {
     all().into_iter().find(|reference| reference.name == name)
@@ -125,6 +131,16 @@ mod tests {
         for (reference, figures) in all.iter().zip([6, 37, 48, 57, 16]) {
             assert_eq!(reference.record.len(), figures, "{}", reference.name);
         }
+    }
+
+    #[test]
+    fn classic_operations_are_short_and_unique() {
+        let classic = find(CLASSIC).unwrap();
+        let names = classic.record.iter().map(|one| one.operation.as_deref().expect("a name"));
+        let mut names: Vec<&str> = names.inspect(|name| assert!(name.len() <= 22)).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 37);
     }
 
     #[test]

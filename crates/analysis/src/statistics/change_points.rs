@@ -39,6 +39,17 @@ const P_TRIED: f64 = 0.2;
 /// series: milliseconds for a thousand values.
 #[must_use]
 pub fn change_points(values: &[f64], strictness: &Strictness) -> Vec<ChangePoint> {
+    change_points_unless(values, strictness, &|_, _| false)
+}
+
+/// As [`change_points`], without those that are explained: a predicate over a change and the
+/// indices at which its segment before begins, the one after begins, and that one ends.
+#[must_use]
+pub fn change_points_unless(
+    values: &[f64],
+    strictness: &Strictness,
+    is_explained: &dyn Fn(&ChangePoint, [usize; 3]) -> bool,
+) -> Vec<ChangePoint> {
     let stretch = strictness.stretch_min.max(2);
     let mut borders = vec![0, values.len()];
     let places = (values.len() + 1).saturating_sub(2 * stretch) as f64;
@@ -60,7 +71,10 @@ pub fn change_points(values: &[f64], strictness: &Strictness) -> Vec<ChangePoint
         let changes = between(values, &borders, places);
         let fails = |change: &&ChangePoint| {
             let effect = (change.after / change.before - 1.0).abs();
-            change.p > strictness.p_max || effect < strictness.effect_min
+            let at = borders.partition_point(|border| *border < change.index);
+            change.p > strictness.p_max
+                || effect < strictness.effect_min
+                || is_explained(change, [borders[at - 1], borders[at], borders[at + 1]])
         };
         let weakest = changes.iter().filter(fails).max_by(|a, b| a.p.total_cmp(&b.p));
         let Some(index) = weakest.map(|change| change.index) else { return changes };

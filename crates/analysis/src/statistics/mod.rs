@@ -33,7 +33,7 @@ mod within_run;
 
 pub use bootstrap::{Ratio, ratio_of_medians, ratio_to_runs};
 pub use bound::difference_bound;
-pub use change_points::{ChangePoint, Strictness, change_points};
+pub use change_points::{ChangePoint, Strictness, change_points, change_points_unless};
 pub use clusters::clusters;
 pub use dip::dip;
 pub use discovery::benjamini_hochberg;

@@ -2,7 +2,8 @@
 
 use fathom_analysis::history::{History, Series, history};
 use fathom_record::{
-    Cause, Document, Estimate, Outline, Params, Record, State, Stratum, Unit, Verdict,
+    Cause, Document, Effort, Estimate, Outline, Params, Record, Reference, ReferenceBasis, State,
+    Stratum, Unit, Verdict,
 };
 
 use crate::runs::{bare, record, summary};
@@ -152,8 +153,101 @@ fn series_never_mixes_strata() {
     assert_eq!(first(&documents), (Stratum::FullSpeed, Some(100.0), Some(110.0), 1));
     let one = summary(&mut documents[15]);
     (one.stratum, one.median) = (Stratum::AsFound, 220.0);
-    assert_eq!(first(&documents), (Stratum::AsFound, Some(200.0), Some(220.0), 1));
+    assert_eq!(first(&documents), (Stratum::FullSpeed, Some(100.0), Some(220.0), 1));
+    assert!(of("here", &documents).series[0].points[15].slow, "left out");
     // Invalid runs do not affect the stratum.
     documents[15].records[0].verdict.state = State::Invalid;
     assert_eq!(first(&documents), (Stratum::FullSpeed, Some(100.0), None, 1));
+}
+
+/// Runs at full speed with these values, all twice as slow as found.
+fn at_full_speed(values: impl IntoIterator<Item = f64>) -> Vec<Document> {
+    let one = |(number, value)| {
+        let mut document = document(number, "here", "6.1", value);
+        let summary = summary(&mut document);
+        let as_found = Estimate { median: 2.0 * value, ..Estimate::default() };
+        (summary.stratum, summary.as_found) = (Stratum::FullSpeed, Some(as_found));
+        document
+    };
+    values.into_iter().enumerate().map(one).collect()
+}
+
+fn wobbling(number: usize) -> f64 {
+    100.0 + ((number * 7) % 5) as f64 * 0.2
+}
+
+/// Makes a run as found only, this much slower than the others are as found.
+fn slow_down(document: &mut Document, times: f64) {
+    let summary = summary(document);
+    let found = summary.as_found.as_mut().expect("an estimate");
+    found.median *= times;
+    (summary.stratum, summary.median) = (Stratum::AsFound, found.median);
+}
+
+fn changes(documents: &[Document]) -> Vec<(String, bool)> {
+    let series = of("here", documents).series.remove(0);
+    series.changes.into_iter().map(|change| (change.run, change.as_found)).collect()
+}
+
+#[test]
+fn slow_spell_is_left_out_of_the_detection() {
+    let mut documents = at_full_speed((0..20).map(wobbling));
+    documents[8..13].iter_mut().for_each(|one| slow_down(one, 1.3));
+    assert!(changes(&documents).is_empty());
+    let series = of("here", &documents).series.remove(0);
+    assert_eq!(series.stratum, Stratum::FullSpeed);
+    assert_eq!(series.points.iter().filter(|point| point.slow).count(), 5);
+}
+
+#[test]
+fn core_that_stays_slow_is_a_change() {
+    for slow in [3, 6, 14] {
+        let mut documents = at_full_speed((0..20).map(wobbling));
+        documents[20 - slow..].iter_mut().for_each(|one| slow_down(one, 1.3));
+        let first = format!("{:016x}", 20 - slow);
+        // With fewer than half of the runs at full speed, the whole series is as found.
+        assert_eq!(changes(&documents), [(first, slow < 10)], "{slow}");
+    }
+}
+
+#[test]
+fn efforts_are_separate_series() {
+    let mut documents = stepped();
+    documents[10..].iter_mut().for_each(|one| one.run.effort = Effort::Thorough);
+    let history = of("here", &documents);
+    assert_eq!(history.series.len(), 4);
+    assert!(history.series.iter().all(|one| one.points.len() == 10 && one.changes.is_empty()));
+}
+
+/// The reference loop of each run takes this many times as long.
+fn with_core(mut documents: Vec<Document>, times: impl Fn(usize) -> f64) -> Vec<Document> {
+    for (number, document) in documents.iter_mut().enumerate() {
+        let (frequency_ns, basis) = (8_600.0 * times(number), ReferenceBasis::ThisRun);
+        let loop_ns = frequency_ns;
+        document.run.reference =
+            Some(Reference { loop_ns, frequency_ns, basis, visits: 5, clean: 5 });
+    }
+    documents
+}
+
+#[test]
+fn wandering_core_frequency_is_no_change() {
+    let core = |number: usize| if (6..14).contains(&number) { 1.03 } else { 1.0 };
+    let values = |with: f64| {
+        at_full_speed((0..20).map(move |at| wobbling(at) * (1.0 + with * (core(at) - 1.0))))
+    };
+    assert_eq!(changes(&values(1.0)).len(), 2, "without a reference");
+    // Of the cycles of the metric, all or half are of the core.
+    for share in [1.0, 0.5] {
+        let documents = with_core(values(share), core);
+        assert!(changes(&documents).is_empty(), "{share}");
+        assert_eq!(of("here", &documents).series[0].explained, 2);
+    }
+    // The core explains neither a larger change nor one in the other direction.
+    assert_eq!(changes(&with_core(values(2.0), core)).len(), 2);
+    assert_eq!(changes(&with_core(values(-1.0), core)).len(), 2);
+    // A frequency that is lower by more than it wanders is a change.
+    let slow = |number: usize| if number < 10 { 1.0 } else { 1.2 };
+    let documents = at_full_speed((0..20).map(|at| wobbling(at) * slow(at)));
+    assert_eq!(changes(&with_core(documents, slow)).len(), 1);
 }

@@ -13,17 +13,20 @@ use crate::remedy::with_remedy;
 use crate::terminal;
 
 /// An export has no mark by which it is recognised: no file is replaced without `--force`.
-const REPLACEABLE: Replaceable = Replaceable { is_replaceable: |_| false, refusal: "file exists" };
+pub(super) const REPLACEABLE: Replaceable =
+    Replaceable { is_replaceable: |_| false, refusal: "file exists" };
 
 pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
-    if arguments.samples && arguments.format != FormatName::Jsonl {
-        usage_error!("--samples: only JSON lines have raw samples (--format jsonl)");
+    if arguments.samples && !matches!(arguments.format, FormatName::Json | FormatName::Jsonl) {
+        usage_error!("--samples: only JSON has raw samples (--format jsonl)");
     }
     // Before the work, so that a refusal comes at once.
     let output = arguments.output.as_deref().unwrap_or(Path::new("-"));
     let output = output_file::check(output, arguments.force, &REPLACEABLE)?;
     let documents = documents(arguments)?;
     let text = match arguments.format {
+        FormatName::Json => documents.iter().map(fathom_report::document_json).collect(),
+        FormatName::Markdown => fathom_report::markdown::documents(&documents),
         FormatName::Jsonl => format::jsonl(&documents),
         FormatName::Csv => format::csv(&documents),
         FormatName::Openmetrics => format::openmetrics(&documents),

@@ -24,6 +24,7 @@ mod stored_run;
 
 use std::process::ExitCode;
 
+use anstream::ColorChoice;
 use fathom_engine::{CaseSelector, Plan, PlanError};
 use fathom_measure::host;
 use fathom_metric::Entry;
@@ -31,12 +32,18 @@ use fathom_probes::REGISTRY;
 use fathom_record::{Effort, Host, Protocol};
 use fathom_report::Layout;
 
-use crate::arguments::{Arguments, Command};
+use crate::arguments::{Arguments, ColorName, Command};
 use crate::exit::{OrUsage, Status, UsageError};
 use crate::{remedy, terminal};
 
 /// Executes a command.
 pub fn main(arguments: Arguments) -> ExitCode {
+    match arguments.color {
+        ColorName::Auto => ColorChoice::Auto,
+        ColorName::Always => ColorChoice::Always,
+        ColorName::Never => ColorChoice::Never,
+    }
+    .write_global();
     let outcome = match &arguments.command {
         Command::Run(run) => run::run(run),
         Command::Doctor(doctor) => doctor::doctor(doctor),

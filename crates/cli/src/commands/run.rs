@@ -5,7 +5,7 @@ mod follower;
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -20,7 +20,7 @@ use fathom_record::{Document, Effort, Host, Reference, RunState};
 use fathom_store::Store;
 
 use super::run_store::RunStore;
-use super::{setup, stored_run};
+use super::{export, output_file, setup, stored_run};
 use crate::arguments::RunArguments;
 use crate::exit::{OrUsage, Status, UsageError, usage_error};
 use crate::interrupt::Interrupt;
@@ -34,8 +34,39 @@ const LOAD_WINDOW: Duration = Duration::from_millis(100);
 const CPUS: &str = "/sys/devices/system/cpu";
 
 pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
-    let begun_ns = clock::monotonic_raw_ns();
     let interrupt = Interrupt::listen().context("listen to signals")?;
+    let output = arguments.output.as_deref();
+    if output == Some(Path::new("-")) {
+        usage_error!("--output -: `--json` prints the run to standard output");
+    }
+    let check = |path| output_file::check(path, arguments.force, &export::REPLACEABLE);
+    let output = output.map(check).transpose()?.flatten();
+    let allowed = host::read().cpu.allowed;
+    let mut status = Status::Success;
+    for number in 1..=arguments.repeat {
+        if arguments.repeat > 1 && !arguments.quiet {
+            terminal::warn(&format!("run {number} of {}", arguments.repeat));
+        }
+        let of_run = one_run(arguments, &interrupt, output.as_deref())?;
+        match of_run {
+            Status::Success => {}
+            // The results are stored: the other runs go on.
+            Status::Incomplete => status = of_run,
+            _ => return Ok(of_run),
+        }
+        // The next run may use another CPU.
+        let _ = affinity::pin_to(&allowed);
+    }
+    Ok(status)
+}
+
+/// Makes a run; writes it to `output` as well.
+fn one_run(
+    arguments: &RunArguments,
+    interrupt: &Interrupt,
+    output: Option<&Path>,
+) -> anyhow::Result<Status> {
+    let begun_ns = clock::monotonic_raw_ns();
     let journal = journal(arguments);
     if let Some(message) = journal.as_deref().and_then(tune::recover) {
         terminal::warn(&message);
@@ -45,7 +76,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     setup::check_environment(&host)?;
     let notice = terminal::Notice::new("choosing a CPU, calibrating the clock");
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
-    let files = files::prepare(arguments, &plan, &interrupt)?;
+    let files = files::prepare(arguments, &plan, interrupt)?;
     let store = RunStore::open(&arguments.store);
     let watch = Watch::begin(&host).context("calibrate the clock")?;
     setup::note_counter_rate(&mut host, &watch);
@@ -86,10 +117,15 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
         host,
     };
     let workers = Workers::of_this_program().context("find this program")?;
-    let mut machine = LiveMachine { workers, watch, interrupt, begun_ns };
+    let mut machine = LiveMachine { workers, watch, interrupt: interrupt.clone(), begun_ns };
     let mut follower = Follower::new(arguments, store, files.announcement.clone());
     let document = coordinate(&plan, setup, &mut machine, &mut follower);
     drop((tuning, run_mark, files));
+    if let Some(path) = output {
+        let records = document.records.iter().map(|record| follower.printed(record)).collect();
+        let printed = Document { records, ..document.clone() };
+        output_file::write(path, &fathom_report::document_json(&printed))?;
+    }
     Ok(status(arguments, &document, &follower))
 }
 
@@ -102,7 +138,7 @@ fn plan(arguments: &RunArguments, host: &Host) -> Result<Plan, UsageError> {
         .or_usage()?;
     let plan = if arguments.only { plan.alone() } else { plan };
     let injected = InjectedSpin::of_environment(&REGISTRY).or_usage()?;
-    Ok(Plan { kept: arguments.keep, injected, ..plan })
+    Ok(Plan { kept: arguments.keep, processes: arguments.processes, injected, ..plan })
 }
 
 /// The fastest reference loop of this many earlier runs counts as full speed.

@@ -6,7 +6,7 @@ use fathom_record::Document;
 use fathom_report::{Layout, RunListing};
 use fathom_store::RunRow;
 
-use super::stored_run;
+use super::{reference, stored_run};
 use crate::arguments::ShowArguments;
 use crate::exit::{OrUsage, Status, usage_error};
 use crate::terminal;
@@ -20,6 +20,9 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
             fathom_report::runs(&listings, layout)
         });
     }
+    if arguments.classic {
+        return reference::classic(arguments);
+    }
     let (run, selectors) = names(&arguments.names)?;
     let mut document = stored_run::document(run, output.samples, &output.store)?;
     if !selectors.is_empty() {
@@ -27,6 +30,9 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
     }
     if output.json {
         return super::print_text(&fathom_report::document_json(&document));
+    }
+    if arguments.markdown {
+        return super::print_text(&fathom_report::markdown::documents(&[document]));
     }
     let (protocol, cycles, all) = (document.run.protocol, arguments.cycles, arguments.all);
     let layout = Layout { width: terminal::width(), cycles, protocol, all };
@@ -71,7 +77,19 @@ fn select(document: &mut Document, selectors: &[CaseSelector]) -> anyhow::Result
 }
 
 fn listing(row: RunRow) -> RunListing {
-    let RunRow { id, label, started, state, effort, kernel, counts, .. } = row;
+    let RunRow { id, label, started, state, effort, kernel, counts, asked, procedure, .. } = row;
     let (host, host_id) = (row.host_name, row.host_id);
-    RunListing { id, label, started, state, effort, host, host_id, kernel, counts }
+    RunListing {
+        id,
+        label,
+        started,
+        state,
+        effort,
+        host,
+        host_id,
+        kernel,
+        asked,
+        procedure,
+        counts,
+    }
 }

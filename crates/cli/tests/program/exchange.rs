@@ -187,3 +187,49 @@ fn imported_running_run_is_interrupted() {
     assert_eq!(kept.run.state, fathom_record::RunState::Interrupted);
     assert!(kept.records.iter().all(Record::is_intact));
 }
+
+#[test]
+fn openmetrics_pass_the_parsers_of_prometheus() {
+    let parse = "import sys
+from prometheus_client import parser
+from prometheus_client.openmetrics import parser as openmetrics
+text = sys.stdin.read()
+counts = [sum(len(one.samples) for one in kind.text_string_to_metric_families(text))
+          for kind in (parser, openmetrics)]
+print(*counts)";
+    let python = |script: &str, input: &[u8]| {
+        let mut command = std::process::Command::new("python3");
+        command.args(["-c", script]).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().ok()?;
+        // A script that does not read its input is judged by its output.
+        let _ = child.stdin.take().expect("a pipe").write_all(input);
+        child.wait_with_output().ok()
+    };
+    let known = python("import prometheus_client", b"");
+    if known.is_none_or(|output| !output.status.success()) {
+        return skipped("python3-prometheus-client is not installed");
+    }
+    let env = TestEnv::new();
+    env.command("run --quick --only --quiet cpu.frequency os.syscall --label a\"b\\c")
+        .output()
+        .expect("a run");
+    let exported = env.run(&["export", "--format", "openmetrics"]).stdout;
+    let parsed = python(parse, &exported).expect("python3");
+    let samples = text(&exported).lines().filter(|line| !line.starts_with('#')).count();
+    assert!(samples > 20, "{}", text(&exported));
+    assert_eq!(text(&parsed.stdout).trim(), format!("{samples} {samples}"), "{parsed:?}");
+}
+
+#[test]
+fn exported_json_and_markdown_have_every_record() {
+    let (here, there) = (TestEnv::new(), TestEnv::new());
+    here.short_run();
+    here.short_run();
+    let json = here.run(&["export", "--all", "--samples", "--format", "json"]).stdout;
+    assert!(text(&import(&there, &json).stdout).contains("Imported 2 runs"));
+    assert_eq!(there.latest(), here.latest());
+    let records = here.latest().records;
+    let table = here.stdout("export --format markdown");
+    assert_eq!(table.lines().filter(|line| line.starts_with("| c")).count(), records.len() + 1);
+    assert_eq!(table, here.stdout("show --markdown"));
+}

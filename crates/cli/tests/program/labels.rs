@@ -22,7 +22,7 @@ fn label_is_shown_by_every_command() {
     assert_contains(&printed, &["(before-upgrade), quick"]);
     let shown = |line: &str| text(&env.exec(line).stdout);
     assert_contains(&shown("show before-upgrade"), &["(before-upgrade), quick"]);
-    assert_contains(&shown("show --runs"), &["  before-upgrade\n", "  warm-read\n"]);
+    assert_contains(&shown("show --runs"), &["; label before-upgrade\n", "; label warm-read\n"]);
     assert_contains(&shown("show --runs --json"), &["\"label\": \"warm-read\""]);
     let compared = unwrapped_stdout(&env.exec("compare before-upgrade after-upgrade"));
     assert_contains(&compared, &["(before-upgrade) on", "(after-upgrade) on"]);

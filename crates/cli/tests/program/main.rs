@@ -6,6 +6,7 @@ mod children;
 mod comparing;
 mod crosscheck;
 mod doctor;
+mod examples;
 mod exchange;
 mod file_calls;
 mod file_capacity;

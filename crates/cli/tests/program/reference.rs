@@ -100,10 +100,61 @@ fn reference_shows_figures_without_judgement() {
         let printed = text(&command.env("COLUMNS", width).output().expect("a view").stdout);
         let widest = printed.lines().map(|line| line.chars().count()).max();
         assert!(widest <= width.parse().ok(), "{widest:?} of {width}\n{printed}");
-        let figures = ["11.10 ns", "10.66 ns", "± 28 %", "2.500 ns", "0.235"];
+        let figures = [" 11.10 ", " 10.66 ", " 28", " 2.500 ", "0.235"];
         assert_contains(&printed, &[&figures[..], &["2 of 37 published"]].concat());
+        assert!(!printed.contains('…'), "cut:\n{printed}");
         for word in ["worse", "better", "slower", "faster"] {
             assert!(!printed.contains(word), "`{word}` is a judgement:\n{printed}");
+        }
+    }
+}
+
+/// The rows of the classic table, by operation.
+fn rows(printed: &str) -> Vec<(String, Vec<String>)> {
+    let after = printed.lines().skip_while(|line| !line.starts_with("| ---")).skip(1);
+    let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect();
+    let rows = after.take_while(|line| line.starts_with('|')).map(cells);
+    rows.map(|mut cells: Vec<String>| (cells.remove(1), cells.split_off(1))).collect()
+}
+
+#[test]
+fn classic_table_has_37_rows_over_several_runs() {
+    let env = TestEnv::new();
+    env.short_run();
+    let mut old: Document = env.latest();
+    let classic = all().into_iter().find(|one| one.name == "2016-i5-5257u").expect("a study");
+    old.run.id = "0".repeat(16);
+    let mut record = Record { samples: None, ..old.records[0].clone() };
+    (record.metric, record.unit) = (MetricId::new("os.thread.create"), Unit::Nanoseconds);
+    record.verdict = fathom_record::Verdict::default();
+    let summary = record.summary.as_mut().expect("a summary");
+    (summary.median, summary.mean, summary.sd) = (4_000.0, 4_000.0, 1_000.0);
+    old.records = vec![record];
+    let file = env.write_document("old.json", &old);
+    env.stdout(&format!("import {file}"));
+    let printed = env.stdout("show --classic --reference --markdown");
+    let rows = rows(&printed);
+    let names: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();
+    let published = classic.record.iter().map(|one| one.operation.as_deref().expect("a name"));
+    assert_eq!(names, published.collect::<Vec<_>>());
+    let (_, cells) = rows.iter().find(|(name, _)| name == "Thread creation").expect("a row");
+    assert_eq!(cells[4..6], ["4.000", "25"], "{cells:?}");
+    assert_eq!(cells[9..12], ["22.73", "36", "0.176"], "{cells:?}");
+    assert!(printed.contains("run 0000000000000000 on"), "{printed}");
+    let bandwidth = |units: &str| {
+        let printed = env.stdout(&format!("show --classic --reference --markdown {units}"));
+        let (_, cells) = self::rows(&printed).remove(20);
+        [cells[0].clone(), cells[9].clone()]
+    };
+    assert_eq!(bandwidth(""), ["GiB/s", "8.140"]);
+    assert_eq!(bandwidth("--units published"), ["GB/s", "8.740"]);
+    for width in ["60", "80", "100", "140"] {
+        for line in ["show --classic", "show --classic --reference"] {
+            let printed =
+                text(&env.command(line).env("COLUMNS", width).output().expect("it").stdout);
+            let widest = printed.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= width.parse().ok(), "{widest:?} of {width}\n{printed}");
+            assert!(!printed.contains('…'), "cut at {width}:\n{printed}");
         }
     }
 }

@@ -108,7 +108,11 @@ impl TestEnv {
     }
 
     pub(crate) fn latest(&self) -> Document {
-        json(&self.run(&["show", "--json", "--samples"]))
+        self.document_of("latest")
+    }
+
+    pub(crate) fn document_of(&self, run: &str) -> Document {
+        json(&self.run(&["show", run, "--json", "--samples"]))
     }
 
     /// Writes the document with valid checksums; returns the path.

@@ -140,3 +140,71 @@ fn run_argument_may_be_a_file() {
         assert_failure(&env.run(&["show", name]), &parts);
     }
 }
+
+#[test]
+fn history_of_unknown_host_lists_known_hosts() {
+    let env = TestEnv::new();
+    env.short_run();
+    let this = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let asked = env.exec("history cpu.frequency --host nowhere");
+    assert_failure(&asked, &["no run of host nowhere", &this, "--host"]);
+    assert_status(&env.exec(&format!("history cpu.frequency --host {this}")), 0);
+}
+
+#[test]
+fn bash_completes_metric_names() {
+    let script = r#"source <(fathom completions bash)
+        complete_words() {
+            COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+            _fathom fathom "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+            echo "${COMPREPLY[@]}"
+        }
+        complete_words fathom run memory.l
+        complete_words fathom run os cpu.fr
+        complete_words fathom history os.sysc"#;
+    let mut bash = std::process::Command::new("bash");
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_fathom"));
+    let path = format!("{}:/usr/bin:/bin", program.parent().expect("a folder").display());
+    let output = bash.args(["-c", script]).env("PATH", path).output().expect("bash starts");
+    let printed = text(&output.stdout);
+    let lines: Vec<&str> = printed.lines().collect();
+    assert!(lines.len() == 3, "{printed}{}", text(&output.stderr));
+    assert_contains(lines[0], &["memory.latency.l1", "memory.latency.dram"]);
+    assert!(lines[0].split(' ').all(|word| word.starts_with("memory.l")), "{}", lines[0]);
+    assert_eq!(lines[1], "cpu.frequency");
+    assert_contains(lines[2], &["os.syscall"]);
+}
+
+#[test]
+fn quiet_run_writes_its_document_only() {
+    let env = TestEnv::new();
+    let line = "run --quick --only --quiet --processes 6 --output run.json cpu.frequency";
+    assert_eq!(env.stdout(line), "");
+    let written = std::fs::read(env.file("run.json")).expect("a file");
+    let document: Document = serde_json::from_slice(&written).expect("a document");
+    let stored: Document = json(&env.exec("show --json"));
+    assert_eq!(document, stored);
+    let summary = document.records[0].summary.as_ref().expect("a summary");
+    assert_eq!(summary.process_medians.len(), 6);
+    assert_failure(&env.exec(line), &["write run.json: file exists", "--force"]);
+    assert_status(&env.exec(&format!("{line} --force")), 0);
+}
+
+#[test]
+fn repeated_run_stores_every_run() {
+    let env = TestEnv::new();
+    let output = env.exec("run --quick --only --repeat 3 --label thrice cpu.frequency");
+    assert_status(&output, 0);
+    assert_contains(&text(&output.stderr), &["run 1 of 3", "run 3 of 3"]);
+    let list = env.stdout("show --runs");
+    assert_eq!(list.matches("  cpu.frequency; label thrice").count(), 3, "{list}");
+}
+
+#[test]
+fn color_option_overrides_the_environment() {
+    let env = TestEnv::new();
+    env.short_run();
+    let is_coloured = |line: &str| env.stdout(line).contains('\u{1b}');
+    assert!(is_coloured("show --color always") && is_coloured("--color=always show"));
+    assert!(!is_coloured("show --color never") && !is_coloured("show"));
+}

@@ -36,6 +36,7 @@ pub enum WayName {
 
 const EXAMPLES: &str = "\
 Examples:
+  fathom file read FILE                             the whole file in blocks of 1 MiB
   fathom file read FILE --block 64K                 the whole file in blocks of 64 KiB
   fathom file read FILE --block 1 --count 1000000   a million calls of one byte
   fathom file read FILE --block 1M --state cold --repeat 5
@@ -52,7 +53,7 @@ pub struct Read {
     /// File or block device.
     file: PathBuf,
     /// Block size.
-    #[arg(long, short, value_name = "SIZE", value_parser = block)]
+    #[arg(long, short, value_name = "SIZE", value_parser = block, default_value = "1MiB")]
     block: usize,
     /// Blocks to read [default: the whole file].
     #[arg(long, short = 'n', value_name = "N", value_parser = count)]

@@ -2,6 +2,7 @@
 //! and the facts beside it.
 
 use fathom_analysis::curve;
+use fathom_analysis::statistics::median;
 use fathom_record::{Agreement, Fact, FactValue, ParamValue, Params, Record, State, Unit};
 
 use super::findings::{AXIS, point};
@@ -9,9 +10,10 @@ use super::{fact_words, facts};
 use crate::case::{axis_name, case, position};
 use crate::model::no_model;
 use crate::wrap::{width_of, wrapped};
-use fathom_record::quantity::{NOTHING, bare, percent, quantity, range};
+use fathom_record::quantity::{NOTHING, bare, percent, quantity, range, scaled_within, unit_for};
 
 pub(super) const MIB: f64 = 1_048_576.0;
+const VALUE_WIDTH: usize = 9;
 
 /// A column: its head and a cell per row.
 struct Column {
@@ -85,14 +87,22 @@ fn cells<'r>(records: &'r [Record], name: &'r str) -> impl Iterator<Item = Strin
 /// The number, half the width of its interval, and its prediction.
 fn measured(records: &[Record]) -> Vec<Column> {
     let is_speed = records[0].unit == Unit::BytesPerSecond;
-    let head = if is_speed { "MiB/s" } else { "measured" };
+    let summaries = records.iter().filter_map(|record| record.summary.as_ref());
+    let values: Vec<f64> = summaries.map(|summary| summary.median).collect();
+    // One unit for the column, by its middle value.
+    let (divisor, head) = match median(&values) {
+        _ if is_speed => (MIB, "MiB/s"),
+        Some(middle) => unit_for(middle, records[0].unit),
+        None => (1.0, ""),
+    };
+    let head = if head.is_empty() { "measured" } else { head };
     let value = |record: &Record| {
         let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
         let Some(summary) = summary else { return NOTHING.to_owned() };
         let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
         let number = match is_speed {
-            true => bare(summary.median / MIB),
-            false => quantity(summary.median, record.unit),
+            true => bare(summary.median / divisor),
+            false => scaled_within(summary.median, divisor, VALUE_WIDTH),
         };
         format!("{mark}{number}")
     };
@@ -197,7 +207,6 @@ fn short(record: &Record, fact: &Fact) -> String {
         FactValue::Quantity { value, unit: Unit::BytesPerSecond } => {
             format!("{} MiB/s", bare(value / MIB))
         }
-        FactValue::Quantity { value, unit: Unit::PerSecond } => format!("{value:.0}/s"),
         FactValue::Quantity { value, unit: Unit::Bytes } => format!("{value:.0}"),
         FactValue::Quantity { value, unit } => quantity(*value, *unit),
         FactValue::Text { text } | FactValue::Line { line: text } => text.clone(),

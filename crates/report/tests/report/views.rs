@@ -200,6 +200,8 @@ fn list_of_runs() {
         host: host.to_owned(),
         host_id: Some("aaaaaaaa00".to_owned()),
         kernel: "6.18.44".to_owned(),
+        asked: if state == RunState::Running { vec!["os".to_owned()] } else { Vec::new() },
+        procedure: None,
         counts: Counts { valid: 71, noisy: 6, unavailable: 7, ..Counts::default() },
     };
     let rows = [

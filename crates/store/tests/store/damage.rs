@@ -134,6 +134,24 @@ fn changed_fact_of_a_run_is_detected() {
 }
 
 #[test]
+fn text_that_is_not_utf8_damages_its_run_only() {
+    for column in ["id", "started", "host_name", "kernel", "body", "host", "boot_id"] {
+        let (_folder, path, store) = example::store_with(RUN, 3);
+        drop(store);
+        drop(example::store_at(&path, "0000019514ab3c5e", 3));
+        let sql = format!("UPDATE run SET {column} = CAST(x'22ff22' AS TEXT) WHERE id = '{RUN}'");
+        assert_eq!(Connection::open(&path).unwrap().execute(&sql, []).unwrap(), 1);
+        let store = Store::open_existing(&path).unwrap();
+        assert_eq!(store.runs().unwrap().len(), 2, "{column}");
+        let (runs, damaged) = store.history("file.read.throughput").unwrap();
+        assert_eq!(runs.len() + damaged.len(), 2, "{column}");
+        assert!(runs.iter().any(|run| run.document.run.id == "0000019514ab3c5e"), "{column}");
+        let lines = damaged.iter().map(|error| error.to_string().lines().count());
+        assert!(lines.max().unwrap_or(1) == 1, "{column}");
+    }
+}
+
+#[test]
 fn torn_database_is_reported_as_corrupt() {
     let (_folder, path, store) = example::store_with(RUN, 20);
     drop(store);

@@ -20,6 +20,7 @@ enum Format {
     Table,
     Json,
     JsonLines,
+    Nothing,
 }
 
 /// Prints and stores a run while it is measured.
@@ -41,9 +42,10 @@ pub(super) struct Follower {
 
 impl Follower {
     pub(super) fn new(arguments: &RunArguments, store: RunStore, files: Option<String>) -> Self {
-        let format = match (arguments.json, arguments.jsonl) {
-            (true, _) => Format::Json,
-            (_, true) => Format::JsonLines,
+        let format = match (arguments.json, arguments.jsonl, arguments.quiet) {
+            (true, ..) => Format::Json,
+            (_, true, _) => Format::JsonLines,
+            (.., true) => Format::Nothing,
             _ => Format::Table,
         };
         let layout = Layout {
@@ -79,7 +81,7 @@ impl Follower {
 
     /// The record as it is printed and as `fathom show` reads it: without samples, unless
     /// requested.
-    fn printed(&self, record: &Record) -> Record {
+    pub(super) fn printed(&self, record: &Record) -> Record {
         let samples = record.samples.clone().filter(|_| self.with_samples);
         Record { samples, ..record.clone() }
     }
@@ -137,6 +139,9 @@ impl Audience for Follower {
     }
 
     fn progress(&mut self, progress: &Progress) {
+        if self.format == Format::Nothing {
+            return;
+        }
         let template = if self.overview.is_some() { ROWS_AND_BAR } else { PERCENT_BAR };
         let Some(bar) = self.output.bar(template) else { return };
         let whole = progress.elapsed_ns + progress.left_ns;
@@ -164,7 +169,7 @@ impl Audience for Follower {
                 }
             },
             Format::JsonLines => self.write_lines(records),
-            Format::Json => {}
+            Format::Json | Format::Nothing => {}
         }
     }
 
@@ -198,7 +203,7 @@ impl Audience for Follower {
                 let document = Document { records, ..document.clone() };
                 self.output.write(&fathom_report::document_json(&document));
             }
-            Format::JsonLines => {}
+            Format::JsonLines | Format::Nothing => {}
         }
         if let Some(error) = self.output.error() {
             terminal::warn(&format!("write to standard output: {error}"));

@@ -1,0 +1,62 @@
+//! `fathom show` on the command line.
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, ValueEnum};
+
+use super::by_hand::OutputArguments;
+
+const EXAMPLES: &str = "\
+Examples:
+  fathom show                show the latest run
+  fathom show latest~1       show the run before it
+  fathom show 0195c3         show the run whose id begins with 0195c3
+  fathom show memory         show all results of a group or metric of the latest run
+  fathom show latest~1 os.syscall cpu   show a metric and a group of the run before
+  fathom show --all          show every case in a row of its own
+  fathom show --classic      print the classic table of 37 operations
+  fathom show --classic --reference --units published   with the published figures and units
+  fathom show --markdown     print every case as a row of a Markdown table
+  fathom show --runs         list all stored runs";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ShowArguments {
+    /// Run (id or prefix, label, `latest`, `latest~N` or JSON file; default: latest), and metrics
+    /// or groups to show in detail. With --classic several runs; the first with a result gives the
+    /// row.
+    #[arg(value_name = "RUN] [METRIC", value_parser = NonEmptyStringValueParser::new())]
+    pub names: Vec<String>,
+    /// List all stored runs.
+    #[arg(long, conflicts_with_all = ["names", "classic", "markdown"])]
+    pub runs: bool,
+    /// Print the classic table: hardware base, software overhead, predicted, measured, standard
+    /// deviation. Without RUN, older runs of this host fill the rows that the newest does not have.
+    #[arg(long, conflicts_with = "samples")]
+    pub classic: bool,
+    /// Add the published figures to the classic table.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, requires = "classic")]
+    #[arg(default_missing_value = fathom_analysis::reference::CLASSIC)]
+    pub reference: Option<String>,
+    /// Select the units of rates in the classic table.
+    #[arg(long, value_enum, default_value_t = UnitsName::Binary, requires = "classic")]
+    pub units: UnitsName,
+    /// Print Markdown.
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// Also show times in core cycles.
+    #[arg(long)]
+    pub cycles: bool,
+    /// Print every case in a row of its own, instead of one screen.
+    #[arg(long, short)]
+    pub all: bool,
+    #[command(flatten)]
+    pub output: OutputArguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UnitsName {
+    /// GiB/s: powers of 1024, as in all other views.
+    Binary,
+    /// GB/s: powers of 1000, as published.
+    Published,
+}

@@ -1,0 +1,85 @@
+//! The examples of every `--help`: all are valid, and those that take a moment succeed.
+
+use std::fs;
+
+use clap::{CommandFactory as _, Parser as _};
+use fathom_cli::arguments::Arguments;
+
+use crate::test_env::text;
+use crate::{SHORT, TestEnv};
+
+/// Commands of examples that take longer, need another program or other hosts.
+const LONG: [&str; 12] = [
+    "run",
+    "crosscheck",
+    "report",
+    "import",
+    "file calls",
+    "file contend",
+    "file capacity",
+    "file sweep",
+    "file cache",
+    "file size",
+    "file read /dev/vda",
+    "file write",
+];
+
+/// The examples of a command and its subcommands, without their descriptions.
+fn examples(command: &clap::Command) -> Vec<String> {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1);
+    let lines = lines.take_while(|line| line.starts_with("  "));
+    // What comes before `fathom` or after its arguments is the shell's.
+    let own = lines.filter_map(|line| line.split_once("fathom ")).map(|(_, line)| {
+        let end = ["  ", " | ", " > ", " && "].iter().filter_map(|end| line.find(end)).min();
+        line[..end.unwrap_or(line.len())].to_owned()
+    });
+    own.chain(command.get_subcommands().flat_map(examples)).collect()
+}
+
+fn words(example: &str) -> Vec<String> {
+    example.split(' ').map(|word| word.trim_matches('\'').to_owned()).collect()
+}
+
+#[test]
+fn examples_of_help_are_valid() {
+    let all = examples(&Arguments::command());
+    assert!(all.len() > 70, "{}", all.len());
+    for example in all {
+        let words = [vec!["fathom".to_owned()], words(&example)].concat();
+        let parsed = Arguments::try_parse_from(words);
+        assert!(parsed.is_ok(), "{example}: {}", parsed.expect_err("an error"));
+    }
+}
+
+#[test]
+fn short_examples_of_help_succeed() {
+    // Cold reads need a disk.
+    let Some(env) = TestEnv::on_device() else { return };
+    for label in ["before-upgrade", "b", "c", "d"] {
+        let [a, b] = SHORT;
+        env.stdout(&format!("run --quick --only --quiet --label {label} {a} {b}"));
+    }
+    env.stdout("export latest --output before.json");
+    fs::write(env.file("FILE"), vec![7; 100_000]).expect("a file");
+    fs::create_dir(env.file("FOLDER")).expect("a folder");
+    for name in ["FOLDER/a", "a.iso"] {
+        fs::write(env.file(name), "content").expect("a file");
+    }
+    let ids = [env.latest().run.id, env.document_of("before-upgrade").run.id];
+    let mut count = 0;
+    for example in examples(&Arguments::command()) {
+        if LONG.iter().any(|long| example == *long || example.starts_with(&format!("{long} "))) {
+            continue;
+        }
+        let given = example.replace("0195c3", &ids[0]).replace("0195d0", &ids[1]);
+        let given = given.replace("db1 db2", "latest~1 latest");
+        let words = words(&given);
+        let output = env.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        // 3 and 4: `doctor` warns, or there is nothing to compare.
+        let status = output.status.code();
+        assert!(matches!(status, Some(0 | 3 | 4)), "{given}: {}", text(&output.stderr));
+        count += 1;
+    }
+    assert!(count > 35, "{count}");
+}

@@ -1,0 +1,84 @@
+//! Tables in GitHub-flavoured Markdown.
+
+use fathom_analysis::display_value::DisplayValue;
+use fathom_record::quantity::{NOTHING, at_most, quantity, range};
+use fathom_record::{Document, Record, State};
+
+use crate::case::named;
+use crate::listing::started;
+use crate::wrap::clean;
+
+/// The text with Markdown's special characters escaped, on one line.
+pub(crate) fn text(text: &str) -> String {
+    let mut escaped = String::new();
+    for letter in clean(text).chars() {
+        if matches!(letter, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '#') {
+            escaped.push('\\');
+        }
+        escaped.push(letter);
+    }
+    escaped
+}
+
+/// A table; the columns from `right` on are aligned to the right.
+pub(crate) fn table(titles: &[String], right: usize, rows: &[Vec<String>]) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let escaped = |cells: &[String]| cells.iter().map(|cell| text(cell)).collect::<Vec<_>>();
+    let rule: Vec<String> =
+        (0..titles.len()).map(|at| if at < right { "---" } else { "---:" }.to_owned()).collect();
+    let body: String = rows.iter().map(|row| line(&escaped(row))).collect();
+    line(&escaped(titles)) + &line(&rule) + &body
+}
+
+/// Each run as a heading and a table of all its records.
+pub fn documents(documents: &[Document]) -> String {
+    documents.iter().map(document).collect::<Vec<String>>().join("\n")
+}
+
+fn document(document: &Document) -> String {
+    let (run, host) = (&document.run, &document.host);
+    let name = fathom_record::name(&run.id, run.label.as_deref());
+    let about = format!(
+        "{}, {}, kernel {}, {} UTC, {}",
+        host.name,
+        host.cpu.model,
+        host.kernel,
+        started(&run.started),
+        run.effort.word()
+    );
+    let titles = ["case", "measured", "interval", "predicted", "agreement", "verdict"];
+    let rows: Vec<Vec<String>> =
+        document.records.iter().map(|record| row(record, document)).collect();
+    let table = table(&titles.map(str::to_owned), 1, &rows);
+    format!("## Run {}\n\n{}\n\n{table}", text(&name), text(&about))
+}
+
+fn row(record: &Record, document: &Document) -> Vec<String> {
+    let nothing = || NOTHING.to_owned();
+    let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
+    let measured = match DisplayValue::of(record, document.run.protocol) {
+        DisplayValue::Number(value) => format!("{mark}{}", quantity(value, record.unit)),
+        DisplayValue::Bound(bound) => format!("{mark}{}", at_most(bound, record.unit)),
+        DisplayValue::Text(text) => format!("{mark}{text}"),
+        DisplayValue::Withheld => nothing(),
+    };
+    let summary = record.summary.as_ref().filter(|one| one.bound.is_none());
+    let summary = summary.filter(|_| record.verdict.shows_number());
+    let interval = summary.and_then(|summary| summary.limits()).map_or_else(nothing, |ends| {
+        let [low, high] = ends.map(|end| quantity(end, record.unit));
+        format!("{low} to {high}")
+    });
+    let predicted =
+        record.prediction.as_ref().map_or_else(nothing, |one| match (one.low, one.high) {
+            (None, None) => range(one.value, one.value, record.unit),
+            (low, high) => range(low, high, record.unit),
+        });
+    vec![
+        named(&record.metric, &record.params),
+        measured,
+        interval,
+        predicted,
+        record.agreement.map_or_else(nothing, |it| it.word().to_owned()),
+        record.verdict.state.word().to_owned(),
+    ]
+}
