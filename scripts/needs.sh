@@ -25,7 +25,7 @@ need strace strace
 for tool in stress-ng sysbench mbw fio b3sum; do need "$tool" "$tool"; done
 need xxhsum xxhash
 [ -e /usr/include/benchmark/benchmark.h ] || missing+=(libbenchmark-dev)
-# Without Node the page is not built, and its tests are skipped.
+# Without Node the packaged page is used, and its tests are skipped.
 if command -v node >/dev/null 2>&1 && ! command -v google-chrome >/dev/null 2>&1; then
   need chromium chromium
 fi

@@ -17,6 +17,7 @@ pub mod export;
 pub mod history;
 pub mod page;
 pub mod reference;
+pub mod tiles;
 
 mod account;
 mod case;
