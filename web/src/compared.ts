@@ -91,23 +91,6 @@ export function compared(contents: Contents): Node[] {
   return [element('p', { class: 'lead' }, lead), ...alone];
 }
 
-/** The verdict of each run, and how many of its cases are valid. */
-export function wholes(contents: Contents): HTMLElement {
-  const items = contents.documents.map(({ run, records }, at) => {
-    const text = contents.closing[at]?.verdict ?? `The run is ${run.verdict.state}.`;
-    const valid = records.filter(({ verdict }) => verdict.state === 'valid').length;
-    return element(
-      'li',
-      {},
-      element('strong', {}, letter(at)),
-      ': ',
-      element('span', { class: run.verdict.state === 'valid' ? '' : 'warn' }, text),
-      ` ${valid} of ${counted(records.length, 'case')} ${valid === 1 ? 'is' : 'are'} valid.`,
-    );
-  });
-  return element('ul', { class: 'wholes' }, items);
-}
-
 /** The comparison of a case. */
 export interface Change {
   /** B ÷ A, where there is one. */

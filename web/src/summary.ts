@@ -14,7 +14,7 @@ import {
   hasNumber,
   titleOf,
 } from './contents';
-import { compared, counted, wholes } from './compared';
+import { compared, counted } from './compared';
 import { element } from './element';
 import { binarySize, factor, quantity } from './quantity';
 import { changedMost, quality, tiles } from './tiles';
@@ -219,7 +219,7 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
       'div',
       { class: 'short' },
       closing.progress !== null && element('p', { class: 'warn' }, closing.progress),
-      !several && closing.verdict !== null && element('p', { class: 'warn' }, closing.verdict),
+      closing.verdict !== null && element('p', { class: 'warn' }, closing.verdict),
       element('p', {}, closing.counts),
       element(
         'ol',
@@ -246,8 +246,7 @@ export function summary(contents: Contents, show: Show): HTMLElement {
   );
   const several = runs.length > 1;
   const name = element('h1', {}, `${runs.length} runs side by side`);
-  const changes = several ? [...changedMost(contents), ...compared(contents)] : [];
-  const head = several ? [name, ...changes, wholes(contents)] : [];
+  const head = several ? [name, ...changedMost(contents), ...compared(contents)] : [];
   const side = element('div', { class: several ? 'runs several' : 'runs' }, runs);
   return element('section', { 'aria-label': 'summary' }, head, side);
 }
