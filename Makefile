@@ -7,16 +7,16 @@ FATHOM := target/release/fathom
 
 run: build ## build, measure at quick effort, print the table, store the run, write report.html
 	$(FATHOM) run --quick
-	@if scripts/web.sh 2>/dev/null; then $(FATHOM) report; fi
+	$(FATHOM) report
 
-build: needs ## build the program, with the page of `fathom report` if Node is installed
+build: needs ## build the program, with the packaged page of `fathom report`
 	@scripts/web.sh; case $$? in \
-	0) $(CARGO) build --release --locked --features page ;; \
-	3) echo "web: building fathom without the page of fathom report" >&2; \
-	   $(CARGO) build --release --locked ;; \
+	0) ;; \
+	3) echo "web: using web/packaged/report.html" >&2 ;; \
 	*) exit 1 ;; esac
+	$(CARGO) build --release --locked
 
-web: ## build the page of `fathom report`: generate types, check, bundle; needs Node
+web: ## build and package the page of `fathom report`: types, check, bundle; needs Node
 	scripts/web.sh
 
 test: ## run everything that continuous integration runs
@@ -39,10 +39,10 @@ bench-store: build ## time history and compare on a store of RUNS (default 1000)
 	$(CARGO) run --quiet --release --locked --package xtask -- \
 		bench-store $(FATHOM) $(or $(RUNS),1000)
 
-bench-page: build ## time the first chart of the last run's page in Chromium
+bench-page: build ## time the first tile and the first chart of the last run's page in Chromium
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	$(FATHOM) report -o "$$folder/report.html" && \
-	node web/bench/first-chart.mjs "$$folder/report.html"
+	node web/bench/first-tile.mjs "$$folder/report.html"
 
 repeatability: build ## measure how well RUNS (default 20) quick runs of METRICS (default all) repeat, and count false alarms of compare; writes docs/REPEATABILITY.md
 	$(CARGO) run --quiet --locked --package xtask -- \

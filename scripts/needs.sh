@@ -27,7 +27,7 @@ python3 -c 'import prometheus_client' 2>/dev/null || missing+=(python3-prometheu
 for tool in stress-ng sysbench mbw fio b3sum; do need "$tool" "$tool"; done
 need xxhsum xxhash
 [ -e /usr/include/benchmark/benchmark.h ] || missing+=(libbenchmark-dev)
-# Without Node the page is not built, and its tests are skipped.
+# Without Node the packaged page is used, and its tests are skipped.
 if command -v node >/dev/null 2>&1 && ! command -v google-chrome >/dev/null 2>&1; then
   need chromium chromium
 fi

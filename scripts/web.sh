@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the page of `fathom report`, web/dist/report.html, unless it is up to date. Exits with 3 if
-# Node or the packages are missing. `web.sh packages` only installs the npm packages.
+# Builds the page of `fathom report` and packages it as web/packaged/report.html, unless that is up
+# to date. Exits with 3 if Node or the packages are missing. `web.sh packages` only installs the npm
+# packages.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
 cannot() {
@@ -22,6 +23,9 @@ newer() {
   find src tools index.html package-lock.json tsconfig.json vite.config.mjs ../docs/run.schema.json \
     -type f -newer "$page" -print -quit
 }
-if [ -e "$page" ] && [ -z "$(newer)" ]; then exit 0; fi
-npm run --silent check
-npm run --silent build -- --logLevel warn
+if [ ! -e "$page" ] || [ -n "$(newer)" ]; then
+  npm run --silent check
+  npm run --silent build -- --logLevel warn
+fi
+# An equal page is left alone: cargo would build the program again.
+cmp -s "$page" packaged/report.html || cp "$page" packaged/report.html

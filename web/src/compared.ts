@@ -1,9 +1,10 @@
 // The comparison of two runs: a few sentences, and a cell per case.
 
-import type { Compared, Contents, Result } from './contents';
+import type { Compared, Comparison, Contents, Result } from './contents';
 import { letter, nameOf } from './contents';
 import { element } from './element';
 import { NOTHING, factor, factorLimits, percent } from './quantity';
+import { comparedTitle } from './tiles';
 
 /** `1 kept run`, `2 kept runs`. */
 export const counted = (count: number, what: string): string =>
@@ -55,23 +56,28 @@ function coreText(rows: Compared[], core: number | null | undefined): string {
 }
 
 /** Cases of one side only: a count, with their names to unfold. */
-function only(side: string, cases: { metric: string; params: Result['params'] }[]): Node[] {
+function only(contents: Contents, side: string, cases: Comparison['only_a']): Node[] {
   if (cases.length === 0) return [];
+  const title = (one: Comparison['only_a'][number]): string => comparedTitle(contents, one);
   return [
     element(
       'details',
       { class: 'only' },
       element('summary', {}, `${counted(cases.length, 'case')} only in ${side}`),
-      element('p', { class: 'faint' }, cases.map(nameOf).join(', ')),
+      element('p', { class: 'faint' }, cases.map(title).join('; ')),
     ),
   ];
 }
 
 /** The comparison in one or two sentences. */
-export function compared({ comparison }: Contents): Node[] {
+export function compared(contents: Contents): Node[] {
+  const { comparison } = contents;
   if (comparison === null) return [];
   const { rows, not_comparable: not, noise_runs: runs, core } = comparison;
-  const alone = [...only('A', comparison.only_a), ...only('B', comparison.only_b)];
+  const alone = [
+    ...only(contents, 'A', comparison.only_a),
+    ...only(contents, 'B', comparison.only_b),
+  ];
   if (rows.length === 0 && not.length === 0) {
     const none = 'The runs have no metric in common.';
     return [element('p', { class: 'warn' }, none), ...alone];
@@ -83,23 +89,6 @@ export function compared({ comparison }: Contents): Node[] {
   const noise = rows.length > 0 ? ` ${noiseText(rows, runs)}` : '';
   const lead = `From A to B: ${counts.join(', ')}.${noise}${coreText(rows, core)}`;
   return [element('p', { class: 'lead' }, lead), ...alone];
-}
-
-/** The verdict of each run, and how many of its cases are valid. */
-export function wholes(contents: Contents): HTMLElement {
-  const items = contents.documents.map(({ run, records }, at) => {
-    const text = contents.closing[at]?.verdict ?? `The run is ${run.verdict.state}.`;
-    const valid = records.filter(({ verdict }) => verdict.state === 'valid').length;
-    return element(
-      'li',
-      {},
-      element('strong', {}, letter(at)),
-      ': ',
-      element('span', { class: run.verdict.state === 'valid' ? '' : 'warn' }, text),
-      ` ${valid} of ${counted(records.length, 'case')} ${valid === 1 ? 'is' : 'are'} valid.`,
-    );
-  });
-  return element('ul', { class: 'wholes' }, items);
 }
 
 /** The comparison of a case. */

@@ -1,6 +1,7 @@
 // The data of the page, and accessors for all of its parts.
 
 import type { Document, Params, Record as Result, Unit } from './document';
+import { parametersText } from './parameters';
 import { atMost, percent, quantity, range } from './quantity';
 
 export type { Document, Params, Result, Unit };
@@ -18,6 +19,24 @@ export interface Closing {
   findings: string[];
   verdict: string | null;
   whole: string[];
+}
+
+/** A case in the stored runs of its host, oldest first. */
+export interface Trend {
+  stratum: Stratum;
+  points: { run: string; started: string; value: number; state: string }[];
+  /** The newest lasting change. */
+  change: { started: string; ratio: number; worse: boolean | null } | null;
+}
+
+/** A result that the page begins with. */
+export interface Tile {
+  title: string;
+  /** The index of its record. */
+  record: number;
+  /** Whether to print the reads per second as well. */
+  iops: boolean;
+  trend: Trend | null;
 }
 
 /** How many records of a run have a state and a cause. */
@@ -109,6 +128,8 @@ export interface Words {
 export interface Contents {
   documents: Document[];
   closing: Closing[];
+  /** Per run. */
+  tiles: Tile[][];
   causes: Counted[][];
   /** Per run and record. */
   words: Words[][];
@@ -201,6 +222,10 @@ export function nameOf(record: { metric: string; params: Params }): string {
   return list.length === 0 ? record.metric : `${record.metric}{${list.join(',')}}`;
 }
 
+/** `system call: getppid`. */
+export const titleOf = ({ title, params }: { title: string; params: Params }): string =>
+  [title, parametersText(params)].filter(Boolean).join(': ');
+
 export const groupOf = (metric: string): string => metric.split('.')[0] ?? metric;
 
 export const fails = ({ agreement }: Result): boolean =>
@@ -237,15 +262,30 @@ export function predictedRange(record: Result): string {
   return low == null && high == null ? range(value, value, unit) : range(low, high, unit);
 }
 
-/** The measured value with its interval. */
-export function measuredText(record: Result, run: Document['run']): string {
+/** `expected 84–126 ns: within`. */
+export function expectedText(record: Result): string {
+  const limits = predictedRange(record);
+  if (limits === '') return 'no model';
+  return `expected ${limits}: ${record.agreement ?? 'not compared'}`;
+}
+
+/** The measured value, marked if noisy. */
+export function valueText(record: Result, run: Document['run']): string {
   const what = shown(record, run);
   if (what.kind === 'nothing') return record.verdict.state;
   if (what.kind === 'text') return what.text;
   if (what.kind === 'bound') return atMost(what.value, record.unit);
-  const ends = intervalOf(record, run);
-  const half = ends && what.value !== 0 ? (ends[1] - ends[0]) / 2 / Math.abs(what.value) : null;
   const about = record.verdict.state === 'noisy' ? '~' : '';
-  const width = half === null ? '' : ` ± ${percent(half)}`;
-  return `${about}${quantity(what.value, record.unit)}${width}`;
+  return about + quantity(what.value, record.unit);
 }
+
+/** Half the width of the interval: `± 1.2 %`. */
+export function widthText(record: Result, run: Document['run']): string {
+  const [value, ends] = [numberOf(record, run), intervalOf(record, run)];
+  if (value === null || value === 0 || !ends) return '';
+  return `± ${percent((ends[1] - ends[0]) / 2 / Math.abs(value))}`;
+}
+
+/** The measured value with its interval. */
+export const measuredText = (record: Result, run: Document['run']): string =>
+  [valueText(record, run), widthText(record, run)].filter(Boolean).join(' ');

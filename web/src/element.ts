@@ -21,6 +21,18 @@ export function element<Name extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
+/** An element of a drawing. */
+export function svgElement(
+  name: string,
+  attributes: { [name: string]: string | number },
+  ...children: SVGElement[]
+): SVGElement {
+  const made = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+  made.append(...children);
+  return made;
+}
+
 /** A table with a caption for screen readers, inside a box that scrolls separately. */
 export function plainTable(caption: string, head: string[], rows: string[][]): HTMLElement {
   const cell = (text: string, at: number): HTMLElement =>

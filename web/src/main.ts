@@ -26,14 +26,15 @@ function theme(): HTMLElement {
   return button;
 }
 
-function page(contents: Contents): Node[] {
-  const cases = table(contents);
+/** Shows the main results first: the table and the charts of a long run take longer. */
+function show(contents: Contents, place: HTMLElement): void {
   const links: [string, string][] = [
     ['cases', 'Cases'],
     ['charts', 'Charts'],
     ['raw', 'Raw values'],
   ];
   const raw = samples(contents);
+  let filter: (verdict: string) => void = () => {};
   const nav = element(
     'nav',
     { 'aria-label': 'sections' },
@@ -43,11 +44,21 @@ function page(contents: Contents): Node[] {
       .map(([id, name]) => element('a', { href: `#${id}` }, name)),
     theme(),
   );
-  const parts = [summary(contents, cases.show), cases.section, charts(contents), raw];
-  return [nav, ...parts.filter((part) => part !== null)];
+  place.replaceChildren(nav, summary(contents, (verdict) => filter(verdict)));
+  const rest = (): void => {
+    const cases = table(contents);
+    filter = cases.show;
+    place.append(cases.section, charts(contents), ...(raw === null ? [] : [raw]));
+    // The browser looked for the target of the address before it existed, and the charts, which are
+    // above it, are drawn in the next frame.
+    const jump = (): void => document.getElementById(location.hash.slice(1))?.scrollIntoView();
+    if (location.hash !== '') requestAnimationFrame(() => setTimeout(jump));
+  };
+  requestAnimationFrame(() => setTimeout(rest));
 }
 
 const contents = JSON.parse(document.getElementById('runs')?.textContent ?? '') as Contents;
 keepWords(contents);
 document.title = title(contents);
-document.getElementById('page')?.replaceChildren(...page(contents));
+const place = document.getElementById('page');
+if (place !== null) show(contents, place);

@@ -26,9 +26,43 @@ const COUNTED: { [name: string]: [string, string] } = {
 
 export const isSize = (name: string): boolean => name in SIZES;
 
+/** Values that say too little without their parameter. */
+const TEXTS: { [parameter: string]: { [value: string]: string } } = {
+  call: {
+    buffered_read1: 'buffered read of 1 byte',
+    getppid_called: 'getppid in a function',
+    invalid: 'invalid call number',
+    open_close: 'open + close',
+    pread4k: 'pread of 4 KiB',
+    read1: 'read of 1 byte',
+    read4: 'read of 4 bytes',
+    write1: 'write of 1 byte',
+  },
+  calls: { bare: 'without the C library', libc: 'through the C library' },
+  kind: { cow: 'copy-on-write', anonymous_first: 'anonymous, new to the process' },
+  level: { l1: 'L1', l2: 'L2', l3: 'L3', dram: 'memory' },
+  op: { write_nt: 'non-temporal write' },
+  part: {
+    first_instruction: 'until the first instruction',
+    fork: 'until fork returns',
+    total: 'until reaped',
+  },
+  state: { direct: 'O_DIRECT' },
+  sync: { none: 'no sync', data: 'one sync', every: 'sync after every block' },
+  touched: { yes: 'touched', no: 'untouched' },
+};
+
+/** The order of cache levels. */
+const LEVELS = ['l1', 'l2', 'l3', 'dram'];
+
+/** The position of a case among the cache levels; 0 without a level. */
+export const levelOf = (metric: string, { level }: Params): number =>
+  1 + LEVELS.indexOf(String(level ?? metric.split('.').at(-1)));
+
 /** One parameter: `64 KiB blocks`, `2 threads`, `4K pages`, `random`. */
 export function words(name: string, value: string | number): string {
   const counted = COUNTED[name];
+  if (name === 'set_bytes' && value === 0) return 'no working set';
   if (typeof value === 'number' && name in SIZES) {
     return `${binarySize(value)} ${SIZES[name] ?? ''}`.trim();
   }
@@ -37,7 +71,7 @@ export function words(name: string, value: string | number): string {
   if (name === 'page') return `${value} pages`;
   if (name === 'load') return `${value} % load`;
   if (name === 'a' || name === 'b') return `CPU ${value}`;
-  return String(value).replaceAll('_', ' ');
+  return TEXTS[name]?.[value] ?? String(value).replaceAll('_', ' ');
 }
 
 /** All parameters, or those selected. */

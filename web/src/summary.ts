@@ -1,5 +1,5 @@
-// The top of the page: machine, findings, results outside their predictions, noisy results with
-// their causes, and results without a number.
+// The top of the page: the main results, the quality of the run, findings, results outside their
+// predictions, noisy results with their causes, results without a number, and the machine.
 
 import type { Contents, Counted, Document, Result } from './contents';
 import {
@@ -12,10 +12,12 @@ import {
   predictedRange,
   reasonsOf,
   hasNumber,
+  titleOf,
 } from './contents';
-import { compared, counted, wholes } from './compared';
+import { compared, counted } from './compared';
 import { element } from './element';
 import { binarySize, factor, quantity } from './quantity';
+import { changedMost, quality, tiles } from './tiles';
 
 /** Entries listed at most; the table has all. */
 const LISTED = 6;
@@ -143,7 +145,7 @@ function outside(document: Document, show: Show, heading: Heading): HTMLElement 
     return element(
       'li',
       {},
-      element('code', {}, nameOf(record)),
+      element('strong', { title: nameOf(record) }, titleOf(record)),
       `: ${measuredText(record, document.run)}, predicted ${predictedRange(record)}${times}`,
       meaning !== '' && element('small', {}, meaning),
     );
@@ -174,7 +176,7 @@ function absent(document: Document, show: Show, heading: Heading): HTMLElement |
       element(
         'li',
         {},
-        element('code', {}, nameOf(record)),
+        element('strong', { title: nameOf(record) }, titleOf(record)),
         ` ${record.verdict.state}`,
         element('small', {}, reasonsOf(record).join('; ')),
       ),
@@ -184,6 +186,19 @@ function absent(document: Document, show: Show, heading: Heading): HTMLElement |
     element('button', { type: 'button', onclick: () => show(state) }, `Show all ${state}`),
   );
   return list(heading('Results without a number'), items, all.length > LISTED && more);
+}
+
+/** A sentence in which the id of a case is replaced by its title. */
+function titled(text: string, { records }: Document): Node[] {
+  const named = records.filter((record) => text.includes(nameOf(record)));
+  const record = named.sort((a, b) => nameOf(b).length - nameOf(a).length)[0];
+  if (record === undefined) return [element('span', {}, text)];
+  const at = text.indexOf(nameOf(record));
+  return [
+    element('span', {}, text.slice(0, at)),
+    element('strong', { title: nameOf(record) }, titleOf(record)),
+    element('span', {}, text.slice(at + nameOf(record).length)),
+  ];
 }
 
 /** One run; with its letter if there are several. */
@@ -198,17 +213,18 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
   const noisy = all.filter(({ state }) => state === 'noisy');
   return [
     several ? element('h2', {}, `${letter(run)}: ${name}`) : element('h1', {}, name),
-    facts(document),
+    tiles(contents, run),
+    quality(contents, run),
     element(
       'div',
       { class: 'short' },
       closing.progress !== null && element('p', { class: 'warn' }, closing.progress),
-      !several && closing.verdict !== null && element('p', { class: 'warn' }, closing.verdict),
+      closing.verdict !== null && element('p', { class: 'warn' }, closing.verdict),
       element('p', {}, closing.counts),
       element(
         'ol',
         {},
-        closing.findings.map((finding) => element('li', {}, finding)),
+        closing.findings.map((finding) => element('li', {}, ...titled(finding, document))),
       ),
       element('p', { class: 'faint' }, closing.whole.join(' ')),
     ),
@@ -219,7 +235,9 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
       causes('Noisy results and causes', noisy, heading),
       absent(document, show, heading),
     ),
-  ];
+    heading('Machine and run'),
+    facts(document),
+  ].filter((part) => part !== null);
 }
 
 export function summary(contents: Contents, show: Show): HTMLElement {
@@ -228,7 +246,7 @@ export function summary(contents: Contents, show: Show): HTMLElement {
   );
   const several = runs.length > 1;
   const name = element('h1', {}, `${runs.length} runs side by side`);
-  const head = several ? [name, wholes(contents), ...compared(contents)] : [];
+  const head = several ? [name, ...changedMost(contents), ...compared(contents)] : [];
   const side = element('div', { class: several ? 'runs several' : 'runs' }, runs);
   return element('section', { 'aria-label': 'summary' }, head, side);
 }

@@ -13,12 +13,13 @@ import {
   reasonsOf,
   shown,
   strataOf,
+  titleOf,
   wordsOf,
 } from './contents';
 import type { Change } from './compared';
 import { changeCell, changesOf, inPairs } from './compared';
 import { element } from './element';
-import { parametersText } from './parameters';
+import { levelOf } from './parameters';
 import { deviationText, figureText, publishedOf } from './published';
 import { NOTHING, atMost, percent, quantity, range } from './quantity';
 import { finder, parameterTexts, searchable } from './search';
@@ -47,24 +48,94 @@ const VERDICTS = [
   'within',
 ];
 
-interface Head {
+const isNumber = (figure: unknown): figure is number => typeof figure === 'number';
+
+/** What the cells of a row are made from. */
+interface Case {
+  record: Result;
+  document: Document;
+  words: string[];
+  published: Published[];
+  change: Change | null;
+}
+
+type Cell = (Node | string)[];
+
+interface Column {
   name: string;
   numeric: boolean;
   /** Values can be compared across units. */
   across?: boolean;
+  cell: (of: Case) => Cell;
+  /** The sort key. */
+  key: (of: Case) => string | number | null;
 }
 
-const HEADS: Head[] = [
-  { name: 'operation', numeric: false },
-  { name: 'hardware base', numeric: true },
-  { name: 'software overhead', numeric: true },
-  { name: 'predicted', numeric: true },
-  { name: 'measured', numeric: true },
-  { name: 'standard deviation', numeric: true, across: true },
-  { name: 'verdict', numeric: false, across: true },
-];
+/** The columns; the first three fit a narrow screen. */
+function columnsOf(contents: Contents): Column[] {
+  const ratio: Column = {
+    name: 'ratio B ÷ A',
+    numeric: true,
+    across: true,
+    cell: ({ change }) => (change === null ? [NOTHING] : changeCell(change)),
+    key: ({ change }) => change?.ratio ?? null,
+  };
+  const published: Column = {
+    name: 'published',
+    numeric: true,
+    cell: (of) => publishedCell(of.published),
+    key: (of) => of.published.map(({ measured }) => measured).find(isNumber) ?? null,
+  };
+  const part = (name: string, of: 'hardware' | 'software'): Column => ({
+    name,
+    numeric: true,
+    cell: ({ record }) => [quantity(record.prediction?.[of], record.unit, 3)],
+    key: ({ record }) => record.prediction?.[of] ?? null,
+  });
+  const deviation = ({ record, document }: Case): number | null =>
+    deviationOf(record, document.run);
+  return [
+    {
+      name: 'operation',
+      numeric: false,
+      cell: ({ record }) => [titleOf(record), element('small', {}, nameOf(record))],
+      key: ({ record }) => nameOf(record),
+    },
+    {
+      name: 'measured',
+      numeric: true,
+      cell: ({ record, document }) => measuredCell(record, document.run),
+      key: ({ record, document }) => sizeOf(record, document.run),
+    },
+    {
+      name: 'verdict',
+      numeric: false,
+      across: true,
+      cell: ({ record, document, words }) => verdictCell(record, document.run, words),
+      key: ({ words }) => VERDICTS.indexOf(words[0] ?? '') * 2 + (words[1] === 'noisy' ? 0 : 1),
+    },
+    ...(contents.comparison === null ? [] : [ratio]),
+    {
+      name: 'predicted',
+      numeric: true,
+      cell: ({ record }) => predictedCell(record),
+      key: ({ record: { prediction } }) =>
+        prediction?.value ?? prediction?.low ?? prediction?.high ?? null,
+    },
+    ...(contents.study === null ? [] : [published]),
+    {
+      name: 'standard deviation',
+      numeric: true,
+      across: true,
+      cell: (of) => [deviation(of) === null ? NOTHING : percent(deviation(of) ?? 0)],
+      key: deviation,
+    },
+    part('hardware base', 'hardware'),
+    part('software overhead', 'software'),
+  ];
+}
 
-function measuredCell(record: Result, run: Document['run']): (Node | string)[] {
+function measuredCell(record: Result, run: Document['run']): Cell {
   const what = shown(record, run);
   if (what.kind === 'text') return [what.text];
   if (what.kind === 'bound') return [atMost(what.value, record.unit)];
@@ -77,7 +148,7 @@ function measuredCell(record: Result, run: Document['run']): (Node | string)[] {
   return interval ? [value, element('small', {}, interval), ...strata] : [value, ...strata];
 }
 
-function predictedCell(record: Result): (Node | string)[] {
+function predictedCell(record: Result): Cell {
   const { prediction, unit } = record;
   if (!prediction) return [element('small', { title: noModelOf(record) }, 'no model')];
   const limits = predictedRange(record);
@@ -85,7 +156,7 @@ function predictedCell(record: Result): (Node | string)[] {
   return [quantity(prediction.value, unit, 3), element('small', {}, limits)];
 }
 
-function verdictCell(record: Result, run: Document['run'], words: string[]): (Node | string)[] {
+function verdictCell(record: Result, run: Document['run'], words: string[]): Cell {
   const [word = '', state = ''] = words;
   const noisy = state === 'noisy';
   const lines = [meaningOf(record, run), ...reasonsOf(record)].filter(Boolean);
@@ -97,15 +168,7 @@ function verdictCell(record: Result, run: Document['run'], words: string[]): (No
   return [why];
 }
 
-const MEASURED = HEADS.findIndex(({ name }) => name === 'measured');
-
-/** A column for published figures. */
-const PUBLISHED: Head = { name: 'published', numeric: true };
-
-/** A column for the comparison of two runs. */
-const RATIO: Head = { name: 'ratio B ÷ A', numeric: true, across: true };
-
-function publishedCell(figures: Published[]): (Node | string)[] {
+function publishedCell(figures: Published[]): Cell {
   if (figures.length === 0) return [NOTHING];
   return figures.flatMap((figure) => {
     const spread = deviationText(figure);
@@ -120,55 +183,27 @@ function sizeOf(record: Result, run: Document['run']): number | null {
   return what.kind === 'number' || what.kind === 'bound' ? what.value : null;
 }
 
-function rowOf(
-  record: Result,
-  run: number,
-  document: Document,
-  contents: Contents,
-  change: Change | null,
-): Row {
-  const several = contents.documents.length > 1;
-  const published = contents.study === null ? null : publishedOf(contents, run, record);
-  const words = wordsOf(record);
-  const { hardware = null, software = null, value: aim, low, high } = record.prediction ?? {};
-  const deviation = deviationOf(record, document.run);
-  const parameters = parametersText(record.params);
-  const name = element(
-    'th',
-    { scope: 'row' },
-    parameters === '' ? record.title : `${record.title}: ${parameters}`,
-    element('small', {}, nameOf(record)),
-  );
-  const cell = (...parts: (Node | string)[]): HTMLElement =>
-    element('td', { class: 'number' }, parts);
-  const of = (value: number | null): string => quantity(value, record.unit, 3);
+function rowOf(of: Case, run: number, columns: Column[], several: boolean): Row {
+  const { record, words, change } = of;
+  const [first, ...others] = columns;
   const made = element(
     'tr',
     {},
     several && element('td', {}, letter(run)),
-    name,
-    cell(of(hardware)),
-    cell(of(software)),
-    cell(...predictedCell(record)),
-    cell(...measuredCell(record, document.run)),
-    published && cell(...publishedCell(published)),
-    cell(deviation === null ? NOTHING : percent(deviation)),
-    change && cell(...changeCell(change)),
-    element('td', {}, verdictCell(record, document.run, words)),
+    element('th', { scope: 'row' }, first?.cell(of) ?? []),
+    others.map(({ numeric, cell }) => element('td', numeric ? { class: 'number' } : {}, cell(of))),
   );
-  const verdict = VERDICTS.indexOf(words[0] ?? '') * 2 + (words[1] === 'noisy' ? 0 : 1);
-  const predicted = aim ?? low ?? high ?? null;
-  const value = sizeOf(record, document.run);
-  const operation = nameOf(record);
-  const figures = (published ?? []).map(({ measured }) => measured);
-  const first = figures.find((measured) => typeof measured === 'number') ?? null;
-  const beside = published === null ? [] : [first];
-  const became = change === null ? [] : [change.ratio];
-  const numbers = [hardware, software, predicted, value, ...beside, deviation, ...became];
-  const keys = [operation, ...numbers, verdict];
-  const parts = [record.title, operation, parameters, ...parameterTexts(record.params)];
-  const text = searchable([...parts, ...words, ...reasonsOf(record), change?.word ?? '']);
-  return { run, record, words, text, made, keys };
+  const texts = [titleOf(record), nameOf(record), ...parameterTexts(record.params)];
+  const text = searchable([...texts, ...words, ...reasonsOf(record), change?.word ?? '']);
+  return { run, record, words, text, made, keys: columns.map(({ key }) => key(of)) };
+}
+
+/** The cases of each metric together, cache levels in their order. */
+function byLevel(rows: Row[]): Row[] {
+  const metrics = [...new Set(rows.map(({ record }) => record.metric))];
+  const level = ({ record: { metric, params } }: Row): number => levelOf(metric, params);
+  const of = (metric: string): Row[] => rows.filter(({ record }) => record.metric === metric);
+  return metrics.flatMap((metric) => of(metric).sort((a, b) => level(a) - level(b)));
 }
 
 /** Compares two rows; rows without a key come last in both directions. */
@@ -204,14 +239,15 @@ export function table(contents: Contents): {
 } {
   const several = contents.documents.length > 1;
   const changeOf = contents.comparison === null ? () => null : changesOf(contents);
-  const rows = inPairs(
-    contents.documents.flatMap((document, run) =>
-      document.records.map((record) => rowOf(record, run, document, contents, changeOf(record))),
-    ),
+  const columns = columnsOf(contents);
+  const made = contents.documents.flatMap((document, run) =>
+    document.records.map((record) => {
+      const published = publishedOf(contents, run, record);
+      const of = { record, document, words: wordsOf(record), published, change: changeOf(record) };
+      return rowOf(of, run, columns, several);
+    }),
   );
-  const columns = [...HEADS];
-  if (contents.study !== null) columns.splice(MEASURED + 1, 0, PUBLISHED);
-  if (contents.comparison !== null) columns.splice(-1, 0, RATIO);
+  const rows = inPairs(byLevel(made));
   const looks = [contents.study && 'studied', contents.comparison && 'paired'].filter(Boolean);
   const body = element('tbody', {});
   const status = element('span', { role: 'status' });
@@ -250,11 +286,8 @@ export function table(contents: Contents): {
   const [verdictLabel, verdict] = choice('verdict', 'Verdict', verdicts, update);
   search.addEventListener('input', update);
   const heads = columns.map(({ name, numeric }, column) => {
-    const head = element('th', {
-      scope: 'col',
-      'aria-sort': 'none',
-      class: numeric ? `number ${name.replaceAll(' ', '-')}` : '',
-    });
+    const look = `${numeric ? 'number ' : ''}${name.replaceAll(' ', '-')}`;
+    const head = element('th', { scope: 'col', 'aria-sort': 'none', class: look });
     const sort = (): void => {
       const again = sorted.column === column && sorted.sign === 1;
       sorted = { column, sign: again ? -1 : 1 };
@@ -265,7 +298,8 @@ export function table(contents: Contents): {
     head.append(element('button', { type: 'button', onclick: sort }, name));
     return head;
   });
-  const runHead = several && element('th', { scope: 'col', class: 'run' }, 'run');
+  const run = element('span', { class: 'unseen' }, 'run');
+  const runHead = several && element('th', { scope: 'col', class: 'run' }, run);
   const section = element(
     'section',
     { 'aria-labelledby': 'cases' },

@@ -90,7 +90,7 @@ named('table is sorted by value with the keyboard', async () => {
   const { page } = await open(chrome, one.path);
   const head = page.locator('th', { has: page.getByRole('button', { name: 'measured' }) });
   await page.getByRole('button', { name: 'measured' }).focus();
-  const measured = () => page.locator('#table tbody tr td:nth-child(5)').allTextContents();
+  const measured = () => page.locator('#table tbody tr td:nth-child(2)').allTextContents();
   const scale = { ns: 1, µs: 1e3, ms: 1e6 };
   const value = (text) => {
     const [, number, unit] = /^(?:~|≤ )?([\d.]+) (ns|µs|ms)/.exec(text);
@@ -164,10 +164,10 @@ named('invalid number is nowhere on the page', async () => {
   assert.equal(await page.locator('#syscalls').count(), 0);
   assert.match(text, /No number: .*os\.syscall.*: it ran backwards/);
   await page.locator('#verdict').selectOption('invalid');
-  const cells = await page.locator('#table tbody tr td:nth-child(5)').allTextContents();
+  const cells = await page.locator('#table tbody tr td:nth-child(2)').allTextContents();
   assert.deepEqual(new Set(cells), new Set(['–']));
   const cases = await page.locator('#sampled option').allTextContents();
-  assert.ok(!cases.some((name) => name.startsWith('os.syscall')), cases.join());
+  assert.ok(!cases.some((name) => name.startsWith('system call')), cases.join());
 });
 
 named('text that looks like HTML stays text', async () => {
@@ -253,7 +253,7 @@ named('saved chart is a standalone SVG', async () => {
   const { page } = await open(chrome, one.path, { colorScheme: 'dark' });
   await page.locator('#latency svg').waitFor();
   const saving = page.waitForEvent('download');
-  await page.locator('#latency .save').click();
+  await page.locator('#latency .save', { hasText: 'SVG' }).click();
   const file = await saving;
   assert.equal(file.suggestedFilename(), 'latency.svg');
   const text = readFileSync(await file.path(), 'utf8');
@@ -279,7 +279,7 @@ named('saved chart is a standalone SVG', async () => {
     marks,
     // The light colour, whatever the theme.
     stroke: 'rgb(0, 99, 163)',
-    title: 'Load latency by working set',
+    title: 'Memory latency by working set size',
   });
   await alone.close();
 });
@@ -319,8 +319,9 @@ named('raw values of a selected case are drawn', async () => {
   const values = one.contents.samples[0][at].flatMap((process) => process.values);
   assert.ok(values.length >= 20);
   assert.equal(await page.locator('#samples').count(), 0);
-  const name = `cpu.call{args=${document.records[at].params.args}}`;
-  await page.locator('#sampled').selectOption({ label: name });
+  const { title, params } = document.records[at];
+  const label = `${title}: ${params.args} argument${params.args === 1 ? '' : 's'}`;
+  await page.locator('#sampled').selectOption({ label });
   await page.locator('#samples g.values circle').first().waitFor();
   assert.equal(await page.locator('#samples g.values circle').count(), values.length);
 });
@@ -333,6 +334,7 @@ named('two runs share charts and have their ratios', async () => {
     contents.documents.push(other);
     contents.closing.push(contents.closing[0]);
     contents.causes.push(contents.causes[0]);
+    contents.tiles.push(contents.tiles[0]);
     contents.samples.push(contents.samples[0]);
     const rows = first.records
       .filter(shows)
@@ -443,14 +445,14 @@ named('study is drawn below the run and listed', async () => {
   assert.equal(await rows.count(), calls.length);
   assert.match(
     await rows.first().textContent(),
-    /^cpu\.call\{args=0\}10\.66 ns, deviation 28 %11\.10 nspublishedone call/,
+    /^procedure call and return: 0 arguments10\.66 ns, deviation 28 %11\.10 nspublishedone call/,
   );
   const text = await page.locator('.study').textContent();
   for (const part of [study.name, study.machine, study.protocol, 'for scale only'])
     assert.ok(text.includes(part), text);
   const head = await page.locator('#table thead th').allTextContents();
   const column = head.indexOf('published');
-  assert.equal(column, head.indexOf('measured') + 1, head.join());
+  assert.equal(column, head.indexOf('predicted') + 1, head.join());
   const cells = await page.locator(`#table tbody tr td:nth-child(${column + 1})`).allTextContents();
   const like = new Set(study.figures.flatMap((figure) => figure.like[0]));
   assert.ok(like.size >= 9, String(like.size));

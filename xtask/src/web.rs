@@ -1,4 +1,5 @@
-//! Builds the page of `fathom report`, and runs its tests in a browser.
+//! Builds the page of `fathom report`, compares it with the packaged one, and runs its tests in a
+//! browser.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -6,8 +7,6 @@ use std::process::{Command, Stdio};
 
 /// Exit status of scripts/web.sh if Node or npm is missing or too old.
 const UNSUPPORTED: i32 = 3;
-/// The cargo feature that includes the page in the program.
-pub(crate) const FEATURE: [&str; 2] = ["--features", "fathom/page"];
 
 pub(crate) enum Build {
     /// Names of steps, and whether they succeeded.
@@ -15,12 +14,13 @@ pub(crate) enum Build {
     Skipped,
 }
 
-/// Installs the packages, checks the types (also against the schema), and builds the page.
+/// Installs the packages, checks the types (also against the schema), builds the page, and checks
+/// that the packaged page, which is part of the program, is this one.
 pub(crate) fn build(root: &Path) -> Build {
     let packages = Command::new(root.join("scripts/web.sh")).arg("packages").status();
     let packages = packages.ok().and_then(|status| status.code());
     if packages == Some(UNSUPPORTED) {
-        println!("skipped: the page of `report` and its tests need Node 20.19 or newer, and npm");
+        println!("skipped: building and testing the page needs Node 20.19 or newer, and npm");
         return Build::Skipped;
     }
     let npm = |arguments: &[&str]| {
@@ -31,7 +31,19 @@ pub(crate) fn build(root: &Path) -> Build {
         ("packages of the page", packages == Some(0)),
         ("types of the page", npm(&["run", "--silent", "check"])),
         ("build of the page", npm(&["run", "--silent", "build", "--", "--logLevel", "warn"])),
+        ("packaged page", is_packaged(root)),
     ])
+}
+
+/// Whether the packaged page equals the one just built.
+fn is_packaged(root: &Path) -> bool {
+    let [built, packaged] = ["dist", "packaged"]
+        .map(|folder| std::fs::read(root.join("web").join(folder).join("report.html")).ok());
+    let equal = built.is_some() && built == packaged;
+    if !equal {
+        println!("web/packaged/report.html differs from a fresh build: `make web`, then commit it");
+    }
+    equal
 }
 
 /// Runs the browser tests with the program in the folder of this one. Returns how many passed,

@@ -18,6 +18,7 @@ pub mod history;
 pub mod markdown;
 pub mod page;
 pub mod reference;
+pub mod tiles;
 
 mod account;
 mod case;

@@ -2,6 +2,7 @@
 //! provides the data, and makes sure that no text in them is interpreted as HTML or script.
 
 use fathom_analysis::compare::Comparison;
+use fathom_analysis::history::Series;
 use fathom_analysis::reference::Beneath;
 use fathom_record::{Document, Reason, Record, Sample};
 use serde::Serialize;
@@ -10,6 +11,7 @@ use crate::closing::Closing;
 use crate::counts::{cause_words, causes};
 use crate::model::no_model;
 use crate::remedy;
+use crate::tiles::{Tile, tiles};
 
 /// Identifies a report: every report contains it near its beginning.
 pub const MARK: &str = "<meta name=\"generator\" content=\"fathom report\"";
@@ -31,6 +33,8 @@ struct Contents<'a> {
     documents: &'a [Document],
     /// The closing sentences of each run.
     closing: Vec<Closing>,
+    /// The results that the page begins with, for each run.
+    tiles: Vec<Vec<Tile>>,
     /// Causes of noisy and missing numbers in each run, the most frequent first.
     causes: Vec<Vec<Counted>>,
     /// Texts of each record of each run, in the order of the records.
@@ -105,11 +109,13 @@ struct Process {
 /// out.
 type Values = Vec<Vec<Process>>;
 
-/// The page with these runs, a comparison of the second with the first, and a study beneath. Raw
-/// values are included if the records have them, thinned if there are too many.
+/// The page with these runs, a comparison of the second with the first, and a study beneath.
+/// `histories` has those of the [`crate::tiles::records`] of each run. Raw values are included if
+/// the records have them, thinned if there are too many.
 pub fn page(
     template: &str,
     documents: &[Document],
+    histories: &[Vec<Option<Series>>],
     comparison: Option<&Comparison>,
     study: Option<&Beneath<'_>>,
 ) -> String {
@@ -118,6 +124,7 @@ pub fn page(
     let mut contents = Contents {
         documents: &bare,
         closing: documents.iter().map(Closing::of).collect(),
+        tiles: bare.iter().zip(histories).map(|(run, all)| tiles(&run.records, all)).collect(),
         causes: documents.iter().map(counted).collect(),
         words: documents.iter().map(|it| it.records.iter().map(Words::of).collect()).collect(),
         comparison,

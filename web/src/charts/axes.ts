@@ -103,6 +103,26 @@ export function parameterAxis(
   return { type: 'linear', domain: [low - edge, high + edge], ticks, tickFormat };
 }
 
+/** What a value of a unit is, for the label of its axis. */
+const QUANTITIES: { [unit in Unit]: string } = {
+  ns: 'time',
+  bytes: 'size',
+  'bytes/s': 'throughput',
+  '1/s': 'rate',
+  Hz: 'frequency',
+  ratio: 'ratio',
+};
+
+/** Options of a horizontal value axis above a chart. */
+export const valueLabel = (unit: Unit): Plot.AxisXOptions => ({
+  anchor: 'top',
+  tickSize: 0,
+  label: QUANTITIES[unit],
+  labelAnchor: 'center',
+  labelArrow: 'none',
+  labelOffset: 32,
+});
+
 /** Options of all charts. */
 export const LOOKS: Plot.PlotOptions = {
   style: { fontSize: '12px', fontFamily: 'inherit', background: 'none', overflow: 'visible' },
@@ -120,7 +140,13 @@ export const scale = ({ type, domain }: Axis): Plot.ScaleOptions => ({
 export const across = (axis: Axis, options: Plot.AxisXOptions): Plot.Markish =>
   Plot.axisX(axis.ticks, { text: axis.tickFormat, ...options });
 
-export const upright = (axis: Axis): Plot.Markish[] => [
+export const upright = (axis: Axis, unit: Unit): Plot.Markish[] => [
   Plot.gridY(axis.ticks, {}),
-  Plot.axisY(axis.ticks, { text: axis.tickFormat, tickSize: 0, label: null }),
+  Plot.axisY(axis.ticks, {
+    text: axis.tickFormat,
+    tickSize: 0,
+    label: QUANTITIES[unit],
+    labelAnchor: 'top',
+    labelArrow: 'none',
+  }),
 ];

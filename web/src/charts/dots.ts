@@ -3,7 +3,7 @@
 import * as Plot from '@observablehq/plot';
 import type { Contents } from '../contents';
 import { letter } from '../contents';
-import { LOOKS, across, scale, valueAxis } from './axes';
+import { LOOKS, across, scale, valueAxis, valueLabel } from './axes';
 import { drawLegend, legend } from './legend';
 import { colour, filled, near, predictions, ranges, ticks } from './marks';
 import type { Point, Points } from './points';
@@ -44,17 +44,17 @@ export function drawDots(points: Points, contents: Contents, width: number): SVG
   const above = legend(entries(contents, points.under), width);
   const plot = Plot.plot({
     width,
-    height: height + 44 + above.height,
+    height: height + 58 + above.height,
     marginLeft: left,
     marginRight: 26,
-    marginTop: 26 + above.height,
+    marginTop: 40 + above.height,
     marginBottom: 18,
     ...LOOKS,
     x: scale(axis),
     y,
     marks: [
       Plot.gridX(axis.ticks, {}),
-      across(axis, { anchor: 'top', tickSize: 0, label: null }),
+      across(axis, valueLabel(points.unit)),
       ...marks,
       diamonds(points.under, { x: 'y', y: ({ beside }: Under) => beside && row(beside) }),
       Plot.ruleY(bands, { ...range, className: 'predicted-ranges' }),

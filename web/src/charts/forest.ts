@@ -3,7 +3,7 @@
 import * as Plot from '@observablehq/plot';
 import { factor } from '../quantity';
 import type { Axis } from './axes';
-import { LOOKS, across, scale } from './axes';
+import { LOOKS, across, scale, valueLabel } from './axes';
 import { rows } from './rows';
 
 /** A ratio with its texts. */
@@ -42,7 +42,7 @@ function ticksWithin(low: number, high: number, pixels: number): number[] {
   return kept.sort((a, b) => a - b);
 }
 
-export function drawForest(ratios: Ratio[], width: number): SVGSVGElement[] {
+export function drawForest(ratios: Ratio[], width: number, label: string): SVGSVGElement[] {
   const ends = ratios.flatMap(({ low, high, ratio }) => [low, high, ratio]).filter((at) => at > 0);
   const [low, high] = [Math.min(0.95, ...ends) / 1.03, Math.max(1.05, ...ends) * 1.03];
   const names = ratios.map(({ name }) => name);
@@ -53,17 +53,17 @@ export function drawForest(ratios: Ratio[], width: number): SVGSVGElement[] {
   const axis: Axis = { type: 'log', domain: [low, high], ticks, tickFormat };
   const plot = Plot.plot({
     width,
-    height: height + 44,
+    height: height + 58,
     marginLeft: left,
     marginRight: 20,
-    marginTop: 28,
+    marginTop: 42,
     marginBottom: 16,
     ...LOOKS,
     x: scale(axis),
     y,
     marks: [
       Plot.gridX(ticks, {}),
-      across(axis, { anchor: 'top', tickSize: 0, label: null }),
+      across(axis, { ...valueLabel('ratio'), label }),
       ...marks,
       Plot.ruleX([1], { stroke: 'var(--faint)', className: 'one' }),
       Plot.ruleY(ratios, {

@@ -17,11 +17,15 @@ interface Item extends Entry {
   y: number;
 }
 
-/** The positions of the names, in as many rows as needed. */
-export function legend(entries: Entry[], width: number): { items: Item[]; height: number } {
-  if (entries.length === 0) return { items: [], height: 0 };
+/** The positions of the names, in as many rows as needed, from `top` on. */
+export function legend(
+  entries: Entry[],
+  width: number,
+  top = 0,
+): { items: Item[]; height: number } {
+  if (entries.length === 0) return { items: [], height: top };
   const distinct = new Map(entries.map((entry) => [entry.name, entry]));
-  let [x, y] = [8, 13];
+  let [x, y] = [8, 13 + top];
   const items = [...distinct.values()].map((entry) => {
     const wide = (entry.name.length + 4) * LETTER;
     if (x > 8 && x + wide > width) [x, y] = [8, y + ROW];

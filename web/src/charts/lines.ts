@@ -26,6 +26,8 @@ const NAMES = 0.3;
 const TICK = 46;
 /** Room for the labels of the value axis. */
 const LEFT = 66;
+/** Room for the name of the value axis. */
+const NAME = 14;
 
 /** The data caches of the measured CPU, to mark their sizes. */
 function caches(document: Document | undefined): { size: number; name: string }[] {
@@ -202,11 +204,11 @@ function drawPanels(
   const own = ends(setting).map(({ name, point }) => {
     return { name, glyph: GLYPHS[point.run % GLYPHS.length] ?? '', ink: ink(point) };
   });
-  const above = legend([...(tight ? own : []), ...entries(contents, points.under)], width);
+  const above = legend([...(tight ? own : []), ...entries(contents, points.under)], width, NAME);
   // Labels are drawn beside the lines of every panel, or above all of them. In the latter case the
   // last tick label of a panel must not overlap the first of the next.
   const room = tight ? (panels.length > 1 ? TICK : 16) : longest + 16;
-  const head = above.height + (panel === undefined ? 16 : 36);
+  const head = above.height + (panel === undefined ? 14 : 30);
   const height = (spec.wide && width > 700 ? 370 : 290) + head;
   const y = valuesOf(points, spec, height - head - 44);
   const values = [...points.drawn, ...points.under].map((point) => point.x);
@@ -231,7 +233,7 @@ function drawPanels(
     y: scale(y),
     fx: panel === undefined ? { axis: null, padding: 0 } : facets,
     marks: [
-      ...upright(y),
+      ...upright(y, points.unit),
       across(x, {
         label: spec.xLabel,
         labelAnchor: 'center',

@@ -10,9 +10,10 @@ import {
   predictedRange,
   reasonsOf,
   shown,
+  titleOf,
   wordsOf,
 } from '../contents';
-import { parametersText, words } from '../parameters';
+import { levelOf, words } from '../parameters';
 import type { Under } from './under';
 import { underOf } from './under';
 
@@ -50,13 +51,14 @@ export interface Wanted {
   panel?: string;
 }
 
-/** The records of some metrics in all runs. */
+/** The records of some metrics in all runs, cache levels in their order. */
 export function recordsOf(contents: Contents, wanted: Wanted): Points['all'] {
   return contents.documents.flatMap((document, run) =>
     document.records
       .filter((record) => wanted.metrics.includes(record.metric))
       .filter((record) => wanted.x === undefined || typeof record.params[wanted.x] === 'number')
       .filter((record) => wanted.only === undefined || wanted.only(record.params))
+      .sort((a, b) => levelOf(a.metric, a.params) - levelOf(b.metric, b.params))
       .map((record) => ({ run, record })),
   );
 }
@@ -76,7 +78,7 @@ function labels(records: Result[], wanted: Wanted): (record: Result) => string {
   return (record) => {
     const own = names.filter((name) => name in record.params);
     const parts = own.map((name) => words(name, record.params[name] ?? ''));
-    const last = metrics ? [record.metric.split('.').at(-1) ?? record.metric] : [];
+    const last = metrics ? [words('level', record.metric.split('.').at(-1) ?? '')] : [];
     return [...last, ...parts].join(', ') || record.title;
   };
 }
@@ -109,16 +111,11 @@ export function pointsOf(contents: Contents, wanted: Wanted): Points {
   return { drawn, without, all, under, unit: all[0]?.record.unit ?? 'ratio' };
 }
 
-/** The metric and its parameters in words. */
-export function caseName(of: { metric: string; params: Result['params'] }): string {
-  return [of.metric, parametersText(of.params)].filter(Boolean).join(': ');
-}
-
 /** The tooltip of a record. */
 export function pointTip(record: Result, document: Document, run: number | null): string {
   const predicted = predictedRange(record);
   return [
-    run === null ? caseName(record) : `${letter(run)}: ${caseName(record)}`,
+    run === null ? titleOf(record) : `${letter(run)}: ${titleOf(record)}`,
     measuredText(record, document.run),
     predicted === '' ? `no model: ${noModelOf(record)}` : `predicted ${predicted}`,
     wordsOf(record).join(', '),

@@ -44,7 +44,7 @@ export function rows(names: string[], width: number, row: number): Rows {
   const beside = { ...shared, ...look, textAnchor: 'end', dx: -10 } as const;
   const over = { ...shared, ...look, textAnchor: 'start', lineAnchor: 'bottom' } as const;
   return {
-    left: above ? EDGE : longest * LETTER + 20,
+    left: above ? EDGE : longest * LETTER + 28,
     height: names.length * ((above ? TIGHT : row) + extra) + extra,
     scale: { type: 'point', domain: numbers, axis: null, padding: 0.7 },
     marks: [Plot.text(numbers, above ? { ...over, dx: 6 - EDGE, dy: -6 } : beside)],

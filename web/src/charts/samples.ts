@@ -2,7 +2,7 @@
 
 import * as Plot from '@observablehq/plot';
 import type { Contents, Process, Result } from '../contents';
-import { intervalOf, letter, nameOf, numberOf, reasonsOf, hasNumber, wordsOf } from '../contents';
+import { intervalOf, letter, numberOf, reasonsOf, hasNumber, titleOf, wordsOf } from '../contents';
 import { element } from '../element';
 import { quantity } from '../quantity';
 import { LOOKS, closeAxis, scale, upright, valueAxis } from './axes';
@@ -33,7 +33,7 @@ export function sampled(contents: Contents): Sampled[] {
     document.records.flatMap((record, at) => {
       const processes = contents.samples[run]?.[at] ?? [];
       const before = contents.documents.length > 1 ? `${letter(run)}: ` : '';
-      const name = before + nameOf(record);
+      const name = before + titleOf(record);
       return processes.length > 0 && hasNumber(record) ? [{ run, record, processes, name }] : [];
     }),
   );
@@ -72,13 +72,13 @@ function draw(of: Sampled, contents: Contents, width: number): SVGSVGElement[] {
     height,
     marginLeft: 78,
     marginRight: 12,
-    marginTop: 16,
+    marginTop: 28,
     marginBottom: 42,
     ...LOOKS,
     x: { type: 'linear', domain: [0.5, count + 0.5], axis: null },
     y: scale(axis),
     marks: [
-      ...upright(axis),
+      ...upright(axis, unit),
       Plot.axisX(
         numbers.filter((number) => (number - 1) % every === 0),
         {
@@ -138,6 +138,12 @@ function drawn(of: Sampled, contents: Contents): HTMLElement {
         quantity(value, of.record.unit),
         disturbed ? 'yes' : '',
       ]),
+    csv: () => [
+      ['process', 'value', 'unit', 'disturbed'],
+      ...valuesOf(of).map(({ process, value, disturbed }) =>
+        [process, value, of.record.unit, disturbed].map(String),
+      ),
+    ],
   });
 }
 

@@ -1,5 +1,5 @@
-// Saves a chart as a standalone SVG: colours and fonts are embedded, so that it looks the same
-// everywhere.
+// Saves a chart as a standalone SVG or PNG, in which colours and fonts are embedded so that it
+// looks the same everywhere, and its data as CSV.
 
 const SPACE = 'http://www.w3.org/2000/svg';
 
@@ -48,11 +48,36 @@ export function standalone(drawing: Element, title: string): string {
   return new XMLSerializer().serializeToString(whole);
 }
 
-export function saveSvg(drawing: Element, id: string, title: string): void {
-  const file = new Blob([standalone(drawing, title)], { type: 'image/svg+xml' });
+/** Pixels of a PNG per pixel of the page. */
+const DENSITY = 2;
+
+function save(file: Blob, name: string): void {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(file);
-  link.download = `${id}.svg`;
+  link.download = name;
   link.click();
   URL.revokeObjectURL(link.href);
+}
+
+export function saveSvg(drawing: Element, id: string, title: string): void {
+  save(new Blob([standalone(drawing, title)], { type: 'image/svg+xml' }), `${id}.svg`);
+}
+
+export async function savePng(drawing: Element, id: string, title: string): Promise<void> {
+  const image = new Image();
+  image.src = `data:image/svg+xml,${encodeURIComponent(standalone(drawing, title))}`;
+  await image.decode();
+  const canvas = document.createElement('canvas');
+  [canvas.width, canvas.height] = [image.width * DENSITY, image.height * DENSITY];
+  canvas.getContext('2d')?.drawImage(image, 0, 0, canvas.width, canvas.height);
+  canvas.toBlob((file) => file && save(file, `${id}.png`), 'image/png');
+}
+
+/** A cell of a CSV table; quoted where it must be. */
+const cell = (text: string): string =>
+  /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+
+export function saveCsv(rows: string[][], id: string): void {
+  const text = rows.map((row) => `${row.map(cell).join(',')}\n`).join('');
+  save(new Blob([text], { type: 'text/csv' }), `${id}.csv`);
 }

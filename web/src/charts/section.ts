@@ -10,12 +10,15 @@ import {
   numberOf,
   predictedRange,
   reasonsOf,
+  shown,
+  titleOf,
   whyOf,
   wordsOf,
 } from '../contents';
 import { element } from '../element';
 import { expectedText, publishedText } from '../published';
 import { NOTHING, quantity } from '../quantity';
+import { card, comparedTitle, kindOf } from '../tiles';
 import { drawDots } from './dots';
 import { figure } from './figure';
 import type { Ratio } from './forest';
@@ -23,16 +26,14 @@ import { drawForest, ratioText } from './forest';
 import { key } from './key';
 import { drawLines } from './lines';
 import { drawMatrix } from './matrix';
-import type { Points } from './points';
-import { caseName, pointTip, pointsOf, recordsOf } from './points';
+import type { Point, Points } from './points';
+import { pointTip, pointsOf, recordsOf } from './points';
 import type { Spec } from './specs';
 import { SPECS } from './specs';
 
 /** Rows drawn at most; the table has all. */
 const ROWS_MAX = 30;
 
-const GAINS = ['faster', 'better'];
-const LOSSES = ['slower', 'worse'];
 /** Missing points named at most; further ones are counted. */
 const NAMED_MAX = 3;
 
@@ -43,7 +44,7 @@ function missing(points: Points, contents: Contents): string[] {
     // The table has the remedy.
     const why = whyOf(record)[0]?.text;
     const state = document ? measuredText(record, document.run) : '';
-    return [nameOf(record), [state, why].filter(Boolean).join(', ')].join(': ');
+    return [titleOf(record), [state, why].filter(Boolean).join(', ')].join(': ');
   });
   const more = points.without.length - named.length;
   return [`Without a number: ${named.join('; ')}${more > 0 ? `; and ${more} more` : ''}.`];
@@ -77,12 +78,34 @@ function whose({ drawn }: Points, contents: Contents): string[] {
   return only ? [`Run ${letter(runs[0] ?? 0)} only.`] : [];
 }
 
+/** The points that are alone in their panel: these are numbers and no drawing. */
+function alone({ kind }: Spec, { drawn, under }: Points): Point[] {
+  // Each run has a matrix of its own.
+  const same = (a: Point, b: Point): boolean =>
+    a.panel === b.panel && (kind !== 'matrix' || a.run === b.run);
+  return drawn.filter(
+    (point) =>
+      drawn.filter((other) => same(point, other)).length === 1 &&
+      under.every(({ panel }) => panel !== point.panel),
+  );
+}
+
 function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
+  const single = alone(spec, points);
+  const drawn = points.drawn.filter((point) => !single.includes(point));
+  const rest = { ...points, drawn };
+  const positions = new Set([...drawn, ...points.under].map(({ x }) => x)).size;
   const draw = (width: number): SVGSVGElement[] => {
-    if (spec.kind === 'lines') return drawLines(spec, points, contents, width);
-    if (spec.kind === 'matrix') return drawMatrix(spec, points, contents, width);
-    return drawDots(points, contents, width);
+    // A line needs two positions.
+    if (spec.kind === 'lines' && positions > 1) return drawLines(spec, rest, contents, width);
+    if (spec.kind === 'matrix') return drawMatrix(spec, rest, contents, width);
+    return drawDots(rest, contents, width);
   };
+  const numbers = single.flatMap(({ record, run }) => {
+    const document = contents.documents[run];
+    const whose = contents.documents.length > 1 ? `${letter(run)}: ` : '';
+    return document ? [card(whose + record.title, record, document.run)] : [];
+  });
   const aside = beside(spec, contents);
   const several = contents.documents.length > 1 ? ['run'] : [];
   return figure({
@@ -96,13 +119,15 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
       ...everywhere(spec, points),
     ],
     ...(spec.wide ? { wide: true } : {}),
-    draw,
+    numbers,
+    draw: drawn.length > 0 ? draw : null,
+    csv: () => csvOf(points, contents),
     head: ['case', ...several, 'measured', 'predicted', 'verdict', 'cause'],
     rows: () => [
       ...points.all.map(({ run, record }) => {
         const document = contents.documents[run];
         return [
-          nameOf(record),
+          titleOf(record),
           ...(contents.documents.length > 1 ? [letter(run)] : []),
           document ? measuredText(record, document.run) : '',
           predictedRange(record) || 'no model',
@@ -115,10 +140,37 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
   });
 }
 
+const COLUMNS =
+  'run metric params unit value low high bound predicted predicted_low predicted_high ' +
+  'agreement state cause';
+
+/** The records of a chart with all digits, in base units. */
+function csvOf({ all }: Points, { documents }: Contents): string[][] {
+  const rows = all.flatMap(({ run, record }) => {
+    const document = documents[run];
+    if (document === undefined) return [];
+    const what = shown(record, document.run);
+    const { value, low, high } = record.prediction ?? {};
+    const [from, to] = intervalOf(record, document.run) ?? [];
+    const params = Object.entries(record.params).map(([name, of]) => `${name}=${of}`);
+    const numbers = [numberOf(record, document.run), from, to];
+    const bounds = [what.kind === 'bound' ? what.value : null, value, low, high];
+    const causes = whyOf(record).map(({ text }) => text);
+    return [
+      [
+        ...[document.run.id, record.metric, params.join(' '), record.unit],
+        ...[...numbers, ...bounds].map((number) => (number == null ? '' : String(number))),
+        ...[record.agreement ?? '', record.verdict.state, causes.join('; ')],
+      ],
+    ];
+  });
+  return [COLUMNS.split(' '), ...rows];
+}
+
 /** The published figures of a chart as rows of its table. */
 function publishedRows({ under }: Points, contents: Contents): string[][] {
   return [...new Set(under.map(({ figure }) => figure))].map((figure) => [
-    nameOf(figure),
+    comparedTitle(contents, figure),
     ...(contents.documents.length > 1 ? [NOTHING] : []),
     publishedText(figure),
     expectedText(figure),
@@ -139,7 +191,7 @@ function predictionRatios(contents: Contents): Ratio[] {
       const kind = holds ? 1 : fails(record) ? 2 : 0;
       return [
         {
-          name: several ? `${letter(run)} ${caseName(record)}` : caseName(record),
+          name: several ? `${letter(run)} ${titleOf(record)}` : titleOf(record),
           ratio: value / predicted,
           low: low / predicted,
           high: high / predicted,
@@ -171,13 +223,7 @@ function changes(contents: Contents, rows: Compared[]): Ratio[] {
   return rows.flatMap((row): Ratio[] => {
     if (row.ratio === null) return [];
     const [low, high] = row.interval ?? [row.ratio, row.ratio];
-    const kind = GAINS.includes(row.word)
-      ? 1
-      : LOSSES.includes(row.word)
-        ? 2
-        : row.word === 'changed'
-          ? 3
-          : 0;
+    const kind = kindOf(row.word);
     const word = row.word.replaceAll('_', ' ');
     const values = `${quantity(row.a, row.unit)} → ${quantity(row.b, row.unit)}`;
     const noisy = noisyIn(contents, row);
@@ -186,7 +232,7 @@ function changes(contents: Contents, rows: Compared[]): Ratio[] {
     const verdict = hollow ? `${word}, noisy` : word;
     const cause = noisy.join('; ');
     const drawn = { ratio: row.ratio, low, high, kind, hollow, title };
-    return [{ name: caseName(row), ...drawn, values, verdict, cause }];
+    return [{ name: comparedTitle(contents, row), ...drawn, values, verdict, cause }];
   });
 }
 
@@ -205,7 +251,14 @@ function forest(
     says,
     notes: rest > 0 ? [`The table has ${rest} more.`] : [],
     wide: true,
-    draw: (width) => drawForest(top, width),
+    draw: (width) => drawForest(top, width, head),
+    csv: () => [
+      ['case', 'ratio', 'low', 'high', 'values', 'verdict', 'cause'],
+      ...ratios.map((of) => {
+        const numbers = [of.ratio, of.low, of.high].map(String);
+        return [of.name, ...numbers, of.values, of.verdict, of.cause];
+      }),
+    ],
     head: ['case', head, 'measured', 'verdict', 'cause'],
     rows: () => ratios.map((of) => [of.name, ratioText(of), of.values, of.verdict, of.cause]),
   });

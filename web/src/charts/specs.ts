@@ -50,8 +50,8 @@ export const SPECS: Spec[] = [
   {
     kind: 'lines',
     id: 'latency',
-    title: 'Load latency by working set',
-    says: 'Dependent-load latency over working sets of growing size.',
+    title: 'Memory latency by working set size',
+    says: 'Latency of dependent loads (pointer chase); grey lines: sizes of the caches.',
     metrics: ['memory.latency'],
     x: 'set_bytes',
     xLabel: 'working set',
@@ -60,6 +60,14 @@ export const SPECS: Spec[] = [
     caches: true,
     wide: true,
     measure: 'fathom run memory.latency',
+  },
+  {
+    kind: 'dots',
+    id: 'latency-levels',
+    title: 'Latency by cache level',
+    says: 'Load latency on the plateau of each level of the curve above.',
+    metrics: ['l1', 'l2', 'l3', 'dram'].map((level) => `memory.latency.${level}`),
+    measure: 'fathom run memory.latency.l1 memory.latency.dram',
   },
   {
     kind: 'lines',
@@ -76,7 +84,7 @@ export const SPECS: Spec[] = [
   {
     kind: 'dots',
     id: 'bandwidth-levels',
-    title: 'Read bandwidth of one core by cache level',
+    title: 'Read bandwidth by cache level, one core',
     says: 'Bandwidth of one thread that reads from a cache, or from memory.',
     metrics: ['memory.bandwidth'],
     only: (params) => params.threads === 1 && params.op === 'read',
@@ -85,7 +93,7 @@ export const SPECS: Spec[] = [
   {
     kind: 'lines',
     id: 'loaded',
-    title: 'Memory latency under load',
+    title: 'Loaded memory latency',
     says: 'Memory latency while the other cores read, by their duty cycle.',
     metrics: ['memory.latency.loaded'],
     x: 'load',
@@ -96,7 +104,7 @@ export const SPECS: Spec[] = [
   {
     kind: 'matrix',
     id: 'core-to-core',
-    title: 'Core-to-core cache-line transfer',
+    title: 'Core-to-core latency',
     says: 'Time until one CPU sees a write by another, for each pair.',
     metrics: ['memory.core_to_core'],
     row: 'a',
@@ -180,7 +188,7 @@ export const SPECS: Spec[] = [
   {
     kind: 'lines',
     id: 'fork',
-    title: 'fork by resident memory',
+    title: 'fork by resident memory of the parent',
     says: 'Until fork returns in the parent, and until the child is reaped.',
     metrics: ['os.process.fork'],
     x: 'rss_bytes',

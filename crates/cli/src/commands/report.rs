@@ -3,11 +3,12 @@
 use std::io::Read;
 use std::path::Path;
 
-use anyhow::bail;
 use fathom_analysis::compare::{self as comparing, Comparison};
+use fathom_analysis::history::{self, Series};
 use fathom_analysis::reference::Beneath;
-use fathom_record::{Document, RunState};
+use fathom_record::{Document, Params, Record, RunState};
 use fathom_report::page::{self, MARK, MARK_WITHIN};
+use fathom_report::tiles;
 
 use super::output_file::{self, Replaceable};
 use super::{compare, counted, reference, stored_run};
@@ -15,12 +16,9 @@ use crate::arguments::report::ReportArguments;
 use crate::exit::{Status, usage_error};
 use crate::terminal;
 
-/// The page that `make web` built, if this program was built with it.
-#[cfg(feature = "page")]
-const TEMPLATE: Option<&str> =
-    Some(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/dist/report.html")));
-#[cfg(not(feature = "page"))]
-const TEMPLATE: Option<&str> = None;
+/// The page that `make web` built last, which is in the source tree: a build needs no Node.
+const TEMPLATE: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/packaged/report.html"));
 /// More runs cannot be distinguished in one chart.
 const RUNS_MAX: usize = 6;
 /// Seed of the bootstrap: the default of `fathom compare`.
@@ -35,16 +33,6 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
     if arguments.reference.as_deref() == Some("") {
         return reference::list();
     }
-    write_page(TEMPLATE, arguments)
-}
-
-fn write_page(template: Option<&str>, arguments: &ReportArguments) -> anyhow::Result<Status> {
-    let Some(template) = template else {
-        bail!(
-            "this program was built without the report page; `make build` in the source tree \
-             includes it, with Node 20.19 or newer"
-        );
-    };
     // Before the work, so that a refusal comes at once.
     let output = output_file::check(&arguments.output, arguments.force, &REPLACEABLE)?;
     let name = arguments.reference.as_deref();
@@ -56,7 +44,8 @@ fn write_page(template: Option<&str>, arguments: &ReportArguments) -> anyhow::Re
     if study.as_ref().is_some_and(|study| !study.touches(&documents)) {
         terminal::warn("the study has no figure for any metric of these runs");
     }
-    let text = page::page(template, &documents, comparison.as_ref(), study.as_ref());
+    let histories: Vec<_> = documents.iter().map(|run| histories(run, arguments)).collect();
+    let text = page::page(TEMPLATE, &documents, &histories, comparison.as_ref(), study.as_ref());
     let Some(path) = output else { return super::print_text(&text) };
     output_file::write(&path, &text)?;
     super::print_text(&summary(&arguments.output, text.len(), &documents))
@@ -86,6 +75,20 @@ fn comparison(documents: &[Document], arguments: &ReportArguments) -> Option<Com
     let [a, b] = documents else { return None };
     let noise = compare::noise(std::slice::from_ref(a), b, &arguments.store);
     Some(comparing::compare(a, b, &noise, SEED))
+}
+
+/// The history of each tile up to this run, on its host; a missing store has none.
+fn histories(document: &Document, arguments: &ReportArguments) -> Vec<Option<Series>> {
+    let store = stored_run::open_store(&arguments.store).ok();
+    let of = |record: &Record| {
+        let (mut runs, _) = store.as_ref()?.history(record.metric.as_str()).ok()?;
+        runs.retain(|run| run.document.run.started <= document.run.started);
+        let selects = |params: &Params| *params == record.params;
+        let metric = record.metric.as_str();
+        let history = history::history(metric, document.host.identity(), &runs, &selects);
+        history.series.into_iter().next()
+    };
+    tiles::records(document).into_iter().map(of).collect()
 }
 
 fn warn_of_gaps(documents: &[Document], comparison: Option<&Comparison>) {
@@ -125,24 +128,4 @@ fn summary(path: &Path, bytes: usize, documents: &[Document]) -> String {
     let runs: Vec<String> = documents.iter().map(run).collect();
     let size = super::scratch_folder::size(bytes as u64);
     format!("Wrote {} ({size}): {}. Open it in a browser.\n", path.display(), runs.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-    use crate::arguments::{Arguments, Command};
-    use crate::exit::UsageError;
-
-    #[test]
-    fn program_without_page_says_how_to_build_it() {
-        let line = Arguments::parse_from(["fathom", "report"]);
-        let Command::Report(arguments) = line.command else { unreachable!("parsed") };
-        let error = write_page(None, &arguments).unwrap_err();
-        assert!(!error.is::<UsageError>(), "{error}");
-        let text = error.to_string();
-        assert!(text.contains("without the report page") && text.contains("make build"), "{text}");
-        assert!(!text.contains('\n'), "{text}");
-    }
 }
