@@ -1,8 +1,8 @@
 //! The history of a metric: its values in all stored runs of a host, and their change points
 //! (METHOD 30).
 //!
-//! Hosts are never pooled: a series is one case on one host at one effort. A new kernel or setting does not start
-//! a new series; it is listed with the change at which it appeared.
+//! Hosts are never pooled: a series is one case on one host at one effort. A new kernel or setting
+//! does not start a new series; it is listed with the change at which it appeared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;

@@ -40,8 +40,8 @@ pub fn quantity_within(value: f64, unit: Unit, width: usize) -> String {
     widest_fit(2..=FIGURES, write, |text| fits(text, width)).unwrap_or_else(|| write(2))
 }
 
-/// As [`quantity_within`], with no more figures than an uncertainty justifies: a share of the value,
-/// such as half the width of its interval.
+/// As [`quantity_within`], with no more figures than an uncertainty justifies: a share of the
+/// value, such as half the width of its interval.
 pub fn quantity_rounded(value: f64, share: f64, unit: Unit, width: usize) -> String {
     let most = match share {
         share if share >= 0.1 => 2,

@@ -150,7 +150,7 @@ fn strata_of_series_are_printed() {
     let (history, text) = rendered(7, selected);
     let [mixed, whole] = history.series.as_slice() else { panic!("{history:?}") };
     assert_eq!((mixed.stratum, whole.stratum), (Stratum::AsFound, Stratum::FullSpeed));
-    let (mixed, whole) = (text.find("°120.0 ns"), text.find(" 100.0 ns"));
+    let (mixed, whole) = (text.find("°100.0 ns"), text.find(" 100.0 ns"));
     assert!(mixed.is_some() && whole.is_some(), "{text}");
     assert!(text.contains("°: as found; others from clean visits only."), "{text}");
     let (_, text) = rendered(7, |_, document| {

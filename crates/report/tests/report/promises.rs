@@ -78,8 +78,8 @@ fn no_line_is_wider_than_the_layout() {
     }
 }
 
-/// Digits of the forbidden value in any unit.
-const LEAK: &str = "7654";
+/// Digits of the forbidden value in any unit, as few as a noisy value has.
+const LEAK: &str = "765";
 
 /// Removes what separates digits, so that a value is found in any notation.
 fn digits(text: &str) -> String {
