@@ -234,7 +234,6 @@ fn invalid_arguments_are_one_line() {
         {name} --block 4X | a size | 64KiB
         {name} --block 1G --count 9000000000000000000 | 2^63 | fewer
         {name} --blok 1 | --block
-        {name} | --block
         {name} --block 4K --way ring --state cold | --state
         {name} --block 4K --way read --threads 2 | --threads 1
         {name} --block 1000 --state direct | multiple of
