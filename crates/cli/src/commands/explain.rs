@@ -6,13 +6,10 @@ use fathom_metric::Entry;
 use fathom_record::Record;
 use fathom_report::{Layout, accounts, paragraph};
 
-use super::stored_run;
+use super::{RUNS_SEARCHED, stored_run};
 use crate::arguments::ExplainArguments;
 use crate::exit::{OrUsage, Status};
 use crate::terminal::{self, Output};
-
-/// How many of the newest runs are searched for a result.
-const RUNS_SEARCHED: usize = 50;
 
 pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
     let word = CaseSelector::parse(&arguments.metric).or_usage()?;

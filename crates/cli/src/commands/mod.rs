@@ -73,6 +73,9 @@ pub fn main(arguments: Arguments) -> ExitCode {
     }
 }
 
+/// How many of the newest runs are searched for a result.
+const RUNS_SEARCHED: usize = 50;
+
 /// Prints a result, as JSON or laid out for the terminal.
 fn print(
     json: bool,

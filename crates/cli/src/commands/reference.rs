@@ -4,7 +4,7 @@ use fathom_analysis::reference::{self as published, Beside, CLASSIC, Reference};
 use fathom_record::Document;
 use fathom_report::reference::{Options, Units, known, render};
 
-use super::stored_run;
+use super::{RUNS_SEARCHED, stored_run};
 use crate::arguments::{CompareArguments, ShowArguments, StoreArguments, UnitsName};
 use crate::exit::{Status, UsageError};
 use crate::remedy::with_remedy;
@@ -45,9 +45,6 @@ pub(super) fn classic(arguments: &ShowArguments) -> anyhow::Result<Status> {
     let options = Options { published, units, markdown: arguments.markdown };
     super::print(output.json, &beside, |layout| render(&beside, options, layout))
 }
-
-/// Older runs of this host that are searched for rows that the newest does not have.
-const RUNS_SEARCHED: usize = 50;
 
 /// The named runs beside a study; without a name the newest run of this host, and older ones for
 /// the rows that it does not have.

@@ -2,11 +2,11 @@
 
 use fathom_engine::{CaseSelector, matches};
 use fathom_probes::REGISTRY;
-use fathom_record::Document;
+use fathom_record::{Document, Record};
 use fathom_report::{Layout, RunListing};
 use fathom_store::RunRow;
 
-use super::{reference, stored_run};
+use super::{RUNS_SEARCHED, reference, stored_run};
 use crate::arguments::ShowArguments;
 use crate::exit::{OrUsage, Status, usage_error};
 use crate::terminal;
@@ -24,10 +24,14 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
         return reference::classic(arguments);
     }
     let (run, selectors) = names(&arguments.names)?;
-    let mut document = stored_run::document(run, output.samples, &output.store)?;
-    if !selectors.is_empty() {
-        select(&mut document, &selectors)?;
-    }
+    let document = match run {
+        None if !selectors.is_empty() => newest_with(&selectors, arguments)?,
+        run => {
+            let run = run.unwrap_or("latest");
+            let document = stored_run::document(run, output.samples, &output.store)?;
+            select(document, &selectors)?
+        }
+    };
     if output.json {
         return super::print_text(&fathom_report::document_json(&document));
     }
@@ -39,17 +43,16 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
     super::print_text(&fathom_report::show(&document, &layout))
 }
 
-/// The run, and what to show of it. A first name that is a metric or a group stands for the latest
-/// run.
-fn names(names: &[String]) -> anyhow::Result<(&str, Vec<CaseSelector>)> {
+/// The named run, if any, and what to show of it: the first name may be a metric or a group.
+fn names(names: &[String]) -> anyhow::Result<(Option<&str>, Vec<CaseSelector>)> {
     let parse = |text: &String| CaseSelector::parse(text).or_usage();
     let is_metric = |selector: &CaseSelector| {
         REGISTRY.entries().iter().any(|entry| matches(entry.about().id, &selector.name))
     };
     let (run, selectors) = match names {
-        [] => ("latest", names),
-        [first, ..] if parse(first).is_ok_and(|it| is_metric(&it)) => ("latest", names),
-        [first, others @ ..] => (first.as_str(), others),
+        [first, ..] if parse(first).is_ok_and(|it| is_metric(&it)) => (None, names),
+        [first, others @ ..] => (Some(first.as_str()), others),
+        [] => (None, names),
     };
     let selectors = selectors.iter().map(parse).collect::<Result<Vec<CaseSelector>, _>>()?;
     if let Some(unknown) = selectors.iter().find(|selector| !is_metric(selector)) {
@@ -58,22 +61,43 @@ fn names(names: &[String]) -> anyhow::Result<(&str, Vec<CaseSelector>)> {
     Ok((run, selectors))
 }
 
-/// Leaves the selected records.
-fn select(document: &mut Document, selectors: &[CaseSelector]) -> anyhow::Result<()> {
-    document.records.retain(|record| {
-        let selects = |it: &CaseSelector| {
-            matches(record.metric.as_str(), &it.name) && it.selects(&record.params)
-        };
-        selectors.iter().any(selects)
-    });
-    let texts: Vec<String> = selectors.iter().map(|selector| selector.text.clone()).collect();
+/// The selected results of the newest run that has any.
+fn newest_with(selectors: &[CaseSelector], arguments: &ShowArguments) -> anyhow::Result<Document> {
+    let store = stored_run::open_store(&arguments.output.store)?;
+    for row in store.runs()?.into_iter().take(RUNS_SEARCHED) {
+        let document = store.document(&row.id, arguments.output.samples)?;
+        if document.records.iter().any(|record| is_selected(record, selectors)) {
+            return select(document, selectors);
+        }
+    }
+    let texts = texts(selectors).join(" ");
+    anyhow::bail!("no stored run has results of {texts}; `fathom run {texts}` measures them")
+}
+
+fn is_selected(record: &Record, selectors: &[CaseSelector]) -> bool {
+    selectors
+        .iter()
+        .any(|it| matches(record.metric.as_str(), &it.name) && it.selects(&record.params))
+}
+
+fn texts(selectors: &[CaseSelector]) -> Vec<String> {
+    selectors.iter().map(|selector| selector.text.clone()).collect()
+}
+
+/// The document with the selected records only; whole without selectors.
+fn select(mut document: Document, selectors: &[CaseSelector]) -> anyhow::Result<Document> {
+    if selectors.is_empty() {
+        return Ok(document);
+    }
+    document.records.retain(|record| is_selected(record, selectors));
+    let texts = texts(selectors);
     if document.records.is_empty() {
         let (run, texts) = (&document.run.id, texts.join(" "));
         anyhow::bail!("run {run} has no results of {texts}; `fathom show {run}` shows what it has");
     }
     // The view of a run of these metrics.
     document.run.asked = texts;
-    Ok(())
+    Ok(document)
 }
 
 fn listing(row: RunRow) -> RunListing {

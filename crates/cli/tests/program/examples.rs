@@ -74,7 +74,8 @@ fn short_examples_of_help_succeed() {
         }
         let given = example.replace("0195c3", &ids[0]).replace("0195d0", &ids[1]);
         let given = given.replace("db1 db2", "latest~1 latest");
-        let given = given.replace("show memory", "show cpu").replace("os.syscall cpu", "cpu");
+        let given =
+            given.replace("show memory", "show cpu").replace("latest~1 os.syscall cpu", "c cpu");
         let words = words(&given);
         let output = env.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
         // 3 and 4: `doctor` warns, or there is nothing to compare.

@@ -32,7 +32,12 @@ fn show_of_a_metric_has_its_rows_only() {
         let shown = text(&env.run(words).stdout);
         assert!(shown.contains(SHORT[0]) && shown.contains("\n1 case: "), "{shown}");
     }
-    assert_failure(&env.run(&["show", "memory"]), &["no results of memory", "fathom show"]);
+    assert_failure(
+        &env.run(&["show", "memory"]),
+        &["no stored run has results of memory", "fathom run"],
+    );
+    let other = &["show", "latest", "memory"];
+    assert_failure(&env.run(other), &["no results of memory", "fathom show"]);
     assert_usage_error(&env.run(&["show", "latest", "memry"]), &["`memry`", "fathom list"]);
 }
 
