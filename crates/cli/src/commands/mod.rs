@@ -40,7 +40,8 @@ pub fn main(arguments: Arguments) -> ExitCode {
     let outcome = match &arguments.command {
         Command::Run(run) => run::run(run),
         Command::Doctor(doctor) => doctor::doctor(doctor),
-        Command::File(file) => by_hand::by_hand(file),
+        Command::File(file) => by_hand::by_hand(&file.0),
+        Command::Load(load) => by_hand::by_hand(&load.0),
         Command::List(list) => list::list(list),
         Command::Explain(explain) => explain::explain(explain),
         Command::Show(show) => show::show(show),

@@ -21,6 +21,7 @@ mod hosts;
 mod labels;
 mod laboratory;
 mod limits;
+mod load;
 mod memory;
 mod reference;
 mod report;
