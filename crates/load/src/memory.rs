@@ -15,6 +15,10 @@ pub struct Resident {
 
 /// Segments whose slopes give the interval.
 const SEGMENTS: usize = 10;
+/// Shorter segments have too few readings.
+const SEGMENT_MIN_NS: f64 = 3e9;
+/// A shorter time shows no growth.
+const SPAN_MIN_NS: f64 = 5e9;
 /// Buffers and histograms are allocated in the first part of a run.
 const START: f64 = 1.0 / 3.0;
 
@@ -41,15 +45,20 @@ impl Resident {
         let from = first + START * (last - first);
         let begin = self.times_ns.partition_point(|at| *at < from);
         let (times, bytes) = (&self.times_ns[begin..], &self.bytes[begin..]);
-        if times.len() < 3 {
+        let span = last - *times.first()?;
+        if span < SPAN_MIN_NS {
             return None;
         }
         let slope = |from: usize, to: usize| {
             (bytes[to] - bytes[from]) / (times[to] - times[from]).max(1.0) * 1e9
         };
         let end = times.len() - 1;
-        let segments = if end < 2 * SEGMENTS { 0 } else { SEGMENTS };
-        let at = |segment: usize| segment * end / SEGMENTS;
+        // Segments of equal time: readings are closer together where a window begins.
+        let at = |segment: usize| {
+            let time = times[0] + span * segment as f64 / SEGMENTS as f64;
+            times.partition_point(|at| *at < time).min(end)
+        };
+        let segments = if span < SEGMENTS as f64 * SEGMENT_MIN_NS { 0 } else { SEGMENTS };
         let slopes = (0..segments).map(|segment| slope(at(segment), at(segment + 1))).collect();
         Some((slope(0, end), slopes))
     }
@@ -94,8 +103,10 @@ mod tests {
     fn few_values_have_no_growth() {
         let mut resident = Resident::default();
         assert_eq!(resident.growth(), None);
-        (0..3).for_each(|at| resident.add(f64::from(at) * 1e9, 1));
-        assert_eq!(resident.growth(), None);
+        (0..7).for_each(|at| resident.add(f64::from(at) * 1e9, 1));
+        assert_eq!(resident.growth(), None, "4 s after the first third");
+        (7..12).for_each(|at| resident.add(f64::from(at) * 1e9, 1));
+        assert_eq!(resident.growth(), Some((0.0, Vec::new())));
         assert!(own_bytes().is_some_and(|bytes| bytes > 100_000));
     }
 }

@@ -179,7 +179,7 @@ static ABOUT_CLIENT_GROWTH: About = About {
     unit: Unit::BytesPerSecond,
     timed: "nothing: the slope of load.client.resident over time, after the first third of the run",
     not_timed: "the first third, in which buffers are allocated",
-    pitfalls: &["short runs have few values: no interval below 20"],
+    pitfalls: &["no slope below 5 s, no interval below 30 s"],
     parameters: &[],
     ..BASE
 };
@@ -202,7 +202,7 @@ static ABOUT_SERVER_GROWTH: About = About {
     unit: Unit::BytesPerSecond,
     timed: "nothing: the slope of load.server.resident over time, after the first third of the run",
     not_timed: "the first third, in which buffers are allocated",
-    pitfalls: &["short runs have few values: no interval below 20"],
+    pitfalls: &["no slope below 5 s, no interval below 30 s"],
     parameters: &[],
     requires: TELEMETRY,
     ..BASE

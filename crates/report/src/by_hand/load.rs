@@ -14,10 +14,12 @@ const THROUGHPUT: &str = "load.throughput";
 const RESPONSE_TIME: &str = "load.response_time";
 const BANDWIDTH: &str = "load.bandwidth";
 /// Width of a time.
-const TIME: usize = 8;
+const TIME: usize = 7;
 const MB: f64 = 1e6;
 /// Columns that a narrow terminal lacks, the first ones first.
-const OPTIONAL: [&str; 4] = ["client CPU", "p90", "disk MB/s", "server CPU"];
+const OPTIONAL: [&str; 4] = ["p90", "client", "disk", "server"];
+const LEGEND: &str = "server, client: CPU time of the server, of the busiest client thread; disk: \
+    MB/s read by the server's device";
 
 pub(super) fn is_load(record: &Record) -> bool {
     record.metric.group() == "load"
@@ -74,6 +76,7 @@ fn table(steps: &[&Record], records: &[Record], width: usize) -> String {
         }
     }
     text += &rows(&columns);
+    text += &wrapped(LEGEND, width, "", "  ");
     text += &remarks(steps, width);
     text += &highest(steps, width);
     text
@@ -123,15 +126,15 @@ fn columns(steps: &[&Record], records: &[Record]) -> Vec<Column> {
     let errors = |count: f64| if count > 0.0 { format!("{count:.0}") } else { String::new() };
     vec![
         Column::new("clients", steps.iter().map(clients)),
-        Column::new("requests/s", steps.iter().map(rate)),
+        Column::new("req/s", steps.iter().map(rate)),
         Column::new("±", steps.iter().map(half)),
         Column::new("MB/s", steps.iter().map(bandwidth)),
         Column::new("median", steps.iter().map(time(None))),
         Column::new("p90", steps.iter().map(time(Some(0.9)))),
         Column::new("p99", steps.iter().map(time(Some(0.99)))),
-        Column::new("server CPU", fact("server CPU", percent)),
-        Column::new("disk MB/s", fact("disk", |rate| bare(rate / MB))),
-        Column::new("client CPU", fact("client CPU", percent)),
+        Column::new("server", fact("server CPU", percent)),
+        Column::new("disk", fact("disk", |rate| bare(rate / MB))),
+        Column::new("client", fact("client CPU", percent)),
         Column::new("errors", fact("errors", errors)),
         Column::words("", steps.iter().map(state)),
     ]
