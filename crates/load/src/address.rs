@@ -105,14 +105,14 @@ pub fn expand(pattern: &str) -> Result<Vec<String>, NotationError> {
 /// Most paths of a pattern or list.
 pub const PATHS_MAX: u32 = 1 << 20;
 
-/// Encodes a path of a file listing for a request.
+/// An encoded path of a file listing as the target of a request; what may not be in one is encoded.
 pub fn encoded(path: &str) -> String {
     let mut text = String::new();
     if !path.starts_with('/') {
         text.push('/');
     }
     for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte) {
+        if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@%".contains(&byte) {
             text.push(char::from(byte));
         } else {
             text += &format!("%{byte:02X}");
@@ -167,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_encoded_for_a_request() {
-        assert_eq!(encoded("a b/ü?%"), "/a%20b/%C3%BC%3F%25");
+    fn paths_are_not_encoded_twice() {
+        assert_eq!(encoded("a%20b/ü ?"), "/a%20b/%C3%BC%20%3F");
         assert_eq!(encoded("/f1.bin"), "/f1.bin");
     }
 }

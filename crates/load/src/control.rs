@@ -49,26 +49,23 @@ pub struct Telemetry {
     /// By the server's monotonic clock.
     pub at_ns: u64,
     pub cpu_ns: u64,
-    pub run_queue_wait_ns: Option<u64>,
     pub resident_bytes: u64,
     pub responses: u64,
     pub bytes_sent: u64,
     pub bytes_on_wire: Option<u64>,
-    /// Bytes that its process fetched from devices.
-    pub read_bytes: Option<u64>,
+    /// Time in which its threads handled connections.
+    pub busy_ns: u64,
     /// The device below the served folder.
     pub device: Option<Device>,
     pub tcp_retransmits: Option<u64>,
     pub congestion: Option<String>,
     /// Whether it evicts each file after its response.
     pub cold: bool,
-    pub threads: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Device {
-    pub name: String,
     pub reads: u64,
     pub read_bytes: u64,
     pub busy_ns: Option<u64>,

@@ -305,8 +305,9 @@ impl Run<'_> {
         let telemetry = watcher.begin.zip(watcher.end);
         if outcome.end == End::Complete {
             step.add(&outcome, telemetry);
-        } else {
-            step.faults.extend(&outcome.tally.faults);
+        } else if step.sweeps == 0 {
+            // Of a step with complete sweeps, only those count.
+            step.faults.clone_from(&outcome.tally.faults);
         }
         Ok(outcome)
     }

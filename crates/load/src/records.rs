@@ -260,8 +260,13 @@ impl Shared<'_> {
             facts.extend(rate("disk", per_second(server.disk_bytes), Unit::BytesPerSecond));
             facts.extend(rate("disk reads", per_second(server.disk_reads), Unit::PerSecond));
             facts.extend(rate("wire", per_second(server.wire_bytes), Unit::BytesPerSecond));
+            let busy = server.disk_busy_ns.map(|ns| ns as f64 / server.wall_ns.max(1) as f64);
+            facts.extend(busy.map(|share| ratio("disk busy", share)));
             facts.extend(server.retransmits.map(|it| ratio("retransmits", it as f64)));
             facts.push(ratio("server responses", server.responses as f64));
+            let ns = |name: &str, ns: u64| Fact::quantity(name, ns as f64, Unit::Nanoseconds);
+            facts.push(ns("server busy", server.busy_ns));
+            facts.push(ns("server window", server.wall_ns));
         }
         if step.completed > 0 {
             facts.push(ratio("client CPU", step.busiest()));

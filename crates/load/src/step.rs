@@ -37,6 +37,8 @@ pub struct ServerUse {
     pub wire_bytes: Option<u64>,
     pub disk_reads: Option<u64>,
     pub disk_bytes: Option<u64>,
+    pub disk_busy_ns: Option<u64>,
+    pub busy_ns: u64,
     pub retransmits: Option<u64>,
     /// CPU time per request and per byte sent in each window, in nanoseconds.
     pub per_request_ns: Vec<f64>,
@@ -58,6 +60,8 @@ impl ServerUse {
             wire_bytes: difference(|it| it.bytes_on_wire),
             disk_reads: difference(|it| Some(it.device.as_ref()?.reads)),
             disk_bytes: difference(|it| Some(it.device.as_ref()?.read_bytes)),
+            disk_busy_ns: difference(|it| it.device.as_ref()?.busy_ns),
+            busy_ns: plain(|it| it.busy_ns),
             retransmits: difference(|it| it.tcp_retransmits),
             per_request_ns: per(responses).into_iter().collect(),
             per_byte_ns: per(bytes_sent).into_iter().collect(),
@@ -73,6 +77,8 @@ impl ServerUse {
         self.wire_bytes = sum(self.wire_bytes, other.wire_bytes);
         self.disk_reads = sum(self.disk_reads, other.disk_reads);
         self.disk_bytes = sum(self.disk_bytes, other.disk_bytes);
+        self.disk_busy_ns = sum(self.disk_busy_ns, other.disk_busy_ns);
+        self.busy_ns += other.busy_ns;
         self.retransmits = sum(self.retransmits, other.retransmits);
         self.per_request_ns.extend(other.per_request_ns);
         self.per_byte_ns.extend(other.per_byte_ns);

@@ -120,7 +120,7 @@ fn load_is_stored_and_shown_like_every_run() {
     let shown = env.stdout("show");
     assert_contains(&shown, &["mode=fixed", "requests/s", "highest", "client memory"]);
     assert_contains(&env.stdout("export --format csv"), &["load.response_time", "mode=fixed"]);
-    assert_contains(&env.stdout("explain load.throughput"), &["three sweeps", "client-bound"]);
+    assert_contains(&env.stdout("explain load.throughput"), &["three sweeps", "closed-loop clients"]);
     assert_contains(&env.stdout("history load.throughput"), &["load.throughput"]);
 }
 
