@@ -87,8 +87,8 @@ pub struct Load {
     /// Send the token in this file (Authorization: Bearer) [default: $FATHOM_TOKEN_FILE].
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Seed the choice of files and the order of steps [default: 1].
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed, hide_default_value = true)]
+    /// Seed the choice of files and the order of steps.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub seed: u64,
 }
 

@@ -165,8 +165,8 @@ impl Load {
         let numbers = self.clients.0.len();
         let (measured, warm_up) = (seconds(timing.window_ns), seconds(timing.warm_up_max_ns));
         format!(
-            "{steps} steps ({numbers} numbers of clients), {SWEEPS} sweeps: {} measured, at most {} \
-             of warm-up; {} files from {}",
+            "{steps} steps ({numbers} numbers of clients), {SWEEPS} sweeps: {} measured, at most \
+             {} of warm-up; {} files from {}",
             duration(measured),
             duration(warm_up),
             target.requests.len(),
