@@ -24,6 +24,7 @@ mod limits;
 mod memory;
 mod reference;
 mod report;
+mod serve;
 mod signals;
 mod test_env;
 mod two_hosts;
