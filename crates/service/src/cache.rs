@@ -1,5 +1,7 @@
 //! The folder's files out of the page cache, or into it, with proof.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use fathom_fileio::residency::{self, Residency, State, UnknownReason};
 use rustix::fs::syncfs;
 use rustix::io::Errno;
@@ -20,7 +22,10 @@ pub(crate) struct CacheState {
 pub(crate) fn evict(shared: &Shared) -> CacheState {
     // Once for all files: evicting waits for the device after each that is synced alone.
     let _ = syncfs(shared.root.fd());
-    change(shared, residency::evict_clean)
+    change(shared, |file| {
+        shared.evicted.fetch_add(1, Relaxed);
+        residency::evict_clean(file)
+    })
 }
 
 pub(crate) fn warm(shared: &Shared) -> CacheState {

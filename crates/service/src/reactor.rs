@@ -59,6 +59,8 @@ pub(crate) struct Reactor {
     pub(crate) output: Vec<u8>,
     pub(crate) date: Date,
     pub(crate) probe: Probe,
+    /// `Shared::evicted` when the probe last heard of it.
+    evicted: u64,
     /// The time of this round of events.
     pub(crate) now_ns: u64,
     ticked_ns: u64,
@@ -78,6 +80,7 @@ impl Reactor {
             epoll::add(&epoll, listener, EventData::new_u64(LISTENER - at as u64), flags)?;
         }
         let reserve = reserve();
+        let probe = Probe::new(shared.cold);
         Ok(Self {
             shared,
             number,
@@ -90,7 +93,8 @@ impl Reactor {
             head: Vec::new(),
             output: Vec::new(),
             date: Date::default(),
-            probe: Probe::new(),
+            probe,
+            evicted: 0,
             now_ns: monotonic_raw_ns(),
             ticked_ns: 0,
             reserve,
@@ -116,6 +120,11 @@ impl Reactor {
             let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
             self.now_ns = monotonic_raw_ns();
             self.date.set(wall_ns());
+            let evicted = self.shared.evicted.load(Relaxed);
+            if evicted != self.evicted {
+                self.evicted = evicted;
+                self.probe.forget();
+            }
             for event in &events {
                 match event.data.u64() {
                     BELL => self.open_mail(),

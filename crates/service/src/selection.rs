@@ -21,13 +21,13 @@ impl Version {
     pub(crate) fn of(stat: &Stat) -> Self {
         let bytes = stat.st_size as u64;
         let mut etag = String::with_capacity(56);
-        let ns = |s: i64, ns: u64| s.wrapping_mul(1_000_000_000).wrapping_add(ns as i64) as u64;
-        let modified = ns(stat.st_mtime as i64, stat.st_mtime_nsec as u64);
-        let changed = ns(stat.st_ctime as i64, stat.st_ctime_nsec as u64);
+        let ns = |s: i64, ns: u64| (s as u64).wrapping_mul(1_000_000_000).wrapping_add(ns);
+        let modified = ns(stat.st_mtime, stat.st_mtime_nsec);
+        let changed = ns(stat.st_ctime, stat.st_ctime_nsec);
         // Writing to a String cannot fail.
         let _ = write!(etag, "\"{:x}-{bytes:x}-{modified:x}-{changed:x}\"", stat.st_ino);
         // HTTP dates have no fractions, and none before 1970.
-        let seconds = Duration::from_secs(u64::try_from(stat.st_mtime as i64).unwrap_or(0));
+        let seconds = Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
         // Years beyond 9999 cannot be written.
         let modified = UNIX_EPOCH + seconds.min(Duration::from_secs(253_402_300_799));
         Self { bytes, etag, modified }

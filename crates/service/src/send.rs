@@ -47,6 +47,7 @@ pub(crate) struct Response {
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) file: File,
+    inode: u64,
     pub(crate) at: u64,
     pub(crate) end: u64,
     /// Up to here it was in memory, at a time.
@@ -66,8 +67,8 @@ pub(crate) enum Step {
 }
 
 impl Part {
-    pub(crate) fn new(file: File, at: u64, end: u64) -> Self {
-        Self { file, at, end, loaded_to: at, loaded_ns: 0 }
+    pub(crate) fn new(file: File, inode: u64, at: u64, end: u64) -> Self {
+        Self { file, inode, at, end, loaded_to: at, loaded_ns: 0 }
     }
 
     /// The range that a lane is to read.
@@ -157,7 +158,8 @@ impl Part {
             return true;
         }
         let (at, end) = self.window();
-        (self.loaded_to, self.loaded_ns) = (probe.resident_to(&self.file, at, end), now_ns);
+        self.loaded_to = probe.resident_to(&self.file, self.inode, at, end, now_ns);
+        self.loaded_ns = now_ns;
         self.loaded_to > self.at
     }
 

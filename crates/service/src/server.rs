@@ -68,6 +68,7 @@ impl Server {
             pages: Queue::new(),
             bulk: Queue::new(),
             evictions: Queue::new(),
+            evicted: AtomicU64::new(0),
             evictions_missed: AtomicU64::new(0),
             peers: Mutex::new(HashMap::new()),
             is_stopping: AtomicBool::new(false),

@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) pages: Queue<Job>,
     pub(crate) bulk: Queue<Job>,
     pub(crate) evictions: Queue<Eviction>,
+    /// Files that were evicted on request.
+    pub(crate) evicted: AtomicU64,
     /// Files that could not be evicted after a response.
     pub(crate) evictions_missed: AtomicU64,
     /// Connections of each address beyond loopback.

@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::ops::ControlFlow::{self, Break, Continue};
+use std::ops::Range;
+use std::os::fd::AsFd as _;
 
 use fathom_measure::clock::monotonic_raw_ns;
 use rustix::io::Errno;
@@ -47,7 +49,8 @@ type Flow = ControlFlow<Next>;
 enum Body {
     None,
     Bytes(Vec<u8>),
-    File(File, std::ops::Range<u64>),
+    /// A file, its inode and a range of its bytes.
+    File(File, u64, Range<u64>),
 }
 
 impl Reactor {
@@ -213,7 +216,7 @@ impl Reactor {
         let mut reply = self.reply(exchange, status, part.end - part.start, media::of(path));
         reply.version = Some(&version);
         reply.part = (status == 206).then(|| part.clone());
-        self.begin(c, slot, exchange, &reply, Body::File(opened.file, part))
+        self.begin(c, slot, exchange, &reply, Body::File(opened.file, opened.stat.st_ino, part))
     }
 
     fn reply<'r>(
@@ -330,12 +333,12 @@ impl Reactor {
             Body::None => {}
             Body::Bytes(bytes) if !exchange.is_head => self.output.extend_from_slice(&bytes),
             Body::Bytes(_) => {}
-            Body::File(file, range) if exchange.is_head || range.is_empty() => {
-                part = Some(Part::new(file, range.end, range.end));
+            Body::File(file, inode, range) if exchange.is_head || range.is_empty() => {
+                part = Some(Part::new(file, inode, range.end, range.end));
             }
-            Body::File(file, range) => {
+            Body::File(file, inode, range) => {
                 let small = range.end - range.start;
-                part = Some(Part::new(file, range.start, range.end));
+                part = Some(Part::new(file, inode, range.start, range.end));
                 if small > SMALL || !self.append(part.as_ref(), small as usize) {
                     let memory = head.to_vec();
                     let rest = Response::rest(exchange, status, memory, head.len(), 0, part);
@@ -373,7 +376,6 @@ impl Reactor {
     }
 
     fn respond(&mut self, c: &mut Connection, slot: u32, mut response: Box<Response>) -> Flow {
-        use std::os::fd::AsFd as _;
         let mut in_turn = 0;
         loop {
             match response.step(c.socket.as_fd(), &mut self.probe, self.now_ns) {
