@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the missing packages that a build needs besides Rust, if run as root. With `tests` also
-# the optional ones of the tests, which are skipped without them: strace, the tools of `fathom
+# the optional ones of the tests, which are skipped without them: strace, curl, the tools of `fathom
 # crosscheck`, and a browser for the page of `fathom report`.
 set -euo pipefail
 missing=()
@@ -22,6 +22,7 @@ fi
 [ "${1:-}" = tests ] || exit 0
 missing=()
 need strace strace
+need curl curl
 for tool in stress-ng sysbench mbw fio b3sum; do need "$tool" "$tool"; done
 need xxhsum xxhash
 [ -e /usr/include/benchmark/benchmark.h ] || missing+=(libbenchmark-dev)

@@ -6,6 +6,7 @@
 pub mod by_hand;
 pub mod crosscheck;
 pub mod report;
+pub mod serve;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -109,6 +110,8 @@ pub enum Command {
     Compare(CompareArguments),
     /// Write runs as a single HTML page with tables and charts.
     Report(report::ReportArguments),
+    /// Serve a directory over HTTP/1.1, with telemetry for load tests.
+    Serve(serve::ServeArguments),
     /// Show a metric's history and its change points.
     History(HistoryArguments),
     /// Export stored runs as JSON lines, CSV or OpenMetrics.

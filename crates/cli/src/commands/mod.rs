@@ -18,6 +18,7 @@ mod report;
 mod run;
 mod run_store;
 mod scratch_folder;
+mod serve;
 mod setup;
 mod show;
 mod stored_run;
@@ -48,6 +49,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Crosscheck(crosscheck) => crosscheck::crosscheck(crosscheck),
         Command::Compare(compare) => compare::compare(compare),
         Command::Report(report) => report::report(report),
+        Command::Serve(serve) => serve::serve(serve),
         Command::History(history) => history::history(history),
         Command::Export(export) => export::export(export),
         Command::Import(import) => import::import(import),

@@ -25,6 +25,7 @@ mod load;
 mod memory;
 mod reference;
 mod report;
+mod serve;
 mod signals;
 mod test_env;
 mod two_hosts;
