@@ -3,7 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fathom_record::{FactValue, RunState, State};
 use rustix::process::Signal;
 
-use crate::children::{send, wait_until};
+use crate::children::{next_line, send, signal_and_wait, spawn_piped, wait_until};
 use crate::test_env::{assert_contains, assert_status};
 use crate::{TestEnv, assert_failure, assert_usage_error, text};
 
@@ -120,7 +120,10 @@ fn load_is_stored_and_shown_like_every_run() {
     let shown = env.stdout("show");
     assert_contains(&shown, &["mode=fixed", "requests/s", "highest", "client memory"]);
     assert_contains(&env.stdout("export --format csv"), &["load.response_time", "mode=fixed"]);
-    assert_contains(&env.stdout("explain load.throughput"), &["three sweeps", "closed-loop clients"]);
+    assert_contains(
+        &env.stdout("explain load.throughput"),
+        &["three sweeps", "closed-loop clients"],
+    );
     assert_contains(&env.stdout("history load.throughput"), &["load.throughput"]);
 }
 
@@ -213,6 +216,57 @@ fn killed_server_ends_the_load_with_a_message() {
     assert_status(&output, 1);
     let message = text(&output.stderr);
     assert_contains(&message, &["the server stopped answering", "refused", "kept"]);
+}
+
+/// `fathom serve` on a folder, and its URL.
+fn serve_folder(env: &TestEnv, folder: &str) -> (Child, String) {
+    let mut child = spawn_piped(env.command(&format!("serve {folder} --listen 0")));
+    let line = next_line(&mut child);
+    let url = line.split_whitespace().find(|word| word.starts_with("http://"));
+    (child, url.expect("an address").to_owned())
+}
+
+#[test]
+fn load_of_fathom_serve_knows_both_ends() {
+    let env = TestEnv::new();
+    env.stdout("load --make 8x100KB set");
+    let (child, url) = serve_folder(&env, "set");
+    let words = format!("load {url} --clients 1,2 --time 900ms --server-cache warm");
+    let printed = env.stdout(&words);
+    assert_contains(&printed, &["8 files", "fathom serve", "server memory", "server"]);
+    let document = env.latest();
+    let of = |metric: &str| {
+        document.records.iter().filter(|it| it.metric.as_str() == metric).collect::<Vec<_>>()
+    };
+    for metric in ["load.server.cpu_per_request", "load.server.cpu_per_gb"] {
+        assert_eq!(of(metric).len(), 2, "{metric}: one for each step");
+    }
+    for record in of("load.throughput") {
+        assert_eq!(record.params.integer("file_bytes"), Some(100_000));
+        assert_eq!(record.params.text("server_cache"), Some("warm"));
+        let fact = |name: &str| record.facts.iter().find(|fact| fact.name == name);
+        let number = |name: &str| match fact(name).map(|fact| &fact.value) {
+            Some(FactValue::Quantity { value, .. }) => *value,
+            other => panic!("{name}: {other:?}"),
+        };
+        let completed: f64 = record.checks["requests completed"].parse().expect("a number");
+        assert!(number("server responses") >= completed);
+        assert!(number("server CPU") > 0.0 && number("wire") > 0.0);
+        let cache = format!("{:?}", fact("server cache"));
+        assert!(cache.contains("read, 100.0 % resident"), "{cache}");
+    }
+    let memory = of("load.server.resident")[0];
+    assert!(memory.series[0].values.len() > 5 && memory.series[0].name == "server memory");
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
+}
+
+#[test]
+fn empty_folder_is_refused() {
+    let env = TestEnv::new();
+    std::fs::create_dir(env.file("empty")).expect("a folder");
+    let (child, url) = serve_folder(&env, "empty");
+    assert_failure(&env.run(&["load", &url]), &["the folder has no files", "--make"]);
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
 }
 
 #[test]
