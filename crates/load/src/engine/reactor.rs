@@ -74,7 +74,12 @@ impl<'w> Reactor<'w> {
     /// Runs until the end of the window.
     pub(super) fn run(mut self) -> Tally {
         for at in 0..self.clients.len() as u32 {
-            self.begin(at);
+            // Clients that think do not begin together: constant times would keep them in step.
+            let mean_ns = self.work.pause.mean_ns.min(u32::MAX.into()) as u32;
+            match below(mean_ns, &mut self.clients[at as usize].random) {
+                0 => self.begin(at),
+                wait => self.waking.push(Reverse((self.now + u64::from(wait), at))),
+            }
         }
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut check_ns = self.now + DEADLINES_NS;
@@ -244,6 +249,7 @@ impl<'w> Reactor<'w> {
                     let progress = client.receive(&self.buffer[..count], expected);
                     if progress == Ok(Progress::Incomplete) {
                         if count < most && !has_ended {
+                            self.now = now_ns();
                             return;
                         }
                         continue;
