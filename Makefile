@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build web test docs bench bench-memory bench-file bench-store bench-page repeatability compare-check simulate lab soak mutants install clean needs
+.PHONY: run build web test docs bench bench-memory bench-file bench-load bench-serve bench-store bench-page repeatability compare-check simulate lab soak mutants install clean needs
 
 run: build ## build, measure at quick effort, print the table, store the run, write report.html
 	$(FATHOM) run --quick
@@ -34,6 +34,12 @@ bench-memory: build ## compare memory results with the programs in lab/bench/pee
 
 bench-file: build ## compare file reading with dd, xxhsum, b3sum and fio, in turn
 	lab/bench/file.sh $(FATHOM)
+
+bench-load: build ## compare the client CPU of a load with wrk, against nginx
+	lab/bench/load.sh $(FATHOM)
+
+bench-serve: build ## compare CPU per request and per GB with nginx, in turn; needs root, wrk and nginx
+	lab/bench/serve.sh $(FATHOM)
 
 bench-store: build ## time history and compare on a store of RUNS (default 1000) synthetic runs; writes 2 GB to /var/tmp
 	$(CARGO) run --quiet --release --locked --package xtask -- \

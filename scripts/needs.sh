@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the missing packages that a build needs besides Rust, if run as root. With `tests` also
-# the optional ones of the tests, which are skipped without them: strace, a parser of OpenMetrics, the
-# tools of `fathom crosscheck`, and a browser for the page of `fathom report`.
+# the optional ones of the tests, which are skipped without them: strace, curl, a parser of
+# OpenMetrics, the tools of `fathom crosscheck`, and a browser for the page of `fathom report`.
 set -euo pipefail
 missing=()
 need() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
@@ -24,6 +24,7 @@ missing=()
 need strace strace
 # Parses the export for Prometheus.
 python3 -c 'import prometheus_client' 2>/dev/null || missing+=(python3-prometheus-client)
+need curl curl
 for tool in stress-ng sysbench mbw fio b3sum; do need "$tool" "$tool"; done
 need xxhsum xxhash
 [ -e /usr/include/benchmark/benchmark.h ] || missing+=(libbenchmark-dev)

@@ -6,6 +6,7 @@
 pub mod by_hand;
 pub mod crosscheck;
 pub mod report;
+pub mod serve;
 mod show;
 
 use std::path::PathBuf;
@@ -41,6 +42,7 @@ Examples:
   fathom compare latest~1 latest  compare two runs, metric by metric
   fathom report                   write the latest run as an HTML page
   fathom file read /etc/passwd --block 4K       read a file in 4 KiB blocks, with its checksum
+  fathom load http://HOST:8080/ --clients 1..20  measure an HTTP server under load
 
 Exit status:
   0    success
@@ -97,6 +99,8 @@ pub enum Command {
     Run(RunArguments),
     /// Read, write and time files, with checksums and verified page-cache state.
     File(by_hand::FileArguments),
+    /// Measure an HTTP server under load, by closed-loop clients.
+    Load(by_hand::LoadArguments),
     /// Check whether this machine is ready to be measured, and what to fix.
     Doctor(DoctorArguments),
     /// List all metrics.
@@ -111,6 +115,8 @@ pub enum Command {
     Compare(CompareArguments),
     /// Write runs as a single HTML page with tables and charts.
     Report(report::ReportArguments),
+    /// Serve a directory over HTTP/1.1, with telemetry for load tests.
+    Serve(serve::ServeArguments),
     /// Show a metric's history and its change points.
     History(HistoryArguments),
     /// Export stored runs as JSON, CSV, Markdown or OpenMetrics.

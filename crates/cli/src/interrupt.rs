@@ -27,6 +27,19 @@ impl Interrupt {
         Ok(Self { reader: Arc::new(reader) })
     }
 
+    /// As [`Interrupt::listen`], and a second signal ends the process at once.
+    ///
+    /// # Errors
+    /// As [`Interrupt::listen`].
+    pub fn listen_then_quit() -> std::io::Result<Self> {
+        let was_first = Arc::default();
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            flag::register_conditional_shutdown(signal, 130, Arc::clone(&was_first))?;
+            flag::register(signal, Arc::clone(&was_first))?;
+        }
+        Self::listen()
+    }
+
     pub fn arrived(&self) -> bool {
         let mut wait = [rustix::event::PollFd::new(&self.reader, rustix::event::PollFlags::IN)];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -3,7 +3,9 @@
 use std::error::Error;
 
 use fathom_engine::PlanError;
+use fathom_service::ServiceError;
 use fathom_store::{StoreError, VERSION};
+use rustix::io::Errno;
 
 const OTHER_STORE: &str = "choose another store with --store or FATHOM_STORE";
 
@@ -17,7 +19,32 @@ pub fn with_remedy(error: &(dyn Error + 'static)) -> String {
 
 pub fn remedy_for(error: &(dyn Error + 'static)) -> Option<String> {
     let for_store = || error.downcast_ref().and_then(for_store);
-    for_store().or_else(|| error.downcast_ref().and_then(for_plan))
+    let for_plan = || error.downcast_ref().and_then(for_plan);
+    for_store().or_else(for_plan).or_else(|| error.downcast_ref().map(for_service))
+}
+
+fn for_service(error: &ServiceError) -> String {
+    use ServiceError as E;
+    match error {
+        E::Folder { error: Errno::ACCESS, .. } => "run as a user that can read it".to_owned(),
+        E::Folder { .. } => "name an existing directory".to_owned(),
+        E::Openat2 { .. } => "it needs Linux 5.6, and a sandbox that allows it".to_owned(),
+        E::Listen { error: Errno::ADDRINUSE, .. } => {
+            "stop the program that uses it, or choose another port with --listen".to_owned()
+        }
+        E::Listen { error: Errno::ACCESS, .. } => {
+            "choose a port above 1023 with --listen".to_owned()
+        }
+        E::Listen { .. } => "choose an address of this machine with --listen".to_owned(),
+        E::NeedsToken { .. } => "add --token-file FILE".to_owned(),
+        E::Congestion { .. } => "choose another with --congestion".to_owned(),
+        E::TokenMode { path, .. } => format!("chmod 600 {}", path.display()),
+        E::TokenFile { .. } | E::TokenText { .. } => {
+            "name another file with --token-file; a missing one is made".to_owned()
+        }
+        E::Descriptors { .. } => "raise it (ulimit -n)".to_owned(),
+        E::Start(_) => "check the limits of threads and memory".to_owned(),
+    }
 }
 
 fn for_store(error: &StoreError) -> Option<String> {

@@ -9,8 +9,9 @@ use fathom_metric::{
     Stop,
 };
 use fathom_record::{
-    Cause, Document, Effort, Host, MetricId, NoModel, Origin, Params, Prediction, Protocol, Reason,
-    Record, Remedy, Run, RunState, SCHEMA_VERSION, Sample, State, Stratum, Tool, Verdict,
+    Cause, Document, Effort, FarHost, Host, MetricId, NoModel, Origin, Params, Prediction,
+    Protocol, Reason, Record, Remedy, Run, RunState, SCHEMA_VERSION, Sample, State, Stratum, Tool,
+    Verdict,
 };
 
 use crate::Audience;
@@ -158,10 +159,15 @@ impl<'a> Session<'a> {
             record.checks.insert(check.name.clone(), check.detail.clone());
         }
         let read_ns = self.document.run.clock.read_ns;
-        let summary = statistics::summarise(&samples);
+        let mut summary = statistics::summarise(&samples);
+        if let (Some(summary), Some((value, interval))) = (&mut summary, measured.headline) {
+            (summary.median, summary.interval) = (value, interval);
+            summary.process_medians = vec![value];
+        }
         let headline = reduce::HeadlineSamples { summary, samples: &samples, reference: None };
         reduce::fill(&mut record, about, &samples, headline, (measured.is_difference, read_ns));
-        let is_stopped = self.stop.is_by_person() && measured.values.is_empty();
+        let has_value = !measured.values.is_empty() || measured.histogram.is_some();
+        let is_stopped = self.stop.is_by_person() && !has_value;
         if let Some(verdict) = measured.verdict {
             record.verdict = verdict;
         } else if is_stopped {
@@ -173,6 +179,7 @@ impl<'a> Session<'a> {
             record.verdict.reasons.extend(measured.remarks);
         }
         record.facts = measured.facts;
+        record.series = measured.series;
         record.notes.extend(measured.notes);
         let predicted = || self.predicted(about.id, &record.params);
         let prediction = measured.prediction.map_or_else(predicted, Ok);
@@ -262,7 +269,18 @@ impl Recorder for Session<'_> {
         self.shown = self.known.len();
     }
 
+    fn set_seed(&mut self, seed: u64) {
+        self.document.run.seed = seed;
+    }
+
+    fn add_far(&mut self, far: FarHost) {
+        self.document.far.push(far);
+    }
+
     fn event(&mut self, event: Event<'_>) {
+        if matches!(event, Event::Plan(_)) {
+            self.begin();
+        }
         self.audience.event(event);
     }
 
@@ -288,5 +306,6 @@ fn samples(measured: &Measured, cpu: u32) -> Vec<Sample> {
     // Counters and checks are totals: attributed to the first process.
     samples[0].disturbance = measured.disturbance.clone();
     samples[0].checks = measured.checks.clone();
+    samples[0].histogram = measured.histogram.clone();
     samples
 }

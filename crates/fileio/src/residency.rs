@@ -194,6 +194,12 @@ pub fn pieces(file: &File, grain: u64) -> Option<Vec<(Range<u64>, bool)>> {
     Some(pieces)
 }
 
+/// Pages of a byte range that are in the page cache, counted by cachestat alone: quick, and no
+/// proof. Length 0 means up to the end.
+pub fn cached_pages(file: &File, at: u64, length: u64) -> Result<u64, Errno> {
+    syscall::cachestat(file.as_fd(), at, length).map(|stat| stat.cache)
+}
+
 /// Counts once by both system calls.
 fn counted(file: &File, bytes: u64) -> Result<Residency, UnknownReason> {
     let is_permitted = is_mincore_permitted(file);
@@ -277,6 +283,17 @@ pub fn evict(file: &File) -> Result<Residency, Errno> {
         Ok(()) | Err(Errno::INVAL | Errno::ROFS | Errno::NOTSUP) => {}
         Err(error) => return Err(error),
     }
+    drop_clean(file)
+}
+
+/// As [`evict`], for a file that was synced: dirty pages of one that was written meanwhile are
+/// written back too.
+pub fn evict_clean(file: &File) -> Result<Residency, Errno> {
+    let left = drop_clean(file)?;
+    if left.dirty > 0 || left.writeback > 0 { evict(file) } else { Ok(left) }
+}
+
+fn drop_clean(file: &File) -> Result<Residency, Errno> {
     let mut left = of(file);
     for _ in 0..EVICTIONS {
         // The kernel drops clean pages only: the sync above cleaned them.

@@ -4,7 +4,8 @@
 use fathom_measure::Clock;
 use fathom_measure::sampler::{KernelCounters, Observer as _};
 use fathom_record::{
-    Check, Counters, Disturbance, Fact, Host, NoModel, Params, Prediction, Reason, Record, Verdict,
+    Check, Counters, Disturbance, Fact, FarHost, Histogram, Host, Interval, NoModel, Params,
+    Prediction, Reason, Record, Series, Verdict,
 };
 
 use crate::Stop;
@@ -27,6 +28,10 @@ pub trait Recorder {
     fn record(&mut self, measured: Measured) -> Record;
     /// Prints the records made since the last call as one group.
     fn show(&mut self);
+    /// Notes the seed of random orders.
+    fn set_seed(&mut self, seed: u64);
+    /// Adds the facts of a far host.
+    fn add_far(&mut self, far: FarHost);
     /// Reports progress. Must not be called during a timed pass.
     fn event(&mut self, event: Event<'_>);
     /// Prints what the command is about to do and, with `ask`, waits for confirmation.
@@ -42,6 +47,8 @@ pub enum Event<'a> {
         what: &'a str,
     },
     Warning(&'a str),
+    /// What the command is about to do.
+    Plan(&'a str),
 }
 
 /// The measured values of one case.
@@ -51,6 +58,12 @@ pub struct Measured {
     pub params: Params,
     /// One value per pass, in the metric's unit.
     pub values: Vec<f64>,
+    /// Overrides the median of the values and its interval, where they are the means of batches: a
+    /// rate is all work by all time.
+    pub headline: Option<(f64, Option<Interval>)>,
+    /// Single timings, if there are too many for `values`.
+    pub histogram: Option<Histogram>,
+    pub series: Vec<Series>,
     /// Whether each value comes from separate processes.
     pub in_fresh_processes: bool,
     /// Whether values are slopes or differences, which may scatter around 0.

@@ -340,6 +340,8 @@ pub enum NoModel {
     ServiceTime,
     /// The file is partly in the page cache, or its residency is unknown.
     MixedResidency,
+    /// What the server needs for a request is not known before the measurement.
+    WorkOfServer,
 }
 
 impl NoModel {

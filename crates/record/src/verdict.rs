@@ -168,6 +168,8 @@ pub enum Cause {
     NotAsAsked,
     /// A permission, a limit, or a missing feature of the kernel or hardware.
     Missing,
+    /// The load generator was the limit, not the server.
+    LoadGenerator,
     /// An input has no result, or some of its processes gave none.
     MissingInput,
     /// The worker ended by a signal or an error.

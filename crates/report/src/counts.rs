@@ -78,6 +78,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::WrongWork => "wrong work",
         Cause::NotAsAsked => "conditions not met",
         Cause::Missing => "missing permission or feature",
+        Cause::LoadGenerator => "load generator",
         Cause::MissingInput => "missing input",
         Cause::Crashed => "crash",
         Cause::TimedOut => "timeout",

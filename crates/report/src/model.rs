@@ -73,6 +73,7 @@ pub fn no_model(none: &NoModel) -> String {
         N::ServiceTime => {
             "a single request takes the device's service time, which is not published"
         }
+        N::WorkOfServer => "the server's work per request is not known before",
         N::MixedResidency => "the file is partly cached, or its residency is unknown",
     };
     fixed.to_owned()

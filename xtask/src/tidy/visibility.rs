@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("service", &["fileio", "measure", "record"]),
     ("peers", &["analysis", "fileio", "measure", "record", "service"]),
     ("engine", &["analysis", "measure", "metric", "record"]),
-    ("probes", &["analysis", "fileio", "measure", "metric", "record"]),
+    ("probes", &["analysis", "fileio", "load", "measure", "metric", "record"]),
     ("load", &["analysis", "fileio", "measure", "metric", "record", "service"]),
     ("lab", &["analysis", "measure", "record"]),
 ];

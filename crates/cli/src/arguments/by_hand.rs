@@ -1,4 +1,4 @@
-//! `fathom file`: its subcommands come from the registry; the options that all share are here.
+//! `fathom file` and `fathom load`: subcommands and options come from the registry; the options that all share are here.
 
 use std::fmt;
 
@@ -25,6 +25,7 @@ Block sizes are exact, and the checksum is the same for every block size. Sizes 
 with a unit: 64KiB (64K), 1MB.";
 
 const GROUP: &str = "file";
+const LOAD: &str = "load";
 
 // Shared with `fathom show`.
 #[derive(Debug, Args)]
@@ -48,22 +49,35 @@ struct SharedArguments {
     output: OutputArguments,
 }
 
-pub struct FileArguments {
+/// A procedure with its parsed options and those that all procedures share.
+pub struct ProcedureArguments {
     pub command: &'static Command,
     pub procedure: Box<dyn Procedure>,
     pub label: Option<String>,
     pub output: OutputArguments,
 }
 
-impl fmt::Debug for FileArguments {
+impl ProcedureArguments {
+    fn of(command: &'static Command, matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let SharedArguments { label, output } = SharedArguments::from_arg_matches(matches)?;
+        Ok(Self { command, procedure: command.procedure(matches)?, label, output })
+    }
+}
+
+impl fmt::Debug for ProcedureArguments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileArguments").field("command", &self.command.path).finish_non_exhaustive()
+        f.debug_struct("ProcedureArguments")
+            .field("command", &self.command.path)
+            .finish_non_exhaustive()
     }
 }
 
 fn commands() -> impl Iterator<Item = &'static Command> {
     REGISTRY.commands().iter().filter(|command| command.group_and_name().0 == GROUP)
 }
+
+#[derive(Debug)]
+pub struct FileArguments(pub ProcedureArguments);
 
 impl Args for FileArguments {
     fn augment_args(command: clap::Command) -> clap::Command {
@@ -83,8 +97,39 @@ impl FromArgMatches for FileArguments {
         let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
         let (name, of_command) = matches.subcommand().ok_or_else(missing)?;
         let command = commands().find(|one| one.group_and_name().1 == name).ok_or_else(missing)?;
-        let SharedArguments { label, output } = SharedArguments::from_arg_matches(of_command)?;
-        Ok(Self { command, procedure: command.procedure(of_command)?, label, output })
+        Ok(Self(ProcedureArguments::of(command, of_command)?))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+pub struct LoadArguments(pub ProcedureArguments);
+
+fn load() -> &'static Command {
+    let is_load = |command: &&Command| command.path == LOAD;
+    REGISTRY.commands().iter().find(is_load).expect("a registered command")
+}
+
+impl Args for LoadArguments {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let own = load().options();
+        let examples = own.get_after_help().cloned().unwrap_or_default();
+        let with_own = own.get_arguments().cloned().fold(command, clap::Command::arg);
+        SharedArguments::augment_args(with_own.after_help(examples))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for LoadArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(ProcedureArguments::of(load(), matches)?))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -1,4 +1,5 @@
-//! `fathom file`: runs a procedure, prints its records as they complete, and stores them.
+//! `fathom file` and `fathom load`: run a procedure, print its records as they complete, and
+//! store them.
 //!
 //! Records are stored at the end, so that no write of the store comes between timed passes.
 
@@ -17,14 +18,14 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::run_store::RunStore;
 use super::setup;
-use crate::arguments::by_hand::FileArguments;
+use crate::arguments::by_hand::ProcedureArguments;
 use crate::exit::{Status, UsageError};
 use crate::interrupt;
 use crate::live::timestamp;
 use crate::terminal::{self, Output, PERCENT_BAR};
 
-pub(super) fn by_hand(arguments: &FileArguments) -> anyhow::Result<Status> {
-    let FileArguments { command, procedure, label, output } = arguments;
+pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> {
+    let ProcedureArguments { command, procedure, label, output } = arguments;
     if let Some(done) = procedure.part() {
         return done.map(|()| Status::Success).map_err(command_error);
     }
@@ -132,6 +133,7 @@ impl Audience for Printer {
                 self.output.clear_bar();
                 terminal::warn(text);
             }
+            Event::Plan(text) => self.print(&by_hand::plan(text, self.width)),
             Event::Progress { done, all, what } => {
                 let Some(bar) = self.output.bar(PERCENT_BAR) else { return };
                 bar.set_length(all);

@@ -18,6 +18,7 @@ mod report;
 mod run;
 mod run_store;
 mod scratch_folder;
+mod serve;
 mod setup;
 mod show;
 mod stored_run;
@@ -47,13 +48,15 @@ pub fn main(arguments: Arguments) -> ExitCode {
     let outcome = match &arguments.command {
         Command::Run(run) => run::run(run),
         Command::Doctor(doctor) => doctor::doctor(doctor),
-        Command::File(file) => by_hand::by_hand(file),
+        Command::File(file) => by_hand::by_hand(&file.0),
+        Command::Load(load) => by_hand::by_hand(&load.0),
         Command::List(list) => list::list(list),
         Command::Explain(explain) => explain::explain(explain),
         Command::Show(show) => show::show(show),
         Command::Crosscheck(crosscheck) => crosscheck::crosscheck(crosscheck),
         Command::Compare(compare) => compare::compare(compare),
         Command::Report(report) => report::report(report),
+        Command::Serve(serve) => serve::serve(serve),
         Command::History(history) => history::history(history),
         Command::Export(export) => export::export(export),
         Command::Import(import) => import::import(import),

@@ -148,6 +148,11 @@ pub fn wall_ns() -> u64 {
     kernel_ns(ClockId::Realtime)
 }
 
+/// CPU time of all threads of this process, in nanoseconds.
+pub fn process_cpu_ns() -> u64 {
+    kernel_ns(ClockId::ProcessCPUTime)
+}
+
 fn kernel_ns(id: ClockId) -> u64 {
     let time = clock_gettime(id);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

@@ -2,6 +2,7 @@
 //! records measured together, and findings from their curves.
 
 mod findings;
+mod load;
 mod table;
 
 use fathom_record::{
@@ -28,6 +29,11 @@ const NAMES: usize = 14;
 /// Facts after which the throughput is printed.
 const TIMES: [&str; 2] = ["time", "total"];
 
+/// What a command is about to do.
+pub fn plan(text: &str, width: usize) -> String {
+    facts(&[("plan", text.to_owned())], width)
+}
+
 /// Announces temporary files before they are written.
 pub fn announcement(text: &str, width: usize) -> String {
     facts(&[("temporary", text.to_owned())], width)
@@ -36,6 +42,9 @@ pub fn announcement(text: &str, width: usize) -> String {
 /// Records measured together: the facts of a single one, or a table per metric. Facts of the record
 /// `above` are not repeated.
 pub fn group(records: &[Record], above: Option<&Record>, width: usize) -> String {
+    if !records.is_empty() && records.iter().all(load::is_load) {
+        return load::group(records, width);
+    }
     let mut text = String::new();
     for of_metric in records.chunk_by(|a, b| a.metric == b.metric) {
         text += &match of_metric {

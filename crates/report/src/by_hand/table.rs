@@ -16,26 +16,30 @@ pub(super) const MIB: f64 = 1_048_576.0;
 const VALUE_WIDTH: usize = 9;
 
 /// A column: its head and a cell per row.
-struct Column {
+pub(super) struct Column {
     cells: Vec<String>,
     is_left: bool,
 }
 
 impl Column {
-    fn new(head: &str, cells: impl Iterator<Item = String>) -> Self {
+    pub(super) fn new(head: &str, cells: impl Iterator<Item = String>) -> Self {
         Self { cells: std::iter::once(head.to_owned()).chain(cells).collect(), is_left: false }
     }
 
     /// A left-aligned column.
-    fn words(head: &str, cells: impl Iterator<Item = String>) -> Self {
+    pub(super) fn words(head: &str, cells: impl Iterator<Item = String>) -> Self {
         Self { is_left: true, ..Self::new(head, cells) }
     }
 
-    fn has_content(&self) -> bool {
+    pub(super) fn head(&self) -> &str {
+        &self.cells[0]
+    }
+
+    pub(super) fn has_content(&self) -> bool {
         self.cells[1..].iter().any(|cell| !cell.is_empty() && cell != NOTHING)
     }
 
-    fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         self.cells.iter().map(|cell| width_of(cell)).max().unwrap_or(0)
     }
 }
@@ -214,7 +218,7 @@ fn short(record: &Record, fact: &Fact) -> String {
 }
 
 /// The rows below their heads.
-fn rows(columns: &[Column]) -> String {
+pub(super) fn rows(columns: &[Column]) -> String {
     let mut text = String::new();
     for row in 0..columns.first().map_or(0, |column| column.cells.len()) {
         let mut line = String::new();

@@ -1,0 +1,193 @@
+//! One client: its connection and the position in its present response. No system calls.
+
+use std::os::fd::OwnedFd;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng as _;
+
+use super::Fault;
+use super::response::{Chunks, Framing, HEAD_BYTES_MAX, parse};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Between two requests.
+    Idle,
+    Connecting,
+    /// The request is sent in part.
+    Sending,
+    /// The request is sent, the head of the response incomplete.
+    Waiting,
+    Receiving,
+}
+
+/// What received bytes led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Incomplete,
+    Complete,
+}
+
+pub(super) struct Client {
+    pub(super) socket: Option<OwnedFd>,
+    pub(super) state: State,
+    pub(super) file: u32,
+    /// Bytes of the request that are sent.
+    pub(super) sent: u32,
+    /// When the request was sent, or the connect begun if it needed one.
+    pub(super) begun_ns: u64,
+    /// When the present state times out.
+    pub(super) deadline_ns: u64,
+    pub(super) status: u16,
+    pub(super) body_bytes: u64,
+    framing: Framing,
+    keeps: bool,
+    /// Responses on this connection.
+    pub(super) responses: u32,
+    /// The beginning of a head that came in pieces.
+    head: Vec<u8>,
+    pub(super) random: Xoshiro256PlusPlus,
+}
+
+impl Client {
+    pub(super) fn new(seed: u64, number: u32) -> Self {
+        let seed = seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self {
+            socket: None,
+            state: State::Idle,
+            file: 0,
+            sent: 0,
+            begun_ns: 0,
+            deadline_ns: 0,
+            status: 0,
+            body_bytes: 0,
+            framing: Framing::Length(0),
+            keeps: true,
+            responses: 0,
+            head: Vec::new(),
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+        }
+    }
+
+    pub(super) fn begin_response(&mut self) {
+        self.state = State::Waiting;
+        self.body_bytes = 0;
+        self.head.clear();
+    }
+
+    /// Whether the server keeps the connection open after this response.
+    pub(super) fn keeps(&self) -> bool {
+        self.keeps
+    }
+
+    /// Bytes that the body still lacks, if its length is known and its head complete.
+    pub(super) fn missing(&self) -> Option<u64> {
+        match (self.state, self.framing) {
+            (State::Receiving, Framing::Length(missing)) => Some(missing),
+            _ => None,
+        }
+    }
+
+    /// Accounts for received bytes. `expected`: the length of the file, if known.
+    pub(super) fn receive(
+        &mut self,
+        data: &[u8],
+        expected: Option<u64>,
+    ) -> Result<Progress, Fault> {
+        if self.state == State::Receiving {
+            return self.receive_body(data);
+        }
+        let before = self.head.len();
+        let parsed = if before == 0 {
+            parse(data)?
+        } else {
+            self.head.extend_from_slice(data);
+            parse(&self.head)?
+        };
+        let Some(head) = parsed else {
+            if before == 0 {
+                self.head.extend_from_slice(data);
+            }
+            let fits = self.head.len() <= HEAD_BYTES_MAX;
+            return if fits { Ok(Progress::Incomplete) } else { Err(Fault::BadResponse) };
+        };
+        self.head.clear();
+        (self.status, self.framing, self.keeps) = (head.status, head.framing, head.keeps);
+        self.state = State::Receiving;
+        if let (200, Framing::Length(length), Some(expected)) =
+            (head.status, head.framing, expected)
+            && length != expected
+        {
+            return Err(Fault::WrongLength);
+        }
+        self.receive_body(&data[head.bytes - before..])
+    }
+
+    fn receive_body(&mut self, data: &[u8]) -> Result<Progress, Fault> {
+        let count = data.len() as u64;
+        let is_complete = match &mut self.framing {
+            Framing::Length(missing) => {
+                *missing = missing.checked_sub(count).ok_or(Fault::BadResponse)?;
+                self.body_bytes += count;
+                *missing == 0
+            }
+            Framing::Chunked(chunks) => {
+                self.body_bytes += chunks.feed(data)?;
+                *chunks == Chunks::Done
+            }
+            Framing::UntilClose => {
+                self.body_bytes += count;
+                false
+            }
+        };
+        Ok(if is_complete { Progress::Complete } else { Progress::Incomplete })
+    }
+
+    /// What the end of the connection means here.
+    pub(super) fn end(&mut self) -> Result<Progress, Fault> {
+        match (self.state, self.framing) {
+            (State::Receiving, Framing::UntilClose) => Ok(Progress::Complete),
+            (State::Receiving, _) => Err(Fault::Truncated),
+            _ if !self.head.is_empty() => Err(Fault::Truncated),
+            _ => Err(Fault::Closed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
+
+    #[test]
+    fn response_is_complete_in_pieces_of_any_size() {
+        for piece in 1..=RESPONSE.len() {
+            let mut client = Client::new(1, 1);
+            client.begin_response();
+            let mut found = Vec::new();
+            for part in RESPONSE.chunks(piece) {
+                found.push(client.receive(part, Some(10)).unwrap());
+            }
+            assert_eq!(found.pop(), Some(Progress::Complete), "pieces of {piece}");
+            assert!(found.iter().all(|one| *one == Progress::Incomplete), "pieces of {piece}");
+            assert_eq!((client.body_bytes, client.status), (10, 200));
+        }
+    }
+
+    #[test]
+    fn wrong_lengths_are_faults() {
+        let mut client = Client::new(1, 1);
+        client.begin_response();
+        assert_eq!(client.receive(RESPONSE, Some(11)), Err(Fault::WrongLength));
+        client.begin_response();
+        assert_eq!(client.receive(&[RESPONSE, b"x"].concat(), None), Err(Fault::BadResponse));
+        client.begin_response();
+        client.receive(&RESPONSE[..RESPONSE.len() - 1], None).unwrap();
+        assert_eq!((client.missing(), client.end()), (Some(1), Err(Fault::Truncated)));
+    }
+
+    #[test]
+    fn state_of_a_client_is_below_one_kibibyte() {
+        assert!(size_of::<Client>() <= 256, "{}", size_of::<Client>());
+    }
+}

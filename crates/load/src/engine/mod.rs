@@ -1,0 +1,67 @@
+//! The engine of closed-loop load: threads with an epoll instance each, which share nothing but
+//! counters. It knows no metric and decides nothing about its results.
+
+mod client;
+mod pause;
+mod reactor;
+mod response;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+pub use pause::{Distribution, Pause};
+pub(crate) use response::{Chunks, Framing, parse};
+pub use tally::{Fault, SLOTS, Slot, Tally, fault_words};
+pub use window::{End, Live, Moment, Outcome, ThreadUse, Timing, run};
+
+use crate::requests::Requests;
+
+/// How the next file is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Any file, with equal probability.
+    Random,
+    /// Client i always asks for file i.
+    Fixed,
+}
+
+impl Choice {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Fixed => "fixed",
+        }
+    }
+}
+
+/// What happens to the bytes of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// Copied into the buffer of the thread.
+    Copy,
+    /// Dropped by the kernel (MSG_TRUNC).
+    Discard,
+}
+
+/// The work of one step.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    pub address: SocketAddr,
+    pub requests: Arc<Requests>,
+    pub clients: u32,
+    pub threads: u32,
+    pub choice: Choice,
+    pub pause: Pause,
+    /// A new connection for each request.
+    pub fresh: bool,
+    pub body: Body,
+    pub connect_timeout_ns: u64,
+    pub timeout_ns: u64,
+    /// Congestion control of the sockets; the system's default if absent.
+    pub congestion: Option<String>,
+    pub seed: u64,
+}

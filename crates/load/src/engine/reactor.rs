@@ -1,0 +1,384 @@
+//! A thread of clients: one epoll instance, one receive buffer, no system call besides send, recv
+//! and a shared epoll_wait per request.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use fathom_measure::clock::monotonic_raw_ns as now_ns;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with,
+    sockopt,
+};
+
+use super::client::{Client, Progress, State};
+use super::pause::below;
+use super::window::{Seat, Shared};
+use super::{Body, Choice, Fault, Tally, Workload};
+
+/// Large enough for whatever a socket has received.
+const BUFFER_BYTES: usize = 1 << 20;
+const EVENTS_MAX: usize = 256;
+/// Between two checks of the deadlines of all clients.
+const DEADLINES_NS: u64 = 50_000_000;
+/// Wait of a client after a failed request, so that a dead server is not flooded.
+const BACK_OFF_NS: u64 = 100_000_000;
+
+/// Registered once for each connection. Edge-triggered, so that no request needs epoll_ctl: after a
+/// short read the socket is empty, and new data gives a new event.
+const INTEREST: EventFlags =
+    EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
+const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+
+pub(super) struct Reactor<'w> {
+    work: &'w Workload,
+    shared: &'w Shared,
+    seat: &'w Seat,
+    epoll: OwnedFd,
+    /// Number of the first client; the others follow in steps of the number of threads.
+    first: u32,
+    clients: Vec<Client>,
+    buffer: Vec<u8>,
+    /// When idle clients send again.
+    waking: BinaryHeap<Reverse<(u64, u32)>>,
+    tally: Tally,
+    /// The last stamp: when the handling of the present event began.
+    now: u64,
+}
+
+impl<'w> Reactor<'w> {
+    pub(super) fn new(
+        work: &'w Workload,
+        shared: &'w Shared,
+        thread: u32,
+    ) -> rustix::io::Result<Self> {
+        let numbers = (thread..work.clients).step_by(work.threads as usize);
+        Ok(Self {
+            work,
+            shared,
+            seat: &shared.seats[thread as usize],
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            first: thread,
+            clients: numbers.map(|number| Client::new(work.seed, number)).collect(),
+            buffer: vec![0; BUFFER_BYTES],
+            waking: BinaryHeap::new(),
+            tally: Tally::new(),
+            now: now_ns(),
+        })
+    }
+
+    /// Runs until the end of the window.
+    pub(super) fn run(mut self) -> Tally {
+        for at in 0..self.clients.len() as u32 {
+            // Clients that think do not begin together: constant times would keep them in step.
+            let mean_ns = self.work.pause.mean_ns.min(u32::MAX.into()) as u32;
+            match below(mean_ns, &mut self.clients[at as usize].random) {
+                0 => self.begin(at),
+                wait => self.waking.push(Reverse((self.now + u64::from(wait), at))),
+            }
+        }
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut check_ns = self.now + DEADLINES_NS;
+        while !self.shared.is_over(self.now) {
+            let wake = self.waking.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
+            let timeout = wake.min(check_ns).saturating_sub(now_ns());
+            events.clear();
+            if let Err(error) = wait(&self.epoll, &mut events, timeout)
+                && error != Errno::INTR
+            {
+                break;
+            }
+            let ready_ns = now_ns();
+            self.now = ready_ns;
+            for event in &events {
+                // Other clients were handled meanwhile.
+                self.tally.lag_ns += (self.now - ready_ns) as f64;
+                self.tally.lags += 1;
+                self.handle(event.data.u64() as u32, event.flags);
+            }
+            self.wake();
+            if self.now >= check_ns {
+                self.check_deadlines();
+                check_ns = self.now + DEADLINES_NS;
+            }
+        }
+        self.tally
+    }
+
+    fn wake(&mut self) {
+        while let Some(Reverse((at, client))) = self.waking.peek().copied() {
+            if at > self.now {
+                break;
+            }
+            self.waking.pop();
+            self.begin(client);
+        }
+    }
+
+    fn check_deadlines(&mut self) {
+        for at in 0..self.clients.len() as u32 {
+            let client = &self.clients[at as usize];
+            if client.state != State::Idle && client.deadline_ns <= self.now {
+                let is_connecting = client.state == State::Connecting;
+                self.fail(at, if is_connecting { Fault::ConnectTimeout } else { Fault::Timeout });
+            }
+        }
+    }
+
+    /// Chooses a file and sends the request, over a new connection if there is none.
+    fn begin(&mut self, at: u32) {
+        let files = self.work.requests.len() as u32;
+        let number = self.first + at * self.work.threads;
+        let client = &mut self.clients[at as usize];
+        client.file = match self.work.choice {
+            Choice::Random => below(files, &mut client.random),
+            Choice::Fixed => number % files,
+        };
+        self.request(at);
+    }
+
+    fn request(&mut self, at: u32) {
+        let begun_ns = now_ns();
+        self.now = begun_ns;
+        let client = &mut self.clients[at as usize];
+        (client.sent, client.begun_ns) = (0, begun_ns);
+        if client.socket.is_none() {
+            client.state = State::Connecting;
+            client.deadline_ns = begun_ns + self.work.connect_timeout_ns;
+            match self.connect(at) {
+                Ok(()) => {}
+                Err(error) => self.fail(at, Fault::Connect(error.raw_os_error())),
+            }
+        } else {
+            client.deadline_ns = begun_ns + self.work.timeout_ns;
+            self.send(at);
+        }
+    }
+
+    fn connect(&mut self, at: u32) -> rustix::io::Result<()> {
+        let family = match self.work.address.is_ipv4() {
+            true => AddressFamily::INET,
+            false => AddressFamily::INET6,
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        if let Some(name) = &self.work.congestion {
+            sockopt::set_tcp_congestion(&socket, name)?;
+        }
+        if self.work.fresh {
+            // Closed by RST: no port stays in TIME_WAIT.
+            sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
+        }
+        if self.tally.congestion.is_none() {
+            self.tally.congestion = sockopt::tcp_congestion(&socket).ok();
+        }
+        match connect(&socket, &self.work.address) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(error),
+        }
+        epoll::add(&self.epoll, &socket, EventData::new_u64(at.into()), INTEREST)?;
+        let client = &mut self.clients[at as usize];
+        (client.socket, client.responses) = (Some(socket), 0);
+        self.tally.connections += 1;
+        Ok(())
+    }
+
+    fn send(&mut self, at: u32) {
+        let client = &mut self.clients[at as usize];
+        let Some(socket) = &client.socket else { return };
+        let request = &self.work.requests.text(client.file)[client.sent as usize..];
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        match send(socket, request, flags) {
+            Ok(count) if count == request.len() => client.begin_response(),
+            Ok(count) => (client.state, client.sent) = (State::Sending, client.sent + count as u32),
+            Err(Errno::AGAIN | Errno::INTR) => client.state = State::Sending,
+            Err(error) => self.lost(at, Fault::Transfer(error.raw_os_error())),
+        }
+    }
+
+    fn handle(&mut self, at: u32, flags: EventFlags) {
+        let Some(client) = self.clients.get_mut(at as usize) else { return };
+        match client.state {
+            State::Connecting => self.connected(at),
+            State::Sending if flags.contains(EventFlags::OUT) => self.send(at),
+            State::Waiting | State::Receiving => {
+                if flags.intersects(EventFlags::IN | ENDED) {
+                    self.receive(at, flags.intersects(ENDED));
+                }
+            }
+            State::Sending if flags.intersects(ENDED) => self.fail(at, Fault::Closed),
+            State::Idle if flags.intersects(ENDED) && client.socket.take().is_some() => {
+                self.tally.closed_idle += 1;
+            }
+            State::Sending | State::Idle => {}
+        }
+    }
+
+    fn connected(&mut self, at: u32) {
+        let client = &mut self.clients[at as usize];
+        let Some(socket) = &client.socket else { return };
+        match sockopt::socket_error(socket) {
+            Ok(Ok(())) => {
+                client.deadline_ns = self.now + self.work.timeout_ns;
+                self.send(at);
+            }
+            Ok(Err(error)) | Err(error) => self.fail(at, Fault::Connect(error.raw_os_error())),
+        }
+    }
+
+    /// Reads what has arrived. `has_ended`: the server has closed, and no further event follows.
+    fn receive(&mut self, at: u32, has_ended: bool) {
+        loop {
+            let client = &mut self.clients[at as usize];
+            let Some(socket) = &client.socket else { return };
+            let mut flags = RecvFlags::DONTWAIT;
+            let mut most = BUFFER_BYTES;
+            if let (Body::Discard, Some(missing @ 1..)) = (self.work.body, client.missing()) {
+                flags |= RecvFlags::TRUNC;
+                most = most.min(missing as usize);
+            }
+            let received = match recv(socket, &mut self.buffer[..most], flags) {
+                Ok((_, 0)) => client.end(),
+                Ok((_, count)) => {
+                    let expected = self.work.requests.bytes(client.file);
+                    let progress = client.receive(&self.buffer[..count], expected);
+                    if progress == Ok(Progress::Incomplete) {
+                        if count < most && !has_ended {
+                            self.now = now_ns();
+                            return;
+                        }
+                        continue;
+                    }
+                    progress
+                }
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return,
+                Err(error) => Err(Fault::Transfer(error.raw_os_error())),
+            };
+            match received {
+                Ok(_) => self.complete(at, has_ended),
+                Err(fault) => self.lost(at, fault),
+            }
+            return;
+        }
+    }
+
+    fn complete(&mut self, at: u32, has_ended: bool) {
+        let end_ns = now_ns();
+        self.now = end_ns;
+        let client = &mut self.clients[at as usize];
+        client.responses += 1;
+        if self.work.fresh || has_ended || !client.keeps() {
+            client.socket = None;
+        }
+        client.state = State::Idle;
+        let (status, bytes) = (client.status, client.body_bytes);
+        let slot = self.shared.slot(end_ns);
+        if slot.is_some() {
+            *self.tally.statuses.entry(status).or_default() += 1;
+        }
+        if !(200..300).contains(&status) {
+            self.count_fault(Fault::Status(status));
+        } else {
+            let response_ns = (end_ns - client.begun_ns) as f64;
+            if let Some(slot) = slot.map(|slot| &mut self.tally.slots[slot]) {
+                slot.completed += 1;
+                slot.body_bytes += bytes;
+                slot.sum_ns += response_ns;
+                slot.times.add(response_ns);
+            }
+            self.seat.count(bytes);
+        }
+        self.next(at, 0);
+    }
+
+    /// Sends the next request now, or after the think time.
+    fn next(&mut self, at: u32, least_ns: u64) {
+        let client = &mut self.clients[at as usize];
+        let pause = self.work.pause.draw(&mut client.random).max(least_ns);
+        if self.shared.is_over(self.now) {
+            return;
+        }
+        if pause == 0 {
+            self.begin(at);
+        } else {
+            self.waking.push(Reverse((self.now + pause, at)));
+        }
+    }
+
+    /// The connection is lost. A kept one may have been closed while the request was under way:
+    /// the request is sent again over a new one.
+    fn lost(&mut self, at: u32, fault: Fault) {
+        let client = &mut self.clients[at as usize];
+        let is_stale = client.responses > 0
+            && client.state != State::Receiving
+            && matches!(fault, Fault::Closed | Fault::Transfer(_));
+        if is_stale {
+            client.socket = None;
+            self.tally.closed_idle += 1;
+            self.request(at);
+        } else {
+            self.fail(at, fault);
+        }
+    }
+
+    fn fail(&mut self, at: u32, fault: Fault) {
+        let client = &mut self.clients[at as usize];
+        (client.socket, client.state) = (None, State::Idle);
+        self.count_fault(fault);
+        self.next(at, BACK_OFF_NS);
+    }
+
+    fn count_fault(&mut self, fault: Fault) {
+        *self.tally.faults.entry(fault).or_default() += 1;
+        self.seat.failed.fetch_add(1, Relaxed);
+        if matches!(fault, Fault::Connect(_) | Fault::ConnectTimeout) {
+            self.seat.unconnected.fetch_add(1, Relaxed);
+        }
+        self.shared.note(fault);
+    }
+}
+
+/// epoll_wait with a time-out in nanoseconds: in milliseconds short think times would be rounded.
+fn wait(
+    epoll: &OwnedFd,
+    events: &mut Vec<epoll::Event>,
+    timeout_ns: u64,
+) -> rustix::io::Result<()> {
+    let timeout = libc::timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: the list has room for `EVENTS_MAX` events, of which the kernel writes as many as it
+    // returns; `epoll::Event` has the layout of `struct epoll_event`.
+    let count = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll.as_fd().as_raw_fd(),
+            events.as_mut_ptr(),
+            EVENTS_MAX as libc::c_int,
+            &raw const timeout,
+            std::ptr::null::<libc::sigset_t>(),
+            0_usize,
+        )
+    };
+    if let Ok(count) = usize::try_from(count) {
+        // SAFETY: the kernel has written that many events.
+        unsafe { events.set_len(count) };
+        return Ok(());
+    }
+    match std::io::Error::last_os_error().raw_os_error().map(Errno::from_raw_os_error) {
+        // Before Linux 5.11.
+        Some(Errno::NOSYS) => {
+            let timeout =
+                rustix::time::Timespec { tv_sec: timeout.tv_sec, tv_nsec: timeout.tv_nsec };
+            epoll::wait(epoll, rustix::buffer::spare_capacity(events), Some(&timeout)).map(drop)
+        }
+        error => Err(error.unwrap_or(Errno::IO)),
+    }
+}

@@ -1,0 +1,287 @@
+//! The engine against a server of its own: real sockets, with every fault that a server can have.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use super::*;
+use crate::requests::Fields;
+
+/// What the server does with a request.
+#[derive(Clone, Copy, PartialEq)]
+enum Manner {
+    Right,
+    Chunked,
+    /// Closes after each response, with the field that says so or without.
+    Closes {
+        says: bool,
+    },
+    UntilClose,
+    NotFound,
+    Truncates,
+    LiesAboutLength,
+    ClosesWithoutResponse,
+    Stalls,
+    Garbage,
+    /// In pieces of one byte.
+    Drips,
+}
+
+const BODY: usize = 5_000;
+
+struct Server {
+    address: SocketAddr,
+    connections: Arc<AtomicU32>,
+    over: Arc<AtomicBool>,
+}
+
+impl Server {
+    fn start(manner: Manner) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (connections, over) = (Arc::<AtomicU32>::default(), Arc::<AtomicBool>::default());
+        let (count, ended) = (Arc::clone(&connections), Arc::clone(&over));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if ended.load(Relaxed) {
+                    break;
+                }
+                count.fetch_add(1, Relaxed);
+                std::thread::spawn(move || serve(stream, manner));
+            }
+        });
+        Self { address, connections, over }
+    }
+
+    fn work(&self, clients: u32) -> Workload {
+        work(self.address, clients)
+    }
+
+    /// Closes the listener.
+    fn end(&self) {
+        self.over.store(true, Relaxed);
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn work(address: SocketAddr, clients: u32) -> Workload {
+    let file = |at: usize| (format!("/f{at}"), Some(BODY as u64));
+    let files: Vec<_> = (0..7).map(file).collect();
+    let fields = Fields { host: "test".to_owned(), ..Fields::default() };
+    Workload {
+        address,
+        requests: Arc::new(Requests::new(&files, &fields)),
+        clients,
+        threads: 2.min(clients),
+        choice: Choice::Random,
+        pause: Pause::NONE,
+        fresh: false,
+        body: Body::Copy,
+        connect_timeout_ns: 1_000_000_000,
+        timeout_ns: 200_000_000,
+        congestion: None,
+        seed: 1,
+    }
+}
+
+/// Answers until the client closes, or as the manner requires.
+fn serve(mut stream: TcpStream, manner: Manner) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    loop {
+        let mut line = String::new();
+        while line != "\r\n" {
+            line.clear();
+            if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        if answer(&mut stream, manner).is_none() {
+            return;
+        }
+    }
+}
+
+/// `None` ends the connection.
+fn answer(stream: &mut TcpStream, manner: Manner) -> Option<()> {
+    let body = vec![b'x'; BODY];
+    let head = |rest: &str| format!("HTTP/1.1 200 OK\r\n{rest}\r\n\r\n");
+    let length = format!("Content-Length: {BODY}");
+    let whole = |rest: &str| [head(rest).as_bytes(), &body].concat();
+    let text = match manner {
+        Manner::Right | Manner::Closes { says: false } => whole(&length),
+        Manner::Closes { says: true } => whole(&format!("{length}\r\nConnection: close")),
+        Manner::UntilClose => whole("Connection: close"),
+        Manner::Chunked => {
+            let mut text = head("Transfer-Encoding: chunked").into_bytes();
+            for part in body.chunks(999) {
+                text.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+                text.extend_from_slice(part);
+                text.extend_from_slice(b"\r\n");
+            }
+            text.extend_from_slice(b"0\r\n\r\n");
+            text
+        }
+        Manner::NotFound => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        Manner::Truncates => whole(&length)[..BODY].to_vec(),
+        Manner::LiesAboutLength => whole(&format!("Content-Length: {}", BODY + 1)),
+        Manner::ClosesWithoutResponse => Vec::new(),
+        Manner::Garbage => b"what is HTTP?\r\n\r\n".to_vec(),
+        Manner::Stalls => {
+            std::thread::sleep(Duration::from_secs(1));
+            return None;
+        }
+        Manner::Drips => {
+            stream.set_nodelay(true).ok()?;
+            for byte in whole(&length).chunks(97) {
+                stream.write_all(byte).ok()?;
+            }
+            return Some(());
+        }
+    };
+    stream.write_all(&text).ok()?;
+    let stays = [Manner::Right, Manner::Chunked, Manner::NotFound, Manner::LiesAboutLength];
+    stays.contains(&manner).then_some(())
+}
+
+const WINDOW: Timing =
+    Timing { window_ns: 300_000_000, warm_up_max_ns: 100_000_000, requests: None };
+
+fn sweep(work: &Workload) -> Outcome {
+    run(work, WINDOW, &mut |_, _| true).unwrap()
+}
+
+fn bytes(outcome: &Outcome) -> u64 {
+    outcome.tally.slots.iter().map(|slot| slot.body_bytes).sum()
+}
+
+#[test]
+fn every_way_to_end_a_body_is_read() {
+    for manner in [
+        Manner::Right,
+        Manner::Chunked,
+        Manner::Closes { says: true },
+        Manner::Closes { says: false },
+        Manner::UntilClose,
+        Manner::Drips,
+    ] {
+        let server = Server::start(manner);
+        let outcome = sweep(&server.work(3));
+        let completed = outcome.tally.completed();
+        assert!(completed > 10, "{completed}");
+        assert_eq!(bytes(&outcome), completed * BODY as u64);
+        assert_eq!((outcome.tally.failed(), outcome.end), (0, End::Complete));
+        assert_eq!(outcome.tally.statuses.get(&200), Some(&completed));
+    }
+}
+
+#[test]
+fn kept_connections_are_reused_and_fresh_ones_are_not() {
+    let server = Server::start(Manner::Right);
+    let outcome = sweep(&server.work(4));
+    assert_eq!((outcome.tally.connections, server.connections.load(Relaxed)), (4, 4));
+    let fresh = sweep(&Workload { fresh: true, ..server.work(4) });
+    assert!(fresh.tally.connections >= fresh.tally.completed(), "one for each request");
+    assert_eq!(fresh.tally.failed(), 0);
+}
+
+#[test]
+fn faults_of_the_server_are_named() {
+    for (manner, fault) in [
+        (Manner::NotFound, Fault::Status(404)),
+        (Manner::Truncates, Fault::Truncated),
+        (Manner::LiesAboutLength, Fault::WrongLength),
+        (Manner::ClosesWithoutResponse, Fault::Closed),
+        (Manner::Garbage, Fault::BadResponse),
+        (Manner::Stalls, Fault::Timeout),
+    ] {
+        let server = Server::start(manner);
+        let outcome = sweep(&server.work(2));
+        assert_eq!(outcome.tally.completed(), 0, "{fault}");
+        let faults: Vec<&Fault> = outcome.tally.faults.keys().collect();
+        assert_eq!(faults, [&fault]);
+    }
+}
+
+#[test]
+fn discarded_bodies_have_their_length() {
+    let server = Server::start(Manner::Right);
+    let outcome = sweep(&Workload { body: Body::Discard, ..server.work(2) });
+    assert!(outcome.tally.completed() > 10);
+    assert_eq!(bytes(&outcome), outcome.tally.completed() * BODY as u64);
+    assert_eq!(outcome.tally.failed(), 0);
+}
+
+#[test]
+fn think_time_limits_the_requests_of_a_client() {
+    let server = Server::start(Manner::Right);
+    let pause = Pause { mean_ns: 50_000_000, distribution: Distribution::Constant };
+    let outcome = sweep(&Workload { pause, ..server.work(3) });
+    // 300 ms for 3 clients, at least 50 ms between two requests of each.
+    assert!((1..=3 * 7).contains(&outcome.tally.completed()), "{}", outcome.tally.completed());
+}
+
+#[test]
+fn server_that_is_gone_ends_the_step() {
+    let server = Server::start(Manner::Right);
+    let address = server.address;
+    server.end();
+    // The listener is closed when its thread has seen the end.
+    while TcpStream::connect(address).is_ok() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let long = Timing { window_ns: 60_000_000_000, warm_up_max_ns: 60_000_000_000, requests: None };
+    let outcome = run(&work(address, 4), long, &mut |_, _| true).unwrap();
+    assert!(matches!(outcome.end, End::Dead(Fault::Connect(_))), "{:?}", outcome.end);
+}
+
+#[test]
+fn stop_ends_the_step_at_once() {
+    let server = Server::start(Manner::Right);
+    let long = Timing { window_ns: 60_000_000_000, ..WINDOW };
+    let mut moments = Vec::new();
+    let mut watch = |moment, _: &Live| {
+        moments.push(moment);
+        moment != Moment::Running
+    };
+    let outcome = run(&server.work(2), long, &mut watch).unwrap();
+    assert_eq!(outcome.end, End::Stopped);
+    assert!(moments.contains(&Moment::Begin) && moments.last() == Some(&Moment::End));
+}
+
+#[test]
+fn requests_shorten_the_window() {
+    let server = Server::start(Manner::Right);
+    let pause = Pause { mean_ns: 2_000_000, distribution: Distribution::Constant };
+    let long =
+        Timing { window_ns: 60_000_000_000, warm_up_max_ns: 300_000_000, requests: Some(50) };
+    let outcome = run(&Workload { pause, ..server.work(2) }, long, &mut |_, _| true).unwrap();
+    assert!((20..200).contains(&outcome.tally.completed()), "{}", outcome.tally.completed());
+}
+
+#[test]
+fn fixed_clients_ask_for_their_own_file() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let work = Workload { choice: Choice::Fixed, ..work(listener.local_addr().unwrap(), 3) };
+    let server = std::thread::spawn(move || {
+        let mut paths = Vec::new();
+        for stream in listener.incoming().take(3).flatten() {
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            paths.push(line.split(' ').nth(1).unwrap().to_owned());
+        }
+        paths.sort();
+        paths
+    });
+    run(&work, WINDOW, &mut |_, _| true).unwrap();
+    assert_eq!(server.join().unwrap(), ["/f0", "/f1", "/f2"]);
+}

@@ -1,0 +1,297 @@
+//! The options of `fathom load`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use fathom_metric::notation::{NotationError, bytes, count, seed, time};
+
+use crate::engine::{Body, Choice, Distribution};
+
+const EXAMPLES: &str = "\
+Examples:
+  fathom load --make 10000x2MB DIR              make a set of files
+  fathom load http://HOST:8080/ --clients 1..20 --time 120s
+                                                `fathom serve DIR` on HOST, 1 to 20 clients
+  fathom load http://HOST:8080/ --clients 1,2,4,8 --think 1s --server-cache cold
+  fathom load http://HOST:8080/ --cases think0,think1,fixed --clients 1..20
+                                                the three cases of the published study
+  fathom load http://HOST/ --urls '/f{0..9999}' another HTTP server, by a pattern
+  fathom load http://HOST/file.iso              one file of any HTTP server
+
+Each client sends a request, receives the response, thinks, and repeats (closed loop). The steps
+run in three sweeps, each in another random order; --time is the sum for each number of clients.
+With `fathom serve`, CPU, disk and memory of both ends are recorded; of any other server only the
+client's side is known. The memory, not the network, may limit a load on loopback.";
+
+/// Measure an HTTP server under load, by closed-loop clients.
+#[derive(Debug, Parser)]
+#[command(after_help = EXAMPLES)]
+pub struct Load {
+    /// URL of the server, of a folder on it, or of a file; with --make the folder to fill.
+    #[arg(value_name = "URL|DIR")]
+    pub target: String,
+    /// Make COUNT files of SIZE bytes in DIR instead, such as 10000x2MB.
+    #[arg(long, value_name = "COUNTxSIZE", value_parser = set)]
+    pub make: Option<Set>,
+    /// Numbers of clients: a list, or a range with every number in it.
+    #[arg(long, value_name = "LIST", default_value = "1,2,4,8", value_parser = clients)]
+    pub clients: Clients,
+    /// Think time between a response and the next request.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = think)]
+    pub think: Duration,
+    /// Distribution of the think time around its mean.
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = DistributionName::Constant)]
+    pub think_distribution: DistributionName,
+    /// Time for each number of clients, divided among three sweeps.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    pub time: Duration,
+    /// How clients choose files: `fixed` is file i for client i.
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::Random)]
+    pub mode: Mode,
+    /// Measure several cases in one run: `think0` and `think1` (random files, think time 0 or 1 s),
+    /// `fixed` (fixed files, think time 0).
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["think", "mode"])]
+    pub cases: Vec<CaseName>,
+    /// Paths to request: a file with one in each line, or a pattern such as /f{0..9999} [default:
+    /// the list of `fathom serve`, else the path of the URL].
+    #[arg(long, value_name = "FILE|PATTERN")]
+    pub urls: Option<String>,
+    /// Add a header field to each request; can be repeated.
+    #[arg(long, short = 'H', value_name = "NAME: VALUE", value_parser = field)]
+    pub header: Vec<String>,
+    /// End each step after about this many requests, if --time is not over before.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub requests: Option<u64>,
+    /// Open a new connection for each request.
+    #[arg(long)]
+    pub fresh: bool,
+    /// State of the server's page cache before each sweep (`fathom serve` only).
+    #[arg(long, value_enum, value_name = "STATE", default_value_t = ServerCache::AsIs)]
+    pub server_cache: ServerCache,
+    /// Copy bodies to user space, or let the kernel drop them.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = BodyName::Copy)]
+    pub body: BodyName,
+    /// Congestion control of the client's sockets [default: the system's].
+    #[arg(long, value_name = "NAME")]
+    pub congestion: Option<String>,
+    /// Client threads [default: the CPUs, half of them on loopback].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Option<u32>,
+    /// Time limit of a connect.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
+    pub connect_timeout: Duration,
+    /// Time limit from a request to the end of its response.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    pub timeout: Duration,
+    /// Send the token in this file (Authorization: Bearer) [default: $FATHOM_TOKEN_FILE].
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Seed the choice of files and the order of steps.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
+    pub seed: u64,
+}
+
+/// A set of files to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Set {
+    pub files: u64,
+    pub bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clients(pub Vec<u32>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Any file, with equal probability.
+    Random,
+    /// Client i always asks for file i.
+    Fixed,
+}
+
+impl From<Mode> for Choice {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Random => Self::Random,
+            Mode::Fixed => Self::Fixed,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DistributionName {
+    Constant,
+    Exponential,
+}
+
+impl From<DistributionName> for Distribution {
+    fn from(name: DistributionName) -> Self {
+        match name {
+            DistributionName::Constant => Self::Constant,
+            DistributionName::Exponential => Self::Exponential,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CaseName {
+    /// Random files, no think time.
+    Think0,
+    /// Random files, think time of 1 s.
+    Think1,
+    /// Fixed files, no think time.
+    Fixed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ServerCache {
+    /// Evicted before each sweep.
+    Cold,
+    /// Read before each sweep.
+    Warm,
+    /// As found.
+    AsIs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BodyName {
+    Copy,
+    Discard,
+}
+
+impl From<BodyName> for Body {
+    fn from(name: BodyName) -> Self {
+        match name {
+            BodyName::Copy => Self::Copy,
+            BodyName::Discard => Self::Discard,
+        }
+    }
+}
+
+/// A case of the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    pub choice: Choice,
+    pub think: Duration,
+}
+
+impl Load {
+    pub fn all_cases(&self) -> Vec<Case> {
+        let of = |name: &CaseName| match name {
+            CaseName::Think0 => Case { choice: Choice::Random, think: Duration::ZERO },
+            CaseName::Think1 => Case { choice: Choice::Random, think: Duration::from_secs(1) },
+            CaseName::Fixed => Case { choice: Choice::Fixed, think: Duration::ZERO },
+        };
+        match self.cases.as_slice() {
+            [] => vec![Case { choice: self.mode.into(), think: self.think }],
+            names => names.iter().map(of).collect(),
+        }
+    }
+}
+
+const CLIENTS_MAX: u64 = 100_000;
+const STEPS_MAX: usize = 1_000;
+
+/// A list of numbers of clients; a range means every number in it.
+fn clients(text: &str) -> Result<Clients, NotationError> {
+    let mut all = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let (from, to) =
+            part.split_once("..").or_else(|| part.split_once('…')).unwrap_or((part, part));
+        let (from, to) = (count(from.trim())?, count(to.trim())?);
+        if from == 0 || from > to || to > CLIENTS_MAX || (to - from) as usize >= STEPS_MAX {
+            let expected = format!("1 to {CLIENTS_MAX} clients, such as 1..20 or 1,2,4,8");
+            return Err(NotationError::new(part, expected));
+        }
+        all.extend((from..=to).map(|clients| clients as u32));
+    }
+    all.sort_unstable();
+    all.dedup();
+    match all.len() <= STEPS_MAX {
+        true => Ok(Clients(all)),
+        false => Err(NotationError::new(text, format!("at most {STEPS_MAX} numbers"))),
+    }
+}
+
+/// A time, or 0.
+fn think(text: &str) -> Result<Duration, NotationError> {
+    match text.trim() {
+        "0" | "0s" | "0ms" => Ok(Duration::ZERO),
+        other => time(other),
+    }
+}
+
+fn set(text: &str) -> Result<Set, NotationError> {
+    let wrong = || NotationError::new(text, "COUNTxSIZE, such as 10000x2MB");
+    let (files, size) = text.split_once(['x', '×']).ok_or_else(wrong)?;
+    let set = Set { files: count(files.trim())?, bytes: bytes(size.trim())? };
+    let is_right = set.files > 0 && set.files <= u64::from(crate::address::PATHS_MAX);
+    (is_right && set.bytes > 0 && set.files.checked_mul(set.bytes).is_some())
+        .then_some(set)
+        .ok_or_else(wrong)
+}
+
+fn positive(text: &str) -> Result<u64, NotationError> {
+    match count(text)? {
+        0 => Err(NotationError::new(text, "a number above 0")),
+        number => Ok(number),
+    }
+}
+
+/// A header field that does not change the framing of the request.
+fn field(text: &str) -> Result<String, NotationError> {
+    let wrong = |expected: &str| NotationError::new(text, expected);
+    let (name, value) = text.split_once(':').ok_or_else(|| wrong("'NAME: VALUE'"))?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_value = |c: char| c == '\t' || (' '..='~').contains(&c);
+    if name.is_empty() || !name.chars().all(is_name) || !value.chars().all(is_value) {
+        return Err(wrong("'NAME: VALUE', in ASCII"));
+    }
+    let own = ["host", "connection", "content-length", "transfer-encoding"];
+    if own.contains(&name.to_ascii_lowercase().as_str()) {
+        return Err(wrong("a field that fathom does not set itself"));
+    }
+    Ok(format!("{name}: {}", value.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn range_of_clients_means_every_number() {
+        assert_eq!(clients("1..4"), Ok(Clients(vec![1, 2, 3, 4])));
+        assert_eq!(clients("8,2,2,3…4"), Ok(Clients(vec![2, 3, 4, 8])));
+        for text in ["0", "5..2", "x", "", "1..100001", "1,,2", "1..5000"] {
+            assert!(clients(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn set_has_decimal_or_binary_sizes() {
+        assert_eq!(set("10000x2MB"), Ok(Set { files: 10_000, bytes: 2_000_000 }));
+        assert_eq!(set("3x2MiB"), Ok(Set { files: 3, bytes: 2 << 20 }));
+        for text in ["0x1MB", "3x0", "3", "x2MB", "3xlarge", "9999999x1"] {
+            assert!(set(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn fields_that_change_the_framing_are_refused() {
+        assert_eq!(field("Accept:  text/html "), Ok("Accept: text/html".to_owned()));
+        for text in ["Host: x", "content-length: 3", "no colon", ": x", "A: b\r\nC: d"] {
+            assert!(field(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn published_cases_are_one_run() {
+        let load = Load::parse_from(["load", "http://a/", "--cases", "think0,think1,fixed"]);
+        let cases: Vec<_> =
+            load.all_cases().iter().map(|it| (it.choice.word(), it.think.as_secs())).collect();
+        assert_eq!(cases, [("random", 0), ("random", 1), ("fixed", 0)]);
+        assert_eq!(think("0s"), Ok(Duration::ZERO));
+        assert!(Load::try_parse_from(["load", "http://a/", "--clients", "0"]).is_err());
+    }
+}

@@ -1,0 +1,406 @@
+//! The order of the steps: three sweeps over all numbers of clients, case by case.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use fathom_measure::affinity;
+use fathom_measure::clock::monotonic_raw_ns as now_ns;
+use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::address::Url;
+use crate::control::Telemetry;
+use crate::engine::{self, End, Fault, Live, Moment, Outcome, Pause, Timing, Workload};
+use crate::memory::{Resident, own_bytes};
+use crate::options::{Case, Load, ServerCache};
+use crate::records;
+use crate::step::{SWEEPS, Step};
+use crate::target::{LOOPBACK, Target};
+
+/// Descriptors of the process besides those of the clients.
+const DESCRIPTORS: u64 = 64;
+/// Between two readings of memory and telemetry.
+const READING_NS: u64 = 1_000_000_000;
+const PROGRESS_NS: u64 = 200_000_000;
+/// Most values of a series of memory.
+const READINGS_MAX: usize = 20_000;
+
+/// Memory of both ends, since the run began.
+pub struct Memory {
+    begun_ns: u64,
+    pub client: Resident,
+    pub server: Resident,
+}
+
+impl Memory {
+    fn read(&mut self, server: Option<&Telemetry>) {
+        let at = now_ns().saturating_sub(self.begun_ns) as f64;
+        if self.client.bytes.len() >= READINGS_MAX {
+            return;
+        }
+        if let Some(bytes) = own_bytes() {
+            self.client.add(at, bytes);
+        }
+        if let Some(telemetry) = server {
+            self.server.add(at, telemetry.resident_bytes);
+        }
+    }
+}
+
+impl Procedure for Load {
+    fn asked(&self) -> String {
+        self.target.clone()
+    }
+
+    fn calibrates(&self) -> bool {
+        self.make.is_none()
+    }
+
+    fn check(&self) -> Result<(), ProcedureError> {
+        if self.make.is_some() {
+            return match self.target.contains("://") {
+                true => Err(ProcedureError::usage("--make: expected a folder, not a URL")),
+                false => Ok(()),
+            };
+        }
+        Url::parse(&self.target).map_err(ProcedureError::usage)?;
+        self.check_descriptors()?;
+        if let Some(name) = &self.congestion {
+            let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+            let known = std::fs::read_to_string(path).unwrap_or_default();
+            if !known.is_empty() && !known.split_whitespace().any(|one| one == name) {
+                let text = format!("--congestion {name}: available are {}", known.trim());
+                return Err(ProcedureError::failed(text));
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+        if let Some(set) = self.make {
+            let mut watch = |event: Option<Event<'_>>| {
+                event.into_iter().for_each(|event| recorder.event(event));
+                !recorder.stop().now().load(Relaxed)
+            };
+            return crate::make::make(set, self.target.as_ref(), &mut watch);
+        }
+        let target = Target::prepare(self, recorder.host())?;
+        target.warnings.iter().for_each(|text| recorder.event(Event::Warning(text)));
+        self.check_ports(&target, recorder)?;
+        recorder.set_seed(self.seed);
+        target.far.iter().for_each(|far| recorder.add_far(far.clone()));
+        recorder.event(Event::Plan(&self.plan(&target)));
+        let begun_ns = now_ns();
+        let memory = Memory { begun_ns, client: Resident::default(), server: Resident::default() };
+        let cases = self.all_cases();
+        let steps = cases.len() * self.clients.0.len() * SWEEPS;
+        let mut run = Run { load: self, target, memory, done: 0, steps, dead: None };
+        for case in cases {
+            run.case(case, recorder)?;
+            recorder.show();
+            if run.is_over(recorder) {
+                break;
+            }
+        }
+        records::memory(recorder, &run.memory, &run.target);
+        match run.dead {
+            Some(fault) => Err(ProcedureError::failed(format!(
+                "{}: the server stopped answering ({fault}); finished steps are kept",
+                self.target
+            ))),
+            None => Ok(Ending::Done),
+        }
+    }
+}
+
+impl Load {
+    fn check_descriptors(&self) -> Result<(), ProcedureError> {
+        let clients = self.clients.0.last().copied().unwrap_or(1);
+        let needed = u64::from(clients) + DESCRIPTORS;
+        let limit = getrlimit(Resource::Nofile);
+        if limit.current.is_none_or(|most| most >= needed) {
+            return Ok(());
+        }
+        let raised = Rlimit { current: Some(needed), maximum: limit.maximum };
+        setrlimit(Resource::Nofile, raised).map_err(|_| {
+            let most = limit.maximum.unwrap_or(u64::MAX);
+            ProcedureError::failed(format!(
+                "--clients {clients}: needs {needed} file descriptors, the limit is {most}; raise \
+                 it (ulimit -n) or use fewer clients"
+            ))
+        })
+    }
+
+    /// One address has as many connections to another as it has ephemeral ports.
+    fn check_ports(
+        &self,
+        target: &Target,
+        recorder: &mut dyn Recorder,
+    ) -> Result<(), ProcedureError> {
+        let clients = self.clients.0.last().copied().unwrap_or(1);
+        let Some([first, last]) = recorder.host().tcp.ports else { return Ok(()) };
+        let ports = u32::from(last.saturating_sub(first)) + 1;
+        match clients <= ports {
+            true => Ok(()),
+            false => Err(ProcedureError::failed(format!(
+                "--clients {clients}: one address has {ports} ephemeral ports to {}; use fewer \
+                 clients, or widen net.ipv4.ip_local_port_range",
+                target.address
+            ))),
+        }
+    }
+
+    fn window_ns(&self) -> u64 {
+        (self.time.as_nanos() as u64 / SWEEPS as u64).max(1)
+    }
+
+    /// What the command is about to do, and how long that takes.
+    fn plan(&self, target: &Target) -> String {
+        let steps = self.all_cases().len() * self.clients.0.len();
+        let timing = Timing::of(self.window_ns(), None);
+        let seconds = |ns: u64| ns as f64 / 1e9 * (steps * SWEEPS) as f64;
+        let numbers = self.clients.0.len();
+        let (measured, warm_up) = (seconds(timing.window_ns), seconds(timing.warm_up_max_ns));
+        format!(
+            "{steps} steps ({numbers} numbers of clients), {SWEEPS} sweeps: {} measured, at most \
+             {} of warm-up; {} files from {}",
+            duration(measured),
+            duration(warm_up),
+            target.requests.len(),
+            target.address
+        )
+    }
+
+    fn workload(&self, target: &Target, case: Case, clients: u32, seed: u64) -> Workload {
+        let cpus = affinity::allowed().len() as u32;
+        // The server needs a CPU too.
+        let usual = if target.to == LOOPBACK { cpus / 2 } else { cpus };
+        let threads = self.threads.unwrap_or(usual).clamp(1, clients);
+        Workload {
+            address: target.address,
+            requests: Arc::clone(&target.requests),
+            clients,
+            threads,
+            choice: case.choice,
+            pause: Pause {
+                mean_ns: case.think.as_nanos() as u64,
+                distribution: self.think_distribution.into(),
+            },
+            fresh: self.fresh,
+            body: self.body.into(),
+            connect_timeout_ns: self.connect_timeout.as_nanos() as u64,
+            timeout_ns: self.timeout.as_nanos() as u64,
+            congestion: self.congestion.clone(),
+            seed,
+        }
+    }
+}
+
+/// `90 s`, `12 min`, `3.5 h`.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+/// The present run.
+struct Run<'l> {
+    load: &'l Load,
+    target: Target,
+    memory: Memory,
+    /// Sweeps of steps that are done, and their number.
+    done: usize,
+    steps: usize,
+    dead: Option<Fault>,
+}
+
+impl Run<'_> {
+    fn is_over(&self, recorder: &dyn Recorder) -> bool {
+        self.dead.is_some() || recorder.stop().now().load(Relaxed)
+    }
+
+    /// All sweeps of a case. A step is recorded when its last sweep ends.
+    fn case(&mut self, case: Case, recorder: &mut dyn Recorder) -> Result<(), ProcedureError> {
+        let load = self.load;
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(load.seed);
+        let mut steps: Vec<Step> = load.clients.0.iter().map(|&n| Step::new(n)).collect();
+        let mut congestion = None;
+        for sweep in 0..SWEEPS {
+            for at in shuffled(steps.len(), &mut random) {
+                let seed = random.next_u64();
+                let step = &mut steps[at];
+                let outcome = self.sweep(case, step, seed, recorder)?;
+                self.done += 1;
+                congestion = congestion.or(outcome.tally.congestion);
+                if let End::Dead(fault) = outcome.end {
+                    (step.death, self.dead) = (Some(fault), Some(fault));
+                }
+                if self.is_over(recorder) {
+                    break;
+                }
+                if sweep + 1 == SWEEPS {
+                    self.record(case, step, &congestion, recorder);
+                }
+            }
+            if self.is_over(recorder) {
+                break;
+            }
+        }
+        // After a stop, steps with a complete sweep have a number, with fewer batches.
+        let is_open = |step: &&Step| !step.is_recorded && (step.sweeps > 0 || step.death.is_some());
+        let open: Vec<usize> = (0..steps.len()).filter(|&at| is_open(&&steps[at])).collect();
+        for at in open {
+            self.record(case, &mut steps[at], &congestion, recorder);
+        }
+        Ok(())
+    }
+
+    fn record(
+        &self,
+        case: Case,
+        step: &mut Step,
+        congestion: &Option<String>,
+        recorder: &mut dyn Recorder,
+    ) {
+        step.is_recorded = true;
+        let shared = records::Shared { load: self.load, target: &self.target, case, congestion };
+        records::step(recorder, &shared, step);
+    }
+
+    fn sweep(
+        &mut self,
+        case: Case,
+        step: &mut Step,
+        seed: u64,
+        recorder: &mut dyn Recorder,
+    ) -> Result<Outcome, ProcedureError> {
+        self.set_cache(step)?;
+        let work = self.load.workload(&self.target, case, step.clients, seed);
+        let requests = self.load.requests.map(|all| all.div_ceil(SWEEPS as u64));
+        let timing = Timing::of(self.load.window_ns(), requests);
+        let (done, steps) = (self.done, self.steps);
+        let mut watcher = Watcher {
+            target: &mut self.target,
+            memory: &mut self.memory,
+            recorder: &mut *recorder,
+            begin: None,
+            end: None,
+            from: None,
+            read_ns: 0,
+            shown_ns: 0,
+            clients: step.clients,
+            done,
+            steps,
+            timing,
+        };
+        let outcome = engine::run(&work, timing, &mut |moment, live| watcher.at(moment, live))
+            .map_err(|error| {
+                ProcedureError::failed(format!("start the client threads: {error}"))
+            })?;
+        let telemetry = watcher.begin.zip(watcher.end);
+        if outcome.end == End::Complete {
+            step.add(&outcome, telemetry);
+        } else if step.sweeps == 0 {
+            // Of a step with complete sweeps, only those count.
+            step.faults.clone_from(&outcome.tally.faults);
+        }
+        Ok(outcome)
+    }
+
+    /// Brings the server's page cache into the requested state, and keeps the proof.
+    fn set_cache(&mut self, step: &mut Step) -> Result<(), ProcedureError> {
+        let (what, word) = match self.load.server_cache {
+            ServerCache::AsIs => return Ok(()),
+            ServerCache::Cold => ("evict", "evicted"),
+            ServerCache::Warm => ("warm", "read"),
+        };
+        let Some(control) = &mut self.target.control else { return Ok(()) };
+        let change = control.change_cache(what).map_err(|error| {
+            ProcedureError::failed(format!("{}: {what} the files: {error}", self.load.target))
+        })?;
+        let share = change.resident_bytes_after.map(|it| it as f64 / change.bytes.max(1) as f64);
+        let text = match share {
+            Some(share) => format!("{word}, {:.1} % resident", 100.0 * share),
+            None => format!("{word}, residency unknown"),
+        };
+        let is_right = match self.load.server_cache {
+            ServerCache::Cold => share.is_some_and(|share| share <= 0.01),
+            _ => share.is_some_and(|share| share >= 0.99),
+        };
+        if !is_right {
+            step.cache_doubt = Some(text.clone());
+        }
+        step.cache.push(text);
+        Ok(())
+    }
+}
+
+fn shuffled(count: usize, random: &mut Xoshiro256PlusPlus) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    for at in (1..count).rev() {
+        order.swap(at, (random.next_u64() % (at as u64 + 1)) as usize);
+    }
+    order
+}
+
+/// Looks at a sweep from outside: telemetry, memory, progress and Ctrl-C.
+struct Watcher<'w> {
+    target: &'w mut Target,
+    memory: &'w mut Memory,
+    recorder: &'w mut dyn Recorder,
+    begin: Option<Telemetry>,
+    end: Option<Telemetry>,
+    /// The state when the window began.
+    from: Option<Live>,
+    read_ns: u64,
+    shown_ns: u64,
+    clients: u32,
+    done: usize,
+    steps: usize,
+    timing: Timing,
+}
+
+impl Watcher<'_> {
+    fn at(&mut self, moment: Moment, live: &Live) -> bool {
+        let is_due = live.now_ns.saturating_sub(self.read_ns) >= READING_NS;
+        if is_due || matches!(moment, Moment::Begin | Moment::End) {
+            self.read_ns = live.now_ns;
+            let telemetry = self.target.control.as_mut().and_then(|it| it.telemetry().ok());
+            self.memory.read(telemetry.as_ref());
+            match moment {
+                Moment::Begin => (self.begin, self.from) = (telemetry, Some(*live)),
+                Moment::End => self.end = telemetry,
+                Moment::WarmUp | Moment::Running => {}
+            }
+        }
+        if live.now_ns.saturating_sub(self.shown_ns) >= PROGRESS_NS {
+            self.shown_ns = live.now_ns;
+            self.show(live);
+        }
+        !self.recorder.stop().now().load(Relaxed)
+    }
+
+    fn show(&mut self, live: &Live) {
+        let window_ns = self.timing.window_ns;
+        let (mut inside, mut rates) = (0, "warm-up".to_owned());
+        if let Some(from) = &self.from {
+            inside = (live.now_ns - from.now_ns).min(window_ns);
+            let seconds = inside.max(1) as f64 / 1e9;
+            let requests = (live.completed - from.completed) as f64 / seconds;
+            let megabytes = (live.body_bytes - from.body_bytes) as f64 / seconds / 1e6;
+            rates = format!("{requests:.1} requests/s, {megabytes:.1} MB/s");
+        }
+        let passed = self.done as u64 * window_ns + inside;
+        let all = self.steps as u64 * window_ns;
+        let left = duration(Duration::from_nanos(all.saturating_sub(passed)).as_secs_f64());
+        let failed =
+            if live.failed > 0 { format!(", {} failed", live.failed) } else { String::new() };
+        let what = format!("{} clients: {rates}{failed}, {left} left", self.clients);
+        self.recorder.event(Event::Progress { done: passed, all, what: &what });
+    }
+}

@@ -1,0 +1,410 @@
+//! From steps to records.
+
+use std::time::Duration;
+
+use fathom_metric::{Measured, Recorder};
+use fathom_record::{
+    Cause, Check, Fact, Interval, ParamValue, Params, Reason, State, Unit, Verdict,
+};
+
+use crate::engine::{Choice, Distribution, fault_words};
+use crate::memory::{Resident, growth_interval};
+use crate::metrics::{self, OfServer};
+use crate::options::{BodyName, Case, Load, ServerCache};
+use crate::procedure::Memory;
+use crate::step::{Batch, SWEEPS, Step};
+use crate::target::{LOOPBACK, Target};
+
+/// METHOD 24: the load generator is the limit.
+const BUSY_MAX: f64 = 0.9;
+const LAG_MAX: f64 = 0.05;
+/// More failed requests than this share make a step invalid.
+const FAILED_MAX: f64 = 0.05;
+
+/// What the steps of a case share.
+pub struct Shared<'s> {
+    pub load: &'s Load,
+    pub target: &'s Target,
+    pub case: Case,
+    pub congestion: &'s Option<String>,
+}
+
+/// Makes the records of a step.
+pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) {
+    let params = shared.params(step.clients);
+    let (verdict, doubts) = judge(step);
+    let record = |metric: &OfServer, value: f64, interval: Option<Interval>| Measured {
+        metric: metric.0.id,
+        params: params.clone(),
+        values: vec![value],
+        headline: Some((value, interval)),
+        verdict: verdict.clone(),
+        doubts: doubts.clone(),
+        ..Measured::default()
+    };
+    if step.completed == 0 {
+        let empty = Measured { values: Vec::new(), ..record(&metrics::THROUGHPUT, 0.0, None) };
+        recorder.record(Measured { facts: shared.facts(step), checks: checks(step), ..empty });
+        return;
+    }
+    let of = |value: f64, of: fn(&Batch) -> f64| step.interval(value, of);
+    let rates = |of: fn(&Batch) -> f64| step.batches.iter().map(of).collect::<Vec<f64>>();
+    let values = |of: fn(&Batch) -> f64, whole: f64| {
+        if step.batches.is_empty() { vec![whole] } else { rates(of) }
+    };
+    let throughput = step.throughput();
+    let rate: fn(&Batch) -> f64 = |it| it.completed as f64 / it.seconds;
+    recorder.record(Measured {
+        values: values(rate, throughput),
+        checks: checks(step),
+        facts: shared.facts(step),
+        notes: step.no_interval().into_iter().collect(),
+        ..record(&metrics::THROUGHPUT, throughput, of(throughput, rate))
+    });
+    let median = step.times.quantile(0.5).unwrap_or(0.0);
+    let mean = step.mean_ns();
+    let mean_fact = Fact::quantity("mean", mean, Unit::Nanoseconds);
+    let limits = of(mean, |it| it.mean_ns).map(Interval::limits);
+    let ends = limits.map(|[low, high]| {
+        [("mean, low", low), ("mean, high", high)]
+            .map(|(name, value)| Fact::quantity(name, value, Unit::Nanoseconds))
+    });
+    recorder.record(Measured {
+        values: Vec::new(),
+        histogram: Some(step.times.clone()),
+        facts: std::iter::once(mean_fact).chain(ends.into_iter().flatten()).collect(),
+        ..record(&metrics::RESPONSE_TIME, median, of(median, |it| it.median_ns))
+    });
+    let bandwidth = step.bandwidth();
+    if bandwidth > 0.0 {
+        let rate: fn(&Batch) -> f64 = |it| it.body_bytes as f64 / it.seconds;
+        recorder.record(Measured {
+            values: values(rate, bandwidth),
+            ..record(&metrics::BANDWIDTH, bandwidth, of(bandwidth, rate))
+        });
+    }
+    for (metric, whole, values) in cpu_times(step) {
+        recorder.record(Measured { values, ..record(metric, whole, None) });
+    }
+}
+
+/// CPU times of a step: metric, whole, and the value of each second.
+fn cpu_times(step: &Step) -> Vec<(&'static OfServer, f64, Vec<f64>)> {
+    let mut times: Vec<(&OfServer, f64, Vec<f64>)> = Vec::new();
+    if let Some(server) = step.server.as_ref().filter(|server| server.cpu_ns > 0) {
+        let cpu_ns = server.cpu_ns as f64;
+        if server.responses > 0 {
+            let whole = cpu_ns / server.responses as f64;
+            times.push((&metrics::SERVER_CPU_PER_REQUEST, whole, server.per_request_ns.clone()));
+        }
+        if server.bytes_sent > 0 {
+            let whole = cpu_ns / server.bytes_sent as f64 * 1e9;
+            let values = server.per_byte_ns.iter().map(|ns| ns * 1e9).collect();
+            times.push((&metrics::SERVER_CPU_PER_GB, whole, values));
+        }
+    }
+    if step.client_cpu_ns > 0 {
+        let whole = step.client_cpu_ns as f64 / step.completed as f64;
+        times.push((&metrics::CLIENT_CPU_PER_REQUEST, whole, step.client_per_request_ns.clone()));
+    }
+    times
+}
+
+/// The verdict on a step, or doubts about it.
+fn judge(step: &Step) -> (Option<Verdict>, Vec<Reason>) {
+    let because = |state, cause, text: String| Some(Verdict::because(state, cause, text));
+    let faults = fault_words(&step.faults);
+    if let Some(fault) = step.death.filter(|_| step.sweeps == 0) {
+        let text = format!("the server stopped answering: {fault}");
+        return (because(State::Failed, Cause::Crashed, text), Vec::new());
+    }
+    if step.completed == 0 {
+        let text = match faults.is_empty() {
+            true => "no response within the window".to_owned(),
+            false => format!("no request succeeded: {faults}"),
+        };
+        return (because(State::Failed, Cause::WrongWork, text), Vec::new());
+    }
+    let (busy, lag) = (step.busiest(), step.mean_lag_ns() / step.mean_ns());
+    if busy > BUSY_MAX {
+        let text = format!("client-bound: a client thread is busy for {:.0} %", 100.0 * busy);
+        return (because(State::Invalid, Cause::LoadGenerator, text), Vec::new());
+    }
+    if lag > LAG_MAX {
+        let text =
+            format!("client-bound: responses handled late by {:.0} % of their time", 100.0 * lag);
+        return (because(State::Invalid, Cause::LoadGenerator, text), Vec::new());
+    }
+    let failed = step.failed() as f64 / (step.failed() + step.completed) as f64;
+    if failed > FAILED_MAX {
+        let text = format!("{:.0} % of the requests failed: {faults}", 100.0 * failed);
+        return (because(State::Invalid, Cause::WrongWork, text), Vec::new());
+    }
+    let mut doubts = Vec::new();
+    if step.failed() > 0 {
+        let text = format!("{} requests failed: {faults}", step.failed());
+        doubts.push(Reason::new(Cause::WrongWork, text));
+    }
+    if let Some(fault) = step.death {
+        let text = format!("{} of {SWEEPS} sweeps, then the server stopped: {fault}", step.sweeps);
+        doubts.push(Reason::new(Cause::Crashed, text));
+    }
+    if let Some(text) = &step.cache_doubt {
+        doubts.push(Reason::new(Cause::NotAsAsked, format!("server cache: {text}")));
+    }
+    let half = step.interval(step.throughput(), |it| it.completed as f64 / it.seconds);
+    let half = half.map(|it| (it.high - it.low) / 2.0 / step.throughput());
+    if let Some(half) = half.filter(|half| *half > metrics::THROUGHPUT.0.noise_limit) {
+        let text = format!("throughput ± {:.0} % between batches", 100.0 * half);
+        doubts.push(Reason::new(Cause::Spread, text));
+    }
+    if step.unsettled > 0 && step.sweeps > 0 {
+        let text = format!("warm-up not steady in {} of {} sweeps", step.unsettled, step.sweeps);
+        doubts.push(Reason::new(Cause::Drift, text));
+    }
+    // Without doubts the number is valid: the judge of visits does not apply.
+    let state = if doubts.is_empty() { State::Valid } else { State::Noisy };
+    (Some(Verdict { state, reasons: doubts }), Vec::new())
+}
+
+fn checks(step: &Step) -> Vec<Check> {
+    let check = |name: &str, detail: String| Check { name: name.to_owned(), passed: true, detail };
+    let statuses = step.statuses.iter().map(|(status, count)| format!("{status}: {count}"));
+    let mut checks = vec![
+        check("requests completed", step.completed.to_string()),
+        check("statuses", statuses.collect::<Vec<_>>().join(", ")),
+        check("connections", step.connections.to_string()),
+    ];
+    if step.closed_idle > 0 {
+        checks.push(check("connections closed by the server", step.closed_idle.to_string()));
+    }
+    if step.failed() > 0 {
+        checks.push(check("failed requests", fault_words(&step.faults)));
+    }
+    checks
+}
+
+fn time_words(time: Duration) -> String {
+    format!("{} s", time.as_secs_f64())
+}
+
+/// Whole numbers as such, others as text.
+fn seconds(think: Duration) -> ParamValue {
+    match think.subsec_nanos() {
+        0 => ParamValue::Integer(think.as_secs() as i64),
+        _ => ParamValue::Text(format!("{}", think.as_secs_f64())),
+    }
+}
+
+impl Shared<'_> {
+    fn params(&self, clients: u32) -> Params {
+        let (load, target) = (self.load, self.target);
+        let mut params = Params::one("clients", i64::from(clients))
+            .and("mode", self.case.choice.word())
+            .and("think_s", seconds(self.case.think))
+            .and("to", target.to.as_str());
+        if let Some(bytes) = target.file_bytes {
+            params = params.and("file_bytes", bytes as i64);
+        }
+        if load.fresh {
+            params = params.and("connection", "fresh");
+        }
+        if self.distribution() == Distribution::Exponential && !self.case.think.is_zero() {
+            params = params.and("think", "exponential");
+        }
+        if load.body == BodyName::Discard {
+            params = params.and("body", "discard");
+        }
+        match load.server_cache {
+            ServerCache::AsIs => params,
+            ServerCache::Cold => params.and("server_cache", "cold"),
+            ServerCache::Warm => params.and("server_cache", "warm"),
+        }
+    }
+
+    fn distribution(&self) -> Distribution {
+        self.load.think_distribution.into()
+    }
+
+    /// What the views show beside the throughput.
+    fn facts(&self, step: &Step) -> Vec<Fact> {
+        let target = self.target;
+        let count = target.requests.len();
+        let mut facts = vec![
+            Fact::text("server", format!("{}, {}", target.address, target.server)),
+            Fact::text("files", format!("{count}, {}", self.choice_words(count))),
+            Fact::text("steps", self.sweep_words()),
+        ];
+        if !self.case.think.is_zero() {
+            facts.push(Fact::text(
+                "think time",
+                format!("{}, {}", time_words(self.case.think), self.distribution().word()),
+            ));
+        }
+        if let Some(name) = self.congestion {
+            facts.push(Fact::text(
+                "congestion",
+                format!("client {name}{}", self.server_congestion()),
+            ));
+        }
+        let mut states = step.cache.clone();
+        states.dedup();
+        if target.is_cold {
+            states.push("each file evicted after its response".to_owned());
+        }
+        if !states.is_empty() {
+            facts.push(Fact::text("server cache", states.join("; ")));
+        }
+        let ratio = |name: &str, value: f64| Fact::quantity(name, value, Unit::Ratio);
+        if let Some(server) = &step.server {
+            facts.extend(server.cpus().map(|cpus| ratio("server CPU", cpus)));
+            let rate = |name: &str, value: Option<f64>, unit| {
+                value.map(|value| Fact::quantity(name, value, unit))
+            };
+            let per_second = |count| server.per_second(count);
+            facts.extend(rate("disk", per_second(server.disk_bytes), Unit::BytesPerSecond));
+            facts.extend(rate("disk reads", per_second(server.disk_reads), Unit::PerSecond));
+            facts.extend(rate("wire", per_second(server.wire_bytes), Unit::BytesPerSecond));
+            let busy = server.disk_busy_ns.map(|ns| ns as f64 / server.wall_ns.max(1) as f64);
+            facts.extend(busy.map(|share| ratio("disk busy", share)));
+            facts.extend(server.retransmits.map(|it| ratio("retransmits", it as f64)));
+            facts.push(ratio("server responses", server.responses as f64));
+            let ns = |name: &str, ns: u64| Fact::quantity(name, ns as f64, Unit::Nanoseconds);
+            facts.push(ns("server busy", server.busy_ns));
+            facts.push(ns("server window", server.wall_ns));
+        }
+        if step.completed > 0 {
+            facts.push(ratio("client CPU", step.busiest()));
+            facts.push(ratio("client lag", step.mean_lag_ns() / step.mean_ns()));
+        }
+        facts.push(ratio("errors", step.failed() as f64));
+        facts
+    }
+
+    fn choice_words(&self, files: usize) -> &'static str {
+        match self.case.choice {
+            _ if files == 1 => "the same for all clients",
+            Choice::Random => "chosen at random, seeded",
+            Choice::Fixed => "client i always requests file i",
+        }
+    }
+
+    fn sweep_words(&self) -> String {
+        let time = time_words(self.load.time);
+        let connection =
+            if self.load.fresh { "a new connection for each request" } else { "kept connections" };
+        format!("{time} each in {SWEEPS} sweeps, seed {}, {connection}", self.load.seed)
+    }
+
+    fn server_congestion(&self) -> String {
+        let name = self.target.congestion.as_ref();
+        name.map_or(", server unknown".to_owned(), |name| format!(", server {name}"))
+    }
+}
+
+/// Records the memory of both ends over the whole run.
+pub fn memory(recorder: &mut dyn Recorder, memory: &Memory, target: &Target) {
+    let far = (target.to != LOOPBACK).then_some(target.to.as_str());
+    let ends = [
+        (&memory.client, "client memory", None, &metrics::CLIENT_RESIDENT, &metrics::CLIENT_GROWTH),
+        (&memory.server, "server memory", far, &metrics::SERVER_RESIDENT, &metrics::SERVER_GROWTH),
+    ];
+    for (resident, name, at, metric, growth) in ends {
+        record_end(recorder, resident, (name, at), (metric, growth));
+    }
+    recorder.show();
+}
+
+fn record_end(
+    recorder: &mut dyn Recorder,
+    resident: &Resident,
+    (name, at): (&str, Option<&str>),
+    (metric, growth): (&OfServer, &OfServer),
+) {
+    let Some(last) = resident.bytes.last().copied() else { return };
+    let valid = Some(Verdict::default());
+    recorder.record(Measured {
+        metric: metric.0.id,
+        values: vec![last],
+        headline: Some((last, None)),
+        series: vec![resident.series(name, at)],
+        verdict: valid.clone(),
+        facts: vec![Fact::text("at", "the end of the run")],
+        ..Measured::default()
+    });
+    if let Some((slope, segments)) = resident.growth() {
+        recorder.record(Measured {
+            metric: growth.0.id,
+            values: if segments.is_empty() { vec![slope] } else { segments.clone() },
+            headline: Some((slope, growth_interval(slope, &segments))),
+            verdict: valid,
+            ..Measured::default()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{End, Fault, Outcome, Tally, ThreadUse};
+
+    fn stepped() -> Step {
+        let mut step = Step::new(4);
+        (step.completed, step.window_ns, step.sweeps) = (1_000, 1_000_000_000, SWEEPS);
+        step
+    }
+
+    fn verdict(step: &Step) -> (State, String) {
+        let (verdict, _) = judge(step);
+        let verdict = verdict.unwrap();
+        (verdict.state, verdict.reasons.first().map_or(String::new(), |it| it.text.clone()))
+    }
+
+    #[test]
+    fn failed_requests_mark_the_step() {
+        assert_eq!(verdict(&stepped()), (State::Valid, String::new()));
+        let with = |count| {
+            let mut step = stepped();
+            step.faults.insert(Fault::Truncated, count);
+            verdict(&step)
+        };
+        assert_eq!(with(3), (State::Noisy, "3 requests failed: body truncated (3×)".to_owned()));
+        assert_eq!(with(500).0, State::Invalid);
+        let mut none = stepped();
+        none.completed = 0;
+        none.faults.insert(Fault::Status(404), 9);
+        let text = "no request succeeded: status 404 (9×)".to_owned();
+        assert_eq!(verdict(&none), (State::Failed, text));
+    }
+
+    #[test]
+    fn dead_server_keeps_finished_sweeps() {
+        let mut step = stepped();
+        (step.sweeps, step.death) = (2, Some(Fault::Closed));
+        let (state, text) = verdict(&step);
+        assert!(state == State::Noisy && text.contains("2 of 3 sweeps"), "{text}");
+        step.sweeps = 0;
+        assert_eq!(verdict(&step).0, State::Failed);
+    }
+
+    #[test]
+    fn busy_or_late_client_makes_the_step_invalid() {
+        let with = |cpu_ns, lag_ns| {
+            let tally = Tally { lag_ns, lags: 1, ..Tally::default() };
+            let threads = vec![ThreadUse { cpu_ns, wall_ns: 100 }];
+            let mut step = stepped();
+            let (window_ns, end) = (1, End::Complete);
+            let outcome =
+                Outcome { tally, window_ns, warm_up_ns: 0, is_settled: true, threads, end };
+            step.add(&outcome, None);
+            // The mean of 1 000 completions.
+            step.sum_ns = 1e9;
+            verdict(&step)
+        };
+        assert_eq!(with(90, 40_000.0).0, State::Valid);
+        let (state, text) = with(91, 0.0);
+        assert!(state == State::Invalid && text.contains("busy for 91 %"), "{text}");
+        let (state, text) = with(0, 60_000.0);
+        assert!(state == State::Invalid && text.contains("late by 6 %"), "{text}");
+    }
+}

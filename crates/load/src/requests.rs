@@ -1,0 +1,93 @@
+//! The requests of a run, rendered once for each file.
+
+use std::fmt::Write as _;
+
+/// One text with all requests, the end of each, and the lengths of the files if known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    text: Vec<u8>,
+    ends: Vec<usize>,
+    bytes: Vec<Option<u64>>,
+}
+
+/// What all requests share.
+#[derive(Clone, Debug, Default)]
+pub struct Fields {
+    /// Value of the field Host.
+    pub host: String,
+    /// Further fields, each `Name: value`.
+    pub more: Vec<String>,
+    /// Ask the server to close the connection after the response.
+    pub closes: bool,
+}
+
+impl Requests {
+    /// `files`: encoded paths with the lengths of the files.
+    pub fn new(files: &[(String, Option<u64>)], fields: &Fields) -> Self {
+        let mut requests = Self::default();
+        let mut tail = format!(" HTTP/1.1\r\nHost: {}\r\n", fields.host);
+        if fields.closes {
+            tail += "Connection: close\r\n";
+        }
+        for field in &fields.more {
+            let _ = write!(tail, "{field}\r\n");
+        }
+        tail += "\r\n";
+        for (path, bytes) in files {
+            requests.text.extend_from_slice(b"GET ");
+            requests.text.extend_from_slice(path.as_bytes());
+            requests.text.extend_from_slice(tail.as_bytes());
+            requests.ends.push(requests.text.len());
+            requests.bytes.push(*bytes);
+        }
+        requests
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The request of a file.
+    pub fn text(&self, file: u32) -> &[u8] {
+        let file = file as usize;
+        let from = file.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[from..self.ends[file]]
+    }
+
+    /// The length of a file, if known.
+    pub fn bytes(&self, file: u32) -> Option<u64> {
+        self.bytes[file as usize]
+    }
+
+    /// The mean length of the files, if all are known.
+    pub fn mean_bytes(&self) -> Option<u64> {
+        let sum: u64 = self.bytes.iter().copied().sum::<Option<u64>>()?;
+        Some(sum / (self.len() as u64).max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_rendered_once_per_file() {
+        let files = [("/a".to_owned(), Some(10)), ("/b%20c".to_owned(), Some(31))];
+        let fields = Fields {
+            host: "server:8080".to_owned(),
+            more: vec!["Accept: */*".to_owned()],
+            closes: false,
+        };
+        let requests = Requests::new(&files, &fields);
+        let expected = "GET /b%20c HTTP/1.1\r\nHost: server:8080\r\nAccept: */*\r\n\r\n";
+        assert_eq!(requests.text(1), expected.as_bytes());
+        assert!(requests.text(0).starts_with(b"GET /a HTTP/1.1\r\n"));
+        assert_eq!((requests.len(), requests.mean_bytes()), (2, Some(20)));
+        let closing = Requests::new(&files, &Fields { closes: true, ..fields });
+        assert!(closing.text(0).windows(17).any(|part| part == b"Connection: close"));
+    }
+}

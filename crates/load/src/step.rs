@@ -1,0 +1,356 @@
+//! One step: a number of clients, measured in several sweeps, and what both ends used meanwhile.
+
+use std::collections::BTreeMap;
+
+use fathom_analysis::statistics;
+use fathom_record::{Basis, Histogram, Interval};
+
+use crate::control::Telemetry;
+use crate::engine::{Fault, Outcome, SLOTS, Slot};
+
+/// Sweeps over all steps, each in another random order.
+pub const SWEEPS: usize = 3;
+/// Slots of a batch: the slots of all sweeps form ten batches.
+const BATCH_SLOTS: usize = SWEEPS;
+/// A batch with fewer completions, or shorter than two response times, gives no interval.
+const COMPLETIONS_MIN: u64 = 8;
+const RESPONSES_MIN: f64 = 2.0;
+
+/// Consecutive slots of a step, maybe of two sweeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Batch {
+    pub completed: u64,
+    pub body_bytes: u64,
+    pub seconds: f64,
+    pub mean_ns: f64,
+    pub median_ns: f64,
+}
+
+/// What the server used in the windows of a step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServerUse {
+    pub wall_ns: u64,
+    pub cpu_ns: u64,
+    pub responses: u64,
+    pub bytes_sent: u64,
+    /// Unknown if it was unknown in one window.
+    pub wire_bytes: Option<u64>,
+    pub disk_reads: Option<u64>,
+    pub disk_bytes: Option<u64>,
+    pub disk_busy_ns: Option<u64>,
+    pub busy_ns: u64,
+    pub retransmits: Option<u64>,
+    /// CPU time per request and per byte sent in each window, in nanoseconds.
+    pub per_request_ns: Vec<f64>,
+    pub per_byte_ns: Vec<f64>,
+}
+
+impl ServerUse {
+    fn of(begin: &Telemetry, end: &Telemetry) -> Self {
+        let difference = |of: fn(&Telemetry) -> Option<u64>| of(end)?.checked_sub(of(begin)?);
+        let plain = |of: fn(&Telemetry) -> u64| of(end).saturating_sub(of(begin));
+        let (cpu_ns, responses) = (plain(|it| it.cpu_ns), plain(|it| it.responses));
+        let bytes_sent = plain(|it| it.bytes_sent);
+        let per = |count: u64| (count > 0).then(|| cpu_ns as f64 / count as f64);
+        Self {
+            wall_ns: plain(|it| it.at_ns),
+            cpu_ns,
+            responses,
+            bytes_sent,
+            wire_bytes: difference(|it| it.bytes_on_wire),
+            disk_reads: difference(|it| Some(it.device.as_ref()?.reads)),
+            disk_bytes: difference(|it| Some(it.device.as_ref()?.read_bytes)),
+            disk_busy_ns: difference(|it| it.device.as_ref()?.busy_ns),
+            busy_ns: plain(|it| it.busy_ns),
+            retransmits: difference(|it| it.tcp_retransmits),
+            per_request_ns: per(responses).into_iter().collect(),
+            per_byte_ns: per(bytes_sent).into_iter().collect(),
+        }
+    }
+
+    fn plus(mut self, other: Self) -> Self {
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+        self.wall_ns += other.wall_ns;
+        self.cpu_ns += other.cpu_ns;
+        self.responses += other.responses;
+        self.bytes_sent += other.bytes_sent;
+        self.wire_bytes = sum(self.wire_bytes, other.wire_bytes);
+        self.disk_reads = sum(self.disk_reads, other.disk_reads);
+        self.disk_bytes = sum(self.disk_bytes, other.disk_bytes);
+        self.disk_busy_ns = sum(self.disk_busy_ns, other.disk_busy_ns);
+        self.busy_ns += other.busy_ns;
+        self.retransmits = sum(self.retransmits, other.retransmits);
+        self.per_request_ns.extend(other.per_request_ns);
+        self.per_byte_ns.extend(other.per_byte_ns);
+        self
+    }
+
+    /// CPUs in use, on average.
+    pub fn cpus(&self) -> Option<f64> {
+        (self.wall_ns > 0).then(|| self.cpu_ns as f64 / self.wall_ns as f64)
+    }
+
+    /// A count per second of the server's clock.
+    pub fn per_second(&self, count: Option<u64>) -> Option<f64> {
+        (self.wall_ns > 0).then_some(count? as f64 / self.wall_ns as f64 * 1e9)
+    }
+}
+
+/// The sweeps of a step so far.
+#[derive(Default)]
+pub struct Step {
+    pub clients: u32,
+    pub sweeps: usize,
+    pub batches: Vec<Batch>,
+    /// Slots that do not fill a batch yet, with their time.
+    pending: Option<(Slot, usize, f64)>,
+    pub times: Histogram,
+    pub completed: u64,
+    pub body_bytes: u64,
+    pub window_ns: u64,
+    pub warm_up_ns: u64,
+    /// Sweeps whose warm-up did not become steady.
+    pub unsettled: usize,
+    pub sum_ns: f64,
+    pub statuses: BTreeMap<u16, u64>,
+    pub faults: BTreeMap<Fault, u64>,
+    pub connections: u64,
+    pub closed_idle: u64,
+    lag_ns: f64,
+    lags: u64,
+    /// CPU time of all client threads, and of the busiest one with its wall time.
+    pub client_cpu_ns: u64,
+    busiest: (u64, u64),
+    pub client_per_request_ns: Vec<f64>,
+    pub server: Option<ServerUse>,
+    /// State of the server's page cache before each sweep.
+    pub cache: Vec<String>,
+    pub cache_doubt: Option<String>,
+    /// Whether its records are made.
+    pub is_recorded: bool,
+    /// The server stopped answering.
+    pub death: Option<Fault>,
+}
+
+impl Step {
+    pub fn new(clients: u32) -> Self {
+        Self { clients, ..Self::default() }
+    }
+
+    /// Adds a sweep, with the server's counters before and after its window.
+    pub fn add(&mut self, outcome: &Outcome, telemetry: Option<(Telemetry, Telemetry)>) {
+        let tally = &outcome.tally;
+        let seconds = outcome.window_ns as f64 / 1e9 / SLOTS as f64;
+        tally.slots.iter().for_each(|slot| self.add_slot(slot, seconds));
+        self.window_ns += outcome.window_ns;
+        self.warm_up_ns += outcome.warm_up_ns;
+        self.unsettled += usize::from(!outcome.is_settled);
+        for (status, count) in &tally.statuses {
+            *self.statuses.entry(*status).or_default() += count;
+        }
+        for (fault, count) in &tally.faults {
+            *self.faults.entry(*fault).or_default() += count;
+        }
+        self.connections += tally.connections;
+        self.closed_idle += tally.closed_idle;
+        (self.lag_ns, self.lags) = (self.lag_ns + tally.lag_ns, self.lags + tally.lags);
+        let cpu_ns: u64 = outcome.threads.iter().map(|thread| thread.cpu_ns).sum();
+        self.client_cpu_ns += cpu_ns;
+        if let Some(busiest) = outcome.threads.iter().max_by_key(|thread| thread.cpu_ns) {
+            self.busiest.0 += busiest.cpu_ns;
+            self.busiest.1 += busiest.wall_ns;
+        }
+        let completed = tally.completed();
+        if completed > 0 {
+            self.client_per_request_ns.push(cpu_ns as f64 / completed as f64);
+        }
+        let server = telemetry.map(|(begin, end)| ServerUse::of(&begin, &end));
+        // One sweep without telemetry makes the step's unknown.
+        self.server = match (self.sweeps, self.server.take(), server) {
+            (0, None, server) => server,
+            (_, Some(sum), Some(server)) => Some(sum.plus(server)),
+            _ => None,
+        };
+        self.sweeps += 1;
+    }
+
+    fn add_slot(&mut self, slot: &Slot, seconds: f64) {
+        self.completed += slot.completed;
+        self.body_bytes += slot.body_bytes;
+        self.sum_ns += slot.sum_ns;
+        self.times.merge(&slot.times);
+        let (mut sum, mut count, mut time) = self.pending.take().unwrap_or_default();
+        sum.merge(slot);
+        (count, time) = (count + 1, time + seconds);
+        if count < BATCH_SLOTS {
+            self.pending = Some((sum, count, time));
+            return;
+        }
+        self.batches.push(Batch {
+            completed: sum.completed,
+            body_bytes: sum.body_bytes,
+            seconds: time,
+            mean_ns: sum.sum_ns / sum.completed.max(1) as f64,
+            median_ns: sum.times.quantile(0.5).unwrap_or(0.0),
+        });
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.window_ns as f64 / 1e9
+    }
+
+    /// Completions per second: all work by all time.
+    pub fn throughput(&self) -> f64 {
+        self.completed as f64 / self.seconds()
+    }
+
+    pub fn bandwidth(&self) -> f64 {
+        self.body_bytes as f64 / self.seconds()
+    }
+
+    pub fn mean_ns(&self) -> f64 {
+        self.sum_ns / self.completed.max(1) as f64
+    }
+
+    pub fn failed(&self) -> u64 {
+        self.faults.values().sum()
+    }
+
+    /// CPU utilisation of the busiest client thread.
+    pub fn busiest(&self) -> f64 {
+        self.busiest.0 as f64 / self.busiest.1.max(1) as f64
+    }
+
+    /// Mean delay between the readiness of a connection and its handling.
+    pub fn mean_lag_ns(&self) -> f64 {
+        self.lag_ns / self.lags.max(1) as f64
+    }
+
+    /// Why batches give no interval; `None` if they do.
+    pub fn no_interval(&self) -> Option<String> {
+        let least = self.batches.iter().map(|batch| batch.completed).min().unwrap_or(0);
+        let shortest =
+            self.batches.iter().map(|batch| batch.seconds * 1e9).fold(f64::MAX, f64::min);
+        if self.batches.len() < 5 {
+            let count = self.batches.len();
+            return Some(format!(
+                "no interval: {count} of {} batches",
+                SWEEPS * SLOTS / BATCH_SLOTS
+            ));
+        }
+        if least < COMPLETIONS_MIN {
+            return Some(format!("no interval: a batch has {least} completions, below 8"));
+        }
+        (shortest < RESPONSES_MIN * self.mean_ns())
+            .then(|| "no interval: a batch is shorter than two response times".to_owned())
+    }
+
+    /// The confidence interval of `headline` from its value in each batch.
+    pub fn interval(&self, headline: f64, of: impl Fn(&Batch) -> f64) -> Option<Interval> {
+        if self.no_interval().is_some() {
+            return None;
+        }
+        interval(headline, &self.batches.iter().map(of).collect::<Vec<f64>>())
+    }
+}
+
+/// Order statistics over batch means (METHOD 15), which always include the headline: it is computed
+/// over all work, and may differ a little from the median of the batches.
+pub fn interval(headline: f64, batches: &[f64]) -> Option<Interval> {
+    let ([low, high], level) = statistics::median_interval(batches)?;
+    let limits = [low.min(headline), high.max(headline)];
+    Some(Interval::new(limits, level, Basis::WithinRun))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{End, Tally, ThreadUse};
+
+    /// A sweep of one second whose slots have these completions of one millisecond each.
+    fn outcome(counts: [u64; SLOTS]) -> Outcome {
+        let slot = |count: u64| Slot {
+            completed: count,
+            body_bytes: 100 * count,
+            sum_ns: 1e6 * count as f64,
+            times: (0..count).map(|_| 1e6).collect(),
+        };
+        Outcome {
+            tally: Tally { slots: counts.map(slot).to_vec(), ..Tally::default() },
+            window_ns: 1_000_000_000,
+            warm_up_ns: 0,
+            is_settled: true,
+            threads: vec![ThreadUse { cpu_ns: 200_000_000, wall_ns: 1_000_000_000 }],
+            end: End::Complete,
+        }
+    }
+
+    #[test]
+    fn ten_batches_span_all_sweeps() {
+        let mut step = Step::new(4);
+        for base in [10, 20, 30] {
+            step.add(&outcome(std::array::from_fn(|at| base + at as u64)), None);
+        }
+        assert_eq!(step.batches.len(), 10);
+        let counts: Vec<u64> = step.batches.iter().map(|batch| batch.completed).collect();
+        // The fourth one has the last slot of the first sweep and two of the second.
+        assert_eq!(counts[..4], [33, 42, 51, 19 + 20 + 21]);
+        assert_eq!(counts.iter().sum::<u64>(), step.completed);
+        assert!(step.batches.iter().all(|batch| (batch.seconds - 0.3).abs() < 1e-9));
+        let expected = (145.0 + 245.0 + 345.0) / 3.0;
+        assert!((step.throughput() - expected).abs() < 1e-9, "work by time, not a mean of rates");
+        assert!((step.busiest() - 0.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn interval_is_by_order_statistics_of_ten_batches() {
+        let mut step = Step::new(1);
+        let counts: [u64; SLOTS] = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
+        (0..3).for_each(|_| step.add(&outcome(counts), None));
+        let interval = step.interval(step.throughput(), |it| it.completed as f64 / it.seconds);
+        let interval = interval.expect("ten batches");
+        // Slots of 0.1 s: batches of 33, 42, 51, 40, 36, 45, 54, 37, 48 and 51 requests in 0.3 s;
+        // the second and the ninth of them in order.
+        let mut batches: Vec<u64> = step.batches.iter().map(|batch| batch.completed).collect();
+        batches.sort_unstable();
+        assert!((interval.low - batches[1] as f64 / 0.3).abs() < 1e-9, "{interval:?}");
+        assert!((interval.high - batches[8] as f64 / 0.3).abs() < 1e-9, "{interval:?}");
+        assert!((interval.level - 0.978_515_625).abs() < 1e-12);
+    }
+
+    #[test]
+    fn short_batches_have_no_interval() {
+        let with = |count: u64, sweeps: usize| {
+            let mut step = Step::new(1);
+            (0..sweeps).for_each(|_| step.add(&outcome([count; SLOTS]), None));
+            step
+        };
+        assert_eq!(with(3, 3).no_interval(), None);
+        assert!(with(2, 3).no_interval().is_some_and(|text| text.contains("6 completions")));
+        assert!(with(3, 1).no_interval().is_some_and(|text| text.contains("3 of 10 batches")));
+        let mut slow = with(3, 3);
+        slow.sum_ns *= 200.0;
+        assert!(slow.no_interval().is_some_and(|text| text.contains("two response times")));
+        assert_eq!(slow.interval(1.0, |batch| batch.mean_ns), None);
+    }
+
+    #[test]
+    fn missing_telemetry_is_unknown_and_not_zero() {
+        let at = |seconds: u64, responses: u64| Telemetry {
+            at_ns: seconds * 1_000_000_000,
+            cpu_ns: seconds * 500_000_000,
+            responses,
+            bytes_on_wire: Some(responses * 1_000),
+            ..Telemetry::default()
+        };
+        let mut step = Step::new(1);
+        step.add(&outcome([5; SLOTS]), Some((at(0, 0), at(2, 100))));
+        step.add(&outcome([5; SLOTS]), Some((at(5, 200), at(7, 400))));
+        let server = step.server.as_ref().expect("two windows");
+        assert_eq!((server.responses, server.wire_bytes), (300, Some(300_000)));
+        assert_eq!((server.cpus(), server.disk_reads), (Some(0.5), None));
+        assert_eq!(server.per_request_ns, [1e7, 5e6]);
+        step.add(&outcome([5; SLOTS]), None);
+        assert_eq!(step.server, None);
+    }
+}

@@ -1,0 +1,206 @@
+//! What is requested and from whom: addresses, files, the far host, and a first request that shows
+//! whether all that works.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use fathom_metric::ProcedureError;
+use fathom_record::{FarHost, Host};
+
+use crate::address::{PATHS_MAX, Url, encoded, expand};
+use crate::control::{Control, ControlError};
+use crate::options::{Load, ServerCache};
+use crate::requests::{Fields, Requests};
+
+/// The name of this host in records.
+pub const LOOPBACK: &str = "loopback";
+/// Environment variable with the path of the token.
+const TOKEN_FILE: &str = "FATHOM_TOKEN_FILE";
+
+pub struct Target {
+    pub address: SocketAddr,
+    pub requests: Arc<Requests>,
+    /// Mean length of the files, if known.
+    pub file_bytes: Option<u64>,
+    /// The control connection, if the server is `fathom serve`.
+    pub control: Option<Control>,
+    /// The far host, unless it is this one.
+    pub far: Option<FarHost>,
+    /// `loopback`, or the name of the host.
+    pub to: String,
+    /// What is known of the server, in words.
+    pub server: String,
+    /// Congestion control of the server, if known.
+    pub congestion: Option<String>,
+    /// Whether the server evicts each file after its response.
+    pub is_cold: bool,
+    pub warnings: Vec<String>,
+}
+
+impl Target {
+    /// Connects, lists the files and requests the first one.
+    ///
+    /// # Errors
+    /// If the server is unreachable, has no files, or does not answer the first request.
+    pub fn prepare(load: &Load, own: &Host) -> Result<Self, ProcedureError> {
+        let url = Url::parse(&load.target).map_err(ProcedureError::usage)?;
+        let failed = |what: String| ProcedureError::failed(format!("{}: {what}", load.target));
+        let address = url.connect(load.connect_timeout).map_err(|error| {
+            let port = url.port;
+            failed(format!("connect to port {port}: {error}; is the server running there?"))
+        })?;
+        let mut fields = load.header.clone();
+        fields.extend(token(load)?.map(|token| format!("Authorization: Bearer {token}")));
+        let timeout = load.timeout.min(std::time::Duration::from_secs(10));
+        let mut control = Control::new(address, &url.authority(), &fields, timeout);
+        let host = known(control.host()).map_err(&failed)?;
+        let is_ours = host.is_some();
+        let mut warnings = Vec::new();
+        let files = files(load, &url, is_ours.then_some(&mut control), &mut warnings)?;
+        check_first(load, &mut control, &files)?;
+        let fields = Fields { host: url.authority(), more: fields, closes: load.fresh };
+        let requests = Arc::new(Requests::new(&files, &fields));
+        let is_own = url.is_loopback(&address)
+            || host.as_ref().is_some_and(|host| host.identity() == own.identity());
+        let name = host.as_ref().map_or(url.host.clone(), |host| host.name.clone());
+        let to = if is_own { LOOPBACK.to_owned() } else { name.clone() };
+        let far = host.filter(|_| !is_own).map(|host| FarHost { name, host, clock: None });
+        if !is_ours && load.server_cache != ServerCache::AsIs {
+            let text = "--server-cache: only `fathom serve` can change its page cache, and this \
+                        server is another one";
+            return Err(failed(text.to_owned()));
+        }
+        let telemetry = is_ours.then(|| control.telemetry().ok()).flatten().unwrap_or_default();
+        let server = match is_ours {
+            true => "fathom serve",
+            false => "not fathom serve: its CPU, disk, memory and page cache are unknown",
+        };
+        Ok(Self {
+            address,
+            file_bytes: requests.mean_bytes(),
+            requests,
+            control: is_ours.then_some(control),
+            far,
+            to,
+            server: server.to_owned(),
+            congestion: telemetry.congestion,
+            is_cold: telemetry.cold,
+            warnings,
+        })
+    }
+}
+
+/// `None` if the server does not know the request.
+fn known<T>(answer: Result<T, ControlError>) -> Result<Option<T>, String> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(ControlError::Status(status @ (401 | 403))) => Err(format!(
+            "status {status}: the server requires a token; name its file by --token-file"
+        )),
+        Err(ControlError::Io(error)) => Err(format!("no response: {error}")),
+        Err(_) => Ok(None),
+    }
+}
+
+fn token(load: &Load) -> Result<Option<String>, ProcedureError> {
+    let variable = || std::env::var_os(TOKEN_FILE).map(std::path::PathBuf::from);
+    let Some(path) = load.token_file.clone().or_else(variable) else { return Ok(None) };
+    let shown = path.display();
+    let text = fs::read_to_string(&path)
+        .map_err(|error| ProcedureError::failed(format!("token file {shown}: {error}")))?;
+    let token = text.trim();
+    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    match is_token {
+        true => Ok(Some(token.to_owned())),
+        false => Err(ProcedureError::failed(format!("token file {shown}: not one line of ASCII"))),
+    }
+}
+
+type Files = Vec<(String, Option<u64>)>;
+
+/// Encoded paths with the lengths of the files, if known.
+fn files(
+    load: &Load,
+    url: &Url,
+    control: Option<&mut Control>,
+    warnings: &mut Vec<String>,
+) -> Result<Files, ProcedureError> {
+    if let Some(urls) = &load.urls {
+        let paths = by_option(urls, url)?;
+        return Ok(paths.into_iter().map(|path| (path, None)).collect());
+    }
+    let Some(control) = control.filter(|_| url.path.ends_with('/')) else {
+        return Ok(vec![(url.path.clone(), None)]);
+    };
+    let failed = |what: String| ProcedureError::failed(format!("{}: {what}", load.target));
+    let listing = control.list().map_err(|error| failed(format!("list files: {error}")))?;
+    if listing.truncated {
+        warnings.push(format!("the server lists only its first {} files", listing.files.len()));
+    }
+    let listed = listing.files.iter().map(|file| (encoded(&file.path), Some(file.bytes)));
+    let mut files: Files = listed.filter(|(path, _)| path.starts_with(&url.path)).collect();
+    files.sort_unstable();
+    if files.is_empty() {
+        let text = "the folder has no files; fill it, for example by `fathom load --make`";
+        return Err(failed(text.to_owned()));
+    }
+    Ok(files)
+}
+
+/// Paths of a pattern, or the lines of a file.
+fn by_option(urls: &str, url: &Url) -> Result<Vec<String>, ProcedureError> {
+    let failed =
+        |what: &dyn std::fmt::Display| ProcedureError::failed(format!("--urls {urls}: {what}"));
+    let is_file = Path::new(urls).is_file();
+    if urls.starts_with('/') && !is_file {
+        return expand(urls).map_err(ProcedureError::usage);
+    }
+    let text = fs::read_to_string(urls).map_err(|error| failed(&error))?;
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut paths = Vec::new();
+    for line in lines {
+        let path = match line.starts_with('/') {
+            true => line.to_owned(),
+            false => {
+                let other = Url::parse(line).map_err(|error| failed(&error))?;
+                if (&other.host, other.port) != (&url.host, url.port) {
+                    return Err(failed(&format!("{line} is on another server")));
+                }
+                other.path
+            }
+        };
+        if !path.chars().all(|c| c.is_ascii_graphic() && c != '#') {
+            return Err(failed(&format!("`{path}`: expected an encoded path")));
+        }
+        paths.push(path);
+    }
+    match paths.len() {
+        0 => Err(failed(&"no paths")),
+        count if count > PATHS_MAX as usize => Err(failed(&format!("above {PATHS_MAX} paths"))),
+        _ => Ok(paths),
+    }
+}
+
+/// Requests the first file once, so that a wrong path or token ends the command at once.
+fn check_first(load: &Load, control: &mut Control, files: &Files) -> Result<(), ProcedureError> {
+    let (path, bytes) = &files[0];
+    let failed = |what: String| {
+        ProcedureError::failed(format!("{}: first request, {path}: {what}", load.target))
+    };
+    let answer = control.ask("GET", path, 0).map_err(|error| failed(error.to_string()))?;
+    match (answer.status, *bytes) {
+        (200..300, Some(expected)) if answer.body_bytes != expected => {
+            let got = answer.body_bytes;
+            Err(failed(format!("{got} bytes, but the list says {expected}; did the file change?")))
+        }
+        (200..300, _) => Ok(()),
+        (401 | 403, _) => {
+            Err(failed(format!("status {}; name a token file by --token-file", answer.status)))
+        }
+        (404, _) => Err(failed("status 404; check the path, or name paths by --urls".to_owned())),
+        (status, _) => Err(failed(format!("status {status}, expected 200"))),
+    }
+}

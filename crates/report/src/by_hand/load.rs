@@ -1,0 +1,220 @@
+//! The output of a load: one row for each number of clients, the highest throughput, and the memory
+//! of both ends. It names no bottleneck.
+
+use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within};
+use fathom_record::{Fact, FactValue, ParamValue, Params, Record, State, Unit};
+
+use super::table::{Column, rows};
+use super::{fact_words, facts};
+use crate::case::{case, counted};
+use crate::counts::cause_words;
+use crate::wrap::{glued, wrapped};
+
+const THROUGHPUT: &str = "load.throughput";
+const RESPONSE_TIME: &str = "load.response_time";
+const BANDWIDTH: &str = "load.bandwidth";
+/// Width of a time.
+const TIME: usize = 7;
+const MB: f64 = 1e6;
+/// Columns that a narrow terminal lacks, the first ones first.
+const OPTIONAL: [&str; 4] = ["p90", "client", "disk", "server"];
+const LEGEND: &str = "server, client: CPU time of the server, of the busiest client thread; disk: \
+    MB/s read by the server's device";
+
+pub(super) fn is_load(record: &Record) -> bool {
+    record.metric.group() == "load"
+}
+
+/// Records of one case, or of the memory of a run.
+pub(super) fn group(records: &[Record], width: usize) -> String {
+    let mut steps: Vec<&Record> =
+        records.iter().filter(|record| record.metric.as_str() == THROUGHPUT).collect();
+    steps.sort_by_key(|record| record.params.integer("clients"));
+    if steps.is_empty() {
+        return memory(records, width);
+    }
+    let mut text = String::new();
+    for of_case in by_case(&steps) {
+        text += &table(&of_case, records, width);
+    }
+    text
+}
+
+/// Steps that differ only in the number of clients.
+fn by_case<'r>(steps: &[&'r Record]) -> Vec<Vec<&'r Record>> {
+    let mut cases: Vec<(Params, Vec<&Record>)> = Vec::new();
+    for step in steps {
+        let mut params = step.params.clone();
+        params.0.remove("clients");
+        match cases.iter_mut().find(|(known, _)| *known == params) {
+            Some((_, of_case)) => of_case.push(step),
+            None => cases.push((params, vec![step])),
+        }
+    }
+    cases.into_iter().map(|(_, steps)| steps).collect()
+}
+
+fn table(steps: &[&Record], records: &[Record], width: usize) -> String {
+    let mut common = steps[0].params.clone();
+    common.0.remove("clients");
+    let mut text = format!("\nload  {}\n", case(&common));
+    let shared = |fact: &&Fact| {
+        matches!(fact.value, FactValue::Text { .. })
+            && steps.iter().all(|step| step.facts.contains(fact))
+    };
+    let shared = steps[0].facts.iter().filter(shared);
+    let lines: Vec<(&str, String)> =
+        shared.map(|fact| (fact.name.as_str(), fact_words(steps[0], fact))).collect();
+    text += &facts(&lines, width);
+    text.push('\n');
+    let mut columns = columns(steps, records);
+    columns.retain(Column::has_content);
+    for name in OPTIONAL {
+        let sum: usize = columns.iter().map(|column| column.width() + 2).sum();
+        if sum > width {
+            columns.retain(|column| column.head() != name);
+        }
+    }
+    text += &rows(&columns);
+    text += &wrapped(LEGEND, width, "", "  ");
+    text += &remarks(steps, width);
+    text += &highest(steps, width);
+    text
+}
+
+/// The record of another metric with the parameters of a step.
+fn beside<'r>(records: &'r [Record], step: &Record, metric: &str) -> Option<&'r Record> {
+    records.iter().find(|one| one.metric.as_str() == metric && one.params == step.params)
+}
+
+fn columns(steps: &[&Record], records: &[Record]) -> Vec<Column> {
+    let shown = |record: &Record| record.summary.clone().filter(|_| record.verdict.shows_number());
+    let rate = |step: &&Record| {
+        let mark = if step.verdict.state == State::Noisy { "~" } else { "" };
+        shown(step).map_or(NOTHING.to_owned(), |one| format!("{mark}{}", bare(one.median)))
+    };
+    let half = |step: &&Record| {
+        shown(step).and_then(|one| one.relative_half_width()).map_or(NOTHING.to_owned(), percent)
+    };
+    let bandwidth = |step: &&Record| {
+        let summary = beside(records, step, BANDWIDTH).and_then(shown);
+        summary.map_or(NOTHING.to_owned(), |one| bare(one.median / MB))
+    };
+    let time = |q: Option<f64>| {
+        move |step: &&Record| {
+            let summary = beside(records, step, RESPONSE_TIME).and_then(shown);
+            let value = summary.and_then(|one| match q {
+                None => Some(one.median),
+                Some(q) => one.quantiles.iter().find(|it| it.q == q).map(|it| it.value),
+            });
+            let text = |ns| quantity_within(ns, Unit::Nanoseconds, TIME);
+            value.map_or(NOTHING.to_owned(), text)
+        }
+    };
+    let fact = |name: &'static str, words: fn(f64) -> String| {
+        let cells = steps.iter().map(move |step| number(step, name).map_or(String::new(), words));
+        cells.collect::<Vec<String>>().into_iter()
+    };
+    let clients = |step: &&Record| match step.params.0.get("clients") {
+        Some(ParamValue::Integer(clients)) => clients.to_string(),
+        _ => NOTHING.to_owned(),
+    };
+    let state = |step: &&Record| match step.verdict.state {
+        State::Valid => String::new(),
+        state => state.word().to_owned(),
+    };
+    let errors = |count: f64| if count > 0.0 { format!("{count:.0}") } else { String::new() };
+    vec![
+        Column::new("clients", steps.iter().map(clients)),
+        Column::new("req/s", steps.iter().map(rate)),
+        Column::new("±", steps.iter().map(half)),
+        Column::new("MB/s", steps.iter().map(bandwidth)),
+        Column::new("median", steps.iter().map(time(None))),
+        Column::new("p90", steps.iter().map(time(Some(0.9)))),
+        Column::new("p99", steps.iter().map(time(Some(0.99)))),
+        Column::new("server", fact("server CPU", percent)),
+        Column::new("disk", fact("disk", |rate| bare(rate / MB))),
+        Column::new("client", fact("client CPU", percent)),
+        Column::new("errors", fact("errors", errors)),
+        Column::words("", steps.iter().map(state)),
+    ]
+}
+
+fn number(record: &Record, name: &str) -> Option<f64> {
+    record.facts.iter().find(|fact| fact.name == name).and_then(|fact| match fact.value {
+        FactValue::Quantity { value, .. } => Some(value),
+        _ => None,
+    })
+}
+
+/// Why steps are noisy, invalid or without an interval.
+fn remarks(steps: &[&Record], width: usize) -> String {
+    let mut lines: Vec<(String, Vec<i64>)> = Vec::new();
+    for step in steps {
+        let of_verdict = step.verdict.reasons.iter().map(|reason| {
+            format!(
+                "{} ({}): {}",
+                step.verdict.state.word(),
+                cause_words(reason.cause),
+                reason.text
+            )
+        });
+        let without = step.notes.iter().filter(|note| note.starts_with("no interval")).cloned();
+        let clients = step.params.integer("clients").unwrap_or(0);
+        for line in of_verdict.chain(without) {
+            match lines.iter_mut().find(|(known, _)| *known == line) {
+                Some((_, of)) => of.push(clients),
+                None => lines.push((line, vec![clients])),
+            }
+        }
+    }
+    let line = |(line, of): &(String, Vec<i64>)| {
+        let numbers = match of.as_slice() {
+            [one] => counted(*one as usize, "client"),
+            all if all.len() == steps.len() => "all steps".to_owned(),
+            many => {
+                let list: Vec<String> = many.iter().map(ToString::to_string).collect();
+                format!("{} clients", list.join(", "))
+            }
+        };
+        wrapped(&format!("{numbers}: {line}"), width, "", "  ")
+    };
+    lines.iter().map(line).collect()
+}
+
+fn highest(steps: &[&Record], width: usize) -> String {
+    let shown = |step: &&&Record| step.verdict.shows_number();
+    let value = |step: &Record| step.summary.as_ref().map_or(0.0, |it| it.median);
+    let best = steps.iter().filter(shown).max_by(|a, b| value(a).total_cmp(&value(b)));
+    let Some((best, summary)) = best.and_then(|it| Some((it, it.summary.as_ref()?))) else {
+        return String::new();
+    };
+    let clients = best.params.integer("clients").unwrap_or(0);
+    let interval = summary
+        .limits()
+        .map_or(String::new(), |[low, high]| format!(" ({} to {})", bare(low), bare(high)));
+    let at = counted(clients as usize, "client");
+    let text = format!("{} requests/s{interval} at {at}", bare(summary.median));
+    facts(&[("highest", text)], width)
+}
+
+/// Memory of both ends, with its growth.
+fn memory(records: &[Record], width: usize) -> String {
+    let mut lines = Vec::new();
+    for end in ["client", "server"] {
+        let of = |name: String| records.iter().find(|record| record.metric.as_str() == name);
+        let Some(resident) = of(format!("load.{end}.resident")) else { continue };
+        let Some(summary) = &resident.summary else { continue };
+        let mut text = glued(&quantity(summary.median, Unit::Bytes));
+        let growth = of(format!("load.{end}.resident.slope"));
+        if let Some(growth) = growth.and_then(|record| record.summary.as_ref()) {
+            let rate = |value: f64| glued(&quantity(value, Unit::BytesPerSecond));
+            text += &format!(" at the end, growth {}", rate(growth.median));
+            if let Some([low, high]) = growth.limits() {
+                text += &format!(" ({} to {})", rate(low), rate(high));
+            }
+        }
+        lines.push((if end == "client" { "client memory" } else { "server memory" }, text));
+    }
+    format!("\n{}", facts(&lines, width))
+}

@@ -1,0 +1,186 @@
+//! The head of a request: its end is found incrementally, then it is checked and parsed once.
+//!
+//! Whatever another server or proxy could read differently is refused, and the connection closed:
+//! bare CR or LF, NUL, folded lines, duplicate fields, a body where none is expected.
+
+use crate::refusal::{Refusal, Refused};
+
+/// Room on the stack.
+const FIELDS_HARD_MAX: usize = 256;
+
+/// How far a head has been scanned, so that bytes are looked at once however they arrive.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Scan {
+    at: usize,
+    line: usize,
+}
+
+impl Scan {
+    /// The length of the head at the beginning of `bytes`, which has what arrived so far.
+    pub(crate) fn end(&mut self, bytes: &[u8], max: usize) -> Result<Option<usize>, Refused> {
+        let mut before = self.at.checked_sub(1).map_or(0, |at| bytes[at]);
+        for (at, &byte) in bytes.iter().enumerate().skip(self.at) {
+            if at >= max {
+                let is_first = self.line == 0 || (self.line == 2 && bytes[0] == b'\r');
+                return Err(if is_first { Refusal::LongTarget } else { Refusal::LargeHead }.close());
+            }
+            match byte {
+                b'\n' if before != b'\r' => return Err(Refusal::BareLineFeed.close()),
+                b'\n' => {
+                    let is_blank = at - self.line == 1;
+                    if is_blank && self.line > 0 {
+                        let is_second = self.line == 2 && bytes[0] == b'\r';
+                        let end = at + 1;
+                        return if is_second {
+                            Err(Refusal::BlankLines.close())
+                        } else {
+                            Ok(Some(end))
+                        };
+                    }
+                    self.line = at + 1;
+                }
+                0 => return Err(Refusal::Nul.close()),
+                _ if before == b'\r' => return Err(Refusal::BareCarriageReturn.close()),
+                _ => {}
+            }
+            before = byte;
+        }
+        self.at = bytes.len();
+        Ok(None)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    Get,
+    Head,
+    Post,
+}
+
+/// A request that passed the gate. Its fields are not interpreted yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'h> {
+    pub(crate) method: Method,
+    pub(crate) target: &'h str,
+    pub(crate) is_http_1_0: bool,
+    /// Whether the connection ends after the response.
+    pub(crate) close: bool,
+    pub(crate) content_length: Option<u64>,
+    pub(crate) fields: Fields<'h>,
+}
+
+/// Fields that may occur once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fields<'h> {
+    pub(crate) host: Option<&'h [u8]>,
+    pub(crate) origin: Option<&'h [u8]>,
+    pub(crate) authorization: Option<&'h [u8]>,
+    pub(crate) range: Option<&'h [u8]>,
+    pub(crate) if_range: Option<&'h [u8]>,
+    pub(crate) if_match: Option<&'h [u8]>,
+    pub(crate) if_none_match: Option<&'h [u8]>,
+    pub(crate) if_modified_since: Option<&'h [u8]>,
+    pub(crate) if_unmodified_since: Option<&'h [u8]>,
+    pub(crate) content_length: Option<&'h [u8]>,
+    pub(crate) expect: Option<&'h [u8]>,
+}
+
+impl<'h> Fields<'h> {
+    /// The slot of a field that is read, by its name.
+    fn slot(&mut self, name: &str) -> Option<&mut Option<&'h [u8]>> {
+        let slots: [(&str, &mut Option<&'h [u8]>); 11] = [
+            ("host", &mut self.host),
+            ("origin", &mut self.origin),
+            ("authorization", &mut self.authorization),
+            ("range", &mut self.range),
+            ("if-range", &mut self.if_range),
+            ("if-match", &mut self.if_match),
+            ("if-none-match", &mut self.if_none_match),
+            ("if-modified-since", &mut self.if_modified_since),
+            ("if-unmodified-since", &mut self.if_unmodified_since),
+            ("content-length", &mut self.content_length),
+            ("expect", &mut self.expect),
+        ];
+        let found = slots.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, slot)| slot)
+    }
+}
+
+/// Parses a complete head with at most `fields_max` fields.
+pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refused> {
+    let mut room = [const { std::mem::MaybeUninit::uninit() }; FIELDS_HARD_MAX];
+    let mut parsed = httparse::Request::new(&mut []);
+    let room = &mut room[..fields_max.min(FIELDS_HARD_MAX)];
+    match parsed.parse_with_uninit_headers(head, room) {
+        Ok(httparse::Status::Complete(_)) => {}
+        // The end was found before, so that the parser and this gate read it differently.
+        Ok(httparse::Status::Partial) => return Err(Refusal::Syntax.close()),
+        Err(httparse::Error::TooManyHeaders) => return Err(Refusal::ManyFields.close()),
+        Err(httparse::Error::Version) => return Err(Refusal::Version.close()),
+        Err(_) => return Err(Refusal::Syntax.close()),
+    }
+    let target = parsed.path.unwrap_or_default();
+    if !target.starts_with('/') || target.bytes().any(|b| !b.is_ascii_graphic() || b == b'#') {
+        return Err(Refusal::Target.close());
+    }
+    let is_http_1_0 = parsed.version == Some(0);
+    let mut fields = Fields::default();
+    let (mut close, mut keep_alive) = (false, false);
+    for field in parsed.headers.iter() {
+        if field.name.eq_ignore_ascii_case("transfer-encoding") {
+            return Err(Refusal::TransferEncoding.close());
+        }
+        if field.name.eq_ignore_ascii_case("connection") {
+            let mut words = field.value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
+            let has = |word: &[u8]| words.clone().any(|one| one.eq_ignore_ascii_case(word));
+            keep_alive |= has(b"keep-alive");
+            close |= words.any(|one| one.eq_ignore_ascii_case(b"close"));
+        } else if let Some(slot) = fields.slot(field.name)
+            && slot.replace(field.value).is_some()
+        {
+            return Err(Refusal::Duplicate.close());
+        }
+    }
+    check_host(fields.host, is_http_1_0)?;
+    let content_length = fields.content_length.map(length).transpose()?;
+    if fields.expect.is_some_and(|value| !value.eq_ignore_ascii_case(b"100-continue")) {
+        return Err(Refusal::Expectation.close());
+    }
+    let method = method(parsed.method.unwrap_or_default(), content_length)?;
+    let close = close || (is_http_1_0 && !keep_alive);
+    Ok(Request { method, target, is_http_1_0, close, content_length, fields })
+}
+
+fn check_host(host: Option<&[u8]>, is_http_1_0: bool) -> Result<(), Refused> {
+    let is_allowed = |&b: &u8| b.is_ascii_alphanumeric() || b"-._~[]:%!$&'()*+,;=".contains(&b);
+    match host {
+        None if is_http_1_0 => Ok(()),
+        Some(name) if !name.is_empty() && name.iter().all(is_allowed) => Ok(()),
+        _ => Err(Refusal::Host.close()),
+    }
+}
+
+fn length(value: &[u8]) -> Result<u64, Refused> {
+    let digits = std::str::from_utf8(value)
+        .ok()
+        .filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()));
+    digits.and_then(|text| text.parse().ok()).ok_or(Refusal::ContentLength.close())
+}
+
+fn method(name: &str, content_length: Option<u64>) -> Result<Method, Refused> {
+    let has_body = content_length.is_some_and(|length| length > 0);
+    let method = match name {
+        "GET" => Method::Get,
+        "HEAD" => Method::Head,
+        "POST" => Method::Post,
+        // Their bodies are not read, so that the connection cannot be kept.
+        "PUT" | "DELETE" | "OPTIONS" | "PATCH" | "TRACE" | "CONNECT" => {
+            return Err(Refusal::Method.close());
+        }
+        _ => return Err(Refusal::UnknownMethod.close()),
+    };
+    if has_body { Err(Refusal::Body.close()) } else { Ok(method) }
+}
+
+#[cfg(test)]
+mod tests;

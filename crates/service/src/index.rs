@@ -1,0 +1,106 @@
+//! The page of a folder, for people.
+
+use std::fmt::Write as _;
+use std::fs::File;
+
+use rustix::fs::{AtFlags, Dir, FileType, statat};
+use rustix::io::Errno;
+
+use crate::target::encode;
+
+const ENTRIES_MAX: usize = 10_000;
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    name: Vec<u8>,
+    is_folder: bool,
+    bytes: u64,
+}
+
+/// The entries of a folder as HTML, sorted by name.
+pub(crate) fn of(folder: File, path: &[u8]) -> Result<String, Errno> {
+    let mut entries = Vec::new();
+    let mut is_truncated = false;
+    for entry in Dir::read_from(&folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        if entries.len() == ENTRIES_MAX {
+            is_truncated = true;
+            break;
+        }
+        // It may have been deleted meanwhile, or be a symlink to nowhere.
+        let Ok(stat) = statat(&folder, entry.file_name(), AtFlags::empty()) else { continue };
+        let is_folder = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => true,
+            FileType::RegularFile => false,
+            _ => continue,
+        };
+        entries.push(Entry { name: name.to_vec(), is_folder, bytes: stat.st_size as u64 });
+    }
+    entries.sort();
+    Ok(html(path, &entries, is_truncated))
+}
+
+fn html(path: &[u8], entries: &[Entry], is_truncated: bool) -> String {
+    let title = escape(&format!("/{}", String::from_utf8_lossy(path)));
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+         <style>body{{font-family:sans-serif}}td{{padding:0 1em 0 0}}\
+         td+td{{text-align:right}}</style></head>\n<body><h1>{title}</h1>\n<table>\n"
+    );
+    if !path.is_empty() {
+        page += "<tr><td><a href=\"../\">../</a></td><td></td></tr>\n";
+    }
+    for Entry { name, is_folder, bytes } in entries {
+        let slash = if *is_folder { "/" } else { "" };
+        let size = if *is_folder { String::new() } else { bytes.to_string() };
+        // `./` so that a name with a colon is no scheme.
+        let (link, name) = (encode(name), escape(&String::from_utf8_lossy(name)));
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            page,
+            "<tr><td><a href=\"./{link}{slash}\">{name}{slash}</a></td><td>{size}</td></tr>"
+        );
+    }
+    page += "</table>\n";
+    if is_truncated {
+        let _ = writeln!(page, "<p>The first {ENTRIES_MAX} entries.</p>");
+    }
+    page + "</body></html>\n"
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            '\'' => escaped += "&#39;",
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_and_links_encoded() {
+        let entry = |name: &[u8], is_folder| Entry { name: name.to_vec(), is_folder, bytes: 5 };
+        let entries = [entry(b"<b>&\"'.txt", false), entry(b"a b:c", true)];
+        let page = html(b"x<y/", &entries, true);
+        assert!(page.contains("<title>/x&lt;y/</title>"), "{page}");
+        let file = "<a href=\"./%3Cb%3E%26%22%27.txt\">&lt;b&gt;&amp;&quot;&#39;.txt</a></td><td>5";
+        assert!(page.contains(file), "{page}");
+        assert!(page.contains("<a href=\"./a%20b%3Ac/\">a b:c/</a></td><td></td>"), "{page}");
+        assert!(page.contains("<a href=\"../\">") && page.contains("The first 10000"), "{page}");
+        assert!(!html(b"", &[], false).contains("../"));
+    }
+}

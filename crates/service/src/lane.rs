@@ -1,0 +1,162 @@
+//! Lanes: threads that wait for devices, so that no reactor does.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use fathom_fileio::residency::cached_pages;
+use fathom_measure::clock::monotonic_raw_ns;
+use rustix::fs::{Advice, fadvise, sendfile};
+use rustix::io::Errno;
+
+use crate::mailbox::Mail;
+use crate::page::{Made, Page};
+use crate::refusal::Refusal;
+use crate::root::Opened;
+use crate::send::Response;
+use crate::shared::Shared;
+
+/// Attempts to evict a file after its response: its pages stay while they are in a socket's
+/// buffer.
+const EVICTIONS_MAX: u32 = 100;
+const EVICTION_PAUSE: Duration = Duration::from_millis(1);
+/// Files that wait to be evicted; each is an open descriptor.
+const EVICTIONS_WAITING_MAX: usize = 256;
+
+/// Who waits for a lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket {
+    pub(crate) reactor: usize,
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+#[derive(Debug)]
+pub(crate) enum Work {
+    Open(Vec<u8>),
+    /// Read the next window of the response's file.
+    Load(Box<Response>),
+    Page(Page),
+}
+
+#[derive(Debug)]
+pub(crate) enum Done {
+    Opened(Result<Opened, Refusal>),
+    Loaded(Box<Response>),
+    Made(Made),
+}
+
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) ticket: Ticket,
+    pub(crate) work: Work,
+}
+
+/// Which threads do a piece of work: long ones must not delay reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Page,
+    Bulk,
+}
+
+impl Work {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Open(_) | Self::Load(_) => Kind::Read,
+            Self::Page(page) if page.is_bulk() => Kind::Bulk,
+            Self::Page(_) => Kind::Page,
+        }
+    }
+}
+
+/// Serves one queue until it is closed.
+pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind) {
+    let nowhere = File::options().write(true).open("/dev/null").ok();
+    while let Some(Job { ticket, work }) = shared.queue(kind).pop() {
+        let done = match work {
+            Work::Open(path) => Done::Opened(shared.root.open_waiting(&path)),
+            Work::Load(mut response) => {
+                load(&response, nowhere.as_ref());
+                response.set_loaded(monotonic_raw_ns());
+                Done::Loaded(response)
+            }
+            Work::Page(page) => Done::Made(page.make(shared)),
+        };
+        let Ticket { reactor, slot, generation } = ticket;
+        shared.mailboxes[reactor].leave(Mail::Done { slot, generation, done });
+    }
+}
+
+/// Reads the window of a response into memory, without copying it: to /dev/null by sendfile.
+fn load(response: &Response, nowhere: Option<&File>) {
+    let (Some(part), Some(nowhere)) = (response.part(), nowhere) else { return };
+    let (mut at, end) = part.window();
+    while at < end {
+        let bytes = (end - at) as usize;
+        match sendfile(nowhere, &part.file, Some(&mut at), bytes) {
+            Err(Errno::INTR) => {}
+            // The reactor meets the same end or error when it sends.
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// A file whose pages are to leave memory.
+#[derive(Debug)]
+pub(crate) struct Eviction {
+    file: File,
+    attempts: u32,
+}
+
+/// Evicts a file after its response.
+pub(crate) fn evict_later(shared: &Shared, file: File) {
+    if shared.evictions.len() < EVICTIONS_WAITING_MAX {
+        shared.evictions.push(Eviction { file, attempts: 0 });
+    } else {
+        shared.evictions_missed.fetch_add(1, Relaxed);
+    }
+}
+
+/// Evicts files until the queue is closed.
+pub(crate) fn evict(shared: &Shared) {
+    while let Some(Eviction { file, attempts }) = shared.evictions.pop() {
+        // They were only read: nothing is to be written back.
+        let _ = fadvise(&file, 0, None, Advice::DontNeed);
+        match cached_pages(&file, 0, 0) {
+            Ok(0) => {}
+            Ok(_) if attempts < EVICTIONS_MAX => {
+                if shared.evictions.len() == 0 {
+                    std::thread::sleep(EVICTION_PAUSE);
+                }
+                shared.evictions.push(Eviction { file, attempts: attempts + 1 });
+            }
+            _ => _ = shared.evictions_missed.fetch_add(1, Relaxed),
+        }
+    }
+}
+
+/// The lanes of a service.
+pub(crate) fn start(shared: &Arc<Shared>, lanes: usize) -> std::io::Result<Vec<Handle>> {
+    let kinds = std::iter::repeat_n(Kind::Read, lanes).chain([Kind::Page, Kind::Bulk]);
+    let mut handles = Vec::new();
+    for kind in kinds {
+        let for_lane = Arc::clone(shared);
+        handles.push(spawn("lane", move || serve(&for_lane, kind))?);
+    }
+    if shared.cold {
+        let for_lane = Arc::clone(shared);
+        handles.push(spawn("evict", move || evict(&for_lane))?);
+    }
+    Ok(handles)
+}
+
+pub(crate) type Handle = std::thread::JoinHandle<()>;
+
+pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<Handle> {
+    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
+    builder.spawn(run).map_err(|error| std::io::Error::new(ErrorKind::OutOfMemory, error))
+}

@@ -1,0 +1,46 @@
+//! The HTTP service: a folder over HTTP/1.1, with telemetry and cache control under `/.fathom`.
+//!
+//! - A request: [`head`] finds its end and checks it, [`target`] and [`route`] find what it asks
+//!   for, [`root`] opens it beneath the folder, [`selection`] decides which bytes answer it,
+//!   [`reply`] writes the head, [`send`] sends it.
+//! - Threads: a [`reactor`] per CPU gives each connection its turns ([`turn`]); a [`lane`] waits
+//!   for devices, so that no reactor does ([`resident`] says what is in memory).
+//! - The service itself: [`page`], with [`telemetry`], [`metrics`], [`listing`] and [`cache`].
+//!
+//! Contents are never kept: a cached copy would pose as a cold file. There is no TLS: it would
+//! measure cryptography.
+
+mod cache;
+mod connection;
+mod counters;
+mod error;
+mod head;
+mod index;
+mod lane;
+mod listener;
+mod listing;
+mod mailbox;
+mod media;
+mod metrics;
+mod options;
+mod page;
+mod queue;
+mod reactor;
+mod refusal;
+mod reply;
+mod resident;
+mod root;
+mod route;
+mod selection;
+mod send;
+mod server;
+mod shared;
+mod target;
+mod telemetry;
+mod token;
+mod turn;
+
+pub use error::ServiceError;
+pub use options::{Limits, Options, PORT};
+pub use server::Server;
+pub use token::Token;

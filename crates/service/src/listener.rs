@@ -1,0 +1,71 @@
+//! Listening sockets.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with, sockopt,
+};
+
+use crate::error::ServiceError;
+use crate::options::{Options, PORT};
+
+/// The kernel limits it to net.core.somaxconn.
+const BACKLOG: i32 = 4096;
+
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) socket: OwnedFd,
+    pub(crate) address: SocketAddr,
+}
+
+/// Listens on all addresses, or on none.
+pub(crate) fn open(options: &Options) -> Result<Vec<Listener>, ServiceError> {
+    let exposed = options.listen.iter().find(|address| !address.ip().to_canonical().is_loopback());
+    if let Some(&address) = exposed.filter(|_| options.token.is_none()) {
+        return Err(ServiceError::NeedsToken { address });
+    }
+    let one = |&address: &SocketAddr| {
+        let failed = |error| ServiceError::Listen { address, error };
+        let socket = prepare(address).map_err(failed)?;
+        if let Some(name) = &options.congestion {
+            sockopt::set_tcp_congestion(&socket, name).map_err(|error| {
+                let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+                let available = std::fs::read_to_string(path).unwrap_or_default();
+                let available = available.trim().to_owned();
+                ServiceError::Congestion { name: name.clone(), error, available }
+            })?;
+        }
+        listen(&socket, BACKLOG).map_err(failed)?;
+        let bound = getsockname(&socket).and_then(SocketAddr::try_from).map_err(failed)?;
+        Ok(Listener { socket, address: bound })
+    };
+    if !options.listen.is_empty() {
+        return options.listen.iter().map(one).collect();
+    }
+    let mut listeners = vec![one(&SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT))?];
+    match one(&SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), PORT)) {
+        Ok(listener) => listeners.push(listener),
+        // This machine has no IPv6.
+        Err(ServiceError::Listen { error: Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL, .. }) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(listeners)
+}
+
+/// Accepted sockets inherit the options.
+fn prepare(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    // Without it a restart within a minute fails, because of connections in TIME_WAIT.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    if address.is_ipv6() {
+        // `[::]` is IPv4 as well.
+        sockopt::set_ipv6_v6only(&socket, !address.ip().is_unspecified())?;
+    }
+    bind(&socket, &address)?;
+    Ok(socket)
+}

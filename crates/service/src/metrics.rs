@@ -1,0 +1,58 @@
+//! OpenMetrics for monitoring.
+
+use std::fmt::Write as _;
+
+use crate::counters::{Count, Counters, STATUSES, connections, sum};
+use crate::shared::Shared;
+use crate::telemetry;
+
+/// The format's rules: each family once, counters end in `_total`, `# EOF` at the end.
+pub(crate) fn text(shared: &Shared) -> String {
+    let telemetry = telemetry::read(shared);
+    let mut text = String::new();
+    family(&mut text, "fathom_requests", "counter", "", "Requests by status.");
+    for (at, status) in STATUSES.iter().enumerate() {
+        let count = sum(&shared.counters, |counters| &counters.by_status[at]);
+        if count > 0 {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "fathom_requests_total{{status=\"{status}\"}} {count}");
+        }
+    }
+    for (name, unit, help, of) in COUNTERS {
+        family(&mut text, name, "counter", unit, help);
+        let _ = writeln!(text, "{name}_total {}", sum(&shared.counters, of));
+    }
+    let cpu = telemetry.cpu_ns as f64 / 1e9;
+    family(&mut text, "fathom_cpu_seconds", "counter", "seconds", "CPU time of the process.");
+    let _ = writeln!(text, "fathom_cpu_seconds_total {cpu}");
+    let gauges = [
+        ("fathom_connections", "", "Open connections.", connections(&shared.counters) as u64),
+        ("fathom_resident_bytes", "bytes", "Resident memory.", telemetry.resident_bytes),
+        ("fathom_descriptors", "", "Open descriptors.", telemetry.descriptors),
+    ];
+    for (name, unit, help, value) in gauges {
+        family(&mut text, name, "gauge", unit, help);
+        let _ = writeln!(text, "{name} {value}");
+    }
+    text + "# EOF\n"
+}
+
+type Row = (&'static str, &'static str, &'static str, fn(&Counters) -> &Count);
+
+const COUNTERS: [Row; 7] = [
+    ("fathom_body_bytes", "bytes", "Bytes of bodies sent.", |c| &c.body_bytes),
+    ("fathom_sent_bytes", "bytes", "Bytes sent.", |c| &c.wire_bytes),
+    ("fathom_accepted", "", "Connections accepted.", |c| &c.accepted),
+    ("fathom_refused", "", "Connections refused at a limit.", |c| &c.refused),
+    ("fathom_timed_out", "", "Connections closed at a time limit.", |c| &c.timed_out),
+    ("fathom_broken", "", "Responses that ended early.", |c| &c.broken),
+    ("fathom_lane_reads", "", "Reads that waited for a device.", |c| &c.lane_reads),
+];
+
+fn family(text: &mut String, name: &str, kind: &str, unit: &str, help: &str) {
+    let _ = writeln!(text, "# TYPE {name} {kind}");
+    if !unit.is_empty() {
+        let _ = writeln!(text, "# UNIT {name} {unit}");
+    }
+    let _ = writeln!(text, "# HELP {name} {help}");
+}

@@ -1,0 +1,65 @@
+//! Responses that are made rather than read: folders, telemetry, listings and cache control.
+
+use std::fs::File;
+
+use crate::refusal::Refusal;
+use crate::shared::Shared;
+use crate::{cache, index, listing, media, metrics, telemetry};
+
+#[derive(Debug)]
+pub(crate) enum Page {
+    Index { folder: File, path: Vec<u8> },
+    Telemetry,
+    Metrics,
+    List,
+    Host,
+    Evict,
+    Warm,
+}
+
+/// A body with its status and type.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) status: u16,
+    pub(crate) media: &'static str,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Made {
+    pub(crate) fn refusal(why: Refusal) -> Self {
+        let body = format!("{} {}\n", why.status(), why.text()).into_bytes();
+        Self { status: why.status(), media: media::TEXT, body }
+    }
+}
+
+impl Page {
+    pub(crate) fn is_bulk(&self) -> bool {
+        matches!(self, Self::Evict | Self::Warm | Self::List)
+    }
+
+    pub(crate) fn is_work(&self) -> bool {
+        matches!(self, Self::Index { .. })
+    }
+
+    pub(crate) fn make(self, shared: &Shared) -> Made {
+        let (media, body) = match self {
+            Self::Index { folder, path } => match index::of(folder, &path) {
+                Ok(html) => (media::HTML, html.into_bytes()),
+                Err(_) => return Made::refusal(Refusal::Unreadable),
+            },
+            Self::Metrics => (media::OPENMETRICS, metrics::text(shared).into_bytes()),
+            Self::Telemetry => json(&telemetry::read(shared)),
+            Self::List => json(&listing::Listing::read(&shared.root)),
+            Self::Host => json(&fathom_measure::host::read()),
+            Self::Evict => json(&cache::evict(shared)),
+            Self::Warm => json(&cache::warm(shared)),
+        };
+        Made { status: 200, media, body }
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> (&'static str, Vec<u8>) {
+    let mut body = serde_json::to_vec(value).unwrap_or_default();
+    body.push(b'\n');
+    (media::JSON, body)
+}

@@ -1,0 +1,395 @@
+//! A reactor: one thread that waits for events of its connections and gives them their turns.
+//!
+//! All reactors wait for the same listeners, and the one with fewer connections gets the next:
+//! with SO_REUSEPORT the kernel chooses by a hash of the addresses, and 16 connections on two
+//! reactors are then often 11 and 5.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use fathom_measure::clock::{monotonic_raw_ns, wall_ns};
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvFlags, SendFlags, Shutdown, SocketFlags, acceptfrom_with, recv, send, shutdown,
+};
+
+use crate::connection::{Connection, State};
+use crate::counters::{Counters, connections};
+use crate::mailbox::Mail;
+use crate::refusal::Refusal;
+use crate::reply::Date;
+use crate::resident::Probe;
+use crate::shared::Shared;
+use crate::turn::Next;
+
+const EVENTS: usize = 256;
+const INPUT_BYTES: usize = 16 << 10;
+/// How often time limits are checked.
+const TICK_NS: u64 = 500_000_000;
+const LINGER_NS: u64 = 1_000_000_000;
+/// Connections accepted at a time.
+const ACCEPTS: usize = 64;
+
+/// Data of the events that are not of connections.
+const BELL: u64 = u64::MAX;
+const LISTENER: u64 = u64::MAX - 1;
+
+const REFUSED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\
+    Connection: close\r\nRetry-After: 1\r\n\r\n";
+
+pub(crate) struct Reactor {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) number: usize,
+    epoll: OwnedFd,
+    connections: Vec<Option<Box<Connection>>>,
+    /// Incremented when a slot is freed, so that late events and lanes miss it.
+    pub(crate) generations: Vec<u32>,
+    free: Vec<u32>,
+    /// Connections with more to do.
+    again: VecDeque<(u32, u32)>,
+    /// Buffers of all connections: one is served at a time.
+    pub(crate) input: Vec<u8>,
+    pub(crate) head: Vec<u8>,
+    pub(crate) output: Vec<u8>,
+    pub(crate) date: Date,
+    pub(crate) probe: Probe,
+    /// `Shared::evicted` when the probe last heard of it.
+    evicted: u64,
+    /// The time of this round of events.
+    pub(crate) now_ns: u64,
+    ticked_ns: u64,
+    /// Given up for a moment to accept, and refuse, a connection for which none is left.
+    reserve: Option<OwnedFd>,
+    is_stopping: bool,
+}
+
+impl Reactor {
+    pub(crate) fn new(shared: Arc<Shared>, number: usize) -> std::io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let bell = shared.mailboxes[number].bell();
+        epoll::add(&epoll, bell, EventData::new_u64(BELL), EventFlags::IN)?;
+        for (at, listener) in shared.listeners.iter().enumerate() {
+            // One of the waiting reactors is woken, not all.
+            let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
+            epoll::add(&epoll, listener, EventData::new_u64(LISTENER - at as u64), flags)?;
+        }
+        let reserve = reserve();
+        let probe = Probe::new(shared.cold);
+        Ok(Self {
+            shared,
+            number,
+            epoll,
+            connections: Vec::new(),
+            generations: Vec::new(),
+            free: Vec::new(),
+            again: VecDeque::new(),
+            input: vec![0; INPUT_BYTES],
+            head: Vec::new(),
+            output: Vec::new(),
+            date: Date::default(),
+            probe,
+            evicted: 0,
+            now_ns: monotonic_raw_ns(),
+            ticked_ns: 0,
+            reserve,
+            is_stopping: false,
+        })
+    }
+
+    pub(crate) fn own(&self) -> &Counters {
+        &self.shared.counters[self.number]
+    }
+
+    /// Serves until the service stops and its connections have ended. Returns how many were cut.
+    pub(crate) fn run(mut self) -> usize {
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        loop {
+            let left = self.own().connections.load(Relaxed);
+            if self.is_stopping && (left == 0 || self.shared.is_ended.load(Relaxed)) {
+                return left;
+            }
+            events.clear();
+            let timeout = self.timeout(left);
+            // Interrupted, or never: the descriptors are valid as long as this exists.
+            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
+            self.now_ns = monotonic_raw_ns();
+            self.date.set(wall_ns());
+            let evicted = self.shared.evicted.load(Relaxed);
+            if evicted != self.evicted {
+                self.evicted = evicted;
+                self.probe.forget();
+            }
+            for event in &events {
+                match event.data.u64() {
+                    BELL => self.open_mail(),
+                    data if data > LISTENER - self.shared.listeners.len() as u64 => {
+                        self.accept((LISTENER - data) as usize);
+                    }
+                    data => self.event(data as u32, (data >> 32) as u32, event.flags),
+                }
+            }
+            for _ in 0..self.again.len() {
+                let Some((slot, generation)) = self.again.pop_front() else { break };
+                if self.generations[slot as usize] == generation {
+                    self.drive(slot, Reactor::turn);
+                }
+            }
+            if self.shared.stops() {
+                self.stop();
+            }
+            if self.now_ns - self.ticked_ns >= TICK_NS {
+                self.ticked_ns = self.now_ns;
+                self.tick();
+            }
+        }
+    }
+
+    /// Without connections it sleeps until an event.
+    fn timeout(&self, connections: usize) -> Option<Timespec> {
+        let ns = match (self.again.is_empty(), connections) {
+            (false, _) => 0,
+            (true, 0) => return None,
+            (true, _) => (self.ticked_ns + TICK_NS).saturating_sub(self.now_ns).max(1_000_000),
+        };
+        Some(Timespec { tv_sec: 0, tv_nsec: ns.min(999_999_999) as _ })
+    }
+
+    fn event(&mut self, slot: u32, generation: u32, flags: EventFlags) {
+        if self.generations.get(slot as usize) != Some(&generation) {
+            return;
+        }
+        let Some(Some(c)) = self.connections.get_mut(slot as usize) else { return };
+        let ends = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        c.is_ended |= flags.intersects(ends);
+        c.is_readable |= flags.intersects(ends | EventFlags::IN);
+        self.drive(slot, Reactor::turn);
+    }
+
+    /// Gives a connection a turn.
+    fn drive(&mut self, slot: u32, turn: impl FnOnce(&mut Self, &mut Connection, u32) -> Next) {
+        // Taken out, so that the turn can use the reactor.
+        let Some(mut c) = self.connections[slot as usize].take() else { return };
+        match turn(self, &mut c, slot) {
+            Next::Close => self.release(slot, *c),
+            next => {
+                self.connections[slot as usize] = Some(c);
+                if next == Next::Again {
+                    self.again.push_back((slot, self.generations[slot as usize]));
+                }
+            }
+        }
+    }
+
+    fn release(&mut self, slot: u32, c: Connection) {
+        self.shared.leave(c.peer);
+        // The descriptor is not shared: closing it removes it from epoll.
+        drop(c);
+        self.generations[slot as usize] = self.generations[slot as usize].wrapping_add(1);
+        self.free.push(slot);
+        self.own().connections.fetch_sub(1, Relaxed);
+    }
+
+    fn open_mail(&mut self) {
+        for mail in self.shared.mailboxes[self.number].empty() {
+            match mail {
+                Mail::Accepted { socket, peer } => self.add(socket, peer),
+                Mail::Done { slot, generation, done } => {
+                    if self.generations[slot as usize] == generation {
+                        self.drive(slot, |this, c, slot| this.resume(c, slot, done));
+                    }
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPTS {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            match acceptfrom_with(&self.shared.listeners[listener], flags) {
+                Ok((socket, address)) => {
+                    let address = address.and_then(|any| SocketAddr::try_from(any).ok());
+                    self.place(socket, address.map(|address| address.ip().to_canonical()));
+                }
+                Err(Errno::MFILE | Errno::NFILE) if self.reserve.take().is_some() => {
+                    if let Ok((socket, _)) =
+                        acceptfrom_with(&self.shared.listeners[listener], flags)
+                    {
+                        self.turn_away(&socket);
+                    }
+                    self.reserve = reserve();
+                }
+                // The client has left already.
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Keeps a connection, or gives it to the reactor with fewest.
+    fn place(&mut self, socket: OwnedFd, address: Option<IpAddr>) {
+        let peer = address.filter(|address| !address.is_loopback());
+        let all = connections(&self.shared.counters);
+        if all * 10 >= self.shared.connections_max * 9 {
+            self.close_idle();
+        }
+        if all >= self.shared.connections_max || !self.shared.enter(peer) {
+            return self.turn_away(&socket);
+        }
+        self.own().accepted.add(1);
+        let load = |number: &usize| self.shared.counters[*number].connections.load(Relaxed);
+        let least = (0..self.shared.counters.len()).min_by_key(load).unwrap_or(self.number);
+        let target = if load(&self.number) > load(&least) + 1 { least } else { self.number };
+        self.shared.counters[target].connections.fetch_add(1, Relaxed);
+        if target == self.number {
+            self.add(socket, peer);
+        } else {
+            self.shared.mailboxes[target].leave(Mail::Accepted { socket, peer });
+        }
+    }
+
+    /// As well as possible without a place for the connection.
+    fn turn_away(&mut self, socket: &OwnedFd) {
+        self.own().refused.add(1);
+        self.own().status(503);
+        let _ = send(socket, REFUSED, SendFlags::NOSIGNAL);
+        let _ = shutdown(socket, Shutdown::Write);
+        // Unread bytes would reset the connection before the client has read the refusal.
+        let _ = recv(socket, &mut self.input[..], RecvFlags::empty());
+    }
+
+    /// Adds a connection that is counted already.
+    fn add(&mut self, socket: OwnedFd, peer: Option<IpAddr>) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.generations.push(0);
+            (self.connections.len() - 1) as u32
+        });
+        let generation = self.generations[slot as usize];
+        // Edges: registered once, and never changed.
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        let data = EventData::new_u64(u64::from(generation) << 32 | u64::from(slot));
+        let is_added = epoll::add(&self.epoll, &socket, data, flags).is_ok();
+        let c = Connection::new(socket, peer, self.now_ns);
+        if !is_added {
+            return self.release(slot, c);
+        }
+        self.connections[slot as usize] = Some(Box::new(c));
+        self.drive(slot, Reactor::turn);
+    }
+
+    /// Makes room: closes the hundredth of the connections that is idle for longest.
+    fn close_idle(&mut self) {
+        let mut idle: Vec<(u64, u32)> = self
+            .present()
+            .filter(|(_, c)| c.is_idle())
+            .map(|(slot, c)| (c.since_ns, slot))
+            .collect();
+        idle.sort_unstable();
+        idle.truncate((self.shared.connections_max / 100).max(1));
+        for (_, slot) in idle {
+            self.own().timed_out.add(1);
+            self.drive(slot, |_, _, _| Next::Close);
+        }
+    }
+
+    fn present(&self) -> impl Iterator<Item = (u32, &Connection)> {
+        let slots = self.connections.iter().enumerate();
+        slots.filter_map(|(slot, c)| c.as_deref().map(|c| (slot as u32, c)))
+    }
+
+    /// Applies the time limits.
+    fn tick(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let limits = &shared.limits;
+        let late = |c: &Connection| {
+            let limit_ns = match &c.state {
+                State::Reading if c.pending.is_empty() => limits.idle_ns,
+                State::Reading => limits.head_ns,
+                State::Responding(_) => limits.rate_after_ns,
+                State::Lingering => LINGER_NS,
+                // They wait for this machine, not for the client.
+                State::Opening { .. } | State::Loading | State::Making(_) => return false,
+            };
+            let since_ns = match &c.state {
+                State::Responding(response) => response.checked.0,
+                _ => c.since_ns,
+            };
+            self.now_ns.saturating_sub(since_ns) >= limit_ns
+        };
+        let slots: Vec<u32> =
+            self.present().filter(|(_, c)| late(c)).map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.drive(slot, Reactor::time_out);
+        }
+    }
+
+    fn time_out(&mut self, c: &mut Connection, slot: u32) -> Next {
+        let now_ns = self.now_ns;
+        let rate = self.shared.limits.rate_bytes_per_s as f64 / 1e9;
+        match c.state {
+            State::Responding(_) => {
+                let unsent = c.count_unsent();
+                let State::Responding(response) = &mut c.state else { return Next::Close };
+                let arrived = response.sent().saturating_sub(unsent);
+                let (checked_ns, before) =
+                    std::mem::replace(&mut response.checked, (now_ns, arrived));
+                let needed = rate * (now_ns - checked_ns) as f64;
+                if unsent == 0 || (arrived - before.min(arrived)) as f64 >= needed {
+                    return Next::Wait;
+                }
+                self.own().broken.add(1);
+                c.abort();
+            }
+            State::Reading if c.pending.is_empty() => {
+                // All was handed to the kernel; the client may still be reading it.
+                let unsent = c.count_unsent();
+                let read = c.unsent_bytes.saturating_sub(unsent) as f64;
+                let is_first = c.unsent_bytes == 0;
+                if unsent > 0 && (is_first || read >= rate * (now_ns - c.since_ns) as f64) {
+                    (c.unsent_bytes, c.since_ns) = (unsent, now_ns);
+                    return Next::Wait;
+                }
+                if unsent > 0 {
+                    c.abort();
+                }
+            }
+            State::Reading => {
+                self.own().timed_out.add(1);
+                c.pending = Vec::new();
+                return match self.refuse(c, slot, Refusal::SlowHead.close()) {
+                    std::ops::ControlFlow::Break(next) => next,
+                    std::ops::ControlFlow::Continue(()) => self.turn(c, slot),
+                };
+            }
+            _ => {}
+        }
+        self.own().timed_out.add(1);
+        Next::Close
+    }
+
+    /// Accepts nothing more, and closes what has no response under way.
+    fn stop(&mut self) {
+        self.is_stopping = true;
+        for listener in &self.shared.listeners {
+            let _ = epoll::delete(&self.epoll, listener);
+        }
+        let waiting: Vec<u32> = self
+            .present()
+            .filter(|(_, c)| matches!(c.state, State::Reading))
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in waiting {
+            self.drive(slot, |_, _, _| Next::Close);
+        }
+    }
+}
+
+fn reserve() -> Option<OwnedFd> {
+    std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
+}

@@ -1,0 +1,200 @@
+//! Which part of a file answers a request: preconditions and ranges (RFC 9110, 13 and 14).
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::Stat;
+
+use crate::head::Fields;
+
+/// A file as validators see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) bytes: u64,
+    /// Strong: changes with every write and every replacement of the file.
+    pub(crate) etag: String,
+    pub(crate) modified: SystemTime,
+}
+
+impl Version {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        let bytes = stat.st_size as u64;
+        let mut etag = String::with_capacity(56);
+        let ns = |s: i64, ns: u64| (s as u64).wrapping_mul(1_000_000_000).wrapping_add(ns);
+        let modified = ns(stat.st_mtime, stat.st_mtime_nsec);
+        let changed = ns(stat.st_ctime, stat.st_ctime_nsec);
+        // Writing to a String cannot fail.
+        let _ = write!(etag, "\"{:x}-{bytes:x}-{modified:x}-{changed:x}\"", stat.st_ino);
+        // HTTP dates have no fractions, and none before 1970.
+        let seconds = Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
+        // Years beyond 9999 cannot be written.
+        let modified = UNIX_EPOCH + seconds.min(Duration::from_secs(253_402_300_799));
+        Self { bytes, etag, modified }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Selection {
+    Whole,
+    Part(Range<u64>),
+    NotModified,
+    PreconditionFailed,
+    Unsatisfiable,
+}
+
+/// In the order of RFC 9110, 13.2.2.
+pub(crate) fn select(fields: &Fields<'_>, version: &Version, is_get: bool) -> Selection {
+    if let Some(list) = fields.if_match {
+        if !lists(list, &version.etag, false) {
+            return Selection::PreconditionFailed;
+        }
+    } else if fields.if_unmodified_since.and_then(date).is_some_and(|date| version.modified > date)
+    {
+        return Selection::PreconditionFailed;
+    }
+    if let Some(list) = fields.if_none_match {
+        if lists(list, &version.etag, true) {
+            return Selection::NotModified;
+        }
+    } else if fields.if_modified_since.and_then(date).is_some_and(|date| version.modified <= date) {
+        return Selection::NotModified;
+    }
+    match fields.range.filter(|_| is_get && is_range_current(fields.if_range, version)) {
+        Some(range) => part(range, version.bytes),
+        None => Selection::Whole,
+    }
+}
+
+/// If-Range: a strong tag or the exact date.
+fn is_range_current(if_range: Option<&[u8]>, version: &Version) -> bool {
+    if_range.is_none_or(|value| {
+        value == version.etag.as_bytes() || date(value) == Some(version.modified)
+    })
+}
+
+/// Whether a list of entity tags has this one. A weak tag matches only where `weak` is allowed.
+fn lists(list: &[u8], etag: &str, weak: bool) -> bool {
+    list.trim_ascii() == b"*"
+        || list.split(|&b| b == b',').map(<[u8]>::trim_ascii).any(|one| {
+            let strong = one.strip_prefix(b"W/").filter(|_| weak).unwrap_or(one);
+            strong == etag.as_bytes()
+        })
+}
+
+fn date(value: &[u8]) -> Option<SystemTime> {
+    httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()
+}
+
+/// One range of bytes. Several, another unit or a malformed range select the whole file.
+fn part(range: &[u8], bytes: u64) -> Selection {
+    let parsed = std::str::from_utf8(range).ok().and_then(|text| {
+        let (unit, range) = text.split_once('=')?;
+        let (first, last) = range.trim().split_once('-')?;
+        let number = |text: &str| -> Option<Option<u64>> {
+            let is_number = text.bytes().all(|b| b.is_ascii_digit());
+            // Above 2⁶⁴ is beyond every file.
+            is_number.then(|| (!text.is_empty()).then(|| text.parse().unwrap_or(u64::MAX)))
+        };
+        unit.eq_ignore_ascii_case("bytes").then_some((number(first)?, number(last)?))
+    });
+    match parsed {
+        Some((Some(first), Some(last))) if first > last => Selection::Whole,
+        Some((Some(first), _)) if first >= bytes => Selection::Unsatisfiable,
+        Some((Some(first), last)) => {
+            Selection::Part(first..last.map_or(bytes, |last| last.saturating_add(1).min(bytes)))
+        }
+        Some((None, Some(0))) => Selection::Unsatisfiable,
+        Some((None, Some(_))) if bytes == 0 => Selection::Unsatisfiable,
+        Some((None, Some(count))) => Selection::Part(bytes.saturating_sub(count)..bytes),
+        Some((None, None)) | None => Selection::Whole,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_select_bytes() {
+        use Selection::{Part, Unsatisfiable, Whole};
+        for (range, expected) in [
+            ("bytes=0-0", Part(0..1)),
+            ("bytes=2-", Part(2..10)),
+            ("bytes=2-100", Part(2..10)),
+            ("BYTES=-3", Part(7..10)),
+            ("bytes=-100", Part(0..10)),
+            ("bytes=9-9", Part(9..10)),
+            ("bytes=0-99999999999999999999999", Part(0..10)),
+            ("bytes=10-", Unsatisfiable),
+            ("bytes=99999999999999999999999-", Unsatisfiable),
+            ("bytes=-0", Unsatisfiable),
+            ("bytes=5-4", Whole),
+            ("bytes=-", Whole),
+            ("bytes=a-b", Whole),
+            ("bytes=+1-2", Whole),
+            ("bytes=0-1,3-4", Whole),
+            ("lines=0-1", Whole),
+            ("bytes 0-1", Whole),
+        ] {
+            assert_eq!(part(range.as_bytes(), 10), expected, "{range}");
+        }
+        assert_eq!(part(b"bytes=-1", 0), Unsatisfiable);
+        assert_eq!(part(b"bytes=0-", 0), Unsatisfiable);
+    }
+
+    fn version() -> Version {
+        let modified = UNIX_EPOCH + Duration::from_secs(784_111_777);
+        Version { bytes: 10, etag: "\"a\"".to_owned(), modified }
+    }
+
+    const DATE: &[u8] = b"Sun, 06 Nov 1994 08:49:37 GMT";
+    const EARLIER: &[u8] = b"Sun, 06 Nov 1994 08:49:36 GMT";
+
+    #[test]
+    fn preconditions_follow_their_order() {
+        use Selection::{NotModified, PreconditionFailed, Whole};
+        let none = Fields::default();
+        let cases = [
+            (Fields { if_none_match: Some(b"\"a\""), ..none }, NotModified),
+            (Fields { if_none_match: Some(b"\"b\", W/\"a\""), ..none }, NotModified),
+            (Fields { if_none_match: Some(b"*"), ..none }, NotModified),
+            (Fields { if_none_match: Some(b"\"b\""), ..none }, Whole),
+            (
+                Fields { if_none_match: Some(b"\"b\""), if_modified_since: Some(DATE), ..none },
+                Whole,
+            ),
+            (Fields { if_modified_since: Some(DATE), ..none }, NotModified),
+            (Fields { if_modified_since: Some(EARLIER), ..none }, Whole),
+            (Fields { if_modified_since: Some(b"yesterday"), ..none }, Whole),
+            (Fields { if_match: Some(b"\"a\""), ..none }, Whole),
+            (Fields { if_match: Some(b"W/\"a\""), ..none }, PreconditionFailed),
+            (
+                Fields { if_match: Some(b"\"b\""), if_none_match: Some(b"\"a\""), ..none },
+                PreconditionFailed,
+            ),
+            (Fields { if_unmodified_since: Some(EARLIER), ..none }, PreconditionFailed),
+            (Fields { if_unmodified_since: Some(DATE), ..none }, Whole),
+        ];
+        for (fields, expected) in cases {
+            assert_eq!(select(&fields, &version(), true), expected, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn range_needs_the_current_version() {
+        let fields = |if_range| Fields { range: Some(b"bytes=1-2"), if_range, ..Fields::default() };
+        let part = Selection::Part(1..3);
+        for (if_range, expected) in [
+            (None, part.clone()),
+            (Some(&b"\"a\""[..]), part.clone()),
+            (Some(DATE), part),
+            (Some(&b"W/\"a\""[..]), Selection::Whole),
+            (Some(&b"\"b\""[..]), Selection::Whole),
+            (Some(EARLIER), Selection::Whole),
+        ] {
+            assert_eq!(select(&fields(if_range), &version(), true), expected, "{if_range:?}");
+        }
+        assert_eq!(select(&fields(None), &version(), false), Selection::Whole, "HEAD");
+    }
+}

@@ -1,0 +1,195 @@
+//! Sending a response: one resumable step over a socket and what is left to send.
+
+use std::fs::File;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::sendfile;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+
+use crate::resident::Probe;
+
+/// Bytes that are checked and sent at a time: enough that a check costs little beside them.
+pub(crate) const WINDOW: u64 = 2 << 20;
+/// A check of the page cache is repeated after this time: a slow reader outlives it.
+const CHECKED_NS: u64 = 100_000_000;
+
+/// What every response of a connection needs to know of its request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exchange {
+    /// When the request was complete.
+    pub(crate) begun_ns: u64,
+    pub(crate) close: bool,
+    /// The client may still send: its bytes are read and dropped before the close.
+    pub(crate) linger: bool,
+    pub(crate) is_head: bool,
+    pub(crate) is_http_1_0: bool,
+    /// Whether it counts as work: requests to the service itself do not.
+    pub(crate) is_work: bool,
+}
+
+/// A response that did not leave in one call.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) exchange: Exchange,
+    pub(crate) status: u16,
+    /// The head, and a body that is not in a file.
+    memory: Vec<u8>,
+    memory_at: usize,
+    part: Option<Part>,
+    head_bytes: u64,
+    sent: u64,
+    /// When the rate was last checked, and how much had arrived then.
+    pub(crate) checked: (u64, u64),
+}
+
+/// Bytes of a file.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) file: File,
+    inode: u64,
+    pub(crate) at: u64,
+    pub(crate) end: u64,
+    /// Up to here it was in memory, at a time.
+    loaded_to: u64,
+    loaded_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Bytes handed to the kernel.
+    Sent(usize),
+    /// The socket's buffer is full.
+    WouldBlock,
+    /// The next bytes of the file are not in memory.
+    NeedsLane,
+    Done,
+}
+
+impl Part {
+    pub(crate) fn new(file: File, inode: u64, at: u64, end: u64) -> Self {
+        Self { file, inode, at, end, loaded_to: at, loaded_ns: 0 }
+    }
+
+    /// The range that a lane is to read.
+    pub(crate) fn window(&self) -> (u64, u64) {
+        (self.at, self.end.min(self.at + WINDOW))
+    }
+}
+
+impl Response {
+    /// What is left after `sent` bytes: of `memory`, which begins with the head, and of a file.
+    pub(crate) fn rest(
+        exchange: Exchange,
+        status: u16,
+        memory: Vec<u8>,
+        head_bytes: usize,
+        sent: u64,
+        part: Option<Part>,
+    ) -> Box<Self> {
+        let checked = (exchange.begun_ns, 0);
+        let head_bytes = head_bytes as u64;
+        Box::new(Self { exchange, status, memory, memory_at: 0, part, head_bytes, sent, checked })
+    }
+
+    /// Counts bytes handed to the kernel; returns how many of them were of the body.
+    pub(crate) fn count(&mut self, bytes: u64) -> u64 {
+        let of_body = |sent: u64| sent.saturating_sub(self.head_bytes);
+        let before = of_body(self.sent);
+        self.sent += bytes;
+        of_body(self.sent) - before
+    }
+
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    pub(crate) fn part(&self) -> Option<&Part> {
+        self.part.as_ref()
+    }
+
+    /// A lane has read the window.
+    pub(crate) fn set_loaded(&mut self, now_ns: u64) {
+        if let Some(part) = &mut self.part {
+            (part.loaded_to, part.loaded_ns) = (part.window().1, now_ns);
+        }
+    }
+
+    pub(crate) fn into_file(self) -> Option<File> {
+        self.part.map(|part| part.file)
+    }
+
+    /// Sends the next bytes.
+    ///
+    /// # Errors
+    /// If the connection is broken, or the file has become shorter: the head has promised more.
+    pub(crate) fn step(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        probe: &mut Probe,
+        now_ns: u64,
+    ) -> Result<Step, Errno> {
+        let left = &self.memory[self.memory_at..];
+        if left.is_empty() {
+            return self
+                .part
+                .as_mut()
+                .map_or(Ok(Step::Done), |part| part.step(socket, probe, now_ns));
+        }
+        let is_last = self.part.as_ref().is_none_or(|part| part.at == part.end);
+        // Not before it is in memory: head and first bytes leave together.
+        if let Some(part) = self.part.as_mut().filter(|_| !is_last)
+            && !part.is_loaded(probe, now_ns)
+        {
+            return Ok(Step::NeedsLane);
+        }
+        let more = if is_last { SendFlags::empty() } else { SendFlags::MORE };
+        let sent = or_would_block(send(socket, left, SendFlags::NOSIGNAL | more))?;
+        if let Step::Sent(bytes) = sent {
+            self.memory_at += bytes;
+        }
+        Ok(sent)
+    }
+}
+
+impl Part {
+    fn is_loaded(&mut self, probe: &mut Probe, now_ns: u64) -> bool {
+        if self.at < self.loaded_to && now_ns.saturating_sub(self.loaded_ns) < CHECKED_NS {
+            return true;
+        }
+        let (at, end) = self.window();
+        self.loaded_to = probe.resident_to(&self.file, self.inode, at, end, now_ns);
+        self.loaded_ns = now_ns;
+        self.loaded_to > self.at
+    }
+
+    fn step(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        probe: &mut Probe,
+        now_ns: u64,
+    ) -> Result<Step, Errno> {
+        if self.at == self.end {
+            return Ok(Step::Done);
+        }
+        if !self.is_loaded(probe, now_ns) {
+            return Ok(Step::NeedsLane);
+        }
+        let bytes = (self.loaded_to.min(self.end) - self.at) as usize;
+        match sendfile(socket, &self.file, Some(&mut self.at), bytes) {
+            // The end of the file, before the end that the head promised.
+            Ok(0) => Err(Errno::NODATA),
+            sent => or_would_block(sent),
+        }
+    }
+}
+
+fn or_would_block(sent: Result<usize, Errno>) -> Result<Step, Errno> {
+    match sent {
+        Ok(bytes) => Ok(Step::Sent(bytes)),
+        Err(Errno::AGAIN) => Ok(Step::WouldBlock),
+        // The caller calls again.
+        Err(Errno::INTR) => Ok(Step::Sent(0)),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,84 @@
+//! What the threads of a service share.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use crate::counters::Counters;
+use crate::lane::{Eviction, Job, Kind};
+use crate::mailbox::Mailbox;
+use crate::options::Limits;
+use crate::queue::Queue;
+use crate::root::Root;
+use crate::token::Token;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) root: Root,
+    pub(crate) limits: Limits,
+    /// At most this many connections.
+    pub(crate) connections_max: usize,
+    pub(crate) token: Option<Token>,
+    /// Names of this server in Host and Origin, besides addresses and `localhost`.
+    pub(crate) names: Vec<String>,
+    pub(crate) cold: bool,
+    pub(crate) congestion: String,
+    pub(crate) listeners: Vec<OwnedFd>,
+    pub(crate) counters: Box<[Counters]>,
+    pub(crate) mailboxes: Box<[Mailbox]>,
+    pub(crate) reads: Queue<Job>,
+    pub(crate) pages: Queue<Job>,
+    pub(crate) bulk: Queue<Job>,
+    pub(crate) evictions: Queue<Eviction>,
+    /// Files that were evicted on request.
+    pub(crate) evicted: AtomicU64,
+    /// Files that could not be evicted after a response.
+    pub(crate) evictions_missed: AtomicU64,
+    /// Connections of each address beyond loopback.
+    pub(crate) peers: Mutex<HashMap<IpAddr, usize>>,
+    pub(crate) is_stopping: AtomicBool,
+    /// Whether responses are cut off.
+    pub(crate) is_ended: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn queue(&self, kind: Kind) -> &Queue<Job> {
+        match kind {
+            Kind::Read => &self.reads,
+            Kind::Page => &self.pages,
+            Kind::Bulk => &self.bulk,
+        }
+    }
+
+    pub(crate) fn close_queues(&self) {
+        [&self.reads, &self.pages, &self.bulk].into_iter().for_each(Queue::close);
+        self.evictions.close();
+    }
+
+    pub(crate) fn stops(&self) -> bool {
+        self.is_stopping.load(Relaxed)
+    }
+
+    /// Takes a place for a connection of an address; false if it has its share already.
+    pub(crate) fn enter(&self, peer: Option<IpAddr>) -> bool {
+        let Some(peer) = peer else { return true };
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = peers.entry(peer).or_default();
+        let has_room = *count < self.limits.connections_per_address.min(self.connections_max);
+        *count += usize::from(has_room);
+        has_room
+    }
+
+    pub(crate) fn leave(&self, peer: Option<IpAddr>) {
+        let Some(peer) = peer else { return };
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = peers.get_mut(&peer) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                peers.remove(&peer);
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! `/.fathom`: telemetry, listing, cache control, tokens and foreign names.
+
+use fathom_service::Token;
+
+use crate::{Service, skipped};
+
+#[test]
+fn telemetry_counts_responses() {
+    let service = Service::new();
+    service.file("a", 100_000);
+    let before = service.json("/.fathom/telemetry");
+    let mut client = service.connect();
+    for _ in 0..10 {
+        client.get("/a");
+    }
+    client.get("/none");
+    let after = service.json("/.fathom/telemetry");
+    let count = |name: &str| after[name].as_u64().expect(name) - before[name].as_u64().expect(name);
+    assert_eq!((count("responses"), count("responses_ok")), (11, 10));
+    let error = client.get("/none").body.len() as u64;
+    assert_eq!(count("bytes_sent"), 1_000_000 + error);
+    assert!(count("bytes_on_wire") > 1_000_000 + error);
+    for name in ["at_ns", "cpu_ns", "busy_ns"] {
+        assert!(count(name) > 0, "{name}");
+    }
+    for name in ["pid", "resident_bytes", "descriptors", "connections", "threads"] {
+        assert!(after[name].as_u64() > Some(0), "{name}");
+    }
+    assert!(after["run_queue_wait_ns"].is_u64() && after["congestion"].is_string());
+    assert!(after["links"].as_array().expect("links").iter().any(|link| link["name"] == "lo"));
+    assert_eq!(after["cold"], false);
+}
+
+#[test]
+fn metrics_and_health_are_for_monitoring() {
+    let service = Service::new();
+    service.get("/none");
+    assert_eq!(service.get("/.fathom/health").text(), "ok\n");
+    let text = service.get("/.fathom/metrics").text();
+    for part in
+        ["\nfathom_requests_total{status=\"404\"} 1\n", "\nfathom_cpu_seconds_total ", "\n# EOF\n"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let host = service.json("/.fathom/host");
+    assert!(host["cpu"]["logical"].as_u64() > Some(0), "{host}");
+}
+
+#[test]
+fn list_has_every_file() {
+    let service = Service::new();
+    let names = ["b", "a b/ü", "a b/c", "z/y/x"];
+    for name in names {
+        service.file(name, name.len());
+    }
+    let list = service.json("/.fathom/list");
+    let files = list["files"].as_array().expect("files");
+    let paths: Vec<_> = files.iter().map(|file| file["path"].as_str().expect("text")).collect();
+    assert_eq!(paths, ["a%20b/c", "a%20b/%C3%BC", "b", "z/y/x"]);
+    for (path, file) in paths.iter().zip(files) {
+        let length = service.get(&format!("/{path}")).body.len() as u64;
+        assert_eq!(file["bytes"].as_u64(), Some(length));
+    }
+    assert_eq!(list["truncated"], false);
+}
+
+#[test]
+fn evict_and_warm_are_proved() {
+    let service = Service::new();
+    service.file("a", 3 << 20);
+    service.file("sub/b", 5000);
+    service.file("empty", 0);
+    let change = |what: &str| {
+        let target = format!("/.fathom/{what}");
+        let reply = service.connect().request("POST", &target, &["Content-Length: 0"]);
+        assert_eq!(reply.status, 200);
+        let json: serde_json::Value = serde_json::from_slice(&reply.body).expect("JSON");
+        assert_eq!(json["files"], 3);
+        assert_eq!(json["bytes"], (3 << 20) + 5000);
+        json["resident_bytes_after"].as_u64()
+    };
+    assert_eq!(change("warm"), Some((3 << 20) + 5000));
+    let info = fathom_fileio::inspect(&service.path("a")).expect("a file");
+    if info.is_on_device() != Some(true) {
+        return skipped("the file system does not evict");
+    }
+    assert_eq!(change("evict"), Some(0));
+    let file = std::fs::File::open(service.path("a")).expect("a file");
+    assert_eq!(fathom_fileio::residency::of(&file).cached, 0);
+    assert_eq!(change("warm"), Some((3 << 20) + 5000));
+}
+
+#[test]
+fn cold_service_evicts_after_each_response() {
+    let service = Service::with(|options| options.cold = true);
+    service.file("large", 3 << 20);
+    service.file("small", 4096);
+    let info = fathom_fileio::inspect(&service.path("large")).expect("a file");
+    if info.is_on_device() != Some(true) {
+        return skipped("the file system does not evict");
+    }
+    let mut client = service.connect();
+    // Dirty pages stay: a cold service only reads.
+    client.request("POST", "/.fathom/evict", &["Content-Length: 0"]);
+    for name in ["large", "small"] {
+        let file = std::fs::File::open(service.path(name)).expect("a file");
+        assert_eq!(client.get(&format!("/{name}")).status, 200);
+        let is_cold = || fathom_fileio::residency::of(&file).cached == 0;
+        let mut tries = 0;
+        while !is_cold() && tries < 1000 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            tries += 1;
+        }
+        assert!(is_cold(), "{name} is still in memory");
+    }
+    assert_eq!(service.json("/.fathom/telemetry")["evictions_missed"], 0);
+}
+
+#[test]
+fn methods_and_lengths_are_checked() {
+    let service = Service::new();
+    service.file("a", 1);
+    for (method, target, fields, status, allow) in [
+        ("POST", "/.fathom/evict", "X: y", 411, None),
+        ("POST", "/.fathom/evict", "Content-Length: 5", 400, None),
+        ("GET", "/.fathom/evict", "X: y", 405, Some("POST")),
+        ("POST", "/.fathom/list", "Content-Length: 0", 405, Some("GET, HEAD")),
+        ("POST", "/a", "Content-Length: 0", 405, Some("GET, HEAD")),
+        ("GET", "/.fathom/none", "X: y", 404, None),
+        ("GET", "/.fathom", "X: y", 404, None),
+    ] {
+        let reply = service.connect().request(method, target, &[fields]);
+        assert_eq!((reply.status, reply.field("Allow")), (status, allow), "{method} {target}");
+    }
+}
+
+#[test]
+fn foreign_names_are_refused() {
+    let service = Service::with(|options| options.names = vec!["files.example".to_owned()]);
+    service.file("a", 1);
+    let status = |target: &str, host: &str, origin: Option<&str>| {
+        let origin = origin.map_or(String::new(), |origin| format!("Origin: {origin}\r\n"));
+        let mut client = service.connect();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{origin}\r\n"));
+        client.reply().status
+    };
+    for (host, origin, expected) in [
+        ("127.0.0.1:1", None, 200),
+        ("[::1]", None, 200),
+        ("files.example", None, 200),
+        ("files.example", Some("http://files.example"), 200),
+        ("evil.example", None, 403),
+        ("localhost", Some("http://evil.example"), 403),
+        ("localhost", Some("null"), 403),
+        ("localhost", Some("https://localhost"), 403),
+    ] {
+        assert_eq!(status("/.fathom/telemetry", host, origin), expected, "{host} {origin:?}");
+        assert_eq!(status("/a", host, origin), 200, "{host} {origin:?}");
+    }
+}
+
+#[test]
+fn token_is_required_for_everything() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("token");
+    let token = Token::from_file(&path).expect("a token");
+    let text = std::fs::read_to_string(&path).expect("a file");
+    let service = Service::with(|options| options.token = Some(token));
+    service.file("a", 10);
+    let right = format!("Authorization: Bearer {}", text.trim());
+    let wrong = format!("Authorization: Bearer {}", "0".repeat(64));
+    let mut client = service.connect();
+    for target in ["/a", "/", "/none", "/.fathom/health", "/.fathom/telemetry"] {
+        for fields in [&[][..], &[&*wrong], &["Authorization: Basic YTpi"]] {
+            let reply = client.request("GET", target, fields);
+            assert_eq!(reply.status, 401, "{target} {fields:?}");
+            assert_eq!(reply.field("WWW-Authenticate"), Some("Bearer"));
+        }
+        let status = client.request("GET", target, &[&right]).status;
+        assert_eq!(status, if target == "/none" { 404 } else { 200 }, "{target}");
+    }
+    let metrics = client.request("GET", "/.fathom/metrics", &[&right]).text();
+    assert!(!metrics.contains(text.trim()));
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Compares the client CPU of `fathom load` and wrk, interleaved (A B B A), against one nginx worker
+# on another CPU: per request with files of 4 KiB, per GB with files of 2 MiB. Each client is one
+# thread on the last CPU; requests are counted by nginx, CPU time is of the whole process. Ratios
+# below 1: Fathom needs less CPU.
+# Usage: load.sh [FATHOM] [ROUNDS] [SECONDS]
+set -euo pipefail
+fathom=$(realpath "${1:-target/release/fathom}") rounds=${2:-5} seconds=${3:-6}
+here=$(dirname "$0")
+cpu=$(($(nproc) - 1)) port=18473
+folder=$(mktemp -d)
+server=
+stop() { [ -z "$server" ] || kill "$server" 2> /dev/null || true; rm -rf "$folder"; }
+trap stop EXIT
+trap 'exit 130' INT TERM HUP
+export FATHOM_STORE=$folder/fathom.db
+# shellcheck source=lab/bench/in-turn.sh
+. "$here/in-turn.sh"
+has wrk wrk && has nginx nginx || exit 0
+if [ "$cpu" = 0 ]; then echo "skipped: one CPU cannot run both ends"; exit 0; fi
+
+"$fathom" load --make 64x4KiB "$folder/small" > /dev/null
+"$fathom" load --make 32x2MiB "$folder/large" > /dev/null
+chmod 755 "$folder"
+cat > "$folder/nginx.conf" << EOF
+daemon off; worker_processes 1; pid $folder/pid; error_log $folder/error.log;
+events { worker_connections 1024; }
+http { access_log off; sendfile on; keepalive_requests 1000000000;
+  client_body_temp_path $folder/body; proxy_temp_path $folder/proxy;
+  fastcgi_temp_path $folder/fastcgi; uwsgi_temp_path $folder/uwsgi; scgi_temp_path $folder/scgi;
+  server { listen 127.0.0.1:$port; root $folder; location = /count { stub_status; } } }
+EOF
+taskset -c 0 nginx -c "$folder/nginx.conf" -p "$folder" &
+server=$!
+url=http://127.0.0.1:$port
+served() ( # the third number of the third line: requests so far
+  exec 3<> "/dev/tcp/127.0.0.1/$port" || exit 1
+  printf 'GET /count HTTP/1.0\r\n\r\n' >&3
+  awk '/^ *[0-9]+ [0-9]+ [0-9]+/ { print $3 }' <&3
+  exec 3<&-
+)
+for _ in $(seq 50); do served > /dev/null 2>&1 && break; sleep 0.1; done
+
+TIMEFORMAT='%U %S'
+# CPU time of a command ÷ what nginx served meanwhile, in microseconds per request and ms per GB.
+cost() { # name, bytes, command …
+  local name=$1 bytes=$2 before after cpu_time
+  before=$(served)
+  cpu_time=$({ time taskset -c "$cpu" "${@:3}" > /dev/null 2>&1; } 2>&1)
+  after=$(served)
+  echo "$cpu_time" | awk -v n=$((after - before - 1)) -v name="$name" -v bytes="$bytes" '{
+    per = ($1 + $2) / n
+    if (bytes < 100000) print name "{us_per_request}", per * 1e6
+    else print name "{ms_per_gb}", per / bytes * 1e12
+  }'
+}
+ours_of() { # folder, files, bytes, connections
+  cost "load.client.$1" "$3" "$fathom" load "$url/" --urls "/$1/f{0..$(($2 - 1))}" \
+    --clients "$4" --threads 1 --time "${seconds}s"
+}
+theirs_of() {
+  cost "load.client.$1" "$3" wrk -t 1 -c "$4" -d "$seconds" "$url/$1/f0"
+}
+ours() { ours_of small 64 4096 32; ours_of large 32 2097152 4; }
+# wrk without a script asks for one file: no Lua call for each request, its cheapest way.
+theirs() { theirs_of small 64 4096 32; theirs_of large 32 2097152 4; }
+in_turn ours theirs
+sed 's/^/  /' "$folder/log"
