@@ -83,6 +83,15 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) {
             ..record(&metrics::BANDWIDTH, bandwidth, of(bandwidth, rate))
         });
     }
+    record_cpu(recorder, step, &record);
+}
+
+/// CPU time of both ends, with the value of each window.
+fn record_cpu(
+    recorder: &mut dyn Recorder,
+    step: &Step,
+    record: &dyn Fn(&OfServer, f64, Option<Interval>) -> Measured,
+) {
     let per_request = step.client_cpu_ns as f64 / step.completed as f64;
     let windows = |whole: f64, values: &[f64], metric: &OfServer, scale: f64| Measured {
         values: values.iter().map(|value| value * scale).collect(),
