@@ -18,7 +18,8 @@ trap 'exit 130' INT TERM HUP
 . "$here/in-turn.sh"
 has wrk wrk && has nginx nginx || exit 0
 ip link set lo up
-sysctl -q net.ipv4.tcp_congestion_control=cubic
+# By the route, for both ends of both servers: a namespace's sysctl accepts only allowed ones.
+ip route replace local 127.0.0.1 dev lo table local proto kernel scope host src 127.0.0.1 congctl cubic
 server_cpu=0 client_cpu=$(($(nproc) - 1))
 
 mkdir "$folder/files"
@@ -50,10 +51,14 @@ for port in 8001 8002; do
     sleep 0.1
   done
 done
+curl -s -o /dev/null --limit-rate 100K --max-time 1 http://127.0.0.1:8001/2m0 &
+pids+=($!)
+sleep 0.3
+[[ $(ss -tin "( sport = :8001 )") == *cubic* ]] || { echo "serve: the connections are not cubic" >&2; exit 1; }
 worker=$(pgrep -P "${pids[0]}")
 
 # CPU time of all threads of a process so far, in ns.
-cpu_ns() { cat "/proc/$1/task/"*/schedstat | awk '{ all += $1 } END { print all }'; }
+cpu_ns() { cat "/proc/$1/task/"*/schedstat | awk '{ all += $1 } END { printf "%.0f\n", all }'; }
 
 measure() { # pid, port, name, wrk arguments …: prints lines "name value"
   local pid=$1 port=$2 name=$3 before after

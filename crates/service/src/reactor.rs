@@ -36,6 +36,9 @@ const LINGER_NS: u64 = 1_000_000_000;
 /// Connections accepted at a time.
 const ACCEPTS: usize = 64;
 
+/// Without a free descriptor, not even one to refuse with.
+const EXHAUSTED_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+
 /// Data of the events that are not of connections.
 const BELL: u64 = u64::MAX;
 const LISTENER: u64 = u64::MAX - 1;
@@ -216,19 +219,35 @@ impl Reactor {
                     let address = address.and_then(|any| SocketAddr::try_from(any).ok());
                     self.place(socket, address.map(|address| address.ip().to_canonical()));
                 }
-                Err(Errno::MFILE | Errno::NFILE) if self.reserve.take().is_some() => {
-                    if let Ok((socket, _)) =
-                        acceptfrom_with(&self.shared.listeners[listener], flags)
-                    {
-                        self.turn_away(&socket);
+                Err(Errno::MFILE | Errno::NFILE) => {
+                    if !self.accept_with_reserve(listener) {
+                        return;
                     }
-                    self.reserve = reserve();
                 }
                 // The client has left already.
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
                 Err(_) => return,
             }
         }
+    }
+
+    /// Refuses a connection for which no descriptor is left. False if there is none.
+    fn accept_with_reserve(&mut self, listener: usize) -> bool {
+        drop(self.reserve.take());
+        let accepted = acceptfrom_with(&self.shared.listeners[listener], SocketFlags::NONBLOCK);
+        match &accepted {
+            Ok((socket, _)) => self.turn_away(socket),
+            Err(Errno::MFILE | Errno::NFILE) => {
+                self.close_idle();
+                // The event returns at once, as long as a connection waits.
+                std::thread::sleep(EXHAUSTED_PAUSE);
+            }
+            Err(_) => {}
+        }
+        let is_accepted = accepted.is_ok();
+        drop(accepted);
+        self.reserve = reserve();
+        is_accepted
     }
 
     /// Keeps a connection, or gives it to the reactor with fewest.

@@ -80,7 +80,7 @@ fn impossible_services_are_refused_in_one_line() {
     env.assert_failures(
         "serve",
         &format!(
-            ". --listen {address} | address | in use | --listen
+            ". --listen {address} | {address} | already in use | --listen
              none | open folder none | name an existing directory
              . --listen 0 --congestion none | congestion control none | available: | --congestion
              . --listen 192.0.2.1:1 --token-file t | listen on 192.0.2.1:1 | --listen
