@@ -1,5 +1,5 @@
-//! `fathom file` and `fathom load`: subcommands and options come from the registry; the options that
-//! all share are here.
+//! `fathom file` and `fathom load`: subcommands and options come from the registry; the options
+//! that all share are here.
 
 use std::fmt;
 
