@@ -1,8 +1,8 @@
 //! A known answer: the slope of measured on injected work must be 1, at full speed and as found.
 //!
-//! The dose is a chain of dependent additions. So is the measured loop: whatever slows the core
-//! slows both alike. A busy sibling slows calls and not the chain, which would lower the slope as
-//! found although the measurement is right.
+//! The dose is a chain of dependent additions. What is measured is a chain too, of loads from the
+//! first cache: what slows one slows the other alike. A busy sibling slows calls and loops and not
+//! the dose, which would lower the slope as found although the measurement is right.
 
 use anyhow::Result;
 use fathom_analysis::statistics::median;
@@ -12,7 +12,8 @@ use fathom_record::{Record, Summary};
 use super::guard::NoGuard;
 use super::program::{Bench, Launch, RunResult};
 
-const METRIC: &str = "cpu.loop.iteration";
+const METRIC: &str = "memory.latency";
+const CASES: &str = "memory.latency{set_bytes=4096,set_bytes=8192,set_bytes=16384}";
 /// Injected work in per cent.
 const DOSES: [f64; 5] = [0.0, 5.0, 10.0, 15.0, 20.0];
 /// Maximum standard error of the slope, and the repeats until it is reached.
@@ -95,7 +96,7 @@ pub(super) fn measure(bench: &Bench, random: &mut Seeded) -> Result<(String, boo
             let environment = vec![("FATHOM_SPIN".to_owned(), dose)];
             let launch = Launch { environment, ..Launch::default() };
             bench.settle();
-            let run = bench.run(METRIC, &launch, &mut NoGuard)?;
+            let run = bench.run(CASES, &launch, &mut NoGuard)?;
             strata.iter_mut().for_each(|points| points.add(&run, DOSES[index] / 100.0));
         }
         if REPEATS.contains(&repeat) && strata.iter().all(Points::is_precise) {
