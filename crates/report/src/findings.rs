@@ -37,9 +37,33 @@ fn furthest(records: &[Record], count: usize) -> Vec<&Record> {
     chosen
 }
 
-/// The values furthest from their predictions, as short texts.
+/// Results outside their prediction, the furthest first, one per metric, and how many more there
+/// are. Unlike a finding, such a result may be noisy.
 pub(crate) fn outside(records: &[Record], count: usize) -> Vec<String> {
-    furthest(records, count).into_iter().filter_map(short).collect()
+    let failing = records.iter().filter(|record| {
+        record.verdict.shows_number() && record.agreement.is_some_and(Agreement::fails)
+    });
+    let mut far: Vec<(f64, &Record)> =
+        failing.map(|record| (ratio(record).map_or(0.0, |it| it.ln().abs()), record)).collect();
+    far.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let all = far.len();
+    let mut chosen: Vec<&Record> = Vec::new();
+    for (_, record) in far {
+        if chosen.len() < count && chosen.iter().all(|other| other.metric != record.metric) {
+            chosen.push(record);
+        }
+    }
+    let mut texts: Vec<String> = chosen.into_iter().filter_map(short).collect();
+    if all > texts.len() {
+        texts.push(format!("{} more", all - texts.len()));
+    }
+    texts
+}
+
+/// Measured ÷ predicted value or bound, if positive.
+fn ratio(record: &Record) -> Option<f64> {
+    let measured = DisplayValue::of(record, Protocol::Median).number()?;
+    Some(measured / aim(record.prediction.as_ref()?)?).filter(|ratio| *ratio > 0.0)
 }
 
 /// Name, value and the distance from the prediction.
@@ -59,9 +83,7 @@ fn distance(record: &Record) -> Option<f64> {
         return None;
     }
     let half_width = record.summary.as_ref()?.relative_half_width()?;
-    let measured = DisplayValue::of(record, Protocol::Median).number()?;
-    let ratio = measured / aim(record.prediction.as_ref()?)?;
-    (half_width <= HALF_WIDTH_MAX && ratio > 0.0).then(|| ratio.ln().abs())
+    ratio(record).filter(|_| half_width <= HALF_WIDTH_MAX).map(|ratio| ratio.ln().abs())
 }
 
 /// The predicted value, or the bound.

@@ -18,7 +18,7 @@ use crate::wrap::{NARROWEST, cut, glued, width_of};
 /// A wider line only moves the words away from their numbers.
 const WIDEST: usize = 100;
 /// Metrics with a result outside its prediction that are named.
-const OUTSIDE: usize = 3;
+const OUTSIDE: usize = 2;
 
 /// A line of the overview: the first or last of the cases that have these parameters.
 struct Row {

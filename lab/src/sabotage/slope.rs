@@ -18,7 +18,9 @@ const CASES: &str = "memory.latency{set_bytes=4096,set_bytes=8192,set_bytes=1638
 const DOSES: [f64; 5] = [0.0, 5.0, 10.0, 15.0, 20.0];
 /// Maximum standard error of the slope, and the repeats until it is reached.
 const ERROR_MAX: f64 = 0.02;
-const REPEATS: std::ops::RangeInclusive<usize> = 8..=20;
+const REPEATS: std::ops::RangeInclusive<usize> = 8..=40;
+/// A repeat with fewer doses has no slope: not every run has clean visits.
+const DOSES_MIN: usize = 4;
 /// Maximum distance of the slope from 1.
 const OFF_MAX: f64 = 0.05;
 
@@ -57,7 +59,7 @@ impl Points {
     }
 
     fn slope(&self) -> Option<Slope> {
-        let whole = self.repeats.iter().filter(|repeat| repeat.len() == DOSES.len());
+        let whole = self.repeats.iter().filter(|repeat| repeat.len() >= DOSES_MIN);
         median_slope(&whole.filter_map(|repeat| relative_slope(repeat)).collect::<Vec<f64>>())
     }
 

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use fathom_engine::nearest_of;
 use fathom_measure::host;
+use fathom_probes::REGISTRY;
 use fathom_record::Document;
 use fathom_record::host::name_with_id;
 use fathom_store::{RunRow, Store, StoreError};
@@ -85,9 +87,16 @@ fn unknown(name: &str, error: StoreError) -> anyhow::Error {
         StoreError::BadName { .. } | StoreError::TooShort { .. } | StoreError::NoSuchRun { .. }
             if !name.starts_with("latest") =>
         {
+            let metrics = REGISTRY.entries().iter().map(|entry| entry.about().id).collect();
+            // A misspelt metric is taken for a run.
+            let nearest = nearest_of(name, metrics);
+            let metric = match nearest.is_empty() || !name.contains('.') {
+                true => String::new(),
+                false => format!("; the metric {nearest}?"),
+            };
             anyhow!(
                 "{name}: no stored run with this id or label, no stored run of a host with this \
-                 name, and no such file; `fathom show --runs` lists the runs"
+                 name, and no such file; `fathom show --runs` lists the runs{metric}"
             )
         }
         error => error.into(),

@@ -24,7 +24,7 @@ use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 const CORE_SPEED: &str = "core speed";
 /// With more families of cases on one side only, cases are counted by metric.
 const LISTED: usize = 12;
-const HEADER: [&str; 7] = ["metric", "A → B", "B ÷ A", "95 %", "p", "processes", "change"];
+const HEADER: [&str; 7] = ["metric", "A → B", "B ÷ A", "95 % interval", "p", "processes", "change"];
 
 /// Width of both values.
 const VALUES: usize = 17;
