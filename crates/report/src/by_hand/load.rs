@@ -209,10 +209,14 @@ fn memory(records: &[Record], width: usize) -> String {
         let growth = of(format!("load.{end}.resident.slope"));
         if let Some(growth) = growth.and_then(|record| record.summary.as_ref()) {
             let rate = |value: f64| glued(&quantity(value, Unit::BytesPerSecond));
-            text += &format!(" at the end, growth {}", rate(growth.median));
-            if let Some([low, high]) = growth.limits() {
-                text += &format!(" ({} to {})", rate(low), rate(high));
-            }
+            text += " at the end, growth ";
+            // In a short run the memory of the first steps looks like growth.
+            text += &match growth.limits() {
+                Some([low, high]) => {
+                    format!("{} ({} to {})", rate(growth.median), rate(low), rate(high))
+                }
+                None => "unknown: the run was too short for an interval".to_owned(),
+            };
         }
         lines.push((if end == "client" { "client memory" } else { "server memory" }, text));
     }
