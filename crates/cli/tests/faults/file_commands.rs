@@ -53,7 +53,7 @@ impl Target for FileCommand {
         }
         // Parts of results: of records, of a sweep, and of tables.
         let has_result =
-            ["verdict", "best  ", "measured  "].iter().any(|part| output.contains(part));
+            ["verdict", "best  ", "predicted", "no model"].iter().any(|it| output.contains(it));
         match status.code() {
             Some(0) if has_result => Ok("complete"),
             Some(0) => Err("exit status 0 without a result".to_owned()),
