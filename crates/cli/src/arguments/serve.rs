@@ -96,7 +96,7 @@ fn listen(text: &str) -> Result<Listen, NotationError> {
     };
     let in_brackets = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let address = in_brackets.unwrap_or(text).parse::<IpAddr>();
-    if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
+    if let Ok(port) = text.strip_prefix(':').unwrap_or(text).parse::<u16>() {
         // Two sockets would get two ports.
         return Ok(Listen(if port == 0 { both(0)[..1].to_vec() } else { both(port) }));
     }
