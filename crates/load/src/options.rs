@@ -12,11 +12,11 @@ const EXAMPLES: &str = "\
 Examples:
   fathom load --make 10000x2MB DIR              make a set of files
   fathom load http://HOST:8080/ --clients 1..20 --time 120s
-                                                `fathom serve DIR` on HOST, 1 to 20 clients
+                                                a served folder on HOST, 1 to 20 clients
   fathom load http://HOST:8080/ --clients 1,2,4,8 --think 1s --server-cache cold
   fathom load http://HOST:8080/ --cases think0,think1,fixed --clients 1..20
                                                 the three cases of the published study
-  fathom load http://HOST/ --urls '/f{0..9999}' another HTTP server, by a pattern
+  fathom load http://HOST/ --urls '/f{0..9999}'   another HTTP server, by a pattern
   fathom load http://HOST/file.iso              one file of any HTTP server
 
 Each client sends a request, receives the response, thinks, and repeats (closed loop). The steps

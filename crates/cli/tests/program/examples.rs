@@ -9,11 +9,13 @@ use crate::test_env::text;
 use crate::{SHORT, TestEnv};
 
 /// Commands of examples that take longer, need another program or other hosts.
-const LONG: [&str; 12] = [
+const LONG: [&str; 14] = [
     "run",
     "crosscheck",
     "report",
     "import",
+    "load",
+    "serve",
     "file calls",
     "file contend",
     "file capacity",
