@@ -63,7 +63,7 @@ pub(crate) fn write(root: &Path, name: Option<&str>) -> Result<()> {
     let broken = sections.iter().filter(|table| table.contains("BROKEN")).count();
     ensure!(broken == 0, "{broken} tables have broken promises; {PAGE} is unchanged");
     ensure!(failed.is_empty(), "failed: {}; {PAGE} is unchanged", failed.join("; "));
-    std::fs::write(root.join(PAGE), page(&sections, seconds)).with_context(|| PAGE.to_owned())
+    std::fs::write(root.join(PAGE), page(&sections, seconds, name)).with_context(|| PAGE.to_owned())
 }
 
 /// The tables, sorted by file name.
@@ -74,16 +74,18 @@ fn sections(folder: &Path) -> Result<Vec<String>> {
     files.iter().map(|file| std::fs::read_to_string(file).context("read a table")).collect()
 }
 
-fn page(sections: &[String], seconds: u64) -> String {
+fn page(sections: &[String], seconds: u64, name: Option<&str>) -> String {
     let host = fathom_measure::host::read();
     let today = Command::new("date").args(["-u", "+%F"]).output().map(|output| output.stdout);
     let today = String::from_utf8_lossy(&today.unwrap_or_default()).trim().to_owned();
+    let minutes = seconds / 60;
+    let time = match name {
+        None => format!("{minutes} minutes"),
+        Some(name) => format!("the tests of `{name}` last, in {minutes} minutes"),
+    };
     let origin = format!(
-        "\n{today}, Linux {}, {}, {} CPUs; {} minutes.\n\n",
-        host.kernel,
-        host.cpu.model,
-        host.cpu.logical,
-        seconds / 60
+        "\n{today}, Linux {}, {}, {} CPUs; {time}.\n\n",
+        host.kernel, host.cpu.model, host.cpu.logical
     );
     let text = PREFACE.to_owned() + &origin + &sections.join("\n");
     text.trim_end().to_owned() + "\n"
@@ -99,7 +101,7 @@ mod tests {
         for (name, text) in [("2-b.md", "## B\n"), ("1-a.md", "## A\n")] {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
-        let page = page(&sections(folder.path()).unwrap(), 125);
+        let page = page(&sections(folder.path()).unwrap(), 125, None);
         assert!(page.starts_with("# Faults\n") && page.ends_with("2 minutes.\n\n## A\n\n## B\n"));
         assert!(page.contains("Linux "), "{page}");
     }

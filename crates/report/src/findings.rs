@@ -25,8 +25,11 @@ pub(crate) fn findings(records: &[Record]) -> Vec<String> {
 
 /// The records furthest from their predictions, one per metric.
 fn furthest(records: &[Record], count: usize) -> Vec<&Record> {
-    let mut far: Vec<(f64, &Record)> =
-        records.iter().filter_map(|record| Some((distance(record)?, record))).collect();
+    one_per_metric(records.iter().filter_map(|it| Some((distance(it)?, it))).collect(), count)
+}
+
+/// The records with the largest distances, one per metric.
+fn one_per_metric(mut far: Vec<(f64, &Record)>, count: usize) -> Vec<&Record> {
     far.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut chosen: Vec<&Record> = Vec::new();
     for (_, record) in far {
@@ -43,17 +46,10 @@ pub(crate) fn outside(records: &[Record], count: usize) -> Vec<String> {
     let failing = records.iter().filter(|record| {
         record.verdict.shows_number() && record.agreement.is_some_and(Agreement::fails)
     });
-    let mut far: Vec<(f64, &Record)> =
+    let far: Vec<(f64, &Record)> =
         failing.map(|record| (ratio(record).map_or(0.0, |it| it.ln().abs()), record)).collect();
-    far.sort_by(|a, b| b.0.total_cmp(&a.0));
     let all = far.len();
-    let mut chosen: Vec<&Record> = Vec::new();
-    for (_, record) in far {
-        if chosen.len() < count && chosen.iter().all(|other| other.metric != record.metric) {
-            chosen.push(record);
-        }
-    }
-    let mut texts: Vec<String> = chosen.into_iter().filter_map(short).collect();
+    let mut texts: Vec<String> = one_per_metric(far, count).into_iter().filter_map(short).collect();
     if all > texts.len() {
         texts.push(format!("{} more", all - texts.len()));
     }

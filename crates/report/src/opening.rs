@@ -26,6 +26,11 @@ pub fn opening(document: &Document, width: usize) -> String {
     text + "\n"
 }
 
+/// A time stamp to the minute: `2026-03-01 12:00`.
+pub(crate) fn minute(started: &str) -> String {
+    started.get(..16).unwrap_or(started).replace('T', " ")
+}
+
 /// Text beside a faint label, with further lines indented.
 pub(crate) fn labelled(label: &str, words: &str, width: usize) -> String {
     let indent = " ".repeat(LABEL);

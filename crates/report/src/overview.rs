@@ -10,7 +10,7 @@ use crate::cells::{Grid, mark, measured, predicted, uncertainty};
 use crate::closing::{agreement, duration, progress};
 use crate::counts::{cause_words, causes};
 use crate::findings::outside;
-use crate::opening::{LABEL, labelled};
+use crate::opening::{LABEL, labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state};
 use crate::remedy;
 use crate::wrap::{NARROWEST, cut, glued, width_of};
@@ -225,7 +225,7 @@ fn machine(host: &Host) -> String {
 }
 
 fn run_words(run: &Run) -> String {
-    let started = run.started.get(..16).unwrap_or(&run.started).replace('T', " ");
+    let started = minute(&run.started);
     let mut words = format!("{}, {} effort, {started} UTC", run.name(), run.effort.word());
     if let Some(ns) = run.duration_ns {
         words += &format!(", {}", duration(ns));

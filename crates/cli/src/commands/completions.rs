@@ -24,6 +24,7 @@ fn with_metric_names(command: Command) -> Command {
     let places = [
         ("run", "metrics", true),
         ("list", "metrics", true),
+        ("show", "names", true),
         ("explain", "metric", false),
         ("history", "metric", false),
     ];

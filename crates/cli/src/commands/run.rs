@@ -74,7 +74,8 @@ fn one_run(
     let mut host = host::read();
     let plan = plan(arguments, &host)?;
     setup::check_environment(&host)?;
-    let notice = terminal::Notice::new("choosing a CPU, calibrating the clock");
+    let notice =
+        (!arguments.quiet).then(|| terminal::Notice::new("choosing a CPU, calibrating the clock"));
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
     let files = files::prepare(arguments, &plan, interrupt)?;
     let store = RunStore::open(&arguments.store);

@@ -24,7 +24,7 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
         return reference::classic(arguments);
     }
     let (run, selectors) = names(&arguments.names)?;
-    let document = match run {
+    let mut document = match run {
         None if !selectors.is_empty() => newest_with(&selectors, arguments)?,
         run => {
             let run = run.unwrap_or("latest");
@@ -37,6 +37,11 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
     }
     if arguments.markdown {
         return super::print_text(&fathom_report::markdown::documents(&[document]));
+    }
+    if !selectors.is_empty() {
+        // Shown as a run of these metrics would be.
+        document.run.asked = texts(&selectors);
+        document.run.planned = document.records.len() as u64;
     }
     let (protocol, cycles, all) = (document.run.protocol, arguments.cycles, arguments.all);
     let layout = Layout { width: terminal::width(), cycles, protocol, all };
@@ -90,13 +95,10 @@ fn select(mut document: Document, selectors: &[CaseSelector]) -> anyhow::Result<
         return Ok(document);
     }
     document.records.retain(|record| is_selected(record, selectors));
-    let texts = texts(selectors);
     if document.records.is_empty() {
-        let (run, texts) = (&document.run.id, texts.join(" "));
+        let (run, texts) = (&document.run.id, texts(selectors).join(" "));
         anyhow::bail!("run {run} has no results of {texts}; `fathom show {run}` shows what it has");
     }
-    // The view of a run of these metrics.
-    document.run.asked = texts;
     Ok(document)
 }
 

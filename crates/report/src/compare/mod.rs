@@ -16,7 +16,7 @@ use self::families::{Line, Many};
 use crate::case::{counted, named};
 use crate::cells::Grid;
 use crate::layout::Layout;
-use crate::opening::labelled;
+use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
@@ -131,7 +131,7 @@ fn core_words(core: f64) -> String {
 
 fn side_words(side: &Side) -> String {
     let (valid, records) = (side.valid, side.records);
-    let started = side.started.get(..16).unwrap_or(&side.started).replace('T', " ");
+    let started = minute(&side.started);
     let mut words = format!(
         "{} on {}, {started} UTC, {valid} of {records} cases valid",
         fathom_record::name(&side.id, side.label.as_deref()),
@@ -152,7 +152,6 @@ fn side_words(side: &Side) -> String {
         };
     }
     if let Some(why) = &side.noisy {
-        let why = why.split(':').next().unwrap_or_default();
         words += &format!("; low-quality run ({why}): as-found differences are tentative");
     }
     words
