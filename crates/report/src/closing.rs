@@ -82,9 +82,10 @@ pub fn kept(document: &Document, width: usize) -> String {
     let is_overview = document.run.asked.is_empty() && document.run.procedure.is_none();
     let text = match is_overview {
         true => format!(
-            "Kept as run {id}: {} (or another group or metric), {}, {explain}.",
+            "Kept as run {id}: {} (or another group or metric), {}, {explain}, {}.",
             show(" memory"),
-            glued("`… --all`")
+            glued("`… --all`"),
+            glued("`fathom doctor`")
         ),
         false => {
             format!("Kept as run {id}: {} prints it again, {explain} explains a number.", show(""))

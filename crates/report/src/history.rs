@@ -83,7 +83,7 @@ fn series_text(series: &Series, width: usize, alone: bool, marks: [bool; 2]) -> 
         true => format!("{name}, {}", series.effort.word()),
         false => name,
     };
-    let has_value = |point: &&Point| point.value.or(point.bound).is_some();
+    let has_value = |point: &&Point| !point.slow && point.value.or(point.bound).is_some();
     let runs = counted(series.points.iter().filter(has_value).count(), "run");
     let newest = series.points.iter().rev().find_map(|point| measured(point, series.unit));
     let mark = if is_marked { "°" } else { "" };

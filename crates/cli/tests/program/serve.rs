@@ -6,9 +6,11 @@ use std::process::Child;
 use std::time::Duration;
 
 use fathom_lab::processes::ended_within;
-use rustix::process::Signal;
+use rustix::net::sockopt;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 use crate::children::{next_line, send, signal_and_wait, spawn_piped};
+use crate::group::skipped;
 use crate::test_env::{TestEnv, assert_contains, assert_failure, assert_usage_error, generated};
 
 /// A running service, and its address.
@@ -117,4 +119,35 @@ fn token_is_made_and_never_printed() {
     let text = [output.stdout, output.stderr].concat();
     assert_contains(&String::from_utf8_lossy(&text), &["$(cat token)", "ssh -L"]);
     assert!(!String::from_utf8_lossy(&text).contains(token.trim()));
+}
+
+#[test]
+fn ten_thousand_idle_connections_are_small() {
+    const CONNECTIONS: usize = 10_000;
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if limit.maximum.is_some_and(|most| most < CONNECTIONS as u64 + 500)
+        || setrlimit(Resource::Nofile, raised).is_err()
+    {
+        return skipped("needs a limit of 10,500 open files");
+    }
+    let env = TestEnv::new();
+    let (child, address) = start(&env, "--connections 12000 --idle 120s");
+    let connect = |_| {
+        let stream = TcpStream::connect(&address).expect("it listens");
+        // By a reset: no port stays in TIME_WAIT.
+        sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("an option");
+        stream
+    };
+    let held: Vec<TcpStream> = (0..CONNECTIONS).map(connect).collect();
+    let mut answer = String::new();
+    request(&address, "/.fathom/metrics").read_to_string(&mut answer).expect("an answer");
+    let metric = |name: &str| -> f64 {
+        let line = answer.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+        line.trim().parse().expect(name)
+    };
+    assert_eq!(metric("fathom_connections "), CONNECTIONS as f64 + 1.0);
+    assert!(metric("fathom_resident_bytes ") < 60.0 * f64::from(1 << 20), "{answer}");
+    drop(held);
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
 }

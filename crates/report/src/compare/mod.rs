@@ -379,8 +379,10 @@ fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
     let spoiled = comparison.rows.iter().filter(|row| row.is_spoiled()).count();
     if spoiled > 0 {
         notes.push(format!(
-            "{}: in {} the core was faster on one side (reference loop), by at least the change",
+            "{} ({}): in {} the core was faster on one side (reference loop), by at least the \
+             change",
             glued(CORE_SPEED),
+            glued("`--all`"),
             counted(spoiled, "case")
         ));
     }

@@ -51,7 +51,7 @@ fn core_speed_is_named_if_it_explains_a_change() {
     let text =
         comparison_text(|it| (it.rows[0].core, it.rows[0].word) = (Some(1.9), Word::Inconclusive));
     assert!(text.contains("10/10 core speed B"), "{text}");
-    assert!(text.contains("core speed: in 1 case the core was faster on one side"), "{text}");
+    assert!(text.contains("(`--all`): in 1 case the core was faster on one side"), "{text}");
     assert!(!text.contains("neither a change nor no change"), "{text}");
     for (core, slow, other) in [(1.5, "B", "A"), (1.0 / 1.5, "A", "B")] {
         let text = comparison_text(|it| it.core = Some(core));
