@@ -2,7 +2,8 @@
 # Compares the CPU time of `fathom serve` and nginx, interleaved (A B B A), in a network namespace
 # with cubic congestion control: per request of 4 KiB, and per GB of 2 MiB files. One server thread
 # is pinned to one CPU, the client (wrk, 16 connections) to another. A ratio below 1: Fathom uses
-# less. Needs root. Usage: serve.sh [FATHOM] [ROUNDS] [SECONDS] [FOLDER]
+# less. Then the rate of one client that asks for a file of 2 MiB (`fathom load`), against a bare loop
+# of sendfile (peers/sendfile.c): a ratio near 1 is the goal. Needs root and a C compiler. Usage: serve.sh [FATHOM] [ROUNDS] [SECONDS] [FOLDER]
 set -euo pipefail
 if [ "${FATHOM_BENCH_INSIDE:-}" != 1 ]; then
   # The sysctl and the ports are the namespace's own.
@@ -16,7 +17,7 @@ trap 'kill "${pids[@]}" 2> /dev/null || :; rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM HUP
 # shellcheck source=lab/bench/in-turn.sh
 . "$here/in-turn.sh"
-has wrk wrk && has nginx nginx || exit 0
+has wrk wrk && has nginx nginx && has cc gcc || exit 0
 ip link set lo up
 # By the route, for both ends of both servers: a namespace's sysctl accepts only allowed ones.
 ip route replace local 127.0.0.1 dev lo table local proto kernel scope host src 127.0.0.1 congctl cubic
@@ -51,10 +52,9 @@ for port in 8001 8002; do
     sleep 0.1
   done
 done
-curl -s -o /dev/null --limit-rate 100K --max-time 1 http://127.0.0.1:8001/2m0 &
-pids+=($!)
-sleep 0.3
+exec 3<> /dev/tcp/127.0.0.1/8001
 [[ $(ss -tin "( sport = :8001 )") == *cubic* ]] || { echo "serve: the connections are not cubic" >&2; exit 1; }
+exec 3>&-
 worker=$(pgrep -P "${pids[0]}")
 
 # CPU time of all threads of a process so far, in ns.
@@ -90,3 +90,20 @@ awk '{ n[$2 " " $3]++; v[$2 " " $3, n[$2 " " $3]] = $4 } END {
       t = v[key, i]; v[key, i] = v[key, j]; v[key, j] = t }
     printf "%-40s %.3f\n", key, (v[key, int((m + 1) / 2)] + v[key, int(m / 2) + 1]) / 2 } }' \
   "$folder/log" | sort
+
+cc -O2 -o "$folder/sendfile" "$here/peers/sendfile.c"
+taskset -c $server_cpu "$folder/sendfile" 8003 "$folder/files/2m0" &
+pids+=($!)
+sleep 0.2
+export FATHOM_STORE=$folder/fathom.db
+rate() { # port
+  taskset -c "$client_cpu" "$fathom" load "http://127.0.0.1:$1/" --urls /2m0 --clients 1 \
+    --threads 1 --time "${seconds}s" --json | python3 -c '
+import json, sys
+for record in json.load(sys.stdin)["records"]:
+    if record["metric"] == "load.throughput":
+        print("requests_per_s{2MiB}", record["summary"]["median"])'
+}
+rate_ours() { rate 8002; }
+rate_bare() { rate 8003; }
+in_turn rate_ours rate_bare
