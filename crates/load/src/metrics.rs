@@ -77,8 +77,8 @@ const PARAMETERS: &[Parameter] = &[
 ];
 
 const CLIENT_LIMIT: &str = "a client thread that is busy for more than 90 %, or that handles \
-    responses late by more than 25 % of their time, limits the result: the step is invalid; above 5 % \
-    it is noisy, since the response times include it";
+    responses late by more than 25 % of their time, limits the result: the step is invalid; above \
+    5 % it is noisy, since the response times include it";
 
 const BASE: About = About {
     model: MODEL,
