@@ -16,7 +16,7 @@ pub struct Resident {
 /// Segments whose slopes give the interval.
 const SEGMENTS: usize = 10;
 /// Shorter segments have too few readings.
-const SEGMENT_MIN_NS: f64 = 3e9;
+const SEGMENT_MIN_NS: f64 = 1.5e9;
 /// A shorter time shows no growth.
 const SPAN_MIN_NS: f64 = 5e9;
 /// Buffers and histograms are allocated in the first part of a run.
