@@ -259,6 +259,21 @@ fn stop_ends_the_step_at_once() {
 }
 
 #[test]
+fn threads_that_end_first_have_their_cpu_time() {
+    let server = Server::start(Manner::Right);
+    // The coordinator looks at the threads after they have ended.
+    let mut late = |moment, _: &Live| {
+        if moment == Moment::Running {
+            std::thread::sleep(Duration::from_nanos(2 * WINDOW.window_ns));
+        }
+        true
+    };
+    let outcome = run(&server.work(2), WINDOW, &mut late).unwrap();
+    assert!(outcome.tally.completed() > 10 && outcome.threads.len() == 2);
+    assert!(outcome.threads.iter().all(|it| it.cpu_ns > 0), "{:?}", outcome.threads);
+}
+
+#[test]
 fn requests_shorten_the_window() {
     let server = Server::start(Manner::Right);
     let pause = Pause { mean_ns: 2_000_000, distribution: Distribution::Constant };
