@@ -6,9 +6,9 @@ use std::process::Child;
 use std::time::Duration;
 
 use fathom_lab::processes::ended_within;
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
-use crate::children::{next_line, send, signal_and_wait, spawn_piped};
+use crate::children::{next_line, send, signal_and_wait, spawn_piped, wait_until};
 use crate::test_env::{TestEnv, assert_contains, assert_failure, assert_usage_error, generated};
 
 /// A running service, and its address.
@@ -71,6 +71,78 @@ fn second_signal_ends_at_once() {
     send(&child, Signal::INT);
     let status = ended_within(&mut child, 3).expect("it does not wait for the response");
     assert_eq!(status.code(), Some(130));
+}
+
+/// CPU time of all threads of a process.
+fn cpu_ns(child: &Child) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).expect("it runs");
+    let of = |task: std::io::Result<std::fs::DirEntry>| {
+        let text = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    tasks.filter_map(of).sum()
+}
+
+/// Changes the limit of descriptors of a running process.
+fn limit_descriptors(child: &Child, limit: u64) {
+    let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit { current: Some(limit), maximum };
+    prlimit(Some(Pid::from_child(child)), Resource::Nofile, limit).expect("its own child");
+}
+
+/// The status of a response; `None` if none arrives within half a second.
+fn status(mut stream: &TcpStream) -> Option<u16> {
+    stream.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).ok()?;
+    String::from_utf8_lossy(&head[9..]).parse().ok()
+}
+
+fn assert_idle(child: &Child) {
+    let before = cpu_ns(child);
+    std::thread::sleep(Duration::from_secs(1));
+    let busy_ns = cpu_ns(child) - before;
+    assert!(busy_ns < 500_000_000, "busy for {busy_ns} ns in a second");
+}
+
+#[test]
+fn exhausted_descriptors_refuse_and_recover() {
+    let env = TestEnv::new();
+    let (child, address) = start(&env, "");
+    std::fs::write(env.file("a.txt"), "hello").expect("a file");
+    let open = |count: usize| -> Vec<TcpStream> {
+        let connect = |_| {
+            let mut stream = TcpStream::connect(&address).expect("it listens");
+            stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
+            stream
+        };
+        (0..count).map(connect).collect()
+    };
+    let is_served = || status(&request(&address, "/a.txt")) == Some(200);
+    assert!(is_served());
+    let files = std::fs::read_dir(format!("/proc/{}/fd", child.id())).expect("it runs");
+    let number = |file: std::fs::DirEntry| file.file_name().to_str()?.parse::<u64>().ok();
+    let used: Vec<u64> = files.flatten().filter_map(number).collect();
+    let mut free = (0..).filter(|number| !used.contains(number));
+    let limit = free.nth(4).expect("a number");
+    limit_descriptors(&child, limit);
+    let all = open(16);
+    let statuses: Vec<Option<u16>> = all.iter().map(status).collect();
+    assert!(statuses.contains(&Some(200)) && statuses.contains(&Some(503)), "{statuses:?}");
+    assert!(statuses.iter().flatten().all(|it| [200, 503].contains(it)), "{statuses:?}");
+    assert_idle(&child);
+    drop(all);
+    wait_until("it does not serve again", is_served);
+    // Not even the descriptor in reserve can be used: connections wait.
+    limit_descriptors(&child, 3);
+    let waiting = open(4);
+    assert_idle(&child);
+    assert_eq!(status(&waiting[0]), None);
+    limit_descriptors(&child, limit);
+    assert_eq!(status(&waiting[0]), Some(200));
+    drop(waiting);
+    wait_until("it does not serve again", is_served);
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
 }
 
 #[test]

@@ -317,6 +317,13 @@ fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Columns) -> Strin
     if comparison.rows.iter().any(looks) {
         notes.push("looks …: tentative, too few processes or a low-quality run".to_owned());
     }
+    if comparison.rows.iter().all(|row| row.processes_a.min(row.processes_b) < 2) {
+        notes.push(
+            "one process on a side, as of every command that measures once: no ratio and no \
+             interval; `fathom history` shows the values of several runs"
+                .to_owned(),
+        );
+    }
     if comparison.rows.iter().any(is_few) {
         notes.push("inconclusive: neither a change nor no change is shown".to_owned());
     }
@@ -433,6 +440,8 @@ fn only(side: &str, cases: &[Case], width: usize) -> String {
     } else {
         (format!("Only in {side}"), names)
     };
-    let names: Vec<String> = names.iter().map(|name| glued(name)).collect();
+    // A name longer than the line is broken at its blanks.
+    let whole = |name: &String| if width_of(name) + 3 < width { glued(name) } else { name.clone() };
+    let names: Vec<String> = names.iter().map(whole).collect();
     wrapped(&format!("{head}: {}", names.join(", ")), width, "", "  ")
 }
