@@ -3,7 +3,6 @@
 import * as Plot from '@observablehq/plot';
 import type { Contents, Document } from '../contents';
 import { letter } from '../contents';
-import { percent } from '../quantity';
 import { isSize } from '../parameters';
 import type { Axis } from './axes';
 import { LOOKS, across, parameterAxis, scale, upright, valueAxis } from './axes';
@@ -28,7 +27,7 @@ const NAMES = 0.3;
 /** Room for the label of a tick. */
 const TICK = 46;
 /** Room for the labels of the value axis. */
-const LEFT = 66;
+const LEFT = 76;
 /** Room for the name of the value axis. */
 const NAME = 14;
 
@@ -174,6 +173,8 @@ export function drawLines(
   return [drawPanels(spec, points, contents, width, panel, panels)];
 }
 
+const percentTick = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
+
 /** The value axis, which includes predictions near the values. */
 function valuesOf({ drawn, under, unit }: Points, spec: LineSpec, pixels: number): Axis {
   const fits = near(drawn);
@@ -191,7 +192,7 @@ function valuesOf({ drawn, under, unit }: Points, spec: LineSpec, pixels: number
   const apart = unit !== 'ratio' && top > APART * Math.min(...peaks.values());
   const log = spec.yLog || apart || Math.max(...values) > WIDE * top;
   const axis = valueAxis(values, unit, log, pixels);
-  return spec.parts && unit === 'ratio' ? { ...axis, tickFormat: percent } : axis;
+  return spec.parts && unit === 'ratio' ? { ...axis, tickFormat: percentTick } : axis;
 }
 
 function drawPanels(

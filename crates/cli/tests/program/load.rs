@@ -300,16 +300,30 @@ fn number(record: &Record, name: &str) -> f64 {
 }
 
 #[test]
-fn steps_are_stored_by_their_number_of_clients() {
+fn steps_are_in_the_order_of_clients_in_all_views() {
     let (env, server) = (TestEnv::new(), Server::start());
-    let url = server.url("/f1");
-    env.stdout(&format!("load {url} --clients 5,1,4,2,3 --time 200ms --cases think0,fixed"));
+    let load =
+        format!("load {} --clients 5,1,4,2,3 --time 200ms --cases think0,fixed", server.url("/f1"));
+    let printed = env.stdout(&load);
+    assert_contains(&printed, &["by clients", "1 to 5, log scale"]);
     let document = env.latest();
     let clients: Vec<i64> = crate::test_env::of_metric(&document, "load.throughput")
         .iter()
         .filter_map(|it| it.params.integer("clients"))
         .collect();
     assert_eq!(clients, [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]);
+    let history = env.stdout("history load.throughput");
+    let at = |text: &str| history.find(text).unwrap_or_else(|| panic!("{text}: {history}"));
+    assert!(at("clients=1 ") < at("clients=2 ") && at("clients=2 ") < at("clients=5 "));
+    env.stdout(&load);
+    let compared = crate::test_env::unwrapped_stdout(&env.exec("compare latest~1 latest"));
+    assert_contains(&compared, &["one process on a side"]);
+    // One line for a step that is invalid in a run, not one for each metric.
+    for clients in 1..=5 {
+        let of = |line: &&str| line.contains(&format!("clients={clients} mode=random"));
+        let lines = compared.lines().filter(|line| line.contains("not comparable")).filter(of);
+        assert!(lines.count() <= 1, "{compared}");
+    }
 }
 
 #[test]

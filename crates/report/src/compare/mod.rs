@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use anstyle::Style;
 use fathom_analysis::compare::{
-    Case, Compared, Comparison, NoiseBy, Side, UNCHANGED_MIN, UNCHANGED_TIMES, Word,
+    Case, Compared, Comparison, NoiseBy, NotComparable, Side, UNCHANGED_MIN, UNCHANGED_TIMES, Word,
 };
 use fathom_analysis::differences::Difference;
 use fathom_record::quantity::{NOTHING, change, quantity, short};
-use fathom_record::{Params, RunState, Stratum};
+use fathom_record::{MetricId, Params, RunState, Stratum};
 
 use self::families::{Line, Many};
-use crate::case::{counted, named};
+use crate::case::{case, counted, named};
 use crate::cells::Grid;
 use crate::layout::Layout;
 use crate::opening::{labelled, minute};
@@ -88,14 +88,30 @@ pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     if !comparison.rows.is_empty() {
         text += &paint_lines(FAINT, &foot(comparison, &lines, &columns));
     }
-    for other in &comparison.not_comparable {
-        let name = named(&other.metric, &other.params);
-        let line = format!("{name}: not comparable: {}", other.reason);
-        text += &wrapped(&line, columns.line, "  ", "    ");
-    }
+    text += &not_comparable(comparison, columns.line);
     text += &only("A", &comparison.only_a, columns.line);
     text += &only("B", &comparison.only_b, columns.line);
     text
+}
+
+/// A line for each case, and one for all metrics of a step of a load.
+fn not_comparable(comparison: &Comparison, width: usize) -> String {
+    let mut groups: Vec<(&Params, &str, Vec<&MetricId>)> = Vec::new();
+    for NotComparable { metric, params, reason } in &comparison.not_comparable {
+        let known = groups.iter_mut().find(|it| (it.0, it.1) == (params, reason.as_str()));
+        match known.filter(|_| !params.is_empty()) {
+            Some((_, _, metrics)) => metrics.push(metric),
+            None => groups.push((params, reason, vec![metric])),
+        }
+    }
+    let line = |(params, reason, metrics): &(&Params, &str, Vec<&MetricId>)| match metrics[..] {
+        [metric] => format!("{}: not comparable: {reason}", named(metric, params)),
+        _ => {
+            let metrics: Vec<&str> = metrics.iter().map(|it| it.as_str()).collect();
+            format!("{}: not comparable: {reason}: {}", case(params), metrics.join(", "))
+        }
+    };
+    groups.iter().map(|group| wrapped(&line(group), width, "  ", "    ")).collect()
 }
 
 fn sides(comparison: &Comparison, width: usize) -> String {
