@@ -317,7 +317,11 @@ fn steps_are_in_the_order_of_clients_in_all_views() {
     assert!(at("clients=1 ") < at("clients=2 ") && at("clients=2 ") < at("clients=5 "));
     env.stdout(&load);
     let compared = crate::test_env::unwrapped_stdout(&env.exec("compare latest~1 latest"));
-    assert_contains(&compared, &["one process on a side"]);
+    assert_contains(&compared, &["one process on a side", "`--all` prints the values"]);
+    let all = crate::test_env::unwrapped_stdout(&env.exec("compare latest~1 latest --all"));
+    let is_rate = |line: &&str| line.contains("load.throughput clients=1 mode=random");
+    let line = all.lines().find(is_rate).unwrap_or_else(|| panic!("{all}"));
+    assert!(line.contains("ops/s → "), "{line}");
     // One line for a step that is invalid in a run, not one for each metric.
     for clients in 1..=5 {
         let of = |line: &&str| line.contains(&format!("clients={clients} mode=random"));

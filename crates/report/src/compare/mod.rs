@@ -189,6 +189,11 @@ fn short_params(row: &Compared, rows: &[Compared]) -> Params {
     params
 }
 
+/// Whether a side is one process, such as a command that measures once.
+fn is_single(row: &Compared) -> bool {
+    row.processes_a.min(row.processes_b) < 2
+}
+
 fn row_lines(row: &Compared, params: &Params, columns: &Columns) -> String {
     let mut name = clean(&named(&row.metric, params));
     if row.noisy_a || row.noisy_b {
@@ -196,6 +201,10 @@ fn row_lines(row: &Compared, params: &Params, columns: &Columns) -> String {
     }
     if columns.has_both && is_as_found(row) {
         name.insert(0, '°');
+    }
+    if row.ratio.is_none() && is_single(row) {
+        let each = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
+        return wrapped(&format!("{name}  {}", glued(&each)), columns.line, "", "    ");
     }
     let (mut text, mut name) = columns.beside(name);
     let mut values = change(row.a, row.b, row.unit, VALUES);
@@ -333,12 +342,9 @@ fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Columns) -> Strin
     if comparison.rows.iter().any(looks) {
         notes.push("looks …: tentative, too few processes or a low-quality run".to_owned());
     }
-    if comparison.rows.iter().all(|row| row.processes_a.min(row.processes_b) < 2) {
-        notes.push(
-            "one process on a side, as of every command that measures once: no ratio and no \
-             interval; `fathom history` shows the values of several runs"
-                .to_owned(),
-        );
+    if comparison.rows.iter().all(is_single) {
+        let values = if lines.is_empty() { "; `--all` prints the values of both runs" } else { "" };
+        notes.push(format!("one process on a side: no ratio and no interval{values}"));
     }
     if comparison.rows.iter().any(is_few) {
         notes.push("inconclusive: neither a change nor no change is shown".to_owned());
