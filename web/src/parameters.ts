@@ -17,6 +17,7 @@ const SIZES: { [name: string]: string } = {
 /** Parameters that are counts. */
 const COUNTED: { [name: string]: [string, string] } = {
   args: ['argument', 'arguments'],
+  clients: ['client', 'clients'],
   cpus: ['CPU', 'CPUs'],
   fds: ['descriptor', 'descriptors'],
   files: ['file', 'files'],
@@ -38,16 +39,21 @@ const TEXTS: { [parameter: string]: { [value: string]: string } } = {
     read4: 'read of 4 bytes',
     write1: 'write of 1 byte',
   },
+  body: { discard: 'body discarded', verify: 'body verified' },
   calls: { bare: 'without the C library', libc: 'through the C library' },
+  connection: { fresh: 'fresh connections' },
   kind: { cow: 'copy-on-write', anonymous_first: 'anonymous, new to the process' },
   level: { l1: 'L1', l2: 'L2', l3: 'L3', dram: 'memory' },
+  mode: { fixed: 'fixed files', random: 'random files' },
   op: { write_nt: 'non-temporal write' },
   part: {
     first_instruction: 'until the first instruction',
     fork: 'until fork returns',
     total: 'until reaped',
   },
+  server_cache: { cold: 'cold server cache', warm: 'warm server cache' },
   state: { direct: 'O_DIRECT' },
+  think: { exponential: 'exponential think time' },
   sync: { none: 'no sync', data: 'one sync', every: 'sync after every block' },
   touched: { yes: 'touched', no: 'untouched' },
 };

@@ -1,6 +1,6 @@
 // Helpers: runs and pages made by the program, and a browser.
 
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -60,6 +60,19 @@ export class Workspace {
   remove() {
     rmSync(this.folder, { recursive: true, force: true });
   }
+}
+
+/** Serves a folder until `stop`. */
+export async function serving({ folder }, name) {
+  const child = spawn(process.env.FATHOM, ['serve', name, '--listen', '0'], { cwd: folder });
+  const url = await new Promise((found, failed) => {
+    child.on('exit', () => failed(new Error('fathom serve has ended')));
+    child.stdout.on('data', (text) => {
+      const address = /http:\S+/.exec(text);
+      if (address) found(address[0]);
+    });
+  });
+  return { url, stop: () => child.kill('SIGKILL') };
 }
 
 export const browser = () => chromium.launch({ executablePath: browserPath(), args: SWITCHES });

@@ -4,6 +4,7 @@
 //! steps, reads the telemetry of both ends and makes the records. Nothing here names a bottleneck.
 
 mod address;
+mod content;
 mod control;
 pub mod engine;
 mod make;

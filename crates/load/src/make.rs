@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use fathom_fileio::{Generator, folder};
+use fathom_fileio::{Generator, Sum, folder};
 use fathom_metric::{Ending, Event, ProcedureError};
 use fathom_record::Unit;
 use fathom_record::quantity::quantity;
@@ -93,6 +93,25 @@ pub fn make(set: Set, dir: &Path, watch: &mut Watch<'_>) -> Result<Ending, Proce
     Ok(Ending::Done)
 }
 
+/// The number of a file, by its name.
+pub fn number(file: &str) -> Option<u64> {
+    let number = file.strip_prefix('f')?.parse().ok()?;
+    (name(number) == file).then_some(number)
+}
+
+/// The sums of a file of a set of files of this length.
+pub fn sum(number: u64, bytes: u64) -> Sum {
+    let generator = Generator::new(bytes);
+    let mut piece = vec![0; PIECE.min(bytes as usize)];
+    let mut sum = Sum::default();
+    while sum.bytes < bytes {
+        let (at, length) = (sum.bytes, (bytes - sum.bytes).min(PIECE as u64) as usize);
+        generator.fill(number * bytes + at, &mut piece[..length]);
+        sum.add(at, &piece[..length]);
+    }
+    sum
+}
+
 fn name(number: u64) -> String {
     format!("f{number}")
 }
@@ -108,9 +127,9 @@ fn check(set: Set, dir: &Path) -> Result<Vec<u64>, ProcedureError> {
         for entry in entries {
             let entry = entry.map_err(|error| failed(dir, error))?;
             let found = entry.file_name();
-            let number = found.to_str().and_then(|text| text.strip_prefix('f')?.parse().ok());
+            let number = found.to_str().and_then(number);
             let is_whole = entry.metadata().is_ok_and(|it| it.is_file() && it.len() == set.bytes);
-            match number.filter(|&number| number < set.files && *name(number) == *found) {
+            match number.filter(|&number| number < set.files) {
                 Some(number) if is_whole => present.push(number),
                 _ => {
                     let other = found.to_string_lossy().into_owned();
@@ -149,6 +168,7 @@ mod tests {
         assert_eq!(make(set, &into, &mut |_| true).unwrap(), Ending::Done);
         let read = |at: u64| fs::read(into.join(name(at))).unwrap();
         assert!((0..3).all(|at| read(at).len() == 1_500_001));
+        assert!((0..3).all(|at| Sum::of(&read(at)) == sum(at, set.bytes)));
         assert!(read(0) != read(1) && read(0)[1 << 20..] != read(0)[..1_500_001 - (1 << 20)]);
         fs::remove_file(into.join("f1")).unwrap();
         assert_eq!(make(set, &into, &mut |_| true).unwrap(), Ending::Done);

@@ -73,7 +73,11 @@ const PARAMETERS: &[Parameter] = &[
         values: "cold, warm",
         meaning: "the server's page cache before each sweep; absent as found",
     },
-    Parameter { name: "body", values: "discard", meaning: "bodies dropped by the kernel" },
+    Parameter {
+        name: "body",
+        values: "discard, verify",
+        meaning: "bodies dropped by the kernel, or compared with the files; absent if copied",
+    },
 ];
 
 const CLIENT_LIMIT: &str = "a client thread that is busy for more than 90 %, or that handles \

@@ -69,7 +69,7 @@ pub struct Load {
     /// State of the server's page cache before each sweep (`fathom serve` only).
     #[arg(long, value_enum, value_name = "STATE", default_value_t = ServerCache::AsIs)]
     pub server_cache: ServerCache,
-    /// Copy bodies to user space, or let the kernel drop them.
+    /// Copy bodies to user space, let the kernel drop them, or compare them with the files.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = BodyName::Copy)]
     pub body: BodyName,
     /// Congestion control of the client's sockets [default: the system's].
@@ -158,6 +158,19 @@ pub enum ServerCache {
 pub enum BodyName {
     Copy,
     Discard,
+    /// With the contents of a set by --make, else with the first response of each file.
+    Verify,
+}
+
+impl BodyName {
+    /// Value of the parameter; `None` for the default.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Copy => None,
+            Self::Discard => Some("discard"),
+            Self::Verify => Some("verify"),
+        }
+    }
 }
 
 impl From<BodyName> for Body {
@@ -165,6 +178,7 @@ impl From<BodyName> for Body {
         match name {
             BodyName::Copy => Self::Copy,
             BodyName::Discard => Self::Discard,
+            BodyName::Verify => Self::Verify,
         }
     }
 }

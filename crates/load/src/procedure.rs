@@ -12,10 +12,11 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::address::Url;
+use crate::content;
 use crate::control::Telemetry;
 use crate::engine::{self, End, Fault, Live, Moment, Outcome, Pause, Timing, Workload};
 use crate::memory::{Resident, own_bytes};
-use crate::options::{Case, Load, ServerCache};
+use crate::options::{BodyName, Case, Load, ServerCache};
 use crate::records;
 use crate::step::{SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
@@ -87,12 +88,16 @@ impl Procedure for Load {
             };
             return crate::make::make(set, self.target.as_ref(), &mut watch);
         }
-        let target = Target::prepare(self, recorder.host())?;
+        let mut target = Target::prepare(self, recorder.host())?;
         target.warnings.iter().for_each(|text| recorder.event(Event::Warning(text)));
         self.check_ports(&target, recorder)?;
         recorder.set_seed(self.seed);
         target.far.iter().for_each(|far| recorder.add_far(far.clone()));
         recorder.event(Event::Plan(&self.plan(&target)));
+        if self.body == BodyName::Verify {
+            let mut goes_on = || !recorder.stop().now().load(Relaxed);
+            target.contents = Some(content::know(&mut target, &mut goes_on).to_owned());
+        }
         let begun_ns = now_ns();
         let memory = Memory { begun_ns, client: Resident::default(), server: Resident::default() };
         let cases = self.all_cases();
@@ -224,52 +229,45 @@ impl Run<'_> {
         self.dead.is_some() || recorder.stop().now().load(Relaxed)
     }
 
-    /// All sweeps of a case. A step is recorded when its last sweep ends.
+    /// All sweeps of a case, and its records by the number of clients.
     fn case(&mut self, case: Case, recorder: &mut dyn Recorder) -> Result<(), ProcedureError> {
         let load = self.load;
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(load.seed);
         let mut steps: Vec<Step> = load.clients.0.iter().map(|&n| Step::new(n)).collect();
         let mut congestion = None;
-        for sweep in 0..SWEEPS {
+        let end = self.sweeps(case, &mut steps, &mut congestion, recorder);
+        // After a stop, steps with a complete sweep have a number, with fewer batches.
+        for step in steps.iter().filter(|step| step.sweeps > 0 || step.death.is_some()) {
+            let shared =
+                records::Shared { load, target: &self.target, case, congestion: &congestion };
+            records::step(recorder, &shared, step);
+        }
+        end
+    }
+
+    fn sweeps(
+        &mut self,
+        case: Case,
+        steps: &mut [Step],
+        congestion: &mut Option<String>,
+        recorder: &mut dyn Recorder,
+    ) -> Result<(), ProcedureError> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.load.seed);
+        for _ in 0..SWEEPS {
             for at in shuffled(steps.len(), &mut random) {
                 let seed = random.next_u64();
                 let step = &mut steps[at];
                 let outcome = self.sweep(case, step, seed, recorder)?;
                 self.done += 1;
-                congestion = congestion.or(outcome.tally.congestion);
+                *congestion = congestion.take().or(outcome.tally.congestion);
                 if let End::Dead(fault) = outcome.end {
                     (step.death, self.dead) = (Some(fault), Some(fault));
                 }
                 if self.is_over(recorder) {
-                    break;
-                }
-                if sweep + 1 == SWEEPS {
-                    self.record(case, step, &congestion, recorder);
+                    return Ok(());
                 }
             }
-            if self.is_over(recorder) {
-                break;
-            }
-        }
-        // After a stop, steps with a complete sweep have a number, with fewer batches.
-        let is_open = |step: &&Step| !step.is_recorded && (step.sweeps > 0 || step.death.is_some());
-        let open: Vec<usize> = (0..steps.len()).filter(|&at| is_open(&&steps[at])).collect();
-        for at in open {
-            self.record(case, &mut steps[at], &congestion, recorder);
         }
         Ok(())
-    }
-
-    fn record(
-        &self,
-        case: Case,
-        step: &mut Step,
-        congestion: &Option<String>,
-        recorder: &mut dyn Recorder,
-    ) {
-        step.is_recorded = true;
-        let shared = records::Shared { load: self.load, target: &self.target, case, congestion };
-        records::step(recorder, &shared, step);
     }
 
     fn sweep(
@@ -303,6 +301,9 @@ impl Run<'_> {
                 ProcedureError::failed(format!("start the client threads: {error}"))
             })?;
         let telemetry = watcher.begin.zip(watcher.end);
+        if let Some(file) = outcome.tally.wrong_file {
+            step.wrong_path.get_or_insert_with(|| work.requests.path(file));
+        }
         if outcome.end == End::Complete {
             step.add(&outcome, telemetry);
         } else if step.sweeps == 0 {

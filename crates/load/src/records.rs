@@ -7,10 +7,10 @@ use fathom_record::{
     Cause, Check, Fact, Interval, ParamValue, Params, Reason, State, Unit, Verdict,
 };
 
-use crate::engine::{Choice, Distribution, fault_words};
+use crate::engine::{Choice, Distribution, Fault, fault_words};
 use crate::memory::{Resident, growth_interval};
 use crate::metrics::{self, OfServer};
-use crate::options::{BodyName, Case, Load, ServerCache};
+use crate::options::{Case, Load, ServerCache};
 use crate::procedure::Memory;
 use crate::step::{Batch, SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
@@ -128,6 +128,11 @@ fn judge(step: &Step) -> (Option<Verdict>, Vec<Reason>) {
         };
         return (because(State::Failed, Cause::WrongWork, text), Vec::new());
     }
+    if let Some(path) = &step.wrong_path {
+        let count = step.faults.get(&Fault::WrongContent).unwrap_or(&0);
+        let text = format!("{count} bodies with wrong content, one of {path}");
+        return (because(State::Invalid, Cause::WrongWork, text), Vec::new());
+    }
     let (busy, lag) = (step.busiest(), step.mean_lag_ns() / step.mean_ns());
     if busy > BUSY_MAX {
         let text = format!("client-bound: a client thread is busy for {:.0} %", 100.0 * busy);
@@ -218,8 +223,8 @@ impl Shared<'_> {
         if self.distribution() == Distribution::Exponential && !self.case.think.is_zero() {
             params = params.and("think", "exponential");
         }
-        if load.body == BodyName::Discard {
-            params = params.and("body", "discard");
+        if let Some(word) = load.body.word() {
+            params = params.and("body", word);
         }
         match load.server_cache {
             ServerCache::AsIs => params,
@@ -241,6 +246,9 @@ impl Shared<'_> {
             Fact::text("files", format!("{count}, {}", self.choice_words(count))),
             Fact::text("steps", self.sweep_words()),
         ];
+        if let Some(known) = &target.contents {
+            facts.push(Fact::text("bodies", format!("compared with {known}")));
+        }
         if !self.case.think.is_zero() {
             facts.push(Fact::text(
                 "think time",
@@ -352,7 +360,7 @@ fn record_end(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{End, Fault, Outcome, Tally, ThreadUse};
+    use crate::engine::{End, Outcome, Tally, ThreadUse};
 
     fn stepped() -> Step {
         let mut step = Step::new(4);

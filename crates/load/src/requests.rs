@@ -1,6 +1,9 @@
 //! The requests of a run, rendered once for each file.
 
 use std::fmt::Write as _;
+use std::sync::OnceLock;
+
+use fathom_fileio::Sum;
 
 /// One text with all requests, the end of each, and the lengths of the files if known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -8,6 +11,8 @@ pub struct Requests {
     text: Vec<u8>,
     ends: Vec<usize>,
     bytes: Vec<Option<u64>>,
+    /// The sums of the files, as far as known.
+    contents: Vec<OnceLock<Sum>>,
 }
 
 /// What all requests share.
@@ -39,6 +44,7 @@ impl Requests {
             requests.text.extend_from_slice(tail.as_bytes());
             requests.ends.push(requests.text.len());
             requests.bytes.push(*bytes);
+            requests.contents.push(OnceLock::new());
         }
         requests
     }
@@ -56,6 +62,17 @@ impl Requests {
         let file = file as usize;
         let from = file.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.text[from..self.ends[file]]
+    }
+
+    /// The encoded path of a file.
+    pub fn path(&self, file: u32) -> String {
+        let text = self.text(file).split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+        String::from_utf8_lossy(text).into_owned()
+    }
+
+    /// The sums of a file: the known ones, else those of a first response.
+    pub fn content(&self, file: u32, first: impl FnOnce() -> Sum) -> &Sum {
+        self.contents[file as usize].get_or_init(first)
     }
 
     /// The length of a file, if known.

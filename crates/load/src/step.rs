@@ -114,6 +114,8 @@ pub struct Step {
     pub sum_ns: f64,
     pub statuses: BTreeMap<u16, u64>,
     pub faults: BTreeMap<Fault, u64>,
+    /// The path of a file of which a body had another content.
+    pub wrong_path: Option<String>,
     pub connections: u64,
     pub closed_idle: u64,
     lag_ns: f64,
@@ -126,8 +128,6 @@ pub struct Step {
     /// State of the server's page cache before each sweep.
     pub cache: Vec<String>,
     pub cache_doubt: Option<String>,
-    /// Whether its records are made.
-    pub is_recorded: bool,
     /// The server stopped answering.
     pub death: Option<Fault>,
 }

@@ -34,6 +34,8 @@ pub struct Target {
     pub server: String,
     /// Congestion control of the server, if known.
     pub congestion: Option<String>,
+    /// What bodies are compared with, if they are.
+    pub contents: Option<String>,
     /// Whether the server evicts each file after its response.
     pub is_cold: bool,
     pub warnings: Vec<String>,
@@ -52,10 +54,12 @@ impl Target {
             failed(format!("connect to port {port}: {error}; is the server running there?"))
         })?;
         let mut fields = load.header.clone();
-        fields.extend(token(load)?.map(|token| format!("Authorization: Bearer {token}")));
+        let token = token(load)?;
+        let has_token = token.is_some();
+        fields.extend(token.map(|token| format!("Authorization: Bearer {token}")));
         let timeout = load.timeout.min(std::time::Duration::from_secs(10));
         let mut control = Control::new(address, &url.authority(), &fields, timeout);
-        let host = known(control.host()).map_err(&failed)?;
+        let host = known(control.host(), has_token).map_err(&failed)?;
         let is_ours = host.is_some();
         let mut warnings = Vec::new();
         let files = files(load, &url, is_ours.then_some(&mut control), &mut warnings)?;
@@ -81,6 +85,7 @@ impl Target {
             address,
             file_bytes: requests.mean_bytes(),
             requests,
+            contents: None,
             control: is_ours.then_some(control),
             far,
             to,
@@ -93,9 +98,12 @@ impl Target {
 }
 
 /// `None` if the server does not know the request.
-fn known<T>(answer: Result<T, ControlError>) -> Result<Option<T>, String> {
+fn known<T>(answer: Result<T, ControlError>, has_token: bool) -> Result<Option<T>, String> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
+        Err(ControlError::Status(status @ (401 | 403))) if has_token => Err(format!(
+            "status {status}: the server has another token; use the token file it was started with"
+        )),
         Err(ControlError::Status(status @ (401 | 403))) => Err(format!(
             "status {status}: the server requires a token; name its file by --token-file"
         )),

@@ -24,6 +24,10 @@ pub(crate) fn case(params: &Params) -> String {
                 format!("{name}={}", binary_size(*bytes))
             }
             (ParamValue::Integer(seconds), _, Some(name)) => format!("{name}={seconds} s"),
+            // Parts of a second.
+            (ParamValue::Text(seconds), _, Some(name)) if seconds.parse::<f64>().is_ok() => {
+                format!("{name}={seconds} s")
+            }
             (value, ..) => format!("{name}={value}"),
         })
         .collect();
@@ -56,5 +60,6 @@ mod tests {
         assert_eq!(case(&params), "args=3 bytes=56 B order=random set=64 KiB");
         let params = Params::one("window_bytes", 1 << 20).and("think_s", 1).and("set", "small");
         assert_eq!(case(&params), "set=small think=1 s window=1 MiB");
+        assert_eq!(case(&Params::one("think_s", "0.002")), "think=0.002 s");
     }
 }

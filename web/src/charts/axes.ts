@@ -4,6 +4,9 @@ import * as Plot from '@observablehq/plot';
 import type { Unit } from '../contents';
 import { binarySize, quantity, scaleOf } from '../quantity';
 
+/** Room for a number below an axis. */
+const DIGITS = 22;
+
 export interface Axis {
   type: 'log' | 'linear' | 'point';
   domain: number[];
@@ -51,7 +54,8 @@ export function valueAxis(values: number[], unit: Unit, log: boolean, pixels: nu
   const bottom = Math.min(...values);
   const count = Math.max(3, Math.floor(pixels / (log ? 30 : 42)));
   const tickFormat = (value: number): string => tickText(value, unit);
-  if (log && bottom > 0) {
+  // Within a factor of two a logarithmic axis has a single tick.
+  if (log && bottom > 0 && top > 2 * bottom) {
     const [low, high] = [bottom / 1.15, top * 1.15];
     const { divisor } = scaleOf(low, unit, 3);
     const binary = unit === 'bytes' || unit === 'bytes/s';
@@ -99,7 +103,9 @@ export function parameterAxis(
     return { type: 'log', domain: [low / edge, high * edge], ticks: between, tickFormat };
   }
   const edge = (high - low) * 0.04 || 1;
-  const ticks = all.length <= room ? all : evenTicks(low, high, room);
+  const gaps = all.slice(1).map((value, at) => value - (all[at] ?? 0));
+  const fits = all.length <= room && (Math.min(...gaps) / (high - low)) * pixels >= DIGITS;
+  const ticks = fits || low === high ? all : evenTicks(low, high, room);
   return { type: 'linear', domain: [low - edge, high + edge], ticks, tickFormat };
 }
 
@@ -140,12 +146,12 @@ export const scale = ({ type, domain }: Axis): Plot.ScaleOptions => ({
 export const across = (axis: Axis, options: Plot.AxisXOptions): Plot.Markish =>
   Plot.axisX(axis.ticks, { text: axis.tickFormat, ...options });
 
-export const upright = (axis: Axis, unit: Unit): Plot.Markish[] => [
+export const upright = (axis: Axis, unit: Unit, label = QUANTITIES[unit]): Plot.Markish[] => [
   Plot.gridY(axis.ticks, {}),
   Plot.axisY(axis.ticks, {
     text: axis.tickFormat,
     tickSize: 0,
-    label: QUANTITIES[unit],
+    label,
     labelAnchor: 'top',
     labelArrow: 'none',
   }),

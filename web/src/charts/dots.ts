@@ -21,7 +21,10 @@ export function drawDots(points: Points, contents: Contents, width: number): SVG
   const all = [...points.drawn].sort(
     (a, b) => order.indexOf(a.series) - order.indexOf(b.series) || a.run - b.run,
   );
-  const names = all.map(({ series, run }) => (several ? `${series} ${letter(run)}` : series));
+  const panels = new Set(points.drawn.map((point) => point.panel)).size > 1;
+  const names = all.map(({ panel, series, run }) =>
+    [panels && `${panel}:`, series, several && letter(run)].filter(Boolean).join(' '),
+  );
   const { left, height, scale: y, marks } = rows(names, width, ROW);
   const ink = (point: Point): string => colour(point.run);
   const row = (point: Point): number => all.indexOf(point);

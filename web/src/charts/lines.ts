@@ -3,7 +3,7 @@
 import * as Plot from '@observablehq/plot';
 import type { Contents, Document } from '../contents';
 import { letter } from '../contents';
-import { isSize, words } from '../parameters';
+import { isSize } from '../parameters';
 import type { Axis } from './axes';
 import { LOOKS, across, parameterAxis, scale, upright, valueAxis } from './axes';
 import { LETTER, drawLegend, legend } from './legend';
@@ -20,12 +20,14 @@ const LINE = 14;
 const PANEL = 300;
 /** The axis is logarithmic if an interval exceeds the values by more than this factor. */
 const WIDE = 3;
+/** And if the highest point of a line exceeds that of another by more than this factor. */
+const APART = 20;
 /** Labels that need more of a panel than this share are drawn above it. */
 const NAMES = 0.3;
 /** Room for the label of a tick. */
 const TICK = 46;
 /** Room for the labels of the value axis. */
-const LEFT = 66;
+const LEFT = 76;
 /** Room for the name of the value axis. */
 const NAME = 14;
 
@@ -171,6 +173,8 @@ export function drawLines(
   return [drawPanels(spec, points, contents, width, panel, panels)];
 }
 
+const percentTick = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
+
 /** The value axis, which includes predictions near the values. */
 function valuesOf({ drawn, under, unit }: Points, spec: LineSpec, pixels: number): Axis {
   const fits = near(drawn);
@@ -183,7 +187,12 @@ function valuesOf({ drawn, under, unit }: Points, spec: LineSpec, pixels: number
     ...ranges(drawn).flatMap(({ low, high }) => [low, high].filter(fits)),
   ];
   const top = Math.max(...drawn.map((point) => point.y));
-  return valueAxis(values, unit, spec.yLog || Math.max(...values) > WIDE * top, pixels);
+  const peaks = new Map<string, number>();
+  for (const { series, y } of drawn) peaks.set(series, Math.max(y, peaks.get(series) ?? y));
+  const apart = unit !== 'ratio' && top > APART * Math.min(...peaks.values());
+  const log = spec.yLog || apart || Math.max(...values) > WIDE * top;
+  const axis = valueAxis(values, unit, log, pixels);
+  return spec.parts && unit === 'ratio' ? { ...axis, tickFormat: percentTick } : axis;
 }
 
 function drawPanels(
@@ -191,7 +200,7 @@ function drawPanels(
   points: Points,
   contents: Contents,
   width: number,
-  panel: string | undefined,
+  panel: string[] | undefined,
   panels: string[],
 ): SVGSVGElement {
   const series = [...new Set(points.drawn.map((point) => point.series))];
@@ -211,7 +220,9 @@ function drawPanels(
   const head = above.height + (panel === undefined ? 14 : 30);
   const height = (spec.wide && width > 700 ? 370 : 290) + head;
   const y = valuesOf(points, spec, height - head - 44);
-  const values = [...points.drawn, ...points.under].map((point) => point.x);
+  // Of records without a number too: all panels have the same axis.
+  const positions = points.all.map(({ record }) => Number(record.params[spec.x]));
+  const values = [...positions, ...points.under.map((figure) => figure.x)];
   const x = parameterAxis(values, spec.xScale, isSize(spec.x), step - room);
   const facets: Plot.ScaleOptions = {
     axis: 'top',
@@ -219,7 +230,6 @@ function drawPanels(
     paddingInner: room / step,
     paddingOuter: 0,
     domain: panels,
-    tickFormat: (name) => words(panel ?? '', name),
   };
   const plot = Plot.plot({
     width,
@@ -233,7 +243,7 @@ function drawPanels(
     y: scale(y),
     fx: panel === undefined ? { axis: null, padding: 0 } : facets,
     marks: [
-      ...upright(y, points.unit),
+      ...upright(y, points.unit, spec.yLabel),
       across(x, {
         label: spec.xLabel,
         labelAnchor: 'center',

@@ -13,7 +13,9 @@ import {
   titleOf,
   wordsOf,
 } from '../contents';
-import { levelOf, words } from '../parameters';
+import { levelOf, parametersText, words } from '../parameters';
+import { percent, quantity } from '../quantity';
+import type { Part } from './specs';
 import type { Under } from './under';
 import { underOf } from './under';
 
@@ -23,11 +25,14 @@ export interface Point {
   record: Result;
   /** The name of its line or row. */
   series: string;
+  /** What of the record is drawn; empty if its headline. */
+  part: string;
   panel: string;
   x: number;
   y: number;
   low: number;
   high: number;
+  unit: Unit;
   noisy: boolean;
   /** Tooltip. */
   title: string;
@@ -48,7 +53,8 @@ export interface Wanted {
   metrics: string[];
   only?: (params: Result['params']) => boolean;
   x?: string;
-  panel?: string;
+  parts?: Part[];
+  panel?: string[];
 }
 
 /** The records of some metrics in all runs, cache levels in their order. */
@@ -73,42 +79,79 @@ function differing(records: Result[], except: (string | undefined)[]): string[] 
 
 /** The label of a record's line or row: its differing parameters, and the metric if several. */
 function labels(records: Result[], wanted: Wanted): (record: Result) => string {
-  const names = differing(records, [wanted.x, wanted.panel]);
-  const metrics = new Set(records.map((record) => record.metric)).size > 1;
+  const names = differing(records, [wanted.x, ...(wanted.panel ?? [])]);
+  const metrics = !wanted.parts && new Set(records.map((record) => record.metric)).size > 1;
   return (record) => {
     const own = names.filter((name) => name in record.params);
     const parts = own.map((name) => words(name, record.params[name] ?? ''));
     const last = metrics ? [words('level', record.metric.split('.').at(-1) ?? '')] : [];
-    return [...last, ...parts].join(', ') || record.title;
+    return [...last, ...parts].join(', ') || (wanted.parts ? '' : record.title);
   };
 }
+
+interface Value {
+  part: string;
+  y: number;
+  low: number;
+  high: number;
+  unit: Unit;
+}
+
+/** What is drawn of a record: its headline, or its parts. */
+function valuesOf(record: Result, run: Document['run'], parts: Part[] | undefined): Value[] {
+  const headline = numberOf(record, run);
+  if (headline === null) return [];
+  return (parts ?? [{ metric: record.metric, name: '' }]).flatMap((of): Value[] => {
+    if (of.metric !== record.metric) return [];
+    const at = (y: number, unit: Unit, [low, high] = [y, y]): Value[] => [
+      { part: of.name, y, low, high, unit },
+    ];
+    if (of.quantile !== undefined) {
+      const found = record.summary?.quantiles?.find(({ q }) => q === of.quantile);
+      return found === undefined ? [] : at(found.value, record.unit);
+    }
+    if (of.fact !== undefined) {
+      const found = record.facts?.find(({ name }) => name === of.fact);
+      return found !== undefined && 'value' in found ? at(found.value, found.unit) : [];
+    }
+    return at(headline, record.unit, intervalOf(record, run) ?? undefined);
+  });
+}
+
+/** The value of a part as text. */
+export const partText = ({ y, unit }: Pick<Point, 'y' | 'unit'>): string =>
+  unit === 'ratio' ? percent(y) : quantity(y, unit);
 
 export function pointsOf(contents: Contents, wanted: Wanted): Points {
   const all = recordsOf(contents, wanted);
   const panelOf = (params: Params): string =>
-    wanted.panel === undefined ? '' : String(params[wanted.panel] ?? '');
+    wanted.panel === undefined
+      ? ''
+      : parametersText(params, (name) => wanted.panel?.includes(name) === true);
   const label = labels(
     all.map(({ record }) => record),
     wanted,
   );
   const drawn = all.flatMap(({ run, record }) => {
     const document = contents.documents[run];
-    const y = document && numberOf(record, document.run);
-    if (document === undefined || y == null) return [];
+    if (document === undefined) return [];
     const panel = panelOf(record.params);
-    const [low, high] = intervalOf(record, document.run) ?? [y, y];
-    const title = pointTip(record, document, contents.documents.length > 1 ? run : null);
+    const tip = pointTip(record, document, contents.documents.length > 1 ? run : null);
     const x = wanted.x === undefined ? 0 : Number(record.params[wanted.x]);
-    const series = label(record);
     const noisy = record.verdict.state === 'noisy';
-    return [{ run, record, series, panel, x, y, low, high, noisy, title }];
+    return valuesOf(record, document.run, wanted.parts).map((value): Point => {
+      const series = [value.part, label(record)].filter(Boolean).join(', ');
+      const title = value.part === '' ? tip : `${value.part}: ${partText(value)}\n${tip}`;
+      return { run, record, series, panel, x, noisy, title, ...value };
+    });
   });
   const without = all.filter(({ run, record }) => {
     const document = contents.documents[run];
     return document !== undefined && shown(record, document.run).kind !== 'number';
   });
-  const under = underOf(contents, wanted, { all, drawn }, panelOf);
-  return { drawn, without, all, under, unit: all[0]?.record.unit ?? 'ratio' };
+  const under = wanted.parts ? [] : underOf(contents, wanted, { all, drawn }, panelOf);
+  const unit = drawn[0]?.unit ?? all[0]?.record.unit ?? 'ratio';
+  return { drawn, without, all, under, unit };
 }
 
 /** The tooltip of a record. */

@@ -3,6 +3,7 @@
 import type { Compared, Contents, Result } from '../contents';
 import {
   fails,
+  hasNumber,
   intervalOf,
   letter,
   measuredText,
@@ -27,7 +28,7 @@ import { key } from './key';
 import { drawLines } from './lines';
 import { drawMatrix } from './matrix';
 import type { Point, Points } from './points';
-import { pointTip, pointsOf, recordsOf } from './points';
+import { partText, pointTip, pointsOf, recordsOf } from './points';
 import type { Spec } from './specs';
 import { SPECS } from './specs';
 
@@ -67,8 +68,8 @@ function beside(spec: Spec, contents: Contents): string[] {
 /** A note that published figures are drawn in every panel. */
 function everywhere(spec: Spec, { under }: Points): string[] {
   const panel = spec.kind === 'lines' ? spec.panel : undefined;
-  if (panel === undefined || under.every(({ figure }) => panel in figure.params)) return [];
-  return [`Published figures without a ${panel} are drawn in every panel.`];
+  const lacks = panel?.find((name) => under.some(({ figure }) => !(name in figure.params)));
+  return lacks ? [`Published figures without a ${lacks} are drawn in every panel.`] : [];
 }
 
 /** A note that only one of several runs is drawn. */
@@ -80,6 +81,7 @@ function whose({ drawn }: Points, contents: Contents): string[] {
 
 /** The points that are alone in their panel: these are numbers and no drawing. */
 function alone({ kind }: Spec, { drawn, under }: Points): Point[] {
+  if (drawn.some(({ part }) => part !== '')) return [];
   // Each run has a matrix of its own.
   const same = (a: Point, b: Point): boolean =>
     a.panel === b.panel && (kind !== 'matrix' || a.run === b.run);
@@ -107,6 +109,7 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
     return document ? [card(whose + record.title, record, document.run)] : [];
   });
   const aside = beside(spec, contents);
+  const parted = spec.kind === 'lines' && spec.parts !== undefined;
   const several = contents.documents.length > 1 ? ['run'] : [];
   return figure({
     id: spec.id,
@@ -115,29 +118,59 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
     notes: [
       ...whose(points, contents),
       ...(aside.length > 0 ? [`${aside.join('; ')}.`] : []),
-      ...missing(points, contents),
+      // The chart of the headline names them.
+      ...(parted ? [] : missing(points, contents)),
       ...everywhere(spec, points),
     ],
     ...(spec.wide ? { wide: true } : {}),
     numbers,
     draw: drawn.length > 0 ? draw : null,
-    csv: () => csvOf(points, contents),
-    head: ['case', ...several, 'measured', 'predicted', 'verdict', 'cause'],
-    rows: () => [
-      ...points.all.map(({ run, record }) => {
-        const document = contents.documents[run];
-        return [
-          titleOf(record),
-          ...(contents.documents.length > 1 ? [letter(run)] : []),
-          document ? measuredText(record, document.run) : '',
-          predictedRange(record) || 'no model',
-          wordsOf(record).join(', '),
-          reasonsOf(record).join('; '),
-        ];
-      }),
-      ...publishedRows(points, contents),
-    ],
+    csv: () => (parted ? partsCsv(points, contents) : csvOf(points, contents)),
+    head: parted
+      ? ['case', ...several, 'quantity', 'measured', 'verdict', 'cause']
+      : ['case', ...several, 'measured', 'predicted', 'verdict', 'cause'],
+    rows: () => (parted ? partRows(points, contents) : rowsOf(points, contents)),
   });
+}
+
+/** The records of a chart, and its published figures. */
+function rowsOf(points: Points, contents: Contents): string[][] {
+  const rows = points.all.map(({ run, record }) => {
+    const document = contents.documents[run];
+    return [
+      titleOf(record),
+      ...(contents.documents.length > 1 ? [letter(run)] : []),
+      document ? measuredText(record, document.run) : '',
+      predictedRange(record) || 'no model',
+      wordsOf(record).join(', '),
+      reasonsOf(record).join('; '),
+    ];
+  });
+  return [...rows, ...publishedRows(points, contents)];
+}
+
+/** A row per part drawn, and per record without a number. */
+function partRows({ drawn, without }: Points, { documents }: Contents): string[][] {
+  const row = (record: Result, run: number, what: string, value: string): string[] => [
+    titleOf(record),
+    ...(documents.length > 1 ? [letter(run)] : []),
+    ...[what, value, record.verdict.state, reasonsOf(record).join('; ')],
+  ];
+  return [
+    ...drawn.map((point) => row(point.record, point.run, point.part, partText(point))),
+    ...without.map(({ record, run }) => row(record, run, NOTHING, NOTHING)),
+  ];
+}
+
+/** The parts drawn with all digits, in base units. */
+function partsCsv({ drawn }: Points, { documents }: Contents): string[][] {
+  const rows = drawn.map(({ record, run, part, unit, y, low, high }) => {
+    const params = Object.entries(record.params).map(([name, of]) => `${name}=${of}`);
+    const limits = low === high ? ['', ''] : [low, high].map(String);
+    const named = [documents[run]?.run.id ?? '', record.metric, params.join(' '), part, unit];
+    return [...named, String(y), ...limits, record.verdict.state];
+  });
+  return ['run metric params quantity unit value low high state'.split(' '), ...rows];
 }
 
 const COLUMNS =
@@ -298,6 +331,32 @@ function fromPredictions(contents: Contents): HTMLElement[] {
   ];
 }
 
+/** Charts without data, by the command that measures them; others with the reason. */
+function lackingItems(lacking: Spec[], contents: Contents): HTMLElement[] {
+  const unmeasured = new Map<string, string[]>();
+  const others = lacking.flatMap((spec) => {
+    const there = recordsOf(contents, spec)[0];
+    const why = there === undefined ? undefined : reasonsOf(there.record)[0];
+    // A fact that the number lacks, such as the CPU of another server, has no reason.
+    if (there && spec.kind === 'lines' && spec.parts && hasNumber(there.record)) return [];
+    const what = `${spec.title} (${spec.metrics.join(', ')})`;
+    if (why !== undefined) return [element('li', {}, `No number: ${what}: ${why}.`)];
+    if (there === undefined)
+      unmeasured.set(spec.measure, [...(unmeasured.get(spec.measure) ?? []), what]);
+    return [];
+  });
+  const items = [...unmeasured].map(([command, all]) =>
+    element(
+      'li',
+      {},
+      `Not measured: ${all.join(', ')}; `,
+      element('code', {}, command),
+      ` measures ${all.length > 1 ? 'them' : 'it'}.`,
+    ),
+  );
+  return [...items, ...others];
+}
+
 /** The section of all charts, and a list of charts without data with their commands. */
 export function charts(contents: Contents): HTMLElement {
   const made: HTMLElement[] = [];
@@ -307,20 +366,7 @@ export function charts(contents: Contents): HTMLElement {
     if (points.drawn.length > 0) made.push(chart(spec, points, contents));
     else lacking.push(spec);
   }
-  const none = lacking.map((spec) => {
-    const there = recordsOf(contents, spec)[0];
-    const why = there === undefined ? undefined : reasonsOf(there.record)[0];
-    const what = `${spec.title} (${spec.metrics.join(', ')})`;
-    return why === undefined
-      ? element(
-          'li',
-          {},
-          `Not measured: ${what}; `,
-          element('code', {}, spec.measure),
-          ' measures it.',
-        )
-      : element('li', {}, `No number: ${what}: ${why}.`);
-  });
+  const none = lackingItems(lacking, contents);
   return element(
     'section',
     { 'aria-labelledby': 'charts' },

@@ -16,6 +16,14 @@ interface Every {
   wide?: boolean;
 }
 
+/** What is drawn of a record in place of its headline: a quantile or a fact. */
+export interface Part {
+  metric: string;
+  name: string;
+  quantile?: number;
+  fact?: string;
+}
+
 /** A quantity over one parameter. All other differing parameters distinguish lines. */
 export interface LineSpec extends Every {
   kind: 'lines';
@@ -24,8 +32,12 @@ export interface LineSpec extends Every {
   /** `steps`: values at equal distances. */
   xScale?: 'log' | 'steps';
   yLog: boolean;
-  /** One panel per value of this parameter. */
-  panel?: string;
+  /** The name of the value axis, if not by its unit. */
+  yLabel?: string;
+  /** Several lines per kind of case: the parts of its records, all of one unit. */
+  parts?: Part[];
+  /** One panel per combination of values of these parameters. */
+  panel?: string[];
   /** Marks the cache sizes of the machine. */
   caches?: boolean;
   /** Metrics for a note below: `metric: text`. */
@@ -45,6 +57,20 @@ export interface MatrixSpec extends Every {
 }
 
 export type Spec = LineSpec | DotSpec | MatrixSpec;
+
+/** The parameters of a case of a load. */
+const CASE = ['mode', 'think_s'];
+
+const LOAD = {
+  kind: 'lines',
+  x: 'clients',
+  xLabel: 'clients',
+  yLog: false,
+  measure: 'fathom load URL',
+} as const;
+
+/** A fact about one step of a load. */
+const ofLoad = (fact: string, name = fact): Part => ({ metric: 'load.throughput', name, fact });
 
 export const SPECS: Spec[] = [
   {
@@ -121,7 +147,7 @@ export const SPECS: Spec[] = [
     xLabel: 'block size',
     xScale: 'log',
     yLog: true,
-    panel: 'state',
+    panel: ['state'],
     wide: true,
     measure: 'fathom file sweep',
   },
@@ -220,5 +246,65 @@ export const SPECS: Spec[] = [
     xScale: 'log',
     yLog: true,
     measure: 'fathom run os.select os.poll os.epoll',
+  },
+  {
+    ...LOAD,
+    id: 'load-throughput',
+    title: 'Load: throughput by clients',
+    says: 'Complete responses per second of closed-loop clients.',
+    metrics: ['load.throughput'],
+    yLabel: 'requests',
+    wide: true,
+  },
+  {
+    ...LOAD,
+    id: 'load-response',
+    title: 'Load: response time by clients',
+    says: 'From the request sent to the last byte received, without think time.',
+    metrics: ['load.response_time'],
+    parts: [
+      { metric: 'load.response_time', name: 'median' },
+      { metric: 'load.response_time', name: 'p90', quantile: 0.9 },
+      { metric: 'load.response_time', name: 'p99', quantile: 0.99 },
+    ],
+    yLog: true,
+    panel: CASE,
+    wide: true,
+  },
+  {
+    ...LOAD,
+    id: 'load-utilisation',
+    title: 'Load: utilisation by clients',
+    says: 'CPU time of the server (100 %: one CPU) and of the busiest client thread; device busy.',
+    metrics: ['load.throughput'],
+    parts: ['server CPU', 'client CPU', 'disk busy'].map((fact) => ofLoad(fact)),
+    yLabel: 'utilisation',
+    panel: CASE,
+    wide: true,
+  },
+  {
+    ...LOAD,
+    id: 'load-transfer',
+    title: 'Load: bytes per second by clients',
+    says: 'Bodies received, bytes on the server’s network links, and bytes read by its device.',
+    metrics: ['load.bandwidth', 'load.throughput'],
+    parts: [
+      { metric: 'load.bandwidth', name: 'bodies' },
+      ofLoad('wire'),
+      ofLoad('disk', 'device'),
+    ],
+    panel: CASE,
+    wide: true,
+  },
+  {
+    ...LOAD,
+    id: 'load-reads',
+    title: 'Load: device reads by clients',
+    says: 'Read operations per second of the server’s device.',
+    metrics: ['load.throughput'],
+    parts: [ofLoad('disk reads', 'device reads')],
+    yLabel: 'operations',
+    panel: CASE,
+    wide: true,
   },
 ];

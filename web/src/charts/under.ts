@@ -39,12 +39,13 @@ function positionsOf(
   }
   const panels = new Set(drawn.map((point) => point.panel));
   // A figure without the panel's parameter can belong to any panel.
-  const itself =
-    panel === undefined || panel in params
-      ? [params]
-      : [...panels].map((name) => ({ ...params, [panel]: name }));
-  const cases = same.length > 0 ? same.map((record) => record.params) : itself;
-  const positions = cases.map((of) => ({ panel: panelOf(of), x: Number(of[x]), beside: null }));
+  const anywhere = same.length === 0 && panel?.some((name) => !(name in params)) === true;
+  const cases = same.length > 0 ? same.map((record) => record.params) : [params];
+  const positions = cases.flatMap((of) =>
+    (anywhere ? [...panels] : [panelOf(of)]).map((name) => {
+      return { panel: name, x: Number(of[x]), beside: null };
+    }),
+  );
   const fit = positions.filter((one) => panels.has(one.panel) && Number.isFinite(one.x));
   return [...new Map(fit.map((position) => [JSON.stringify(position), position])).values()];
 }
@@ -68,7 +69,8 @@ export function underOf(
     const { metric, params, measured: y } = figure;
     const same = like.get(figure);
     if (typeof y !== 'number' || figure.unit !== unit || !(same ?? more(figure))) return [];
-    const kind = parametersText(params, (name) => ![wanted.x, wanted.panel].includes(name));
+    const except = [wanted.x, ...(wanted.panel ?? [])];
+    const kind = parametersText(params, (name) => !except.includes(name));
     const series = `${metric} ${kind}`;
     const title = publishedTip(contents, figure);
     const positions = positionsOf(figure, same ?? [], drawn, wanted, panelOf);

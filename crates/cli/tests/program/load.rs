@@ -1,17 +1,19 @@
-//! `fathom load` against servers of the test: records and views, bad input, Ctrl-C, a server that
-//! dies.
+//! `fathom load` against servers of the test: records and views, bad input, faults of the server,
+//! Ctrl-C, IPv6, another network namespace.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use fathom_record::{FactValue, RunState, State};
+use fathom_record::{FactValue, Record, RunState, State};
 use rustix::process::Signal;
 
 use crate::children::{next_line, send, spawn_piped, wait_until};
+use crate::group::skipped;
 use crate::test_env::{assert_contains, assert_status};
 use crate::{TestEnv, assert_failure, assert_usage_error, text};
 
@@ -74,8 +76,17 @@ fn serve(mut stream: TcpStream) {
             }
             path = path.or_else(|| line.split(' ').nth(1).map(str::to_owned));
         }
-        let is_file = path.is_some_and(|path| path.len() == 3 && path.starts_with("/f"));
+        let is_file = path.as_ref().is_some_and(|path| path.len() == 3 && path.starts_with("/f"));
         let answer = match is_file {
+            _ if path.as_deref() == Some("/stalls") => {
+                std::thread::sleep(Duration::from_secs(1));
+                return;
+            }
+            _ if path.as_deref() == Some("/truncated") => {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1234");
+                let _ = stream.shutdown(std::net::Shutdown::Both);
+                return;
+            }
             true => [b"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n", &body[..]].concat(),
             false => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_vec(),
         };
@@ -167,16 +178,23 @@ fn unusable_servers_are_one_clear_line() {
 }
 
 #[test]
-fn requests_of_missing_files_mark_the_step() {
+fn failed_requests_are_counted_and_mark_the_step() {
     let (env, server) = (TestEnv::new(), Server::start());
-    std::fs::write(env.file("paths"), "/f1\n# a comment\n/none\n").expect("a file");
-    let url = server.url("/");
-    let words = ["load", &url, "--urls", "paths", "--clients", "2", "--time", "600ms"];
-    assert_status(&env.run(&words), 0);
-    let document = env.latest();
-    let record = &document.records[0];
-    assert_eq!(record.verdict.state, State::Invalid);
-    assert!(record.verdict.reasons[0].text.contains("status 404"), "{:?}", record.verdict);
+    for (path, fault) in
+        [("/none", "status 404"), ("/truncated", "body truncated"), ("/stalls", "response timeout")]
+    {
+        std::fs::write(env.file("paths"), format!("/f1\n# a comment\n{path}\n")).expect("a file");
+        let url = server.url("/");
+        let words = "--urls paths --clients 2 --time 900ms --timeout 50ms --think 5ms";
+        let printed = env.stdout(&format!("load {url} {words}"));
+        let document = env.latest();
+        let record = &document.records[0];
+        assert_eq!(record.verdict.state, State::Invalid);
+        assert!(record.verdict.reasons[0].text.contains(fault), "{:?}", record.verdict);
+        assert_contains(&record.checks["failed requests"], &[fault]);
+        assert!(number(record, "errors") > 1.0);
+        assert_contains(&printed, &["errors", "invalid", fault]);
+    }
 }
 
 #[test]
@@ -224,7 +242,11 @@ struct Serving(Child);
 impl Serving {
     /// Serves a folder; returns its URL too.
     fn start(env: &TestEnv, folder: &str) -> (Self, String) {
-        let mut serving = Self(spawn_piped(env.command(&format!("serve {folder} --listen 0"))));
+        Self::spawn(env.command(&format!("serve {folder} --listen 0")))
+    }
+
+    fn spawn(command: Command) -> (Self, String) {
+        let mut serving = Self(spawn_piped(command));
         let line = next_line(&mut serving.0);
         let url = line.split_whitespace().find(|word| word.starts_with("http://"));
         (serving, url.expect("an address").to_owned())
@@ -257,18 +279,166 @@ fn load_of_fathom_serve_knows_both_ends() {
         assert_eq!(record.params.integer("file_bytes"), Some(100_000));
         assert_eq!(record.params.text("server_cache"), Some("warm"));
         let fact = |name: &str| record.facts.iter().find(|fact| fact.name == name);
-        let number = |name: &str| match fact(name).map(|fact| &fact.value) {
-            Some(FactValue::Quantity { value, .. }) => *value,
-            other => panic!("{name}: {other:?}"),
-        };
         let completed: f64 = record.checks["requests completed"].parse().expect("a number");
-        assert!(number("server responses") >= completed);
-        assert!(number("server CPU") > 0.0 && number("wire") > 0.0);
+        assert!(number(record, "server responses") >= completed);
+        for name in ["server CPU", "client CPU", "wire"] {
+            assert!(number(record, name) > 0.0, "{name}");
+        }
         let cache = format!("{:?}", fact("server cache"));
         assert!(cache.contains("read, 100.0 % resident"), "{cache}");
     }
     let memory = of("load.server.resident")[0];
     assert!(memory.series[0].values.len() > 5 && memory.series[0].name == "server memory");
+}
+
+/// A fact that is a number.
+fn number(record: &Record, name: &str) -> f64 {
+    match record.facts.iter().find(|fact| fact.name == name).map(|fact| &fact.value) {
+        Some(FactValue::Quantity { value, .. }) => *value,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn steps_are_in_the_order_of_clients_in_all_views() {
+    let (env, server) = (TestEnv::new(), Server::start());
+    let load =
+        format!("load {} --clients 5,1,4,2,3 --time 200ms --cases think0,fixed", server.url("/f1"));
+    let printed = env.stdout(&load);
+    assert_contains(&printed, &["by clients", "1 to 5, log scale"]);
+    let document = env.latest();
+    let clients: Vec<i64> = crate::test_env::of_metric(&document, "load.throughput")
+        .iter()
+        .filter_map(|it| it.params.integer("clients"))
+        .collect();
+    assert_eq!(clients, [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]);
+    let history = env.stdout("history load.throughput");
+    let at = |text: &str| history.find(text).unwrap_or_else(|| panic!("{text}: {history}"));
+    assert!(at("clients=1 ") < at("clients=2 ") && at("clients=2 ") < at("clients=5 "));
+    env.stdout(&load);
+    let compared = crate::test_env::unwrapped_stdout(&env.exec("compare latest~1 latest"));
+    assert_contains(&compared, &["one process on a side", "`--all` prints the values"]);
+    let all = crate::test_env::unwrapped_stdout(&env.exec("compare latest~1 latest --all"));
+    let is_rate = |line: &&str| line.contains("load.throughput clients=1 mode=random");
+    let line = all.lines().find(is_rate).unwrap_or_else(|| panic!("{all}"));
+    assert!(line.contains("ops/s → "), "{line}");
+    // One line for a step that is invalid in a run, not one for each metric.
+    for clients in 1..=5 {
+        let of = |line: &&str| line.contains(&format!("clients={clients} mode=random"));
+        let lines = compared.lines().filter(|line| line.contains("not comparable")).filter(of);
+        assert!(lines.count() <= 1, "{compared}");
+    }
+}
+
+#[test]
+fn wrong_content_names_its_file() {
+    let env = TestEnv::new();
+    env.stdout("load --make 8x5KB set");
+    let (_serving, url) = Serving::start(&env, "set");
+    let words = format!("load {url} --clients 2 --time 600ms --body verify");
+    let printed = env.stdout(&words);
+    assert_contains(&printed, &["body=verify", "compared with the contents that --make writes"]);
+    let document = env.latest();
+    assert_ne!(document.records[0].verdict.state, State::Invalid);
+    // Wrong from the first response on: only the known content shows it.
+    let mut bytes = std::fs::read(env.file("set/f3")).expect("a file");
+    bytes[4_000] ^= 1;
+    std::fs::write(env.file("set/f3"), bytes).expect("a file");
+    env.stdout(&words);
+    let document = env.latest();
+    let verdict = &document.records[0].verdict;
+    assert_eq!(verdict.state, State::Invalid);
+    assert_contains(&verdict.reasons[0].text, &["wrong content", "/f3"]);
+}
+
+#[test]
+fn load_over_ipv6_is_loopback() {
+    let env = TestEnv::new();
+    env.stdout("load --make 2x1KB set");
+    let (_serving, url) = Serving::spawn(env.command("serve set --listen [::1]:0"));
+    assert!(url.starts_with("http://[::1]:"), "{url}");
+    env.stdout(&format!("load {url} --clients 2 --time 300ms"));
+    let document = env.latest();
+    let record = &document.records[0];
+    assert_eq!(record.params.text("to"), Some("loopback"));
+    assert!(number(record, "server responses") > 0.0 && number(record, "errors") == 0.0);
+}
+
+/// Two network namespaces with a link between them.
+struct Pair([String; 2]);
+
+impl Pair {
+    /// `None` without root or iproute2.
+    fn new() -> Option<Self> {
+        let names = ["a", "b"].map(|end| format!("fathom-test-{}-{end}", std::process::id()));
+        let pair = Self(names);
+        let [a, b] = &pair.0;
+        let commands = [
+            format!("netns add {a}"),
+            format!("netns add {b}"),
+            format!("-n {a} link add link0 type veth peer name link0 netns {b}"),
+            format!("-n {a} address add 10.0.0.1/24 dev link0"),
+            format!("-n {b} address add 10.0.0.2/24 dev link0"),
+            format!("-n {a} link set link0 up"),
+            format!("-n {b} link set link0 up"),
+        ];
+        commands.iter().all(|words| ip(words)).then_some(pair)
+    }
+
+    /// The command in one of the namespaces.
+    fn within(&self, end: usize, command: &Command) -> Command {
+        let mut within = Command::new("ip");
+        within.args(["netns", "exec", &self.0[end]]).arg(command.get_program());
+        within.args(command.get_args());
+        if let Some(folder) = command.get_current_dir() {
+            within.current_dir(folder);
+        }
+        within.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        within
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            ip(&format!("netns delete {name}"));
+        }
+    }
+}
+
+fn ip(words: &str) -> bool {
+    let mut command = Command::new("ip");
+    command.args(words.split(' ')).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+#[test]
+fn address_beyond_loopback_needs_the_same_token() {
+    let Some(pair) = Pair::new() else {
+        return skipped("network namespaces need root and iproute2");
+    };
+    let env = TestEnv::new();
+    env.stdout("load --make 2x1KB set");
+    let serve = |options: &str| {
+        pair.within(0, &env.command(&format!("serve set --listen 10.0.0.1:0 {options}")))
+    };
+    let refused = serve("").output().expect("it runs");
+    assert_usage_error(&refused, &["10.0.0.1", "needs a token", "--token-file"]);
+    let (_serving, url) = Serving::spawn(serve("--token-file token"));
+    let load = |options: &str| {
+        let words = format!("load {url} --clients 2 --time 300ms {options}");
+        pair.within(1, &env.command(&words)).output().expect("it runs")
+    };
+    std::fs::write(env.file("other"), "0".repeat(64)).expect("a file");
+    for (options, part) in [("", "requires a token"), ("--token-file other", "another token")] {
+        let output = load(options);
+        assert_failure(&output, &["status 401", part]);
+        assert_eq!(text(&output.stderr).lines().count(), 1, "{}", text(&output.stderr));
+    }
+    assert_status(&load("--token-file token"), 0);
+    let document = env.latest();
+    assert!(number(&document.records[0], "server responses") > 0.0);
+    assert_eq!(number(&document.records[0], "errors"), 0.0);
 }
 
 #[test]

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use fathom_lab::processes::ended_within;
 use rustix::net::sockopt;
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit, setrlimit};
 
-use crate::children::{next_line, send, signal_and_wait, spawn_piped};
+use crate::children::{next_line, send, signal_and_wait, spawn_piped, wait_until};
 use crate::group::skipped;
 use crate::test_env::{TestEnv, assert_contains, assert_failure, assert_usage_error, generated};
 
@@ -73,6 +73,87 @@ fn second_signal_ends_at_once() {
     send(&child, Signal::INT);
     let status = ended_within(&mut child, 3).expect("it does not wait for the response");
     assert_eq!(status.code(), Some(130));
+}
+
+/// CPU time of all threads of a process, and how often they slept.
+fn cpu_and_sleeps(child: &Child) -> (u64, u64) {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).expect("it runs");
+    let of = |task: std::io::Result<std::fs::DirEntry>| {
+        let read = |name| std::fs::read_to_string(task.as_ref().ok()?.path().join(name)).ok();
+        let (cpu, status) = (read("schedstat")?, read("status")?);
+        let sleeps = status.lines().find_map(|it| it.strip_prefix("voluntary_ctxt_switches:"))?;
+        let cpu_ns = cpu.split_whitespace().next()?.parse::<u64>().ok()?;
+        Some((cpu_ns, sleeps.trim().parse::<u64>().ok()?))
+    };
+    tasks.filter_map(of).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
+}
+
+/// Changes the limit of descriptors of a running process.
+fn limit_descriptors(child: &Child, limit: u64) {
+    let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit { current: Some(limit), maximum };
+    prlimit(Some(Pid::from_child(child)), Resource::Nofile, limit).expect("its own child");
+}
+
+/// The status of a response; `None` if none arrives within half a second.
+fn status(mut stream: &TcpStream) -> Option<u16> {
+    stream.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).ok()?;
+    String::from_utf8_lossy(&head[9..]).parse().ok()
+}
+
+/// Asserts that no thread is in a loop without a wait.
+fn assert_no_busy_loop(child: &Child) {
+    let before = cpu_and_sleeps(child);
+    std::thread::sleep(Duration::from_secs(1));
+    let after = cpu_and_sleeps(child);
+    let (busy_ns, sleeps) = (after.0 - before.0, after.1 - before.1);
+    let text = format!("{busy_ns} ns of CPU in a second, {sleeps} sleeps");
+    assert!(busy_ns < 500_000_000, "{text}");
+    // On a busy machine a loop gets less CPU, but it still never sleeps.
+    assert!(busy_ns < 1_000_000 * (sleeps + 20), "{text}");
+}
+
+#[test]
+fn exhausted_descriptors_refuse_and_recover() {
+    let env = TestEnv::new();
+    let (child, address) = start(&env, "");
+    std::fs::write(env.file("a.txt"), "hello").expect("a file");
+    let open = |count: usize| -> Vec<TcpStream> {
+        let connect = |_| {
+            let mut stream = TcpStream::connect(&address).expect("it listens");
+            stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
+            stream
+        };
+        (0..count).map(connect).collect()
+    };
+    let is_served = || status(&request(&address, "/a.txt")) == Some(200);
+    assert!(is_served());
+    let files = std::fs::read_dir(format!("/proc/{}/fd", child.id())).expect("it runs");
+    let number = |file: std::fs::DirEntry| file.file_name().to_str()?.parse::<u64>().ok();
+    let used: Vec<u64> = files.flatten().filter_map(number).collect();
+    let mut free = (0..).filter(|number| !used.contains(number));
+    let limit = free.nth(4).expect("a number");
+    limit_descriptors(&child, limit);
+    let all = open(16);
+    let statuses: Vec<Option<u16>> = all.iter().map(status).collect();
+    assert!(statuses.contains(&Some(200)) && statuses.contains(&Some(503)), "{statuses:?}");
+    // Also those for which no descriptor was left are refused in words.
+    assert!(statuses.iter().all(|it| matches!(it, Some(200 | 503))), "{statuses:?}");
+    assert_no_busy_loop(&child);
+    drop(all);
+    wait_until("it does not serve again", is_served);
+    // Not even the descriptor in reserve can be used: connections wait.
+    limit_descriptors(&child, 3);
+    let waiting = open(4);
+    assert_no_busy_loop(&child);
+    assert_eq!(status(&waiting[0]), None);
+    limit_descriptors(&child, limit);
+    assert_eq!(status(&waiting[0]), Some(200));
+    drop(waiting);
+    wait_until("it does not serve again", is_served);
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
 }
 
 #[test]

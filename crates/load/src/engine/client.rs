@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use fathom_fileio::Sum;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
 
@@ -39,6 +40,8 @@ pub(super) struct Client {
     pub(super) deadline_ns: u64,
     pub(super) status: u16,
     pub(super) body_bytes: u64,
+    /// The sums of the body so far, if bodies are verified.
+    pub(super) sum: Option<Sum>,
     framing: Framing,
     keeps: bool,
     /// Responses on this connection.
@@ -60,6 +63,7 @@ impl Client {
             deadline_ns: 0,
             status: 0,
             body_bytes: 0,
+            sum: None,
             framing: Framing::Length(0),
             keeps: true,
             responses: 0,
@@ -71,6 +75,7 @@ impl Client {
     pub(super) fn begin_response(&mut self) {
         self.state = State::Waiting;
         self.body_bytes = 0;
+        self.sum = self.sum.map(|_| Sum::default());
         self.head.clear();
     }
 
@@ -123,19 +128,25 @@ impl Client {
     }
 
     fn receive_body(&mut self, data: &[u8]) -> Result<Progress, Fault> {
-        let count = data.len() as u64;
+        let (body_bytes, sum) = (&mut self.body_bytes, &mut self.sum);
+        let mut add = |part: &[u8]| {
+            if let Some(sum) = sum {
+                sum.add(*body_bytes, part);
+            }
+            *body_bytes += part.len() as u64;
+        };
         let is_complete = match &mut self.framing {
             Framing::Length(missing) => {
-                *missing = missing.checked_sub(count).ok_or(Fault::BadResponse)?;
-                self.body_bytes += count;
+                *missing = missing.checked_sub(data.len() as u64).ok_or(Fault::BadResponse)?;
+                add(data);
                 *missing == 0
             }
             Framing::Chunked(chunks) => {
-                self.body_bytes += chunks.feed(data)?;
+                chunks.feed_to(data, add)?;
                 *chunks == Chunks::Done
             }
             Framing::UntilClose => {
-                self.body_bytes += count;
+                add(data);
                 false
             }
         };

@@ -45,6 +45,8 @@ pub enum Body {
     Copy,
     /// Dropped by the kernel (MSG_TRUNC).
     Discard,
+    /// Copied, and compared with the content of the file.
+    Verify,
 }
 
 /// The work of one step.

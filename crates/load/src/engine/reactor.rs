@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use fathom_fileio::Sum;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -57,13 +58,18 @@ impl<'w> Reactor<'w> {
         thread: u32,
     ) -> rustix::io::Result<Self> {
         let numbers = (thread..work.clients).step_by(work.threads as usize);
+        let client = |number| {
+            let mut client = Client::new(work.seed, number);
+            client.sum = (work.body == Body::Verify).then(Sum::default);
+            client
+        };
         Ok(Self {
             work,
             shared,
             seat: &shared.seats[thread as usize],
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             first: thread,
-            clients: numbers.map(|number| Client::new(work.seed, number)).collect(),
+            clients: numbers.map(client).collect(),
             buffer: vec![0; BUFFER_BYTES],
             waking: BinaryHeap::new(),
             tally: Tally::new(),
@@ -277,13 +283,18 @@ impl<'w> Reactor<'w> {
             client.socket = None;
         }
         client.state = State::Idle;
-        let (status, bytes) = (client.status, client.body_bytes);
+        let (status, bytes, file) = (client.status, client.body_bytes, client.file);
+        let is_wrong = status == 200
+            && client.sum.is_some_and(|sum| *self.work.requests.content(file, || sum) != sum);
         let slot = self.shared.slot(end_ns);
         if slot.is_some() {
             *self.tally.statuses.entry(status).or_default() += 1;
         }
         if !(200..300).contains(&status) {
             self.count_fault(Fault::Status(status));
+        } else if is_wrong {
+            self.tally.wrong_file.get_or_insert(file);
+            self.count_fault(Fault::WrongContent);
         } else {
             let response_ns = (end_ns - client.begun_ns) as f64;
             if let Some(slot) = slot.map(|slot| &mut self.tally.slots[slot]) {

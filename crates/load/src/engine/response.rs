@@ -117,18 +117,26 @@ impl Default for Chunks {
 impl Chunks {
     /// Reads from `data`; returns how many bytes of it belong to the body.
     pub(crate) fn feed(&mut self, data: &[u8]) -> Result<u64, Fault> {
-        let (mut at, mut body) = (0, 0);
+        let mut body = 0;
+        self.feed_to(data, |part| body += part.len() as u64)?;
+        Ok(body)
+    }
+
+    /// Reads from `data`, and passes on what belongs to the body.
+    pub(crate) fn feed_to(&mut self, data: &[u8], mut to: impl FnMut(&[u8])) -> Result<(), Fault> {
+        let mut at = 0;
         while at < data.len() {
             if let Self::Data(missing) = *self {
                 let taken = missing.min((data.len() - at) as u64);
-                (at, body) = (at + taken as usize, body + taken);
+                to(&data[at..at + taken as usize]);
+                at += taken as usize;
                 *self = if taken == missing { Self::DataEnd } else { Self::Data(missing - taken) };
                 continue;
             }
             *self = self.after(data[at])?;
             at += 1;
         }
-        Ok(body)
+        Ok(())
     }
 
     /// The position after a byte that is not data.

@@ -23,6 +23,8 @@ pub enum Fault {
     Truncated,
     /// The announced length is not the one of the file.
     WrongLength,
+    /// A complete body with another content than the file.
+    WrongContent,
     /// A malformed head or chunk, or bytes after the end of a body.
     BadResponse,
     /// No complete response within the time limit.
@@ -44,6 +46,7 @@ impl fmt::Display for Fault {
             Self::Transfer(number) => write!(f, "transfer: {}", error(number)),
             Self::Truncated => f.write_str("body truncated"),
             Self::WrongLength => f.write_str("Content-Length is not the length of the file"),
+            Self::WrongContent => f.write_str("content is not that of the file"),
             Self::BadResponse => f.write_str("malformed response"),
             Self::Timeout => f.write_str("response timeout"),
             Self::Status(status) => write!(f, "status {status}"),
@@ -77,6 +80,8 @@ pub struct Tally {
     pub statuses: BTreeMap<u16, u64>,
     /// Faults, in the warm-up too.
     pub faults: BTreeMap<Fault, u64>,
+    /// A file of which a body had another content.
+    pub wrong_file: Option<u32>,
     /// Connections made.
     pub connections: u64,
     /// Connections that the server closed between two requests.
@@ -102,6 +107,7 @@ impl Tally {
         for (fault, count) in &other.faults {
             *self.faults.entry(*fault).or_default() += count;
         }
+        self.wrong_file = self.wrong_file.or(other.wrong_file);
         self.connections += other.connections;
         self.closed_idle += other.closed_idle;
         self.lag_ns += other.lag_ns;

@@ -29,6 +29,10 @@ enum Manner {
     Garbage,
     /// In pieces of one byte.
     Drips,
+    /// Right at first; then two words of the body are swapped.
+    Swaps {
+        chunked: bool,
+    },
 }
 
 const BODY: usize = 5_000;
@@ -97,7 +101,11 @@ fn work(address: SocketAddr, clients: u32) -> Workload {
 /// Answers until the client closes, or as the manner requires.
 fn serve(mut stream: TcpStream, manner: Manner) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
-    loop {
+    let mut body: Vec<u8> = (0..BODY).map(|at| at as u8).collect();
+    for nth in 0.. {
+        if nth == 20 && matches!(manner, Manner::Swaps { .. }) {
+            body[16..24].rotate_left(4);
+        }
         let mut line = String::new();
         while line != "\r\n" {
             line.clear();
@@ -105,23 +113,24 @@ fn serve(mut stream: TcpStream, manner: Manner) {
                 return;
             }
         }
-        if answer(&mut stream, manner).is_none() {
+        if answer(&mut stream, manner, &body).is_none() {
             return;
         }
     }
 }
 
 /// `None` ends the connection.
-fn answer(stream: &mut TcpStream, manner: Manner) -> Option<()> {
-    let body = vec![b'x'; BODY];
+fn answer(stream: &mut TcpStream, manner: Manner, body: &[u8]) -> Option<()> {
     let head = |rest: &str| format!("HTTP/1.1 200 OK\r\n{rest}\r\n\r\n");
     let length = format!("Content-Length: {BODY}");
-    let whole = |rest: &str| [head(rest).as_bytes(), &body].concat();
+    let whole = |rest: &str| [head(rest).as_bytes(), body].concat();
     let text = match manner {
-        Manner::Right | Manner::Closes { says: false } => whole(&length),
+        Manner::Right | Manner::Closes { says: false } | Manner::Swaps { chunked: false } => {
+            whole(&length)
+        }
         Manner::Closes { says: true } => whole(&format!("{length}\r\nConnection: close")),
         Manner::UntilClose => whole("Connection: close"),
-        Manner::Chunked => {
+        Manner::Chunked | Manner::Swaps { chunked: true } => {
             let mut text = head("Transfer-Encoding: chunked").into_bytes();
             for part in body.chunks(999) {
                 text.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
@@ -150,7 +159,7 @@ fn answer(stream: &mut TcpStream, manner: Manner) -> Option<()> {
     };
     stream.write_all(&text).ok()?;
     let stays = [Manner::Right, Manner::Chunked, Manner::NotFound, Manner::LiesAboutLength];
-    stays.contains(&manner).then_some(())
+    (stays.contains(&manner) || matches!(manner, Manner::Swaps { .. })).then_some(())
 }
 
 const WINDOW: Timing =
@@ -222,6 +231,24 @@ fn discarded_bodies_have_their_length() {
 }
 
 #[test]
+fn verified_bodies_must_not_change() {
+    let verify = |manner| {
+        let server = Server::start(manner);
+        sweep(&Workload { body: Body::Verify, ..server.work(2) }).tally
+    };
+    for manner in [Manner::Right, Manner::Chunked, Manner::UntilClose, Manner::Drips] {
+        let tally = verify(manner);
+        assert!(tally.completed() > 10 && tally.failed() == 0, "{:?}", tally.faults);
+    }
+    for chunked in [false, true] {
+        let tally = verify(Manner::Swaps { chunked });
+        let faults: Vec<&Fault> = tally.faults.keys().collect();
+        assert_eq!(faults, [&Fault::WrongContent]);
+        assert!(tally.wrong_file.is_some_and(|file| file < 7), "{:?}", tally.wrong_file);
+    }
+}
+
+#[test]
 fn think_time_limits_the_requests_of_a_client() {
     let server = Server::start(Manner::Right);
     let pause = Pause { mean_ns: 50_000_000, distribution: Distribution::Constant };
@@ -256,6 +283,21 @@ fn stop_ends_the_step_at_once() {
     let outcome = run(&server.work(2), long, &mut watch).unwrap();
     assert_eq!(outcome.end, End::Stopped);
     assert!(moments.contains(&Moment::Begin) && moments.last() == Some(&Moment::End));
+}
+
+#[test]
+fn threads_that_end_first_have_their_cpu_time() {
+    let server = Server::start(Manner::Right);
+    // The coordinator looks at the threads after they have ended.
+    let mut late = |moment, _: &Live| {
+        if moment == Moment::Running {
+            std::thread::sleep(Duration::from_nanos(2 * WINDOW.window_ns));
+        }
+        true
+    };
+    let outcome = run(&server.work(2), WINDOW, &mut late).unwrap();
+    assert!(outcome.tally.completed() > 10 && outcome.threads.len() == 2);
+    assert!(outcome.threads.iter().all(|it| it.cpu_ns > 0), "{:?}", outcome.threads);
 }
 
 #[test]

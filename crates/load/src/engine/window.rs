@@ -34,6 +34,8 @@ pub(super) struct Seat {
     pub(super) failed: AtomicU64,
     pub(super) unconnected: AtomicU64,
     thread: AtomicU32,
+    /// CPU time of the thread at its end: a thread that has ended has no file in /proc.
+    final_cpu_ns: AtomicU64,
 }
 
 impl Seat {
@@ -170,7 +172,9 @@ pub fn run(work: &Workload, timing: Timing, watch: &mut Watch<'_>) -> std::io::R
             let body = move || {
                 let id = rustix::thread::gettid().as_raw_nonzero().get();
                 seat.thread.store(id as u32, Relaxed);
-                reactor.run()
+                let tally = reactor.run();
+                seat.final_cpu_ns.store(cpu_ns(id as u32).unwrap_or(0), Release);
+                tally
             };
             let started = std::thread::Builder::new().name("load".to_owned());
             match started.spawn_scoped(scope, body) {
@@ -324,8 +328,11 @@ impl<'c, 'w> Coordinator<'c, 'w> {
 
     /// Time stamp and CPU time of each thread.
     fn threads(&self) -> Vec<(u64, u64)> {
-        let ids = self.shared.seats.iter().map(|seat| seat.thread.load(Relaxed));
-        ids.map(|id| (now_ns(), cpu_ns(id).unwrap_or(0))).collect()
+        let cpu_ns = |seat: &Seat| {
+            let running = cpu_ns(seat.thread.load(Relaxed));
+            running.unwrap_or_else(|| seat.final_cpu_ns.load(Acquire))
+        };
+        self.shared.seats.iter().map(|seat| (now_ns(), cpu_ns(seat))).collect()
     }
 }
 

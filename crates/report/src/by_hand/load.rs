@@ -8,6 +8,7 @@ use super::table::{Column, rows};
 use super::{fact_words, facts};
 use crate::case::{case, counted};
 use crate::counts::cause_words;
+use crate::spark;
 use crate::wrap::{glued, wrapped};
 
 const THROUGHPUT: &str = "load.throughput";
@@ -16,6 +17,8 @@ const BANDWIDTH: &str = "load.bandwidth";
 /// Width of a time.
 const TIME: usize = 7;
 const MB: f64 = 1e6;
+/// Columns beside the bars of a curve.
+const CURVE_WORDS: usize = 45;
 /// Columns that a narrow terminal lacks, the first ones first.
 const OPTIONAL: [&str; 4] = ["p90", "client", "disk", "server"];
 const LEGEND: &str = "server, client: CPU time of the server, of the busiest client thread; disk: \
@@ -195,7 +198,16 @@ fn highest(steps: &[&Record], width: usize) -> String {
         .map_or(String::new(), |[low, high]| format!(" ({} to {})", bare(low), bare(high)));
     let at = counted(clients as usize, "client");
     let text = format!("{} requests/s{interval} at {at}", bare(summary.median));
-    facts(&[("highest", text)], width)
+    let mut lines = vec![("highest", text)];
+    if steps.len() > 2 {
+        let rate = |step: &&Record| Some(value(step)).filter(|_| step.verdict.shows_number());
+        let rates: Vec<Option<f64>> = steps.iter().map(rate).collect();
+        let bars = spark::curve(&rates, width.saturating_sub(CURVE_WORDS).max(8));
+        let [first, last] = [steps[0], steps[steps.len() - 1]]
+            .map(|step| step.params.integer("clients").unwrap_or(0));
+        lines.push(("by clients", format!("{bars}  {first} to {last}, log scale")));
+    }
+    facts(&lines, width)
 }
 
 /// Memory of both ends, with its growth.

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use anstyle::Style;
 use fathom_analysis::compare::{
-    Case, Compared, Comparison, NoiseBy, Side, UNCHANGED_MIN, UNCHANGED_TIMES, Word,
+    Case, Compared, Comparison, NoiseBy, NotComparable, Side, UNCHANGED_MIN, UNCHANGED_TIMES, Word,
 };
 use fathom_analysis::differences::Difference;
 use fathom_record::quantity::{NOTHING, change, quantity, short};
-use fathom_record::{Params, RunState, Stratum};
+use fathom_record::{MetricId, Params, RunState, Stratum};
 
 use self::families::{Line, Many};
-use crate::case::{counted, named};
+use crate::case::{case, counted, named};
 use crate::cells::Grid;
 use crate::layout::Layout;
 use crate::opening::{labelled, minute};
@@ -88,14 +88,30 @@ pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     if !comparison.rows.is_empty() {
         text += &paint_lines(FAINT, &foot(comparison, &lines, &columns));
     }
-    for other in &comparison.not_comparable {
-        let name = named(&other.metric, &other.params);
-        let line = format!("{name}: not comparable: {}", other.reason);
-        text += &wrapped(&line, columns.line, "  ", "    ");
-    }
+    text += &not_comparable(comparison, columns.line);
     text += &only("A", &comparison.only_a, columns.line);
     text += &only("B", &comparison.only_b, columns.line);
     text
+}
+
+/// A line for each case, and one for all metrics of a step of a load.
+fn not_comparable(comparison: &Comparison, width: usize) -> String {
+    let mut groups: Vec<(&Params, &str, Vec<&MetricId>)> = Vec::new();
+    for NotComparable { metric, params, reason } in &comparison.not_comparable {
+        let known = groups.iter_mut().find(|it| (it.0, it.1) == (params, reason.as_str()));
+        match known.filter(|_| !params.is_empty()) {
+            Some((_, _, metrics)) => metrics.push(metric),
+            None => groups.push((params, reason, vec![metric])),
+        }
+    }
+    let line = |(params, reason, metrics): &(&Params, &str, Vec<&MetricId>)| match metrics[..] {
+        [metric] => format!("{}: not comparable: {reason}", named(metric, params)),
+        _ => {
+            let metrics: Vec<&str> = metrics.iter().map(|it| it.as_str()).collect();
+            format!("{}: not comparable: {reason}: {}", case(params), metrics.join(", "))
+        }
+    };
+    groups.iter().map(|group| wrapped(&line(group), width, "  ", "    ")).collect()
 }
 
 fn sides(comparison: &Comparison, width: usize) -> String {
@@ -173,6 +189,11 @@ fn short_params(row: &Compared, rows: &[Compared]) -> Params {
     params
 }
 
+/// Whether a side is one process, such as a command that measures once.
+fn is_single(row: &Compared) -> bool {
+    row.processes_a.min(row.processes_b) < 2
+}
+
 fn row_lines(row: &Compared, params: &Params, columns: &Columns) -> String {
     let mut name = clean(&named(&row.metric, params));
     if row.noisy_a || row.noisy_b {
@@ -180,6 +201,10 @@ fn row_lines(row: &Compared, params: &Params, columns: &Columns) -> String {
     }
     if columns.has_both && is_as_found(row) {
         name.insert(0, '°');
+    }
+    if row.ratio.is_none() && is_single(row) {
+        let each = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
+        return wrapped(&format!("{name}  {}", glued(&each)), columns.line, "", "    ");
     }
     let (mut text, mut name) = columns.beside(name);
     let mut values = change(row.a, row.b, row.unit, VALUES);
@@ -317,6 +342,10 @@ fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Columns) -> Strin
     if comparison.rows.iter().any(looks) {
         notes.push("looks …: tentative, too few processes or a low-quality run".to_owned());
     }
+    if comparison.rows.iter().all(is_single) {
+        let values = if lines.is_empty() { "; `--all` prints the values of both runs" } else { "" };
+        notes.push(format!("one process on a side: no ratio and no interval{values}"));
+    }
     if comparison.rows.iter().any(is_few) {
         notes.push("inconclusive: neither a change nor no change is shown".to_owned());
     }
@@ -435,6 +464,8 @@ fn only(side: &str, cases: &[Case], width: usize) -> String {
     } else {
         (format!("Only in {side}"), names)
     };
-    let names: Vec<String> = names.iter().map(|name| glued(name)).collect();
+    // A name longer than the line is broken at its blanks.
+    let whole = |name: &String| if width_of(name) + 3 < width { glued(name) } else { name.clone() };
+    let names: Vec<String> = names.iter().map(whole).collect();
     wrapped(&format!("{head}: {}", names.join(", ")), width, "", "  ")
 }

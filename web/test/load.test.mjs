@@ -1,0 +1,145 @@
+// Tests of the charts of a load, on a real one of `fathom serve`.
+
+import assert from 'node:assert/strict';
+import { after, afterEach, before, test } from 'node:test';
+import { Workspace, browser, closePages, open, serving, skip } from './report.mjs';
+
+const IDS = ['throughput', 'response', 'utilisation', 'transfer', 'reads'];
+const CASES = ['random files, 0 s think time', 'fixed files, 0 s think time'];
+
+let workspace;
+let chrome;
+let server;
+
+before(async () => {
+  if (skip) return;
+  workspace = new Workspace();
+  workspace.fathom('load', '--make', '8x20KB', 'set');
+  server = await serving(workspace, 'set');
+  const steps = ['--clients', '1,2,4', '--cases', 'think0,fixed', '--time', '600ms'];
+  workspace.fathom('load', server.url, ...steps);
+  workspace.fathom('report');
+  chrome = await browser();
+});
+
+afterEach(closePages);
+
+after(async () => {
+  await chrome?.close();
+  server?.stop();
+  workspace?.remove();
+});
+
+const named = (name, body) => test(name, { skip }, body);
+
+/** A page on which each step has the same known state and facts. */
+function known() {
+  return workspace.page('known.html', (contents) => {
+    for (const record of contents.documents[0].records) {
+      if (!record.metric.startsWith('load.') || record.params.clients === undefined) continue;
+      const { clients } = record.params;
+      record.verdict = { state: 'valid', reasons: [] };
+      const facts = [
+        ['server CPU', 0.2 * clients, 'ratio'],
+        ['client CPU', 0.1 * clients, 'ratio'],
+        ['disk busy', 0.05, 'ratio'],
+        ['disk', 5e6 * clients, 'bytes/s'],
+        ['disk reads', 300 * clients, '1/s'],
+        ['wire', 1e7 * clients, 'bytes/s'],
+      ];
+      if (record.metric === 'load.throughput')
+        record.facts = facts.map(([name, value, unit]) => ({ name, value, unit }));
+      const interval = { low: 900 * clients, high: 1200 * clients, level: 0.95 };
+      const { summary } = record;
+      Object.assign(summary, { median: 1000 * clients, bound: null });
+      summary.interval = { ...summary.interval, ...interval, basis: 'within_run' };
+      if (record.metric === 'load.response_time') {
+        summary.quantiles = [
+          { q: 0.9, value: 3000 * clients },
+          { q: 0.99, value: 9000 * clients },
+        ];
+      }
+    }
+    return contents;
+  });
+}
+
+const marks = (page, id) => page.locator(`#load-${id} g.measured circle`).count();
+const texts = (page, id, part) => page.locator(`#load-${id} ${part}`).allTextContents();
+
+named('load has a chart for each quantity over clients', async () => {
+  const { page, log } = await open(chrome, known().path);
+  await page.locator('#load-reads svg').waitFor();
+  assert.deepEqual(log, []);
+  // Two cases of three steps: throughput, three times, three utilisations, three rates, reads.
+  const counts = [6, 18, 18, 18, 6];
+  for (const [at, id] of IDS.entries()) {
+    assert.equal(await marks(page, id), counts[at], id);
+    const ticks = await texts(page, id, '[aria-label="x-axis tick label"] text');
+    assert.deepEqual([...new Set(ticks)], ['1', '2', '4'], id);
+    assert.match((await texts(page, id, 'svg')).join(), /clients/, id);
+  }
+  const panels = await texts(page, 'response', '[aria-label="fx-axis tick label"] text');
+  assert.deepEqual(panels, CASES);
+  // Only what differs between the lines.
+  const lines = await texts(page, 'throughput', 'g.names text');
+  assert.deepEqual(lines.sort(), ['fixed files', 'random files']);
+  const names = await texts(page, 'response', 'g.names text');
+  assert.deepEqual([...new Set(names)].sort(), ['median', 'p90', 'p99']);
+  const percents = await texts(page, 'utilisation', '[aria-label="y-axis tick label"] text');
+  assert.ok(percents.length > 2 && percents.every((tick) => /^\d+ %$/.test(tick)), percents.join());
+  const rates = await texts(page, 'transfer', '[aria-label="y-axis tick label"] text');
+  assert.ok(rates.some((tick) => / MiB\/s$/.test(tick)), rates.join());
+});
+
+named('points of a load have their value and interval', async () => {
+  const { page } = await open(chrome, known().path);
+  const first = page.locator('#load-response');
+  await first.locator('summary').click();
+  await first.locator('tbody tr').first().waitFor();
+  const rows = await first.locator('tbody tr').allTextContents();
+  const of = (part, value) => rows.filter((row) => row.includes(part) && row.includes(value));
+  assert.equal(of('p99', '36.00 µs').length, 2, rows.join('\n'));
+  assert.equal(of('median', '4.000 µs').length, 2);
+  const heights = (part) =>
+    page.locator(`#load-response g.intervals line`).evaluateAll((all, at) =>
+      all.map((line) => Math.abs(line.getAttribute('y1') - line.getAttribute('y2')))[at],
+      part,
+    );
+  // Only medians have an interval: the first of three points of a step.
+  assert.ok((await heights(0)) > 5 && (await heights(1)) === 0);
+});
+
+named('invalid steps of a load are named and not drawn', async () => {
+  const { contents } = known();
+  const { path } = workspace.page('invalid.html', () => {
+    const { records } = contents.documents[0];
+    const reason = { cause: 'load_generator', text: 'client-bound: busy' };
+    for (const [at, record] of records.entries()) {
+      if (record.params.clients !== 4 || record.params.mode !== 'fixed') continue;
+      record.verdict = { state: 'invalid', reasons: [reason] };
+      contents.words[0][at] = { reasons: [{ text: reason.text }] };
+    }
+    return contents;
+  });
+  const { page } = await open(chrome, path);
+  await page.locator('#load-reads svg').waitFor();
+  assert.deepEqual([await marks(page, 'throughput'), await marks(page, 'reads')], [5, 5]);
+  const note = await page.locator('#load-throughput figcaption').textContent();
+  assert.match(note, /Without a number: .*4 clients.*invalid, client-bound: busy/);
+});
+
+named('load charts fit a narrow dark page', async () => {
+  const options = { viewport: { width: 390, height: 800 }, colorScheme: 'dark' };
+  const { page } = await open(chrome, known().path, options);
+  await page.locator('#load-reads svg').first().waitFor();
+  // A drawing for each panel, one below the other.
+  assert.equal(await page.locator('#load-response svg').count(), CASES.length);
+  for (const id of IDS) {
+    const fits = await page
+      .locator(`#load-${id} svg`)
+      .evaluateAll((all) => all.every((svg) => svg.getBoundingClientRect().right <= innerWidth));
+    assert.ok(fits, id);
+  }
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+});
