@@ -1,6 +1,8 @@
 //! Comparisons and histories of synthetic runs.
 
 mod comparison;
+mod differences;
 mod history;
+mod reference;
 mod runs;
 mod strata;
