@@ -3,6 +3,7 @@
 mod comparison;
 mod differences;
 mod history;
+mod limits;
 mod reference;
 mod runs;
 mod strata;
