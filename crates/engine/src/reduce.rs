@@ -551,6 +551,137 @@ mod tests {
         assert_eq!(agreement(18_500.0), Some(Agreement::Inconclusive));
     }
 
+    /// A record of five samples of 1999 ns, each changed, with loops in both estimates.
+    fn filled(about: &About, change: impl Fn(&mut Sample), kind: (bool, f64)) -> Record {
+        let mut samples = vec![Sample { batch: 1, values: vec![1_999.0], ..Sample::default() }; 5];
+        samples.iter_mut().for_each(change);
+        let estimate = Estimate { process_loops: vec![1.0; 5], ..Estimate::default() };
+        let summary = statistics::summarise(&samples).map(|summary| Summary {
+            full_speed: Some(estimate.clone()),
+            as_found: Some(estimate),
+            quantiles: vec![fathom_record::summary::Quantile { q: 0.9, value: 1.0 }],
+            ..summary
+        });
+        let headline = HeadlineSamples { summary, samples: &samples, reference: None };
+        let mut record = measured("a", 1.0, 1.0);
+        fill(&mut record, about, &samples, headline, kind);
+        record
+    }
+
+    #[test]
+    fn short_single_operations_show_the_clock() {
+        let about = About { unit: Unit::Nanoseconds, expects: Counters::NONE, ..About::BASE };
+        let floor = |change: fn(&mut Sample), read_ns| {
+            filled(&about, change, (false, read_ns)).summary.unwrap().clock_floor
+        };
+        assert_eq!(floor(|_| {}, 20.0), Some(20.0));
+        assert_eq!(floor(|_| {}, 19.99), None, "100 clock reads");
+        assert_eq!(floor(|sample| sample.batch = 2, 20.0), None);
+    }
+
+    #[test]
+    fn subtracted_overheads_are_noted() {
+        let about = About { unit: Unit::Nanoseconds, expects: Counters::NONE, ..About::BASE };
+        let notes = |change: fn(&mut Sample)| filled(&about, change, (false, 0.0)).notes;
+        assert_eq!(
+            notes(|sample| sample.overhead_ns = 7.0),
+            [""; 0],
+            "single operations have none"
+        );
+        let text = "overhead of 7 ns per batch subtracted (clock, call)";
+        assert_eq!(notes(|it| (it.batch, it.overhead_ns) = (2, 7.0)), [text]);
+        assert_eq!(notes(|it| (it.batch, it.overhead_ns) = (2, 0.5)).len(), 1);
+        assert_eq!(notes(|it| (it.batch, it.overhead_ns) = (2, 0.4)), [""; 0]);
+        let text = "twin loop of 1.5 ns per operation subtracted";
+        assert_eq!(notes(|sample| sample.twin_ns = Some(1.5)), [text]);
+    }
+
+    #[test]
+    fn summary_keeps_what_applies_to_the_metric() {
+        let has = |unit, expects, is_difference| {
+            let about = About { unit, expects, ..About::BASE };
+            let summary = filled(&about, |_| {}, (is_difference, 0.0)).summary.unwrap();
+            let of = |estimate: Option<Estimate>| !estimate.unwrap().process_loops.is_empty();
+            let loops = (of(summary.full_speed), of(summary.as_found));
+            (loops, !summary.quantiles.is_empty(), summary.bound.is_some())
+        };
+        let none = Counters::NONE;
+        assert_eq!(has(Unit::Nanoseconds, none, false), ((true, true), true, false));
+        assert_eq!(has(Unit::BytesPerSecond, none, false), ((true, true), false, false));
+        assert_eq!(has(Unit::Hertz, none, false), ((false, false), false, false));
+        let device = Counters::DEVICE;
+        assert_eq!(has(Unit::Nanoseconds, device, false), ((false, false), true, false));
+        let about = About { unit: Unit::Nanoseconds, expects: none, ..About::BASE };
+        let scattered = |sample: &mut Sample| sample.values = vec![-1.0];
+        let bound =
+            |is_difference| filled(&about, scattered, (is_difference, 0.0)).summary.unwrap().bound;
+        assert_eq!((bound(false), bound(true)), (None, Some(0.0)));
+    }
+
+    #[test]
+    fn failed_checks_and_far_ends_are_named() {
+        let about = About { unit: Unit::Nanoseconds, expects: Counters::NONE, ..About::BASE };
+        let check = |passed| Check { name: "echoes".into(), passed, detail: "9 of 9".into() };
+        let record = filled(&about, |it| it.checks = vec![check(true)], (false, 0.0));
+        assert_eq!(record.checks["echoes"], "9 of 9");
+        let record = filled(&about, |it| it.checks = vec![check(false)], (false, 0.0));
+        assert_eq!(record.checks["echoes"], "FAILED: 9 of 9");
+        assert_eq!(record.verdict.state, State::Invalid);
+    }
+
+    #[test]
+    fn interruption_is_noted_before_all_processes() {
+        let reasons = |processes, state| {
+            let mut record = measured("a", 30.0, 1.0);
+            record.verdict.state = state;
+            note_interruption(&mut record, processes, 5);
+            let texts: Vec<String> =
+                record.verdict.reasons.into_iter().map(|reason| reason.text).collect();
+            (record.verdict.state, texts)
+        };
+        let text = "run stopped after 4 of 5 processes".to_owned();
+        assert_eq!(reasons(4, State::Valid), (State::Noisy, vec![text]));
+        assert_eq!(reasons(5, State::Valid), (State::Valid, vec![]));
+        assert_eq!(reasons(4, State::Invalid), (State::Invalid, vec![]));
+    }
+
+    #[test]
+    fn number_of_processes_has_a_reason() {
+        use fathom_record::{Effort, Host, Protocol};
+        let of = |effort, processes| {
+            let asked = vec!["cpu.call".to_owned()];
+            let (registry, host) = (&fathom_probes::REGISTRY, Host::default());
+            let plan = Plan::new(registry, asked, effort, Protocol::Median, 1, &host).unwrap();
+            process_count_note(processes, &plan)
+        };
+        assert_eq!(of(Effort::Quick, 5), "5 processes (fixed)");
+        assert_eq!(of(Effort::Standard, 10), "10 processes (interval narrow enough)");
+        assert_eq!(of(Effort::Standard, 20), "20 processes (extended once, wide interval)");
+    }
+
+    #[test]
+    fn slowdown_explains_the_worse_side_only() {
+        let prediction = |low, high| Prediction { low, high, ..Prediction::default() };
+        let explained = |ends: [f64; 2], prediction: &Prediction, better| {
+            let interval = Some(Interval::new(ends, 0.95, Basis::Processes));
+            let summary = Summary { interval, ..Summary::default() };
+            is_explained(&summary, prediction, better, 2.0)
+        };
+        let above = prediction(None, Some(100.0));
+        for (low, expected) in [(100.0, false), (101.0, true), (200.0, true), (201.0, false)] {
+            assert_eq!(explained([low, 300.0], &above, Better::Lower), expected, "{low}");
+            assert_eq!(explained([low, 300.0], &above, Better::Neither), expected, "{low}");
+            assert!(!explained([low, 300.0], &above, Better::Higher));
+        }
+        let below = prediction(Some(100.0), None);
+        for (high, expected) in [(100.0, false), (99.0, true), (50.0, true), (49.0, false)] {
+            assert_eq!(explained([1.0, high], &below, Better::Higher), expected, "{high}");
+            assert_eq!(explained([1.0, high], &below, Better::Neither), expected, "{high}");
+            assert!(!explained([1.0, high], &below, Better::Lower));
+        }
+        assert!(!is_explained(&Summary::default(), &above, Better::Lower, 2.0), "no interval");
+    }
+
     #[test]
     fn doubts_of_a_computation_make_it_noisy() {
         let about = fathom_probes::REGISTRY.entries()[0].about();
