@@ -236,7 +236,7 @@ fn limits_of_memory_belong_to_the_better_severity() {
 }
 
 #[test]
-fn limits_of_the_process_belong_to_the_better_severity() {
+fn limits_of_a_process_belong_to_the_better_severity() {
     let processes = |m: &mut Machine, free: u64| {
         (m.condition.limits.processes, m.condition.limits.processes_now) =
             (Some(1_000), Some(1_000 - free));
