@@ -113,8 +113,8 @@ fn missing_figures_have_a_reason() {
         missing(|run| run.records[0].value = Some(Value::Text("7".into()))),
         no_number("no number")
     );
-    let unit = Some(Missing::OtherUnit("ns published, bytes here".to_owned()));
-    assert_eq!(missing(|run| run.records[0].unit = Unit::Bytes), unit);
+    let unit = Missing::OtherUnit("ns published, bytes here".to_owned());
+    assert_eq!(missing(|run| run.records[0].unit = Unit::Bytes), Some(unit.clone()));
     assert_eq!(missing(|run| run.records.clear()), Some(Missing::NotInRun));
     let unlike = Published { unlike: Some("a loop".to_owned()), ..published("x", 1.0) };
     let study =
@@ -124,7 +124,6 @@ fn missing_figures_have_a_reason() {
     let beside = beside(&study, std::slice::from_ref(&run));
     let reasons: Vec<_> = beside.rows.iter().filter_map(|row| row.missing.clone()).collect();
     let unlike = Missing::Unlike("a loop".to_owned());
-    let unit = unit.expect("set");
     assert_eq!(reasons, [unlike, Missing::NotMeasured, unit, Missing::NotInRun]);
     assert_eq!(beside.missing(), 1, "only a case that another run may have");
     run.records[0].verdict.state = State::Failed;
