@@ -59,6 +59,9 @@ fn run(
     ending: Ending,
     procedure: impl Fn(&mut dyn Recorder),
 ) -> (Ending, Heard) {
+    // On CPU 0 a wrong CPU would look right.
+    let last = affinity::allowed().last().copied();
+    last.map(affinity::pin).transpose().expect("an allowed CPU");
     let mut heard = Heard::default();
     let setup = SessionSetup {
         tool: Tool { name: "fathom".to_owned(), version: "0.0.0".to_owned() },
