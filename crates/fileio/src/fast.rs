@@ -350,6 +350,30 @@ mod tests {
     }
 
     #[test]
+    fn stretches_of_one_method_and_source_are_one_part() {
+        let (_file, source) = sparse(MIB, MIB);
+        let (options, clock) = (options(None, None), fathom_lab::clock());
+        let total = FastOutcome::default();
+        let mut reader = Reader { source: &source, options: &options, clock: &clock, total };
+        let method = |way| ReadMethod { way, threads: 1, block: 4096 };
+        let (pread, map) = (method(Way::Pread), method(Way::Map));
+        let (memory, half, end) = (DataSource::Memory, MIB as u64 / 2, MIB as u64);
+        let mut parts_after = |range, from, method, is_trial| {
+            assert!(!reader.stretch(range, from, method, is_trial).unwrap(), "it goes on");
+            reader.total.parts.iter().map(|part| part.bytes).collect::<Vec<u64>>()
+        };
+        assert_eq!(parts_after(0..half, memory, pread, false), [half]);
+        assert_eq!(parts_after(half..end, memory, pread, false), [end]);
+        assert_eq!(parts_after(0..7, DataSource::Device, pread, false), [end, 7]);
+        assert_eq!(parts_after(0..8, memory, map, false), [end, 7, 8]);
+        assert_eq!(parts_after(0..9, memory, pread, true), [end, 7, 8, 9], "a trial is apart");
+        assert_eq!(parts_after(0..9, memory, pread, true), [end, 7, 8, 9, 9]);
+        assert_eq!(parts_after(0..1, memory, pread, false), [end + 1, 7, 8, 9, 9]);
+        assert!(reader.total.parts.iter().all(|part| part.ns > 0.0));
+        assert_eq!(reader.total.sum.bytes, end + 34);
+    }
+
+    #[test]
     fn methods_depend_on_source_and_options() {
         let (_file, source) = sparse(MIB, MIB);
         let of = |way, threads, from| {
