@@ -139,6 +139,22 @@ mod tests {
     }
 
     #[test]
+    fn fit_agrees_with_weighted_least_squares() {
+        let ns = [(1_000, 300.0), (2_000, 500.0), (4_000, 700.0), (8_000, 1_500.0)];
+        let fit = fit(&ns.map(|(block, ns)| (block, 1e9 * block as f64 / ns))).expect("a line");
+        // In exact fractions.
+        assert!((fit.call_ns / 147.225_144_220_139_24 - 1.0).abs() < 1e-12, "{fit:?}");
+        assert!(
+            (fit.bandwidth.expect("it rises") / 6_372_528_927.031_296 - 1.0).abs() < 1e-12,
+            "{fit:?}"
+        );
+        assert!((fit.off / 0.107_027_758_607_982_53 - 1.0).abs() < 1e-12, "{fit:?}");
+        assert_eq!(super::fit(&[(1, 1e9), (2, 1e9), (4, 1e9)]).map(|it| it.points), Some(3));
+        let falling = super::fit(&[(1, 1e6), (2, 4e6), (4, 16e6)]).expect("a line");
+        assert_eq!(falling.bandwidth, None, "larger blocks take less time");
+    }
+
+    #[test]
     fn fit_needs_three_different_blocks() {
         assert_eq!(fit(&curve(&[1, 2])), None);
         assert_eq!(fit(&[(4, 1e6), (4, 1e6), (4, 2e6)]), None);
@@ -160,6 +176,7 @@ mod tests {
         assert_eq!(knee(&points), Some((64, 256)));
         let lonely = [(1, 9.6), (4, 8.0), (16, 9.7), (64, 10.0)];
         assert_eq!(knee(&lonely), Some((16, 64)), "not contiguous with the best");
+        assert_eq!(knee(&[(1, 0.95), (4, 1.0), (16, 0.95), (64, 0.94)]), Some((1, 16)));
         assert_eq!(knee(&[(4, 2.0)]), Some((4, 4)));
         assert_eq!((knee(&[]), best(&[])), (None, None));
     }
@@ -176,6 +193,11 @@ mod tests {
         let step = [(1, 10.0), (2, 10.0), (4, 5.0), (8, 5.0)];
         assert_eq!(dips(&step), [0; 0]);
         assert_eq!(dips(&[(1, 10.0), (2, 1.0)]), [0; 0]);
+        // 0.8 times √(4 · 16), and 1.1 times 5.
+        assert_eq!(dips(&[(1, 4.0), (2, 6.4), (4, 16.0)]), [0; 0]);
+        assert_eq!(dips(&[(1, 4.0), (2, 6.3), (4, 16.0)]), [2]);
+        assert_eq!(dips(&[(1, 100.0), (2, 5.0), (4, 1.1 * 5.0)]), [0; 0]);
+        assert_eq!(dips(&[(1, 100.0), (2, 5.0), (4, 5.6)]), [2]);
     }
 
     #[test]
@@ -194,5 +216,6 @@ mod tests {
         assert_eq!(pays_from(&one, &many([2.0, 6.0, 5.0, 9.0])), Some(64 * KIB));
         assert_eq!(pays_from(&one, &many([2.0, 6.0, 9.0, 6.1])), None);
         assert_eq!(pays_from(&one, &[(3, 100.0)]), None);
+        assert_eq!(pays_from(&[(KIB, 1.0)], &[(KIB, 1.1)]), None, "1.1 times is no more");
     }
 }

@@ -257,3 +257,103 @@ fn visits_that_waited_are_not_as_found() {
     assert_eq!(of((6, 3)), (Some(3), Some(3)));
     assert_eq!(of((6, 6)), (None, Some(3)));
 }
+
+/// A visit of three rounds of two values, with all loops at full speed.
+fn pairs(disturbed: Vec<u32>, warmup_dropped: u32) -> Sample {
+    Sample {
+        values: (0..6).map(f64::from).collect(),
+        values_per_round: 2,
+        warmup_dropped,
+        disturbed,
+        reference_ns: vec![FULL.sibling_ns; 4 + warmup_dropped as usize / 2],
+        frequency_ns: vec![FULL.frequency_ns; 4 + warmup_dropped as usize / 2],
+        ..Sample::default()
+    }
+}
+
+/// The values of the clean rounds of the only visit.
+fn clean_values(sample: Sample) -> Vec<f64> {
+    strata(&[sample], 1).headline()[0].values.clone()
+}
+
+#[test]
+fn disturbed_value_spoils_its_round_only() {
+    for (disturbed, clean) in [
+        (0, [2.0, 3.0, 4.0, 5.0]),
+        (1, [2.0, 3.0, 4.0, 5.0]),
+        (2, [0.0, 1.0, 4.0, 5.0]),
+        (3, [0.0, 1.0, 4.0, 5.0]),
+        (5, [0.0, 1.0, 2.0, 3.0]),
+    ] {
+        // With a dropped round, the indices of values stay the same.
+        for dropped in [0, 2] {
+            assert_eq!(clean_values(pairs(vec![disturbed], dropped)), clean, "{dropped}");
+        }
+    }
+    assert_eq!(clean_values(pairs(vec![6, 99], 0)).len(), 6, "out of range");
+    assert_eq!(clean_values(pairs(vec![0, 2], 0)).len(), 6, "one of three is too few: as found");
+}
+
+#[test]
+fn loops_beside_a_round_must_be_at_full_speed() {
+    let with_slow = |at: usize, dropped| {
+        let mut sample = pairs(Vec::new(), dropped);
+        sample.reference_ns[at] *= 1.5;
+        clean_values(sample)
+    };
+    assert_eq!(with_slow(0, 0), [2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(with_slow(3, 0), [0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(with_slow(1, 0).len(), 6, "two rounds are not clean: as found");
+    assert_eq!(with_slow(0, 2), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0], "of the dropped round");
+    assert_eq!(with_slow(1, 2), [2.0, 3.0, 4.0, 5.0]);
+    let mut short = pairs(Vec::new(), 0);
+    short.reference_ns.pop();
+    assert_eq!(clean_values(short), [0.0, 1.0, 2.0, 3.0], "a round without a loop after it");
+}
+
+#[test]
+fn tolerances_of_a_loop_include_their_limits() {
+    let at = |contention: f64, frequency: f64| {
+        let reference = Loop { sibling_ns: 1.0, frequency_ns: 1.0 };
+        let one = Loop { sibling_ns: contention * frequency, frequency_ns: frequency };
+        let is = |yes: bool| u8::from(yes);
+        [
+            is(one.is_at(&reference)),
+            is(one.is_as_fast_as(&reference)),
+            is(one.has_idle_sibling(&reference)),
+            is(one.is_at_frequency_of(&reference)),
+        ]
+    };
+    assert_eq!(at(1.0, 1.0), [1, 1, 1, 1]);
+    assert_eq!(at(1.019, 1.049), [1, 1, 1, 1]);
+    assert_eq!(at(1.021, 1.0), [0, 0, 0, 1]);
+    assert_eq!(at(0.979, 1.0), [0, 1, 0, 1]);
+    assert_eq!(at(1.0, 1.051), [0, 0, 1, 0]);
+    assert_eq!(at(1.0, 0.949), [0, 1, 1, 0]);
+    assert_eq!(at(1.02, 1.0)[1], 1, "2 % are as fast");
+    assert_eq!(at(1.0, 1.05)[1], 1, "and so are 5 % of the frequency");
+}
+
+#[test]
+fn reference_is_the_median_of_the_densest_window() {
+    // Evenly spaced by 0.1 %, denser from 1.05 on.
+    let even = (0..60).map(|at| 8_000.0 * (1.0 + 0.001 * f64::from(at)));
+    let dense = (0..300).map(|at| 8_400.0 + f64::from(at % 100));
+    let loops: Vec<Loop> =
+        even.chain(dense).map(|ns| Loop { sibling_ns: 1.125 * ns, frequency_ns: ns }).collect();
+    let found = reference(&loops).expect("50 loops");
+    assert!((8_440.0..8_455.0).contains(&found.frequency_ns), "{found:?}");
+    assert!((found.sibling_ns / found.frequency_ns - 1.125).abs() < 1e-12, "{found:?}");
+    // Of 60 loops a tenth is six.
+    let fast = |count: usize| {
+        let of = |at| if at < count { 0.5 * FULL.frequency_ns } else { FULL.frequency_ns };
+        let one = |at| Loop { sibling_ns: 1.125 * of(at), frequency_ns: of(at) };
+        reference(&(0..60).map(one).collect::<Vec<Loop>>()).expect("loops").frequency_ns
+    };
+    assert_eq!((fast(5), fast(6)), (8_000.0, 4_000.0));
+    let mut broken = vec![FULL; 50];
+    broken.push(Loop { sibling_ns: 0.0, frequency_ns: 0.0 });
+    assert_eq!(reference(&broken), reference(&[FULL; 50]), "a loop without time");
+    broken.remove(0);
+    assert_eq!(reference(&broken), None);
+}

@@ -396,6 +396,68 @@ fn set_run_state(verdict: &mut Verdict) {
 mod tests {
     use super::*;
 
+    /// A loop of this many nanoseconds in both parts.
+    fn even(ns: f64) -> Loop {
+        Loop { sibling_ns: ns, frequency_ns: ns }
+    }
+
+    #[test]
+    fn reference_is_full_speed_by_boost_or_earlier_runs() {
+        let mut host = Host::default();
+        // One iteration per cycle: the loop takes 10 µs.
+        host.cpu.boost_hz = Some(REFERENCE_ITERATIONS as f64 / 10e-6);
+        let with = |earlier| CoreSpeed { loops: Vec::new(), by_visit: Vec::new(), earlier };
+        let basis = |earlier, ns| with(earlier).basis(&even(ns), &host);
+        assert_eq!(basis(None, 10_400.0), ReferenceBasis::HighestFrequency);
+        assert_eq!(basis(None, 10_600.0), ReferenceBasis::ThisRun);
+        assert_eq!(basis(Some(even(10_500.0)), 10_600.0), ReferenceBasis::EarlierRuns);
+        assert_eq!(basis(Some(even(10_000.0)), 10_600.0), ReferenceBasis::ThisRun);
+    }
+
+    #[test]
+    fn busy_sibling_keeps_the_earlier_reference() {
+        let loops = |sibling_ns| vec![Loop { sibling_ns, frequency_ns: 9_000.0 }; 50];
+        let reference = |sibling_ns, earlier: Loop| {
+            let speed =
+                CoreSpeed { loops: loops(sibling_ns), by_visit: vec![], earlier: Some(earlier) };
+            (speed.reference().expect("50 loops").sibling_ns.round(), speed.clean_share())
+        };
+        let idle = even(9_000.0);
+        assert_eq!(reference(14_000.0, idle), (9_000.0, 0.0));
+        assert_eq!(reference(9_000.0, idle), (9_000.0, 1.0));
+        assert_eq!(reference(7_000.0, idle), (7_000.0, 1.0), "faster than before");
+        assert_eq!(reference(14_000.0, even(8_000.0)), (14_000.0, 1.0), "another frequency");
+        let empty = CoreSpeed { loops: Vec::new(), by_visit: Vec::new(), earlier: Some(idle) };
+        assert_eq!((empty.reference(), empty.clean_share()), (None, 1.0));
+    }
+
+    #[test]
+    fn steps_of_the_wall_clock_are_noted() {
+        let mut run: Document =
+            serde_json::from_str(include_str!("../../store/tests/golden/document.json"))
+                .expect("a document");
+        let run = &mut run.run;
+        let clock = WholeRun {
+            raw_ppm: 0.5,
+            monotonic_ppm: 0.25,
+            wall_step_ns: 0,
+            wall_was_set: false,
+            backwards: 0,
+        };
+        note_clock(run, &clock);
+        assert_eq!((run.clock.raw_ppm, run.clock.monotonic_ppm), (Some(0.5), Some(0.25)));
+        assert_eq!((run.clock.wall_step_ns, run.verdict.reasons.len()), (None, 0));
+        note_clock(run, &WholeRun { wall_was_set: true, ..clock.clone() });
+        assert_eq!(run.clock.wall_step_ns, Some(0.0));
+        note_clock(run, &WholeRun { wall_step_ns: -3, ..clock.clone() });
+        assert_eq!(run.clock.wall_step_ns, Some(-3.0));
+        let wrong = WholeRun { raw_ppm: 80.0, ..clock };
+        note_clock(run, &wrong);
+        note_clock(run, &wrong);
+        let causes: Vec<Cause> = run.verdict.reasons.iter().map(|reason| reason.cause).collect();
+        assert_eq!(causes, [Cause::Clock], "named once");
+    }
+
     #[test]
     fn clock_failure_makes_the_run_invalid() {
         let reason = |cause| Reason::new(cause, "");

@@ -426,8 +426,56 @@ mod tests {
                     .expect("a plan");
             let visits = plan.visits();
             assert_eq!(visits.processes_min * visits.rounds, 800, "{visits:?}");
+            let (processes, rounds) = if effort == Effort::Thorough { (20, 40) } else { (10, 80) };
+            assert_eq!((visits.processes_max, visits.rounds), (processes, rounds));
             let ten = Plan { kept: 10, ..plan }.visits();
             assert_eq!(ten.processes_min * ten.rounds, 16, "{ten:?}");
         }
+    }
+
+    #[test]
+    fn effort_or_option_sets_the_processes() {
+        let of = |effort, processes| {
+            let asked = vec!["cpu.call".to_owned()];
+            let plan = Plan::new(&REGISTRY, asked, effort, Protocol::Median, 1, &Host::default());
+            let visits = Plan { processes, ..plan.expect("a plan") }.visits();
+            (visits.processes_min, visits.processes_max, visits.rounds, visits.trials)
+        };
+        assert_eq!(of(Effort::Quick, None), (5, 5, 12, false));
+        assert_eq!(of(Effort::Standard, None), (10, 20, 12, false));
+        assert_eq!(of(Effort::Thorough, None), (20, 40, 12, false));
+        assert_eq!(of(Effort::Standard, Some(3)), (3, 3, 12, false));
+    }
+
+    #[test]
+    fn records_and_metrics_are_counted() {
+        let plan = plan(&["cpu.call.per_argument", "os.syscall{call=stat}"]).expect("a plan");
+        let cases: usize = plan.units.iter().map(|unit| unit.cases.len()).sum();
+        assert!(plan.records() == cases && cases >= 11, "{cases}");
+        let ids = |needed| -> Vec<&str> {
+            plan.metrics(needed).iter().map(|entry| entry.about().id).collect()
+        };
+        assert_eq!(ids(false), ["cpu.call.per_argument", "os.syscall"]);
+        assert_eq!(ids(true), ["cpu.frequency", "cpu.call"]);
+        assert!(!plan.has_far_ends());
+    }
+
+    #[test]
+    fn metric_by_hand_is_refused_only_by_name() {
+        let by_hand = |asked: &[&str]| plan(asked).expect("a plan").without_by_hand(&REGISTRY);
+        let rest = by_hand(&[]).expect("all others");
+        assert!(rest.units.iter().all(|unit| !matches!(unit.entry, Entry::ByHand(_))));
+        assert!(rest.units.len() > 10 && rest.units.len() < plan(&[]).expect("all").units.len());
+        let refused = by_hand(&["file.reasonable_size"]).err().expect("an error").to_string();
+        let text = "file.reasonable_size is not measured by `run`, but by a command of its own";
+        assert_eq!(refused, text);
+    }
+
+    #[test]
+    fn at_most_three_names_are_suggested() {
+        let names = || vec!["alpha1", "alpha2", "alpha3", "alpha4", "zeta"];
+        assert_eq!(nearest_of("alpha", names()), "`alpha1` or `alpha2` or `alpha3`");
+        assert_eq!(nearest_of("ALPHA4", names()).split(" or ").next(), Some("`alpha4`"));
+        assert_eq!(nearest_of("omega", vec!["zeta"]), "");
     }
 }

@@ -249,3 +249,42 @@ pub(crate) fn next(
         here
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use fathom_metric::Case;
+    use fathom_record::{Effort, Params, Protocol};
+
+    use super::*;
+
+    #[test]
+    fn estimates_count_missing_and_failed_visits() {
+        let asked = vec!["cpu.frequency".to_owned()];
+        let (registry, host) = (&fathom_probes::REGISTRY, Host::default());
+        let mut plan =
+            Plan::new(registry, asked, Effort::Quick, Protocol::Median, 7, &host).expect("a plan");
+        let case = |cost_ns| Case { cost_ns, ..Case::usual(Params::none()) };
+        plan.units[0].cases = vec![case(3e6), case(4e6)];
+        let mut visits = ProbeVisits::of_block(&plan, &[0], &host).remove(0);
+        assert_eq!((visits.visit_ns(12), visits.visit_ns(24)), (17e6, 24e6));
+        // Five processes of 17 ms each, and visits of 45 ms that do not reach full speed.
+        let ms =
+            |visits: &ProbeVisits<'_>, share| (visits.estimate_ns(12, share) / 1e4).round() / 1e2;
+        assert_eq!(ms(&visits, 1.0), 85.0);
+        assert_eq!(ms(&visits, 0.5), 7.5 * 17.0 + 2.5 * 45.0);
+        assert_eq!(ms(&visits, 0.2), 8.0 * 17.0 + 12.0 * 45.0);
+        assert_eq!(ms(&visits, 0.1), 6.5 * 17.0 + 13.5 * 45.0);
+        assert_eq!(ms(&visits, 0.0), 85.0, "no clean visit is expected");
+        visits.selection = vec![Err(NotSelected::Device), Ok(Stratum::FullSpeed)];
+        assert_eq!(ms(&visits, 0.5), 7.5 * 17.0 + 2.5 * 45.0, "one case is selected");
+        visits.selection[1] = Err(NotSelected::Device);
+        assert_eq!(ms(&visits, 0.5), 85.0);
+        (visits.spent_ns, visits.tried) = (90_000_000, vec![2, 3]);
+        assert_eq!(visits.visit_ns(12), 30e6, "as measured");
+        assert_eq!(visits.visits_left(None), 5);
+        visits.found = 2;
+        assert_eq!(visits.visits_left(None), 3);
+        visits.failure = Some(Reason::new(fathom_record::Cause::Crashed, ""));
+        assert_eq!(visits.visits_left(None), 0);
+    }
+}

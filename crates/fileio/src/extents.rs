@@ -108,9 +108,39 @@ fn by_seek(file: &File, bytes: u64) -> Result<Extents, Errno> {
 }
 
 #[cfg(test)]
+#[expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn share_is_that_of_data() {
+        let extents = Extents { data: 25, ..Extents::all_data(100) };
+        assert_eq!((extents.share(), Extents::all_data(0).share()), (0.25, 1.0));
+        let pipe = File::open("/dev/null").unwrap();
+        assert_eq!(of(&pipe), Ok(Extents::all_data(0)));
+        let empty = tempfile::tempfile().unwrap();
+        assert_eq!(of(&empty), Ok(Extents::all_data(0)));
+    }
+
+    #[test]
+    fn fiemap_and_seek_agree_on_data() {
+        let file = tempfile::tempfile_in("/var/tmp").unwrap();
+        for at in [0, 1 << 20, 2 << 20] {
+            file.write_all_at(&[1; 65536], at).unwrap();
+        }
+        file.set_len((2 << 20) + 65536 + 100).unwrap();
+        file.sync_all().unwrap();
+        let bytes = (2 << 20) + 65536 + 100;
+        let Ok(by_map) = by_fiemap(&file, bytes) else {
+            println!("skipped: no FIEMAP in /var/tmp");
+            return;
+        };
+        let by_seek = by_seek(&file, bytes).unwrap();
+        assert_eq!((by_map.data, by_map.holes), (by_seek.data, by_seek.holes));
+        assert_eq!(by_map.data + by_map.unwritten + by_map.holes, bytes);
+        assert_eq!((by_map.method, by_seek.method), (Method::Fiemap, Method::Seek));
+    }
 
     #[test]
     fn seek_finds_holes_and_restores_the_offset() {

@@ -294,3 +294,132 @@ impl Reader<'_> {
         is_over
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+    use std::path::Path;
+
+    use super::*;
+    use crate::read::NEVER_STOP;
+    use crate::residency::{CountedBy, UnknownReason};
+
+    const MIB: usize = 1 << 20;
+
+    fn options(way: Option<Way>, threads: Option<usize>) -> Options<'static> {
+        let stop = &NEVER_STOP;
+        Options { way, threads, cpus: 2, block: None, keep_going: false, stop }
+    }
+
+    /// A file with this many bytes of data before a hole, in a folder that has holes.
+    fn sparse(data: usize, length: usize) -> (tempfile::NamedTempFile, Source) {
+        let file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
+        file.as_file().write_all_at(&vec![1; data], 0).unwrap();
+        file.as_file().set_len(length as u64).unwrap();
+        file.as_file().sync_all().unwrap();
+        let source = Source::open(file.path()).unwrap();
+        (file, source)
+    }
+
+    #[test]
+    fn fastest_is_a_trial_from_the_same_source() {
+        let (_file, source) = sparse(1, 1);
+        let (options, clock) = (options(None, None), fathom_lab::clock());
+        let method = |way| ReadMethod { way, threads: 1, block: 1 };
+        let part = |from, way, bytes, is_trial| Part {
+            from,
+            method: method(way),
+            bytes,
+            ns: 2.0,
+            is_trial,
+        };
+        let parts = vec![
+            part(DataSource::Memory, Way::Pread, 300, true),
+            part(DataSource::Memory, Way::Map, 200, true),
+            part(DataSource::Memory, Way::Map, 900, false),
+            part(DataSource::Device, Way::Direct, 500, true),
+        ];
+        assert_eq!(parts[0].rate(), 1.5e11);
+        let total = FastOutcome { parts, ..FastOutcome::default() };
+        let mut reader = Reader { source: &source, options: &options, clock: &clock, total };
+        assert_eq!(reader.fastest(DataSource::Memory), Some(method(Way::Pread)));
+        assert_eq!(reader.fastest(DataSource::Device), Some(method(Way::Direct)));
+        assert_eq!(reader.fastest(DataSource::Unknown), None);
+        reader.total.parts.retain(|part| !part.is_trial);
+        assert_eq!(reader.fastest(DataSource::Memory), None, "no trial");
+    }
+
+    #[test]
+    fn stretches_of_one_method_and_source_are_one_part() {
+        let (_file, source) = sparse(MIB, MIB);
+        let (options, clock) = (options(None, None), fathom_lab::clock());
+        let total = FastOutcome::default();
+        let mut reader = Reader { source: &source, options: &options, clock: &clock, total };
+        let method = |way| ReadMethod { way, threads: 1, block: 4096 };
+        let (pread, map) = (method(Way::Pread), method(Way::Map));
+        let (memory, half, end) = (DataSource::Memory, MIB as u64 / 2, MIB as u64);
+        let mut parts_after = |range, from, method, is_trial| {
+            assert!(!reader.stretch(range, from, method, is_trial).unwrap(), "it goes on");
+            reader.total.parts.iter().map(|part| part.bytes).collect::<Vec<u64>>()
+        };
+        assert_eq!(parts_after(0..half, memory, pread, false), [half]);
+        assert_eq!(parts_after(half..end, memory, pread, false), [end]);
+        assert_eq!(parts_after(0..7, DataSource::Device, pread, false), [end, 7]);
+        assert_eq!(parts_after(0..8, memory, map, false), [end, 7, 8]);
+        assert_eq!(parts_after(0..9, memory, pread, true), [end, 7, 8, 9], "a trial is apart");
+        assert_eq!(parts_after(0..9, memory, pread, true), [end, 7, 8, 9, 9]);
+        assert_eq!(parts_after(0..1, memory, pread, false), [end + 1, 7, 8, 9, 9]);
+        assert!(reader.total.parts.iter().all(|part| part.ns > 0.0));
+        assert_eq!(reader.total.sum.bytes, end + 34);
+    }
+
+    #[test]
+    fn methods_depend_on_source_and_options() {
+        let (_file, source) = sparse(MIB, MIB);
+        let of = |way, threads, from| {
+            let found = methods(&source, &options(way, threads), from);
+            found.into_iter().map(|it| (it.way, it.threads, it.block)).collect::<Vec<_>>()
+        };
+        let ring = Way::Ring { depth: DEPTH };
+        let direct = [(ring, 1, MIB), (Way::Direct, 8, MIB)];
+        let buffered = [(Way::Pread, 2, BLOCK), (Way::Map, 2, BLOCK)];
+        assert_eq!(of(Some(ring), None, DataSource::Memory), direct);
+        assert_eq!(of(Some(Way::Map), None, DataSource::Device), buffered[1..]);
+        assert_eq!(of(Some(Way::Direct), Some(3), DataSource::Device), [(Way::Direct, 3, MIB)]);
+        assert_eq!(of(None, None, DataSource::Memory), buffered);
+        assert_eq!(of(None, None, DataSource::Unknown), buffered[..1]);
+        let info = source.info();
+        let from_device = of(None, None, DataSource::Device);
+        match info.direct != Direct::Refused && info.file_system.class != Class::Memory {
+            true => assert_eq!(from_device, [direct[0], direct[1], buffered[0]]),
+            false => assert_eq!(from_device, buffered[..1]),
+        }
+        let endless = Source::open(Path::new("/dev/zero")).unwrap();
+        let found = methods(&endless, &options(Some(Way::Map), Some(4)), DataSource::Unknown);
+        let way = Way::Calls { count: None };
+        assert_eq!(found, [ReadMethod { way, threads: 1, block: BLOCK }]);
+    }
+
+    #[test]
+    fn pieces_follow_the_residency() {
+        let of = |source: &Source, state| {
+            let counted_by = CountedBy::Both;
+            let whole =
+                Residency { state, bytes: 0, cached: 0, dirty: 0, writeback: 0, counted_by };
+            let found = pieces(source, &whole);
+            let [(range, from)] = found.as_slice() else { panic!("{found:?}") };
+            (range.end, *from)
+        };
+        let end = 2 * MIB as u64;
+        let (_half, half) = sparse(MIB, 2 * MIB);
+        assert_eq!(of(&half, State::Warm), (end, DataSource::Memory));
+        assert_eq!(of(&half, State::Cold), (end, DataSource::Device));
+        let unknown = State::Unknown { why: UnknownReason::NoPermission };
+        assert_eq!(of(&half, unknown), (end, DataSource::Unknown));
+        let (_less, less) = sparse(MIB / 2, 2 * MIB);
+        assert_eq!(of(&less, State::Cold), (end, DataSource::Unknown), "holes are no device");
+        assert_eq!(of(&less, State::Warm), (end, DataSource::Memory));
+        let endless = Source::open(Path::new("/dev/zero")).unwrap();
+        assert_eq!(of(&endless, State::Cold), (u64::MAX, DataSource::Unknown));
+    }
+}

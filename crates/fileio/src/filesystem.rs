@@ -111,6 +111,17 @@ mod tests {
     }
 
     #[test]
+    fn only_some_classes_are_on_a_device() {
+        let on_device = |name: &str| {
+            let (magic, ..) = KNOWN.iter().find(|(_, known, _)| *known == name).unwrap();
+            FileSystem::of_magic(*magic).is_on_device()
+        };
+        assert_eq!(["ext4", "fat"].map(on_device), [Some(true); 2]);
+        assert_eq!(["tmpfs", "nfs", "proc"].map(on_device), [Some(false); 3]);
+        assert_eq!(["overlay", "fuse"].map(on_device), [None; 2]);
+    }
+
+    #[test]
     fn unlisted_number_is_unknown() {
         let unknown = FileSystem { name: "unknown", class: Class::Unknown };
         assert_eq!(FileSystem::of_magic(1), unknown);

@@ -209,6 +209,14 @@ mod tests {
     }
 
     #[test]
+    fn file_of_one_block_is_enough() {
+        let four = file(4);
+        for call in [Call::Read(4), Call::Pread(4), Call::Seek(4)] {
+            assert_eq!(CallLoop::new(call, &four).unwrap().repeat(3), Ok(3), "{call:?}");
+        }
+    }
+
+    #[test]
     fn short_calls_are_not_counted() {
         let cut = file(6000);
         let mut blocks = CallLoop::new(Call::Pread(4096), &cut).unwrap();
@@ -216,6 +224,13 @@ mod tests {
         assert_eq!((blocks.repeat(10), sizes.repeat(10)), (Ok(10), Ok(10)));
         cut.set_len(4095).unwrap();
         assert_eq!((blocks.repeat(10), sizes.repeat(10)), (Ok(0), Ok(0)));
+    }
+
+    #[test]
+    fn calls_have_names_and_bytes() {
+        let named = Call::NAMED.map(|(name, call)| (Call::named(name) == Some(call), call.bytes()));
+        assert_eq!(named, [(true, 1), (true, 4), (true, 4096), (true, 0), (true, 0), (true, 1)]);
+        assert_eq!(Call::named("read2"), None);
     }
 
     #[test]
@@ -227,5 +242,8 @@ mod tests {
             seek(&file, SeekFrom::Current(0)).unwrap()
         });
         assert_eq!(places, [0, 4, 0, 4, 0]);
+        let file = self::file(12);
+        let mut whole = CallLoop::new(Call::Seek(4), &file).unwrap();
+        assert_eq!((whole.repeat(3), seek(&file, SeekFrom::Current(0))), (Ok(3), Ok(8)));
     }
 }

@@ -347,6 +347,7 @@ pub fn drop_caches(kind: CacheKind) -> std::io::Result<()> {
 }
 
 #[cfg(test)]
+#[expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 mod tests {
     use super::*;
 
@@ -381,5 +382,54 @@ mod tests {
         assert_eq!((of(0).state, of(0).cached), (State::Cold, 0));
         assert_eq!(of(1).state, State::Mixed { share: 1.0 / 3.0 });
         assert_eq!((of(3).state, of(3).cached), (State::Warm, 3 * page() as u64 - 1));
+        let two_of_each = CacheStat { cache: 3, dirty: 2, writeback: 1, ..CacheStat::default() };
+        let found = Residency::counted(8 * page() as u64, two_of_each, CountedBy::Cachestat);
+        let pages = [found.cached, found.dirty, found.writeback].map(|it| it / page() as u64);
+        assert_eq!((pages, found.counted_by), ([3, 2, 1], CountedBy::Cachestat));
+    }
+
+    #[test]
+    fn states_and_counters_have_names() {
+        let why = UnknownReason::Empty;
+        let states =
+            [State::Cold, State::Mixed { share: 0.5 }, State::Warm, State::Unknown { why }];
+        assert_eq!(states.map(|state| state.name()), ["cold", "mixed", "warm", "unknown"]);
+        let counters =
+            [CountedBy::Both, CountedBy::Cachestat, CountedBy::Mincore, CountedBy::Neither];
+        let expected = ["cachestat and mincore agree", "by cachestat", "by mincore", "not counted"];
+        assert_eq!(counters.map(CountedBy::describe), expected);
+    }
+
+    #[test]
+    fn files_of_the_largest_size_are_checked_whole() {
+        assert_eq!(windows(WHOLE_MAX), [(0, WHOLE_MAX)]);
+        let above = windows(WHOLE_MAX + 1);
+        assert_eq!((above.len(), above[0]), (16, (0, WINDOW)));
+        let page = page() as u64;
+        let apart = (WHOLE_MAX + 1 - WINDOW) / 15 / page * page;
+        assert_eq!((above[1].0, above[15].0), (apart, 15 * apart));
+    }
+
+    #[test]
+    fn half_cached_file_is_in_two_pieces() {
+        let file = tempfile::tempfile_in("/var/tmp").unwrap();
+        let (half, zeroes) = (1 << 20, vec![1; 2 << 20]);
+        std::os::unix::fs::FileExt::write_all_at(&file, &zeroes, 0).unwrap();
+        if evict(&file).unwrap().state != State::Cold {
+            println!("skipped: /var/tmp keeps its pages in memory");
+            return;
+        }
+        assert_eq!(pieces(&file, half), Some(vec![(0..2 * half, false)]));
+        // Random access: no readahead into the second half.
+        fadvise(&file, 0, None, Advice::Random).unwrap();
+        let mut block = vec![0; half as usize];
+        rustix::io::pread(&file, &mut block, 0).unwrap();
+        assert_eq!(cached_pages(&file, 0, half), Ok(half / page() as u64));
+        assert_eq!(pieces(&file, half), Some(vec![(0..half, true), (half..2 * half, false)]));
+        let State::Mixed { share } = of(&file).state else { panic!("half is cached") };
+        assert!((share - 0.5).abs() < 0.05, "{share}");
+        assert_eq!(warm(&file, &AtomicBool::new(true)).unwrap().bytes, 2 * half, "stopped");
+        assert_eq!(warm(&file, &AtomicBool::new(false)).unwrap().state, State::Warm);
+        assert_eq!(pieces(&file, half), Some(vec![(0..2 * half, true)]));
     }
 }

@@ -232,6 +232,45 @@ mod tests {
     }
 
     #[test]
+    fn errors_of_sqlite_are_distinguished() {
+        use ffi::{
+            SQLITE_BUSY, SQLITE_CANTOPEN, SQLITE_CORRUPT, SQLITE_FULL, SQLITE_IOERR_READ,
+            SQLITE_IOERR_SHMMAP, SQLITE_IOERR_SHMOPEN, SQLITE_IOERR_SHMSIZE, SQLITE_READONLY,
+        };
+        let of = |code| {
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            [is_busy(&error), is_cannot_open(&error), lacks_index(&error), needs_to_write(&error)]
+                .map(u8::from)
+        };
+        for (code, expected) in [
+            (SQLITE_BUSY, [1, 0, 0, 0]),
+            (SQLITE_CANTOPEN, [0, 1, 1, 1]),
+            (SQLITE_IOERR_SHMOPEN, [0, 0, 1, 1]),
+            (SQLITE_IOERR_SHMMAP, [0, 0, 1, 1]),
+            (SQLITE_IOERR_SHMSIZE, [0, 0, 0, 1]),
+            (SQLITE_READONLY, [0, 0, 0, 1]),
+            (SQLITE_FULL, [0, 0, 0, 1]),
+            (SQLITE_IOERR_READ, [0, 0, 0, 0]),
+            (SQLITE_CORRUPT, [0, 0, 0, 0]),
+        ] {
+            assert_eq!(of(code), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn any_file_name_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a b.db", "file:a?mode=ro#1.db", "100%.db", "é&=+.db"] {
+            let path = folder.path().join(name);
+            file::prepare(&path, false).unwrap();
+            drop(writer(&path, None).unwrap());
+            assert_eq!(schema::version(&reader(&path).unwrap()).unwrap(), schema::VERSION);
+            let id = schema::application_id(&immutable(&path).unwrap());
+            assert_eq!(id, Ok(schema::APPLICATION_ID), "{name}");
+        }
+    }
+
+    #[test]
     fn commits_are_synced_to_disk() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fathom.db");

@@ -159,3 +159,85 @@ fn shortened_list(candidates: &[String]) -> String {
         more => format!("{} and {more} more", shown.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_errors_are_retried_twice() {
+        let tries = |fails: u32, other: bool| {
+            let mut count = 0;
+            let outcome = retry_device_errors(|| {
+                count += 1;
+                let (action, path, reason) = ("read", PathBuf::new(), String::new());
+                match count <= fails {
+                    true if other => Err(StoreError::Other { action, path, reason }),
+                    true => Err(StoreError::Device { action, path, reason }),
+                    false => Ok(()),
+                }
+            });
+            (count, outcome.is_ok())
+        };
+        assert_eq!(tries(0, false), (1, true));
+        assert_eq!(tries(2, false), (3, true));
+        assert_eq!(tries(3, false), (3, false));
+        assert_eq!(tries(1, true), (1, false), "only errors of the device");
+    }
+
+    #[test]
+    fn missing_and_ambiguous_runs_are_described() {
+        let name = || "ab".to_owned();
+        let missing = |runs, empty| StoreError::NoSuchRun { name: name(), runs, empty }.to_string();
+        assert_eq!(missing(0, 0), "find run ab: the store has no runs");
+        assert_eq!(missing(3, 0), "find run ab: no such run among the 3 in the store");
+        let empty = "find run ab: no such run among the 3 in the store; 1 without results, \
+                     never `latest`";
+        assert_eq!(missing(3, 1), empty);
+        let of = |count: u32| {
+            let candidates = (1..=count).map(|at| at.to_string()).collect();
+            StoreError::Ambiguous { name: name(), candidates }.to_string()
+        };
+        assert_eq!(of(8), "find run ab: ambiguous: 1, 2, 3, 4, 5, 6, 7, 8");
+        assert_eq!(of(10), "find run ab: ambiguous: 1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
+    }
+
+    #[test]
+    fn system_errors_have_their_variant() {
+        let of = |kind| {
+            let error =
+                StoreError::from_io("write", Path::new("x.db"), &io::Error::new(kind, "Why"));
+            error.to_string()
+        };
+        assert_eq!(of(io::ErrorKind::PermissionDenied), "write x.db: permission denied");
+        assert_eq!(of(io::ErrorKind::StorageFull), "write x.db: no space left on the device");
+        let text = "write x.db: read-only file system or file";
+        assert_eq!(of(io::ErrorKind::ReadOnlyFilesystem), text);
+        let text = "open x.db: a part of this path is not a directory";
+        assert_eq!(of(io::ErrorKind::NotADirectory), text);
+        assert_eq!(of(io::ErrorKind::TimedOut), "write x.db: why");
+        assert_eq!(lower_first(""), "");
+    }
+
+    #[test]
+    fn sqlite_errors_have_their_variant() {
+        let of = |code| {
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some("Why".into()));
+            StoreError::from_sqlite("read", Path::new("x.db"), error)
+        };
+        let full = matches!(of(ffi::SQLITE_FULL), StoreError::Full { .. });
+        let busy = [ffi::SQLITE_BUSY, ffi::SQLITE_LOCKED]
+            .map(|code| matches!(of(code), StoreError::Busy { .. }));
+        assert_eq!((full, busy), (true, [true; 2]));
+        assert!(matches!(of(ffi::SQLITE_NOTADB), StoreError::NotAStore { .. }));
+        assert!(matches!(of(ffi::SQLITE_CORRUPT), StoreError::Corrupt { .. }));
+        assert!(matches!(of(ffi::SQLITE_IOERR), StoreError::Device { .. }));
+        assert_eq!(of(ffi::SQLITE_READONLY).to_string(), format!("read x.db: {READ_ONLY}"));
+        let text = "read x.db: cannot open the file or its journal";
+        assert_eq!(of(ffi::SQLITE_CANTOPEN).to_string(), text);
+        assert_eq!(of(ffi::SQLITE_MISUSE).to_string(), "read x.db: why");
+        // There is space on the device, so that is not the reason.
+        let index = of(ffi::SQLITE_IOERR_SHMSIZE);
+        assert!(matches!(index, StoreError::Device { .. }), "{index}");
+    }
+}

@@ -220,6 +220,27 @@ mod tests {
     }
 
     #[test]
+    fn file_smaller_than_a_page_is_no_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        for (bytes, is_store) in [(0, true), (1, false), (511, false), (512, true)] {
+            std::fs::write(&path, vec![0; bytes]).unwrap();
+            assert_eq!(exists(&path).is_ok(), is_store, "{bytes} bytes");
+        }
+        assert!(matches!(exists(folder.path()), Err(StoreError::IsDirectory { .. })));
+        let special = exists(Path::new("/dev/null")).unwrap_err();
+        assert_eq!(special.to_string(), "open /dev/null: not a regular file");
+        assert!(!has_log(&path) && !has_journal(&path));
+        std::fs::write(folder.path().join("x.db-wal"), "").unwrap();
+        assert!(!has_log(&path), "an empty one");
+        std::fs::write(folder.path().join("x.db-wal"), "1").unwrap();
+        std::fs::write(folder.path().join("x.db-journal"), "1").unwrap();
+        assert!(has_log(&path) && has_journal(&path));
+        assert!(!is_full(&path) && is_writable(&path));
+        assert_eq!(folder_of(Path::new("x.db")), Path::new("."));
+    }
+
+    #[test]
     fn only_the_default_folder_is_created() {
         use std::os::unix::fs::PermissionsExt as _;
 

@@ -162,6 +162,8 @@ mod tests {
     #[test]
     fn shares_sizes_and_cpu_lists_are_formatted() {
         assert_eq!([0.0, 0.004, 0.05, 1.0].map(percent), ["0 %", "0.4 %", "5 %", "100 %"]);
+        assert_eq!([0.0094, 0.0095].map(percent), ["0.9 %", "1 %"]);
+        assert_eq!([0, 1, 2].map(|it| count(it, "CPU", "CPUs")), ["0 CPUs", "1 CPU", "2 CPUs"]);
         assert_eq!([64 << 10, 300 << 20, 6 << 30].map(size), ["64 KiB", "300 MiB", "6.0 GiB"]);
         assert_eq!(list(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
         assert_eq!(list(&[]), "");

@@ -112,5 +112,34 @@ mod tests {
         assert!(machine_drift(&loops(30, |_| 1000.0)).is_none());
         let random = loops(30, |at| 1000.0 + 30.0 * (at * 7919 % 13) as f64);
         assert!(machine_drift(&random).is_none());
+        // 8 visits of 100 ms: 1 % of the first in each.
+        let faster = machine_drift(&loops(8, |at| 1000.0 - 10.0 * at as f64)).expect("a trend");
+        assert_eq!(faster.text, "core 7 % faster at second 1 than at the start (reference loop)");
+        assert!(machine_drift(&loops(7, |at| 1000.0 - 10.0 * at as f64)).is_none());
+        assert!(machine_drift(&loops(30, |at| 1000.0 + 0.6 * at as f64)).is_none(), "below 2 %");
+        let late: Vec<(u64, f64)> =
+            (0..30).map(|at| (1 << 40, 1000.0 + 2.0 * f64::from(at))).collect();
+        assert!(machine_drift(&late).is_none(), "all at one time");
+    }
+
+    #[test]
+    fn drift_is_named_before_wander() {
+        let steps = loops(64, |at| 1000.0 + 50.0 * (at / 8) as f64);
+        assert!(machine_wander(&steps).is_some());
+        let reason = machine_changed(&steps).expect("both");
+        assert!(reason.text.contains("slower"), "{}", reason.text);
+        let blocks = loops(64, |at| if at / 8 % 2 == 0 { 1000.0 } else { 1040.0 });
+        assert_eq!(machine_changed(&blocks), machine_wander(&blocks));
+    }
+
+    #[test]
+    fn correlation_must_exceed_three_errors() {
+        // A correlation of 0.3: the limit is 0.55 for 30 visits and 0.2 for 300.
+        let each: fn(u64) -> f64 =
+            |at| 1000.0 + 20.0 * (at / 4 % 2) as f64 + 5.0 * (at * 7919 % 13) as f64;
+        assert!(machine_wander(&loops(30, each)).is_none());
+        let reason = machine_wander(&loops(300, each)).expect("autocorrelated");
+        let start = "autocorrelated (r = 0.3): core speed ± ";
+        assert!(reason.text.starts_with(start), "{}", reason.text);
     }
 }

@@ -331,3 +331,213 @@ fn worst_case_slowdown_combines_core_and_lost_time() {
     record.summary.as_mut().expect("set").stratum = Stratum::FullSpeed;
     assert_eq!(of(&record, Counters::NONE, Some(&FULL_SPEED)), 1.0);
 }
+
+#[test]
+fn causes_are_listed_by_their_share() {
+    let all = Disturbance {
+        cpu_ns: 100_000_000,
+        throttled_ns: Some(200_000_000),
+        throttled_periods: Some(2),
+        run_queue_ns: Some(350_000_000),
+        steal_ns: Some(120_000_000),
+        interrupt_ns: Some(80_000_000),
+        ..quiet()
+    };
+    let verdict = verdict(&narrow(&all), QUIET);
+    let texts: Vec<&str> = verdict.reasons.iter().map(|it| it.text.as_str()).collect();
+    let expected = [
+        "descheduled 35 %",
+        "throttled by CPU quota 20 %",
+        "CPU contention 15 %",
+        "CPU steal 12 %",
+        "interrupt time 8 %",
+    ];
+    assert_eq!(texts, expected);
+}
+
+#[test]
+fn share_is_over_the_affected_processes() {
+    let mut samples = processes(&[100.0, 100.0, 100.0, 120.0, 120.0], &[], &quiet());
+    for (at, steal_ms, wall_ms) in [(3, 500, 1_000), (4, 300, 3_000)] {
+        let Disturbance { steal_ns, wall_ns, cpu_ns, .. } = &mut samples[at].disturbance;
+        *steal_ns = Some(steal_ms * 1_000_000);
+        (*wall_ns, *cpu_ns) = (wall_ms * 1_000_000, wall_ms * 1_000_000);
+    }
+    let text = "CPU steal 20 % in 2 of 5 processes";
+    assert_eq!(cause(&verdict(&samples, QUIET)), (Cause::Steal, text));
+}
+
+/// Half a limit and the limit are valid, more is noisy.
+#[test]
+fn time_lost_above_the_limit_is_a_cause() {
+    const MS: u64 = 1_000_000;
+    type Set = fn(&mut Disturbance, u64);
+    let cases: [(Cause, Set, u64, Counters); 6] = [
+        (Cause::Throttled, |it, ns| it.throttled_ns = Some(ns), 10 * MS, Counters::NONE),
+        (Cause::Steal, |it, ns| it.steal_ns = Some(ns), 50 * MS, Counters::NONE),
+        (Cause::Contention, |it, ns| it.run_queue_ns = Some(ns), 50 * MS, Counters::NONE),
+        (Cause::Interrupts, |it, ns| it.interrupt_ns = Some(ns), 50 * MS, Counters::NONE),
+        (Cause::NotRunning, |it, ns| it.cpu_ns -= ns, 50 * MS, Counters::NONE),
+        (Cause::NotRunning, |it, ns| it.cpu_ns -= ns, 150 * MS, Counters::TURNS),
+    ];
+    for (cause, set, limit, expects) in cases {
+        let of = |ns| {
+            let mut lost = Disturbance { throttled_periods: None, ..quiet() };
+            set(&mut lost, ns);
+            causes(&verdict(&narrow(&lost), expecting(expects)))
+        };
+        assert_eq!([of(limit / 2), of(limit)], [[]; 2], "{cause:?}");
+        assert_eq!(of(limit + MS), [cause]);
+    }
+    let ticks = |steal_ns| {
+        let wall_ns = 40 * MS;
+        let lost = Disturbance { steal_ns: Some(steal_ns), wall_ns, cpu_ns: wall_ns, ..quiet() };
+        causes(&verdict(&narrow(&lost), QUIET))
+    };
+    assert_eq!((ticks(30 * MS - 1), ticks(30 * MS)), (vec![], vec![Cause::Steal]));
+    let not_throttled = Disturbance { throttled_ns: HALF, ..quiet() };
+    assert_eq!(verdict(&narrow(&not_throttled), QUIET), Verdict::default(), "in no period");
+}
+
+#[test]
+fn three_other_processes_can_refute_a_cause() {
+    // The better processes of a wide case are affected.
+    let of = |affected: &[usize]| causes(&verdict(&processes(&WIDE, affected, &stolen()), QUIET));
+    assert_eq!(of(&[0, 1, 2, 3]), [Cause::Spread]);
+    assert_eq!(of(&[0, 1, 2, 3, 4]), [Cause::Steal], "two others are too few");
+    // Three others are as wide as their ends.
+    let of = |others: [f64; 3]| {
+        let medians = [&others[..], &[140.0, 150.0, 150.0, 150.0]].concat();
+        causes(&verdict(&processes(&medians, &[3, 4, 5, 6], &stolen()), QUIET))
+    };
+    assert_eq!(of([95.0, 100.0, 105.0]), [Cause::Steal]);
+    assert_eq!(of([94.0, 100.0, 105.0]), [Cause::Spread]);
+}
+
+#[test]
+fn processes_that_are_as_good_explain_nothing() {
+    let medians = [80.0, 100.0, 120.0, 100.0, 100.0, 100.0, 100.0];
+    for better in [Better::Lower, Better::Higher] {
+        let expectation = Expectation { better, ..QUIET };
+        let verdict = verdict(&processes(&medians, &[0, 1, 2], &stolen()), expectation);
+        assert_eq!(causes(&verdict), [Cause::Spread], "{better:?}");
+    }
+}
+
+#[test]
+fn change_as_large_as_the_noise_limit_is_valid() {
+    // Half and quarters are exact in binary.
+    let quarter = Expectation { noise_limit: 0.25, ..QUIET };
+    let medians = [75.0, 75.0, 75.0, 100.0, 100.0, 100.0, 100.0];
+    let shifted =
+        |medians: &[f64]| causes(&verdict(&processes(medians, &[3, 4, 5, 6], &stolen()), quarter));
+    assert_eq!(shifted(&medians), []);
+    assert_eq!(shifted(&[74.0, 74.0, 74.0, 100.0, 100.0, 100.0, 100.0]), [Cause::Steal]);
+    let wide = |half| processes(&[100.0 - half, 100.0, 100.0, 100.0, 100.0 + half], &[], &quiet());
+    assert_eq!(causes(&verdict(&wide(25.0), quarter)), []);
+    assert_eq!(causes(&verdict(&wide(25.1), quarter)), [Cause::Spread]);
+    let samples = narrow(&Disturbance { migrations: 1, ..quiet() });
+    let summary = summarise(&samples).expect("values");
+    let of = |summary| judge(&samples, &summary, quarter, None);
+    let undisturbed = |median| Summary { median_undisturbed: Some(median), ..summary.clone() };
+    assert_eq!(of(undisturbed(75.0)), Verdict::default());
+    let text = "migrated 5×: shifts the median 26 %";
+    assert_eq!(cause(&of(undisturbed(74.0))), (Cause::Migration, text));
+    let drift = |drift| causes(&of(Summary { drift: Some(drift), ..summary.clone() }));
+    assert_eq!([drift(0.25), drift(-0.25)], [[]; 2]);
+    assert_eq!(drift(0.26), [Cause::Drift]);
+    let modes = |apart: f64| {
+        let modes = vec![Mode { at: 100.0, share: 0.5 }, Mode { at: 100.0 + apart, share: 0.5 }];
+        causes(&of(Summary { modes, ..summary.clone() }))
+    };
+    assert_eq!((modes(25.0), modes(26.0)), (vec![], vec![Cause::SeveralModes]));
+}
+
+#[test]
+fn disturbed_rounds_name_unexpected_counters() {
+    let of = |disturbance: Disturbance, expects| {
+        let samples = narrow(&disturbance);
+        let summary = summarise(&samples).expect("values");
+        let moved = Summary { median_undisturbed: Some(90.0), ..summary };
+        judge(&samples, &moved, expecting(expects), None)
+    };
+    let faulted = Disturbance { major_faults: 2, involuntary_switches: 1, ..quiet() };
+    let text = "10 major faults: shifts the median 10 %";
+    assert_eq!(cause(&of(faulted.clone(), Counters::NONE)), (Cause::MajorFaults, text));
+    let preempted = of(faulted, Counters::DEVICE);
+    assert_eq!(causes(&preempted), [Cause::Contention], "faults of a device are expected");
+    let turns = Disturbance { involuntary_switches: 1, ..quiet() };
+    assert_eq!(of(turns, Counters::TURNS), Verdict::default());
+    assert_eq!(of(quiet(), Counters::NONE), Verdict::default(), "no counter moved");
+}
+
+#[test]
+fn other_median_of_zero_has_no_disturbed_rounds() {
+    let samples = processes(&[0.0; 5], &[0], &Disturbance { migrations: 1, ..quiet() });
+    let summary = Summary { median_undisturbed: Some(0.0), ..summarise(&samples).expect("values") };
+    assert_eq!(judge(&samples, &summary, QUIET, None), Verdict::default());
+}
+
+/// Processes with these medians whose core is slower by these factors.
+fn on_slow_cores(medians: &[f64], times: &[f64], expectation: Expectation) -> Verdict {
+    let mut samples = processes(medians, &[], &quiet());
+    for (sample, times) in samples.iter_mut().zip(times) {
+        sample.reference_ns = vec![FULL_SPEED.sibling_ns * times];
+        sample.frequency_ns = vec![FULL_SPEED.frequency_ns];
+    }
+    judge(&samples, &summarise(&samples).expect("values"), expectation, Some(&FULL_SPEED))
+}
+
+#[test]
+fn slow_half_must_be_worse_than_the_other() {
+    let times = [1.0, 1.3, 1.5, 1.8, 1.9];
+    let rate = Expectation { better: Better::Higher, ..QUIET };
+    let rates = [190.0, 180.0, 150.0, 130.0, 100.0];
+    assert_eq!(causes(&on_slow_cores(&rates, &times, rate)), [Cause::SlowCore]);
+    let mixed = [190.0, 180.0, 150.0, 130.0, 180.0];
+    assert_eq!(causes(&on_slow_cores(&mixed, &times, rate)), [Cause::Spread], "equal is not worse");
+    let neither = Expectation { better: Better::Neither, ..QUIET };
+    assert_eq!(causes(&on_slow_cores(&mixed, &times, neither)), [Cause::SlowCore]);
+    let medians = [100.0, 130.0, 150.0, 180.0, 130.0];
+    assert_eq!(causes(&on_slow_cores(&medians, &times, QUIET)), [Cause::Spread]);
+    // With three processes at full speed, those are the measure.
+    let three = [1.0, 1.0, 1.0, 1.8, 1.9];
+    let apart = [100.0, 130.0, 100.0, 180.0, 190.0];
+    assert_eq!(causes(&on_slow_cores(&apart, &three, QUIET)), [Cause::Spread]);
+}
+
+#[test]
+fn threads_of_the_probe_may_slow_its_core() {
+    let mut samples = processes(&WIDE, &[], &quiet());
+    for (at, sample) in samples.iter_mut().enumerate() {
+        sample.reference_ns = vec![if at < 5 { 9_000.0 } else { 17_100.0 }];
+        sample.frequency_ns = vec![8_000.0];
+    }
+    let summary = summarise(&samples).expect("values");
+    let of = |not_selected, samples: &[Sample]| {
+        let summary = Summary { not_selected, ..summary.clone() };
+        causes(&judge(samples, &summary, QUIET, Some(&FULL_SPEED)))
+    };
+    assert_eq!(of(None, &samples), [Cause::SlowCore]);
+    assert_eq!(of(Some(NotSelected::Device), &samples), [Cause::SlowCore]);
+    assert_eq!(of(Some(NotSelected::SecondCpu), &samples), [Cause::Spread]);
+    samples[0].frequency_ns.clear();
+    assert_eq!(of(None, &samples), [Cause::Spread], "a process without loops");
+}
+
+#[test]
+fn worst_case_slowdown_is_bounded() {
+    let title = "";
+    let (metric, better) = (MetricId::new("cpu.call"), Better::Lower);
+    let mut record = Record::new(metric, Params::none(), title, Unit::Nanoseconds, better);
+    record.disturbance = stolen();
+    assert_eq!(worst_case_slowdown(&record, Counters::NONE, None), 1.0, "no summary");
+    let faster = Estimate { process_loops: vec![4_500.0], ..Estimate::default() };
+    record.summary = Some(Summary { as_found: Some(faster), ..Summary::default() });
+    let of = |record: &Record| worst_case_slowdown(record, Counters::NONE, Some(&FULL_SPEED));
+    assert_eq!(of(&record), 2.0, "a faster core does not help");
+    record.disturbance = Disturbance { steal_ns: Some(999_000_000), ..quiet() };
+    assert_eq!(of(&record), 20.0);
+    record.disturbance = Disturbance { run_queue_ns: Some(250_000_000), ..stolen() };
+    assert_eq!(of(&record), 4.0);
+}

@@ -75,6 +75,28 @@ mod tests {
     }
 
     #[test]
+    fn gap_is_in_deviations_within_the_clusters() {
+        let are_two = |cluster: &[f64], apart: f64| {
+            let other = cluster.iter().map(|median| median + apart);
+            !clusters(&cluster.iter().copied().chain(other).collect::<Vec<f64>>()).is_empty()
+        };
+        // Deviations of √(4.04 / 6) and √(4.04 / 10): gaps of 9 and 5 of these are 7.39 and 3.18.
+        let (four, six) = ([9.0, 9.9, 10.1, 11.0], [9.0, 9.9, 10.0, 10.0, 10.1, 11.0]);
+        assert_eq!((are_two(&four, 9.3), are_two(&four, 9.45)), (false, true));
+        assert_eq!((are_two(&six, 5.1), are_two(&six, 5.3)), (false, true));
+        // A resolution of 1: gaps of 9 and more.
+        let coarse =
+            |gap: f64| clusters(&[0.0, 0.0, 0.0, 1.0, 1.0 + gap, 1.0 + gap, 1.0 + gap, 2.0 + gap]);
+        assert_eq!((coarse(9.0).len(), coarse(9.5).len()), (0, 2));
+        let small = |members: usize| {
+            let mut medians: Vec<f64> = (0..12).map(|at| 10.0 + 0.01 * f64::from(at)).collect();
+            medians[12 - members..].iter_mut().for_each(|median| *median += 50.0);
+            clusters(&medians).len()
+        };
+        assert_eq!((small(2), small(3)), (0, 2), "a fifth of twelve is three");
+    }
+
+    #[test]
     fn clock_steps_are_not_clusters() {
         assert!(clusters(&[25.0, 25.0, 50.0, 50.0, 25.0, 50.0, 25.0, 25.0, 50.0, 25.0]).is_empty());
         assert!(clusters(&[25.0; 10]).is_empty());

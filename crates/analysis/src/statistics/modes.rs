@@ -125,3 +125,34 @@ fn thinned(sorted: &[f64]) -> Vec<f64> {
     let last = sorted.len() - 1;
     (0..RANKS_MAX).map(|i| sorted[i * last / (RANKS_MAX - 1)]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_are_spread_over_their_cells() {
+        assert_eq!(spread_ties(&[1.0, 1.0, 3.0]), [0.5, 1.5, 3.0]);
+        assert_eq!(spread_ties(&[1.0, 3.0, 3.0, 3.0, 7.0]), [1.0, 2.5, 3.5, 4.5, 7.0]);
+        assert_eq!(spread_ties(&[1.0, 5.0, 5.0]), [1.0, 4.0, 6.0], "as wide outwards as inwards");
+        assert_eq!(spread_ties(&[2.0, 2.0]), [2.0, 2.0], "one group has no cell");
+    }
+
+    #[test]
+    fn parts_between_cuts_have_medians_and_shares() {
+        let of = |at, share| Mode { at, share };
+        let sorted = [1.0, 2.0, 3.0, 7.0, 10.0];
+        assert_eq!(modes_at(&sorted, &[3.0]), [of(1.5, 0.4), of(7.0, 0.6)]);
+        let three = [of(2.0, 0.6), of(7.0, 0.2), of(10.0, 0.2)];
+        assert_eq!(modes_at(&sorted, &[5.0, 8.0]), three);
+        assert_eq!(modes_at(&sorted, &[]), []);
+    }
+
+    #[test]
+    fn large_samples_are_thinned_to_regular_ranks() {
+        let values: Vec<f64> = (0..1_999).map(f64::from).collect();
+        let thin = thinned(&values);
+        assert_eq!((thin.len(), thin[1], thin[999]), (1_000, 2.0, 1_998.0));
+        assert_eq!(thinned(&values[..1_000]), values[..1_000]);
+    }
+}

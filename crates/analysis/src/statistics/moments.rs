@@ -38,6 +38,13 @@ mod tests {
     }
 
     #[test]
+    fn rounding_of_the_mean_is_corrected() {
+        // The mean of 0, 2 and 2 is rounded to 2, as only even numbers exist there.
+        let deviation = standard_deviation(&[1e16, 1e16 + 2.0, 1e16 + 2.0]).unwrap();
+        assert!((deviation - (4.0_f64 / 3.0).sqrt()).abs() < 1e-12, "{deviation}");
+    }
+
+    #[test]
     fn values_that_are_not_finite_are_ignored() {
         assert_eq!(mean(&[1.0, f64::NAN, 3.0]), Some(2.0));
         assert_eq!(standard_deviation(&[1.0, f64::NEG_INFINITY, 3.0]), Some(2.0_f64.sqrt()));

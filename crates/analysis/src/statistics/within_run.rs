@@ -80,6 +80,20 @@ mod tests {
     }
 
     #[test]
+    fn six_blocks_are_enough_and_a_long_series_has_ten() {
+        let level = |count: u32, run: u32| {
+            let values: Vec<f64> = (0..count).map(|i| f64::from(i / run % 2)).collect();
+            interval_within(&values, 0.5).map(|(_, level)| level)
+        };
+        // Effective sample sizes of 6.2, 5.5, 6.04 and 5.98.
+        let six = Some(1.0 - 2.0 / 64.0);
+        assert_eq!([level(16, 3), level(18, 3)], [six, None]);
+        assert_eq!([level(27, 4), level(28, 4)], [six, None]);
+        // Of 30: ten blocks from 100 values on.
+        assert_eq!([level(99, 4), level(100, 4)], [six, Some(1.0 - 2.0 * 11.0 / 1_024.0)]);
+    }
+
+    #[test]
     fn autocorrelation_widens_the_interval() {
         let slow = correlated(300, 0.7, &mut Xoshiro256PlusPlus::seed_from_u64(2));
         let shuffled: Vec<f64> = (0..300).map(|i| slow[i * 101 % 300]).collect();

@@ -1,6 +1,9 @@
 //! Comparisons and histories of synthetic runs.
 
 mod comparison;
+mod differences;
 mod history;
+mod limits;
+mod reference;
 mod runs;
 mod strata;

@@ -5,4 +5,5 @@ mod background;
 mod fixture;
 mod lasting;
 mod momentary;
+mod thresholds;
 mod whole;

@@ -20,13 +20,26 @@ struct Screen {
     text: String,
     leaves_after: usize,
     blocks: usize,
+    /// The records of all blocks, as they were printed.
+    printed: Vec<Record>,
+    /// The numbers of records that differ and of those with another result, once revised.
+    revised: Option<(usize, usize)>,
+    progress: Vec<Progress>,
 }
 
 impl Screen {
     fn new(width: usize, leaves_after: usize) -> Self {
         let layout = Layout { width, ..Layout::default() };
         let text = String::new();
-        Self { table: Table::new(layout), text, leaves_after, blocks: 0 }
+        Self {
+            table: Table::new(layout),
+            text,
+            leaves_after,
+            blocks: 0,
+            printed: Vec::new(),
+            revised: None,
+            progress: Vec::new(),
+        }
     }
 }
 
@@ -35,9 +48,15 @@ impl Audience for Screen {
         self.text += &fathom_report::opening(document, 80);
         self.text += &self.table.header();
     }
-    fn progress(&mut self, _: &Progress) {}
+    fn progress(&mut self, progress: &Progress) {
+        self.progress.push(progress.clone());
+    }
+    fn revised(&mut self, _: &Document, again: &[Record], changed: usize) {
+        self.revised = Some((again.len(), changed));
+    }
     fn block(&mut self, records: &[Record]) {
         self.blocks += 1;
+        self.printed.extend_from_slice(records);
         self.text += &self.table.rows(records);
     }
     fn ends(&mut self, document: &Document) {
@@ -229,6 +248,20 @@ fn summary_of(document: &Document) -> &Summary {
     document.records[0].summary.as_ref().expect("a summary")
 }
 
+#[test]
+fn progress_has_the_visits_left() {
+    let mut screen = Screen::new(80, usize::MAX);
+    let plan = plan(&[FREQUENCY]);
+    coordinate(&plan, setup(), &mut Script::new(), &mut screen);
+    let estimate = 10e6 + plan.units[0].cases[0].cost_ns;
+    // Each visit takes 40 ms.
+    let expected = [5.0 * estimate, 4.0 * 40e6, 3.0 * 40e6, 2.0 * 40e6, 40e6];
+    let left: Vec<f64> = screen.progress.iter().map(|it| it.left_ns).collect();
+    assert_eq!(left, expected);
+    let elapsed: Vec<f64> = screen.progress.iter().map(|it| it.elapsed_ns).collect();
+    assert_eq!(elapsed, [0.0, 40e6, 80e6, 120e6, 160e6]);
+}
+
 const IDLE: f64 = 9_000.0;
 const BUSY: f64 = 14_000.0;
 
@@ -277,7 +310,15 @@ fn visits_are_classified_again_by_all_loops() {
     let mut script = Script { slow_times: 1.5, ..Script::new() };
     script.calibration_ns = BUSY;
     script.loop_ns = |visit| if visit <= 12 { BUSY } else { IDLE };
-    let (document, text) = run(&mut script, &ASKED, 80);
+    let mut screen = Screen::new(80, usize::MAX);
+    let document = coordinate(&plan(&ASKED), setup(), &mut script, &mut screen);
+    let text = plain(&screen.text);
+    let pairs = || screen.printed.iter().zip(&document.records);
+    let differ = pairs().filter(|(old, new)| old != new).count();
+    let result = |it: &Record| (it.value.clone(), it.verdict.clone(), it.agreement);
+    let changed = pairs().filter(|(old, new)| result(old) != result(new)).count();
+    assert!(changed > 0 && 2 * changed != document.records.len(), "{changed}");
+    assert_eq!(screen.revised, Some((differ, changed)));
     let frequency = document.records.iter().find(|one| one.metric.as_str() == "cpu.frequency");
     let summary = frequency.and_then(|it| it.summary.as_ref()).expect("a summary");
     assert_eq!(summary.stratum, Stratum::AsFound);

@@ -186,6 +186,44 @@ mod tests {
     use crate::read::Way;
 
     #[test]
+    fn chunks_have_at_least_four_mebibytes() {
+        const MIB: u64 = 1 << 20;
+        let file = tempfile::tempfile().unwrap();
+        for (block, wanted, length) in
+            [(1, 0, 4), (1, 10, 10), (3, 0, 3), (3, 10, 9), (8, 0, 8), (2, 5, 4)]
+        {
+            let request = Request { block: block * MIB as usize, ..Request::whole(Way::Pread) };
+            let job = Job::new(&file, 0..100 * MIB, &request);
+            let first = job.chunks(job.range.clone(), wanted * MIB).take();
+            assert_eq!(first, Some(0..length * MIB), "{block} {wanted}");
+        }
+    }
+
+    #[test]
+    fn results_of_threads_are_added() {
+        let fault = ReadFault { at: 0, bytes: 1, error: 5 };
+        let of = |ended_at, stopped| Tally {
+            sum: Sum { xor: 5, position: 7, bytes: 9 },
+            calls: 2,
+            fallbacks: 3,
+            faults: vec![fault],
+            ended_at,
+            stopped,
+        };
+        let merged = |mut one: Tally, other| {
+            one.merge(other);
+            one
+        };
+        let both = merged(of(Some(50), false), of(Some(40), true));
+        assert_eq!(both.sum, Sum { xor: 0, position: 14, bytes: 18 });
+        assert_eq!((both.calls, both.fallbacks, both.faults.len()), (4, 6, 2));
+        assert_eq!((both.ended_at, both.stopped), (Some(40), true));
+        let both = merged(of(None, true), of(Some(40), true));
+        assert_eq!((both.ended_at, both.stopped), (Some(40), true));
+        assert!(is_medium_error(Errno::IO) && !is_medium_error(Errno::BADF));
+    }
+
+    #[test]
     fn chunks_are_whole_blocks_and_cover_the_range() {
         let file = tempfile::tempfile().unwrap();
         for (block, length) in [(1000, 30_000_001), (8 << 20, 30 << 20), (1, 5), (4096, 0)] {

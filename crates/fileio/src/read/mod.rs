@@ -320,6 +320,56 @@ mod tests {
     }
 
     #[test]
+    fn limits_of_a_request_are_included() {
+        let is_valid = |kind, request: Request<'_>| check(kind, &request).is_ok();
+        let file = |request| is_valid(FileKind::Regular, request);
+        let whole = || Request::whole(Way::Pread);
+        let largest = |threads| Request { block: BLOCK_MAX, threads, ..whole() };
+        assert_eq!([largest(1), largest(4), largest(5)].map(file), [true, true, false]);
+        assert!(!file(Request { block: BLOCK_MAX + 1, ..whole() }));
+        let ring = |depth| Request { block: BLOCK_MAX, ..Request::whole(Way::Ring { depth }) };
+        assert_eq!([ring(0), ring(4), ring(5)].map(file), [false, true, false]);
+        let calls = |threads| Request { threads, ..Request::whole(Way::Calls { count: None }) };
+        assert_eq!([calls(1), calls(2)].map(file), [true, false]);
+        let of_kind = |kind| (is_valid(kind, whole()), is_valid(kind, calls(1)));
+        assert_eq!(of_kind(FileKind::Block), (true, true));
+        assert_eq!(of_kind(FileKind::Character), (false, true));
+        let range = |start, end, origin| {
+            file(Request { range: Some(Range { start, end }), origin, ..whole() })
+        };
+        assert!(range(5, 5, Some(5)) && range(5, 6, None) && range(5, 6, Some(4)));
+        assert!(!range(6, 5, None) && !range(5, 6, Some(6)));
+    }
+
+    #[test]
+    fn change_names_what_differs() {
+        let then = (10, [1, 2], [3, 4]);
+        assert_eq!(change(then, then), None);
+        let of = |now| {
+            let Change { size, modified, touched } = change(then, now).expect("a change");
+            (size, modified, touched)
+        };
+        assert_eq!(of((11, [1, 2], [3, 4])), ((10, 11), false, false));
+        assert_eq!(of((10, [1, 3], [3, 4])), ((10, 10), true, false));
+        assert_eq!(of((10, [1, 2], [0, 4])), ((10, 10), false, true));
+    }
+
+    #[test]
+    fn bypass_needs_half_of_the_bytes_uncached() {
+        let of = |cached| {
+            let (state, bytes) = (State::Mixed { share: 0.5 }, 800);
+            let counted_by = CountedBy::Both;
+            Residency { state, bytes, cached, dirty: 0, writeback: 0, counted_by }
+        };
+        // Of 400 uncached bytes, a quarter is 100.
+        assert_eq!(bypassed(&of(400), &of(500), 800), Bypass::Confirmed);
+        assert_eq!(bypassed(&of(400), &of(501), 800), Bypass::Buffered);
+        assert_eq!(bypassed(&of(401), &of(401), 800), Bypass::Unknown);
+        assert_eq!(bypassed(&of(700), &of(725), 100), Bypass::Confirmed, "of the bytes read");
+        assert_eq!(bypassed(&of(700), &of(726), 100), Bypass::Buffered);
+    }
+
+    #[test]
     fn cache_growth_shows_a_buffered_direct_read() {
         let of = |state, cached| Residency {
             state,
