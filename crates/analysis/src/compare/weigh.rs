@@ -1,6 +1,6 @@
 //! The verdict on one case of a comparison.
 
-use fathom_record::{Record, State, Unit};
+use fathom_record::{Estimate, Record, State, Unit};
 
 use super::comparison::{Compared, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, Word};
 use super::core_speed::{RunRecord, explains, slower, stratum_of};
@@ -20,6 +20,10 @@ pub const UNCHANGED_TIMES: f64 = 1.7;
 /// Equivalence within a larger margin is not worth reporting.
 const UNCHANGED_MAX: f64 = 0.3;
 
+/// Half-widths of 90 % and 95 % intervals in standard errors.
+const Z_90: f64 = 1.645;
+const Z_95: f64 = 1.960;
+
 /// Compares the records of A, one per run, with that of B, in a stratum that all of them have.
 /// Their numbers are valid or noisy, in the same unit. `None` if one side has no median.
 pub(super) fn weigh(
@@ -34,8 +38,9 @@ pub(super) fn weigh(
     let sides: Option<Vec<_>> = a.iter().map(|one| one.estimate(stratum)).collect();
     let (sides, of_b) = (sides?, b.estimate(stratum)?);
     let runs: Vec<Vec<f64>> = sides.iter().map(|side| side.process_medians.clone()).collect();
-    let (in_a, in_b, record) = (runs.concat(), of_b.process_medians, b.record);
-    let ratio = ratio_to_runs(&runs, &in_b, seed);
+    let (in_a, in_b, record) = (runs.concat(), of_b.process_medians.clone(), b.record);
+    let within = within_runs(&sides, &of_b);
+    let ratio = ratio_to_runs(&runs, &in_b, seed).or(within);
     let limit = noise.limit(&first.metric);
     let kept = noise.of(&first.metric, &first.params, stratum);
     let (noise, noise_by) = match (kept, between(&runs)) {
@@ -48,14 +53,18 @@ pub(super) fn weigh(
     let mut unchanged_within = None;
     let word = ratio.as_ref().map_or(Word::Inconclusive, |ratio| {
         let is_borne_out = ratio.low > 1.0 || ratio.high < 1.0;
-        let is_large = (ratio.ratio - 1.0).abs() > EFFECT_MIN.max(noise.unwrap_or(0.0));
+        // An interval within a run knows nothing of what differs between runs.
+        let between = noise.or(limit.filter(|_| within.is_some())).unwrap_or(0.0);
+        let is_large = (ratio.ratio - 1.0).abs() > EFFECT_MIN.max(between);
         let margins = margins(noise, limit);
         let limits = [ratio.low, ratio.high];
         let is_core = || core.is_some_and(|core| explains(core, limits, record.better, margins[0]));
         let is_changed = is_borne_out && is_large && !is_core();
         // A margin above the noise must not hide a change.
         let margins = if is_changed { &margins[..1] } else { &margins[..] };
-        unchanged_within = margins.iter().copied().find(|margin| is_equal(ratio, *margin));
+        if within.is_none() || noise.is_some() {
+            unchanged_within = margins.iter().copied().find(|margin| is_equal(ratio, *margin));
+        }
         match (unchanged_within, is_changed) {
             (Some(_), _) => Word::Unchanged,
             (None, true) => changed_word(ratio.ratio > 1.0, few, record),
@@ -87,6 +96,30 @@ pub(super) fn weigh(
         unchanged_within,
         word,
     })
+}
+
+/// The ratio of one process to one other, from their intervals within the run: the limits of both
+/// in logarithms, added as independent errors (Zou and Donner, Statistics in Medicine 27, 2008).
+fn within_runs(a: &[Estimate], b: &Estimate) -> Option<Ratio> {
+    let [a] = a else { return None };
+    let is_single = |side: &Estimate| side.process_medians.len() == 1;
+    if !is_single(a) || !is_single(b) {
+        return None;
+    }
+    let logarithms = |side: &Estimate| {
+        let interval = side.interval?;
+        let all = [interval.low, side.median, interval.high].map(f64::ln);
+        all.iter().all(|it| it.is_finite()).then_some(all)
+    };
+    let ([low_a, middle_a, high_a], [low_b, middle_b, high_b]) = (logarithms(a)?, logarithms(b)?);
+    let below = (middle_b - low_b).hypot(high_a - middle_a);
+    let above = (high_b - middle_b).hypot(middle_a - low_a);
+    let at = |times: f64| {
+        let middle = middle_b - middle_a;
+        [middle - times * below, middle + times * above].map(f64::exp)
+    };
+    let [low, high] = at(1.0);
+    Some(Ratio { ratio: b.median / a.median, low, high, equivalence: at(Z_90 / Z_95) })
 }
 
 /// The margins within which a ratio may be unchanged, the narrowest first: the noise between runs,

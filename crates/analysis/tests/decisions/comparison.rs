@@ -2,7 +2,9 @@
 
 use fathom_analysis::compare::{Noise, NoiseBy, Word, compare};
 use fathom_analysis::differences::differences;
-use fathom_record::{Better, Cause, Document, Effort, Params, Record, State, Unit, Value, Verdict};
+use fathom_record::{
+    Basis, Better, Cause, Document, Effort, Interval, Params, Record, State, Unit, Value, Verdict,
+};
 
 use crate::runs::{bare, compared, comparison, record, run, summary};
 
@@ -61,6 +63,31 @@ fn noise_limit_is_the_margin_without_kept_runs() {
     assert_eq!(word(0.07), (Word::Unchanged, Some(0.07)));
     assert_eq!(word(0.01), (Word::Inconclusive, None), "2 % at least, and no more");
     assert_eq!(word(0.5), (Word::Inconclusive, None), "a margin above 30 % shows nothing");
+}
+
+#[test]
+fn single_processes_are_compared_within_their_runs() {
+    let single = |number, median: f64, [low, high]: [f64; 2]| {
+        let mut run = run(number, median, 2);
+        let summary = summary(&mut run);
+        summary.process_medians.clear();
+        summary.interval = Some(Interval::new([low, high], 0.95, Basis::WithinRun));
+        run
+    };
+    let noise = Noise::default().with_limits([("x", 0.1)]);
+    let row = |b| compare(&single(1, 100.0, [80.0, 125.0]), &b, &noise, 7).rows.remove(0);
+    let twice = row(single(2, 200.0, [160.0, 250.0]));
+    // Both intervals are × and ÷ 1.25, and the ratio's is × and ÷ 1.25 to the power of √2.
+    let factor = 1.25_f64.powf(2_f64.sqrt());
+    let [low, high] = twice.interval.unwrap();
+    assert!((low - 2.0 / factor).abs() < 1e-9 && (high - 2.0 * factor).abs() < 1e-9, "{twice:?}");
+    assert_eq!((twice.word, twice.ratio), (Word::LooksSlower, Some(2.0)));
+    // Runs may differ by as much as the noise limit, and equality of one pair shows nothing.
+    let word =
+        |b, noise: &Noise| compare(&single(1, 100.0, [99.9, 100.1]), &b, noise, 7).rows[0].word;
+    assert_eq!(word(single(2, 109.0, [108.9, 109.1]), &noise), Word::Inconclusive);
+    assert_eq!(word(single(2, 111.0, [110.9, 111.1]), &noise), Word::LooksSlower);
+    assert_eq!(word(single(2, 100.0, [99.9, 100.1]), &noise), Word::Inconclusive);
 }
 
 /// A record of five processes far apart.

@@ -342,7 +342,16 @@ fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Columns) -> Strin
     if comparison.rows.iter().any(looks) {
         notes.push("looks …: tentative, too few processes or a low-quality run".to_owned());
     }
-    if comparison.rows.iter().all(is_single) {
+    let is_within = |row: &&Compared| row.ratio.is_some() && is_single(row);
+    let within = comparison.rows.iter().filter(is_within).count();
+    if within > 0 {
+        notes.push(format!(
+            "{} of one process a side: from their intervals within the run, which \
+             know nothing of differences between runs",
+            counted(within, "case")
+        ));
+    }
+    if comparison.rows.iter().all(|row| is_single(row) && row.ratio.is_none()) {
         let values = if lines.is_empty() { "; `--all` prints the values of both runs" } else { "" };
         notes.push(format!("one process on a side: no ratio and no interval{values}"));
     }
