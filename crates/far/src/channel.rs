@@ -154,3 +154,48 @@ pub(crate) fn poll_once(
         Err(error) => Err(FarError::errno("poll")(error)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn slow_line_does_not_prolong_the_wait() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let slow = std::thread::spawn(move || {
+            for _ in 0..100 {
+                // The other end may have closed.
+                let _ = far.write_all(b"x");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let mut channel = Channel::new(near.into());
+        // Not `Closed`, which follows the last byte.
+        assert!(matches!(channel.receive(200_000_000), Err(FarError::TimedOut(_))));
+        slow.join().unwrap();
+    }
+
+    #[test]
+    fn lines_are_returned_one_by_one() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        far.write_all(b"{\"message\":\"host\"}\n{\"message\":\"go\"}\n{\"mess").unwrap();
+        drop(far);
+        let mut channel = Channel::new(near.into());
+        assert_eq!(channel.receive(WAIT_NS).unwrap(), Message::Host);
+        assert_eq!(channel.receive(WAIT_NS).unwrap(), Message::Go);
+        assert!(matches!(channel.receive(WAIT_NS), Err(FarError::Closed)));
+    }
+
+    #[test]
+    fn reported_error_has_no_control_characters() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let text = format!("\u{1b}[2Jno{}", "o".repeat(1_000));
+        Channel::new(far.into()).send(&Message::Error { text }).unwrap();
+        let error = Channel::new(near.into()).receive(WAIT_NS).unwrap_err().to_string();
+        assert!(error.starts_with("[2Jno") && error.len() == TEXT_CHARACTERS_MAX, "{error}");
+    }
+}

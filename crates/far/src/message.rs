@@ -1,6 +1,6 @@
 //! The messages of the control connection.
 
-use fathom_record::{FarEnd, Host};
+use fathom_record::FarEnd;
 use serde::{Deserialize, Serialize};
 
 /// Version of the protocol. Both ends must have the same.
@@ -18,7 +18,9 @@ pub enum Message {
     /// By the near end: asks for the facts of the far host.
     Host,
     Facts {
-        host: Box<Host>,
+        /// A [`fathom_record::Host`]; not as such, because the tag of a message does not go with
+        /// maps whose keys are numbers.
+        host: serde_json::Value,
         /// The CPU to run on.
         cpu: u32,
     },

@@ -128,7 +128,10 @@ impl Far {
     pub fn host(&mut self) -> Result<(Host, u32), FarError> {
         self.channel.send(&Message::Host)?;
         match self.channel.receive(WAIT_NS)? {
-            Message::Facts { host, cpu } => Ok((*host, cpu)),
+            Message::Facts { host, cpu } => {
+                let host = serde_json::from_value(host);
+                Ok((host.map_err(|_| FarError::Unexpected("expected facts"))?, cpu))
+            }
             _ => Err(FarError::Unexpected("expected facts")),
         }
     }

@@ -93,6 +93,9 @@ impl Program {
 /// If there are no orders, or the near end does not keep to the protocol. The near end gets the
 /// error, too.
 pub fn serve() -> Result<(), FarError> {
+    // What the service inherited itself, such as the pipes of a job control.
+    // SAFETY: this process has opened no descriptor yet.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
     let mut text = String::new();
     let read = stdin().lock().take(LINE_BYTES_MAX as u64).read_to_string(&mut text);
     read.map_err(FarError::system("read the orders"))?;
@@ -122,7 +125,8 @@ fn converse(channel: &mut Channel, orders: &Orders) -> Result<(), FarError> {
                 let host = host::read();
                 let choice = affinity::choose(&host, &affinity::busy_shares(LOAD_WINDOW));
                 let cpu = choice.map_or(0, |choice| choice.cpu);
-                channel.send(&Message::Facts { host: Box::new(host), cpu })?;
+                let host = serde_json::to_value(host).unwrap_or_default();
+                channel.send(&Message::Facts { host, cpu })?;
             }
             Message::SetUp(set_up) => {
                 let outcome = work(channel, &set_up, orders.idle_ns)?;

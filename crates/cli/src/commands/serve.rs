@@ -96,6 +96,6 @@ fn opening(arguments: &ServeArguments, server: &Server, token_file: Option<&Path
              {host} encrypts it\n"
         );
     }
-    text += &format!("Round trips fathom run network --remote {host}{for_load}\n");
+    text += &format!("Round trips fathom run network --remote {address}{for_load}\n");
     text + "Stop        Ctrl-C\n"
 }

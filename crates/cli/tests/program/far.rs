@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use fathom_far::{
@@ -17,10 +18,12 @@ use fathom_measure::process::Running;
 use fathom_record::{Document, Record, State};
 use rustix::process::Signal;
 
-use crate::children::{assert_all_end, signal, signal_and_wait, spawn_piped, wait_until};
+use crate::children::{
+    assert_all_end, next_line, signal, signal_and_wait, spawn_piped, wait_until,
+};
 use crate::group::skipped;
 use crate::serve::start as serve;
-use crate::test_env::{TestEnv, assert_failure, assert_usage_error, document, of_metric};
+use crate::test_env::{TestEnv, assert_failure, assert_usage_error, document, of_metric, text};
 
 const RTT: &str = "network.tcp.rtt";
 const SHORT_NS: u64 = 400_000_000;
@@ -362,4 +365,66 @@ fn unusable_remote_host_is_one_line() {
     for child in [child, open] {
         assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
     }
+}
+
+/// Two network namespaces with a link between them, removed when dropped.
+struct Namespaces([String; 2]);
+
+impl Namespaces {
+    fn new() -> Option<Self> {
+        let names = ["near", "far"].map(|end| format!("fathom-{end}-{}", std::process::id()));
+        let [near, far] = &names;
+        let script = format!(
+            "ip netns add {near} && ip netns add {far} &&
+             ip -n {near} link add link0 type veth peer name link0 netns {far} &&
+             ip -n {near} address add 10.213.7.1/24 dev link0 &&
+             ip -n {far} address add 10.213.7.2/24 dev link0 &&
+             ip -n {near} link set link0 up && ip -n {far} link set link0 up"
+        );
+        let made = Command::new("sh").args(["-c", &script]).output().expect("a shell");
+        let this = Self(names);
+        if made.status.success() {
+            return Some(this);
+        }
+        skipped(&format!("network namespaces need root and ip: {}", text(&made.stderr)));
+        None
+    }
+
+    fn command(&self, end: usize, env: &TestEnv, line: &str) -> Command {
+        let inside = env.command(line);
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0[end]]).arg(inside.get_program());
+        command.args(inside.get_args()).current_dir(env.path()).env("FATHOM_STORE", env.store());
+        command
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            let _ = Command::new("ip").args(["netns", "delete", name]).output();
+        }
+    }
+}
+
+#[test]
+fn run_measures_between_network_namespaces() {
+    let Some(namespaces) = Namespaces::new() else { return };
+    let env = TestEnv::new();
+    let line = "serve . --listen 10.213.7.2:7000 --token-file token";
+    let mut child = spawn_piped(namespaces.command(1, &env, line));
+    assert!(next_line(&mut child).contains("http://10.213.7.2:7000/"));
+    let options = "--remote 10.213.7.2:7000 --token-file token --json --samples";
+    let line = format!("run --quick --only {RTT}{{bytes=56}} {options}");
+    let output = namespaces.command(0, &env, &line).output().expect("ip starts");
+    let document = document(&output);
+    assert_eq!(document.far[0].name, "10.213.7.2");
+    let is_remote = |record: &&Record| record.params.text("to") == Some("10.213.7.2");
+    let remote: Vec<&Record> = document.records.iter().filter(is_remote).collect();
+    assert_eq!(remote.len(), 2);
+    remote.into_iter().for_each(assert_measured);
+    // The loopback interface of a new namespace is down.
+    let mut local = document.records.iter().filter(|record| !is_remote(record));
+    assert!(local.all(|record| record.verdict.state == State::Unavailable));
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
 }

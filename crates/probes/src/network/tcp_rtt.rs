@@ -260,6 +260,11 @@ fn far_program() -> Result<Program, FarError> {
 
 fn fault(to: &str, error: FarError) -> Fault {
     match error {
+        FarError::System { error, .. }
+            if to == LOOPBACK && error.raw_os_error() == Some(libc::ENETUNREACH) =>
+        {
+            Fault::Unavailable("the loopback interface is down".to_owned(), None)
+        }
         FarError::System { call, error } => Fault::system(&format!("far end {to}: {call}"), error),
         error => Fault::Failed(format!("far end {to}: {error}")),
     }
