@@ -1,7 +1,7 @@
 //! network.tcp.rtt: a TCP request and its answer, between this process and a far end.
 
 use std::cell::RefCell;
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 
 use fathom_far::{Far, FarError, Outcome, Program, Remote, SetUp, Token, round_trip};
 use fathom_measure::sampler::{FarPlace, LOOPBACK};
@@ -189,6 +189,9 @@ impl Probe for TcpRtt {
 fn measure(case: usize, trip: &Trip, sampler: &mut Sampler) -> Result<()> {
     let place = sampler.resources().far_end(&trip.to)?;
     let cpu = far_cpu(trip, &place, sampler)?;
+    if place.address.is_none() {
+        check_loopback()?;
+    }
     let (far, data) = open(trip, &place, cpu).map_err(|error| fault(&trip.to, error))?;
     far.process().into_iter().for_each(|process| sampler.works_with(process));
     let congestion = sockopt::tcp_congestion(&data).unwrap_or_default();
@@ -231,6 +234,18 @@ fn far_cpu(trip: &Trip, place: &FarPlace, sampler: &Sampler) -> Result<u32> {
     }
 }
 
+/// By the addresses and the routes of this host, without a packet.
+fn check_loopback() -> Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+    let connected = socket.and_then(|socket| socket.connect((Ipv4Addr::LOCALHOST, 9)));
+    connected.map_err(|error| match error.raw_os_error() {
+        Some(libc::ENETUNREACH | libc::EADDRNOTAVAIL) => {
+            Fault::Unavailable("the loopback interface is down".to_owned(), None)
+        }
+        _ => Fault::system("socket", error),
+    })
+}
+
 /// A far end, and its data connection.
 fn open(trip: &Trip, place: &FarPlace, cpu: u32) -> Result<(Far, TcpStream), FarError> {
     let mut far = match place.address {
@@ -260,11 +275,6 @@ fn far_program() -> Result<Program, FarError> {
 
 fn fault(to: &str, error: FarError) -> Fault {
     match error {
-        FarError::System { error, .. }
-            if to == LOOPBACK && error.raw_os_error() == Some(libc::ENETUNREACH) =>
-        {
-            Fault::Unavailable("the loopback interface is down".to_owned(), None)
-        }
         FarError::System { call, error } => Fault::system(&format!("far end {to}: {call}"), error),
         error => Fault::Failed(format!("far end {to}: {error}")),
     }
