@@ -162,8 +162,6 @@ fn far_end_ends_with_a_killed_worker() {
         false
     });
     let (worker, far) = found.expect("a far end");
-    // A stopped process cannot see that the connection closes: only the kernel ends it.
-    signal(far, Signal::STOP);
     signal(worker, Signal::KILL);
     assert_all_end(&[far]);
     let left = descendants(run.id());
