@@ -55,8 +55,8 @@ static ABOUT: About = About {
         },
         Parameter {
             name: "to",
-            values: "loopback, a host name",
-            meaning: "where the far end runs",
+            values: "loopback, remote",
+            meaning: "the far end is on this host · on another, by whose name it is recorded",
         },
     ],
     needs: &["os.syscall", "os.wake.cross_cpu", "os.unix.rtt"],
