@@ -130,6 +130,9 @@ pub enum Command {
     /// Serve one visit for a coordinator.
     #[command(hide = true)]
     Worker,
+    /// Be the far end of a measurement.
+    #[command(hide = true)]
+    Far,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -227,6 +230,12 @@ pub struct RunArguments {
     /// Accept a `--folder` on a memory file system.
     #[arg(long, requires = "folder")]
     pub allow_memory: bool,
+    /// Also measure to this host, on which `fathom serve` runs; needs network metrics.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub remote: Option<String>,
+    /// Prove the token in this file to the host of --remote [default: $FATHOM_TOKEN_FILE].
+    #[arg(long, value_name = "FILE", requires = "remote")]
+    pub token_file: Option<PathBuf>,
     /// Name the run; the label works wherever a RUN is expected.
     #[arg(long, value_name = "TEXT", value_parser = label)]
     pub label: Option<String>,

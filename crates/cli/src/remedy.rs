@@ -92,6 +92,7 @@ fn for_plan(error: &PlanError) -> Option<String> {
     Some(match error {
         PlanError::Unknown { nearest, .. } => did_you_mean(nearest, "`fathom list` lists them all"),
         PlanError::ByHand { command, .. } => format!("measure it with `fathom {command}`"),
+        PlanError::NothingRemote => "add `network`, or omit --remote".to_owned(),
         PlanError::CasesOfGroup { name, .. } => format!("`fathom list {name}` lists its metrics"),
         _ => return None,
     })

@@ -54,6 +54,8 @@ pub enum PlanError {
     Selector(String),
     #[error("`{text}`: select cases of a metric; `{name}` is a group")]
     CasesOfGroup { text: String, name: String },
+    #[error("no selected metric has a far end on another host")]
+    NothingRemote,
     #[error("`{text}`: no such case on this machine; there are: {there_are}")]
     NoSuchCase { text: String, there_are: String },
 }
@@ -118,6 +120,31 @@ impl Plan {
         }
         let (kept, processes, injected) = (KEPT, None, None);
         Ok(Self { effort, protocol, kept, processes, seed, injected, asked, units })
+    }
+
+    /// The plan with the same cases to a far host, where a metric has them.
+    ///
+    /// # Errors
+    /// If no selected metric has any.
+    pub fn and_remote(mut self, to: &str) -> Result<Self, PlanError> {
+        let mut units: Vec<VisitGroup> = Vec::new();
+        let mut is_any = false;
+        for unit in std::mem::take(&mut self.units) {
+            let (entry, needed) = (unit.entry, unit.needed);
+            let probe = match entry {
+                Entry::Probe(probe) if !needed => Some(*probe),
+                _ => None,
+            };
+            let cases = unit.cases.iter().filter_map(|case| probe?.remote(case, to)).collect();
+            units.push(unit);
+            let remote = units_of(entry, cases, needed);
+            let remote = remote.into_iter().filter(|unit| !unit.cases.is_empty());
+            let before = units.len();
+            units.extend(remote);
+            is_any |= units.len() > before;
+        }
+        self.units = units;
+        if is_any { Ok(self) } else { Err(PlanError::NothingRemote) }
     }
 
     /// The plan without metrics that only predictions need, for repeated runs. Inputs of derived

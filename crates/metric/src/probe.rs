@@ -95,6 +95,10 @@ pub trait Probe: Sync {
     fn cases(&self, _host: &Host, _sizes: &Sizes) -> Vec<Case> {
         vec![Case::usual(Params::none())]
     }
+    /// The same case with the far end on another host, if there is one.
+    fn remote(&self, _case: &Case, _to: &str) -> Option<Case> {
+        None
+    }
     /// The expected value of a case, from earlier results, host facts and published constants.
     fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel>;
     /// Sets up and passes the work to the sampler.

@@ -8,6 +8,7 @@ pub mod cpu;
 pub mod file;
 pub mod memory;
 mod memory_budget;
+pub mod network;
 pub mod os;
 mod prelude;
 mod registry;

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use fathom_metric::{Command, Entry, Registry};
 
-use crate::{cpu, file, memory, os};
+use crate::{cpu, file, memory, network, os};
 
 /// The metrics of `fathom run`, in the order of the result table. A metric comes after those it
 /// needs.
@@ -58,6 +58,7 @@ static BATTERY: &[Entry] = &[
     Entry::Probe(&memory::mmap_setup::MmapSetup),
     Entry::Probe(&memory::munmap::Munmap),
     Entry::Probe(&memory::core_to_core::CoreToCore),
+    Entry::Probe(&network::tcp_rtt::TcpRtt),
     Entry::Probe(&file::call::FileCall),
     Entry::Probe(&file::read_throughput::ReadThroughput),
     Entry::Probe(&file::read_latency::ReadLatency),

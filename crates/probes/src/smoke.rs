@@ -23,6 +23,28 @@ pub(crate) fn skipped(reason: &str) {
     writeln!(std::io::stderr(), "skipped: {reason}").unwrap();
 }
 
+/// The argument by which the test program runs as a far end.
+const FAR_END: &str = "far-end";
+
+/// Runs before the test harness, which would write to standard output: there a far end has its
+/// control connection.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = {
+    extern "C" fn start() {
+        if std::env::args().nth(1).as_deref() == Some(FAR_END) {
+            std::process::exit(i32::from(fathom_far::serve().is_err()));
+        }
+    }
+    start
+};
+
+/// This test program as a far end.
+pub(crate) fn far_program() -> fathom_far::Program {
+    let path = fathom_measure::process::this_program().unwrap();
+    fathom_far::Program { path, arguments: vec![FAR_END.to_owned()] }
+}
+
 /// Counters that never change.
 struct NoCounters;
 

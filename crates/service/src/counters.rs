@@ -4,11 +4,11 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Statuses that are counted by themselves; every other one is counted as 500.
-pub(crate) const STATUSES: [u16; 20] = [
-    200, 206, 301, 304, 400, 401, 403, 404, 405, 408, 411, 412, 414, 416, 417, 431, 500, 501, 503,
-    505,
+pub(crate) const STATUSES: [u16; 21] = [
+    200, 206, 301, 304, 400, 401, 403, 404, 405, 408, 411, 412, 414, 416, 417, 426, 431, 500, 501,
+    503, 505,
 ];
-const OTHER: usize = 16;
+const OTHER: usize = 17;
 
 // Two cache lines: the adjacent one is prefetched.
 #[repr(align(128))]

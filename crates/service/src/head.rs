@@ -65,6 +65,8 @@ pub(crate) struct Request<'h> {
     pub(crate) is_http_1_0: bool,
     /// Whether the connection ends after the response.
     pub(crate) close: bool,
+    /// Whether Connection names Upgrade.
+    pub(crate) upgrades: bool,
     pub(crate) content_length: Option<u64>,
     pub(crate) fields: Fields<'h>,
 }
@@ -83,12 +85,13 @@ pub(crate) struct Fields<'h> {
     pub(crate) if_unmodified_since: Option<&'h [u8]>,
     pub(crate) content_length: Option<&'h [u8]>,
     pub(crate) expect: Option<&'h [u8]>,
+    pub(crate) upgrade: Option<&'h [u8]>,
 }
 
 impl<'h> Fields<'h> {
     /// The slot of a field that is read, by its name.
     fn slot(&mut self, name: &str) -> Option<&mut Option<&'h [u8]>> {
-        let slots: [(&str, &mut Option<&'h [u8]>); 11] = [
+        let slots: [(&str, &mut Option<&'h [u8]>); 12] = [
             ("host", &mut self.host),
             ("origin", &mut self.origin),
             ("authorization", &mut self.authorization),
@@ -100,6 +103,7 @@ impl<'h> Fields<'h> {
             ("if-unmodified-since", &mut self.if_unmodified_since),
             ("content-length", &mut self.content_length),
             ("expect", &mut self.expect),
+            ("upgrade", &mut self.upgrade),
         ];
         let found = slots.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, slot)| slot)
@@ -125,7 +129,7 @@ pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refus
     }
     let is_http_1_0 = parsed.version == Some(0);
     let mut fields = Fields::default();
-    let (mut close, mut keep_alive) = (false, false);
+    let (mut close, mut keep_alive, mut upgrades) = (false, false, false);
     for field in parsed.headers.iter() {
         if field.name.eq_ignore_ascii_case("transfer-encoding") {
             return Err(Refusal::TransferEncoding.close());
@@ -134,6 +138,7 @@ pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refus
             let mut words = field.value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
             let has = |word: &[u8]| words.clone().any(|one| one.eq_ignore_ascii_case(word));
             keep_alive |= has(b"keep-alive");
+            upgrades |= has(b"upgrade");
             close |= words.any(|one| one.eq_ignore_ascii_case(b"close"));
         } else if let Some(slot) = fields.slot(field.name)
             && slot.replace(field.value).is_some()
@@ -148,7 +153,7 @@ pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refus
     }
     let method = method(parsed.method.unwrap_or_default(), content_length)?;
     let close = close || (is_http_1_0 && !keep_alive);
-    Ok(Request { method, target, is_http_1_0, close, content_length, fields })
+    Ok(Request { method, target, is_http_1_0, close, upgrades, content_length, fields })
 }
 
 fn check_host(host: Option<&[u8]>, is_http_1_0: bool) -> Result<(), Refused> {

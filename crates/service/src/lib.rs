@@ -14,6 +14,7 @@ mod cache;
 mod connection;
 mod counters;
 mod error;
+mod far;
 mod head;
 mod index;
 mod lane;

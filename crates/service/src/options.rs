@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use fathom_far::Program;
+
 use crate::token::Token;
 
 /// The port without another choice: FATH on a telephone.
@@ -28,6 +30,8 @@ pub struct Options {
     /// Threads that read from devices.
     pub lanes: usize,
     pub limits: Limits,
+    /// The program of far ends; `None` for a service without.
+    pub far: Option<Program>,
 }
 
 /// Limits against clients that are slow, many or wrong.
@@ -79,6 +83,7 @@ impl Options {
             threads: None,
             lanes: 4,
             limits: Limits::default(),
+            far: None,
         }
     }
 }

@@ -198,6 +198,15 @@ impl Reactor {
         self.own().connections.fetch_sub(1, Relaxed);
     }
 
+    /// Gives the connection to a far end. Its descriptor is shared from then on, so that closing it
+    /// here would not remove it from epoll.
+    pub(crate) fn to_far_end(&self, c: &Connection) -> Result<(), Refusal> {
+        let socket = c.socket.try_clone().map_err(|_| Refusal::Busy)?;
+        self.shared.far.start(&self.shared, socket)?;
+        let _ = epoll::delete(&self.epoll, &c.socket);
+        Ok(())
+    }
+
     fn open_mail(&mut self) {
         for mail in self.shared.mailboxes[self.number].empty() {
             match mail {
@@ -234,7 +243,9 @@ impl Reactor {
     /// Refuses a connection for which no descriptor is left. False if there is none.
     fn accept_with_reserve(&mut self, listener: usize) -> bool {
         drop(self.reserve.take());
-        let accepted = acceptfrom_with(&self.shared.listeners[listener], SocketFlags::NONBLOCK);
+        // A far end that is started meanwhile must not inherit it.
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let accepted = acceptfrom_with(&self.shared.listeners[listener], flags);
         match &accepted {
             Ok((socket, _)) => self.turn_away(socket),
             Err(Errno::MFILE | Errno::NFILE) => {

@@ -32,6 +32,8 @@ pub(crate) enum Refusal {
     Precondition,
     Unreadable,
     Busy,
+    Upgrade,
+    ManyFarEnds,
 }
 
 /// A refusal, and whether the connection ends with it.
@@ -99,6 +101,8 @@ impl Refusal {
             Self::Precondition => (412, "precondition failed"),
             Self::Unreadable => (500, "the file cannot be read"),
             Self::Busy => (503, "too many connections or open files"),
+            Self::Upgrade => (426, "Connection: Upgrade and Upgrade: fathom-far/1 are required"),
+            Self::ManyFarEnds => (503, "too many far ends"),
         }
     }
 }

@@ -107,6 +107,7 @@ fn line(status: u16) -> &'static str {
         414 => "414 URI Too Long",
         416 => "416 Range Not Satisfiable",
         417 => "417 Expectation Failed",
+        426 => "426 Upgrade Required",
         431 => "431 Request Header Fields Too Large",
         501 => "501 Not Implemented",
         503 => "503 Service Unavailable",

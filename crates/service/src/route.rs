@@ -13,12 +13,19 @@ use crate::target::Target;
 pub(crate) enum Route<'t> {
     Health,
     Page(Page),
+    /// The connection goes to a far end.
+    Far,
     File(Cow<'t, [u8]>),
 }
 
+/// The page of far ends.
+const FAR: &str = "far";
+
 pub(crate) fn route<'t>(shared: &Shared, request: &Request<'t>) -> Result<Route<'t>, Refused> {
     let target = Target::of(request.target)?;
-    let token = shared.token.as_ref();
+    // A far end proves the token itself, without sending it.
+    let is_far = matches!(&target, Target::Control(name) if name == FAR);
+    let token = shared.token.as_ref().filter(|_| !is_far);
     if token.is_some_and(|token| !token.is_in(request.fields.authorization)) {
         return Err(Refusal::Unauthorized.keep());
     }
@@ -35,6 +42,13 @@ fn control(shared: &Shared, request: &Request<'_>, name: &str) -> Result<Route<'
     }
     let route = match name {
         "health" => Route::Health,
+        FAR if shared.far.is_offered() => {
+            let is_known = request.fields.upgrade == Some(fathom_far::UPGRADE.as_bytes());
+            if !(request.upgrades && is_known && request.method == Method::Get) {
+                return Err(Refusal::Upgrade.close());
+            }
+            Route::Far
+        }
         "metrics" => Route::Page(Page::Metrics),
         "telemetry" => Route::Page(Page::Telemetry),
         "list" => Route::Page(Page::List),

@@ -14,6 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::counters::Counters;
 use crate::error::ServiceError;
+use crate::far::FarEnds;
 use crate::lane;
 use crate::listener;
 use crate::mailbox::Mailbox;
@@ -57,6 +58,7 @@ impl Server {
             root,
             limits: options.limits,
             connections_max,
+            far: FarEnds::new(options.far).map_err(ServiceError::Start)?,
             token: options.token,
             names,
             cold: options.cold,
@@ -127,6 +129,7 @@ impl Server {
             std::thread::sleep(POLL);
         }
         self.shared.is_ended.store(true, Relaxed);
+        self.shared.far.stop();
         self.ring();
         let cut = self.reactors.drain(..).map(|reactor| reactor.join().unwrap_or(0)).sum();
         self.shared.close_queues();

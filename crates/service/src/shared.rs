@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use crate::counters::Counters;
+use crate::far::FarEnds;
 use crate::lane::{Eviction, Job, Kind};
 use crate::mailbox::Mailbox;
 use crate::options::Limits;
@@ -23,6 +24,7 @@ pub(crate) struct Shared {
     pub(crate) token: Option<Token>,
     /// Names of this server in Host and Origin, besides addresses and `localhost`.
     pub(crate) names: Vec<String>,
+    pub(crate) far: FarEnds,
     pub(crate) cold: bool,
     pub(crate) congestion: String,
     pub(crate) listeners: Vec<OwnedFd>,

@@ -66,6 +66,10 @@ impl Token {
         }
     }
 
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0).into_owned()
+    }
+
     /// Whether an Authorization field has this token, in a time that depends on lengths only.
     pub(crate) fn is_in(&self, authorization: Option<&[u8]>) -> bool {
         let Some((scheme, token)) = authorization.and_then(|value| value.split_at_checked(7))

@@ -158,6 +158,14 @@ impl Reactor {
                 let made = Made { status: 200, media: media::TEXT, body: b"ok\n".to_vec() };
                 return self.made(c, slot, exchange, made);
             }
+            // More bytes belong to the next request, which does not come.
+            Ok(Route::Far) if !c.pending.is_empty() => {
+                return self.refuse_in(c, slot, exchange, Refusal::Upgrade.close());
+            }
+            Ok(Route::Far) => match self.to_far_end(c) {
+                Ok(()) => return Break(Next::Close),
+                Err(why) => return self.refuse_in(c, slot, exchange, why.close()),
+            },
             Ok(Route::Page(page)) => return self.page(c, slot, exchange, page),
             Ok(Route::File(path)) => path,
         };

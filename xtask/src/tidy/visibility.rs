@@ -12,10 +12,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("measure", &["analysis", "record"]),
     ("metric", &["analysis", "measure", "record"]),
     ("fileio", &["measure", "record"]),
-    ("service", &["fileio", "measure", "record"]),
+    ("far", &["measure", "record"]),
+    ("service", &["far", "fileio", "measure", "record"]),
     ("peers", &["analysis", "fileio", "measure", "record", "service"]),
     ("engine", &["analysis", "measure", "metric", "record"]),
-    ("probes", &["analysis", "fileio", "load", "measure", "metric", "record"]),
+    ("probes", &["analysis", "far", "fileio", "load", "measure", "metric", "record"]),
     ("load", &["analysis", "fileio", "measure", "metric", "record", "service"]),
     ("lab", &["analysis", "measure", "record"]),
 ];

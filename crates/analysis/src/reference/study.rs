@@ -159,7 +159,8 @@ mod tests {
         let [local, remote]: [&Published; 2] =
             figures.filter(|one| one.metric == rtt).collect::<Vec<_>>().try_into().unwrap();
         let matches = |params: &Params| [local, remote].map(|one| one.is_like(&rtt, params));
-        let case = |to: &str| Params::one("to", to).and("bytes", 56).and("cpus", 1);
+        let case =
+            |to: &str| Params::one("to", to).and("bytes", 56).and("cpus", 1).and("mode", "block");
         assert_eq!(matches(&case("loopback")), [true, false]);
         assert_eq!(matches(&case("bench-4")), [false, true]);
         assert_eq!(matches(&case("remote")), [false, true]);

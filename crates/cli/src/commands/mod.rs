@@ -63,6 +63,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Completions(completions) => completions::completions(completions),
         Command::Man(man) => man::man(man),
         Command::Worker => fathom_engine::worker::serve(&REGISTRY).map(|()| Status::Success),
+        Command::Far => fathom_far::serve().map(|()| Status::Success).map_err(Into::into),
     };
     match outcome {
         Ok(status) => status.into(),

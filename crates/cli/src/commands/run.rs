@@ -2,6 +2,7 @@
 
 mod files;
 mod follower;
+mod remote;
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -73,6 +74,11 @@ fn one_run(
     }
     let mut host = host::read();
     let plan = plan(arguments, &host)?;
+    let remote = remote::find(arguments, &host)?;
+    let plan = match &remote {
+        Some(remote) => plan.and_remote(&remote.place.to).or_usage()?,
+        None => plan,
+    };
     setup::check_environment(&host)?;
     let notice =
         (!arguments.quiet).then(|| terminal::Notice::new("choosing a CPU, calibrating the clock"));
@@ -112,9 +118,9 @@ fn one_run(
         resources: Resources {
             cpus: host.cpu.allowed.clone(),
             files: files.files.clone(),
-            far: Vec::new(),
+            far: remote.iter().map(|remote| remote.place.clone()).collect(),
         },
-        far: Vec::new(),
+        far: remote.into_iter().map(|remote| remote.host).collect(),
         host,
     };
     let workers = Workers::of_this_program().context("find this program")?;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use fathom_service::{Limits, Options, Server, ServiceError, Token};
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -38,6 +39,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
         threads: arguments.threads.map(usize::from),
         lanes: usize::from(arguments.lanes),
         limits: limits(arguments),
+        far: Some(fathom_far::Program::this().context("find this program")?),
     };
     let server = Server::start(options)?;
     let printed = super::print_text(&opening(arguments, &server, token_file.as_deref()))?;
@@ -94,5 +96,6 @@ fn opening(arguments: &ServeArguments, server: &Server, token_file: Option<&Path
              {host} encrypts it\n"
         );
     }
+    text += &format!("Round trips fathom run network --remote {address}{for_load}\n");
     text + "Stop        Ctrl-C\n"
 }

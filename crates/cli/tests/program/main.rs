@@ -8,6 +8,7 @@ mod crosscheck;
 mod doctor;
 mod examples;
 mod exchange;
+mod far;
 mod file_calls;
 mod file_capacity;
 mod file_caps;

@@ -14,7 +14,7 @@ use crate::group::skipped;
 use crate::test_env::{TestEnv, assert_contains, assert_failure, assert_usage_error, generated};
 
 /// A running service, and its address.
-fn start(env: &TestEnv, options: &str) -> (Child, String) {
+pub(crate) fn start(env: &TestEnv, options: &str) -> (Child, String) {
     let mut child = spawn_piped(env.command(&format!("serve . --listen 0 {options}")));
     let line = next_line(&mut child);
     let address = line.trim().trim_end_matches('/').rsplit('/').next().expect("an address");

@@ -113,7 +113,8 @@ fn probe_with_a_far_end_has_records_of_both_ends() {
     let plan = Plan::new(&REGISTRY, Vec::new(), Effort::Quick, Protocol::Median, 7, &host());
     let address: SocketAddr = "[2001:db8::4]:7878".parse().expect("an address");
     let far = FarHost { name: BENCH.to_owned(), host: host(), clock: None };
-    let place = FarPlace { to: BENCH.to_owned(), address: Some(address) };
+    let address = Some(address);
+    let place = FarPlace { to: BENCH.to_owned(), address, ..FarPlace::default() };
     let mut setup = setup();
     setup.resources = Resources { far: vec![place], ..Resources::none() };
     setup.far = vec![far.clone()];

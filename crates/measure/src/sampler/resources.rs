@@ -32,7 +32,7 @@ impl Resources {
     /// # Errors
     /// `Unavailable`, if the run has no such far end.
     pub fn far_end(&self, to: &str) -> Result<FarPlace, Fault> {
-        let here = FarPlace { to: LOOPBACK.to_owned(), address: None };
+        let here = FarPlace { to: LOOPBACK.to_owned(), ..FarPlace::default() };
         let place = self.far.iter().chain([&here]).find(|place| place.to == to);
         place.cloned().ok_or_else(|| Fault::Unavailable(format!("no far end named {to}"), None))
     }
@@ -50,12 +50,16 @@ pub struct Files {
 }
 
 /// The address of a far end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FarPlace {
     /// The value of the parameter `to` in records.
     pub to: String,
     /// Absent for the far end on this host, which the worker starts.
     pub address: Option<SocketAddr>,
+    /// The CPU of the far end on another host.
+    pub cpu: u32,
+    /// The token that the other host requires.
+    pub token_file: Option<PathBuf>,
 }
 
 /// Why a resource is unavailable.

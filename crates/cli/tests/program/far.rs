@@ -1,0 +1,430 @@
+//! Far ends: their process, the control protocol, the service that starts them, and runs with one.
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use fathom_far::{
+    Channel, Far, FarError, Hello, LINE_BYTES_MAX, Message, Orders, Program, Remote, SetUp, Side,
+    Token, UPGRADE, WAIT_NS, Work, nonce, proof,
+};
+use fathom_lab::processes::{children, descendants};
+use fathom_measure::affinity;
+use fathom_measure::process::Running;
+use fathom_record::{Document, Record, State};
+use rustix::process::Signal;
+
+use crate::children::{
+    assert_all_end, next_line, signal, signal_and_wait, spawn_piped, wait_until,
+};
+use crate::group::skipped;
+use crate::serve::start as serve;
+use crate::test_env::{TestEnv, assert_failure, assert_usage_error, document, of_metric, text};
+
+const RTT: &str = "network.tcp.rtt";
+const SHORT_NS: u64 = 400_000_000;
+
+/// A far end of this test.
+fn start(idle_ns: u64) -> (Running, Channel) {
+    let (near, far) = UnixStream::pair().expect("sockets");
+    let path = PathBuf::from(env!("CARGO_BIN_EXE_fathom"));
+    let program = Program { path, arguments: vec!["far".to_owned()] };
+    let orders = Orders { idle_ns, ..Orders::new(None) };
+    (program.start(far.into(), &orders).expect("it starts"), Channel::new(near.into()))
+}
+
+/// One that was greeted.
+fn greeted(idle_ns: u64) -> (Running, Channel) {
+    let (far, mut channel) = start(idle_ns);
+    channel.send(&Message::Hello(Hello::new(None, None))).expect("sent");
+    assert!(matches!(channel.receive(WAIT_NS), Ok(Message::Hello(_))));
+    (far, channel)
+}
+
+fn set_up(bytes: u32) -> Message {
+    let (work, cpu) = (Work::Echo { bytes, busy: false }, affinity::allowed()[0]);
+    Message::SetUp(SetUp { work, cpu, congestion: None })
+}
+
+fn ready(channel: &mut Channel) -> (TcpStream, String) {
+    channel.send(&set_up(4)).expect("sent");
+    let Ok(Message::Ready { port, nonce }) = channel.receive(WAIT_NS) else { panic!("not ready") };
+    (TcpStream::connect(("127.0.0.1", port)).expect("it listens"), nonce)
+}
+
+fn assert_ends(far: &mut Running) {
+    wait_until("the far end is left", || far.try_wait().expect("a child").is_some());
+}
+
+fn refusal(channel: &mut Channel) -> String {
+    match channel.receive(WAIT_NS) {
+        Err(FarError::Reported(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn far_end_echoes_and_reports_its_counters() {
+    let (mut far, mut channel) = greeted(WAIT_NS);
+    let (mut data, nonce) = ready(&mut channel);
+    data.write_all(nonce.as_bytes()).expect("sent");
+    channel.send(&Message::Go).expect("sent");
+    for request in [*b"abcd", *b"efgh"] {
+        data.write_all(&request).expect("sent");
+        let mut answer = [0; 4];
+        data.read_exact(&mut answer).expect("an answer");
+        assert_eq!(answer, request);
+    }
+    drop(data);
+    let Ok(Message::Result(outcome)) = channel.receive(WAIT_NS) else { panic!("no result") };
+    assert_eq!((outcome.trips, outcome.far.checks[0].passed), (2, true));
+    assert!(outcome.far.disturbance.wall_ns > 0 && !outcome.congestion.is_empty());
+    assert_ends(&mut far);
+}
+
+#[test]
+fn data_connection_needs_the_nonce() {
+    let (_far, mut channel) = greeted(WAIT_NS);
+    let (mut data, nonce) = ready(&mut channel);
+    let port = data.peer_addr().expect("an address").port();
+    data.write_all("0".repeat(nonce.len()).as_bytes()).expect("sent");
+    data.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    assert_eq!(data.read(&mut [0]).expect("it is closed"), 0);
+    let mut data = TcpStream::connect(("127.0.0.1", port)).expect("it still listens");
+    data.write_all(nonce.as_bytes()).expect("sent");
+    channel.send(&Message::Go).expect("sent");
+    data.write_all(b"abcd").expect("sent");
+    data.read_exact(&mut [0; 4]).expect("an answer");
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "one connection only");
+}
+
+#[test]
+fn long_or_unknown_message_is_refused() {
+    for (line, expected) in [
+        ("x".repeat(LINE_BYTES_MAX + 1), "a line exceeds 64 KiB"),
+        ("{\"message\":\"dance\"}\n".to_owned(), "unknown message: unknown variant `dance`"),
+        ("{\"message\":\"go\"}\n".to_owned(), "expected hello"),
+        ("{\"message\":\"hello\",\"protocol\":2,\"version\":\"9\"}\n".to_owned(), "protocol 2"),
+    ] {
+        let (near, far) = UnixStream::pair().expect("sockets");
+        let path = PathBuf::from(env!("CARGO_BIN_EXE_fathom"));
+        let program = Program { path, arguments: vec!["far".to_owned()] };
+        let mut far = program.start(far.into(), &Orders::new(None)).expect("it starts");
+        // It may end before it has read all.
+        let _ = (&near).write_all(line.as_bytes());
+        let text = refusal(&mut Channel::new(near.into()));
+        assert!(text.contains(expected), "{text}");
+        assert_ends(&mut far);
+    }
+    let (_far, mut channel) = greeted(WAIT_NS);
+    channel.send(&set_up(1 << 20)).expect("sent");
+    assert!(refusal(&mut channel).contains("65536 bytes"));
+    let output = TestEnv::new().exec("far");
+    assert_failure(&output, &["orders on standard input"]);
+}
+
+#[test]
+fn silent_near_end_is_not_waited_for() {
+    let (mut far, mut channel) = start(SHORT_NS);
+    assert_eq!(refusal(&mut channel), "no answer within 0.4 s");
+    assert_ends(&mut far);
+    // During the work, too.
+    let (mut far, mut channel) = greeted(SHORT_NS);
+    let (mut data, nonce) = ready(&mut channel);
+    data.write_all(nonce.as_bytes()).expect("sent");
+    channel.send(&Message::Go).expect("sent");
+    assert_ends(&mut far);
+}
+
+#[test]
+fn far_end_ends_with_a_killed_worker() {
+    let env = TestEnv::new();
+    let mut run = spawn_piped(env.command(&format!("run -q --only --thorough {RTT}")));
+    // At work it has a second thread.
+    let is_far = |pid: &u32| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        words.split(|byte| *byte == 0).any(|word| word == b"far") && threads > 1
+    };
+    let mut found = None;
+    wait_until("no far end", || {
+        for worker in children(run.id()) {
+            // So that the visit does not end meanwhile.
+            signal(worker, Signal::STOP);
+            found = children(worker).into_iter().find(is_far).map(|far| (worker, far));
+            if found.is_some() {
+                return true;
+            }
+            signal(worker, Signal::CONT);
+        }
+        false
+    });
+    let (worker, far) = found.expect("a far end");
+    signal(worker, Signal::KILL);
+    assert_all_end(&[far]);
+    let left = descendants(run.id());
+    signal(run.id(), Signal::KILL);
+    run.wait().expect("a child");
+    assert_all_end(&left);
+}
+
+fn remote(address: &str, token: Option<Token>) -> Remote {
+    Remote { address: address.parse().expect("an address"), token }
+}
+
+/// A control connection by hand.
+fn upgrade(address: &str, field: &str) -> (String, TcpStream) {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    let request = format!("GET /.fathom/far HTTP/1.1\r\nHost: localhost\r\n{field}\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("a head");
+        head.push(byte[0]);
+    }
+    (String::from_utf8(head).expect("ASCII"), stream)
+}
+
+fn control(address: &str) -> Channel {
+    let (head, stream) = upgrade(address, &format!("Connection: upgrade\r\nUpgrade: {UPGRADE}"));
+    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+    Channel::new(stream.into())
+}
+
+#[test]
+fn both_ends_prove_the_token() {
+    let env = TestEnv::new();
+    let (child, address) = serve(&env, "--token-file token");
+    let token = Token::read(&env.file("token")).expect("a token");
+    let mut far = Far::connect(&remote(&address, Some(token.clone()))).expect("accepted");
+    assert!(!far.host().expect("facts").0.kernel.is_empty());
+    let connect = |token| Far::connect(&remote(&address, token)).err();
+    assert!(matches!(connect(None), Some(FarError::TokenMissing)));
+    // By the proof of the far end, which comes first.
+    assert!(matches!(connect(Some(Token::new(&"0".repeat(64)))), Some(FarError::TokenWrong)));
+
+    let near = nonce().expect("a nonce");
+    let challenge = |channel: &mut Channel| {
+        channel.send(&Message::Hello(Hello::new(Some(near.clone()), None))).expect("sent");
+        let Ok(Message::Hello(hello)) = channel.receive(WAIT_NS) else { panic!("no hello") };
+        let far = hello.challenge.expect("a challenge");
+        assert_eq!(hello.proof, Some(proof(&token, Side::Far, &near, &far)));
+        far
+    };
+    let mut first = control(&address);
+    let far = challenge(&mut first);
+    let right = Message::Proof { proof: proof(&token, Side::Near, &near, &far) };
+    first.send(&right).expect("sent");
+    first.send(&Message::Host).expect("sent");
+    assert!(matches!(first.receive(WAIT_NS), Ok(Message::Facts { .. })));
+    // The same again, the far end's own proof, and none at all.
+    let mut own = control(&address);
+    let of_far = challenge(&mut own);
+    let reflected = Message::Proof { proof: proof(&token, Side::Far, &near, &of_far) };
+    own.send(&reflected).expect("sent");
+    assert_eq!(refusal(&mut own), "wrong token");
+    for (message, expected) in [(right, "wrong token"), (Message::Host, "expected proof")] {
+        let mut other = control(&address);
+        challenge(&mut other);
+        other.send(&message).expect("sent");
+        assert!(refusal(&mut other).contains(expected));
+    }
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
+}
+
+#[test]
+fn service_starts_a_bounded_number_of_far_ends() {
+    let env = TestEnv::new();
+    let (child, address) = serve(&env, "");
+    for field in ["X: y", "Upgrade: fathom-far/1", "Connection: upgrade\r\nUpgrade: fathom-far/2"] {
+        assert!(upgrade(&address, field).0.starts_with("HTTP/1.1 426 "), "{field}");
+    }
+    let connect = || Far::connect(&remote(&address, None));
+    let mut far: Vec<Far> = (0..8).map(|_| connect().expect("one of eight")).collect();
+    assert!(matches!(connect(), Err(FarError::Busy)));
+    let pids = children(child.id());
+    assert_eq!(pids.len(), 8);
+    for pid in &pids {
+        let folder = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors");
+        let links = folder.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        let links: BTreeSet<String> = links.map(|it| it.display().to_string()).collect();
+        // Orders, the control connection, and /dev/null.
+        assert_eq!(links.len(), 3, "{links:?}");
+        assert_eq!(links.iter().filter(|link| link.starts_with("socket:")).count(), 1);
+    }
+    far.pop();
+    // Reaped, too: a zombie is a child.
+    wait_until("the ninth far end is left", || children(child.id()).len() == 7);
+    wait_until("no place is free", || connect().map(|one| far.push(one)).is_ok());
+    let pids = children(child.id());
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
+    assert_all_end(&pids);
+}
+
+fn assert_measured(record: &Record) {
+    if record.verdict.state == State::Unavailable {
+        return skipped(&format!("{}: {:?}", record.params, record.verdict.reasons));
+    }
+    let samples = record.samples.as_deref().unwrap_or_default();
+    assert!(!samples.is_empty(), "{}: {:?}", record.params, record.verdict);
+    for sample in samples {
+        let far = sample.far.as_ref().expect("a far end");
+        assert!(far.disturbance.cpu_ns > 0 && far.reference_ns.len() == 8);
+        assert!(sample.values.iter().all(|ns| *ns > 0.0));
+    }
+    let names: Vec<&str> = record.checks.keys().map(String::as_str).collect();
+    for name in ["CPU", "far end: CPU", "round trips", "tcp congestion"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+}
+
+fn run(env: &TestEnv, options: &str) -> Document {
+    document(&env.exec(&format!("run --quick --only {RTT} --json --samples {options}")))
+}
+
+#[test]
+fn run_measures_both_ends_on_this_host() {
+    let document = run(&TestEnv::new(), "");
+    assert_eq!((document.records.len(), document.far.len()), (6, 0));
+    document.records.iter().for_each(assert_measured);
+}
+
+#[test]
+fn run_to_a_remote_host_has_its_facts() {
+    let env = TestEnv::new();
+    let (child, address) = serve(&env, "--token-file token");
+    let document = run(&env, &format!("--remote {address} --token-file token"));
+    // This host, so that it has the name that was given.
+    assert_eq!(document.far[0].name, "127.0.0.1");
+    assert_eq!(document.far[0].host.identity(), document.host.identity());
+    let remote: Vec<&Record> = of_metric(&document, RTT)
+        .into_iter()
+        .filter(|record| record.params.text("to") == Some("127.0.0.1"))
+        .collect();
+    assert_eq!(remote.len(), 4);
+    remote.into_iter().for_each(assert_measured);
+    let other = env.exec(&format!("run cpu.frequency --remote {address} --token-file token"));
+    assert_usage_error(&other, &["far end on another host", "network"]);
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
+}
+
+/// A server that gives this answer to every connection.
+fn answering(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(answer.as_bytes());
+            let _ = stream.read(&mut [0; 4096]);
+        }
+    });
+    address
+}
+
+#[test]
+fn unusable_remote_host_is_one_line() {
+    let env = TestEnv::new();
+    let (child, address) = serve(&env, "--token-file token");
+    let (open, at_open) = serve(&env, "");
+    std::fs::write(env.file("other"), "0".repeat(64)).expect("a file");
+    let web = answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let mail = answering("220 mail ready\r\n\r\n");
+    let newer = answering(
+        "HTTP/1.1 101 Switching Protocols\r\n\r\n\
+         {\"message\":\"hello\",\"protocol\":2,\"version\":\"9.0\"}\n",
+    );
+    let older = answering("HTTP/1.1 404 Not Found\r\nServer: fathom\r\n\r\n");
+    env.assert_failures(
+        &format!("run {RTT}"),
+        &format!(
+            "--remote 127.0.0.1:1 | 127.0.0.1:1 | Connection refused | fathom serve
+             --remote {address} | token is required | --token-file
+             --remote {address} --token-file other | wrong token
+             --remote {address} --token-file none | token file none
+             --remote {at_open} --token-file token | has no token | omit --token-file
+             --remote {web} | not a fathom service | status 200
+             --remote {mail} | not a fathom service
+             --remote {newer} | protocol 2 (fathom 9.0) | same version
+             --remote {older} | another version of fathom
+             --remote no-such-host.invalid | no-such-host.invalid"
+        ),
+    );
+    env.assert_usage_errors(
+        &format!("run {RTT}"),
+        "--remote a:b:c] | expected HOST
+         --remote 10.0.0.1:x | expected HOST
+         --token-file token | --remote",
+    );
+    for child in [child, open] {
+        assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
+    }
+}
+
+/// Two network namespaces with a link between them, removed when dropped.
+struct Namespaces([String; 2]);
+
+impl Namespaces {
+    fn new() -> Option<Self> {
+        let names = ["near", "far"].map(|end| format!("fathom-{end}-{}", std::process::id()));
+        let [near, far] = &names;
+        let script = format!(
+            "ip netns add {near} && ip netns add {far} &&
+             ip -n {near} link add link0 type veth peer name link0 netns {far} &&
+             ip -n {near} address add 10.213.7.1/24 dev link0 &&
+             ip -n {far} address add 10.213.7.2/24 dev link0 &&
+             ip -n {near} link set link0 up && ip -n {far} link set link0 up"
+        );
+        let made = Command::new("sh").args(["-c", &script]).output().expect("a shell");
+        let this = Self(names);
+        if made.status.success() {
+            return Some(this);
+        }
+        skipped(&format!("network namespaces need root and ip: {}", text(&made.stderr)));
+        None
+    }
+
+    fn command(&self, end: usize, env: &TestEnv, line: &str) -> Command {
+        let inside = env.command(line);
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0[end]]).arg(inside.get_program());
+        command.args(inside.get_args()).current_dir(env.path()).env("FATHOM_STORE", env.store());
+        command
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            let _ = Command::new("ip").args(["netns", "delete", name]).output();
+        }
+    }
+}
+
+#[test]
+fn run_measures_between_network_namespaces() {
+    let Some(namespaces) = Namespaces::new() else { return };
+    let env = TestEnv::new();
+    let line = "serve . --listen 10.213.7.2:7000 --token-file token";
+    let mut child = spawn_piped(namespaces.command(1, &env, line));
+    assert!(next_line(&mut child).contains("http://10.213.7.2:7000/"));
+    let options = "--remote 10.213.7.2:7000 --token-file token --json --samples";
+    let line = format!("run --quick --only {RTT}{{bytes=56}} {options}");
+    let output = namespaces.command(0, &env, &line).output().expect("ip starts");
+    let document = document(&output);
+    assert_eq!(document.far[0].name, "10.213.7.2");
+    let is_remote = |record: &&Record| record.params.text("to") == Some("10.213.7.2");
+    let remote: Vec<&Record> = document.records.iter().filter(is_remote).collect();
+    assert_eq!(remote.len(), 2);
+    remote.into_iter().for_each(assert_measured);
+    // The loopback interface of a new namespace is down.
+    let mut local = document.records.iter().filter(|record| !is_remote(record));
+    assert!(local.all(|record| record.verdict.state == State::Unavailable));
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
+}

@@ -1,0 +1,201 @@
+//! The control connection: lines of JSON, each of bounded length, and waits that end.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use fathom_measure::clock::monotonic_raw_ns;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use serde::Serialize;
+
+use crate::error::FarError;
+use crate::message::Message;
+
+/// The longest line, without its end.
+pub const LINE_BYTES_MAX: usize = 64 << 10;
+/// The longest wait for an answer.
+pub const WAIT_NS: u64 = 10_000_000_000;
+
+const READ_BYTES: usize = 4 << 10;
+const TEXT_CHARACTERS_MAX: usize = 200;
+
+#[derive(Debug)]
+pub struct Channel {
+    socket: OwnedFd,
+    /// Received, and not yet returned.
+    pending: Vec<u8>,
+}
+
+impl Channel {
+    pub fn new(socket: OwnedFd) -> Self {
+        Self { socket, pending: Vec::new() }
+    }
+
+    /// Sends one message as a line.
+    ///
+    /// # Errors
+    /// If the line is too long, or the other end does not take it in time.
+    pub fn send(&self, message: &impl Serialize) -> Result<(), FarError> {
+        let mut line = serde_json::to_vec(message).unwrap_or_default();
+        if line.len() > LINE_BYTES_MAX {
+            return Err(FarError::TooLong);
+        }
+        line.push(b'\n');
+        self.send_bytes(&line)
+    }
+
+    pub(crate) fn send_bytes(&self, mut bytes: &[u8]) -> Result<(), FarError> {
+        let until = Deadline::after(WAIT_NS);
+        while !bytes.is_empty() {
+            match send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(Errno::AGAIN) => until.wait(self.socket.as_fd(), PollFlags::OUT)?,
+                Err(Errno::INTR) => {}
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(FarError::Closed),
+                Err(error) => return Err(FarError::errno("send")(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives one message within `wait_ns`. An error that the other end reports is an error here.
+    ///
+    /// # Errors
+    /// If none arrives in time, or it is too long or unknown.
+    pub fn receive(&mut self, wait_ns: u64) -> Result<Message, FarError> {
+        let line = self.until(b"\n", LINE_BYTES_MAX, wait_ns)?;
+        match serde_json::from_slice(&line) {
+            Ok(Message::Error { text }) => Err(FarError::Reported(printable(&text))),
+            Ok(message) => Ok(message),
+            Err(error) => Err(FarError::Unknown(printable(&error.to_string()))),
+        }
+    }
+
+    /// Receives up to `end`, which is included.
+    pub(crate) fn until(
+        &mut self,
+        end: &[u8],
+        bytes_max: usize,
+        wait_ns: u64,
+    ) -> Result<Vec<u8>, FarError> {
+        // One deadline for the whole: a byte now and then does not prolong it.
+        let until = Deadline::after(wait_ns);
+        let mut piece = [0; READ_BYTES];
+        loop {
+            let found = self.pending.windows(end.len()).position(|window| window == end);
+            if found.unwrap_or(self.pending.len()) > bytes_max {
+                return Err(FarError::TooLong);
+            }
+            if let Some(at) = found {
+                return Ok(self.pending.drain(..at + end.len()).collect());
+            }
+            match recv(&self.socket, &mut piece, RecvFlags::DONTWAIT) {
+                Ok((0, _)) | Err(Errno::CONNRESET) => return Err(FarError::Closed),
+                Ok((count, _)) => self.pending.extend_from_slice(&piece[..count]),
+                Err(Errno::AGAIN) => until.wait(self.socket.as_fd(), PollFlags::IN)?,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(FarError::errno("recv")(error)),
+            }
+        }
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A text of the other end, for a message of this one.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(TEXT_CHARACTERS_MAX).collect()
+}
+
+/// The end of a wait.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline {
+    until_ns: u64,
+    wait_ns: u64,
+}
+
+impl Deadline {
+    pub(crate) fn after(wait_ns: u64) -> Self {
+        Self { until_ns: monotonic_raw_ns().saturating_add(wait_ns), wait_ns }
+    }
+
+    /// Waits until one of the events.
+    pub(crate) fn wait(self, fd: BorrowedFd<'_>, events: PollFlags) -> Result<(), FarError> {
+        loop {
+            let left_ns = self.until_ns.saturating_sub(monotonic_raw_ns());
+            if left_ns == 0 {
+                return Err(FarError::TimedOut(self.wait_ns as f64 / 1e9));
+            }
+            if poll_once(fd, events, left_ns)?.is_some() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The events of a descriptor; `None` after the time, or a signal.
+pub(crate) fn poll_once(
+    fd: BorrowedFd<'_>,
+    events: PollFlags,
+    wait_ns: u64,
+) -> Result<Option<PollFlags>, FarError> {
+    let timeout = Timespec {
+        tv_sec: (wait_ns / 1_000_000_000) as i64,
+        tv_nsec: (wait_ns % 1_000_000_000) as i64,
+    };
+    let mut waits = [PollFd::from_borrowed_fd(fd, events)];
+    match poll(&mut waits, Some(&timeout)) {
+        Ok(0) | Err(Errno::INTR) => Ok(None),
+        Ok(_) => Ok(Some(waits[0].revents())),
+        Err(error) => Err(FarError::errno("poll")(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn slow_line_does_not_prolong_the_wait() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let slow = std::thread::spawn(move || {
+            for _ in 0..100 {
+                // The other end may have closed.
+                let _ = far.write_all(b"x");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let mut channel = Channel::new(near.into());
+        // Not `Closed`, which follows the last byte.
+        assert!(matches!(channel.receive(200_000_000), Err(FarError::TimedOut(_))));
+        slow.join().unwrap();
+    }
+
+    #[test]
+    fn lines_are_returned_one_by_one() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        far.write_all(b"{\"message\":\"host\"}\n{\"message\":\"go\"}\n{\"mess").unwrap();
+        drop(far);
+        let mut channel = Channel::new(near.into());
+        assert_eq!(channel.receive(WAIT_NS).unwrap(), Message::Host);
+        assert_eq!(channel.receive(WAIT_NS).unwrap(), Message::Go);
+        assert!(matches!(channel.receive(WAIT_NS), Err(FarError::Closed)));
+    }
+
+    #[test]
+    fn reported_error_has_no_control_characters() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let text = format!("\u{1b}[2Jno{}", "o".repeat(1_000));
+        Channel::new(far.into()).send(&Message::Error { text }).unwrap();
+        let error = Channel::new(near.into()).receive(WAIT_NS).unwrap_err().to_string();
+        assert!(error.starts_with("[2Jno") && error.len() == TEXT_CHARACTERS_MAX, "{error}");
+    }
+}

@@ -1,0 +1,62 @@
+//! What can go wrong at either end.
+
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+use crate::channel::printable;
+use crate::message::{Hello, PROTOCOL};
+
+#[derive(Debug, thiserror::Error)]
+pub enum FarError {
+    #[error("{call}: {error}")]
+    System { call: &'static str, error: std::io::Error },
+    #[error("connection closed by the other end")]
+    Closed,
+    #[error("no answer within {0} s")]
+    TimedOut(f64),
+    #[error("a line exceeds 64 KiB")]
+    TooLong,
+    #[error("unknown message: {0}")]
+    Unknown(String),
+    #[error("unexpected message: {0}")]
+    Unexpected(&'static str),
+    #[error("protocol {found} (fathom {version}), this fathom has protocol {PROTOCOL}")]
+    Protocol { found: u32, version: String },
+    /// The far end requires a token, and the near end has none.
+    #[error("a token is required")]
+    TokenMissing,
+    /// The far end requires no token, so that it cannot prove that it is the right one.
+    #[error("the far end has no token")]
+    TokenUnknown,
+    #[error("wrong token")]
+    TokenWrong,
+    #[error("token file {path}: {reason}")]
+    TokenFile { path: PathBuf, reason: String },
+    /// The other end reported this error.
+    #[error("{0}")]
+    Reported(String),
+    #[error("too many far ends run there")]
+    Busy,
+    #[error("not a fathom service: {0}")]
+    OtherProgram(String),
+    /// A service that refuses to start a far end, with this status.
+    #[error("another version of fathom, or a service that starts no far ends (HTTP status {0})")]
+    OtherService(String),
+    #[error("a far end is started by a run or by the service, with orders on standard input")]
+    NoOrders,
+}
+
+impl FarError {
+    pub(crate) fn protocol(hello: &Hello) -> Self {
+        Self::Protocol { found: hello.protocol, version: printable(&hello.version) }
+    }
+
+    pub(crate) fn system(call: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |error| Self::System { call, error }
+    }
+
+    pub(crate) fn errno(call: &'static str) -> impl FnOnce(Errno) -> Self {
+        move |error| Self::System { call, error: error.into() }
+    }
+}

@@ -1,0 +1,30 @@
+//! The far end of a two-ended measurement: a fresh process for each visit, and the protocol of its
+//! control connection.
+//!
+//! - The near end ([`Far`]) starts the process on this host, or connects to a service that starts
+//!   one on another host.
+//! - The far end ([`serve`]) gets its control connection as standard output, and [`Orders`] from
+//!   the process that starts it on standard input.
+//! - Both exchange JSON lines ([`Message`]): hello, proofs of the token, set-up, ready, go, result.
+//!   Each line and each wait has a limit ([`Channel`]).
+//!
+//! The work itself runs over a data connection of its own, which must begin with the nonce that the
+//! far end sent over the control connection.
+
+mod channel;
+mod echo;
+mod error;
+mod message;
+mod near;
+mod process;
+mod proof;
+mod token;
+
+pub use channel::{Channel, LINE_BYTES_MAX, WAIT_NS};
+pub use echo::round_trip;
+pub use error::FarError;
+pub use message::{Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE, Work};
+pub use near::{Far, Remote};
+pub use process::{IDLE_NS, Orders, Program, serve};
+pub use proof::{Side, nonce, proof};
+pub use token::Token;

@@ -1,0 +1,86 @@
+//! The messages of the control connection.
+
+use fathom_record::FarEnd;
+use serde::{Deserialize, Serialize};
+
+/// Version of the protocol. Both ends must have the same.
+pub const PROTOCOL: u32 = 1;
+/// The value of the header field `Upgrade`.
+pub const UPGRADE: &str = "fathom-far/1";
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "message", rename_all = "snake_case")]
+pub enum Message {
+    /// First, by the near end, and its answer.
+    Hello(Hello),
+    /// By the near end, if the far end has a challenge.
+    Proof { proof: String },
+    /// By the near end: asks for the facts of the far host.
+    Host,
+    Facts {
+        /// A [`fathom_record::Host`]; not as such, because the tag of a message does not go with
+        /// maps whose keys are numbers.
+        host: serde_json::Value,
+        /// The CPU to run on.
+        cpu: u32,
+    },
+    /// By the near end: the work.
+    SetUp(SetUp),
+    /// The far end accepts one data connection, which begins with the nonce.
+    Ready { port: u16, nonce: String },
+    /// By the near end, once it has a data connection.
+    Go,
+    /// By the far end, after the end of the data connection.
+    Result(Outcome),
+    /// By the far end, before it ends.
+    Error { text: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    pub protocol: u32,
+    /// Of the program.
+    pub version: String,
+    /// 64 hexadecimal digits. From a far end without a token: absent.
+    pub challenge: Option<String>,
+    /// The far end's proof that it has the token.
+    pub proof: Option<String>,
+}
+
+impl Hello {
+    pub fn new(challenge: Option<String>, proof: Option<String>) -> Self {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Self { protocol: PROTOCOL, version, challenge, proof }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SetUp {
+    pub work: Work,
+    /// The CPU to pin to.
+    pub cpu: u32,
+    /// TCP congestion control of the data connection, if this host has it.
+    pub congestion: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "work", rename_all = "snake_case")]
+pub enum Work {
+    /// Sends each request back.
+    Echo {
+        /// Bytes of a request.
+        bytes: u32,
+        /// Whether to poll for a request instead of sleeping.
+        busy: bool,
+    },
+}
+
+/// The far end's report of its work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub far: FarEnd,
+    /// Requests that were answered.
+    pub trips: u64,
+    /// TCP congestion control of the data connection.
+    pub congestion: String,
+}

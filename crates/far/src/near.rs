@@ -1,0 +1,167 @@
+//! The near end: starts a far end or connects to one, and requests its work.
+
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use fathom_measure::process::Running;
+use fathom_record::Host;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use crate::channel::{Channel, WAIT_NS};
+use crate::error::FarError;
+use crate::message::{Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE};
+use crate::process::{Orders, Program};
+use crate::proof::{Side, is_nonce, is_same, nonce, proof};
+use crate::token::Token;
+
+const CONNECT: Duration = Duration::from_secs(5);
+/// Of the response to the upgrade.
+const HEAD_BYTES_MAX: usize = 4 << 10;
+
+/// A service on another host that starts far ends.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    pub address: SocketAddr,
+    pub token: Option<Token>,
+}
+
+/// A far end and its control connection. Dropping it ends the far end.
+#[derive(Debug)]
+pub struct Far {
+    channel: Channel,
+    /// The far end, if it is on this host.
+    process: Option<Running>,
+    address: SocketAddr,
+}
+
+impl Far {
+    /// Starts a far end on this host.
+    ///
+    /// # Errors
+    /// If it cannot be started, or does not answer.
+    pub fn start(program: &Program) -> Result<Self, FarError> {
+        let ends = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let (near, far) = ends.map_err(FarError::errno("socketpair"))?;
+        let started = program.start(far, &Orders::new(None));
+        let process = Some(started.map_err(FarError::system("start the far end"))?);
+        let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        let mut this = Self { channel: Channel::new(near), process, address };
+        this.greet(None)?;
+        Ok(this)
+    }
+
+    /// Connects to a far end on another host.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or does not accept this end.
+    pub fn connect(remote: &Remote) -> Result<Self, FarError> {
+        let stream = TcpStream::connect_timeout(&remote.address, CONNECT);
+        let stream = stream.map_err(FarError::system("connect"))?;
+        stream.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
+        let channel = Channel::new(stream.into());
+        let mut this = Self { channel, process: None, address: remote.address };
+        this.upgrade()?;
+        this.greet(remote.token.as_ref())?;
+        Ok(this)
+    }
+
+    /// From HTTP to the control protocol.
+    fn upgrade(&mut self) -> Result<(), FarError> {
+        let request = format!(
+            "GET /.fathom/far HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\n\
+             Upgrade: {UPGRADE}\r\n\r\n",
+            self.address
+        );
+        self.channel.send_bytes(request.as_bytes())?;
+        let head = self.channel.until(b"\r\n\r\n", HEAD_BYTES_MAX, WAIT_NS);
+        let head = match head {
+            Err(FarError::Closed | FarError::TooLong) => {
+                return Err(FarError::OtherProgram("it does not answer by HTTP".to_owned()));
+            }
+            head => String::from_utf8_lossy(&head?).into_owned(),
+        };
+        let is_ours = head.contains("\r\nServer: fathom\r\n");
+        let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
+        match status {
+            Some("101") => Ok(()),
+            Some("503") if is_ours => Err(FarError::Busy),
+            Some(status) if is_ours => Err(FarError::OtherService(status.to_owned())),
+            Some(status) => Err(FarError::OtherProgram(format!("HTTP status {status}"))),
+            None => Err(FarError::OtherProgram("it does not answer by HTTP".to_owned())),
+        }
+    }
+
+    fn greet(&mut self, token: Option<&Token>) -> Result<(), FarError> {
+        let near = nonce()?;
+        self.channel.send(&Message::Hello(Hello::new(Some(near.clone()), None)))?;
+        let Message::Hello(hello) = self.channel.receive(WAIT_NS)? else {
+            return Err(FarError::Unexpected("expected hello"));
+        };
+        if hello.protocol != PROTOCOL {
+            return Err(FarError::protocol(&hello));
+        }
+        match (token, hello.challenge, hello.proof) {
+            (None, None, _) => Ok(()),
+            (None, Some(_), _) => Err(FarError::TokenMissing),
+            (Some(_), None, _) => Err(FarError::TokenUnknown),
+            (Some(token), Some(far), Some(found)) if is_nonce(&far) => {
+                let expected = proof(token, Side::Far, &near, &far);
+                if !is_same(found.as_bytes(), expected.as_bytes()) {
+                    return Err(FarError::TokenWrong);
+                }
+                self.channel.send(&Message::Proof { proof: proof(token, Side::Near, &near, &far) })
+            }
+            (Some(_), Some(_), _) => Err(FarError::Unexpected("expected a challenge and a proof")),
+        }
+    }
+
+    /// The process id of a far end on this host.
+    pub fn process(&self) -> Option<u32> {
+        self.process.as_ref().map(Running::id)
+    }
+
+    /// The facts of the far host, and the CPU to use there.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn host(&mut self) -> Result<(Host, u32), FarError> {
+        self.channel.send(&Message::Host)?;
+        match self.channel.receive(WAIT_NS)? {
+            Message::Facts { host, cpu } => {
+                let host = serde_json::from_value(host);
+                Ok((host.map_err(|_| FarError::Unexpected("expected facts"))?, cpu))
+            }
+            _ => Err(FarError::Unexpected("expected facts")),
+        }
+    }
+
+    /// Sets up the work and opens its data connection. The far end works until that closes.
+    ///
+    /// # Errors
+    /// If the far end cannot do it.
+    pub fn begin(&mut self, set_up: SetUp) -> Result<TcpStream, FarError> {
+        self.channel.send(&Message::SetUp(set_up))?;
+        let Message::Ready { port, nonce } = self.channel.receive(WAIT_NS)? else {
+            return Err(FarError::Unexpected("expected ready"));
+        };
+        self.address.set_port(port);
+        let data = TcpStream::connect_timeout(&self.address, CONNECT);
+        let mut data = data.map_err(FarError::system("connect to the data port"))?;
+        data.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
+        data.write_all(nonce.as_bytes()).map_err(FarError::system("send"))?;
+        self.channel.send(&Message::Go)?;
+        Ok(data)
+    }
+
+    /// The far end's report, once the data connection is closed.
+    ///
+    /// # Errors
+    /// If it does not come.
+    pub fn finish(mut self) -> Result<Outcome, FarError> {
+        match self.channel.receive(WAIT_NS)? {
+            Message::Result(outcome) => Ok(outcome),
+            _ => Err(FarError::Unexpected("expected a result")),
+        }
+    }
+}

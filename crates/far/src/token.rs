@@ -1,0 +1,46 @@
+//! The token that both ends share.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use crate::error::FarError;
+
+const CHARACTERS_MAX: usize = 4096;
+
+/// A secret: it has no text form.
+#[derive(Clone)]
+pub struct Token(Box<[u8]>);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Token {
+    pub fn new(text: &str) -> Self {
+        Self(text.as_bytes().into())
+    }
+
+    /// Reads a file with one line.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not one line of ASCII.
+    pub fn read(path: &Path) -> Result<Self, FarError> {
+        let failed = |reason: String| FarError::TokenFile { path: path.to_owned(), reason };
+        let mut text = String::new();
+        let file = File::open(path).map(|file| file.take(CHARACTERS_MAX as u64 + 1));
+        let read = file.and_then(|mut file| file.read_to_string(&mut text));
+        read.map_err(|error| failed(error.to_string()))?;
+        let token = text.trim();
+        let is_token = (1..=CHARACTERS_MAX).contains(&token.len())
+            && token.bytes().all(|byte| byte.is_ascii_graphic());
+        if is_token { Ok(Self::new(token)) } else { Err(failed("not one line of ASCII".into())) }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
