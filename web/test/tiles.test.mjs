@@ -37,6 +37,9 @@ async function changed(change, from = 'report.html', options = {}, hash = '') {
   return { ...(await open(chrome, path + hash, options)), contents };
 }
 
+/** What matches in the tiles at the beginning: a chart with one point at a place has tiles, too. */
+const inTiles = (page, selector) => page.locator('.tiles').first().locator(selector);
+
 /** The tile with a name, as the texts of its parts. */
 const tileOf = (page, name) =>
   page
@@ -58,7 +61,7 @@ named('page begins with tiles, the status first', async () => {
     assert.ok(read);
   });
   const { records } = contents.documents[0];
-  const names = await page.locator('.tile .name').allTextContents();
+  const names = await inTiles(page, '.name').allTextContents();
   const order = ['Core frequency', 'System call', 'Process switch', 'Random 4 KiB read'];
   assert.deepEqual(names, order);
   const before = await page.locator('.tiles').evaluate((tiles) => {
@@ -96,10 +99,10 @@ named('tile names what is wrong and hides bad numbers', async () => {
     set(tiles[2], 'invalid', null);
     set(tiles[3], 'noisy', null);
   });
-  const words = await page.locator('.tile .word').allTextContents();
+  const words = await inTiles(page, '.word').allTextContents();
   assert.deepEqual(words, ['outside', 'noisy, violated', 'invalid', 'noisy']);
-  assert.equal(await page.locator('.tile .value').count(), 3);
-  assert.deepEqual(await page.locator('.tile .cause').allTextContents(), [
+  assert.equal(await inTiles(page, '.value').count(), 3);
+  assert.deepEqual(await inTiles(page, '.cause').allTextContents(), [
     'a known cause',
     'a known cause',
     'a known cause',
