@@ -72,7 +72,7 @@ impl<'w> Reactor<'w> {
             clients: numbers.map(client).collect(),
             buffer: vec![0; BUFFER_BYTES],
             waking: BinaryHeap::new(),
-            tally: Tally::new(),
+            tally: Tally::new(work.timeout_ns),
             now: now_ns(),
         })
     }

@@ -94,8 +94,10 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn new() -> Self {
-        Self { slots: vec![Slot::default(); SLOTS], ..Self::default() }
+    /// For responses within a time.
+    pub fn new(timeout_ns: u64) -> Self {
+        let slot = || Slot { times: Histogram::with_room(timeout_ns), ..Slot::default() };
+        Self { slots: (0..SLOTS).map(|_| slot()).collect(), ..Self::default() }
     }
 
     pub fn merge(&mut self, other: &Self) {
