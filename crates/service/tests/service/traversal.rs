@@ -1,7 +1,7 @@
 //! Nothing outside the folder is served, also while it is renamed. The corpus has the targets.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -40,6 +40,40 @@ fn devices_are_not_served() {
             assert_eq!(status, 404, "{method} {name}");
         }
     }
+}
+
+#[test]
+fn unreadable_files_are_forbidden() {
+    // A thread of its own, because the user for files is that of a thread and of those it starts.
+    std::thread::spawn(|| {
+        let mode = |path: &Path, mode: u32| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+        };
+        // SAFETY: the call has no pointers. Without root it changes nothing.
+        let act_as = |user: libc::uid_t| unsafe { libc::syscall(libc::SYS_setfsuid, user) };
+        let service = Service::with(|options| {
+            let root = &options.folder;
+            fs::create_dir(root.join("closed")).expect("a folder");
+            for name in ["a", "closed/in"] {
+                fs::write(root.join(name), CANARY).expect("a file");
+            }
+            mode(root.parent().expect("a parent"), 0o755);
+            mode(&root.join("a"), 0);
+            mode(&root.join("closed"), 0);
+            // Root can read every file.
+            act_as(65534);
+        });
+        act_as(0);
+        for target in ["/a", "/closed/in", "/closed/"] {
+            let mut client = service.connect();
+            for method in ["GET", "HEAD"] {
+                assert_eq!(client.request(method, target, &[]).status, 403, "{method} {target}");
+            }
+        }
+        mode(&service.path("closed"), 0o700);
+    })
+    .join()
+    .expect("no panic");
 }
 
 #[test]
