@@ -11,9 +11,10 @@ use anyhow::{Context, Result, ensure};
 const PAGE: &str = "docs/FAULTS.md";
 
 /// Package and arguments of `cargo test`.
-const TESTS: [(&str, &[&str]); 3] = [
+const TESTS: [(&str, &[&str]); 4] = [
     ("fathom", &["--test", "faults"]),
     ("fathom-store", &["--test", "store"]),
+    ("fathom-service", &["--test", "service", "traversal::rename_races"]),
     ("fathom", &["--lib", "import::fuzz"]),
 ];
 /// Mutated files of the import fuzz test.
@@ -25,9 +26,10 @@ const PREFACE: &str = "\
 
 Made by `make soak`: what the program and its store lose when something fails. Every promise below
 is asserted by the tests (`crates/cli/tests/faults`, `crates/cli/src/commands/import/fuzz.rs`,
-`crates/store/tests/store`), which `make test` runs with smaller counts. A *record* is acknowledged
-by its line of `--jsonl`, a whole run by \"Kept as run\" or exit status 0; *lost* is what was
-acknowledged and is not in the store as it was printed, *twice* what is there more than once.
+`crates/store/tests/store`, `crates/service/tests/service/traversal.rs`), which `make test` runs
+with smaller counts. A *record* is acknowledged by its line of `--jsonl`, a whole run by \"Kept as
+run\" or exit status 0; *lost* is what was acknowledged and is not in the store as it was printed,
+*twice* what is there more than once.
 ";
 
 /// Runs the tests and writes the page. With the part of a name only the tests of that name are run,

@@ -3,7 +3,10 @@
 //! Whatever another server or proxy could read differently is refused, and the connection closed:
 //! bare CR or LF, NUL, folded lines, duplicate fields, a body where none is expected.
 
+use std::net::Ipv6Addr;
+
 use crate::refusal::{Refusal, Refused};
+use crate::target::are_escapes_valid;
 
 /// Room on the stack.
 const FIELDS_HARD_MAX: usize = 256;
@@ -55,6 +58,8 @@ pub(crate) enum Method {
     Get,
     Head,
     Post,
+    /// Known, and allowed for no resource.
+    Other,
 }
 
 /// A request that passed the gate. Its fields are not interpreted yet.
@@ -120,7 +125,7 @@ pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refus
         // The end was found before, so that the parser and this gate read it differently.
         Ok(httparse::Status::Partial) => return Err(Refusal::Syntax.close()),
         Err(httparse::Error::TooManyHeaders) => return Err(Refusal::ManyFields.close()),
-        Err(httparse::Error::Version) => return Err(Refusal::Version.close()),
+        Err(httparse::Error::Version) => return Err(version(head).close()),
         Err(_) => return Err(Refusal::Syntax.close()),
     }
     let target = parsed.path.unwrap_or_default();
@@ -130,10 +135,11 @@ pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refus
     let is_http_1_0 = parsed.version == Some(0);
     let mut fields = Fields::default();
     let (mut close, mut keep_alive, mut upgrades) = (false, false, false);
+    // Before all other fields, so that their order does not decide the status.
+    if parsed.headers.iter().any(|field| field.name.eq_ignore_ascii_case("transfer-encoding")) {
+        return Err(Refusal::TransferEncoding.close());
+    }
     for field in parsed.headers.iter() {
-        if field.name.eq_ignore_ascii_case("transfer-encoding") {
-            return Err(Refusal::TransferEncoding.close());
-        }
         if field.name.eq_ignore_ascii_case("connection") {
             let mut words = field.value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
             let has = |word: &[u8]| words.clone().any(|one| one.eq_ignore_ascii_case(word));
@@ -152,16 +158,48 @@ pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refus
         return Err(Refusal::Expectation.close());
     }
     let method = method(parsed.method.unwrap_or_default(), content_length)?;
-    let close = close || (is_http_1_0 && !keep_alive);
+    // The bodies of other methods are not read.
+    let close = close || (is_http_1_0 && !keep_alive) || method == Method::Other;
     Ok(Request { method, target, is_http_1_0, close, upgrades, content_length, fields })
 }
 
 fn check_host(host: Option<&[u8]>, is_http_1_0: bool) -> Result<(), Refused> {
-    let is_allowed = |&b: &u8| b.is_ascii_alphanumeric() || b"-._~[]:%!$&'()*+,;=".contains(&b);
     match host {
         None if is_http_1_0 => Ok(()),
-        Some(name) if !name.is_empty() && name.iter().all(is_allowed) => Ok(()),
+        Some(host) if std::str::from_utf8(host).is_ok_and(is_host) => Ok(()),
         _ => Err(Refusal::Host.close()),
+    }
+}
+
+/// `uri-host [ ":" port ]` (RFC 9110, 7.2), and not empty.
+fn is_host(host: &str) -> bool {
+    let (name, port) = split_port(host);
+    let is_allowed = |b: u8| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&b);
+    let is_name = match name.strip_prefix('[').map(|rest| rest.strip_suffix(']')) {
+        Some(address) => address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
+        None => !name.is_empty() && name.bytes().all(is_allowed) && are_escapes_valid(name),
+    };
+    is_name && port.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Name and port of a host; the port is empty if there is none.
+pub(crate) fn split_port(host: &str) -> (&str, &str) {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, port),
+        _ => (host, ""),
+    }
+}
+
+/// Another version of HTTP, or no version at all.
+fn version(head: &[u8]) -> Refusal {
+    let head = head.strip_prefix(b"\r\n").unwrap_or(head);
+    let line = head.split(|&b| b == b'\r').next().unwrap_or_default();
+    let third = line.splitn(3, |&b| b == b' ').nth(2).unwrap_or_default();
+    match third.strip_prefix(b"HTTP/") {
+        Some([major, b'.', minor]) if major.is_ascii_digit() && minor.is_ascii_digit() => {
+            Refusal::Version
+        }
+        _ => Refusal::Syntax,
     }
 }
 
@@ -178,10 +216,7 @@ fn method(name: &str, content_length: Option<u64>) -> Result<Method, Refused> {
         "GET" => Method::Get,
         "HEAD" => Method::Head,
         "POST" => Method::Post,
-        // Their bodies are not read, so that the connection cannot be kept.
-        "PUT" | "DELETE" | "OPTIONS" | "PATCH" | "TRACE" | "CONNECT" => {
-            return Err(Refusal::Method.close());
-        }
+        "PUT" | "DELETE" | "OPTIONS" | "PATCH" | "TRACE" | "CONNECT" => return Ok(Method::Other),
         _ => return Err(Refusal::UnknownMethod.close()),
     };
     if has_body { Err(Refusal::Body.close()) } else { Ok(method) }

@@ -391,8 +391,8 @@ impl Reactor {
             }
             State::Reading => {
                 self.own().timed_out.add(1);
-                c.pending = Vec::new();
-                return match self.refuse(c, slot, Refusal::SlowHead.close()) {
+                let pending = std::mem::take(&mut c.pending);
+                return match self.refuse(c, slot, Refusal::SlowHead.close(), &pending) {
                     std::ops::ControlFlow::Break(next) => next,
                     std::ops::ControlFlow::Continue(()) => self.turn(c, slot),
                 };

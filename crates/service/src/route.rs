@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::head::{Method, Request};
+use crate::head::{Method, Request, split_port};
 use crate::page::Page;
 use crate::refusal::{Refusal, Refused};
 use crate::shared::Shared;
@@ -30,7 +30,9 @@ pub(crate) fn route<'t>(shared: &Shared, request: &Request<'t>) -> Result<Route<
         return Err(Refusal::Unauthorized.keep());
     }
     match target {
-        Target::File(_) if request.method == Method::Post => Err(Refusal::Method.close()),
+        Target::File(_) if matches!(request.method, Method::Post | Method::Other) => {
+            Err(Refusal::Method.close())
+        }
         Target::File(path) => Ok(Route::File(path)),
         Target::Control(name) => control(shared, request, &name),
     }
@@ -62,7 +64,7 @@ fn control(shared: &Shared, request: &Request<'_>, name: &str) -> Result<Route<'
         (true, Method::Post, Some(_)) | (false, Method::Get | Method::Head, _) => Ok(route),
         (true, Method::Post, None) => Err(Refusal::LengthRequired.close()),
         (true, ..) => Err(Refusal::PostOnly.keep()),
-        (false, Method::Post, _) => Err(Refusal::Method.close()),
+        (false, ..) => Err(Refusal::Method.close()),
     }
 }
 
@@ -77,10 +79,7 @@ fn is_ours(shared: &Shared, request: &Request<'_>) -> bool {
 
 /// An address, `localhost` or a known name, with or without a port.
 fn is_own_name(names: &[String], host: &str) -> bool {
-    let (name, port) = match host.rsplit_once(':') {
-        Some((name, port)) if !port.contains(']') => (name, port),
-        _ => (host, ""),
-    };
+    let (name, port) = split_port(host);
     let in_brackets = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     let is_address = match in_brackets {
         Some(name) => name.parse::<Ipv6Addr>().is_ok(),

@@ -66,6 +66,18 @@ pub(crate) fn select(fields: &Fields<'_>, version: &Version, is_get: bool) -> Se
     }
 }
 
+/// The preconditions of what has no validators: only `*` matches.
+pub(crate) fn select_page(fields: &Fields<'_>) -> Selection {
+    let is_any = |list: &[u8]| list.trim_ascii() == b"*";
+    if fields.if_match.is_some_and(|list| !is_any(list)) {
+        Selection::PreconditionFailed
+    } else if fields.if_none_match.is_some_and(is_any) {
+        Selection::NotModified
+    } else {
+        Selection::Whole
+    }
+}
+
 /// If-Range: a strong tag or the exact date.
 fn is_range_current(if_range: Option<&[u8]>, version: &Version) -> bool {
     if_range.is_none_or(|value| {
@@ -90,7 +102,7 @@ fn date(value: &[u8]) -> Option<SystemTime> {
 fn part(range: &[u8], bytes: u64) -> Selection {
     let parsed = std::str::from_utf8(range).ok().and_then(|text| {
         let (unit, range) = text.split_once('=')?;
-        let (first, last) = range.trim().split_once('-')?;
+        let (first, last) = range.split_once('-')?;
         let number = |text: &str| -> Option<Option<u64>> {
             let is_number = text.bytes().all(|b| b.is_ascii_digit());
             // Above 2⁶⁴ is beyond every file.
@@ -105,7 +117,8 @@ fn part(range: &[u8], bytes: u64) -> Selection {
             Selection::Part(first..last.map_or(bytes, |last| last.saturating_add(1).min(bytes)))
         }
         Some((None, Some(0))) => Selection::Unsatisfiable,
-        Some((None, Some(_))) if bytes == 0 => Selection::Unsatisfiable,
+        // It is satisfiable, but no Content-Range can say so.
+        Some((None, Some(_))) if bytes == 0 => Selection::Whole,
         Some((None, Some(count))) => Selection::Part(bytes.saturating_sub(count)..bytes),
         Some((None, None)) | None => Selection::Whole,
     }
@@ -136,10 +149,11 @@ mod tests {
             ("bytes=0-1,3-4", Whole),
             ("lines=0-1", Whole),
             ("bytes 0-1", Whole),
+            ("bytes= 0-1", Whole),
         ] {
             assert_eq!(part(range.as_bytes(), 10), expected, "{range}");
         }
-        assert_eq!(part(b"bytes=-1", 0), Unsatisfiable);
+        assert_eq!(part(b"bytes=-1", 0), Whole);
         assert_eq!(part(b"bytes=0-", 0), Unsatisfiable);
     }
 

@@ -48,7 +48,7 @@ impl<'t> Target<'t> {
     }
 }
 
-fn are_escapes_valid(path: &str) -> bool {
+pub(crate) fn are_escapes_valid(path: &str) -> bool {
     path.split('%').skip(1).all(|after| {
         let after = after.as_bytes();
         after.len() >= 2 && after[..2].iter().all(u8::is_ascii_hexdigit)

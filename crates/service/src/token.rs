@@ -76,7 +76,8 @@ impl Token {
         else {
             return false;
         };
-        scheme.eq_ignore_ascii_case(b"bearer ") && bool::from(token.trim_ascii().ct_eq(&self.0))
+        let spaces = token.iter().take_while(|&&b| b == b' ').count();
+        scheme.eq_ignore_ascii_case(b"bearer ") && bool::from(token[spaces..].ct_eq(&self.0))
     }
 }
 
@@ -137,6 +138,7 @@ mod tests {
             (Some(b"Bearer 0123456789abcdef0123456789abcde"), false),
             (Some(b"Bearer 0123456789abcdef0123456789abcdeF"), false),
             (Some(b"Bearer 0123456789abcdef0123456789abcdef0"), false),
+            (Some(b"Bearer \t0123456789abcdef0123456789abcdef"), false),
             (Some(b"Basic 0123456789abcdef0123456789abcdef"), false),
             (Some(b"Bearer"), false),
             (Some(b""), false),

@@ -20,7 +20,7 @@ use crate::reply::{self, Reply};
 use crate::resident::read_now;
 use crate::root::Opened;
 use crate::route::{Route, route};
-use crate::selection::{Selection, Version, select};
+use crate::selection::{Selection, Version, select, select_page};
 use crate::send::{Exchange, Part, Response, Step};
 use crate::target::encode;
 
@@ -77,7 +77,7 @@ impl Reactor {
         if !c.pending.is_empty() {
             let pending = std::mem::take(&mut c.pending);
             match c.scan.end(&pending, self.shared.limits.head_bytes) {
-                Err(refused) => return self.refuse(c, slot, refused),
+                Err(refused) => return self.refuse(c, slot, refused, &pending),
                 Ok(Some(end)) => {
                     c.pending = pending[end..].to_vec();
                     return self.request(c, slot, &pending[..end], None);
@@ -115,7 +115,7 @@ impl Reactor {
         }
         c.since_ns = self.now_ns;
         match c.scan.end(bytes, self.shared.limits.head_bytes) {
-            Err(refused) => self.refuse(c, slot, refused),
+            Err(refused) => self.refuse(c, slot, refused, bytes),
             Ok(Some(end)) => {
                 if end < bytes.len() {
                     c.pending = bytes[end..].to_vec();
@@ -141,12 +141,12 @@ impl Reactor {
         c.scan = head::Scan::default();
         let request = match head::parse(head, self.shared.limits.fields) {
             Ok(request) => request,
-            Err(refused) => return self.refuse(c, slot, refused),
+            Err(refused) => return self.refuse(c, slot, refused, head),
         };
         let mut exchange = Exchange {
             begun_ns: opened.as_ref().map_or_else(monotonic_raw_ns, |(_, begun_ns)| *begun_ns),
             close: request.close,
-            linger: false,
+            linger: request.method == Method::Other,
             is_head: request.method == Method::Head,
             is_http_1_0: request.is_http_1_0,
             is_work: true,
@@ -178,7 +178,9 @@ impl Reactor {
                 Break(Next::Wait)
             }
             Some(Err(why)) => self.refuse_in(c, slot, exchange, why.keep()),
-            Some(Ok(opened)) if opened.is_folder => self.folder(c, slot, exchange, opened, &path),
+            Some(Ok(opened)) if opened.is_folder => {
+                self.folder(c, slot, exchange, &request, opened, &path)
+            }
             Some(Ok(opened)) => self.file(c, slot, exchange, &request, opened, &path),
         }
     }
@@ -188,12 +190,24 @@ impl Reactor {
         c: &mut Connection,
         slot: u32,
         exchange: Exchange,
+        request: &Request<'_>,
         opened: Opened,
         path: &[u8],
     ) -> Flow {
         if path.is_empty() || path.ends_with(b"/") {
-            let page = Page::Index { folder: opened.file, path: path.to_vec() };
-            return self.page(c, slot, exchange, page);
+            return match select_page(&request.fields) {
+                Selection::PreconditionFailed => {
+                    self.refuse_in(c, slot, exchange, Refusal::Precondition.keep())
+                }
+                Selection::NotModified => {
+                    let reply = self.reply(exchange, 304, 0, media::HTML);
+                    self.begin(c, slot, exchange, &reply, Body::None)
+                }
+                _ => {
+                    let page = Page::Index { folder: opened.file, path: path.to_vec() };
+                    self.page(c, slot, exchange, page)
+                }
+            };
         }
         let location = format!("/{}/", encode(path));
         let mut reply = self.reply(exchange, 301, 0, media::TEXT);
@@ -244,13 +258,20 @@ impl Reactor {
         Reply { status, length, media, version, part, location, allow, connection }
     }
 
-    /// A request that could not be read, so that nothing is known of it.
-    pub(crate) fn refuse(&mut self, c: &mut Connection, slot: u32, refused: Refused) -> Flow {
+    /// Refuses a request that could not be read. `bytes` is what arrived of it.
+    pub(crate) fn refuse(
+        &mut self,
+        c: &mut Connection,
+        slot: u32,
+        refused: Refused,
+        bytes: &[u8],
+    ) -> Flow {
         let exchange = Exchange {
             begun_ns: self.now_ns,
             close: refused.close,
             linger: refused.close,
-            is_head: false,
+            // A response to HEAD has no body, whatever else is wrong.
+            is_head: bytes.strip_prefix(b"\r\n").unwrap_or(bytes).starts_with(b"HEAD "),
             is_http_1_0: false,
             is_work: true,
         };

@@ -34,9 +34,11 @@ fn telemetry_counts_responses() {
 #[test]
 fn metrics_and_health_are_for_monitoring() {
     let service = Service::new();
-    service.get("/none");
-    assert_eq!(service.get("/.fathom/health").text(), "ok\n");
-    let text = service.get("/.fathom/metrics").text();
+    // On one connection: a response is counted once it has left, and before the next request.
+    let mut client = service.connect();
+    client.get("/none");
+    assert_eq!(client.get("/.fathom/health").text(), "ok\n");
+    let text = client.get("/.fathom/metrics").text();
     for part in
         ["\nfathom_requests_total{status=\"404\"} 1\n", "\nfathom_cpu_seconds_total ", "\n# EOF\n"]
     {

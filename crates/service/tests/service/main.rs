@@ -2,7 +2,9 @@
 
 mod client;
 mod control;
+mod corpus;
 mod files;
+mod gate;
 mod limits;
 mod stopping;
 mod traversal;
@@ -78,4 +80,17 @@ impl Service {
 #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
 fn skipped(reason: &str) {
     eprintln!("skipped: {reason}");
+}
+
+/// The count for `make test`, or that for `make soak`.
+fn scaled(test: usize, soak: usize) -> usize {
+    if std::env::var_os("FATHOM_SOAK").is_some() { soak } else { test }
+}
+
+/// Writes a section of docs/FAULTS.md for `make soak`.
+fn write_section(name: &str, section: &str) {
+    if let Some(folder) = std::env::var_os("FATHOM_SOAK") {
+        let path = std::path::Path::new(&folder).join(format!("{name}.md"));
+        fs::write(path, section).expect("a section");
+    }
 }

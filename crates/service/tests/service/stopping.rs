@@ -1,7 +1,6 @@
 //! The beginning and the end of a service.
 
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt as _;
 
 use fathom_service::{Options, Server, ServiceError};
 
@@ -86,16 +85,4 @@ fn congestion_control_is_set() {
     let service = Service::with(|options| options.congestion = Some("reno".to_owned()));
     assert_eq!(service.server().congestion(), "reno");
     assert_eq!(service.json("/.fathom/telemetry")["congestion"], "reno");
-}
-
-#[test]
-fn unreadable_file_is_forbidden() {
-    let service = Service::new();
-    service.file("a", 1);
-    let mode = std::fs::Permissions::from_mode(0o000);
-    std::fs::set_permissions(service.path("a"), mode).expect("a mode");
-    match rustix::process::geteuid().is_root() {
-        true => crate::skipped("root can read every file"),
-        false => assert_eq!(service.get("/a").status, 403),
-    }
 }
