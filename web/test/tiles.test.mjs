@@ -74,7 +74,7 @@ named('page begins with tiles, the status first', async () => {
     assert.equal(name, title);
     const { agreement, prediction } = records[record];
     assert.equal(word, ['outside', 'violated'].includes(agreement) ? agreement : 'valid');
-    assert.match(value, /^[\d.]+ (ns|µs|ms|GHz) (± [\d.]+ %)?$/);
+    assert.match(value, /^(≤ )?[\d.]+ (ns|µs|ms|GHz) (± [\d.]+ %)?$/);
     const parts = await tileOf(page, title);
     assert.ok(parts.some((text) => text.startsWith(prediction ? 'expected ' : 'no model')));
   }

@@ -54,6 +54,11 @@ const PARAMETERS: &[Parameter] = &[
     Parameter { name: "think_s", values: "0, 1, …", meaning: "think time of a client" },
     Parameter { name: "to", values: "loopback, NAME", meaning: "the server's host" },
     Parameter {
+        name: "port",
+        values: "1 to 65535",
+        meaning: "of a server other than `fathom serve`",
+    },
+    Parameter {
         name: "file_bytes",
         values: "bytes",
         meaning: "mean length of the files, if known",

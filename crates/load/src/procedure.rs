@@ -102,7 +102,8 @@ impl Procedure for Load {
         let memory = Memory { begun_ns, client: Resident::default(), server: Resident::default() };
         let cases = self.all_cases();
         let steps = cases.len() * self.clients.0.len() * SWEEPS;
-        let mut run = Run { load: self, target, memory, done: 0, steps, dead: None };
+        let mut run =
+            Run { load: self, target, memory, done: 0, steps, has_numbers: false, dead: None };
         for case in cases {
             run.case(case, recorder)?;
             recorder.show();
@@ -116,6 +117,10 @@ impl Procedure for Load {
                 "{}: the server stopped answering ({fault}); finished steps are kept",
                 self.target
             ))),
+            None if !run.has_numbers && !recorder.stop().now().load(Relaxed) => {
+                let text = format!("{}: no step has a valid result", self.target);
+                Err(ProcedureError::failed(text))
+            }
             None => Ok(Ending::Done),
         }
     }
@@ -221,6 +226,7 @@ struct Run<'l> {
     /// Sweeps of steps that are done, and their number.
     done: usize,
     steps: usize,
+    has_numbers: bool,
     dead: Option<Fault>,
 }
 
@@ -239,7 +245,7 @@ impl Run<'_> {
         for step in steps.iter().filter(|step| step.sweeps > 0 || step.death.is_some()) {
             let shared =
                 records::Shared { load, target: &self.target, case, congestion: &congestion };
-            records::step(recorder, &shared, step);
+            self.has_numbers |= records::step(recorder, &shared, step);
         }
         end
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fathom_metric::{Measured, Recorder};
+use fathom_record::quantity::percent;
 use fathom_record::{
     Cause, Check, Fact, Interval, ParamValue, Params, Reason, State, Unit, Verdict,
 };
@@ -23,6 +24,12 @@ const LAG_NOISY: f64 = 0.05;
 const LAG_MAX: f64 = 0.25;
 /// More failed requests than this share make a step invalid.
 const FAILED_MAX: f64 = 0.05;
+/// More connections than this share of the responses were not kept.
+const CLOSED_MAX: f64 = 0.1;
+/// A smaller share of the bytes from a device is not cold.
+const COLD_MIN: f64 = 0.9;
+/// Clients that are in no response and do not think, as a share.
+const LITTLE_MAX: f64 = 0.05;
 
 /// What the steps of a case share.
 pub struct Shared<'s> {
@@ -32,10 +39,10 @@ pub struct Shared<'s> {
     pub congestion: &'s Option<String>,
 }
 
-/// Makes the records of a step.
-pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) {
+/// Makes the records of a step. Returns whether it has numbers.
+pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> bool {
     let params = shared.params(step.clients);
-    let (verdict, doubts) = judge(step);
+    let (verdict, doubts) = judge(step, as_asked(step, shared));
     let record = |metric: &OfServer, value: f64, interval: Option<Interval>| Measured {
         metric: metric.0.id,
         params: params.clone(),
@@ -48,9 +55,9 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) {
     if step.completed == 0 {
         let empty = Measured { values: Vec::new(), ..record(&metrics::THROUGHPUT, 0.0, None) };
         recorder.record(Measured { facts: shared.facts(step), checks: checks(step), ..empty });
-        return;
+        return false;
     }
-    let of = |value: f64, of: fn(&Batch) -> f64| step.interval(value, of);
+    let of = |value: f64, of: fn(&Batch) -> f64| step.mean_interval(value, of);
     let rates = |of: fn(&Batch) -> f64| step.batches.iter().map(of).collect::<Vec<f64>>();
     let values = |of: fn(&Batch) -> f64, whole: f64| {
         if step.batches.is_empty() { vec![whole] } else { rates(of) }
@@ -61,7 +68,8 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) {
         values: values(rate, throughput),
         checks: checks(step),
         facts: shared.facts(step),
-        notes: step.no_interval().into_iter().collect(),
+        // With all sweeps it is a reason of the verdict.
+        notes: step.no_interval().filter(|_| step.sweeps < SWEEPS).into_iter().collect(),
         ..record(&metrics::THROUGHPUT, throughput, of(throughput, rate))
     });
     let median = step.times.quantile(0.5).unwrap_or(0.0);
@@ -76,7 +84,7 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) {
         values: Vec::new(),
         histogram: Some(step.times.clone()),
         facts: std::iter::once(mean_fact).chain(ends.into_iter().flatten()).collect(),
-        ..record(&metrics::RESPONSE_TIME, median, of(median, |it| it.median_ns))
+        ..record(&metrics::RESPONSE_TIME, median, step.interval(median, |it| it.median_ns))
     });
     let bandwidth = step.bandwidth();
     if bandwidth > 0.0 {
@@ -89,6 +97,7 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) {
     for (metric, whole, values) in cpu_times(step) {
         recorder.record(Measured { values, ..record(metric, whole, None) });
     }
+    verdict.is_none_or(|verdict| verdict.shows_number())
 }
 
 /// CPU times of a step: metric, whole, and the value of each second.
@@ -113,8 +122,53 @@ fn cpu_times(step: &Step) -> Vec<(&'static OfServer, f64, Vec<f64>)> {
     times
 }
 
+/// Doubts whether a step did what was asked.
+fn as_asked(step: &Step, shared: &Shared<'_>) -> Vec<Reason> {
+    let mut doubts = Vec::new();
+    doubts.extend(missing_work(step, shared.case.think.as_nanos() as f64));
+    let kept = step.connections > u64::from(step.clients) * SWEEPS as u64
+        && step.connections as f64 > CLOSED_MAX * step.completed as f64;
+    if kept && !shared.load.fresh && step.completed > 0 {
+        let text = format!(
+            "connections were not kept: {} for {} responses",
+            step.connections, step.completed
+        );
+        doubts.push(Reason::new(Cause::NotAsAsked, text));
+    }
+    let fetched = step.server.as_ref().and_then(|server| {
+        let sent = server.bytes_sent.max(1) as f64;
+        Some(server.disk_bytes? as f64 / sent)
+    });
+    if let (ServerCache::Cold, Some(share @ ..COLD_MIN)) = (shared.load.server_cache, fetched) {
+        let text = format!(
+            "cold at the start of each sweep only: {} of the bytes came from the device; \
+             `fathom serve --cold` evicts after each response",
+            percent(share)
+        );
+        doubts.push(Reason::new(Cause::NotAsAsked, text));
+    }
+    doubts
+}
+
+/// N clients are either in a response or thinking. Less than that was in a response that ended
+/// outside the windows, such as behind a server that stalls.
+fn missing_work(step: &Step, think_ns: f64) -> Option<Reason> {
+    let cycle_ns = step.mean_ns() + think_ns;
+    let present = step.throughput() * cycle_ns / 1e9 / f64::from(step.clients);
+    let window_ns = step.window_ns as f64 / step.sweeps.max(1) as f64;
+    let allowed = LITTLE_MAX.max(cycle_ns / window_ns);
+    (step.completed > 0 && step.failed() == 0 && present < 1.0 - allowed).then(|| {
+        let text = format!(
+            "throughput × (response + think time) is {} of the clients: longer responses ended \
+             outside the windows",
+            percent(present)
+        );
+        Reason::new(Cause::TooShort, text)
+    })
+}
+
 /// The verdict on a step, or doubts about it.
-fn judge(step: &Step) -> (Option<Verdict>, Vec<Reason>) {
+fn judge(step: &Step, more: Vec<Reason>) -> (Option<Verdict>, Vec<Reason>) {
     let because = |state, cause, text: String| Some(Verdict::because(state, cause, text));
     let faults = fault_words(&step.faults);
     if let Some(fault) = step.death.filter(|_| step.sweeps == 0) {
@@ -148,7 +202,7 @@ fn judge(step: &Step) -> (Option<Verdict>, Vec<Reason>) {
         let text = format!("{:.0} % of the requests failed: {faults}", 100.0 * failed);
         return (because(State::Invalid, Cause::WrongWork, text), Vec::new());
     }
-    let mut doubts = Vec::new();
+    let mut doubts = more;
     if lag > LAG_NOISY {
         doubts.push(Reason::new(Cause::LoadGenerator, format!("{late}: they include it")));
     }
@@ -159,11 +213,16 @@ fn judge(step: &Step) -> (Option<Verdict>, Vec<Reason>) {
     if let Some(fault) = step.death {
         let text = format!("{} of {SWEEPS} sweeps, then the server stopped: {fault}", step.sweeps);
         doubts.push(Reason::new(Cause::Crashed, text));
+    } else if step.sweeps < SWEEPS {
+        let text = format!("{} of {SWEEPS} sweeps", step.sweeps);
+        doubts.push(Reason::new(Cause::Interrupted, text));
+    } else if let Some(text) = step.no_interval() {
+        doubts.push(Reason::new(Cause::Spread, text));
     }
     if let Some(text) = &step.cache_doubt {
         doubts.push(Reason::new(Cause::NotAsAsked, format!("server cache: {text}")));
     }
-    let half = step.interval(step.throughput(), |it| it.completed as f64 / it.seconds);
+    let half = step.mean_interval(step.throughput(), |it| it.completed as f64 / it.seconds);
     let half = half.map(|it| (it.high - it.low) / 2.0 / step.throughput());
     if let Some(half) = half.filter(|half| *half > metrics::THROUGHPUT.0.noise_limit) {
         let text = format!("throughput ± {:.0} % between batches", 100.0 * half);
@@ -214,6 +273,10 @@ impl Shared<'_> {
             .and("mode", self.case.choice.word())
             .and("think_s", seconds(self.case.think))
             .and("to", target.to.as_str());
+        // Several servers of one host are not one case.
+        if target.control.is_none() {
+            params = params.and("port", i64::from(target.address.port()));
+        }
         if let Some(bytes) = target.file_bytes {
             params = params.and("file_bytes", bytes as i64);
         }
@@ -365,11 +428,15 @@ mod tests {
     fn stepped() -> Step {
         let mut step = Step::new(4);
         (step.completed, step.window_ns, step.sweeps) = (1_000, 1_000_000_000, SWEEPS);
+        // Four clients, each in one response or the other all the time.
+        step.sum_ns = 4e9;
+        let batch = Batch { completed: 100, seconds: 0.1, mean_ns: 4e6, ..Batch::default() };
+        step.batches = vec![batch; 10];
         step
     }
 
     fn verdict(step: &Step) -> (State, String) {
-        let (verdict, _) = judge(step);
+        let (verdict, _) = judge(step, Vec::new());
         let verdict = verdict.unwrap();
         (verdict.state, verdict.reasons.first().map_or(String::new(), |it| it.text.clone()))
     }
@@ -389,6 +456,21 @@ mod tests {
         none.faults.insert(Fault::Status(404), 9);
         let text = "no request succeeded: status 404 (9×)".to_owned();
         assert_eq!(verdict(&none), (State::Failed, text));
+    }
+
+    #[test]
+    fn step_with_missing_work_is_noisy() {
+        let mut step = stepped();
+        assert!(missing_work(&step, 0.0).is_none());
+        // As by a stall between two windows.
+        step.sum_ns *= 0.8;
+        let reason = missing_work(&step, 0.0).expect("a reason");
+        assert!(reason.text.contains("is 80 % of the clients"), "{}", reason.text);
+        step.sweeps = 1;
+        assert_eq!(verdict(&step), (State::Noisy, "1 of 3 sweeps".to_owned()));
+        (step.sweeps, step.batches[0].completed) = (SWEEPS, 7);
+        let (state, text) = verdict(&step);
+        assert!(state == State::Noisy && text.contains("7 completions"), "{text}");
     }
 
     #[test]

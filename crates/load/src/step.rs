@@ -113,6 +113,7 @@ pub struct Step {
     pub unsettled: usize,
     pub sum_ns: f64,
     pub statuses: BTreeMap<u16, u64>,
+    /// Faults within the windows; of a step without a complete sweep, all.
     pub faults: BTreeMap<Fault, u64>,
     /// The path of a file of which a body had another content.
     pub wrong_path: Option<String>,
@@ -148,7 +149,7 @@ impl Step {
         for (status, count) in &tally.statuses {
             *self.statuses.entry(*status).or_default() += count;
         }
-        for (fault, count) in &tally.faults {
+        for (fault, count) in &tally.window_faults {
             *self.faults.entry(*fault).or_default() += count;
         }
         self.connections += tally.connections;
@@ -245,7 +246,19 @@ impl Step {
             .then(|| "no interval: a batch is shorter than two response times".to_owned())
     }
 
-    /// The confidence interval of `headline` from its value in each batch.
+    /// The confidence interval of a rate or a mean over all work, from its value in each batch, by
+    /// Student's t: batch means (Law and Kelton, Simulation Modeling and Analysis).
+    pub fn mean_interval(&self, headline: f64, of: impl Fn(&Batch) -> f64) -> Option<Interval> {
+        if self.no_interval().is_some() {
+            return None;
+        }
+        let values: Vec<f64> = self.batches.iter().map(of).collect();
+        let half = statistics::prediction_half_width(&values)? / (values.len() as f64 + 1.0).sqrt();
+        let limits = [(headline - half).max(0.0), headline + half];
+        Some(Interval::new(limits, 0.95, Basis::WithinRun))
+    }
+
+    /// The confidence interval of a median from its value in each batch.
     pub fn interval(&self, headline: f64, of: impl Fn(&Batch) -> f64) -> Option<Interval> {
         if self.no_interval().is_some() {
             return None;
@@ -254,7 +267,7 @@ impl Step {
     }
 }
 
-/// Order statistics over batch means (METHOD 15), which always include the headline: it is computed
+/// Order statistics over batches (METHOD 15), which always include the headline: it is computed
 /// over all work, and may differ a little from the median of the batches.
 pub fn interval(headline: f64, batches: &[f64]) -> Option<Interval> {
     let ([low, high], level) = statistics::median_interval(batches)?;

@@ -82,6 +82,7 @@ fn single_processes_are_compared_within_their_runs() {
     let [low, high] = twice.interval.unwrap();
     assert!((low - 2.0 / factor).abs() < 1e-9 && (high - 2.0 * factor).abs() < 1e-9, "{twice:?}");
     assert_eq!((twice.word, twice.ratio), (Word::LooksSlower, Some(2.0)));
+    assert_eq!(row(run(2, 200.0, 10)).ratio, None, "of one process to ten");
     // Runs may differ by as much as the noise limit, and equality of one pair shows nothing.
     let word =
         |b, noise: &Noise| compare(&single(1, 100.0, [99.9, 100.1]), &b, noise, 7).rows[0].word;

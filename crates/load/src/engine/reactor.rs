@@ -347,6 +347,9 @@ impl<'w> Reactor<'w> {
 
     fn count_fault(&mut self, fault: Fault) {
         *self.tally.faults.entry(fault).or_default() += 1;
+        if self.shared.slot(self.now).is_some() {
+            *self.tally.window_faults.entry(fault).or_default() += 1;
+        }
         self.seat.failed.fetch_add(1, Relaxed);
         if matches!(fault, Fault::Connect(_) | Fault::ConnectTimeout) {
             self.seat.unconnected.fetch_add(1, Relaxed);

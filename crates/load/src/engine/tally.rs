@@ -80,6 +80,7 @@ pub struct Tally {
     pub statuses: BTreeMap<u16, u64>,
     /// Faults, in the warm-up too.
     pub faults: BTreeMap<Fault, u64>,
+    pub window_faults: BTreeMap<Fault, u64>,
     /// A file of which a body had another content.
     pub wrong_file: Option<u32>,
     /// Connections made.
@@ -108,6 +109,9 @@ impl Tally {
         }
         for (fault, count) in &other.faults {
             *self.faults.entry(*fault).or_default() += count;
+        }
+        for (fault, count) in &other.window_faults {
+            *self.window_faults.entry(*fault).or_default() += count;
         }
         self.wrong_file = self.wrong_file.or(other.wrong_file);
         self.connections += other.connections;

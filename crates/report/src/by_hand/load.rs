@@ -21,8 +21,8 @@ const MB: f64 = 1e6;
 const CURVE_WORDS: usize = 45;
 /// Columns that a narrow terminal lacks, the first ones first.
 const OPTIONAL: [&str; 4] = ["p90", "client", "disk", "server"];
-const LEGEND: &str = "server, client: CPU time of the server, of the busiest client thread; disk: \
-    MB/s read by the server's device";
+const LEGEND: &str = "server, client: CPU time of the server, of the busiest client thread (100 %: \
+    one CPU); disk: MB/s read by the server's device";
 
 pub(super) fn is_load(record: &Record) -> bool {
     record.metric.group() == "load"
