@@ -22,7 +22,10 @@ Examples:
 Each client sends a request, receives the response, thinks, and repeats (closed loop). The steps
 run in three sweeps, each in another random order; --time is the sum for each number of clients.
 With `fathom serve`, CPU, disk and memory of both ends are recorded; of any other server only the
-client's side is known. The memory, not the network, may limit a load on loopback.";
+client's side is known. The memory, not the network, may limit a load on loopback.
+
+Exit status: 0 a step has a valid or noisy result, 1 none has, or the server stopped answering,
+2 wrong usage, 130 Ctrl-C.";
 
 /// Measure an HTTP server under load, by closed-loop clients.
 #[derive(Debug, Parser)]

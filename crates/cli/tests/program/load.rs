@@ -186,7 +186,10 @@ fn failed_requests_are_counted_and_mark_the_step() {
         std::fs::write(env.file("paths"), format!("/f1\n# a comment\n{path}\n")).expect("a file");
         let url = server.url("/");
         let words = "--urls paths --clients 2 --time 900ms --timeout 50ms --think 5ms";
-        let printed = env.stdout(&format!("load {url} {words}"));
+        let output = env.exec(&format!("load {url} {words}"));
+        assert_status(&output, 1);
+        assert_contains(&text(&output.stderr), &["no step has a valid result"]);
+        let printed = text(&output.stdout);
         let document = env.latest();
         let record = &document.records[0];
         assert_eq!(record.verdict.state, State::Invalid);
@@ -344,7 +347,7 @@ fn wrong_content_names_its_file() {
     let mut bytes = std::fs::read(env.file("set/f3")).expect("a file");
     bytes[4_000] ^= 1;
     std::fs::write(env.file("set/f3"), bytes).expect("a file");
-    env.stdout(&words);
+    assert_status(&env.exec(&words), 1);
     let document = env.latest();
     let verdict = &document.records[0].verdict;
     assert_eq!(verdict.state, State::Invalid);
