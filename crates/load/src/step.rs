@@ -299,6 +299,17 @@ mod tests {
     }
 
     #[test]
+    fn interval_of_a_rate_is_by_batch_means() {
+        let batch = |completed| Batch { completed, seconds: 10.0, ..Batch::default() };
+        let mut step = Step::new(1);
+        step.batches = [90, 110].repeat(5).into_iter().map(batch).collect();
+        let rate = |batch: &Batch| batch.completed as f64 / batch.seconds;
+        let interval = step.mean_interval(10.0, rate).expect("ten batches");
+        // 2.2622 (Student's t, 9 degrees of freedom) × 1.0541 ÷ √10.
+        assert!((interval.low - 9.246).abs() < 1e-3 && (interval.high - 10.754).abs() < 1e-3);
+    }
+
+    #[test]
     fn ten_batches_span_all_sweeps() {
         let mut step = Step::new(4);
         for base in [10, 20, 30] {
