@@ -15,10 +15,12 @@ pub(super) const TRIES: u32 = 3;
 /// between attempts, and their number.
 const EVICTION_PAUSE: Duration = Duration::from_millis(1);
 const EVICTIONS_MAX: u32 = 1000;
-/// Memory reclaim that pages idle memory out (DAMON) takes a few pages while the file is warmed,
-/// and soon has passed it: pause between attempts, and their number.
+/// Memory reclaim that pages idle memory out (DAMON) takes pages while the file is warmed, and soon
+/// has passed it: pause between attempts, their number, and the least cached share for more than
+/// [`TRIES`]. A file that is larger than the free memory has less.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(10);
-const RECLAIMS_MAX: u32 = 100;
+const RECLAIMS_MAX: u32 = 50;
+const RECLAIMED_MIN: f64 = 0.9;
 /// Least cached share after a warm pass that fetched nothing from a device.
 const NEARLY_ALL: f64 = 0.99;
 
@@ -86,7 +88,10 @@ impl State {
     fn is_kept(self, is: &Residency, fetched: Option<u64>) -> bool {
         match self {
             // Memory pressure may evict a few pages; if nothing was fetched, no read missed one.
-            Self::Warm => is.state == InMemory::Warm || (fetched == Some(0) && is_nearly_all(is)),
+            Self::Warm => {
+                let is_nearly_all = is.cached as f64 >= NEARLY_ALL * is.bytes as f64;
+                is.state == InMemory::Warm || (fetched == Some(0) && is_nearly_all)
+            }
             Self::Cold => true,
             Self::Direct => is.state == InMemory::Cold,
         }
@@ -114,10 +119,6 @@ fn may_be_under_io(is: &Residency) -> bool {
     }
 }
 
-fn is_nearly_all(is: &Residency) -> bool {
-    is.cached as f64 >= NEARLY_ALL * is.bytes as f64
-}
-
 fn warmed(file: &File) -> Result<Residency> {
     let mut is = residency::of(file);
     let mut tries = 0;
@@ -125,7 +126,7 @@ fn warmed(file: &File) -> Result<Residency> {
         is = residency::warm(file, &NEVER_STOP).map_err(|error| failed("read the file", error))?;
         tries += 1;
         if tries >= TRIES {
-            if !is_nearly_all(&is) {
+            if (is.cached as f64) < RECLAIMED_MIN * is.bytes as f64 {
                 break;
             }
             std::thread::sleep(RECLAIM_PAUSE);
