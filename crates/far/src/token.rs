@@ -40,7 +40,7 @@ impl Token {
         if is_token { Ok(Self::new(token)) } else { Err(failed("not one line of ASCII".into())) }
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use fathom_far::{Orders, Program};
+use fathom_far::{Orders, Program, Token};
 use fathom_measure::process::Limits;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{SendFlags, send};
@@ -48,7 +48,7 @@ impl FarEnds {
         }
         let of_thread = Arc::clone(shared);
         let run = move || {
-            of_thread.far.host(socket, of_thread.token.as_ref().map(|token| token.text()));
+            of_thread.far.host(socket, of_thread.token.as_ref().map(text));
             of_thread.far.running.fetch_sub(1, Relaxed);
         };
         let thread = std::thread::Builder::new().name("far".to_owned()).stack_size(256 << 10);
@@ -78,4 +78,8 @@ impl FarEnds {
         // It fails only where the counter is full, which is readable as well.
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
     }
+}
+
+fn text(token: &Token) -> String {
+    String::from_utf8_lossy(token.bytes()).into_owned()
 }

@@ -42,6 +42,7 @@ mod token;
 mod turn;
 
 pub use error::ServiceError;
+pub use fathom_far::Token;
 pub use options::{Limits, Options, PORT};
 pub use server::Server;
-pub use token::Token;
+pub use token::token_from_file;

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use fathom_far::Program;
+use fathom_far::Token;
 
-use crate::token::Token;
+use fathom_far::Program;
 
 /// The port without another choice: FATH on a telephone.
 pub const PORT: u16 = 3284;

@@ -8,6 +8,7 @@ use crate::page::Page;
 use crate::refusal::{Refusal, Refused};
 use crate::shared::Shared;
 use crate::target::Target;
+use crate::token::is_in;
 
 #[derive(Debug)]
 pub(crate) enum Route<'t> {
@@ -26,7 +27,7 @@ pub(crate) fn route<'t>(shared: &Shared, request: &Request<'t>) -> Result<Route<
     // A far end proves the token itself, without sending it.
     let is_far = matches!(&target, Target::Control(name) if name == FAR);
     let token = shared.token.as_ref().filter(|_| !is_far);
-    if token.is_some_and(|token| !token.is_in(request.fields.authorization)) {
+    if token.is_some_and(|token| !is_in(token, request.fields.authorization)) {
         return Err(Refusal::Unauthorized.keep());
     }
     match target {

@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
+use fathom_far::Token;
+
 use crate::counters::Counters;
 use crate::far::FarEnds;
 use crate::lane::{Eviction, Job, Kind};
@@ -13,7 +15,6 @@ use crate::mailbox::Mailbox;
 use crate::options::Limits;
 use crate::queue::Queue;
 use crate::root::Root;
-use crate::token::Token;
 
 #[derive(Debug)]
 pub(crate) struct Shared {

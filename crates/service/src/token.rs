@@ -1,11 +1,11 @@
 //! The token that clients beyond loopback present: read from a file, or made at random.
 
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use fathom_far::Token;
 use subtle::ConstantTimeEq as _;
 
 use crate::error::ServiceError;
@@ -16,69 +16,51 @@ const RANDOM_BYTES: usize = 32;
 const CHARACTERS_MIN: usize = 22;
 const CHARACTERS_MAX: usize = 4096;
 
-/// A secret: it has no text form.
-#[derive(Clone)]
-pub struct Token(Box<[u8]>);
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
+/// Reads a token file that only its owner can read, or makes one if there is none.
+///
+/// # Errors
+/// If the file cannot be read or made, is readable by others, or has no token.
+pub fn token_from_file(path: &Path) -> Result<Token, ServiceError> {
+    let failed = |error| ServiceError::TokenFile { path: path.to_owned(), error };
+    let mut options = OpenOptions::new();
+    match options.write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => {
+            let made = random().and_then(|text| {
+                file.write_all(format!("{text}\n").as_bytes())?;
+                file.sync_all()?;
+                Ok(Token::new(&text))
+            });
+            made.map_err(failed)
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => read(path),
+        Err(error) => Err(failed(error)),
     }
 }
 
-impl Token {
-    /// Reads a token file that only its owner can read, or makes one if there is none.
-    ///
-    /// # Errors
-    /// If the file cannot be read or made, is readable by others, or has no token.
-    pub fn from_file(path: &Path) -> Result<Self, ServiceError> {
-        let failed = |error| ServiceError::TokenFile { path: path.to_owned(), error };
-        let mut options = OpenOptions::new();
-        match options.write(true).create_new(true).mode(0o600).open(path) {
-            Ok(mut file) => {
-                let made = random().and_then(|text| {
-                    file.write_all(format!("{text}\n").as_bytes())?;
-                    file.sync_all()?;
-                    Ok(Self(text.into_bytes().into()))
-                });
-                made.map_err(failed)
-            }
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Self::read(path),
-            Err(error) => Err(failed(error)),
-        }
+fn read(path: &Path) -> Result<Token, ServiceError> {
+    let failed = |error| ServiceError::TokenFile { path: path.to_owned(), error };
+    let file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(ServiceError::TokenMode { path: path.to_owned(), mode });
     }
+    let mut text = String::new();
+    file.take(CHARACTERS_MAX as u64 + 1).read_to_string(&mut text).map_err(failed)?;
+    let text = text.trim();
+    let is_token = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
+    match (CHARACTERS_MIN..=CHARACTERS_MAX).contains(&text.len()) && text.bytes().all(is_token) {
+        true => Ok(Token::new(text)),
+        false => Err(ServiceError::TokenText { path: path.to_owned() }),
+    }
+}
 
-    fn read(path: &Path) -> Result<Self, ServiceError> {
-        let failed = |error| ServiceError::TokenFile { path: path.to_owned(), error };
-        let file = File::open(path).map_err(failed)?;
-        let mode = file.metadata().map_err(failed)?.mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(ServiceError::TokenMode { path: path.to_owned(), mode });
-        }
-        let mut text = String::new();
-        file.take(CHARACTERS_MAX as u64 + 1).read_to_string(&mut text).map_err(failed)?;
-        let text = text.trim();
-        let is_token = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
-        match (CHARACTERS_MIN..=CHARACTERS_MAX).contains(&text.len()) && text.bytes().all(is_token)
-        {
-            true => Ok(Self(text.as_bytes().into())),
-            false => Err(ServiceError::TokenText { path: path.to_owned() }),
-        }
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0).into_owned()
-    }
-
-    /// Whether an Authorization field has this token, in a time that depends on lengths only.
-    pub(crate) fn is_in(&self, authorization: Option<&[u8]>) -> bool {
-        let Some((scheme, token)) = authorization.and_then(|value| value.split_at_checked(7))
-        else {
-            return false;
-        };
-        let spaces = token.iter().take_while(|&&b| b == b' ').count();
-        scheme.eq_ignore_ascii_case(b"bearer ") && bool::from(token[spaces..].ct_eq(&self.0))
-    }
+/// Whether an Authorization field has this token, in a time that depends on lengths only.
+pub(crate) fn is_in(token: &Token, authorization: Option<&[u8]>) -> bool {
+    let Some((scheme, found)) = authorization.and_then(|value| value.split_at_checked(7)) else {
+        return false;
+    };
+    let spaces = found.iter().take_while(|&&b| b == b' ').count();
+    scheme.eq_ignore_ascii_case(b"bearer ") && bool::from(found[spaces..].ct_eq(token.bytes()))
 }
 
 fn random() -> std::io::Result<String> {
@@ -97,41 +79,38 @@ mod tests {
     fn token_file_is_made_once_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
-        let made = Token::from_file(&path).unwrap();
+        let made = token_from_file(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        let read = Token::from_file(&path).unwrap();
-        assert_eq!(made.0, read.0);
-        assert_eq!(made.0.len(), 64);
+        let read = token_from_file(&path).unwrap();
+        assert_eq!(made.bytes(), read.bytes());
+        assert_eq!(made.bytes().len(), 64);
         assert_eq!(format!("{made:?}"), "Token(…)");
-        let other = Token::from_file(&folder.path().join("other")).unwrap();
-        assert_ne!(made.0, other.0);
+        let other = token_from_file(&folder.path().join("other")).unwrap();
+        assert_ne!(made.bytes(), other.bytes());
     }
 
     #[test]
     fn exposed_or_short_token_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
-        Token::from_file(&path).unwrap();
+        token_from_file(&path).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-        assert!(matches!(
-            Token::from_file(&path),
-            Err(ServiceError::TokenMode { mode: 0o640, .. })
-        ));
+        assert!(matches!(token_from_file(&path), Err(ServiceError::TokenMode { mode: 0o640, .. })));
         for text in ["", "short", "has spaces in it and is long enough"] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
             std::fs::write(&path, text).unwrap();
-            let outcome = Token::from_file(&path);
+            let outcome = token_from_file(&path);
             assert!(matches!(outcome, Err(ServiceError::TokenText { .. })), "{text}");
         }
         assert!(matches!(
-            Token::from_file(folder.path()),
+            token_from_file(folder.path()),
             Err(ServiceError::TokenFile { .. }) | Err(ServiceError::TokenMode { .. })
         ));
     }
 
     #[test]
     fn only_the_whole_token_is_accepted() {
-        let token = Token(b"0123456789abcdef0123456789abcdef"[..].into());
+        let token = Token::new("0123456789abcdef0123456789abcdef");
         for (field, accepted) in [
             (Some(&b"Bearer 0123456789abcdef0123456789abcdef"[..]), true),
             (Some(b"bearer  0123456789abcdef0123456789abcdef"), true),
@@ -144,7 +123,7 @@ mod tests {
             (Some(b""), false),
             (None, false),
         ] {
-            assert_eq!(token.is_in(field), accepted, "{field:?}");
+            assert_eq!(is_in(&token, field), accepted, "{field:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use fathom_service::{Limits, Options, Server, ServiceError, Token};
+use fathom_service::{Limits, Options, Server, ServiceError, token_from_file};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::arguments::serve::ServeArguments;
@@ -28,7 +28,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
         let error = ServiceError::NeedsToken { address: *address };
         usage_error!("{error}; add --token-file FILE");
     }
-    let token = token_file.as_deref().map(Token::from_file).transpose()?;
+    let token = token_file.as_deref().map(token_from_file).transpose()?;
     let options = Options {
         folder: arguments.folder.clone(),
         listen,

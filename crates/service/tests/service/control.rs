@@ -1,6 +1,6 @@
 //! `/.fathom`: telemetry, listing, cache control, tokens and foreign names.
 
-use fathom_service::Token;
+use fathom_service::token_from_file;
 
 use crate::{Service, skipped};
 
@@ -166,7 +166,7 @@ fn foreign_names_are_refused() {
 fn token_is_required_for_everything() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("token");
-    let token = Token::from_file(&path).expect("a token");
+    let token = token_from_file(&path).expect("a token");
     let text = std::fs::read_to_string(&path).expect("a file");
     let service = Service::with(|options| options.token = Some(token));
     service.file("a", 10);

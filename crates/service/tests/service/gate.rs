@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use fathom_service::Token;
+use fathom_service::token_from_file;
 use rustix::net::sockopt::set_socket_linger;
 
 use crate::Service;
@@ -39,7 +39,7 @@ impl Gate {
         let path = folder.path().join("token");
         fs::write(&path, TOKEN).expect("a file");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
-        let token = Token::from_file(&path).expect("a token");
+        let token = token_from_file(&path).expect("a token");
         let service = Service::with(|options| {
             options.token = has_token.then_some(token);
             options.names = vec!["files.example".to_owned()];
