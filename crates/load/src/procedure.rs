@@ -172,11 +172,10 @@ impl Load {
         let steps = self.all_cases().len() * self.clients.0.len();
         let timing = Timing::of(self.window_ns(), None);
         let seconds = |ns: u64| ns as f64 / 1e9 * (steps * SWEEPS) as f64;
-        let numbers = self.clients.0.len();
         let (measured, warm_up) = (seconds(timing.window_ns), seconds(timing.warm_up_max_ns));
         format!(
-            "{steps} steps ({numbers} numbers of clients), {SWEEPS} sweeps: {} measured, at most \
-             {} of warm-up; {} files from {}",
+            "{steps} × {SWEEPS} windows (steps × sweeps): {} measured, at most {} of warm-up; \
+             files: {}, from {}",
             duration(measured),
             duration(warm_up),
             target.requests.len(),

@@ -101,7 +101,10 @@ fn load_is_stored_and_shown_like_every_run() {
     let (env, server) = (TestEnv::new(), Server::start());
     let urls = "--urls /f{0..9} --clients 1,3 --time 900ms --think 1ms --mode fixed";
     let printed = env.stdout(&format!("load {} {urls}", server.url("/")));
-    assert_contains(&printed, &["2 steps", "3 sweeps", "mode=fixed", "requests/s", "highest"]);
+    assert_contains(
+        &printed,
+        &["2 × 3 windows", "3 sweeps", "mode=fixed", "requests/s", "highest"],
+    );
     assert_contains(&printed, &["not fathom serve", "client memory"]);
     let document = env.latest();
     assert_eq!(document.run.procedure.as_deref(), Some("load"));
@@ -270,7 +273,7 @@ fn load_of_fathom_serve_knows_both_ends() {
     let (_serving, url) = Serving::start(&env, "set");
     let words = format!("load {url} --clients 1,2 --time 900ms --server-cache warm");
     let printed = env.stdout(&words);
-    assert_contains(&printed, &["8 files", "fathom serve", "server memory", "server"]);
+    assert_contains(&printed, &["files: 8", "fathom serve", "server memory", "server"]);
     let document = env.latest();
     let of = |metric: &str| {
         document.records.iter().filter(|it| it.metric.as_str() == metric).collect::<Vec<_>>()
