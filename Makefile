@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build web test docs bench bench-memory bench-file bench-load bench-serve bench-store bench-page repeatability compare-check simulate lab soak mutants install clean needs
+.PHONY: run build web test docs bench bench-memory bench-file bench-load bench-serve bench-store bench-page repeatability compare-check simulate lab lab-load soak http-peers fuzz mutants install clean needs
 
 run: build ## build, measure at quick effort, print the table, store the run, write report.html
 	$(FATHOM) run --quick
@@ -62,14 +62,27 @@ simulate: ## check intervals and alarms with RUNS (default 10000) simulated runs
 	$(CARGO) run --quiet --release --locked --package xtask -- \
 		simulate $(or $(RUNS),10000) $(or $(SEED),20260101)
 
-lab: build ## disturb RUNS (default 10) runs on purpose, seeded by SEED; writes docs/SABOTAGE.md; needs root
+lab: lab-load ## disturb RUNS (default 10) runs on purpose, seeded by SEED; writes docs/SABOTAGE.md; needs root
 	$(CARGO) test --quiet --locked --package fathom-lab --bins -- \
 		--ignored --test-threads 1 nothing_stays
 	$(CARGO) run --quiet --locked --package fathom-lab -- \
 		$(FATHOM) $(or $(RUNS),10) $(or $(SEED),1)
 
+lab-load: build ## limit loads, RUNS (default 20) of them at random by SEED; writes docs/LOAD-LAB.md; needs root
+	$(CARGO) run --quiet --locked --package fathom-lab -- \
+		load $(FATHOM) $(or $(RUNS),20) $(or $(SEED),1)
+
 soak: needs ## run the fault tests with full counts (TEST: only those of this name); writes docs/FAULTS.md; needs strace and fuse
 	$(CARGO) run --quiet --locked --package xtask -- soak $(TEST)
+
+http-peers: ## send the request corpus also to nginx, apache2, lighttpd and caddy; writes docs/HTTP-PEERS.md
+	@scripts/needs.sh http-peers
+	@folder=$$(mktemp -d -p /var/tmp) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT TERM HUP && \
+	PATH="$$PATH:/usr/sbin" FATHOM_PEERS="$$folder" $(CARGO) test --quiet --locked --package fathom-service \
+		--test service -- --ignored --exact peers::differences_from_peers_are_explained
+
+fuzz: ## fuzz each parser of `fathom serve` and of far ends for SECONDS (default 3600), two at a time; needs a C++ compiler
+	fuzz/run.sh $(or $(SECONDS),3600) $(TARGETS)
 
 mutants: needs ## change SAMPLE (default 100) places of the code, one at a time: which do tests miss? about an hour
 	scripts/mutants.sh $(or $(SAMPLE),100) $(or $(SHARD),0)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the missing packages that a build needs besides Rust, if run as root. With `tests` also
-# the optional ones of the tests, which are skipped without them: strace, curl, a parser of
-# OpenMetrics, the tools of `fathom crosscheck`, and a browser for the page of `fathom report`.
+# the optional ones of the tests, which are skipped without them: strace, curl, slowhttptest, a
+# parser of OpenMetrics, the tools of `fathom crosscheck`, and a browser for the page of `fathom
+# report`. With `http-peers` the servers of `make http-peers`, which are not started as services.
 set -euo pipefail
 missing=()
 need() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
@@ -19,12 +20,31 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
   get "${missing[@]}"
 fi
-[ "${1:-}" = tests ] || exit 0
 missing=()
+if [ "${1:-}" = http-peers ]; then
+  PATH=$PATH:/usr/sbin
+  for server in nginx apache2 lighttpd caddy; do need "$server" "$server"; done
+  [ ${#missing[@]} -eq 0 ] && exit 0
+  if [ "$(id -u)" -ne 0 ]; then
+    echo "needs: missing packages; run: sudo apt-get install ${missing[*]}" >&2
+    exit 2
+  fi
+  # Packages of servers start them, unless this program forbids it.
+  policy=/usr/sbin/policy-rc.d
+  if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' > "$policy"
+    chmod +x "$policy"
+  fi
+  get "${missing[@]}"
+  exit 0
+fi
+[ "${1:-}" = tests ] || exit 0
 need strace strace
 # Parses the export for Prometheus.
 python3 -c 'import prometheus_client' 2>/dev/null || missing+=(python3-prometheus-client)
 need curl curl
+need slowhttptest slowhttptest
 for tool in stress-ng sysbench mbw fio b3sum; do need "$tool" "$tool"; done
 need xxhsum xxhash
 [ -e /usr/include/benchmark/benchmark.h ] || missing+=(libbenchmark-dev)

@@ -2,7 +2,8 @@
 //!
 //! - [`disk`]: an in-memory file system that models power cuts; [`fuse`] mounts it.
 //! - [`mounts`]: a mount namespace for a test, so that no mount outlives it.
-//! - [`group`]: a cgroup with limits.
+//! - [`group`]: a cgroup with limits; [`link`]: a link between network namespaces.
+//! - [`limited`]: `fathom serve` with a limit of known size, for the known answers of a load.
 //! - [`strace`]: makes a chosen system call of a program fail.
 //! - [`processes`]: waits for programs and finds processes that they left.
 //! - [`seeded`]: seeded random numbers.
@@ -12,6 +13,8 @@
 pub mod disk;
 pub mod fuse;
 pub mod group;
+pub mod limited;
+pub mod link;
 pub mod mounts;
 pub mod processes;
 pub mod seeded;

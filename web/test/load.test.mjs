@@ -129,6 +129,73 @@ named('invalid steps of a load are named and not drawn', async () => {
   assert.match(note, /Without a number: .*4 clients.*invalid, client-bound: busy/);
 });
 
+/** The known page with these capacities, and the saturation and knee of one case. */
+function limited(capacities) {
+  const { contents } = known();
+  const { records } = contents.documents[0];
+  const is = (metric) => (record) => record.metric === metric;
+  const measured = records.find(is('load.capacity'));
+  const step = records.find(
+    (record) => record.metric === 'load.throughput' && record.params.mode === 'random',
+  );
+  const { clients, ...params } = step.params;
+  assert.ok(clients);
+  const of = (record, more, median) => {
+    return { ...structuredClone(record), ...more, summary: { ...record.summary, median } };
+  };
+  contents.documents[0].records = records.filter(
+    ({ metric }) => !/^load\.(capacity|saturation|knee)$/.test(metric),
+  );
+  contents.documents[0].records.push(
+    ...capacities.map(([resource, value]) => {
+      const facts = [{ name: 'requests', value, unit: '1/s' }];
+      return of(measured, { params: { of: resource }, facts }, 1e9);
+    }),
+    of(step, { metric: 'load.saturation', params, facts: [] }, 3600),
+    of(step, { metric: 'load.knee', params, unit: 'ratio', facts: [] }, 2.5),
+  );
+  contents.words = [[]];
+  return workspace.page('limited.html', () => contents);
+}
+
+named('capacities, saturation and knee are drawn', async () => {
+  const { path } = limited([
+    ['network', 5000],
+    ['disk', 20_000],
+    ['server-cpu', 11_000],
+  ]);
+  const { page, log } = await open(chrome, path);
+  await page.locator('#load-throughput svg').waitFor();
+  assert.deepEqual(log, []);
+  const names = await texts(page, 'throughput', 'g.names-of-limits text');
+  assert.deepEqual(names, [
+    'network 5.00 kops/s',
+    'server CPU 11.0 kops/s',
+    'random files, saturation 3.60 kops/s',
+  ]);
+  assert.deepEqual(await texts(page, 'throughput', 'g.names-of-knees text'), ['knee 2.50']);
+  const note = await page.locator('#load-throughput figcaption').textContent();
+  assert.match(note, /Capacities beyond the axis: disk 20.0 kops\/s\./);
+  // The bound rises to the knee, and the knee is at its corner.
+  const bound = await page.locator('#load-throughput g.bounds path').getAttribute('d');
+  const corners = bound.match(/[\d.]+,[\d.]+/g).map((pair) => pair.split(',').map(Number));
+  assert.equal(corners.length, 3, bound);
+  assert.ok(corners[0][1] > corners[1][1] && corners[1][1] === corners[2][1], bound);
+  const x = await page.locator('#load-throughput g.knees line').getAttribute('x1');
+  assert.ok(Math.abs(Number(x) - corners[1][0]) < 1, `${x}: ${bound}`);
+});
+
+named('far capacities do not flatten the throughput', async () => {
+  const heights = async (capacities) => {
+    const { page } = await open(chrome, limited(capacities).path);
+    await page.locator('#load-throughput svg').waitFor();
+    const ticks = await texts(page, 'throughput', '[aria-label="y-axis tick label"] text');
+    return ticks.join();
+  };
+  assert.equal(await heights([['disk', 1e6]]), await heights([]));
+  assert.notEqual(await heights([['disk', 11_000]]), await heights([]));
+});
+
 named('load charts fit a narrow dark page', async () => {
   const options = { viewport: { width: 390, height: 800 }, colorScheme: 'dark' };
   const { page } = await open(chrome, known().path, options);

@@ -24,22 +24,21 @@ const FUZZ_FILES: &str = "200000";
 const PREFACE: &str = "\
 # Faults
 
-Made by `make soak`: what the program and its store lose when something fails. Every promise below
-is asserted by the tests (`crates/cli/tests/faults`, `crates/cli/src/commands/import/fuzz.rs`,
-`crates/store/tests/store`, `crates/service/tests/service/traversal.rs`), which `make test` runs
-with smaller counts. A *record* is acknowledged by its line of `--jsonl`, a whole run by \"Kept as
-run\" or exit status 0; *lost* is what was acknowledged and is not in the store as it was printed,
-*twice* what is there more than once.
+Made by `make soak`: what the program and its store lose when something fails, and what the service
+does then. Every promise below is asserted by the tests (`crates/cli/tests/faults`,
+`crates/cli/src/commands/import/fuzz.rs`, `crates/store/tests/store`,
+`crates/service/tests/service/traversal.rs`), which `make test` runs with smaller counts. A *record*
+is acknowledged by its line of `--jsonl`, a whole run by \"Kept as run\" or exit status 0; *lost* is
+what was acknowledged and is not in the store as it was printed, *twice* what is there more than
+once.
 ";
 
 /// Runs the tests and writes the page. With the part of a name only the tests of that name are run,
-/// and the tables of the others are those of the last soak.
+/// and the page keeps the tables of the others.
 pub(crate) fn write(root: &Path, name: Option<&str>) -> Result<()> {
     let folder = root.join("target/soak");
-    if name.is_none() {
-        // Remove the tables of an earlier soak.
-        let _ = std::fs::remove_dir_all(&folder);
-    }
+    // Remove the tables of an earlier soak.
+    let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
     let started = fathom_measure::clock::monotonic_raw_ns();
     let mut failed = Vec::new();
@@ -61,11 +60,30 @@ pub(crate) fn write(root: &Path, name: Option<&str>) -> Result<()> {
         }
     }
     let seconds = (fathom_measure::clock::monotonic_raw_ns() - started) / 1_000_000_000;
-    let sections = sections(&folder)?;
+    let mut sections = sections(&folder)?;
     let broken = sections.iter().filter(|table| table.contains("BROKEN")).count();
     ensure!(broken == 0, "{broken} tables have broken promises; {PAGE} is unchanged");
     ensure!(failed.is_empty(), "failed: {}; {PAGE} is unchanged", failed.join("; "));
-    std::fs::write(root.join(PAGE), page(&sections, seconds, name)).with_context(|| PAGE.to_owned())
+    let path = root.join(PAGE);
+    if name.is_some() {
+        let earlier = std::fs::read_to_string(&path).with_context(|| PAGE.to_owned())?;
+        sections = merge(&earlier, sections);
+    }
+    std::fs::write(&path, page(&sections, seconds, name)).with_context(|| PAGE.to_owned())
+}
+
+/// The tables of a page, with new ones in the places of those with the same headings.
+fn merge(page: &str, new: Vec<String>) -> Vec<String> {
+    let heading = |table: &str| table.lines().next().map(str::to_owned);
+    let parts = page.split("\n## ").skip(1);
+    let mut tables: Vec<String> = parts.map(|part| format!("## {}\n", part.trim_end())).collect();
+    for table in new {
+        match tables.iter_mut().find(|old| heading(old) == heading(&table)) {
+            Some(old) => *old = table,
+            None => tables.push(table),
+        }
+    }
+    tables
 }
 
 /// The tables, sorted by file name.
@@ -96,6 +114,15 @@ fn page(sections: &[String], seconds: u64, name: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn new_tables_take_the_places_of_old_ones() {
+        let [old, new] = ["old", "new"].map(|word| format!("## B\n\n{word}\n"));
+        let [a, c] = ["## A\n\n| a |\n", "## C\n"].map(str::to_owned);
+        let earlier = page(&[a.clone(), old], 1, None);
+        let merged = merge(&earlier, vec![new.clone(), c.clone()]);
+        assert_eq!(merged, [a, new, c]);
+    }
 
     #[test]
     fn page_has_tables_and_their_origin() {

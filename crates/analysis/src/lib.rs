@@ -14,6 +14,7 @@ pub mod differences;
 pub mod display_value;
 pub mod history;
 pub mod judge;
+pub mod load;
 pub mod reference;
 pub mod statistics;
 pub mod strata;

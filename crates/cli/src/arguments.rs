@@ -46,7 +46,8 @@ Examples:
 
 Exit status:
   0    success
-  1    failure: a file, a run or the store is missing, unreadable or not writable
+  1    failure: a file, a run or the store is missing, unreadable or not writable, or every case to
+       the host of run --remote failed
   2    usage error: the command line is invalid, whatever the files and the store contain
   3    completed, but: a number is missing (run --strict), a regression was found or cannot be
        excluded (compare --fail-on), doctor warns, or there is no result or nothing to compare

@@ -1,6 +1,7 @@
 //! Remedies for errors of the store and of a plan, which know no options or commands themselves.
 
 use std::error::Error;
+use std::io::ErrorKind;
 
 use fathom_engine::PlanError;
 use fathom_service::ServiceError;
@@ -39,7 +40,11 @@ fn for_service(error: &ServiceError) -> String {
         E::NeedsToken { .. } => "add --token-file FILE".to_owned(),
         E::Congestion { .. } => "choose another with --congestion".to_owned(),
         E::TokenMode { path, .. } => format!("chmod 600 {}", path.display()),
-        E::TokenFile { .. } | E::TokenText { .. } => {
+        E::TokenFile { error, .. } if error.kind() == ErrorKind::NotFound => {
+            "name a file in an existing directory with --token-file".to_owned()
+        }
+        E::TokenFile { .. } => "name a readable file with --token-file".to_owned(),
+        E::TokenKind { .. } | E::TokenText { .. } => {
             "name another file with --token-file; a missing one is made".to_owned()
         }
         E::Descriptors { .. } => "raise it (ulimit -n)".to_owned(),

@@ -308,6 +308,7 @@ fn failure_verdict(failure: &Option<Reason>, fault: &Option<Fault>) -> Option<Ve
             Verdict { state: State::Unavailable, reasons: vec![reason] }
         }
         Fault::WrongWork(reason) => Verdict::because(State::Invalid, Cause::WrongWork, reason),
+        Fault::FarEndLost(text) => Verdict::because(State::Failed, Cause::FarEndLost, text),
         Fault::Failed(reason) => Verdict::because(State::Failed, Cause::Crashed, reason),
     })
 }

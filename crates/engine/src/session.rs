@@ -11,7 +11,7 @@ use fathom_metric::{
 use fathom_record::{
     Cause, Document, Effort, FarHost, Host, MetricId, NoModel, Origin, Params, Prediction,
     Protocol, Reason, Record, Remedy, Run, RunState, SCHEMA_VERSION, Sample, State, Stratum, Tool,
-    Verdict,
+    Value, Verdict,
 };
 
 use crate::Audience;
@@ -178,6 +178,7 @@ impl<'a> Session<'a> {
         if record.verdict.shows_number() {
             record.verdict.reasons.extend(measured.remarks);
         }
+        record.value = measured.text.map(Value::Text);
         record.facts = measured.facts;
         record.series = measured.series;
         record.notes.extend(measured.notes);

@@ -71,6 +71,12 @@ impl Channel {
         }
     }
 
+    /// Bytes that were received and not yet returned.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Receives up to `end`, which is included.
     pub(crate) fn until(
         &mut self,

@@ -14,6 +14,8 @@
 mod channel;
 mod echo;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod message;
 mod near;
 mod process;

@@ -3,6 +3,9 @@
 use fathom_record::FarEnd;
 use serde::{Deserialize, Serialize};
 
+use crate::channel::printable;
+use crate::process::is_congestion;
+
 /// Version of the protocol. Both ends must have the same.
 pub const PROTOCOL: u32 = 1;
 /// The value of the header field `Upgrade`.
@@ -83,4 +86,28 @@ pub struct Outcome {
     pub trips: u64,
     /// TCP congestion control of the data connection.
     pub congestion: String,
+}
+
+/// Beyond every count of a visit, and small enough that sums over visits do not overflow.
+const COUNT_MAX: u64 = 1 << 53;
+const LOOPS_MAX: usize = 64;
+const CHECKS_MAX: usize = 16;
+
+impl Outcome {
+    /// Whether a far end that was set up on this CPU can report it: other numbers and texts must
+    /// not reach a record.
+    pub(crate) fn is_plausible(&self, cpu: u32) -> bool {
+        let Self { far, trips, congestion } = self;
+        let counters = serde_json::to_value(&far.disturbance).unwrap_or_default();
+        let counters = counters.as_object().into_iter().flat_map(|all| all.values());
+        let counts = counters.filter_map(serde_json::Value::as_u64).chain([*trips]);
+        let is_text = |text: &str| text == printable(text);
+        far.cpu == cpu
+            && counts.into_iter().all(|count| count <= COUNT_MAX)
+            && far.reference_ns.len() <= LOOPS_MAX
+            && far.reference_ns.iter().all(|ns| (0.0..=COUNT_MAX as f64).contains(ns))
+            && far.checks.len() <= CHECKS_MAX
+            && far.checks.iter().all(|check| is_text(&check.name) && is_text(&check.detail))
+            && is_congestion(congestion)
+    }
 }

@@ -18,6 +18,8 @@ use crate::token::Token;
 const CONNECT: Duration = Duration::from_secs(5);
 /// Of the response to the upgrade.
 const HEAD_BYTES_MAX: usize = 4 << 10;
+/// Lower ports are reserved for other services (RFC 6335).
+const PORT_MIN: u16 = 1024;
 
 /// A service on another host that starts far ends.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub struct Far {
     /// The far end, if it is on this host.
     process: Option<Running>,
     address: SocketAddr,
+    /// The CPU of the requested work.
+    cpu: u32,
 }
 
 impl Far {
@@ -46,7 +50,7 @@ impl Far {
         let started = program.start(far, &Orders::new(None));
         let process = Some(started.map_err(FarError::system("start the far end"))?);
         let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-        let mut this = Self { channel: Channel::new(near), process, address };
+        let mut this = Self { process, ..Self::over(Channel::new(near), address) };
         this.greet(None)?;
         Ok(this)
     }
@@ -59,15 +63,18 @@ impl Far {
         let stream = TcpStream::connect_timeout(&remote.address, CONNECT);
         let stream = stream.map_err(FarError::system("connect"))?;
         stream.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
-        let channel = Channel::new(stream.into());
-        let mut this = Self { channel, process: None, address: remote.address };
+        let mut this = Self::over(Channel::new(stream.into()), remote.address);
         this.upgrade()?;
         this.greet(remote.token.as_ref())?;
         Ok(this)
     }
 
+    pub(crate) fn over(channel: Channel, address: SocketAddr) -> Self {
+        Self { channel, process: None, address, cpu: 0 }
+    }
+
     /// From HTTP to the control protocol.
-    fn upgrade(&mut self) -> Result<(), FarError> {
+    pub(crate) fn upgrade(&mut self) -> Result<(), FarError> {
         let request = format!(
             "GET /.fathom/far HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\n\
              Upgrade: {UPGRADE}\r\n\r\n",
@@ -82,8 +89,7 @@ impl Far {
             head => String::from_utf8_lossy(&head?).into_owned(),
         };
         let is_ours = head.contains("\r\nServer: fathom\r\n");
-        let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
-        match status {
+        match status(&head) {
             Some("101") => Ok(()),
             Some("503") if is_ours => Err(FarError::Busy),
             Some(status) if is_ours => Err(FarError::OtherService(status.to_owned())),
@@ -92,7 +98,7 @@ impl Far {
         }
     }
 
-    fn greet(&mut self, token: Option<&Token>) -> Result<(), FarError> {
+    pub(crate) fn greet(&mut self, token: Option<&Token>) -> Result<(), FarError> {
         let near = nonce()?;
         self.channel.send(&Message::Hello(Hello::new(Some(near.clone()), None)))?;
         let Message::Hello(hello) = self.channel.receive(WAIT_NS)? else {
@@ -129,8 +135,9 @@ impl Far {
         self.channel.send(&Message::Host)?;
         match self.channel.receive(WAIT_NS)? {
             Message::Facts { host, cpu } => {
-                let host = serde_json::from_value(host);
-                Ok((host.map_err(|_| FarError::Unexpected("expected facts"))?, cpu))
+                let host: Option<Host> = serde_json::from_value(host).ok();
+                let host = host.filter(Host::is_printable);
+                Ok((host.ok_or(FarError::Unexpected("expected facts"))?, cpu))
             }
             _ => Err(FarError::Unexpected("expected facts")),
         }
@@ -141,10 +148,7 @@ impl Far {
     /// # Errors
     /// If the far end cannot do it.
     pub fn begin(&mut self, set_up: SetUp) -> Result<TcpStream, FarError> {
-        self.channel.send(&Message::SetUp(set_up))?;
-        let Message::Ready { port, nonce } = self.channel.receive(WAIT_NS)? else {
-            return Err(FarError::Unexpected("expected ready"));
-        };
+        let (port, nonce) = self.request(set_up)?;
         self.address.set_port(port);
         let data = TcpStream::connect_timeout(&self.address, CONNECT);
         let mut data = data.map_err(FarError::system("connect to the data port"))?;
@@ -154,14 +158,37 @@ impl Far {
         Ok(data)
     }
 
+    /// The port of the data connection, and the nonce with which it begins.
+    pub(crate) fn request(&mut self, set_up: SetUp) -> Result<(u16, String), FarError> {
+        self.cpu = set_up.cpu;
+        self.channel.send(&Message::SetUp(set_up))?;
+        match self.channel.receive(WAIT_NS)? {
+            // Another text could be a request to another program on that host.
+            Message::Ready { port, nonce } if port >= PORT_MIN && is_nonce(&nonce) => {
+                Ok((port, nonce))
+            }
+            _ => Err(FarError::Unexpected("expected ready")),
+        }
+    }
+
     /// The far end's report, once the data connection is closed.
     ///
     /// # Errors
     /// If it does not come.
     pub fn finish(mut self) -> Result<Outcome, FarError> {
         match self.channel.receive(WAIT_NS)? {
-            Message::Result(outcome) => Ok(outcome),
+            Message::Result(outcome) if outcome.is_plausible(self.cpu) => Ok(outcome),
+            Message::Result(_) => Err(FarError::Unexpected("a result that cannot be")),
             _ => Err(FarError::Unexpected("expected a result")),
         }
     }
+}
+
+/// The status of a response of any HTTP/1.x.
+fn status(head: &str) -> Option<&str> {
+    let rest = head.strip_prefix("HTTP/1.")?;
+    let (minor, rest) = rest.split_once(' ')?;
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let status = rest.get(..3).filter(|status| is_digits(status))?;
+    (minor.len() == 1 && is_digits(minor)).then_some(status)
 }

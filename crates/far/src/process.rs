@@ -29,6 +29,8 @@ use crate::token::Token;
 
 /// A far end without work or message for this long ends.
 pub const IDLE_NS: u64 = 30_000_000_000;
+/// How long the near end may take for its hello, and for its proof: until then it may be anyone.
+const GREET_NS: u64 = 3_000_000_000;
 /// How long a data connection may take to send its nonce: others wait meanwhile.
 const NONCE_NS: u64 = 1_000_000_000;
 /// How long CPU load is sampled to find an idle CPU.
@@ -36,6 +38,8 @@ const LOAD_WINDOW: Duration = Duration::from_millis(100);
 /// Reference loops before and after the work: between two requests they would delay the near end.
 const LOOPS: usize = 4;
 const REQUEST_BYTES_MAX: u32 = 64 << 10;
+/// TCP_CA_NAME_MAX of Linux, without its NUL.
+const CONGESTION_BYTES_MAX: usize = 15;
 
 /// What a far end gets from the process that starts it, as JSON on standard input.
 #[derive(Serialize, Deserialize)]
@@ -105,7 +109,7 @@ pub fn serve() -> Result<(), FarError> {
     end_with(parent).map_err(FarError::errno("the parent has ended"))?;
     let control = std::io::stdout().as_fd().try_clone_to_owned();
     let mut channel = Channel::new(control.map_err(FarError::system("control connection"))?);
-    match converse(&mut channel, &orders) {
+    match converse(&mut channel, &orders, facts, work) {
         Err(FarError::Closed) => Ok(()),
         Err(error) => {
             // The near end may have gone.
@@ -116,29 +120,59 @@ pub fn serve() -> Result<(), FarError> {
     }
 }
 
-fn converse(channel: &mut Channel, orders: &Orders) -> Result<(), FarError> {
+/// Greets, sends the facts of this host at most once, and works at most once.
+pub(crate) fn converse(
+    channel: &mut Channel,
+    orders: &Orders,
+    facts: impl FnOnce() -> Message,
+    work: impl FnOnce(&mut Channel, &SetUp, u64) -> Result<Outcome, FarError>,
+) -> Result<(), FarError> {
     let token = orders.token.as_deref().map(Token::new);
-    greet(channel, token.as_ref(), orders.idle_ns.min(WAIT_NS))?;
-    loop {
-        match channel.receive(orders.idle_ns)? {
-            Message::Host => {
-                let host = host::read();
-                let choice = affinity::choose(&host, &affinity::busy_shares(LOAD_WINDOW));
-                let cpu = choice.map_or(0, |choice| choice.cpu);
-                let host = serde_json::to_value(host).unwrap_or_default();
-                channel.send(&Message::Facts { host, cpu })?;
-            }
-            Message::SetUp(set_up) => {
-                let outcome = work(channel, &set_up, orders.idle_ns)?;
-                return channel.send(&Message::Result(outcome));
-            }
-            _ => return Err(FarError::Unexpected("expected host or set_up")),
+    greet(channel, token.as_ref(), orders.idle_ns.min(GREET_NS))?;
+    let mut next = channel.receive(orders.idle_ns)?;
+    if next == Message::Host {
+        channel.send(&facts())?;
+        next = channel.receive(orders.idle_ns)?;
+    }
+    let Message::SetUp(set_up) = next else {
+        return Err(FarError::Unexpected("expected host once, then set_up"));
+    };
+    check(&set_up)?;
+    let outcome = work(channel, &set_up, orders.idle_ns)?;
+    channel.send(&Message::Result(outcome))
+}
+
+fn facts() -> Message {
+    let host = host::read();
+    let choice = affinity::choose(&host, &affinity::busy_shares(LOAD_WINDOW));
+    let cpu = choice.map_or(0, |choice| choice.cpu);
+    Message::Facts { host: serde_json::to_value(host).unwrap_or_default(), cpu }
+}
+
+fn check(set_up: &SetUp) -> Result<(), FarError> {
+    let Work::Echo { bytes, .. } = set_up.work;
+    if !(1..=REQUEST_BYTES_MAX).contains(&bytes) {
+        return Err(FarError::Unexpected("expected requests of 1 to 65536 bytes"));
+    }
+    match &set_up.congestion {
+        Some(name) if !is_congestion(name) => {
+            Err(FarError::Unexpected("expected a congestion control of 1 to 15 characters"))
         }
+        _ => Ok(()),
     }
 }
 
+/// Whether it can be the name of a TCP congestion control.
+pub(crate) fn is_congestion(name: &str) -> bool {
+    (1..=CONGESTION_BYTES_MAX).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic())
+}
+
 /// Nothing else is accepted before both ends have proved the token.
-fn greet(channel: &mut Channel, token: Option<&Token>, wait_ns: u64) -> Result<(), FarError> {
+pub(crate) fn greet(
+    channel: &mut Channel,
+    token: Option<&Token>,
+    wait_ns: u64,
+) -> Result<(), FarError> {
     let Message::Hello(hello) = channel.receive(wait_ns)? else {
         return Err(FarError::Unexpected("expected hello"));
     };
@@ -168,9 +202,6 @@ static TRIPS: AtomicU64 = AtomicU64::new(0);
 
 fn work(channel: &mut Channel, set_up: &SetUp, idle_ns: u64) -> Result<Outcome, FarError> {
     let Work::Echo { bytes, busy } = set_up.work;
-    if !(1..=REQUEST_BYTES_MAX).contains(&bytes) {
-        return Err(FarError::Unexpected("expected requests of 1 to 65536 bytes"));
-    }
     affinity::pin(set_up.cpu).map_err(FarError::errno("pin to the CPU"))?;
     watch(channel, idle_ns)?;
     // A descriptor table of its own: with a shared one each call on a descriptor counts references

@@ -34,10 +34,15 @@ impl Token {
         let file = File::open(path).map(|file| file.take(CHARACTERS_MAX as u64 + 1));
         let read = file.and_then(|mut file| file.read_to_string(&mut text));
         read.map_err(|error| failed(error.to_string()))?;
+        Self::parse(&text).ok_or_else(|| failed("not one line of ASCII".into()))
+    }
+
+    /// The only line of a file.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let token = text.trim();
         let is_token = (1..=CHARACTERS_MAX).contains(&token.len())
             && token.bytes().all(|byte| byte.is_ascii_graphic());
-        if is_token { Ok(Self::new(token)) } else { Err(failed("not one line of ASCII".into())) }
+        is_token.then(|| Self::new(token))
     }
 
     pub fn bytes(&self) -> &[u8] {

@@ -1,20 +1,25 @@
 //! The connection beside the load: file list, telemetry, page-cache state and facts of the server.
 //! A server that is not `fathom serve` answers 404, and these are unknown.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::Host;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::engine::{Framing, parse};
 
-/// Longest answer: a list of a million files.
-const BODY_BYTES_MAX: usize = 256 << 20;
+/// Longest answers: a list of a million files, and anything else.
+const LIST_BYTES_MAX: usize = 256 << 20;
+const BODY_BYTES_MAX: usize = 1 << 20;
+/// How many times its time-out an answer may take as a whole: a byte now and then does not prolong
+/// it.
+const TIMEOUTS_MAX: u32 = 6;
 /// Warming or evicting a large set takes long.
-const CACHE_TIMEOUT: Duration = Duration::from_secs(600);
+const WORK_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
@@ -55,6 +60,20 @@ pub struct Telemetry {
     pub bytes_on_wire: Option<u64>,
     /// Time in which its threads handled connections.
     pub busy_ns: u64,
+    /// CPU time of its reactors, and the time that they were ready and had no CPU.
+    pub reactor_cpu_ns: u64,
+    pub reactor_wait_ns: u64,
+    /// Of all its threads.
+    pub run_queue_wait_ns: u64,
+    /// Its reactors.
+    pub threads: u64,
+    /// CPUs that it may use, by its affinity and its quota.
+    pub cpus: f64,
+    pub throttled_ns: Option<u64>,
+    /// Fetched from devices by its process.
+    pub read_bytes: Option<u64>,
+    /// A serial section that it adds to each request, as a known answer.
+    pub serial_ns: u64,
     /// The device below the served folder.
     pub device: Option<Device>,
     pub tcp_retransmits: Option<u64>,
@@ -79,6 +98,16 @@ pub struct CacheChange {
     pub bytes: u64,
     /// Absent if the kernel does not say.
     pub resident_bytes_after: Option<u64>,
+}
+
+/// What the server's process read from its device past the page cache.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct DiskRate {
+    /// Bytes in each equal part of the time.
+    pub slots: Vec<u64>,
+    pub slot_ns: u64,
+    pub unavailable: Option<String>,
 }
 
 /// A blocking client of one request at a time.
@@ -106,29 +135,50 @@ impl Control {
     }
 
     pub fn list(&mut self) -> Result<Listing, ControlError> {
-        self.json("GET", "/.fathom/list")
+        self.json("GET", "/.fathom/list", LIST_BYTES_MAX)
     }
 
     pub fn telemetry(&mut self) -> Result<Telemetry, ControlError> {
-        self.json("GET", "/.fathom/telemetry")
+        self.json("GET", "/.fathom/telemetry", BODY_BYTES_MAX)
     }
 
     pub fn host(&mut self) -> Result<Host, ControlError> {
-        self.json("GET", "/.fathom/host")
+        let host: Host = self.json("GET", "/.fathom/host", BODY_BYTES_MAX)?;
+        let is_printable = host.is_printable();
+        is_printable.then_some(host).ok_or(ControlError::Answer("control characters in the facts"))
     }
 
     /// `evict` or `warm`.
     pub fn change_cache(&mut self, what: &str) -> Result<CacheChange, ControlError> {
-        let usual = std::mem::replace(&mut self.timeout, CACHE_TIMEOUT);
-        self.stream = None;
-        let change = self.json("POST", &format!("/.fathom/{what}"));
-        self.timeout = usual;
-        self.stream = None;
-        change
+        self.order(what)
     }
 
-    fn json<T: DeserializeOwned>(&mut self, method: &str, path: &str) -> Result<T, ControlError> {
-        let answer = self.ask(method, path, BODY_BYTES_MAX)?;
+    pub fn read_disk(&mut self, time_ms: u64) -> Result<DiskRate, ControlError> {
+        self.order(&format!("disk/{time_ms}"))
+    }
+
+    /// Lets the next request open a new connection.
+    pub fn reconnect(&mut self) {
+        self.stream = None;
+    }
+
+    /// Asks for work that takes long.
+    fn order<T: DeserializeOwned>(&mut self, what: &str) -> Result<T, ControlError> {
+        let usual = std::mem::replace(&mut self.timeout, WORK_TIMEOUT);
+        self.stream = None;
+        let done = self.json("POST", &format!("/.fathom/{what}"), BODY_BYTES_MAX);
+        self.timeout = usual;
+        self.stream = None;
+        done
+    }
+
+    fn json<T: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        path: &str,
+        body_max: usize,
+    ) -> Result<T, ControlError> {
+        let answer = self.ask(method, path, body_max)?;
         match answer.status {
             200 => Ok(serde_json::from_slice(&answer.body)?),
             status => Err(ControlError::Status(status)),
@@ -173,14 +223,30 @@ impl Control {
             request += &format!("{field}\r\n");
         }
         stream.write_all(format!("{request}\r\n").as_bytes())?;
-        let (answer, keeps) = read_answer(&mut stream, body_max)?;
+        let until_ns = deadline_ns(self.timeout, body_max);
+        let (answer, keeps) = read_answer(&mut stream, body_max, until_ns)?;
         self.stream = keeps.then_some(stream);
         Ok(answer)
     }
 }
 
-/// Reads one answer, of whose body at most `body_max` bytes are kept.
-fn read_answer(stream: &mut TcpStream, body_max: usize) -> Result<(Answer, bool), ControlError> {
+/// When an answer must be complete; of a file, whose body is dropped, there is no limit.
+fn deadline_ns(timeout: Duration, body_max: usize) -> u64 {
+    let limit_ns = u64::try_from((timeout * TIMEOUTS_MAX).as_nanos()).unwrap_or(u64::MAX);
+    if body_max == 0 { u64::MAX } else { monotonic_raw_ns().saturating_add(limit_ns) }
+}
+
+/// Reads one answer. At most `body_max` bytes of its body are kept; if that is not 0, more are an
+/// error.
+pub(crate) fn read_answer(
+    stream: &mut impl Read,
+    body_max: usize,
+    until_ns: u64,
+) -> Result<(Answer, bool), ControlError> {
+    let mut read = |piece: &mut [u8]| match monotonic_raw_ns() < until_ns {
+        true => stream.read(piece),
+        false => Err(ErrorKind::TimedOut.into()),
+    };
     let malformed = |_| ControlError::Answer("malformed response");
     let mut data = Vec::new();
     let mut piece = vec![0; 64 << 10];
@@ -188,7 +254,7 @@ fn read_answer(stream: &mut TcpStream, body_max: usize) -> Result<(Answer, bool)
         if let Some(head) = parse(&data).map_err(malformed)? {
             break head;
         }
-        match stream.read(&mut piece)? {
+        match read(&mut piece)? {
             0 if data.is_empty() => return Err(closed()),
             0 => return Err(ControlError::Answer("connection closed within the head")),
             count => data.extend_from_slice(&piece[..count]),
@@ -213,12 +279,15 @@ fn read_answer(stream: &mut TcpStream, body_max: usize) -> Result<(Answer, bool)
             }
             Framing::UntilClose => false,
         };
+        if body_max > 0 && body_bytes > body_max as u64 {
+            return Err(ControlError::Answer("body too long"));
+        }
         let room = body_max.saturating_sub(body.len());
         body.extend_from_slice(&rest[..rest.len().min(room)]);
         if is_complete {
             break;
         }
-        match stream.read(&mut piece)? {
+        match read(&mut piece)? {
             0 if framing == Framing::UntilClose => break,
             0 => return Err(ControlError::Answer("body truncated")),
             count => rest = piece[..count].to_vec(),
@@ -249,4 +318,27 @@ fn unchunked(text: &[u8]) -> Vec<u8> {
         rest = rest.get(at + size as usize + 2..).unwrap_or_default();
     }
     body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endless_answers_end() {
+        let head = "HTTP/1.1 200 OK\r\n\r\n";
+        let whole = format!("{head}0123456789");
+        let body = |body_max, until_ns| {
+            let answer = read_answer(&mut whole.as_bytes(), body_max, until_ns);
+            answer.map(|(answer, _)| (answer.body.len(), answer.body_bytes))
+        };
+        assert_eq!(body(10, u64::MAX).unwrap(), (10, 10));
+        assert!(matches!(body(9, u64::MAX), Err(ControlError::Answer("body too long"))));
+        // Of a file only the length is of interest.
+        assert_eq!(body(0, u64::MAX).unwrap(), (0, 10));
+        assert!(matches!(body(10, 0), Err(ControlError::Io(_))));
+        let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(10_000);
+        let outcome = read_answer(&mut interim.as_bytes(), 10, u64::MAX);
+        assert!(matches!(outcome, Err(ControlError::Answer("malformed response"))));
+    }
 }

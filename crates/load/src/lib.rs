@@ -1,17 +1,26 @@
 //! Load: clients against an HTTP server, as a procedure (`fathom load`).
 //!
 //! [`engine`] sends and receives; [`step`](Step) reduces what it counted; the procedure orders the
-//! steps, reads the telemetry of both ends and makes the records. Nothing here names a bottleneck.
+//! steps, reads the telemetry of both ends and makes the records.
+//!
+//! What limits the throughput: [`capacity`] measures what each resource gives, [`limit`] compares
+//! that with what the steps used, and [`dose`] proves it.
 
 mod address;
+mod capacity;
 mod content;
 mod control;
+mod dose;
 pub mod engine;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+mod limit;
 mod make;
 mod memory;
 mod metrics;
 mod options;
 mod procedure;
+mod readings;
 mod records;
 pub mod requests;
 mod step;

@@ -13,6 +13,12 @@ pub static BANDWIDTH: OfServer = OfServer(&ABOUT_BANDWIDTH);
 pub static SERVER_CPU_PER_REQUEST: OfServer = OfServer(&ABOUT_SERVER_CPU_PER_REQUEST);
 pub static SERVER_CPU_PER_GB: OfServer = OfServer(&ABOUT_SERVER_CPU_PER_GB);
 pub static CLIENT_CPU_PER_REQUEST: OfServer = OfServer(&ABOUT_CLIENT_CPU_PER_REQUEST);
+pub static CAPACITY: OfServer = OfServer(&ABOUT_CAPACITY);
+pub static SATURATION: OfServer = OfServer(&ABOUT_SATURATION);
+pub static KNEE: OfServer = OfServer(&ABOUT_KNEE);
+pub static CLIENTS_95: OfServer = OfServer(&ABOUT_CLIENTS_95);
+pub static DOSE: OfServer = OfServer(&ABOUT_DOSE);
+pub static BOTTLENECK: OfServer = OfServer(&ABOUT_BOTTLENECK);
 pub static CLIENT_RESIDENT: OfServer = OfServer(&ABOUT_CLIENT_RESIDENT);
 pub static CLIENT_GROWTH: OfServer = OfServer(&ABOUT_CLIENT_GROWTH);
 pub static SERVER_RESIDENT: OfServer = OfServer(&ABOUT_SERVER_RESIDENT);
@@ -25,6 +31,12 @@ pub const ALL: &[&dyn ByHand] = &[
     &SERVER_CPU_PER_REQUEST,
     &SERVER_CPU_PER_GB,
     &CLIENT_CPU_PER_REQUEST,
+    &CAPACITY,
+    &SATURATION,
+    &KNEE,
+    &CLIENTS_95,
+    &DOSE,
+    &BOTTLENECK,
     &CLIENT_RESIDENT,
     &CLIENT_GROWTH,
     &SERVER_RESIDENT,
@@ -53,6 +65,16 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter { name: "think_s", values: "0, 1, …", meaning: "think time of a client" },
     Parameter { name: "to", values: "loopback, NAME", meaning: "the server's host" },
+    Parameter {
+        name: "of",
+        values: "network, pacing, disk, server-cpu, client",
+        meaning: "the resource of a capacity",
+    },
+    Parameter {
+        name: "resource",
+        values: "network, pacing, disk, server-cpu, client, serial",
+        meaning: "the resource that gets a dose",
+    },
     Parameter {
         name: "port",
         values: "1 to 65535",
@@ -168,6 +190,93 @@ static ABOUT_CLIENT_CPU_PER_REQUEST: About = About {
     timed: "CPU time of the client threads ÷ completed requests",
     not_timed: "the thread that reads telemetry and draws progress",
     pitfalls: &["on loopback it contains protocol work of the server's packets"],
+    ..BASE
+};
+
+static ABOUT_CAPACITY: About = About {
+    id: "load.capacity",
+    title: "capacity of a resource",
+    unit: Unit::BytesPerSecond,
+    better: Better::Higher,
+    timed: "before the load, for a tenth of --time (0.3 to 3 s) each, the disk for 3 s. Network: \
+            bodies of 128 KiB, or 16 KiB on a slow one, from the server's memory over 8 \
+            connections. Disk: direct reads of the same files in random order, by the server's \
+            process. Server CPU and client: CPUs ÷ CPU time per request of warm files",
+    not_timed: "the warm-up of each",
+    pitfalls: &[
+        "on loopback the network is work of CPUs",
+        "a congestion control that paces (bbr) carries less than the network: then cubic or reno \
+         is measured too, and pacing is a resource of its own",
+        "CPU capacity counts the CPUs that a process may use; other processes may use them too",
+    ],
+    requires: TELEMETRY,
+    published: "2015: disk 43.7 MB/s, network 11.6 MB/s",
+    ..BASE
+};
+
+static ABOUT_SATURATION: About = About {
+    id: "load.saturation",
+    title: "throughput at saturation",
+    unit: Unit::PerSecond,
+    better: Better::Higher,
+    timed: "the mean of load.throughput over the numbers of clients from which on it no longer \
+            grows",
+    not_timed: "steps below",
+    pitfalls: &[
+        "claimed only if growth over a factor of 1.5 in clients is excluded, and the largest \
+         number would reach 1.3 times as much without a limit: else \"not saturated\"",
+    ],
+    ..BASE
+};
+
+static ABOUT_KNEE: About = About {
+    id: "load.knee",
+    title: "number of clients at the knee",
+    unit: Unit::Ratio,
+    better: Better::Higher,
+    timed: "(R + Z) × X: response time R of one client, think time Z, throughput X at saturation",
+    not_timed: "nothing",
+    pitfalls: &["needs a step with one client"],
+    ..BASE
+};
+
+static ABOUT_CLIENTS_95: About = About {
+    id: "load.clients_95",
+    title: "clients for 95 % of saturation",
+    unit: Unit::Ratio,
+    better: Better::Lower,
+    timed: "the number of clients at 95 % of load.saturation, between two steps by a line",
+    not_timed: "nothing",
+    pitfalls: &["depends on the distribution of service and think times, unlike the knee"],
+    published: "2015: 2 without think time, 10 with 1 s",
+    ..BASE
+};
+
+static ABOUT_DOSE: About = About {
+    id: "load.dose",
+    title: "throughput with a dose",
+    unit: Unit::Ratio,
+    better: Better::Higher,
+    timed: "throughput with known work added to each request, ÷ throughput without it, at the \
+            largest saturated number of clients; three rounds in random order. The dose is half of \
+            the time per request at saturation",
+    not_timed: "the warm-up of each window",
+    model: "(1 ÷ X) ÷ max(1 ÷ X, D + δ): lower for the bottleneck, 1 for other resources",
+    pitfalls: &["a CPU that both ends share has one capacity: doses of either lower throughput"],
+    requires: TELEMETRY,
+    ..BASE
+};
+
+static ABOUT_BOTTLENECK: About = About {
+    id: "load.bottleneck",
+    title: "what limits the throughput",
+    unit: Unit::Ratio,
+    better: Better::Higher,
+    timed: "nothing: the resource whose utilisation at saturation is at least 85 %, if all others \
+            are at most 75 %. `serial` if all are; `undetermined` otherwise",
+    not_timed: "nothing",
+    pitfalls: &["on loopback the network is work of CPUs: only --prove confirms it"],
+    requires: TELEMETRY,
     ..BASE
 };
 

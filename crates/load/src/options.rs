@@ -16,6 +16,8 @@ Examples:
   fathom load http://HOST:8080/ --clients 1,2,4,8 --think 1s --server-cache cold
   fathom load http://HOST:8080/ --cases think0,think1,fixed --clients 1..20
                                                 the three cases of the published study
+  fathom load http://HOST:8080/ --clients 1..20 --prove
+                                                name the bottleneck, and prove it
   fathom load http://HOST/ --urls '/f{0..9999}'   another HTTP server, by a pattern
   fathom load http://HOST/file.iso              one file of any HTTP server
 
@@ -90,6 +92,10 @@ pub struct Load {
     /// Send the token in this file (Authorization: Bearer) [default: $FATHOM_TOKEN_FILE].
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Prove the bottleneck: add known work to one resource at a time, and compare the effects with
+    /// the predicted ones (`fathom serve` only).
+    #[arg(long)]
+    pub prove: bool,
     /// Seed the choice of files and the order of steps.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub seed: u64,

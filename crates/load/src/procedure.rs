@@ -6,18 +6,24 @@ use std::time::Duration;
 
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
+use fathom_measure::host::Reader;
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
+use fathom_record::Params;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::address::Url;
+use crate::capacity::{self, Capacities};
 use crate::content;
 use crate::control::Telemetry;
+use crate::dose::{self, Proof};
 use crate::engine::{self, End, Fault, Live, Moment, Outcome, Pause, Timing, Workload};
+use crate::limit::Limit;
 use crate::memory::{Resident, own_bytes};
 use crate::options::{BodyName, Case, Load, ServerCache};
-use crate::records;
+use crate::readings::Readings;
+use crate::records::{self, Judged};
 use crate::step::{SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
 
@@ -37,8 +43,12 @@ pub struct Memory {
 }
 
 impl Memory {
+    fn since_begin_ns(&self) -> u64 {
+        now_ns().saturating_sub(self.begun_ns)
+    }
+
     fn read(&mut self, server: Option<&Telemetry>) {
-        let at = now_ns().saturating_sub(self.begun_ns) as f64;
+        let at = self.since_begin_ns() as f64;
         if self.client.bytes.len() >= READINGS_MAX {
             return;
         }
@@ -100,11 +110,26 @@ impl Procedure for Load {
         }
         let begun_ns = now_ns();
         let memory = Memory { begun_ns, client: Resident::default(), server: Resident::default() };
-        let cases = self.all_cases();
-        let steps = cases.len() * self.clients.0.len() * SWEEPS;
-        let mut run =
-            Run { load: self, target, memory, done: 0, steps, has_numbers: false, dead: None };
-        for case in cases {
+        let all_ns = self.planned_ns(&target).iter().sum();
+        let quota = Reader::live().cpu_quota();
+        let mut run = Run {
+            load: self,
+            target,
+            memory,
+            readings: Readings::default(),
+            quota,
+            done_ns: 0,
+            all_ns,
+            has_numbers: false,
+            dead: None,
+            capacities: Capacities::default(),
+        };
+        run.capacities = capacity::measure(&mut run, recorder)?;
+        if run.target.control.is_some() {
+            run.capacities.record(recorder, &records::place(&run.target));
+            recorder.show();
+        }
+        for case in self.all_cases() {
             run.case(case, recorder)?;
             recorder.show();
             if run.is_over(recorder) {
@@ -163,36 +188,63 @@ impl Load {
         }
     }
 
-    fn window_ns(&self) -> u64 {
+    pub fn window_ns(&self) -> u64 {
         (self.time.as_nanos() as u64 / SWEEPS as u64).max(1)
     }
 
     /// What the command is about to do, and how long that takes.
     fn plan(&self, target: &Target) -> String {
         let steps = self.all_cases().len() * self.clients.0.len();
+        let [sweeps_ns, capacities_ns, proofs_ns] = self.planned_ns(target);
+        let seconds = |ns: u64| duration(ns as f64 / 1e9);
+        let mut more = String::new();
+        if capacities_ns > 0 {
+            more += &format!(" + {} for capacities", seconds(capacities_ns));
+        }
+        if proofs_ns > 0 {
+            more += &format!(" + at most {} for doses", seconds(proofs_ns));
+        }
+        // The longest warm-up is a share of the window.
         let timing = Timing::of(self.window_ns(), None);
-        let seconds = |ns: u64| ns as f64 / 1e9 * (steps * SWEEPS) as f64;
-        let (measured, warm_up) = (seconds(timing.window_ns), seconds(timing.warm_up_max_ns));
+        let warm_up = timing.warm_up_max_ns as f64 / timing.window_ns as f64;
+        let all_ns = (sweeps_ns + capacities_ns + proofs_ns) as f64;
         format!(
-            "{steps} × {SWEEPS} windows (steps × sweeps): {} measured, at most {} of warm-up; \
-             files: {}, from {}",
-            duration(measured),
-            duration(warm_up),
+            "{steps} × {SWEEPS} windows (steps × sweeps): {} measured{more}, at most {} of \
+             warm-up; files: {}, from {}",
+            seconds(sweeps_ns),
+            duration(all_ns / 1e9 * warm_up),
             target.requests.len(),
             target.address
         )
     }
 
-    fn workload(&self, target: &Target, case: Case, clients: u32, seed: u64) -> Workload {
+    /// The time of sweeps, capacities and proofs, without warm-up.
+    fn planned_ns(&self, target: &Target) -> [u64; 3] {
+        let cases = self.all_cases().len() as u64;
+        let windows = cases * (self.clients.0.len() * SWEEPS) as u64;
+        let is_ours = u64::from(target.control.is_some());
+        let proofs = is_ours * u64::from(self.prove) * cases;
+        [
+            windows * self.window_ns(),
+            is_ours * capacity::planned_ns(self),
+            proofs * dose::planned_ns(self.window_ns()),
+        ]
+    }
+
+    /// Threads of the generator.
+    pub fn client_threads(&self, target: &Target, clients: u32) -> u32 {
         let cpus = affinity::allowed().len() as u32;
         // The server needs a CPU too.
         let usual = if target.to == LOOPBACK { cpus / 2 } else { cpus };
-        let threads = self.threads.unwrap_or(usual).clamp(1, clients);
+        self.threads.unwrap_or(usual).clamp(1, clients)
+    }
+
+    pub fn workload(&self, target: &Target, case: Case, clients: u32, seed: u64) -> Workload {
         Workload {
             address: target.address,
             requests: Arc::clone(&target.requests),
             clients,
-            threads,
+            threads: self.client_threads(target, clients),
             choice: case.choice,
             pause: Pause {
                 mean_ns: case.think.as_nanos() as u64,
@@ -204,6 +256,7 @@ impl Load {
             timeout_ns: self.timeout.as_nanos() as u64,
             congestion: self.congestion.clone(),
             seed,
+            spin_ns: 0,
         }
     }
 }
@@ -218,15 +271,20 @@ fn duration(seconds: f64) -> String {
 }
 
 /// The present run.
-struct Run<'l> {
-    load: &'l Load,
-    target: Target,
-    memory: Memory,
-    /// Sweeps of steps that are done, and their number.
-    done: usize,
-    steps: usize,
+pub struct Run<'l> {
+    pub load: &'l Load,
+    pub target: Target,
+    pub memory: Memory,
+    /// Of the present case.
+    readings: Readings,
+    /// CPUs of this process, if it has a quota.
+    pub quota: Option<f64>,
+    /// Of the measured time.
+    pub done_ns: u64,
+    all_ns: u64,
     has_numbers: bool,
     dead: Option<Fault>,
+    capacities: Capacities,
 }
 
 impl Run<'_> {
@@ -237,16 +295,55 @@ impl Run<'_> {
     /// All sweeps of a case, and its records by the number of clients.
     fn case(&mut self, case: Case, recorder: &mut dyn Recorder) -> Result<(), ProcedureError> {
         let load = self.load;
-        let mut steps: Vec<Step> = load.clients.0.iter().map(|&n| Step::new(n)).collect();
+        let step = |&clients: &u32| Step::within(clients, self.quota);
+        let mut steps: Vec<Step> = load.clients.0.iter().map(step).collect();
         let mut congestion = None;
+        self.readings = Readings::default();
         let end = self.sweeps(case, &mut steps, &mut congestion, recorder);
         // After a stop, steps with a complete sweep have a number, with fewer batches.
-        for step in steps.iter().filter(|step| step.sweeps > 0 || step.death.is_some()) {
-            let shared =
-                records::Shared { load, target: &self.target, case, congestion: &congestion };
-            self.has_numbers |= records::step(recorder, &shared, step);
+        let shared = records::Shared { load, target: &self.target, case, congestion: &congestion };
+        steps.retain(|step| step.sweeps > 0 || step.death.is_some());
+        let judged: Vec<Judged> =
+            steps.iter().map(|step| records::step(recorder, &shared, step)).collect();
+        let params = shared.common();
+        self.has_numbers |= judged.iter().any(|step| step.shows);
+        recorder.show();
+        end?;
+        self.limit(case, &steps, &judged, &params, recorder)
+    }
+
+    /// What limits the throughput of a case.
+    fn limit(
+        &mut self,
+        case: Case,
+        steps: &[Step],
+        judged: &[Judged],
+        params: &Params,
+        recorder: &mut dyn Recorder,
+    ) -> Result<(), ProcedureError> {
+        let is_limited =
+            judged.iter().any(|step| step.shows) || steps.iter().any(Step::is_client_bound);
+        if !is_limited {
+            return Ok(());
         }
-        end
+        let all = self.capacities.clone();
+        let limit = Limit::of(steps, judged, case.think.as_secs_f64(), &all);
+        limit.record_curve(recorder, params);
+        let proof = match limit.plateau_to() {
+            _ if !self.load.prove => None,
+            None => Some(Proof::NotDone("throughput is not saturated".to_owned())),
+            Some(_) if limit.is_undetermined() => {
+                Some(Proof::NotDone("no resource is suspected".to_owned()))
+            }
+            Some(clients) => {
+                Some(dose::prove(self, case, (&limit, &all, clients), params, recorder)?)
+            }
+        };
+        let far = (self.target.to != LOOPBACK).then_some(self.target.to.as_str());
+        let series = self.readings.series(far);
+        let is_loopback = self.target.is_loopback_path;
+        limit.record(recorder, params, (&all, is_loopback), proof.as_ref(), series);
+        Ok(())
     }
 
     fn sweeps(
@@ -262,7 +359,6 @@ impl Run<'_> {
                 let seed = random.next_u64();
                 let step = &mut steps[at];
                 let outcome = self.sweep(case, step, seed, recorder)?;
-                self.done += 1;
                 *congestion = congestion.take().or(outcome.tally.congestion);
                 if let End::Dead(fault) = outcome.end {
                     (step.death, self.dead) = (Some(fault), Some(fault));
@@ -286,26 +382,8 @@ impl Run<'_> {
         let work = self.load.workload(&self.target, case, step.clients, seed);
         let requests = self.load.requests.map(|all| all.div_ceil(SWEEPS as u64));
         let timing = Timing::of(self.load.window_ns(), requests);
-        let (done, steps) = (self.done, self.steps);
-        let mut watcher = Watcher {
-            target: &mut self.target,
-            memory: &mut self.memory,
-            recorder: &mut *recorder,
-            begin: None,
-            end: None,
-            from: None,
-            read_ns: 0,
-            shown_ns: 0,
-            clients: step.clients,
-            done,
-            steps,
-            timing,
-        };
-        let outcome = engine::run(&work, timing, &mut |moment, live| watcher.at(moment, live))
-            .map_err(|error| {
-                ProcedureError::failed(format!("start the client threads: {error}"))
-            })?;
-        let telemetry = watcher.begin.zip(watcher.end);
+        let what = format!("{} clients", step.clients);
+        let (outcome, telemetry) = self.window(&work, timing, &what, recorder)?;
         if let Some(file) = outcome.tally.wrong_file {
             step.wrong_path.get_or_insert_with(|| work.requests.path(file));
         }
@@ -318,8 +396,48 @@ impl Run<'_> {
         Ok(outcome)
     }
 
+    /// A window, with the server's telemetry at its begin and end.
+    pub fn window(
+        &mut self,
+        work: &Workload,
+        timing: Timing,
+        what: &str,
+        recorder: &mut dyn Recorder,
+    ) -> Result<(Outcome, Option<(Telemetry, Telemetry)>), ProcedureError> {
+        let mut watcher = Watcher {
+            target: &mut self.target,
+            memory: &mut self.memory,
+            readings: &mut self.readings,
+            recorder: &mut *recorder,
+            begin: None,
+            end: None,
+            from: None,
+            read_ns: 0,
+            shown_ns: 0,
+            what,
+            done_ns: self.done_ns,
+            all_ns: self.all_ns,
+            timing,
+        };
+        let outcome = engine::run(work, timing, &mut |moment, live| watcher.at(moment, live))
+            .map_err(|error| {
+                ProcedureError::failed(format!("start the client threads: {error}"))
+            })?;
+        let telemetry = watcher.begin.zip(watcher.end);
+        self.done_ns += timing.window_ns;
+        Ok((outcome, telemetry))
+    }
+
+    /// Shows work that has no windows.
+    pub fn progress(&self, recorder: &mut dyn Recorder, what: &str, inside_ns: u64) {
+        let done = self.done_ns + inside_ns;
+        let left = duration(self.all_ns.saturating_sub(done) as f64 / 1e9);
+        let what = format!("{what}, {left} left");
+        recorder.event(Event::Progress { done, all: self.all_ns, what: &what });
+    }
+
     /// Brings the server's page cache into the requested state, and keeps the proof.
-    fn set_cache(&mut self, step: &mut Step) -> Result<(), ProcedureError> {
+    pub fn set_cache(&mut self, step: &mut Step) -> Result<(), ProcedureError> {
         let (what, word) = match self.load.server_cache {
             ServerCache::AsIs => return Ok(()),
             ServerCache::Cold => ("evict", "evicted"),
@@ -346,7 +464,7 @@ impl Run<'_> {
     }
 }
 
-fn shuffled(count: usize, random: &mut Xoshiro256PlusPlus) -> Vec<usize> {
+pub fn shuffled(count: usize, random: &mut Xoshiro256PlusPlus) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     for at in (1..count).rev() {
         order.swap(at, (random.next_u64() % (at as u64 + 1)) as usize);
@@ -358,6 +476,7 @@ fn shuffled(count: usize, random: &mut Xoshiro256PlusPlus) -> Vec<usize> {
 struct Watcher<'w> {
     target: &'w mut Target,
     memory: &'w mut Memory,
+    readings: &'w mut Readings,
     recorder: &'w mut dyn Recorder,
     begin: Option<Telemetry>,
     end: Option<Telemetry>,
@@ -365,9 +484,9 @@ struct Watcher<'w> {
     from: Option<Live>,
     read_ns: u64,
     shown_ns: u64,
-    clients: u32,
-    done: usize,
-    steps: usize,
+    what: &'w str,
+    done_ns: u64,
+    all_ns: u64,
     timing: Timing,
 }
 
@@ -378,6 +497,7 @@ impl Watcher<'_> {
             self.read_ns = live.now_ns;
             let telemetry = self.target.control.as_mut().and_then(|it| it.telemetry().ok());
             self.memory.read(telemetry.as_ref());
+            self.readings.add(self.memory.since_begin_ns(), telemetry.as_ref());
             match moment {
                 Moment::Begin => (self.begin, self.from) = (telemetry, Some(*live)),
                 Moment::End => self.end = telemetry,
@@ -401,12 +521,11 @@ impl Watcher<'_> {
             let megabytes = (live.body_bytes - from.body_bytes) as f64 / seconds / 1e6;
             rates = format!("{requests:.1} requests/s, {megabytes:.1} MB/s");
         }
-        let passed = self.done as u64 * window_ns + inside;
-        let all = self.steps as u64 * window_ns;
+        let (passed, all) = (self.done_ns + inside, self.all_ns);
         let left = duration(Duration::from_nanos(all.saturating_sub(passed)).as_secs_f64());
         let failed =
             if live.failed > 0 { format!(", {} failed", live.failed) } else { String::new() };
-        let what = format!("{} clients: {rates}{failed}, {left} left", self.clients);
+        let what = format!("{}: {rates}{failed}, {left} left", self.what);
         self.recorder.event(Event::Progress { done: passed, all, what: &what });
     }
 }

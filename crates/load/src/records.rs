@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fathom_analysis::load::{Little, little};
 use fathom_metric::{Measured, Recorder};
 use fathom_record::quantity::percent;
 use fathom_record::{
@@ -13,11 +14,9 @@ use crate::memory::{Resident, growth_interval};
 use crate::metrics::{self, OfServer};
 use crate::options::{Case, Load, ServerCache};
 use crate::procedure::Memory;
-use crate::step::{Batch, SWEEPS, Step};
+use crate::step::{BUSY_MAX, Batch, SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
 
-/// METHOD 24: the load generator is the limit.
-const BUSY_MAX: f64 = 0.9;
 /// Events that are handled one after another make the last ones late: more than this share of the
 /// response time is a doubt, and more than the second share invalid.
 const LAG_NOISY: f64 = 0.05;
@@ -28,6 +27,20 @@ const FAILED_MAX: f64 = 0.05;
 const CLOSED_MAX: f64 = 0.1;
 /// A smaller share of the bytes from a device is not cold.
 const COLD_MIN: f64 = 0.9;
+
+/// The parameters of a server and its files.
+pub fn place(target: &Target) -> Params {
+    let mut params = Params::one("to", target.to.as_str());
+    // Several servers of one host are not one case.
+    if target.control.is_none() {
+        params = params.and("port", i64::from(target.address.port()));
+    }
+    match target.file_bytes {
+        Some(bytes) => params.and("file_bytes", bytes as i64),
+        None => params,
+    }
+}
+
 /// Clients that are in no response and do not think, as a share.
 const LITTLE_MAX: f64 = 0.05;
 
@@ -39,8 +52,18 @@ pub struct Shared<'s> {
     pub congestion: &'s Option<String>,
 }
 
-/// Makes the records of a step. Returns whether it has numbers.
-pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> bool {
+/// What the records of a step say of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// It has numbers.
+    pub shows: bool,
+    /// And responses within its windows, so that it is a point of the curve.
+    pub is_point: bool,
+    pub is_noisy: bool,
+}
+
+/// Makes the records of a step.
+pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Judged {
     let params = shared.params(step.clients);
     let (verdict, doubts) = judge(step, as_asked(step, shared));
     let record = |metric: &OfServer, value: f64, interval: Option<Interval>| Measured {
@@ -55,7 +78,7 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> bo
     if step.completed == 0 {
         let empty = Measured { values: Vec::new(), ..record(&metrics::THROUGHPUT, 0.0, None) };
         recorder.record(Measured { facts: shared.facts(step), checks: checks(step), ..empty });
-        return false;
+        return Judged::default();
     }
     let of = |value: f64, of: fn(&Batch) -> f64| step.mean_interval(value, of);
     let rates = |of: fn(&Batch) -> f64| step.batches.iter().map(of).collect::<Vec<f64>>();
@@ -97,7 +120,10 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> bo
     for (metric, whole, values) in cpu_times(step) {
         recorder.record(Measured { values, ..record(metric, whole, None) });
     }
-    verdict.is_none_or(|verdict| verdict.shows_number())
+    let verdict = verdict.unwrap_or_default();
+    let shows = verdict.shows_number();
+    let is_short = verdict.reasons.iter().any(|reason| reason.cause == Cause::TooShort);
+    Judged { shows, is_point: shows && !is_short, is_noisy: verdict.state == State::Noisy }
 }
 
 /// CPU times of a step: metric, whole, and the value of each second.
@@ -139,32 +165,55 @@ fn as_asked(step: &Step, shared: &Shared<'_>) -> Vec<Reason> {
         let sent = server.bytes_sent.max(1) as f64;
         Some(server.disk_bytes? as f64 / sent)
     });
-    if let (ServerCache::Cold, Some(share @ ..COLD_MIN)) = (shared.load.server_cache, fetched) {
-        let text = format!(
-            "cold at the start of each sweep only: {} of the bytes came from the device; \
-             `fathom serve --cold` evicts after each response",
-            percent(share)
-        );
-        doubts.push(Reason::new(Cause::NotAsAsked, text));
+    if let Some(share @ ..COLD_MIN) = fetched {
+        let percent = percent(share);
+        let text = match shared.load.server_cache {
+            // Two clients that ask for one file, and one that asks again before it is evicted.
+            _ if shared.target.is_cold => {
+                Some(format!("partly warm: {percent} of the bytes came from the device"))
+            }
+            ServerCache::Cold => Some(format!(
+                "cold at the start of each sweep only: {percent} of the bytes came from the \
+                 device; `fathom serve --cold` evicts after each response"
+            )),
+            ServerCache::AsIs | ServerCache::Warm => None,
+        };
+        doubts.extend(text.map(|text| Reason::new(Cause::NotAsAsked, text)));
     }
     doubts
 }
 
-/// N clients are either in a response or thinking. Less than that was in a response that ended
-/// outside the windows, such as behind a server that stalls.
+/// Little's law: N clients are either in a response or thinking. By the client's own count less
+/// than that was in a response that ended outside the windows, such as behind a server that stalls;
+/// by the server's count more is work of others.
 fn missing_work(step: &Step, think_ns: f64) -> Option<Reason> {
-    let cycle_ns = step.mean_ns() + think_ns;
-    let present = step.throughput() * cycle_ns / 1e9 / f64::from(step.clients);
-    let window_ns = step.window_ns as f64 / step.sweeps.max(1) as f64;
-    let allowed = LITTLE_MAX.max(cycle_ns / window_ns);
-    (step.completed > 0 && step.failed() == 0 && present < 1.0 - allowed).then(|| {
+    if step.completed == 0 || step.failed() > 0 {
+        return None;
+    }
+    let cycle_s = (step.mean_ns() + think_ns) / 1e9;
+    let window_s = step.seconds() / step.sweeps.max(1) as f64;
+    let law = |throughput| little(step.clients, throughput, cycle_s, 0.0, window_s);
+    let by_client = law(step.throughput());
+    let server = step.server.as_ref();
+    let by_server = server.and_then(|it| it.per_second(Some(it.responses))).map(law);
+    let percent = |law: Little| percent(1.0 + law.deviation);
+    // A think time ends late by a wake-up.
+    if by_client.deviation < -by_client.allowed.max(LITTLE_MAX) {
         let text = format!(
             "throughput × (response + think time) is {} of the clients: longer responses ended \
              outside the windows",
-            percent(present)
+            percent(by_client)
         );
-        Reason::new(Cause::TooShort, text)
-    })
+        return Some(Reason::new(Cause::TooShort, text));
+    }
+    // Below, the readings of the server's counters were late.
+    let by_server = by_server.filter(|law| law.deviation > law.allowed)?;
+    let text = format!(
+        "by the server's count, throughput × (response + think time) is {} of the clients: the \
+         server has other clients",
+        percent(by_server)
+    );
+    Some(Reason::new(Cause::NotAsAsked, text))
 }
 
 /// The verdict on a step, or doubts about it.
@@ -189,7 +238,11 @@ fn judge(step: &Step, more: Vec<Reason>) -> (Option<Verdict>, Vec<Reason>) {
     }
     let (busy, lag) = (step.busiest(), step.mean_lag_ns() / step.mean_ns());
     if busy > BUSY_MAX {
-        let text = format!("client-bound: a client thread is busy for {:.0} %", 100.0 * busy);
+        let what = match step.is_quota_bound() {
+            true => "the client uses its quota of CPU time to",
+            false => "a client thread is busy for",
+        };
+        let text = format!("client-bound: {what} {:.0} %", 100.0 * busy.min(1.0));
         return (because(State::Invalid, Cause::LoadGenerator, text), Vec::new());
     }
     let late = format!("responses handled late by {:.0} % of their time", 100.0 * lag);
@@ -268,18 +321,15 @@ fn seconds(think: Duration) -> ParamValue {
 
 impl Shared<'_> {
     fn params(&self, clients: u32) -> Params {
-        let (load, target) = (self.load, self.target);
-        let mut params = Params::one("clients", i64::from(clients))
+        self.common().and("clients", i64::from(clients))
+    }
+
+    /// The parameters of all steps of the case.
+    pub fn common(&self) -> Params {
+        let load = self.load;
+        let mut params = place(self.target)
             .and("mode", self.case.choice.word())
-            .and("think_s", seconds(self.case.think))
-            .and("to", target.to.as_str());
-        // Several servers of one host are not one case.
-        if target.control.is_none() {
-            params = params.and("port", i64::from(target.address.port()));
-        }
-        if let Some(bytes) = target.file_bytes {
-            params = params.and("file_bytes", bytes as i64);
-        }
+            .and("think_s", seconds(self.case.think));
         if load.fresh {
             params = params.and("connection", "fresh");
         }
@@ -424,6 +474,7 @@ fn record_end(
 mod tests {
     use super::*;
     use crate::engine::{End, Outcome, Tally, ThreadUse};
+    use crate::step::ServerUse;
 
     fn stepped() -> Step {
         let mut step = Step::new(4);
@@ -474,6 +525,18 @@ mod tests {
     }
 
     #[test]
+    fn work_of_other_clients_is_a_doubt() {
+        let with = |responses| {
+            let server = ServerUse { wall_ns: 1_000_000_000, responses, ..ServerUse::default() };
+            let mut step = stepped();
+            step.server = Some(server);
+            missing_work(&step, 0.0).map(|reason| reason.text)
+        };
+        assert_eq!(with(1_015), None);
+        assert!(with(1_500).is_some_and(|text| text.contains("is 150 % of the clients")));
+    }
+
+    #[test]
     fn dead_server_keeps_finished_sweeps() {
         let mut step = stepped();
         (step.sweeps, step.death) = (2, Some(Fault::Closed));
@@ -487,7 +550,7 @@ mod tests {
     fn busy_or_late_client_marks_the_step() {
         let with = |cpu_ns, lag_ns| {
             let tally = Tally { lag_ns, lags: 1, ..Tally::default() };
-            let threads = vec![ThreadUse { cpu_ns, wall_ns: 100 }];
+            let threads = vec![ThreadUse { cpu_ns, wait_ns: 0, wall_ns: 100 }];
             let mut step = stepped();
             let (window_ns, end) = (1, End::Complete);
             let outcome =

@@ -49,6 +49,36 @@ impl Requests {
         requests
     }
 
+    /// The requests of the first files, at least one, of at most this number and length.
+    pub fn first(&self, files: usize, bytes: u64) -> Self {
+        let mut sum = 0;
+        let fits = |at: &usize| {
+            sum += self.bytes[*at].unwrap_or(0);
+            *at == 0 || sum <= bytes
+        };
+        let count = (0..self.len().min(files)).take_while(fits).count();
+        let end = count.checked_sub(1).map_or(0, |last| self.ends[last]);
+        Self {
+            text: self.text[..end].to_vec(),
+            ends: self.ends[..count].to_vec(),
+            bytes: self.bytes[..count].to_vec(),
+            contents: self.contents[..count].to_vec(),
+        }
+    }
+
+    /// The same requests with a further field, and responses that are longer.
+    pub fn with(&self, field: &str, more_bytes: u64) -> Self {
+        let mut longer = Self { text: Vec::new(), ends: Vec::new(), ..self.clone() };
+        for file in 0..self.len() as u32 {
+            let text = self.text(file);
+            longer.text.extend_from_slice(&text[..text.len() - 2]);
+            longer.text.extend_from_slice(format!("{field}\r\n\r\n").as_bytes());
+            longer.ends.push(longer.text.len());
+        }
+        longer.bytes = self.bytes.iter().map(|bytes| bytes.map(|it| it + more_bytes)).collect();
+        longer
+    }
+
     pub fn len(&self) -> usize {
         self.ends.len()
     }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use fathom_analysis::load::SweepPoint;
 use fathom_analysis::statistics;
 use fathom_record::{Basis, Histogram, Interval};
 
 use crate::control::Telemetry;
-use crate::engine::{Fault, Outcome, SLOTS, Slot};
+use crate::engine::{Fault, Outcome, SLOTS, Slot, ThreadUse};
 
 /// Sweeps over all steps, each in another random order.
 pub const SWEEPS: usize = 3;
@@ -15,6 +16,9 @@ const BATCH_SLOTS: usize = SWEEPS;
 /// A batch with fewer completions, or shorter than two response times, gives no interval.
 const COMPLETIONS_MIN: u64 = 8;
 const RESPONSES_MIN: f64 = 2.0;
+
+/// METHOD 24: the load generator is the limit.
+pub const BUSY_MAX: f64 = 0.9;
 
 /// Consecutive slots of a step, maybe of two sweeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -39,6 +43,13 @@ pub struct ServerUse {
     pub disk_bytes: Option<u64>,
     pub disk_busy_ns: Option<u64>,
     pub busy_ns: u64,
+    /// CPU time of the reactors, and their waits for a CPU.
+    pub reactor_ns: u64,
+    pub reactor_wait_ns: u64,
+    pub reactors: u64,
+    /// CPUs that the server may use; 0 if unknown.
+    pub cpus: f64,
+    pub throttled_ns: Option<u64>,
     pub retransmits: Option<u64>,
     /// CPU time per request and per byte sent in each window, in nanoseconds.
     pub per_request_ns: Vec<f64>,
@@ -46,7 +57,7 @@ pub struct ServerUse {
 }
 
 impl ServerUse {
-    fn of(begin: &Telemetry, end: &Telemetry) -> Self {
+    pub(crate) fn of(begin: &Telemetry, end: &Telemetry) -> Self {
         let difference = |of: fn(&Telemetry) -> Option<u64>| of(end)?.checked_sub(of(begin)?);
         let plain = |of: fn(&Telemetry) -> u64| of(end).saturating_sub(of(begin));
         let (cpu_ns, responses) = (plain(|it| it.cpu_ns), plain(|it| it.responses));
@@ -59,30 +70,56 @@ impl ServerUse {
             bytes_sent,
             wire_bytes: difference(|it| it.bytes_on_wire),
             disk_reads: difference(|it| Some(it.device.as_ref()?.reads)),
-            disk_bytes: difference(|it| Some(it.device.as_ref()?.read_bytes)),
+            disk_bytes: difference(|it| it.device.as_ref().and(it.read_bytes)),
             disk_busy_ns: difference(|it| it.device.as_ref()?.busy_ns),
             busy_ns: plain(|it| it.busy_ns),
+            reactor_ns: plain(|it| it.reactor_cpu_ns),
+            reactor_wait_ns: plain(|it| it.reactor_wait_ns),
+            reactors: end.threads,
+            cpus: end.cpus,
+            throttled_ns: difference(|it| it.throttled_ns),
             retransmits: difference(|it| it.tcp_retransmits),
             per_request_ns: per(responses).into_iter().collect(),
             per_byte_ns: per(bytes_sent).into_iter().collect(),
         }
     }
 
-    fn plus(mut self, other: Self) -> Self {
-        let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
-        self.wall_ns += other.wall_ns;
-        self.cpu_ns += other.cpu_ns;
-        self.responses += other.responses;
-        self.bytes_sent += other.bytes_sent;
+    pub(crate) fn plus(mut self, other: Self) -> Self {
+        // A server may report any number.
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        let add = |a: &mut u64, b: u64| *a = a.saturating_add(b);
+        add(&mut self.wall_ns, other.wall_ns);
+        add(&mut self.cpu_ns, other.cpu_ns);
+        add(&mut self.responses, other.responses);
+        add(&mut self.bytes_sent, other.bytes_sent);
+        add(&mut self.busy_ns, other.busy_ns);
+        add(&mut self.reactor_ns, other.reactor_ns);
+        add(&mut self.reactor_wait_ns, other.reactor_wait_ns);
         self.wire_bytes = sum(self.wire_bytes, other.wire_bytes);
         self.disk_reads = sum(self.disk_reads, other.disk_reads);
         self.disk_bytes = sum(self.disk_bytes, other.disk_bytes);
         self.disk_busy_ns = sum(self.disk_busy_ns, other.disk_busy_ns);
-        self.busy_ns += other.busy_ns;
+        (self.reactors, self.cpus) = (other.reactors, other.cpus);
+        self.throttled_ns = sum(self.throttled_ns, other.throttled_ns);
         self.retransmits = sum(self.retransmits, other.retransmits);
         self.per_request_ns.extend(other.per_request_ns);
         self.per_byte_ns.extend(other.per_byte_ns);
         self
+    }
+
+    /// The share of the server's CPUs in use: of its quota, or of the time of its reactors.
+    pub fn cpu_share(&self) -> Option<f64> {
+        let wall_ns = self.wall_ns as f64;
+        let of_cpus = self.cpu_ns as f64 / (wall_ns * self.cpus);
+        let of_reactors = self.reactor_ns as f64 / (wall_ns * self.reactors as f64);
+        let is_known = self.wall_ns > 0 && self.cpus > 0.0 && self.reactors > 0;
+        is_known.then(|| of_cpus.max(of_reactors).min(1.0))
+    }
+
+    /// The share of the time in which its reactors were ready and had no CPU.
+    pub fn waiting(&self) -> f64 {
+        let all_ns = self.wall_ns as f64 * self.reactors as f64;
+        if all_ns > 0.0 { (self.reactor_wait_ns as f64 / all_ns).min(1.0) } else { 0.0 }
     }
 
     /// CPUs in use, on average.
@@ -96,11 +133,23 @@ impl ServerUse {
     }
 }
 
+/// What a sweep alone gives: figures of whole sweeps have intervals by their scatter.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    pub point: SweepPoint,
+    pub server: Option<ServerUse>,
+    /// The share of the client's CPUs in use: of its quota, or of its busiest thread.
+    pub client_share: f64,
+    /// The share of the time in which a thread of it was ready and had no CPU, at most.
+    pub client_waiting: f64,
+}
+
 /// The sweeps of a step so far.
 #[derive(Default)]
 pub struct Step {
     pub clients: u32,
     pub sweeps: usize,
+    pub by_sweep: Vec<Sweep>,
     pub batches: Vec<Batch>,
     /// Slots that do not fill a batch yet, with their time.
     pending: Option<(Slot, usize, f64)>,
@@ -124,6 +173,9 @@ pub struct Step {
     /// CPU time of all client threads, and of the busiest one with its wall time.
     pub client_cpu_ns: u64,
     busiest: (u64, u64),
+    /// CPUs of the client's quota, if it has one, and the share of it in use in the busiest sweep.
+    quota: Option<f64>,
+    of_quota: f64,
     pub client_per_request_ns: Vec<f64>,
     pub server: Option<ServerUse>,
     /// State of the server's page cache before each sweep.
@@ -136,6 +188,11 @@ pub struct Step {
 impl Step {
     pub fn new(clients: u32) -> Self {
         Self { clients, ..Self::default() }
+    }
+
+    /// A step of a generator with a quota of so many CPUs.
+    pub fn within(clients: u32, quota: Option<f64>) -> Self {
+        Self { clients, quota, ..Self::default() }
     }
 
     /// Adds a sweep, with the server's counters before and after its window.
@@ -166,6 +223,21 @@ impl Step {
             self.client_per_request_ns.push(cpu_ns as f64 / completed as f64);
         }
         let server = telemetry.map(|(begin, end)| ServerUse::of(&begin, &end));
+        let seconds = outcome.window_ns as f64 / 1e9;
+        let sum_ns: f64 = tally.slots.iter().map(|slot| slot.sum_ns).sum();
+        let of_quota = self.quota.map_or(0.0, |cpus| cpu_ns as f64 / 1e9 / seconds / cpus);
+        self.of_quota = self.of_quota.max(of_quota);
+        let threads = || outcome.threads.iter();
+        let used = threads().map(ThreadUse::used).fold(of_quota, f64::max);
+        self.by_sweep.push(Sweep {
+            point: SweepPoint {
+                throughput: completed as f64 / seconds,
+                response_s: sum_ns / 1e9 / completed.max(1) as f64,
+            },
+            server: server.clone(),
+            client_share: used.min(1.0),
+            client_waiting: threads().map(ThreadUse::waiting).fold(0.0, f64::max),
+        });
         // One sweep without telemetry makes the step's unknown.
         self.server = match (self.sweeps, self.server.take(), server) {
             (0, None, server) => server,
@@ -217,9 +289,24 @@ impl Step {
         self.faults.values().sum()
     }
 
-    /// CPU utilisation of the busiest client thread.
+    /// CPU utilisation of the busiest client thread, or of the client's quota.
     pub fn busiest(&self) -> f64 {
-        self.busiest.0 as f64 / self.busiest.1.max(1) as f64
+        (self.busiest.0 as f64 / self.busiest.1.max(1) as f64).max(self.of_quota)
+    }
+
+    /// Whether the generator was the limit.
+    pub fn is_client_bound(&self) -> bool {
+        self.completed > 0 && self.busiest() > BUSY_MAX
+    }
+
+    #[cfg(test)]
+    pub fn mark_busy(&mut self, share: f64) {
+        (self.completed, self.of_quota) = (1, share);
+    }
+
+    /// Whether the quota of the client was the limit rather than a thread.
+    pub fn is_quota_bound(&self) -> bool {
+        self.of_quota > BUSY_MAX
     }
 
     /// Mean delay between the readiness of a connection and its handling.
@@ -252,8 +339,7 @@ impl Step {
         if self.no_interval().is_some() {
             return None;
         }
-        let values: Vec<f64> = self.batches.iter().map(of).collect();
-        let half = statistics::prediction_half_width(&values)? / (values.len() as f64 + 1.0).sqrt();
+        let half = half_width(&self.batches.iter().map(of).collect::<Vec<f64>>())?;
         let limits = [(headline - half).max(0.0), headline + half];
         Some(Interval::new(limits, 0.95, Basis::WithinRun))
     }
@@ -265,6 +351,11 @@ impl Step {
         }
         interval(headline, &self.batches.iter().map(of).collect::<Vec<f64>>())
     }
+}
+
+/// Of the 95 % interval of a mean, by Student's t.
+pub fn half_width(values: &[f64]) -> Option<f64> {
+    Some(statistics::prediction_half_width(values)? / (values.len() as f64 + 1.0).sqrt())
 }
 
 /// Order statistics over batches (METHOD 15), which always include the headline: it is computed
@@ -293,7 +384,7 @@ mod tests {
             window_ns: 1_000_000_000,
             warm_up_ns: 0,
             is_settled: true,
-            threads: vec![ThreadUse { cpu_ns: 200_000_000, wall_ns: 1_000_000_000 }],
+            threads: vec![ThreadUse { cpu_ns: 200_000_000, wait_ns: 0, wall_ns: 1_000_000_000 }],
             end: End::Complete,
         }
     }

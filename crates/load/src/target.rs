@@ -2,7 +2,7 @@
 //! whether all that works.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,12 +22,16 @@ const TOKEN_FILE: &str = "FATHOM_TOKEN_FILE";
 pub struct Target {
     pub address: SocketAddr,
     pub requests: Arc<Requests>,
+    /// What all requests share.
+    pub fields: Fields,
     /// Mean length of the files, if known.
     pub file_bytes: Option<u64>,
     /// The control connection, if the server is `fathom serve`.
     pub control: Option<Control>,
     /// The far host, unless it is this one.
     pub far: Option<FarHost>,
+    /// Whether packets to the server leave no device: its address is one of this network namespace.
+    pub is_loopback_path: bool,
     /// `loopback`, or the name of the host.
     pub to: String,
     /// What is known of the server, in words.
@@ -62,6 +66,14 @@ impl Target {
         let host = known(control.host(), has_token).map_err(&failed)?;
         let is_ours = host.is_some();
         let mut warnings = Vec::new();
+        if has_token && !url.is_loopback(&address) {
+            warnings.push(format!(
+                "the token is sent unencrypted to {address}; `ssh -L {port}:127.0.0.1:{port} \
+                 {name}` encrypts it: load http://127.0.0.1:{port}/",
+                port = url.port,
+                name = url.host
+            ));
+        }
         let files = files(load, &url, is_ours.then_some(&mut control), &mut warnings)?;
         check_first(load, &mut control, &files)?;
         let fields = Fields { host: url.authority(), more: fields, closes: load.fresh };
@@ -76,6 +88,10 @@ impl Target {
                         server is another one";
             return Err(failed(text.to_owned()));
         }
+        if !is_ours && load.prove {
+            let text = "--prove: only `fathom serve` can add doses, and this server is another one";
+            return Err(failed(text.to_owned()));
+        }
         let telemetry = is_ours.then(|| control.telemetry().ok()).flatten().unwrap_or_default();
         let server = match is_ours {
             true => "fathom serve",
@@ -83,8 +99,10 @@ impl Target {
         };
         Ok(Self {
             address,
+            is_loopback_path: is_own_address(address),
             file_bytes: requests.mean_bytes(),
             requests,
+            fields,
             contents: None,
             control: is_ours.then_some(control),
             far,
@@ -95,6 +113,19 @@ impl Target {
             warnings,
         })
     }
+}
+
+/// A connection to an own address comes from that address.
+fn is_own_address(address: SocketAddr) -> bool {
+    let any: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let local = UdpSocket::bind(any).and_then(|socket| {
+        socket.connect(address)?;
+        socket.local_addr()
+    });
+    address.ip().is_loopback() || local.is_ok_and(|local| local.ip() == address.ip())
 }
 
 /// `None` if the server does not know the request.

@@ -92,12 +92,12 @@ fn list(
     Ok(all)
 }
 
-/// A time: `15s`, `500ms`, `2min`, or a number of seconds.
+/// A time: `500ms`, `15s`, `2min`, `1h`, or a number of seconds.
 pub fn time(text: &str) -> Result<Duration, NotationError> {
-    let expected = "a time above 0 and below 11 days, such as 15s, 500ms or 2min";
+    let expected = "a time above 0 and below 11 days, such as 500ms, 15s, 2min or 1h";
     let wrong = || NotationError::new(text, expected);
     let trimmed = text.trim();
-    let units = [("ms", 1e-3), ("min", 60.0), ("s", 1.0), ("", 1.0)];
+    let units = [("ms", 1e-3), ("min", 60.0), ("h", 3600.0), ("s", 1.0), ("", 1.0)];
     let (number, factor) = units
         .iter()
         .find_map(|(unit, factor)| Some((trimmed.strip_suffix(unit)?, factor)))
@@ -165,8 +165,9 @@ mod tests {
     fn narrow_time_windows_are_rejected() {
         assert_eq!(time("1500ms"), Ok(Duration::from_millis(1500)));
         assert_eq!(time("2min"), Ok(Duration::from_secs(120)));
+        assert_eq!(time("1h"), Ok(Duration::from_secs(3600)));
         assert_eq!(between("5s..15s"), Ok((Duration::from_secs(5), Duration::from_secs(15))));
         assert!(["5s..6s", "5s", "x..y"].iter().all(|text| between(text).is_err()));
-        assert!(["0s", "-1s", "inf", "1h"].iter().all(|text| time(text).is_err()));
+        assert!(["0s", "-1s", "inf", "1d", "278h"].iter().all(|text| time(text).is_err()));
     }
 }

@@ -61,6 +61,8 @@ pub struct Measured {
     /// Overrides the median of the values and its interval, where they are the means of batches: a
     /// rate is all work by all time.
     pub headline: Option<(f64, Option<Interval>)>,
+    /// Instead of a number.
+    pub text: Option<String>,
     /// Single timings, if there are too many for `values`.
     pub histogram: Option<Histogram>,
     pub series: Vec<Series>,

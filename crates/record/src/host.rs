@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Facts about the machine. A fact that cannot be read is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -52,6 +53,30 @@ pub struct Host {
     pub uptime_s: Option<f64>,
     /// The source of each fact: dotted path (`cpu.model`) → file, instruction or system call.
     pub origins: BTreeMap<String, String>,
+}
+
+/// The longest host name of DNS, in bytes.
+const NAME_BYTES_MAX: usize = 253;
+
+impl Host {
+    /// Whether the facts of another machine are texts without control characters, and its name is
+    /// one: facts of this machine are.
+    pub fn is_printable(&self) -> bool {
+        let facts = serde_json::to_value(self).unwrap_or_default();
+        self.name.len() <= NAME_BYTES_MAX && has_no_control(&facts)
+    }
+}
+
+fn has_no_control(value: &Value) -> bool {
+    let is_clean = |text: &str| !text.chars().any(char::is_control);
+    match value {
+        Value::String(text) => is_clean(text),
+        Value::Array(items) => items.iter().all(has_no_control),
+        Value::Object(fields) => {
+            fields.iter().all(|(name, value)| is_clean(name) && has_no_control(value))
+        }
+        _ => true,
+    }
 }
 
 /// The processor.

@@ -174,6 +174,8 @@ pub enum Cause {
     MissingInput,
     /// The worker ended by a signal or an error.
     Crashed,
+    /// The far end on another host could not be reached, or its connection ended.
+    FarEndLost,
     /// The worker exceeded its time limit.
     TimedOut,
     /// The run was interrupted, by a signal or a closed output.

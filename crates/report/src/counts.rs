@@ -81,6 +81,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::LoadGenerator => "load generator",
         Cause::MissingInput => "missing input",
         Cause::Crashed => "crash",
+        Cause::FarEndLost => "far end lost",
         Cause::TimedOut => "timeout",
         Cause::Interrupted => "interrupted",
     }

@@ -19,6 +19,8 @@ pub enum ServiceError {
     Congestion { name: String, error: Errno, available: String },
     #[error("token file {path}: {error}")]
     TokenFile { path: PathBuf, error: std::io::Error },
+    #[error("token file {path}: not a regular file")]
+    TokenKind { path: PathBuf },
     #[error("token file {path}: readable by others (mode {mode:04o})")]
     TokenMode { path: PathBuf, mode: u32 },
     #[error("token file {path}: not a token of 22 to 4096 letters and digits")]

@@ -91,12 +91,13 @@ pub(crate) struct Fields<'h> {
     pub(crate) content_length: Option<&'h [u8]>,
     pub(crate) expect: Option<&'h [u8]>,
     pub(crate) upgrade: Option<&'h [u8]>,
+    pub(crate) dose: Option<&'h [u8]>,
 }
 
 impl<'h> Fields<'h> {
     /// The slot of a field that is read, by its name.
     fn slot(&mut self, name: &str) -> Option<&mut Option<&'h [u8]>> {
-        let slots: [(&str, &mut Option<&'h [u8]>); 12] = [
+        let slots: [(&str, &mut Option<&'h [u8]>); 13] = [
             ("host", &mut self.host),
             ("origin", &mut self.origin),
             ("authorization", &mut self.authorization),
@@ -109,6 +110,7 @@ impl<'h> Fields<'h> {
             ("content-length", &mut self.content_length),
             ("expect", &mut self.expect),
             ("upgrade", &mut self.upgrade),
+            ("fathom-dose", &mut self.dose),
         ];
         let found = slots.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, slot)| slot)
@@ -135,10 +137,7 @@ pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refus
     let is_http_1_0 = parsed.version == Some(0);
     let mut fields = Fields::default();
     let (mut close, mut keep_alive, mut upgrades) = (false, false, false);
-    // Before all other fields, so that their order does not decide the status.
-    if parsed.headers.iter().any(|field| field.name.eq_ignore_ascii_case("transfer-encoding")) {
-        return Err(Refusal::TransferEncoding.close());
-    }
+    let mut codings = None;
     for field in parsed.headers.iter() {
         if field.name.eq_ignore_ascii_case("connection") {
             let mut words = field.value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
@@ -146,6 +145,8 @@ pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refus
             keep_alive |= has(b"keep-alive");
             upgrades |= has(b"upgrade");
             close |= words.any(|one| one.eq_ignore_ascii_case(b"close"));
+        } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
+            codings = Some(field.value);
         } else if let Some(slot) = fields.slot(field.name)
             && slot.replace(field.value).is_some()
         {
@@ -153,6 +154,13 @@ pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refus
         }
     }
     check_host(fields.host, is_http_1_0)?;
+    // Before the length, which it overrides.
+    if let Some(codings) = codings {
+        let last = codings.rsplit(|&b| b == b',').next().unwrap_or_default().trim_ascii();
+        let is_chunked = last.eq_ignore_ascii_case(b"chunked");
+        let refusal = if is_chunked { Refusal::TransferEncoding } else { Refusal::Coding };
+        return Err(refusal.close());
+    }
     let content_length = fields.content_length.map(length).transpose()?;
     if fields.expect.is_some_and(|value| !value.eq_ignore_ascii_case(b"100-continue")) {
         return Err(Refusal::Expectation.close());

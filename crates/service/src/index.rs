@@ -6,7 +6,7 @@ use std::fs::File;
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
 
-use crate::target::encode;
+use crate::target::{CONTROL, encode};
 
 const ENTRIES_MAX: usize = 10_000;
 
@@ -24,7 +24,8 @@ pub(crate) fn of(folder: File, path: &[u8]) -> Result<String, Errno> {
     for entry in Dir::read_from(&folder)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
-        if name == b"." || name == b".." {
+        // The service's own resources hide what has their name.
+        if name == b"." || name == b".." || (path.is_empty() && name == CONTROL) {
             continue;
         }
         if entries.len() == ENTRIES_MAX {

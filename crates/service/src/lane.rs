@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use fathom_fileio::memory::Pages;
 use fathom_fileio::residency::cached_pages;
 use fathom_measure::clock::monotonic_raw_ns;
 use rustix::fs::{Advice, fadvise, sendfile};
 use rustix::io::Errno;
 
+use crate::dose::{self, Dose};
 use crate::mailbox::Mail;
 use crate::page::{Made, Page};
 use crate::refusal::Refusal;
@@ -35,7 +37,7 @@ pub(crate) struct Ticket {
 
 #[derive(Debug)]
 pub(crate) enum Work {
-    Open(Vec<u8>),
+    Open(Vec<u8>, Dose),
     /// Read the next window of the response's file.
     Load(Box<Response>),
     Page(Page),
@@ -60,12 +62,15 @@ pub(crate) enum Kind {
     Read,
     Page,
     Bulk,
+    /// One at a time.
+    Serial,
 }
 
 impl Work {
     pub(crate) fn kind(&self) -> Kind {
         match self {
-            Self::Open(_) | Self::Load(_) => Kind::Read,
+            Self::Open(_, dose) if dose.serial_ns > 0 => Kind::Serial,
+            Self::Open(..) | Self::Load(_) => Kind::Read,
             Self::Page(page) if page.is_bulk() => Kind::Bulk,
             Self::Page(_) => Kind::Page,
         }
@@ -75,9 +80,26 @@ impl Work {
 /// Serves one queue until it is closed.
 pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind) {
     let nowhere = File::options().write(true).open("/dev/null").ok();
+    let mut buffer = None;
     while let Some(Job { ticket, work }) = shared.queue(kind).pop() {
         let done = match work {
-            Work::Open(path) => Done::Opened(shared.root.open_waiting(&path)),
+            // Only the section is serial: what follows, such as a dose of the disk, is not.
+            Work::Open(path, dose) if kind == Kind::Serial => {
+                std::thread::sleep(Duration::from_nanos(dose.serial_ns));
+                let work = Work::Open(path, Dose { serial_ns: 0, ..dose });
+                shared.queue(Kind::Read).push(Job { ticket, work });
+                continue;
+            }
+            Work::Open(path, dose) => {
+                if dose.is_long() {
+                    dose.spin();
+                }
+                let opened = shared.root.open_waiting(&path);
+                if let Ok(opened) = &opened {
+                    read_dose(&opened.file, &mut buffer, dose.disk_bytes);
+                }
+                Done::Opened(opened)
+            }
             Work::Load(mut response) => {
                 load(&response, nowhere.as_ref());
                 response.set_loaded(monotonic_raw_ns());
@@ -87,6 +109,19 @@ pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind) {
         };
         let Ticket { reactor, slot, generation } = ticket;
         shared.mailboxes[reactor].leave(Mail::Done { slot, generation, done });
+    }
+}
+
+/// Where direct reads are not possible, or the memory is short, the dose is none.
+fn read_dose(file: &File, buffer: &mut Option<Pages>, bytes: u64) {
+    if bytes == 0 {
+        return;
+    }
+    if buffer.is_none() {
+        *buffer = Pages::new(dose::PIECE).ok();
+    }
+    if let Some(buffer) = buffer {
+        let _ = dose::read_direct(file, buffer, 0, bytes);
     }
 }
 
@@ -141,7 +176,8 @@ pub(crate) fn evict(shared: &Shared) {
 
 /// The lanes of a service.
 pub(crate) fn start(shared: &Arc<Shared>, lanes: usize) -> std::io::Result<Vec<Handle>> {
-    let kinds = std::iter::repeat_n(Kind::Read, lanes).chain([Kind::Page, Kind::Bulk]);
+    let kinds =
+        std::iter::repeat_n(Kind::Read, lanes).chain([Kind::Page, Kind::Bulk, Kind::Serial]);
     let mut handles = Vec::new();
     for kind in kinds {
         let for_lane = Arc::clone(shared);

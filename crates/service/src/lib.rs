@@ -6,6 +6,8 @@
 //! - Threads: a [`reactor`] per CPU gives each connection its turns ([`turn`]); a [`lane`] waits
 //!   for devices, so that no reactor does ([`resident`] says what is in memory).
 //! - The service itself: [`page`], with [`telemetry`], [`metrics`], [`listing`] and [`cache`].
+//! - For the analysis of a load: [`disk`] measures what the device gives to this process, [`dose`]
+//!   adds known work to a request.
 //!
 //! Contents are never kept: a cached copy would pose as a cold file. There is no TLS: it would
 //! measure cryptography.
@@ -13,8 +15,12 @@
 mod cache;
 mod connection;
 mod counters;
+mod disk;
+mod dose;
 mod error;
 mod far;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod head;
 mod index;
 mod lane;

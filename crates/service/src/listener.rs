@@ -41,15 +41,21 @@ pub(crate) fn open(options: &Options) -> Result<Vec<Listener>, ServiceError> {
         let bound = getsockname(&socket).and_then(SocketAddr::try_from).map_err(failed)?;
         Ok(Listener { socket, address: bound })
     };
-    if !options.listen.is_empty() {
-        return options.listen.iter().map(one).collect();
-    }
-    let mut listeners = vec![one(&SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT))?];
-    match one(&SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), PORT)) {
-        Ok(listener) => listeners.push(listener),
-        // This machine has no IPv6.
-        Err(ServiceError::Listen { error: Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL, .. }) => {}
-        Err(error) => return Err(error),
+    let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    let both = loopback.map(|address| SocketAddr::new(address, PORT));
+    let all = if options.listen.is_empty() { &both[..] } else { &options.listen };
+    let mut listeners = Vec::new();
+    for address in all {
+        let other = SocketAddr::new(loopback[0], address.port());
+        let is_second = address.ip() == loopback[1] && all.contains(&other);
+        match one(address) {
+            Ok(listener) => listeners.push(listener),
+            // This machine has no IPv6: one loopback address is left.
+            Err(ServiceError::Listen {
+                error: Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL, ..
+            }) if is_second => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(listeners)
 }

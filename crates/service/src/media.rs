@@ -1,6 +1,6 @@
 //! Content-Type by extension.
 
-const UNKNOWN: &str = "application/octet-stream";
+pub(crate) const UNKNOWN: &str = "application/octet-stream";
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 pub(crate) const JSON: &str = "application/json";

@@ -29,6 +29,9 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Threads that read from devices.
     pub lanes: usize,
+    /// A section that every request for a file passes, one at a time: known answer of a load whose
+    /// bottleneck is no device.
+    pub serial_ns: u64,
     pub limits: Limits,
     /// The program of far ends; `None` for a service without.
     pub far: Option<Program>,
@@ -82,6 +85,7 @@ impl Options {
             congestion: None,
             threads: None,
             lanes: 4,
+            serial_ns: 0,
             limits: Limits::default(),
             far: None,
         }

@@ -4,17 +4,22 @@ use std::fs::File;
 
 use crate::refusal::Refusal;
 use crate::shared::Shared;
-use crate::{cache, index, listing, media, metrics, telemetry};
+use crate::{cache, disk, index, listing, media, metrics, telemetry};
 
 #[derive(Debug)]
 pub(crate) enum Page {
-    Index { folder: File, path: Vec<u8> },
+    Index {
+        folder: File,
+        path: Vec<u8>,
+    },
     Telemetry,
     Metrics,
     List,
     Host,
     Evict,
     Warm,
+    /// For so many milliseconds.
+    Disk(u64),
 }
 
 /// A body with its status and type.
@@ -34,7 +39,7 @@ impl Made {
 
 impl Page {
     pub(crate) fn is_bulk(&self) -> bool {
-        matches!(self, Self::Evict | Self::Warm | Self::List)
+        matches!(self, Self::Evict | Self::Warm | Self::List | Self::Disk(_))
     }
 
     pub(crate) fn is_work(&self) -> bool {
@@ -53,6 +58,7 @@ impl Page {
             Self::Host => json(&fathom_measure::host::read()),
             Self::Evict => json(&cache::evict(shared)),
             Self::Warm => json(&cache::warm(shared)),
+            Self::Disk(time_ms) => json(&disk::measure(shared, time_ms)),
         };
         Made { status: 200, media, body }
     }

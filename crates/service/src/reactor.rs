@@ -33,6 +33,9 @@ const INPUT_BYTES: usize = 16 << 10;
 /// How often time limits are checked.
 const TICK_NS: u64 = 500_000_000;
 const LINGER_NS: u64 = 1_000_000_000;
+/// While there is room, a connection that is idle for less is not closed: its request may be on its
+/// way.
+const FRESH_NS: u64 = 1_000_000_000;
 /// Connections accepted at a time.
 const ACCEPTS: usize = 64;
 
@@ -202,7 +205,7 @@ impl Reactor {
     /// here would not remove it from epoll.
     pub(crate) fn to_far_end(&self, c: &Connection) -> Result<(), Refusal> {
         let socket = c.socket.try_clone().map_err(|_| Refusal::Busy)?;
-        self.shared.far.start(&self.shared, socket)?;
+        self.shared.far.start(&self.shared, socket, c.peer)?;
         let _ = epoll::delete(&self.epoll, &c.socket);
         Ok(())
     }
@@ -249,7 +252,7 @@ impl Reactor {
         match &accepted {
             Ok((socket, _)) => self.turn_away(socket),
             Err(Errno::MFILE | Errno::NFILE) => {
-                self.close_idle();
+                self.close_idle(0);
                 // The event returns at once, as long as a connection waits.
                 std::thread::sleep(EXHAUSTED_PAUSE);
             }
@@ -264,11 +267,11 @@ impl Reactor {
     /// Keeps a connection, or gives it to the reactor with fewest.
     fn place(&mut self, socket: OwnedFd, address: Option<IpAddr>) {
         let peer = address.filter(|address| !address.is_loopback());
-        let all = connections(&self.shared.counters);
-        if all * 10 >= self.shared.connections_max * 9 {
-            self.close_idle();
+        let (all, most) = (connections(&self.shared.counters), self.shared.connections_max);
+        if all * 10 >= most * 9 {
+            self.close_idle(if all < most { FRESH_NS } else { 0 });
         }
-        if all >= self.shared.connections_max || !self.shared.enter(peer) {
+        if connections(&self.shared.counters) >= most || !self.shared.enter(peer) {
             return self.turn_away(&socket);
         }
         self.own().accepted.add(1);
@@ -313,11 +316,12 @@ impl Reactor {
         self.drive(slot, Reactor::turn);
     }
 
-    /// Makes room: closes the hundredth of the connections that is idle for longest.
-    fn close_idle(&mut self) {
+    /// Makes room: closes the hundredth of the connections that is idle for longest, at least for
+    /// `least_ns`.
+    fn close_idle(&mut self, least_ns: u64) {
         let mut idle: Vec<(u64, u32)> = self
             .present()
-            .filter(|(_, c)| c.is_idle())
+            .filter(|(_, c)| c.is_idle() && self.now_ns.saturating_sub(c.since_ns) >= least_ns)
             .map(|(slot, c)| (c.since_ns, slot))
             .collect();
         idle.sort_unstable();

@@ -17,6 +17,8 @@ pub(crate) enum Refusal {
     Host,
     Duplicate,
     ContentLength,
+    /// Without `chunked` as the last coding the content has no end.
+    Coding,
     TransferEncoding,
     Body,
     Expectation,
@@ -33,7 +35,11 @@ pub(crate) enum Refusal {
     Unreadable,
     Busy,
     Upgrade,
+    EarlyBytes,
     ManyFarEnds,
+    Dose,
+    Source,
+    Time,
 }
 
 /// A refusal, and whether the connection ends with it.
@@ -82,10 +88,13 @@ impl Refusal {
             Self::Syntax => (400, "malformed request"),
             Self::Version => (505, "only HTTP/1.1 and HTTP/1.0 are supported"),
             Self::Target => (400, "the target must be an ASCII path without fragment"),
-            Self::Path => (400, "invalid path: dot segment, NUL or malformed escape"),
+            Self::Path => {
+                (400, "invalid path: dot segment, escaped slash, NUL or malformed escape")
+            }
             Self::Host => (400, "exactly one valid Host field is required"),
             Self::Duplicate => (400, "duplicate header field"),
             Self::ContentLength => (400, "Content-Length must be digits"),
+            Self::Coding => (400, "the last transfer coding must be chunked"),
             Self::TransferEncoding => (501, "Transfer-Encoding is not supported"),
             Self::Body => (400, "a request body is not accepted"),
             Self::Expectation => (417, "unsupported expectation"),
@@ -102,7 +111,11 @@ impl Refusal {
             Self::Unreadable => (500, "the file cannot be read"),
             Self::Busy => (503, "too many connections or open files"),
             Self::Upgrade => (426, "Connection: Upgrade and Upgrade: fathom-far/1 are required"),
+            Self::EarlyBytes => (426, "nothing may follow the request before the 101 response"),
             Self::ManyFarEnds => (503, "too many far ends"),
+            Self::Dose => (400, "malformed or too large Fathom-Dose"),
+            Self::Time => (400, "disk/MILLISECONDS, 1 to 60000"),
+            Self::Source => (400, "source/BYTES or source/BYTES/CONGESTION, at most 1 GiB"),
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
 
+use crate::disk;
+use crate::dose::Dose;
 use crate::head::{Method, Request, split_port};
 use crate::page::Page;
 use crate::refusal::{Refusal, Refused};
@@ -14,10 +16,18 @@ use crate::token::is_in;
 pub(crate) enum Route<'t> {
     Health,
     Page(Page),
+    /// Bytes from memory, by a congestion control of the connection's own.
+    Source {
+        bytes: u64,
+        congestion: Option<String>,
+    },
     /// The connection goes to a far end.
     Far,
-    File(Cow<'t, [u8]>),
+    File(Cow<'t, [u8]>, Dose),
 }
+
+/// Most bytes of a source.
+const SOURCE_BYTES_MAX: u64 = 1 << 30;
 
 /// The page of far ends.
 const FAR: &str = "far";
@@ -34,9 +44,40 @@ pub(crate) fn route<'t>(shared: &Shared, request: &Request<'t>) -> Result<Route<
         Target::File(_) if matches!(request.method, Method::Post | Method::Other) => {
             Err(Refusal::Method.close())
         }
-        Target::File(path) => Ok(Route::File(path)),
+        // Without a token only the address protects the files, and a browser of this host has it.
+        Target::File(_) if shared.token.is_none() && !may_read(shared, request) => {
+            Err(Refusal::Foreign.keep())
+        }
+        Target::File(path) => Ok(Route::File(path, dose(shared, request)?)),
         Target::Control(name) => control(shared, request, &name),
     }
+}
+
+/// What the request asks for, else the serial section of the service.
+fn dose(shared: &Shared, request: &Request<'_>) -> Result<Dose, Refused> {
+    let Some(value) = request.fields.dose else {
+        return Ok(Dose { serial_ns: shared.serial_ns, ..Dose::default() });
+    };
+    if !is_ours(shared, request) {
+        return Err(Refusal::Foreign.keep());
+    }
+    let mut dose = Dose::parse(value).ok_or(Refusal::Dose.keep())?;
+    dose.serial_ns += shared.serial_ns;
+    Ok(dose)
+}
+
+fn time_ms(text: &str) -> Option<u64> {
+    let is_number = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|ms| is_number && (1..=disk::TIME_MS_MAX).contains(ms))
+}
+
+/// `BYTES`, or `BYTES/CONGESTION`.
+fn source(rest: &str) -> Option<Route<'static>> {
+    let (bytes, congestion) =
+        rest.split_once('/').map_or((rest, None), |(bytes, name)| (bytes, Some(name.to_owned())));
+    let is_number = bytes.bytes().all(|b| b.is_ascii_digit());
+    let bytes = bytes.parse().ok().filter(|&bytes| is_number && bytes <= SOURCE_BYTES_MAX)?;
+    Some(Route::Source { bytes, congestion })
 }
 
 fn control(shared: &Shared, request: &Request<'_>, name: &str) -> Result<Route<'static>, Refused> {
@@ -58,15 +99,24 @@ fn control(shared: &Shared, request: &Request<'_>, name: &str) -> Result<Route<'
         "host" => Route::Page(Page::Host),
         "evict" => Route::Page(Page::Evict),
         "warm" => Route::Page(Page::Warm),
-        _ => return Err(Refusal::NotFound.keep()),
+        _ => match (name.strip_prefix("source/"), name.strip_prefix("disk/")) {
+            (Some(rest), _) => source(rest).ok_or(Refusal::Source.keep())?,
+            (_, Some(ms)) => Route::Page(Page::Disk(time_ms(ms).ok_or(Refusal::Time.keep())?)),
+            _ => return Err(Refusal::NotFound.keep()),
+        },
     };
-    let changes = matches!(route, Route::Page(Page::Evict | Page::Warm));
+    let changes = matches!(route, Route::Page(Page::Evict | Page::Warm | Page::Disk(_)));
     match (changes, request.method, request.content_length) {
         (true, Method::Post, Some(_)) | (false, Method::Get | Method::Head, _) => Ok(route),
         (true, Method::Post, None) => Err(Refusal::LengthRequired.close()),
         (true, ..) => Err(Refusal::PostOnly.keep()),
         (false, ..) => Err(Refusal::Method.close()),
     }
+}
+
+/// HTTP/1.0 may have no Host; browsers do not use it.
+fn may_read(shared: &Shared, request: &Request<'_>) -> bool {
+    request.fields.host.is_none() || is_ours(shared, request)
 }
 
 /// Whether Host and Origin name this server: a page from elsewhere whose name was made to resolve

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::Stat;
 
 use crate::head::Fields;
+use crate::refusal::Refusal;
 
 /// A file as validators see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +42,19 @@ pub(crate) enum Selection {
     NotModified,
     PreconditionFailed,
     Unsatisfiable,
+}
+
+impl Selection {
+    /// The status of a response for a file of this length, and the bytes of its body.
+    pub(crate) fn answer(self, bytes: u64) -> Result<(u16, Range<u64>), Refusal> {
+        match self {
+            Self::Whole => Ok((200, 0..bytes)),
+            Self::Part(part) => Ok((206, part)),
+            Self::NotModified => Ok((304, 0..0)),
+            Self::Unsatisfiable => Ok((416, 0..0)),
+            Self::PreconditionFailed => Err(Refusal::Precondition),
+        }
+    }
 }
 
 /// In the order of RFC 9110, 13.2.2.

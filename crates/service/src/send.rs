@@ -14,6 +14,9 @@ pub(crate) const WINDOW: u64 = 2 << 20;
 /// A check of the page cache is repeated after this time: a slow reader outlives it.
 const CHECKED_NS: u64 = 100_000_000;
 
+/// Sent by the source and by doses.
+static FILLING: [u8; 256 << 10] = [b'.'; 256 << 10];
+
 /// What every response of a connection needs to know of its request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchange {
@@ -37,6 +40,8 @@ pub(crate) struct Response {
     memory: Vec<u8>,
     memory_at: usize,
     part: Option<Part>,
+    /// Bytes from memory that follow.
+    filling: u64,
     head_bytes: u64,
     sent: u64,
     /// When the rate was last checked, and how much had arrived then.
@@ -86,10 +91,22 @@ impl Response {
         head_bytes: usize,
         sent: u64,
         part: Option<Part>,
+        filling: u64,
     ) -> Box<Self> {
         let checked = (exchange.begun_ns, 0);
         let head_bytes = head_bytes as u64;
-        Box::new(Self { exchange, status, memory, memory_at: 0, part, head_bytes, sent, checked })
+        let memory_at = 0;
+        Box::new(Self {
+            exchange,
+            status,
+            memory,
+            memory_at,
+            part,
+            filling,
+            head_bytes,
+            sent,
+            checked,
+        })
     }
 
     /// Counts bytes handed to the kernel; returns how many of them were of the body.
@@ -131,14 +148,15 @@ impl Response {
     ) -> Result<Step, Errno> {
         let left = &self.memory[self.memory_at..];
         if left.is_empty() {
-            return self
-                .part
-                .as_mut()
-                .map_or(Ok(Step::Done), |part| part.step(socket, probe, now_ns));
+            return match &mut self.part {
+                Some(part) if part.at < part.end => part.step(socket, probe, now_ns),
+                _ => self.fill(socket),
+            };
         }
-        let is_last = self.part.as_ref().is_none_or(|part| part.at == part.end);
+        let is_last =
+            self.filling == 0 && self.part.as_ref().is_none_or(|part| part.at == part.end);
         // Not before it is in memory: head and first bytes leave together.
-        if let Some(part) = self.part.as_mut().filter(|_| !is_last)
+        if let Some(part) = self.part.as_mut().filter(|part| part.at < part.end)
             && !part.is_loaded(probe, now_ns)
         {
             return Ok(Step::NeedsLane);
@@ -147,6 +165,20 @@ impl Response {
         let sent = or_would_block(send(socket, left, SendFlags::NOSIGNAL | more))?;
         if let Step::Sent(bytes) = sent {
             self.memory_at += bytes;
+        }
+        Ok(sent)
+    }
+}
+
+impl Response {
+    fn fill(&mut self, socket: BorrowedFd<'_>) -> Result<Step, Errno> {
+        if self.filling == 0 {
+            return Ok(Step::Done);
+        }
+        let bytes = self.filling.min(FILLING.len() as u64) as usize;
+        let sent = or_would_block(send(socket, &FILLING[..bytes], SendFlags::NOSIGNAL))?;
+        if let Step::Sent(bytes) = sent {
+            self.filling -= bytes as u64;
         }
         Ok(sent)
     }
@@ -169,9 +201,6 @@ impl Part {
         probe: &mut Probe,
         now_ns: u64,
     ) -> Result<Step, Errno> {
-        if self.at == self.end {
-            return Ok(Step::Done);
-        }
         if !self.is_loaded(probe, now_ns) {
             return Ok(Step::NeedsLane);
         }

@@ -24,6 +24,8 @@ use crate::reactor::Reactor;
 use crate::root::Root;
 use crate::shared::Shared;
 
+/// Name of the threads of reactors, before their numbers.
+pub(crate) const REACTOR: &str = "reactor";
 /// How often the end is checked while it stops.
 const POLL: std::time::Duration = std::time::Duration::from_millis(10);
 
@@ -63,12 +65,15 @@ impl Server {
             names,
             cold: options.cold,
             congestion: first.and_then(Result::ok).unwrap_or_default(),
+            lanes: options.lanes.max(1),
+            serial_ns: options.serial_ns,
             listeners,
             counters: (0..threads).map(|_| Counters::default()).collect(),
             mailboxes: mailboxes.map_err(ServiceError::Start)?,
             reads: Queue::new(),
             pages: Queue::new(),
             bulk: Queue::new(),
+            serial: Queue::new(),
             evictions: Queue::new(),
             evicted: AtomicU64::new(0),
             evictions_missed: AtomicU64::new(0),
@@ -85,7 +90,7 @@ impl Server {
         self.lanes = lane::start(&self.shared, lanes)?;
         for number in 0..threads {
             let reactor = Reactor::new(Arc::clone(&self.shared), number)?;
-            let builder = std::thread::Builder::new().name(format!("reactor {number}"));
+            let builder = std::thread::Builder::new().name(format!("{REACTOR} {number}"));
             self.reactors.push(builder.stack_size(512 << 10).spawn(|| reactor.run())?);
         }
         Ok(())

@@ -28,12 +28,16 @@ pub(crate) struct Shared {
     pub(crate) far: FarEnds,
     pub(crate) cold: bool,
     pub(crate) congestion: String,
+    pub(crate) lanes: usize,
+    /// Of every request for a file.
+    pub(crate) serial_ns: u64,
     pub(crate) listeners: Vec<OwnedFd>,
     pub(crate) counters: Box<[Counters]>,
     pub(crate) mailboxes: Box<[Mailbox]>,
     pub(crate) reads: Queue<Job>,
     pub(crate) pages: Queue<Job>,
     pub(crate) bulk: Queue<Job>,
+    pub(crate) serial: Queue<Job>,
     pub(crate) evictions: Queue<Eviction>,
     /// Files that were evicted on request.
     pub(crate) evicted: AtomicU64,
@@ -52,11 +56,12 @@ impl Shared {
             Kind::Read => &self.reads,
             Kind::Page => &self.pages,
             Kind::Bulk => &self.bulk,
+            Kind::Serial => &self.serial,
         }
     }
 
     pub(crate) fn close_queues(&self) {
-        [&self.reads, &self.pages, &self.bulk].into_iter().for_each(Queue::close);
+        [&self.reads, &self.pages, &self.bulk, &self.serial].into_iter().for_each(Queue::close);
         self.evictions.close();
     }
 

@@ -11,7 +11,7 @@ const IN_PATH: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// Where the resources of the service itself are.
-const CONTROL: &[u8] = b".fathom";
+pub(crate) const CONTROL: &[u8] = b".fathom";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target<'t> {

@@ -6,6 +6,7 @@ use fathom_measure::clock::{monotonic_raw_ns, process_cpu_ns};
 use serde::Serialize;
 
 use crate::counters::{Count, Counters, connections, sum};
+use crate::server::REACTOR;
 use crate::shared::Shared;
 
 #[derive(Debug, Serialize)]
@@ -15,6 +16,13 @@ pub(crate) struct Telemetry {
     pid: u32,
     pub(crate) cpu_ns: u64,
     run_queue_wait_ns: u64,
+    /// Of the reactors only.
+    reactor_cpu_ns: u64,
+    reactor_wait_ns: u64,
+    /// CPUs that the process may use: the allowed ones, or its quota.
+    cpus: f64,
+    /// How long its cgroups were throttled by a quota.
+    throttled_ns: Option<u64>,
     pub(crate) resident_bytes: u64,
     responses: u64,
     responses_ok: u64,
@@ -30,6 +38,8 @@ pub(crate) struct Telemetry {
     tcp_retransmits: Option<u64>,
     congestion: String,
     cold: bool,
+    /// The serial section of every request.
+    serial_ns: u64,
     evictions_missed: u64,
     threads: usize,
 }
@@ -55,11 +65,18 @@ struct Link {
 pub(crate) fn read(shared: &Shared) -> Telemetry {
     let of = |of: fn(&Counters) -> &Count| sum(&shared.counters, of);
     let device = shared.root.stat.st_dev;
+    let schedules = schedules();
+    let run_queue_wait_ns = schedules.iter().map(|thread| thread.wait_ns).sum();
+    let reactors = || schedules.iter().filter(|thread| thread.is_reactor);
     Telemetry {
         at_ns: monotonic_raw_ns(),
         pid: std::process::id(),
         cpu_ns: process_cpu_ns(),
-        run_queue_wait_ns: run_queue_wait_ns(),
+        run_queue_wait_ns,
+        reactor_cpu_ns: reactors().map(|thread| thread.cpu_ns).sum(),
+        reactor_wait_ns: reactors().map(|thread| thread.wait_ns).sum(),
+        cpus: cpus(),
+        throttled_ns: fathom_measure::disturbance::throttled_ns(),
         resident_bytes: resident_bytes(),
         responses: of(|c| &c.responses),
         responses_ok: of(|c| &c.responses_ok),
@@ -74,23 +91,38 @@ pub(crate) fn read(shared: &Shared) -> Telemetry {
         tcp_retransmits: text("/proc/net/snmp").and_then(|text| retransmits(&text)),
         congestion: shared.congestion.clone(),
         cold: shared.cold,
+        serial_ns: shared.serial_ns,
         evictions_missed: shared.evictions_missed.load(std::sync::atomic::Ordering::Relaxed),
         threads: shared.counters.len(),
     }
+}
+
+fn cpus() -> f64 {
+    let allowed = fathom_measure::affinity::allowed().len() as f64;
+    fathom_measure::host::Reader::live().cpu_quota().map_or(allowed, |quota| quota.min(allowed))
 }
 
 fn text(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// The time that threads were ready and did not run.
-fn run_queue_wait_ns() -> u64 {
+/// CPU time of a thread, and the time that it was ready and did not run.
+struct Schedule {
+    is_reactor: bool,
+    cpu_ns: u64,
+    wait_ns: u64,
+}
+
+fn schedules() -> Vec<Schedule> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let wait = |thread: fs::DirEntry| {
+    let read = |thread: fs::DirEntry| {
+        let name = fs::read_to_string(thread.path().join("comm")).ok()?;
         let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        text.split_whitespace().nth(1)?.parse::<u64>().ok()
+        let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
+        let (cpu_ns, wait_ns) = (numbers.next()??, numbers.next()??);
+        Some(Schedule { is_reactor: name.starts_with(REACTOR), cpu_ns, wait_ns })
     };
-    threads.filter_map(wait).sum()
+    threads.filter_map(read).collect()
 }
 
 fn resident_bytes() -> u64 {
@@ -107,6 +139,12 @@ fn descriptors() -> u64 {
     }
 }
 
+/// Whether the folder is on a block device.
+pub(crate) fn has_device(shared: &Shared) -> bool {
+    let device = shared.root.stat.st_dev;
+    device_of(rustix::fs::major(device), rustix::fs::minor(device)).is_some()
+}
+
 fn device_of(major: u32, minor: u32) -> Option<Device> {
     let folder = format!("/sys/dev/block/{major}:{minor}");
     let name = fs::canonicalize(&folder).ok()?.file_name()?.to_string_lossy().into_owned();
@@ -117,7 +155,8 @@ fn device_of(major: u32, minor: u32) -> Option<Device> {
 fn device(name: String, stat: &str) -> Option<Device> {
     let fields: Vec<u64> = stat.split_whitespace().map_while(|word| word.parse().ok()).collect();
     let [reads, _, sectors] = *fields.first_chunk()?;
-    Some(Device { name, reads, read_bytes: sectors * 512, busy_ns: fields.get(9)? * 1_000_000 })
+    let busy_ns = fields.get(9)?.saturating_mul(1_000_000);
+    Some(Device { name, reads, read_bytes: sectors.saturating_mul(512), busy_ns })
 }
 
 /// From /proc/net/dev, which is that of this process's network namespace.
@@ -130,7 +169,7 @@ fn links(text: &str) -> Vec<Link> {
         let speed = fs::read_to_string(format!("/sys/class/net/{name}/speed")).ok();
         // In Mbit/s; -1 without a carrier.
         let speed = speed.and_then(|text| text.trim().parse::<u64>().ok());
-        let speed_bits = speed.map(|mbit| mbit * 1_000_000);
+        let speed_bits = speed.map(|mbit| mbit.saturating_mul(1_000_000));
         Some(Link { name, tx_bytes, rx_bytes, tx_packets, speed_bits })
     };
     text.lines().filter_map(link).collect()
@@ -142,6 +181,14 @@ fn retransmits(text: &str) -> Option<u64> {
     let (names, numbers) = (lines.next()?, lines.next()?);
     let mut both = names.split_whitespace().zip(numbers.split_whitespace());
     both.find(|(name, _)| *name == "RetransSegs")?.1.parse().ok()
+}
+
+/// Parses a text as each of the kernel's files.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn check_kernel_files(text: &str) {
+    let found = device("vda".to_owned(), text).map_or(0, |device| device.read_bytes);
+    assert!(found.is_multiple_of(512) || found == u64::MAX);
+    let _ = retransmits(text);
 }
 
 #[cfg(test)]

@@ -39,19 +39,33 @@ pub fn token_from_file(path: &Path) -> Result<Token, ServiceError> {
 
 fn read(path: &Path) -> Result<Token, ServiceError> {
     let failed = |error| ServiceError::TokenFile { path: path.to_owned(), error };
-    let file = File::open(path).map_err(failed)?;
-    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
+    // A FIFO would wait for its writer.
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let data = file.metadata().map_err(failed)?;
+    if !data.is_file() {
+        return Err(ServiceError::TokenKind { path: path.to_owned() });
+    }
+    let mode = data.mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(ServiceError::TokenMode { path: path.to_owned(), mode });
     }
     let mut text = String::new();
-    file.take(CHARACTERS_MAX as u64 + 1).read_to_string(&mut text).map_err(failed)?;
-    let text = text.trim();
-    let is_token = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
-    match (CHARACTERS_MIN..=CHARACTERS_MAX).contains(&text.len()) && text.bytes().all(is_token) {
-        true => Ok(Token::new(text)),
-        false => Err(ServiceError::TokenText { path: path.to_owned() }),
+    let unusable = || ServiceError::TokenText { path: path.to_owned() };
+    match file.take(CHARACTERS_MAX as u64 + 1).read_to_string(&mut text) {
+        Err(error) if error.kind() == ErrorKind::InvalidData => Err(unusable()),
+        Err(error) => Err(failed(error)),
+        Ok(_) => parse(&text).ok_or_else(unusable),
     }
+}
+
+/// The only line of a file.
+pub(crate) fn parse(text: &str) -> Option<Token> {
+    let text = text.trim();
+    let is_allowed = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
+    let is_token =
+        (CHARACTERS_MIN..=CHARACTERS_MAX).contains(&text.len()) && text.bytes().all(is_allowed);
+    is_token.then(|| Token::new(text))
 }
 
 /// Whether an Authorization field has this token, in a time that depends on lengths only.
@@ -102,10 +116,15 @@ mod tests {
             let outcome = token_from_file(&path);
             assert!(matches!(outcome, Err(ServiceError::TokenText { .. })), "{text}");
         }
-        assert!(matches!(
-            token_from_file(folder.path()),
-            Err(ServiceError::TokenFile { .. }) | Err(ServiceError::TokenMode { .. })
-        ));
+        std::fs::write(&path, [0xff; 30]).unwrap();
+        assert!(matches!(token_from_file(&path), Err(ServiceError::TokenText { .. })));
+        // Neither waits for a writer nor advises to change the mode of a folder or a device.
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).unwrap();
+        for path in [folder.path(), &fifo, Path::new("/dev/zero")] {
+            let outcome = token_from_file(path);
+            assert!(matches!(outcome, Err(ServiceError::TokenKind { .. })), "{outcome:?}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::os::fd::AsFd as _;
 
 use fathom_measure::clock::monotonic_raw_ns;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 
 use crate::connection::{Connection, State};
 use crate::head::{self, Method, Request};
@@ -51,6 +51,18 @@ enum Body {
     Bytes(Vec<u8>),
     /// A file, its inode and a range of its bytes.
     File(File, u64, Range<u64>),
+}
+
+/// A body, and bytes from memory behind it.
+struct Filled {
+    body: Body,
+    filling: u64,
+}
+
+impl From<Body> for Filled {
+    fn from(body: Body) -> Self {
+        Self { body, filling: 0 }
+    }
 }
 
 impl Reactor {
@@ -151,7 +163,7 @@ impl Reactor {
             is_http_1_0: request.is_http_1_0,
             is_work: true,
         };
-        let path = match route(&self.shared, &request) {
+        let (path, dose) = match route(&self.shared, &request) {
             Err(refused) => return self.refuse_in(c, slot, exchange, refused),
             Ok(Route::Health) => {
                 exchange.is_work = false;
@@ -160,29 +172,55 @@ impl Reactor {
             }
             // More bytes belong to the next request, which does not come.
             Ok(Route::Far) if !c.pending.is_empty() => {
-                return self.refuse_in(c, slot, exchange, Refusal::Upgrade.close());
+                return self.refuse_in(c, slot, exchange, Refusal::EarlyBytes.close());
             }
             Ok(Route::Far) => match self.to_far_end(c) {
                 Ok(()) => return Break(Next::Close),
                 Err(why) => return self.refuse_in(c, slot, exchange, why.close()),
             },
             Ok(Route::Page(page)) => return self.page(c, slot, exchange, page),
-            Ok(Route::File(path)) => path,
+            Ok(Route::Source { bytes, congestion }) => {
+                exchange.is_work = false;
+                return self.source(c, slot, exchange, bytes, congestion.as_deref());
+            }
+            Ok(Route::File(path, dose)) => (path, dose),
         };
-        let opened =
-            opened.map(|(opened, _)| opened).or_else(|| self.shared.root.open_cached(&path));
+        let now = || if dose.waits() { None } else { self.shared.root.open_cached(&path) };
+        let opened = opened.map(|(opened, _)| opened).or_else(now);
         match opened {
             None => {
                 c.state = State::Opening { head: head.to_vec(), begun_ns: exchange.begun_ns };
-                self.submit(slot, Work::Open(path.into_owned()));
+                self.submit(slot, Work::Open(path.into_owned(), dose));
                 Break(Next::Wait)
             }
             Some(Err(why)) => self.refuse_in(c, slot, exchange, why.keep()),
             Some(Ok(opened)) if opened.is_folder => {
                 self.folder(c, slot, exchange, &request, opened, &path)
             }
-            Some(Ok(opened)) => self.file(c, slot, exchange, &request, opened, &path),
+            Some(Ok(opened)) => {
+                if !dose.is_long() {
+                    dose.spin();
+                }
+                self.file(c, slot, exchange, &request, opened, (&path, dose.wire_bytes))
+            }
         }
+    }
+
+    /// Bytes from memory: what the network carries without files.
+    fn source(
+        &mut self,
+        c: &mut Connection,
+        slot: u32,
+        exchange: Exchange,
+        bytes: u64,
+        congestion: Option<&str>,
+    ) -> Flow {
+        let set = congestion.map(|name| sockopt::set_tcp_congestion(&c.socket, name));
+        if set.is_some_and(|set| set.is_err()) {
+            return self.refuse_in(c, slot, exchange, Refusal::Source.keep());
+        }
+        let reply = self.reply(exchange, 200, bytes, media::UNKNOWN);
+        self.begin(c, slot, exchange, &reply, Filled { body: Body::None, filling: bytes })
     }
 
     fn folder(
@@ -222,23 +260,21 @@ impl Reactor {
         exchange: Exchange,
         request: &Request<'_>,
         opened: Opened,
-        path: &[u8],
+        (path, filling): (&[u8], u64),
     ) -> Flow {
         let version = Version::of(&opened.stat);
         let is_get = request.method == Method::Get;
-        let (status, part) = match select(&request.fields, &version, is_get) {
-            Selection::Whole => (200, 0..version.bytes),
-            Selection::Part(part) => (206, part),
-            Selection::NotModified => (304, 0..0),
-            Selection::PreconditionFailed => {
-                return self.refuse_in(c, slot, exchange, Refusal::Precondition.keep());
-            }
-            Selection::Unsatisfiable => (416, 0..0),
+        let (status, part) = match select(&request.fields, &version, is_get).answer(version.bytes) {
+            Ok(answer) => answer,
+            Err(why) => return self.refuse_in(c, slot, exchange, why.keep()),
         };
-        let mut reply = self.reply(exchange, status, part.end - part.start, media::of(path));
+        let filling = if status == 200 { filling } else { 0 };
+        let length = part.end - part.start + filling;
+        let mut reply = self.reply(exchange, status, length, media::of(path));
         reply.version = Some(&version);
         reply.part = (status == 206).then(|| part.clone());
-        self.begin(c, slot, exchange, &reply, Body::File(opened.file, opened.stat.st_ino, part))
+        let body = Body::File(opened.file, opened.stat.st_ino, part);
+        self.begin(c, slot, exchange, &reply, Filled { body, filling })
     }
 
     fn reply<'r>(
@@ -337,11 +373,11 @@ impl Reactor {
         slot: u32,
         exchange: Exchange,
         reply: &Reply<'_>,
-        body: Body,
+        body: impl Into<Filled>,
     ) -> Flow {
         let mut head = std::mem::take(&mut self.head);
         reply.write(&mut head, &self.date);
-        let flow = self.begin_with(c, slot, exchange, reply.status, &head, body);
+        let flow = self.begin_with(c, slot, exchange, reply.status, &head, body.into());
         self.head = head;
         flow
     }
@@ -353,8 +389,9 @@ impl Reactor {
         exchange: Exchange,
         status: u16,
         head: &[u8],
-        body: Body,
+        Filled { body, filling }: Filled,
     ) -> Flow {
+        let filling = if exchange.is_head { 0 } else { filling };
         self.output.clear();
         self.output.extend_from_slice(head);
         let mut part = None;
@@ -368,12 +405,18 @@ impl Reactor {
             Body::File(file, inode, range) => {
                 let small = range.end - range.start;
                 part = Some(Part::new(file, inode, range.start, range.end));
-                if small > SMALL || !self.append(part.as_ref(), small as usize) {
+                if small > SMALL || filling > 0 || !self.append(part.as_ref(), small as usize) {
                     let memory = head.to_vec();
-                    let rest = Response::rest(exchange, status, memory, head.len(), 0, part);
+                    let length = head.len();
+                    let rest = Response::rest(exchange, status, memory, length, 0, part, filling);
                     return self.respond(c, slot, rest);
                 }
             }
+        }
+        if filling > 0 {
+            let memory = std::mem::take(&mut self.output);
+            let rest = Response::rest(exchange, status, memory, head.len(), 0, part, filling);
+            return self.respond(c, slot, rest);
         }
         let sent = loop {
             match send(&c.socket, &self.output, SendFlags::NOSIGNAL) {
@@ -393,7 +436,7 @@ impl Reactor {
         if let Some(part) = &mut part {
             part.at += sent.saturating_sub(head.len()) as u64;
         }
-        let rest = Response::rest(exchange, status, memory, head.len(), sent as u64, part);
+        let rest = Response::rest(exchange, status, memory, head.len(), sent as u64, part, 0);
         self.respond(c, slot, rest)
     }
 

@@ -3,7 +3,7 @@
 use crate::section::Section;
 use crate::worlds::WORLDS;
 use crate::{
-    Trials, comparisons, coverage, derived, machine, many, stopping, strata, trimmed, within,
+    Trials, comparisons, coverage, derived, load, machine, many, stopping, strata, trimmed, within,
 };
 
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ type Part = fn(Trials) -> Section;
 
 /// Simulates all parts. `progress` gets the name of each part before it starts.
 pub fn simulate(trials: Trials, progress: &mut dyn FnMut(&str)) -> Findings {
-    let parts: [(&str, Part); 9] = [
+    let parts: [(&str, Part); 10] = [
         ("intervals over processes", coverage::section),
         ("stopping", stopping::section),
         ("full speed and as found", strata::section),
@@ -28,6 +28,7 @@ pub fn simulate(trials: Trials, progress: &mut dyn FnMut(&str)) -> Findings {
         ("comparisons", comparisons::section),
         ("comparisons of many cases", |trials| many::section(trials.divided(10))),
         ("the machine", machine::section),
+        ("saturation of a load", load::section),
     ];
     let mut findings = Findings { page: opening(trials), violations: Vec::new() };
     for (name, part) in parts {
@@ -67,6 +68,8 @@ Conclusions:
   effect that makes one run as a whole slower than the next.
 - The standard error of the trimmed protocol is about right for ten independent processes. Computed
   as if all trials were independent, as is common, it is a sixth of the true error.
+- Saturation of a load is not claimed for a sweep that ends near the knee or below. Where it is
+  mostly claimed, the intervals of the saturation throughput and of the knee keep their level.
 
 The worlds. A value is 100, plus 1 % per deviation of its process and of its round. *Truth* is the
 typical round of the typical process. A visit has 12 rounds.

@@ -7,7 +7,8 @@ import { isSize } from '../parameters';
 import type { Axis } from './axes';
 import { LOOKS, across, parameterAxis, scale, upright, valueAxis } from './axes';
 import { LETTER, drawLegend, legend } from './legend';
-import { GLYPHS, apart, colour, filled, near, predictions, ranges, ticks } from './marks';
+import { limitMarks, limitsOf } from './limits';
+import { GLYPHS, LINE, apart, colour, filled, near, predictions, ranges, ticks } from './marks';
 import type { Point, Points } from './points';
 import type { LineSpec } from './specs';
 import { diamonds, entries, joined } from './under';
@@ -15,7 +16,6 @@ import { diamonds, entries, joined } from './under';
 /** Line styles of runs, to distinguish them without colour. */
 const DASHES = ['none', '5 3', '1.5 3', '8 3 1.5 3', '12 3', '3 6'];
 const SYMBOLS = ['circle', 'square', 'triangle', 'diamond', 'times', 'star'] as const;
-const LINE = 14;
 /** Narrower panels are stacked. */
 const PANEL = 300;
 /** The axis is logarithmic if an interval exceeds the values by more than this factor. */
@@ -176,11 +176,17 @@ export function drawLines(
 const percentTick = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
 
 /** The value axis, which includes predictions near the values. */
-function valuesOf({ drawn, under, unit }: Points, spec: LineSpec, pixels: number): Axis {
+function valuesOf(
+  { drawn, under, unit }: Points,
+  spec: LineSpec,
+  more: number[],
+  pixels: number,
+): Axis {
   const fits = near(drawn);
   const values = [
     ...drawn.flatMap((point) => [point.y, point.low, point.high]),
     ...under.map((figure) => figure.y),
+    ...more,
     ...predictions(drawn)
       .map(({ at }) => at)
       .filter(fits),
@@ -219,7 +225,9 @@ function drawPanels(
   const room = tight ? (panels.length > 1 ? TICK : 16) : longest + 16;
   const head = above.height + (panel === undefined ? 14 : 30);
   const height = (spec.wide && width > 700 ? 370 : 290) + head;
-  const y = valuesOf(points, spec, height - head - 44);
+  const limits = spec.limits ? limitsOf(contents, points.drawn) : null;
+  const levels = limits ? [...limits.capacities, ...limits.saturations].map((one) => one.y) : [];
+  const y = valuesOf(points, spec, levels, height - head - 44);
   // Of records without a number too: all panels have the same axis.
   const positions = points.all.map(({ record }) => Number(record.params[spec.x]));
   const values = [...positions, ...points.under.map((figure) => figure.x)];
@@ -252,6 +260,7 @@ function drawPanels(
         tickSize: 4,
       }),
       ...(spec.caches ? marked(setting, contents, y.domain.at(-1) ?? 1) : []),
+      ...(limits ? limitMarks(limits, y.domain[0] ?? 0, ink) : []),
       joined(points.under),
       diamonds(points.under, { x: 'x', y: 'y', fx: 'panel' }),
       ...predicted(setting, ink),

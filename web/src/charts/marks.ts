@@ -3,6 +3,8 @@
 import * as Plot from '@observablehq/plot';
 import type { Point } from './points';
 
+/** The height of a label. */
+export const LINE = 14;
 /** Number of line colours; further lines repeat them. */
 const COLOURS = 8;
 

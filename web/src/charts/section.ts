@@ -26,6 +26,7 @@ import type { Ratio } from './forest';
 import { drawForest, ratioText } from './forest';
 import { key } from './key';
 import { drawLines } from './lines';
+import { limitsOf } from './limits';
 import { drawMatrix } from './matrix';
 import type { Point, Points } from './points';
 import { partText, pointTip, pointsOf, recordsOf } from './points';
@@ -121,6 +122,7 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
       // The chart of the headline names them.
       ...(parted ? [] : missing(points, contents)),
       ...everywhere(spec, points),
+      ...(spec.kind === 'lines' && spec.limits ? limitsOf(contents, points.drawn).notes : []),
     ],
     ...(spec.wide ? { wide: true } : {}),
     numbers,

@@ -40,6 +40,8 @@ export interface LineSpec extends Every {
   panel?: string[];
   /** Marks the cache sizes of the machine. */
   caches?: boolean;
+  /** Draws capacities, saturation and knee of a load. */
+  limits?: boolean;
   /** Metrics for a note below: `metric: text`. */
   beside?: { [metric: string]: string };
 }
@@ -254,6 +256,7 @@ export const SPECS: Spec[] = [
     says: 'Complete responses per second of closed-loop clients.',
     metrics: ['load.throughput'],
     yLabel: 'requests',
+    limits: true,
     wide: true,
   },
   {

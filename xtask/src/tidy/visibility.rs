@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lab", &["analysis", "measure", "record"]),
 ];
 
-const PROGRAMS: &[&str] = &["cli", "fleet", "xtask"];
+const PROGRAMS: &[&str] = &["cli", "fleet", "fuzz", "xtask"];
 
 pub(super) fn of_crates(files: &[File]) -> Vec<String> {
     let mut found = Vec::new();

@@ -128,7 +128,7 @@ mod tests {
         let mut names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
         names.dedup();
         assert_eq!(names.len(), FILES.len());
-        for (reference, figures) in all.iter().zip([6, 37, 48, 57, 16]) {
+        for (reference, figures) in all.iter().zip([11, 37, 48, 57, 16]) {
             assert_eq!(reference.record.len(), figures, "{}", reference.name);
         }
     }
@@ -166,6 +166,25 @@ mod tests {
         assert_eq!(matches(&case("remote")), [false, true]);
         assert_eq!(matches(&Params::one("bytes", 56)), [false, false]);
         assert_eq!(matches(&Params::one("to", "bench-4").and("bytes", 1)), [false, false]);
+    }
+
+    #[test]
+    fn further_parameters_of_a_load_still_match() {
+        let figures = find("2015-load-lab").unwrap().record;
+        let server = Params::one("to", "bench-4").and("file_bytes", 2_000_000);
+        let matches = |metric: &str, params: &Params| {
+            let metric = MetricId::new(metric);
+            figures.iter().filter(|one| one.is_like(&metric, params)).count()
+        };
+        for of in ["disk", "network"] {
+            assert_eq!(matches("load.capacity", &server.clone().and("of", of)), 1, "{of}");
+        }
+        let case = server.and("mode", "random").and("think_s", 1);
+        for metric in ["load.saturation", "load.clients_95"] {
+            assert_eq!(matches(metric, &case), 1, "{metric}");
+        }
+        assert_eq!(matches("load.throughput", &case.clone().and("clients", 10)), 1);
+        assert_eq!(matches("load.throughput", &case.and("clients", 2)), 0);
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(crate) use quantile::sorted_finite;
 pub use quantile::{median, quantile};
 pub use rank_test::{MannWhitney, mann_whitney};
 pub use series::{autocorrelation, block_means, rank_autocorrelation};
-pub use student::{Student, prediction_half_width, student};
+pub use student::{Student, prediction_half_width, student, student_limit};
 pub use summarise::{summarise, summarise_estimates, summarise_quotients};
 pub use trend::{Trend, theil_sen};
 pub use trimmed::{trials_for, trimmed, trimmed_over};

@@ -51,6 +51,12 @@ pub fn prediction_half_width(values: &[f64]) -> Option<f64> {
     Some(limit * deviation * (1.0 + 1.0 / n).sqrt())
 }
 
+/// The value that Student's t exceeds with this probability. `None` without degrees of freedom.
+#[must_use]
+pub fn student_limit(probability: f64, freedom: f64) -> Option<f64> {
+    Some(-students_t(freedom)?.inverse_cdf(probability))
+}
+
 fn students_t(freedom: f64) -> Option<StudentsT> {
     StudentsT::new(0.0, 1.0, freedom).ok()
 }

@@ -21,9 +21,11 @@ Examples:
                                        evict all files from the page cache, with proof
 
 GET and HEAD, byte ranges, conditional requests, keep-alive, pipelining. Files beyond the directory
-or its file system are not served, whatever symlinks say. Beyond loopback every request needs the
-token (curl -H \"Authorization: Bearer $(cat FILE)\"). There is no TLS: the token and the files are
-readable on the network; `ssh -L 3284:127.0.0.1:3284 HOST` encrypts them.
+or its file system are not served; absolute symlinks are not followed; `.fathom` in the directory is
+reserved. Addresses beyond loopback need a token file. With one, also by FATHOM_TOKEN_FILE, every
+request needs the token, on loopback too (curl -H \"Authorization: Bearer $(cat FILE)\"). There is
+no TLS: the token and the files are readable on the network; `ssh -L 3284:127.0.0.1:3284 HOST`
+encrypts them, where the service listens on 127.0.0.1 or 0.0.0.0.
 
 Ctrl-C and SIGTERM let responses finish for up to 5 s; a second one ends at once. Exit status: 0
 stopped by a signal, 1 responses were cut off or it could not start, 130 stopped by a second
@@ -35,17 +37,18 @@ pub struct ServeArguments {
     /// Directory.
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Listen on this address, port, or both; repeatable [default: port 3284 of 127.0.0.1 and
-    /// ::1].
+    /// Listen on this address, port, or both; repeatable [default: localhost:3284, which is
+    /// 127.0.0.1 and ::1].
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = listen)]
     pub listen: Vec<Listen>,
     /// Require the token in this file; it is made, readable by its owner only, if missing
     /// [default: $FATHOM_TOKEN_FILE].
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Accept this name of the server in requests for /.fathom; repeatable [default: addresses,
-    /// localhost and the host name].
+    /// Accept this name of the server in the Host of requests; repeatable [default: addresses,
+    /// localhost and the host name; with a token any name for files].
     #[arg(long, value_name = "HOST")]
+    #[arg(value_parser = name)]
     pub name: Vec<String>,
     /// Evict each file from the page cache after its response.
     #[arg(long)]
@@ -73,14 +76,14 @@ pub struct ServeArguments {
     /// Close a connection whose request head takes longer.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub head_time: Duration,
-    /// Refuse a larger request head.
-    #[arg(long, value_name = "BYTES", default_value = "16KiB", value_parser = bytes)]
+    /// Refuse a larger request head, from 256 B to 1 MiB.
+    #[arg(long, value_name = "BYTES", default_value = "16KiB", value_parser = head_bytes)]
     pub head_bytes: u64,
     /// Refuse a request head with more fields, up to 256.
     #[arg(long, value_name = "N", default_value_t = 64)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     pub fields: u16,
-    /// Close a connection that reads fewer bytes per second, over each 10 s.
+    /// Close a connection that reads fewer bytes per second, over each 10 s; 0 for no limit.
     #[arg(long, value_name = "BYTES", default_value = "4KiB", value_parser = bytes)]
     pub min_rate: u64,
 }
@@ -88,21 +91,55 @@ pub struct ServeArguments {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen(pub Vec<SocketAddr>);
 
-/// `8080` (both loopback addresses), `0.0.0.0`, `10.0.0.1:8080`, `::1` or `[::]:8080`.
+/// `8080` and `localhost:8080` (both loopback addresses), `localhost`, `0.0.0.0`,
+/// `10.0.0.1:8080`, `::1` or `[::]:8080`.
 fn listen(text: &str) -> Result<Listen, NotationError> {
     let both = |port| {
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         loopback.map(|address| SocketAddr::new(address, port)).to_vec()
     };
+    let of_both = match text.strip_prefix("localhost") {
+        Some("") => return Ok(Listen(both(PORT))),
+        Some(rest) if rest.starts_with(':') => rest,
+        _ => text,
+    };
     let in_brackets = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let address = in_brackets.unwrap_or(text).parse::<IpAddr>();
-    if let Ok(port) = text.strip_prefix(':').unwrap_or(text).parse::<u16>() {
+    if let Ok(port) = of_both.strip_prefix(':').unwrap_or(of_both).parse::<u16>() {
         // Two sockets would get two ports.
         return Ok(Listen(if port == 0 { both(0)[..1].to_vec() } else { both(port) }));
     }
+    // The kernel would take the port for a part of the address.
+    if let Some((start, end)) = text.rsplit_once(':')
+        && (address.is_ok() && in_brackets.is_none() && start.parse::<Ipv6Addr>().is_ok())
+        && end.parse::<u16>().is_ok()
+    {
+        let expected = format!("[{start}]:{end}, or [{text}] for the address without a port");
+        return Err(NotationError::new(text, expected));
+    }
     let whole = address.map(|address| SocketAddr::new(address, PORT)).or_else(|_| text.parse());
-    let expected = "an address and a port, such as 127.0.0.1:8080, [::1]:8080, 0.0.0.0 or 8080";
+    let expected = "an address, a port, or both, such as 127.0.0.1:8080, [::1]:8080, 0.0.0.0, \
+                    localhost or 8080";
     whole.map(|address| Listen(vec![address])).map_err(|_| NotationError::new(text, expected))
+}
+
+/// A name as in Host, without a port.
+fn name(text: &str) -> Result<String, NotationError> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if (1..=255).contains(&text.len()) && text.bytes().all(is_allowed) {
+        return Ok(text.to_owned());
+    }
+    let expected = "a host name of 1 to 255 letters, digits, `-`, `.` and `_`, without a port";
+    Err(NotationError::new(text, expected))
+}
+
+/// Less than the smallest refuses every request; the largest is for each connection.
+fn head_bytes(text: &str) -> Result<u64, NotationError> {
+    let size = bytes(text)?;
+    match (256..=1 << 20).contains(&size) {
+        true => Ok(size),
+        false => Err(NotationError::new(text, "a size from 256 B to 1 MiB, such as 16KiB")),
+    }
 }
 
 #[cfg(test)]
@@ -125,11 +162,17 @@ mod tests {
             ("::1", "[::1]:3284"),
             ("[::]", "[::]:3284"),
             ("[::]:5", "[::]:5"),
+            ("localhost", "127.0.0.1:3284 [::1]:3284"),
+            ("localhost:81", "127.0.0.1:81 [::1]:81"),
+            ("[::1:9000]", "[::1:9000]:3284"),
+            ("2001:db8::a", "[2001:db8::a]:3284"),
         ] {
             assert_eq!(of(text).unwrap(), expected, "{text}");
         }
-        for text in ["", "host:80", "1.2.3", "70000", "1.2.3.4:99999"] {
+        for text in ["", "host:80", "1.2.3", "70000", "1.2.3.4:99999", "localhost.", "localhost:x"]
+        {
             assert!(of(text).is_err(), "{text}");
         }
+        assert!(of("::1:9000").unwrap_err().to_string().contains("expected [::1]:9000, or"));
     }
 }

@@ -64,7 +64,7 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
         samples: output.samples,
         output: Output::new(),
         width: terminal::width(),
-        previous: None,
+        printed: Vec::new(),
         store,
     };
     let ending = Session::new(&REGISTRY, setup, &mut printer).run(&**procedure, timestamp);
@@ -92,8 +92,7 @@ struct Printer {
     samples: bool,
     output: Output,
     width: usize,
-    /// The record that was printed last.
-    previous: Option<Record>,
+    printed: Vec<Record>,
     store: RunStore,
 }
 
@@ -123,8 +122,9 @@ impl Audience for Printer {
     fn progress(&mut self, _: &Progress) {}
 
     fn block(&mut self, records: &[Record]) {
-        self.print(&by_hand::group(records, self.previous.as_ref(), self.width));
-        self.previous = records.last().cloned();
+        self.print(&by_hand::group(records, &self.printed, self.width));
+        let bare = |record: &Record| Record { samples: None, series: Vec::new(), ..record.clone() };
+        self.printed.extend(records.iter().map(bare));
     }
 
     fn event(&mut self, event: Event<'_>) {

@@ -133,6 +133,9 @@ fn one_run(
         let printed = Document { records, ..document.clone() };
         output_file::write(path, &fathom_report::document_json(&printed))?;
     }
+    if let Some(warning) = remote::losses(&document) {
+        terminal::warn(&warning);
+    }
     Ok(status(arguments, &document, &follower))
 }
 
@@ -168,6 +171,8 @@ fn status(arguments: &RunArguments, document: &Document, follower: &Follower) ->
         Status::OutputClosed
     } else if document.run.state == RunState::Interrupted {
         Status::Interrupted
+    } else if remote::has_all_failed(document) {
+        Status::Failed
     } else if arguments.strict && !all_numbers() {
         Status::Incomplete
     } else {

@@ -38,11 +38,25 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
         congestion: arguments.congestion.clone(),
         threads: arguments.threads.map(usize::from),
         lanes: usize::from(arguments.lanes),
+        serial_ns: serial_ns()?,
         limits: limits(arguments),
         far: Some(fathom_far::Program::this().context("find this program")?),
     };
     let server = Server::start(options)?;
+    if let Some(path) = token_file.as_deref().filter(|path| is_below(path, &arguments.folder)) {
+        let shown = path.display();
+        warn(&format!(
+            "token file {shown}: a service of this folder without a token would serve it"
+        ));
+    }
     let printed = super::print_text(&opening(arguments, &server, token_file.as_deref()))?;
+    let most = server.connections_max();
+    if let Some(wanted) = arguments.connections.filter(|wanted| *wanted as usize > most) {
+        warn(&format!(
+            "--connections {wanted}: at most {most} by the limit of open files; raise it (ulimit \
+             -n)"
+        ));
+    }
     let mut wait = [PollFd::new(&interrupt, PollFlags::IN)];
     while printed == Status::Success && poll(&mut wait, None).is_err() {}
     match server.stop(GRACE_NS) {
@@ -52,6 +66,31 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
             Ok(Status::Failed)
         }
     }
+}
+
+/// `FATHOM_SERIALIZE`: a serial section in every request, as a known answer for loads.
+fn serial_ns() -> anyhow::Result<u64> {
+    let Some(text) = std::env::var_os("FATHOM_SERIALIZE").filter(|text| !text.is_empty()) else {
+        return Ok(0);
+    };
+    let time = text.to_str().and_then(|text| fathom_metric::notation::time(text).ok());
+    let time = time.filter(|time| *time <= std::time::Duration::from_millis(100));
+    let Some(time) = time else {
+        let text = text.to_string_lossy();
+        anyhow::bail!("FATHOM_SERIALIZE={text}: expected a time of at most 100ms, such as 5ms");
+    };
+    warn(&format!(
+        "FATHOM_SERIALIZE: one request at a time waits for {} ms",
+        time.as_secs_f64() * 1e3
+    ));
+    Ok(time.as_nanos() as u64)
+}
+
+fn is_below(file: &Path, folder: &Path) -> bool {
+    // The file may not exist yet.
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new(".")).canonicalize();
+    parent.ok().zip(folder.canonicalize().ok()).is_some_and(|(file, all)| file.starts_with(all))
 }
 
 fn limits(arguments: &ServeArguments) -> Limits {
@@ -81,21 +120,34 @@ fn opening(arguments: &ServeArguments, server: &Server, token_file: Option<&Path
         server.congestion()
     );
     let Some(address) = server.addresses().first() else { return text };
-    let authorization = token_file.map_or(String::new(), |path| {
-        format!(" -H \"Authorization: Bearer $(cat {})\"", path.display())
-    });
+    let token_file = token_file.map(|path| shell_word(&path.display().to_string()));
+    let authorization = token_file
+        .as_ref()
+        .map_or(String::new(), |path| format!(" -H \"Authorization: Bearer $(cat {path})\""));
     let for_load =
-        token_file.map_or(String::new(), |path| format!(" --token-file {}", path.display()));
-    text += &format!("List files  curl{authorization} http://{address}/.fathom/list\n");
-    text += &format!("Load test   fathom load http://{address}/{for_load}\n");
-    let host = "HOST";
+        token_file.as_ref().map_or(String::new(), |path| format!(" --token-file {path}"));
+    let (ip, port) = (address.ip(), address.port());
+    let (at, forwarded) = match ip.is_unspecified() {
+        true => (format!("HOST:{port}"), format!("127.0.0.1:{port}")),
+        false => (address.to_string(), address.to_string()),
+    };
+    text += &format!("List files  curl{authorization} http://{at}/.fathom/list\n");
+    text += &format!("Load test   fathom load http://{at}/{for_load}\n");
     if token_file.is_some() {
-        let port = address.port();
         text += &format!(
-            "Without TLS the token can be read on the network; ssh -L {port}:127.0.0.1:{port} \
-             {host} encrypts it\n"
+            "Without TLS the token can be read on the network; ssh -L {port}:{forwarded} HOST \
+             encrypts it\n"
         );
     }
-    text += &format!("Round trips fathom run network --remote {address}{for_load}\n");
+    text += &format!("Round trips fathom run network --remote {at}{for_load}\n");
     text + "Stop        Ctrl-C\n"
+}
+
+/// A word of a command, quoted for a shell where it needs it.
+fn shell_word(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/=:,+@%".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }

@@ -9,6 +9,7 @@
 //! that they write into the folder of `FATHOM_SOAK`.
 #![expect(clippy::print_stdout, reason = "a test prints what it covered, or that it is skipped")]
 
+mod attacks;
 mod calls;
 mod disk;
 mod fault_plan;
@@ -19,6 +20,8 @@ mod kills;
 mod leaks;
 mod orphans;
 mod power;
+mod requests;
+mod serving;
 mod stored;
 mod test_env;
 mod trials;
@@ -36,6 +39,10 @@ fn write_section(name: &str, section: &str) {
         let path = std::path::Path::new(&folder).join(format!("{name}.md"));
         std::fs::write(path, section).expect("a section");
     }
+}
+
+fn skipped(reason: &str) {
+    println!("skipped: {reason}");
 }
 
 fn text(bytes: &[u8]) -> String {

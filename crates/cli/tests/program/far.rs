@@ -5,17 +5,17 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use fathom_far::{
     Channel, Far, FarError, Hello, LINE_BYTES_MAX, Message, Orders, Program, Remote, SetUp, Side,
     Token, UPGRADE, WAIT_NS, Work, nonce, proof,
 };
+use fathom_lab::link::Link;
 use fathom_lab::processes::{children, descendants};
 use fathom_measure::affinity;
 use fathom_measure::process::Running;
-use fathom_record::{Document, Record, State};
+use fathom_record::{Cause, Document, Record, State};
 use rustix::process::Signal;
 
 use crate::children::{
@@ -23,9 +23,11 @@ use crate::children::{
 };
 use crate::group::skipped;
 use crate::serve::start as serve;
-use crate::test_env::{TestEnv, assert_failure, assert_usage_error, document, of_metric, text};
+use crate::test_env::{
+    TestEnv, assert_contains, assert_failure, assert_usage_error, document, of_metric, text,
+};
 
-const RTT: &str = "network.tcp.rtt";
+pub(crate) const RTT: &str = "network.tcp.rtt";
 const SHORT_NS: u64 = 400_000_000;
 
 /// A far end of this test.
@@ -191,10 +193,24 @@ fn upgrade(address: &str, field: &str) -> (String, TcpStream) {
     (String::from_utf8(head).expect("ASCII"), stream)
 }
 
-fn control(address: &str) -> Channel {
+fn switched(address: &str) -> TcpStream {
     let (head, stream) = upgrade(address, &format!("Connection: upgrade\r\nUpgrade: {UPGRADE}"));
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
-    Channel::new(stream.into())
+    stream
+}
+
+fn control(address: &str) -> Channel {
+    Channel::new(switched(address).into())
+}
+
+/// A control connection to a service without a token, after both hellos.
+pub(crate) fn greeted_service(address: &str) -> TcpStream {
+    let stream = switched(address);
+    let own = stream.try_clone().expect("a descriptor");
+    let mut channel = Channel::new(own.into());
+    channel.send(&Message::Hello(Hello::new(None, None))).expect("sent");
+    assert!(matches!(channel.receive(WAIT_NS), Ok(Message::Hello(_))));
+    stream
 }
 
 #[test]
@@ -245,6 +261,11 @@ fn service_starts_a_bounded_number_of_far_ends() {
     for field in ["X: y", "Upgrade: fathom-far/1", "Connection: upgrade\r\nUpgrade: fathom-far/2"] {
         assert!(upgrade(&address, field).0.starts_with("HTTP/1.1 426 "), "{field}");
     }
+    let behind = format!("Connection: upgrade\r\nUpgrade: {UPGRADE}\r\n\r\nearly");
+    let (head, mut stream) = upgrade(&address, &behind);
+    let mut body = String::new();
+    stream.read_to_string(&mut body).expect("a response");
+    assert!(head.starts_with("HTTP/1.1 426 ") && body.contains("before the 101"), "{head}{body}");
     let connect = || Far::connect(&remote(&address, None));
     let mut far: Vec<Far> = (0..8).map(|_| connect().expect("one of eight")).collect();
     assert!(matches!(connect(), Err(FarError::Busy)));
@@ -335,6 +356,7 @@ fn unusable_remote_host_is_one_line() {
     let (open, at_open) = serve(&env, "");
     std::fs::write(env.file("other"), "0".repeat(64)).expect("a file");
     let web = answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let python = answering("HTTP/1.0 404 File not found\r\nServer: SimpleHTTP/0.6\r\n\r\n");
     let mail = answering("220 mail ready\r\n\r\n");
     let newer = answering(
         "HTTP/1.1 101 Switching Protocols\r\n\r\n\
@@ -350,6 +372,7 @@ fn unusable_remote_host_is_one_line() {
              --remote {address} --token-file none | token file none
              --remote {at_open} --token-file token | has no token | omit --token-file
              --remote {web} | not a fathom service | status 200
+             --remote {python} | not a fathom service | status 404
              --remote {mail} | not a fathom service
              --remote {newer} | protocol 2 (fathom 9.0) | same version
              --remote {older} | another version of fathom
@@ -367,56 +390,56 @@ fn unusable_remote_host_is_one_line() {
     }
 }
 
-/// Two network namespaces with a link between them, removed when dropped.
-struct Namespaces([String; 2]);
-
-impl Namespaces {
-    fn new() -> Option<Self> {
-        let names = ["near", "far"].map(|end| format!("fathom-{end}-{}", std::process::id()));
-        let [near, far] = &names;
-        let script = format!(
-            "ip netns add {near} && ip netns add {far} &&
-             ip -n {near} link add link0 type veth peer name link0 netns {far} &&
-             ip -n {near} address add 10.213.7.1/24 dev link0 &&
-             ip -n {far} address add 10.213.7.2/24 dev link0 &&
-             ip -n {near} link set link0 up && ip -n {far} link set link0 up"
-        );
-        let made = Command::new("sh").args(["-c", &script]).output().expect("a shell");
-        let this = Self(names);
-        if made.status.success() {
-            return Some(this);
-        }
-        skipped(&format!("network namespaces need root and ip: {}", text(&made.stderr)));
-        None
-    }
-
-    fn command(&self, end: usize, env: &TestEnv, line: &str) -> Command {
-        let inside = env.command(line);
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.0[end]]).arg(inside.get_program());
-        command.args(inside.get_args()).current_dir(env.path()).env("FATHOM_STORE", env.store());
-        command
-    }
+/// A server that is lost after its first connection, which it relays.
+fn lost_after_one_connection(to: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (address, to) = (listener.local_addr().expect("an address").to_string(), to.to_owned());
+    std::thread::spawn(move || {
+        let (near, _) = listener.accept().expect("a connection");
+        drop(listener);
+        let far = TcpStream::connect(to).expect("it listens");
+        let ends = near.try_clone().and_then(|near| Ok((near, far.try_clone()?)));
+        let (mut near_too, mut far_too) = ends.expect("descriptors");
+        std::thread::spawn(move || std::io::copy(&mut near_too, &mut far_too));
+        let _ = std::io::copy(&mut &far, &mut &near);
+    });
+    address
 }
 
-impl Drop for Namespaces {
-    fn drop(&mut self) {
-        for name in &self.0 {
-            let _ = Command::new("ip").args(["netns", "delete", name]).output();
-        }
+#[test]
+fn lost_far_end_is_a_failure_with_its_cause() {
+    let env = TestEnv::new();
+    let (child, address) = serve(&env, "");
+    let lost = lost_after_one_connection(&address);
+    let output = env.exec(&format!("run --quick --only {RTT}{{bytes=56}} --json --remote {lost}"));
+    let document: Document = serde_json::from_slice(&output.stdout).expect("a run");
+    let is_remote = |record: &&Record| record.params.text("to") == Some("127.0.0.1");
+    let remote: Vec<&Record> = document.records.iter().filter(is_remote).collect();
+    assert_eq!(remote.len(), 2);
+    for record in remote {
+        assert_eq!(record.verdict.state, State::Failed);
+        assert_eq!(record.verdict.reasons[0].cause, Cause::FarEndLost, "{:?}", record.verdict);
     }
+    assert_eq!(output.status.code(), Some(1));
+    assert_contains(&text(&output.stderr), &["far end lost in 2 of 2 remote cases", "refused"]);
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
+}
+
+/// A link between network namespaces; `None` if it cannot be made.
+pub(crate) fn link(name: &str) -> Option<Link> {
+    Link::new(name).map_err(|why| skipped(&why.to_string())).ok()
 }
 
 #[test]
 fn run_measures_between_network_namespaces() {
-    let Some(namespaces) = Namespaces::new() else { return };
+    let Some(link) = link("run") else { return };
     let env = TestEnv::new();
     let line = "serve . --listen 10.213.7.2:7000 --token-file token";
-    let mut child = spawn_piped(namespaces.command(1, &env, line));
+    let mut child = spawn_piped(link.at(1, &env.command(line)));
     assert!(next_line(&mut child).contains("http://10.213.7.2:7000/"));
     let options = "--remote 10.213.7.2:7000 --token-file token --json --samples";
     let line = format!("run --quick --only {RTT}{{bytes=56}} {options}");
-    let output = namespaces.command(0, &env, &line).output().expect("ip starts");
+    let output = link.at(0, &env.command(&line)).output().expect("ip starts");
     let document = document(&output);
     assert_eq!(document.far[0].name, "10.213.7.2");
     let is_remote = |record: &&Record| record.params.text("to") == Some("10.213.7.2");

@@ -179,7 +179,9 @@ fn too_short_pass_is_noisy() {
     let env = TestEnv::new();
     let record = record(&env, &write(&env, "tiny", b"hello"), "--block 64K");
     assert_eq!(record.verdict.state, State::Noisy);
-    assert!(record.verdict.reasons[0].text.contains("too short"), "{:?}", record.verdict);
+    // Other processes may add a reason of their own before it.
+    let mut reasons = record.verdict.reasons.iter();
+    assert!(reasons.any(|reason| reason.text.contains("too short")), "{:?}", record.verdict);
 }
 
 #[test]

@@ -9,11 +9,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fathom_record::{FactValue, Record, RunState, State};
+use fathom_record::{Document, FactValue, Record, RunState, State};
 use rustix::process::Signal;
 
 use crate::children::{next_line, send, spawn_piped, wait_until};
-use crate::group::skipped;
+use crate::far::link;
 use crate::test_env::{assert_contains, assert_status};
 use crate::{TestEnv, assert_failure, assert_usage_error, text};
 
@@ -297,6 +297,11 @@ fn load_of_fathom_serve_knows_both_ends() {
     assert!(memory.series[0].values.len() > 5 && memory.series[0].name == "server memory");
 }
 
+/// The first step.
+fn throughput(document: &Document) -> &Record {
+    crate::test_env::of_metric(document, "load.throughput")[0]
+}
+
 /// A fact that is a number.
 fn number(record: &Record, name: &str) -> f64 {
     match record.facts.iter().find(|fact| fact.name == name).map(|fact| &fact.value) {
@@ -345,14 +350,14 @@ fn wrong_content_names_its_file() {
     let printed = env.stdout(&words);
     assert_contains(&printed, &["body=verify", "compared with the contents that --make writes"]);
     let document = env.latest();
-    assert_ne!(document.records[0].verdict.state, State::Invalid);
+    assert_ne!(throughput(&document).verdict.state, State::Invalid);
     // Wrong from the first response on: only the known content shows it.
     let mut bytes = std::fs::read(env.file("set/f3")).expect("a file");
     bytes[4_000] ^= 1;
     std::fs::write(env.file("set/f3"), bytes).expect("a file");
     assert_status(&env.exec(&words), 1);
     let document = env.latest();
-    let verdict = &document.records[0].verdict;
+    let verdict = &throughput(&document).verdict;
     assert_eq!(verdict.state, State::Invalid);
     assert_contains(&verdict.reasons[0].text, &["wrong content", "/f3"]);
 }
@@ -365,75 +370,25 @@ fn load_over_ipv6_is_loopback() {
     assert!(url.starts_with("http://[::1]:"), "{url}");
     env.stdout(&format!("load {url} --clients 2 --time 300ms"));
     let document = env.latest();
-    let record = &document.records[0];
+    let record = throughput(&document);
     assert_eq!(record.params.text("to"), Some("loopback"));
     assert!(number(record, "server responses") > 0.0 && number(record, "errors") == 0.0);
 }
 
-/// Two network namespaces with a link between them.
-struct Pair([String; 2]);
-
-impl Pair {
-    /// `None` without root or iproute2.
-    fn new() -> Option<Self> {
-        let names = ["a", "b"].map(|end| format!("fathom-test-{}-{end}", std::process::id()));
-        let pair = Self(names);
-        let [a, b] = &pair.0;
-        let commands = [
-            format!("netns add {a}"),
-            format!("netns add {b}"),
-            format!("-n {a} link add link0 type veth peer name link0 netns {b}"),
-            format!("-n {a} address add 10.0.0.1/24 dev link0"),
-            format!("-n {b} address add 10.0.0.2/24 dev link0"),
-            format!("-n {a} link set link0 up"),
-            format!("-n {b} link set link0 up"),
-        ];
-        commands.iter().all(|words| ip(words)).then_some(pair)
-    }
-
-    /// The command in one of the namespaces.
-    fn within(&self, end: usize, command: &Command) -> Command {
-        let mut within = Command::new("ip");
-        within.args(["netns", "exec", &self.0[end]]).arg(command.get_program());
-        within.args(command.get_args());
-        if let Some(folder) = command.get_current_dir() {
-            within.current_dir(folder);
-        }
-        within.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        within
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        for name in &self.0 {
-            ip(&format!("netns delete {name}"));
-        }
-    }
-}
-
-fn ip(words: &str) -> bool {
-    let mut command = Command::new("ip");
-    command.args(words.split(' ')).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
-
 #[test]
 fn address_beyond_loopback_needs_the_same_token() {
-    let Some(pair) = Pair::new() else {
-        return skipped("network namespaces need root and iproute2");
-    };
+    let Some(link) = link("token") else { return };
     let env = TestEnv::new();
     env.stdout("load --make 2x1KB set");
     let serve = |options: &str| {
-        pair.within(0, &env.command(&format!("serve set --listen 10.0.0.1:0 {options}")))
+        link.at(0, &env.command(&format!("serve set --listen 10.213.7.1:0 {options}")))
     };
     let refused = serve("").output().expect("it runs");
-    assert_usage_error(&refused, &["10.0.0.1", "needs a token", "--token-file"]);
+    assert_usage_error(&refused, &["10.213.7.1", "needs a token", "--token-file"]);
     let (_serving, url) = Serving::spawn(serve("--token-file token"));
     let load = |options: &str| {
         let words = format!("load {url} --clients 2 --time 300ms {options}");
-        pair.within(1, &env.command(&words)).output().expect("it runs")
+        link.at(1, &env.command(&words)).output().expect("it runs")
     };
     std::fs::write(env.file("other"), "0".repeat(64)).expect("a file");
     for (options, part) in [("", "requires a token"), ("--token-file other", "another token")] {
@@ -443,8 +398,8 @@ fn address_beyond_loopback_needs_the_same_token() {
     }
     assert_status(&load("--token-file token"), 0);
     let document = env.latest();
-    assert!(number(&document.records[0], "server responses") > 0.0);
-    assert_eq!(number(&document.records[0], "errors"), 0.0);
+    assert!(number(throughput(&document), "server responses") > 0.0);
+    assert_eq!(number(throughput(&document), "errors"), 0.0);
 }
 
 #[test]

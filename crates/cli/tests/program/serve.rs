@@ -175,6 +175,12 @@ fn impossible_services_are_refused_in_one_line() {
         "serve",
         ". --listen 0.0.0.0 | 0.0.0.0:3284 | needs a token | --token-file
          . --listen host:80 | host:80 | 127.0.0.1:8080
+         . --listen ::1:9000 | ::1:9000 | expected [::1]:9000
+         . --head-bytes 0 | --head-bytes | from 256 B to 1 MiB
+         . --head-bytes 1TiB | 1TiB | from 256 B to 1 MiB
+         . --name evil/x | evil/x | a host name
+         . --name= | --name | a host name
+         . --head-time 1d | --head-time | 2min or 1h
          . --threads 0 | --threads
          . --idle soon | --idle",
     );
@@ -200,6 +206,45 @@ fn token_is_made_and_never_printed() {
     let text = [output.stdout, output.stderr].concat();
     assert_contains(&String::from_utf8_lossy(&text), &["$(cat token)", "ssh -L"]);
     assert!(!String::from_utf8_lossy(&text).contains(token.trim()));
+}
+
+#[test]
+fn printed_commands_can_be_used() {
+    let env = TestEnv::new();
+    let folder = env.file("it's a folder");
+    std::fs::create_dir(&folder).expect("a folder");
+    let mut command = env.command("serve . --listen [::]:0 --token-file");
+    command.arg(folder.join("token"));
+    let mut child = spawn_piped(command);
+    let lines: Vec<String> = (0..6).map(|_| next_line(&mut child)).collect();
+    let port = lines[0].trim().trim_end_matches('/').rsplit(':').next().expect("a port");
+    let printed = lines[2].split_once("curl ").expect("a command").1;
+    let script = format!("curl -sSf {}", printed.replace("HOST", "127.0.0.1"));
+    assert_contains(&lines[4], &[&format!("ssh -L {port}:127.0.0.1:{port} HOST")]);
+    assert_contains(&lines[5], &[&format!("--remote HOST:{port} --token-file '")]);
+    if std::process::Command::new("curl").arg("--version").output().is_err() {
+        skipped("needs curl");
+    } else {
+        let listed = std::process::Command::new("sh").args(["-c", &script]).output();
+        let listed = listed.expect("a shell");
+        let errors = String::from_utf8_lossy(&listed.stderr);
+        assert_contains(&String::from_utf8_lossy(&listed.stdout), &["\"files\":"]);
+        assert!(listed.status.success(), "{script}: {errors}");
+    }
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
+}
+
+#[test]
+fn connections_above_the_limit_are_a_warning() {
+    let env = TestEnv::new();
+    let mut child =
+        spawn_piped(env.command("serve . --listen localhost:0 --connections 4294967295"));
+    let line = next_line(&mut child);
+    assert!(line.contains("http://127.0.0.1:"), "{line}");
+    send(&child, Signal::TERM);
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_contains(&text, &["--connections 4294967295: at most", "ulimit -n"]);
 }
 
 #[test]

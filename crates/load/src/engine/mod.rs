@@ -66,4 +66,6 @@ pub struct Workload {
     /// Congestion control of the sockets; the system's default if absent.
     pub congestion: Option<String>,
     pub seed: u64,
+    /// CPU time that each request costs the client in addition.
+    pub spin_ns: u64,
 }

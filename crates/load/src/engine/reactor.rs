@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use fathom_fileio::Sum;
-use fathom_measure::clock::monotonic_raw_ns as now_ns;
+use fathom_measure::clock::{monotonic_raw_ns as now_ns, thread_cpu_ns};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{
@@ -304,6 +304,13 @@ impl<'w> Reactor<'w> {
                 slot.times.add(response_ns);
             }
             self.seat.count(bytes);
+        }
+        if self.work.spin_ns > 0 {
+            let until_ns = thread_cpu_ns() + self.work.spin_ns;
+            while thread_cpu_ns() < until_ns {
+                std::hint::spin_loop();
+            }
+            self.now = now_ns();
         }
         self.next(at, 0);
     }

@@ -6,6 +6,8 @@ use super::Fault;
 
 /// Longest head that is accepted.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Of a final response, together with the interim ones before it.
+const INTERIM_BYTES_MAX: usize = 64 << 10;
 const FIELDS_MAX: usize = 64;
 
 /// How the end of a body is found.
@@ -33,6 +35,10 @@ pub(crate) fn parse(data: &[u8]) -> Result<Option<Head>, Fault> {
     loop {
         let Some(head) = parse_one(&data[from..])? else { return Ok(None) };
         from += head.bytes;
+        // Interim responses without an end.
+        if from > INTERIM_BYTES_MAX {
+            return Err(Fault::BadResponse);
+        }
         if !(100..200).contains(&head.status) {
             return Ok(Some(Head { bytes: from, ..head }));
         }

@@ -95,6 +95,7 @@ fn work(address: SocketAddr, clients: u32) -> Workload {
         timeout_ns: 200_000_000,
         congestion: None,
         seed: 1,
+        spin_ns: 0,
     }
 }
 

@@ -34,8 +34,10 @@ pub(super) struct Seat {
     pub(super) failed: AtomicU64,
     pub(super) unconnected: AtomicU64,
     thread: AtomicU32,
-    /// CPU time of the thread at its end: a thread that has ended has no file in /proc.
+    /// CPU time of the thread at its end, and its wait for a CPU: a thread that has ended has no
+    /// file in /proc.
     final_cpu_ns: AtomicU64,
+    final_wait_ns: AtomicU64,
 }
 
 impl Seat {
@@ -132,7 +134,21 @@ pub struct Live {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThreadUse {
     pub cpu_ns: u64,
+    /// Time in which it was ready and had no CPU.
+    pub wait_ns: u64,
     pub wall_ns: u64,
+}
+
+impl ThreadUse {
+    /// The share of the time in which it ran.
+    pub fn used(&self) -> f64 {
+        self.cpu_ns as f64 / self.wall_ns.max(1) as f64
+    }
+
+    /// The share of the time in which it was ready and had no CPU.
+    pub fn waiting(&self) -> f64 {
+        self.wait_ns as f64 / self.wall_ns.max(1) as f64
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +189,9 @@ pub fn run(work: &Workload, timing: Timing, watch: &mut Watch<'_>) -> std::io::R
                 let id = rustix::thread::gettid().as_raw_nonzero().get();
                 seat.thread.store(id as u32, Relaxed);
                 let tally = reactor.run();
-                seat.final_cpu_ns.store(cpu_ns(id as u32).unwrap_or(0), Release);
+                let (cpu_ns, wait_ns) = schedule_ns(id as u32).unwrap_or_default();
+                seat.final_wait_ns.store(wait_ns, Relaxed);
+                seat.final_cpu_ns.store(cpu_ns, Release);
                 tally
             };
             let started = std::thread::Builder::new().name("load".to_owned());
@@ -248,13 +266,13 @@ impl<'c, 'w> Coordinator<'c, 'w> {
         };
         let end_ns = now_ns();
         outcome.window_ns = length.min(end_ns - from);
-        let wall_ns = |(begin, _): (u64, u64)| end_ns.saturating_sub(begin);
         let after = self.threads();
-        outcome.threads = before
-            .iter()
-            .zip(&after)
-            .map(|(a, b)| ThreadUse { cpu_ns: b.1.saturating_sub(a.1), wall_ns: wall_ns(*a) })
-            .collect();
+        let used = |(a, b): (&Stamped, &Stamped)| ThreadUse {
+            cpu_ns: b.cpu_ns.saturating_sub(a.cpu_ns),
+            wait_ns: b.wait_ns.saturating_sub(a.wait_ns),
+            wall_ns: end_ns.saturating_sub(a.at_ns),
+        };
+        outcome.threads = before.iter().zip(&after).map(used).collect();
         let live = self.live();
         (self.watch)(Moment::End, &live);
         outcome
@@ -326,18 +344,27 @@ impl<'c, 'w> Coordinator<'c, 'w> {
         }
     }
 
-    /// Time stamp and CPU time of each thread.
-    fn threads(&self) -> Vec<(u64, u64)> {
-        let cpu_ns = |seat: &Seat| {
-            let running = cpu_ns(seat.thread.load(Relaxed));
-            running.unwrap_or_else(|| seat.final_cpu_ns.load(Acquire))
+    fn threads(&self) -> Vec<Stamped> {
+        let stamped = |seat: &Seat| {
+            let running = schedule_ns(seat.thread.load(Relaxed));
+            let ended = || (seat.final_cpu_ns.load(Acquire), seat.final_wait_ns.load(Relaxed));
+            let (cpu_ns, wait_ns) = running.unwrap_or_else(ended);
+            Stamped { at_ns: now_ns(), cpu_ns, wait_ns }
         };
-        self.shared.seats.iter().map(|seat| (now_ns(), cpu_ns(seat))).collect()
+        self.shared.seats.iter().map(stamped).collect()
     }
 }
 
-/// CPU time of a thread of this process, in nanoseconds and not in ticks.
-fn cpu_ns(thread: u32) -> Option<u64> {
+/// What a thread has used at a time.
+struct Stamped {
+    at_ns: u64,
+    cpu_ns: u64,
+    wait_ns: u64,
+}
+
+/// CPU time of a thread of this process, in nanoseconds and not in ticks, and its wait for a CPU.
+fn schedule_ns(thread: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
-    text.split_whitespace().next()?.parse().ok()
+    let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
 }

@@ -153,6 +153,11 @@ pub fn process_cpu_ns() -> u64 {
     kernel_ns(ClockId::ProcessCPUTime)
 }
 
+/// CPU time of the calling thread, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    kernel_ns(ClockId::ThreadCPUTime)
+}
+
 fn kernel_ns(id: ClockId) -> u64 {
     let time = clock_gettime(id);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

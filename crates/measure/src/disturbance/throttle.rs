@@ -22,6 +22,11 @@ pub(crate) enum Throttle {
     Unknown,
 }
 
+/// How long this process's cgroups have been throttled since they were made. `None` if unknown.
+pub fn throttled_ns() -> Option<u64> {
+    Throttle::find(&Tree::at("/")).so_far().throttled_ns
+}
+
 /// What a group counts since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Count {

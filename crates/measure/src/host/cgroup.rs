@@ -46,15 +46,18 @@ pub(super) fn read(tree: &Tree, host: &mut Host) {
         keep!(host.cgroup.version, Some(Fact::new(version, MEMBERSHIP)));
         keep!(host.cgroup.path, Some(Fact::new(path, MEMBERSHIP)));
     }
-    let cpu = controller(tree, "cpu");
-    let quota = cpu.and_then(|cpu| tightest(&cpu, |level| quota(tree, cpu.version, level)));
-    keep!(host.cgroup.cpu_quota, quota);
+    keep!(host.cgroup.cpu_quota, cpu_quota(tree));
     let memory = controller(tree, "memory");
     keep!(host.cgroup.memory_limit_bytes, memory.and_then(|memory| memory_limit(tree, &memory)));
     let cpuset = controller(tree, "cpuset");
     keep!(host.cgroup.cpus, cpuset.and_then(|cpuset| allowed_cpus(tree, &cpuset)));
     let pids = controller(tree, "pids");
     keep!(host.cgroup.pids_max, pids.and_then(|pids| lowest(tree, &pids, "pids.max")));
+}
+
+pub(super) fn cpu_quota(tree: &Tree) -> Option<Fact<f64>> {
+    let cpu = controller(tree, "cpu")?;
+    tightest(&cpu, |level| quota(tree, cpu.version, level))
 }
 
 /// The lowest limit of all levels.

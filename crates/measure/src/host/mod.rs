@@ -78,6 +78,11 @@ impl Reader {
         cgroup::controller(&self.tree, name)
     }
 
+    /// The lowest CPU quota of this process's cgroups, in CPUs. `None` without one.
+    pub fn cpu_quota(&self) -> Option<f64> {
+        cgroup::cpu_quota(&self.tree).map(|quota| quota.value)
+    }
+
     /// The text of a file by its path on a live machine.
     pub fn text(&self, path: &str) -> Option<String> {
         self.tree.text(path)

@@ -105,6 +105,9 @@ pub enum Fault {
     /// A check of the probe's own work failed: the result is invalid.
     #[error("{0}")]
     WrongWork(String),
+    /// The far end on another host could not be reached, or its connection ended.
+    #[error("{0}")]
+    FarEndLost(String),
     #[error("{0}")]
     Failed(String),
 }

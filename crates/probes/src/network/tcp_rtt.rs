@@ -274,9 +274,15 @@ fn far_program() -> Result<Program, FarError> {
 }
 
 fn fault(to: &str, error: FarError) -> Fault {
-    match error {
+    let is_end = matches!(error, FarError::Closed | FarError::TimedOut(_));
+    let is_system = matches!(error, FarError::System { .. });
+    let fault = match error {
         FarError::System { call, error } => Fault::system(&format!("far end {to}: {call}"), error),
         error => Fault::Failed(format!("far end {to}: {error}")),
+    };
+    match fault {
+        Fault::Failed(text) if to != LOOPBACK && (is_end || is_system) => Fault::FarEndLost(text),
+        fault => fault,
     }
 }
 

@@ -1,5 +1,7 @@
-//! The output of a load: one row for each number of clients, the highest throughput, and the memory
-//! of both ends. It names no bottleneck.
+//! The output of a load: the capacities, one row for each number of clients with the highest
+//! throughput, what limits it, and the memory of both ends.
+
+mod limit;
 
 use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within};
 use fathom_record::{Fact, FactValue, ParamValue, Params, Record, State, Unit};
@@ -28,19 +30,22 @@ pub(super) fn is_load(record: &Record) -> bool {
     record.metric.group() == "load"
 }
 
-/// Records of one case, or of the memory of a run.
-pub(super) fn group(records: &[Record], width: usize) -> String {
-    let mut steps: Vec<&Record> =
-        records.iter().filter(|record| record.metric.as_str() == THROUGHPUT).collect();
+/// Records of a run that belong together: capacities, the steps of a case, its limit, or memory.
+/// `earlier`: the records of the run before them.
+pub(super) fn group(records: &[Record], earlier: &[Record], width: usize) -> String {
+    let of = |metric: &'static str| {
+        records.iter().filter(move |record| record.metric.as_str() == metric)
+    };
+    let mut steps: Vec<&Record> = of(THROUGHPUT).collect();
     steps.sort_by_key(|record| record.params.integer("clients"));
-    if steps.is_empty() {
-        return memory(records, width);
-    }
-    let mut text = String::new();
+    let mut text = limit::capacities(records, width);
     for of_case in by_case(&steps) {
         text += &table(&of_case, records, width);
     }
-    text
+    for bottleneck in of(limit::BOTTLENECK) {
+        text += &limit::limit(bottleneck, records, earlier, width);
+    }
+    text + &memory(records, width)
 }
 
 /// Steps that differ only in the number of clients.
@@ -232,5 +237,5 @@ fn memory(records: &[Record], width: usize) -> String {
         }
         lines.push((if end == "client" { "client memory" } else { "server memory" }, text));
     }
-    format!("\n{}", facts(&lines, width))
+    if lines.is_empty() { String::new() } else { format!("\n{}", facts(&lines, width)) }
 }

@@ -39,12 +39,17 @@ pub fn announcement(text: &str, width: usize) -> String {
     facts(&[("temporary", text.to_owned())], width)
 }
 
-/// Records measured together: the facts of a single one, or a table per metric. Facts of the record
-/// `above` are not repeated.
-pub fn group(records: &[Record], above: Option<&Record>, width: usize) -> String {
+/// Records measured together: the facts of a single one, or a table per metric. Facts of the
+/// last one of `earlier`, the records of the run before them, are not repeated.
+pub fn group(records: &[Record], earlier: &[Record], width: usize) -> String {
     if !records.is_empty() && records.iter().all(load::is_load) {
-        return load::group(records, width);
+        // Selected records may lack what the others are shown with.
+        let text = load::group(records, earlier, width);
+        if !text.is_empty() {
+            return text;
+        }
     }
+    let above = earlier.last();
     let mut text = String::new();
     for of_metric in records.chunk_by(|a, b| a.metric == b.metric) {
         text += &match of_metric {
@@ -59,10 +64,10 @@ pub fn group(records: &[Record], above: Option<&Record>, width: usize) -> String
 /// A stored run of a procedure, printed as it was while it ran.
 pub fn show(document: &Document, width: usize) -> String {
     let mut text = String::new();
-    let mut above = None;
+    let mut shown = 0;
     for records in document.records.chunk_by(|a, b| a.visit == b.visit) {
-        text += &group(records, above, width);
-        above = records.last();
+        text += &group(records, &document.records[..shown], width);
+        shown += records.len();
     }
     // The opening ends with a blank line.
     text = text.trim_start_matches('\n').to_owned();

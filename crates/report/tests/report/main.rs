@@ -7,5 +7,6 @@ mod exporting;
 mod families;
 mod fixture;
 mod history;
+mod load;
 mod promises;
 mod views;

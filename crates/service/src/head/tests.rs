@@ -77,7 +77,7 @@ const CASES: &[(&str, u16)] = &[
     ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0 0\r\n\r\n", 400),
     ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n", 400),
     ("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", 501),
-    ("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity\r\n\r\n", 501),
+    ("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity\r\n\r\n", 400),
     ("GET / HTTP/1.1\r\nHost: a\r\ntransfer-encoding:\tchunked\r\n\r\n", 501),
     ("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n", 400),
     ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n", 501),

@@ -1,6 +1,6 @@
 //! `/.fathom`: telemetry, listing, cache control, tokens and foreign names.
 
-use fathom_service::token_from_file;
+use fathom_service::{Token, token_from_file};
 
 use crate::{Service, skipped};
 
@@ -158,7 +158,25 @@ fn foreign_names_are_refused() {
         ("localhost", Some("https://localhost"), 403),
     ] {
         assert_eq!(status("/.fathom/telemetry", host, origin), expected, "{host} {origin:?}");
-        assert_eq!(status("/a", host, origin), 200, "{host} {origin:?}");
+        assert_eq!(status("/a", host, origin), expected, "{host} {origin:?}");
+    }
+    let mut client = service.connect();
+    client.send("GET /a HTTP/1.0\r\n\r\n");
+    assert_eq!(client.reply().status, 200, "a Host is not required of HTTP/1.0");
+}
+
+#[test]
+fn token_allows_any_name_for_files() {
+    let token = Token::new("0123456789abcdef0123456789abcdef");
+    let service = Service::with(|options| options.token = Some(token));
+    service.file("a", 1);
+    let mut client = service.connect();
+    for (target, expected) in [("/a", 200), ("/.fathom/list", 403)] {
+        client.send(format!(
+            "GET {target} HTTP/1.1\r\nHost: proxy.example\r\n\
+             Authorization: Bearer 0123456789abcdef0123456789abcdef\r\n\r\n"
+        ));
+        assert_eq!(client.reply().status, expected, "{target}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Files and folders: bytes, ranges, validators, index pages, pipelining.
 
+use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use crate::{Service, skipped};
@@ -95,6 +96,28 @@ fn validators_follow_the_file() {
 }
 
 #[test]
+fn absolute_symlinks_inside_are_not_followed() {
+    let service = Service::new();
+    service.file("file", 3);
+    symlink(service.path("file"), service.path("absolute")).expect("a symlink");
+    symlink("file", service.path("relative")).expect("a symlink");
+    let mut client = service.connect();
+    assert_eq!(["/relative", "/absolute"].map(|it| client.get(it).status), [200, 404]);
+}
+
+#[test]
+fn index_page_omits_the_reserved_name() {
+    let service = Service::new();
+    for folder in [".fathom", "sub/.fathom"] {
+        service.file(&format!("{folder}/file"), 3);
+    }
+    let mut client = service.connect();
+    assert!(!client.get("/").text().contains(".fathom"));
+    assert!(client.get("/sub/").text().contains(".fathom"));
+    assert_eq!(client.get("/.fathom/file").status, 404);
+}
+
+#[test]
 fn folders_have_an_index_page() {
     let service = Service::new();
     service.file("<b> &.txt", 5);
@@ -124,9 +147,9 @@ fn pipelined_requests_are_answered_in_order() {
     let mut requests = String::new();
     for _ in 0..20 {
         for (size, _) in &files {
-            requests += &format!("GET /{size} HTTP/1.1\r\nHost: a\r\n\r\n");
+            requests += &format!("GET /{size} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         }
-        requests += "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        requests += "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     }
     client.send(&requests);
     for round in 0..20 {
@@ -142,7 +165,8 @@ fn split_requests_are_answered_the_same() {
     let service = Service::new();
     let bytes = service.file("a", 100);
     let mut client = service.connect();
-    let two = "GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /none HTTP/1.1\r\nHost: a\r\n\r\n";
+    let two =
+        "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\nGET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for at in 0..two.len() {
         client.send(&two[..at]);
         std::thread::sleep(std::time::Duration::from_millis(1));
@@ -157,7 +181,7 @@ fn close_and_http_1_0_end_the_connection() {
     let service = Service::new();
     let bytes = service.file("a", 100_000);
     for (request, field) in [
-        ("GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", Some("close")),
+        ("GET /a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", Some("close")),
         ("GET /a HTTP/1.0\r\n\r\n", Some("close")),
     ] {
         let mut client = service.connect();
@@ -172,7 +196,7 @@ fn close_and_http_1_0_end_the_connection() {
     assert_eq!(client.reply().field("Connection"), Some("keep-alive"));
     assert!(client.get("/a").body == bytes);
     // A client that has nothing more to send still gets its response.
-    client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.send("GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n");
     client.finish_sending();
     assert!(client.reply().body == bytes);
     client.assert_closed();

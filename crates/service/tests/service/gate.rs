@@ -18,7 +18,7 @@ use crate::corpus::{Case, THEMES, targets, theme};
 use crate::traversal::CANARY;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-const GOOD: &str = "GET /good HTTP/1.1\r\nHost: localhost\r\n\
+pub(crate) const GOOD: &str = "GET /good HTTP/1.1\r\nHost: localhost\r\n\
     Authorization: Bearer 0123456789abcdef0123456789abcdef\r\n\r\n";
 const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n";
 /// Of the file that most cases ask for: Sun, 06 Nov 1994 08:49:37 GMT.
@@ -27,14 +27,14 @@ const SPLITTERS: usize = 4;
 const FAILED_MAX: usize = 8;
 
 /// A service with everything that the corpus asks for.
-struct Gate {
-    service: Service,
+pub(crate) struct Gate {
+    pub(crate) service: Service,
     _socket: UnixListener,
-    words: Vec<(&'static str, String)>,
+    pub(crate) words: Vec<(&'static str, String)>,
 }
 
 impl Gate {
-    fn new(has_token: bool) -> Self {
+    pub(crate) fn new(has_token: bool) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("token");
         fs::write(&path, TOKEN).expect("a file");
@@ -42,7 +42,9 @@ impl Gate {
         let token = token_from_file(&path).expect("a token");
         let service = Service::with(|options| {
             options.token = has_token.then_some(token);
-            options.names = vec!["files.example".to_owned()];
+            // Names of every form that the grammar allows.
+            let names = ["files.example", "a-b_c~d!$&'()*+,;=", "%61bc", "my_host."];
+            options.names = names.map(str::to_owned).into();
             options.threads = Some(1);
             options.limits.idle_ns = 600_000_000_000;
         });

@@ -35,9 +35,9 @@ fn refused_requests_close_the_connection() {
     let service = Service::new();
     for request in [
         "GET / HTTP/1.1\nHost: a\n\n",
-        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        "POST / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ] {
         let mut client = service.connect();
         client.send(format!("{request}GET /.fathom/health HTTP/1.1\r\nHost: localhost\r\n\r\n"));
@@ -53,7 +53,9 @@ fn refusal_is_followed_by_an_end_not_a_reset() {
     let service = Service::new();
     let mut client = service.connect();
     let content = "x".repeat(300_000);
-    client.send(format!("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 300000\r\n\r\n{content}"));
+    client.send(format!(
+        "PUT /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\n\r\n{content}"
+    ));
     assert_eq!(client.reply().status, 405);
     // A reset, because of unread content, could overtake the reply.
     assert_eq!(client.stream.read(&mut [0]).expect("no reset"), 0);
@@ -63,7 +65,7 @@ fn refusal_is_followed_by_an_end_not_a_reset() {
 fn large_head_is_refused() {
     let service = Service::new();
     let mut client = service.connect();
-    client.send(format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)));
+    client.send(format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)));
     assert_eq!(client.reply().status, 431);
 }
 
@@ -74,7 +76,7 @@ fn connections_above_the_limit_are_refused() {
     // Busy, so that they cannot be closed as idle ones can.
     let mut busy: Vec<Client> = (0..4).map(|_| service.connect()).collect();
     for client in &mut busy {
-        client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
         assert_eq!(client.stream.peek(&mut [0]).expect("a response"), 1);
     }
     assert_eq!(service.connect().reply().status, 503);
@@ -82,7 +84,7 @@ fn connections_above_the_limit_are_refused() {
     drop(busy);
     let answered = || {
         let mut client = service.connect();
-        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
         client.reply().status == 200
     };
     let is_free = (0..100).any(|_| {
@@ -94,7 +96,11 @@ fn connections_above_the_limit_are_refused() {
 
 #[test]
 fn idle_connections_make_room() {
-    let service = Service::with(|options| options.limits.connections = Some(10));
+    let service = Service::with(|options| {
+        options.limits.connections = Some(10);
+        // Of two reactors each closes its own oldest one.
+        options.threads = Some(1);
+    });
     service.file("a", 1);
     let mut idle: Vec<Client> = Vec::new();
     for _ in 0..40 {
@@ -111,7 +117,7 @@ fn client_that_does_not_read_is_closed() {
     let service = Service::with(|options| options.limits.rate_after_ns = SECOND_NS / 2);
     service.file("large", 64 << 20);
     let mut client = service.connect();
-    client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let is_closed = (0..200).any(|_| {
         std::thread::sleep(Duration::from_millis(50));
         service.json("/.fathom/telemetry")["connections"] == 1
@@ -128,7 +134,7 @@ fn truncated_file_ends_its_connection_only() {
     let bytes = service.file("large", 64 << 20);
     let small = service.file("small", 10);
     let mut client = service.connect();
-    client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(client.stream.peek(&mut [0]).expect("a response"), 1);
     let file = std::fs::OpenOptions::new().write(true).open(service.path("large")).expect("it");
     file.set_len(1 << 20).expect("shorter");
@@ -145,7 +151,7 @@ fn slow_readers_do_not_delay_others() {
     let small = service.file("small", 100);
     let mut slow: Vec<Client> = (0..200).map(|_| service.connect()).collect();
     for client in &mut slow {
-        client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     }
     for _ in 0..100 {
         assert!(service.get("/small").body == small);

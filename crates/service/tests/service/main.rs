@@ -1,11 +1,14 @@
 //! The service over real sockets.
 
+mod changes;
 mod client;
 mod control;
 mod corpus;
+mod doses;
 mod files;
 mod gate;
 mod limits;
+mod peers;
 mod stopping;
 mod traversal;
 
@@ -29,7 +32,9 @@ impl Service {
     }
 
     fn with(change: impl FnOnce(&mut Options)) -> Self {
-        let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
+        // `make http-peers` removes its folder also after an interrupt.
+        let parent = std::env::var_os("FATHOM_PEERS").unwrap_or_else(|| "/var/tmp".into());
+        let folder = tempfile::tempdir_in(parent).expect("a folder");
         let root = folder.path().join("root");
         fs::create_dir(&root).expect("a folder");
         let mut options = Options::new(root);

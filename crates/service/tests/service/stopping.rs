@@ -24,7 +24,7 @@ fn responses_finish_after_stop() {
     let mut idle = service.connect();
     assert_eq!(idle.get("/none").status, 404);
     let mut client = service.connect();
-    client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(client.stream.peek(&mut [0]).expect("a response"), 1);
     let server = service.server.take().expect("it runs");
     let stopping = std::thread::spawn(move || server.stop(20 * SECOND_NS));
@@ -40,7 +40,7 @@ fn unread_responses_are_cut_after_the_grace() {
     let mut service = Service::new();
     service.file("large", 64 << 20);
     let mut client = service.connect();
-    client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(client.stream.peek(&mut [0]).expect("a response"), 1);
     let server = service.server.take().expect("it runs");
     assert_eq!(server.stop(SECOND_NS / 10), 1);

@@ -161,7 +161,8 @@ fn races(service: &Service, folder: &str, number: usize) -> Vec<Race> {
 /// often not.
 fn run(service: &Service, race: &Race, rounds: usize) -> (usize, usize) {
     let stop = AtomicBool::new(false);
-    let request = format!("GET {} HTTP/1.1\r\nHost: a\r\n\r\n", race.target).repeat(PIPELINED);
+    let request =
+        format!("GET {} HTTP/1.1\r\nHost: localhost\r\n\r\n", race.target).repeat(PIPELINED);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Relaxed) {
@@ -187,7 +188,7 @@ fn run(service: &Service, race: &Race, rounds: usize) -> (usize, usize) {
     })
 }
 
-struct Stop<'s>(&'s AtomicBool);
+pub(crate) struct Stop<'s>(pub(crate) &'s AtomicBool);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {

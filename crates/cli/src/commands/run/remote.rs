@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow, bail};
 use fathom_far::{Far, FarError, Remote, Token};
 use fathom_measure::sampler::{FarPlace, LOOPBACK};
-use fathom_record::{FarHost, Host};
+use fathom_record::{Cause, Document, FarHost, Host, Record, State};
 use fathom_service::PORT;
 
 use crate::arguments::RunArguments;
@@ -98,6 +98,33 @@ fn refused(text: &str, error: &FarError) -> anyhow::Error {
         _ => "",
     };
     anyhow!("--remote {text}: {error}{remedy}")
+}
+
+/// The cases to the host of `--remote`.
+fn cases(document: &Document) -> impl Iterator<Item = &Record> {
+    let is_far = |record: &&Record| {
+        let to = record.params.text("to");
+        document.far.iter().any(|far| to == Some(far.name.as_str()))
+    };
+    document.records.iter().filter(is_far)
+}
+
+/// Whether `--remote` gave nothing but failures.
+pub(super) fn has_all_failed(document: &Document) -> bool {
+    let mut states = cases(document).map(|record| record.verdict.state).peekable();
+    states.peek().is_some() && states.all(|state| state == State::Failed)
+}
+
+/// A warning of a far end that was lost during the run.
+pub(super) fn losses(document: &Document) -> Option<String> {
+    let reasons = cases(document).flat_map(|record| &record.verdict.reasons);
+    let mut lost = reasons.filter(|reason| reason.cause == Cause::FarEndLost);
+    let first = lost.next()?;
+    let (failed, all) = (1 + lost.count(), cases(document).count());
+    Some(format!(
+        "far end lost in {failed} of {all} remote cases: {}; is `fathom serve` running there?",
+        first.text
+    ))
 }
 
 #[cfg(test)]

@@ -1,0 +1,167 @@
+//! Which resource limits the throughput at saturation.
+
+use super::shape::{Estimate, Shape};
+
+/// A resource with at least this utilisation is saturated.
+const BUSY: f64 = 0.85;
+/// One with at most this is not.
+const IDLE: f64 = 0.75;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    Network,
+    Disk,
+    ServerCpu,
+    Client,
+    Pacing,
+}
+
+impl Resource {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Disk => "disk",
+            Self::ServerCpu => "server CPU",
+            Self::Client => "client CPU",
+            Self::Pacing => "pacing",
+        }
+    }
+}
+
+/// What the requests used of a resource at saturation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Use {
+    pub resource: Resource,
+    /// Share of its capacity; `None` if unknown, which is not zero.
+    pub utilisation: Option<Estimate>,
+    /// Its time per request. `None` if unknown.
+    pub demand_s: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Name {
+    Resource(Resource),
+    /// The throughput is saturated and no resource is: a lock, a single thread, a limit on
+    /// connections.
+    Serial,
+    /// With the reason.
+    Undetermined(String),
+}
+
+/// Names the bottleneck: a utilisation of at least 85 % (the lower limit of its interval), while
+/// no other exceeds 75 % (the upper limits). A utilisation without an interval counts as exact.
+#[must_use]
+pub fn bottleneck(shape: &Shape, uses: &[Use]) -> Name {
+    if let Shape::NotSaturated { up_to, .. } = shape {
+        return Name::Undetermined(format!("not saturated up to {up_to} clients"));
+    }
+    let unknown: Vec<&str> =
+        uses.iter().filter(|it| it.utilisation.is_none()).map(|it| it.resource.word()).collect();
+    let mut known: Vec<(Resource, Estimate)> =
+        uses.iter().filter_map(|it| Some((it.resource, it.utilisation?))).collect();
+    known.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
+    // Those that may be saturated.
+    let words: Vec<String> = known
+        .iter()
+        .filter(|(_, utilisation)| utilisation.high() > IDLE)
+        .map(|(resource, utilisation)| {
+            format!("{} at {:.0} %", resource.word(), 100.0 * utilisation.value)
+        })
+        .collect();
+    if !unknown.is_empty() {
+        let unknown = format!("utilisation unknown: {}", unknown.join(", "));
+        return Name::Undetermined([words, vec![unknown]].concat().join("; "));
+    }
+    match (words.as_slice(), known.as_slice()) {
+        (_, []) => Name::Undetermined("no utilisation is known".to_owned()),
+        ([], _) => Name::Serial,
+        ([_], [(resource, utilisation), ..]) if utilisation.low() >= BUSY => {
+            Name::Resource(*resource)
+        }
+        ([one], _) => Name::Undetermined(format!(
+            "{one}: not shown to be above {:.0} % or below {:.0} %",
+            100.0 * BUSY,
+            100.0 * IDLE
+        )),
+        _ => Name::Undetermined(format!("{}: too close to tell", words.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::Saturation;
+    use super::*;
+
+    fn saturated() -> Shape {
+        let clients_95 = Estimate { value: 6.0, interval: None };
+        Shape::Saturated(Saturation {
+            throughput: Estimate { value: 100.0, interval: None },
+            steps: vec![8, 16],
+            plateau_from: 8,
+            falls_from: None,
+            knee: None,
+            clients_95,
+        })
+    }
+
+    fn used(resource: Resource, value: f64, half: f64) -> Use {
+        let interval = (half > 0.0).then_some([value - half, value + half]);
+        let utilisation = Some(Estimate { value, interval });
+        Use { resource, utilisation, demand_s: Some(0.01) }
+    }
+
+    fn unknown(resource: Resource) -> Use {
+        Use { resource, utilisation: None, demand_s: None }
+    }
+
+    fn reason(uses: &[Use]) -> String {
+        match bottleneck(&saturated(), uses) {
+            Name::Undetermined(reason) => reason,
+            name => panic!("{name:?}"),
+        }
+    }
+
+    #[test]
+    fn one_saturated_resource_is_the_bottleneck() {
+        use Resource::{Disk, Network, ServerCpu};
+        let name = bottleneck(&saturated(), &[used(Network, 0.6, 0.0), used(Disk, 0.95, 0.05)]);
+        assert_eq!(name, Name::Resource(Disk));
+        let limits = bottleneck(&saturated(), &[used(Disk, 0.85, 0.0), used(ServerCpu, 0.75, 0.0)]);
+        assert_eq!(limits, Name::Resource(Disk));
+    }
+
+    #[test]
+    fn no_saturated_resource_is_a_serial_section() {
+        let uses = [used(Resource::Disk, 0.7, 0.05), used(Resource::Network, 0.3, 0.0)];
+        assert_eq!(bottleneck(&saturated(), &uses), Name::Serial);
+    }
+
+    #[test]
+    fn close_utilisations_are_undetermined() {
+        use Resource::{Disk, Network};
+        let both = reason(&[used(Network, 0.88, 0.0), used(Disk, 0.92, 0.0)]);
+        assert_eq!(both, "disk at 92 %, network at 88 %: too close to tell");
+        let next = reason(&[used(Disk, 0.92, 0.0), used(Network, 0.72, 0.04)]);
+        assert_eq!(next, "disk at 92 %, network at 72 %: too close to tell");
+        let between = reason(&[used(Disk, 0.8, 0.0), used(Network, 0.1, 0.0)]);
+        assert_eq!(between, "disk at 80 %: not shown to be above 85 % or below 75 %");
+        let wide = reason(&[used(Disk, 0.92, 0.08)]);
+        assert_eq!(wide, "disk at 92 %: not shown to be above 85 % or below 75 %");
+    }
+
+    #[test]
+    fn unknown_utilisation_is_undetermined() {
+        let uses = [used(Resource::Disk, 0.95, 0.0), unknown(Resource::ServerCpu)];
+        assert_eq!(reason(&uses), "disk at 95 %; utilisation unknown: server CPU");
+        assert_eq!(reason(&[unknown(Resource::Disk)]), "utilisation unknown: disk");
+        assert_eq!(reason(&[]), "no utilisation is known");
+    }
+
+    #[test]
+    fn curve_without_saturation_has_no_bottleneck() {
+        let shape = Shape::NotSaturated { up_to: 8, why: String::new() };
+        let name = bottleneck(&shape, &[used(Resource::Disk, 0.95, 0.0)]);
+        assert_eq!(name, Name::Undetermined("not saturated up to 8 clients".to_owned()));
+    }
+}

@@ -1,0 +1,14 @@
+//! Analysis of a load sweep with closed-loop clients: saturation, knee, bottleneck, and the
+//! operational laws that predict and check throughput (Lazowska, Zahorjan, Graham and Sevcik,
+//! Quantitative System Performance, Prentice Hall 1984; cited as "Lazowska").
+//!
+//! N is the number of clients, X the throughput, R the response time, Z the think time, D the
+//! total demand of a request (R at one client), and Dmax its demand at the bottleneck.
+
+mod bottleneck;
+mod laws;
+mod shape;
+
+pub use bottleneck::{Name, Resource, Use, bottleneck};
+pub use laws::{Little, bound, little, mean_value_analysis};
+pub use shape::{Curve, Estimate, Point, Saturation, Shape, SweepPoint, shape};

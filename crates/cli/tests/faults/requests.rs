@@ -1,0 +1,228 @@
+//! A million requests leave no descriptor, thread or memory behind in the service.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fathom_analysis::statistics;
+use fathom_lab::seeded::Seeded;
+
+use crate::serving::{Client, Serving, Usage, field};
+use crate::{scaled, write_section};
+
+const ROUNDS: usize = 50;
+const CLIENTS: usize = 4;
+/// Requests of a connection, unless one of them ends it.
+const PER_CONNECTION: u64 = 200;
+/// After this many rounds everything that is made once exists.
+const WARM_UP: usize = ROUNDS / 10;
+/// The trend of the memory is fitted to this many means, since successive values are correlated.
+const BLOCKS: usize = 9;
+/// In `make test`, where a round is short, the allocator's arenas still reach their size.
+const GROWTH_MAX_BYTES: [usize; 2] = [1 << 20, 256 << 10];
+
+/// What a request asks for, and how often in a hundred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Small,
+    Medium,
+    Range,
+    Head,
+    Missing,
+    Unchanged,
+    Folder,
+    Metrics,
+    Listing,
+    Malformed,
+    Refused,
+    HalfSent,
+    Unread,
+}
+
+const KINDS: [(Kind, u64); 13] = [
+    (Kind::Small, 36),
+    (Kind::Medium, 10),
+    (Kind::Range, 12),
+    (Kind::Head, 8),
+    (Kind::Missing, 10),
+    (Kind::Unchanged, 10),
+    (Kind::Folder, 5),
+    (Kind::Metrics, 1),
+    (Kind::Listing, 1),
+    (Kind::Malformed, 2),
+    (Kind::Refused, 2),
+    (Kind::HalfSent, 2),
+    (Kind::Unread, 1),
+];
+
+impl Kind {
+    fn draw(seeds: &mut Seeded) -> Self {
+        let mut left = seeds.below(100);
+        for (kind, share) in KINDS {
+            match left.checked_sub(share) {
+                Some(rest) => left = rest,
+                None => return kind,
+            }
+        }
+        Self::Small
+    }
+}
+
+/// The files of the service.
+struct Files {
+    small: Vec<u8>,
+    medium: Vec<u8>,
+    etag: String,
+}
+
+impl Files {
+    fn write(service: &Serving) -> Self {
+        let (small, medium) = (service.file("small", 100), service.file("medium", 100_000));
+        service.file("large", 8 << 20);
+        let head = service.connect().get("/small").head;
+        Self { small, medium, etag: field(&head, "ETag").expect("a tag").to_owned() }
+    }
+
+    /// Makes a request and checks the response; false if the connection ends with it.
+    fn ask(&self, client: &mut Client, kind: Kind) -> bool {
+        let tag = format!("If-None-Match: {}\r\n", self.etag);
+        let (method, target, fields, status, body) = match kind {
+            Kind::Small => ("GET", "/small", "", 200, Some(&self.small[..])),
+            Kind::Medium => ("GET", "/medium", "", 200, Some(&self.medium[..])),
+            Kind::Range => {
+                let part = Some(&self.medium[500..70_000]);
+                ("GET", "/medium", "Range: bytes=500-69999\r\n", 206, part)
+            }
+            Kind::Head => ("HEAD", "/large", "", 200, Some(&[][..])),
+            Kind::Missing => ("GET", "/missing", "", 404, None),
+            Kind::Unchanged => ("GET", "/small", &*tag, 304, Some(&[][..])),
+            Kind::Folder => ("GET", "/", "", 200, None),
+            Kind::Metrics => ("GET", "/.fathom/metrics", "", 200, None),
+            Kind::Listing => ("GET", "/.fathom/list", "", 200, None),
+            Kind::Malformed => ("GET", "/small", "no field\r\n", 400, None),
+            Kind::Refused => ("POST", "/small", "Content-Length: 9\r\n", 400, None),
+            Kind::HalfSent => {
+                client.send("GET /small HTTP/1.1\r\nHost: loc").expect("it is open");
+                return false;
+            }
+            Kind::Unread => {
+                client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is open");
+                return false;
+            }
+        };
+        let reply = client.request(method, target, fields).expect("a response");
+        assert_eq!(reply.status, status, "{kind:?}: {}", reply.head);
+        assert!(body.is_none_or(|body| reply.body == body), "{kind:?}");
+        !matches!(kind, Kind::Malformed | Kind::Refused)
+    }
+}
+
+/// Makes a number of requests on as many connections as they take; how many of each kind, and the
+/// connections.
+fn client(
+    service: &Serving,
+    files: &Files,
+    requests: usize,
+    seed: u64,
+) -> (BTreeMap<Kind, usize>, usize) {
+    let (mut seeds, mut counts, mut connections) = (Seeded(seed), BTreeMap::new(), 0);
+    let mut left = requests;
+    while left > 0 {
+        let mut client = service.connect();
+        connections += 1;
+        for _ in 0..seeds.below(PER_CONNECTION) + 1 {
+            let kind = Kind::draw(&mut seeds);
+            *counts.entry(kind).or_insert(0) += 1;
+            left -= 1;
+            if !files.ask(&mut client, kind) || left == 0 {
+                break;
+            }
+        }
+    }
+    (counts, connections)
+}
+
+/// What the process has when it has noticed that its connections are closed.
+fn settled(service: &Serving) -> Usage {
+    let mut usage = service.usage();
+    for _ in 0..50 {
+        std::thread::sleep(Duration::from_millis(40));
+        let before = std::mem::replace(&mut usage, service.usage());
+        if before.descriptors == usage.descriptors {
+            break;
+        }
+    }
+    usage
+}
+
+#[test]
+fn requests_leave_nothing_behind() {
+    let requests = scaled(20_000, 1_000_000);
+    let service = Serving::start("");
+    let files = Files::write(&service);
+    let (mut counts, mut connections) = (BTreeMap::new(), 0);
+    let mut usages = Vec::new();
+    for round in 0..ROUNDS {
+        std::thread::scope(|scope| {
+            let one = |number| {
+                let seed = (round * CLIENTS + number) as u64;
+                let (service, files) = (&service, &files);
+                scope.spawn(move || client(service, files, requests / ROUNDS / CLIENTS, seed))
+            };
+            let clients: Vec<_> = (0..CLIENTS).map(one).collect();
+            for client in clients {
+                let (of_client, opened) = client.join().expect("right answers");
+                of_client
+                    .iter()
+                    .for_each(|(kind, count)| *counts.entry(*kind).or_insert(0) += count);
+                connections += opened;
+            }
+        });
+        usages.push(settled(&service));
+    }
+    let total: usize = counts.values().sum();
+    assert_eq!((total, counts.len()), (requests, KINDS.len()));
+    report(&usages, &counts, connections);
+    service.stop();
+}
+
+fn report(usages: &[Usage], counts: &BTreeMap<Kind, usize>, connections: usize) {
+    let (first, last) = (usages[WARM_UP], usages[ROUNDS - 1]);
+    let per_round: usize = counts.values().sum::<usize>() / ROUNDS;
+    let warm = &usages[WARM_UP..];
+    let at: Vec<f64> = (0..warm.len()).map(|round| (round * per_round) as f64).collect();
+    let bytes: Vec<f64> = warm.iter().map(|usage| usage.resident_bytes as f64).collect();
+    let means = |values: &[f64]| statistics::block_means(values, BLOCKS);
+    let trend = statistics::theil_sen(&means(&at), &means(&bytes)).expect("a trend");
+    let growth = last.resident_bytes as i64 - first.resident_bytes as i64;
+    let kinds: Vec<_> = counts.iter().map(|(kind, count)| format!("{count} {kind:?}")).collect();
+    write_section(
+        "9-requests",
+        &format!(
+            "## Requests of the service\n\n\
+             {} requests on {connections} connections: {}. Each was answered as it must be, or \
+             its client left early. Descriptors, threads and anonymous memory of the process were \
+             read {ROUNDS} times; changes from the {}th to the last:\n\n\
+             | descriptors | threads | memory, KiB | bytes per 1000 requests | 95 % interval |\n\
+             |---|---|---|---|---|\n\
+             | {:+} | {:+} | {:+} | {:+.0} | {:+.0} to {:+.0} |\n\n\
+             At the end it has {} descriptors, {} threads and {} KiB.\n",
+            per_round * ROUNDS,
+            kinds.join(", "),
+            WARM_UP + 1,
+            last.descriptors as i64 - first.descriptors as i64,
+            last.threads as i64 - first.threads as i64,
+            growth / 1024,
+            trend.slope * 1e3,
+            trend.low * 1e3,
+            trend.high * 1e3,
+            last.descriptors,
+            last.threads,
+            last.resident_bytes >> 10,
+        ),
+    );
+    for usage in warm {
+        assert_eq!((usage.descriptors, usage.threads), (first.descriptors, first.threads));
+    }
+    let growth_max = scaled(GROWTH_MAX_BYTES[0], GROWTH_MAX_BYTES[1]) as i64;
+    assert!(trend.low <= 0.0 || growth < growth_max, "{growth} bytes more: {trend:?}");
+}

@@ -1,0 +1,419 @@
+//! Malicious near ends against `fathom serve`, malicious far ends against `fathom run`, and where a
+//! token may be seen.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use fathom_far::{Hello, Message, UPGRADE};
+use fathom_lab::processes::{children, ended_within};
+use fathom_measure::clock::monotonic_raw_ns;
+use fathom_record::{Document, State};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::children::{signal_and_wait, spawn_piped, wait_until};
+use crate::far::{RTT, greeted_service, link};
+use crate::serve::start as serve;
+use crate::test_env::{TestEnv, assert_contains, assert_failure, assert_status, json, text};
+
+const SWITCHING: &str = "HTTP/1.1 101 Switching Protocols\r\nServer: fathom\r\n\r\n";
+/// Longer than every wait of a run with a malicious far end, of which most are 10 s.
+const RUN_S: u64 = 100;
+const NONCE: &str = "abababababababababababababababababababababababababababababababab";
+
+/// What a malicious far end does.
+#[derive(Clone, Copy, Debug, Default)]
+struct Script {
+    /// Changes the facts.
+    facts: Option<fn(&mut Value)>,
+    /// Is sent instead of the facts.
+    instead: Option<fn(&mut TcpStream)>,
+    ready: Option<fn(u16) -> Value>,
+    /// Changes the result.
+    result: Option<fn(&mut Value)>,
+    /// The result as text.
+    text: Option<fn(String) -> String>,
+    /// Sends the result before it was asked to work.
+    is_early: bool,
+}
+
+/// Whether the near end has closed, or that cannot be sent.
+type Sent = std::io::Result<()>;
+
+fn send(stream: &mut TcpStream, value: &Value) -> Sent {
+    stream.write_all(format!("{value}\n").as_bytes())
+}
+
+fn result() -> Value {
+    let counters = serde_json::to_value(fathom_record::Disturbance::default()).expect("JSON");
+    json!({
+        "message": "result", "trips": 1, "congestion": "cubic",
+        "far": {
+            "cpu": 0, "disturbance": counters, "reference_ns": [1.0],
+            "checks": [{"name": "CPU", "passed": true, "detail": "[0]"}],
+        },
+    })
+}
+
+fn facts() -> Value {
+    let mut host = serde_json::to_value(fathom_measure::host::read()).expect("JSON");
+    host["name"] = json!("hostile");
+    host["id"] = json!("0".repeat(32));
+    json!({"message": "facts", "host": host, "cpu": 0})
+}
+
+/// One conversation.
+fn converse(mut stream: TcpStream, script: Script) -> Sent {
+    stream.set_read_timeout(Some(Duration::from_secs(RUN_S)))?;
+    let mut lines = BufReader::new(stream.try_clone()?).lines();
+    let mut line = || lines.next().unwrap_or_else(|| Err(std::io::ErrorKind::UnexpectedEof.into()));
+    while !line()?.is_empty() {}
+    stream.write_all(SWITCHING.as_bytes())?;
+    loop {
+        let message = line()?;
+        let message = serde_json::from_str(&message).expect("a message of the near end");
+        match message {
+            Message::Hello(_) => {
+                let hello = Message::Hello(Hello::new(None, None));
+                send(&mut stream, &serde_json::to_value(hello).expect("JSON"))?;
+            }
+            Message::Host => {
+                if let Some(other) = script.instead {
+                    other(&mut stream);
+                    return Ok(());
+                }
+                let mut facts = facts();
+                script.facts.into_iter().for_each(|change| change(&mut facts));
+                send(&mut stream, &facts)?;
+            }
+            Message::SetUp(_) => {
+                let mut result = result();
+                script.result.into_iter().for_each(|change| change(&mut result));
+                let whole = script.text.map_or(result.to_string(), |of| of(result.to_string()));
+                if script.is_early {
+                    stream.write_all(format!("{whole}\n").as_bytes())?;
+                }
+                let listener = TcpListener::bind("127.0.0.1:0")?;
+                let port = listener.local_addr()?.port();
+                let ready = json!({"message": "ready", "port": port, "nonce": NONCE});
+                send(&mut stream, &script.ready.map_or(ready, |of| of(port)))?;
+                echo(&listener)?;
+                stream.write_all(format!("{whole}\n").as_bytes())?;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Answers all requests of one data connection.
+fn echo(listener: &TcpListener) -> Sent {
+    let (mut data, _) = listener.accept()?;
+    data.set_nodelay(true)?;
+    data.set_read_timeout(Some(Duration::from_secs(RUN_S)))?;
+    data.read_exact(&mut [0; NONCE.len()])?;
+    let mut request = [0; 64];
+    loop {
+        match data.read(&mut request)? {
+            0 => return Ok(()),
+            count => data.write_all(&request[..count])?,
+        }
+    }
+}
+
+/// A malicious far end, until the tests end. Returns its address.
+fn far_end(script: Script) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || converse(stream, script));
+        }
+    });
+    address
+}
+
+/// Runs to a far end within a bounded time.
+fn run_to(env: &TestEnv, address: &str) -> std::process::Output {
+    let options = format!("--quick --only {RTT}{{bytes=56,mode=block}} --remote {address}");
+    let mut child = spawn_piped(env.command(&format!("run {options} --json")));
+    let mut stdout = child.stdout.take().expect("a pipe");
+    let reader = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        stdout.read_to_end(&mut all).map(|_| all)
+    });
+    let status = ended_within(&mut child, RUN_S);
+    assert!(status.is_some(), "it hangs");
+    let mut output = child.wait_with_output().expect("output");
+    output.stdout = reader.join().expect("no panic").expect("output");
+    output
+}
+
+/// Of the records of the malicious far end, none of which has a number.
+fn states(output: &std::process::Output) -> Vec<State> {
+    let document: Document = json(output);
+    let records = document.records.iter().filter(|it| it.params.text("to") == Some("hostile"));
+    let of = |record: &fathom_record::Record| {
+        let is_shown = record.verdict.state != State::Invalid && record.summary.is_some();
+        assert!(!is_shown, "{:?}", record.verdict);
+        record.verdict.state
+    };
+    records.map(of).collect()
+}
+
+#[test]
+fn malicious_facts_end_a_run_in_one_line() {
+    let change = |facts| Script { facts: Some(facts), ..Script::default() };
+    let instead = |instead| Script { instead: Some(instead), ..Script::default() };
+    let env = TestEnv::new();
+    for (script, expected) in [
+        (change(|facts| facts["host"]["name"] = json!("a\u{1b}[2Jb")), "expected facts"),
+        (change(|facts| facts["host"]["name"] = json!("a".repeat(300))), "expected facts"),
+        (change(|facts| facts["host"]["kernel"] = json!("6\n7")), "expected facts"),
+        (change(|facts| facts["host"] = json!({})), "expected facts"),
+        (change(|facts| facts["cpu"] = json!(-1)), "unknown message"),
+        (instead(|to| _ = to.write_all(&vec![b'x'; 50 << 20])), "exceeds 64 KiB"),
+        (instead(|to| _ = to.write_all("[".repeat(60_000).as_bytes())), "closed"),
+        (
+            instead(|to| _ = to.write_all(format!("{}\n", "[".repeat(60_000)).as_bytes())),
+            "unknown message",
+        ),
+        (instead(|to| _ = send(to, &result())), "expected facts"),
+        (instead(|to| _ = send(to, &json!({"message": "error", "text": "\u{7}no"}))), "no"),
+    ] {
+        let output = run_to(&env, &far_end(script));
+        assert_failure(&output, &["--remote", expected]);
+    }
+    assert!(!text(&env.exec("list").stdout).contains("hostile"));
+}
+
+#[test]
+fn malicious_results_do_not_reach_the_store() {
+    let result = |result| Script { result: Some(result), ..Script::default() };
+    let texts = |text| Script { text: Some(text), ..Script::default() };
+    let ready = |ready| Script { ready: Some(ready), ..Script::default() };
+    let env = TestEnv::new();
+    let scripts = [
+        result(|it| it["far"]["cpu"] = json!(9)),
+        result(|it| it["far"]["reference_ns"] = json!([-1.0])),
+        result(|it| it["far"]["reference_ns"] = json!(vec![1e308; 9])),
+        result(|it| it["far"]["disturbance"]["wall_ns"] = json!(u64::MAX)),
+        result(|it| it["trips"] = json!(u64::MAX)),
+        result(|it| it["far"]["checks"][0]["name"] = json!("\u{1b}[2J")),
+        result(|it| it["far"] = json!({"cpu": 0})),
+        result(|it| it["congestion"] = json!("c".repeat(10_000))),
+        texts(|whole| whole.replace("[1.0]", "[1e999]")),
+        texts(|whole| whole.replace("[1.0]", "[NaN]")),
+        texts(|whole| whole.replace("[1.0]", &format!("[{}1]", "1,".repeat(50 << 20)))),
+        ready(|_| json!({"message": "ready", "port": 22, "nonce": NONCE})),
+        ready(|port| json!({"message": "ready", "port": port, "nonce": "GET / HTTP/1.1\r\n\r\n"})),
+        Script { is_early: true, ..Script::default() },
+    ];
+    for (at, script) in scripts.into_iter().enumerate() {
+        let output = run_to(&env, &far_end(script));
+        assert_eq!(states(&output), [State::Failed], "script {at}");
+    }
+    assert_readable(&env, 14);
+}
+
+#[test]
+fn wrong_number_of_trips_is_invalid() {
+    let env = TestEnv::new();
+    let trips = |it: &mut Value| it["trips"] = json!(1_000_000_000);
+    let output = run_to(&env, &far_end(Script { result: Some(trips), ..Script::default() }));
+    assert_eq!(states(&output), [State::Invalid]);
+    let document: Document = json(&output);
+    let is_far = |it: &&fathom_record::Record| it.params.text("to") == Some("hostile");
+    let record = document.records.iter().find(is_far).expect("a record");
+    assert!(record.checks["round trips"].starts_with("FAILED"), "{:?}", record.checks);
+    assert_readable(&env, 1);
+}
+
+/// Asserts that every run is shown and listed.
+fn assert_readable(env: &TestEnv, runs: usize) {
+    let shown = env.exec("show");
+    assert_status(&shown, 0);
+    assert!(!text(&shown.stdout).contains('\u{1b}'));
+    let listed = text(&env.exec("list").stdout);
+    assert!(listed.lines().count() >= runs, "{listed}");
+}
+
+/// A request for a far end whose answer is not read.
+fn upgrade(address: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    let head = format!(
+        "GET /.fathom/far HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\n\
+         Upgrade: {UPGRADE}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    stream
+}
+
+fn status(stream: &mut TcpStream) -> String {
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).expect("an answer");
+    String::from_utf8_lossy(&head[9..]).into_owned()
+}
+
+#[test]
+fn hundred_near_ends_get_eight_far_ends() {
+    let env = TestEnv::new();
+    let (child, address) = serve(&env, "");
+    let mut all: Vec<TcpStream> = (0..100).map(|_| upgrade(&address)).collect();
+    let statuses: Vec<String> = all.iter_mut().map(status).collect();
+    let count = |status: &str| statuses.iter().filter(|it| *it == status).count();
+    assert_eq!((count("101"), count("503")), (8, 92), "{statuses:?}");
+    assert_eq!(children(child.id()).len(), 8);
+    // Silent near ends keep no far end.
+    let begun_ns = monotonic_raw_ns();
+    wait_until("a far end waits for its hello", || children(child.id()).is_empty());
+    assert!(monotonic_raw_ns() - begun_ns < 8_000_000_000, "longer than for a hello");
+    assert_eq!(status(&mut upgrade(&address)), "101");
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
+}
+
+#[test]
+fn malicious_messages_end_a_far_end() {
+    let env = TestEnv::new();
+    let (child, address) = serve(&env, "");
+    let set_up = |cpu: u64, congestion: &str| {
+        let work = json!({"work": "echo", "bytes": 4, "busy": false});
+        json!({"message": "set_up", "work": work, "cpu": cpu, "congestion": congestion})
+    };
+    let host = json!({"message": "host"}).to_string();
+    let twice = |value: &Value| format!("{value}\n{value}");
+    let deep = format!("{}1{}", "{\"a\":".repeat(9_000), "}".repeat(9_000));
+    for (lines, expected) in [
+        (set_up(0, &"c".repeat(10_000)).to_string(), "1 to 15 characters"),
+        (set_up(4_000_000_000, "cubic").to_string(), "pin to the CPU"),
+        (set_up(100_000_000_000, "cubic").to_string(), "unknown message"),
+        (twice(&set_up(0, "cubic")), "no answer within 10 s"),
+        (format!("{host}\n{host}"), "expected host once"),
+        (deep, "unknown message"),
+        ("1".repeat(60_000), "unknown message"),
+        ("x".repeat(70_000), "exceeds 64 KiB"),
+        (json!({"message": "ready", "port": 1, "nonce": ""}).to_string(), "then set_up"),
+    ] {
+        let mut stream = greeted_service(&address);
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        // It may end before it has read all.
+        let _ = stream.write_all(format!("{lines}\n").as_bytes());
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = text(&answer);
+        let last = answer.lines().last().unwrap_or_default();
+        assert!(last.contains("\"error\"") && last.contains(expected), "{expected}: {answer}");
+        assert!(answer.lines().count() <= 3 && answer.len() < 128 << 10);
+    }
+    wait_until("a far end is left", || children(child.id()).is_empty());
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
+}
+
+#[test]
+fn flood_of_data_connections_ends() {
+    let env = TestEnv::new();
+    let (child, address) = serve(&env, "");
+    let mut stream = greeted_service(&address);
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    let work = json!({"work": "echo", "bytes": 4, "busy": false});
+    let cpu = fathom_measure::affinity::allowed()[0];
+    let set_up = json!({"message": "set_up", "work": work, "cpu": cpu, "congestion": null});
+    send(&mut stream, &set_up).expect("sent");
+    let mut lines = BufReader::new(stream).lines();
+    let ready = lines.next().expect("a line").expect("a line");
+    let ready: Value = serde_json::from_str(&ready).expect("JSON");
+    let port = ready["port"].as_u64().expect("a port") as u16;
+    // Half of them send a wrong nonce, the others nothing.
+    let _all: Vec<TcpStream> = (0..100)
+        .filter_map(|at| {
+            let mut data = TcpStream::connect(("127.0.0.1", port)).ok()?;
+            let _ = data.write_all("0".repeat(64 * (at % 2)).as_bytes());
+            Some(data)
+        })
+        .collect();
+    let last = lines.next().expect("a line").expect("a line");
+    assert!(last.contains("no answer within 10 s"), "{last}");
+    wait_until("a far end is left", || children(child.id()).is_empty());
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
+}
+
+/// Whether command line or environment of a process have a text.
+fn shows(pid: u32, secret: &str) -> bool {
+    ["cmdline", "environ"].iter().any(|name| {
+        let bytes = std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        bytes.windows(secret.len()).any(|part| part == secret.as_bytes())
+    })
+}
+
+#[test]
+fn token_is_in_no_process_file_or_output() {
+    let env = TestEnv::new();
+    let (child, address) = serve(&env, "--token-file token");
+    let token = std::fs::read_to_string(env.file("token")).expect("a file").trim().to_owned();
+    let line = format!("run --quick --only {RTT} --remote {address} --token-file token");
+    let mut run = spawn_piped(env.command(&line));
+    let (mut seen, mut far_ends) = (0, 0);
+    while run.try_wait().expect("a child").is_none() {
+        let far = children(child.id());
+        let workers = children(run.id());
+        for pid in [child.id(), run.id()].into_iter().chain(far.iter().copied()).chain(workers) {
+            assert!(!shows(pid, &token), "process {pid}");
+            seen += 1;
+        }
+        far_ends += far.len();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(seen > 10 && far_ends > 0, "{seen} {far_ends}");
+    let output = run.wait_with_output().expect("output");
+    assert_status(&output, 0);
+    std::fs::write(env.file("wrong"), "0".repeat(64)).expect("a file");
+    let wrong = env.exec(&format!("run {RTT} --remote {address} --token-file wrong"));
+    let load = env.exec(&format!("load http://{address}/ --token-file token --clients 1"));
+    let mut texts = vec![output.stdout, output.stderr, wrong.stdout, wrong.stderr];
+    texts.extend([load.stdout, load.stderr]);
+    for line in ["export latest", "show --json --samples", "show", "list", "doctor"] {
+        let output = env.exec(line);
+        texts.extend([output.stdout, output.stderr]);
+    }
+    for target in ["host", "telemetry", "list", "metrics", "health", "none"] {
+        let mut stream = TcpStream::connect(&address).expect("it listens");
+        let request = format!(
+            "GET /.fathom/{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Authorization: Bearer {token}\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer");
+        texts.push(answer);
+    }
+    let stores = std::fs::read_dir(env.path()).expect("a folder").flatten();
+    let stores = stores.filter(|it| it.file_name().to_string_lossy().starts_with("fathom.db"));
+    texts.extend(stores.map(|it| std::fs::read(it.path()).expect("a file")));
+    assert!(texts.iter().any(|it| it.starts_with(b"SQLite format 3")));
+    for text in &texts {
+        let has = text.windows(token.len()).any(|part| part == token.as_bytes());
+        assert!(!has, "{}", String::from_utf8_lossy(text));
+    }
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
+}
+
+#[test]
+fn token_sent_beyond_loopback_is_warned_of() {
+    let Some(link) = link("warn") else { return };
+    let env = TestEnv::new();
+    std::fs::write(env.file("a"), "x").expect("a file");
+    let line = "serve . --listen 10.213.7.2:7000 --token-file token";
+    let mut child = spawn_piped(link.at(1, &env.command(line)));
+    let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut opening = String::new();
+    while !opening.contains("Stop ") {
+        assert!(out.read_line(&mut opening).expect("a line") > 0, "{opening}");
+    }
+    assert_contains(&opening, &["ssh -L 7000:10.213.7.2:7000"]);
+    let load = "load http://10.213.7.2:7000/a --token-file token --clients 1";
+    let output = link.at(0, &env.command(load)).output().expect("ip starts");
+    let warned = text(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_contains(&warned, &["unencrypted to 10.213.7.2:7000", "ssh -L 7000:127.0.0.1:7000"]);
+    signal_and_wait(child, Signal::TERM);
+}

@@ -1,0 +1,121 @@
+//! Known answers of `fathom load`: a limit of known size is imposed on `fathom serve`, and the load
+//! must name it. `make lab-load` has more of them, with narrow tolerances.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use fathom_lab::Unmet;
+use fathom_lab::group;
+use fathom_lab::limited::{Files, Found, Limit, Limited};
+use fathom_record::Document;
+
+use crate::group::skipped;
+use crate::test_env::{Folder, median, of_metric};
+
+const OPTIONS: &str = "--clients 1,2,4,8 --time 1.5s";
+/// On one machine only a proof names the network.
+const PROVED: &str = "--clients 1,2,4 --time 900ms --prove";
+/// Other tests run meanwhile.
+const TOLERANCE: f64 = 0.2;
+
+/// A server with a limit; `None` if the limit is not possible here.
+fn start(folder: &Folder, name: &str, limit: Limit, files: Files) -> Option<Limited> {
+    let program = Path::new(env!("CARGO_BIN_EXE_fathom"));
+    match Limited::start((program, folder.path(), name), limit, files) {
+        Err(why) if why.is::<Unmet>() => {
+            skipped(&why.to_string());
+            None
+        }
+        started => Some(started.expect("a server")),
+    }
+}
+
+/// What a load finds of a limit, which it must name. One undetermined answer is noise: other tests
+/// use the same CPUs.
+fn named(name: &str, limit: Limit, files: Files) -> Option<(Document, Found)> {
+    let folder = Folder::on_disk()?;
+    let limited = start(&folder, name, limit, files)?;
+    let mut answers = (0..2).map(|_| {
+        let options = match limit {
+            Limit::Network(_) => PROVED.to_owned(),
+            Limit::Disk(_) => format!("{OPTIONS} --server-cache cold"),
+            _ => OPTIONS.to_owned(),
+        };
+        let document = limited.measure(&options, &AtomicBool::new(false)).expect("a load");
+        let found = Found::of(&document);
+        (document, found)
+    });
+    let first = answers.next().expect("an answer");
+    let (document, found) = match first.1.name.as_str() {
+        "undetermined" => {
+            skipped(&format!("first of two loads: undetermined: {}", first.1.why.join("; ")));
+            answers.next().expect("an answer")
+        }
+        _ => first,
+    };
+    assert_eq!(found.name, limit.name(), "{found:?}");
+    Some((document, found))
+}
+
+fn assert_rate(limit: Limit, files: Files, found: &Found) {
+    let rate = limit.throughput(files.bytes).expect("a known one");
+    let saturation = found.saturation.expect("a saturation").value;
+    assert!((saturation / rate - 1.0).abs() < TOLERANCE, "{saturation} of {rate}: {found:?}");
+}
+
+#[test]
+fn slow_link_is_named_with_its_rate() {
+    let (limit, files) =
+        (Limit::Network(100e6), Files { count: 8, bytes: 200_000, are_cold: false });
+    if let Some((_, found)) = named("link", limit, files) {
+        assert_rate(limit, files, &found);
+    }
+}
+
+#[test]
+fn slow_disk_is_named_with_its_rate() {
+    let (limit, files) = (Limit::Disk(40e6), Files { count: 400, bytes: 100_000, are_cold: true });
+    if let Some((_, found)) = named("disk", limit, files) {
+        assert_rate(limit, files, &found);
+    }
+}
+
+#[test]
+fn serial_section_is_named_with_its_rate() {
+    let (limit, files) = (Limit::Serial(10e-3), Files { count: 8, bytes: 4096, are_cold: false });
+    if let Some((_, found)) = named("serial", limit, files) {
+        assert_rate(limit, files, &found);
+    }
+}
+
+#[test]
+fn server_quota_is_named_and_used_whole() {
+    let (quota, files) = (0.2, Files { count: 8, bytes: 4096, are_cold: false });
+    let Some((document, found)) = named("quota", Limit::ServerCpu(quota), files) else { return };
+    let per_request = of_metric(&document, "load.server.cpu_per_request");
+    let seconds = median(per_request.last().expect("a step")) / 1e9;
+    let used = found.saturation.expect("a saturation").value * seconds;
+    assert!((used / quota - 1.0).abs() < TOLERANCE, "{used} of {quota} CPUs: {found:?}");
+}
+
+#[test]
+fn limits_end_with_a_panic() {
+    let Some(folder) = Folder::on_disk() else { return };
+    let files = Files { count: 1, bytes: 4096, are_cold: false };
+    let mut is_possible = false;
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        let limited = start(&folder, "panic", Limit::ServerCpu(0.5), files);
+        is_possible = limited.is_some();
+        assert!(limited.is_none(), "on purpose");
+    }));
+    if !is_possible {
+        return;
+    }
+    assert!(ended.is_err());
+    assert!(!group::path("cpu", "panic").expect("root").exists());
+    let namespaces = Command::new("ip").args(["netns", "list"]).output().expect("it runs");
+    let left = format!("fathom-lab-panic-near-{}", std::process::id());
+    assert!(!String::from_utf8_lossy(&namespaces.stdout).contains(&left));
+}

@@ -1,0 +1,367 @@
+//! What network, disk, server CPU and client can give to this work, measured before the load.
+//!
+//! Each is a rate in bytes per second: of a source that sends from memory over the same kind of
+//! sockets, of direct reads within the server's process, and of CPU times per request of warm
+//! files, divided among the CPUs that either end may use.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use fathom_metric::{Measured, ProcedureError, Recorder};
+use fathom_record::{Basis, Cause, Fact, Interval, Params, State, Unit, Verdict};
+
+use crate::engine::{Body, Choice, Outcome, Pause, Timing, Workload};
+use crate::metrics;
+use crate::options::Load;
+use crate::procedure::Run;
+use crate::requests::Requests;
+use crate::step::{ServerUse, half_width};
+
+/// Connections of a measurement: enough that none of them is the limit.
+const CONNECTIONS: u32 = 8;
+/// Bodies of the source: long ones, beside which a request costs little, but on a slow network
+/// short ones, of which it completes many. Bytes in socket buffers are then few, too.
+const SOURCE_BYTES: [u64; 2] = [128 << 10, 16 << 10];
+/// Long bodies in the time, at least.
+const COMPLETIONS_MIN: u64 = 400;
+const TIME_NS: [u64; 2] = [300_000_000, 3_000_000_000];
+/// A quota gives bytes of a disk in slices of 100 ms: in a shorter time their scatter hides the
+/// rate.
+const DISK_NS: u64 = TIME_NS[1];
+/// About the head of a response; below so many complete responses their length is not measured.
+const HEAD_BYTES: u64 = 250;
+const COMPLETED_FEW: f64 = 100.0;
+/// Warm files.
+const FILES_MAX: usize = 16;
+const BYTES_MAX: u64 = 64 << 20;
+/// Pacing is a limit of its own if another congestion control carries this many times more.
+const PACED: f64 = 1.25;
+/// Congestion controls that do not pace.
+const UNPACED: [&str; 2] = ["cubic", "reno"];
+
+/// Bytes per second, with the half width of its interval as a share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    pub bytes_s: f64,
+    pub half: f64,
+}
+
+impl Rate {
+    /// Whether another one is clearly above it.
+    fn is_below(self, other: Self) -> bool {
+        let [high, low] = [self.bytes_s * (1.0 + self.half), other.bytes_s * (1.0 - other.half)];
+        other.bytes_s > PACED * self.bytes_s && low > high
+    }
+
+    /// From the bytes of equal times.
+    fn of(bytes: &[f64], seconds: f64) -> Option<Self> {
+        let mean = bytes.iter().sum::<f64>() / bytes.len().max(1) as f64;
+        let half = half_width(bytes).unwrap_or(0.0) / mean;
+        (mean > 0.0).then_some(Self { bytes_s: mean / seconds, half })
+    }
+}
+
+/// What is known of each resource, and how it was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Capacities {
+    pub network: Option<Rate>,
+    /// Of the congestion control in use, if another one carries much more.
+    pub paced: Option<Rate>,
+    /// `Err`: why there is none, such as a file system in memory.
+    pub disk: Option<Result<Rate, String>>,
+    /// CPU time per request of the server and of the client.
+    pub server_ns: Option<f64>,
+    pub client_ns: Option<f64>,
+    /// CPUs of either end.
+    pub server_cpus: f64,
+    pub client_cpus: f64,
+    /// Bytes that a request brings to the wire.
+    pub request_bytes: Option<f64>,
+    pub methods: Vec<(&'static str, String)>,
+}
+
+impl Capacities {
+    /// Bytes per second of all resources, by the words of the parameter `of`.
+    pub fn rates(&self) -> Vec<(&'static str, Rate)> {
+        let bytes = self.request_bytes;
+        let by_cpu = |cpus: f64, ns: Option<f64>| {
+            Some(Rate { bytes_s: cpus / (ns? / 1e9) * bytes?, half: 0.0 })
+        };
+        let all = [
+            ("network", self.network),
+            ("pacing", self.paced),
+            ("disk", self.disk.as_ref().and_then(|disk| disk.as_ref().ok().copied())),
+            ("server-cpu", by_cpu(self.server_cpus, self.server_ns)),
+            ("client", by_cpu(self.client_cpus, self.client_ns)),
+        ];
+        all.into_iter().filter_map(|(of, rate)| Some((of, rate?))).collect()
+    }
+
+    pub fn record(&self, recorder: &mut dyn Recorder, params: &Params) {
+        for (of, rate) in self.rates() {
+            let limits = [(1.0 - rate.half).max(0.0), 1.0 + rate.half];
+            let limits = limits.map(|share| rate.bytes_s * share);
+            let interval = Interval::new(limits, 0.95, Basis::WithinRun);
+            let requests = self.request_bytes.map(|bytes| rate.bytes_s / bytes);
+            let requests = requests.map(|rate| Fact::quantity("requests", rate, Unit::PerSecond));
+            let methods = self.methods.iter().filter(|(known, _)| *known == of);
+            let methods = methods.map(|(_, text)| Fact::text("method", text.clone()));
+            recorder.record(Measured {
+                metric: metrics::CAPACITY.0.id,
+                params: params.clone().and("of", of),
+                values: vec![rate.bytes_s],
+                headline: Some((rate.bytes_s, (rate.half > 0.0).then_some(interval))),
+                verdict: Some(wide(rate.half)),
+                facts: requests.into_iter().chain(methods).collect(),
+                ..Measured::default()
+            });
+        }
+    }
+}
+
+/// The verdict on a figure with an interval of this half width, as a share.
+pub fn wide(half: f64) -> Verdict {
+    let text = || format!("± {:.0} %", 100.0 * half);
+    match half > metrics::CAPACITY.0.noise_limit {
+        true => Verdict::because(State::Noisy, Cause::Spread, text()),
+        false => Verdict::default(),
+    }
+}
+
+/// How long the measurements take, warm-up left out.
+pub fn planned_ns(load: &Load) -> u64 {
+    // Network, perhaps once more with short bodies or unpaced, disk, and warm files.
+    3 * time_ns(load) + DISK_NS
+}
+
+fn time_ns(load: &Load) -> u64 {
+    (load.time.as_nanos() as u64 / 10).clamp(TIME_NS[0], TIME_NS[1])
+}
+
+/// Measures all capacities of a server that is `fathom serve`.
+pub fn measure(
+    run: &mut Run<'_>,
+    recorder: &mut dyn Recorder,
+) -> Result<Capacities, ProcedureError> {
+    let mut all = Capacities::default();
+    if run.target.control.is_none() {
+        return Ok(all);
+    }
+    let congestion = run.target.congestion.clone().unwrap_or_default();
+    let (network, bytes) = source(run, None, recorder)?;
+    all.network = network;
+    let over = |bytes: u64, name: &str| {
+        let size = bytes >> 10;
+        format!("bodies of {size} KiB from memory over {CONNECTIONS} connections, {name}")
+    };
+    all.methods.push(("network", over(bytes, &congestion)));
+    // On loopback both are work of CPUs.
+    if congestion.starts_with("bbr")
+        && !run.target.is_loopback_path
+        && let Some((name, (Some(free), free_bytes))) = unpaced(run, recorder)?
+        && let Some(paced) = all.network.filter(|paced| paced.is_below(free))
+    {
+        all.paced = Some(paced);
+        all.network = Some(free);
+        all.methods[0].1 = over(free_bytes, name);
+        all.methods.push(("pacing", over(bytes, &congestion)));
+    }
+    disk(run, &mut all, recorder);
+    cpus(run, &mut all, recorder)?;
+    Ok(all)
+}
+
+/// Whether the measurements were stopped.
+fn is_over(recorder: &dyn Recorder) -> bool {
+    recorder.stop().now().load(Relaxed)
+}
+
+struct Window {
+    outcome: Outcome,
+    server: Option<ServerUse>,
+}
+
+impl Window {
+    /// Bytes on the wire by the server's count, with the scatter of the completed bodies.
+    fn rate(&self) -> Option<Rate> {
+        let slots = &self.outcome.tally.slots;
+        let bodies: Vec<f64> = slots.iter().map(|slot| slot.body_bytes as f64).collect();
+        let slot_s = self.outcome.window_ns as f64 / 1e9 / bodies.len().max(1) as f64;
+        let rate = Rate::of(&bodies, slot_s)?;
+        let on_wire = self.server.as_ref().and_then(|it| it.per_second(it.wire_bytes));
+        Some(Rate { bytes_s: on_wire.unwrap_or(rate.bytes_s), ..rate })
+    }
+}
+
+/// The rate of the source, and the size of its bodies.
+type Source = (Option<Rate>, u64);
+
+fn source(
+    run: &mut Run<'_>,
+    congestion: Option<&str>,
+    recorder: &mut dyn Recorder,
+) -> Result<Source, ProcedureError> {
+    let name = congestion.map_or(String::new(), |name| format!("/{name}"));
+    let mut found = (None, SOURCE_BYTES[0]);
+    let mut time_ns = time_ns(run.load);
+    for bytes in SOURCE_BYTES {
+        let files = [(format!("/.fathom/source/{bytes}{name}"), Some(bytes))];
+        let requests = Requests::new(&files, &run.target.fields);
+        let window = window(run, requests, ("network", time_ns), Body::Discard, recorder)?;
+        found = (window.as_ref().and_then(Window::rate), bytes);
+        let completed = window.map_or(COMPLETIONS_MIN, |it| it.outcome.tally.completed());
+        if completed >= COMPLETIONS_MIN {
+            break;
+        }
+        // Until as many short ones are complete.
+        let short = completed.max(1) * (SOURCE_BYTES[0] / SOURCE_BYTES[1]);
+        let needed_ns = (time_ns as f64 * COMPLETIONS_MIN as f64 / short as f64) as u64;
+        time_ns = needed_ns.clamp(time_ns, TIME_NS[1]);
+    }
+    Ok(found)
+}
+
+/// The network without pacing, by the first congestion control that the server has.
+fn unpaced(
+    run: &mut Run<'_>,
+    recorder: &mut dyn Recorder,
+) -> Result<Option<(&'static str, Source)>, ProcedureError> {
+    for name in UNPACED {
+        let Some(control) = &mut run.target.control else { break };
+        let known = control.ask("GET", &format!("/.fathom/source/1/{name}"), 16);
+        // The connection keeps the congestion control.
+        control.reconnect();
+        if known.is_ok_and(|answer| answer.status == 200) {
+            return Ok(Some((name, source(run, Some(name), recorder)?)));
+        }
+    }
+    Ok(None)
+}
+
+fn disk(run: &mut Run<'_>, all: &mut Capacities, recorder: &mut dyn Recorder) {
+    if is_over(recorder) {
+        return;
+    }
+    run.progress(recorder, "capacity of the disk", 0);
+    let Some(control) = &mut run.target.control else { return };
+    let read = control.read_disk(DISK_NS / 1_000_000);
+    run.done_ns += DISK_NS;
+    all.disk = match read {
+        Err(error) => Some(Err(error.to_string())),
+        Ok(read) => Some(match read.unavailable {
+            Some(why) => Err(why),
+            None => {
+                let slots: Vec<f64> = read.slots.iter().map(|&bytes| bytes as f64).collect();
+                let rate = Rate::of(&slots, read.slot_ns as f64 / 1e9);
+                rate.ok_or_else(|| "no bytes in the time".to_owned())
+            }
+        }),
+    };
+    let text = "direct reads of the same files, in random order, in the server's process";
+    all.methods.push(("disk", text.to_owned()));
+}
+
+/// CPU time per request of warm files, or from memory where a file is evicted after each response.
+fn cpus(
+    run: &mut Run<'_>,
+    all: &mut Capacities,
+    recorder: &mut dyn Recorder,
+) -> Result<(), ProcedureError> {
+    let target = &run.target;
+    let file_bytes = target.file_bytes;
+    let bytes = file_bytes.unwrap_or(0);
+    let (requests, what) = if target.is_cold {
+        let source = [(format!("/.fathom/source/{bytes}"), Some(bytes))];
+        (Requests::new(&source, &target.fields), "bytes from memory")
+    } else {
+        (target.requests.first(FILES_MAX, BYTES_MAX), "warm files")
+    };
+    let threads = run.load.client_threads(target, CONNECTIONS);
+    let of = ("server CPU", time_ns(run.load));
+    let Some(window) = window(run, requests, of, run.load.body.into(), recorder)? else {
+        return Ok(());
+    };
+    let completed = window.outcome.tally.completed() as f64;
+    if completed == 0.0 {
+        return Ok(());
+    }
+    // By bytes, of which those of incomplete responses count: few may be complete.
+    let wire = window.server.as_ref().and_then(|server| server.wire_bytes).filter(|&it| it > 0);
+    let known = file_bytes.map(|bytes| (bytes + HEAD_BYTES) as f64);
+    let few = if completed < COMPLETED_FEW { known } else { None };
+    let request_bytes = few.or_else(|| wire.map(|bytes| bytes as f64 / completed));
+    let completed = wire.zip(request_bytes).map_or(completed, |(all, one)| all as f64 / one);
+    let client_ns: u64 = window.outcome.threads.iter().map(|thread| thread.cpu_ns).sum();
+    all.client_ns = Some(client_ns as f64 / completed);
+    all.client_cpus = run.quota.map_or(f64::from(threads), |quota| quota.min(f64::from(threads)));
+    // At a low utilisation wake-ups dominate, and the capacity is higher than this.
+    let window_ns = window.outcome.window_ns as f64;
+    let per_request = |ns: f64, cpus: f64| {
+        let used = 100.0 * ns / window_ns / cpus;
+        let unit = if cpus == 1.0 { "CPU" } else { "CPUs" };
+        let least = if used < 50.0 { ", so at least that" } else { "" };
+        let us = ns / completed / 1e3;
+        format!("{what}: {us:.1} µs per request of {cpus} {unit}, {used:.0} % in use{least}")
+    };
+    all.methods.push(("client", per_request(client_ns as f64, all.client_cpus)));
+    if let Some(server) = window.server.filter(|server| server.cpus > 0.0) {
+        all.server_ns = Some(server.cpu_ns as f64 / completed);
+        all.server_cpus = server.cpus.min(server.reactors as f64);
+        all.request_bytes = request_bytes;
+        all.methods.push(("server-cpu", per_request(server.cpu_ns as f64, all.server_cpus)));
+    }
+    Ok(())
+}
+
+fn window(
+    run: &mut Run<'_>,
+    requests: Requests,
+    (of, time_ns): (&str, u64),
+    body: Body,
+    recorder: &mut dyn Recorder,
+) -> Result<Option<Window>, ProcedureError> {
+    if is_over(recorder) {
+        return Ok(None);
+    }
+    let case = crate::options::Case { choice: Choice::Random, think: std::time::Duration::ZERO };
+    let work = Workload {
+        requests: Arc::new(requests),
+        pause: Pause::NONE,
+        fresh: false,
+        body,
+        ..run.load.workload(&run.target, case, CONNECTIONS, run.load.seed)
+    };
+    let timing = Timing::of(time_ns, None);
+    let what = format!("capacity of the {of}");
+    let (outcome, telemetry) = run.window(&work, timing, &what, recorder)?;
+    let is_whole = outcome.end == crate::engine::End::Complete;
+    let server = telemetry.map(|(begin, end)| ServerUse::of(&begin, &end));
+    Ok(is_whole.then_some(Window { outcome, server }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_is_all_bytes_by_all_time() {
+        let rate = Rate::of(&[10.0, 30.0], 0.5).expect("a rate");
+        assert!((rate.bytes_s - 40.0).abs() < 1e-9);
+        // Student's t of one degree of freedom, 12.706 × 14.142 ÷ √2, by the mean of 20.
+        assert!((rate.half - 6.353).abs() < 1e-3, "{}", rate.half);
+        assert_eq!(Rate::of(&[0.0, 0.0], 1.0), None);
+        assert_eq!(Rate::of(&[], 1.0), None);
+    }
+
+    #[test]
+    fn cpu_capacity_is_cpus_by_time_per_request() {
+        let all = Capacities {
+            server_ns: Some(1e6),
+            server_cpus: 0.5,
+            request_bytes: Some(1_000.0),
+            ..Capacities::default()
+        };
+        let rates = all.rates();
+        assert_eq!(rates, [("server-cpu", Rate { bytes_s: 500_000.0, half: 0.0 })]);
+    }
+}

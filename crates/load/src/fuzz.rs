@@ -1,0 +1,55 @@
+//! Answers of a malicious server, for the fuzzer in `fuzz/` and for tests, which replay its corpus.
+
+use fathom_record::Host;
+use serde::de::DeserializeOwned;
+
+use crate::control::{CacheChange, Listing, Telemetry, read_answer};
+use crate::step::ServerUse;
+
+const BODY_MAX: usize = 1 << 10;
+
+/// Two answers, separated by a NUL: telemetry at the beginning and at the end of a window.
+pub fn telemetry(data: &[u8]) {
+    let mut answers = data.splitn(2, |&byte| byte == 0).map(|mut bytes| {
+        let (answer, _) = read_answer(&mut bytes, BODY_MAX, u64::MAX).ok()?;
+        assert!(answer.body.len() <= data.len() && answer.body_bytes <= BODY_MAX as u64);
+        Some(answer.body)
+    });
+    let (Some(Some(begin)), end) = (answers.next(), answers.next().flatten()) else { return };
+    let _ = (parsed::<Listing>(&begin), parsed::<CacheChange>(&begin));
+    if let Some(host) = parsed::<Host>(&begin).filter(Host::is_printable) {
+        assert!(!host.name.contains('\n'));
+    }
+    let end = end.and_then(|end| parsed::<Telemetry>(&end));
+    let Some((begin, end)) = parsed::<Telemetry>(&begin).zip(end) else { return };
+    let one = ServerUse::of(&begin, &end);
+    // As over the sweeps of a step.
+    let all = one.clone().plus(one.clone()).plus(one);
+    let rates = [
+        all.cpus(),
+        all.per_second(all.disk_bytes),
+        all.per_second(all.wire_bytes),
+        all.cpu_share(),
+    ];
+    let each = rates.into_iter().flatten().chain(all.per_request_ns).chain(all.per_byte_ns);
+    each.for_each(|number| assert!(number.is_finite() && number >= 0.0, "{number}"));
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
+    serde_json::from_slice(body).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn corpus_of_the_fuzzer_is_handled() {
+        let folder = format!("{}/../../fuzz/corpus/telemetry", env!("CARGO_MANIFEST_DIR"));
+        let entries: Vec<_> = std::fs::read_dir(folder).expect("a corpus").collect();
+        assert!(entries.len() >= 10, "{} inputs", entries.len());
+        for entry in entries {
+            telemetry(&std::fs::read(entry.expect("an entry").path()).expect("a file"));
+        }
+    }
+}

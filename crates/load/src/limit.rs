@@ -1,0 +1,480 @@
+//! What limits the throughput: the shape of the curve, what it uses of each resource at saturation,
+//! and the records of both.
+
+use fathom_analysis::load::{Curve, Estimate, Name, Point, Resource, Saturation, Shape, Use};
+use fathom_analysis::load::{bottleneck, shape};
+use fathom_metric::{Measured, Recorder};
+use fathom_record::{Basis, Cause, Fact, Interval, Params, Reason, Series, State, Unit, Verdict};
+
+use crate::capacity::{Capacities, Rate, wide};
+use crate::dose::Proof;
+use crate::metrics::{self, OfServer};
+use crate::records::Judged;
+use crate::step::{ServerUse, Step, Sweep, half_width};
+
+/// Less than this share of the bytes sent is not work of the disk.
+const DISK_SHARE_MIN: f64 = 0.01;
+/// An end that waits for a CPU for more than this share of the time, and is busy or waits for more
+/// than the second one, may be limited by the CPU.
+const WAITING_MIN: f64 = 0.1;
+const SHARED_MIN: f64 = 0.75;
+/// Pacing that is exceeded by more is no limit: it was measured in a bad moment.
+const EXCEEDED: f64 = 1.15;
+
+/// A curve with what it used.
+pub struct Limit {
+    pub shape: Shape,
+    pub uses: Vec<Use>,
+    pub name: Name,
+    /// Bytes per second of each resource in use at saturation, or at the largest step.
+    used: Vec<(Resource, f64)>,
+    /// Of the valid steps.
+    clients: Vec<u32>,
+    /// Sweeps with a number of clients at which the client was the limit.
+    client_from: Option<u32>,
+    /// Whether a step at saturation is.
+    is_noisy: bool,
+}
+
+impl Limit {
+    /// `steps`: in ascending order; `judged` as many.
+    pub fn of(steps: &[Step], judged: &[Judged], think_s: f64, all: &Capacities) -> Self {
+        let both = || steps.iter().zip(judged);
+        let valid = || both().filter(|(_, judged)| judged.is_point).map(|(step, _)| step);
+        let point = |step: &Step| Point {
+            clients: step.clients,
+            sweeps: step.by_sweep.iter().map(|sweep| sweep.point).collect(),
+        };
+        let curve = Curve { think_s, points: valid().map(point).collect() };
+        let shape = shape(&curve);
+        // The generator itself is the limit of what follows the last valid step, or of all but one.
+        let last = match curve.points.as_slice() {
+            [_, .., last] => last.clients,
+            _ => 0,
+        };
+        let is_client_bound = |step: &&Step| step.clients > last && step.is_client_bound();
+        let client_from = steps.iter().find(is_client_bound).map(|step| step.clients);
+        let at: Vec<&Step> = match (&shape, client_from) {
+            (Shape::Saturated(found), _) => {
+                let to = found.falls_from.map_or(u32::MAX, |from| from - 1);
+                valid().filter(|step| (found.plateau_from..=to).contains(&step.clients)).collect()
+            }
+            // An invalid step is the evidence.
+            (_, Some(from)) => steps.iter().filter(|step| step.clients == from).collect(),
+            (Shape::NotSaturated { up_to, .. }, None) => {
+                valid().filter(|step| step.clients == *up_to).collect()
+            }
+        };
+        let sweeps: Vec<&Sweep> = at.iter().flat_map(|step| &step.by_sweep).collect();
+        let (uses, used) = uses(&sweeps, all);
+        let name = match client_from {
+            Some(_) if !matches!(shape, Shape::Saturated(_)) => Name::Resource(Resource::Client),
+            _ => match (bottleneck(&shape, &uses), &shape) {
+                // A CPU that others use is no serial section.
+                (Name::Serial | Name::Undetermined(_), Shape::Saturated(_))
+                    if let Some(why) = waiting(&sweeps) =>
+                {
+                    Name::Undetermined(why)
+                }
+                (name, _) => name,
+            },
+        };
+        let clients = curve.points.iter().map(|point| point.clients).collect();
+        let is_used = |step: &Step| at.iter().any(|used| used.clients == step.clients);
+        let is_noisy = both().any(|(step, judged)| judged.is_noisy && is_used(step));
+        Self { shape, uses, name, used, clients, client_from, is_noisy }
+    }
+
+    pub fn saturation(&self) -> Option<&Saturation> {
+        match &self.shape {
+            Shape::Saturated(saturation) => Some(saturation),
+            Shape::NotSaturated { .. } => None,
+        }
+    }
+
+    /// The largest valid step at saturation.
+    pub fn plateau_to(&self) -> Option<u32> {
+        let found = self.saturation()?;
+        let is_on = |clients: &u32| found.falls_from.is_none_or(|falls| *clients < falls);
+        self.clients.iter().copied().filter(is_on).max()
+    }
+
+    pub fn is_undetermined(&self) -> bool {
+        matches!(self.name, Name::Undetermined(_))
+    }
+
+    /// The name that stands: on loopback the network is work of CPUs, so that only a dose confirms
+    /// it.
+    fn standing(&self, is_loopback: bool, proof: Option<&Proof>) -> Name {
+        let is_network = matches!(self.name, Name::Resource(Resource::Network | Resource::Pacing));
+        match proof {
+            Some(Proof::Refuted(why)) => Name::Undetermined(format!("refuted: {why}")),
+            Some(Proof::Confirmed) => self.name.clone(),
+            _ if is_network && is_loopback => Name::Undetermined(
+                "the network of loopback is work of CPUs: only --prove can confirm it".to_owned(),
+            ),
+            _ => self.name.clone(),
+        }
+    }
+
+    /// Records of the shape of the curve.
+    pub fn record_curve(&self, recorder: &mut dyn Recorder, params: &Params) {
+        let plain = |metric: &OfServer, estimate: &Estimate, least: f64| {
+            let value = estimate.value.max(least);
+            let limits = estimate.interval.map(|limits| limits.map(|limit| limit.max(least)));
+            let half = limits.map_or(0.0, |[low, high]| (high - low) / 2.0 / value);
+            let doubt = Reason::new(Cause::Spread, "steps of it are noisy");
+            Measured {
+                metric: metric.0.id,
+                params: params.clone(),
+                values: vec![value],
+                headline: Some((value, limits.map(interval))),
+                verdict: Some(wide(half)),
+                doubts: if self.is_noisy { vec![doubt] } else { Vec::new() },
+                ..Measured::default()
+            }
+        };
+        match &self.shape {
+            Shape::Saturated(found) => {
+                let from = f64::from(found.plateau_from);
+                let mut facts = vec![Fact::quantity("from clients", from, Unit::Ratio)];
+                facts.extend(found.falls_from.map(|falls| {
+                    Fact::quantity("falls from clients", f64::from(falls), Unit::Ratio)
+                }));
+                let rate = plain(&metrics::SATURATION, &found.throughput, 0.0);
+                recorder.record(Measured { facts, ..rate });
+                // One client is the least.
+                if let Some(knee) = &found.knee {
+                    recorder.record(plain(&metrics::KNEE, knee, 1.0));
+                }
+                recorder.record(plain(&metrics::CLIENTS_95, &found.clients_95, 1.0));
+            }
+            Shape::NotSaturated { up_to, why } => {
+                let text = match up_to {
+                    0 => "every step is invalid, or cut by its windows".to_owned(),
+                    _ => format!("not saturated up to {up_to} clients: {why}"),
+                };
+                let verdict = Verdict::because(State::Unavailable, Cause::TooShort, text);
+                let (metric, params) = (metrics::SATURATION.0.id, params.clone());
+                let verdict = Some(verdict);
+                recorder.record(Measured { metric, params, verdict, ..Measured::default() });
+            }
+        }
+    }
+
+    /// The record of the bottleneck.
+    pub fn record(
+        &self,
+        recorder: &mut dyn Recorder,
+        params: &Params,
+        (all, is_loopback): (&Capacities, bool),
+        proof: Option<&Proof>,
+        series: Vec<Series>,
+    ) {
+        let name = self.standing(is_loopback, proof);
+        let remarks = match &name {
+            Name::Undetermined(why) => vec![Reason::new(Cause::NotAsAsked, why.clone())],
+            Name::Resource(_) | Name::Serial => Vec::new(),
+        };
+        let mut facts = self.facts(all);
+        facts.extend(proof.map(|proof| Fact::text("proof", proof.words())));
+        facts.extend(
+            self.client_from.map(|from| {
+                Fact::quantity("client-bound from clients", f64::from(from), Unit::Ratio)
+            }),
+        );
+        recorder.record(Measured {
+            metric: metrics::BOTTLENECK.0.id,
+            params: params.clone(),
+            text: Some(word(&name).to_owned()),
+            verdict: Some(Verdict::default()),
+            facts,
+            series,
+            remarks,
+            ..Measured::default()
+        });
+    }
+
+    /// The evidence: of each resource what was used of what it gives.
+    fn facts(&self, all: &Capacities) -> Vec<Fact> {
+        let rates = all.rates();
+        let mut facts = Vec::new();
+        for one in &self.uses {
+            let name = id(one.resource);
+            let is_bytes = !matches!(one.resource, Resource::ServerCpu | Resource::Client);
+            if is_bytes && let Some((_, used)) = self.used.iter().find(|it| it.0 == one.resource) {
+                let used = Fact::quantity(&format!("{name} used"), *used, Unit::BytesPerSecond);
+                facts.push(used);
+                let rate = rates.iter().find(|(of, _)| *of == name);
+                facts.extend(rate.map(|(_, rate)| {
+                    Fact::quantity(&format!("{name} capacity"), rate.bytes_s, Unit::BytesPerSecond)
+                }));
+            }
+            if let Some(share) = one.utilisation {
+                let ratio = |what: &str, value| {
+                    Fact::quantity(&format!("{name} {what}"), value, Unit::Ratio)
+                };
+                facts.push(ratio("utilisation", share.value));
+                if let Some([low, high]) = share.interval {
+                    facts
+                        .extend([ratio("utilisation, low", low), ratio("utilisation, high", high)]);
+                }
+            }
+            facts.extend(one.demand_s.map(|demand_s| {
+                Fact::quantity(&format!("{name} demand"), demand_s * 1e9, Unit::Nanoseconds)
+            }));
+        }
+        facts
+    }
+}
+
+fn interval(limits: [f64; 2]) -> Interval {
+    Interval::new(limits, 0.95, Basis::WithinRun)
+}
+
+/// The value of `load.bottleneck`.
+pub fn word(name: &Name) -> &'static str {
+    match name {
+        Name::Resource(resource) => id(*resource),
+        Name::Serial => "serial",
+        Name::Undetermined(_) => "undetermined",
+    }
+}
+
+/// The value of the parameters `of` and `resource`.
+pub fn id(resource: Resource) -> &'static str {
+    match resource {
+        Resource::Network => "network",
+        Resource::Disk => "disk",
+        Resource::ServerCpu => "server-cpu",
+        Resource::Client => "client",
+        Resource::Pacing => "pacing",
+    }
+}
+
+/// The uses of all resources over sweeps at saturation, and the bytes per second of those that
+/// carry bytes.
+fn uses(sweeps: &[&Sweep], all: &Capacities) -> (Vec<Use>, Vec<(Resource, f64)>) {
+    let throughputs: Vec<f64> = sweeps.iter().map(|sweep| sweep.point.throughput).collect();
+    let throughput = mean(&throughputs);
+    // Unknown if it is in one sweep.
+    let of_server = |of: &dyn Fn(&ServerUse) -> Option<f64>| -> Option<Vec<f64>> {
+        sweeps.iter().map(|sweep| of(sweep.server.as_ref()?)).collect()
+    };
+    let wire = of_server(&|it| it.per_second(it.wire_bytes));
+    let read = of_server(&|it| it.per_second(it.disk_bytes));
+    let of_use = |resource, share: Option<Estimate>| {
+        let demand_s = share.map(|share| share.value / throughput).filter(|it| it.is_finite());
+        Use { resource, utilisation: share, demand_s }
+    };
+    let of_rate = |used: &Option<Vec<f64>>, rate: Option<Rate>| share(used.as_deref()?, rate?);
+    let mut uses = vec![of_use(Resource::Network, of_rate(&wire, all.network))];
+    if let Some(paced) = all.paced {
+        let share = of_rate(&wire, Some(paced));
+        if share.is_none_or(|share| share.value <= EXCEEDED) {
+            uses.push(of_use(Resource::Pacing, share));
+        }
+    }
+    let device = all.disk.as_ref();
+    let disk = match (&read, device) {
+        // Reads of nothing need no capacity.
+        (Some(read), _) if mean(read) <= DISK_SHARE_MIN * wire.as_deref().map_or(0.0, mean) => {
+            Some(Estimate { value: 0.0, interval: None })
+        }
+        // There is no device below a file system in memory.
+        (None, Some(Err(_))) => Some(Estimate { value: 0.0, interval: None }),
+        (read, rate) => of_rate(read, rate.and_then(|rate| rate.as_ref().ok().copied())),
+    };
+    uses.push(of_use(Resource::Disk, disk));
+    let exact = Rate { bytes_s: 1.0, half: 0.0 };
+    let cpu = of_server(&ServerUse::cpu_share);
+    uses.push(of_use(Resource::ServerCpu, cpu.and_then(|cpu| share(&cpu, exact))));
+    let client: Vec<f64> = sweeps.iter().map(|sweep| sweep.client_share).collect();
+    uses.push(of_use(Resource::Client, share(&client, exact)));
+    let used = [(Resource::Network, &wire), (Resource::Pacing, &wire), (Resource::Disk, &read)];
+    let used = used.into_iter().filter_map(|(of, values)| Some((of, mean(values.as_deref()?))));
+    // Without a step there is no mean.
+    let used = used.filter(|(_, mean)| mean.is_finite());
+    (uses, used.collect())
+}
+
+/// Why a saturated throughput may be that of a CPU which an end shares with others.
+fn waiting(sweeps: &[&Sweep]) -> Option<String> {
+    let mean = |of: &dyn Fn(&Sweep) -> Option<f64>| {
+        let values: Option<Vec<f64>> = sweeps.iter().map(|sweep| of(sweep)).collect();
+        values.filter(|values| !values.is_empty()).map(|values| mean(&values))
+    };
+    let ends = [
+        (
+            "server",
+            mean(&|it| it.server.as_ref()?.cpu_share()),
+            mean(&|it| Some(it.server.as_ref()?.waiting())),
+        ),
+        ("client", mean(&|it| Some(it.client_share)), mean(&|it| Some(it.client_waiting))),
+    ];
+    ends.into_iter().find_map(|(end, used, waiting)| {
+        let (used, waiting) = used.zip(waiting)?;
+        (waiting > WAITING_MIN && used + waiting > SHARED_MIN).then(|| {
+            format!(
+                "the {end} waits for a CPU {:.0} % of the time: the other end or other processes \
+                 use it",
+                100.0 * waiting
+            )
+        })
+    })
+}
+
+/// What was used of a rate, with the scatter of both.
+fn share(used: &[f64], rate: Rate) -> Option<Estimate> {
+    let value = mean(used) / rate.bytes_s;
+    let half = half_width(used).map(|half| (half / rate.bytes_s).hypot(value * rate.half));
+    let interval = half.map(|half| [(value - half).max(0.0), value + half]);
+    value.is_finite().then_some(Estimate { value, interval })
+}
+
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_analysis::load::SweepPoint;
+
+    use super::*;
+
+    const MB: f64 = 1e6;
+    const POINT: Judged = Judged { shows: true, is_point: true, is_noisy: false };
+
+    /// Three sweeps of steps at which a resource saturates at 10 requests of 1 MB per second.
+    fn steps(server: impl Fn(f64) -> ServerUse) -> Vec<Step> {
+        let sweep = |clients: f64, noise: f64| {
+            let throughput = clients.min(10.0) * noise;
+            Sweep {
+                point: SweepPoint { throughput, response_s: clients / throughput },
+                server: Some(server(throughput)),
+                client_share: 0.1,
+                client_waiting: 0.0,
+            }
+        };
+        let step = |clients: u32| {
+            let mut step = Step::new(clients);
+            step.by_sweep =
+                [0.999, 1.0, 1.001].map(|noise| sweep(f64::from(clients), noise)).to_vec();
+            step
+        };
+        [1, 2, 4, 8, 16, 32].map(step).into()
+    }
+
+    fn used(throughput: f64, disk_share: f64) -> ServerUse {
+        let bytes = (throughput * MB) as u64;
+        ServerUse {
+            wall_ns: 1_000_000_000,
+            cpu_ns: 100_000_000,
+            wire_bytes: Some(bytes),
+            disk_bytes: Some((bytes as f64 * disk_share) as u64),
+            reactor_ns: 100_000_000,
+            reactors: 1,
+            cpus: 1.0,
+            ..ServerUse::default()
+        }
+    }
+
+    fn capacities(network: f64, disk: f64) -> Capacities {
+        let rate = |bytes_s| Rate { bytes_s, half: 0.01 };
+        Capacities {
+            network: Some(rate(network)),
+            disk: Some(Ok(rate(disk))),
+            ..Capacities::default()
+        }
+    }
+
+    fn limit(disk_share: f64, all: &Capacities) -> Limit {
+        let steps = steps(|throughput| used(throughput, disk_share));
+        Limit::of(&steps, &[POINT; 6], 0.0, all)
+    }
+
+    #[test]
+    fn the_resource_at_its_capacity_is_named() {
+        let cases = [
+            (limit(0.5, &capacities(10.1 * MB, 40.0 * MB)), "network"),
+            (limit(1.0, &capacities(100.0 * MB, 10.2 * MB)), "disk"),
+            (limit(0.0, &capacities(100.0 * MB, 0.1 * MB)), "serial"),
+            (limit(1.0, &capacities(10.1 * MB, 10.2 * MB)), "undetermined"),
+        ];
+        for (limit, expected) in cases {
+            assert_eq!(word(&limit.name), expected, "{:?}", limit.uses);
+            let saturation = limit.saturation().expect("flat from 16 clients on");
+            assert!((saturation.throughput.value - 10.0).abs() < 0.05);
+        }
+    }
+
+    #[test]
+    fn pacing_is_not_called_network() {
+        let paced = Rate { bytes_s: 10.1 * MB, half: 0.01 };
+        let all = Capacities { paced: Some(paced), ..capacities(40.0 * MB, 40.0 * MB) };
+        assert_eq!(word(&limit(0.0, &all).name), "pacing");
+    }
+
+    #[test]
+    fn exceeded_pacing_is_no_limit() {
+        let paced = Rate { bytes_s: 7.0 * MB, half: 0.01 };
+        let all = Capacities { paced: Some(paced), ..capacities(10.1 * MB, 40.0 * MB) };
+        assert_eq!(word(&limit(0.0, &all).name), "network");
+    }
+
+    #[test]
+    fn unknown_telemetry_names_nothing() {
+        let mut steps = steps(|throughput| used(throughput, 0.0));
+        steps[4].by_sweep[1].server = None;
+        let limit = Limit::of(&steps, &[POINT; 6], 0.0, &capacities(10.1 * MB, 40.0 * MB));
+        assert_eq!(word(&limit.name), "undetermined");
+    }
+
+    #[test]
+    fn generator_that_fails_first_is_the_client() {
+        let steps = steps(|throughput| used(throughput, 0.0));
+        let mut short: Vec<Step> = steps.into_iter().take(4).collect();
+        short[3].mark_busy(0.95);
+        let valid = [POINT, POINT, POINT, Judged::default()];
+        let limit = Limit::of(&short, &valid, 0.0, &capacities(40.0 * MB, 40.0 * MB));
+        assert_eq!((word(&limit.name), limit.client_from), ("client", Some(8)));
+    }
+
+    #[test]
+    fn cpu_that_others_use_is_no_serial_section() {
+        let mut steps = steps(|throughput| used(throughput, 0.0));
+        for sweep in steps.iter_mut().flat_map(|step| &mut step.by_sweep) {
+            (sweep.client_share, sweep.client_waiting) = (0.4, 0.5);
+        }
+        let limit = Limit::of(&steps, &[POINT; 6], 0.0, &capacities(40.0 * MB, 40.0 * MB));
+        let Name::Undetermined(why) = &limit.name else { panic!("{:?}", limit.name) };
+        assert!(why.contains("the client waits for a CPU 50 %"), "{why}");
+    }
+
+    #[test]
+    fn one_valid_step_does_not_hide_the_client() {
+        let mut steps = steps(|throughput| used(throughput, 0.0));
+        steps[..5].iter_mut().for_each(|step| step.mark_busy(0.95));
+        let mut valid = [Judged::default(); 6];
+        valid[5] = POINT;
+        let limit = Limit::of(&steps, &valid, 0.0, &capacities(40.0 * MB, 40.0 * MB));
+        assert_eq!((word(&limit.name), limit.client_from), ("client", Some(1)));
+    }
+
+    #[test]
+    fn network_of_loopback_stands_only_if_proved() {
+        let limit = limit(0.0, &capacities(10.1 * MB, 40.0 * MB));
+        let refuted = Proof::Refuted("no effect".to_owned());
+        let not_done = Proof::NotDone("stopped".to_owned());
+        for (is_loopback, proof, expected) in [
+            (false, None, "network"),
+            (false, Some(&not_done), "network"),
+            (false, Some(&refuted), "undetermined"),
+            (true, None, "undetermined"),
+            (true, Some(&not_done), "undetermined"),
+            (true, Some(&Proof::Confirmed), "network"),
+        ] {
+            assert_eq!(word(&limit.standing(is_loopback, proof)), expected, "{proof:?}");
+        }
+    }
+}

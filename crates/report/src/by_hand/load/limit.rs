@@ -1,0 +1,366 @@
+//! What limits the throughput of a load: what it uses of each resource, the bottleneck with its
+//! evidence, knee and doses; or why there is no answer, and what to do next.
+
+use fathom_record::quantity::{NOTHING, bare, percent, quantity_within, scaled_within};
+use fathom_record::{Agreement, Fact, FactValue, Record, Summary, Unit, Value};
+
+use super::super::facts;
+use super::super::table::{Column, rows};
+use super::{MB, TIME, number};
+use crate::case::counted;
+use crate::wrap::{glued, wrapped};
+
+pub(super) const CAPACITY: &str = "load.capacity";
+pub(super) const BOTTLENECK: &str = "load.bottleneck";
+const SATURATION: &str = "load.saturation";
+const DOSE: &str = "load.dose";
+/// In the order of the table; as in the parameter `of`.
+const RESOURCES: [&str; 5] = ["network", "pacing", "disk", "server-cpu", "client"];
+/// From this utilisation on the paragraph has its interval.
+const MUCH: f64 = 0.5;
+const UNDETERMINED: &str = "undetermined";
+const FASTER: &str = "Next: more threads (`--threads`) or a faster client.";
+const MORE: &str = "Next: more clients (`--clients`), or longer steps (`--time`).";
+const LONGER: &str = "Next: longer steps (`--time`).";
+const DOSES: &str = "Next: work added to each resource in turn (`--prove`).";
+const ONLY: &str = "only its dose lowers the throughput as predicted for a bottleneck";
+
+/// The capacities that were measured before a load.
+pub(super) fn capacities(records: &[Record], width: usize) -> String {
+    let of = |record: &&Record| record.metric.as_str() == CAPACITY;
+    let line = |(at, record): (usize, &Record)| {
+        let method = text(record, "method").map_or(String::new(), |how| format!(": {how}"));
+        let requests = requests_of(record)
+            .map_or(String::new(), |rate| format!(" = {}", glued(&requests(rate))));
+        let rate = rate(record).map_or(NOTHING.to_owned(), |rate| format!("{} MB/s", mb(rate)));
+        let what = word(record.params.text("of").unwrap_or_default());
+        let name = if at == 0 { "capacity" } else { "" };
+        (name, format!("{what} {}{requests}{method}", glued(&rate)))
+    };
+    let lines: Vec<(&str, String)> = records.iter().filter(of).enumerate().map(line).collect();
+    if lines.is_empty() { String::new() } else { format!("\n{}", facts(&lines, width)) }
+}
+
+/// The limit of a case. `records`: those of its group; `earlier`: of the run.
+pub(super) fn limit(
+    bottleneck: &Record,
+    records: &[Record],
+    earlier: &[Record],
+    width: usize,
+) -> String {
+    let of_case = Case { bottleneck, records, earlier };
+    let paragraph = [of_case.uses(), of_case.conclusion()].concat().join(" ");
+    let mut text = format!("\n{}", wrapped(&paragraph, width, "", ""));
+    if of_case.is_ours() {
+        text += &rows(&of_case.resources());
+    }
+    let clients = |(name, metric): (&'static str, &str)| {
+        let summary = of_case.shown(metric)?;
+        let interval = summary.limits().filter(|[low, high]| low < high);
+        let interval = interval.map(|ends| format!(" ({})", ends.map(bare).join(" to ")));
+        let clients = match summary.median {
+            whole if whole.fract() == 0.0 => counted(whole as usize, "client"),
+            part => format!("{} clients", bare(part)),
+        };
+        Some((name, clients + &interval.unwrap_or_default()))
+    };
+    let numbers = [("knee", "load.knee"), ("95 % at", "load.clients_95")];
+    let lines: Vec<(&str, String)> = numbers.into_iter().filter_map(clients).collect();
+    text + &facts(&lines, width) + &of_case.doses(width)
+}
+
+struct Case<'r> {
+    bottleneck: &'r Record,
+    records: &'r [Record],
+    earlier: &'r [Record],
+}
+
+impl<'r> Case<'r> {
+    fn name(&self) -> &'r str {
+        match &self.bottleneck.value {
+            Some(Value::Text(name)) => name,
+            _ => UNDETERMINED,
+        }
+    }
+
+    fn fact(&self, resource: &str, what: &str) -> Option<f64> {
+        number(self.bottleneck, &format!("{resource} {what}"))
+    }
+
+    fn record(&self, metric: &str) -> Option<&'r Record> {
+        let is_own = |record: &&Record| {
+            record.metric.as_str() == metric && record.params == self.bottleneck.params
+        };
+        self.records.iter().find(is_own)
+    }
+
+    fn shown(&self, metric: &str) -> Option<&'r Summary> {
+        let record = self.record(metric)?;
+        record.summary.as_ref().filter(|_| record.verdict.shows_number())
+    }
+
+    fn capacity(&self, of: &str) -> Option<&'r Record> {
+        let is_of =
+            |one: &&Record| one.metric.as_str() == CAPACITY && one.params.text("of") == Some(of);
+        self.earlier.iter().chain(self.records).find(is_of)
+    }
+
+    /// The interval of a utilisation: `90 to 112 %`.
+    fn interval(&self, resource: &str) -> Option<String> {
+        let end = |what| self.fact(resource, what).map(percent);
+        let (low, high) = (end("utilisation, low")?, end("utilisation, high")?);
+        Some(format!("{} to {high}", low.trim_end_matches(" %")))
+    }
+
+    /// A utilisation in the paragraph, and of a busy resource its interval.
+    fn share(&self, resource: &str) -> Option<Vec<String>> {
+        let value = self.fact(resource, "utilisation")?;
+        let interval = self.interval(resource).filter(|_| value >= MUCH);
+        Some([percent(value)].into_iter().chain(interval).map(|text| glued(&text)).collect())
+    }
+
+    /// What the requests use of each resource at saturation, or at the largest step.
+    fn uses(&self) -> Vec<String> {
+        let bytes = |(resource, does): (&str, &str)| {
+            let value = self.fact(resource, "utilisation")?;
+            let share = self.share(resource)?.join(", ");
+            let rates = self.fact(resource, "used").zip(self.fact(resource, "capacity"));
+            Some(match rates {
+                Some((used, of)) if used > 0.0 => {
+                    let rates = glued(&format!("{} of {} MB/s", mb(used), mb(of)));
+                    format!("{does} {rates} ({share})")
+                }
+                _ if value == 0.0 => format!("{does} nothing"),
+                _ => format!("{does} {share} of what is possible"),
+            })
+        };
+        let all = [
+            ("network", "the network carries"),
+            ("pacing", "paced connections carry"),
+            ("disk", "the disk reads"),
+        ];
+        let mut parts: Vec<String> = all.into_iter().filter_map(bytes).collect();
+        let cpu = |resource: &str, of: &str| {
+            let share = self.share(resource)?;
+            let interval = share.get(1).map_or(String::new(), |ends| format!(" ({ends})"));
+            Some(format!("{}{of}{interval}", share[0]))
+        };
+        let of = " of its CPU";
+        parts.extend(match (cpu("server-cpu", of), cpu("client", "")) {
+            (Some(server), Some(client)) => {
+                Some(format!("the server uses {server}, the client {client}"))
+            }
+            (Some(server), None) => Some(format!("the server uses {server}")),
+            (None, _) => cpu("client", of).map(|client| format!("the client uses {client}")),
+        });
+        let sentence = |text: String| format!("{}.", capitalised(&text));
+        (!parts.is_empty()).then(|| sentence(parts.join("; "))).into_iter().collect()
+    }
+
+    /// The bottleneck; or why none is known, and what to do next.
+    fn conclusion(&self) -> Vec<String> {
+        let is_known = |record: &Record| record.verdict.shows_number();
+        if self.record(SATURATION).is_some_and(|record| !is_known(record)) {
+            return self.not_saturated();
+        }
+        let rate = self.saturation().map_or(String::new(), |rate| format!(": {rate}"));
+        let limits = |what: &str| vec![format!("{what} limits the throughput{rate}.")];
+        let mut sentences = match self.name() {
+            UNDETERMINED => {
+                let why = self.bottleneck.verdict.reasons.first();
+                let why = why.map_or("no evidence", |reason| reason.text.as_str());
+                vec![
+                    format!("The throughput is saturated{rate}."),
+                    format!("The bottleneck is undetermined: {why}{}.", self.foreign()),
+                ]
+            }
+            "serial" => vec![format!(
+                "No resource is saturated, but the throughput is{rate}. The limit is serial: a \
+                 lock, a single thread, or a limit on connections."
+            )],
+            "client" => [limits("The client, not the server,"), vec![FASTER.to_owned()]].concat(),
+            "server-cpu" => limits("The CPU of the server"),
+            "pacing" => limits("The pacing of the congestion control"),
+            name => limits(&format!("The {name}")),
+        };
+        let falls = self.record(SATURATION).and_then(|it| number(it, "falls from clients"));
+        sentences
+            .extend(falls.map(|from| format!("The throughput falls from {from:.0} clients on.")));
+        sentences.extend(self.client_bound());
+        if self.name() == UNDETERMINED && self.is_ours() {
+            let next = if self.has_doses() { LONGER } else { DOSES };
+            sentences.push(next.to_owned());
+        }
+        sentences
+    }
+
+    /// `5.98 requests/s (5.89 to 6.07) from 1 client on`.
+    fn saturation(&self) -> Option<String> {
+        let summary = self.shown(SATURATION)?;
+        let interval = summary
+            .limits()
+            .map_or(String::new(), |ends| format!(" ({})", ends.map(bare).join(" to ")));
+        let from = number(self.record(SATURATION)?, "from clients");
+        let from = from.map(|from| format!(" from {} on", counted(from as usize, "client")));
+        let rate = glued(&requests(summary.median)) + &interval;
+        Some(rate + &from.unwrap_or_default())
+    }
+
+    fn not_saturated(&self) -> Vec<String> {
+        if let Some(bound) = self.client_bound() {
+            return vec![bound, FASTER.to_owned()];
+        }
+        let reasons = self.record(SATURATION).map(|record| &record.verdict.reasons);
+        let why = reasons.and_then(|all| all.first()).map_or("not saturated", |it| &it.text);
+        vec![format!("{}.", capitalised(why)), MORE.to_owned()]
+    }
+
+    fn client_bound(&self) -> Option<String> {
+        let from = number(self.bottleneck, "client-bound from clients")?;
+        let from = counted(from as usize, "client");
+        Some(format!("From {from} on the load is client-bound, so that those steps are invalid."))
+    }
+
+    /// Whether the server is `fathom serve`: only then there are capacities.
+    fn is_ours(&self) -> bool {
+        RESOURCES.iter().any(|of| self.capacity(of).is_some())
+    }
+
+    fn foreign(&self) -> &'static str {
+        if self.is_ours() { "" } else { " (the server is not `fathom serve`)" }
+    }
+
+    fn has_doses(&self) -> bool {
+        self.records.iter().any(|record| record.metric.as_str() == DOSE)
+    }
+
+    fn resources(&self) -> Vec<Column> {
+        let known =
+            |of: &&str| self.capacity(of).is_some() || self.fact(of, "utilisation").is_some();
+        let all: Vec<&str> = RESOURCES.into_iter().filter(known).collect();
+        let cell = |value: Option<String>| value.unwrap_or(NOTHING.to_owned());
+        let bytes = |of: &&str| cell(self.capacity(of).and_then(rate).map(mb));
+        let rates = |of: &&str| cell(self.capacity(of).and_then(requests_of).map(bare));
+        let used = |of: &&str| cell(self.fact(of, "used").map(mb));
+        let share = |of: &&str| {
+            let interval = self.interval(of).map_or(String::new(), |ends| format!(" ({ends})"));
+            cell(self.fact(of, "utilisation").map(|value| percent(value) + &interval))
+        };
+        let time = |ns| match ns {
+            0.0 => "0".to_owned(),
+            ns => quantity_within(ns, Unit::Nanoseconds, TIME),
+        };
+        let demand = |of: &&str| cell(self.fact(of, "demand").map(time));
+        let mut columns = vec![
+            Column::words("resource", all.iter().map(|of| word(of).to_owned())),
+            Column::new("MB/s", all.iter().map(bytes)),
+            Column::new("req/s", all.iter().map(rates)),
+            Column::new("MB/s used", all.iter().map(used)),
+            Column::words("utilisation", all.iter().map(share)),
+            Column::new("demand", all.iter().map(demand)),
+        ];
+        columns.retain(Column::has_content);
+        columns
+    }
+
+    /// The effect of each dose, and what follows for the bottleneck.
+    fn doses(&self, width: usize) -> String {
+        let is_own = |record: &&Record| {
+            let mut params = record.params.clone();
+            params.0.remove("clients");
+            params.0.remove("resource");
+            record.metric.as_str() == DOSE && params == self.bottleneck.params
+        };
+        let all: Vec<&Record> = self.records.iter().filter(is_own).collect();
+        let Some(first) = all.first() else { return String::new() };
+        let clients = first.params.integer("clients").unwrap_or(0);
+        let head = format!(
+            "\nThroughput with a dose of work for one resource, as a ratio to that without, at {}:",
+            counted(clients as usize, "client")
+        );
+        let summary = |it: &&&Record| it.summary.clone().filter(|_| it.verdict.shows_number());
+        let measured = |it: &&Record| match summary(&it) {
+            None => NOTHING.to_owned(),
+            Some(one) => one.limits().map_or(ratio(one.median), |ends| {
+                format!("{} ({})", ratio(one.median), ends.map(ratio).join(" to "))
+            }),
+        };
+        let predicted = |it: &&Record| number(it, "predicted").map_or(NOTHING.to_owned(), ratio);
+        let effect = |it: &&Record| match summary(&it) {
+            Some(one) => effect(one.median),
+            None => NOTHING.to_owned(),
+        };
+        let agreement = |it: &&Record| it.agreement.map_or("", Agreement::word).to_owned();
+        let of = |it: &&Record| word(it.params.text("resource").unwrap_or_default()).to_owned();
+        let dose = |it: &&Record| text(it, "dose").unwrap_or_default().to_owned();
+        let mut columns = vec![
+            Column::words("resource", all.iter().map(of)),
+            Column::words("dose", all.iter().map(dose)),
+            Column::new("predicted", all.iter().map(predicted)),
+            Column::words("measured", all.iter().map(measured)),
+            Column::new("effect", all.iter().map(effect)),
+            Column::words("prediction", all.iter().map(agreement)),
+        ];
+        if columns.iter().map(|column| column.width() + 2).sum::<usize>() > width {
+            columns.pop();
+        }
+        let proof = text(self.bottleneck, "proof").map(|proof| match proof {
+            "confirmed" => ("proof", format!("confirmed: {ONLY}")),
+            proof => ("proof", proof.to_owned()),
+        });
+        wrapped(&head, width, "\n", "") + &rows(&columns) + &facts(proof.as_slice(), width)
+    }
+}
+
+fn word(resource: &str) -> &str {
+    match resource {
+        "server-cpu" => "server CPU",
+        other => other,
+    }
+}
+
+fn text<'r>(record: &'r Record, name: &str) -> Option<&'r str> {
+    let text = |fact: &'r Fact| match &fact.value {
+        FactValue::Text { text } => Some(text.as_str()),
+        _ => None,
+    };
+    record.facts.iter().find(|fact| fact.name == name).and_then(text)
+}
+
+fn rate(record: &Record) -> Option<f64> {
+    Some(record.summary.as_ref().filter(|_| record.verdict.shows_number())?.median)
+}
+
+fn requests_of(record: &Record) -> Option<f64> {
+    number(record, "requests").filter(|_| record.verdict.shows_number())
+}
+
+/// In MB/s, with a figure more than [`bare`] where two rates are compared.
+fn mb(rate: f64) -> String {
+    match rate / MB {
+        small if small < 10.0 => bare(small),
+        _ => scaled_within(rate, MB, TIME),
+    }
+}
+
+fn requests(rate: f64) -> String {
+    format!("{} requests/s", bare(rate))
+}
+
+fn ratio(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+/// `−34 %`.
+fn effect(ratio: f64) -> String {
+    let change = 100.0 * (ratio - 1.0);
+    let sign = if change < 0.0 { "−" } else { "+" };
+    format!("{sign}{:.0} %", change.abs())
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or(String::new(), |first| first.to_uppercase().to_string() + letters.as_str())
+}

@@ -1,0 +1,197 @@
+//! The output of a load: what limits its throughput.
+
+use fathom_record::{
+    Agreement, Basis, Cause, Fact, Interval, Params, Prediction, Reason, Record, State, Unit,
+    Value, Verdict,
+};
+use fathom_report::by_hand::group;
+use unicode_width::UnicodeWidthStr;
+
+use crate::fixture::{measured, record};
+
+fn case() -> Params {
+    Params::one("mode", "random").and("think_s", 0).and("to", "bench-4")
+}
+
+fn number(metric: &str, params: Params, unit: Unit, value: f64, ends: [f64; 2]) -> Record {
+    let mut record = measured(metric, params, unit, value, 0.01);
+    let summary = record.summary.as_mut().expect("a summary");
+    summary.interval = Some(Interval::new(ends, 0.95, Basis::WithinRun));
+    record
+}
+
+fn capacity(of: &str, rate: f64, requests: f64, method: &str) -> Record {
+    let params = Params::one("to", "bench-4").and("of", of);
+    let mut record =
+        number("load.capacity", params, Unit::BytesPerSecond, rate, [0.9 * rate, 1.1 * rate]);
+    record.facts =
+        vec![Fact::quantity("requests", requests, Unit::PerSecond), Fact::text("method", method)];
+    record
+}
+
+fn capacities() -> Vec<Record> {
+    vec![
+        capacity("network", 11.8e6, 5.9, "bodies of 128 KiB from memory over 8 connections"),
+        capacity("disk", 2.92e9, 1361.0, "direct reads of the same files, in random order"),
+        capacity("server-cpu", 3.47e9, 1618.0, "warm files: 1236.4 µs of CPU per request"),
+        capacity("client", 494e6, 230.0, "warm files: 4342.3 µs of CPU per request"),
+    ]
+}
+
+/// A resource in the facts of the bottleneck; bytes per second used, of what, if known.
+fn used(resource: &str, rates: Option<[f64; 2]>, share: [f64; 3], demand_ns: f64) -> Vec<Fact> {
+    let fact = |what: &str, value, unit| Fact::quantity(&format!("{resource} {what}"), value, unit);
+    let rates = rates.map(|rates| {
+        let [used, of] = rates.map(|rate| (rate, Unit::BytesPerSecond));
+        [fact("used", used.0, used.1), fact("capacity", of.0, of.1)]
+    });
+    let [value, low, high] = share;
+    let rest = [
+        fact("utilisation", value, Unit::Ratio),
+        fact("utilisation, low", low, Unit::Ratio),
+        fact("utilisation, high", high, Unit::Ratio),
+        fact("demand", demand_ns, Unit::Nanoseconds),
+    ];
+    rates.into_iter().flatten().chain(rest).collect()
+}
+
+fn bottleneck(name: &str, facts: Vec<Fact>, why: Option<&str>) -> Record {
+    let mut record = record("load.bottleneck", case(), Unit::Ratio);
+    record.value = Some(Value::Text(name.to_owned()));
+    record.facts = facts;
+    record.verdict.reasons =
+        why.into_iter().map(|why| Reason::new(Cause::NotAsAsked, why)).collect();
+    record
+}
+
+fn busy_network() -> Vec<Fact> {
+    [
+        used("network", Some([11.95e6, 11.8e6]), [1.01, 0.904, 1.12], 169e6),
+        used("disk", Some([471e3, 2.92e9]), [0.00016, 0.00007, 0.00026], 27e3),
+        used("server-cpu", None, [0.0056, 0.0041, 0.0072], 943e3),
+        used("client", None, [0.13, 0.091, 0.16], 21.1e6),
+    ]
+    .concat()
+}
+
+fn saturation(falls: Option<f64>) -> Vec<Record> {
+    let mut rate = number("load.saturation", case(), Unit::PerSecond, 5.98, [5.89, 6.07]);
+    rate.facts = vec![Fact::quantity("from clients", 1.0, Unit::Ratio)];
+    rate.facts.extend(falls.map(|at| Fact::quantity("falls from clients", at, Unit::Ratio)));
+    vec![
+        rate,
+        number("load.knee", case(), Unit::Ratio, 1.41, [1.22, 1.63]),
+        number("load.clients_95", case(), Unit::Ratio, 1.0, [1.0, 1.0]),
+    ]
+}
+
+fn dose(resource: &str, words: &str, predicted: f64, measured: f64, ends: [f64; 2]) -> Record {
+    let params = case().and("clients", 8).and("resource", resource);
+    let mut record = number("load.dose", params, Unit::Ratio, measured, ends);
+    record.facts =
+        vec![Fact::text("dose", words), Fact::quantity("predicted", predicted, Unit::Ratio)];
+    record.prediction = Some(Prediction::sum(predicted, 0.0, 0.1, "", ""));
+    record.agreement = Some(Agreement::Inconclusive);
+    record
+}
+
+fn doses() -> Vec<Record> {
+    vec![
+        dose("network", "987 kB more per request", 0.667, 0.662, [0.613, 0.715]),
+        dose("disk", "16777 kB more per request", 1.0, 0.946, [0.891, 1.004]),
+        dose("server-cpu", "100.0 ms more per request", 1.0, 1.02, [0.76, 1.17]),
+    ]
+}
+
+/// What follows the steps of a case at 80 and 140 columns, none of it wider.
+fn views(records: &[Record], earlier: &[Record]) -> String {
+    let view = |width: usize| {
+        let text = group(records, earlier, width);
+        let widest = text.lines().map(UnicodeWidthStr::width).max();
+        assert!(widest <= Some(width), "{widest:?} of {width}:\n{text}");
+        text
+    };
+    format!("{}\n=== 140{}", view(80), view(140))
+}
+
+#[test]
+fn capacities_have_their_methods() {
+    insta::assert_snapshot!(views(&capacities(), &[]));
+}
+
+#[test]
+fn bottleneck_has_evidence_and_proof() {
+    let mut facts = busy_network();
+    facts.push(Fact::text("proof", "confirmed"));
+    let own = bottleneck("network", facts, None);
+    let records = [doses(), saturation(None), vec![own]].concat();
+    insta::assert_snapshot!(views(&records, &capacities()));
+}
+
+#[test]
+fn each_limit_is_one_statement() {
+    let text = |name: &str, facts: Vec<Fact>, why: Option<&str>, rate: Vec<Record>| {
+        let records = [rate, vec![bottleneck(name, facts, why)]].concat();
+        let text = group(&records, &capacities(), 1000);
+        text.lines().nth(1).expect("a paragraph").to_owned()
+    };
+    let plain = |name: &str| text(name, Vec::new(), None, saturation(None));
+    let mut texts =
+        ["network", "disk", "server-cpu", "client", "serial", "pacing"].map(plain).to_vec();
+    let why = "disk at 92 %, network at 88 %: too close to tell";
+    texts.push(text("undetermined", Vec::new(), Some(why), saturation(Some(32.0))));
+    let bound = vec![Fact::quantity("client-bound from clients", 64.0, Unit::Ratio)];
+    texts.push(text("network", bound.clone(), None, saturation(None)));
+    let paced = used("pacing", Some([5e6, 5.1e6]), [0.98, 0.97, 0.99], 1e6);
+    texts.push(text("pacing", paced, None, saturation(None)));
+    let idle = used("disk", None, [0.0, 0.0, 0.0], 0.0);
+    texts.push(text("network", idle, None, saturation(None)));
+    let mut none = record("load.saturation", case(), Unit::PerSecond);
+    let why = "not saturated up to 8 clients: throughput grew by 40 % from 4 to 8 clients";
+    none.verdict = Verdict::because(State::Unavailable, Cause::TooShort, why);
+    let why = Some("not saturated up to 8 clients");
+    texts.push(text("undetermined", Vec::new(), why, vec![none.clone()]));
+    texts.push(text("client", bound, None, vec![none]));
+    insta::assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn refuted_bottleneck_asks_for_longer_steps() {
+    let why = "refuted: with 987 kB more per request for the network, throughput was 98 % and not \
+               67 %";
+    let mut facts = busy_network();
+    facts.push(Fact::text("proof", "refuted"));
+    let own = bottleneck("undetermined", facts, Some(why));
+    let text = group(&[doses(), saturation(None), vec![own]].concat(), &capacities(), 80);
+    assert!(text.contains("longer") && text.contains("proof           refuted\n"), "{text}");
+    assert!(!text.contains("--prove"), "{text}");
+}
+
+#[test]
+fn foreign_server_is_said_in_one_line() {
+    let facts = used("client", None, [0.41, 0.37, 0.45], 223e3);
+    let why = Some("utilisation unknown: network, disk, server CPU");
+    let records = [saturation(None), vec![bottleneck("undetermined", facts, why)]].concat();
+    let text = group(&records, &[], 1000);
+    assert!(
+        text.contains("unknown: network, disk, server CPU (the server is not `fathom serve`).")
+    );
+    assert!(!text.contains("--prove") && !text.contains("resource"), "{text}");
+}
+
+#[test]
+fn selected_records_of_a_load_are_shown() {
+    let bottleneck = bottleneck("network", busy_network(), None);
+    let alone = group(&[bottleneck], &[], 80);
+    assert!(alone.contains("The network limits the throughput.\n"), "{alone}");
+    let rates = group(&saturation(None)[..1], &[], 80);
+    assert!(rates.contains("5.98"), "{rates}");
+}
+
+#[test]
+fn invalid_capacity_shows_no_rate() {
+    let mut one = capacity("disk", 2.92e9, 1361.0, "direct reads");
+    one.verdict.state = State::Invalid;
+    let text = group(&[one], &[], 80);
+    assert!(!text.contains("2920") && !text.contains("1361"), "{text}");
+}

@@ -1,0 +1,46 @@
+#!/bin/sh
+# Fuzzes each target for SECONDS, two at a time: fuzz/run.sh SECONDS [TARGET …]. Without nightly and
+# without cargo-fuzz: the flags are those of `cargo fuzz --sanitizer none`.
+set -eu
+seconds=$1
+shift
+cd "$(dirname "$0")"
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}"
+host=$(rustc -vV | sed -n 's/^host: //p')
+flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
+for option in inline-8bit-counters pc-table trace-compares; do
+	flags="$flags -Cllvm-args=-sanitizer-coverage-$option"
+done
+# With a target the flags do not go to build scripts.
+RUSTFLAGS="$flags" "${CARGO:-cargo}" build --quiet --release --locked --target "$host"
+programs="$CARGO_TARGET_DIR/$host/release"
+[ $# -gt 0 ] || set -- head range token control_far control_near telemetry
+work="$CARGO_TARGET_DIR/work"
+mkdir -p "$work"
+
+fuzz() {
+	new="$work/$1"
+	mkdir -p "$new"
+	# A found input stays in the folder of this script.
+	if ! "$programs/$1" "$new" "corpus/$1" -max_total_time="$seconds" -max_len=4096 \
+		-timeout=60 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=0 \
+		-artifact_prefix="found-$1-" >"$work/$1.log" 2>&1; then
+		echo "$1: FAILED; see $work/$1.log" >&2
+		return 1
+	fi
+	cover=$("$programs/$1" "$new" "corpus/$1" -runs=0 2>&1 | sed -n 's/.*DONE *//p' | tail -1)
+	echo "$1: $(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$1.log") runs, $cover"
+}
+
+failed=0
+while [ $# -gt 0 ]; do
+	fuzz "$1" & first=$!
+	shift
+	if [ $# -gt 0 ]; then
+		fuzz "$1" & second=$!
+		shift
+		wait $second || failed=1
+	fi
+	wait $first || failed=1
+done
+exit $failed

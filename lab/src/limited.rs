@@ -1,0 +1,298 @@
+//! `fathom serve` with a limit of known size, and what `fathom load` finds of it.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use fathom_measure::process::Running;
+use fathom_record::{Document, FactValue, Interval, Record, State, Value};
+
+use crate::Unmet;
+use crate::group::Group;
+use crate::link::{ADDRESSES, Link};
+
+/// Payload of a full Ethernet frame of 1514 bytes: TCP with timestamps.
+const PAYLOAD: f64 = 1448.0 / 1514.0;
+const PERIOD_US: u64 = 20_000;
+const PORT: u16 = 7020;
+const WAIT: Duration = Duration::from_millis(10);
+const WAITS_MAX: u32 = 60_000;
+
+/// What limits the throughput.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// Of the link, in bits per second.
+    Network(f64),
+    /// Of reads of the server from the disk, in bytes per second.
+    Disk(f64),
+    /// CPUs of the server.
+    ServerCpu(f64),
+    /// CPUs of the load generator.
+    Client(f64),
+    /// A section of every request in which it is alone, in seconds.
+    Serial(f64),
+}
+
+impl Limit {
+    /// The expected value of `load.bottleneck`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Network(_) => "network",
+            Self::Disk(_) => "disk",
+            Self::ServerCpu(_) => "server-cpu",
+            Self::Client(_) => "client",
+            Self::Serial(_) => "serial",
+        }
+    }
+
+    pub fn words(self) -> String {
+        match self {
+            Self::Network(bits_s) => format!("link of {:.1} Mbit/s", bits_s / 1e6),
+            Self::Disk(bytes_s) => format!("disk of {:.1} MB/s", bytes_s / 1e6),
+            Self::ServerCpu(cpus) => format!("server: {:.0} % of a CPU", 100.0 * cpus),
+            Self::Client(cpus) => format!("client: {:.0} % of a CPU", 100.0 * cpus),
+            Self::Serial(seconds) => format!("serial section of {:.1} ms", 1e3 * seconds),
+        }
+    }
+
+    /// The throughput at saturation, in requests per second. `None` if it depends on the CPU.
+    pub fn throughput(self, file_bytes: u64) -> Option<f64> {
+        match self {
+            Self::Network(bits_s) => Some(bits_s / 8.0 * PAYLOAD / file_bytes as f64),
+            Self::Disk(bytes_s) => Some(bytes_s / file_bytes as f64),
+            Self::Serial(seconds) => Some(1.0 / seconds),
+            Self::ServerCpu(_) | Self::Client(_) => None,
+        }
+    }
+}
+
+/// Files to serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Files {
+    pub count: u32,
+    pub bytes: u64,
+    /// Evicted from the page cache after each response.
+    pub are_cold: bool,
+}
+
+/// A server with a limit. Fields are dropped in this order.
+pub struct Limited {
+    server: Running,
+    /// Of the load generator.
+    generator: Option<Group>,
+    _groups: Vec<Group>,
+    link: Link,
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+impl Limited {
+    /// Makes files in a new folder `set` of `folder` and serves them. `name` is of cgroups and
+    /// namespaces.
+    ///
+    /// # Errors
+    /// [`Unmet`] if the limit is not possible here; otherwise if a program fails.
+    pub fn start(
+        (program, folder, name): (&Path, &Path, &str),
+        limit: Limit,
+        files: Files,
+    ) -> Result<Self> {
+        let link = Link::new(name)?;
+        let quota = |cpus: f64| {
+            let quota = (cpus * PERIOD_US as f64).round() as u64;
+            let limits = [("cpu.cfs_period_us", PERIOD_US), ("cpu.cfs_quota_us", quota)];
+            Group::new("cpu", name, &limits)
+        };
+        let (mut groups, mut generator) = (Vec::new(), None);
+        match limit {
+            Limit::Network(bits_s) => link.limit(0, bits_s as u64)?,
+            Limit::Disk(bytes_s) => {
+                let group = Group::new("blkio", name, &[])?;
+                let text = format!("{} {}", device(folder)?, bytes_s as u64);
+                let file = group.file("blkio.throttle.read_bps_device");
+                std::fs::write(file, &text)
+                    .map_err(|error| Unmet(format!("limit reads to {text}: {error}")))?;
+                groups.push(group);
+            }
+            Limit::ServerCpu(cpus) => groups.push(quota(cpus)?),
+            Limit::Client(cpus) => generator = Some(quota(cpus)?),
+            Limit::Serial(_) => {}
+        }
+        let set = format!("{}x{}", files.count, files.bytes);
+        let made = Command::new(program)
+            .args(["load", "--make", &set, "set"])
+            .current_dir(folder)
+            .output()
+            .context("start the program")?;
+        ensure!(made.status.success(), "make {set}: {}", String::from_utf8_lossy(&made.stderr));
+        let server = || -> std::io::Result<Command> {
+            let prefix = groups.iter().flat_map(Group::words).collect();
+            let mut serve = prefixed(prefix, program);
+            serve.args(["serve", "set", "--token-file", "token", "--listen"]);
+            serve.arg(format!("{}:{PORT}", ADDRESSES[0])).current_dir(folder);
+            if files.are_cold {
+                serve.arg("--cold");
+            }
+            if let Limit::Serial(seconds) = limit {
+                serve.env("FATHOM_SERIALIZE", format!("{:.3}ms", 1e3 * seconds));
+            }
+            let mut there = link.at(0, &serve);
+            there.stdin(Stdio::null()).stdout(Stdio::piped());
+            there.stderr(File::create(folder.join("serve.err"))?);
+            Ok(there)
+        };
+        let server = Running::start_tied(server, &[]).context("start the server")?;
+        let (program, folder) = (program.to_owned(), folder.to_owned());
+        let mut this = Self { server, generator, _groups: groups, link, program, folder };
+        let mut line = String::new();
+        // Byte by byte, as the rest of the output is never read.
+        BufReader::with_capacity(1, this.server.stdout()?).read_line(&mut line)?;
+        let errors = || std::fs::read_to_string(this.folder.join("serve.err")).unwrap_or_default();
+        ensure!(line.contains("http://"), "serve: {}", errors());
+        Ok(this)
+    }
+
+    /// The command of a load on this server, at the other end of the link.
+    fn load(&self, options: &str) -> Command {
+        let prefix = self.generator.iter().flat_map(Group::words).collect();
+        let mut load = prefixed(prefix, &self.program);
+        load.arg("load").arg(self.url()).args(["--token-file", "token", "--json", "--store"]);
+        load.arg(self.folder.join("fathom.db")).args(options.split(' ')).current_dir(&self.folder);
+        self.link.at(1, &load)
+    }
+
+    /// Runs a load to its end.
+    ///
+    /// # Errors
+    /// If it fails, takes more than ten minutes, or `stop` is set. A load without a number is no
+    /// error.
+    pub fn measure(&self, options: &str, stop: &AtomicBool) -> Result<Document> {
+        let [written, errors] = ["load.json", "load.err"].map(|name| self.folder.join(name));
+        let load = || -> std::io::Result<Command> {
+            let mut load = self.load(options);
+            load.stdin(Stdio::null()).stdout(File::create(&written)?);
+            load.stderr(File::create(&errors)?);
+            Ok(load)
+        };
+        let mut load = Running::start_tied(load, &[]).context("start the load")?;
+        let mut waits = 0;
+        while load.try_wait()?.is_none() {
+            ensure!(!stop.load(Ordering::Relaxed), "stopped");
+            waits += 1;
+            ensure!(waits < WAITS_MAX, "load {options}: timed out");
+            std::thread::sleep(WAIT);
+        }
+        serde_json::from_str(&std::fs::read_to_string(&written)?).map_err(|_| {
+            let errors = std::fs::read_to_string(&errors).unwrap_or_default();
+            anyhow::anyhow!("load {options}: {}", errors.trim())
+        })
+    }
+
+    /// The command at the end of the load generator, in the folder of the files.
+    pub fn beside(&self, command: &mut Command) -> Command {
+        self.link.at(1, command.current_dir(&self.folder))
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}:{PORT}/", ADDRESSES[0])
+    }
+
+    /// # Errors
+    /// If the server wrote none.
+    pub fn token(&self) -> std::io::Result<String> {
+        Ok(std::fs::read_to_string(self.folder.join("token"))?.trim().to_owned())
+    }
+}
+
+/// A program after a command line prefix.
+fn prefixed(mut prefix: Vec<String>, program: &Path) -> Command {
+    prefix.push(program.display().to_string());
+    let mut command = Command::new(&prefix[0]);
+    command.args(&prefix[1..]);
+    command
+}
+
+/// The disk of a folder, as `major:minor`.
+fn device(folder: &Path) -> Result<String, Unmet> {
+    let number = rustix::fs::stat(folder).map(|it| it.st_dev).unwrap_or_default();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let place = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    let of_disk = if place.join("partition").exists() { "../dev" } else { "dev" };
+    let text = std::fs::read_to_string(place.join(of_disk));
+    let text = text.map_err(|_| Unmet(format!("{} is not on a disk", folder.display())))?;
+    Ok(text.trim().to_owned())
+}
+
+/// A number with its interval.
+#[derive(Clone, Copy, Debug)]
+pub struct Number {
+    pub value: f64,
+    pub interval: Option<Interval>,
+}
+
+/// What a load found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    pub name: String,
+    /// Why the bottleneck is undetermined, or the throughput not saturated.
+    pub why: Vec<String>,
+    pub proof: Option<String>,
+    pub saturation: Option<Number>,
+    pub knee: Option<Number>,
+    pub clients_95: Option<Number>,
+    /// The utilisation of each resource.
+    pub utilisations: Vec<(String, f64)>,
+    /// Clients, requests per second and the state of each step.
+    pub steps: Vec<(i64, Option<f64>, State)>,
+}
+
+impl Found {
+    /// The records of the first case of a run.
+    pub fn of(document: &Document) -> Self {
+        let all = |metric: &'static str| {
+            document.records.iter().filter(move |record| record.metric.as_str() == metric)
+        };
+        let number = |metric| {
+            let summary = all(metric).next()?.summary.as_ref()?;
+            Some(Number { value: summary.median, interval: summary.interval })
+        };
+        let bottleneck = all("load.bottleneck").next();
+        let name = match bottleneck.and_then(|record| record.value.as_ref()) {
+            Some(Value::Text(name)) => name.clone(),
+            _ => "-".to_owned(),
+        };
+        let explained = bottleneck.into_iter().chain(all("load.saturation").next());
+        let reasons = |record: &Record| record.verdict.reasons.clone();
+        let facts = bottleneck.map(|record| record.facts.as_slice()).unwrap_or_default();
+        let utilisation = |name: &str, value: &FactValue| match value {
+            FactValue::Quantity { value, .. } => {
+                Some((name.strip_suffix(" utilisation")?.to_owned(), *value))
+            }
+            FactValue::Text { .. } | FactValue::Line { .. } => None,
+        };
+        let proof = facts.iter().find(|fact| fact.name == "proof").map(|fact| &fact.value);
+        Self {
+            name,
+            why: explained.flat_map(reasons).map(|reason| reason.text).collect(),
+            proof: proof.and_then(|value| match value {
+                FactValue::Text { text } => Some(text.clone()),
+                FactValue::Quantity { .. } | FactValue::Line { .. } => None,
+            }),
+            saturation: number("load.saturation"),
+            knee: number("load.knee"),
+            clients_95: number("load.clients_95"),
+            utilisations: facts.iter().filter_map(|it| utilisation(&it.name, &it.value)).collect(),
+            steps: all("load.throughput")
+                .map(|record| {
+                    let rate = record.summary.as_ref().map(|summary| summary.median);
+                    let clients = record.params.integer("clients").unwrap_or(0);
+                    (clients, rate, record.verdict.state)
+                })
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Two network namespaces with a link between them, for both ends of a measurement on one machine.
+
+use std::process::{Command, Stdio};
+
+use crate::Unmet;
+
+/// The address of each end.
+pub const ADDRESSES: [&str; 2] = ["10.213.7.1", "10.213.7.2"];
+
+/// Two namespaces, removed when dropped. Processes in them end first: they would keep them.
+pub struct Link([String; 2]);
+
+impl Link {
+    /// # Errors
+    /// Without root or `ip`.
+    pub fn new(name: &str) -> Result<Self, Unmet> {
+        let process = std::process::id();
+        let link = Self(["near", "far"].map(|end| format!("fathom-lab-{name}-{end}-{process}")));
+        let [near, far] = &link.0;
+        run(&format!("ip netns add {near}"))?;
+        run(&format!("ip netns add {far}"))?;
+        run(&format!("ip -n {near} link add link0 type veth peer name link0 netns {far}"))?;
+        for (end, address) in link.0.iter().zip(ADDRESSES) {
+            run(&format!("ip -n {end} address add {address}/24 dev link0"))?;
+            run(&format!("ip -n {end} link set link0 up"))?;
+        }
+        Ok(link)
+    }
+
+    /// Limits what an end sends, in bits per second of whole Ethernet frames (tc-tbf(8)).
+    ///
+    /// # Errors
+    /// Without `tc` or the token bucket filter.
+    pub fn limit(&self, end: usize, bits_s: u64) -> Result<(), Unmet> {
+        // Enough tokens for a delayed timer.
+        let burst = (bits_s / 8 / 1000).max(32 << 10);
+        let words = format!("root tbf rate {bits_s}bit burst {burst} latency 50ms");
+        run(&format!("tc -n {} qdisc add dev link0 {words}", self.0[end]))
+    }
+
+    /// The command line prefix that runs a program at an end.
+    pub fn words(&self, end: usize) -> Vec<String> {
+        // Not `ip netns exec`: it mounts another /sys, without cgroups.
+        vec!["nsenter".to_owned(), format!("--net=/run/netns/{}", self.0[end])]
+    }
+
+    /// The command at an end.
+    pub fn at(&self, end: usize, command: &Command) -> Command {
+        let words = self.words(end);
+        let mut there = Command::new(&words[0]);
+        there.args(&words[1..]).arg(command.get_program()).args(command.get_args());
+        if let Some(folder) = command.get_current_dir() {
+            there.current_dir(folder);
+        }
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => there.env(name, value),
+                None => there.env_remove(name),
+            };
+        }
+        there
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            let _ = run(&format!("ip netns delete {name}"));
+        }
+    }
+}
+
+/// Runs a command of words separated by spaces.
+fn run(line: &str) -> Result<(), Unmet> {
+    let mut words = line.split(' ');
+    let mut command = Command::new(words.next().unwrap_or_default());
+    let output = command.args(words).stdin(Stdio::null()).output();
+    match output {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            Err(Unmet(format!("{line}: {}", errors.trim())))
+        }
+        Err(error) => Err(Unmet(format!("{line}: {error}"))),
+    }
+}

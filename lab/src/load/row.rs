@@ -1,0 +1,261 @@
+//! What was expected of a trial and what was found.
+
+use fathom_analysis::load::mean_value_analysis;
+use fathom_lab::limited::{Found, Number};
+use fathom_record::State;
+
+use super::trial::{Expected, RANDOM, Trial};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Right,
+    Undetermined,
+    WrongName,
+    WrongRate,
+    WrongKnee,
+    /// A saturation below the knee, or steps of a limited load generator.
+    WrongClaim,
+}
+
+impl Outcome {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Right => "right",
+            Self::Undetermined => "undetermined",
+            Self::WrongName => "WRONG NAME",
+            Self::WrongRate => "WRONG RATE",
+            Self::WrongKnee => "WRONG KNEE",
+            Self::WrongClaim => "WRONG CLAIM",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) part: &'static str,
+    pub(super) outcome: Outcome,
+    cells: [String; 9],
+}
+
+pub(super) const HEAD: [&str; 10] = [
+    "limit",
+    "load",
+    "expected",
+    "requests/s",
+    "found",
+    "requests/s found",
+    "knee",
+    "clients for 95 %",
+    "evidence",
+    "",
+];
+
+/// The limits of a number of clients for 95 %: constant service, and exact mean-value analysis of
+/// random service, ± 1.
+fn clients_95(rate: f64, think_s: f64) -> [f64; 2] {
+    let knee = 1.0 + think_s * rate;
+    let reaches =
+        |clients: &u32| mean_value_analysis(&[1.0 / rate], think_s, *clients) >= 0.95 * rate;
+    let random = (1..1000).find(reaches).map_or(f64::INFINITY, f64::from);
+    [0.95 * knee - 1.0, random + 1.0]
+}
+
+impl Row {
+    pub(super) fn of(trial: &Trial, rate: Option<f64>, found: &Found) -> Self {
+        let expected = match trial.expected {
+            Expected::Limit(_) | Expected::Knee(_) => trial.limit.name().to_owned(),
+            Expected::Another => format!("not {}", trial.limit.name()),
+            Expected::Nothing => "not saturated".to_owned(),
+        };
+        let number = |number: Option<Number>| {
+            number.map_or_else(
+                || "-".to_owned(),
+                |it| match it.interval {
+                    Some(interval) => format!(
+                        "{} ({}–{})",
+                        digits(it.value),
+                        digits(interval.low),
+                        digits(interval.high)
+                    ),
+                    None => digits(it.value),
+                },
+            )
+        };
+        let compared = match (found.saturation, rate) {
+            (Some(found), Some(rate)) => format!(", {:+.1} %", 100.0 * (found.value / rate - 1.0)),
+            _ => String::new(),
+        };
+        let is_knee = matches!(trial.expected, Expected::Knee(_));
+        let limits = rate.filter(|_| is_knee).map(|rate| clients_95(rate, trial.think_s));
+        let knee = rate.map(|rate| 1.0 + trial.think_s * rate);
+        let knee = knee.map_or_else(String::new, |knee| format!("{} expected, ", digits(knee)));
+        let limits_words = limits
+            .map_or_else(String::new, |[low, high]| format!("{low:.1} to {high:.1} expected, "));
+        Self {
+            part: trial.part,
+            outcome: outcome(trial, rate, limits, found),
+            cells: [
+                trial.limit.words(),
+                format!(
+                    "{} files of {} B: {}",
+                    trial.files.count, trial.files.bytes, trial.options
+                ),
+                expected,
+                rate.map_or_else(|| "-".to_owned(), digits),
+                found.name.clone(),
+                number(found.saturation) + &compared,
+                knee + &number(found.knee),
+                limits_words + &number(found.clients_95),
+                evidence(found),
+            ],
+        }
+    }
+
+    pub(super) fn cells(&self) -> [String; 10] {
+        let mut cells = self.cells.iter().cloned().chain([self.outcome.words().to_owned()]);
+        std::array::from_fn(|_| cells.next().unwrap_or_default())
+    }
+}
+
+fn evidence(found: &Found) -> String {
+    let mut parts: Vec<String> = found
+        .utilisations
+        .iter()
+        .map(|(name, share)| format!("{name} {:.0} %", 100.0 * share))
+        .collect();
+    let invalid: Vec<String> = found
+        .steps
+        .iter()
+        .filter(|step| step.2 == State::Invalid)
+        .map(|step| step.0.to_string())
+        .collect();
+    if !invalid.is_empty() {
+        parts.push(format!("invalid with {} clients", invalid.join(", ")));
+    }
+    parts.extend(found.proof.clone());
+    parts.extend(found.why.clone());
+    parts.join("; ")
+}
+
+fn outcome(trial: &Trial, rate: Option<f64>, limits: Option<[f64; 2]>, found: &Found) -> Outcome {
+    let name = trial.limit.name();
+    // A load that ended early has no name.
+    let is_undetermined = ["undetermined", "-"].contains(&found.name.as_str());
+    let (tolerance, is_named) = match trial.expected {
+        Expected::Another => {
+            return if found.name == name { Outcome::WrongName } else { Outcome::Right };
+        }
+        Expected::Nothing => {
+            return match (found.saturation, is_undetermined) {
+                (Some(_), _) => Outcome::WrongClaim,
+                (None, true) => Outcome::Right,
+                (None, false) => Outcome::WrongName,
+            };
+        }
+        Expected::Limit(tolerance) => (tolerance, found.name == name),
+        Expected::Knee(tolerance) => (tolerance, is_undetermined || found.name == name),
+    };
+    // Short windows of random runs: the interval must include what is expected.
+    let is_off = |found: Number, rate: f64| {
+        let interval = found.interval.filter(|_| trial.part == RANDOM);
+        let [low, high] = interval.map_or([found.value; 2], |it| [it.low, it.high]);
+        low > rate * (1.0 + tolerance) || high < rate * (1.0 - tolerance)
+    };
+    let is_valid = found.steps.last().is_some_and(|step| step.2 != State::Invalid);
+    match (found.saturation, rate) {
+        _ if is_undetermined && limits.is_none() => Outcome::Undetermined,
+        _ if !is_named => Outcome::WrongName,
+        _ if name == "client" && is_valid => Outcome::WrongClaim,
+        (Some(found), Some(rate)) if is_off(found, rate) => Outcome::WrongRate,
+        (None, Some(_)) => Outcome::Undetermined,
+        _ => match (limits, found.clients_95) {
+            (Some([low, high]), Some(found)) if !(low..=high).contains(&found.value) => {
+                Outcome::WrongKnee
+            }
+            _ => Outcome::Right,
+        },
+    }
+}
+
+/// Three or four significant digits.
+fn digits(value: f64) -> String {
+    match value {
+        it if it >= 1000.0 => format!("{it:.0}"),
+        it if it >= 100.0 => format!("{it:.1}"),
+        it if it >= 10.0 => format!("{it:.2}"),
+        it => format!("{it:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_lab::limited::{Files, Limit};
+    use fathom_record::{Basis, Interval};
+
+    use super::*;
+
+    /// A disk of 50 requests/s.
+    fn trial(expected: Expected) -> Trial {
+        let files = Files { count: 10, bytes: 1_000_000, are_cold: true };
+        let (part, options) = ("disk", String::new());
+        Trial { part, limit: Limit::Disk(50e6), files, think_s: 0.0, options, expected }
+    }
+
+    fn found(name: &str, saturation: Option<f64>) -> Found {
+        let number = |value| Number { value, interval: None };
+        Found {
+            name: name.to_owned(),
+            saturation: saturation.map(number),
+            steps: vec![(8, saturation, State::Valid)],
+            ..Found::default()
+        }
+    }
+
+    #[test]
+    fn wrong_answers_are_not_right() {
+        let of = |expected, found: &Found| outcome(&trial(expected), Some(50.0), None, found);
+        let limit = Expected::Limit(0.05);
+        assert_eq!(of(limit, &found("disk", Some(51.0))), Outcome::Right);
+        assert_eq!(of(limit, &found("disk", Some(53.0))), Outcome::WrongRate);
+        assert_eq!(of(limit, &found("network", Some(50.0))), Outcome::WrongName);
+        assert_eq!(of(limit, &found("undetermined", Some(50.0))), Outcome::Undetermined);
+        assert_eq!(of(limit, &found("disk", None)), Outcome::Undetermined);
+        assert_eq!(of(Expected::Nothing, &found("undetermined", None)), Outcome::Right);
+        assert_eq!(of(Expected::Nothing, &found("undetermined", Some(9.0))), Outcome::WrongClaim);
+        assert_eq!(of(Expected::Nothing, &found("disk", None)), Outcome::WrongName);
+        assert_eq!(of(Expected::Another, &found("disk", Some(50.0))), Outcome::WrongName);
+        assert_eq!(of(Expected::Another, &found("client", None)), Outcome::Right);
+    }
+
+    #[test]
+    fn interval_of_a_random_run_includes_the_rate() {
+        let mut trial = trial(Expected::Limit(0.02));
+        let mut wide = found("disk", Some(55.0));
+        let interval = Interval::new([50.5, 60.0], 0.95, Basis::WithinRun);
+        wide.saturation = Some(Number { value: 55.0, interval: Some(interval) });
+        assert_eq!(outcome(&trial, Some(50.0), None, &wide), Outcome::WrongRate);
+        trial.part = RANDOM;
+        assert_eq!(outcome(&trial, Some(50.0), None, &wide), Outcome::Right);
+        assert_eq!(outcome(&trial, Some(45.0), None, &wide), Outcome::WrongRate);
+    }
+
+    #[test]
+    fn limited_generator_has_invalid_steps() {
+        let limit = Limit::Client(0.2);
+        let trial = Trial { limit, ..trial(Expected::Limit(1.0)) };
+        let mut client = found("client", None);
+        assert_eq!(outcome(&trial, None, None, &client), Outcome::WrongClaim);
+        client.steps[0].2 = State::Invalid;
+        assert_eq!(outcome(&trial, None, None, &client), Outcome::Right);
+    }
+
+    #[test]
+    fn clients_for_95_percent_are_bounded_by_theory() {
+        // 167 ms per request and 1 s of think time: a knee of 6.99.
+        let [low, high] = clients_95(1.0 / 0.167, 1.0);
+        assert!((low - (0.95 * 6.988 - 1.0)).abs() < 1e-3, "{low}");
+        let before = mean_value_analysis(&[0.167], 1.0, high as u32 - 2) * 0.167;
+        let reached = mean_value_analysis(&[0.167], 1.0, high as u32 - 1) * 0.167;
+        assert!(before < 0.95 && reached >= 0.95, "{high}");
+    }
+}
