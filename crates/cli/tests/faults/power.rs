@@ -111,26 +111,34 @@ fn check(left: &Disk, cut: usize, acknowledged: &[Vec<Acknowledged>; 2]) -> Resu
     runs.reverse();
     for (at, run) in acknowledged.iter().enumerate().filter(|(_, run)| before(run) > 0) {
         let stored = runs.get(at).ok_or("a run is lost")?;
-        check_run(stored, &run[..before(run)])?;
+        check_run(stored, run, before(run))?;
     }
     Ok(())
 }
 
-fn check_run(run: &Document, acknowledged: &[Acknowledged]) -> Result<(), String> {
-    let mut records = Vec::new();
-    for one in acknowledged {
-        match &one.what {
-            What::Record(record) => records.push((**record).clone()),
-            What::WholeRun if run.run.state == RunState::Complete => {
-                let (stored, planned) = (run.records.len() as u64, run.run.planned);
-                if stored != planned {
-                    return Err(format!("{stored} of {planned} records of a whole run"));
-                }
-            }
-            What::WholeRun => return Err("the end of a run is lost".to_owned()),
+/// Checks the first `count` of what a run acknowledged. A whole run has the last version of each
+/// record, which may have been printed after the cut.
+fn check_run(run: &Document, acknowledged: &[Acknowledged], count: usize) -> Result<(), String> {
+    let before = &acknowledged[..count];
+    if before.iter().any(|one| matches!(one.what, What::WholeRun)) {
+        if run.run.state != RunState::Complete {
+            return Err("the end of a run is lost".to_owned());
+        }
+        let (stored, planned) = (run.records.len() as u64, run.run.planned);
+        if stored != planned {
+            return Err(format!("{stored} of {planned} records of a whole run"));
         }
     }
-    stored::check(run, &records)
+    let mut expected = stored::last_versions(acknowledged.iter().filter_map(record).cloned());
+    expected.retain(|last| before.iter().filter_map(record).any(|one| one.name() == last.name()));
+    stored::check(run, &expected)
+}
+
+fn record(one: &Acknowledged) -> Option<&Record> {
+    match &one.what {
+        What::Record(record) => Some(record),
+        What::WholeRun => None,
+    }
 }
 
 /// The program works on the disk after the cut.

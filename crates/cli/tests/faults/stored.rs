@@ -26,9 +26,12 @@ pub(crate) fn runs(store: &Path) -> Result<Vec<Document>, String> {
 pub(crate) fn records(text: &str) -> Vec<Record> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let lines = whole.lines().filter(|line| line.starts_with('{'));
+    last_versions(lines.map(|line| serde_json::from_str(line).expect("a record")))
+}
+
+pub(crate) fn last_versions(printed: impl Iterator<Item = Record>) -> Vec<Record> {
     let mut records: Vec<Record> = Vec::new();
-    for line in lines {
-        let new: Record = serde_json::from_str(line).expect("a record");
+    for new in printed {
         match records.iter_mut().find(|known| known.name() == new.name()) {
             Some(known) => *known = new,
             None => records.push(new),
