@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{RecvFlags, recv};
 
 use crate::head::Scan;
 use crate::send::{Exchange, Response};
@@ -64,6 +65,12 @@ impl Connection {
 
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.state, State::Reading) && self.pending.is_empty()
+    }
+
+    /// Whether there are bytes to read, without reading them.
+    pub(crate) fn has_arrived(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        recv(&self.socket, &mut [0u8; 1][..], flags).is_ok_and(|(read, _)| read > 0)
     }
 
     /// Bytes that the client has not acknowledged.

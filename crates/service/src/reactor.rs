@@ -131,13 +131,18 @@ impl Reactor {
                 self.evicted = evicted;
                 self.probe.forget();
             }
+            let first_listener = LISTENER + 1 - self.shared.listeners.len() as u64;
             for event in &events {
                 match event.data.u64() {
                     BELL => self.open_mail(),
-                    data if data > LISTENER - self.shared.listeners.len() as u64 => {
-                        self.accept((LISTENER - data) as usize);
-                    }
+                    data if data >= first_listener => {}
                     data => self.event(data as u32, (data >> 32) as u32, event.flags),
+                }
+            }
+            // Last: connections that have just ended leave their places.
+            for data in events.iter().map(|event| event.data.u64()) {
+                if (first_listener..=LISTENER).contains(&data) {
+                    self.accept((LISTENER - data) as usize);
                 }
             }
             for _ in 0..self.again.len() {
@@ -325,10 +330,21 @@ impl Reactor {
             .map(|(slot, c)| (c.since_ns, slot))
             .collect();
         idle.sort_unstable();
-        idle.truncate((self.shared.connections_max / 100).max(1));
+        let mut left = (self.shared.connections_max / 100).max(1);
         for (_, slot) in idle {
-            self.own().timed_out.add(1);
-            self.drive(slot, |_, _, _| Next::Close);
+            if left == 0 {
+                break;
+            }
+            self.drive(slot, |this, c, slot| {
+                // A request whose event was not handled yet.
+                if c.has_arrived() {
+                    c.is_readable = true;
+                    return this.turn(c, slot);
+                }
+                left -= 1;
+                this.own().timed_out.add(1);
+                Next::Close
+            });
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use fathom_measure::clock::monotonic_raw_ns;
 use rustix::net::{AddressFamily, SocketType, connect, recv, send, socket, sockopt};
 use rustix::net::{RecvFlags, SendFlags};
+use rustix::process::Signal;
 
 use crate::serving::{Serving, Usage, may_open};
 use crate::{scaled, write_section};
@@ -306,4 +307,19 @@ fn slowhttptest_does_not_stop_the_service() {
         return crate::skipped("slowhttptest is not installed");
     }
     check_all(&TOOL, "9-slowhttptest", "slowhttptest");
+}
+
+#[test]
+fn place_of_waiting_request_is_not_taken() {
+    let service = Serving::start("--connections 10 --threads 1");
+    let small = service.file("small", 100);
+    let mut clients: Vec<_> = (0..10).map(|_| service.connect()).collect();
+    assert!(clients.iter_mut().all(|client| client.get("/small").status == 200));
+    service.signal(Signal::STOP);
+    let mut new = service.connect();
+    clients[0].send("GET /small HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is sent");
+    service.signal(Signal::CONT);
+    // The place of one that waits for nothing is.
+    assert_eq!(new.get("/small").body, small);
+    assert_eq!(clients[0].reply(false).expect("a response").body, small);
 }

@@ -73,9 +73,13 @@ impl Serving {
         }
     }
 
+    pub(crate) fn signal(&self, which: Signal) {
+        signal(self.child.id(), which);
+    }
+
     /// Ends it by a signal, and asserts that it ends well.
     pub(crate) fn stop(mut self) {
-        signal(self.child.id(), Signal::INT);
+        self.signal(Signal::INT);
         let status = processes::ended_within(&mut self.child, 30).expect("it ends");
         assert!(status.success(), "{status}");
     }
