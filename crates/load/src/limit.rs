@@ -123,14 +123,13 @@ impl Limit {
             let value = estimate.value.max(least);
             let limits = estimate.interval.map(|limits| limits.map(|limit| limit.max(least)));
             let half = limits.map_or(0.0, |[low, high]| (high - low) / 2.0 / value);
-            let doubt = Reason::new(Cause::Spread, "steps of it are noisy");
             Measured {
                 metric: metric.0.id,
                 params: params.clone(),
                 values: vec![value],
                 headline: Some((value, limits.map(interval))),
                 verdict: Some(wide(half)),
-                doubts: if self.is_noisy { vec![doubt] } else { Vec::new() },
+                doubts: self.doubts(),
                 ..Measured::default()
             }
         };
@@ -188,11 +187,17 @@ impl Limit {
             params: params.clone(),
             text: Some(word(&name).to_owned()),
             verdict: Some(Verdict::default()),
+            doubts: self.doubts(),
             facts,
             series,
             remarks,
             ..Measured::default()
         });
+    }
+
+    fn doubts(&self) -> Vec<Reason> {
+        let noisy = self.is_noisy.then(|| Reason::new(Cause::Spread, "steps of it are noisy"));
+        noisy.into_iter().collect()
     }
 
     /// The evidence: of each resource what was used of what it gives.
