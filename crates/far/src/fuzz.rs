@@ -69,7 +69,7 @@ pub fn far(data: &[u8]) {
         assert!((1..=64 << 10).contains(&bytes));
         assert!(set_up.congestion.as_ref().is_none_or(|name| name.len() < 16));
         let far = FarEnd { cpu: set_up.cpu, ..FarEnd::default() };
-        Ok(Outcome { far, trips: 0, congestion: "cubic".to_owned() })
+        Ok(Outcome { far, count: 0, congestion: "cubic".to_owned() })
     };
     let orders = Orders { token: token.clone(), ..Orders::new(None) };
     let outcome = converse(&mut channel, &orders, facts, work);

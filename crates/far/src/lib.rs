@@ -21,6 +21,7 @@ mod near;
 mod process;
 mod proof;
 mod token;
+mod work;
 
 pub use channel::{Channel, LINE_BYTES_MAX, WAIT_NS};
 pub use echo::round_trip;

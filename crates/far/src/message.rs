@@ -4,7 +4,7 @@ use fathom_record::FarEnd;
 use serde::{Deserialize, Serialize};
 
 use crate::channel::printable;
-use crate::process::is_congestion;
+use crate::error::FarError;
 
 /// Version of the protocol. Both ends must have the same.
 pub const PROTOCOL: u32 = 1;
@@ -29,11 +29,11 @@ pub enum Message {
     },
     /// By the near end: the work.
     SetUp(SetUp),
-    /// The far end accepts one data connection, which begins with the nonce.
+    /// The far end accepts the data connections, each of which begins with the nonce.
     Ready { port: u16, nonce: String },
-    /// By the near end, once it has a data connection.
+    /// By the near end, once it has the data connections.
     Go,
-    /// By the far end, after the end of the data connection.
+    /// By the far end, after the end of the data connections.
     Result(Outcome),
     /// By the far end, before it ends.
     Error { text: String },
@@ -62,8 +62,33 @@ pub struct SetUp {
     pub work: Work,
     /// The CPU to pin to.
     pub cpu: u32,
-    /// TCP congestion control of the data connection, if this host has it.
+    /// TCP congestion control of the data connections, if the host has it.
     pub congestion: Option<String>,
+}
+
+const REQUEST_BYTES_MAX: u32 = 64 << 10;
+/// TCP_CA_NAME_MAX of Linux, without its NUL.
+const CONGESTION_BYTES_MAX: usize = 15;
+
+impl SetUp {
+    /// Whether a far end does it.
+    pub(crate) fn check(&self) -> Result<(), FarError> {
+        let Work::Echo { bytes, .. } = self.work;
+        if !(1..=REQUEST_BYTES_MAX).contains(&bytes) {
+            return Err(FarError::Unexpected("expected requests of 1 to 65536 bytes"));
+        }
+        match &self.congestion {
+            Some(name) if !is_congestion(name) => {
+                Err(FarError::Unexpected("expected a congestion control of 1 to 15 characters"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether it can be the name of a TCP congestion control.
+fn is_congestion(name: &str) -> bool {
+    (1..=CONGESTION_BYTES_MAX).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,13 +103,22 @@ pub enum Work {
     },
 }
 
+impl Work {
+    /// The number of data connections.
+    pub(crate) fn connections(self) -> usize {
+        match self {
+            Self::Echo { .. } => 1,
+        }
+    }
+}
+
 /// The far end's report of its work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub far: FarEnd,
     /// Requests that were answered.
-    pub trips: u64,
-    /// TCP congestion control of the data connection.
+    pub count: u64,
+    /// TCP congestion control of the data connections.
     pub congestion: String,
 }
 
@@ -97,10 +131,10 @@ impl Outcome {
     /// Whether a far end that was set up on this CPU can report it: other numbers and texts must
     /// not reach a record.
     pub(crate) fn is_plausible(&self, cpu: u32) -> bool {
-        let Self { far, trips, congestion } = self;
+        let Self { far, count, congestion } = self;
         let counters = serde_json::to_value(&far.disturbance).unwrap_or_default();
         let counters = counters.as_object().into_iter().flat_map(|all| all.values());
-        let counts = counters.filter_map(serde_json::Value::as_u64).chain([*trips]);
+        let counts = counters.filter_map(serde_json::Value::as_u64).chain([*count]);
         let is_text = |text: &str| text == printable(text);
         far.cpu == cpu
             && counts.into_iter().all(|count| count <= COUNT_MAX)

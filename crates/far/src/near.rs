@@ -143,17 +143,23 @@ impl Far {
         }
     }
 
-    /// Sets up the work and opens its data connection. The far end works until that closes.
+    /// Sets up the work and opens its data connections. The far end works until they close.
     ///
     /// # Errors
     /// If the far end cannot do it.
-    pub fn begin(&mut self, set_up: SetUp) -> Result<TcpStream, FarError> {
+    pub fn begin(&mut self, set_up: SetUp) -> Result<Vec<TcpStream>, FarError> {
+        let count = set_up.work.connections();
         let (port, nonce) = self.request(set_up)?;
         self.address.set_port(port);
-        let data = TcpStream::connect_timeout(&self.address, CONNECT);
-        let mut data = data.map_err(FarError::system("connect to the data port"))?;
-        data.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
-        data.write_all(nonce.as_bytes()).map_err(FarError::system("send"))?;
+        let open = |_| {
+            let data = TcpStream::connect_timeout(&self.address, CONNECT);
+            let mut data = data.map_err(FarError::system("connect to the data port"))?;
+            data.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
+            data.write_all(nonce.as_bytes()).map_err(FarError::system("send"))?;
+            Ok(data)
+        };
+        let data: Result<Vec<_>, FarError> = (0..count).map(open).collect();
+        let data = data?;
         self.channel.send(&Message::Go)?;
         Ok(data)
     }
@@ -171,7 +177,7 @@ impl Far {
         }
     }
 
-    /// The far end's report, once the data connection is closed.
+    /// The far end's report, once the data connections are closed.
     ///
     /// # Errors
     /// If it does not come.

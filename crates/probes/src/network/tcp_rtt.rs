@@ -1,14 +1,15 @@
 //! network.tcp.rtt: a TCP request and its answer, between this process and a far end.
 
 use std::cell::RefCell;
-use std::net::{Ipv4Addr, TcpStream, UdpSocket};
+use std::net::TcpStream;
 
-use fathom_far::{Far, FarError, Outcome, Program, Remote, SetUp, Token, round_trip};
-use fathom_measure::sampler::{FarPlace, LOOPBACK};
+use fathom_far::{FarError, Outcome, round_trip};
+use fathom_measure::sampler::LOOPBACK;
 use fathom_metric::Far as FarNeed;
 use fathom_record::{Counter, Histogram};
 use rustix::net::sockopt;
 
+use super::ends;
 use crate::prelude::*;
 
 pub struct TcpRtt;
@@ -188,14 +189,11 @@ impl Probe for TcpRtt {
 
 fn measure(case: usize, trip: &Trip, sampler: &mut Sampler) -> Result<()> {
     let place = sampler.resources().far_end(&trip.to)?;
-    let cpu = far_cpu(trip, &place, sampler)?;
-    if place.address.is_none() {
-        check_loopback()?;
-    }
-    let (far, data) = open(trip, &place, cpu).map_err(|error| fault(&trip.to, error))?;
-    far.process().into_iter().for_each(|process| sampler.works_with(process));
-    let congestion = sockopt::tcp_congestion(&data).unwrap_or_default();
-    let mut near = Near::new(trip, &data);
+    let work = fathom_far::Work::Echo { bytes: trip.bytes, busy: trip.busy };
+    let (far, connections) = ends::open(work, &place, trip.cpus, sampler)?;
+    let data = &connections[0];
+    let congestion = sockopt::tcp_congestion(data).unwrap_or_default();
+    let mut near = Near::new(trip, data);
     let before = Switches::of_this_thread();
     let timings = RefCell::new(Histogram::new());
     let clock = sampler.clock().clone();
@@ -209,81 +207,18 @@ fn measure(case: usize, trip: &Trip, sampler: &mut Sampler) -> Result<()> {
     }]);
     let own = Switches::of_this_thread().since(before);
     let (trips, error) = (near.trips, near.error.take());
-    drop(data);
+    drop(connections);
     let outcome = far.finish();
     if let Some(error) = error {
-        return Err(fault(&trip.to, error));
+        return Err(ends::fault(&trip.to, error));
     }
-    let outcome = outcome.map_err(|error| fault(&trip.to, error))?;
+    let outcome = outcome.map_err(|error| ends::fault(&trip.to, error))?;
     check(case, trip, trips, own, &outcome, sampler);
     let both = format!("near {congestion}, far {}", outcome.congestion);
     let is_same = congestion == outcome.congestion || place.address.is_some();
     sampler.check(case, "tcp congestion", is_same, both);
     sampler.keep_far_end(case, outcome.far);
     Ok(())
-}
-
-fn far_cpu(trip: &Trip, place: &FarPlace, sampler: &Sampler) -> Result<u32> {
-    let settings = sampler.settings();
-    match (place.address, trip.cpus) {
-        (Some(_), _) => Ok(place.cpu),
-        (None, 1) => Ok(settings.cpu),
-        (None, _) => settings.other_cpu.ok_or_else(|| {
-            Fault::unavailable("this process may use one CPU only", Remedy::SecondCpu)
-        }),
-    }
-}
-
-/// By the addresses and the routes of this host, without a packet.
-fn check_loopback() -> Result<()> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
-    let connected = socket.and_then(|socket| socket.connect((Ipv4Addr::LOCALHOST, 9)));
-    connected.map_err(|error| match error.raw_os_error() {
-        Some(libc::ENETUNREACH | libc::EADDRNOTAVAIL) => {
-            Fault::Unavailable("the loopback interface is down".to_owned(), None)
-        }
-        _ => Fault::system("socket", error),
-    })
-}
-
-/// A far end, and its data connection.
-fn open(trip: &Trip, place: &FarPlace, cpu: u32) -> Result<(Far, TcpStream), FarError> {
-    let mut far = match place.address {
-        None => Far::start(&far_program()?)?,
-        Some(address) => {
-            let token = place.token_file.as_deref().map(Token::read).transpose()?;
-            Far::connect(&Remote { address, token })?
-        }
-    };
-    // Both ends alike, where the far host has it.
-    let system = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
-    let congestion = system.ok().map(|name| name.trim().to_owned());
-    let work = fathom_far::Work::Echo { bytes: trip.bytes, busy: trip.busy };
-    let data = far.begin(SetUp { work, cpu, congestion })?;
-    Ok((far, data))
-}
-
-#[cfg(not(test))]
-fn far_program() -> Result<Program, FarError> {
-    Program::this().map_err(|error| FarError::System { call: "find this program", error })
-}
-
-#[cfg(test)]
-fn far_program() -> Result<Program, FarError> {
-    Ok(crate::smoke::far_program())
-}
-
-fn fault(to: &str, error: FarError) -> Fault {
-    let is_end = matches!(error, FarError::Closed | FarError::TimedOut(_));
-    let is_system = matches!(error, FarError::System { .. });
-    let fault = match error {
-        FarError::System { call, error } => Fault::system(&format!("far end {to}: {call}"), error),
-        error => Fault::Failed(format!("far end {to}: {error}")),
-    };
-    match fault {
-        Fault::Failed(text) if to != LOOPBACK && (is_end || is_system) => Fault::FarEndLost(text),
-        fault => fault,
-    }
 }
 
 /// The near end of the connection.
@@ -367,8 +302,8 @@ fn check(
     outcome: &Outcome,
     sampler: &mut Sampler,
 ) {
-    let counts = format!("near {trips}, far {}; each answer is its request", outcome.trips);
-    sampler.check(case, "round trips", trips == outcome.trips, counts);
+    let counts = format!("near {trips}, far {}; each answer is its request", outcome.count);
+    sampler.check(case, "round trips", trips == outcome.count, counts);
     let counted = &outcome.far.disturbance;
     let far = Switches {
         voluntary: counted.voluntary_switches,

@@ -1,0 +1,137 @@
+//! The work of a far end: its data connections, and what it counts meanwhile.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use fathom_measure::affinity;
+use fathom_measure::clock::{Clock, Source, Specification};
+use fathom_measure::disturbance::VisitCounters;
+use fathom_measure::sampler::reference_loop;
+use fathom_record::{Check, FarEnd};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, getsockname, recv, sockopt};
+
+use crate::channel::{Channel, Deadline, WAIT_NS, poll_once};
+use crate::echo;
+use crate::error::FarError;
+use crate::message::{Message, Outcome, SetUp, Work};
+use crate::proof::{NONCE_DIGITS, is_same, nonce};
+
+/// How long a data connection may take to send its nonce: others wait meanwhile.
+const NONCE_NS: u64 = 1_000_000_000;
+/// Reference loops before and after the work: between two requests they would delay the near end.
+const LOOPS: usize = 4;
+
+/// Counted by the work, so that the far end of a near end that does nothing ends.
+static PROGRESS: AtomicU64 = AtomicU64::new(0);
+
+/// Works until the data connections close.
+pub(crate) fn work(
+    channel: &mut Channel,
+    set_up: &SetUp,
+    idle_ns: u64,
+) -> Result<Outcome, FarError> {
+    affinity::pin(set_up.cpu).map_err(FarError::errno("pin to the CPU"))?;
+    watch(channel, idle_ns)?;
+    // A descriptor table of its own: with a shared one each call on a descriptor counts references
+    // by locked instructions. If it is forbidden, the calls take some nanoseconds longer.
+    // SAFETY: the other thread uses a descriptor that it owns.
+    let _ = unsafe { libc::unshare(libc::CLONE_FILES) };
+    let data = accept(channel, set_up)?;
+    let congestion =
+        sockopt::tcp_congestion(&data[0]).map_err(FarError::errno("TCP_CONGESTION"))?;
+    let Message::Go = channel.receive(WAIT_NS)? else {
+        return Err(FarError::Unexpected("expected go"));
+    };
+    let source = Source::MonotonicRaw;
+    let specification = Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 20.0 };
+    let clock = Clock::from_specification(specification);
+    let loops = || (0..LOOPS).map(|_| reference_loop(&clock).sibling_ns.round());
+    let mut reference_ns: Vec<f64> = loops().collect();
+    let mut counters = VisitCounters::open(set_up.cpu);
+    counters.mark();
+    let count = match set_up.work {
+        Work::Echo { bytes, busy } => echo::answer(&data[0], bytes as usize, busy, &PROGRESS)?,
+    };
+    let disturbance = counters.since_mark();
+    reference_ns.extend(loops());
+    let allowed = affinity::allowed();
+    let check = Check {
+        name: "CPU".to_owned(),
+        passed: allowed == [set_up.cpu],
+        detail: format!("affinity: {allowed:?}"),
+    };
+    let far = FarEnd { cpu: set_up.cpu, disturbance, reference_ns, checks: vec![check] };
+    Ok(Outcome { far, count, congestion: congestion.to_string() })
+}
+
+/// Ends this process when the control connection closes, or when there was no progress for the
+/// idle time: the thread that works waits without a limit.
+fn watch(channel: &Channel, idle_ns: u64) -> Result<(), FarError> {
+    let failed = FarError::system("watch the control connection");
+    let control = match channel.as_fd().try_clone_to_owned() {
+        Ok(control) => control,
+        Err(error) => return Err(failed(error)),
+    };
+    let run = move || {
+        let mut earlier = PROGRESS.load(Relaxed);
+        // Not for messages, which the other thread receives.
+        while matches!(poll_once(control.as_fd(), PollFlags::RDHUP, idle_ns), Ok(None)) {
+            let now = PROGRESS.load(Relaxed);
+            if now == earlier {
+                break;
+            }
+            earlier = now;
+        }
+        std::process::exit(0);
+    };
+    let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(run);
+    thread.map(drop).map_err(failed)
+}
+
+/// Accepts the data connections, each by the nonce.
+fn accept(channel: &Channel, set_up: &SetUp) -> Result<Vec<TcpStream>, FarError> {
+    // Where the near end reached this host; a process of the same host has no address.
+    let local = getsockname(channel).ok().and_then(|any| SocketAddr::try_from(any).ok());
+    let mut address = local.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
+    address.set_port(0);
+    let listener = TcpListener::bind(address).map_err(FarError::system("listen"))?;
+    let port = listener.local_addr().map_err(FarError::system("listen"))?.port();
+    listener.set_nonblocking(true).map_err(FarError::system("listen"))?;
+    if let Some(name) = &set_up.congestion {
+        // This host may not have it: the result has the name of the one in use. Accepted
+        // connections inherit it.
+        let _ = sockopt::set_tcp_congestion(&listener, name);
+    }
+    let nonce = nonce()?;
+    channel.send(&Message::Ready { port, nonce: nonce.clone() })?;
+    let until = Deadline::after(WAIT_NS);
+    let mut accepted = Vec::new();
+    while accepted.len() < set_up.work.connections() {
+        until.wait(listener.as_fd(), PollFlags::IN)?;
+        // It may have gone again.
+        let Ok((data, _)) = listener.accept() else { continue };
+        if has_nonce(&data, &nonce) {
+            data.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
+            accepted.push(data);
+        }
+    }
+    Ok(accepted)
+}
+
+fn has_nonce(data: &TcpStream, nonce: &str) -> bool {
+    let until = Deadline::after(NONCE_NS);
+    let (mut found, mut at) = ([0; NONCE_DIGITS], 0);
+    while at < found.len() {
+        match recv(data, &mut found[at..], RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return false,
+            Ok((count, _)) => at += count,
+            Err(Errno::AGAIN) if until.wait(data.as_fd(), PollFlags::IN).is_ok() => {}
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+    is_same(&found, nonce.as_bytes())
+}

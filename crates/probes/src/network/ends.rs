@@ -1,0 +1,85 @@
+//! What all network probes share: the far end, its CPU, and the faults of both.
+
+use std::net::{Ipv4Addr, TcpStream, UdpSocket};
+
+use fathom_far::{Far, FarError, Program, Remote, SetUp, Token, Work};
+use fathom_measure::sampler::{FarPlace, LOOPBACK};
+
+use crate::prelude::*;
+
+/// A far end that does this work, and its data connections. `cpus=1`: on the CPU of this process.
+pub(super) fn open(
+    work: Work,
+    place: &FarPlace,
+    cpus: i64,
+    sampler: &mut Sampler,
+) -> Result<(Far, Vec<TcpStream>)> {
+    let cpu = far_cpu(place, cpus, sampler)?;
+    if place.address.is_none() {
+        check_loopback()?;
+    }
+    let both = begin(work, place, cpu).map_err(|error| fault(&place.to, error))?;
+    both.0.process().into_iter().for_each(|process| sampler.works_with(process));
+    Ok(both)
+}
+
+fn begin(work: Work, place: &FarPlace, cpu: u32) -> Result<(Far, Vec<TcpStream>), FarError> {
+    let mut far = match place.address {
+        None => Far::start(&far_program()?)?,
+        Some(address) => {
+            let token = place.token_file.as_deref().map(Token::read).transpose()?;
+            Far::connect(&Remote { address, token })?
+        }
+    };
+    // Both ends alike, where the far host has it.
+    let system = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+    let congestion = system.ok().map(|name| name.trim().to_owned());
+    let data = far.begin(SetUp { work, cpu, congestion })?;
+    Ok((far, data))
+}
+
+fn far_cpu(place: &FarPlace, cpus: i64, sampler: &Sampler) -> Result<u32> {
+    let settings = sampler.settings();
+    match (place.address, cpus) {
+        (Some(_), _) => Ok(place.cpu),
+        (None, 1) => Ok(settings.cpu),
+        (None, _) => settings.other_cpu.ok_or_else(|| {
+            Fault::unavailable("this process may use one CPU only", Remedy::SecondCpu)
+        }),
+    }
+}
+
+/// By the addresses and the routes of this host, without a packet.
+fn check_loopback() -> Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+    let connected = socket.and_then(|socket| socket.connect((Ipv4Addr::LOCALHOST, 9)));
+    connected.map_err(|error| match error.raw_os_error() {
+        Some(libc::ENETUNREACH | libc::EADDRNOTAVAIL) => {
+            Fault::Unavailable("the loopback interface is down".to_owned(), None)
+        }
+        _ => Fault::system("socket", error),
+    })
+}
+
+#[cfg(not(test))]
+fn far_program() -> Result<Program, FarError> {
+    Program::this().map_err(|error| FarError::System { call: "find this program", error })
+}
+
+#[cfg(test)]
+fn far_program() -> Result<Program, FarError> {
+    Ok(crate::smoke::far_program())
+}
+
+pub(super) fn fault(to: &str, error: FarError) -> Fault {
+    let is_end = matches!(error, FarError::Closed | FarError::TimedOut(_));
+    let is_system = matches!(error, FarError::System { .. });
+    let fault = match error {
+        FarError::System { call, error } => Fault::system(&format!("far end {to}: {call}"), error),
+        error => Fault::Failed(format!("far end {to}: {error}")),
+    };
+    match fault {
+        Fault::Failed(text) if to != LOOPBACK && (is_end || is_system) => Fault::FarEndLost(text),
+        fault => fault,
+    }
+}
