@@ -7,9 +7,9 @@ use fathom_analysis::strata::Strata;
 use fathom_measure::sampler::Fault;
 use fathom_metric::{About, Case, Derived, Inputs, MissingInput};
 use fathom_record::{
-    Agreement, Better, Cause, Counter, Counters, Document, Estimate, MetricId, NoModel,
-    NotSelected, Prediction, Reason, Record, Remedy, Sample, State, Stratum, Summary, Unit,
-    Verdict,
+    Agreement, Better, Cause, Counter, Counters, Document, Estimate, Fact, FactValue, MetricId,
+    NoModel, NotSelected, Prediction, Reason, Record, Remedy, Sample, State, Stratum, Summary,
+    Unit, Verdict,
 };
 
 use crate::plan::Plan;
@@ -64,6 +64,7 @@ pub(crate) fn measured(
                 fill(&mut record, about, samples, headline, (probe.is_difference(), read_ns));
             }
         }
+        record.facts = stated(samples);
         note_interruption(&mut record, samples.len() as u32, *processes);
         record.notes.push(process_count_note(*processes, plan));
         let predict = |records: &[Record]| {
@@ -75,6 +76,36 @@ pub(crate) fn measured(
         record.samples = (!samples.is_empty()).then(|| samples.clone());
         results.push(record);
     }
+}
+
+/// The facts of all samples, in the order of the first: medians, and texts that differ.
+fn stated(samples: &[Sample]) -> Vec<Fact> {
+    let mut facts: Vec<Fact> = Vec::new();
+    for fact in samples.iter().flat_map(|sample| &sample.facts) {
+        if facts.iter().any(|known| known.name == fact.name) {
+            continue;
+        }
+        let of_name = samples.iter().flat_map(|sample| &sample.facts);
+        let of_name = of_name.filter(|other| other.name == fact.name).map(|other| &other.value);
+        let (mut values, mut texts) = (Vec::new(), Vec::new());
+        for value in of_name {
+            match value {
+                FactValue::Quantity { value, .. } => values.push(*value),
+                FactValue::Text { text } | FactValue::Line { line: text } => {
+                    if !texts.contains(text) {
+                        texts.push(text.clone());
+                    }
+                }
+            }
+        }
+        facts.push(match (&fact.value, statistics::median(&values)) {
+            (FactValue::Quantity { unit, .. }, Some(median)) => {
+                Fact::quantity(&fact.name, median, *unit)
+            }
+            _ => Fact::text(&fact.name, texts.join(" or ")),
+        });
+    }
+    facts
 }
 
 /// Appends the records of a derived metric.

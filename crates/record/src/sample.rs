@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Histogram;
+use crate::{Fact, Histogram};
 
 /// The values of one case from one worker process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -52,6 +52,9 @@ pub struct Sample {
     /// The probe's checks of its own work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
+    /// What the probe states beside the values, such as the segment size of a connection.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<Fact>,
 }
 
 impl Sample {

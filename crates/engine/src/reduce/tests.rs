@@ -229,3 +229,18 @@ fn doubts_of_a_computation_make_it_noisy() {
     let doubts = [Reason::new(Cause::MissingInput, "only 3 of 5 processes")];
     assert_eq!(verdict(&doubts), Verdict { state: State::Noisy, reasons: doubts.into() });
 }
+
+#[test]
+fn facts_of_samples_are_medians_and_different_texts() {
+    let sample = |control: &str, retransmits: f64| Sample {
+        facts: vec![
+            Fact::text("control", control),
+            Fact::quantity("retransmits", retransmits, Unit::Ratio),
+        ],
+        ..Sample::default()
+    };
+    let facts = stated(&[sample("bbr", 0.0), sample("cubic", 7.0), sample("bbr", 1.0)]);
+    let expected =
+        [Fact::text("control", "bbr or cubic"), Fact::quantity("retransmits", 1.0, Unit::Ratio)];
+    assert_eq!(facts, expected);
+}

@@ -15,7 +15,7 @@ mod watch;
 use std::cell::RefCell;
 
 use fathom_analysis::clean::Loop;
-use fathom_record::{Check, Disturbance, FarEnd, Histogram, Remedy, Sample};
+use fathom_record::{Check, Disturbance, Fact, FarEnd, Histogram, Remedy, Sample};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
@@ -271,6 +271,12 @@ impl Sampler {
             Some(_) => {}
             None => checks.push(check),
         }
+    }
+
+    /// States a fact beside the values of a case. Of several samples the record has the median of a
+    /// quantity, and all different texts.
+    pub fn state(&mut self, case: usize, fact: Fact) {
+        self.slots[case].sample.facts.push(fact);
     }
 
     /// Records the far end's counters and checks of a case.
