@@ -139,6 +139,8 @@ fn stopped_far_end_is_a_stall() {
     let mut is_first = true;
     let record = disturbed(&beyond, |far| {
         if std::mem::take(&mut is_first) {
+            // Rounds have begun.
+            std::thread::sleep(Duration::from_millis(50));
             signal(far, Signal::STOP);
             std::thread::sleep(Duration::from_secs(1));
             signal(far, Signal::CONT);
