@@ -145,13 +145,13 @@ struct State {
 impl State {
     /// The frame to go on with.
     fn next(&mut self) -> Option<(Frame, u64)> {
-        let is_last = self.end && self.block.is_none();
-        let frame = || {
+        if self.out.is_none() {
+            let is_last = self.end && self.block.is_none();
             let next = self.start.take().map(Frame::Start);
             let next = next.or_else(|| self.count.take().map(Frame::Count));
-            next.or_else(|| self.block.map(Frame::Block)).or(is_last.then_some(Frame::End))
-        };
-        self.out = self.out.or_else(|| frame().map(|frame| (frame, 0)));
+            let next = next.or_else(|| self.block.map(Frame::Block));
+            self.out = next.or(is_last.then_some(Frame::End)).map(|frame| (frame, 0));
+        }
         self.out
     }
 
@@ -465,14 +465,14 @@ fn note(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::net::TcpListener;
 
     use fathom_measure::clock::{Source, Specification};
 
     use super::*;
 
-    fn clock() -> Clock {
+    pub(crate) fn clock() -> Clock {
         let source = Source::MonotonicRaw;
         let (hz, resolution_ns, read_ns) = (1e9, 1.0, 20.0);
         Clock::from_specification(Specification { source, hz, resolution_ns, read_ns })
@@ -521,7 +521,11 @@ mod tests {
         for piece in 1..bytes.len() {
             let (mut incoming, mut found) = (Incoming::default(), Vec::new());
             for part in bytes.chunks(piece) {
-                incoming.take(part, |frame| Ok(found.push(frame))).unwrap();
+                let note = |frame| {
+                    found.push(frame);
+                    Ok(())
+                };
+                incoming.take(part, note).unwrap();
             }
             assert_eq!((found.as_slice(), incoming.is_between_frames()), (&frames[..], true));
         }
@@ -539,7 +543,7 @@ mod tests {
 
     #[test]
     fn near_end_refuses_counts_that_cannot_be() {
-        for frame in [Frame::Count(1 << 40), Frame::Count(0), Frame::Block(64), Frame::End] {
+        for frame in [Frame::Count(1 << 40), Frame::Count(0), Frame::Start(64), Frame::End] {
             let (near, mut far) = connections(1);
             std::io::Write::write_all(&mut far[0], &frame.word()).unwrap();
             let length = Length { block: 6400, blocks: 1, least_ns: 1e12 };

@@ -97,6 +97,8 @@ const FLOORS_REMOTE: f64 = 1_000.0;
 /// Transfers until the rate is steady, at most, and what is steady.
 const SETTLE_MAX: u32 = 10;
 const STEADY: f64 = 0.1;
+/// A preempted end finds all counts at once: that transfer has no interval, and is repeated.
+const TRIES: u32 = 8;
 
 const CHUNK: u32 = 64 << 10;
 /// The other congestion control, where the default one paces.
@@ -218,7 +220,7 @@ impl Probe for TcpBandwidth {
         let flow = parsed(&case.params, Flow::of)?;
         match flow.to.as_str() {
             LOOPBACK => at_most_copied(flow.cpus, known),
-            to => at_most_of_link(to, flow.direction, host),
+            to => at_most_of_link(to, directions(flow.direction), host),
         }
     }
 
@@ -259,13 +261,18 @@ fn cpus_to_copies(cpus: i64) -> f64 {
     if cpus == 1 { 2.0 } else { 1.0 }
 }
 
+/// The number of directions.
+fn directions(direction: Direction) -> f64 {
+    if direction == Direction::Both { 2.0 } else { 1.0 }
+}
+
 /// Bytes of IP and TCP headers with timestamps, and of an Ethernet frame beside its packet:
 /// preamble, header, checksum and gap.
 const HEADERS: f64 = 52.0;
 const FRAME: f64 = 38.0;
 
 /// The payload that the only link of known speed carries.
-fn at_most_of_link(to: &str, direction: Direction, host: &Host) -> Model {
+pub(super) fn at_most_of_link(to: &str, directions: f64, host: &Host) -> Model {
     let unknown = || NoModel::unknown_fact(&["network.bits_per_s"]);
     let is_here = to.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     let known = |link: &&fathom_record::host::NetworkLink| link.up == Some(true);
@@ -277,7 +284,6 @@ fn at_most_of_link(to: &str, direction: Direction, host: &Host) -> Model {
         return Err(unknown());
     }
     let share = (mtu - HEADERS) / (mtu + FRAME);
-    let directions = if direction == Direction::Both { 2.0 } else { 1.0 };
     let formula = format!("≤ {directions} × speed of {name} × {share:.4}");
     let source = "IEEE 802.3: 38 bytes a frame beside its packet; 52 bytes of headers in a packet";
     let bound = Prediction::at_most(directions * speed * share, &formula, source);
@@ -394,8 +400,7 @@ impl<'f> Near<'f> {
     /// has [`BLOCKS`].
     fn settle(&mut self, clock: &Clock) -> Result<()> {
         let chunk = u64::from(self.flow.chunk_bytes);
-        let directions = if self.flow.direction == Direction::Both { 2.0 } else { 1.0 };
-        let tracks = f64::from(self.flow.streams) * directions;
+        let tracks = f64::from(self.flow.streams) * directions(self.flow.direction);
         let mut earlier = 0.0;
         for _ in 0..SETTLE_MAX {
             let rate = self.rate(clock)?;
@@ -413,21 +418,24 @@ impl<'f> Near<'f> {
 
     /// One transfer, in bytes per second.
     fn rate(&mut self, clock: &Clock) -> Result<f64> {
-        let (begun, used_ns) = (clock.start(), thread_cpu_ns());
-        let run = self.transfer.run(self.flow.direction, self.length, clock);
-        let tracks = run.map_err(|error| ends::fault(&self.flow.to, error))?;
-        self.cpu_ns += thread_cpu_ns() - used_ns;
-        self.wall_ns += clock.ns(begun, clock.stop());
-        let rate = steady_rate(&tracks, clock);
-        let rate = rate.ok_or_else(|| Fault::Failed("no time in which all streams ran".into()))?;
-        self.rates.push(rate);
-        Ok(rate)
+        for _ in 0..TRIES {
+            let (begun, used_ns) = (clock.start(), thread_cpu_ns());
+            let run = self.transfer.run(self.flow.direction, self.length, clock);
+            let tracks = run.map_err(|error| ends::fault(&self.flow.to, error))?;
+            self.cpu_ns += thread_cpu_ns() - used_ns;
+            self.wall_ns += clock.ns(begun, clock.stop());
+            if let Some(rate) = steady_rate(&tracks, clock) {
+                self.rates.push(rate);
+                return Ok(rate);
+            }
+        }
+        Err(Fault::Failed("all counts arrived at once".to_owned()))
     }
 }
 
 /// Bytes per second of all connections, from a count of the first of them after the start until
 /// one of them ends.
-fn steady_rate(tracks: &[Track], clock: &Clock) -> Option<f64> {
+pub(super) fn steady_rate(tracks: &[Track], clock: &Clock) -> Option<f64> {
     let begun = tracks.first()?.first()?.0;
     let until = tracks.iter().filter_map(|track| track.last()).map(|mark| mark.0).min()?;
     let filled = begun + (until - begun) * BLOCKS_SKIPPED / BLOCKS;
