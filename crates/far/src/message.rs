@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::channel::printable;
 use crate::error::FarError;
+use crate::tcp_info::TcpInfo;
+use crate::transfer::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, STREAMS_MAX};
 
 /// Version of the protocol. Both ends must have the same.
 pub const PROTOCOL: u32 = 1;
@@ -73,9 +75,19 @@ const CONGESTION_BYTES_MAX: usize = 15;
 impl SetUp {
     /// Whether a far end does it.
     pub(crate) fn check(&self) -> Result<(), FarError> {
-        let Work::Echo { bytes, .. } = self.work;
-        if !(1..=REQUEST_BYTES_MAX).contains(&bytes) {
-            return Err(FarError::Unexpected("expected requests of 1 to 65536 bytes"));
+        match self.work {
+            Work::Echo { bytes, .. } if !(1..=REQUEST_BYTES_MAX).contains(&bytes) => {
+                return Err(FarError::Unexpected("expected requests of 1 to 65536 bytes"));
+            }
+            Work::Transfer { streams, .. } if !(1..=STREAMS_MAX).contains(&streams) => {
+                return Err(FarError::Unexpected("expected 1 to 16 streams"));
+            }
+            Work::Transfer { chunk_bytes, .. }
+                if !(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&chunk_bytes) =>
+            {
+                return Err(FarError::Unexpected("expected chunks of 64 bytes to 16 MiB"));
+            }
+            Work::Echo { .. } | Work::Transfer { .. } => {}
         }
         match &self.congestion {
             Some(name) if !is_congestion(name) => {
@@ -101,6 +113,13 @@ pub enum Work {
         /// Whether to poll for a request instead of sleeping.
         busy: bool,
     },
+    /// Receives and sends blocks, as the near end requests.
+    Transfer {
+        /// Data connections.
+        streams: u32,
+        /// Bytes of a call.
+        chunk_bytes: u32,
+    },
 }
 
 impl Work {
@@ -108,6 +127,7 @@ impl Work {
     pub(crate) fn connections(self) -> usize {
         match self {
             Self::Echo { .. } => 1,
+            Self::Transfer { streams, .. } => streams as usize,
         }
     }
 }
@@ -116,10 +136,13 @@ impl Work {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub far: FarEnd,
-    /// Requests that were answered.
+    /// Requests that were answered; bytes of blocks that were transferred.
     pub count: u64,
     /// TCP congestion control of the data connections.
     pub congestion: String,
+    /// Of each data connection, before and after the work.
+    #[serde(default)]
+    pub tcp: Vec<[TcpInfo; 2]>,
 }
 
 /// Beyond every count of a visit, and small enough that sums over visits do not overflow.
@@ -131,7 +154,7 @@ impl Outcome {
     /// Whether a far end that was set up on this CPU can report it: other numbers and texts must
     /// not reach a record.
     pub(crate) fn is_plausible(&self, cpu: u32) -> bool {
-        let Self { far, count, congestion } = self;
+        let Self { far, count, congestion, tcp } = self;
         let counters = serde_json::to_value(&far.disturbance).unwrap_or_default();
         let counters = counters.as_object().into_iter().flat_map(|all| all.values());
         let counts = counters.filter_map(serde_json::Value::as_u64).chain([*count]);
@@ -143,5 +166,7 @@ impl Outcome {
             && far.checks.len() <= CHECKS_MAX
             && far.checks.iter().all(|check| is_text(&check.name) && is_text(&check.detail))
             && is_congestion(congestion)
+            && tcp.len() <= STREAMS_MAX as usize
+            && tcp.iter().flatten().all(TcpInfo::is_plausible)
     }
 }

@@ -2,13 +2,18 @@
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use fathom_measure::process::Running;
 use fathom_record::Host;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, connect, socket_with, socketpair, sockopt,
+};
 
-use crate::channel::{Channel, WAIT_NS};
+use crate::channel::{Channel, Deadline, WAIT_NS};
 use crate::error::FarError;
 use crate::message::{Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE};
 use crate::process::{Orders, Program};
@@ -149,11 +154,11 @@ impl Far {
     /// If the far end cannot do it.
     pub fn begin(&mut self, set_up: SetUp) -> Result<Vec<TcpStream>, FarError> {
         let count = set_up.work.connections();
+        let congestion = set_up.congestion.clone();
         let (port, nonce) = self.request(set_up)?;
         self.address.set_port(port);
         let open = |_| {
-            let data = TcpStream::connect_timeout(&self.address, CONNECT);
-            let mut data = data.map_err(FarError::system("connect to the data port"))?;
+            let mut data = connect_with(self.address, congestion.as_deref())?;
             data.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
             data.write_all(nonce.as_bytes()).map_err(FarError::system("send"))?;
             Ok(data)
@@ -188,6 +193,31 @@ impl Far {
             _ => Err(FarError::Unexpected("expected a result")),
         }
     }
+}
+
+/// Connects with this TCP congestion control: one that is set later keeps the pacing of the first.
+fn connect_with(address: SocketAddr, congestion: Option<&str>) -> Result<TcpStream, FarError> {
+    let failed = FarError::errno("connect to the data port");
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None);
+    let socket = socket.map_err(FarError::errno("socket"))?;
+    if let Some(name) = congestion {
+        sockopt::set_tcp_congestion(&socket, name).map_err(FarError::errno("TCP_CONGESTION"))?;
+    }
+    match connect(&socket, &address) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS) => {
+            Deadline::after(CONNECT.as_nanos() as u64).wait(socket.as_fd(), PollFlags::OUT)?;
+            if let Ok(Err(error)) | Err(error) = sockopt::socket_error(&socket) {
+                return Err(failed(error));
+            }
+        }
+        Err(error) => return Err(failed(error)),
+    }
+    let data = TcpStream::from(socket);
+    data.set_nonblocking(false).map_err(FarError::system("connect to the data port"))?;
+    Ok(data)
 }
 
 /// The status of a response of any HTTP/1.x.

@@ -59,6 +59,8 @@ static BATTERY: &[Entry] = &[
     Entry::Probe(&memory::munmap::Munmap),
     Entry::Probe(&memory::core_to_core::CoreToCore),
     Entry::Probe(&network::tcp_rtt::TcpRtt),
+    Entry::Probe(&network::tcp_bandwidth::TcpBandwidth),
+    Entry::Probe(&network::tcp_transfer::TcpTransfer),
     Entry::Probe(&file::call::FileCall),
     Entry::Probe(&file::read_throughput::ReadThroughput),
     Entry::Probe(&file::read_latency::ReadLatency),

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bad_runs;
+mod bandwidth_limits;
 mod children;
 mod comparing;
 mod crosscheck;
