@@ -134,7 +134,7 @@ mod tests {
         let detail = "bbr, 14 retransmits, CPU 10 % of client, 22 % of server";
         assert_eq!(reading.detail, detail);
         let reading = rate(&[Output::printed(REVERSE)]).expect("a rate");
-        assert_eq!(reading.value, 19_661_269_728.511_471 / 8.0);
+        assert_eq!(reading.value, 19_661_269_728.511_47 / 8.0);
         assert!(reading.detail.starts_with("cubic, 0 retransmits"), "{reading:?}");
         let refused = r#"{"start": {}, "end": {}, "error": "unable to connect to server"}"#;
         let error = RunError::Failed("unable to connect to server".to_owned());

@@ -36,7 +36,6 @@ fn missing(peer: &dyn Peer, runner: &Runner<'_>) -> Option<&'static str> {
 fn output_of_installed_peers_is_parsed() {
     let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
     let mut place = Place::at(folder.path());
-    place.port = free_port().expect("a free port");
     data(&place);
     let mut host = fathom_record::Host::default();
     host.cpu.allowed = fathom_measure::affinity::allowed();
@@ -57,6 +56,7 @@ fn output_of_installed_peers_is_parsed() {
             on(On::All).run(&maker).expect("the program is built");
         }
         for row in peer.rows(&machine) {
+            place.port = free_port().expect("a free port");
             let server = row.server.as_ref().map(|server| server(&place));
             let _server = server.map(|server| on(On::All).serve(&server).expect("it listens"));
             let commands = (row.commands)(&place);

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use fathom_fileio::residency;
 use fathom_measure::sampler::Missing;
-use fathom_peers::{Invocation, On, Output, Place, Row, RunError, Runner, Server};
+use fathom_peers::{Invocation, On, Output, Place, Row, RunError, Runner, Server, free_port};
 use fathom_record::{CrossRow, Turn, Verdict};
 
 use super::super::scratch_folder::missing_text;
@@ -23,7 +23,7 @@ pub(super) struct Bench<'s> {
     pub(super) cpu: u32,
     /// The CPU of servers that have their own.
     pub(super) other_cpu: Option<u32>,
-    /// A free port of loopback.
+    /// The port in the commands that are shown; each turn has its own.
     pub(super) port: u16,
     pub(super) allowed: Vec<u32>,
     pub(super) limit_ns: u64,
@@ -97,18 +97,10 @@ impl Bench<'_> {
     }
 
     /// The peer's commands for a row; empty without the files that it needs.
-    pub(super) fn peer_commands(&self, row: &Row) -> Vec<Invocation> {
+    fn peer_commands(&self, row: &Row, port: u16) -> Vec<Invocation> {
         let Ok(place) = self.files(row) else { return Vec::new() };
-        (row.commands)(&self.place_of(place))
-    }
-
-    fn place_of(&self, files: Option<&Place>) -> Place {
-        let place = files.cloned().unwrap_or_else(|| Place::at("".as_ref()));
-        Place { port: self.port, ..place }
-    }
-
-    fn server(&self, row: &Row) -> Option<Server> {
-        row.server.as_ref().map(|server| server(&self.place_of(None)))
+        let place = place.cloned().unwrap_or_else(|| Place::at("".as_ref()));
+        (row.commands)(&Place { port, ..place })
     }
 
     /// The peer's commands for a shell, its server first.
@@ -117,10 +109,10 @@ impl Bench<'_> {
             (On::One | On::Two, [cpu]) => format!("taskset -c {cpu} {invocation}"),
             _ => invocation.to_string(),
         };
-        let server = self.server(row);
+        let server = server_of(row, self.port);
         let server = server.map(|it| pinned(&self.server_cpus(row.on), &it.invocation) + " &");
         let cpus = self.client_cpus(row.on);
-        let commands = self.peer_commands(row);
+        let commands = self.peer_commands(row, self.port);
         server.into_iter().chain(commands.iter().map(|it| pinned(&cpus, it))).collect()
     }
 
@@ -159,10 +151,12 @@ impl Bench<'_> {
 
     fn theirs(&self, row: &Row) -> Result<PeerResult, RunError> {
         let _files = self.prepare_files(row)?;
-        let commands = self.peer_commands(row);
+        // Connections of an earlier turn hold its port in TIME_WAIT.
+        let port = free_port().unwrap_or(self.port);
+        let commands = self.peer_commands(row, port);
         // Killed when this turn ends, whatever its outcome.
         let serving = self.runner(self.server_cpus(row.on), self.limit_ns);
-        let _server = self.server(row).map(|server| serving.serve(&server)).transpose()?;
+        let _server = server_of(row, port).map(|server| serving.serve(&server)).transpose()?;
         let outputs: Result<Vec<Output>, RunError> =
             commands.iter().map(|command| self.execute(command, row.on)).collect();
         let outputs = outputs?;
@@ -198,6 +192,10 @@ impl Bench<'_> {
         }
         Ok(Some(RemovedFile::new(place.own.clone())))
     }
+}
+
+fn server_of(row: &Row, port: u16) -> Option<Server> {
+    row.server.as_ref().map(|server| server(&Place { port, ..Place::at("".as_ref()) }))
 }
 
 /// The peer's side of a pair.
