@@ -39,6 +39,11 @@ fn start_and_stragglers_do_not_count() {
     let late: Track = vec![(0, 0), (300, 0), (500, 4000), (100_000, 4100)];
     let found = steady_rate(&[track, late.clone()], &clock).unwrap();
     assert!((found / 1e9 - 18.0).abs() < 0.01, "{found}");
+    // Bursts of four counts each 160 ns, of which the interval begins after one.
+    let bursts = |at: u64| (160 * (at / 4) + at % 4, 1000 * at);
+    let burst = std::iter::once((0, 0)).chain((4..40).map(bursts)).collect();
+    let found = steady_rate(&[burst], &clock).unwrap();
+    assert!((found / 1e9 - 25.0).abs() < 0.01, "{found}");
     assert_eq!(bytes_at(&late, 400), 2000.0);
     assert_eq!(steady_rate(&[vec![(7, 0)]], &clock), None);
 }
