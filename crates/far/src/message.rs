@@ -30,7 +30,13 @@ pub enum Message {
     /// By the near end: the work.
     SetUp(SetUp),
     /// The far end accepts the data connections, each of which begins with the nonce.
-    Ready { port: u16, nonce: String },
+    Ready {
+        port: u16,
+        nonce: String,
+        /// Of work over UDP.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        udp_port: Option<u16>,
+    },
     /// By the near end, once it has the data connections.
     Go,
     /// By the far end, after the end of the data connections.
@@ -67,15 +73,22 @@ pub struct SetUp {
 }
 
 const REQUEST_BYTES_MAX: u32 = 64 << 10;
+/// One Ethernet frame, over IPv6 too: a larger datagram is fragmented.
+const DATAGRAM_BYTES_MAX: u32 = 1452;
 /// TCP_CA_NAME_MAX of Linux, without its NUL.
 const CONGESTION_BYTES_MAX: usize = 15;
 
 impl SetUp {
     /// Whether a far end does it.
     pub(crate) fn check(&self) -> Result<(), FarError> {
-        let Work::Echo { bytes, .. } = self.work;
-        if !(1..=REQUEST_BYTES_MAX).contains(&bytes) {
-            return Err(FarError::Unexpected("expected requests of 1 to 65536 bytes"));
+        match self.work {
+            Work::Echo { bytes, .. } if !(1..=REQUEST_BYTES_MAX).contains(&bytes) => {
+                return Err(FarError::Unexpected("expected requests of 1 to 65536 bytes"));
+            }
+            Work::UdpEcho { bytes, .. } if !(1..=DATAGRAM_BYTES_MAX).contains(&bytes) => {
+                return Err(FarError::Unexpected("expected datagrams of 1 to 1452 bytes"));
+            }
+            Work::Echo { .. } | Work::UdpEcho { .. } => {}
         }
         match &self.congestion {
             Some(name) if !is_congestion(name) => {
@@ -101,14 +114,25 @@ pub enum Work {
         /// Whether to poll for a request instead of sleeping.
         busy: bool,
     },
+    /// Sends each datagram back. The data connection stays open meanwhile: its end ends the work.
+    UdpEcho {
+        /// Bytes of a datagram; others are ignored.
+        bytes: u32,
+        busy: bool,
+    },
 }
 
 impl Work {
     /// The number of data connections.
     pub(crate) fn connections(self) -> usize {
         match self {
-            Self::Echo { .. } => 1,
+            Self::Echo { .. } | Self::UdpEcho { .. } => 1,
         }
+    }
+
+    /// Whether a UDP socket is beside the data connections.
+    pub(crate) fn uses_udp(self) -> bool {
+        matches!(self, Self::UdpEcho { .. })
     }
 }
 
