@@ -3,7 +3,7 @@
 use super::shape::{Estimate, Shape};
 
 /// A resource with at least this utilisation is saturated.
-const BUSY: f64 = 0.85;
+pub const BUSY: f64 = 0.85;
 /// One with at most this is not.
 const IDLE: f64 = 0.75;
 
@@ -37,6 +37,8 @@ pub struct Use {
     pub utilisation: Option<Estimate>,
     /// Its time per request. `None` if unknown.
     pub demand_s: Option<f64>,
+    /// The resource that limited the measurement of its capacity: it can give more.
+    pub measured_under: Option<Resource>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -51,15 +53,33 @@ pub enum Name {
 
 /// Names the bottleneck: a utilisation of at least 85 % (the lower limit of its interval), while
 /// no other exceeds 75 % (the upper limits). A utilisation without an interval counts as exact.
+/// Only a serial section needs a level throughput as evidence: a busy CPU may still become faster
+/// with more clients, whose requests it handles together.
 #[must_use]
 pub fn bottleneck(shape: &Shape, uses: &[Use]) -> Name {
-    if let Shape::NotSaturated { up_to, .. } = shape {
-        return Name::Undetermined(format!("not saturated up to {up_to} clients"));
+    match (named(uses), shape) {
+        (name @ Name::Resource(_), _) | (name, Shape::Saturated(_)) => name,
+        (_, Shape::NotSaturated { up_to, .. }) => {
+            Name::Undetermined(format!("not saturated up to {up_to} clients"))
+        }
     }
+}
+
+/// The name at saturation.
+fn named(uses: &[Use]) -> Name {
     let unknown: Vec<&str> =
         uses.iter().filter(|it| it.utilisation.is_none()).map(|it| it.resource.word()).collect();
     let mut known: Vec<(Resource, Estimate)> =
         uses.iter().filter_map(|it| Some((it.resource, it.utilisation?))).collect();
+    // What is limited by a saturated resource while its capacity is measured, too, is not another
+    // one.
+    let saturated: Vec<Resource> =
+        known.iter().filter(|(_, share)| share.low() >= BUSY).map(|(one, _)| *one).collect();
+    known.retain(|(resource, _)| {
+        let under =
+            uses.iter().find(|it| it.resource == *resource).and_then(|it| it.measured_under);
+        under.is_none_or(|under| !saturated.contains(&under))
+    });
     known.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
     // Those that may be saturated.
     let words: Vec<String> = known
@@ -108,11 +128,11 @@ mod tests {
     fn used(resource: Resource, value: f64, half: f64) -> Use {
         let interval = (half > 0.0).then_some([value - half, value + half]);
         let utilisation = Some(Estimate { value, interval });
-        Use { resource, utilisation, demand_s: Some(0.01) }
+        Use { resource, utilisation, demand_s: Some(0.01), measured_under: None }
     }
 
     fn unknown(resource: Resource) -> Use {
-        Use { resource, utilisation: None, demand_s: None }
+        Use { resource, utilisation: None, demand_s: None, measured_under: None }
     }
 
     fn reason(uses: &[Use]) -> String {
@@ -151,6 +171,17 @@ mod tests {
     }
 
     #[test]
+    fn capacity_measured_under_the_bottleneck_is_no_second_one() {
+        use Resource::{Network, ServerCpu};
+        let network = Use { measured_under: Some(ServerCpu), ..used(Network, 0.97, 0.0) };
+        let both = [network, used(ServerCpu, 0.99, 0.0)];
+        assert_eq!(bottleneck(&saturated(), &both), Name::Resource(ServerCpu));
+        // Without that limit it is one.
+        let idle = [network, used(ServerCpu, 0.3, 0.0)];
+        assert_eq!(bottleneck(&saturated(), &idle), Name::Resource(Network));
+    }
+
+    #[test]
     fn unknown_utilisation_is_undetermined() {
         let uses = [used(Resource::Disk, 0.95, 0.0), unknown(Resource::ServerCpu)];
         assert_eq!(reason(&uses), "disk at 95 %; utilisation unknown: server CPU");
@@ -161,7 +192,17 @@ mod tests {
     #[test]
     fn curve_without_saturation_has_no_bottleneck() {
         let shape = Shape::NotSaturated { up_to: 8, why: String::new() };
-        let name = bottleneck(&shape, &[used(Resource::Disk, 0.95, 0.0)]);
-        assert_eq!(name, Name::Undetermined("not saturated up to 8 clients".to_owned()));
+        let unsaturated = Name::Undetermined("not saturated up to 8 clients".to_owned());
+        for share in [0.3, 0.8] {
+            let name = bottleneck(&shape, &[used(Resource::Disk, share, 0.0)]);
+            assert_eq!(name, unsaturated, "{share}");
+        }
+    }
+
+    #[test]
+    fn busy_resource_has_a_name_before_throughput_is_level() {
+        let shape = Shape::NotSaturated { up_to: 8, why: String::new() };
+        let name = bottleneck(&shape, &[used(Resource::ServerCpu, 0.95, 0.0)]);
+        assert_eq!(name, Name::Resource(Resource::ServerCpu));
     }
 }

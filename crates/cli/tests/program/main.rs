@@ -28,6 +28,7 @@ mod limits;
 mod load;
 mod load_limits;
 mod memory;
+mod network;
 mod reference;
 mod report;
 mod serve;
