@@ -6,7 +6,7 @@ use fathom_metric::Far as FarNeed;
 use fathom_record::Counter;
 
 use super::ends;
-use super::tcp_bandwidth::{at_most_of_link, steady_rate};
+use super::tcp_bandwidth::{TRIES, at_most_of_link, steady_rate};
 use crate::prelude::*;
 
 pub struct UdpBandwidth;
@@ -128,11 +128,16 @@ fn measure(case: usize, rate: f64, to: &str, sampler: &mut Sampler) -> Result<()
     let mut sender = Sender::new(socket, datagram_bytes as usize);
     let mut rounds = Vec::new();
     let once = |clock: &Clock| {
-        let round = sender.run(count, interval_ns, clock);
-        let round = round.map_err(|error| ends::fault(to, error))?;
-        let rate = steady_rate(std::slice::from_ref(&round.track), clock);
-        rounds.push(round);
-        rate.map(|rate| rate * bytes).ok_or_else(|| Fault::Failed("no datagram arrived".into()))
+        for _ in 0..TRIES {
+            let round = sender.run(count, interval_ns, clock);
+            let round = round.map_err(|error| ends::fault(to, error))?;
+            let rate = steady_rate(std::slice::from_ref(&round.track), clock);
+            rounds.push(round);
+            if let Some(rate) = rate {
+                return Ok(rate * bytes);
+            }
+        }
+        Err(Fault::Failed("all counts arrived at once, or none".to_owned()))
     };
     sampler.run(vec![single(case, count, once)]);
     let sent = sender.sent;
