@@ -1,4 +1,4 @@
-//! network.tcp.bandwidth: bytes per second over TCP connections, between this process and a far end.
+//! network.tcp.bandwidth: bytes per second over TCP, between this process and a far end.
 
 use std::net::{IpAddr, TcpStream};
 
@@ -81,10 +81,9 @@ static ABOUT: About = About {
     ],
     needs: &["memory.bandwidth"],
     requires: "a loopback interface; two CPUs for cpus=2",
-    published: "18 to 37 Gbit/s with BBR, 37 to 62 with cubic (iperf3, loopback, 128 KiB and 1 MiB)",
+    published: "18 to 37 Gbit/s with BBR, 37 to 62 with cubic (iperf3, loopback)",
     expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
     noise_limit: 0.10,
-    ..About::BASE
 };
 
 /// Blocks of a transfer, and those to another host, where segments arrive in bursts.
