@@ -101,7 +101,7 @@ const FLOORS_REMOTE: f64 = 1_000.0;
 const SETTLE_MAX: u32 = 10;
 const STEADY: f64 = 0.1;
 /// A preempted end finds all counts at once: that transfer has no interval, and is repeated.
-pub(super) const TRIES: u32 = 8;
+pub(super) const TRIES: u32 = 32;
 
 const CHUNK: u32 = 64 << 10;
 /// The other congestion control, where the default one paces.
