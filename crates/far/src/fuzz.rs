@@ -71,6 +71,8 @@ pub fn far(data: &[u8]) {
             Work::Transfer { streams, chunk_bytes } => {
                 assert!((1..=16).contains(&streams) && (64..=16 << 20).contains(&chunk_bytes));
             }
+            Work::UdpEcho { bytes, .. } => assert!((1..=1452).contains(&bytes)),
+            Work::UdpSink { bytes } => assert!((40..=1472).contains(&bytes)),
         }
         assert!(set_up.congestion.as_ref().is_none_or(|name| name.len() < 16));
         let far = FarEnd { cpu: set_up.cpu, ..FarEnd::default() };
@@ -93,7 +95,8 @@ pub fn far(data: &[u8]) {
     answers.lines().for_each(|line| _ = serde_json::from_str::<Message>(line).expect("a message"));
 }
 
-/// The near end's conversation. The first byte: bit 0 a token, bit 1 the upgrade comes first.
+/// The near end's conversation. The first byte: bit 0 a token, bit 1 the upgrade comes first, bit 2
+/// work over UDP.
 pub fn near(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let token = (first & 1 == 1).then(|| Token::new(TOKEN));
@@ -112,9 +115,14 @@ pub fn near(data: &[u8]) {
     if let Ok((host, _)) = near.host() {
         assert!(host.is_printable());
     }
-    let work = Work::Echo { bytes: 1, busy: false };
+    let work = match first & 4 {
+        4 => Work::UdpEcho { bytes: 1, busy: false },
+        _ => Work::Echo { bytes: 1, busy: false },
+    };
     if let Ok((port, nonce)) = near.request(SetUp { work, cpu: 3, congestion: None }) {
         assert!(port >= 1024 && nonce.len() == 64);
+        let udp = near.udp_port();
+        assert!(udp.is_some() == work.uses_udp() && udp.is_none_or(|port| port >= 1024));
     }
     if let Ok(outcome) = near.finish() {
         check_outcome(&outcome);

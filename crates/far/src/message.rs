@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::channel::printable;
 use crate::error::FarError;
+use crate::sink::{DATAGRAM_BYTES, HEAD_BYTES};
 use crate::tcp_info::TcpInfo;
 use crate::transfer::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, STREAMS_MAX};
 
@@ -32,7 +33,13 @@ pub enum Message {
     /// By the near end: the work.
     SetUp(SetUp),
     /// The far end accepts the data connections, each of which begins with the nonce.
-    Ready { port: u16, nonce: String },
+    Ready {
+        port: u16,
+        nonce: String,
+        /// Of work over UDP.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        udp_port: Option<u16>,
+    },
     /// By the near end, once it has the data connections.
     Go,
     /// By the far end, after the end of the data connections.
@@ -69,6 +76,8 @@ pub struct SetUp {
 }
 
 const REQUEST_BYTES_MAX: u32 = 64 << 10;
+/// One Ethernet frame, over IPv6 too: a larger datagram is fragmented.
+const DATAGRAM_BYTES_MAX: u32 = 1452;
 /// TCP_CA_NAME_MAX of Linux, without its NUL.
 const CONGESTION_BYTES_MAX: usize = 15;
 
@@ -87,7 +96,14 @@ impl SetUp {
             {
                 return Err(FarError::Unexpected("expected chunks of 64 bytes to 16 MiB"));
             }
+            Work::UdpEcho { bytes, .. } if !(1..=DATAGRAM_BYTES_MAX).contains(&bytes) => {
+                return Err(FarError::Unexpected("expected datagrams of 1 to 1452 bytes"));
+            }
+            Work::UdpSink { bytes } if !(HEAD_BYTES as u32..=DATAGRAM_BYTES).contains(&bytes) => {
+                return Err(FarError::Unexpected("expected datagrams of 40 to 1472 bytes"));
+            }
             Work::Echo { .. } | Work::Transfer { .. } => {}
+            Work::UdpEcho { .. } | Work::UdpSink { .. } => {}
         }
         match &self.congestion {
             Some(name) if !is_congestion(name) => {
@@ -120,15 +136,31 @@ pub enum Work {
         /// Bytes of a call.
         chunk_bytes: u32,
     },
+    /// Sends each datagram back. The data connection stays open meanwhile: its end ends the work.
+    UdpEcho {
+        /// Bytes of a datagram; others are ignored.
+        bytes: u32,
+        busy: bool,
+    },
+    /// Counts datagrams, and answers those that ask for it. The end is that of `UdpEcho`.
+    UdpSink {
+        /// Bytes of a datagram; others are ignored.
+        bytes: u32,
+    },
 }
 
 impl Work {
     /// The number of data connections.
     pub(crate) fn connections(self) -> usize {
         match self {
-            Self::Echo { .. } => 1,
             Self::Transfer { streams, .. } => streams as usize,
+            Self::Echo { .. } | Self::UdpEcho { .. } | Self::UdpSink { .. } => 1,
         }
+    }
+
+    /// Whether a UDP socket is beside the data connections.
+    pub(crate) fn uses_udp(self) -> bool {
+        matches!(self, Self::UdpEcho { .. } | Self::UdpSink { .. })
     }
 }
 

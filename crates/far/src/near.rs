@@ -1,19 +1,18 @@
 //! The near end: starts a far end or connects to one, and requests its work.
 
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::AsFd as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use fathom_measure::process::Running;
 use fathom_record::Host;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketFlags, SocketType, connect, socket_with, socketpair, sockopt,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, socketpair, sockopt};
 
 use crate::channel::{Channel, Deadline, WAIT_NS};
+use crate::datagram;
 use crate::error::FarError;
 use crate::message::{Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE};
 use crate::process::{Orders, Program};
@@ -31,6 +30,8 @@ const PORT_MIN: u16 = 1024;
 pub struct Remote {
     pub address: SocketAddr,
     pub token: Option<Token>,
+    /// The source address of all connections, if not the kernel's choice.
+    pub bind: Option<IpAddr>,
 }
 
 /// A far end and its control connection. Dropping it ends the far end.
@@ -40,8 +41,11 @@ pub struct Far {
     /// The far end, if it is on this host.
     process: Option<Running>,
     address: SocketAddr,
+    bind: Option<IpAddr>,
     /// The CPU of the requested work.
     cpu: u32,
+    /// The port and the first datagram of work over UDP.
+    udp: Option<(u16, String)>,
 }
 
 impl Far {
@@ -65,17 +69,17 @@ impl Far {
     /// # Errors
     /// If it cannot be reached, or does not accept this end.
     pub fn connect(remote: &Remote) -> Result<Self, FarError> {
-        let stream = TcpStream::connect_timeout(&remote.address, CONNECT);
-        let stream = stream.map_err(FarError::system("connect"))?;
-        stream.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
-        let mut this = Self::over(Channel::new(stream.into()), remote.address);
+        let stream = connect(remote.address, remote.bind, None, "connect")?;
+        let address = remote.address;
+        let mut this =
+            Self { bind: remote.bind, ..Self::over(Channel::new(stream.into()), address) };
         this.upgrade()?;
         this.greet(remote.token.as_ref())?;
         Ok(this)
     }
 
     pub(crate) fn over(channel: Channel, address: SocketAddr) -> Self {
-        Self { channel, process: None, address, cpu: 0 }
+        Self { channel, process: None, address, bind: None, cpu: 0, udp: None }
     }
 
     /// From HTTP to the control protocol.
@@ -158,8 +162,8 @@ impl Far {
         let (port, nonce) = self.request(set_up)?;
         self.address.set_port(port);
         let open = |_| {
-            let mut data = connect_with(self.address, congestion.as_deref())?;
-            data.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
+            let call = "connect to the data port";
+            let mut data = connect(self.address, self.bind, congestion.as_deref(), call)?;
             data.write_all(nonce.as_bytes()).map_err(FarError::system("send"))?;
             Ok(data)
         };
@@ -172,14 +176,37 @@ impl Far {
     /// The port of the data connection, and the nonce with which it begins.
     pub(crate) fn request(&mut self, set_up: SetUp) -> Result<(u16, String), FarError> {
         self.cpu = set_up.cpu;
+        let uses_udp = set_up.work.uses_udp();
         self.channel.send(&Message::SetUp(set_up))?;
         match self.channel.receive(WAIT_NS)? {
             // Another text could be a request to another program on that host.
-            Message::Ready { port, nonce } if port >= PORT_MIN && is_nonce(&nonce) => {
+            Message::Ready { port, nonce, udp_port }
+                if [Some(port), udp_port].iter().flatten().all(|port| *port >= PORT_MIN)
+                    && is_nonce(&nonce)
+                    && udp_port.is_some() == uses_udp =>
+            {
+                self.udp = udp_port.map(|port| (port, nonce.clone()));
                 Ok((port, nonce))
             }
             _ => Err(FarError::Unexpected("expected ready")),
         }
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn udp_port(&self) -> Option<u16> {
+        self.udp.as_ref().map(|(port, _)| *port)
+    }
+
+    /// The UDP socket of work that has begun, connected to that of the far end. `data`: the data
+    /// connection.
+    ///
+    /// # Errors
+    /// If no datagram is answered.
+    pub fn datagrams(&self, data: &TcpStream) -> Result<UdpSocket, FarError> {
+        let (port, nonce) = self.udp.as_ref().ok_or(FarError::Unexpected("no work over UDP"))?;
+        let mut far = self.address;
+        far.set_port(*port);
+        datagram::open(data, far, nonce)
     }
 
     /// The far end's report, once the data connections are closed.
@@ -195,29 +222,49 @@ impl Far {
     }
 }
 
-/// Connects with this TCP congestion control: one that is set later keeps the pacing of the first.
-fn connect_with(address: SocketAddr, congestion: Option<&str>) -> Result<TcpStream, FarError> {
-    let failed = FarError::errno("connect to the data port");
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+/// A TCP connection from the address to bind to.
+fn connect(
+    to: SocketAddr,
+    bind: Option<IpAddr>,
+    congestion: Option<&str>,
+    call: &'static str,
+) -> Result<TcpStream, FarError> {
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, None);
     let socket = socket.map_err(FarError::errno("socket"))?;
     if let Some(name) = congestion {
+        // Before the connection: one that is set later keeps the pacing of the first.
         sockopt::set_tcp_congestion(&socket, name).map_err(FarError::errno("TCP_CONGESTION"))?;
     }
-    match connect(&socket, &address) {
+    if let Some(from) = bind {
+        bind_to(&socket, from, to)?;
+    }
+    match rustix::net::connect(&socket, &to) {
         Ok(()) => {}
         Err(Errno::INPROGRESS) => {
             Deadline::after(CONNECT.as_nanos() as u64).wait(socket.as_fd(), PollFlags::OUT)?;
-            if let Ok(Err(error)) | Err(error) = sockopt::socket_error(&socket) {
-                return Err(failed(error));
-            }
+            let outcome = sockopt::socket_error(&socket).map_err(FarError::errno(call))?;
+            outcome.map_err(FarError::errno(call))?;
         }
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(FarError::errno(call)(error)),
     }
-    let data = TcpStream::from(socket);
-    data.set_nonblocking(false).map_err(FarError::system("connect to the data port"))?;
-    Ok(data)
+    let stream = TcpStream::from(socket);
+    stream.set_nonblocking(false).map_err(FarError::system(call))?;
+    stream.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
+    Ok(stream)
+}
+
+fn bind_to(socket: &OwnedFd, from: IpAddr, to: SocketAddr) -> Result<(), FarError> {
+    let mut own = SocketAddr::new(from, 0);
+    if let (SocketAddr::V6(own), SocketAddr::V6(to)) = (&mut own, to) {
+        // A link-local address belongs to an interface.
+        own.set_scope_id(to.scope_id());
+    }
+    rustix::net::bind(socket, &own).map_err(|error| match error {
+        Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::INVAL => FarError::NotOwn(from),
+        error => FarError::errno("bind")(error),
+    })
 }
 
 /// The status of a response of any HTTP/1.x.

@@ -1,6 +1,6 @@
 //! The work of a far end: its data connections, and what it counts meanwhile.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,10 +14,12 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, getsockname, recv, sockopt};
 
 use crate::channel::{Channel, Deadline, WAIT_NS, poll_once};
+use crate::datagram::Datagrams;
 use crate::echo;
 use crate::error::FarError;
 use crate::message::{Message, Outcome, SetUp, Work};
 use crate::proof::{NONCE_DIGITS, is_same, nonce};
+use crate::sink;
 use crate::tcp_info::TcpInfo;
 use crate::transfer;
 
@@ -41,7 +43,7 @@ pub(crate) fn work(
     // by locked instructions. If it is forbidden, the calls take some nanoseconds longer.
     // SAFETY: the other thread uses a descriptor that it owns.
     let _ = unsafe { libc::unshare(libc::CLONE_FILES) };
-    let data = accept(channel, set_up)?;
+    let (data, udp) = accept(channel, set_up)?;
     let congestion =
         sockopt::tcp_congestion(&data[0]).map_err(FarError::errno("TCP_CONGESTION"))?;
     // The work closes the connections.
@@ -50,6 +52,7 @@ pub(crate) fn work(
     let Message::Go = channel.receive(WAIT_NS)? else {
         return Err(FarError::Unexpected("expected go"));
     };
+    let udp = udp.map(|(socket, nonce)| Datagrams::of(socket, &data[0], nonce)).transpose()?;
     let source = Source::MonotonicRaw;
     let specification = Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 20.0 };
     let clock = Clock::from_specification(specification);
@@ -62,6 +65,14 @@ pub(crate) fn work(
         Work::Echo { bytes, busy } => echo::answer(&data[0], bytes as usize, busy, &PROGRESS)?,
         Work::Transfer { chunk_bytes, .. } => {
             transfer::serve(data, chunk_bytes as usize, &PROGRESS)?
+        }
+        Work::UdpEcho { bytes, busy } => {
+            let udp = udp.ok_or(FarError::Unexpected("no UDP socket"))?;
+            udp.answer(bytes as usize, busy, &PROGRESS)?
+        }
+        Work::UdpSink { bytes } => {
+            let udp = udp.ok_or(FarError::Unexpected("no UDP socket"))?;
+            sink::count(&udp, bytes as usize, &PROGRESS)?
         }
     };
     let disturbance = counters.since_mark();
@@ -102,8 +113,11 @@ fn watch(channel: &Channel, idle_ns: u64) -> Result<(), FarError> {
     thread.map(drop).map_err(failed)
 }
 
+/// A UDP socket, and what its first datagram must be.
+type Udp = (UdpSocket, String);
+
 /// Accepts the data connections, each by the nonce.
-fn accept(channel: &Channel, set_up: &SetUp) -> Result<Vec<TcpStream>, FarError> {
+fn accept(channel: &Channel, set_up: &SetUp) -> Result<(Vec<TcpStream>, Option<Udp>), FarError> {
     // Where the near end reached this host; a process of the same host has no address.
     let local = getsockname(channel).ok().and_then(|any| SocketAddr::try_from(any).ok());
     let mut address = local.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
@@ -117,7 +131,11 @@ fn accept(channel: &Channel, set_up: &SetUp) -> Result<Vec<TcpStream>, FarError>
         let _ = sockopt::set_tcp_congestion(&listener, name);
     }
     let nonce = nonce()?;
-    channel.send(&Message::Ready { port, nonce: nonce.clone() })?;
+    let udp = set_up.work.uses_udp().then(|| UdpSocket::bind(address)).transpose();
+    let udp = udp.map_err(FarError::system("bind a UDP socket"))?;
+    let udp_port = udp.as_ref().map(UdpSocket::local_addr).transpose();
+    let udp_port = udp_port.map_err(FarError::system("getsockname"))?.map(|own| own.port());
+    channel.send(&Message::Ready { port, nonce: nonce.clone(), udp_port })?;
     let until = Deadline::after(WAIT_NS);
     let mut accepted = Vec::new();
     while accepted.len() < set_up.work.connections() {
@@ -129,7 +147,7 @@ fn accept(channel: &Channel, set_up: &SetUp) -> Result<Vec<TcpStream>, FarError>
             accepted.push(data);
         }
     }
-    Ok(accepted)
+    Ok((accepted, udp.map(|socket| (socket, nonce))))
 }
 
 fn has_nonce(data: &TcpStream, nonce: &str) -> bool {

@@ -1,5 +1,6 @@
 //! The program as users call it, correctly and incorrectly.
 
+mod addresses;
 mod bad_input;
 mod bad_runs;
 mod bandwidth_limits;

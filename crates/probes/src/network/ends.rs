@@ -44,7 +44,7 @@ fn begin(
         None => Far::start(&far_program()?)?,
         Some(address) => {
             let token = place.token_file.as_deref().map(Token::read).transpose()?;
-            Far::connect(&Remote { address, token })?
+            Far::connect(&Remote { address, token, bind: place.bind })?
         }
     };
     // Both ends alike, where the far host has it.
@@ -67,7 +67,7 @@ fn far_cpu(place: &FarPlace, cpus: i64, sampler: &Sampler) -> Result<u32> {
 }
 
 /// By the addresses and the routes of this host, without a packet.
-fn check_loopback() -> Result<()> {
+pub(super) fn check_loopback() -> Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
     let connected = socket.and_then(|socket| socket.connect((Ipv4Addr::LOCALHOST, 9)));
     connected.map_err(|error| match error.raw_os_error() {
@@ -93,6 +93,9 @@ pub(super) fn fault(to: &str, error: FarError) -> Fault {
     let is_system = matches!(error, FarError::System { .. });
     let fault = match error {
         FarError::System { call, error } => Fault::system(&format!("far end {to}: {call}"), error),
+        error @ FarError::NoDatagrams(_) => {
+            Fault::Unavailable(format!("far end {to}: {error}"), None)
+        }
         error => Fault::Failed(format!("far end {to}: {error}")),
     };
     match fault {

@@ -1,4 +1,4 @@
-//! network.tcp.bandwidth: bytes per second over TCP connections, between this process and a far end.
+//! network.tcp.bandwidth: bytes per second over TCP, between this process and a far end.
 
 use std::net::{IpAddr, TcpStream};
 
@@ -81,15 +81,18 @@ static ABOUT: About = About {
     ],
     needs: &["memory.bandwidth"],
     requires: "a loopback interface; two CPUs for cpus=2",
-    published: "18 to 37 Gbit/s with BBR, 37 to 62 with cubic (iperf3, loopback, 128 KiB and 1 MiB)",
+    published: "18 to 37 Gbit/s with BBR, 37 to 62 with cubic (iperf3, loopback)",
     expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
     noise_limit: 0.10,
-    ..About::BASE
 };
 
-/// Blocks of a transfer; the first three fill the buffers.
+/// Blocks of a transfer, and those to another host, where segments arrive in bursts.
 const BLOCKS: u64 = 8;
-const BLOCKS_SKIPPED: u64 = 3;
+const BLOCKS_REMOTE: u64 = 16;
+/// The part of a transfer that fills the buffers.
+const FILLING: [u64; 2] = [3, 8];
+/// Counts that are closer to each other than this part of a transfer are of one burst.
+const BURST: u64 = 64;
 /// Length of a transfer in shortest batches: 5 ms on this host and 100 ms to another, where a round
 /// trip and the burst of a shaper take milliseconds.
 const FLOORS: f64 = 50.0;
@@ -98,7 +101,7 @@ const FLOORS_REMOTE: f64 = 1_000.0;
 const SETTLE_MAX: u32 = 10;
 const STEADY: f64 = 0.1;
 /// A preempted end finds all counts at once: that transfer has no interval, and is repeated.
-const TRIES: u32 = 8;
+pub(super) const TRIES: u32 = 32;
 
 const CHUNK: u32 = 64 << 10;
 /// The other congestion control, where the default one paces.
@@ -307,10 +310,13 @@ fn measure(case: usize, flow: &Flow, sampler: &mut Sampler) -> Result<()> {
     let first = infos(&connections);
     let clock = sampler.clock().clone();
     let is_remote = place.address.is_some();
-    let floors = if is_remote { FLOORS_REMOTE } else { FLOORS };
-    let least_ns = floors * sampler.settings().batch_floor_ns;
+    let floor_ns = sampler.settings().batch_floor_ns;
+    let length = match is_remote {
+        true => (BLOCKS_REMOTE, FLOORS_REMOTE * floor_ns),
+        false => (BLOCKS, FLOORS * floor_ns),
+    };
     let transfer = Transfer::new(connections, flow.chunk_bytes as usize);
-    let mut near = Near::new(transfer, flow, least_ns);
+    let mut near = Near::new(transfer, flow, length);
     near.settle(&clock)?;
     let batch = near.length.block / u64::from(flow.chunk_bytes);
     sampler.run(vec![single(case, batch, |clock| near.rate(clock))]);
@@ -390,21 +396,21 @@ struct Near<'f> {
 }
 
 impl<'f> Near<'f> {
-    fn new(transfer: Transfer, flow: &'f Flow, least_ns: f64) -> Self {
+    fn new(transfer: Transfer, flow: &'f Flow, (blocks, least_ns): (u64, f64)) -> Self {
         let block = u64::from(flow.chunk_bytes);
-        let length = Length { block, blocks: BLOCKS, least_ns };
+        let length = Length { block, blocks, least_ns };
         Self { transfer, flow, length, rates: Vec::new(), cpu_ns: 0, wall_ns: 0.0 }
     }
 
     /// Repeats transfers until slow start is over, and finds the block of which the shortest time
-    /// has [`BLOCKS`].
+    /// has as many as asked for.
     fn settle(&mut self, clock: &Clock) -> Result<()> {
         let chunk = u64::from(self.flow.chunk_bytes);
         let tracks = f64::from(self.flow.streams) * directions(self.flow.direction);
         let mut earlier = 0.0;
         for _ in 0..SETTLE_MAX {
             let rate = self.rate(clock)?;
-            let bytes = rate / tracks * self.length.least_ns / 1e9 / BLOCKS as f64;
+            let bytes = rate / tracks * self.length.least_ns / 1e9 / self.length.blocks as f64;
             let largest = BLOCK_BYTES_MAX / chunk * chunk;
             self.length.block = (bytes as u64).next_multiple_of(chunk).clamp(chunk, largest);
             if (rate / earlier - 1.0).abs() < STEADY {
@@ -438,8 +444,13 @@ impl<'f> Near<'f> {
 pub(super) fn steady_rate(tracks: &[Track], clock: &Clock) -> Option<f64> {
     let begun = tracks.first()?.first()?.0;
     let until = tracks.iter().filter_map(|track| track.last()).map(|mark| mark.0).min()?;
-    let filled = begun + (until - begun) * BLOCKS_SKIPPED / BLOCKS;
-    let from = tracks[0].iter().map(|mark| mark.0).find(|stamp| *stamp >= filled)?;
+    let filled = begun + (until - begun) * FILLING[0] / FILLING[1];
+    let mut after = tracks[0].iter().map(|mark| mark.0).filter(|stamp| *stamp >= filled).peekable();
+    let mut from = after.next()?;
+    // From the end of a burst to the end of another.
+    while let Some(next) = after.next_if(|next| next - from < (until - begun) / BURST) {
+        from = next;
+    }
     let ns = clock.ns(from, until);
     let bytes: f64 =
         tracks.iter().map(|track| bytes_at(track, until) - bytes_at(track, from)).sum();

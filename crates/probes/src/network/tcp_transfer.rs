@@ -25,7 +25,7 @@ static ABOUT: About = About {
     pitfalls: &[
         "a transfer includes a filling and a draining of all buffers, and the trip of the answer: \
          network.tcp.bandwidth leaves them out",
-        "on a slow link it takes long: if the transfer would take more than 15 s, it is unavailable",
+        "where the transfer would take more than 15 s, it is unavailable",
     ],
     parameters: &[
         Parameter { name: "bytes", values: "128 MiB", meaning: "bytes of the transfer" },
@@ -40,7 +40,6 @@ static ABOUT: About = About {
     published: "2.97 GB/s on loopback, 5.6 MB/s between two hosts by 802.11ac (2016)",
     expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
     noise_limit: 0.10,
-    ..About::BASE
 };
 
 const BYTES: i64 = 128 << 20;

@@ -34,11 +34,16 @@ fn start_and_stragglers_do_not_count() {
     // A burst of 500 bytes at once, then 10 bytes a tick of 1 ns.
     let track: Track =
         (0..=8).map(|at| (100 * at, if at == 0 { 0 } else { 500 + 1000 * at })).collect();
-    assert_eq!(steady_rate(&[track.clone()], &clock), Some(10e9));
+    assert_eq!(steady_rate(std::slice::from_ref(&track), &clock), Some(10e9));
     // Another connection that began late, and goes on alone for a long time.
     let late: Track = vec![(0, 0), (300, 0), (500, 4000), (100_000, 4100)];
     let found = steady_rate(&[track, late.clone()], &clock).unwrap();
     assert!((found / 1e9 - 18.0).abs() < 0.01, "{found}");
+    // Bursts of four counts each 160 ns, of which the interval begins after one.
+    let bursts = |at: u64| (160 * (at / 4) + at % 4, 1000 * at);
+    let burst = std::iter::once((0, 0)).chain((4..40).map(bursts)).collect();
+    let found = steady_rate(&[burst], &clock).unwrap();
+    assert!((found / 1e9 - 25.0).abs() < 0.01, "{found}");
     assert_eq!(bytes_at(&late, 400), 2000.0);
     assert_eq!(steady_rate(&[vec![(7, 0)]], &clock), None);
 }
@@ -68,8 +73,8 @@ fn other_host_is_bounded_by_the_only_known_link() {
         up: Some(true),
         ..NetworkLink::default()
     };
-    let mut host = Host::default();
-    host.network = vec![link("eth0", Some(1_000_000_000)), link("lo", None)];
+    let network = vec![link("eth0", Some(1_000_000_000)), link("lo", None)];
+    let mut host = Host { network, ..Host::default() };
     let high = |to, direction, host: &Host| {
         at_most_of_link(to, directions(direction), host).map(|bound| bound.high.unwrap().round())
     };
