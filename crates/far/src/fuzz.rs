@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use fathom_record::{Disturbance, FarEnd};
 
 use crate::channel::{Channel, LINE_BYTES_MAX};
-use crate::message::{Message, Outcome, SetUp, Work};
+use crate::message::{Closing, Message, Outcome, SetUp, Work};
 use crate::near::Far;
 use crate::process::{Orders, converse};
 use crate::token::Token;
@@ -65,8 +65,10 @@ pub fn far(data: &[u8]) {
     };
     let work = |_: &mut Channel, set_up: &SetUp, _: u64| {
         worked += 1;
-        let Work::Echo { bytes, .. } = set_up.work;
-        assert!((1..=64 << 10).contains(&bytes));
+        match set_up.work {
+            Work::Echo { bytes, .. } => assert!((1..=64 << 10).contains(&bytes)),
+            Work::Accept { .. } => assert_eq!(set_up.work.connections(), 1),
+        }
         assert!(set_up.congestion.as_ref().is_none_or(|name| name.len() < 16));
         let far = FarEnd { cpu: set_up.cpu, ..FarEnd::default() };
         Ok(Outcome { far, count: 0, congestion: "cubic".to_owned() })
@@ -88,7 +90,8 @@ pub fn far(data: &[u8]) {
     answers.lines().for_each(|line| _ = serde_json::from_str::<Message>(line).expect("a message"));
 }
 
-/// The near end's conversation. The first byte: bit 0 a token, bit 1 the upgrade comes first.
+/// The near end's conversation. The first byte: bit 0 a token, bit 1 the upgrade comes first, bit 2
+/// connections are to be accepted.
 pub fn near(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let token = (first & 1 == 1).then(|| Token::new(TOKEN));
@@ -107,9 +110,15 @@ pub fn near(data: &[u8]) {
     if let Ok((host, _)) = near.host() {
         assert!(host.is_printable());
     }
-    let work = Work::Echo { bytes: 1, busy: false };
+    // Bit 2: connections are to be accepted.
+    let work = match first & 4 {
+        0 => Work::Echo { bytes: 1, busy: false },
+        _ => Work::Accept { closing: Closing::Back },
+    };
     if let Ok((port, nonce)) = near.request(SetUp { work, cpu: 3, congestion: None }) {
         assert!(port >= 1024 && nonce.len() == 64);
+        assert!(near.listens_at().is_none_or(|address| address.port() >= 1024));
+        assert!(near.listens_at().is_some() || matches!(work, Work::Echo { .. }));
     }
     if let Ok(outcome) = near.finish() {
         check_outcome(&outcome);

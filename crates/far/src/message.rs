@@ -30,7 +30,13 @@ pub enum Message {
     /// By the near end: the work.
     SetUp(SetUp),
     /// The far end accepts the data connections, each of which begins with the nonce.
-    Ready { port: u16, nonce: String },
+    Ready {
+        port: u16,
+        nonce: String,
+        /// Where it accepts the connections of [`Work::Accept`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        listen_port: Option<u16>,
+    },
     /// By the near end, once it has the data connections.
     Go,
     /// By the far end, after the end of the data connections.
@@ -73,8 +79,9 @@ const CONGESTION_BYTES_MAX: usize = 15;
 impl SetUp {
     /// Whether a far end does it.
     pub(crate) fn check(&self) -> Result<(), FarError> {
-        let Work::Echo { bytes, .. } = self.work;
-        if !(1..=REQUEST_BYTES_MAX).contains(&bytes) {
+        if let Work::Echo { bytes, .. } = self.work
+            && !(1..=REQUEST_BYTES_MAX).contains(&bytes)
+        {
             return Err(FarError::Unexpected("expected requests of 1 to 65536 bytes"));
         }
         match &self.congestion {
@@ -101,13 +108,25 @@ pub enum Work {
         /// Whether to poll for a request instead of sleeping.
         busy: bool,
     },
+    /// Accepts connections one by one, and closes each after the near end.
+    Accept { closing: Closing },
+}
+
+/// How a far end closes a connection that the near end has closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Closing {
+    /// By its own FIN.
+    Back,
+    /// By RST, which leaves no TIME_WAIT at the near end.
+    Reset,
 }
 
 impl Work {
     /// The number of data connections.
     pub(crate) fn connections(self) -> usize {
         match self {
-            Self::Echo { .. } => 1,
+            Self::Echo { .. } | Self::Accept { .. } => 1,
         }
     }
 }
@@ -116,7 +135,7 @@ impl Work {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub far: FarEnd,
-    /// Requests that were answered.
+    /// Requests that were answered, or connections that were closed.
     pub count: u64,
     /// TCP congestion control of the data connections.
     pub congestion: String,

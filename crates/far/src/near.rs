@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use crate::channel::{Channel, WAIT_NS};
 use crate::error::FarError;
-use crate::message::{Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE};
+use crate::message::{Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE, Work};
 use crate::process::{Orders, Program};
 use crate::proof::{Side, is_nonce, is_same, nonce, proof};
 use crate::token::Token;
@@ -37,6 +37,8 @@ pub struct Far {
     address: SocketAddr,
     /// The CPU of the requested work.
     cpu: u32,
+    /// The port where it accepts the connections of its work.
+    listen_port: Option<u16>,
 }
 
 impl Far {
@@ -70,7 +72,7 @@ impl Far {
     }
 
     pub(crate) fn over(channel: Channel, address: SocketAddr) -> Self {
-        Self { channel, process: None, address, cpu: 0 }
+        Self { channel, process: None, address, cpu: 0, listen_port: None }
     }
 
     /// From HTTP to the control protocol.
@@ -167,14 +169,25 @@ impl Far {
     /// The port of the data connection, and the nonce with which it begins.
     pub(crate) fn request(&mut self, set_up: SetUp) -> Result<(u16, String), FarError> {
         self.cpu = set_up.cpu;
+        let accepts = matches!(set_up.work, Work::Accept { .. });
         self.channel.send(&Message::SetUp(set_up))?;
         match self.channel.receive(WAIT_NS)? {
             // Another text could be a request to another program on that host.
-            Message::Ready { port, nonce } if port >= PORT_MIN && is_nonce(&nonce) => {
+            Message::Ready { port, nonce, listen_port }
+                if is_nonce(&nonce)
+                    && listen_port.iter().chain([&port]).all(|port| *port >= PORT_MIN)
+                    && (listen_port.is_some() || !accepts) =>
+            {
+                self.listen_port = listen_port;
                 Ok((port, nonce))
             }
             _ => Err(FarError::Unexpected("expected ready")),
         }
+    }
+
+    /// Where it accepts the connections of its work, after [`Far::begin`].
+    pub fn listens_at(&self) -> Option<SocketAddr> {
+        self.listen_port.map(|port| SocketAddr::new(self.address.ip(), port))
     }
 
     /// The far end's report, once the data connections are closed.

@@ -13,6 +13,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, getsockname, recv, sockopt};
 
+use crate::accept;
 use crate::channel::{Channel, Deadline, WAIT_NS, poll_once};
 use crate::echo;
 use crate::error::FarError;
@@ -39,7 +40,7 @@ pub(crate) fn work(
     // by locked instructions. If it is forbidden, the calls take some nanoseconds longer.
     // SAFETY: the other thread uses a descriptor that it owns.
     let _ = unsafe { libc::unshare(libc::CLONE_FILES) };
-    let data = accept(channel, set_up)?;
+    let (data, listener) = open(channel, set_up)?;
     let congestion =
         sockopt::tcp_congestion(&data[0]).map_err(FarError::errno("TCP_CONGESTION"))?;
     let Message::Go = channel.receive(WAIT_NS)? else {
@@ -54,6 +55,10 @@ pub(crate) fn work(
     counters.mark();
     let count = match set_up.work {
         Work::Echo { bytes, busy } => echo::answer(&data[0], bytes as usize, busy, &PROGRESS)?,
+        Work::Accept { closing } => {
+            let listener = listener.ok_or(FarError::Unexpected("no listening port"))?;
+            accept::answer(&data[0], &listener, closing, &PROGRESS)?
+        }
     };
     let disturbance = counters.since_mark();
     reference_ns.extend(loops());
@@ -91,8 +96,11 @@ fn watch(channel: &Channel, idle_ns: u64) -> Result<(), FarError> {
     thread.map(drop).map_err(failed)
 }
 
-/// Accepts the data connections, each by the nonce.
-fn accept(channel: &Channel, set_up: &SetUp) -> Result<Vec<TcpStream>, FarError> {
+/// Accepts the data connections, each by the nonce, and listens for those of the work.
+fn open(
+    channel: &Channel,
+    set_up: &SetUp,
+) -> Result<(Vec<TcpStream>, Option<TcpListener>), FarError> {
     // Where the near end reached this host; a process of the same host has no address.
     let local = getsockname(channel).ok().and_then(|any| SocketAddr::try_from(any).ok());
     let mut address = local.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
@@ -105,8 +113,12 @@ fn accept(channel: &Channel, set_up: &SetUp) -> Result<Vec<TcpStream>, FarError>
         // connections inherit it.
         let _ = sockopt::set_tcp_congestion(&listener, name);
     }
+    let accepts = matches!(set_up.work, Work::Accept { .. });
+    let of_work = accepts.then(|| accept::open(address.ip())).transpose()?;
+    let local = of_work.as_ref().map(TcpListener::local_addr).transpose();
+    let listen_port = local.map_err(FarError::system("listen"))?.map(|local| local.port());
     let nonce = nonce()?;
-    channel.send(&Message::Ready { port, nonce: nonce.clone() })?;
+    channel.send(&Message::Ready { port, nonce: nonce.clone(), listen_port })?;
     let until = Deadline::after(WAIT_NS);
     let mut accepted = Vec::new();
     while accepted.len() < set_up.work.connections() {
@@ -118,7 +130,7 @@ fn accept(channel: &Channel, set_up: &SetUp) -> Result<Vec<TcpStream>, FarError>
             accepted.push(data);
         }
     }
-    Ok(accepted)
+    Ok((accepted, of_work))
 }
 
 fn has_nonce(data: &TcpStream, nonce: &str) -> bool {

@@ -16,6 +16,7 @@ use fathom_record::host::Cache;
 use fathom_record::{Basis, Interval, MetricId, Sample, Summary};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
+use crate::network::SERVE;
 use crate::prelude::*;
 
 /// Prints why a test cannot run here: returning silently would count as passed.
@@ -35,9 +36,25 @@ static START: extern "C" fn() = {
         if std::env::args().nth(1).as_deref() == Some(FAR_END) {
             std::process::exit(i32::from(fathom_far::serve().is_err()));
         }
+        if std::env::args().nth(1).as_deref() == Some(SERVE) {
+            serve(&std::env::args().nth(2).expect("a folder"));
+        }
     }
     start
 };
+
+/// Serves a folder until this process is killed.
+fn serve(folder: &str) -> ! {
+    let listen = vec![([127, 0, 0, 1], 0).into()];
+    let options = fathom_service::Options::new(folder);
+    let options = fathom_service::Options { listen, threads: Some(1), ..options };
+    let server = fathom_service::Server::start(options).expect("a service");
+    let text = format!("Serving {folder} on http://{}/\n", server.addresses()[0]);
+    std::io::stdout().write_all(text.as_bytes()).expect("a pipe");
+    loop {
+        std::thread::park();
+    }
+}
 
 /// This test program as a far end.
 pub(crate) fn far_program() -> fathom_far::Program {

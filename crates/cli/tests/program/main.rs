@@ -27,6 +27,7 @@ mod limits;
 mod load;
 mod load_limits;
 mod memory;
+mod over_http;
 mod reference;
 mod report;
 mod serve;

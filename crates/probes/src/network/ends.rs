@@ -7,6 +7,9 @@ use fathom_measure::sampler::{FarPlace, LOOPBACK};
 
 use crate::prelude::*;
 
+/// The command that serves a folder.
+pub(crate) const SERVE: &str = "serve";
+
 /// A far end that does this work, and its data connections. `cpus=1`: on the CPU of this process.
 pub(super) fn open(
     work: Work,
@@ -38,7 +41,7 @@ fn begin(work: Work, place: &FarPlace, cpu: u32) -> Result<(Far, Vec<TcpStream>)
     Ok((far, data))
 }
 
-fn far_cpu(place: &FarPlace, cpus: i64, sampler: &Sampler) -> Result<u32> {
+pub(super) fn far_cpu(place: &FarPlace, cpus: i64, sampler: &Sampler) -> Result<u32> {
     let settings = sampler.settings();
     match (place.address, cpus) {
         (Some(_), _) => Ok(place.cpu),
@@ -50,7 +53,7 @@ fn far_cpu(place: &FarPlace, cpus: i64, sampler: &Sampler) -> Result<u32> {
 }
 
 /// By the addresses and the routes of this host, without a packet.
-fn check_loopback() -> Result<()> {
+pub(super) fn check_loopback() -> Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
     let connected = socket.and_then(|socket| socket.connect((Ipv4Addr::LOCALHOST, 9)));
     connected.map_err(|error| match error.raw_os_error() {
@@ -69,6 +72,11 @@ fn far_program() -> Result<Program, FarError> {
 #[cfg(test)]
 fn far_program() -> Result<Program, FarError> {
     Ok(crate::smoke::far_program())
+}
+
+/// The program that serves a folder, with its arguments before the folder.
+pub(super) fn service_program() -> Result<Program, FarError> {
+    far_program().map(|far| Program { arguments: vec![SERVE.to_owned()], ..far })
 }
 
 pub(super) fn fault(to: &str, error: FarError) -> Fault {
