@@ -2,13 +2,14 @@
 //!
 //! - [`disk`]: an in-memory file system that models power cuts; [`fuse`] mounts it.
 //! - [`mounts`]: a mount namespace for a test, so that no mount outlives it.
-//! - [`group`]: a cgroup with limits; [`link`]: a link between network namespaces.
+//! - [`group`]: a cgroup with limits; [`link`]: a link between network namespaces; [`relay`]: one
+//!   that delays and loses packets.
 //! - [`limited`]: `fathom serve` with a limit of known size, for the known answers of a load.
 //! - [`strace`]: makes a chosen system call of a program fail.
 //! - [`processes`]: waits for programs and finds processes that they left.
 //! - [`seeded`]: seeded random numbers.
 //! - [`clock`]: a clock without calibration.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod disk;
 pub mod fuse;
@@ -17,6 +18,7 @@ pub mod limited;
 pub mod link;
 pub mod mounts;
 pub mod processes;
+pub mod relay;
 pub mod seeded;
 pub mod strace;
 

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use crate::Unmet;
+use crate::relay::Relay;
 
 /// The address of each end.
 pub const ADDRESSES: [&str; 2] = ["10.213.7.1", "10.213.7.2"];
@@ -14,17 +15,48 @@ impl Link {
     /// # Errors
     /// Without root or `ip`.
     pub fn new(name: &str) -> Result<Self, Unmet> {
+        let link = Self::namespaces(name)?;
+        let [near, far] = &link.0;
+        run(&format!("ip -n {near} link add link0 type veth peer name link0 netns {far}"))?;
+        link.up()?;
+        Ok(link)
+    }
+
+    /// With a relay of packets between the ends.
+    ///
+    /// # Errors
+    /// Without root, `ip` or TUN devices.
+    pub fn relayed(name: &str) -> Result<(Relay, Self), Unmet> {
+        let link = Self::namespaces(name)?;
+        let relay = Relay::start(&link.0, "link0")?;
+        link.up()?;
+        Ok((relay, link))
+    }
+
+    fn namespaces(name: &str) -> Result<Self, Unmet> {
         let process = std::process::id();
         let link = Self(["near", "far"].map(|end| format!("fathom-lab-{name}-{end}-{process}")));
-        let [near, far] = &link.0;
-        run(&format!("ip netns add {near}"))?;
-        run(&format!("ip netns add {far}"))?;
-        run(&format!("ip -n {near} link add link0 type veth peer name link0 netns {far}"))?;
-        for (end, address) in link.0.iter().zip(ADDRESSES) {
+        for end in &link.0 {
+            run(&format!("ip netns add {end}"))?;
+        }
+        Ok(link)
+    }
+
+    fn up(&self) -> Result<(), Unmet> {
+        for (end, address) in self.0.iter().zip(ADDRESSES) {
             run(&format!("ip -n {end} address add {address}/24 dev link0"))?;
             run(&format!("ip -n {end} link set link0 up"))?;
         }
-        Ok(link)
+        Ok(())
+    }
+
+    /// Sets the initial congestion window of an end, in segments (ip-route(8)).
+    ///
+    /// # Errors
+    /// If the route cannot be changed.
+    pub fn initial_window(&self, end: usize, segments: u32) -> Result<(), Unmet> {
+        let words = format!("10.213.7.0/24 dev link0 initcwnd {segments}");
+        run(&format!("ip -n {} route change {words}", self.0[end]))
     }
 
     /// Limits what an end sends, in bits per second of whole Ethernet frames (tc-tbf(8)).

@@ -29,6 +29,10 @@ const DESCHEDULED_MIN: f64 = 0.05;
 const DESCHEDULED_BETWEEN_TURNS_MIN: f64 = 0.15;
 /// Steal and interrupt time are counted in ticks of 10 ms: up to two ticks may be chance.
 const TICKS_MIN_NS: u64 = 30_000_000;
+/// An answer of the far end is a stall if it took as long as TCP waits before it sends again, at
+/// least, and so many times as long as half of the answers.
+const STALL_MIN_NS: f64 = 200e6;
+const STALL_TIMES: f64 = 10.0;
 /// The fewest undisturbed processes that show the headline without the disturbed ones.
 const OTHERS_MIN: usize = 3;
 
@@ -67,11 +71,13 @@ pub fn judge(
     // A bound already states that the interval is wide.
     let is_wide = summary.bound.is_none()
         && summary.relative_half_width().is_some_and(|it| it > expectation.noise_limit);
-    let mut reasons: Vec<Reason> = case.lost_time(is_wide);
+    let mut reasons: Vec<Reason> = case.lost_time(End::Near, is_wide);
+    reasons.extend(case.lost_time(End::Far, is_wide));
     if is_wide {
         reasons.extend(reference.and_then(|reference| case.slow_core(reference)));
     }
     reasons.extend(case.disturbed_rounds(is_wide));
+    reasons.extend(case.stall());
     let shapes = shapes(summary, expectation.noise_limit);
     if is_wide && reasons.is_empty() && shapes.is_empty() {
         reasons.push(case.unknown_cause());
@@ -130,6 +136,37 @@ fn lost_ns(of: &Disturbance, expects: Counters) -> [(Cause, f64); 5] {
     ]
 }
 
+/// An end of the work.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Near,
+    Far,
+}
+
+impl End {
+    fn counters(self, sample: &Sample) -> Option<&Disturbance> {
+        match self {
+            Self::Near => Some(&sample.disturbance),
+            Self::Far => sample.far.as_ref().map(|far| &far.disturbance),
+        }
+    }
+
+    /// The far end sleeps until something arrives, which its CPU handles in interrupts.
+    fn expects(self, near: Counters) -> Counters {
+        match self {
+            Self::Near => near,
+            Self::Far => near.and(Counters::of(&[Counter::NotRunning, Counter::Interrupts])),
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Near => "",
+            Self::Far => "far end: ",
+        }
+    }
+}
+
 struct Case<'c> {
     samples: &'c [Sample],
     summary: &'c Summary,
@@ -180,12 +217,14 @@ impl Case<'_> {
         processes.filter(|(_, is)| **is == are).map(|((_, median), _)| median).collect()
     }
 
-    /// Causes of lost CPU time, the largest share first.
-    fn lost_time(&self, is_wide: bool) -> Vec<Reason> {
-        let expects = self.expectation.expects;
+    /// Causes of lost CPU time at an end, the largest share first.
+    fn lost_time(&self, end: End, is_wide: bool) -> Vec<Reason> {
+        let expects = end.expects(self.expectation.expects);
         let processes = self.processes();
-        let lost: Vec<_> =
-            processes.iter().map(|(sample, _)| lost_ns(&sample.disturbance, expects)).collect();
+        let counters: Option<Vec<&Disturbance>> =
+            processes.iter().map(|(sample, _)| end.counters(sample)).collect();
+        let Some(counters) = counters else { return Vec::new() };
+        let lost: Vec<_> = counters.iter().map(|counted| lost_ns(counted, expects)).collect();
         let takes_turns = expects.has(Counter::Preemptions);
         let mut causes: Vec<(f64, Reason)> = Vec::new();
         for (at, (cause, _)) in lost.first().into_iter().flatten().enumerate() {
@@ -195,8 +234,8 @@ impl Case<'_> {
                 Cause::NotRunning => DESCHEDULED_MIN,
                 _ => LOST_TIME_MIN,
             };
-            let wall = |sample: &Sample| sample.disturbance.wall_ns.max(1) as f64;
-            let share = |process: usize| lost[process][at].1 / wall(processes[process].0);
+            let wall = |process: usize| counters[process].wall_ns.max(1) as f64;
+            let share = |process: usize| lost[process][at].1 / wall(process);
             let affected: Vec<bool> = (0..lost.len()).map(|it| share(it) > least).collect();
             let disturbed = affected.iter().filter(|it| **it).count();
             if disturbed == 0 {
@@ -211,23 +250,29 @@ impl Case<'_> {
             if is_cause {
                 let theirs = || (0..lost.len()).filter(|it| affected[*it]);
                 let lost_ns: f64 = theirs().map(|it| lost[it][at].1).sum();
-                let share = lost_ns / theirs().map(|it| wall(processes[it].0)).sum::<f64>();
-                causes.push((share, self.reason_of_lost_time(*cause, share, disturbed)));
+                let share = lost_ns / theirs().map(wall).sum::<f64>();
+                causes.push((share, self.reason_of_lost_time(end, *cause, (share, disturbed))));
             }
         }
         causes.sort_by(|a, b| b.0.total_cmp(&a.0));
         causes.into_iter().map(|(_, reason)| reason).collect()
     }
 
-    fn reason_of_lost_time(&self, cause: Cause, share: f64, processes: usize) -> Reason {
+    fn reason_of_lost_time(
+        &self,
+        end: End,
+        cause: Cause,
+        (share, processes): (f64, usize),
+    ) -> Reason {
         let of = match processes == self.processes().len() {
             true => String::new(),
             false => format!(" in {processes} of {} processes", self.processes().len()),
         };
         let percent = (100.0 * share).min(100.0);
         let total = |count: fn(&Disturbance) -> u64| {
-            self.samples.iter().map(|sample| count(&sample.disturbance)).sum::<u64>()
+            self.samples.iter().filter_map(|it| end.counters(it)).map(count).sum::<u64>()
         };
+        let end = end.words();
         let faults = total(|it| it.major_faults);
         let (cause, label, remedy) = match cause {
             Cause::Throttled => (cause, "throttled by CPU quota", Remedy::RaiseCpuQuota),
@@ -236,12 +281,29 @@ impl Case<'_> {
             Cause::Interrupts => (cause, "interrupt time", Remedy::MoveInterrupts),
             // A wait for a page is a voluntary context switch.
             _ if faults > 0 && 2 * faults >= total(|it| it.voluntary_switches) => {
-                let text = format!("{faults} major faults, I/O wait {percent:.0} %{of}");
+                let text = format!("{end}{faults} major faults, I/O wait {percent:.0} %{of}");
                 return Reason::new(Cause::MajorFaults, text).with_remedy(Remedy::AvoidSwap);
             }
             _ => (cause, "descheduled", Remedy::OtherCpu),
         };
-        Reason::new(cause, format!("{label} {percent:.0} %{of}")).with_remedy(remedy)
+        Reason::new(cause, format!("{end}{label} {percent:.0} %{of}")).with_remedy(remedy)
+    }
+
+    /// An answer of the far end that took far longer than the others: no counter of a host shows
+    /// that a process was stopped, or that packets were lost on the way.
+    fn stall(&self) -> Option<Reason> {
+        let with_far = self.samples.iter().filter(|sample| sample.far.is_some());
+        let longest_ns = with_far.filter_map(|sample| {
+            let timings = sample.histogram.as_ref()?;
+            let usual = timings.quantile(0.5)?;
+            Some(timings.max()).filter(|ns| *ns >= STALL_MIN_NS && *ns > STALL_TIMES * usual)
+        });
+        let longest_ns = longest_ns.reduce(f64::max)?;
+        let text = format!(
+            "an answer took {:.1} s: the far end was stopped, or packets were lost",
+            longest_ns / 1e9
+        );
+        Some(Reason::new(Cause::Stalled, text))
     }
 
     /// Disturbed rounds, if leaving them out shifts the headline or makes a wide interval narrow.

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use fathom_analysis::load::{BUSY, Resource};
 use fathom_metric::{Measured, ProcedureError, Recorder};
 use fathom_record::{Basis, Cause, Fact, Interval, Params, State, Unit, Verdict};
 
@@ -65,6 +66,8 @@ impl Rate {
 #[derive(Clone, Debug, Default)]
 pub struct Capacities {
     pub network: Option<Rate>,
+    /// The CPU that was busy while the network was measured, which can then carry more.
+    pub network_under: Option<Resource>,
     /// Of the congestion control in use, if another one carries much more.
     pub paced: Option<Rate>,
     /// `Err`: why there is none, such as a file system in memory.
@@ -148,23 +151,25 @@ pub fn measure(
         return Ok(all);
     }
     let congestion = run.target.congestion.clone().unwrap_or_default();
-    let (network, bytes) = source(run, None, recorder)?;
-    all.network = network;
-    let over = |bytes: u64, name: &str| {
-        let size = bytes >> 10;
-        format!("bodies of {size} KiB from memory over {CONNECTIONS} connections, {name}")
+    let found = source(run, None, recorder)?;
+    (all.network, all.network_under) = (found.rate, found.under);
+    let over = |found: &Source, name: &str| {
+        let (size, busy) = (found.bytes >> 10, found.under.map(Resource::word));
+        let least = busy.map_or(String::new(), |busy| format!(", {busy} busy, so at least that"));
+        format!("bodies of {size} KiB from memory over {CONNECTIONS} connections, {name}{least}")
     };
-    all.methods.push(("network", over(bytes, &congestion)));
+    all.methods.push(("network", over(&found, &congestion)));
     // On loopback both are work of CPUs.
     if congestion.starts_with("bbr")
         && !run.target.is_loopback_path
-        && let Some((name, (Some(free), free_bytes))) = unpaced(run, recorder)?
-        && let Some(paced) = all.network.filter(|paced| paced.is_below(free))
+        && let Some((name, free)) = unpaced(run, recorder)?
+        && let Some(rate) = free.rate
+        && let Some(paced) = all.network.filter(|paced| paced.is_below(rate))
     {
         all.paced = Some(paced);
-        all.network = Some(free);
-        all.methods[0].1 = over(free_bytes, name);
-        all.methods.push(("pacing", over(bytes, &congestion)));
+        (all.network, all.network_under) = (Some(rate), free.under);
+        all.methods[0].1 = over(&free, name);
+        all.methods.push(("pacing", over(&found, &congestion)));
     }
     disk(run, &mut all, recorder);
     cpus(run, &mut all, recorder)?;
@@ -182,6 +187,20 @@ struct Window {
 }
 
 impl Window {
+    /// The CPU that limited it, if a client thread may use `client_cpus`.
+    fn busy_cpu(&self, client_cpus: f64) -> Option<Resource> {
+        let server = self.server.as_ref().and_then(ServerUse::cpu_share);
+        let window_ns = self.outcome.window_ns as f64 * client_cpus;
+        let of_thread = |cpu_ns: u64| cpu_ns as f64 / window_ns;
+        let client = self.outcome.threads.iter().map(|thread| of_thread(thread.cpu_ns));
+        let client = client.fold(0.0, f64::max);
+        match server {
+            Some(server) if server >= BUSY => Some(Resource::ServerCpu),
+            _ if client >= BUSY => Some(Resource::Client),
+            _ => None,
+        }
+    }
+
     /// Bytes on the wire by the server's count, with the scatter of the completed bodies.
     fn rate(&self) -> Option<Rate> {
         let slots = &self.outcome.tally.slots;
@@ -193,8 +212,14 @@ impl Window {
     }
 }
 
-/// The rate of the source, and the size of its bodies.
-type Source = (Option<Rate>, u64);
+/// What the source gave.
+#[derive(Clone, Copy)]
+struct Source {
+    rate: Option<Rate>,
+    /// Of a body.
+    bytes: u64,
+    under: Option<Resource>,
+}
 
 fn source(
     run: &mut Run<'_>,
@@ -202,13 +227,16 @@ fn source(
     recorder: &mut dyn Recorder,
 ) -> Result<Source, ProcedureError> {
     let name = congestion.map_or(String::new(), |name| format!("/{name}"));
-    let mut found = (None, SOURCE_BYTES[0]);
+    let mut found = Source { rate: None, bytes: SOURCE_BYTES[0], under: None };
     let mut time_ns = time_ns(run.load);
     for bytes in SOURCE_BYTES {
         let files = [(format!("/.fathom/source/{bytes}{name}"), Some(bytes))];
         let requests = Requests::new(&files, &run.target.fields);
         let window = window(run, requests, ("network", time_ns), Body::Discard, recorder)?;
-        found = (window.as_ref().and_then(Window::rate), bytes);
+        let rate = window.as_ref().and_then(Window::rate);
+        let client_cpus = run.quota.map_or(1.0, |quota| quota.min(1.0));
+        let under = window.as_ref().and_then(|window| window.busy_cpu(client_cpus));
+        found = Source { rate, bytes, under };
         let completed = window.map_or(COMPLETIONS_MIN, |it| it.outcome.tally.completed());
         if completed >= COMPLETIONS_MIN {
             break;

@@ -270,7 +270,11 @@ fn uses(sweeps: &[&Sweep], all: &Capacities) -> (Vec<Use>, Vec<(Resource, f64)>)
     let read = of_server(&|it| it.per_second(it.disk_bytes));
     let of_use = |resource, share: Option<Estimate>| {
         let demand_s = share.map(|share| share.value / throughput).filter(|it| it.is_finite());
-        Use { resource, utilisation: share, demand_s }
+        let measured_under = match resource {
+            Resource::Network => all.network_under,
+            _ => None,
+        };
+        Use { resource, utilisation: share, demand_s, measured_under }
     };
     let of_rate = |used: &Option<Vec<f64>>, rate: Option<Rate>| share(used.as_deref()?, rate?);
     let mut uses = vec![of_use(Resource::Network, of_rate(&wire, all.network))];
@@ -411,6 +415,18 @@ mod tests {
             let saturation = limit.saturation().expect("flat from 16 clients on");
             assert!((saturation.throughput.value - 10.0).abs() < 0.05);
         }
+    }
+
+    #[test]
+    fn network_measured_at_a_busy_server_is_not_its_rival() {
+        let all = capacities(10.1 * MB, 40.0 * MB);
+        let busy = steps(|throughput| ServerUse { cpu_ns: 990_000_000, ..used(throughput, 0.0) });
+        let name = |network_under| {
+            let all = Capacities { network_under, ..all.clone() };
+            word(&Limit::of(&busy, &[POINT; 6], 0.0, &all).name)
+        };
+        assert_eq!(name(Some(Resource::ServerCpu)), "server-cpu");
+        assert_eq!(name(None), "undetermined");
     }
 
     #[test]

@@ -47,6 +47,11 @@ impl Counters {
         Self(set)
     }
 
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     pub const fn has(self, counter: Counter) -> bool {
         self.0 & (1 << counter as u8) != 0
     }

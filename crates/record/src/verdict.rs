@@ -123,7 +123,7 @@ impl Reason {
     }
 }
 
-/// Causes of a verdict. Each except `Spread` is detected by a counter or a check, never by the
+/// Causes of a verdict. Each except `Spread` and `Stalled` is detected by a counter or a check, never by the
 /// value itself.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -176,6 +176,8 @@ pub enum Cause {
     Crashed,
     /// The far end on another host could not be reached, or its connection ended.
     FarEndLost,
+    /// An answer of the far end took far longer than the others.
+    Stalled,
     /// The worker exceeded its time limit.
     TimedOut,
     /// The run was interrupted, by a signal or a closed output.

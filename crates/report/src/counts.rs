@@ -82,6 +82,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::MissingInput => "missing input",
         Cause::Crashed => "crash",
         Cause::FarEndLost => "far end lost",
+        Cause::Stalled => "stalled",
         Cause::TimedOut => "timeout",
         Cause::Interrupted => "interrupted",
     }

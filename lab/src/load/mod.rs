@@ -31,6 +31,8 @@ pub(crate) fn run(root: &Path, program: &str, runs: u32, seed: u64, only: &str) 
     let mut random = Seeded::of(seed, "load");
     let mut trials = trial::fixed();
     trials.extend((0..runs).map(|number| Trial::random(number, &mut random)));
+    // Last, as they are mostly waiting.
+    trials.sort_by_key(|trial| trial.think_s > 0.0 && trial.part != trial::RANDOM);
     let mut rows: Vec<Row> = Vec::new();
     println!("{}", page::line(&row::HEAD.map(str::to_owned)));
     for trial in trials.iter().filter(|trial| trial.part.contains(only)) {
@@ -70,11 +72,11 @@ fn measure(program: &Path, trial: &Trial, stop: &AtomicBool) -> Result<(Row, Str
     Ok((Row::of(trial, rate, &Found::of(&document)), machine))
 }
 
-/// The throughput of another load generator with eight clients. `None` without wrk.
+/// The throughput of another load generator with as many clients. `None` without wrk.
 fn by_wrk(limited: &Limited) -> Option<f64> {
     let authorization = format!("Authorization: Bearer {}", limited.token().ok()?);
     let mut wrk = std::process::Command::new("wrk");
-    wrk.args(["-t1", "-c8", "-d3s", "-H", &authorization, &format!("{}f0", limited.url())]);
+    wrk.args(["-t1", "-c32", "-d3s", "-H", &authorization, &format!("{}f0", limited.url())]);
     let output = limited.beside(&mut wrk).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let rate = text.lines().find_map(|line| line.strip_prefix("Requests/sec:"));

@@ -133,7 +133,12 @@ fn evidence(found: &Found) -> String {
         parts.push(format!("invalid with {} clients", invalid.join(", ")));
     }
     parts.extend(found.proof.clone());
-    parts.extend(found.why.clone());
+    // Two records may have the same reason.
+    for why in &found.why {
+        if !parts.contains(why) {
+            parts.push(why.clone());
+        }
+    }
     parts.join("; ")
 }
 

@@ -3,7 +3,7 @@
 use super::shape::{Estimate, Shape};
 
 /// A resource with at least this utilisation is saturated.
-const BUSY: f64 = 0.85;
+pub const BUSY: f64 = 0.85;
 /// One with at most this is not.
 const IDLE: f64 = 0.75;
 
@@ -37,6 +37,8 @@ pub struct Use {
     pub utilisation: Option<Estimate>,
     /// Its time per request. `None` if unknown.
     pub demand_s: Option<f64>,
+    /// The resource that limited the measurement of its capacity: it can give more.
+    pub measured_under: Option<Resource>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +62,15 @@ pub fn bottleneck(shape: &Shape, uses: &[Use]) -> Name {
         uses.iter().filter(|it| it.utilisation.is_none()).map(|it| it.resource.word()).collect();
     let mut known: Vec<(Resource, Estimate)> =
         uses.iter().filter_map(|it| Some((it.resource, it.utilisation?))).collect();
+    // What is limited by a saturated resource while its capacity is measured, too, is not another
+    // one.
+    let saturated: Vec<Resource> =
+        known.iter().filter(|(_, share)| share.low() >= BUSY).map(|(one, _)| *one).collect();
+    known.retain(|(resource, _)| {
+        let under =
+            uses.iter().find(|it| it.resource == *resource).and_then(|it| it.measured_under);
+        under.is_none_or(|under| !saturated.contains(&under))
+    });
     known.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
     // Those that may be saturated.
     let words: Vec<String> = known
@@ -108,11 +119,11 @@ mod tests {
     fn used(resource: Resource, value: f64, half: f64) -> Use {
         let interval = (half > 0.0).then_some([value - half, value + half]);
         let utilisation = Some(Estimate { value, interval });
-        Use { resource, utilisation, demand_s: Some(0.01) }
+        Use { resource, utilisation, demand_s: Some(0.01), measured_under: None }
     }
 
     fn unknown(resource: Resource) -> Use {
-        Use { resource, utilisation: None, demand_s: None }
+        Use { resource, utilisation: None, demand_s: None, measured_under: None }
     }
 
     fn reason(uses: &[Use]) -> String {
@@ -148,6 +159,17 @@ mod tests {
         assert_eq!(between, "disk at 80 %: not shown to be above 85 % or below 75 %");
         let wide = reason(&[used(Disk, 0.92, 0.08)]);
         assert_eq!(wide, "disk at 92 %: not shown to be above 85 % or below 75 %");
+    }
+
+    #[test]
+    fn capacity_measured_under_the_bottleneck_is_no_second_one() {
+        use Resource::{Network, ServerCpu};
+        let network = Use { measured_under: Some(ServerCpu), ..used(Network, 0.97, 0.0) };
+        let both = [network, used(ServerCpu, 0.99, 0.0)];
+        assert_eq!(bottleneck(&saturated(), &both), Name::Resource(ServerCpu));
+        // Without that limit it is one.
+        let idle = [network, used(ServerCpu, 0.3, 0.0)];
+        assert_eq!(bottleneck(&saturated(), &idle), Name::Resource(Network));
     }
 
     #[test]

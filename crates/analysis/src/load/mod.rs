@@ -9,6 +9,6 @@ mod bottleneck;
 mod laws;
 mod shape;
 
-pub use bottleneck::{Name, Resource, Use, bottleneck};
+pub use bottleneck::{BUSY, Name, Resource, Use, bottleneck};
 pub use laws::{Little, bound, little, mean_value_analysis};
 pub use shape::{Curve, Estimate, Point, Saturation, Shape, SweepPoint, shape};

@@ -83,7 +83,7 @@ fn far_end_echoes_and_reports_its_counters() {
     }
     drop(data);
     let Ok(Message::Result(outcome)) = channel.receive(WAIT_NS) else { panic!("no result") };
-    assert_eq!((outcome.trips, outcome.far.checks[0].passed), (2, true));
+    assert_eq!((outcome.count, outcome.far.checks[0].passed), (2, true));
     assert!(outcome.far.disturbance.wall_ns > 0 && !outcome.congestion.is_empty());
     assert_ends(&mut far);
 }

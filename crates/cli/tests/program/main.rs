@@ -28,6 +28,7 @@ mod load;
 mod load_limits;
 mod memory;
 mod over_http;
+mod network;
 mod reference;
 mod report;
 mod serve;
