@@ -135,9 +135,7 @@ mod tests {
         let (far_data, _) = control.accept().unwrap();
         let listener = open([127, 0, 0, 1].into()).unwrap();
         let address = listener.local_addr().unwrap();
-        let far = thread::spawn(move || {
-            answer(&far_data, &listener, closing, &AtomicU64::new(0))
-        });
+        let far = thread::spawn(move || answer(&far_data, &listener, closing, &AtomicU64::new(0)));
         Ends { data, connect: Box::new(move || TcpStream::connect(address).unwrap()), far }
     }
 

@@ -16,7 +16,6 @@ use fathom_record::host::Cache;
 use fathom_record::{Basis, Interval, MetricId, Sample, Summary};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-use crate::network::SERVE;
 use crate::prelude::*;
 
 /// Prints why a test cannot run here: returning silently would count as passed.
@@ -26,6 +25,8 @@ pub(crate) fn skipped(reason: &str) {
 
 /// The argument by which the test program runs as a far end.
 const FAR_END: &str = "far-end";
+/// The argument by which it serves the folder that is the next one.
+const SERVICE: &str = "service";
 
 /// Runs before the test harness, which would write to standard output: there a far end has its
 /// control connection.
@@ -36,7 +37,7 @@ static START: extern "C" fn() = {
         if std::env::args().nth(1).as_deref() == Some(FAR_END) {
             std::process::exit(i32::from(fathom_far::serve().is_err()));
         }
-        if std::env::args().nth(1).as_deref() == Some(SERVE) {
+        if std::env::args().nth(1).as_deref() == Some(SERVICE) {
             serve(&std::env::args().nth(2).expect("a folder"));
         }
     }
@@ -60,6 +61,11 @@ fn serve(folder: &str) -> ! {
 pub(crate) fn far_program() -> fathom_far::Program {
     let path = fathom_measure::process::this_program().unwrap();
     fathom_far::Program { path, arguments: vec![FAR_END.to_owned()] }
+}
+
+/// This test program as a service.
+pub(crate) fn service_program() -> fathom_far::Program {
+    fathom_far::Program { arguments: vec![SERVICE.to_owned()], ..far_program() }
 }
 
 /// Counters that never change.

@@ -54,7 +54,9 @@ fn set_up(bytes: u32) -> Message {
 
 fn ready(channel: &mut Channel) -> (TcpStream, String) {
     channel.send(&set_up(4)).expect("sent");
-    let Ok(Message::Ready { port, nonce, .. }) = channel.receive(WAIT_NS) else { panic!("not ready") };
+    let Ok(Message::Ready { port, nonce, .. }) = channel.receive(WAIT_NS) else {
+        panic!("not ready")
+    };
     (TcpStream::connect(("127.0.0.1", port)).expect("it listens"), nonce)
 }
 

@@ -133,8 +133,7 @@ impl Near {
         let place = sampler.resources().far_end(to)?;
         // The end that closes first gets the TIME_WAIT, unless the other one answers by RST.
         let closing = if timed == Timed::CloseFin { Closing::Reset } else { Closing::Back };
-        let (far, mut data) =
-            ends::open(fathom_far::Work::Accept { closing }, &place, 2, sampler)?;
+        let (far, mut data) = ends::open(fathom_far::Work::Accept { closing }, &place, 2, sampler)?;
         let data = data.pop().ok_or_else(|| Fault::Failed("no data connection".to_owned()))?;
         data.set_read_timeout(Some(WAIT)).map_err(|error| failed(to, "SO_RCVTIMEO", error))?;
         let target = far.listens_at();

@@ -7,9 +7,6 @@ use fathom_measure::sampler::{FarPlace, LOOPBACK};
 
 use crate::prelude::*;
 
-/// The command that serves a folder.
-pub(crate) const SERVE: &str = "serve";
-
 /// A far end that does this work, and its data connections. `cpus=1`: on the CPU of this process.
 pub(super) fn open(
     work: Work,
@@ -74,9 +71,15 @@ fn far_program() -> Result<Program, FarError> {
     Ok(crate::smoke::far_program())
 }
 
-/// The program that serves a folder, with its arguments before the folder.
+/// The program that serves the folder which follows its arguments.
+#[cfg(not(test))]
 pub(super) fn service_program() -> Result<Program, FarError> {
-    far_program().map(|far| Program { arguments: vec![SERVE.to_owned()], ..far })
+    Program::service().map_err(|error| FarError::System { call: "find this program", error })
+}
+
+#[cfg(test)]
+pub(super) fn service_program() -> Result<Program, FarError> {
+    Ok(crate::smoke::service_program())
 }
 
 pub(super) fn fault(to: &str, error: FarError) -> Fault {

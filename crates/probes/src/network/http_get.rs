@@ -172,8 +172,7 @@ impl Near<'_> {
         let mut timings = timings.borrow_mut();
         let mut earlier = clock.start();
         for done in 0..requests {
-            let exchange =
-                self.service.exchange(self.stream, &self.request, 200, &mut self.buffer);
+            let exchange = self.service.exchange(self.stream, &self.request, 200, &mut self.buffer);
             match exchange {
                 Ok(body) if body.len() == self.bytes => self.done += 1,
                 Ok(_) => return done,

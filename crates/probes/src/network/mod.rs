@@ -12,6 +12,3 @@ pub mod tcp_connect;
 pub mod tcp_info;
 pub mod tcp_rtt;
 pub mod tcp_teardown;
-
-#[cfg(test)]
-pub(crate) use ends::SERVE;

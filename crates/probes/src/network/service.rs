@@ -139,7 +139,8 @@ impl Service {
         }
         let (mut at, mut end) = (0, None);
         loop {
-            let count = stream.read(&mut buffer[at..]).map_err(|error| self.failed("recv", error))?;
+            let count =
+                stream.read(&mut buffer[at..]).map_err(|error| self.failed("recv", error))?;
             at += count;
             if end.is_none() {
                 let malformed = |_| Fault::WrongWork("a malformed response".to_owned());
@@ -174,7 +175,6 @@ fn start(folder: &Path, cpu: u32) -> Result<(Running, SocketAddr)> {
     let command = || {
         let mut command = Command::new(&program.path);
         command.args(&program.arguments).arg(folder);
-        command.args(["--listen", "127.0.0.1:0", "--threads", "1"]);
         // The folder has generated data only.
         command.env_remove("FATHOM_TOKEN_FILE").env_remove("FATHOM_SERIALIZE");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -38,7 +38,8 @@ static FIN: About = About {
     not_timed: "the rest of the FIN exchange, which the kernel does after the call \
                 (network.tcp.teardown)",
     pitfalls: &[
-        "the call returns long before the exchange that it begins has ended: see network.tcp.teardown",
+        "the call returns long before the exchange that it begins has ended: see \
+         network.tcp.teardown",
         SLEEPER,
         "the far end answers the FIN by RST, so that no TIME_WAIT stays; the call has returned by \
          then",

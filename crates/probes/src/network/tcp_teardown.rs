@@ -11,8 +11,8 @@ static ABOUT: About = About {
     id: "network.tcp.teardown",
     title: "TCP tear-down",
     timed: "from shutdown(2) of the sending direction until the far end's FIN has arrived and the \
-            connection is in TIME_WAIT, by the state in TCP_INFO. Each exchange is timed; the value \
-            is the mean of 16, to another host of one. Quantiles: single exchanges",
+            connection is in TIME_WAIT, by the state in TCP_INFO. Each exchange is timed; the \
+            value is the mean of 16, to another host of one. Quantiles: single exchanges",
     not_timed: "closing the socket afterwards, and the 60 s in TIME_WAIT",
     model: "a value: network.tcp.rtt{bytes=1, mode=busy} + os.wake.cross_cpu{via=futex} + \
             network.tcp.close_fin: a round trip in which the far end is woken by the FIN and \

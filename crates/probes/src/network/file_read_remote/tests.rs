@@ -12,8 +12,7 @@ fn blocks_are_read_in_every_state() {
     for (case, sample) in smoke::run(&FileReadRemote) {
         let Ok(sample) = sample else { continue };
         measured += 1;
-        let texts: Vec<&str> =
-            sample.checks.iter().map(|check| check.detail.as_str()).collect();
+        let texts: Vec<&str> = sample.checks.iter().map(|check| check.detail.as_str()).collect();
         let state = if Remote::of(&case.params).unwrap().is_cold { "COLD" } else { "WARM" };
         assert!(texts.iter().any(|text| text.starts_with(state)), "{texts:?}");
         let names: Vec<&str> = sample.facts.iter().map(|fact| fact.name.as_str()).collect();
@@ -98,6 +97,8 @@ fn models_use_declared_needs_only() {
     let mut records = vec![
         smoke::record("network.tcp.rtt", &rtt(LOOPBACK, "block", 56), 40e3, 1.0),
         smoke::record("network.tcp.connect", &connect, 30e3, 1.0),
+        smoke::record("os.syscall", &Params::one("call", "open_close"), 1e3, 1.0),
+        smoke::record("os.syscall", &Params::one("call", "fstat"), 1e2, 1.0),
     ];
     assert!(records.iter().all(|record| ABOUT.needs.contains(&record.metric.as_str())));
     for case in of_effort(Effort::Thorough) {
@@ -106,7 +107,7 @@ fn models_use_declared_needs_only() {
         let expected = match Remote::of(&case.params).unwrap() {
             Remote { is_fresh: true, .. } => (Some(80e3), Some(56e3)),
             Remote { is_cold: true, .. } => (None, Some(50e3)),
-            _ => (Some(40e3), Some(28e3)),
+            _ => (Some(41_100.0), Some(28_770.0)),
         };
         assert_eq!((model.value, model.low), expected, "{}", case.params);
         records.push(smoke::record(ABOUT.id, &case.params, 50e3, 1.0));
