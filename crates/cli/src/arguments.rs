@@ -9,6 +9,7 @@ pub mod report;
 pub mod serve;
 mod show;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -237,11 +238,19 @@ pub struct RunArguments {
     /// Prove the token in this file to the host of --remote [default: $FATHOM_TOKEN_FILE].
     #[arg(long, value_name = "FILE", requires = "remote")]
     pub token_file: Option<PathBuf>,
+    /// Connect to the host of --remote from this address of this host.
+    #[arg(long, value_name = "ADDRESS", requires = "remote", value_parser = own_address)]
+    pub bind: Option<IpAddr>,
     /// Name the run; the label works wherever a RUN is expected.
     #[arg(long, value_name = "TEXT", value_parser = label)]
     pub label: Option<String>,
     #[command(flatten)]
     pub store: StoreArguments,
+}
+
+fn own_address(text: &str) -> Result<IpAddr, NotationError> {
+    let wrong = |_| NotationError::new(text, "an IP address of this host, such as 10.0.0.1 or ::1");
+    text.parse().map_err(wrong)
 }
 
 /// `5%` as 0.05.

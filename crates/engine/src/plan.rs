@@ -126,7 +126,8 @@ impl Plan {
         Ok(Self { effort, protocol, kept, processes, seed, injected, asked, units })
     }
 
-    /// The plan with the same cases to a far host, where a metric has them.
+    /// The plan with the same cases to a far host, where a metric has them. Predictions of these
+    /// need those of other metrics there.
     ///
     /// # Errors
     /// If no selected metric has any.
@@ -136,7 +137,7 @@ impl Plan {
         for unit in std::mem::take(&mut self.units) {
             let (entry, needed) = (unit.entry, unit.needed);
             let probe = match entry {
-                Entry::Probe(probe) if !needed => Some(*probe),
+                Entry::Probe(probe) => Some(*probe),
                 _ => None,
             };
             let cases = unit.cases.iter().filter_map(|case| probe?.remote(case, to)).collect();
@@ -145,7 +146,7 @@ impl Plan {
             let remote = remote.into_iter().filter(|unit| !unit.cases.is_empty());
             let before = units.len();
             units.extend(remote);
-            is_any |= units.len() > before;
+            is_any |= !needed && units.len() > before;
         }
         self.units = units;
         if is_any { Ok(self) } else { Err(PlanError::NothingRemote) }

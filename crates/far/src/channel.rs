@@ -129,6 +129,10 @@ impl Deadline {
         Self { until_ns: monotonic_raw_ns().saturating_add(wait_ns), wait_ns }
     }
 
+    pub(crate) fn is_over(self) -> bool {
+        monotonic_raw_ns() >= self.until_ns
+    }
+
     /// Waits until one of the events.
     pub(crate) fn wait(self, fd: BorrowedFd<'_>, events: PollFlags) -> Result<(), FarError> {
         loop {

@@ -1,5 +1,6 @@
 //! What can go wrong at either end.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
@@ -15,6 +16,12 @@ pub enum FarError {
     Closed,
     #[error("no answer within {0} s")]
     TimedOut(f64),
+    /// The address to connect from.
+    #[error("{0} is not an address of this host")]
+    NotOwn(IpAddr),
+    /// The data connection works, UDP does not.
+    #[error("no answer from UDP port {0}: a firewall may drop datagrams")]
+    NoDatagrams(u16),
     #[error("a line exceeds 64 KiB")]
     TooLong,
     #[error("unknown message: {0}")]

@@ -9,10 +9,11 @@
 //!   Each line and each wait has a limit ([`Channel`]).
 //!
 //! The work itself runs over a data connection of its own, which must begin with the nonce that the
-//! far end sent over the control connection.
+//! far end sent over the control connection. So must the first datagram of work over UDP.
 
 mod accept;
 mod channel;
+mod datagram;
 mod echo;
 mod error;
 #[cfg(any(test, fuzzing))]
@@ -21,11 +22,15 @@ mod message;
 mod near;
 mod process;
 mod proof;
+pub mod sink;
+pub mod tcp_info;
 mod token;
+pub mod transfer;
 mod work;
 
 pub use accept::{ACCEPTED, CLOSED};
 pub use channel::{Channel, LINE_BYTES_MAX, WAIT_NS};
+pub use datagram::{TRIP_NS, Trip, datagram_trip};
 pub use echo::round_trip;
 pub use error::FarError;
 pub use message::{Closing, Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE, Work};

@@ -1,16 +1,20 @@
 //! The near end: starts a far end or connects to one, and requests its work.
 
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use fathom_measure::process::Running;
 use fathom_record::Host;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, socketpair, sockopt};
 
-use crate::channel::{Channel, WAIT_NS};
+use crate::channel::{Channel, Deadline, WAIT_NS};
+use crate::datagram;
 use crate::error::FarError;
-use crate::message::{Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE, Work};
+use crate::message::{Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE};
 use crate::process::{Orders, Program};
 use crate::proof::{Side, is_nonce, is_same, nonce, proof};
 use crate::token::Token;
@@ -26,6 +30,8 @@ const PORT_MIN: u16 = 1024;
 pub struct Remote {
     pub address: SocketAddr,
     pub token: Option<Token>,
+    /// The source address of all connections, if not the kernel's choice.
+    pub bind: Option<IpAddr>,
 }
 
 /// A far end and its control connection. Dropping it ends the far end.
@@ -35,8 +41,11 @@ pub struct Far {
     /// The far end, if it is on this host.
     process: Option<Running>,
     address: SocketAddr,
+    bind: Option<IpAddr>,
     /// The CPU of the requested work.
     cpu: u32,
+    /// The port and the first datagram of work over UDP.
+    udp: Option<(u16, String)>,
     /// The port where it accepts the connections of its work.
     listen_port: Option<u16>,
 }
@@ -62,17 +71,18 @@ impl Far {
     /// # Errors
     /// If it cannot be reached, or does not accept this end.
     pub fn connect(remote: &Remote) -> Result<Self, FarError> {
-        let stream = TcpStream::connect_timeout(&remote.address, CONNECT);
-        let stream = stream.map_err(FarError::system("connect"))?;
-        stream.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
-        let mut this = Self::over(Channel::new(stream.into()), remote.address);
+        let stream = connect(remote.address, remote.bind, None, "connect")?;
+        let address = remote.address;
+        let mut this =
+            Self { bind: remote.bind, ..Self::over(Channel::new(stream.into()), address) };
         this.upgrade()?;
         this.greet(remote.token.as_ref())?;
         Ok(this)
     }
 
     pub(crate) fn over(channel: Channel, address: SocketAddr) -> Self {
-        Self { channel, process: None, address, cpu: 0, listen_port: None }
+        let (bind, udp, listen_port) = (None, None, None);
+        Self { channel, process: None, address, bind, cpu: 0, udp, listen_port }
     }
 
     /// From HTTP to the control protocol.
@@ -151,12 +161,12 @@ impl Far {
     /// If the far end cannot do it.
     pub fn begin(&mut self, set_up: SetUp) -> Result<Vec<TcpStream>, FarError> {
         let count = set_up.work.connections();
+        let congestion = set_up.congestion.clone();
         let (port, nonce) = self.request(set_up)?;
         self.address.set_port(port);
         let open = |_| {
-            let data = TcpStream::connect_timeout(&self.address, CONNECT);
-            let mut data = data.map_err(FarError::system("connect to the data port"))?;
-            data.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
+            let call = "connect to the data port";
+            let mut data = connect(self.address, self.bind, congestion.as_deref(), call)?;
             data.write_all(nonce.as_bytes()).map_err(FarError::system("send"))?;
             Ok(data)
         };
@@ -169,15 +179,20 @@ impl Far {
     /// The port of the data connection, and the nonce with which it begins.
     pub(crate) fn request(&mut self, set_up: SetUp) -> Result<(u16, String), FarError> {
         self.cpu = set_up.cpu;
-        let accepts = matches!(set_up.work, Work::Accept { .. });
+        let (uses_udp, accepts) = (set_up.work.uses_udp(), set_up.work.accepts());
         self.channel.send(&Message::SetUp(set_up))?;
         match self.channel.receive(WAIT_NS)? {
             // Another text could be a request to another program on that host.
-            Message::Ready { port, nonce, listen_port }
-                if is_nonce(&nonce)
-                    && listen_port.iter().chain([&port]).all(|port| *port >= PORT_MIN)
-                    && (listen_port.is_some() || !accepts) =>
+            Message::Ready { port, nonce, udp_port, listen_port }
+                if [Some(port), udp_port, listen_port]
+                    .iter()
+                    .flatten()
+                    .all(|port| *port >= PORT_MIN)
+                    && is_nonce(&nonce)
+                    && udp_port.is_some() == uses_udp
+                    && listen_port.is_some() == accepts =>
             {
+                self.udp = udp_port.map(|port| (port, nonce.clone()));
                 self.listen_port = listen_port;
                 Ok((port, nonce))
             }
@@ -188,6 +203,23 @@ impl Far {
     /// Where it accepts the connections of its work, after [`Far::begin`].
     pub fn listens_at(&self) -> Option<SocketAddr> {
         self.listen_port.map(|port| SocketAddr::new(self.address.ip(), port))
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn udp_port(&self) -> Option<u16> {
+        self.udp.as_ref().map(|(port, _)| *port)
+    }
+
+    /// The UDP socket of work that has begun, connected to that of the far end. `data`: the data
+    /// connection.
+    ///
+    /// # Errors
+    /// If no datagram is answered.
+    pub fn datagrams(&self, data: &TcpStream) -> Result<UdpSocket, FarError> {
+        let (port, nonce) = self.udp.as_ref().ok_or(FarError::Unexpected("no work over UDP"))?;
+        let mut far = self.address;
+        far.set_port(*port);
+        datagram::open(data, far, nonce)
     }
 
     /// The far end's report, once the data connections are closed.
@@ -201,6 +233,51 @@ impl Far {
             _ => Err(FarError::Unexpected("expected a result")),
         }
     }
+}
+
+/// A TCP connection from the address to bind to.
+fn connect(
+    to: SocketAddr,
+    bind: Option<IpAddr>,
+    congestion: Option<&str>,
+    call: &'static str,
+) -> Result<TcpStream, FarError> {
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None);
+    let socket = socket.map_err(FarError::errno("socket"))?;
+    if let Some(name) = congestion {
+        // Before the connection: one that is set later keeps the pacing of the first.
+        sockopt::set_tcp_congestion(&socket, name).map_err(FarError::errno("TCP_CONGESTION"))?;
+    }
+    if let Some(from) = bind {
+        bind_to(&socket, from, to)?;
+    }
+    match rustix::net::connect(&socket, &to) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS) => {
+            Deadline::after(CONNECT.as_nanos() as u64).wait(socket.as_fd(), PollFlags::OUT)?;
+            let outcome = sockopt::socket_error(&socket).map_err(FarError::errno(call))?;
+            outcome.map_err(FarError::errno(call))?;
+        }
+        Err(error) => return Err(FarError::errno(call)(error)),
+    }
+    let stream = TcpStream::from(socket);
+    stream.set_nonblocking(false).map_err(FarError::system(call))?;
+    stream.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
+    Ok(stream)
+}
+
+fn bind_to(socket: &OwnedFd, from: IpAddr, to: SocketAddr) -> Result<(), FarError> {
+    let mut own = SocketAddr::new(from, 0);
+    if let (SocketAddr::V6(own), SocketAddr::V6(to)) = (&mut own, to) {
+        // A link-local address belongs to an interface.
+        own.set_scope_id(to.scope_id());
+    }
+    rustix::net::bind(socket, &own).map_err(|error| match error {
+        Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::INVAL => FarError::NotOwn(from),
+        error => FarError::errno("bind")(error),
+    })
 }
 
 /// The status of a response of any HTTP/1.x.

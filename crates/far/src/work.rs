@@ -1,6 +1,6 @@
 //! The work of a far end: its data connections, and what it counts meanwhile.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -15,10 +15,14 @@ use rustix::net::{RecvFlags, getsockname, recv, sockopt};
 
 use crate::accept;
 use crate::channel::{Channel, Deadline, WAIT_NS, poll_once};
+use crate::datagram::Datagrams;
 use crate::echo;
 use crate::error::FarError;
 use crate::message::{Message, Outcome, SetUp, Work};
 use crate::proof::{NONCE_DIGITS, is_same, nonce};
+use crate::sink;
+use crate::tcp_info::TcpInfo;
+use crate::transfer;
 
 /// How long a data connection may take to send its nonce: others wait meanwhile.
 const NONCE_NS: u64 = 1_000_000_000;
@@ -40,21 +44,37 @@ pub(crate) fn work(
     // by locked instructions. If it is forbidden, the calls take some nanoseconds longer.
     // SAFETY: the other thread uses a descriptor that it owns.
     let _ = unsafe { libc::unshare(libc::CLONE_FILES) };
-    let (data, listener) = open(channel, set_up)?;
+    let Opened { data, udp, listener } = open(channel, set_up)?;
     let congestion =
         sockopt::tcp_congestion(&data[0]).map_err(FarError::errno("TCP_CONGESTION"))?;
+    // The work closes the connections.
+    let kept: Result<Vec<TcpStream>, _> = data.iter().map(TcpStream::try_clone).collect();
+    let kept = kept.map_err(FarError::system("dup"))?;
     let Message::Go = channel.receive(WAIT_NS)? else {
         return Err(FarError::Unexpected("expected go"));
     };
+    let udp = udp.map(|(socket, nonce)| Datagrams::of(socket, &data[0], nonce)).transpose()?;
     let source = Source::MonotonicRaw;
     let specification = Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 20.0 };
     let clock = Clock::from_specification(specification);
     let loops = || (0..LOOPS).map(|_| reference_loop(&clock).sibling_ns.round());
     let mut reference_ns: Vec<f64> = loops().collect();
+    let first: Vec<Option<TcpInfo>> = kept.iter().map(TcpInfo::of).collect();
     let mut counters = VisitCounters::open(set_up.cpu);
     counters.mark();
     let count = match set_up.work {
         Work::Echo { bytes, busy } => echo::answer(&data[0], bytes as usize, busy, &PROGRESS)?,
+        Work::Transfer { chunk_bytes, .. } => {
+            transfer::serve(data, chunk_bytes as usize, &PROGRESS)?
+        }
+        Work::UdpEcho { bytes, busy } => {
+            let udp = udp.ok_or(FarError::Unexpected("no UDP socket"))?;
+            udp.answer(bytes as usize, busy, &PROGRESS)?
+        }
+        Work::UdpSink { bytes } => {
+            let udp = udp.ok_or(FarError::Unexpected("no UDP socket"))?;
+            sink::count(&udp, bytes as usize, &PROGRESS)?
+        }
         Work::Accept { closing } => {
             let listener = listener.ok_or(FarError::Unexpected("no listening port"))?;
             accept::answer(&data[0], &listener, closing, &PROGRESS)?
@@ -69,7 +89,9 @@ pub(crate) fn work(
         detail: format!("affinity: {allowed:?}"),
     };
     let far = FarEnd { cpu: set_up.cpu, disturbance, reference_ns, checks: vec![check] };
-    Ok(Outcome { far, count, congestion: congestion.to_string() })
+    let tcp = first.into_iter().zip(&kept);
+    let tcp = tcp.filter_map(|(first, data)| Some([first?, TcpInfo::of(data)?])).collect();
+    Ok(Outcome { far, count, congestion: congestion.to_string(), tcp })
 }
 
 /// Ends this process when the control connection closes, or when there was no progress for the
@@ -96,11 +118,16 @@ fn watch(channel: &Channel, idle_ns: u64) -> Result<(), FarError> {
     thread.map(drop).map_err(failed)
 }
 
-/// Accepts the data connections, each by the nonce, and listens for those of the work.
-fn open(
-    channel: &Channel,
-    set_up: &SetUp,
-) -> Result<(Vec<TcpStream>, Option<TcpListener>), FarError> {
+/// The sockets of a work.
+struct Opened {
+    data: Vec<TcpStream>,
+    /// A UDP socket, and what its first datagram must be.
+    udp: Option<(UdpSocket, String)>,
+    listener: Option<TcpListener>,
+}
+
+/// Accepts the data connections, each by the nonce, and opens the other sockets of the work.
+fn open(channel: &Channel, set_up: &SetUp) -> Result<Opened, FarError> {
     // Where the near end reached this host; a process of the same host has no address.
     let local = getsockname(channel).ok().and_then(|any| SocketAddr::try_from(any).ok());
     let mut address = local.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
@@ -113,12 +140,15 @@ fn open(
         // connections inherit it.
         let _ = sockopt::set_tcp_congestion(&listener, name);
     }
-    let accepts = matches!(set_up.work, Work::Accept { .. });
-    let of_work = accepts.then(|| accept::open(address.ip())).transpose()?;
+    let of_work = set_up.work.accepts().then(|| accept::open(address.ip())).transpose()?;
     let local = of_work.as_ref().map(TcpListener::local_addr).transpose();
     let listen_port = local.map_err(FarError::system("listen"))?.map(|local| local.port());
     let nonce = nonce()?;
-    channel.send(&Message::Ready { port, nonce: nonce.clone(), listen_port })?;
+    let udp = set_up.work.uses_udp().then(|| UdpSocket::bind(address)).transpose();
+    let udp = udp.map_err(FarError::system("bind a UDP socket"))?;
+    let udp_port = udp.as_ref().map(UdpSocket::local_addr).transpose();
+    let udp_port = udp_port.map_err(FarError::system("getsockname"))?.map(|own| own.port());
+    channel.send(&Message::Ready { port, nonce: nonce.clone(), udp_port, listen_port })?;
     let until = Deadline::after(WAIT_NS);
     let mut accepted = Vec::new();
     while accepted.len() < set_up.work.connections() {
@@ -130,7 +160,7 @@ fn open(
             accepted.push(data);
         }
     }
-    Ok((accepted, of_work))
+    Ok(Opened { data: accepted, udp: udp.map(|socket| (socket, nonce)), listener: of_work })
 }
 
 fn has_nonce(data: &TcpStream, nonce: &str) -> bool {

@@ -1,7 +1,7 @@
 //! The inputs of predictions and derived metrics: earlier results of a run.
 
 use fathom_record::run::ClockFacts;
-use fathom_record::{Host, NoModel, Params, Record, Summary};
+use fathom_record::{FactValue, Host, NoModel, Params, Record, Summary};
 
 use crate::MissingInput;
 use crate::order::earlier;
@@ -39,10 +39,22 @@ impl<'r> Inputs<'r> {
 
     /// The summary of a case whose record is valid or noisy.
     pub fn summary(&self, metric: &str, params: &Params) -> Option<&'r Summary> {
+        self.record(metric, params)?.summary.as_ref()
+    }
+
+    /// A quantity beside the number of such a record.
+    pub fn fact(&self, metric: &str, params: &Params, name: &str) -> Option<f64> {
+        let mut facts = self.record(metric, params)?.facts.iter();
+        match facts.find(|fact| fact.name == name)?.value {
+            FactValue::Quantity { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    fn record(&self, metric: &str, params: &Params) -> Option<&'r Record> {
         let of_case =
             |record: &&Record| record.metric.as_str() == metric && record.params == *params;
-        let record = self.records.iter().rev().find(of_case)?;
-        record.summary.as_ref().filter(|_| record.verdict.shows_number())
+        self.records.iter().rev().find(of_case).filter(|record| record.verdict.shows_number())
     }
 
     pub fn input(

@@ -65,6 +65,8 @@ pub enum Remedy {
     },
     /// Remove unused semaphore sets, or raise their limit.
     RemoveSemaphores,
+    /// Allow ICMP echo to this user: a group in net.ipv4.ping_group_range, or CAP_NET_RAW.
+    AllowIcmp,
     /// Allow the process a second CPU.
     SecondCpu,
     /// Allow the process more cores.

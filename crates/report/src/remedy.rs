@@ -54,6 +54,7 @@ pub fn words(remedy: &Remedy) -> String {
         }
         R::RaiseLimit { limits } => return format!("raise {}", limits.join(" or ")),
         R::RemoveSemaphores => "remove old semaphore sets (ipcs -s, ipcrm), or raise kernel.sem",
+        R::AllowIcmp => "add a group of this user to net.ipv4.ping_group_range (sysctl)",
         R::SecondCpu => "allow this process a second CPU (taskset, cpuset)",
         R::MoreCores => "allow this process more cores (taskset, cpuset)",
         R::AllowCpu { cpu } => return format!("allow this process CPU {cpu} (taskset, cpuset)"),

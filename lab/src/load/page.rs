@@ -38,7 +38,7 @@ machine, in two network namespaces with a link. Machine: {machine}.
 - *Disk*: blkio.throttle.read_bps_device of the server's cgroup; the files are evicted after each
   response. Within 5 %. Fixed files that stay in memory must not be limited by the disk.
 - *Server* and *client*: cpu.cfs_quota_us of their cgroups. The expected throughput of the server is
-  that of wrk with eight clients, just before: within 15 %. Of a limited client nothing is claimed:
+  that of wrk with 32 clients, just before: within 15 %. Of a limited client nothing is claimed:
   its steps are invalid.
 - *Serial section*: `FATHOM_SERIALIZE` of `fathom serve`. Within 5 % and 0.15 ms, as it includes a
   wake-up.

@@ -53,11 +53,20 @@ pub enum Name {
 
 /// Names the bottleneck: a utilisation of at least 85 % (the lower limit of its interval), while
 /// no other exceeds 75 % (the upper limits). A utilisation without an interval counts as exact.
+/// Only a serial section needs a level throughput as evidence: a busy CPU may still become faster
+/// with more clients, whose requests it handles together.
 #[must_use]
 pub fn bottleneck(shape: &Shape, uses: &[Use]) -> Name {
-    if let Shape::NotSaturated { up_to, .. } = shape {
-        return Name::Undetermined(format!("not saturated up to {up_to} clients"));
+    match (named(uses), shape) {
+        (name @ Name::Resource(_), _) | (name, Shape::Saturated(_)) => name,
+        (_, Shape::NotSaturated { up_to, .. }) => {
+            Name::Undetermined(format!("not saturated up to {up_to} clients"))
+        }
     }
+}
+
+/// The name at saturation.
+fn named(uses: &[Use]) -> Name {
     let unknown: Vec<&str> =
         uses.iter().filter(|it| it.utilisation.is_none()).map(|it| it.resource.word()).collect();
     let mut known: Vec<(Resource, Estimate)> =
@@ -183,7 +192,17 @@ mod tests {
     #[test]
     fn curve_without_saturation_has_no_bottleneck() {
         let shape = Shape::NotSaturated { up_to: 8, why: String::new() };
-        let name = bottleneck(&shape, &[used(Resource::Disk, 0.95, 0.0)]);
-        assert_eq!(name, Name::Undetermined("not saturated up to 8 clients".to_owned()));
+        let unsaturated = Name::Undetermined("not saturated up to 8 clients".to_owned());
+        for share in [0.3, 0.8] {
+            let name = bottleneck(&shape, &[used(Resource::Disk, share, 0.0)]);
+            assert_eq!(name, unsaturated, "{share}");
+        }
+    }
+
+    #[test]
+    fn busy_resource_has_a_name_before_throughput_is_level() {
+        let shape = Shape::NotSaturated { up_to: 8, why: String::new() };
+        let name = bottleneck(&shape, &[used(Resource::ServerCpu, 0.95, 0.0)]);
+        assert_eq!(name, Name::Resource(Resource::ServerCpu));
     }
 }

@@ -177,7 +177,7 @@ fn far_end_ends_with_a_killed_worker() {
 }
 
 fn remote(address: &str, token: Option<Token>) -> Remote {
-    Remote { address: address.parse().expect("an address"), token }
+    Remote { address: address.parse().expect("an address"), token, bind: None }
 }
 
 /// A control connection by hand.
@@ -290,7 +290,7 @@ fn service_starts_a_bounded_number_of_far_ends() {
     assert_all_end(&pids);
 }
 
-fn assert_measured(record: &Record) {
+pub(crate) fn assert_measured(record: &Record) {
     if record.verdict.state == State::Unavailable {
         return skipped(&format!("{}: {:?}", record.params, record.verdict.reasons));
     }
@@ -302,8 +302,10 @@ fn assert_measured(record: &Record) {
         assert!(sample.values.iter().all(|ns| *ns > 0.0));
     }
     let names: Vec<&str> = record.checks.keys().map(String::as_str).collect();
-    for name in ["CPU", "far end: CPU", "round trips", "tcp congestion"] {
-        assert!(names.contains(&name), "{names:?}");
+    let of_tcp = ["acknowledgements", "tcp congestion"];
+    let own = if record.metric.as_str() == RTT { &of_tcp[..] } else { &["losses"] };
+    for name in ["CPU", "far end: CPU", "round trips"].iter().chain(own) {
+        assert!(names.contains(name), "{names:?}");
     }
 }
 
@@ -314,7 +316,7 @@ fn run(env: &TestEnv, options: &str) -> Document {
 #[test]
 fn run_measures_both_ends_on_this_host() {
     let document = run(&TestEnv::new(), "");
-    assert_eq!((document.records.len(), document.far.len()), (6, 0));
+    assert_eq!((document.records.len(), document.far.len()), (5, 0));
     document.records.iter().for_each(assert_measured);
 }
 
@@ -330,7 +332,7 @@ fn run_to_a_remote_host_has_its_facts() {
         .into_iter()
         .filter(|record| record.params.text("to") == Some("127.0.0.1"))
         .collect();
-    assert_eq!(remote.len(), 4);
+    assert_eq!(remote.len(), 3);
     remote.into_iter().for_each(assert_measured);
     let other = env.exec(&format!("run cpu.frequency --remote {address} --token-file token"));
     assert_usage_error(&other, &["far end on another host", "network"]);
@@ -413,7 +415,7 @@ fn lost_far_end_is_a_failure_with_its_cause() {
     let env = TestEnv::new();
     let (child, address) = serve(&env, "");
     let lost = lost_after_one_connection(&address);
-    let output = env.exec(&format!("run --quick --only {RTT}{{bytes=56}} --json --remote {lost}"));
+    let output = env.exec(&format!("run --quick --only {RTT}{{bytes=1}} --json --remote {lost}"));
     let document: Document = serde_json::from_slice(&output.stdout).expect("a run");
     let is_remote = |record: &&Record| record.params.text("to") == Some("127.0.0.1");
     let remote: Vec<&Record> = document.records.iter().filter(is_remote).collect();
@@ -440,7 +442,7 @@ fn run_measures_between_network_namespaces() {
     let mut child = spawn_piped(link.at(1, &env.command(line)));
     assert!(next_line(&mut child).contains("http://10.213.7.2:7000/"));
     let options = "--remote 10.213.7.2:7000 --token-file token --json --samples";
-    let line = format!("run --quick --only {RTT}{{bytes=56}} {options}");
+    let line = format!("run --quick --only {RTT}{{bytes=1}} {options}");
     let output = link.at(0, &env.command(&line)).output().expect("ip starts");
     let document = document(&output);
     assert_eq!(document.far[0].name, "10.213.7.2");

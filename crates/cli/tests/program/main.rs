@@ -1,7 +1,9 @@
 //! The program as users call it, correctly and incorrectly.
 
+mod addresses;
 mod bad_input;
 mod bad_runs;
+mod bandwidth_limits;
 mod children;
 mod comparing;
 mod crosscheck;

@@ -1,14 +1,16 @@
 //! Known answers of the network metrics: between two namespaces, over a relay of packets.
 
-use std::process::Child;
+use std::fs::File;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fathom_lab::link::{ADDRESSES, Link};
+use fathom_lab::processes::children;
 use fathom_lab::relay::Relay;
 use fathom_record::{Document, Record, Value};
 use rustix::process::Signal;
 
-use crate::children::{next_line, signal_and_wait, spawn_piped};
+use crate::children::{next_line, signal, signal_and_wait, spawn_piped};
 use crate::far::RTT;
 use crate::group::skipped;
 use crate::test_env::{TestEnv, assert_contains, document, of_metric, text};
@@ -93,4 +95,76 @@ fn path_that_loses_large_packets_is_one_line_in_bounded_time() {
     let errors = text(&output.stderr);
     assert_contains(&errors, &[ADDRESSES[1], "no answer within"]);
     assert!(beyond.relay.log().lost > 0);
+}
+
+/// The far ends of the server.
+fn far_ends(beyond: &Beyond) -> Vec<u32> {
+    beyond.server.as_ref().map_or_else(Vec::new, |server| children(server.id()))
+}
+
+/// Runs busy round trips while `disturb` gets each new far end; the remote record.
+fn disturbed(beyond: &Beyond, mut disturb: impl FnMut(u32)) -> Record {
+    let (mut seen, to) = (Vec::new(), ADDRESSES[1]);
+    let words = format!("--remote {to}:{PORT} --token-file token --json --samples");
+    let line = format!("run --quick --only {RTT}{{bytes=1,cpus=2,mode=busy}} {words}");
+    let output = beyond.env.file("run.json");
+    let mut command = beyond.link.at(0, &beyond.env.command(&line));
+    command.stdout(File::create(&output).expect("a file")).stderr(Stdio::null());
+    let mut run = command.spawn().expect("it starts");
+    while run.try_wait().expect("a child").is_none() {
+        for far in far_ends(beyond) {
+            // At work it has a second thread.
+            let threads = std::fs::read_dir(format!("/proc/{far}/task")).map_or(0, Iterator::count);
+            if threads > 1 && !seen.contains(&far) {
+                seen.push(far);
+                disturb(far);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let json = std::fs::read(&output).expect("the output");
+    let document: Document = serde_json::from_slice(&json).expect("a run");
+    let is_remote = |record: &&Record| record.params.text("to") == Some(to);
+    of_metric(&document, RTT).into_iter().find(is_remote).expect("a remote case").clone()
+}
+
+fn reasons(record: &Record) -> String {
+    let texts = record.verdict.reasons.iter().map(|reason| reason.text.as_str());
+    texts.collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn stopped_far_end_is_a_stall() {
+    let Some(beyond) = Beyond::start("stall") else { return };
+    let mut is_first = true;
+    let record = disturbed(&beyond, |far| {
+        if std::mem::take(&mut is_first) {
+            // Rounds have begun.
+            std::thread::sleep(Duration::from_millis(50));
+            signal(far, Signal::STOP);
+            std::thread::sleep(Duration::from_secs(1));
+            signal(far, Signal::CONT);
+        }
+    });
+    assert!(!is_first, "no far end was seen");
+    assert_contains(&reasons(&record), &["an answer took", "the far end was stopped"]);
+}
+
+#[test]
+fn busy_neighbour_of_the_far_end_is_named_there() {
+    let Some(beyond) = Beyond::start("neighbour") else { return };
+    let mut spinner: Option<Child> = None;
+    let record = disturbed(&beyond, |far| {
+        if spinner.is_none() {
+            let status = std::fs::read_to_string(format!("/proc/{far}/status")).expect("it runs");
+            let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+            let mut command = Command::new("taskset");
+            command.args(["-c", cpus.expect("a list").trim(), "sh", "-c", "while :; do :; done"]);
+            spinner = Some(command.spawn().expect("taskset starts"));
+        }
+    });
+    let mut spinner = spinner.expect("a far end was seen");
+    spinner.kill().expect("it runs");
+    spinner.wait().expect("a child");
+    assert_contains(&reasons(&record), &["far end: CPU contention"]);
 }

@@ -261,6 +261,16 @@ impl Sampler {
         self.slots[case].fault.get_or_insert(fault);
     }
 
+    /// Records why the kernel of a case did less than requested, in place of the sampler's count.
+    pub fn explain(&mut self, case: usize, fault: Fault) {
+        self.slots[case].fault = Some(fault);
+    }
+
+    /// The single timings of a case after its rounds.
+    pub fn timings(&self, case: usize) -> Option<&Histogram> {
+        self.slots[case].sample.histogram.as_ref().filter(|timings| !timings.is_empty())
+    }
+
     /// Records a check of a case's work. Of checks with the same name, the first failed one is
     /// kept, else the last.
     pub fn check(&mut self, case: usize, name: &str, passed: bool, detail: impl Into<String>) {

@@ -1,6 +1,6 @@
 //! Resources of a visit, prepared by the coordinator and passed in the request.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use fathom_record::Remedy;
@@ -56,6 +56,8 @@ pub struct FarPlace {
     pub to: String,
     /// Absent for the far end on this host, which the worker starts.
     pub address: Option<SocketAddr>,
+    /// The source address of all connections, if not the kernel's choice.
+    pub bind: Option<IpAddr>,
     /// The CPU of the far end on another host.
     pub cpu: u32,
     /// The token that the other host requires.

@@ -2,7 +2,7 @@
 //! closing share.
 
 use std::cell::RefCell;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -119,6 +119,7 @@ struct Near {
     /// By which the far end reports what it has done.
     data: TcpStream,
     target: SocketAddr,
+    bind: Option<IpAddr>,
     is_here: bool,
     ports: Ports,
     made: u64,
@@ -138,10 +139,11 @@ impl Near {
         data.set_read_timeout(Some(WAIT)).map_err(|error| failed(to, "SO_RCVTIMEO", error))?;
         let target = far.listens_at();
         let target = target.ok_or_else(|| Fault::Failed("no listening port".to_owned()))?;
-        let is_here = place.address.is_none();
+        let (is_here, bind) = (place.address.is_none(), place.bind);
         let ports = Ports::of_a_visit();
         let to = to.to_owned();
-        Ok(Self { timed, to, far, data, target, is_here, ports, made: 0, slept: 0, info: None })
+        let (made, slept, info) = (0, 0, None);
+        Ok(Self { timed, to, far, data, target, bind, is_here, ports, made, slept, info })
     }
 
     /// Makes the connections of one value.
@@ -160,7 +162,7 @@ impl Near {
     fn once(&mut self, clock: &Clock) -> Result<f64> {
         self.ports.take()?;
         let is_reset = matches!(self.timed, Timed::Connect | Timed::CloseReset);
-        let socket = socket(self.target, is_reset, WAIT)?;
+        let socket = socket(self.target, self.bind, is_reset, WAIT)?;
         settle(clock);
         let switches = thread_usage().ru_nvcsw;
         let start = clock.start();
@@ -242,12 +244,21 @@ impl Near {
 
 /// A socket whose calls end within `wait`. `is_reset`: closing it sends RST, which leaves no
 /// TIME_WAIT.
-fn socket(target: SocketAddr, is_reset: bool, wait: Duration) -> Result<OwnedFd> {
+/// `bind`: the source address, if not the kernel's choice.
+pub(super) fn socket(
+    target: SocketAddr,
+    bind: Option<IpAddr>,
+    is_reset: bool,
+    wait: Duration,
+) -> Result<OwnedFd> {
     let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let made = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let set = made.and_then(|socket| {
         // It limits connect(2), too.
         sockopt::set_socket_timeout(&socket, Timeout::Send, Some(wait))?;
+        if let Some(source) = bind {
+            rustix::net::bind(&socket, &SocketAddr::new(source, 0))?;
+        }
         if is_reset {
             sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
         }
@@ -288,7 +299,7 @@ fn settle(clock: &Clock) {
 }
 
 /// A connect(2) that ran into its limit says EINPROGRESS.
-fn timed_out(error: Errno) -> std::io::Error {
+pub(super) fn timed_out(error: Errno) -> std::io::Error {
     match error {
         Errno::INPROGRESS | Errno::AGAIN => Errno::TIMEDOUT.into(),
         error => error.into(),

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::Running;
 use fathom_measure::sampler::FarPlace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt;
+use rustix::net::connect;
 
-use super::ends;
+use super::{connections, ends};
 use crate::prelude::*;
 
 /// A wait for the service, at most.
@@ -56,6 +56,8 @@ pub(super) struct Service {
     /// Value of the field Host.
     host: String,
     token: Option<Token>,
+    /// The source address of connections that are measured, if not the kernel's choice.
+    bind: Option<IpAddr>,
     /// The process, if it is on this host. Killed on drop.
     _process: Option<Running>,
 }
@@ -76,7 +78,8 @@ impl Service {
                 (address, Some(process))
             }
         };
-        Ok(Self { to, address, host: address.to_string(), token, _process: process })
+        let (host, bind) = (address.to_string(), place.bind);
+        Ok(Self { to, address, host, token, bind, _process: process })
     }
 
     /// The connection beside the work.
@@ -99,11 +102,12 @@ impl Service {
 
     /// A new connection. Closing it leaves no TIME_WAIT.
     pub(super) fn connect(&self) -> Result<TcpStream> {
-        let connected = TcpStream::connect_timeout(&self.address, WAIT).and_then(|stream| {
+        let socket = connections::socket(self.address, self.bind, true, WAIT)?;
+        let connected = connect(&socket, &self.address).map_err(connections::timed_out);
+        let connected = connected.and_then(|()| {
+            let stream = TcpStream::from(socket);
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(WAIT))?;
-            stream.set_write_timeout(Some(WAIT))?;
-            sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
             Ok(stream)
         });
         connected.map_err(|error| self.failed("connect", error))

@@ -151,6 +151,7 @@ fn each_limit_is_one_statement() {
     none.verdict = Verdict::because(State::Unavailable, Cause::TooShort, why);
     let why = Some("not saturated up to 8 clients");
     texts.push(text("undetermined", Vec::new(), why, vec![none.clone()]));
+    texts.push(text("server-cpu", Vec::new(), None, vec![none.clone()]));
     texts.push(text("client", bound, None, vec![none]));
     insta::assert_snapshot!(texts.join("\n"));
 }

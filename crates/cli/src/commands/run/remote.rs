@@ -1,6 +1,6 @@
 //! The host of `--remote`: its address, its facts, and the name of it in records.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -30,13 +30,14 @@ pub(super) fn find(arguments: &RunArguments, own: &Host) -> anyhow::Result<Optio
         .map(|path| path.canonicalize().with_context(|| format!("token file {}", path.display())))
         .transpose()?;
     let token = token_file.as_deref().map(Token::read).transpose()?;
-    let (address, mut far) = connect(text, name, port, token)?;
+    let (address, mut far) = connect(text, (name, port), token, arguments.bind)?;
     let (host, cpu) = far.host().map_err(|error| refused(text, &error))?;
     // One host may be both, over an address that is not loopback's.
     let is_other = host.identity() != own.identity() && host.name != LOOPBACK;
     let is_named = is_other && is_host_name(&host.name);
     let to = if is_named { host.name.clone() } else { name.to_owned() };
-    let place = FarPlace { to: to.clone(), address: Some(address), cpu, token_file };
+    let place =
+        FarPlace { to: to.clone(), address: Some(address), bind: arguments.bind, cpu, token_file };
     Ok(Some(RemoteHost { place, host: FarHost { name: to, host, clock: None } }))
 }
 
@@ -62,21 +63,26 @@ impl RemoteHost {
 /// The first address that answers.
 fn connect(
     text: &str,
-    name: &str,
-    port: u16,
+    host: (&str, u16),
     token: Option<Token>,
+    bind: Option<IpAddr>,
 ) -> anyhow::Result<(SocketAddr, Far)> {
-    let addresses = (name, port).to_socket_addrs();
-    let addresses = addresses.with_context(|| format!("--remote {text}"))?;
+    let addresses = host.to_socket_addrs().with_context(|| format!("--remote {text}"))?;
+    let mut addresses = addresses.peekable();
+    let is_named = addresses.peek().is_some();
     let mut first = None;
-    for address in addresses {
-        match Far::connect(&Remote { address, token: token.clone() }) {
+    for address in addresses.filter(|to| bind.is_none_or(|from| from.is_ipv4() == to.is_ipv4())) {
+        match Far::connect(&Remote { address, token: token.clone(), bind }) {
             Ok(far) => return Ok((address, far)),
             Err(error) => _ = first.get_or_insert(refused(text, &error)),
         }
     }
     match first {
         Some(error) => Err(error),
+        None if is_named => {
+            let family = if bind.is_some_and(|from| from.is_ipv4()) { "IPv4" } else { "IPv6" };
+            bail!("--bind: {text} has no {family} address; bind to an address of its family")
+        }
         None => bail!("--remote {text}: the name has no address"),
     }
 }
@@ -103,6 +109,9 @@ fn is_host_name(name: &str) -> bool {
 }
 
 fn refused(text: &str, error: &FarError) -> anyhow::Error {
+    if let FarError::NotOwn(from) = error {
+        return anyhow!("--bind {from}: not an address of this host (`ip address` lists them)");
+    }
     let remedy = match error {
         FarError::System { .. } | FarError::TimedOut(_) => {
             "; is `fathom serve` running there, and the port open?"

@@ -101,14 +101,14 @@ fn guard_ends_a_visit_before_the_ports_do() {
 fn far_end_that_closes_first_is_no_teardown() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let near = socket(address, true, WAIT).unwrap();
+    let near = socket(address, None, true, WAIT).unwrap();
     connect(&near, &address).unwrap();
     let (far, _) = listener.accept().unwrap();
     drop(far);
     let fault = tear_down(&near, &smoke::clock()).unwrap_err();
     assert!(matches!(fault, Fault::WrongWork(text) if text.contains("closed first")));
     // Otherwise it ends once the far end closes, too.
-    let near = socket(address, false, WAIT).unwrap();
+    let near = socket(address, None, false, WAIT).unwrap();
     connect(&near, &address).unwrap();
     let (far, _) = listener.accept().unwrap();
     let later = thread::spawn(move || {
@@ -129,7 +129,7 @@ fn full_queue_is_not_waited_for_without_a_limit() {
     let begun_ns = monotonic_raw_ns();
     let connecting: Vec<_> = (0..3)
         .map(|_| {
-            let socket = socket(address, true, wait).unwrap();
+            let socket = socket(address, None, true, wait).unwrap();
             let connected = connect(&socket, &address).map_err(timed_out);
             (socket, connected)
         })

@@ -212,7 +212,16 @@ impl<'r> Case<'r> {
         }
         let reasons = self.record(SATURATION).map(|record| &record.verdict.reasons);
         let why = reasons.and_then(|all| all.first()).map_or("not saturated", |it| &it.text);
-        vec![format!("{}.", capitalised(why)), MORE.to_owned()]
+        // A busy resource has a name before the throughput is level.
+        let busy = match self.name() {
+            UNDETERMINED => None,
+            "server-cpu" => Some("The CPU of the server is the limit".to_owned()),
+            "pacing" => Some("The pacing of the congestion control is the limit".to_owned()),
+            name => Some(format!("The {name} is the limit")),
+        };
+        let sentences = [Some(capitalised(why)), busy].into_iter().flatten();
+        let sentences = sentences.map(|sentence| format!("{sentence}."));
+        sentences.chain([MORE.to_owned()]).collect()
     }
 
     fn client_bound(&self) -> Option<String> {

@@ -1,0 +1,112 @@
+//! The texts of the round trips.
+
+use fathom_record::Counter;
+
+use crate::prelude::*;
+
+pub(super) static TCP: About = About {
+    id: "network.tcp.rtt",
+    title: "TCP round trip",
+    timed: "a request of this many bytes to the far end over a kept TCP connection, and the same \
+            bytes back: send and recv at each end. A full round trip, not half of one. Includes \
+            one clock read and one histogram count for each trip, which the percentiles need",
+    not_timed: "starting the far end, connecting, the control connection; the C library's \
+                wrappers: the system calls are inlined",
+    model: "mode=busy a bound: four calls that move bytes, ≥ 4 × os.syscall{call=getppid}. \
+            mode=block, cpus=1 a bound: ≥ os.unix.rtt{kind=stream}, since TCP does more for each \
+            byte. mode=block, cpus=2 a value: mode=busy + 2 × os.wake.cross_cpu{via=futex}. \
+            bytes=56 a value: bytes=1, since both are one segment. To another host mode=block a \
+            value: network.icmp.rtt, which the kernel there answers without a process, + 2 × \
+            os.wake.cross_cpu{via=futex}; where ICMP echo is not permitted, the minimum by \
+            TCP_INFO of mode=busy in its place. mode=busy a bound: ≥ 2 × \
+            os.syscall{call=getppid}, the calls of the near end",
+    source: "Linux net/ipv4/tcp_input.c and tcp_output.c; on loopback the sender's call runs the \
+             receiver's protocol work (net/core/dev.c, process_backlog)",
+    pitfalls: &[
+        PLACEMENT,
+        FRESH,
+        "Nagle's algorithm and delayed acknowledgements can add 40 ms: TCP_NODELAY is set at both \
+         ends, and the answer carries the acknowledgement. Round trips of about 40 ms above the \
+         fastest are recognised, and from 1 % of them the result is invalid",
+        "congestion control may pace even loopback (BBR): the record names that of both ends, \
+         with MSS, congestion windows, retransmits and the round trip times by TCP_INFO; a \
+         request of one segment is hardly affected",
+        ASLEEP,
+    ],
+    parameters: PARAMETERS,
+    needs: &["os.syscall", "os.wake.cross_cpu", "os.unix.rtt", "network.icmp.rtt"],
+    requires: "a loopback interface; two CPUs for cpus=2",
+    published: "135 µs on loopback, 2.05 ms between two hosts (2016)",
+    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
+    noise_limit: 0.10,
+    ..About::BASE
+};
+
+pub(super) static UDP: About = About {
+    id: "network.udp.rtt",
+    title: "UDP round trip",
+    timed: "a datagram of this many bytes to the far end, and the same bytes back: send and recv \
+            on connected sockets at each end. A full round trip, not half of one. Includes one \
+            clock read and one histogram count for each trip, and in blocking calls of recv the \
+            timer of their time limit",
+    not_timed: "starting the far end, the control connection, the first datagrams, by which the \
+                far end connects its socket; the wait for a lost datagram is in no timing, but \
+                in the round in which it was lost",
+    model: "mode=busy two bounds: ≥ 4 × os.syscall{call=getppid}, and ≤ network.tcp.rtt of the \
+            same parameters, since UDP does less for each request. mode=block, cpus=1 two \
+            bounds: ≥ os.unix.rtt{kind=datagram} and ≤ network.tcp.rtt. mode=block, cpus=2 a \
+            value: mode=busy + 2 × os.wake.cross_cpu{via=futex}; without mode=busy (quick) the \
+            bounds of mode=busy. bytes=56 a value: bytes=1. To another host as network.tcp.rtt",
+    source: "Linux net/ipv4/udp.c; on loopback the sender's call runs the receiver's protocol \
+             work (net/core/dev.c, process_backlog)",
+    pitfalls: &[
+        PLACEMENT,
+        FRESH,
+        "datagrams get lost, and an unlimited wait would hang: a round trip without an answer \
+         for 1 s is lost. The record has the number; above one and 1 % it is invalid, and more \
+         than 8 end the visit",
+        "an answer that is late would be taken for that of the next request: consecutive \
+         requests differ, and other answers are ignored",
+        "a socket that anyone may send to answers anyone: the far end's is connected to the near \
+         end's, whose first datagram has the nonce of the control connection",
+        ASLEEP,
+    ],
+    parameters: PARAMETERS,
+    needs: &[
+        "os.syscall",
+        "os.wake.cross_cpu",
+        "os.unix.rtt",
+        "network.icmp.rtt",
+        "network.tcp.rtt",
+    ],
+    published: "",
+    ..TCP
+};
+
+const PLACEMENT: &str = "placement decides: on one CPU a trip has two context switches, on two \
+                         CPUs two wake-ups of an idle CPU, in a guest several times as long. Both \
+                         ends are pinned, and cpus is a parameter";
+const FRESH: &str = "a far end that is a thread would share the worker's counters: it is a fresh \
+                     process for each visit, and its counters are in the sample";
+const ASLEEP: &str = "an end that is woken before it sleeps costs no wake-up: the kernel's \
+                      context switch counts of both ends are compared with the trips, and below \
+                      90 % the result is invalid";
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter { name: "bytes", values: "1, 56", meaning: "request and answer; 56 as ping" },
+    Parameter {
+        name: "cpus",
+        values: "1, 2",
+        meaning: "both ends on the worker's CPU · each on its own",
+    },
+    Parameter {
+        name: "mode",
+        values: "block, busy",
+        meaning: "sleep until data arrive · poll for them (cpus=2 only)",
+    },
+    Parameter {
+        name: "to",
+        values: "loopback, remote",
+        meaning: "the far end is on this host · on another, by whose name it is recorded",
+    },
+];

@@ -1,0 +1,255 @@
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, UdpSocket};
+use std::time::Duration;
+
+use fathom_record::{Histogram, Sample};
+
+use super::*;
+use crate::smoke;
+
+fn all() -> Vec<Case> {
+    TCP_RTT.cases(&Host::default(), &Sizes::default())
+}
+
+/// A visit of each case: what both transports have, and the names of checks and facts.
+fn measured(probe: &Rtt, checks: &[&str], facts: &[&str]) {
+    let mut measured = 0;
+    for (case, sample) in smoke::run(probe) {
+        let Ok(sample) = sample else { continue };
+        measured += 1;
+        let names: BTreeSet<&str> = sample.checks_of_both().map(|it| it.name.as_str()).collect();
+        let trip = Trip::of(&case.params).unwrap();
+        let slept = if trip.busy { "awake" } else { "asleep when woken" };
+        let expected = checks.iter().copied().chain(["CPU", "round trips", slept]).collect();
+        assert_eq!(names, expected);
+        let stated: Vec<&str> = sample.facts.iter().map(|fact| fact.name.as_str()).collect();
+        assert_eq!(stated, facts);
+        let Sample { cpu, far, histogram, .. } = &sample;
+        let far = far.as_ref().unwrap();
+        assert_eq!(far.cpu == *cpu, trip.cpus == 1, "{}", case.params);
+        assert_eq!(far.reference_ns.len(), 8);
+        assert!(far.disturbance.cpu_ns > 0 && far.disturbance.wall_ns > 0);
+        assert!(!histogram.as_ref().unwrap().is_empty());
+    }
+    assert!(measured >= 2, "a loopback interface");
+}
+
+#[test]
+fn both_ends_measure_and_agree_over_tcp() {
+    let facts = [
+        "congestion control",
+        "MSS",
+        "initial congestion window, segments",
+        "final congestion window, segments",
+        "retransmits",
+        "TCP_INFO rtt",
+        "TCP_INFO min_rtt",
+    ];
+    measured(&TCP_RTT, &["acknowledgements", "tcp congestion"], &facts);
+}
+
+#[test]
+fn both_ends_measure_and_agree_over_udp() {
+    measured(&UDP_RTT, &["losses"], &["lost round trips"]);
+}
+
+#[test]
+fn one_cpu_or_unknown_host_is_unavailable() {
+    let _alone = smoke::alone();
+    let fault = |case: &Case| {
+        let mut sampler = smoke::sampler_on(1, affinity::allowed()[0], None);
+        TCP_RTT.visit(std::slice::from_ref(case), &mut sampler).unwrap();
+        sampler.finish().samples.remove(0).unwrap_err()
+    };
+    let cases = all();
+    assert!(matches!(fault(&cases[0]), Fault::Unavailable(text, _) if text.contains("one CPU")));
+    let remote = TCP_RTT.remote(&cases[0], "gone").unwrap();
+    assert!(matches!(fault(&remote), Fault::Unavailable(text, _) if text.contains("named gone")));
+    assert!(smoke::has_no_children());
+}
+
+#[test]
+fn only_two_cpus_have_a_remote_case() {
+    let remote: Vec<String> = all()
+        .iter()
+        .filter_map(|case| TCP_RTT.remote(case, "bench-4"))
+        .map(|case| case.params.to_string())
+        .collect();
+    assert_eq!(remote.len(), 4);
+    assert_eq!(remote[0], "{bytes=1,cpus=2,mode=busy,to=bench-4}");
+}
+
+/// The near end over UDP to this address.
+fn near_to(socket: &UdpSocket) -> Near<impl FnMut(&[u8]) -> Result<Outward, FarError> + '_> {
+    let mut answer = [0; 2];
+    Near::new(1, move |request| datagram_trip(socket, request, &mut answer, false))
+}
+
+#[test]
+fn lost_and_late_answers_are_counted() {
+    let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+    near.connect(far.local_addr().unwrap()).unwrap();
+    far.connect(near.local_addr().unwrap()).unwrap();
+    near.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let answering = std::thread::spawn(move || {
+        let (mut request, mut earlier) = ([0; 2], [0; 1]);
+        for number in 0..20 {
+            far.recv(&mut request).unwrap();
+            match number {
+                // The first is not answered, the second too late.
+                3 | 8 => {}
+                9 => assert_eq!(
+                    [far.send(&earlier).unwrap(), far.send(&request[..1]).unwrap()],
+                    [1; 2]
+                ),
+                _ => _ = far.send(&request[..1]).unwrap(),
+            }
+            earlier[0] = request[0];
+        }
+    });
+    let mut end = near_to(&near);
+    let timings = RefCell::new(Histogram::new());
+    assert_eq!(end.repeat(18, &smoke::clock(), &timings), 18);
+    answering.join().unwrap();
+    assert_eq!((end.trips, end.lost, timings.borrow().len()), (18, 2, 18));
+    assert!(timings.borrow().max() < 45e6, "the wait for a lost one is in no timing");
+    assert!(end.fault("loopback").is_none());
+    assert_eq!((end.has_few_losses(), end.losses().as_str()), (false, "2 of 20 round trips lost"));
+    end.lost = 1;
+    assert!(end.has_few_losses());
+}
+
+#[test]
+fn closed_far_end_loses_all() {
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+    near.connect(closed).unwrap();
+    near.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let mut end = near_to(&near);
+    let mut sampler = smoke::sampler(1, affinity::allowed()[0]);
+    end.run(0, &mut sampler);
+    let fault = end.fault("loopback").unwrap();
+    assert_eq!(fault, Fault::WrongWork("9 of 9 round trips lost".to_owned()));
+}
+
+/// Timings of an end that receives answers in two writes, with Nagle's algorithm: the second write
+/// waits for the acknowledgement of the first.
+#[test]
+fn delayed_acknowledgement_is_recognised() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut far, _) = listener.accept().unwrap();
+    let answering = std::thread::spawn(move || {
+        let mut request = [0; 56];
+        while far.read_exact(&mut request).is_ok() {
+            far.write_all(&request[..1]).unwrap();
+            far.write_all(&request[1..]).unwrap();
+        }
+    });
+    let timings = RefCell::new(Histogram::new());
+    assert_eq!(over(&near, 56, false).repeat(40, &smoke::clock(), &timings), 40);
+    let min_rtt_ns = TcpInfo::of(&near).unwrap().min_rtt_ns;
+    let share = delayed_acknowledgements(&timings.borrow(), min_rtt_ns);
+    assert!(share.is_some_and(|share| share > 0.3), "{share:?} of {timings:?}");
+    drop(near);
+    answering.join().unwrap();
+    // All of them, by the minimum of the handshake; a queue of 10 to 90 ms; a distance of 40 ms.
+    let all = |times: &[f64]| times.iter().map(|ms| ms * 1e6).collect::<Histogram>();
+    assert_eq!(delayed_acknowledgements(&all(&[40.1, 41.0, 44.0]), 20e3), Some(1.0));
+    let queue: Vec<f64> = (10..90).map(f64::from).collect();
+    assert_eq!(delayed_acknowledgements(&all(&queue), 10e6), None);
+    assert_eq!(delayed_acknowledgements(&all(&[40.0, 40.1, 41.0]), 40e6), None);
+}
+
+#[test]
+fn quick_effort_has_few_cases() {
+    let count = |probe: &Rtt, effort| {
+        probe.cases(&Host::default(), &Sizes { effort, ..Sizes::default() }).len()
+    };
+    let quick = [&TCP_RTT, &UDP_RTT].map(|probe| count(probe, Effort::Quick));
+    assert_eq!((quick, count(&UDP_RTT, Effort::Standard)), ([5, 3], 6));
+}
+
+fn params(name: &str, value: &str) -> Params {
+    Params::one(name, value)
+}
+
+/// The inputs of the models on one host.
+fn inputs() -> Vec<Record> {
+    vec![
+        smoke::record("os.syscall", &getppid(), 50.0, 1.0),
+        smoke::record("os.wake.cross_cpu", &params("via", "futex"), 5_000.0, 10.0),
+        smoke::record("os.unix.rtt", &params("kind", "stream"), 3_000.0, 10.0),
+        smoke::record("os.unix.rtt", &params("kind", "datagram"), 2_500.0, 10.0),
+    ]
+}
+
+fn predicted(probe: &Rtt, case: &Case, records: &[Record]) -> [Option<f64>; 3] {
+    let prediction = probe.predict(case, &Host::default(), &Inputs::new(records));
+    let prediction = prediction.expect("a model");
+    for name in prediction.results() {
+        let metric = name.split('{').next().unwrap();
+        assert!(metric == probe.about.id || probe.about.needs.contains(&metric), "{name}");
+    }
+    [prediction.value, prediction.low, prediction.high]
+}
+
+#[test]
+fn models_use_declared_needs_only() {
+    let mut records = inputs();
+    let mut found = Vec::new();
+    for probe in [&TCP_RTT, &UDP_RTT] {
+        for case in all() {
+            found.push(predicted(probe, &case, &records));
+            let ns = if probe.about.id == TCP_RTT.about.id { 10_000.0 } else { 9_000.0 };
+            records.push(smoke::record(probe.about.id, &case.params, ns, 10.0));
+        }
+    }
+    let same = [Some(10_000.0), Some(8_500.0), Some(11_500.0)];
+    assert_eq!(
+        found[..3],
+        [
+            [None, Some(200.0), None],
+            [None, Some(3_000.0), None],
+            [Some(20_000.0), Some(14_000.0), Some(26_000.0)],
+        ]
+    );
+    assert_eq!(found[3..6], [same; 3]);
+    assert_eq!(
+        found[6..9],
+        [
+            [None, Some(200.0), Some(10_000.0)],
+            [None, Some(2_500.0), Some(10_000.0)],
+            [Some(19_000.0), Some(13_300.0), Some(24_700.0)],
+        ]
+    );
+    // At quick effort there is no UDP with polling.
+    let case = &all()[2];
+    let quick: Vec<Record> =
+        records.into_iter().filter(|record| record.metric.as_str() != UDP_RTT.about.id).collect();
+    assert_eq!(predicted(&UDP_RTT, case, &quick), [None, Some(200.0), Some(10_000.0)]);
+}
+
+#[test]
+fn remote_model_is_icmp_or_tcp_info_and_wake_ups() {
+    let cases: Vec<Case> = all().iter().filter_map(|case| TCP_RTT.remote(case, "b")).collect();
+    let (busy, block) = (&cases[0], &cases[1]);
+    let mut records = inputs();
+    assert_eq!(predicted(&TCP_RTT, busy, &records), [None, Some(100.0), None]);
+    let none = TCP_RTT.predict(block, &Host::default(), &Inputs::new(&records));
+    assert!(matches!(none, Err(NoModel::MissingInput { .. })), "{none:?}");
+    let mut measured = smoke::record(TCP_RTT.about.id, &busy.params, 95_000.0, 10.0);
+    measured.facts.push(Fact::quantity("TCP_INFO min_rtt", 90_000.0, Unit::Nanoseconds));
+    records.push(measured);
+    let expected = |value: f64| [Some(value), Some(value * 0.7), Some(value * 1.3)];
+    // Of all sizes and of UDP, too.
+    for (probe, case) in [(&TCP_RTT, block), (&TCP_RTT, &cases[3]), (&UDP_RTT, block)] {
+        assert_eq!(predicted(probe, case, &records), expected(100_000.0));
+    }
+    let echo = Params::one("bytes", 56).and("to", "b");
+    records.push(smoke::record("network.icmp.rtt", &echo, 70_000.0, 10.0));
+    assert_eq!(predicted(&TCP_RTT, block, &records), expected(80_000.0));
+}
