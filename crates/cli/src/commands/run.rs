@@ -79,6 +79,9 @@ fn one_run(
         Some(remote) => plan.and_remote(&remote.place.to).or_usage()?,
         None => plan,
     };
+    if let Some(warning) = remote.as_ref().and_then(|remote| remote.exposure(&plan)) {
+        terminal::warn(&warning);
+    }
     setup::check_environment(&host)?;
     let notice =
         (!arguments.quiet).then(|| terminal::Notice::new("choosing a CPU, calibrating the clock"));
