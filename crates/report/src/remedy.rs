@@ -72,6 +72,11 @@ pub fn words(remedy: &Remedy) -> String {
         R::AllowOvercommit => "free memory, or allow overcommit (vm.overcommit_memory)",
         R::FreeSpace => "free space, or use another --folder",
         R::OtherFolder => "use another --folder",
+        R::ServeFile { bytes } => {
+            return format!(
+                "there, `fathom load --make 1x{bytes} DIR/{bytes}`, and `fathom serve DIR`"
+            );
+        }
         R::OtherFolderOrMemory => "use another --folder, or allow memory (--allow-memory)",
     };
     fixed.to_owned()
