@@ -25,7 +25,7 @@ mod token;
 mod work;
 
 pub use channel::{Channel, LINE_BYTES_MAX, WAIT_NS};
-pub use datagram::{TRIP_NS, Trip, datagram_trip};
+pub use datagram::{TRIP_NS, TripEnd, datagram_trip};
 pub use echo::round_trip;
 pub use error::FarError;
 pub use message::{Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE, Work};

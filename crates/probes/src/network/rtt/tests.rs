@@ -82,7 +82,7 @@ fn only_two_cpus_have_a_remote_case() {
 }
 
 /// The near end over UDP to this address.
-fn near_to(socket: &UdpSocket) -> Near<impl FnMut(&[u8]) -> Result<Outward, FarError> + '_> {
+fn near_to(socket: &UdpSocket) -> Near<impl FnMut(&[u8]) -> Result<TripEnd, FarError> + '_> {
     let mut answer = [0; 2];
     Near::new(1, move |request| datagram_trip(socket, request, &mut answer, false))
 }
