@@ -5,12 +5,14 @@
 //! - [`group`]: a cgroup with limits; [`link`]: a link between network namespaces; [`relay`]: one
 //!   that delays and loses packets.
 //! - [`limited`]: `fathom serve` with a limit of known size, for the known answers of a load.
+//! - [`bandwidth`]: the bandwidth of the network to a far end behind such a limit.
 //! - [`strace`]: makes a chosen system call of a program fail.
 //! - [`processes`]: waits for programs and finds processes that they left.
 //! - [`seeded`]: seeded random numbers.
 //! - [`clock`]: a clock without calibration.
 #![deny(unsafe_code)]
 
+pub mod bandwidth;
 pub mod disk;
 pub mod fuse;
 pub mod group;

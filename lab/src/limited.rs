@@ -16,7 +16,7 @@ use crate::group::Group;
 use crate::link::{ADDRESSES, Link};
 
 /// Payload of a full Ethernet frame of 1514 bytes: TCP with timestamps.
-const PAYLOAD: f64 = 1448.0 / 1514.0;
+pub const PAYLOAD: f64 = 1448.0 / 1514.0;
 const PERIOD_US: u64 = 20_000;
 const PORT: u16 = 7020;
 const WAIT: Duration = Duration::from_millis(10);
@@ -165,30 +165,56 @@ impl Limited {
         self.link.at(1, &load)
     }
 
+    /// The command of a run with the server as its far end, at the other end of the link.
+    fn run(&self, options: &str) -> Command {
+        let mut run = Command::new(&self.program);
+        run.args(["run", "--quick", "--only", "--remote", &format!("{}:{PORT}", ADDRESSES[0])]);
+        run.args(["--token-file", "token", "--json", "--store"]);
+        run.arg(self.folder.join("fathom.db")).args(options.split(' ')).current_dir(&self.folder);
+        self.link.at(1, &run)
+    }
+
     /// Runs a load to its end.
     ///
     /// # Errors
     /// If it fails, takes more than ten minutes, or `stop` is set. A load without a number is no
     /// error.
     pub fn measure(&self, options: &str, stop: &AtomicBool) -> Result<Document> {
-        let [written, errors] = ["load.json", "load.err"].map(|name| self.folder.join(name));
-        let load = || -> std::io::Result<Command> {
-            let mut load = self.load(options);
-            load.stdin(Stdio::null()).stdout(File::create(&written)?);
-            load.stderr(File::create(&errors)?);
-            Ok(load)
+        self.document(|| self.load(options), &format!("load {options}"), stop)
+    }
+
+    /// Runs metrics with the server as the far end, to their end.
+    ///
+    /// # Errors
+    /// As [`Self::measure`].
+    pub fn measure_run(&self, options: &str, stop: &AtomicBool) -> Result<Document> {
+        self.document(|| self.run(options), &format!("run {options}"), stop)
+    }
+
+    fn document(
+        &self,
+        command: impl Fn() -> Command,
+        what: &str,
+        stop: &AtomicBool,
+    ) -> Result<Document> {
+        let [written, errors] = ["out.json", "out.err"].map(|name| self.folder.join(name));
+        let command = || -> std::io::Result<Command> {
+            let mut command = command();
+            command.stdin(Stdio::null()).stdout(File::create(&written)?);
+            command.stderr(File::create(&errors)?);
+            Ok(command)
         };
-        let mut load = Running::start_tied(load, &[]).context("start the load")?;
+        let mut running = Running::start_tied(command, &[]).context("start the program")?;
         let mut waits = 0;
-        while load.try_wait()?.is_none() {
+        while running.try_wait()?.is_none() {
             ensure!(!stop.load(Ordering::Relaxed), "stopped");
             waits += 1;
-            ensure!(waits < WAITS_MAX, "load {options}: timed out");
+            ensure!(waits < WAITS_MAX, "{what}: timed out");
             std::thread::sleep(WAIT);
         }
         serde_json::from_str(&std::fs::read_to_string(&written)?).map_err(|_| {
             let errors = std::fs::read_to_string(&errors).unwrap_or_default();
-            anyhow::anyhow!("load {options}: {}", errors.trim())
+            anyhow::anyhow!("{what}: {}", errors.trim())
         })
     }
 

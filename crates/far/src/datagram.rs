@@ -119,6 +119,31 @@ impl<'d> Datagrams<'d> {
         !matches!(received, Ok((1.., _)) | Err(Errno::AGAIN | Errno::INTR))
     }
 
+    /// Passes each datagram of this length on until the data connection closes. The returned number
+    /// of its bytes, if not 0, is the answer.
+    pub(crate) fn each(
+        &self,
+        bytes: usize,
+        mut answer: impl FnMut(&mut [u8]) -> usize,
+    ) -> Result<(), FarError> {
+        let mut datagram = vec![0; bytes.max(NONCE_DIGITS) + 1];
+        loop {
+            match recv(&self.socket, &mut datagram, RecvFlags::empty()) {
+                Ok((count, _)) if count == bytes => match answer(&mut datagram[..count]) {
+                    0 => {}
+                    count => self.send_back(&datagram[..count]),
+                },
+                Ok((count, _)) if is_same(&datagram[..count], self.nonce.as_bytes()) => {
+                    self.send_back(&datagram[..count]);
+                }
+                Ok(_) => {}
+                Err(error) if is_passing(error) && self.has_ended() => return Ok(()),
+                Err(error) if is_passing(error) => {}
+                Err(error) => return Err(FarError::errno("recv")(error)),
+            }
+        }
+    }
+
     /// An answer that cannot be sent is lost, which the near end counts.
     fn send_back(&self, bytes: &[u8]) {
         let _ = send(&self.socket, bytes, SendFlags::NOSIGNAL);
@@ -126,7 +151,7 @@ impl<'d> Datagrams<'d> {
 }
 
 /// Nothing to receive, or the network's reply to an earlier datagram.
-fn is_passing(error: Errno) -> bool {
+pub(crate) fn is_passing(error: Errno) -> bool {
     matches!(
         error,
         Errno::AGAIN | Errno::INTR | Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH

@@ -11,6 +11,7 @@ use crate::channel::{Channel, LINE_BYTES_MAX};
 use crate::message::{Message, Outcome, SetUp, Work};
 use crate::near::Far;
 use crate::process::{Orders, converse};
+use crate::tcp_info::TcpInfo;
 use crate::token::Token;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -67,11 +68,15 @@ pub fn far(data: &[u8]) {
         worked += 1;
         match set_up.work {
             Work::Echo { bytes, .. } => assert!((1..=64 << 10).contains(&bytes)),
+            Work::Transfer { streams, chunk_bytes } => {
+                assert!((1..=16).contains(&streams) && (64..=16 << 20).contains(&chunk_bytes));
+            }
             Work::UdpEcho { bytes, .. } => assert!((1..=1452).contains(&bytes)),
+            Work::UdpSink { bytes } => assert!((40..=1472).contains(&bytes)),
         }
         assert!(set_up.congestion.as_ref().is_none_or(|name| name.len() < 16));
         let far = FarEnd { cpu: set_up.cpu, ..FarEnd::default() };
-        Ok(Outcome { far, count: 0, congestion: "cubic".to_owned() })
+        Ok(Outcome { far, count: 0, congestion: "cubic".to_owned(), tcp: Vec::new() })
     };
     let orders = Orders { token: token.clone(), ..Orders::new(None) };
     let outcome = converse(&mut channel, &orders, facts, work);
@@ -126,8 +131,11 @@ pub fn near(data: &[u8]) {
 
 /// Asserts that a result can be stored, added to others and printed.
 fn check_outcome(outcome: &Outcome) {
-    let Outcome { far, congestion, .. } = outcome;
+    let Outcome { far, congestion, tcp, .. } = outcome;
     assert_eq!(far.cpu, 3);
+    let facts = |it: &[TcpInfo; 2]| it[1].facts(&it[0], ["cubic", "cubic"]);
+    let facts: Vec<_> = tcp.iter().flat_map(facts).collect();
+    assert!(tcp.len() <= 16 && !serde_json::to_string(&facts).expect("JSON").contains("null"));
     assert!(far.reference_ns.iter().all(|ns| ns.is_finite() && *ns >= 0.0));
     let texts = far.checks.iter().flat_map(|check| [&check.name, &check.detail]);
     for text in texts.chain([congestion]) {

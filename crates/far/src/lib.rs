@@ -21,7 +21,10 @@ mod message;
 mod near;
 mod process;
 mod proof;
+pub mod sink;
+pub mod tcp_info;
 mod token;
+pub mod transfer;
 mod work;
 
 pub use channel::{Channel, LINE_BYTES_MAX, WAIT_NS};

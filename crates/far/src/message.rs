@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::channel::printable;
 use crate::error::FarError;
+use crate::sink::{DATAGRAM_BYTES, HEAD_BYTES};
+use crate::tcp_info::TcpInfo;
+use crate::transfer::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, STREAMS_MAX};
 
 /// Version of the protocol. Both ends must have the same.
 pub const PROTOCOL: u32 = 1;
@@ -85,10 +88,22 @@ impl SetUp {
             Work::Echo { bytes, .. } if !(1..=REQUEST_BYTES_MAX).contains(&bytes) => {
                 return Err(FarError::Unexpected("expected requests of 1 to 65536 bytes"));
             }
+            Work::Transfer { streams, .. } if !(1..=STREAMS_MAX).contains(&streams) => {
+                return Err(FarError::Unexpected("expected 1 to 16 streams"));
+            }
+            Work::Transfer { chunk_bytes, .. }
+                if !(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&chunk_bytes) =>
+            {
+                return Err(FarError::Unexpected("expected chunks of 64 bytes to 16 MiB"));
+            }
             Work::UdpEcho { bytes, .. } if !(1..=DATAGRAM_BYTES_MAX).contains(&bytes) => {
                 return Err(FarError::Unexpected("expected datagrams of 1 to 1452 bytes"));
             }
-            Work::Echo { .. } | Work::UdpEcho { .. } => {}
+            Work::UdpSink { bytes } if !(HEAD_BYTES as u32..=DATAGRAM_BYTES).contains(&bytes) => {
+                return Err(FarError::Unexpected("expected datagrams of 40 to 1472 bytes"));
+            }
+            Work::Echo { .. } | Work::Transfer { .. } => {}
+            Work::UdpEcho { .. } | Work::UdpSink { .. } => {}
         }
         match &self.congestion {
             Some(name) if !is_congestion(name) => {
@@ -114,11 +129,23 @@ pub enum Work {
         /// Whether to poll for a request instead of sleeping.
         busy: bool,
     },
+    /// Receives and sends blocks, as the near end requests.
+    Transfer {
+        /// Data connections.
+        streams: u32,
+        /// Bytes of a call.
+        chunk_bytes: u32,
+    },
     /// Sends each datagram back. The data connection stays open meanwhile: its end ends the work.
     UdpEcho {
         /// Bytes of a datagram; others are ignored.
         bytes: u32,
         busy: bool,
+    },
+    /// Counts datagrams, and answers those that ask for it. The end is that of `UdpEcho`.
+    UdpSink {
+        /// Bytes of a datagram; others are ignored.
+        bytes: u32,
     },
 }
 
@@ -126,13 +153,14 @@ impl Work {
     /// The number of data connections.
     pub(crate) fn connections(self) -> usize {
         match self {
-            Self::Echo { .. } | Self::UdpEcho { .. } => 1,
+            Self::Transfer { streams, .. } => streams as usize,
+            Self::Echo { .. } | Self::UdpEcho { .. } | Self::UdpSink { .. } => 1,
         }
     }
 
     /// Whether a UDP socket is beside the data connections.
     pub(crate) fn uses_udp(self) -> bool {
-        matches!(self, Self::UdpEcho { .. })
+        matches!(self, Self::UdpEcho { .. } | Self::UdpSink { .. })
     }
 }
 
@@ -140,10 +168,13 @@ impl Work {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub far: FarEnd,
-    /// Requests that were answered.
+    /// Requests that were answered; bytes of blocks that were transferred.
     pub count: u64,
     /// TCP congestion control of the data connections.
     pub congestion: String,
+    /// Of each data connection, before and after the work.
+    #[serde(default)]
+    pub tcp: Vec<[TcpInfo; 2]>,
 }
 
 /// Beyond every count of a visit, and small enough that sums over visits do not overflow.
@@ -155,7 +186,7 @@ impl Outcome {
     /// Whether a far end that was set up on this CPU can report it: other numbers and texts must
     /// not reach a record.
     pub(crate) fn is_plausible(&self, cpu: u32) -> bool {
-        let Self { far, count, congestion } = self;
+        let Self { far, count, congestion, tcp } = self;
         let counters = serde_json::to_value(&far.disturbance).unwrap_or_default();
         let counters = counters.as_object().into_iter().flat_map(|all| all.values());
         let counts = counters.filter_map(serde_json::Value::as_u64).chain([*count]);
@@ -167,5 +198,7 @@ impl Outcome {
             && far.checks.len() <= CHECKS_MAX
             && far.checks.iter().all(|check| is_text(&check.name) && is_text(&check.detail))
             && is_congestion(congestion)
+            && tcp.len() <= STREAMS_MAX as usize
+            && tcp.iter().flatten().all(TcpInfo::is_plausible)
     }
 }

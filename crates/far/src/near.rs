@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use fathom_measure::process::Running;
@@ -69,7 +69,7 @@ impl Far {
     /// # Errors
     /// If it cannot be reached, or does not accept this end.
     pub fn connect(remote: &Remote) -> Result<Self, FarError> {
-        let stream = connect(remote.address, remote.bind, "connect")?;
+        let stream = connect(remote.address, remote.bind, None, "connect")?;
         let address = remote.address;
         let mut this =
             Self { bind: remote.bind, ..Self::over(Channel::new(stream.into()), address) };
@@ -158,10 +158,12 @@ impl Far {
     /// If the far end cannot do it.
     pub fn begin(&mut self, set_up: SetUp) -> Result<Vec<TcpStream>, FarError> {
         let count = set_up.work.connections();
+        let congestion = set_up.congestion.clone();
         let (port, nonce) = self.request(set_up)?;
         self.address.set_port(port);
         let open = |_| {
-            let mut data = connect(self.address, self.bind, "connect to the data port")?;
+            let call = "connect to the data port";
+            let mut data = connect(self.address, self.bind, congestion.as_deref(), call)?;
             data.write_all(nonce.as_bytes()).map_err(FarError::system("send"))?;
             Ok(data)
         };
@@ -224,31 +226,20 @@ impl Far {
 fn connect(
     to: SocketAddr,
     bind: Option<IpAddr>,
+    congestion: Option<&str>,
     call: &'static str,
 ) -> Result<TcpStream, FarError> {
-    let stream = match bind {
-        None => TcpStream::connect_timeout(&to, CONNECT).map_err(FarError::system(call))?,
-        Some(from) => connect_from(from, to, call)?,
-    };
-    stream.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
-    Ok(stream)
-}
-
-/// The standard library connects from any address only.
-fn connect_from(from: IpAddr, to: SocketAddr, call: &'static str) -> Result<TcpStream, FarError> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, None);
     let socket = socket.map_err(FarError::errno("socket"))?;
-    let mut own = SocketAddr::new(from, 0);
-    if let (SocketAddr::V6(own), SocketAddr::V6(to)) = (&mut own, to) {
-        // A link-local address belongs to an interface.
-        own.set_scope_id(to.scope_id());
+    if let Some(name) = congestion {
+        // Before the connection: one that is set later keeps the pacing of the first.
+        sockopt::set_tcp_congestion(&socket, name).map_err(FarError::errno("TCP_CONGESTION"))?;
     }
-    rustix::net::bind(&socket, &own).map_err(|error| match error {
-        Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::INVAL => FarError::NotOwn(from),
-        error => FarError::errno("bind")(error),
-    })?;
+    if let Some(from) = bind {
+        bind_to(&socket, from, to)?;
+    }
     match rustix::net::connect(&socket, &to) {
         Ok(()) => {}
         Err(Errno::INPROGRESS) => {
@@ -260,7 +251,20 @@ fn connect_from(from: IpAddr, to: SocketAddr, call: &'static str) -> Result<TcpS
     }
     let stream = TcpStream::from(socket);
     stream.set_nonblocking(false).map_err(FarError::system(call))?;
+    stream.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
     Ok(stream)
+}
+
+fn bind_to(socket: &OwnedFd, from: IpAddr, to: SocketAddr) -> Result<(), FarError> {
+    let mut own = SocketAddr::new(from, 0);
+    if let (SocketAddr::V6(own), SocketAddr::V6(to)) = (&mut own, to) {
+        // A link-local address belongs to an interface.
+        own.set_scope_id(to.scope_id());
+    }
+    rustix::net::bind(socket, &own).map_err(|error| match error {
+        Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::INVAL => FarError::NotOwn(from),
+        error => FarError::errno("bind")(error),
+    })
 }
 
 /// The status of a response of any HTTP/1.x.

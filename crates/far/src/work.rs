@@ -19,6 +19,9 @@ use crate::echo;
 use crate::error::FarError;
 use crate::message::{Message, Outcome, SetUp, Work};
 use crate::proof::{NONCE_DIGITS, is_same, nonce};
+use crate::sink;
+use crate::tcp_info::TcpInfo;
+use crate::transfer;
 
 /// How long a data connection may take to send its nonce: others wait meanwhile.
 const NONCE_NS: u64 = 1_000_000_000;
@@ -43,6 +46,9 @@ pub(crate) fn work(
     let (data, udp) = accept(channel, set_up)?;
     let congestion =
         sockopt::tcp_congestion(&data[0]).map_err(FarError::errno("TCP_CONGESTION"))?;
+    // The work closes the connections.
+    let kept: Result<Vec<TcpStream>, _> = data.iter().map(TcpStream::try_clone).collect();
+    let kept = kept.map_err(FarError::system("dup"))?;
     let Message::Go = channel.receive(WAIT_NS)? else {
         return Err(FarError::Unexpected("expected go"));
     };
@@ -52,13 +58,21 @@ pub(crate) fn work(
     let clock = Clock::from_specification(specification);
     let loops = || (0..LOOPS).map(|_| reference_loop(&clock).sibling_ns.round());
     let mut reference_ns: Vec<f64> = loops().collect();
+    let first: Vec<Option<TcpInfo>> = kept.iter().map(TcpInfo::of).collect();
     let mut counters = VisitCounters::open(set_up.cpu);
     counters.mark();
     let count = match set_up.work {
         Work::Echo { bytes, busy } => echo::answer(&data[0], bytes as usize, busy, &PROGRESS)?,
+        Work::Transfer { chunk_bytes, .. } => {
+            transfer::serve(data, chunk_bytes as usize, &PROGRESS)?
+        }
         Work::UdpEcho { bytes, busy } => {
             let udp = udp.ok_or(FarError::Unexpected("no UDP socket"))?;
             udp.answer(bytes as usize, busy, &PROGRESS)?
+        }
+        Work::UdpSink { bytes } => {
+            let udp = udp.ok_or(FarError::Unexpected("no UDP socket"))?;
+            sink::count(&udp, bytes as usize, &PROGRESS)?
         }
     };
     let disturbance = counters.since_mark();
@@ -70,7 +84,9 @@ pub(crate) fn work(
         detail: format!("affinity: {allowed:?}"),
     };
     let far = FarEnd { cpu: set_up.cpu, disturbance, reference_ns, checks: vec![check] };
-    Ok(Outcome { far, count, congestion: congestion.to_string() })
+    let tcp = first.into_iter().zip(&kept);
+    let tcp = tcp.filter_map(|(first, data)| Some([first?, TcpInfo::of(data)?])).collect();
+    Ok(Outcome { far, count, congestion: congestion.to_string(), tcp })
 }
 
 /// Ends this process when the control connection closes, or when there was no progress for the

@@ -3,6 +3,7 @@
 mod addresses;
 mod bad_input;
 mod bad_runs;
+mod bandwidth_limits;
 mod children;
 mod comparing;
 mod crosscheck;

@@ -92,7 +92,7 @@ fn reference_shows_figures_without_judgement() {
     assert_eq!(switch[0]["published"]["sd_percent"], 16.309);
     let read = of("memory.bandwidth");
     assert_eq!(read[0]["missing"]["other_unit"], "bytes/s published, 1/s here");
-    assert_eq!(of("network.tcp.bandwidth")[0]["missing"], "not_measured");
+    assert_eq!(of("network.tcp.transfer")[0]["missing"], "not_in_run");
     assert_eq!(of("cpu.call").len(), 8);
     assert_eq!(of("cpu.call")[1]["missing"], "not_in_run");
     for width in ["60", "80", "140"] {

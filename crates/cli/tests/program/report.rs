@@ -120,7 +120,7 @@ fn page_has_study_figures() {
     let calls = like("cpu.call");
     assert_eq!((calls.len(), calls[0], calls[1]), (8, &json!([]), &json!([2])));
     assert_eq!(like("memory.latency.l1"), [&json!([])], "another unit");
-    assert!(like("network.tcp.bandwidth").is_empty(), "not measured by this version");
+    assert_eq!(like("network.tcp.transfer"), [&json!([]); 2], "not in this run");
     let fork = figures.iter().find(|figure| figure["metric"] == "os.process.fork");
     let fork = fork.expect("a fork");
     assert_eq!((&fork["measured"], &fork["unit"]), (&json!(1_325_000.0), &json!("ns")));

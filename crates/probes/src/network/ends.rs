@@ -14,16 +14,32 @@ pub(super) fn open(
     cpus: i64,
     sampler: &mut Sampler,
 ) -> Result<(Far, Vec<TcpStream>)> {
+    open_with(work, place, cpus, None, sampler)
+}
+
+/// The same with a TCP congestion control other than the default one of this host.
+pub(super) fn open_with(
+    work: Work,
+    place: &FarPlace,
+    cpus: i64,
+    congestion: Option<&str>,
+    sampler: &mut Sampler,
+) -> Result<(Far, Vec<TcpStream>)> {
     let cpu = far_cpu(place, cpus, sampler)?;
     if place.address.is_none() {
         check_loopback()?;
     }
-    let both = begin(work, place, cpu).map_err(|error| fault(&place.to, error))?;
+    let both = begin(work, place, cpu, congestion).map_err(|error| fault(&place.to, error))?;
     both.0.process().into_iter().for_each(|process| sampler.works_with(process));
     Ok(both)
 }
 
-fn begin(work: Work, place: &FarPlace, cpu: u32) -> Result<(Far, Vec<TcpStream>), FarError> {
+fn begin(
+    work: Work,
+    place: &FarPlace,
+    cpu: u32,
+    congestion: Option<&str>,
+) -> Result<(Far, Vec<TcpStream>), FarError> {
     let mut far = match place.address {
         None => Far::start(&far_program()?)?,
         Some(address) => {
@@ -33,7 +49,8 @@ fn begin(work: Work, place: &FarPlace, cpu: u32) -> Result<(Far, Vec<TcpStream>)
     };
     // Both ends alike, where the far host has it.
     let system = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
-    let congestion = system.ok().map(|name| name.trim().to_owned());
+    let system = system.ok().map(|name| name.trim().to_owned());
+    let congestion = congestion.map(str::to_owned).or(system);
     let data = far.begin(SetUp { work, cpu, congestion })?;
     Ok((far, data))
 }

@@ -2,6 +2,11 @@
 
 mod ends;
 pub mod icmp_rtt;
+mod limit;
 mod near;
 pub mod rtt;
-pub mod tcp_info;
+pub mod tcp_bandwidth;
+pub mod tcp_transfer;
+pub mod udp_bandwidth;
+
+pub(crate) use fathom_far::tcp_info;

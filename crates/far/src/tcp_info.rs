@@ -4,9 +4,10 @@ use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, AsRawFd as _};
 
 use fathom_record::{Fact, Unit};
+use serde::{Deserialize, Serialize};
 
 /// TCP_INFO of one end of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpInfo {
     /// Of enum `tcp_state` in Linux net/tcp_states.h; 1 is ESTABLISHED.
     pub state: u8,
@@ -74,6 +75,14 @@ impl TcpInfo {
             acknowledged: info.tcpi_bytes_acked,
             in_flight: info.tcpi_unacked,
         })
+    }
+
+    /// Whether another end can report it.
+    pub(crate) fn is_plausible(&self) -> bool {
+        let times = [self.rtt_ns, self.min_rtt_ns, self.busy_ns];
+        let waits = [self.window_limited_ns, self.buffer_limited_ns];
+        let mut numbers = times.into_iter().chain(waits).chain(self.pacing_bytes_s);
+        numbers.all(|number| (0.0..=1e20).contains(&number)) && self.acknowledged <= 1 << 53
     }
 
     /// The facts of a connection after its work. `first`: the same end before it. `controls`: the

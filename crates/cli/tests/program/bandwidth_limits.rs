@@ -1,0 +1,77 @@
+//! Known answers of the bandwidth of the network: the far end is behind a limit of known size.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use fathom_lab::Unmet;
+use fathom_lab::bandwidth::{self, limited_by, share_of_link};
+use fathom_lab::limited::Limit;
+use fathom_record::{Document, Record};
+
+use crate::group::skipped;
+use crate::test_env::{Folder, TestEnv, document, median, of_metric};
+
+const METRIC: &str = "network.tcp.bandwidth";
+
+/// `None` if the limit is not possible here.
+fn measured(name: &str, limit: Limit, direction: &str) -> Option<Record> {
+    let folder = Folder::on_disk()?;
+    let place = (Path::new(env!("CARGO_BIN_EXE_fathom")), folder.path(), name);
+    match bandwidth::measured(place, limit, direction, &AtomicBool::new(false)) {
+        Err(why) if why.is::<Unmet>() => {
+            skipped(&why.to_string());
+            None
+        }
+        measured => Some(measured.expect("a record")),
+    }
+}
+
+/// The direction in which the link is limited.
+fn assert_link(bits_s: f64) {
+    let name = format!("flow-{:.0}", bits_s / 1e6);
+    let Some(record) = measured(&name, Limit::Network(bits_s), "receive") else { return };
+    let share = share_of_link(&record, bits_s).expect("a number");
+    println!("{bits_s} bit/s: {share:.4} of its payload; {:?}", record.facts);
+    assert!((share - 1.0).abs() <= 0.01, "{share}: {:?}", record.verdict);
+    assert_eq!(limited_by(&record), Some("link"), "{:?}", record.facts);
+}
+
+#[test]
+fn shaped_link_is_named_with_its_rate() {
+    assert_link(100e6);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn slow_and_fast_links_are_named_with_their_rates() {
+    assert_link(10e6);
+    assert_link(1e9);
+}
+
+#[test]
+fn receiver_that_reads_slowly_is_a_window() {
+    let Some(record) = measured("flow-slow", Limit::ServerCpu(0.1), "send") else { return };
+    assert_eq!(limited_by(&record), Some("window"), "{:?}", record.facts);
+}
+
+#[test]
+fn loopback_under_bbr_is_paced_and_cubic_is_beside_it() {
+    let env = TestEnv::new();
+    let case = format!("{METRIC}{{chunk_bytes=65536,cpus=2,direction=send,streams=1}}");
+    let run: Document = document(&env.exec(&format!("run --quick --only {case} --json")));
+    if run.host.tcp.congestion.as_deref() != Some("bbr") {
+        return skipped("the default congestion control is not BBR");
+    }
+    let records = of_metric(&run, METRIC);
+    let is_default = |record: &&&Record| record.params.text("congestion").is_none();
+    let default = records.iter().find(is_default).expect("a case");
+    assert_eq!(limited_by(default), Some("pacing"), "{:?}", default.facts);
+    let Some(cubic) = records.iter().find(|record| !is_default(record)) else {
+        return skipped("there is no cubic");
+    };
+    if cubic.summary.is_none() {
+        return skipped(&format!("cubic: {:?}", cubic.verdict));
+    }
+    assert_ne!(limited_by(cubic), Some("pacing"), "{:?}", cubic.facts);
+    assert!(median(cubic) > median(default), "{:?}", cubic.facts);
+}

@@ -1,0 +1,470 @@
+//! network.tcp.bandwidth: bytes per second over TCP, between this process and a far end.
+
+use std::net::{IpAddr, TcpStream};
+
+use fathom_far::Outcome;
+use fathom_far::transfer::{BLOCK_BYTES_MAX, Direction, Length, Track, Transfer};
+use fathom_measure::clock::thread_cpu_ns;
+use fathom_measure::sampler::LOOPBACK;
+use fathom_metric::Far as FarNeed;
+use fathom_record::Counter;
+use rustix::net::sockopt;
+
+use super::ends;
+use super::limit::{Evidence, paces, spread};
+use super::tcp_info::TcpInfo;
+use crate::prelude::*;
+
+pub struct TcpBandwidth;
+
+static ABOUT: About = About {
+    id: "network.tcp.bandwidth",
+    title: "TCP bandwidth",
+    unit: Unit::BytesPerSecond,
+    better: Better::Higher,
+    timed: "bytes that the receiving end has counted, over the time between two of its counts, in \
+            the middle of a transfer: send and recv of a chunk at a time, and poll where a buffer \
+            is full or empty. direction=both: the sum of both directions",
+    not_timed: "connecting, slow start, the first three eighths of each transfer, in which buffers \
+                fill, and its end; producing and consuming data: the buffers stay cached",
+    model: "on loopback a bound: each byte is copied into the kernel and out of it, each time at \
+            most at the payload rate of memory.bandwidth{op=copy,threads=1} in the fastest level, \
+            which is half of it, as it counts loads and stores. With cpus=1 one CPU makes both \
+            copies: half of that. Without a copy in a cache in this run, op=read. To another host \
+            a bound: the speed of the link × the payload's share of a frame, 1448/1538 with an MTU \
+            of 1500 bytes",
+    source: "Linux net/ipv4/tcp.c: tcp_sendmsg and tcp_recvmsg copy; IEEE 802.3: 38 bytes of \
+             preamble, header, checksum and gap a frame; RFC 9293 and RFC 7323: 52 bytes of \
+             headers",
+    pitfalls: &[
+        "a sender's count includes what is still in its buffers: bytes are counted at the \
+         receiver, which answers each block of an eighth of a transfer with its count. Both ends \
+         of an interval are stamped at the near end, so that the delay of the answer cancels",
+        "slow start, a filling buffer and the burst of a token bucket exceed or fall short of the \
+         steady rate: transfers are repeated until their rate is steady, and the start of each is \
+         left out",
+        "congestion control may pace even loopback (BBR), several times below what the CPUs allow: \
+         the record names the one of both ends and what limited the transfer, and congestion=cubic \
+         gives the other number where the default paces",
+        "on loopback the sender's call runs the receiver's protocol work: CPU time per GB of one \
+         end alone says little",
+        "several connections share one thread at each end, as in iperf3 before 3.16; neper and \
+         newer iperf3 use a thread for each",
+    ],
+    parameters: &[
+        Parameter {
+            name: "chunk_bytes",
+            values: "4 KiB, 64 KiB, 1 MiB",
+            meaning: "bytes of a send or recv",
+        },
+        Parameter {
+            name: "congestion",
+            values: "cubic",
+            meaning: "of both ends; absent: the default one of this host",
+        },
+        Parameter {
+            name: "cpus",
+            values: "1, 2",
+            meaning: "both ends on the worker's CPU · each on its own",
+        },
+        Parameter {
+            name: "direction",
+            values: "send, receive, both",
+            meaning: "the worker sends · receives · both at the same time",
+        },
+        Parameter { name: "streams", values: "1, 2, 4", meaning: "connections" },
+        Parameter {
+            name: "to",
+            values: "loopback, remote",
+            meaning: "the far end is on this host · on another, by whose name it is recorded",
+        },
+    ],
+    needs: &["memory.bandwidth"],
+    requires: "a loopback interface; two CPUs for cpus=2",
+    published: "18 to 37 Gbit/s with BBR, 37 to 62 with cubic (iperf3, loopback)",
+    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
+    noise_limit: 0.10,
+};
+
+/// Blocks of a transfer, and those to another host, where segments arrive in bursts.
+const BLOCKS: u64 = 8;
+const BLOCKS_REMOTE: u64 = 16;
+/// The part of a transfer that fills the buffers.
+const FILLING: [u64; 2] = [3, 8];
+/// Counts that are closer to each other than this part of a transfer are of one burst.
+const BURST: u64 = 64;
+/// Length of a transfer in shortest batches: 5 ms on this host and 100 ms to another, where a round
+/// trip and the burst of a shaper take milliseconds.
+const FLOORS: f64 = 50.0;
+const FLOORS_REMOTE: f64 = 1_000.0;
+/// Transfers until the rate is steady, at most, and what is steady.
+const SETTLE_MAX: u32 = 10;
+const STEADY: f64 = 0.1;
+/// A preempted end finds all counts at once: that transfer has no interval, and is repeated.
+pub(super) const TRIES: u32 = 32;
+
+const CHUNK: u32 = 64 << 10;
+/// The other congestion control, where the default one paces.
+const OTHER: &str = "cubic";
+
+/// The parsed parameters of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Flow {
+    chunk_bytes: u32,
+    streams: u32,
+    cpus: i64,
+    direction: Direction,
+    congestion: Option<String>,
+    to: String,
+}
+
+impl Flow {
+    fn usual(direction: Direction) -> Self {
+        let to = LOOPBACK.to_owned();
+        Self { chunk_bytes: CHUNK, streams: 1, cpus: 2, direction, congestion: None, to }
+    }
+
+    fn of(params: &Params) -> Option<Self> {
+        let number = |name| u32::try_from(params.integer(name)?).ok();
+        Some(Self {
+            chunk_bytes: number("chunk_bytes")?,
+            streams: number("streams")?,
+            cpus: params.integer("cpus")?,
+            direction: match params.text("direction")? {
+                "send" => Direction::Send,
+                "receive" => Direction::Receive,
+                _ => Direction::Both,
+            },
+            congestion: params.text("congestion").map(str::to_owned),
+            to: params.text("to")?.to_owned(),
+        })
+    }
+
+    fn params(&self) -> Params {
+        let direction = match self.direction {
+            Direction::Send => "send",
+            Direction::Receive => "receive",
+            Direction::Both => "both",
+        };
+        let params = Params::one("chunk_bytes", i64::from(self.chunk_bytes))
+            .and("streams", i64::from(self.streams))
+            .and("cpus", self.cpus)
+            .and("direction", direction)
+            .and("to", self.to.as_str());
+        match &self.congestion {
+            Some(name) => params.and("congestion", name.as_str()),
+            None => params,
+        }
+    }
+}
+
+impl Probe for TcpBandwidth {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    /// The kernel keeps metrics of a route from one connection to the next.
+    fn cases_share_visits(&self) -> bool {
+        false
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { disk: None, far: Some(FarNeed::Anywhere) }
+    }
+
+    /// Received segments are processed in interrupt context. On one CPU the ends alternate.
+    fn expects(&self, case: &Case) -> Counters {
+        match case.params.integer("cpus") {
+            Some(1) => Counters::of(&[
+                Counter::Preemptions,
+                Counter::RunQueue,
+                Counter::NotRunning,
+                Counter::Interrupts,
+            ]),
+            _ => ABOUT.expects,
+        }
+    }
+
+    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
+        let usual = Flow::usual;
+        let chunk = |chunk_bytes| Flow { chunk_bytes, ..usual(Direction::Send) };
+        let streams = |streams, direction| Flow { streams, ..usual(direction) };
+        let one_cpu = Flow { cpus: 1, ..usual(Direction::Send) };
+        let mut flows = vec![usual(Direction::Send), usual(Direction::Receive)];
+        let is_paced = host.tcp.congestion.as_deref().is_some_and(paces);
+        if is_paced && host.tcp.congestion_available.iter().any(|name| name == OTHER) {
+            flows.push(Flow { congestion: Some(OTHER.to_owned()), ..usual(Direction::Send) });
+        }
+        match (sizes.effort, sizes.smoke) {
+            (_, true) => flows.extend([one_cpu, streams(3, Direction::Both)]),
+            (Effort::Quick, _) => flows.push(one_cpu),
+            _ => flows.extend([
+                one_cpu,
+                usual(Direction::Both),
+                chunk(4 << 10),
+                chunk(1 << 20),
+                streams(2, Direction::Send),
+                streams(4, Direction::Send),
+                streams(4, Direction::Receive),
+            ]),
+        }
+        let case = |flow: Flow| Case { params: flow.params(), cost_ns: 100e6 };
+        flows.into_iter().map(case).collect()
+    }
+
+    fn remote(&self, case: &Case, to: &str) -> Option<Case> {
+        let flow = Flow::of(&case.params)?;
+        let is_chosen = flow.cpus == 2 && flow.chunk_bytes == CHUNK && flow.congestion.is_none();
+        let flow = Flow { to: to.to_owned(), ..flow };
+        is_chosen.then(|| Case { params: flow.params(), cost_ns: 2e9 })
+    }
+
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
+        let flow = parsed(&case.params, Flow::of)?;
+        match flow.to.as_str() {
+            LOOPBACK => at_most_copied(flow.cpus, known),
+            to => at_most_of_link(to, directions(flow.direction), host),
+        }
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+        each(cases, sampler, |index, case, sampler| {
+            let flow = Flow::of(&case.params).ok_or_else(|| crate::unknown_case(&case.params))?;
+            measure(index, &flow, sampler)
+        })
+    }
+}
+
+/// The rate at which the CPUs can copy the payload.
+fn at_most_copied(cpus: i64, known: &Inputs<'_>) -> Model {
+    const METRIC: &str = "memory.bandwidth";
+    let of = |op: &'static str| {
+        let cases = known.cases_of(METRIC).filter(move |(params, _)| {
+            params.text("op") == Some(op) && params.integer("threads") == Some(1)
+        });
+        let in_cache = cases.filter(|(params, _)| params.text("level") != Some("dram"));
+        in_cache.max_by(|(_, one), (_, other)| one.median.total_cmp(&other.median))
+    };
+    let copies = 1.0 / cpus_to_copies(cpus);
+    let found = of("copy").map(|case| (copies / 2.0, case)).or(of("read").map(|it| (copies, it)));
+    let missing = || NoModel::MissingInput { metric: format!("{METRIC}{{op=copy}}") };
+    let (factor, (params, summary)) = found.ok_or_else(missing)?;
+    let name = format!("{METRIC}{params}");
+    let bound = Prediction::at_most(
+        factor * summary.median,
+        &format!("≤ {factor} × {name}"),
+        "each byte is copied into the kernel and out of it (Linux net/ipv4/tcp.c)",
+    );
+    let meaning = "the kernel copies faster than this program, or moves pages without a copy";
+    Ok(bound.with_result(&name, summary.median, Unit::BytesPerSecond).if_above(meaning))
+}
+
+/// Copies that one CPU makes of each byte.
+fn cpus_to_copies(cpus: i64) -> f64 {
+    if cpus == 1 { 2.0 } else { 1.0 }
+}
+
+/// The number of directions.
+fn directions(direction: Direction) -> f64 {
+    if direction == Direction::Both { 2.0 } else { 1.0 }
+}
+
+/// Bytes of IP and TCP headers with timestamps, and of an Ethernet frame beside its packet:
+/// preamble, header, checksum and gap.
+const HEADERS: f64 = 52.0;
+const FRAME: f64 = 38.0;
+
+/// The payload that the only link of known speed carries.
+pub(super) fn at_most_of_link(to: &str, directions: f64, host: &Host) -> Model {
+    let unknown = || NoModel::unknown_fact(&["network.bits_per_s"]);
+    let is_here = to.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    let known = |link: &&fathom_record::host::NetworkLink| link.up == Some(true);
+    let mut links = host.network.iter().filter(known).filter_map(|link| {
+        Some((link.bits_per_s? as f64 / 8.0, f64::from(link.mtu_bytes?), &link.name))
+    });
+    let (speed, mtu, name) = links.next().filter(|_| !is_here).ok_or_else(unknown)?;
+    if links.next().is_some() {
+        return Err(unknown());
+    }
+    let share = (mtu - HEADERS) / (mtu + FRAME);
+    let formula = format!("≤ {directions} × speed of {name} × {share:.4}");
+    let source = "IEEE 802.3: 38 bytes a frame beside its packet; 52 bytes of headers in a packet";
+    let bound = Prediction::at_most(directions * speed * share, &formula, source);
+    let origin = Origin::host(host, "network");
+    let bound =
+        bound.with_quantity(&format!("speed of {name}"), speed, Unit::BytesPerSecond, origin);
+    let meaning = "the path is not over this link, or its speed is not the one that it reports";
+    Ok(bound.with_input("payload share", share, Origin::calculated("MTU")).if_above(meaning))
+}
+
+fn infos<'s>(connections: impl IntoIterator<Item = &'s TcpStream>) -> Vec<TcpInfo> {
+    connections.into_iter().filter_map(TcpInfo::of).collect()
+}
+
+fn measure(case: usize, flow: &Flow, sampler: &mut Sampler) -> Result<()> {
+    let place = sampler.resources().far_end(&flow.to)?;
+    let work = fathom_far::Work::Transfer { streams: flow.streams, chunk_bytes: flow.chunk_bytes };
+    let other = flow.congestion.as_deref();
+    let (far, connections) = ends::open_with(work, &place, flow.cpus, other, sampler)?;
+    let congestion = sockopt::tcp_congestion(&connections[0]).unwrap_or_default().to_string();
+    let first = infos(&connections);
+    let clock = sampler.clock().clone();
+    let is_remote = place.address.is_some();
+    let floor_ns = sampler.settings().batch_floor_ns;
+    let length = match is_remote {
+        true => (BLOCKS_REMOTE, FLOORS_REMOTE * floor_ns),
+        false => (BLOCKS, FLOORS * floor_ns),
+    };
+    let transfer = Transfer::new(connections, flow.chunk_bytes as usize);
+    let mut near = Near::new(transfer, flow, length);
+    near.settle(&clock)?;
+    let batch = near.length.block / u64::from(flow.chunk_bytes);
+    sampler.run(vec![single(case, batch, |clock| near.rate(clock))]);
+    let last = infos(near.transfer.connections());
+    let Near { transfer, rates, cpu_ns, wall_ns, .. } = near;
+    let bytes = transfer.bytes();
+    drop(transfer);
+    let outcome = far.finish().map_err(|error| ends::fault(&flow.to, error))?;
+    check(case, (flow, is_remote), bytes, [&congestion, &outcome.congestion], sampler);
+    let counts = format!("near {bytes}, far {}, in both directions", outcome.count);
+    sampler.check(case, "bytes", bytes == outcome.count, counts);
+    let own = first.into_iter().zip(last).map(|(first, last)| [first, last]);
+    let own = own.filter(|_| flow.direction.sends());
+    let theirs = outcome.tcp.iter().copied().filter(|_| flow.direction.receives());
+    let senders: Vec<[TcpInfo; 2]> = own.chain(theirs).collect();
+    let shares = [cpu_ns, outcome.far.disturbance.cpu_ns].map(|ns| ns as f64 / wall_ns.max(1.0));
+    let evidence = Evidence {
+        cpu: shares,
+        one_cpu: !is_remote && flow.cpus == 1,
+        paces: paces(&congestion) || paces(&outcome.congestion),
+        is_here: place.address.is_none_or(|address| address.ip().is_loopback()),
+        spread: spread(&rates),
+        ..Evidence::of_senders(&senders)
+    };
+    let facts = of_senders(&senders, [&congestion, &outcome.congestion]);
+    let per_gb = cpu_per_gb([cpu_ns, outcome.far.disturbance.cpu_ns], bytes, &outcome);
+    for fact in evidence.facts().into_iter().chain(facts).chain(per_gb) {
+        sampler.state(case, fact);
+    }
+    sampler.keep_far_end(case, outcome.far);
+    Ok(())
+}
+
+/// The facts of the first sender, with the retransmits of all.
+fn of_senders(senders: &[[TcpInfo; 2]], controls: [&str; 2]) -> Vec<Fact> {
+    let Some([first, last]) = senders.first() else { return Vec::new() };
+    let count = |[first, last]: &[TcpInfo; 2]| last.retransmits.saturating_sub(first.retransmits);
+    let retransmits = senders.iter().map(count).fold(first.retransmits, u32::saturating_add);
+    TcpInfo { retransmits, ..*last }.facts(first, controls)
+}
+
+/// CPU time of each end per 10^9 bytes.
+fn cpu_per_gb(cpu_ns: [u64; 2], bytes: u64, outcome: &Outcome) -> [Fact; 2] {
+    let per_gb = |ns: u64, bytes: u64| ns as f64 * 1e9 / bytes.max(1) as f64;
+    let fact = |name, ns| Fact::quantity(name, ns, Unit::Nanoseconds);
+    [
+        fact("near end CPU time per GB", per_gb(cpu_ns[0], bytes)),
+        fact("far end CPU time per GB", per_gb(cpu_ns[1], outcome.count)),
+    ]
+}
+
+fn check(
+    case: usize,
+    (flow, is_remote): (&Flow, bool),
+    bytes: u64,
+    [near, far]: [&str; 2],
+    sampler: &mut Sampler,
+) {
+    // Another host may not have the control.
+    let is_own = flow.congestion.as_deref().is_none_or(|name| name == near);
+    let is_same = is_own && (near == far || is_remote);
+    sampler.check(case, "tcp congestion", is_same, format!("near {near}, far {far}"));
+    let allowed = affinity::allowed();
+    let is_pinned = allowed == [sampler.settings().cpu];
+    sampler.check(case, "CPU", is_pinned, format!("affinity: {allowed:?}"));
+    sampler.check(case, "transferred", bytes > 0, format!("{bytes} bytes"));
+}
+
+/// The near end, and what it used.
+struct Near<'f> {
+    transfer: Transfer,
+    flow: &'f Flow,
+    length: Length,
+    rates: Vec<f64>,
+    cpu_ns: u64,
+    wall_ns: f64,
+}
+
+impl<'f> Near<'f> {
+    fn new(transfer: Transfer, flow: &'f Flow, (blocks, least_ns): (u64, f64)) -> Self {
+        let block = u64::from(flow.chunk_bytes);
+        let length = Length { block, blocks, least_ns };
+        Self { transfer, flow, length, rates: Vec::new(), cpu_ns: 0, wall_ns: 0.0 }
+    }
+
+    /// Repeats transfers until slow start is over, and finds the block of which the shortest time
+    /// has as many as asked for.
+    fn settle(&mut self, clock: &Clock) -> Result<()> {
+        let chunk = u64::from(self.flow.chunk_bytes);
+        let tracks = f64::from(self.flow.streams) * directions(self.flow.direction);
+        let mut earlier = 0.0;
+        for _ in 0..SETTLE_MAX {
+            let rate = self.rate(clock)?;
+            let bytes = rate / tracks * self.length.least_ns / 1e9 / self.length.blocks as f64;
+            let largest = BLOCK_BYTES_MAX / chunk * chunk;
+            self.length.block = (bytes as u64).next_multiple_of(chunk).clamp(chunk, largest);
+            if (rate / earlier - 1.0).abs() < STEADY {
+                break;
+            }
+            earlier = rate;
+        }
+        self.rates.clear();
+        Ok(())
+    }
+
+    /// One transfer, in bytes per second.
+    fn rate(&mut self, clock: &Clock) -> Result<f64> {
+        for _ in 0..TRIES {
+            let (begun, used_ns) = (clock.start(), thread_cpu_ns());
+            let run = self.transfer.run(self.flow.direction, self.length, clock);
+            let tracks = run.map_err(|error| ends::fault(&self.flow.to, error))?;
+            self.cpu_ns += thread_cpu_ns() - used_ns;
+            self.wall_ns += clock.ns(begun, clock.stop());
+            if let Some(rate) = steady_rate(&tracks, clock) {
+                self.rates.push(rate);
+                return Ok(rate);
+            }
+        }
+        Err(Fault::Failed("all counts arrived at once".to_owned()))
+    }
+}
+
+/// Bytes per second of all connections, from a count of the first of them after the start until
+/// one of them ends.
+pub(super) fn steady_rate(tracks: &[Track], clock: &Clock) -> Option<f64> {
+    let begun = tracks.first()?.first()?.0;
+    let until = tracks.iter().filter_map(|track| track.last()).map(|mark| mark.0).min()?;
+    let filled = begun + (until - begun) * FILLING[0] / FILLING[1];
+    let mut after = tracks[0].iter().map(|mark| mark.0).filter(|stamp| *stamp >= filled).peekable();
+    let mut from = after.next()?;
+    // From the end of a burst to the end of another.
+    while let Some(next) = after.next_if(|next| next - from < (until - begun) / BURST) {
+        from = next;
+    }
+    let ns = clock.ns(from, until);
+    let bytes: f64 =
+        tracks.iter().map(|track| bytes_at(track, until) - bytes_at(track, from)).sum();
+    (ns > 0.0 && bytes > 0.0).then(|| bytes * 1e9 / ns)
+}
+
+/// The bytes received until then; between two counts at a constant rate.
+fn bytes_at(track: &Track, stamp: u64) -> f64 {
+    let after = track.partition_point(|mark| mark.0 < stamp);
+    let earlier = after.checked_sub(1).map_or((0, 0), |index| track[index]);
+    let Some(later) = track.get(after) else { return earlier.1 as f64 };
+    let share = (stamp - earlier.0) as f64 / (later.0 - earlier.0).max(1) as f64;
+    earlier.1 as f64 + (later.1 - earlier.1) as f64 * share
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+use std::collections::BTreeSet;
+
+use fathom_record::host::NetworkLink;
+use fathom_record::{FactValue, Sample};
+
+use super::*;
+use crate::smoke;
+
+#[test]
+fn both_ends_count_the_same_bytes() {
+    let mut measured = 0;
+    for (case, sample) in smoke::run(&TcpBandwidth) {
+        let Ok(sample) = sample else { continue };
+        measured += 1;
+        let names: BTreeSet<&str> = sample.checks_of_both().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["CPU", "bytes", "tcp congestion", "transferred"].into());
+        let Sample { cpu, far, facts, values, .. } = &sample;
+        let far = far.as_ref().unwrap();
+        assert_eq!(far.cpu == *cpu, case.params.integer("cpus") == Some(1), "{}", case.params);
+        assert!(far.disturbance.cpu_ns > 0 && values.iter().all(|rate| *rate > 1e6), "{values:?}");
+        let fact = |name: &str| facts.iter().find(|fact| fact.name == name).map(|it| &it.value);
+        for name in ["near end CPU time per GB", "far end CPU share", "MSS", "retransmits"] {
+            let Some(FactValue::Quantity { value, .. }) = fact(name) else { panic!("{facts:?}") };
+            assert!(*value > 0.0 || name == "retransmits", "{name}: {value}");
+        }
+        assert!(matches!(fact("limited by"), Some(FactValue::Text { .. })));
+    }
+    assert!(measured >= 2, "a loopback interface");
+}
+
+#[test]
+fn start_and_stragglers_do_not_count() {
+    let clock = smoke::clock();
+    // A burst of 500 bytes at once, then 10 bytes a tick of 1 ns.
+    let track: Track =
+        (0..=8).map(|at| (100 * at, if at == 0 { 0 } else { 500 + 1000 * at })).collect();
+    assert_eq!(steady_rate(std::slice::from_ref(&track), &clock), Some(10e9));
+    // Another connection that began late, and goes on alone for a long time.
+    let late: Track = vec![(0, 0), (300, 0), (500, 4000), (100_000, 4100)];
+    let found = steady_rate(&[track, late.clone()], &clock).unwrap();
+    assert!((found / 1e9 - 18.0).abs() < 0.01, "{found}");
+    // Bursts of four counts each 160 ns, of which the interval begins after one.
+    let bursts = |at: u64| (160 * (at / 4) + at % 4, 1000 * at);
+    let burst = std::iter::once((0, 0)).chain((4..40).map(bursts)).collect();
+    let found = steady_rate(&[burst], &clock).unwrap();
+    assert!((found / 1e9 - 25.0).abs() < 0.01, "{found}");
+    assert_eq!(bytes_at(&late, 400), 2000.0);
+    assert_eq!(steady_rate(&[vec![(7, 0)]], &clock), None);
+}
+
+#[test]
+fn loopback_is_bounded_by_the_fastest_copy() {
+    let params = |op: &str, level: &str| {
+        Params::one("op", op).and("threads", 1).and("level", level).and("page", "4 KiB")
+    };
+    let record = |op, level, rate| smoke::record("memory.bandwidth", &params(op, level), rate, 1.0);
+    let mut records = vec![record("copy", "dram", 20e9), record("read", "l2", 60e9)];
+    let high = |records: &[Record], cpus| {
+        at_most_copied(cpus, &Inputs::new(records)).map(|bound| bound.high.unwrap())
+    };
+    assert_eq!((high(&records, 2), high(&records, 1)), (Ok(60e9), Ok(30e9)));
+    records.extend([record("copy", "l3", 40e9), record("copy", "l2", 50e9)]);
+    assert_eq!((high(&records, 2), high(&records, 1)), (Ok(25e9), Ok(12.5e9)));
+    assert!(matches!(high(&records[..1], 2), Err(NoModel::MissingInput { .. })));
+}
+
+#[test]
+fn other_host_is_bounded_by_the_only_known_link() {
+    let link = |name: &str, bits_per_s| NetworkLink {
+        name: name.to_owned(),
+        bits_per_s,
+        mtu_bytes: Some(1500),
+        up: Some(true),
+        ..NetworkLink::default()
+    };
+    let network = vec![link("eth0", Some(1_000_000_000)), link("lo", None)];
+    let mut host = Host { network, ..Host::default() };
+    let high = |to, direction, host: &Host| {
+        at_most_of_link(to, directions(direction), host).map(|bound| bound.high.unwrap().round())
+    };
+    assert_eq!(high("bench-4", Direction::Send, &host), Ok(117_685_306.0));
+    assert_eq!(high("bench-4", Direction::Both, &host), Ok(235_370_611.0));
+    assert!(high("127.0.0.1", Direction::Send, &host).is_err());
+    host.network.push(link("eth1", Some(1_000_000_000)));
+    assert!(high("bench-4", Direction::Send, &host).is_err());
+}
+
+#[test]
+fn quick_run_has_few_cases_and_pacing_has_another() {
+    let mut host = Host::default();
+    let cases = |host: &Host, effort| TcpBandwidth.cases(host, &Sizes { effort, smoke: false });
+    assert_eq!(cases(&host, Effort::Quick).len(), 3);
+    host.tcp.congestion = Some("bbr".to_owned());
+    host.tcp.congestion_available = vec!["bbr".to_owned(), OTHER.to_owned()];
+    assert_eq!(cases(&host, Effort::Quick).len(), 4);
+    let all = cases(&host, Effort::Standard);
+    assert!(all.iter().all(|case| Flow::of(&case.params).unwrap().params() == case.params));
+    let remote: Vec<Case> = all.iter().filter_map(|it| TcpBandwidth.remote(it, "b")).collect();
+    assert_eq!((all.len(), remote.len()), (10, 6));
+    assert!(remote.iter().all(|case| case.params.text("to") == Some("b")));
+}

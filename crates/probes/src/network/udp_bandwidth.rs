@@ -1,0 +1,207 @@
+//! network.udp.bandwidth: paced datagrams to a far end, and what arrives of them.
+
+use fathom_far::sink::{DATAGRAM_BYTES, DATAGRAM_BYTES_V6, Round, Sender};
+use fathom_measure::sampler::LOOPBACK;
+use fathom_metric::Far as FarNeed;
+use fathom_record::Counter;
+
+use super::ends;
+use super::tcp_bandwidth::{TRIES, at_most_of_link, steady_rate};
+use crate::prelude::*;
+
+pub struct UdpBandwidth;
+
+static ABOUT: About = About {
+    id: "network.udp.bandwidth",
+    title: "UDP bandwidth",
+    unit: Unit::BytesPerSecond,
+    better: Better::Higher,
+    timed: "payload that the far end has counted, over the time between two of its answers, while \
+            datagrams are sent at this rate: a clock is polled until each is due",
+    not_timed: "the first three eighths of a round, in which queues fill; starting the far end",
+    model: "a value: the rate at which datagrams are sent. To another host where the link is \
+            slower, a bound: its payload",
+    source: "the sender waits for the time of each datagram",
+    pitfalls: &[
+        "a sender's count includes what is dropped on the way: the value, the loss and the jitter \
+         are the receiver's; datagrams that are still under way at the end of a round are waited \
+         for before the loss is counted",
+        "jitter is that of RFC 3550: differences of transit times, smoothed by 1/16. It uses \
+         differences of each host's clock only, and includes wake-ups of the receiver",
+        "a sender that sleeps between datagrams sends bursts: here it polls, so that cpus=2 on \
+         this host is required",
+    ],
+    parameters: &[
+        Parameter {
+            name: "rate_bytes_s",
+            values: "10 MB/s, 100 MB/s",
+            meaning: "payload sent per second, in datagrams of 1,472 bytes",
+        },
+        Parameter {
+            name: "to",
+            values: "loopback, remote",
+            meaning: "the far end is on this host · on another, by whose name it is recorded",
+        },
+    ],
+    needs: &[],
+    requires: "a loopback interface and two CPUs, or another host",
+    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
+    noise_limit: 0.10,
+    ..About::BASE
+};
+
+const RATES: [i64; 2] = [100_000_000, 10_000_000];
+/// Length of a round in shortest batches: 5 ms on this host and 50 ms to another.
+const FLOORS: f64 = 50.0;
+const FLOORS_REMOTE: f64 = 500.0;
+/// For the answers of a round at even distances.
+const DATAGRAMS_MIN: u64 = 32;
+
+fn params(rate: i64, to: &str) -> Params {
+    Params::one("rate_bytes_s", rate).and("to", to)
+}
+
+impl Probe for UdpBandwidth {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn cases_share_visits(&self) -> bool {
+        false
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { disk: None, far: Some(FarNeed::Anywhere) }
+    }
+
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+        let count = if sizes.effort == Effort::Quick && !sizes.smoke { 1 } else { RATES.len() };
+        let case = |rate: &i64| Case { params: params(*rate, LOOPBACK), cost_ns: 90e6 };
+        RATES[..count].iter().map(case).collect()
+    }
+
+    fn remote(&self, case: &Case, to: &str) -> Option<Case> {
+        let rate = case.params.integer("rate_bytes_s")?;
+        Some(Case { params: params(rate, to), cost_ns: 900e6 })
+    }
+
+    fn predict(&self, case: &Case, host: &Host, _: &Inputs<'_>) -> Model {
+        let (rate, to) = parsed(&case.params, |params| {
+            Some((params.integer("rate_bytes_s")? as f64, params.text("to")?.to_owned()))
+        })?;
+        if to != LOOPBACK {
+            let link = at_most_of_link(&to, 1.0, host);
+            if let Some(bound) = link.ok().filter(|link| link.high.is_some_and(|it| it < rate)) {
+                return Ok(bound);
+            }
+        }
+        let sum = Prediction::sum(0.0, rate, 0.05, "rate_bytes_s", ABOUT.source);
+        let sum = Prediction { hardware: None, software: None, ..sum };
+        let sum = sum.with_quantity("rate_bytes_s", rate, Unit::BytesPerSecond, Origin::Case);
+        let slow = "datagrams are lost, or the sender does not reach the rate: see the loss";
+        Ok(sum.if_below(slow).if_above("datagrams arrive in bursts longer than a round"))
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+        each(cases, sampler, |index, case, sampler| {
+            let rate = case.params.integer("rate_bytes_s").filter(|rate| *rate > 0);
+            let (rate, to) = rate
+                .zip(case.params.text("to"))
+                .ok_or_else(|| crate::unknown_case(&case.params))?;
+            measure(index, rate as f64, to, sampler)
+        })
+    }
+}
+
+fn measure(case: usize, rate: f64, to: &str, sampler: &mut Sampler) -> Result<()> {
+    let place = sampler.resources().far_end(to)?;
+    let is_v6 = place.address.is_some_and(|address| address.is_ipv6());
+    let datagram_bytes = if is_v6 { DATAGRAM_BYTES_V6 } else { DATAGRAM_BYTES };
+    let work = fathom_far::Work::UdpSink { bytes: datagram_bytes };
+    let (far, connections) = ends::open(work, &place, 2, sampler)?;
+    let socket = far.datagrams(&connections[0]).map_err(|error| ends::fault(to, error))?;
+    let floors = if place.address.is_some() { FLOORS_REMOTE } else { FLOORS };
+    let bytes = f64::from(datagram_bytes);
+    let interval_ns = bytes / rate * 1e9;
+    let time_ns = floors * sampler.settings().batch_floor_ns;
+    let count = ((time_ns / interval_ns) as u64).max(DATAGRAMS_MIN);
+    let mut sender = Sender::new(socket, datagram_bytes as usize);
+    let mut rounds = Vec::new();
+    let once = |clock: &Clock| {
+        for _ in 0..TRIES {
+            let round = sender.run(count, interval_ns, clock);
+            let round = round.map_err(|error| ends::fault(to, error))?;
+            let rate = steady_rate(std::slice::from_ref(&round.track), clock);
+            rounds.push(round);
+            if let Some(rate) = rate {
+                return Ok(rate * bytes);
+            }
+        }
+        Err(Fault::Failed("all counts arrived at once, or none".to_owned()))
+    };
+    sampler.run(vec![single(case, count, once)]);
+    let sent = sender.sent;
+    drop((sender, connections));
+    let outcome = far.finish().map_err(|error| ends::fault(to, error))?;
+    let received: u64 = rounds.iter().map(|round| round.received).sum();
+    let counts = format!("sent {sent}, far {}, by its answers {received}", outcome.count);
+    // A datagram that was late for its answer is in the far end's count.
+    let is_right = (received..=sent).contains(&outcome.count);
+    sampler.check(case, "datagrams", is_right, counts);
+    facts(&rounds, bytes).into_iter().for_each(|fact| sampler.state(case, fact));
+    sampler.keep_far_end(case, outcome.far);
+    Ok(())
+}
+
+/// Loss and jitter at the receiver.
+fn facts(rounds: &[Round], bytes: f64) -> Vec<Fact> {
+    let sum = |of: fn(&Round) -> u64| rounds.iter().map(of).sum::<u64>() as f64;
+    let sent = sum(|round| round.sent).max(1.0);
+    let mut jitter_ns: Vec<f64> = rounds.iter().map(|round| round.jitter_ns).collect();
+    jitter_ns.sort_by(f64::total_cmp);
+    let sending_ns: f64 = rounds.iter().map(|round| round.sending_ns).sum();
+    let share = |name, share| Fact::quantity(name, share, Unit::Ratio);
+    vec![
+        share("loss", (sent - sum(|round| round.received)) / sent),
+        share("reordered", sum(|round| round.reordered) / sent),
+        Fact::quantity("jitter (RFC 3550)", jitter_ns[jitter_ns.len() / 2], Unit::Nanoseconds),
+        Fact::quantity("sent per second", sent * bytes * 1e9 / sending_ns, Unit::BytesPerSecond),
+        Fact::quantity("datagram", bytes, Unit::Bytes),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smoke;
+
+    #[test]
+    fn receiver_counts_what_was_sent() {
+        for (_, sample) in smoke::run(&UdpBandwidth) {
+            let Ok(sample) = sample else { continue };
+            assert!(sample.values.iter().all(|rate| *rate > 1e5), "{:?}", sample.values);
+            let names: Vec<&str> = sample.facts.iter().map(|fact| fact.name.as_str()).collect();
+            assert_eq!(names[..3], ["loss", "reordered", "jitter (RFC 3550)"]);
+            assert_eq!(sample.checks.len(), 1);
+        }
+    }
+
+    #[test]
+    fn loss_is_of_all_rounds() {
+        let round = |sent, received, jitter_ns| Round {
+            sent,
+            received,
+            jitter_ns,
+            sending_ns: 1e9,
+            ..Round::default()
+        };
+        let found = facts(&[round(100, 100, 5.0), round(100, 90, 7.0), round(100, 80, 9.0)], 10.0);
+        let expected = [
+            Fact::quantity("loss", 0.1, Unit::Ratio),
+            Fact::quantity("reordered", 0.0, Unit::Ratio),
+            Fact::quantity("jitter (RFC 3550)", 7.0, Unit::Nanoseconds),
+            Fact::quantity("sent per second", 1000.0, Unit::BytesPerSecond),
+        ];
+        assert_eq!(found[..4], expected);
+    }
+}
