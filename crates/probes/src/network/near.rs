@@ -114,6 +114,9 @@ pub(super) fn check_cpu(case: usize, sampler: &mut Sampler) {
 
 /// Linux delays an acknowledgement by 40 ms at least (TCP_DELACK_MIN), and its timer by ticks.
 const DELAYED_NS: std::ops::Range<f64> = 38e6..50e6;
+/// Fewer are those of a busy machine: an acknowledgement is delayed in most trips, or in none.
+const DELAYED_MIN: usize = 5;
+const DELAYED_SHARE_MIN: f64 = 0.1;
 /// Further trips beyond this are slow for whatever reason.
 const SLOW_NS: f64 = 20e6;
 
@@ -128,5 +131,6 @@ pub(super) fn delayed_acknowledgements(timings: &Histogram, min_rtt_ns: f64) -> 
     let slow = over.clone().filter(|ns| *ns > SLOW_NS).count();
     let delayed = over.filter(|ns| DELAYED_NS.contains(ns)).count();
     let share = delayed as f64 / ranks.len().max(1) as f64;
-    (share >= 0.01 && delayed * 10 >= slow * 8).then_some(share)
+    let is_typical = delayed >= DELAYED_MIN && share >= DELAYED_SHARE_MIN;
+    (is_typical && delayed * 10 >= slow * 8).then_some(share)
 }
