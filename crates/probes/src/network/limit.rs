@@ -7,8 +7,9 @@ use crate::prelude::*;
 
 /// An end that uses its CPU for at least this share of the time is the limit.
 const CPU_MIN: f64 = 0.90;
-/// A window is the limit if the sender waits for it for at least this share of the time.
-const WINDOW_MIN: f64 = 0.50;
+/// A window is the limit if the sender waits for it for at least this share of the time: for the
+/// rest, a control that paces follows the rate that the window allowed.
+const WINDOW_MIN: f64 = 0.30;
 /// Below this share of a CPU, its speed does not matter for the rate.
 const IDLE_MAX: f64 = 0.50;
 /// Rates of a link differ by at most this share between the quartiles.
