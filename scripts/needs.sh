@@ -45,8 +45,9 @@ need strace strace
 python3 -c 'import prometheus_client' 2>/dev/null || missing+=(python3-prometheus-client)
 need curl curl
 need slowhttptest slowhttptest
-for tool in stress-ng sysbench mbw fio b3sum; do need "$tool" "$tool"; done
+for tool in stress-ng sysbench mbw fio b3sum iperf3 sockperf; do need "$tool" "$tool"; done
 need xxhsum xxhash
+need ping iputils-ping
 [ -e /usr/include/benchmark/benchmark.h ] || missing+=(libbenchmark-dev)
 # Without Node the packaged page is used, and its tests are skipped.
 if command -v node >/dev/null 2>&1 && ! command -v google-chrome >/dev/null 2>&1; then

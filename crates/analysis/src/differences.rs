@@ -161,7 +161,16 @@ fn network(host: &Host) -> Vec<Fact> {
         ("slow start after idle", on(tcp.slow_start_after_idle)),
         ("accept queue limit", tcp.accept_queue_max.map(|max| max.to_string())),
         ("MTU", Some(mtu.join(", "))),
+        ("offloads", offloads(host)),
     ]
+}
+
+fn offloads(host: &Host) -> Option<String> {
+    let route = &host.default_route;
+    let all = [("tso", route.tso), ("gso", route.gso), ("gro", route.gro)];
+    let known = all.into_iter().filter_map(|(name, state)| Some((name, on(state)?)));
+    let states: Vec<String> = known.map(|(name, state)| format!("{name} {state}")).collect();
+    (!states.is_empty()).then(|| states.join(", "))
 }
 
 fn run(document: &Document) -> Vec<Fact> {

@@ -102,7 +102,11 @@ impl Plan {
                 .iter()
                 .enumerate()
                 .any(|(other, of)| needed[other] && of.about().needs.contains(&entry.about().id));
-            let usual = cases(entry, host, &sizes);
+            let mut usual = cases(entry, host, &sizes);
+            // A metric without cases at this effort has all if it is named.
+            if usual.is_empty() && asked.iter().any(|name| name == entry.about().id) {
+                usual = cases(entry, host, &every);
+            }
             let is_whole = selected[index].all || of_needs;
             let mut planned = if is_whole { usual.clone() } else { Vec::new() };
             for selector in &selected[index].some {
@@ -169,7 +173,7 @@ impl Plan {
         self
     }
 
-    /// The plan without metrics that have their own command.
+    /// The plan without metrics that have their own command, or no case at this effort.
     ///
     /// # Errors
     /// If such a metric is selected by its name.
@@ -184,7 +188,12 @@ impl Plan {
                 return Err(PlanError::ByHand { metric, command });
             }
         }
-        self.units.retain(|unit| !matches!(unit.entry, Entry::ByHand(_)));
+        let is_visited = |unit: &VisitGroup| match unit.entry {
+            Entry::ByHand(_) => false,
+            Entry::Probe(_) => !unit.cases.is_empty(),
+            Entry::Derived(_) => true,
+        };
+        self.units.retain(is_visited);
         Ok(self)
     }
 

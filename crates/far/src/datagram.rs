@@ -33,7 +33,7 @@ const IDLE: Duration = Duration::from_millis(20);
 
 /// How a round trip ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trip {
+pub enum TripEnd {
     Answered,
     /// The answer was another one.
     Wrong,
@@ -192,31 +192,31 @@ pub fn datagram_trip(
     request: &[u8],
     answer: &mut [u8],
     busy: bool,
-) -> Result<Trip, FarError> {
+) -> Result<TripEnd, FarError> {
     match send(socket, request, SendFlags::NOSIGNAL) {
         Ok(_) => {}
         // A full queue, or the reply to an earlier datagram.
-        Err(error) if is_passing(error) || error == Errno::NOBUFS => return Ok(Trip::Lost),
+        Err(error) if is_passing(error) || error == Errno::NOBUFS => return Ok(TripEnd::Lost),
         Err(error) => return Err(FarError::errno("send")(error)),
     }
     let flags = if busy { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
     let (mut polls, mut late, mut until) = (0_u32, 0, None);
     loop {
         match recv(socket, &mut *answer, flags) {
-            Ok((count, _)) if answer[..count] == *request => return Ok(Trip::Answered),
+            Ok((count, _)) if answer[..count] == *request => return Ok(TripEnd::Answered),
             Ok(_) if late < LATE_MAX => late += 1,
-            Ok(_) => return Ok(Trip::Wrong),
+            Ok(_) => return Ok(TripEnd::Wrong),
             Err(Errno::AGAIN) if busy => {
                 polls += 1;
                 if polls.is_multiple_of(POLLS) {
                     let until: &Deadline = until.get_or_insert_with(|| Deadline::after(TRIP_NS));
                     if until.is_over() {
-                        return Ok(Trip::Lost);
+                        return Ok(TripEnd::Lost);
                     }
                 }
             }
             Err(Errno::INTR) => {}
-            Err(error) if is_passing(error) => return Ok(Trip::Lost),
+            Err(error) if is_passing(error) => return Ok(TripEnd::Lost),
             Err(error) => return Err(FarError::errno("recv")(error)),
         }
     }
@@ -258,13 +258,13 @@ mod tests {
             let mut answer = [0; 2];
             for byte in 0..3 {
                 let trip = datagram_trip(&near, &[byte], &mut answer, busy).unwrap();
-                assert_eq!(trip, Trip::Answered);
+                assert_eq!(trip, TripEnd::Answered);
             }
             // An empty datagram is no end, and another length is no request.
             near.send(&[]).unwrap();
             near.send(&[1; 5]).unwrap();
             let trip = datagram_trip(&near, &[9], &mut answer, busy).unwrap();
-            assert_eq!(trip, Trip::Answered);
+            assert_eq!(trip, TripEnd::Answered);
             drop(data);
             assert_eq!(far.join().unwrap(), 4);
         }
@@ -285,7 +285,7 @@ mod tests {
         }
         // The far end handles datagrams in order.
         let trip = datagram_trip(&near, &[1], &mut [0; 2], false).unwrap();
-        assert_eq!(trip, Trip::Answered);
+        assert_eq!(trip, TripEnd::Answered);
         stranger.set_nonblocking(true).unwrap();
         assert!(stranger.recv(&mut [0; 80]).is_err());
         drop(data);

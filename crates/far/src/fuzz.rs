@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use fathom_record::{Disturbance, FarEnd};
 
 use crate::channel::{Channel, LINE_BYTES_MAX};
-use crate::message::{Message, Outcome, SetUp, Work};
+use crate::message::{Closing, Message, Outcome, SetUp, Work};
 use crate::near::Far;
 use crate::process::{Orders, converse};
 use crate::tcp_info::TcpInfo;
@@ -73,6 +73,7 @@ pub fn far(data: &[u8]) {
             }
             Work::UdpEcho { bytes, .. } => assert!((1..=1452).contains(&bytes)),
             Work::UdpSink { bytes } => assert!((40..=1472).contains(&bytes)),
+            Work::Accept { .. } => assert_eq!(set_up.work.connections(), 1),
         }
         assert!(set_up.congestion.as_ref().is_none_or(|name| name.len() < 16));
         let far = FarEnd { cpu: set_up.cpu, ..FarEnd::default() };
@@ -96,7 +97,7 @@ pub fn far(data: &[u8]) {
 }
 
 /// The near end's conversation. The first byte: bit 0 a token, bit 1 the upgrade comes first, bit 2
-/// work over UDP.
+/// work over UDP, bit 3 connections are to be accepted.
 pub fn near(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let token = (first & 1 == 1).then(|| Token::new(TOKEN));
@@ -115,14 +116,18 @@ pub fn near(data: &[u8]) {
     if let Ok((host, _)) = near.host() {
         assert!(host.is_printable());
     }
-    let work = match first & 4 {
+    let work = match first & 12 {
+        0 => Work::Echo { bytes: 1, busy: false },
         4 => Work::UdpEcho { bytes: 1, busy: false },
-        _ => Work::Echo { bytes: 1, busy: false },
+        _ => Work::Accept { closing: Closing::Back },
     };
     if let Ok((port, nonce)) = near.request(SetUp { work, cpu: 3, congestion: None }) {
         assert!(port >= 1024 && nonce.len() == 64);
         let udp = near.udp_port();
         assert!(udp.is_some() == work.uses_udp() && udp.is_none_or(|port| port >= 1024));
+        let listens = near.listens_at();
+        assert!(listens.is_some() == work.accepts());
+        assert!(listens.is_none_or(|address| address.port() >= 1024));
     }
     if let Ok(outcome) = near.finish() {
         check_outcome(&outcome);

@@ -11,6 +11,7 @@
 //! The work itself runs over a data connection of its own, which must begin with the nonce that the
 //! far end sent over the control connection. So must the first datagram of work over UDP.
 
+mod accept;
 mod channel;
 mod datagram;
 mod echo;
@@ -27,11 +28,12 @@ mod token;
 pub mod transfer;
 mod work;
 
+pub use accept::{ACCEPTED, CLOSED};
 pub use channel::{Channel, LINE_BYTES_MAX, WAIT_NS};
-pub use datagram::{TRIP_NS, Trip, datagram_trip};
+pub use datagram::{TRIP_NS, TripEnd, datagram_trip};
 pub use echo::round_trip;
 pub use error::FarError;
-pub use message::{Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE, Work};
+pub use message::{Closing, Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE, Work};
 pub use near::{Far, Remote};
 pub use process::{IDLE_NS, Orders, Program, serve};
 pub use proof::{Side, nonce, proof};

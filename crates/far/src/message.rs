@@ -39,6 +39,9 @@ pub enum Message {
         /// Of work over UDP.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         udp_port: Option<u16>,
+        /// Where it accepts the connections of [`Work::Accept`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        listen_port: Option<u16>,
     },
     /// By the near end, once it has the data connections.
     Go,
@@ -103,7 +106,7 @@ impl SetUp {
                 return Err(FarError::Unexpected("expected datagrams of 40 to 1472 bytes"));
             }
             Work::Echo { .. } | Work::Transfer { .. } => {}
-            Work::UdpEcho { .. } | Work::UdpSink { .. } => {}
+            Work::UdpEcho { .. } | Work::UdpSink { .. } | Work::Accept { .. } => {}
         }
         match &self.congestion {
             Some(name) if !is_congestion(name) => {
@@ -147,6 +150,18 @@ pub enum Work {
         /// Bytes of a datagram; others are ignored.
         bytes: u32,
     },
+    /// Accepts connections one by one, and closes each after the near end.
+    Accept { closing: Closing },
+}
+
+/// How a far end closes a connection that the near end has closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Closing {
+    /// By its own FIN.
+    Back,
+    /// By RST, which leaves no TIME_WAIT at the near end.
+    Reset,
 }
 
 impl Work {
@@ -155,7 +170,13 @@ impl Work {
         match self {
             Self::Transfer { streams, .. } => streams as usize,
             Self::Echo { .. } | Self::UdpEcho { .. } | Self::UdpSink { .. } => 1,
+            Self::Accept { .. } => 1,
         }
+    }
+
+    /// Whether it listens for connections beside the data connections.
+    pub(crate) fn accepts(self) -> bool {
+        matches!(self, Self::Accept { .. })
     }
 
     /// Whether a UDP socket is beside the data connections.
@@ -168,7 +189,8 @@ impl Work {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub far: FarEnd,
-    /// Requests that were answered; bytes of blocks that were transferred.
+    /// Requests that were answered, connections that were closed, or bytes of blocks that were
+    /// transferred.
     pub count: u64,
     /// TCP congestion control of the data connections.
     pub congestion: String,

@@ -46,6 +46,8 @@ pub struct Far {
     cpu: u32,
     /// The port and the first datagram of work over UDP.
     udp: Option<(u16, String)>,
+    /// The port where it accepts the connections of its work.
+    listen_port: Option<u16>,
 }
 
 impl Far {
@@ -79,7 +81,8 @@ impl Far {
     }
 
     pub(crate) fn over(channel: Channel, address: SocketAddr) -> Self {
-        Self { channel, process: None, address, bind: None, cpu: 0, udp: None }
+        let (bind, udp, listen_port) = (None, None, None);
+        Self { channel, process: None, address, bind, cpu: 0, udp, listen_port }
     }
 
     /// From HTTP to the control protocol.
@@ -176,20 +179,30 @@ impl Far {
     /// The port of the data connection, and the nonce with which it begins.
     pub(crate) fn request(&mut self, set_up: SetUp) -> Result<(u16, String), FarError> {
         self.cpu = set_up.cpu;
-        let uses_udp = set_up.work.uses_udp();
+        let (uses_udp, accepts) = (set_up.work.uses_udp(), set_up.work.accepts());
         self.channel.send(&Message::SetUp(set_up))?;
         match self.channel.receive(WAIT_NS)? {
             // Another text could be a request to another program on that host.
-            Message::Ready { port, nonce, udp_port }
-                if [Some(port), udp_port].iter().flatten().all(|port| *port >= PORT_MIN)
+            Message::Ready { port, nonce, udp_port, listen_port }
+                if [Some(port), udp_port, listen_port]
+                    .iter()
+                    .flatten()
+                    .all(|port| *port >= PORT_MIN)
                     && is_nonce(&nonce)
-                    && udp_port.is_some() == uses_udp =>
+                    && udp_port.is_some() == uses_udp
+                    && listen_port.is_some() == accepts =>
             {
                 self.udp = udp_port.map(|port| (port, nonce.clone()));
+                self.listen_port = listen_port;
                 Ok((port, nonce))
             }
             _ => Err(FarError::Unexpected("expected ready")),
         }
+    }
+
+    /// Where it accepts the connections of its work, after [`Far::begin`].
+    pub fn listens_at(&self) -> Option<SocketAddr> {
+        self.listen_port.map(|port| SocketAddr::new(self.address.ip(), port))
     }
 
     #[cfg(any(test, fuzzing))]

@@ -56,6 +56,16 @@ impl Program {
         Ok(Self { path: this_program()?, arguments: vec!["far".to_owned()] })
     }
 
+    /// This program as a service of the folder that follows the arguments, with one thread, on a
+    /// port that the kernel chooses.
+    ///
+    /// # Errors
+    /// If the path of the running program is unknown.
+    pub fn service() -> IoResult<Self> {
+        let arguments = ["serve", "--listen", "127.0.0.1:0", "--threads", "1"];
+        Ok(Self { path: this_program()?, arguments: arguments.map(str::to_owned).to_vec() })
+    }
+
     /// Starts a far end with this control connection. The kernel kills it when the calling thread
     /// ends.
     ///

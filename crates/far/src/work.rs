@@ -13,6 +13,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, getsockname, recv, sockopt};
 
+use crate::accept;
 use crate::channel::{Channel, Deadline, WAIT_NS, poll_once};
 use crate::datagram::Datagrams;
 use crate::echo;
@@ -43,7 +44,7 @@ pub(crate) fn work(
     // by locked instructions. If it is forbidden, the calls take some nanoseconds longer.
     // SAFETY: the other thread uses a descriptor that it owns.
     let _ = unsafe { libc::unshare(libc::CLONE_FILES) };
-    let (data, udp) = accept(channel, set_up)?;
+    let Opened { data, udp, listener } = open(channel, set_up)?;
     let congestion =
         sockopt::tcp_congestion(&data[0]).map_err(FarError::errno("TCP_CONGESTION"))?;
     // The work closes the connections.
@@ -73,6 +74,10 @@ pub(crate) fn work(
         Work::UdpSink { bytes } => {
             let udp = udp.ok_or(FarError::Unexpected("no UDP socket"))?;
             sink::count(&udp, bytes as usize, &PROGRESS)?
+        }
+        Work::Accept { closing } => {
+            let listener = listener.ok_or(FarError::Unexpected("no listening port"))?;
+            accept::answer(&data[0], &listener, closing, &PROGRESS)?
         }
     };
     let disturbance = counters.since_mark();
@@ -113,11 +118,16 @@ fn watch(channel: &Channel, idle_ns: u64) -> Result<(), FarError> {
     thread.map(drop).map_err(failed)
 }
 
-/// A UDP socket, and what its first datagram must be.
-type Udp = (UdpSocket, String);
+/// The sockets of a work.
+struct Opened {
+    data: Vec<TcpStream>,
+    /// A UDP socket, and what its first datagram must be.
+    udp: Option<(UdpSocket, String)>,
+    listener: Option<TcpListener>,
+}
 
-/// Accepts the data connections, each by the nonce.
-fn accept(channel: &Channel, set_up: &SetUp) -> Result<(Vec<TcpStream>, Option<Udp>), FarError> {
+/// Accepts the data connections, each by the nonce, and opens the other sockets of the work.
+fn open(channel: &Channel, set_up: &SetUp) -> Result<Opened, FarError> {
     // Where the near end reached this host; a process of the same host has no address.
     let local = getsockname(channel).ok().and_then(|any| SocketAddr::try_from(any).ok());
     let mut address = local.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
@@ -130,12 +140,15 @@ fn accept(channel: &Channel, set_up: &SetUp) -> Result<(Vec<TcpStream>, Option<U
         // connections inherit it.
         let _ = sockopt::set_tcp_congestion(&listener, name);
     }
+    let of_work = set_up.work.accepts().then(|| accept::open(address.ip())).transpose()?;
+    let local = of_work.as_ref().map(TcpListener::local_addr).transpose();
+    let listen_port = local.map_err(FarError::system("listen"))?.map(|local| local.port());
     let nonce = nonce()?;
     let udp = set_up.work.uses_udp().then(|| UdpSocket::bind(address)).transpose();
     let udp = udp.map_err(FarError::system("bind a UDP socket"))?;
     let udp_port = udp.as_ref().map(UdpSocket::local_addr).transpose();
     let udp_port = udp_port.map_err(FarError::system("getsockname"))?.map(|own| own.port());
-    channel.send(&Message::Ready { port, nonce: nonce.clone(), udp_port })?;
+    channel.send(&Message::Ready { port, nonce: nonce.clone(), udp_port, listen_port })?;
     let until = Deadline::after(WAIT_NS);
     let mut accepted = Vec::new();
     while accepted.len() < set_up.work.connections() {
@@ -147,7 +160,7 @@ fn accept(channel: &Channel, set_up: &SetUp) -> Result<(Vec<TcpStream>, Option<U
             accepted.push(data);
         }
     }
-    Ok((accepted, udp.map(|socket| (socket, nonce))))
+    Ok(Opened { data: accepted, udp: udp.map(|socket| (socket, nonce)), listener: of_work })
 }
 
 fn has_nonce(data: &TcpStream, nonce: &str) -> bool {

@@ -28,6 +28,7 @@ mod target;
 
 use fathom_metric::Command;
 
+pub use control::{CacheChange, Control, ControlError, Listing, Telemetry};
 pub use options::Load;
 
 /// The command, for the registry.

@@ -8,12 +8,16 @@ mod b3sum;
 mod dd;
 mod fio;
 mod google_benchmark;
+mod iperf3;
 mod mbw;
 mod perf;
+mod ping;
 mod prelude;
 mod process;
 mod row;
+mod server;
 mod slope;
+mod sockperf;
 mod stress_ng;
 mod sysbench;
 mod text;
@@ -21,6 +25,7 @@ mod xxhsum;
 
 pub use process::{Invocation, Output, RunError, Runner, is_there};
 pub use row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row};
+pub use server::{Protocol, Server, free_port};
 
 /// Another benchmark program.
 pub trait Peer: Sync {
@@ -59,10 +64,13 @@ pub const PEERS: &[&dyn Peer] = &[
     &dd::Dd,
     &xxhsum::Xxhsum,
     &b3sum::B3sum,
+    &iperf3::Iperf3,
+    &sockperf::Sockperf,
+    &ping::Ping,
 ];
 
 /// The version in a program's `--version` output: the first word with digits on both sides of a
-/// dot.
+/// dot, or that is a date of eight digits.
 pub fn version_in(text: &str) -> Option<String> {
     let number = |word: &str| {
         let from = word.find(|c: char| c.is_ascii_digit())?;
@@ -70,7 +78,8 @@ pub fn version_in(text: &str) -> Option<String> {
         let dotted = word.split_once('.').is_some_and(|(whole, rest)| {
             whole.bytes().all(|byte| byte.is_ascii_digit()) && rest.starts_with(char::is_numeric)
         });
-        dotted.then(|| word.to_owned())
+        let is_date = word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_digit());
+        (dotted || is_date).then(|| word.to_owned())
     };
     text.split_whitespace().find_map(number)
 }
@@ -89,6 +98,9 @@ mod tests {
             ("dd (coreutils) 9.1\nCopyright (C) 2022", "9.1"),
             ("xxhsum 0.8.1 by Yann Collet \ncompiled as 64-bit x86_64", "0.8.1"),
             ("b3sum 1.2.0", "1.2.0"),
+            ("iperf 3.12 (cJSON 1.7.15)\nLinux debian 6.18.44", "3.12"),
+            ("sockperf, version 3.7-no.git \n   compiled: Feb  7 2022", "3.7-no.git"),
+            ("ping from iputils 20221126\nlibcap: yes", "20221126"),
             ("1.2.2-1.1", "1.2.2-1.1"),
         ] {
             assert_eq!(version_in(text).as_deref(), Some(version), "{text}");

@@ -12,7 +12,7 @@ use fathom_measure::clock;
 use fathom_measure::process::{self, CollectError, Limits, Running};
 use usage::Usage;
 
-const OUTPUT_MAX: usize = 4 << 20;
+pub(crate) const OUTPUT_MAX: usize = 4 << 20;
 /// Time between SIGTERM and SIGKILL.
 const GRACE_NS: u64 = 2_000_000_000;
 
@@ -36,7 +36,7 @@ impl Invocation {
         Self { program: program.into(), arguments, input: "", without: &[] }
     }
 
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).env("LC_ALL", "C").env_remove("LANGUAGE");
         self.without.iter().for_each(|name| _ = command.env_remove(name));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use fathom_record::{Host, Params, PeerStatistic, Unit};
 
 use crate::process::{Invocation, Output, RunError};
+use crate::server::Server;
 
 /// Size of the data file.
 pub const DATA_BYTES: u64 = 384 << 20;
@@ -30,9 +31,14 @@ impl Machine<'_> {
     pub(crate) fn default_page(&self) -> &'static str {
         if self.host.memory.thp.as_deref() == Some("always") { "huge" } else { "4K" }
     }
+
+    /// The CPU of the second end, on which Fathom's far end runs, too.
+    pub fn other_cpu(&self) -> Option<u32> {
+        fathom_measure::affinity::partner(self.host, self.cpu)
+    }
 }
 
-/// The files of a crosscheck.
+/// The files of a crosscheck, and its port.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// [`DATA_BYTES`] of generated data.
@@ -41,12 +47,14 @@ pub struct Place {
     pub own: PathBuf,
     /// A program to build.
     pub program: PathBuf,
+    /// A free port of loopback, for servers.
+    pub port: u16,
 }
 
 impl Place {
     pub fn at(folder: &Path) -> Self {
         let file = |number: u32| folder.join(format!("f-{number}"));
-        Self { data: file(0), own: file(1), program: file(2) }
+        Self { data: file(0), own: file(1), program: file(2), port: 0 }
     }
 }
 
@@ -54,6 +62,8 @@ impl Place {
 pub enum On {
     /// The measured CPU.
     One,
+    /// The measured CPU, and the server on [`Machine::other_cpu`].
+    Two,
     /// All CPUs that this process may use.
     All,
 }
@@ -92,6 +102,8 @@ impl Reading {
 
 /// The peer's command lines.
 pub type Commands = Box<dyn Fn(&Place) -> Vec<Invocation>>;
+/// The server for the command lines.
+pub type MakeServer = Box<dyn Fn(&Place) -> Server>;
 /// Parses the outputs of the command lines, of which there is one at least.
 pub type Parse = Box<dyn Fn(&[Output]) -> Result<Reading, RunError>>;
 
@@ -118,6 +130,8 @@ pub struct Row {
     pub written: u64,
     /// Approximate duration of a pair.
     pub seconds: f64,
+    /// A server that the commands need: it runs during a turn.
+    pub server: Option<MakeServer>,
     pub commands: Commands,
     pub parse: Parse,
 }
@@ -139,6 +153,7 @@ impl Row {
             reads_data: false,
             written: 0,
             seconds: 1.2,
+            server: None,
             commands,
             parse,
         }

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 
-use fathom_peers::{DATA_BYTES, Machine, On, PEERS, Peer, Place, RunError, Runner, is_there};
+use fathom_peers::{
+    DATA_BYTES, Machine, On, PEERS, Peer, Place, RunError, Runner, free_port, is_there,
+};
 
 /// Writes incompressible data.
 fn data(place: &Place) {
@@ -33,7 +35,7 @@ fn missing(peer: &dyn Peer, runner: &Runner<'_>) -> Option<&'static str> {
 #[test]
 fn output_of_installed_peers_is_parsed() {
     let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
-    let place = Place::at(folder.path());
+    let mut place = Place::at(folder.path());
     data(&place);
     let mut host = fathom_record::Host::default();
     host.cpu.allowed = fathom_measure::affinity::allowed();
@@ -42,7 +44,7 @@ fn output_of_installed_peers_is_parsed() {
     let on = |on| Runner {
         stop: stop.as_fd(),
         limit_ns: 60_000_000_000,
-        cpus: if on == On::One { vec![machine.cpu] } else { host.cpu.allowed.clone() },
+        cpus: if on == On::All { host.cpu.allowed.clone() } else { vec![machine.cpu] },
     };
     for peer in PEERS {
         if let Some(package) = missing(*peer, &on(On::All)) {
@@ -54,6 +56,9 @@ fn output_of_installed_peers_is_parsed() {
             on(On::All).run(&maker).expect("the program is built");
         }
         for row in peer.rows(&machine) {
+            place.port = free_port().expect("a free port");
+            let server = row.server.as_ref().map(|server| server(&place));
+            let _server = server.map(|server| on(On::All).serve(&server).expect("it listens"));
             let commands = (row.commands)(&place);
             let outputs =
                 commands.iter().map(|it| on(row.on).run(it)).collect::<Result<Vec<_>, _>>();

@@ -25,6 +25,8 @@ pub(crate) fn skipped(reason: &str) {
 
 /// The argument by which the test program runs as a far end.
 const FAR_END: &str = "far-end";
+/// The argument by which it serves the folder that is the next one.
+const SERVICE: &str = "service";
 
 /// Runs before the test harness, which would write to standard output: there a far end has its
 /// control connection.
@@ -35,14 +37,35 @@ static START: extern "C" fn() = {
         if std::env::args().nth(1).as_deref() == Some(FAR_END) {
             std::process::exit(i32::from(fathom_far::serve().is_err()));
         }
+        if std::env::args().nth(1).as_deref() == Some(SERVICE) {
+            serve(&std::env::args().nth(2).expect("a folder"));
+        }
     }
     start
 };
+
+/// Serves a folder until this process is killed.
+fn serve(folder: &str) -> ! {
+    let listen = vec![([127, 0, 0, 1], 0).into()];
+    let options = fathom_service::Options::new(folder);
+    let options = fathom_service::Options { listen, threads: Some(1), ..options };
+    let server = fathom_service::Server::start(options).expect("a service");
+    let text = format!("Serving {folder} on http://{}/\n", server.addresses()[0]);
+    std::io::stdout().write_all(text.as_bytes()).expect("a pipe");
+    loop {
+        std::thread::park();
+    }
+}
 
 /// This test program as a far end.
 pub(crate) fn far_program() -> fathom_far::Program {
     let path = fathom_measure::process::this_program().unwrap();
     fathom_far::Program { path, arguments: vec![FAR_END.to_owned()] }
+}
+
+/// This test program as a service.
+pub(crate) fn service_program() -> fathom_far::Program {
+    fathom_far::Program { arguments: vec![SERVICE.to_owned()], ..far_program() }
 }
 
 /// Counters that never change.

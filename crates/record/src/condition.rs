@@ -40,6 +40,9 @@ pub struct Condition {
     /// Resource limits of this process; absent if unlimited or unknown (unknown limits have no
     /// entry in `origins`).
     pub limits: Limits,
+    /// TCP sockets in TIME_WAIT, each of which may hold a local port.
+    #[serde(default)]
+    pub time_wait: Option<u64>,
     /// Whether another run is measuring on this machine.
     pub another_run: Option<bool>,
     /// Where runs are stored.

@@ -62,7 +62,8 @@ pub struct CrossRow {
     pub cpus: Vec<u32>,
     /// Our command, quoted for a shell.
     pub our_command: String,
-    /// The peer's commands, quoted for a shell, run one after another in each turn.
+    /// The peer's commands, quoted for a shell, run one after another in each turn; a server that
+    /// runs meanwhile is first and ends in `&`, and its port differs by turn.
     pub peer_commands: Vec<String>,
     /// Outcome of the row.
     pub outcome: CrossOutcome,

@@ -211,6 +211,30 @@ pub enum Fix {
     DisableAutogroup,
     /// Select a congestion control without pacing.
     ChooseCubic,
+    /// Set the loopback interface up.
+    SetLoopbackUp,
+    /// Widen the range of local ports.
+    WidenPortRange,
+    /// Wait until sockets leave TIME_WAIT.
+    WaitForTimeWait,
+    /// Raise the limit on accept queues.
+    RaiseAcceptQueue,
+    /// Raise the limits of autotuned socket buffers.
+    RaiseSocketBuffers,
+    /// Enable offloads.
+    EnableOffloads {
+        /// The interface.
+        interface: String,
+        /// Their names in ethtool, such as `tso`.
+        offloads: Vec<String>,
+    },
+    /// Set the MTU of the loopback interface.
+    SetLoopbackMtu,
+    /// Check whether a path carries packets of the MTU.
+    CheckPathMtu {
+        /// The payload of an ICMP echo request that fills the MTU.
+        payload_bytes: u32,
+    },
     /// No remedy needed or possible.
     Nothing {
         /// Why.

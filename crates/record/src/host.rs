@@ -47,6 +47,9 @@ pub struct Host {
     pub network: Vec<NetworkLink>,
     /// TCP settings of this network namespace.
     pub tcp: Tcp,
+    /// The interface of the default route.
+    #[serde(default)]
+    pub default_route: DefaultRoute,
     /// Bus links whose speed and width the kernel reports, such as PCIe.
     pub links: Vec<BusLink>,
     /// Uptime in seconds when the facts were read.
@@ -256,6 +259,19 @@ pub struct NetworkLink {
     pub mtu_bytes: Option<u32>,
     /// Whether the link is up.
     pub up: Option<bool>,
+}
+
+/// The interface of the default route, and what it does with segments larger than its MTU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DefaultRoute {
+    /// Its name; `none` without a default route.
+    pub interface: Option<String>,
+    /// Whether the device splits TCP segments (TSO).
+    pub tso: Option<bool>,
+    /// Whether the kernel splits segments just before the device (GSO).
+    pub gso: Option<bool>,
+    /// Whether the kernel merges received segments (GRO).
+    pub gro: Option<bool>,
 }
 
 /// TCP settings of this network namespace.

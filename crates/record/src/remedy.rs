@@ -104,6 +104,11 @@ pub enum Remedy {
     FreeSpace,
     /// Use another directory for test files.
     OtherFolder,
+    /// Serve a file of this size at the far end.
+    ServeFile {
+        /// Size of the file.
+        bytes: u64,
+    },
     /// Use another directory, or allow one that keeps files in memory.
     OtherFolderOrMemory,
 }

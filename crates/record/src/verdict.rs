@@ -123,8 +123,8 @@ impl Reason {
     }
 }
 
-/// Causes of a verdict. Each except `Spread` and `Stalled` is detected by a counter or a check, never by the
-/// value itself.
+/// Causes of a verdict. Each except `Spread` and `Stalled` is detected by a counter or a check,
+/// never by the value itself.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]

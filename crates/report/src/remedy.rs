@@ -72,6 +72,11 @@ pub fn words(remedy: &Remedy) -> String {
         R::AllowOvercommit => "free memory, or allow overcommit (vm.overcommit_memory)",
         R::FreeSpace => "free space, or use another --folder",
         R::OtherFolder => "use another --folder",
+        R::ServeFile { bytes } => {
+            return format!(
+                "there, `fathom load --make 1x{bytes} DIR/{bytes}`, and `fathom serve DIR`"
+            );
+        }
         R::OtherFolderOrMemory => "use another --folder, or allow memory (--allow-memory)",
     };
     fixed.to_owned()
@@ -113,6 +118,13 @@ fn command(fix: &Fix) -> Option<String> {
         }
         F::FindClockSource => return Some(format!("cat {AVAILABLE}")),
         F::ChooseTsc => return Some(format!("echo tsc | sudo tee {CURRENT}")),
+        F::EnableOffloads { interface, offloads } => {
+            let on: Vec<String> = offloads.iter().map(|name| format!("{name} on")).collect();
+            return Some(format!("sudo ethtool -K {interface} {}", on.join(" ")));
+        }
+        F::CheckPathMtu { payload_bytes } => {
+            return Some(format!("ping -M do -c 3 -s {payload_bytes} HOST"));
+        }
         F::UseKernelClock => "FATHOM_CLOCK=monotonic_raw fathom run",
         F::FindTscFailure => "sudo dmesg | grep -iE 'tsc|clocksource'",
         F::TakeSiblingOffline | F::BecomeRootToTune => "sudo fathom run --tune",
@@ -138,11 +150,19 @@ fn command(fix: &Fix) -> Option<String> {
         F::StopKsm => "echo 0 | sudo tee /sys/kernel/mm/ksm/run",
         F::DisableAutogroup => "sudo sysctl kernel.sched_autogroup_enabled=0",
         F::ChooseCubic => "sudo sysctl net.ipv4.tcp_congestion_control=cubic",
+        F::SetLoopbackUp => "sudo ip link set lo up",
+        F::WidenPortRange => "sudo sysctl net.ipv4.ip_local_port_range='32768 60999'",
+        F::WaitForTimeWait => "ss -tn state time-wait | tail -n +2 | wc -l",
+        F::RaiseAcceptQueue => "sudo sysctl net.core.somaxconn=4096",
+        F::RaiseSocketBuffers => BUFFERS,
+        F::SetLoopbackMtu => "sudo ip link set lo mtu 65536",
         _ => return None,
     };
     Some(fixed.to_owned())
 }
 
+const BUFFERS: &str = "sudo sysctl net.ipv4.tcp_rmem='4096 131072 6291456' \
+                       net.ipv4.tcp_wmem='4096 16384 4194304'";
 const TUNE: &str = "`sudo fathom run --tune` sets it during a run, and restores it";
 const PROCESSES: &str =
     "in the measuring shell; the hard limit is in /etc/security/limits.conf (nproc)";
@@ -211,6 +231,14 @@ fn about(fix: &Fix) -> String {
         F::StopKsm => "stops it until the next boot",
         F::DisableAutogroup => AUTOGROUP,
         F::ChooseCubic => "affects new connections of this network namespace, until the next boot",
+        F::SetLoopbackUp => "in this network namespace; containers may start without it",
+        F::WidenPortRange | F::RaiseAcceptQueue | F::RaiseSocketBuffers => {
+            "the kernel's default; in this network namespace, until the next boot"
+        }
+        F::WaitForTimeWait => "counts them; wait until they are gone: each lasts 60 s",
+        F::EnableOffloads { .. } => "if the driver supports it; until the next boot",
+        F::SetLoopbackMtu => "the kernel's default; until the next boot",
+        F::CheckPathMtu { .. } => "shows whether the path to HOST carries packets of this size",
         F::Nothing { why } => return format!("no action: {}", acceptable(*why)),
     };
     fixed.to_owned()

@@ -391,9 +391,14 @@ impl Reactor {
         head: &[u8],
         Filled { body, filling }: Filled,
     ) -> Flow {
-        let filling = if exchange.is_head { 0 } else { filling };
+        let mut filling = if exchange.is_head { 0 } else { filling };
         self.output.clear();
         self.output.extend_from_slice(head);
+        // A small source, too, leaves in the same call.
+        if matches!(body, Body::None) && filling <= SMALL {
+            self.output.resize(head.len() + filling as usize, 0);
+            filling = 0;
+        }
         let mut part = None;
         match body {
             Body::None => {}

@@ -1,4 +1,4 @@
-//! Background activity of the kernel: memory management, scheduling, TCP.
+//! Background activity of the kernel: memory management, scheduling.
 
 use super::rule::{Outcome, Rule, Subject};
 use fathom_record::Fix;
@@ -28,12 +28,6 @@ pub(super) const RULES: &[Rule] = &[
         touches: &["os.*", "memory.bandwidth", "memory.latency.loaded"],
         effect: "CPU time is divided between sessions: nice works within a session only",
         check: autogroup,
-    },
-    Rule {
-        id: "tcp-congestion",
-        touches: &["network.*"],
-        effect: "bbr paces TCP on loopback, too, which limits throughput",
-        check: congestion,
     },
 ];
 
@@ -89,15 +83,4 @@ fn autogroup(subject: &Subject<'_>) -> Outcome {
         Some(true) => Outcome::note("on").fix(Fix::DisableAutogroup),
     };
     outcome.from(subject, &["autogroup"])
-}
-
-fn congestion(subject: &Subject<'_>) -> Outcome {
-    let outcome = match subject.host.tcp.congestion.as_deref() {
-        None => Outcome::unknown("TCP congestion control", "/proc/sys/net cannot be read"),
-        Some(bbr) if bbr.starts_with("bbr") => {
-            Outcome::note(format!("{bbr}, with pacing")).fix(Fix::ChooseCubic)
-        }
-        Some(other) => Outcome::good(other),
-    };
-    outcome.from(subject, &["tcp.congestion"])
 }

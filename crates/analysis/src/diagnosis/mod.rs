@@ -12,6 +12,7 @@ mod frequency;
 mod limits;
 mod load;
 mod memory;
+mod network;
 mod permissions;
 mod quota;
 mod rule;
@@ -31,6 +32,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
         cpus::RULES,
         memory::RULES,
         background::RULES,
+        network::RULES,
         system::RULES,
         limits::RULES,
         permissions::RULES,

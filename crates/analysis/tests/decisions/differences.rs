@@ -62,6 +62,7 @@ fn change_host(b: &mut Document) {
     (tcp.receive_buffer_limit_bytes, tcp.send_buffer_limit_bytes) = (Some(1 << 18), Some(1 << 17));
     (tcp.queue_discipline, tcp.time_wait_reuse) = (text("fq"), Some(2));
     (tcp.slow_start_after_idle, tcp.accept_queue_max) = (Some(true), Some(4096));
+    (host.default_route.tso, host.default_route.gro) = (Some(true), Some(false));
 }
 
 #[test]
@@ -102,6 +103,7 @@ fn all_facts_of_a_host_are_compared() {
         "slow start after idle: unknown → on",
         "accept queue limit: unknown → 4096",
         "MTU: none → lo: 65536, eth0: 1500",
+        "offloads: unknown → tso on, gro off",
     ];
     assert_eq!(all(&a, &b), expected);
 }

@@ -31,7 +31,7 @@ fn zswap_counts_only_with_swap() {
 }
 
 #[test]
-fn ksm_autogroup_and_pacing_are_named() {
+fn ksm_and_autogroup_are_named() {
     finds("ksm", Good, "not running", |m| m.host.memory.ksm.run = Some(2));
     finds("ksm", Warning, "running, 7 pages", |m| {
         (m.host.memory.ksm.run, m.host.memory.ksm.pages_sharing) = (Some(1), Some(7));
@@ -40,7 +40,4 @@ fn ksm_autogroup_and_pacing_are_named() {
     finds("autogroup", Good, "off", |_| {});
     finds("autogroup", Note, "on", |m| m.host.autogroup = Some(true));
     is_unknown("autogroup", |m| m.host.autogroup = None);
-    finds("tcp-congestion", Good, "cubic", |_| {});
-    finds("tcp-congestion", Note, "bbr", |m| m.host.tcp.congestion = Some("bbr".to_owned()));
-    is_unknown("tcp-congestion", |m| m.host.tcp.congestion = None);
 }

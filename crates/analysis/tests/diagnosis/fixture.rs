@@ -3,6 +3,7 @@
 use fathom_analysis::diagnosis::{Subject, diagnose};
 use fathom_record::condition::{CpuShares, Limits, Look, Permissions, QuotaSight, StorePlace};
 use fathom_record::diagnosis::ClockState;
+use fathom_record::host::{BufferSizes, DefaultRoute, NetworkLink, Tcp};
 use fathom_record::run::ClockFacts;
 use fathom_record::{Condition, Finding, Host, Severity};
 
@@ -81,10 +82,36 @@ fn host() -> Host {
     host.memory.thp = Some("madvise".to_owned());
     host.memory.damon = Some("none".to_owned());
     (host.memory.zswap.enabled, host.memory.ksm.run) = (Some(false), Some(0));
-    (host.autogroup, host.tcp.congestion) = (Some(false), Some("cubic".to_owned()));
+    host.autogroup = Some(false);
+    network(&mut host);
     host.cgroup.version = Some(2);
     host.origin("memory.thp", "/sys/kernel/mm/transparent_hugepage/enabled");
     host
+}
+
+pub(crate) fn link(name: &str, mtu: u32) -> NetworkLink {
+    let (mtu_bytes, up) = (Some(mtu), Some(true));
+    NetworkLink { name: name.to_owned(), mtu_bytes, up, ..NetworkLink::default() }
+}
+
+fn network(host: &mut Host) {
+    host.network = vec![link("eth0", 1500), link("lo", 65_536)];
+    host.default_route = DefaultRoute {
+        interface: Some("eth0".to_owned()),
+        tso: Some(true),
+        gso: Some(true),
+        gro: Some(true),
+    };
+    let buffer = |max_bytes| BufferSizes { min_bytes: 4096, default_bytes: 16_384, max_bytes };
+    host.tcp = Tcp {
+        congestion: Some("cubic".to_owned()),
+        receive_buffer: Some(buffer(6 << 20)),
+        send_buffer: Some(buffer(4 << 20)),
+        receive_buffer_limit_bytes: Some(212_992),
+        ports: Some([32_768, 60_999]),
+        accept_queue_max: Some(4096),
+        ..Tcp::default()
+    };
 }
 
 fn condition() -> Condition {
@@ -98,6 +125,7 @@ fn condition() -> Condition {
         runnable: Some(1),
         pressure: ["cpu", "memory", "io"].map(|kind| (kind.to_owned(), 0.0)).into(),
         swap_used_bytes: Some(0),
+        time_wait: Some(3),
         another_run: Some(false),
         store: Some(StorePlace { path: "/data/fathom.db".to_owned(), refused: None }),
         proc_readable: true,

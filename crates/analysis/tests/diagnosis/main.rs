@@ -5,5 +5,6 @@ mod background;
 mod fixture;
 mod lasting;
 mod momentary;
+mod network;
 mod thresholds;
 mod whole;

@@ -73,12 +73,7 @@ fn one_run(
         terminal::warn(&message);
     }
     let mut host = host::read();
-    let plan = plan(arguments, &host)?;
-    let remote = remote::find(arguments, &host)?;
-    let plan = match &remote {
-        Some(remote) => plan.and_remote(&remote.place.to).or_usage()?,
-        None => plan,
-    };
+    let (plan, remote) = with_remote(arguments, &host)?;
     setup::check_environment(&host)?;
     let notice =
         (!arguments.quiet).then(|| terminal::Notice::new("choosing a CPU, calibrating the clock"));
@@ -137,6 +132,20 @@ fn one_run(
         terminal::warn(&warning);
     }
     Ok(status(arguments, &document, &follower))
+}
+
+/// The plan, with the cases to the host of `--remote`.
+fn with_remote(
+    arguments: &RunArguments,
+    host: &Host,
+) -> anyhow::Result<(Plan, Option<remote::RemoteHost>)> {
+    let plan = plan(arguments, host)?;
+    let Some(remote) = remote::find(arguments, host)? else { return Ok((plan, None)) };
+    let plan = plan.and_remote(&remote.place.to).or_usage()?;
+    if let Some(warning) = remote.exposure(&plan) {
+        terminal::warn(&warning);
+    }
+    Ok((plan, Some(remote)))
 }
 
 fn plan(arguments: &RunArguments, host: &Host) -> Result<Plan, UsageError> {

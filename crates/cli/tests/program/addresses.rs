@@ -20,13 +20,13 @@ fn run(env: &TestEnv, options: &str) -> Document {
     document(&env.exec(&format!("run --quick --only {METRICS} --json --samples {options}")))
 }
 
-/// The records to this far end: 1 by ICMP, which may be forbidden, 2 by TCP and 1 by UDP.
+/// The records to this far end: 1 by ICMP, which may be forbidden, 2 by TCP and by UDP each.
 fn assert_all_measured(document: &Document, to: &str) {
     let is_remote = |record: &&Record| record.params.text("to") == Some(to);
     let (echo, remote): (Vec<&Record>, Vec<&Record>) = (document.records.iter())
         .filter(is_remote)
         .partition(|record| record.metric.as_str() == "network.icmp.rtt");
-    assert_eq!((echo.len(), remote.len()), (1, 3));
+    assert_eq!((echo.len(), remote.len()), (1, 4));
     remote.into_iter().for_each(assert_measured);
     match echo[0].verdict.state {
         State::Unavailable => skipped(&format!("{:?}", echo[0].verdict.reasons)),

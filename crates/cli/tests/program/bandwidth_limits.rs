@@ -31,7 +31,6 @@ fn assert_link(bits_s: f64) {
     let name = format!("flow-{:.0}", bits_s / 1e6);
     let Some(record) = measured(&name, Limit::Network(bits_s), "receive") else { return };
     let share = share_of_link(&record, bits_s).expect("a number");
-    println!("{bits_s} bit/s: {share:.4} of its payload; {:?}", record.facts);
     assert!((share - 1.0).abs() <= 0.01, "{share}: {:?}", record.verdict);
     assert_eq!(limited_by(&record), Some("link"), "{:?}", record.facts);
 }

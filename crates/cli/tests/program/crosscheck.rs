@@ -62,6 +62,8 @@ fn missing_program_names_its_package() {
         ("fio", "fio"),
         ("dd", "coreutils"),
         ("xxhsum", "xxhash"),
+        ("iperf3", "iperf3"),
+        ("ping", "iputils-ping"),
     ] {
         let line = format!("{peer} is not installed: sudo apt-get install {package}");
         assert_eq!(message.lines().filter(|it| **it == line).count(), 1, "`{line}`:\n{message}");
@@ -220,6 +222,73 @@ fn dd_is_compared_and_leaves_no_file() {
     assert!(row.turns.iter().all(|turn| turn.detail.is_empty()), "{:?}", row.turns);
     assert!(row.turns.iter().all(|turn| turn.our_state.shows_number()), "{:?}", row.turns);
     assert!(entries(&folder).is_empty(), "{:?}", entries(&folder));
+}
+
+/// Peers with a server, or with a command that needs a permission, and a short case of each.
+const NETWORK_PEERS: [(&str, &str, &str); 3] = [
+    ("sockperf", "sockperf", "network.tcp.rtt{bytes=56,cpus=1}"),
+    ("iperf3", "iperf3", "network.tcp.bandwidth{cpus=1}"),
+    ("ping", "iputils-ping", "network.icmp.rtt"),
+];
+
+#[test]
+fn network_peers_are_compared_and_leave_no_server() {
+    let env = TestEnv::new();
+    for (program, package, case) in NETWORK_PEERS {
+        if !fathom_peers::is_there(program) {
+            let what =
+                format!("{program} is missing; install with: sudo apt-get install {package}");
+            skipped(&what);
+            continue;
+        }
+        let value = format!("{}-{program}", std::process::id());
+        let mut command = env.fathom(&["crosscheck", case, "--pairs", "1", "--json"]);
+        let output = command.env(MARK, &value).output().expect("it starts");
+        let document = document(&output);
+        let [row] = document.rows.as_slice() else { panic!("one row: {:?}", document.rows) };
+        // Another user than root may send no ICMP.
+        if row.reason.as_ref().is_some_and(|why| why.contains("unavailable")) {
+            skipped(&format!("{case}: {}", row.reason.as_deref().unwrap_or_default()));
+            continue;
+        }
+        assert_eq!((row.peer.as_str(), row.outcome), (program, CrossOutcome::Compared), "{row:?}");
+        assert!(row.version.is_some() && row.turns[0].theirs > 0.0, "{row:?}");
+        assert!(!row.turns[0].detail.is_empty(), "{row:?}");
+        let servers = row.peer_commands.iter().filter(|command| command.ends_with(" &")).count();
+        assert_eq!(servers, usize::from(program != "ping"), "{row:?}");
+        let left = fathom_lab::processes::left_after(&format!("{MARK}={value}"), 10);
+        assert_eq!(left, Vec::<u32>::new(), "{program}");
+    }
+}
+
+#[test]
+fn ctrl_c_and_a_failing_server_leave_no_process() {
+    let env = TestEnv::new();
+    let folder = files(&env);
+    let words = ["network.tcp.rtt{bytes=56,cpus=1}", "--json", "--pairs", "1"];
+    let failing = "case \"$1\" in --version) echo 3.7;; *) echo no socket >&2; exit 4;; esac";
+    let output = fathom(&env, &[("sockperf", failing)], &words).output().expect("it starts");
+    let reason = document(&output).rows[0].reason.clone();
+    assert_eq!(reason.as_deref(), Some("server sockperf: exited with status 4: no socket"));
+
+    let Some(python) = ["/usr/bin/python3", "/usr/local/bin/python3"]
+        .into_iter()
+        .find(|path| Path::new(path).exists())
+    else {
+        return skipped("python3 is missing; install with: sudo apt-get install python3");
+    };
+    let started = env.path().join("started");
+    let listener = "import socket, sys, time; s = socket.socket(); \
+                    s.bind((\"127.0.0.1\", int(sys.argv[1]))); s.listen(); time.sleep(1000)";
+    // The port is the fifth word: server --ip 127.0.0.1 --port N.
+    let script = format!(
+        "case \"$1\" in --version) echo 3.7;; server) exec {python} -c '{listener}' \"$5\";; \
+         *) echo 1 > {}; /bin/sleep 1000;; esac",
+        started.display()
+    );
+    let command = fathom(&env, &[("sockperf", &script)], &words);
+    let document = assert_interrupted(command, "server", &folder, || started.exists());
+    assert_eq!(document.rows[0].outcome, CrossOutcome::Interrupted);
 }
 
 #[test]

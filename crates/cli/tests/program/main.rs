@@ -30,6 +30,7 @@ mod load;
 mod load_limits;
 mod memory;
 mod network;
+mod over_http;
 mod reference;
 mod report;
 mod serve;

@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fathom_lab::link::{ADDRESSES, Link};
 use fathom_lab::processes::children;
 use fathom_lab::relay::Relay;
+use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::{Document, Record, Value};
 use rustix::process::Signal;
 
@@ -78,7 +79,6 @@ fn round_trip_grows_by_the_delay_of_the_path() {
     });
     let [(rtt, logged), (delayed_rtt, delayed_logged)] = measured;
     let (grew, expected) = (delayed_rtt - rtt, delayed_logged - logged);
-    println!("{rtt} → {delayed_rtt} ns, the relay {logged} → {delayed_logged} ns");
     assert!((expected - 5e6).abs() < 2e6, "{expected}");
     // Other tests run meanwhile.
     assert!((grew - expected).abs() < 0.3e6, "{grew} ns, {expected} ns by the relay");
@@ -88,9 +88,9 @@ fn round_trip_grows_by_the_delay_of_the_path() {
 fn path_that_loses_large_packets_is_one_line_in_bounded_time() {
     let Some(beyond) = Beyond::start("hole") else { return };
     beyond.relay.lose_longer(300);
-    let begun = Instant::now();
+    let begun_ns = monotonic_raw_ns();
     let output = beyond.run(RTT);
-    assert!(begun.elapsed() < Duration::from_secs(60));
+    assert!(monotonic_raw_ns() - begun_ns < 60_000_000_000);
     assert!(!output.status.success());
     let errors = text(&output.stderr);
     assert_contains(&errors, &[ADDRESSES[1], "no answer within"]);

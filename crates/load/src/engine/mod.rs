@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub use pause::{Distribution, Pause};
+pub use response::lengths;
 pub(crate) use response::{Chunks, Framing, parse};
 pub use tally::{Fault, SLOTS, Slot, Tally, fault_words};
 pub use window::{End, Live, Moment, Outcome, ThreadUse, Timing, run};

@@ -45,6 +45,21 @@ pub(crate) fn parse(data: &[u8]) -> Result<Option<Head>, Fault> {
     }
 }
 
+/// Status, and bytes of the head and of the body of a response with a Content-Length. `None` if its
+/// head is incomplete.
+///
+/// # Errors
+/// If it is malformed, or its length is unknown.
+pub fn lengths(data: &[u8]) -> Result<Option<(u16, usize, u64)>, Fault> {
+    match parse(data)? {
+        None => Ok(None),
+        Some(Head { status, bytes, framing: Framing::Length(body), .. }) => {
+            Ok(Some((status, bytes, body)))
+        }
+        Some(_) => Err(Fault::BadResponse),
+    }
+}
+
 fn parse_one(data: &[u8]) -> Result<Option<Head>, Fault> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut []);

@@ -8,6 +8,7 @@
 mod cgroup;
 mod limits;
 mod load;
+mod network;
 mod permissions;
 pub(crate) mod stat;
 
@@ -50,6 +51,7 @@ impl Reader {
         choose(host, &mut condition);
         cgroup::read(&self.tree, host, &mut condition);
         limits::read(&self.tree, &mut condition);
+        network::read(&self.tree, &mut condition);
         permissions::read(&self.tree, self.live, &mut condition);
         load::reports_steal(self.live, &mut condition);
         readable(&self.tree, &mut condition);

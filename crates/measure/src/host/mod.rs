@@ -18,6 +18,7 @@ mod identity;
 mod kernel;
 pub(crate) mod memory;
 mod network;
+mod route;
 mod smbios;
 mod topology;
 pub(crate) mod tree;
@@ -112,6 +113,7 @@ impl Reader {
         virtualization::read(&sources, &mut host);
         disks::read(&sources.tree, &mut host);
         network::read(&sources.tree, &mut host);
+        route::read(&sources, &mut host);
         buslinks::read(&sources.tree, &mut host);
         identity::read(&sources, &mut host);
         host

@@ -50,7 +50,10 @@ fn unreadable_damon_is_detected_by_its_thread() {
 
 #[test]
 fn tcp_settings_are_read() {
-    let tcp = crate::laptop::machine().read().tcp;
+    let host = crate::laptop::machine().read();
+    assert_eq!(host.default_route.interface.as_deref(), Some("enp0s31f6"));
+    assert_eq!(host.default_route.tso, None, "files have no offloads");
+    let tcp = host.tcp;
     assert_eq!(tcp.congestion.as_deref(), Some("bbr"));
     assert_eq!(tcp.congestion_available, ["reno", "bbr", "cubic"]);
     assert_eq!(tcp.queue_discipline.as_deref(), Some("fq"));

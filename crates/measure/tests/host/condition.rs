@@ -15,6 +15,7 @@ const MOMENT: &str = r"
 /proc/pressure/cpu = some avg10=12.50 avg60=1.00 avg300=0.00 total=5\nfull avg10=99.00
 /proc/pressure/io = some avg10=0.00 avg60=1.00 avg300=0.00 total=5
 /proc/vmstat = pswpin 10\npswpout 20
+/proc/net/sockstat = sockets: used 9\nTCP: inuse 1 orphan 0 tw 7 alloc 1 mem 2\nUDP: inuse 0 mem 0
 /proc/meminfo = MemTotal: 16000000 kB\nSwapTotal: 2048 kB\nSwapFree: 1024 kB
 /proc/net/unix = Num RefCount\n0: 2 0 10000 1 1 99 @fathom-runner\n0: 2 0 10000 1 1 98 /fathom-run
 /proc/self/schedstat = 1 2 3
@@ -73,9 +74,17 @@ fn current_facts_have_origins() {
     assert_eq!(condition.pressure, waits.into());
     assert_eq!(condition.swap_used_bytes, Some(1 << 20));
     assert_eq!(condition.another_run, Some(false), "other names");
+    assert_eq!(condition.time_wait, Some(7));
     assert!(condition.proc_readable && condition.sys_readable);
     assert_eq!(condition.counters_missing, Vec::<String>::new());
-    for path in ["load_average", "pressure", "another_run", "limits.processes", "permissions.pmu"] {
+    for path in [
+        "load_average",
+        "pressure",
+        "another_run",
+        "limits.processes",
+        "permissions.pmu",
+        "time_wait",
+    ] {
         assert!(condition.origins.contains_key(path), "{path}: {:?}", condition.origins);
     }
     let running = machine().with(

@@ -55,7 +55,7 @@ fn begin(
     Ok((far, data))
 }
 
-fn far_cpu(place: &FarPlace, cpus: i64, sampler: &Sampler) -> Result<u32> {
+pub(super) fn far_cpu(place: &FarPlace, cpus: i64, sampler: &Sampler) -> Result<u32> {
     let settings = sampler.settings();
     match (place.address, cpus) {
         (Some(_), _) => Ok(place.cpu),
@@ -86,6 +86,17 @@ fn far_program() -> Result<Program, FarError> {
 #[cfg(test)]
 fn far_program() -> Result<Program, FarError> {
     Ok(crate::smoke::far_program())
+}
+
+/// The program that serves the folder which follows its arguments.
+#[cfg(not(test))]
+pub(super) fn service_program() -> Result<Program, FarError> {
+    Program::service().map_err(|error| FarError::System { call: "find this program", error })
+}
+
+#[cfg(test)]
+pub(super) fn service_program() -> Result<Program, FarError> {
+    Ok(crate::smoke::service_program())
 }
 
 pub(super) fn fault(to: &str, error: FarError) -> Fault {

@@ -132,7 +132,7 @@ fn measure(case: usize, to: &str, sampler: &mut Sampler) -> Result<()> {
 mod tests {
     use std::net::Ipv6Addr;
 
-    use fathom_far::Trip;
+    use fathom_far::TripEnd;
 
     use super::*;
     use crate::smoke;
@@ -161,7 +161,11 @@ mod tests {
                 };
                 measured += 1;
                 for content in [[1; BYTES], [2; BYTES]] {
-                    assert_eq!(echo.trip(&content).unwrap(), Trip::Answered, "{address} {is_raw}");
+                    assert_eq!(
+                        echo.trip(&content).unwrap(),
+                        TripEnd::Answered,
+                        "{address} {is_raw}"
+                    );
                 }
             }
         }
@@ -170,11 +174,11 @@ mod tests {
 
     #[test]
     fn unanswered_echo_is_lost() {
-        // Documentation addresses are routed to no host (RFC 5737).
-        let nowhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 0);
+        // No reply comes from a multicast address.
+        let nowhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(224, 0, 0, 1)), 0);
         let Ok(mut echo) = Echo::open(nowhere, None) else {
             return smoke::skipped("no permission for ICMP, or no route");
         };
-        assert_eq!(echo.trip(&[0; BYTES]).unwrap(), Trip::Lost);
+        assert_eq!(echo.trip(&[0; BYTES]).unwrap(), TripEnd::Lost);
     }
 }

@@ -1,11 +1,20 @@
 //! Metrics of the network: work with a near and a far end.
 
+mod connections;
 mod ends;
+pub mod file_read_remote;
+pub mod http_get;
 pub mod icmp_rtt;
 mod limit;
 mod near;
+mod ports;
 pub mod rtt;
+mod service;
+pub mod tcp_accept;
 pub mod tcp_bandwidth;
+pub mod tcp_close;
+pub mod tcp_connect;
+pub mod tcp_teardown;
 pub mod tcp_transfer;
 pub mod udp_bandwidth;
 

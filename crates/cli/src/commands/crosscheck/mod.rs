@@ -10,7 +10,7 @@ mod view;
 use fathom_measure::host;
 use fathom_measure::sampler::Missing;
 use fathom_peers::{
-    Invocation, Machine, On, Ours, Peer, Row, RunError, Runner, is_there, version_in,
+    Invocation, Machine, On, Ours, Peer, Row, RunError, Runner, free_port, is_there, version_in,
 };
 use fathom_record::crosscheck::CROSSCHECK_SCHEMA_VERSION;
 use fathom_record::{CrossOutcome, CrossRow, Crosscheck, Host, MetricId};
@@ -34,11 +34,15 @@ pub(super) fn crosscheck(arguments: &CrosscheckArguments) -> anyhow::Result<Stat
     let host = host::read();
     setup::check_environment(&host)?;
     let (cpu, _) = super::run::choose_cpu(arguments.cpu, &host)?;
-    let all = select(&arguments.words, &Machine { host: &host, cpu })?;
+    let machine = Machine { host: &host, cpu };
+    let all = select(&arguments.words, &machine)?;
     let mut bench = Bench {
         interrupt: &interrupt,
         program: Workers::of_this_program()?.program,
         cpu,
+        other_cpu: machine.other_cpu(),
+        // Without a port a server fails, and its row says why.
+        port: free_port().unwrap_or(0),
         allowed: host.cpu.allowed.clone(),
         limit_ns: u64::from(arguments.limit) * 1_000_000_000,
         allow_memory: arguments.allow_memory,
@@ -106,17 +110,12 @@ fn empty_row(
     row: &Row,
     bench: &Bench<'_>,
 ) -> CrossRow {
-    let pinned = |on| match on {
-        On::One => format!("taskset -c {} ", bench.cpu),
-        On::All => String::new(),
-    };
     // `fathom run` pins its workers itself.
-    let our_pin = match row.ours {
-        Ours::Run => String::new(),
-        Ours::File(_) => pinned(row.on),
+    let our_pin = match (row.ours, row.on) {
+        (Ours::File(_), On::One) => format!("taskset -c {} ", bench.cpu),
+        _ => String::new(),
     };
     let our_command = Invocation { program: "fathom".to_owned(), ..bench.our_command(row) };
-    let commands = bench.peer_commands(row);
     CrossRow {
         peer: peer.name().to_owned(),
         package: package.to_owned(),
@@ -125,7 +124,7 @@ fn empty_row(
         difference: row.difference.to_owned(),
         cpus: bench.cpus(row.on),
         our_command: format!("{our_pin}{our_command}"),
-        peer_commands: commands.iter().map(|it| format!("{}{it}", pinned(row.on))).collect(),
+        peer_commands: bench.shell_lines(row),
         ..CrossRow::of(MetricId::new(row.metric), row.params.clone(), row.unit, row.statistic)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use fathom_fileio::residency;
 use fathom_measure::sampler::Missing;
-use fathom_peers::{Invocation, On, Output, Place, Row, RunError, Runner};
+use fathom_peers::{Invocation, On, Output, Place, Row, RunError, Runner, Server, free_port};
 use fathom_record::{CrossRow, Turn, Verdict};
 
 use super::super::scratch_folder::missing_text;
@@ -21,6 +21,10 @@ pub(super) struct Bench<'s> {
     pub(super) interrupt: &'s Interrupt,
     pub(super) program: PathBuf,
     pub(super) cpu: u32,
+    /// The CPU of servers that have their own.
+    pub(super) other_cpu: Option<u32>,
+    /// The port in the commands that are shown; each turn has its own.
+    pub(super) port: u16,
     pub(super) allowed: Vec<u32>,
     pub(super) limit_ns: u64,
     pub(super) allow_memory: bool,
@@ -57,13 +61,29 @@ impl Bench<'_> {
 
     /// Runs a command of the peer.
     pub(super) fn execute(&self, invocation: &Invocation, on: On) -> Result<Output, RunError> {
-        self.runner(self.cpus(on), self.limit_ns).run(invocation)
+        self.runner(self.client_cpus(on), self.limit_ns).run(invocation)
     }
 
+    /// The CPUs of both sides.
     pub(super) fn cpus(&self, on: On) -> Vec<u32> {
+        let mut cpus = self.client_cpus(on);
+        cpus.extend(self.other_cpu.filter(|_| on == On::Two));
+        cpus
+    }
+
+    /// The CPUs of the peer's commands.
+    fn client_cpus(&self, on: On) -> Vec<u32> {
         match on {
-            On::One => vec![self.cpu],
+            On::One | On::Two => vec![self.cpu],
             On::All => self.allowed.clone(),
+        }
+    }
+
+    /// The CPUs of the peer's server.
+    fn server_cpus(&self, on: On) -> Vec<u32> {
+        match (on, self.other_cpu) {
+            (On::Two, Some(other)) => vec![other],
+            _ => self.client_cpus(on),
         }
     }
 
@@ -77,9 +97,23 @@ impl Bench<'_> {
     }
 
     /// The peer's commands for a row; empty without the files that it needs.
-    pub(super) fn peer_commands(&self, row: &Row) -> Vec<Invocation> {
+    fn peer_commands(&self, row: &Row, port: u16) -> Vec<Invocation> {
         let Ok(place) = self.files(row) else { return Vec::new() };
-        (row.commands)(place.unwrap_or(&Place::at("".as_ref())))
+        let place = place.cloned().unwrap_or_else(|| Place::at("".as_ref()));
+        (row.commands)(&Place { port, ..place })
+    }
+
+    /// The peer's commands for a shell, its server first.
+    pub(super) fn shell_lines(&self, row: &Row) -> Vec<String> {
+        let pinned = |cpus: &[u32], invocation: &Invocation| match (row.on, cpus) {
+            (On::One | On::Two, [cpu]) => format!("taskset -c {cpu} {invocation}"),
+            _ => invocation.to_string(),
+        };
+        let server = server_of(row, self.port);
+        let server = server.map(|it| pinned(&self.server_cpus(row.on), &it.invocation) + " &");
+        let cpus = self.client_cpus(row.on);
+        let commands = self.peer_commands(row, self.port);
+        server.into_iter().chain(commands.iter().map(|it| pinned(&cpus, it))).collect()
     }
 
     fn files(&self, row: &Row) -> Result<Option<&Place>, RunError> {
@@ -117,7 +151,12 @@ impl Bench<'_> {
 
     fn theirs(&self, row: &Row) -> Result<PeerResult, RunError> {
         let _files = self.prepare_files(row)?;
-        let commands = self.peer_commands(row);
+        // Connections of an earlier turn hold its port in TIME_WAIT.
+        let port = free_port().unwrap_or(self.port);
+        let commands = self.peer_commands(row, port);
+        // Killed when this turn ends, whatever its outcome.
+        let serving = self.runner(self.server_cpus(row.on), self.limit_ns);
+        let _server = server_of(row, port).map(|server| serving.serve(&server)).transpose()?;
         let outputs: Result<Vec<Output>, RunError> =
             commands.iter().map(|command| self.execute(command, row.on)).collect();
         let outputs = outputs?;
@@ -125,7 +164,7 @@ impl Bench<'_> {
         let preempted: u64 = outputs.iter().map(|output| output.preempted).sum();
         let ns: f64 = outputs.iter().map(|output| output.ns).sum();
         let lost: Option<f64> = outputs.iter().map(|output| output.lost_ns).sum();
-        let cpu_ns = ns.max(1.0) * self.cpus(row.on).len() as f64;
+        let cpu_ns = ns.max(1.0) * self.client_cpus(row.on).len() as f64;
         let (rate, share) = (1e9 * preempted as f64 / ns.max(1.0), lost.map(|lost| lost / cpu_ns));
         Ok(PeerResult {
             value: reading.value,
@@ -153,6 +192,10 @@ impl Bench<'_> {
         }
         Ok(Some(RemovedFile::new(place.own.clone())))
     }
+}
+
+fn server_of(row: &Row, port: u16) -> Option<Server> {
+    row.server.as_ref().map(|server| server(&Place { port, ..Place::at("".as_ref()) }))
 }
 
 /// The peer's side of a pair.

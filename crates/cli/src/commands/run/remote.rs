@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
+use fathom_engine::Plan;
 use fathom_far::{Far, FarError, Remote, Token};
 use fathom_measure::sampler::{FarPlace, LOOPBACK};
 use fathom_record::{Cause, Document, FarHost, Host, Record, State};
@@ -38,6 +39,25 @@ pub(super) fn find(arguments: &RunArguments, own: &Host) -> anyhow::Result<Optio
     let place =
         FarPlace { to: to.clone(), address: Some(address), bind: arguments.bind, cpu, token_file };
     Ok(Some(RemoteHost { place, host: FarHost { name: to, host, clock: None } }))
+}
+
+/// Metrics whose requests carry the token.
+const BY_HTTP: [&str; 2] = ["network.http.get", "file.read.remote"];
+
+impl RemoteHost {
+    /// A warning of a token that others on the network can read.
+    pub(super) fn exposure(&self, plan: &Plan) -> Option<String> {
+        let FarPlace { address, token_file, .. } = &self.place;
+        let address = address.filter(|address| !address.ip().to_canonical().is_loopback())?;
+        token_file.as_ref()?;
+        let metrics = plan.metrics(false);
+        let by_http = metrics.iter().find(|entry| BY_HTTP.contains(&entry.about().id))?.about().id;
+        let port = address.port();
+        Some(format!(
+            "{by_http} sends the token unencrypted to {address}; `ssh -L {port}:127.0.0.1:{port} \
+             HOST` encrypts it, and the network is then that of ssh"
+        ))
+    }
 }
 
 /// The first address that answers.

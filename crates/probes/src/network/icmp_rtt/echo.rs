@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
-use fathom_far::{FarError, TRIP_NS, Trip};
+use fathom_far::{FarError, TRIP_NS, TripEnd};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -77,23 +77,23 @@ impl Echo {
     }
 
     /// Sends an echo request and waits for its reply.
-    pub(super) fn trip(&mut self, content: &[u8]) -> Result<Trip, FarError> {
+    pub(super) fn trip(&mut self, content: &[u8]) -> Result<TripEnd, FarError> {
         self.sequence = self.sequence.wrapping_add(1);
         let request = self.request(content);
         match send(&self.socket, &request, SendFlags::NOSIGNAL) {
             Ok(_) => {}
-            Err(error) if is_of_network(error) => return Ok(Trip::Lost),
+            Err(error) if is_of_network(error) => return Ok(TripEnd::Lost),
             Err(error) => return Err(FarError::System { call: "send", error: error.into() }),
         }
         for _ in 0..OTHERS_MAX {
             match recv(&self.socket, &mut self.packet[..], RecvFlags::empty()) {
-                Ok((count, _)) if self.is_reply(count, content) => return Ok(Trip::Answered),
+                Ok((count, _)) if self.is_reply(count, content) => return Ok(TripEnd::Answered),
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(error) if is_of_network(error) => return Ok(Trip::Lost),
+                Err(error) if is_of_network(error) => return Ok(TripEnd::Lost),
                 Err(error) => return Err(FarError::System { call: "recv", error: error.into() }),
             }
         }
-        Ok(Trip::Lost)
+        Ok(TripEnd::Lost)
     }
 
     fn request(&self, content: &[u8]) -> Vec<u8> {
@@ -161,7 +161,7 @@ fn accept_replies_only(socket: &OwnedFd, is_v6: bool) {
 
 /// RFC 1071.
 fn checksum(packet: &[u8]) -> u16 {
-    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| (*low).into());
+    let word = |pair: &[u8]| (u32::from(pair[0]) << 8) | pair.get(1).map_or(0, |low| (*low).into());
     let sum: u32 = packet.chunks(2).map(word).sum();
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16

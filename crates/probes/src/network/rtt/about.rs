@@ -27,7 +27,7 @@ pub(super) static TCP: About = About {
         FRESH,
         "Nagle's algorithm and delayed acknowledgements can add 40 ms: TCP_NODELAY is set at both \
          ends, and the answer carries the acknowledgement. Round trips of about 40 ms above the \
-         fastest are recognised, and from 1 % of them the result is invalid",
+         fastest are recognised, and from 10 % of them the result is invalid",
         "congestion control may pace even loopback (BBR): the record names that of both ends, \
          with MSS, congestion windows, retransmits and the round trip times by TCP_INFO; a \
          request of one segment is hardly affected",

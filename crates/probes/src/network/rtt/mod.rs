@@ -6,7 +6,7 @@ mod model;
 
 use std::net::TcpStream;
 
-use fathom_far::{Far, FarError, Outcome, Trip as Outward, datagram_trip, round_trip};
+use fathom_far::{Far, FarError, Outcome, TripEnd, datagram_trip, round_trip};
 use fathom_measure::sampler::LOOPBACK;
 use fathom_metric::Far as FarNeed;
 use fathom_record::Counter;
@@ -191,7 +191,7 @@ impl Visit<'_> {
     /// Makes the round trips. Returns the context switches of this end.
     fn switches<F>(&self, near: &mut Near<F>, sampler: &mut Sampler) -> Result<Switches>
     where
-        F: FnMut(&[u8]) -> Result<Outward, FarError>,
+        F: FnMut(&[u8]) -> Result<TripEnd, FarError>,
     {
         let before = Switches::of_this_thread();
         near.run(self.case, sampler);
@@ -222,11 +222,11 @@ fn over(
     data: &TcpStream,
     bytes: usize,
     busy: bool,
-) -> Near<impl FnMut(&[u8]) -> Result<Outward, FarError>> {
+) -> Near<impl FnMut(&[u8]) -> Result<TripEnd, FarError>> {
     let mut answer = vec![0; bytes];
     Near::new(bytes, move |request| {
         let is_right = round_trip(data, request, &mut answer, busy)?;
-        Ok(if is_right { Outward::Answered } else { Outward::Wrong })
+        Ok(if is_right { TripEnd::Answered } else { TripEnd::Wrong })
     })
 }
 

@@ -24,10 +24,10 @@ pub(super) fn predict(
         let one = Trip { bytes: 1, ..trip }.params();
         return same_as((id, one), 0.15, (source, otherwise), known);
     }
-    let calls = |known| at_least_getppid(4.0, "send and recv at each end", known);
+    let calls = || at_least_getppid(4.0, "send and recv at each end", known);
     match (transport, trip.busy, trip.cpus) {
-        (Transport::Tcp, true, _) => calls(known),
-        (Transport::Udp, true, _) => below_tcp(calls(known)?, &trip, known),
+        (Transport::Tcp, true, _) => calls(),
+        (Transport::Udp, true, _) => below_tcp(calls()?, &trip, known),
         (Transport::Tcp, false, 1) => {
             let source = "the same calls and switches, plus TCP, IP and the loopback device";
             at_least("os.unix.rtt", &Params::one("kind", "stream"), source, known)
@@ -40,7 +40,7 @@ pub(super) fn predict(
         (_, false, _) => {
             let busy = Trip { busy: true, ..trip.clone() }.params();
             if transport == Transport::Udp && known.quantity(id, &busy).is_none() {
-                return below_tcp(calls(known)?, &trip, known);
+                return below_tcp(calls()?, &trip, known);
             }
             let sum = Sum {
                 terms: &[Term { times: 1.0, metric: id, params: busy }, two_wake_ups()],

@@ -82,7 +82,7 @@ fn only_two_cpus_have_a_remote_case() {
 }
 
 /// The near end over UDP to this address.
-fn near_to(socket: &UdpSocket) -> Near<impl FnMut(&[u8]) -> Result<Outward, FarError> + '_> {
+fn near_to(socket: &UdpSocket) -> Near<impl FnMut(&[u8]) -> Result<TripEnd, FarError> + '_> {
     let mut answer = [0; 2];
     Near::new(1, move |request| datagram_trip(socket, request, &mut answer, false))
 }
@@ -156,12 +156,15 @@ fn delayed_acknowledgement_is_recognised() {
     assert!(share.is_some_and(|share| share > 0.3), "{share:?} of {timings:?}");
     drop(near);
     answering.join().unwrap();
-    // All of them, by the minimum of the handshake; a queue of 10 to 90 ms; a distance of 40 ms.
+    // All of them, by the minimum of the handshake; a queue of 10 to 90 ms; a distance of 40 ms;
+    // a stall.
     let all = |times: &[f64]| times.iter().map(|ms| ms * 1e6).collect::<Histogram>();
-    assert_eq!(delayed_acknowledgements(&all(&[40.1, 41.0, 44.0]), 20e3), Some(1.0));
+    assert_eq!(delayed_acknowledgements(&all(&[40.1, 41.0, 44.0, 40.0, 42.0]), 20e3), Some(1.0));
     let queue: Vec<f64> = (10..90).map(f64::from).collect();
     assert_eq!(delayed_acknowledgements(&all(&queue), 10e6), None);
-    assert_eq!(delayed_acknowledgements(&all(&[40.0, 40.1, 41.0]), 40e6), None);
+    assert_eq!(delayed_acknowledgements(&all(&[40.0, 40.1, 41.0, 40.2, 42.0]), 40e6), None);
+    let stall: Vec<f64> = (0..33).map(|at| if at == 9 { 40.5 } else { 0.1 }).collect();
+    assert_eq!(delayed_acknowledgements(&all(&stall), 20e3), None);
 }
 
 #[test]

@@ -1,0 +1,173 @@
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::thread;
+
+use fathom_record::Sample;
+use rustix::net::listen;
+
+use super::super::tcp_close::{CLOSE_FIN, CLOSE_RST};
+use super::super::tcp_connect::TcpConnect;
+use super::super::tcp_teardown::TcpTeardown;
+use super::*;
+use crate::smoke;
+
+fn count(sample: &Sample, name: &str) -> f64 {
+    let fact = sample.facts.iter().find(|fact| fact.name == name);
+    match fact.map(|fact| &fact.value) {
+        Some(fathom_record::FactValue::Quantity { value, .. }) => *value,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn every_connection_is_made_and_closed() {
+    let probes: [&dyn Probe; 4] = [&TcpConnect, &CLOSE_FIN, &CLOSE_RST, &TcpTeardown];
+    for probe in probes {
+        let id = probe.about().id;
+        for (_, sample) in smoke::run(probe) {
+            let Ok(sample) = sample else { continue };
+            let names: BTreeSet<&str> =
+                sample.checks_of_both().map(|check| check.name.as_str()).collect();
+            let mut expected = BTreeSet::from(["CPU", "connections"]);
+            expected.extend((id == "network.tcp.connect").then_some("awake"));
+            assert_eq!(names, expected, "{id}");
+            assert!(sample.batch == BATCH && !sample.histogram.as_ref().unwrap().is_empty());
+            assert!(sample.far.as_ref().unwrap().disturbance.cpu_ns > 0);
+            assert!(count(&sample, "MSS") >= 536.0 && count(&sample, "retransmits") == 0.0);
+        }
+    }
+}
+
+/// The near end of a case, outside a visit.
+fn near(timed: Timed) -> Option<Near> {
+    let cpu = affinity::allowed()[0];
+    match Near::open(timed, LOOPBACK, &mut smoke::sampler(1, cpu)) {
+        Ok(near) => Some(near),
+        Err(fault @ Fault::Unavailable(..)) => {
+            smoke::skipped(&fault.to_string());
+            None
+        }
+        Err(fault) => panic!("{fault}"),
+    }
+}
+
+#[test]
+fn thousands_of_connects_leave_no_time_wait() {
+    let _alone = smoke::alone();
+    for timed in [Timed::Connect, Timed::CloseFin, Timed::CloseReset] {
+        let Some(mut near) = near(timed) else { return };
+        let before = ports::time_waits().unwrap();
+        for _ in 0..2_000 {
+            near.once(&smoke::clock()).unwrap();
+        }
+        // Other tests leave some.
+        let after = ports::time_waits().unwrap();
+        assert!(after < before + 200, "{timed:?}: {before} before, {after} after");
+        let made = near.made;
+        drop(near.data);
+        assert_eq!(near.far.finish().unwrap().count, made);
+    }
+}
+
+/// The known answer that takes a minute.
+#[test]
+#[ignore = "50,000 connections; run by hand"]
+fn fifty_thousand_connects_do_not_exhaust_the_ports() {
+    let _alone = smoke::alone();
+    let (before, mut made) = (ports::time_waits().unwrap(), 0);
+    while made < 50_000 {
+        let Some(mut near) = near(Timed::Connect) else { return };
+        let guard = (0..50_000).find_map(|_| near.once(&smoke::clock()).err()).unwrap();
+        assert!(guard.to_string().contains("a fifth of the"), "{guard}");
+        made += near.made;
+        drop(near.data);
+        assert_eq!(near.far.finish().unwrap().count, near.made);
+    }
+    let after = ports::time_waits().unwrap();
+    assert!(after < before + 200, "{before} before, {after} after {made} connections");
+}
+
+#[test]
+fn guard_ends_a_visit_before_the_ports_do() {
+    let _alone = smoke::alone();
+    let Some(mut near) = near(Timed::CloseReset) else { return };
+    near.ports = Ports::of(50);
+    let fault = (0..50).find_map(|_| near.once(&smoke::clock()).err()).unwrap();
+    assert!(matches!(fault, Fault::Unavailable(text, Some(_)) if text.contains("50 local ports")));
+    assert_eq!(near.made, 10);
+}
+
+#[test]
+fn far_end_that_closes_first_is_no_teardown() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let near = socket(address, None, true, WAIT).unwrap();
+    connect(&near, &address).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    drop(far);
+    let fault = tear_down(&near, &smoke::clock()).unwrap_err();
+    assert!(matches!(fault, Fault::WrongWork(text) if text.contains("closed first")));
+    // Otherwise it ends once the far end closes, too.
+    let near = socket(address, None, false, WAIT).unwrap();
+    connect(&near, &address).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    let later = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(50));
+        drop(far);
+    });
+    assert!(tear_down(&near, &smoke::clock()).unwrap() >= 40e6);
+    later.join().unwrap();
+}
+
+#[test]
+fn full_queue_is_not_waited_for_without_a_limit() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Room for one.
+    listen(&listener, 0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let wait = Duration::from_millis(100);
+    let begun_ns = monotonic_raw_ns();
+    let connecting: Vec<_> = (0..3)
+        .map(|_| {
+            let socket = socket(address, None, true, wait).unwrap();
+            let connected = connect(&socket, &address).map_err(timed_out);
+            (socket, connected)
+        })
+        .collect();
+    assert!(connecting[0].1.is_ok());
+    let last = connecting[2].1.as_ref().unwrap_err();
+    assert_eq!(last.kind(), std::io::ErrorKind::TimedOut);
+    assert!(monotonic_raw_ns() - begun_ns < 5_000_000_000);
+    let fault = failed(LOOPBACK, "connect", Errno::TIMEDOUT.into()).to_string();
+    assert!(fault.starts_with("far end loopback: connect: "), "{fault}");
+}
+
+#[test]
+fn models_use_declared_needs_only() {
+    let wake = Params::one("via", "futex");
+    for (to, bounds) in [(LOOPBACK, [None, Some(9e3)]), ("bench-4", [Some(15e3), Some(15e3)])] {
+        let mut records = vec![
+            smoke::record("network.tcp.rtt", &rtt(to, "block", 1), 9e3, 1.0),
+            smoke::record("network.tcp.rtt", &rtt(to, "busy", 1), 5e3, 1.0),
+            smoke::record("os.wake.cross_cpu", &wake, 10e3, 1.0),
+        ];
+        let probes: [&dyn Probe; 4] = [&TcpConnect, &CLOSE_FIN, &CLOSE_RST, &TcpTeardown];
+        let mut found = Vec::new();
+        for probe in probes {
+            let here = probe.cases(&Host::default(), &Sizes::default()).remove(0);
+            let case = if to == LOOPBACK { here } else { probe.remote(&here, to).unwrap() };
+            let of_needs = |record: &&Record| {
+                let metric = record.metric.as_str();
+                probe.about().needs.contains(&metric)
+            };
+            let known: Vec<Record> = records.iter().filter(of_needs).cloned().collect();
+            let model = probe.predict(&case, &Host::default(), &Inputs::new(&known)).unwrap();
+            found.push((model.value, model.high));
+            records.push(smoke::record(probe.about().id, &case.params, 8e3, 1.0));
+        }
+        let connect = (bounds[0], bounds[0].map_or(bounds[1], |value| Some(value * 1.3)));
+        // close_fin and close_rst are at most connect; the tear-down is a sum.
+        let close = (None, Some(8e3));
+        assert_eq!(found, [connect, close, close, (Some(23e3), Some(23e3 * 1.3))], "{to}");
+    }
+}

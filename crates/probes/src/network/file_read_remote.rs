@@ -1,0 +1,467 @@
+//! file.read.remote: blocks of a file at another host, or at a service of this one.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use fathom_fileio::Generator;
+use fathom_load::{CacheChange, Control};
+use fathom_measure::sampler::LOOPBACK;
+use fathom_record::{Counter, Histogram};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use super::connections::{TO, rtt};
+use super::http_get::state;
+use super::service::{Served, Service};
+use super::tcp_info::TcpInfo;
+use crate::prelude::*;
+
+pub struct FileReadRemote;
+
+static ABOUT: About = About {
+    id: "file.read.remote",
+    title: "remote read of one block",
+    timed: "a GET of a range of 4 KiB from a file of a Fathom service, until its last byte has \
+            arrived: the time of a pass ÷ its blocks, at most 16 distinct ones. connection=fresh: \
+            each block over a connection of its own, whose set-up is included. Quantiles: single \
+            blocks",
+    not_timed: "choosing the blocks, evicting and warming the file, comparing the data (loopback), \
+                closing",
+    model: "server=warm, kept: a value: network.tcp.rtt{bytes=56, cpus=2, mode=block} to the same \
+            far end + os.syscall{call=open_close} + os.syscall{call=fstat}: a segment as the \
+            request, a few as the answer, and the copy of 4 KiB costs less than 1 µs. server=cold, \
+            kept: a bound: ≥ server=warm. fresh, a value: kept + network.tcp.connect",
+    source: "RFC 9110, 14 (ranges); RFC 6928: the initial window of 10 segments holds a block, so \
+             that a fresh connection needs one more round trip only",
+    pitfalls: &[
+        "the service proves the state of its page cache: cold, no page of the folder is resident \
+         before each pass (cachestat, mincore), and its process has read from a device; warm, it \
+         has read nothing",
+        "all files that the service serves are evicted or warmed; other programs there that use \
+         them notice it",
+        "in order, the far kernel reads ahead: after the first block of a pass few wait for the \
+         device",
+        "the client has no cache: HTTP ranges are not stored here. A mount has one, and is not \
+         measured",
+        "4 KiB over HTTP are not 4 KiB of a network file system: no lease, no attributes, no \
+         encryption",
+        "to another host: its file of this size, whose content is not known and not compared; a \
+         token is sent with each request, unencrypted",
+    ],
+    parameters: &[
+        Parameter {
+            name: "connection",
+            values: "kept, fresh",
+            meaning: "one for all blocks · one for each",
+        },
+        Parameter {
+            name: "file_bytes",
+            values: "4K, doubling to 512K, 64M, 1G",
+            meaning: "of the file; 64M on loopback is 1G to another host; quick: 512K",
+        },
+        Parameter { name: "order", values: "sequential, random", meaning: "of the blocks" },
+        Parameter { name: "over", values: "http", meaning: "range requests" },
+        Parameter {
+            name: "server",
+            values: "cold, warm",
+            meaning: "the file is in no page of the server's cache · in its cache as a whole",
+        },
+        TO,
+    ],
+    needs: &["os.syscall", "network.tcp.rtt", "network.tcp.connect"],
+    requires: "loopback: two CPUs and a folder on a device. Another host: files of these sizes in \
+               the folder that it serves",
+    published: "6.68 ms, sequential and random, over a network file system (2016)",
+    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
+    noise_limit: 0.15,
+    ..About::BASE
+};
+
+const BLOCK: u64 = 4096;
+/// Blocks of a pass.
+const BLOCKS: usize = 16;
+const SMALL_MAX: i64 = 512 << 10;
+const LARGE: i64 = 64 << 20;
+const LARGE_REMOTE: i64 = 1 << 30;
+const SEED: u64 = 3;
+/// Requests without a file, for the time of a round trip over the same connection.
+const TRIPS: usize = 64;
+/// Warm: bytes that the service may read from devices for itself, of those that it sent.
+const FETCHED_MAX: f64 = 0.1;
+
+/// The parsed parameters of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Remote {
+    bytes: i64,
+    is_random: bool,
+    is_cold: bool,
+    is_fresh: bool,
+    to: String,
+}
+
+impl Remote {
+    fn of(params: &Params) -> Option<Self> {
+        Some(Self {
+            bytes: params.integer("file_bytes").filter(|bytes| *bytes >= BLOCK as i64)?,
+            is_random: params.text("order")? == "random",
+            is_cold: params.text("server")? == "cold",
+            is_fresh: params.text("connection")? == "fresh",
+            to: params.text("to")?.to_owned(),
+        })
+    }
+
+    fn params(&self) -> Params {
+        let word = |is, [yes, no]: [&'static str; 2]| if is { yes } else { no };
+        Params::one("file_bytes", self.bytes)
+            .and("order", word(self.is_random, ["random", "sequential"]))
+            .and("server", word(self.is_cold, ["cold", "warm"]))
+            .and("connection", word(self.is_fresh, ["fresh", "kept"]))
+            .and("over", "http")
+            .and("to", self.to.as_str())
+    }
+
+    fn case(self) -> Case {
+        let blocks = (self.bytes / BLOCK as i64).min(BLOCKS as i64) as f64;
+        let block_ns = if self.is_cold { 400e3 } else { 150e3 };
+        let pass_ns = blocks * block_ns + if self.is_cold { 5e6 } else { 0.0 };
+        let far_ns = if self.to == LOOPBACK { self.bytes as f64 * 10.0 } else { 300e6 };
+        Case { params: self.params(), cost_ns: 60e6 + 14.0 * pass_ns + far_ns }
+    }
+}
+
+/// Warm before cold and kept before fresh, as the models need them.
+fn all(effort: Effort) -> Vec<Remote> {
+    let sizes: Vec<i64> = match effort {
+        Effort::Quick => vec![SMALL_MAX],
+        Effort::Standard => vec![BLOCK as i64, SMALL_MAX],
+        Effort::Thorough => (12..20).map(|power| 1 << power).chain([LARGE]).collect(),
+    };
+    let mut found = Vec::new();
+    for (is_fresh, is_cold) in [(false, false), (false, true), (true, false), (true, true)] {
+        for &bytes in &sizes {
+            for is_random in [false, true] {
+                found.push(Remote { bytes, is_random, is_cold, is_fresh, to: LOOPBACK.into() });
+            }
+        }
+    }
+    // One block has no order, and where each has its own connection, the order matters less.
+    found.retain(|case| match case.bytes == BLOCK as i64 {
+        true => !case.is_random,
+        false => case.is_random || !case.is_fresh,
+    });
+    found.retain(|case| effort != Effort::Quick || !(case.is_cold || case.is_fresh));
+    found
+}
+
+impl Probe for FileReadRemote {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn cases_share_visits(&self) -> bool {
+        false
+    }
+
+    fn needs(&self) -> Needs {
+        let disk = Some(Disk { large: 0, own: LARGE as u64 });
+        Needs { disk, far: Some(fathom_metric::Far::Anywhere) }
+    }
+
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+        all(sizes.effort).into_iter().map(Remote::case).collect()
+    }
+
+    fn remote(&self, case: &Case, to: &str) -> Option<Case> {
+        let here = Remote::of(&case.params)?;
+        let bytes = if here.bytes == LARGE { LARGE_REMOTE } else { here.bytes };
+        Some(Remote { bytes, to: to.to_owned(), ..here }.case())
+    }
+
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+        let remote = parsed(&case.params, Remote::of)?;
+        let to = remote.to.clone();
+        if remote.is_fresh {
+            let connect = Params::one("to", to.as_str());
+            let kept = Remote { is_fresh: false, ..remote }.params();
+            let term = |metric, params| Term { times: 1.0, metric, params };
+            let sum = Sum {
+                terms: &[term(ABOUT.id, kept), term("network.tcp.connect", connect)],
+                tolerance: 0.3,
+                source: "the same request after the handshake; a block fits the initial window",
+                otherwise: "the server's accept is slow, or the initial window is smaller than a \
+                            block",
+            };
+            return sum.predict(known);
+        }
+        if remote.is_cold {
+            let warm = Remote { is_cold: false, ..remote }.params();
+            let source = "the page cache is filled from the device first";
+            return at_least(ABOUT.id, &warm, source, known);
+        }
+        let call =
+            |call| Term { times: 1.0, metric: "os.syscall", params: Params::one("call", call) };
+        let params = rtt(&to, "block", 56);
+        let trip = Term { times: 1.0, metric: "network.tcp.rtt", params };
+        let sum = Sum {
+            terms: &[trip, call("open_close"), call("fstat")],
+            tolerance: 0.3,
+            source: "a request and its answer; the server opens the file for each; the copy of a \
+                     block costs little beside it",
+            otherwise: "the server waits for something else, or the network is slow enough that \
+                        the bytes count",
+        };
+        sum.predict(known)
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+        each(cases, sampler, |index, case, sampler| {
+            let remote = Remote::of(&case.params);
+            let remote = remote.ok_or_else(|| crate::unknown_case(&case.params))?;
+            measure(index, &remote, sampler)
+        })
+    }
+}
+
+fn measure(case: usize, remote: &Remote, sampler: &mut Sampler) -> Result<()> {
+    let place = sampler.resources().far_end(&remote.to)?;
+    let served = Served::new(sampler)?;
+    let is_here = place.address.is_none();
+    if is_here {
+        write(&served, remote.bytes as u64)?;
+    }
+    let service = Service::open(&place, &served, sampler)?;
+    let mut control = service.control();
+    let path = path(&service, &mut control, remote)?;
+    let before = telemetry(&service, &mut control)?;
+    if !remote.is_cold {
+        change(&service, &mut control, "warm")?;
+    }
+    let stream = service.connect()?;
+    let first = TcpInfo::of(&stream);
+    let reading = Reading {
+        service: &service,
+        control: &mut control,
+        remote,
+        path,
+        seed: is_here.then_some(SEED),
+        stream: &stream,
+        random: Xoshiro256PlusPlus::seed_from_u64(sampler.settings().seed),
+        buffer: Vec::new(),
+        passes_ns: Vec::new(),
+        blocks: 0,
+    };
+    let reading = RefCell::new(reading);
+    let timings = RefCell::new(Histogram::new());
+    let operation = |clock: &Clock, values: &mut [f64]| {
+        values[0] = reading.borrow_mut().pass(clock, &mut timings.borrow_mut())?;
+        Ok(())
+    };
+    let batch = (remote.bytes as u64 / BLOCK).min(BLOCKS as u64);
+    sampler.run(vec![Work::Single {
+        cases: vec![case],
+        batch,
+        operation: Box::new(operation),
+        timings: Some(&timings),
+    }]);
+    let clock = sampler.clock().clone();
+    let mut reading = reading.into_inner();
+    let trip_ns = reading.trip_ns(&clock)?;
+    let Reading { passes_ns, blocks, .. } = reading;
+    let after = telemetry(&service, &mut control)?;
+    if let Some(ns) = statistics::median(&passes_ns) {
+        sampler.state(case, Fact::quantity("round trip", trip_ns, Unit::Nanoseconds));
+        sampler.state(case, Fact::quantity("in round trips", ns / trip_ns, Unit::Ratio));
+    }
+    state(case, &stream, first, after.congestion.as_deref(), sampler);
+    let fetched = after.read_bytes.zip(before.read_bytes).map(|(now, then)| now - then.min(now));
+    prove(case, remote, fetched, (passes_ns.len(), blocks), sampler);
+    Ok(())
+}
+
+/// The state of the server's page cache, by what it read from devices.
+fn prove(
+    case: usize,
+    remote: &Remote,
+    fetched: Option<u64>,
+    (passes, blocks): (usize, u64),
+    sampler: &mut Sampler,
+) {
+    let sent = blocks * BLOCK;
+    let shown = fetched.map_or("unknown".to_owned(), |bytes| bytes.to_string());
+    let (passed, text) = match remote.is_cold {
+        true => (
+            fetched.is_none_or(|bytes| bytes >= passes as u64 * BLOCK),
+            format!("COLD before each of {passes} passes; bytes from devices: {shown}"),
+        ),
+        false => (
+            fetched.is_some_and(|bytes| bytes as f64 <= FETCHED_MAX * sent as f64),
+            format!("WARM before; {sent} bytes sent; bytes from devices: {shown}"),
+        ),
+    };
+    sampler.check(case, "server cache", passed, text);
+    let compared = if remote.to == LOOPBACK { "each block as written" } else { "lengths only" };
+    sampler.check(case, "content", true, compared);
+}
+
+const NAME: &str = "file";
+
+/// A synced file of generated data.
+fn write(served: &Served, bytes: u64) -> Result<()> {
+    const PIECE: u64 = 1 << 20;
+    let generator = Generator::new(SEED);
+    let mut piece = vec![0; bytes.min(PIECE) as usize];
+    let mut fill = || {
+        let mut file = File::create_new(served.path().join(NAME))?;
+        for at in (0..bytes).step_by(PIECE as usize) {
+            let piece = &mut piece[..(bytes - at).min(PIECE) as usize];
+            generator.fill(at, piece);
+            file.write_all(piece)?;
+        }
+        file.sync_all()
+    };
+    fill().map_err(|error| Fault::system("write a file to serve", error))
+}
+
+/// The path of a file of the size that the case states.
+fn path(service: &Service, control: &mut Control, remote: &Remote) -> Result<String> {
+    let listing = control.list().map_err(|error| service.refused("the list of files", error))?;
+    let bytes = remote.bytes as u64;
+    let found = listing.files.into_iter().find(|file| file.bytes == bytes);
+    let text = format!("{} serves no file of {bytes} bytes", remote.to);
+    let found = found.ok_or_else(|| Fault::unavailable(text, Remedy::ServeFile { bytes }))?;
+    Ok(format!("/{}", found.path))
+}
+
+fn telemetry(service: &Service, control: &mut Control) -> Result<fathom_load::Telemetry> {
+    control.telemetry().map_err(|error| service.refused("telemetry", error))
+}
+
+/// Attempts to evict, and the pause before each further one: pages stay while they are in the
+/// buffer of a socket.
+const ATTEMPTS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Evicts or warms the files of the service, which says what is in memory afterwards.
+fn change(service: &Service, control: &mut Control, what: &str) -> Result<()> {
+    let mut change = || control.change_cache(what).map_err(|error| service.refused(what, error));
+    let expected = |done: &CacheChange| if what == "warm" { done.bytes } else { 0 };
+    let is_done = |done: &CacheChange| done.resident_bytes_after == Some(expected(done));
+    let mut done = change()?;
+    for _ in 1..ATTEMPTS {
+        if is_done(&done) || done.resident_bytes_after.is_none() {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        done = change()?;
+    }
+    match done.resident_bytes_after {
+        _ if is_done(&done) => Ok(()),
+        Some(resident) => {
+            let of = done.bytes;
+            let text = format!("after {what}, {resident} of {of} bytes are in the server's memory");
+            Err(Fault::unavailable(text, Remedy::OtherFolder))
+        }
+        None => {
+            let text = "the server's kernel does not say what is in its page cache";
+            Err(Fault::unavailable(text, Remedy::kernel("6.5")))
+        }
+    }
+}
+
+/// The reads of a case.
+struct Reading<'s> {
+    service: &'s Service,
+    control: &'s mut Control,
+    remote: &'s Remote,
+    path: String,
+    /// Of the data, if they are known.
+    seed: Option<u64>,
+    stream: &'s TcpStream,
+    random: Xoshiro256PlusPlus,
+    buffer: Vec<u8>,
+    /// Nanoseconds per block.
+    passes_ns: Vec<f64>,
+    blocks: u64,
+}
+
+impl Reading<'_> {
+    /// Reads the blocks of a pass; nanoseconds per block.
+    fn pass(&mut self, clock: &Clock, timings: &mut Histogram) -> Result<f64> {
+        let order = choose(&mut self.random, self.remote);
+        if self.remote.is_cold {
+            change(self.service, self.control, "evict")?;
+        }
+        let mut all_ns = 0.0;
+        for &at in &order {
+            let ns = self.block(at, clock)?;
+            timings.add(ns);
+            all_ns += ns;
+        }
+        let ns = all_ns / order.len() as f64;
+        self.blocks += order.len() as u64;
+        self.passes_ns.push(ns);
+        Ok(ns)
+    }
+
+    /// Reads and compares a block; the nanoseconds of its request.
+    fn block(&mut self, at: u64, clock: &Clock) -> Result<f64> {
+        let range = format!("Range: bytes={at}-{}\r\n", at + BLOCK - 1);
+        let request = self.service.request(&self.path, &range);
+        let start = clock.start();
+        let fresh = self.remote.is_fresh.then(|| self.service.connect()).transpose()?;
+        let stream = fresh.as_ref().unwrap_or(self.stream);
+        let body = self.service.exchange(stream, &request, 206, &mut self.buffer)?;
+        let ns = clock.ns(start, clock.stop());
+        let found = &self.buffer[body];
+        let mut expected = [0; BLOCK as usize];
+        if let Some(seed) = self.seed {
+            Generator::new(seed).fill(at, &mut expected);
+        }
+        if found.len() != expected.len() || (self.seed.is_some() && found != expected) {
+            let text = format!("the block at byte {at} differs from the data written");
+            return Err(Fault::WrongWork(text));
+        }
+        Ok(ns)
+    }
+
+    /// The median time of a request without a file over a connection that is kept.
+    fn trip_ns(&mut self, clock: &Clock) -> Result<f64> {
+        let request = self.service.request("/.fathom/health", "");
+        // The kept connection may have been idle for too long.
+        let fresh = self.remote.is_fresh.then(|| self.service.connect()).transpose()?;
+        let stream = fresh.as_ref().unwrap_or(self.stream);
+        let mut trips = Vec::new();
+        for _ in 0..TRIPS {
+            let start = clock.start();
+            self.service.exchange(stream, &request, 200, &mut self.buffer)?;
+            trips.push(clock.ns(start, clock.stop()));
+        }
+        Ok(statistics::median(&trips).unwrap_or(f64::NAN))
+    }
+}
+
+/// Offsets of the distinct blocks of a pass.
+fn choose(random: &mut Xoshiro256PlusPlus, remote: &Remote) -> Vec<u64> {
+    let all = remote.bytes as u64 / BLOCK;
+    let count = all.min(BLOCKS as u64);
+    // The modulo bias is below 2^-40.
+    let mut below = |limit: u64| random.next_u64() % limit;
+    let mut chosen = Vec::new();
+    if !remote.is_random {
+        let first = below(all - count + 1);
+        chosen.extend(first..first + count);
+    }
+    while (chosen.len() as u64) < count {
+        let block = below(all);
+        if !chosen.contains(&block) {
+            chosen.push(block);
+        }
+    }
+    chosen.into_iter().map(|block| block * BLOCK).collect()
+}
+
+#[cfg(test)]
+mod tests;

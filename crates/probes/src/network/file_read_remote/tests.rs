@@ -1,0 +1,115 @@
+use super::*;
+use crate::smoke;
+
+fn of_effort(effort: Effort) -> Vec<Case> {
+    FileReadRemote.cases(&Host::default(), &Sizes { effort, smoke: false })
+}
+
+#[test]
+fn blocks_are_read_in_every_state() {
+    let Some(_folder) = smoke::test_folder() else { return };
+    let mut measured = 0;
+    for (case, sample) in smoke::run(&FileReadRemote) {
+        let Ok(sample) = sample else { continue };
+        measured += 1;
+        let texts: Vec<&str> = sample.checks.iter().map(|check| check.detail.as_str()).collect();
+        let state = if Remote::of(&case.params).unwrap().is_cold { "COLD" } else { "WARM" };
+        assert!(texts.iter().any(|text| text.starts_with(state)), "{texts:?}");
+        let names: Vec<&str> = sample.facts.iter().map(|fact| fact.name.as_str()).collect();
+        assert!(names.contains(&"in round trips") && names.contains(&"MSS"), "{names:?}");
+        assert!(!sample.histogram.unwrap().is_empty());
+    }
+    assert!(measured > 0 || affinity::allowed().len() == 1, "a loopback interface");
+}
+
+#[test]
+fn other_content_or_a_missing_file_is_no_result() {
+    let Some(_folder) = smoke::test_folder() else { return };
+    let _alone = smoke::alone();
+    let mut sampler = smoke::sampler(1, affinity::allowed()[0]);
+    let remote = all(Effort::Quick).remove(0);
+    let place = sampler.resources().far_end(LOOPBACK).unwrap();
+    let served = Served::new(&sampler).unwrap();
+    let service = match Service::open(&place, &served, &mut sampler) {
+        Ok(service) => service,
+        Err(fault) => return smoke::skipped(&fault.to_string()),
+    };
+    let mut control = service.control();
+    let fault = path(&service, &mut control, &remote).unwrap_err();
+    let remedy = Some(Remedy::ServeFile { bytes: 512 << 10 });
+    let text = "loopback serves no file of 524288 bytes".to_owned();
+    assert_eq!(fault, Fault::Unavailable(text, remedy));
+    std::fs::write(served.path().join("other"), vec![7; 512 << 10]).unwrap();
+    let path = path(&service, &mut control, &remote).unwrap();
+    assert_eq!(path, "/other");
+    let stream = service.connect().unwrap();
+    let mut reading = Reading {
+        service: &service,
+        control: &mut control,
+        remote: &remote,
+        path,
+        seed: None,
+        stream: &stream,
+        random: Xoshiro256PlusPlus::seed_from_u64(1),
+        buffer: Vec::new(),
+        passes_ns: Vec::new(),
+        blocks: 0,
+    };
+    assert!(reading.block(4096, &smoke::clock()).is_ok());
+    assert!(reading.trip_ns(&smoke::clock()).unwrap() > 0.0);
+    reading.seed = Some(SEED);
+    let fault = reading.block(4096, &smoke::clock()).unwrap_err();
+    assert!(matches!(fault, Fault::WrongWork(text) if text.contains("byte 4096 differs")));
+    // Beyond the end: 416.
+    let fault = reading.block(1 << 20, &smoke::clock()).unwrap_err();
+    assert!(matches!(fault, Fault::WrongWork(text) if text == "status 416, not 206"));
+    drop((stream, control, service));
+    assert!(smoke::has_no_children());
+}
+
+#[test]
+fn blocks_of_a_pass_are_distinct() {
+    let order = |bytes, is_random| {
+        let remote = Remote { bytes, is_random, ..all(Effort::Quick).remove(0) };
+        choose(&mut Xoshiro256PlusPlus::seed_from_u64(5), &remote)
+    };
+    assert_eq!(order(4096, false), [0]);
+    let (sequential, random) = (order(512 << 10, false), order(512 << 10, true));
+    assert!(sequential.windows(2).all(|pair| pair[1] == pair[0] + 4096));
+    let mut sorted = random.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert!(sorted.len() == 16 && sorted != random && sorted[15] < 512 << 10);
+}
+
+#[test]
+fn efforts_have_more_and_more_cases() {
+    let counts = [Effort::Quick, Effort::Standard, Effort::Thorough].map(|it| of_effort(it).len());
+    assert_eq!(counts, [2, 10, 52]);
+    let large = of_effort(Effort::Thorough).pop().unwrap();
+    let there = FileReadRemote.remote(&large, "bench-4").unwrap();
+    assert_eq!(there.params.integer("file_bytes"), Some(1 << 30));
+}
+
+#[test]
+fn models_use_declared_needs_only() {
+    let connect = Params::one("to", LOOPBACK);
+    let mut records = vec![
+        smoke::record("network.tcp.rtt", &rtt(LOOPBACK, "block", 56), 40e3, 1.0),
+        smoke::record("network.tcp.connect", &connect, 30e3, 1.0),
+        smoke::record("os.syscall", &Params::one("call", "open_close"), 1e3, 1.0),
+        smoke::record("os.syscall", &Params::one("call", "fstat"), 1e2, 1.0),
+    ];
+    assert!(records.iter().all(|record| ABOUT.needs.contains(&record.metric.as_str())));
+    for case in of_effort(Effort::Thorough) {
+        let known = Inputs::new(&records);
+        let model = FileReadRemote.predict(&case, &Host::default(), &known).expect("a model");
+        let expected = match Remote::of(&case.params).unwrap() {
+            Remote { is_fresh: true, .. } => (Some(80e3), Some(56e3)),
+            Remote { is_cold: true, .. } => (None, Some(50e3)),
+            _ => (Some(41_100.0), Some(28_770.0)),
+        };
+        assert_eq!((model.value, model.low.map(f64::round)), expected, "{}", case.params);
+        records.push(smoke::record(ABOUT.id, &case.params, 50e3, 1.0));
+    }
+}

@@ -1,0 +1,215 @@
+//! network.http.get: a request and its response over a kept HTTP connection.
+
+use std::cell::RefCell;
+use std::net::TcpStream;
+
+use fathom_measure::sampler::LOOPBACK;
+use fathom_record::{Counter, Histogram};
+use rustix::net::sockopt;
+
+use super::connections::{TO, rtt, to};
+use super::service::{Served, Service};
+use super::tcp_info::TcpInfo;
+use crate::prelude::*;
+
+pub struct HttpGet;
+
+static ABOUT: About = About {
+    id: "network.http.get",
+    title: "HTTP GET",
+    timed: "a GET of this many bytes from the memory of a Fathom service over a kept connection, \
+            until the last byte of the body has arrived. Includes parsing both heads, one clock \
+            read and one histogram count. Quantiles: single requests",
+    not_timed: "starting the service, connecting (network.tcp.connect), files (file.read.remote)",
+    model: "a bound: ≥ network.tcp.rtt{bytes=56, cpus=2, mode=block} to the same far end: the \
+            shortest request and response are a segment each, and both ends are woken. What HTTP \
+            and the copies add is the difference",
+    source: "RFC 9112; the service waits in epoll_wait(2), parses, and sends head and body by one \
+             call up to 32 KiB",
+    pitfalls: &[
+        "on loopback the service is a process of its own for each visit, pinned to the other CPU, \
+         with one thread that handles requests",
+        "a fresh connection costs its set-up and begins with a small congestion window: the \
+         connection here is kept",
+        "large bodies are a bandwidth: BBR paces even loopback; the record has the congestion \
+         control, the windows and the retransmits",
+        "each response is parsed; another status or length is no result",
+    ],
+    parameters: &[
+        Parameter { name: "bytes", values: "1, 4K, 1M", meaning: "of the body; quick: 4K" },
+        TO,
+    ],
+    needs: &["network.tcp.rtt"],
+    requires: "a loopback interface and two CPUs; a folder for temporary files",
+    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
+    noise_limit: 0.10,
+    ..About::BASE
+};
+
+const SIZES: [i64; 3] = [1, 4 << 10, 1 << 20];
+
+fn params(bytes: i64, to: &str) -> Params {
+    Params::one("bytes", bytes).and("to", to)
+}
+
+impl Probe for HttpGet {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn cases_share_visits(&self) -> bool {
+        false
+    }
+
+    /// The folder that the service serves is empty.
+    fn needs(&self) -> Needs {
+        let disk = Some(Disk { large: 0, own: 4096 });
+        Needs { disk, far: Some(fathom_metric::Far::Anywhere) }
+    }
+
+    fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+        Err(NotSelected::SecondCpu)
+    }
+
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+        let is_quick = sizes.effort == Effort::Quick;
+        let chosen = SIZES.into_iter().filter(|bytes| !is_quick || *bytes == SIZES[1]);
+        // 13 rounds of three batches, each of a request at least.
+        let cost_ns = |bytes: i64| 40e6 + 40.0 * bytes as f64;
+        chosen
+            .map(|bytes| Case { params: params(bytes, LOOPBACK), cost_ns: cost_ns(bytes) })
+            .collect()
+    }
+
+    fn remote(&self, case: &Case, to: &str) -> Option<Case> {
+        let bytes = case.params.integer("bytes")?;
+        // 100 Mbit/s.
+        Some(Case { params: params(bytes, to), cost_ns: 200e6 + 40.0 * 80.0 * bytes as f64 })
+    }
+
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+        let to = parsed(&case.params, |params| to(params).map(str::to_owned))?;
+        let source = "a segment each way at least, and both ends are woken";
+        at_least("network.tcp.rtt", &rtt(&to, "block", 56), source, known)
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+        each(cases, sampler, |index, case, sampler| {
+            let (to, bytes) = (to(&case.params), case.params.integer("bytes"));
+            let both = to.zip(bytes).ok_or_else(|| crate::unknown_case(&case.params))?;
+            measure(index, both, sampler)
+        })
+    }
+}
+
+fn measure(case: usize, (to, bytes): (&str, i64), sampler: &mut Sampler) -> Result<()> {
+    let place = sampler.resources().far_end(to)?;
+    let served = Served::new(sampler)?;
+    let service = Service::open(&place, &served, sampler)?;
+    let mut control = service.control();
+    let telemetry = |error| service.refused("telemetry", error);
+    let before = control.telemetry().map_err(telemetry)?;
+    let stream = service.connect()?;
+    let first = TcpInfo::of(&stream);
+    let timings = RefCell::new(Histogram::new());
+    let mut near = Near {
+        service: &service,
+        stream: &stream,
+        request: service.request(&format!("/.fathom/source/{bytes}"), ""),
+        bytes: bytes as usize,
+        buffer: Vec::new(),
+        done: 0,
+        fault: None,
+    };
+    let clock = sampler.clock().clone();
+    sampler.run(vec![Work::Batched {
+        case,
+        kernel: Box::new(|requests| near.repeat(requests, &clock, &timings)),
+        twin: None,
+        per_iteration: 1.0,
+        to_unit: |ns| ns,
+        timings: Some(&timings),
+    }]);
+    let (done, fault) = (near.done, near.fault.take());
+    fault.map_or(Ok(()), Err)?;
+    let after = control.telemetry().map_err(telemetry)?;
+    state(case, &stream, first, after.congestion.as_deref(), sampler);
+    let cpu_ns = after.cpu_ns.saturating_sub(before.cpu_ns) as f64 / done.max(1) as f64;
+    sampler.state(case, Fact::quantity("server CPU per request", cpu_ns, Unit::Nanoseconds));
+    let counts = format!("{done} responses of {bytes} bytes");
+    sampler.check(case, "responses", done > 0, counts);
+    Ok(())
+}
+
+/// The facts of a connection to a service.
+pub(super) fn state(
+    case: usize,
+    stream: &TcpStream,
+    first: Option<TcpInfo>,
+    far: Option<&str>,
+    sampler: &mut Sampler,
+) {
+    let near = sockopt::tcp_congestion(stream).unwrap_or_default();
+    let last = TcpInfo::of(stream);
+    let both = first.zip(last);
+    let facts = both.map(|(first, last)| last.facts(&first, [&near, far.unwrap_or("unknown")]));
+    facts.into_iter().flatten().for_each(|fact| sampler.state(case, fact));
+}
+
+struct Near<'s> {
+    service: &'s Service,
+    stream: &'s TcpStream,
+    request: Vec<u8>,
+    bytes: usize,
+    buffer: Vec<u8>,
+    done: u64,
+    fault: Option<Fault>,
+}
+
+impl Near<'_> {
+    /// Makes requests, and returns how many had the expected response.
+    fn repeat(&mut self, requests: u64, clock: &Clock, timings: &RefCell<Histogram>) -> u64 {
+        let mut timings = timings.borrow_mut();
+        let mut earlier = clock.start();
+        for done in 0..requests {
+            let exchange = self.service.exchange(self.stream, &self.request, 200, &mut self.buffer);
+            match exchange {
+                Ok(body) if body.len() == self.bytes => self.done += 1,
+                Ok(_) => return done,
+                Err(fault) => {
+                    self.fault = Some(fault);
+                    return done;
+                }
+            }
+            // One stamp for each request: its end is the start of the next.
+            let now = clock.stop();
+            timings.add(clock.ns(earlier, now));
+            earlier = now;
+        }
+        requests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smoke;
+
+    #[test]
+    fn service_of_the_visit_answers() {
+        let Some(_folder) = smoke::test_folder() else { return };
+        let mut measured = 0;
+        for (case, sample) in smoke::run(&HttpGet) {
+            let Ok(sample) = sample else { continue };
+            measured += 1;
+            let bytes = case.params.integer("bytes").unwrap();
+            let text = format!(" responses of {bytes} bytes");
+            let responses = sample.checks.iter().find(|check| check.name == "responses").unwrap();
+            assert!(responses.detail.ends_with(&text), "{responses:?}");
+            assert!(!sample.histogram.unwrap().is_empty());
+            let names: Vec<&str> = sample.facts.iter().map(|fact| fact.name.as_str()).collect();
+            assert!(names.contains(&"MSS") && names.contains(&"server CPU per request"));
+        }
+        assert!(measured == 3 || affinity::allowed().len() == 1, "{measured}");
+    }
+}

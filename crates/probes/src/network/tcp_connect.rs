@@ -1,0 +1,85 @@
+//! network.tcp.connect: the call that makes a TCP connection.
+
+use fathom_measure::sampler::LOOPBACK;
+use fathom_record::Counter;
+
+use super::connections::{self, NEEDS, TO, Timed, rtt, to, wake};
+use crate::prelude::*;
+
+pub struct TcpConnect;
+
+static ABOUT: About = About {
+    id: "network.tcp.connect",
+    title: "TCP connect",
+    timed: "connect(2) to a far end that waits for connections. Each call is timed; the value is \
+            the mean of 16, to another host of one. Quantiles: single calls",
+    not_timed: "creating and closing the socket; accepting the connection at the far end, which \
+                wakes it",
+    model: "on loopback a bound: ≤ network.tcp.rtt{bytes=1, cpus=2, mode=block}: the whole \
+            handshake runs inside the call, and this end never sleeps. To another host a value: \
+            network.tcp.rtt{bytes=1, mode=busy} + os.wake.cross_cpu{via=futex}: one round trip, \
+            answered by the far kernel, and this end is woken",
+    source: "RFC 9293; Linux net/ipv4/tcp_ipv4.c, tcp_v4_connect; on loopback the SYN, its answer \
+             and the ACK are processed in the softirq of the sending call (net/core/dev.c, \
+             process_backlog)",
+    pitfalls: &[
+        "the end that closes first keeps the port in TIME_WAIT for 60 s: each connection is closed \
+         by RST, and the record has the number of sockets in TIME_WAIT before and after",
+        "a visit uses at most a fifth of the local ports, each visit another port of the far end",
+        "a full queue at the far end drops the SYN, which is sent again after 1 s: this end waits \
+         until each connection was accepted and closed",
+        "the ACK wakes the far end inside the call, which costs an interrupt between CPUs: the far \
+         end on this host is asleep on another CPU when each call begins",
+        "on loopback a call that sleeps makes the result invalid",
+    ],
+    parameters: &[TO],
+    needs: &["network.tcp.rtt", "os.wake.cross_cpu"],
+    requires: "a loopback interface and two CPUs",
+    published: "182 µs on loopback, 8.05 ms between two hosts (2016)",
+    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
+    noise_limit: 0.10,
+    ..About::BASE
+};
+
+impl Probe for TcpConnect {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn needs(&self) -> Needs {
+        NEEDS
+    }
+
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
+        connections::cases()
+    }
+
+    fn remote(&self, _: &Case, to: &str) -> Option<Case> {
+        connections::remote(to)
+    }
+
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+        let to = parsed(&case.params, |params| to(params).map(str::to_owned))?;
+        if to == LOOPBACK {
+            let params = rtt(&to, "block", 1);
+            let limit = earlier("network.tcp.rtt", &params, known)?;
+            let source = "three packets and no sleep; a round trip has two packets and two sleeps";
+            let meaning = "the call waited, or memory for the sockets is short";
+            let name = format!("network.tcp.rtt{params}");
+            return Ok(at_most((&name, limit), Unit::Nanoseconds, (source, meaning)));
+        }
+        let trip = Term { times: 1.0, metric: "network.tcp.rtt", params: rtt(&to, "busy", 1) };
+        let sum = Sum {
+            terms: &[trip, wake()],
+            tolerance: 0.3,
+            source: "one round trip, of which this end sleeps through; the far kernel answers",
+            otherwise: "a lost SYN, a firewall that inspects new connections, or a far end under \
+                        load",
+        };
+        sum.predict(known)
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+        connections::visit(Timed::Connect, cases, sampler)
+    }
+}
