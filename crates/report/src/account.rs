@@ -2,8 +2,8 @@
 
 use fathom_record::quantity::{at_most, percent, quantity, range};
 use fathom_record::{
-    Agreement, Cause, Document, Estimate, Input, Interval, NoModel, Origin, Params, Prediction,
-    Quantile, Record, ReferenceBasis, Run, Series, Stratum, Summary, Unit,
+    Agreement, Cause, Document, Estimate, Fact, FactValue, Input, Interval, NoModel, Origin,
+    Params, Prediction, Quantile, Record, ReferenceBasis, Run, Series, Stratum, Summary, Unit,
 };
 
 use crate::case::case;
@@ -117,6 +117,11 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
     match counters(record) {
         moved if moved.is_empty() => {}
         moved => add(format!("counters: {moved}")),
+    }
+    let stated = record.facts.iter().map(|fact| format!("{} {}", fact.name, stated(fact)));
+    match stated.collect::<Vec<String>>().join("; ") {
+        none if none.is_empty() => {}
+        all => add(format!("stated: {all}")),
     }
     record.notes.iter().for_each(|note| add(note.clone()));
     for (name, count) in &record.checks {
@@ -259,6 +264,13 @@ fn plain(value: f64) -> String {
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,
+    }
+}
+
+fn stated(fact: &Fact) -> String {
+    match &fact.value {
+        FactValue::Text { text } | FactValue::Line { line: text } => text.clone(),
+        FactValue::Quantity { value, unit } => quantity(*value, *unit),
     }
 }
 

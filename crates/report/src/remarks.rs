@@ -3,7 +3,7 @@
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::summary::Mode;
-use fathom_record::{Agreement, Estimate, Protocol, Record, State, Summary, Verdict};
+use fathom_record::{Agreement, Estimate, FactValue, Protocol, Record, State, Summary, Verdict};
 
 use crate::cells::{Setting, cycles};
 use crate::counts::cause_words;
@@ -56,6 +56,9 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
             add("median: no trimmed mean available".to_owned());
         }
     }
+    if let Some(by) = limit(record).filter(|by| above.and_then(limit) != Some(*by)) {
+        add(format!("limited by {by}"));
+    }
     if let Some(text) = meaning(record).filter(|text| above.and_then(meaning) != Some(text)) {
         add(format!("{}: {text}", record.agreement.map_or("", Agreement::word)));
     }
@@ -81,6 +84,15 @@ fn differs_as_found(record: &Record, summary: &Summary) -> Option<String> {
         let Estimate { visits, of, .. } = selected;
         format!("{visits} clean of {of} visits; as found {value}")
     })
+}
+
+/// What limited the work, if its probe says so.
+fn limit(record: &Record) -> Option<&str> {
+    let fact = record.facts.iter().find(|fact| fact.name == "limited by")?;
+    match &fact.value {
+        FactValue::Text { text } => Some(text),
+        FactValue::Quantity { .. } | FactValue::Line { .. } => None,
+    }
 }
 
 /// Whether the second verdict adds nothing: the same causes of noise, to whatever degree, or the
