@@ -174,6 +174,14 @@ impl Limited {
         self.link.at(1, &run)
     }
 
+    /// Sets the TCP receive buffer of the server's end.
+    ///
+    /// # Errors
+    /// Without `sysctl`.
+    pub fn receive_buffer(&self, bytes: u64) -> Result<(), Unmet> {
+        self.link.receive_buffer(0, bytes)
+    }
+
     /// Runs a load to its end.
     ///
     /// # Errors

@@ -70,6 +70,15 @@ impl Link {
         run(&format!("tc -n {} qdisc add dev link0 {words}", self.0[end]))
     }
 
+    /// Sets the TCP receive buffer of an end.
+    ///
+    /// # Errors
+    /// Without `sysctl`.
+    pub fn receive_buffer(&self, end: usize, bytes: u64) -> Result<(), Unmet> {
+        let setting = format!("net.ipv4.tcp_rmem=4096\t{bytes}\t{bytes}");
+        run(&format!("{} sysctl -q -w {setting}", self.words(end).join(" ")))
+    }
+
     /// The command line prefix that runs a program at an end.
     pub fn words(&self, end: usize) -> Vec<String> {
         // Not `ip netns exec`: it mounts another /sys, without cgroups.

@@ -22,6 +22,7 @@ const COUNTED: { [name: string]: [string, string] } = {
   fds: ['descriptor', 'descriptors'],
   files: ['file', 'files'],
   processes: ['process', 'processes'],
+  streams: ['stream', 'streams'],
   threads: ['thread', 'threads'],
 };
 
@@ -41,7 +42,8 @@ const TEXTS: { [parameter: string]: { [value: string]: string } } = {
   },
   body: { discard: 'body discarded', verify: 'body verified' },
   calls: { bare: 'without the C library', libc: 'through the C library' },
-  connection: { fresh: 'fresh connections' },
+  connection: { fresh: 'fresh connections', kept: 'a kept connection' },
+  direction: { both: 'both ways', receive: 'receiving', send: 'sending' },
   kind: { cow: 'copy-on-write', anonymous_first: 'anonymous, new to the process' },
   level: { l1: 'L1', l2: 'L2', l3: 'L3', dram: 'memory' },
   mode: { fixed: 'fixed files', random: 'random files' },
@@ -53,6 +55,7 @@ const TEXTS: { [parameter: string]: { [value: string]: string } } = {
     total: 'until reaped',
   },
   resource: { 'server-cpu': 'server CPU' },
+  server: { cold: 'cold server cache', warm: 'warm server cache' },
   server_cache: { cold: 'cold server cache', warm: 'warm server cache' },
   state: { direct: 'O_DIRECT' },
   think: { exponential: 'exponential think time' },
@@ -75,6 +78,7 @@ export function words(name: string, value: string | number): string {
     return `${binarySize(value)} ${SIZES[name] ?? ''}`.trim();
   }
   if (counted) return `${value} ${counted[value === 1 ? 0 : 1]}`;
+  if (name === 'rate_bytes_s' && typeof value === 'number') return `${value / 1e6} MB/s`;
   if (name === 'think_s') return `${value} s think time`;
   if (name === 'page') return `${value} pages`;
   if (name === 'load') return `${value} % load`;

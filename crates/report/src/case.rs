@@ -20,6 +20,10 @@ pub(crate) fn case(params: &Params) -> String {
         .0
         .iter()
         .map(|(name, value)| match (value, size_name(name), name.strip_suffix("_s")) {
+            (ParamValue::Integer(rate), None, Some(name)) if size_name(name).is_some() => {
+                let (name, megabytes) = (axis_name(name), *rate as f64 / 1e6);
+                format!("{name}={megabytes} MB/s")
+            }
             (ParamValue::Integer(bytes), Some(name), _) => {
                 format!("{name}={}", binary_size(*bytes))
             }
@@ -58,6 +62,7 @@ mod tests {
         let params =
             Params::one("set_bytes", 65_536).and("order", "random").and("bytes", 56).and("args", 3);
         assert_eq!(case(&params), "args=3 bytes=56 B order=random set=64 KiB");
+        assert_eq!(case(&Params::one("rate_bytes_s", 100_000_000)), "rate=100 MB/s");
         let params = Params::one("window_bytes", 1 << 20).and("think_s", 1).and("set", "small");
         assert_eq!(case(&params), "set=small think=1 s window=1 MiB");
         assert_eq!(case(&Params::one("think_s", "0.002")), "think=0.002 s");

@@ -49,7 +49,7 @@ fn slow_and_fast_links_are_named_with_their_rates() {
 
 #[test]
 fn receiver_that_reads_slowly_is_a_window() {
-    let Some(record) = measured("flow-slow", Limit::ServerCpu(0.1), "send") else { return };
+    let Some(record) = measured("flow-slow", Limit::ServerCpu(0.05), "send") else { return };
     assert_eq!(limited_by(&record), Some("window"), "{:?}", record.facts);
 }
 

@@ -48,7 +48,7 @@ fn send(stream: &mut TcpStream, value: &Value) -> Sent {
 fn result() -> Value {
     let counters = serde_json::to_value(fathom_record::Disturbance::default()).expect("JSON");
     json!({
-        "message": "result", "trips": 1, "congestion": "cubic",
+        "message": "result", "count": 1, "congestion": "cubic",
         "far": {
             "cpu": 0, "disturbance": counters, "reference_ns": [1.0],
             "checks": [{"name": "CPU", "passed": true, "detail": "[0]"}],
@@ -198,7 +198,7 @@ fn malicious_results_do_not_reach_the_store() {
         result(|it| it["far"]["reference_ns"] = json!([-1.0])),
         result(|it| it["far"]["reference_ns"] = json!(vec![1e308; 9])),
         result(|it| it["far"]["disturbance"]["wall_ns"] = json!(u64::MAX)),
-        result(|it| it["trips"] = json!(u64::MAX)),
+        result(|it| it["count"] = json!(u64::MAX)),
         result(|it| it["far"]["checks"][0]["name"] = json!("\u{1b}[2J")),
         result(|it| it["far"] = json!({"cpu": 0})),
         result(|it| it["congestion"] = json!("c".repeat(10_000))),
@@ -219,7 +219,7 @@ fn malicious_results_do_not_reach_the_store() {
 #[test]
 fn wrong_number_of_trips_is_invalid() {
     let env = TestEnv::new();
-    let trips = |it: &mut Value| it["trips"] = json!(1_000_000_000);
+    let trips = |it: &mut Value| it["count"] = json!(1_000_000_000);
     let output = run_to(&env, &far_end(Script { result: Some(trips), ..Script::default() }));
     assert_eq!(states(&output), [State::Invalid]);
     let document: Document = json(&output);

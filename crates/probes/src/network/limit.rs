@@ -7,8 +7,12 @@ use crate::prelude::*;
 
 /// An end that uses its CPU for at least this share of the time is the limit.
 const CPU_MIN: f64 = 0.90;
-/// A window is the limit if the sender waits for it for at least this share of the time.
-const WINDOW_MIN: f64 = 0.50;
+/// A window is the limit if the sender waits for it for at least this share of the time. To another
+/// host a small one suffices: a control that paces (BBR) follows the rate that the window allowed,
+/// and over a link that limits no sender waits for a window. On one host both ends also wait for
+/// each other's turn on a CPU.
+const WINDOW_MIN: f64 = 0.05;
+const WINDOW_MIN_HERE: f64 = 0.30;
 /// Below this share of a CPU, its speed does not matter for the rate.
 const IDLE_MAX: f64 = 0.50;
 /// Rates of a link differ by at most this share between the quartiles.
@@ -70,9 +74,10 @@ impl Evidence {
     pub(super) fn limit(&self) -> Limit {
         let [near, far] = self.cpu;
         let cpu = if self.one_cpu { near + far } else { near.max(far) };
+        let window_min = if self.is_here { WINDOW_MIN_HERE } else { WINDOW_MIN };
         match () {
             () if cpu >= CPU_MIN => Limit::Cpu,
-            () if self.window.max(self.buffer) >= WINDOW_MIN => Limit::Window,
+            () if self.window.max(self.buffer) >= window_min => Limit::Window,
             () if self.is_here && self.paces => Limit::Pacing,
             () if self.is_here || cpu >= IDLE_MAX || self.spread > STEADY_MAX => {
                 Limit::Undetermined
@@ -117,7 +122,8 @@ mod tests {
         for (evidence, expected) in [
             (Evidence { cpu: [0.2, 0.95], window: 0.9, ..here.clone() }, Limit::Cpu),
             (Evidence { cpu: [0.45, 0.5], one_cpu: true, ..here.clone() }, Limit::Cpu),
-            (Evidence { window: 0.8, ..idle.clone() }, Limit::Window),
+            (Evidence { window: 0.1, paces: true, ..idle.clone() }, Limit::Window),
+            (Evidence { window: 0.1, paces: true, ..here.clone() }, Limit::Pacing),
             (Evidence { buffer: 0.8, paces: true, ..here.clone() }, Limit::Window),
             (Evidence { paces: true, ..here.clone() }, Limit::Pacing),
             (here, Limit::Undetermined),
