@@ -72,8 +72,11 @@ impl Probe for TcpClose {
         NEEDS
     }
 
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        connections::cases()
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+        match (self.timed, sizes.effort) {
+            (Timed::CloseReset, Effort::Quick) => Vec::new(),
+            _ => connections::cases(),
+        }
     }
 
     fn remote(&self, _: &Case, to: &str) -> Option<Case> {
