@@ -15,7 +15,7 @@ pub(crate) const WINDOW: u64 = 2 << 20;
 const CHECKED_NS: u64 = 100_000_000;
 
 /// Sent by the source and by doses.
-static FILLING: [u8; 256 << 10] = [b'.'; 256 << 10];
+pub(crate) static FILLING: [u8; 256 << 10] = [b'.'; 256 << 10];
 
 /// What every response of a connection needs to know of its request.
 #[derive(Clone, Copy, Debug)]

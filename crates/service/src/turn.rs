@@ -21,7 +21,7 @@ use crate::resident::read_now;
 use crate::root::Opened;
 use crate::route::{Route, route};
 use crate::selection::{Selection, Version, select, select_page};
-use crate::send::{Exchange, Part, Response, Step};
+use crate::send::{Exchange, FILLING, Part, Response, Step};
 use crate::target::encode;
 
 /// Requests, and bytes of one response, that a connection may have before others have their turn.
@@ -396,7 +396,7 @@ impl Reactor {
         self.output.extend_from_slice(head);
         // A small source, too, leaves in the same call.
         if matches!(body, Body::None) && filling <= SMALL {
-            self.output.resize(head.len() + filling as usize, 0);
+            self.output.resize(head.len() + filling as usize, FILLING[0]);
             filling = 0;
         }
         let mut part = None;
