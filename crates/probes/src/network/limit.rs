@@ -33,7 +33,7 @@ impl Limit {
         match self {
             Self::Cpu => "CPU: an end used its CPU for 90 % of the time or more",
             Self::Window => "window: the receiver reads slowly, or a socket buffer is small",
-            Self::Pacing => "pacing: neither CPU nor window, and the congestion control paces",
+            Self::Pacing => "pacing: the congestion control paces, and no window is full",
             Self::Link => "link: neither CPU nor window, and the rate is steady",
             Self::Undetermined => "undetermined: no single limit is evident",
         }
@@ -76,6 +76,14 @@ impl Evidence {
         let cpu = if self.one_cpu { near + far } else { near.max(far) };
         let window_min = if self.is_here { WINDOW_MIN_HERE } else { WINDOW_MIN };
         match () {
+            // Small segments cost an end all of its CPU: without pacing the same CPU moves more.
+            () if self.is_here
+                && self.paces
+                && !self.one_cpu
+                && self.window.max(self.buffer) < window_min =>
+            {
+                Limit::Pacing
+            }
             () if cpu >= CPU_MIN => Limit::Cpu,
             () if self.window.max(self.buffer) >= window_min => Limit::Window,
             () if self.is_here && self.paces => Limit::Pacing,
@@ -126,6 +134,7 @@ mod tests {
             (Evidence { window: 0.1, paces: true, ..here.clone() }, Limit::Pacing),
             (Evidence { buffer: 0.8, paces: true, ..here.clone() }, Limit::Window),
             (Evidence { paces: true, ..here.clone() }, Limit::Pacing),
+            (Evidence { cpu: [0.95, 0.4], paces: true, ..here.clone() }, Limit::Pacing),
             (here, Limit::Undetermined),
             (Evidence { paces: true, ..idle.clone() }, Limit::Link),
             (Evidence { cpu: [0.6, 0.1], ..idle.clone() }, Limit::Undetermined),

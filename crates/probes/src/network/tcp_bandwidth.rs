@@ -102,6 +102,7 @@ const SETTLE_MAX: u32 = 10;
 const STEADY: f64 = 0.1;
 /// A preempted end finds all counts at once: that transfer has no interval, and is repeated.
 pub(super) const TRIES: u32 = 32;
+const BLOCKS_MAX: u64 = 1024;
 
 const CHUNK: u32 = 64 << 10;
 /// The other congestion control, where the default one paces.
@@ -434,6 +435,8 @@ impl<'f> Near<'f> {
                 self.rates.push(rate);
                 return Ok(rate);
             }
+            // More than the buffers of the sockets deliver in one burst.
+            self.length.blocks = (2 * self.length.blocks).min(BLOCKS_MAX);
         }
         Err(Fault::Failed("all counts arrived at once".to_owned()))
     }
