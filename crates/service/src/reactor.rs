@@ -322,11 +322,13 @@ impl Reactor {
     }
 
     /// Makes room: closes the hundredth of the connections that is idle for longest, at least for
-    /// `least_ns`.
+    /// `least_ns`. If no time is asked for, also one that was answered and waits for its client.
     fn close_idle(&mut self, least_ns: u64) {
+        let may =
+            |c: &Connection| c.is_idle() || (least_ns == 0 && matches!(c.state, State::Lingering));
         let mut idle: Vec<(u64, u32)> = self
             .present()
-            .filter(|(_, c)| c.is_idle() && self.now_ns.saturating_sub(c.since_ns) >= least_ns)
+            .filter(|(_, c)| may(c) && self.now_ns.saturating_sub(c.since_ns) >= least_ns)
             .map(|(slot, c)| (c.since_ns, slot))
             .collect();
         idle.sort_unstable();
@@ -337,7 +339,7 @@ impl Reactor {
             }
             self.drive(slot, |this, c, slot| {
                 // A request whose event was not handled yet.
-                if c.has_arrived() {
+                if c.is_idle() && c.has_arrived() {
                     c.is_readable = true;
                     return this.turn(c, slot);
                 }

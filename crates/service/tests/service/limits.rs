@@ -113,6 +113,25 @@ fn idle_connections_make_room() {
 }
 
 #[test]
+fn answered_connections_make_room() {
+    let service = Service::with(|options| {
+        options.limits.connections = Some(10);
+        options.threads = Some(1);
+    });
+    service.file("a", 1);
+    // They are read for a second after the refusal.
+    let refuse = |_| {
+        let mut client = service.connect();
+        client.send("POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n");
+        assert!(client.reply().status >= 400);
+        client
+    };
+    let refused: Vec<Client> = (0..10).map(refuse).collect();
+    assert_eq!(service.connect().get("/a").status, 200);
+    drop(refused);
+}
+
+#[test]
 fn client_that_does_not_read_is_closed() {
     let service = Service::with(|options| options.limits.rate_after_ns = SECOND_NS / 2);
     service.file("large", 64 << 20);
