@@ -164,6 +164,9 @@ impl State {
     }
 }
 
+/// Passes over all connections until each tries again.
+const RETRY: u32 = 16;
+
 /// One connection.
 #[derive(Debug)]
 struct Stream {
@@ -248,6 +251,17 @@ impl Stream {
     }
 }
 
+/// Lets every connection try again now and then: as long as one of them moves bytes, nothing waits,
+/// and the others would never learn that they can go on.
+fn retry(streams: &mut [Stream], passes: &mut u32) {
+    *passes = (*passes + 1) % RETRY;
+    if *passes == 0 {
+        for stream in streams.iter_mut().filter(|stream| !stream.is_closed) {
+            (stream.may_send, stream.may_receive) = (true, true);
+        }
+    }
+}
+
 /// Waits until a connection can go on.
 fn wait(streams: &mut [Stream], wait_ns: Option<u64>) -> Result<(), FarError> {
     let timeout = wait_ns.map(|ns| Timespec {
@@ -291,7 +305,7 @@ pub(crate) fn serve(
     progress: &AtomicU64,
 ) -> Result<u64, FarError> {
     let mut streams: Vec<Stream> = data.into_iter().map(Stream::new).collect();
-    let (mut input, mut output) = (vec![0; chunk], vec![0; chunk]);
+    let (mut input, mut output, mut passes) = (vec![0; chunk], vec![0; chunk], 0);
     while streams.iter().any(|stream| !stream.is_closed) {
         let mut moved = 0;
         for stream in streams.iter_mut().filter(|stream| !stream.is_closed) {
@@ -301,6 +315,7 @@ pub(crate) fn serve(
             // The thread that watches ends this process after a time without progress.
             wait(&mut streams, None)?;
         }
+        retry(&mut streams, &mut passes);
         // The only writer: a store suffices.
         progress.store(progress.load(Relaxed) + moved as u64, Relaxed);
     }
@@ -401,7 +416,7 @@ impl Transfer {
             state.has_ended = !direction.receives();
             tracks.push([state.answered, state.received].map(|bytes| (bytes, vec![(begun, 0)])));
         }
-        let mut is_stopping = false;
+        let (mut is_stopping, mut passes) = (false, 0);
         loop {
             let mut moved = 0;
             for (stream, track) in self.streams.iter_mut().zip(&mut tracks) {
@@ -434,6 +449,7 @@ impl Transfer {
             if moved == 0 {
                 wait(&mut self.streams, Some(WAIT_NS))?;
             }
+            retry(&mut self.streams, &mut passes);
         }
         let tracks = tracks.into_iter().flatten().map(|(_, track)| track);
         Ok(tracks.filter(|track| track.len() > 1).collect())
