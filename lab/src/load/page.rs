@@ -44,7 +44,7 @@ machine, in two network namespaces with a link. Machine: {machine}.
   wake-up.
 - *Knee*: 1 + think time × expected throughput. With a think time of 1 s, the number of clients for
   95 % must be between 0.95 knees (constant service) and exact mean-value analysis (random
-  service), ± 1.
+  service), ± 1; the throughput, of some 40 responses in a step of a sweep, within 5 %.
 - Random limits: the interval of the saturation must include the expected one, within the same
   shares; the runs are short. One sweep in five ends below the knee and must not be called
   saturated. No name may be wrong, and 15 % may be undetermined.

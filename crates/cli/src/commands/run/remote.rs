@@ -113,8 +113,10 @@ fn refused(text: &str, error: &FarError) -> anyhow::Error {
         return anyhow!("--bind {from}: not an address of this host (`ip address` lists them)");
     }
     let remedy = match error {
-        FarError::System { .. } | FarError::TimedOut(_) => {
-            "; is `fathom serve` running there, and the port open?"
+        FarError::System { .. } => "; is `fathom serve` running there, and the port open?",
+        // It accepted the connection.
+        FarError::TimedOut(_) => {
+            "; is it stopped, or does the path lose long packets (`ping -M do -s 1372 HOST`)?"
         }
         FarError::TokenMissing => "; name its file with --token-file",
         FarError::TokenWrong => "; copy the token file of the server",
