@@ -118,7 +118,9 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
         moved if moved.is_empty() => {}
         moved => add(format!("counters: {moved}")),
     }
-    let stated = record.facts.iter().map(|fact| format!("{} {}", fact.name, stated(fact)));
+    // What was measured meanwhile is no better than the number.
+    let facts = record.facts.iter().filter(|_| record.verdict.shows_number());
+    let stated = facts.map(|fact| format!("{} {}", fact.name, stated(fact)));
     match stated.collect::<Vec<String>>().join("; ") {
         none if none.is_empty() => {}
         all => add(format!("stated: {all}")),

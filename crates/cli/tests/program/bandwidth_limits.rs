@@ -64,10 +64,6 @@ fn loopback_under_bbr_is_paced_and_cubic_is_beside_it() {
     let records = of_metric(&run, METRIC);
     let is_default = |record: &&&Record| record.params.text("congestion").is_none();
     let default = records.iter().find(is_default).expect("a case");
-    // Other tests run meanwhile.
-    if limited_by(default) == Some("CPU") {
-        return skipped(&format!("no CPU to spare: {:?}", default.facts));
-    }
     assert_eq!(limited_by(default), Some("pacing"), "{:?}", default.facts);
     let Some(cubic) = records.iter().find(|record| !is_default(record)) else {
         return skipped("there is no cubic");

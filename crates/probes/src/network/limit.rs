@@ -33,7 +33,9 @@ impl Limit {
         match self {
             Self::Cpu => "CPU: an end used its CPU for 90 % of the time or more",
             Self::Window => "window: the receiver reads slowly, or a socket buffer is small",
-            Self::Pacing => "pacing: the congestion control paces, and no window is full",
+            Self::Pacing => {
+                "pacing: inferred, as the congestion control paces and no window is full"
+            }
             Self::Link => "link: neither CPU nor window, and the rate is steady",
             Self::Undetermined => "undetermined: no single limit is evident",
         }
