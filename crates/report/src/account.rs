@@ -118,13 +118,7 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
         moved if moved.is_empty() => {}
         moved => add(format!("counters: {moved}")),
     }
-    // What was measured meanwhile is no better than the number.
-    let facts = record.facts.iter().filter(|_| record.verdict.shows_number());
-    let stated = facts.map(|fact| format!("{} {}", fact.name, stated(fact)));
-    match stated.collect::<Vec<String>>().join("; ") {
-        none if none.is_empty() => {}
-        all => add(format!("stated: {all}")),
-    }
+    stated(record).into_iter().for_each(&mut add);
     record.notes.iter().for_each(|note| add(note.clone()));
     for (name, count) in &record.checks {
         add(format!("check {name}: {count}"));
@@ -269,16 +263,22 @@ fn plain(value: f64) -> String {
     }
 }
 
-fn stated(fact: &Fact) -> String {
-    match &fact.value {
-        FactValue::Text { text } | FactValue::Line { line: text } => text.clone(),
-        FactValue::Quantity { value, unit } => quantity(*value, *unit),
-    }
+/// What the probe stated, in one line. Without a number it is no better than the number.
+fn stated(record: &Record) -> Option<String> {
+    let words = |fact: &Fact| match &fact.value {
+        FactValue::Text { text } | FactValue::Line { line: text } => {
+            format!("{} {text}", fact.name)
+        }
+        FactValue::Quantity { value, unit } => format!("{} {}", fact.name, quantity(*value, *unit)),
+    };
+    let shown = record.verdict.shows_number() && !record.facts.is_empty();
+    let all = || record.facts.iter().map(words).collect::<Vec<String>>().join("; ");
+    shown.then(|| format!("stated: {}", all()))
 }
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::Basis;
+    use fathom_record::{Basis, State, Verdict};
 
     use super::*;
 
@@ -292,6 +292,16 @@ mod tests {
             .with_quantity("frequency", 3.5e9, hertz, Origin::Case);
         assert_eq!(with_figures(&prediction).unwrap(), "(1 + 7.5) ÷ 3.500 GHz");
         assert_eq!(with_figures(&prediction.with_input("another", 1.0, Origin::Case)), None);
+    }
+
+    #[test]
+    fn facts_are_stated_beside_a_shown_number_only() {
+        let facts =
+            vec![Fact::text("limited by", "link"), Fact::quantity("MSS", 1448.0, Unit::Bytes)];
+        let mut record = Record { facts, ..Record::default() };
+        assert_eq!(stated(&record).unwrap(), "stated: limited by link; MSS 1.414 KiB");
+        record.verdict = Verdict::because(State::Invalid, Cause::WrongWork, "why");
+        assert_eq!(stated(&record), None);
     }
 
     #[test]
