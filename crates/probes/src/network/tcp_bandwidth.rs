@@ -91,8 +91,8 @@ const BLOCKS: u64 = 8;
 const BLOCKS_REMOTE: u64 = 16;
 /// The part of a transfer that fills the buffers.
 const FILLING: [u64; 2] = [3, 8];
-/// Counts that are closer to each other than this part of a transfer are of one burst.
-const BURST: u64 = 64;
+/// Counts that are closer to each other than this part of the mean distance are of one burst.
+const BURST: u64 = 8;
 /// Length of a transfer in shortest batches: 5 ms on this host and 100 ms to another, where a round
 /// trip and the burst of a shaper take milliseconds.
 const FLOORS: f64 = 50.0;
@@ -451,7 +451,8 @@ pub(super) fn steady_rate(tracks: &[Track], clock: &Clock) -> Option<f64> {
     let mut after = tracks[0].iter().map(|mark| mark.0).filter(|stamp| *stamp >= filled).peekable();
     let mut from = after.next()?;
     // From the end of a burst to the end of another.
-    while let Some(next) = after.next_if(|next| next - from < (until - begun) / BURST) {
+    let apart = (until - begun) / (BURST * tracks[0].len() as u64);
+    while let Some(next) = after.next_if(|next| next - from < apart) {
         from = next;
     }
     let ns = clock.ns(from, until);

@@ -44,6 +44,9 @@ fn start_and_stragglers_do_not_count() {
     let burst = std::iter::once((0, 0)).chain((4..40).map(bursts)).collect();
     let found = steady_rate(&[burst], &clock).unwrap();
     assert!((found / 1e9 - 25.0).abs() < 0.01, "{found}");
+    // Many counts at a constant rate are no burst.
+    let even: Track = (0..1000).map(|at| (100 * at, 1000 * at)).collect();
+    assert_eq!(steady_rate(&[even], &clock), Some(10e9));
     assert_eq!(bytes_at(&late, 400), 2000.0);
     assert_eq!(steady_rate(&[vec![(7, 0)]], &clock), None);
 }
