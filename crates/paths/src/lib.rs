@@ -1,0 +1,172 @@
+//! Every way from a file into a socket, and from a socket into a file.
+//!
+//! - [`Sending`]: `copy`, `mmap`, `sendfile`, `splice`, `zerocopy`, `uring`.
+//! - [`Receiving`]: `copy`, `mmap`, `splice`, `uring`.
+//! - [`Waiter`]: what an end does when its socket is not ready.
+//!
+//! A path moves one file at a time by steps. A step makes the calls for one buffer or window, and
+//! says whether more are to follow; with a socket that does not block it may also say that it would
+//! block, and is then repeated later. [`send`] and [`receive`] make all steps of a file.
+//!
+//! User space touches no byte of a mapping: a file that is truncated meanwhile is an error of the
+//! call (EFAULT), not a signal.
+
+mod pipe;
+mod pump;
+mod receive;
+mod send;
+mod waiter;
+mod window;
+mod zerocopy;
+
+use std::fmt;
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+pub use receive::{Receiving, receive};
+pub use send::{Sending, send};
+pub use waiter::{Io, Waiter};
+pub use zerocopy::Notified;
+
+/// The smallest and largest buffer or window, in bytes.
+pub const SIZE_MIN: usize = 1;
+pub const SIZE_MAX: usize = 64 << 20;
+
+/// From a file into a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SendPath {
+    /// read(2) into a buffer, send(2).
+    Copy,
+    /// send(2) from a mapped window.
+    Mmap,
+    /// sendfile(2).
+    Sendfile,
+    /// splice(2) into a pipe, and on into the socket.
+    Splice,
+    /// send(2) with MSG_ZEROCOPY from a mapped window.
+    Zerocopy,
+    /// io_uring: a read and a send in flight, each with its own buffer.
+    Uring,
+}
+
+/// From a socket into a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReceivePath {
+    /// recv(2) into a buffer, write(2).
+    Copy,
+    /// recv(2) into a mapped window.
+    Mmap,
+    /// splice(2) into a pipe, and on into the file.
+    Splice,
+    /// io_uring: a receive and a write in flight, each with its own buffer.
+    Uring,
+}
+
+/// What the size of a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizeOf {
+    Buffer,
+    /// Of a mapping; whole pages.
+    Window,
+    /// The kernel moves the pages.
+    None,
+}
+
+impl SendPath {
+    pub const ALL: [Self; 6] =
+        [Self::Copy, Self::Mmap, Self::Sendfile, Self::Splice, Self::Zerocopy, Self::Uring];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Mmap => "mmap",
+            Self::Sendfile => "sendfile",
+            Self::Splice => "splice",
+            Self::Zerocopy => "zerocopy",
+            Self::Uring => "uring",
+        }
+    }
+
+    pub fn size_of(self) -> SizeOf {
+        match self {
+            Self::Copy | Self::Uring => SizeOf::Buffer,
+            Self::Mmap | Self::Zerocopy => SizeOf::Window,
+            Self::Sendfile | Self::Splice => SizeOf::None,
+        }
+    }
+}
+
+impl ReceivePath {
+    pub const ALL: [Self; 4] = [Self::Copy, Self::Mmap, Self::Splice, Self::Uring];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Mmap => "mmap",
+            Self::Splice => "splice",
+            Self::Uring => "uring",
+        }
+    }
+
+    pub fn size_of(self) -> SizeOf {
+        match self {
+            Self::Copy | Self::Uring => SizeOf::Buffer,
+            Self::Mmap => SizeOf::Window,
+            Self::Splice => SizeOf::None,
+        }
+    }
+}
+
+impl fmt::Display for SendPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for ReceivePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Whether a file has more bytes to move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    More,
+    Done,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PathError {
+    #[error("{call}: {error}")]
+    Call { call: &'static str, error: Errno },
+    /// The file was shorter than before, or the connection ended early.
+    #[error("ended after {found} of {expected} bytes")]
+    Short { found: u64, expected: u64 },
+    #[error("more than the {most} bytes that were announced")]
+    TooLong { most: u64 },
+    #[error("no progress within {0:?}")]
+    TimedOut(std::time::Duration),
+}
+
+impl PathError {
+    /// The error of a call.
+    pub fn of(call: &'static str) -> impl Fn(Errno) -> Self {
+        move |error| Self::Call { call, error }
+    }
+
+    /// Whether the call would have blocked.
+    fn is_again(&self) -> bool {
+        matches!(self, Self::Call { error: Errno::AGAIN, .. })
+    }
+
+    fn is_interrupted(&self) -> bool {
+        matches!(self, Self::Call { error: Errno::INTR, .. })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! From a socket into a file.
+
+use std::fs::File;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+
+use fathom_fileio::memory::Pages;
+use rustix::event::PollFlags;
+use rustix::fs::ftruncate;
+use rustix::io::pwrite;
+use rustix::mm::ProtFlags;
+use rustix::net::{RecvFlags, recv};
+
+use crate::pipe::Pipe;
+use crate::pump::{Direction, Pump};
+use crate::window::{Window, result};
+use crate::{PathError, ReceivePath, SizeOf, Step, Waiter};
+
+/// A receiving end. Buffers and pipes are made once, for all files.
+#[derive(Debug)]
+pub struct Receiving {
+    way: Way,
+    file: Option<File>,
+    /// The length, if it is known; else the file ends with the connection.
+    length: Option<u64>,
+    /// More bytes are refused.
+    most: u64,
+    /// Bytes that the file has.
+    at: u64,
+    /// The pagemap entry behind the first window that was used.
+    page: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Way {
+    Copy(Pages),
+    Mapped { size: usize, window: Option<(Window, usize)> },
+    Splice(Pipe),
+    Uring(Box<Pump>),
+}
+
+impl Receiving {
+    /// `size`: bytes of the buffer or window, if the path has one.
+    ///
+    /// # Errors
+    /// Without memory, descriptors or io_uring.
+    pub fn new(path: ReceivePath, size: usize) -> Result<Self, PathError> {
+        let size = match path.size_of() {
+            SizeOf::Window => size.next_multiple_of(rustix::param::page_size()),
+            SizeOf::Buffer | SizeOf::None => size,
+        };
+        let way = match path {
+            ReceivePath::Copy => Way::Copy(Pages::new(size).map_err(PathError::of("mmap"))?),
+            ReceivePath::Mmap => Way::Mapped { size, window: None },
+            ReceivePath::Splice => Way::Splice(Pipe::new()?),
+            ReceivePath::Uring => Way::Uring(Box::new(Pump::new(size, Direction::Receive)?)),
+        };
+        Ok(Self { way, file: None, length: None, most: 0, at: 0, page: None })
+    }
+
+    /// Sets a connected socket up.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn prepare(&self, socket: BorrowedFd<'_>, waiter: &Waiter) -> std::io::Result<()> {
+        waiter.prepare(socket, matches!(self.way, Way::Uring(_)))
+    }
+
+    /// Takes the next file, which is empty, and open for reading too if the path maps it. `length`:
+    /// its bytes; `None` if it ends with the connection, after at most `most` bytes.
+    pub fn begin(&mut self, file: File, length: Option<u64>, most: u64) {
+        (self.file, self.length, self.at) = (Some(file), length, 0);
+        self.most = length.unwrap_or(most);
+        if let Way::Uring(pump) = &mut self.way {
+            pump.begin(length, self.most);
+        }
+    }
+
+    /// Receives up to a buffer or window.
+    ///
+    /// # Errors
+    /// If a call fails, or the connection ends early or late.
+    pub fn step(&mut self, socket: BorrowedFd<'_>, waiter: &Waiter) -> Result<Step, PathError> {
+        let Self { way, file, length, most, at, page } = self;
+        let Some(file) = file else { return Ok(Step::Done) };
+        if *length == Some(*at) && !matches!(way, Way::Uring(_)) {
+            return self.end();
+        }
+        // One more byte than allowed shows that there are too many.
+        let rest = *most - *at + u64::from(length.is_none());
+        let moved = match way {
+            Way::Copy(buffer) => {
+                let most = rest.min(buffer.len() as u64) as usize;
+                let received = recv(socket, &mut buffer[..most], RecvFlags::empty());
+                let (received, _) = received.map_err(PathError::of("recv"))?;
+                let mut piece = &buffer[..received];
+                while !piece.is_empty() {
+                    let done = at_end(received, piece) + *at;
+                    let written = pwrite(&*file, piece, done).map_err(PathError::of("write"))?;
+                    piece = &piece[written..];
+                }
+                received
+            }
+            Way::Mapped { size, window } => {
+                if window.is_none() {
+                    let bytes = rest.min(*size as u64) as usize;
+                    let end = *at + bytes as u64;
+                    ftruncate(&*file, end).map_err(PathError::of("ftruncate"))?;
+                    let access = ProtFlags::READ | ProtFlags::WRITE;
+                    let new = Window::new(file.as_fd(), *at, bytes, access);
+                    *window = Some((new.map_err(PathError::of("mmap"))?, 0));
+                }
+                let Some((mapped, filled)) = window else { return Ok(Step::More) };
+                let (start, bytes) = mapped.part(*filled..mapped.len());
+                // SAFETY: the part is mapped; the kernel reports a page that is gone as an error.
+                let received = unsafe { libc::recv(socket.as_raw_fd(), start, bytes, 0) };
+                let received = result(received).map_err(PathError::of("recv"))?;
+                *filled += received;
+                if *filled == mapped.len() || received == 0 {
+                    if page.is_none() {
+                        *page = mapped.page_entry();
+                    }
+                    *window = None;
+                }
+                received
+            }
+            Way::Splice(pipe) => {
+                let received = pipe.fill(socket, None, rest)?;
+                let mut to = *at;
+                while pipe.held() > 0 {
+                    pipe.empty(file.as_fd(), Some(&mut to), false)?;
+                }
+                received
+            }
+            Way::Uring(pump) => {
+                let has_ended = pump.step(socket, file.as_fd(), waiter.limit())?;
+                *at = pump.drained();
+                return if has_ended { self.end() } else { Ok(Step::More) };
+            }
+        };
+        *at += moved as u64;
+        if moved == 0 {
+            return self.end();
+        }
+        if *at > *most { Err(PathError::TooLong { most: *most }) } else { Ok(Step::More) }
+    }
+
+    fn end(&mut self) -> Result<Step, PathError> {
+        let (found, file) = (self.at, self.file.take());
+        if let (Way::Mapped { window, .. }, Some(file), None) = (&mut self.way, file, self.length) {
+            // The last window was longer.
+            *window = None;
+            ftruncate(&file, found).map_err(PathError::of("ftruncate"))?;
+        }
+        match self.length {
+            Some(expected) if expected != found => Err(PathError::Short { found, expected }),
+            _ if found > self.most => Err(PathError::TooLong { most: self.most }),
+            _ => Ok(Step::Done),
+        }
+    }
+
+    /// Bytes of the last file.
+    pub fn received(&self) -> u64 {
+        self.at
+    }
+
+    /// The pagemap entry behind the first mapped page.
+    pub fn page_entry(&self) -> Option<u64> {
+        self.page
+    }
+}
+
+/// How much of what was received is written.
+fn at_end(received: usize, piece: &[u8]) -> u64 {
+    (received - piece.len()) as u64
+}
+
+/// Receives a file: all its steps. Returns its bytes.
+///
+/// # Errors
+/// If a call fails, nothing moves for too long, or the connection ends early or late.
+pub fn receive(
+    receiving: &mut Receiving,
+    (file, length, most): (File, Option<u64>, u64),
+    socket: BorrowedFd<'_>,
+    waiter: &Waiter,
+) -> Result<u64, PathError> {
+    receiving.begin(file, length, most);
+    loop {
+        match receiving.step(socket, waiter) {
+            Ok(Step::Done) => return Ok(receiving.received()),
+            Ok(Step::More) => {}
+            Err(error) if error.is_interrupted() => {}
+            Err(error) if error.is_again() => waiter.wait(socket, PollFlags::IN)?,
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! From a file into a socket.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+
+use fathom_fileio::memory::Pages;
+use rustix::event::PollFlags;
+use rustix::fs::sendfile;
+use rustix::io::{Errno, read};
+use rustix::mm::ProtFlags;
+use rustix::net::{SendFlags, send as send_bytes};
+
+use crate::pipe::Pipe;
+use crate::pump::{Direction, Pump};
+use crate::window::{Window, result};
+use crate::zerocopy::{self, Notified};
+use crate::{PathError, SendPath, SizeOf, Step, Waiter};
+
+/// What sendfile(2) moves at most (MAX_RW_COUNT), in whole pages.
+const CALL_BYTES_MAX: u64 = 0x7fff_f000;
+
+/// A sending end. Buffers and pipes are made once, for all files.
+#[derive(Debug)]
+pub struct Sending {
+    way: Way,
+    file: Option<File>,
+    bytes: u64,
+    /// Bytes that the socket took.
+    at: u64,
+    /// The pagemap entry behind the first window that was used.
+    page: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Way {
+    Copy { buffer: Pages, pending: Range<usize> },
+    Mapped { size: usize, window: Option<(Window, usize)>, zero_copy: bool, notified: Notified },
+    Sendfile,
+    Splice(Pipe),
+    Uring(Box<Pump>),
+}
+
+impl Sending {
+    /// `size`: bytes of the buffer or window, if the path has one.
+    ///
+    /// # Errors
+    /// Without memory, descriptors or io_uring.
+    pub fn new(path: SendPath, size: usize) -> Result<Self, PathError> {
+        let size = match path.size_of() {
+            SizeOf::Window => size.next_multiple_of(rustix::param::page_size()),
+            SizeOf::Buffer | SizeOf::None => size,
+        };
+        let mapped = |zero_copy| Way::Mapped {
+            size,
+            window: None,
+            zero_copy,
+            notified: Notified::default(),
+        };
+        let way = match path {
+            SendPath::Copy => {
+                let buffer = Pages::new(size).map_err(PathError::of("mmap"))?;
+                Way::Copy { buffer, pending: 0..0 }
+            }
+            SendPath::Mmap => mapped(false),
+            SendPath::Zerocopy => mapped(true),
+            SendPath::Sendfile => Way::Sendfile,
+            SendPath::Splice => Way::Splice(Pipe::new()?),
+            SendPath::Uring => Way::Uring(Box::new(Pump::new(size, Direction::Send)?)),
+        };
+        Ok(Self { way, file: None, bytes: 0, at: 0, page: None })
+    }
+
+    /// Sets a connected socket up.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn prepare(&self, socket: BorrowedFd<'_>, waiter: &Waiter) -> std::io::Result<()> {
+        waiter.prepare(socket, matches!(self.way, Way::Uring(_)))?;
+        match self.way {
+            Way::Mapped { zero_copy: true, .. } => zerocopy::enable(socket),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the next file, of which these bytes are sent from its beginning.
+    pub fn begin(&mut self, file: File, bytes: u64) {
+        (self.file, self.bytes, self.at) = (Some(file), bytes, 0);
+        if let Way::Uring(pump) = &mut self.way {
+            pump.begin(Some(bytes), bytes);
+        }
+    }
+
+    /// Sends up to a buffer or window.
+    ///
+    /// # Errors
+    /// If a call fails, or the file has become shorter.
+    pub fn step(&mut self, socket: BorrowedFd<'_>, waiter: &Waiter) -> Result<Step, PathError> {
+        let Self { way, file, bytes, at, page } = self;
+        let Some(file) = file else { return Ok(Step::Done) };
+        let (rest, short) = (*bytes - *at, PathError::Short { found: *at, expected: *bytes });
+        if rest == 0 {
+            self.file = None;
+            return Ok(Step::Done);
+        }
+        match way {
+            Way::Copy { buffer, pending } => {
+                if pending.start == pending.end {
+                    let most = rest.min(buffer.len() as u64) as usize;
+                    let count = read(&*file, &mut buffer[..most]);
+                    match count.map_err(PathError::of("read"))? {
+                        0 => return Err(short),
+                        count => *pending = 0..count,
+                    }
+                }
+                let sent = send_bytes(socket, &buffer[pending.clone()], SendFlags::NOSIGNAL);
+                let sent = sent.map_err(PathError::of("send"))?;
+                pending.start += sent;
+                *at += sent as u64;
+            }
+            Way::Mapped { size, window, zero_copy, notified } => {
+                if window.is_none() {
+                    let length = rest.min(*size as u64) as usize;
+                    let new = Window::new(file.as_fd(), *at, length, ProtFlags::READ);
+                    *window = Some((new.map_err(PathError::of("mmap"))?, 0));
+                }
+                let Some((mapped, sent)) = window else { return Ok(Step::More) };
+                let part = mapped.part(*sent..mapped.len());
+                let moved = send_part(socket, part, zero_copy.then_some(notified))?;
+                *sent += moved;
+                *at += moved as u64;
+                if *sent == mapped.len() {
+                    if page.is_none() {
+                        *page = mapped.page_entry();
+                    }
+                    *window = None;
+                }
+            }
+            Way::Sendfile => {
+                let most = rest.min(CALL_BYTES_MAX) as usize;
+                let sent = sendfile(socket, &*file, Some(at), most);
+                if sent.map_err(PathError::of("sendfile"))? == 0 {
+                    return Err(short);
+                }
+            }
+            Way::Splice(pipe) => {
+                if pipe.held() == 0 {
+                    let mut from = *at;
+                    if pipe.fill(file.as_fd(), Some(&mut from), rest)? == 0 {
+                        return Err(short);
+                    }
+                }
+                let more = rest > pipe.held() as u64;
+                *at += pipe.empty(socket, None, more)? as u64;
+            }
+            Way::Uring(pump) => {
+                pump.step(file.as_fd(), socket, waiter.limit())?;
+                *at = pump.drained();
+            }
+        }
+        Ok(Step::More)
+    }
+
+    /// Reads the notifications of sends without copies, until all came or the time is over.
+    ///
+    /// # Errors
+    /// If the socket fails.
+    pub fn settle(&mut self, socket: BorrowedFd<'_>, waits: u32) -> Result<Notified, PathError> {
+        let Way::Mapped { zero_copy: true, notified, .. } = &mut self.way else {
+            return Ok(Notified::default());
+        };
+        for _ in 0..waits {
+            zerocopy::reap(socket, notified).map_err(PathError::of("recvmsg"))?;
+            if notified.is_complete() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        Ok(std::mem::take(notified))
+    }
+
+    /// The pagemap entry behind the first mapped page.
+    pub fn page_entry(&self) -> Option<u64> {
+        self.page
+    }
+}
+
+/// Sends a part of a window, without a copy if notifications are counted.
+fn send_part(
+    socket: BorrowedFd<'_>,
+    (start, length): (*mut libc::c_void, usize),
+    notified: Option<&mut Notified>,
+) -> Result<usize, PathError> {
+    let failed = PathError::of("send");
+    let plain = libc::MSG_NOSIGNAL;
+    let call = |flags| {
+        // SAFETY: the part is mapped; the kernel reports a page that is gone as an error.
+        result(unsafe { libc::send(socket.as_raw_fd(), start, length, flags) })
+    };
+    let Some(notified) = notified else { return call(plain).map_err(failed) };
+    match call(plain | libc::MSG_ZEROCOPY) {
+        Ok(sent) => {
+            notified.sent += 1;
+            Ok(sent)
+        }
+        // Notifications take memory of the socket: too many have not been read.
+        Err(Errno::NOBUFS) => {
+            zerocopy::reap(socket, notified).map_err(PathError::of("recvmsg"))?;
+            call(plain).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Sends a file: all its steps.
+///
+/// # Errors
+/// If a call fails, nothing moves for too long, or the file has become shorter.
+pub fn send(
+    sending: &mut Sending,
+    (file, bytes): (File, u64),
+    socket: BorrowedFd<'_>,
+    waiter: &Waiter,
+) -> Result<(), PathError> {
+    sending.begin(file, bytes);
+    loop {
+        match sending.step(socket, waiter) {
+            Ok(Step::Done) => return Ok(()),
+            Ok(Step::More) => {}
+            Err(error) if error.is_interrupted() => {}
+            Err(error) if error.is_again() => waiter.wait(socket, PollFlags::OUT)?,
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::thread;
+use std::time::Duration;
+
+use fathom_fileio::{Generator, Sum};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+
+use super::*;
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+fn data(bytes: u64) -> Vec<u8> {
+    let mut all = vec![0; bytes as usize];
+    Generator::new(bytes).fill(0, &mut all);
+    all
+}
+
+fn file(content: &[u8]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(content).unwrap();
+    file.rewind().unwrap();
+    file
+}
+
+fn connection() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (near, listener.accept().unwrap().0)
+}
+
+/// Sends the files over one connection, whose lengths the receiver knows, or which it ends.
+fn sender(
+    way: (SendPath, usize, Io),
+    files: Vec<Vec<u8>>,
+    near: TcpStream,
+) -> thread::JoinHandle<Result<Notified, PathError>> {
+    thread::spawn(move || {
+        let waiter = Waiter::new(way.2, LIMIT).unwrap();
+        let mut sending = Sending::new(way.0, way.1)?;
+        sending.prepare(near.as_fd(), &waiter).unwrap();
+        for content in files {
+            let bytes = content.len() as u64;
+            send(&mut sending, (file(&content), bytes), near.as_fd(), &waiter)?;
+        }
+        near.shutdown(Shutdown::Write).unwrap();
+        sending.settle(near.as_fd(), 2_000)
+    })
+}
+
+fn content(mut file: &File) -> Vec<u8> {
+    let mut found = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut found).unwrap();
+    found
+}
+
+fn received(
+    way: (ReceivePath, usize, Io),
+    length: Option<u64>,
+    most: u64,
+    far: &TcpStream,
+    receiving: &mut Receiving,
+) -> Result<Vec<u8>, PathError> {
+    let waiter = Waiter::new(way.2, LIMIT).unwrap();
+    receiving.prepare(far.as_fd(), &waiter).unwrap();
+    let target = tempfile::tempfile().unwrap();
+    let bytes =
+        receive(receiving, (target.try_clone().unwrap(), length, most), far.as_fd(), &waiter)?;
+    let found = content(&target);
+    assert_eq!(found.len() as u64, bytes);
+    Ok(found)
+}
+
+#[test]
+fn content_arrives_by_every_path() {
+    let files = [0, 1, 511, 4096, 70_001].map(data);
+    let together = files.iter().map(Vec::len).sum::<usize>() as u64;
+    for send_path in SendPath::ALL {
+        for receive_path in ReceivePath::ALL {
+            for io in Io::ALL {
+                for size in [512, 4096, 65_536] {
+                    let (near, far) = connection();
+                    let sent = sender((send_path, size, io), files.to_vec(), near);
+                    let mut receiving = Receiving::new(receive_path, size).unwrap();
+                    let way = (receive_path, size, io);
+                    for expected in &files {
+                        let length = expected.len() as u64;
+                        let found = received(way, Some(length), 0, &far, &mut receiving).unwrap();
+                        assert!(&found == expected, "{send_path} {receive_path} {io:?} {size}");
+                    }
+                    sent.join().unwrap().unwrap();
+                    // All in one file, which ends with the connection.
+                    let (near, far) = connection();
+                    let sent = sender((send_path, size, io), files.to_vec(), near);
+                    let found = received(way, None, together, &far, &mut receiving).unwrap();
+                    assert!(found == files.concat(), "{send_path} {receive_path} {io:?} {size}");
+                    sent.join().unwrap().unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn end_of_connection_and_excess_are_errors() {
+    for path in ReceivePath::ALL {
+        for (length, most) in [(Some(1001), 0), (None, 999)] {
+            let (mut near, far) = connection();
+            near.write_all(&data(1000)).unwrap();
+            near.shutdown(Shutdown::Write).unwrap();
+            let mut receiving = Receiving::new(path, 128).unwrap();
+            let found = received((path, 128, Io::Blocking), length, most, &far, &mut receiving);
+            match length {
+                Some(_) => assert!(
+                    matches!(found, Err(PathError::Short { found: 1000, expected: 1001 })),
+                    "{path}: {found:?}"
+                ),
+                None => assert!(
+                    matches!(found, Err(PathError::TooLong { most: 999 })),
+                    "{path}: {found:?}"
+                ),
+            }
+        }
+    }
+}
+
+#[test]
+fn file_that_became_shorter_is_an_error() {
+    for path in SendPath::ALL {
+        let (near, far) = connection();
+        let waiter = Waiter::new(Io::Blocking, LIMIT).unwrap();
+        let mut sending = Sending::new(path, 4096).unwrap();
+        sending.prepare(near.as_fd(), &waiter).unwrap();
+        let short = (file(&data(10_000)), 20_000);
+        let drained = thread::spawn(move || {
+            // Until the other end closes.
+            let _ = std::io::copy(&mut &far, &mut std::io::sink());
+        });
+        let sent = send(&mut sending, short, near.as_fd(), &waiter);
+        assert!(sent.is_err(), "{path}");
+        drop((near, sending));
+        drained.join().unwrap();
+    }
+}
+
+#[test]
+fn wait_without_progress_ends() {
+    let limit = Duration::from_millis(100);
+    for path in ReceivePath::ALL {
+        for io in Io::ALL {
+            let (_near, far) = connection();
+            let waiter = Waiter::new(io, limit).unwrap();
+            let mut receiving = Receiving::new(path, 4096).unwrap();
+            receiving.prepare(far.as_fd(), &waiter).unwrap();
+            let target = (tempfile::tempfile().unwrap(), Some(1), 1);
+            let found = receive(&mut receiving, target, far.as_fd(), &waiter);
+            assert!(matches!(found, Err(PathError::TimedOut(_))), "{path} {io:?}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn kernel_says_whether_pages_were_copied() {
+    let (near, far) = connection();
+    let content = data(1 << 20);
+    let sent = sender((SendPath::Zerocopy, 65_536, Io::Blocking), vec![content.clone()], near);
+    let mut receiving = Receiving::new(ReceivePath::Copy, 65_536).unwrap();
+    let way = (ReceivePath::Copy, 65_536, Io::Blocking);
+    let length = Some(content.len() as u64);
+    assert!(received(way, length, 0, &far, &mut receiving).unwrap() == content);
+    let notified = sent.join().unwrap().unwrap();
+    assert!(notified.sent >= 16 && notified.is_complete(), "{notified:?}");
+    // Loopback always copies.
+    assert!(notified.copied > 0, "{notified:?}");
+}
+
+/// A byte that is changed, lost, repeated, or swapped with another.
+fn corrupt(bytes: &mut Vec<u8>, random: &mut Xoshiro256PlusPlus) {
+    let before = bytes.clone();
+    while *bytes == before {
+        let mut place = || (random.next_u64() % bytes.len() as u64) as usize;
+        let (at, other, what) = (place(), place(), place() % 4);
+        match what {
+            0 => bytes[at] ^= 1 << (other % 8),
+            1 => drop(bytes.remove(at)),
+            2 => bytes.insert(at, bytes[at]),
+            _ => bytes.swap(at, other),
+        }
+    }
+}
+
+#[test]
+fn sums_tell_every_wrong_byte() {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let right = data(24_114);
+    let expected = Sum::of(&right);
+    for round in 0..1000 {
+        let mut wrong = right.clone();
+        corrupt(&mut wrong, &mut random);
+        let (near, far) = connection();
+        let path = ReceivePath::ALL[round % 4];
+        let sent = sender((SendPath::Copy, 4096, Io::Blocking), vec![wrong], near);
+        let mut receiving = Receiving::new(path, 4096).unwrap();
+        let way = (path, 4096, Io::Blocking);
+        let found = received(way, None, 1 << 20, &far, &mut receiving).unwrap();
+        sent.join().unwrap().unwrap();
+        assert_ne!(Sum::of(&found), expected, "round {round}");
+    }
+}
