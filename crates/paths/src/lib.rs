@@ -24,8 +24,8 @@ use std::fmt;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-pub use receive::{Receiving, receive};
-pub use send::{Sending, send};
+pub use receive::{Receiving, receive, receive_exact};
+pub use send::{Sending, send, send_all};
 pub use waiter::{Io, Waiter};
 pub use zerocopy::Notified;
 

@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use fathom_fileio::memory::Pages;
 use rustix::event::PollFlags;
 use rustix::fs::ftruncate;
-use rustix::io::pwrite;
+use rustix::io::{Errno, pwrite};
 use rustix::mm::ProtFlags;
 use rustix::net::{RecvFlags, recv};
 
@@ -174,19 +175,23 @@ fn at_end(received: usize, piece: &[u8]) -> u64 {
     (received - piece.len()) as u64
 }
 
-/// Receives a file: all its steps. Returns its bytes.
+/// Receives a file: all its steps. Returns its bytes, which `progress` counts meanwhile, too.
 ///
 /// # Errors
 /// If a call fails, nothing moves for too long, or the connection ends early or late.
 pub fn receive(
     receiving: &mut Receiving,
     (file, length, most): (File, Option<u64>, u64),
-    socket: BorrowedFd<'_>,
-    waiter: &Waiter,
+    (socket, waiter): (BorrowedFd<'_>, &Waiter),
+    progress: &AtomicU64,
 ) -> Result<u64, PathError> {
     receiving.begin(file, length, most);
+    let before = progress.load(Relaxed);
     loop {
-        match receiving.step(socket, waiter) {
+        let step = receiving.step(socket, waiter);
+        // The only writer: a store suffices.
+        progress.store(before + receiving.received(), Relaxed);
+        match step {
             Ok(Step::Done) => return Ok(receiving.received()),
             Ok(Step::More) => {}
             Err(error) if error.is_interrupted() => {}
@@ -194,4 +199,26 @@ pub fn receive(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Receives that many bytes.
+///
+/// # Errors
+/// If a call fails, nothing arrives for too long, or the connection ends before.
+pub fn receive_exact(
+    bytes: &mut [u8],
+    socket: BorrowedFd<'_>,
+    waiter: &Waiter,
+) -> Result<(), PathError> {
+    let (mut at, expected) = (0, bytes.len() as u64);
+    while at < bytes.len() {
+        match recv(socket, &mut bytes[at..], RecvFlags::empty()) {
+            Ok((0, _)) => return Err(PathError::Short { found: at as u64, expected }),
+            Ok((count, _)) => at += count,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => waiter.wait(socket, PollFlags::IN)?,
+            Err(error) => return Err(PathError::of("recv")(error)),
+        }
+    }
+    Ok(())
 }

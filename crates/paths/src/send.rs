@@ -233,3 +233,23 @@ pub fn send(
         }
     }
 }
+
+/// Sends all bytes.
+///
+/// # Errors
+/// If a call fails, or nothing moves for too long.
+pub fn send_all(
+    mut bytes: &[u8],
+    socket: BorrowedFd<'_>,
+    waiter: &Waiter,
+) -> Result<(), PathError> {
+    while !bytes.is_empty() {
+        match send_bytes(socket, bytes, SendFlags::NOSIGNAL) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => waiter.wait(socket, PollFlags::OUT)?,
+            Err(error) => return Err(PathError::of("send")(error)),
+        }
+    }
+    Ok(())
+}

@@ -2,6 +2,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
+use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
 
@@ -157,7 +158,7 @@ fn wait_without_progress_ends() {
             let mut receiving = Receiving::new(path, 4096).unwrap();
             receiving.prepare(far.as_fd(), &waiter).unwrap();
             let target = (tempfile::tempfile().unwrap(), Some(1), 1);
-            let found = receive(&mut receiving, target, far.as_fd(), &waiter);
+            let found = receive(&mut receiving, target, (far.as_fd(), &waiter), &AtomicU64::new(0));
             assert!(matches!(found, Err(PathError::TimedOut(_))), "{path} {io:?}: {found:?}");
         }
     }
