@@ -18,15 +18,15 @@ pub const ACCEPTED: u8 = b'a';
 pub const CLOSED: u8 = b'c';
 
 /// The near end opens one connection at a time.
-const BACKLOG: i32 = 16;
+pub(crate) const BACKLOG: i32 = 16;
 /// Beyond what a visit makes.
 const CONNECTIONS_MAX: u64 = 1 << 20;
 
 /// A listening socket for such connections.
-pub(crate) fn open(address: IpAddr) -> Result<TcpListener, FarError> {
+pub(crate) fn open(address: IpAddr, backlog: i32) -> Result<TcpListener, FarError> {
     let failed = FarError::system("listen");
     let listener = TcpListener::bind((address, 0)).and_then(|listener| {
-        listen(&listener, BACKLOG)?;
+        listen(&listener, backlog)?;
         listener.set_nonblocking(true)?;
         Ok(listener)
     });
@@ -63,7 +63,7 @@ pub(crate) fn answer(
 }
 
 /// The next connection of the near end; `None` once the data connection is closed.
-fn next(
+pub(crate) fn next(
     data: &TcpStream,
     listener: &TcpListener,
     near: IpAddr,
@@ -133,7 +133,7 @@ mod tests {
         let data = TcpStream::connect(control.local_addr().unwrap()).unwrap();
         data.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let (far_data, _) = control.accept().unwrap();
-        let listener = open([127, 0, 0, 1].into()).unwrap();
+        let listener = open([127, 0, 0, 1].into(), BACKLOG).unwrap();
         let address = listener.local_addr().unwrap();
         let far = thread::spawn(move || answer(&far_data, &listener, closing, &AtomicU64::new(0)));
         Ends { data, connect: Box::new(move || TcpStream::connect(address).unwrap()), far }

@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::error::FarError;
 use crate::message::Message;
@@ -69,6 +70,16 @@ impl Channel {
             Ok(message) => Ok(message),
             Err(error) => Err(FarError::Unknown(printable(&error.to_string()))),
         }
+    }
+
+    /// Receives a line of JSON that is no message, such as over a data connection.
+    ///
+    /// # Errors
+    /// As [`Channel::receive`].
+    pub fn json<T: DeserializeOwned>(&mut self, wait_ns: u64) -> Result<T, FarError> {
+        let line = self.until(b"\n", LINE_BYTES_MAX, wait_ns)?;
+        serde_json::from_slice(&line)
+            .map_err(|error| FarError::Unknown(printable(&error.to_string())))
     }
 
     /// Bytes that were received and not yet returned.

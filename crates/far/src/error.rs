@@ -50,6 +50,11 @@ pub enum FarError {
     /// A service that refuses to start a far end, with this status.
     #[error("another version of fathom, or a service that starts no far ends (HTTP status {0})")]
     OtherService(String),
+    /// Of a file that is received.
+    #[error("{0}")]
+    Path(#[from] fathom_paths::PathError),
+    #[error("it receives no files: `fathom serve` there needs --receive DIR")]
+    NoFolder,
     #[error("a far end is started by a run or by the service, with orders on standard input")]
     NoOrders,
 }

@@ -64,7 +64,7 @@ pub fn far(data: &[u8]) {
         asked += 1;
         Message::Facts { host: serde_json::Value::Null, cpu: 0 }
     };
-    let work = |_: &mut Channel, set_up: &SetUp, _: u64| {
+    let work = |_: &mut Channel, set_up: &SetUp, _: &Orders| {
         worked += 1;
         match set_up.work {
             Work::Echo { bytes, .. } => assert!((1..=64 << 10).contains(&bytes)),
@@ -73,7 +73,7 @@ pub fn far(data: &[u8]) {
             }
             Work::UdpEcho { bytes, .. } => assert!((1..=1452).contains(&bytes)),
             Work::UdpSink { bytes } => assert!((40..=1472).contains(&bytes)),
-            Work::Accept { .. } => assert_eq!(set_up.work.connections(), 1),
+            Work::Accept { .. } | Work::Files => assert_eq!(set_up.work.connections(), 1),
         }
         assert!(set_up.congestion.as_ref().is_none_or(|name| name.len() < 16));
         let far = FarEnd { cpu: set_up.cpu, ..FarEnd::default() };

@@ -16,6 +16,7 @@ mod channel;
 mod datagram;
 mod echo;
 mod error;
+pub mod files;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod message;

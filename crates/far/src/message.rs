@@ -39,7 +39,7 @@ pub enum Message {
         /// Of work over UDP.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         udp_port: Option<u16>,
-        /// Where it accepts the connections of [`Work::Accept`].
+        /// Where it accepts the connections of the work itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         listen_port: Option<u16>,
     },
@@ -106,7 +106,7 @@ impl SetUp {
                 return Err(FarError::Unexpected("expected datagrams of 40 to 1472 bytes"));
             }
             Work::Echo { .. } | Work::Transfer { .. } => {}
-            Work::UdpEcho { .. } | Work::UdpSink { .. } | Work::Accept { .. } => {}
+            Work::UdpEcho { .. } | Work::UdpSink { .. } | Work::Accept { .. } | Work::Files => {}
         }
         match &self.congestion {
             Some(name) if !is_congestion(name) => {
@@ -152,6 +152,8 @@ pub enum Work {
     },
     /// Accepts connections one by one, and closes each after the near end.
     Accept { closing: Closing },
+    /// Receives files, by the orders over the data connection.
+    Files,
 }
 
 /// How a far end closes a connection that the near end has closed.
@@ -170,13 +172,13 @@ impl Work {
         match self {
             Self::Transfer { streams, .. } => streams as usize,
             Self::Echo { .. } | Self::UdpEcho { .. } | Self::UdpSink { .. } => 1,
-            Self::Accept { .. } => 1,
+            Self::Accept { .. } | Self::Files => 1,
         }
     }
 
     /// Whether it listens for connections beside the data connections.
     pub(crate) fn accepts(self) -> bool {
-        matches!(self, Self::Accept { .. })
+        matches!(self, Self::Accept { .. } | Self::Files)
     }
 
     /// Whether a UDP socket is beside the data connections.

@@ -33,12 +33,15 @@ pub struct Orders {
     /// Required from the near end.
     pub token: Option<String>,
     pub idle_ns: u64,
+    /// Where it may write the files that it receives, without names.
+    #[serde(default)]
+    pub folder: Option<PathBuf>,
 }
 
 impl Orders {
     /// Orders by this process.
     pub fn new(token: Option<String>) -> Self {
-        Self { parent: std::process::id(), token, idle_ns: IDLE_NS }
+        Self { parent: std::process::id(), token, idle_ns: IDLE_NS, folder: None }
     }
 }
 
@@ -119,7 +122,7 @@ pub(crate) fn converse(
     channel: &mut Channel,
     orders: &Orders,
     facts: impl FnOnce() -> Message,
-    work: impl FnOnce(&mut Channel, &SetUp, u64) -> Result<Outcome, FarError>,
+    work: impl FnOnce(&mut Channel, &SetUp, &Orders) -> Result<Outcome, FarError>,
 ) -> Result<(), FarError> {
     let token = orders.token.as_deref().map(Token::new);
     greet(channel, token.as_ref(), orders.idle_ns.min(GREET_NS))?;
@@ -132,7 +135,7 @@ pub(crate) fn converse(
         return Err(FarError::Unexpected("expected host once, then set_up"));
     };
     set_up.check()?;
-    let outcome = work(channel, &set_up, orders.idle_ns)?;
+    let outcome = work(channel, &set_up, orders)?;
     channel.send(&Message::Result(outcome))
 }
 

@@ -18,7 +18,9 @@ use crate::channel::{Channel, Deadline, WAIT_NS, poll_once};
 use crate::datagram::Datagrams;
 use crate::echo;
 use crate::error::FarError;
+use crate::files;
 use crate::message::{Message, Outcome, SetUp, Work};
+use crate::process::Orders;
 use crate::proof::{NONCE_DIGITS, is_same, nonce};
 use crate::sink;
 use crate::tcp_info::TcpInfo;
@@ -36,10 +38,13 @@ static PROGRESS: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn work(
     channel: &mut Channel,
     set_up: &SetUp,
-    idle_ns: u64,
+    orders: &Orders,
 ) -> Result<Outcome, FarError> {
+    if set_up.work == Work::Files && orders.folder.is_none() {
+        return Err(FarError::NoFolder);
+    }
     affinity::pin(set_up.cpu).map_err(FarError::errno("pin to the CPU"))?;
-    watch(channel, idle_ns)?;
+    watch(channel, orders.idle_ns)?;
     // A descriptor table of its own: with a shared one each call on a descriptor counts references
     // by locked instructions. If it is forbidden, the calls take some nanoseconds longer.
     // SAFETY: the other thread uses a descriptor that it owns.
@@ -78,6 +83,11 @@ pub(crate) fn work(
         Work::Accept { closing } => {
             let listener = listener.ok_or(FarError::Unexpected("no listening port"))?;
             accept::answer(&data[0], &listener, closing, &PROGRESS)?
+        }
+        Work::Files => {
+            let listener = listener.ok_or(FarError::Unexpected("no listening port"))?;
+            let folder = orders.folder.as_deref().ok_or(FarError::NoFolder)?;
+            files::serve(&data[0], &listener, folder, &PROGRESS)?
         }
     };
     let disturbance = counters.since_mark();
@@ -140,7 +150,11 @@ fn open(channel: &Channel, set_up: &SetUp) -> Result<Opened, FarError> {
         // connections inherit it.
         let _ = sockopt::set_tcp_congestion(&listener, name);
     }
-    let of_work = set_up.work.accepts().then(|| accept::open(address.ip())).transpose()?;
+    let backlog = if set_up.work == Work::Files { files::BACKLOG } else { accept::BACKLOG };
+    let of_work = set_up.work.accepts().then(|| accept::open(address.ip(), backlog)).transpose()?;
+    if let (Some(name), Some(listener)) = (&set_up.congestion, &of_work) {
+        let _ = sockopt::set_tcp_congestion(listener, name);
+    }
     let local = of_work.as_ref().map(TcpListener::local_addr).transpose();
     let listen_port = local.map_err(FarError::system("listen"))?.map(|local| local.port());
     let nonce = nonce()?;

@@ -69,8 +69,9 @@ fn received(
     let waiter = Waiter::new(way.2, LIMIT).unwrap();
     receiving.prepare(far.as_fd(), &waiter).unwrap();
     let target = tempfile::tempfile().unwrap();
-    let bytes =
-        receive(receiving, (target.try_clone().unwrap(), length, most), far.as_fd(), &waiter)?;
+    let (own, progress) = (target.try_clone().unwrap(), AtomicU64::new(7));
+    let bytes = receive(receiving, (own, length, most), (far.as_fd(), &waiter), &progress)?;
+    assert_eq!(progress.into_inner(), bytes + 7);
     let found = content(&target);
     assert_eq!(found.len() as u64, bytes);
     Ok(found)
