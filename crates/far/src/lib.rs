@@ -19,6 +19,7 @@ mod error;
 pub mod files;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod limit;
 mod message;
 mod near;
 mod process;
@@ -35,7 +36,7 @@ pub use datagram::{TRIP_NS, TripEnd, datagram_trip};
 pub use echo::round_trip;
 pub use error::FarError;
 pub use message::{Closing, Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE, Work};
-pub use near::{Far, Remote};
+pub use near::{Far, Remote, connect};
 pub use process::{IDLE_NS, Orders, Program, serve};
 pub use proof::{Side, nonce, proof};
 pub use token::Token;

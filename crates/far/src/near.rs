@@ -235,8 +235,11 @@ impl Far {
     }
 }
 
-/// A TCP connection from the address to bind to.
-fn connect(
+/// A TCP connection from the address to bind to. `call`: its name in errors.
+///
+/// # Errors
+/// If it is refused, or not answered.
+pub fn connect(
     to: SocketAddr,
     bind: Option<IpAddr>,
     congestion: Option<&str>,

@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("metric", &["analysis", "measure", "record"]),
     ("fileio", &["measure", "record"]),
     ("paths", &["fileio"]),
-    ("far", &["fileio", "measure", "paths", "record"]),
+    ("far", &["analysis", "fileio", "measure", "paths", "record"]),
     ("transfer", &["analysis", "far", "fileio", "measure", "metric", "paths", "record"]),
     ("service", &["far", "fileio", "measure", "record"]),
     ("peers", &["analysis", "fileio", "measure", "record", "service"]),

@@ -5,7 +5,6 @@ mod ends;
 pub mod file_read_remote;
 pub mod http_get;
 pub mod icmp_rtt;
-mod limit;
 mod near;
 mod ports;
 pub mod rtt;
@@ -18,4 +17,4 @@ pub mod tcp_teardown;
 pub mod tcp_transfer;
 pub mod udp_bandwidth;
 
-pub(crate) use fathom_far::tcp_info;
+pub(crate) use fathom_far::{limit, tcp_info};

@@ -2,8 +2,9 @@
 
 use fathom_analysis::statistics;
 
-use super::tcp_info::TcpInfo;
-use crate::prelude::*;
+use fathom_record::{Fact, Unit};
+
+use crate::tcp_info::TcpInfo;
 
 /// An end that uses its CPU for at least this share of the time is the limit.
 const CPU_MIN: f64 = 0.90;
@@ -19,7 +20,7 @@ const IDLE_MAX: f64 = 0.50;
 const STEADY_MAX: f64 = 0.10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limit {
+pub enum Limit {
     Cpu,
     Window,
     Pacing,
@@ -44,26 +45,26 @@ impl Limit {
 
 /// What the two ends counted of a transfer.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Evidence {
+pub struct Evidence {
     /// The share of the time for which each end used its CPU.
-    pub(super) cpu: [f64; 2],
+    pub cpu: [f64; 2],
     /// Both ends share a CPU.
-    pub(super) one_cpu: bool,
+    pub one_cpu: bool,
     /// The shares of the busy time for which the sender waited for the receive window and for its
     /// own send buffer.
-    pub(super) window: f64,
-    pub(super) buffer: f64,
+    pub window: f64,
+    pub buffer: f64,
     /// The congestion control paces.
-    pub(super) paces: bool,
+    pub paces: bool,
     /// There is no link: both ends are on this host.
-    pub(super) is_here: bool,
+    pub is_here: bool,
     /// The distance between the quartiles of the rates, as a share of their median.
-    pub(super) spread: f64,
+    pub spread: f64,
 }
 
 impl Evidence {
     /// The counters of senders, before and after the transfer.
-    pub(super) fn of_senders(senders: &[[TcpInfo; 2]]) -> Self {
+    pub fn of_senders(senders: &[[TcpInfo; 2]]) -> Self {
         let sum = |of: fn(&TcpInfo) -> f64| -> f64 {
             senders.iter().map(|[first, last]| of(last) - of(first)).sum()
         };
@@ -73,7 +74,7 @@ impl Evidence {
         Self { window, buffer, ..Self::default() }
     }
 
-    pub(super) fn limit(&self) -> Limit {
+    pub fn limit(&self) -> Limit {
         let [near, far] = self.cpu;
         let cpu = if self.one_cpu { near + far } else { near.max(far) };
         let window_min = if self.is_here { WINDOW_MIN_HERE } else { WINDOW_MIN };
@@ -96,7 +97,7 @@ impl Evidence {
         }
     }
 
-    pub(super) fn facts(&self) -> Vec<Fact> {
+    pub fn facts(&self) -> Vec<Fact> {
         let share = |name, share| Fact::quantity(name, share, Unit::Ratio);
         vec![
             Fact::text("limited by", self.limit().text()),
@@ -109,11 +110,11 @@ impl Evidence {
 }
 
 /// Whether a congestion control delays segments of its own accord.
-pub(super) fn paces(congestion: &str) -> bool {
+pub fn paces(congestion: &str) -> bool {
     congestion.starts_with("bbr")
 }
 
-pub(super) fn spread(rates: &[f64]) -> f64 {
+pub fn spread(rates: &[f64]) -> f64 {
     let mut sorted = rates.to_vec();
     sorted.sort_by(f64::total_cmp);
     let quantile = |share| statistics::quantile(&sorted, share).unwrap_or(f64::NAN);
