@@ -12,6 +12,7 @@ pub mod curve;
 pub mod diagnosis;
 pub mod differences;
 pub mod display_value;
+pub mod effects;
 pub mod history;
 pub mod judge;
 pub mod load;

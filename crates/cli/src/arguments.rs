@@ -102,7 +102,9 @@ pub enum Command {
     /// Read, write and time files, with checksums and verified page-cache state.
     File(by_hand::FileArguments),
     /// Measure an HTTP server under load, by closed-loop clients.
-    Load(by_hand::LoadArguments),
+    Load(by_hand::WordArguments<by_hand::Load>),
+    /// Compare every way to send files and every way to receive them.
+    Transfer(by_hand::WordArguments<by_hand::Transfer>),
     /// Check whether this machine is ready to be measured, and what to fix.
     Doctor(DoctorArguments),
     /// List all metrics.

@@ -95,7 +95,7 @@ pub struct Received {
     /// The end of the last write, by CLOCK_MONOTONIC_RAW.
     pub done_ns: u64,
     pub cpu_ns: u64,
-    /// Page faults without I/O.
+    /// Page faults.
     pub faults: u64,
     /// The pagemap entry behind the first mapped page.
     pub page: Option<u64>,
@@ -204,13 +204,13 @@ fn receive_all(
     Ok((Received { done_ns, cpu_ns, faults, page: receiving.page_entry() }, files))
 }
 
-/// Page faults of this thread without I/O.
+/// Page faults of this thread. The first of a window in a new file counts as major, without I/O.
 pub fn page_faults() -> u64 {
     // SAFETY: all zeroes are a value of the structure, which outlives the call.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: as above.
     unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
-    usage.ru_minflt as u64
+    (usage.ru_minflt + usage.ru_majflt) as u64
 }
 
 fn sums(files: &[Scratch]) -> Result<Vec<FileSum>, FarError> {

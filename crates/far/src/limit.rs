@@ -30,7 +30,7 @@ pub enum Limit {
 
 impl Limit {
     /// The name, and the reason without numbers, which differ between visits.
-    fn text(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::Cpu => "CPU: an end used its CPU for 90 % of the time or more",
             Self::Window => "window: the receiver reads slowly, or a socket buffer is small",

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 use std::time::Duration;
 
 use fathom_measure::process::Running;
@@ -56,9 +57,18 @@ impl Far {
     /// # Errors
     /// If it cannot be started, or does not answer.
     pub fn start(program: &Program) -> Result<Self, FarError> {
+        Self::start_in(program, None)
+    }
+
+    /// The same, with a folder where it may write the files that it receives.
+    ///
+    /// # Errors
+    /// As [`Far::start`].
+    pub fn start_in(program: &Program, folder: Option<&Path>) -> Result<Self, FarError> {
         let ends = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let (near, far) = ends.map_err(FarError::errno("socketpair"))?;
-        let started = program.start(far, &Orders::new(None));
+        let started =
+            program.start(far, &Orders { folder: folder.map(Path::to_owned), ..Orders::new(None) });
         let process = Some(started.map_err(FarError::system("start the far end"))?);
         let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
         let mut this = Self { process, ..Self::over(Channel::new(near), address) };

@@ -98,6 +98,7 @@ static COMMANDS: &[Command] = &[
     Command::of::<file::sweep::Sweep>("file sweep", &[]),
     Command::of::<file::cache::Cache>("file cache", &[&file::cache::Speedup]),
     fathom_load::COMMAND,
+    fathom_transfer::COMMAND,
 ];
 
 pub static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new(BATTERY, COMMANDS));

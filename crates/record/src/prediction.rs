@@ -342,6 +342,8 @@ pub enum NoModel {
     MixedResidency,
     /// What the server needs for a request is not known before the measurement.
     WorkOfServer,
+    /// What a path of a transfer costs per byte is not known before the measurement.
+    CostOfPath,
 }
 
 impl NoModel {

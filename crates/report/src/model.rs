@@ -74,6 +74,7 @@ pub fn no_model(none: &NoModel) -> String {
             "a single request takes the device's service time, which is not published"
         }
         N::WorkOfServer => "the server's work per request is not known before",
+        N::CostOfPath => "the path's cost per byte is not known before",
         N::MixedResidency => "the file is partly cached, or its residency is unknown",
     };
     fixed.to_owned()

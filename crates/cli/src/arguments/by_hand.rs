@@ -1,7 +1,8 @@
-//! `fathom file` and `fathom load`: subcommands and options come from the registry; the options
-//! that all share are here.
+//! `fathom file`, `fathom load` and others: subcommands and options come from the registry; the
+//! options that all share are here.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use clap::{ArgMatches, Args, FromArgMatches};
 use fathom_metric::{Command, Procedure};
@@ -26,7 +27,6 @@ Block sizes are exact, and the checksum is the same for every block size. Sizes 
 with a unit: 64KiB (64K), 1MB.";
 
 const GROUP: &str = "file";
-const LOAD: &str = "load";
 
 // Shared with `fathom show`.
 #[derive(Debug, Args)]
@@ -107,17 +107,36 @@ impl FromArgMatches for FileArguments {
     }
 }
 
-#[derive(Debug)]
-pub struct LoadArguments(pub ProcedureArguments);
+/// A command of one word.
+pub trait Word: fmt::Debug {
+    const PATH: &'static str;
 
-fn load() -> &'static Command {
-    let is_load = |command: &&Command| command.path == LOAD;
-    REGISTRY.commands().iter().find(is_load).expect("a registered command")
+    fn command() -> &'static Command {
+        let is_this = |command: &&Command| command.path == Self::PATH;
+        REGISTRY.commands().iter().find(is_this).expect("a registered command")
+    }
 }
 
-impl Args for LoadArguments {
+#[derive(Debug)]
+pub struct Load;
+
+impl Word for Load {
+    const PATH: &'static str = "load";
+}
+
+#[derive(Debug)]
+pub struct Transfer;
+
+impl Word for Transfer {
+    const PATH: &'static str = "transfer";
+}
+
+#[derive(Debug)]
+pub struct WordArguments<W>(pub ProcedureArguments, PhantomData<W>);
+
+impl<W: Word> Args for WordArguments<W> {
     fn augment_args(command: clap::Command) -> clap::Command {
-        let own = load().options();
+        let own = W::command().options();
         let examples = own.get_after_help().cloned().unwrap_or_default();
         let with_own = own.get_arguments().cloned().fold(command, clap::Command::arg);
         SharedArguments::augment_args(with_own.after_help(examples))
@@ -128,9 +147,9 @@ impl Args for LoadArguments {
     }
 }
 
-impl FromArgMatches for LoadArguments {
+impl<W: Word> FromArgMatches for WordArguments<W> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self(ProcedureArguments::of(load(), matches)?))
+        Ok(Self(ProcedureArguments::of(W::command(), matches)?, PhantomData))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

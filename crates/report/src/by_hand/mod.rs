@@ -4,6 +4,7 @@
 mod findings;
 mod load;
 mod table;
+mod transfer;
 
 use fathom_record::{
     Agreement, Document, Fact, FactValue, Host, Interval, Params, Record, State, Summary, Unit,
@@ -48,6 +49,9 @@ pub fn group(records: &[Record], earlier: &[Record], width: usize) -> String {
         if !text.is_empty() {
             return text;
         }
+    }
+    if !records.is_empty() && records.iter().all(transfer::is_transfer) {
+        return transfer::group(records, width);
     }
     let above = earlier.last();
     let mut text = String::new();

@@ -1,0 +1,266 @@
+//! The output of a transfer: a row for each combination, the effects, pages, claims, and advice.
+
+use fathom_record::quantity::{NOTHING, bare, percent, quantity_within};
+use fathom_record::{Fact, FactValue, ParamValue, Record, State, Unit, Value};
+
+use super::table::{Column, MIB, rows};
+use super::{fact_words, facts};
+use crate::counts::cause_words;
+use crate::wrap::wrapped;
+
+const TIME: &str = "transfer.time";
+const EFFECT: &str = "transfer.effect";
+/// Width of a time.
+const TIME_WIDTH: usize = 7;
+/// Columns that a narrow terminal lacks, the first ones first.
+const OPTIONAL: [&str; 5] = ["no copy", "mean", "sd", "receive CPU", "send CPU"];
+const LEGEND: &str = "CPU: seconds of CPU time of each end per 10⁹ bytes; sd: standard deviation; \
+    no copy: share of the calls that the kernel says it made without a copy";
+const EFFECTS_LEGEND: &str = "time ×: the time with this level ÷ the time with the other one, all \
+    else equal; below 1 it is faster";
+
+pub(super) fn is_transfer(record: &Record) -> bool {
+    record.metric.group() == "transfer"
+}
+
+/// Records of a run that belong together: of a set, or the advice.
+pub(super) fn group(records: &[Record], width: usize) -> String {
+    let of = |metric: &'static str| {
+        let is = move |record: &&Record| record.metric.as_str() == metric;
+        records.iter().filter(is).collect::<Vec<&Record>>()
+    };
+    let mut text = times(&of(TIME), width);
+    text += &effects(&of(EFFECT), width);
+    for metric in ["transfer.page", "transfer.claim", "transfer.advice"] {
+        text += &texts(&of(metric), width);
+    }
+    text
+}
+
+/// A parameter as a word.
+fn param(record: &Record, name: &str) -> Option<String> {
+    match record.params.0.get(name)? {
+        ParamValue::Integer(bytes) => Some(crate::case::position(name, *bytes)),
+        ParamValue::Text(text) => Some(text.clone()),
+    }
+}
+
+/// The settings, with the words before them.
+const SETTINGS: [(&str, &str); 5] = [
+    ("connection", ""),
+    ("io", ""),
+    ("buffer_bytes", "buffer "),
+    ("window_bytes", "window "),
+    ("ack", "ack "),
+];
+
+/// How a combination differs from the first ones that have the parameter.
+fn setting(record: &Record, all: &[&Record]) -> String {
+    let word = |(name, before): &(&str, &str)| {
+        let own = param(record, name)?;
+        // Nothing is usual that only some have.
+        let usual = all.iter().find_map(|other| param(other, name)).filter(|_| *name != "ack");
+        (Some(&own) != usual.as_ref()).then(|| format!("{before}{own}"))
+    };
+    SETTINGS.iter().filter_map(word).collect::<Vec<String>>().join(", ")
+}
+
+fn times(records: &[&Record], width: usize) -> String {
+    let Some(first) = records.first() else { return String::new() };
+    let usual = |(name, before): &(&str, &str)| {
+        let value = records.iter().find_map(|record| param(record, name))?;
+        (*name != "ack").then(|| format!("{before}{value}"))
+    };
+    let usual: Vec<String> = SETTINGS.iter().filter_map(usual).collect();
+    let to = param(first, "to").map_or(String::new(), |to| format!(" to {to}"));
+    let set = param(first, "set").unwrap_or_default();
+    let mut text = format!("\ntransfer of {set}{to}: {}\n", usual.join(", "));
+    let shared = |fact: &&Fact| {
+        matches!(fact.value, FactValue::Text { .. })
+            && records.iter().all(|one| one.facts.contains(fact))
+    };
+    let shared: Vec<(&str, String)> = first
+        .facts
+        .iter()
+        .filter(shared)
+        .map(|fact| (fact.name.as_str(), fact_words(first, fact)))
+        .collect();
+    text += &facts(&shared, width);
+    text.push('\n');
+    let mut columns = columns(records);
+    columns.retain(Column::has_content);
+    for name in OPTIONAL {
+        if columns.iter().map(|column| column.width() + 2).sum::<usize>() > width {
+            columns.retain(|column| column.head() != name);
+        }
+    }
+    text += &rows(&columns);
+    text += &wrapped(LEGEND, width, "", "  ");
+    text + &limits(records, width) + &remarks(records, width)
+}
+
+fn number(record: &Record, name: &str) -> Option<f64> {
+    let fact = record.facts.iter().find(|fact| fact.name == name)?;
+    match fact.value {
+        FactValue::Quantity { value, .. } => Some(value),
+        _ => None,
+    }
+}
+
+fn columns(records: &[&Record]) -> Vec<Column> {
+    let each = |of: &dyn Fn(&Record) -> String| {
+        records.iter().map(|record| of(record)).collect::<Vec<String>>().into_iter()
+    };
+    let shown = |record: &Record| record.summary.clone().filter(|_| record.verdict.shows_number());
+    let time = |ns: f64| quantity_within(ns, Unit::Nanoseconds, TIME_WIDTH);
+    let of_summary = |of: fn(&fathom_record::Summary) -> Option<f64>| {
+        move |record: &Record| {
+            shown(record).and_then(|one| of(&one)).map_or(NOTHING.to_owned(), time)
+        }
+    };
+    let median = |record: &Record| {
+        let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
+        shown(record).map_or(NOTHING.to_owned(), |one| format!("{mark}{}", time(one.median)))
+    };
+    let half = |record: &Record| {
+        shown(record).and_then(|one| one.relative_half_width()).map_or(NOTHING.to_owned(), percent)
+    };
+    let fact = |name: &'static str, words: fn(f64) -> String| {
+        move |record: &Record| {
+            let value = number(record, name).filter(|_| record.verdict.shows_number());
+            value.map_or(String::new(), words)
+        }
+    };
+    let state = |record: &Record| match record.verdict.state {
+        State::Valid | State::Noisy => String::new(),
+        state => state.word().to_owned(),
+    };
+    let seconds = |ns: f64| bare(ns / 1e9);
+    vec![
+        Column::words("send", each(&|record| param(record, "send").unwrap_or_default())),
+        Column::words("receive", each(&|record| param(record, "receive").unwrap_or_default())),
+        Column::words("setting", each(&|record| setting(record, records))),
+        Column::new("median", each(&median)),
+        Column::new("±", each(&half)),
+        Column::new("MiB/s", each(&fact("rate", |rate| bare(rate / MIB)))),
+        Column::new("mean", each(&of_summary(|one| Some(one.mean)))),
+        Column::new("sd", each(&of_summary(|one| Some(one.sd)))),
+        Column::new("send CPU", each(&fact("send CPU/GB", seconds))),
+        Column::new("receive CPU", each(&fact("receive CPU/GB", seconds))),
+        Column::new("no copy", each(&fact("without a copy", percent))),
+        Column::words("", each(&state)),
+    ]
+}
+
+/// What limits the transfers, if the counters show it.
+fn limits(records: &[&Record], width: usize) -> String {
+    let limit = |record: &&Record| {
+        let fact = record.facts.iter().find(|fact| fact.name == "limited by")?;
+        Some(fact_words(record, fact))
+    };
+    let mut found: Vec<(String, usize)> = Vec::new();
+    for text in records.iter().filter_map(limit) {
+        match found.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, count)) => *count += 1,
+            None => found.push((text, 1)),
+        }
+    }
+    found.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let line = |(text, count): &(String, usize)| {
+        wrapped(&format!("limited by, in {count}: {text}"), width, "", "  ")
+    };
+    found.iter().map(line).collect()
+}
+
+/// Why combinations have no number, or a noisy one.
+fn remarks(records: &[&Record], width: usize) -> String {
+    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for record in records {
+        let name = |end: &str| param(record, end).unwrap_or_default();
+        let row = format!("{} to {} {}", name("send"), name("receive"), setting(record, records));
+        for reason in &record.verdict.reasons {
+            let state = record.verdict.state.word();
+            let line = format!("{state} ({}): {}", cause_words(reason.cause), reason.text);
+            match lines.iter_mut().find(|(known, _)| *known == line) {
+                Some((_, of)) => of.push(row.trim_end().to_owned()),
+                None => lines.push((line, vec![row.trim_end().to_owned()])),
+            }
+        }
+    }
+    let line = |(line, of): &(String, Vec<String>)| {
+        const SHOWN: usize = 3;
+        let what = match of.len() {
+            all if all == records.len() => "all".to_owned(),
+            few if few <= SHOWN => of.join("; "),
+            many => format!("{many} of {}", records.len()),
+        };
+        wrapped(&format!("{what}: {line}"), width, "", "  ")
+    };
+    lines.iter().map(line).collect()
+}
+
+fn effects(records: &[&Record], width: usize) -> String {
+    let Some(first) = records.first() else { return String::new() };
+    let each = |of: &dyn Fn(&Record) -> String| {
+        records.iter().map(|record| of(record)).collect::<Vec<String>>().into_iter()
+    };
+    let text_of = |name: &'static str| {
+        move |record: &Record| record.params.text(name).unwrap_or_default().to_owned()
+    };
+    let summary =
+        |record: &Record| record.summary.clone().filter(|_| record.verdict.shows_number());
+    let ratio = |record: &Record| {
+        let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
+        summary(record).map_or(NOTHING.to_owned(), |one| format!("{mark}{:.2}", one.median))
+    };
+    let interval = |record: &Record| {
+        let limits = summary(record).and_then(|one| one.limits());
+        limits.map_or(NOTHING.to_owned(), |[low, high]| format!("{low:.2} to {high:.2}"))
+    };
+    let pairs = |record: &Record| number(record, "pairs").map_or(String::new(), bare);
+    let columns = [
+        Column::words("factor", each(&text_of("factor"))),
+        Column::words("level", each(&text_of("level"))),
+        Column::words("against", each(&text_of("from"))),
+        Column::words("where", each(&text_of("with"))),
+        Column::new("time ×", each(&ratio)),
+        Column::words("interval", each(&interval)),
+        Column::new("pairs", each(&pairs)),
+    ];
+    let columns: Vec<Column> = columns.into_iter().filter(Column::has_content).collect();
+    let set = param(first, "set").unwrap_or_default();
+    let interacts = records.iter().any(|record| record.params.0.contains_key("with"));
+    let mut text = format!("\neffects on {set}\n\n{}", rows(&columns));
+    text += &wrapped(EFFECTS_LEGEND, width, "", "  ");
+    if interacts {
+        let legend = "where: the effect at that level ÷ the effect at its reference (interaction)";
+        text += &wrapped(legend, width, "", "  ");
+    }
+    text
+}
+
+/// Records whose value is a text.
+fn texts(records: &[&Record], width: usize) -> String {
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    let mut shared: Vec<(&str, String)> = Vec::new();
+    for record in records {
+        let Some(Value::Text(value)) = &record.value else { continue };
+        let end = record
+            .params
+            .text("end")
+            .map(|end| if end == "send" { "page sent" } else { "page received" });
+        match (end, record.params.text("claim")) {
+            (Some(end), _) => {
+                let entry = record.facts.iter().find(|fact| fact.name == "entry");
+                let entry = entry.map_or(String::new(), |fact| fact_words(record, fact));
+                lines.push((end, format!("{entry}: {value}")));
+                let legend = record.facts.iter().find(|fact| fact.name == "legend");
+                shared = legend.map(|fact| ("", fact_words(record, fact))).into_iter().collect();
+            }
+            (None, Some(claim)) => lines.push(("2020 study", format!("{claim}: {value}"))),
+            (None, None) => lines.push(("advice", value.clone())),
+        }
+    }
+    lines.extend(shared);
+    if lines.is_empty() { String::new() } else { format!("\n{}", facts(&lines, width)) }
+}

@@ -1,0 +1,291 @@
+//! A combination of a set, two paths and their settings, and the combinations of a design.
+
+use fathom_analysis::effects::Levels;
+use fathom_paths::{Io, ReceivePath, SendPath, SizeOf};
+use fathom_record::Params;
+use serde::{Deserialize, Serialize};
+
+/// Buffer and window where they are not the factor.
+pub const SIZE: u32 = 64 << 10;
+/// Of the study: its buffer, and windows of 16 and 256 pages.
+const STUDY_BUFFER: u32 = 512;
+const STUDY_WINDOWS: [u32; 2] = [16 * 4096, 256 * 4096];
+/// A set above this size gets no full design: its combinations take seconds.
+const LARGE: u64 = 64 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Index of the set.
+    pub set: usize,
+    pub send: SendPath,
+    pub receive: ReceivePath,
+    /// One connection for all files.
+    pub persistent: bool,
+    pub io: Io,
+    pub buffer: u32,
+    pub window: u32,
+    /// The receiver answers after each file.
+    pub ack: bool,
+}
+
+/// The factors, in the order of [`Cell::levels`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factor {
+    Send,
+    Receive,
+    Connection,
+    Io,
+    Buffer,
+    Window,
+    Ack,
+}
+
+impl Factor {
+    pub const ALL: [Self; 7] = [
+        Self::Send,
+        Self::Receive,
+        Self::Connection,
+        Self::Io,
+        Self::Buffer,
+        Self::Window,
+        Self::Ack,
+    ];
+
+    /// The name of its parameter.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Receive => "receive",
+            Self::Connection => "connection",
+            Self::Io => "io",
+            Self::Buffer => "buffer_bytes",
+            Self::Window => "window_bytes",
+            Self::Ack => "ack",
+        }
+    }
+
+    pub fn level_name(self, level: u32) -> String {
+        let index = level as usize;
+        let is = |word: &str| word.to_owned();
+        match self {
+            Self::Send => is(SendPath::ALL[index].name()),
+            Self::Receive => is(ReceivePath::ALL[index].name()),
+            Self::Connection => is(["persistent", "per-file"][index]),
+            Self::Io => is(Io::ALL[index].name()),
+            Self::Buffer | Self::Window => level.to_string(),
+            Self::Ack => is(["none", "per-file"][index]),
+        }
+    }
+}
+
+impl Cell {
+    pub fn usual(set: usize, send: SendPath, receive: ReceivePath) -> Self {
+        let (buffer, window) = (SIZE, SIZE);
+        let (persistent, io, ack) = (true, Io::Blocking, false);
+        Self { set, send, receive, persistent, io, buffer, window, ack }
+    }
+
+    /// The level of each factor. A size that neither path has is a level as well, so that cells
+    /// which differ in their paths only are a pair.
+    pub fn levels(&self) -> Levels {
+        let place = |found: Option<usize>| found.unwrap_or_default() as u32;
+        vec![
+            place(SendPath::ALL.iter().position(|it| *it == self.send)),
+            place(ReceivePath::ALL.iter().position(|it| *it == self.receive)),
+            u32::from(!self.persistent),
+            place(Io::ALL.iter().position(|it| *it == self.io)),
+            self.buffer,
+            self.window,
+            u32::from(self.ack),
+        ]
+    }
+
+    fn has(&self, size: SizeOf) -> bool {
+        self.send.size_of() == size || self.receive.size_of() == size
+    }
+
+    /// Both ends wait for completions of io_uring.
+    fn is_by_ring(&self) -> bool {
+        (self.send, self.receive) == (SendPath::Uring, ReceivePath::Uring)
+    }
+
+    /// The parameters of its records. `published`: with the window also where no end has one, since
+    /// the study repeated those cells for each.
+    pub fn params(&self, set: &str, published: bool) -> Params {
+        let io = if self.is_by_ring() { Io::Async } else { self.io };
+        let mut params = Params::one("set", set)
+            .and("send", self.send.name())
+            .and("receive", self.receive.name())
+            .and("connection", if self.persistent { "persistent" } else { "per-file" })
+            .and("io", io.name());
+        if self.has(SizeOf::Buffer) {
+            params = params.and("buffer_bytes", i64::from(self.buffer));
+        }
+        if self.has(SizeOf::Window) || published {
+            params = params.and("window_bytes", i64::from(self.window));
+        }
+        if self.ack { params.and("ack", "per-file") } else { params }
+    }
+
+    pub fn send_size(&self) -> u32 {
+        if self.send.size_of() == SizeOf::Window { self.window } else { self.buffer }
+    }
+
+    pub fn receive_size(&self) -> u32 {
+        if self.receive.size_of() == SizeOf::Window { self.window } else { self.buffer }
+    }
+}
+
+/// What the user asked for; the first of each list is the reference.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    pub send: Vec<SendPath>,
+    pub receive: Vec<ReceivePath>,
+    pub persistent: Vec<bool>,
+    pub io: Vec<Io>,
+    pub buffers: Vec<u32>,
+    pub windows: Vec<u32>,
+    pub ack: bool,
+}
+
+/// All paths at one size, then one factor at a time with both ends by copy and both by mmap.
+pub fn usual(set: usize, bytes: u64) -> Vec<Cell> {
+    let (copy, mapped) = (
+        Cell::usual(set, SendPath::Copy, ReceivePath::Copy),
+        Cell::usual(set, SendPath::Mmap, ReceivePath::Mmap),
+    );
+    let all = SendPath::ALL.into_iter().flat_map(|send| {
+        ReceivePath::ALL.into_iter().map(move |receive| Cell::usual(set, send, receive))
+    });
+    let is_large = bytes > LARGE;
+    let is_cross = |cell: &Cell| {
+        cell.send == SendPath::Copy || cell.receive == ReceivePath::Copy || *cell == mapped
+    };
+    let mut cells: Vec<Cell> = all.filter(|cell| !is_large || is_cross(cell)).collect();
+    for base in [copy, mapped] {
+        cells.push(Cell { persistent: false, ..base });
+        cells.extend([Io::Nonblocking, Io::Async].map(|io| Cell { io, ..base }));
+    }
+    let buffers: &[u32] = if is_large { &[4096, 1 << 20] } else { &[512, 4096, 1 << 20] };
+    cells.extend(buffers.iter().map(|&buffer| Cell { buffer, ..copy }));
+    cells.extend([4096, 1 << 20].map(|window| Cell { window, ..mapped }));
+    cells.push(Cell { ack: true, ..copy });
+    cells
+}
+
+/// Every combination of what was chosen.
+pub fn chosen(set: usize, choice: &Choice) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &send in &choice.send {
+        for &receive in &choice.receive {
+            for &persistent in &choice.persistent {
+                for &io in &choice.io {
+                    for &buffer in &choice.buffers {
+                        for &window in &choice.windows {
+                            let usual = Cell::usual(set, send, receive);
+                            let ack = choice.ack;
+                            let cell = Cell { persistent, io, buffer, window, ack, ..usual };
+                            cells.push(cell);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    // A size that neither path has makes no difference, and a ring has its own waits.
+    let same = |a: &Cell, b: &Cell| a.params("", false) == b.params("", false);
+    let mut distinct: Vec<Cell> = Vec::new();
+    for cell in cells {
+        if !distinct.iter().any(|known| same(known, &cell)) {
+            distinct.push(cell);
+        }
+    }
+    distinct
+}
+
+/// The 16 cells of the study for each set.
+pub fn published(set: usize) -> Vec<Cell> {
+    let runs = [
+        (false, STUDY_WINDOWS[0], Io::Blocking),
+        (false, STUDY_WINDOWS[1], Io::Blocking),
+        (false, STUDY_WINDOWS[1], Io::Async),
+        (true, STUDY_WINDOWS[1], Io::Blocking),
+    ];
+    let of_run = |(persistent, window, io)| {
+        [SendPath::Copy, SendPath::Mmap].into_iter().flat_map(move |send| {
+            [ReceivePath::Copy, ReceivePath::Mmap].map(|receive| Cell {
+                persistent,
+                window,
+                io,
+                buffer: STUDY_BUFFER,
+                ..Cell::usual(set, send, receive)
+            })
+        })
+    };
+    runs.into_iter().flat_map(of_run).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn names(cells: &[Cell], published: bool) -> BTreeSet<String> {
+        cells.iter().map(|cell| cell.params("s", published).to_string()).collect()
+    }
+
+    #[test]
+    fn designs_have_distinct_cells() {
+        for (cells, count, published) in [
+            (usual(0, 1 << 20), 36, false),
+            (usual(0, 1 << 30), 21, false),
+            (super::published(0), 16, true),
+        ] {
+            assert_eq!((cells.len(), names(&cells, published).len()), (count, count));
+        }
+    }
+
+    #[test]
+    fn sizes_are_parameters_of_paths_that_have_them() {
+        let of = |send, receive| Cell::usual(0, send, receive).params("s", false);
+        let sendfile = of(SendPath::Sendfile, ReceivePath::Splice);
+        assert!(sendfile.integer("buffer_bytes").or(sendfile.integer("window_bytes")).is_none());
+        let mixed = of(SendPath::Mmap, ReceivePath::Copy);
+        let sizes = [mixed.integer("buffer_bytes"), mixed.integer("window_bytes")];
+        assert_eq!(sizes, [Some(65536), Some(65536)]);
+        assert_eq!(of(SendPath::Uring, ReceivePath::Uring).text("io"), Some("async"));
+        let choice = Choice {
+            send: vec![SendPath::Copy, SendPath::Sendfile],
+            receive: vec![ReceivePath::Splice],
+            persistent: vec![true],
+            io: vec![Io::Blocking],
+            buffers: vec![4096, 8192],
+            windows: vec![4096, 8192],
+            ack: false,
+        };
+        // Two buffers of copy, and one sendfile.
+        assert_eq!(chosen(0, &choice).len(), 3);
+    }
+
+    /// The published cells are those of data/reference.
+    #[test]
+    fn published_cells_are_the_published_ones() {
+        let text = include_str!("../../../data/reference/2020-transfer.toml");
+        let table: toml::Table = text.parse().unwrap();
+        let records = table["record"].as_array().unwrap();
+        let params = |record: &toml::Value| {
+            let all = record["params"].as_table().unwrap().iter();
+            all.fold(Params::default(), |params, (name, value)| match value {
+                toml::Value::Integer(number) => params.and(name, *number),
+                other => params.and(name, other.as_str().unwrap()),
+            })
+        };
+        let there: BTreeSet<String> = records.iter().map(|it| params(it).to_string()).collect();
+        let sets = ["small", "file", "video"];
+        let here = sets.iter().flat_map(|set| {
+            published(0).into_iter().map(|cell| cell.params(set, true).to_string())
+        });
+        assert_eq!(here.collect::<BTreeSet<String>>(), there);
+    }
+}

@@ -1,0 +1,20 @@
+//! `fathom transfer`: files from a sending to a receiving end, by every path and setting, in
+//! randomised complete blocks; the effect of each factor.
+
+mod cell;
+mod claims;
+mod metrics;
+mod options;
+mod pagemap;
+pub mod place;
+mod procedure;
+mod records;
+mod sender;
+mod set;
+
+use fathom_metric::Command;
+
+pub use options::Transfer;
+
+/// The command, for the registry.
+pub const COMMAND: Command = Command::of::<Transfer>("transfer", metrics::ALL);

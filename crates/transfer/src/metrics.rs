@@ -1,0 +1,169 @@
+//! The metrics of `fathom transfer`: descriptions and bounds.
+
+use fathom_metric::{About, ByHand, Inputs, Parameter};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+
+pub struct OfPath(pub &'static About);
+
+pub static TIME: OfPath = OfPath(&ABOUT_TIME);
+pub static RATE: OfPath = OfPath(&ABOUT_RATE);
+pub static EFFECT: OfPath = OfPath(&ABOUT_EFFECT);
+pub static PAGE: OfPath = OfPath(&ABOUT_PAGE);
+pub static CLAIM: OfPath = OfPath(&ABOUT_CLAIM);
+pub static ADVICE: OfPath = OfPath(&ABOUT_ADVICE);
+
+pub const ALL: &[&dyn ByHand] = &[&TIME, &RATE, &EFFECT, &PAGE, &CLAIM, &ADVICE];
+
+/// Of one host: the upper limit of the rate.
+pub const BANDWIDTH: &str = "network.tcp.bandwidth";
+
+impl ByHand for OfPath {
+    fn about(&self) -> &'static About {
+        self.0
+    }
+
+    fn predict(&self, _: &Params, _: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
+        Err(NoModel::CostOfPath)
+    }
+}
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "set",
+        values: "small, file, video, NAME",
+        meaning: "10 files of 24114 bytes in all; one of 12022972; two of 364344508 in all (the \
+                  study does not publish how they divide: evenly here); a folder of the user",
+    },
+    Parameter {
+        name: "send",
+        values: "copy, mmap, sendfile, splice, zerocopy, uring",
+        meaning: "read and send; send from a mapped window; the call; through a pipe; \
+                  MSG_ZEROCOPY from a mapped window; a read and a send in flight by io_uring",
+    },
+    Parameter {
+        name: "receive",
+        values: "copy, mmap, splice, uring",
+        meaning: "recv and write; recv into a mapped window; through a pipe; by io_uring",
+    },
+    Parameter {
+        name: "connection",
+        values: "persistent, per-file",
+        meaning: "one for all files, each after its length; one for each, which ends with it",
+    },
+    Parameter {
+        name: "io",
+        values: "blocking, nonblocking, async",
+        meaning: "calls on the sockets block; return, and poll waits; return, and SIGIO tells \
+                  (O_ASYNC). uring waits for completions; both ends by uring are async",
+    },
+    Parameter { name: "buffer_bytes", values: "bytes", meaning: "of copy and uring" },
+    Parameter { name: "window_bytes", values: "bytes", meaning: "of mmap and zerocopy" },
+    Parameter { name: "ack", values: "per-file", meaning: "the receiver answers after each file" },
+    Parameter { name: "to", values: "NAME", meaning: "another host; absent on this one" },
+    Parameter { name: "factor", values: "send, receive, …", meaning: "what an effect changes" },
+    Parameter { name: "from", values: "a level", meaning: "the reference" },
+    Parameter { name: "level", values: "a level", meaning: "what is compared with it" },
+    Parameter {
+        name: "with",
+        values: "a level of another factor",
+        meaning: "the effect there ÷ the effect at that factor's reference (interaction)",
+    },
+    Parameter { name: "end", values: "send, receive", meaning: "of a page" },
+    Parameter { name: "claim", values: "text", meaning: "a conclusion of the 2020 study" },
+];
+
+const SOURCE: &str = "Linux net/ipv4/tcp.c, fs/splice.c; randomised complete blocks: Box, Hunter \
+    and Hunter, Statistics for Experimenters, 2005, ch. 4";
+
+const BASE: About = About {
+    model: "none: what a path costs per byte is not known before the measurement",
+    source: SOURCE,
+    expects: Counters::DEVICE,
+    noise_limit: 0.10,
+    parameters: PARAMETERS,
+    ..About::BASE
+};
+
+static ABOUT_TIME: About = About {
+    id: "transfer.time",
+    title: "transfer of a set",
+    timed: "from the first connect until the last write of the receiver, for all files of a set: \
+            opening, connecting, sending, creating, writing. Each value is a repetition between \
+            two fresh processes, on two CPUs where there are two",
+    not_timed: "making buffers, closing sockets, verifying the content, removing the files, \
+                writing them to a device",
+    model: "copy and mmap at the sending end, a bound: ≥ the bytes ÷ the highest \
+            network.tcp.bandwidth on loopback of this host",
+    pitfalls: &[
+        "received files stay in the page cache and are removed before they are written to a \
+         device, unless memory is short",
+        "on loopback the kernel copies for MSG_ZEROCOPY too: the record has the share that it says \
+         was sent without one",
+        "a congestion control that paces (BBR) may limit every path alike: name another one by \
+         --congestion",
+        "to another host the time ends when the receiver's report arrives, a half round trip later",
+    ],
+    published: "2020, kernel sockets in a virtual machine, 347.466 MB: 4.09 s by copy, 0.62 s by \
+                mmap at both ends",
+    ..BASE
+};
+
+static ABOUT_RATE: About = About {
+    id: "transfer.rate",
+    title: "rate of a transfer",
+    unit: Unit::BytesPerSecond,
+    better: Better::Higher,
+    timed: "bytes of the set ÷ transfer.time, for each repetition",
+    not_timed: "as transfer.time",
+    model: "copy and mmap at the sending end, a bound: ≤ the highest network.tcp.bandwidth on \
+            loopback of this host",
+    pitfalls: &["of small files it is their number and the connections that count, not bytes"],
+    published: "2020: 86.959 and 572.268 KB/ms",
+    ..BASE
+};
+
+static ABOUT_EFFECT: About = About {
+    id: "transfer.effect",
+    title: "effect of a setting on the time",
+    unit: Unit::Ratio,
+    timed: "transfer.time with a level of one factor ÷ transfer.time with its reference level, all \
+            other factors equal: in each repetition the geometric mean over all such pairs",
+    not_timed: "as transfer.time",
+    pitfalls: &[
+        "a mean over the levels of the other factors: where they matter, an interaction is shown, \
+         if its interval excludes 1 and it exceeds 5 %",
+    ],
+    published: "2020, small files: one connection for all is 3 to 5 times as fast",
+    ..BASE
+};
+
+static ABOUT_PAGE: About = About {
+    id: "transfer.page",
+    title: "page behind a mapping",
+    unit: Unit::Ratio,
+    timed: "the entry of /proc/self/pagemap behind the first page of the first window, after its \
+            use and before it is unmapped",
+    not_timed: "everything",
+    pitfalls: &["the frame is hidden without CAP_SYS_ADMIN"],
+    published: "2020: raw entries, present and writable, in the kernel's log",
+    ..BASE
+};
+
+static ABOUT_CLAIM: About = About {
+    id: "transfer.claim",
+    title: "conclusion of the 2020 study",
+    unit: Unit::Ratio,
+    timed: "the effect that the conclusion is about, from the published cells measured here",
+    not_timed: "as transfer.time",
+    pitfalls: &["sockets of processes here, of the kernel there; another CPU, kernel and disk"],
+    ..BASE
+};
+
+static ABOUT_ADVICE: About = About {
+    id: "transfer.advice",
+    title: "which path to use",
+    unit: Unit::Ratio,
+    timed: "nothing: from transfer.time and transfer.effect",
+    not_timed: "everything",
+    ..BASE
+};

@@ -1,0 +1,175 @@
+//! A service on another host, by the name and token that the user gives.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+
+use fathom_far::{Far, FarError, Remote, Token};
+use fathom_measure::sampler::LOOPBACK;
+use fathom_record::{FarHost, Host};
+
+/// The port of `fathom serve`.
+pub const PORT: u16 = 3284;
+
+/// An option that names a host, and its value.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'n> {
+    /// Such as `--remote`.
+    pub option: &'n str,
+    pub text: &'n str,
+}
+
+/// A service that was reached.
+#[derive(Debug)]
+pub struct Reached {
+    /// Its name in records.
+    pub to: String,
+    pub address: SocketAddr,
+    pub host: FarHost,
+    /// The CPU to use there.
+    pub cpu: u32,
+}
+
+/// The token file that is named, or that of the environment.
+///
+/// # Errors
+/// If it does not exist.
+pub fn token_file(named: Option<&Path>) -> Result<Option<PathBuf>, String> {
+    let by_environment = std::env::var_os("FATHOM_TOKEN_FILE").filter(|path| !path.is_empty());
+    let file = named.map(Path::to_owned).or(by_environment.map(PathBuf::from));
+    let found = |path: PathBuf| {
+        let full = path.canonicalize();
+        full.map_err(|error| format!("token file {}: {error}", path.display()))
+    };
+    file.map(found).transpose()
+}
+
+impl Named<'_> {
+    /// Whether it can be a host.
+    ///
+    /// # Errors
+    /// If not: what is expected.
+    pub fn check(self) -> Result<(), String> {
+        let Self { option, text } = self;
+        let expected = "expected HOST or HOST:PORT, such as 10.0.0.2 or [::1]:3284";
+        host_and_port(text).map(drop).ok_or_else(|| format!("{option} {text}: {expected}"))
+    }
+
+    /// Connects once: whatever is wrong shows before anything is measured.
+    ///
+    /// # Errors
+    /// If no address answers as a far end: why, and what to do.
+    pub fn reach(
+        self,
+        token_file: Option<&Path>,
+        bind: Option<IpAddr>,
+        own: &Host,
+    ) -> Result<Reached, String> {
+        self.check()?;
+        let token = token_file.map(Token::read).transpose().map_err(|error| error.to_string())?;
+        let (name, port) = host_and_port(self.text).unwrap_or_default();
+        let (address, mut far) = self.connect((name, port), token, bind)?;
+        let (host, cpu) = far.host().map_err(|error| self.refused(&error))?;
+        // One host may be both, over an address that is not loopback's.
+        let is_other = host.identity() != own.identity() && host.name != LOOPBACK;
+        let is_named = is_other && is_host_name(&host.name);
+        let to = if is_named { host.name.clone() } else { name.to_owned() };
+        let host = FarHost { name: to.clone(), host, clock: None };
+        Ok(Reached { to, address, host, cpu })
+    }
+
+    /// The first address that answers.
+    fn connect(
+        self,
+        host: (&str, u16),
+        token: Option<Token>,
+        bind: Option<IpAddr>,
+    ) -> Result<(SocketAddr, Far), String> {
+        let Self { option, text } = self;
+        let addresses = host.to_socket_addrs();
+        let addresses = addresses.map_err(|error| format!("{option} {text}: {error}"))?;
+        let mut addresses = addresses.peekable();
+        let is_named = addresses.peek().is_some();
+        let mut first = None;
+        for address in addresses.filter(|to| bind.is_none_or(|from| from.is_ipv4() == to.is_ipv4()))
+        {
+            match Far::connect(&Remote { address, token: token.clone(), bind }) {
+                Ok(far) => return Ok((address, far)),
+                Err(error) => _ = first.get_or_insert(self.refused(&error)),
+            }
+        }
+        Err(match first {
+            Some(error) => error,
+            None if is_named => {
+                let family = if bind.is_some_and(|from| from.is_ipv4()) { "IPv4" } else { "IPv6" };
+                format!("--bind: {text} has no {family} address; bind to an address of its family")
+            }
+            None => format!("{option} {text}: the name has no address"),
+        })
+    }
+
+    fn refused(self, error: &FarError) -> String {
+        if let FarError::NotOwn(from) = error {
+            return format!("--bind {from}: not an address of this host (`ip address` lists them)");
+        }
+        let remedy = match error {
+            FarError::System { .. } => "; is `fathom serve` running there, and the port open?",
+            // It accepted the connection.
+            FarError::TimedOut(_) => {
+                "; is it stopped, or does the path lose long packets (`ping -M do -s 1372 HOST`)?"
+            }
+            FarError::TokenMissing => "; name its file with --token-file",
+            FarError::TokenWrong => "; copy the token file of the server",
+            FarError::TokenUnknown => "; omit --token-file, or start the server with one",
+            FarError::Protocol { .. } | FarError::OtherService(_) => {
+                "; install the same version on both hosts"
+            }
+            FarError::OtherProgram(_) => "; name the port of `fathom serve`",
+            FarError::Busy => "; wait for other runs to that host",
+            _ => "",
+        };
+        format!("{} {}: {error}{remedy}", self.option, self.text)
+    }
+}
+
+/// `host`, `host:port`, `[::1]`, `[::1]:port` or `::1`.
+fn host_and_port(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']')?;
+            let port = if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) };
+            (host, port)
+        }
+        None if text.matches(':').count() > 1 => (text, None),
+        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+    };
+    let port = port.map_or(Ok(PORT), str::parse).ok().filter(|port| *port > 0)?;
+    is_host_name(host).then_some((host, port))
+}
+
+/// Whether it can be a parameter of records.
+fn is_host_name(name: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.:%".contains(c);
+    (1..=255).contains(&name.len()) && name.chars().all(is_allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_accepts_names_and_addresses() {
+        for (text, expected) in [
+            ("bench-4", ("bench-4", PORT)),
+            ("10.0.0.2:80", ("10.0.0.2", 80)),
+            ("[::1]", ("::1", PORT)),
+            ("[::1]:81", ("::1", 81)),
+            ("fe80::1%eth0", ("fe80::1%eth0", PORT)),
+        ] {
+            assert_eq!(host_and_port(text), Some(expected), "{text}");
+        }
+        for text in ["", ":80", "a:", "a:0", "a:70000", "[::1", "[::1]80", "a b", "a,b", "http://a"]
+        {
+            assert_eq!(host_and_port(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Blocks of transfers: each has every cell once, in random order, between two fresh processes.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use fathom_measure::clock::monotonic_raw_ns;
+use fathom_measure::process::{Running, this_program};
+use fathom_measure::{affinity, sampler::LOOPBACK};
+use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
+use fathom_record::FarEnd;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::cell::Cell;
+use crate::metrics::BANDWIDTH;
+use crate::options::Transfer;
+use crate::place::{self, Named};
+use crate::records;
+use crate::sender::{self, Done, Line, Orders, Place};
+use crate::set::{self, Set};
+
+type Result<T> = std::result::Result<T, ProcedureError>;
+
+/// Repetitions of the study, and at most.
+const REPEAT_MAX: u32 = 100;
+/// Fewer have no interval.
+pub const REPEAT_MIN: u32 = 6;
+/// A look at Ctrl-C while a sending end works.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// How long CPU load is sampled to find an idle CPU.
+const LOAD_WINDOW: Duration = Duration::from_millis(100);
+/// Pages that the kernel took are read again this often.
+const WARMINGS: u32 = 3;
+
+/// A cell and its results.
+pub struct Measured {
+    pub cell: Cell,
+    /// By block; `None` where it failed.
+    pub done: Vec<Option<Done>>,
+    /// Why it failed first.
+    pub failed: Option<String>,
+}
+
+/// A run.
+pub struct Run {
+    pub sets: Vec<Set>,
+    pub cells: Vec<Measured>,
+    /// The name of the other host.
+    pub to: Option<String>,
+    /// The two ends may use one CPU only.
+    pub shares_cpu: bool,
+    orders: Orders,
+    /// Of the far ends.
+    pub far: Vec<FarEnd>,
+}
+
+impl Procedure for Transfer {
+    fn asked(&self) -> String {
+        let folders = self.folders.iter().map(|path| path.display().to_string());
+        let to = self.to.iter().map(|to| format!("--to {to}"));
+        let published = self.published.then(|| "--published".to_owned());
+        folders.chain(to).chain(published).collect::<Vec<String>>().join(" ")
+    }
+
+    fn prior_metrics(&self) -> &'static [&'static str] {
+        &[BANDWIDTH]
+    }
+
+    fn part(&self) -> Option<Result<()>> {
+        self.sender.then(|| Ok(sender::run()?))
+    }
+
+    fn check(&self) -> Result<()> {
+        if let Some(text) = &self.to {
+            Named { option: "--to", text }.check().map_err(ProcedureError::usage)?;
+        }
+        if let Some(name) = &self.congestion {
+            let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+            let known = std::fs::read_to_string(path).unwrap_or_default();
+            if !known.is_empty() && !known.split_whitespace().any(|one| one == name) {
+                let text = format!("--congestion {name}: available are {}", known.trim());
+                return Err(ProcedureError::failed(text));
+            }
+        }
+        set::check_space(&set::folder(self.folder.as_deref())?, &self.sources())
+    }
+
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
+        let folder = set::folder(self.folder.as_deref())?;
+        let (to, remote, far_cpu) = self.far_end(recorder)?;
+        recorder.set_seed(self.seed);
+        let busy = affinity::busy_shares(LOAD_WINDOW);
+        let near_cpu = affinity::choose(recorder.host(), &busy).map_or(0, |choice| choice.cpu);
+        let other = affinity::allowed().into_iter().find(|cpu| *cpu != near_cpu);
+        let cpus = [near_cpu, far_cpu.or(other).unwrap_or(near_cpu)];
+        let sources = self.sources();
+        recorder.event(Event::Progress { done: 0, all: 1, what: "making files" });
+        let (sets, _made) = set::prepare(&sources, &folder, recorder.stop().now())?;
+        let of_set = |(at, set): (usize, &Set)| self.cells(at, set.bytes());
+        let cells = sets.iter().enumerate().flat_map(of_set);
+        let measured = |cell| Measured { cell, done: Vec::new(), failed: None };
+        let congestion = self.congestion.clone();
+        let orders = Orders { remote, cpus, folder, congestion, sets: Vec::new(), cells: vec![] };
+        let shares_cpu = to.is_none() && cpus[0] == cpus[1];
+        let cells = cells.map(measured).collect();
+        let mut run = Run { sets, cells, to, shares_cpu, orders, far: Vec::new() };
+        recorder.event(Event::Plan(&self.plan(&run)));
+        self.blocks(&mut run, recorder)?;
+        let has_numbers = records::all(recorder, &run, self);
+        match run.cells.iter().find_map(|measured| measured.failed.clone()) {
+            Some(why) if !has_numbers => Err(ProcedureError::failed(why)),
+            Some(_) => Ok(Ending::NotFound),
+            None => Ok(Ending::Done),
+        }
+    }
+}
+
+impl Transfer {
+    /// The name of the other host, its place, and its CPU.
+    fn far_end(
+        &self,
+        recorder: &mut dyn Recorder,
+    ) -> Result<(Option<String>, Option<Place>, Option<u32>)> {
+        let Some(text) = &self.to else { return Ok((None, None, None)) };
+        let token_file = place::token_file(self.token_file.as_deref());
+        let token_file = token_file.map_err(ProcedureError::failed)?;
+        let named = Named { option: "--to", text };
+        let reached = named.reach(token_file.as_deref(), self.bind, recorder.host());
+        let reached = reached.map_err(ProcedureError::failed)?;
+        recorder.add_far(reached.host);
+        let place = Place { address: reached.address, token_file, bind: self.bind };
+        Ok((Some(reached.to), Some(place), Some(reached.cpu)))
+    }
+
+    /// How often to repeat; `None`: as long as there is time.
+    fn repeats(&self) -> Option<u32> {
+        self.repeat.or(self.published.then_some(REPEAT_MAX))
+    }
+
+    fn plan(&self, run: &Run) -> String {
+        let sets: Vec<String> = run.sets.iter().map(Set::describe).collect();
+        let (count, time) = (run.cells.len(), self.time.as_secs_f64());
+        let to = run.to.as_deref().unwrap_or(LOOPBACK);
+        let often = match self.repeats() {
+            Some(repeat) => format!("{repeat} times, and one rehearsal, which tells how long"),
+            None => format!("up to {REPEAT_MAX} times, in about {time:.0} s, after a rehearsal"),
+        };
+        format!("{count} combinations to {to}, {often}; {}", sets.join("; "))
+    }
+
+    fn blocks(&self, run: &mut Run, recorder: &mut dyn Recorder) -> Result<()> {
+        let begun_ns = monotonic_raw_ns();
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
+        // Finds what is impossible here, and how long a block takes.
+        run.block(&mut random, recorder)?;
+        if recorder.stop().now().load(Relaxed) {
+            return Ok(());
+        }
+        let block_ns = monotonic_raw_ns() - begun_ns;
+        run.forget_rehearsal();
+        let limit_ns = self.time.as_nanos() as u64;
+        let fitting = u32::try_from(limit_ns / block_ns.max(1)).unwrap_or(REPEAT_MAX);
+        let repeat = self.repeats().unwrap_or(fitting.clamp(1, REPEAT_MAX));
+        let seconds = f64::from(repeat) * block_ns as f64 / 1e9;
+        let time = if seconds < 120.0 {
+            format!("{seconds:.0} s")
+        } else {
+            format!("{:.0} min", seconds / 60.0)
+        };
+        recorder.event(Event::Plan(&format!("{repeat} repetitions, about {time}")));
+        for done in 0..repeat {
+            let what = "transferring";
+            recorder.event(Event::Progress { done: done.into(), all: repeat.into(), what });
+            run.block(&mut random, recorder)?;
+            if recorder.stop().now().load(Relaxed) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Run {
+    fn forget_rehearsal(&mut self) {
+        self.cells.iter_mut().for_each(|measured| measured.done.clear());
+        self.far.clear();
+    }
+
+    /// Every cell once. A cell that fails ends its pair of processes; the others go on with a new
+    /// one. What failed once is not tried again.
+    fn block(
+        &mut self,
+        random: &mut Xoshiro256PlusPlus,
+        recorder: &mut dyn Recorder,
+    ) -> Result<()> {
+        self.warm(recorder)?;
+        let live = self.cells.iter().enumerate().filter(|(_, it)| it.failed.is_none());
+        let mut left: Vec<(usize, Cell)> = live.map(|(at, it)| (at, it.cell)).collect();
+        shuffle(&mut left, random);
+        let mut done: Vec<Option<Done>> = vec![None; self.cells.len()];
+        while !left.is_empty() && !recorder.stop().now().load(Relaxed) {
+            let failed = self.pair(&left, &mut done, recorder)?;
+            let Some((cell, why)) = failed else { break };
+            self.cells[cell].failed = Some(why);
+            left.retain(|(at, _)| *at != cell && done[*at].is_none());
+        }
+        // A part of a block has no contrasts.
+        if !recorder.stop().now().load(Relaxed) {
+            for (measured, done) in self.cells.iter_mut().zip(done) {
+                measured.done.push(done);
+            }
+        }
+        Ok(())
+    }
+
+    fn warm(&self, recorder: &mut dyn Recorder) -> Result<()> {
+        let mut cold = None;
+        for set in &self.sets {
+            let mut is_warm = false;
+            for _ in 0..WARMINGS {
+                is_warm = is_warm || set.warm(recorder.stop().now())?;
+            }
+            cold = cold.or((!is_warm).then_some(&set.name));
+        }
+        if let Some(name) = cold.filter(|_| !recorder.stop().now().load(Relaxed)) {
+            let text = format!("the files of {name} do not stay in the page cache");
+            recorder.event(Event::Warning(&text));
+        }
+        Ok(())
+    }
+
+    /// Two fresh processes. Returns the cell that failed, and why.
+    fn pair(
+        &mut self,
+        left: &[(usize, Cell)],
+        done: &mut [Option<Done>],
+        recorder: &mut dyn Recorder,
+    ) -> Result<Option<(usize, String)>> {
+        let program = this_program()?;
+        let command = || {
+            let mut command = Command::new(&program);
+            command.args(["transfer", "--sender"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            command.stderr(Stdio::null());
+            Ok(command)
+        };
+        let orders =
+            Orders { sets: self.sets.clone(), cells: left.to_vec(), ..self.orders.clone() };
+        let mut sender = Running::start_tied(command, &[])?;
+        sender.write_input(&serde_json::to_vec(&orders).map_err(std::io::Error::from)?)?;
+        let mut text = Vec::new();
+        loop {
+            while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = text.drain(..=end).collect();
+                match serde_json::from_slice(&line).map_err(std::io::Error::from)? {
+                    Line::Done(one) => {
+                        let at = one.cell;
+                        if let Some(place) = done.get_mut(at) {
+                            *place = Some(*one);
+                        }
+                    }
+                    Line::Failed { cell, why } => return Ok(Some((cell, why))),
+                    Line::Broken { why } => return Err(ProcedureError::failed(why)),
+                    Line::End(far) => {
+                        self.far.push(*far);
+                        return Ok(None);
+                    }
+                }
+            }
+            if recorder.stop().now().load(Relaxed) {
+                return Ok(None);
+            }
+            let out = sender.stdout()?;
+            match poll(&mut [PollFd::new(out, PollFlags::IN)], Some(&LOOK)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+                Ok(_) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let mut piece = [0; 4096];
+            match out.read(&mut piece)? {
+                // It was killed, or failed as a process.
+                0 => {
+                    let next = left.iter().find(|(at, _)| done[*at].is_none());
+                    let why = "the sending end ended without a result".to_owned();
+                    return Ok(next.map(|(at, _)| (*at, why)));
+                }
+                count => text.extend_from_slice(&piece[..count]),
+            }
+        }
+    }
+}
+
+/// Fisher–Yates. The modulo bias is below 2^-50.
+fn shuffle<T>(all: &mut [T], random: &mut Xoshiro256PlusPlus) {
+    for last in (1..all.len()).rev() {
+        all.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+    }
+}

@@ -1,0 +1,411 @@
+//! From transfers to records: times and rates of each set, effects, pages, claims, and advice.
+
+use fathom_analysis::effects::{Contrast, Levels, effect, interaction};
+use fathom_analysis::statistics::{median, median_interval};
+use fathom_far::limit::{Evidence, paces, spread};
+use fathom_metric::{Measured as Values, Recorder};
+use fathom_paths::SendPath;
+use fathom_record::{Cause, Check, Fact, Params, Prediction, Reason, Record, State, Unit, Verdict};
+
+use crate::cell::{Cell, Factor};
+use crate::claims;
+use crate::metrics::{ADVICE, BANDWIDTH, CLAIM, EFFECT, OfPath, PAGE, RATE, TIME};
+use crate::options::Transfer;
+use crate::pagemap;
+use crate::procedure::{Measured, REPEAT_MIN, Run};
+use crate::sender::{Done, Usage};
+
+/// Smaller interactions are not shown.
+const INTERACTION_MIN: f64 = 0.05;
+/// What limits a shorter transfer is not visible in the counters of its connection.
+const LIMIT_BYTES_MIN: u64 = 4 << 20;
+
+/// The cells of a set, and what its records share.
+struct OfSet<'r> {
+    run: &'r Run,
+    options: &'r Transfer,
+    set: usize,
+    cells: Vec<&'r Measured>,
+}
+
+/// Makes all records. Returns whether one has a number.
+pub fn all(recorder: &mut dyn Recorder, run: &Run, options: &Transfer) -> bool {
+    let mut has_numbers = false;
+    let mut advice = Vec::new();
+    for set in 0..run.sets.len() {
+        let cells: Vec<&Measured> =
+            run.cells.iter().filter(|measured| measured.cell.set == set).collect();
+        let of_set = OfSet { run, options, set, cells };
+        let times = of_set.times(recorder);
+        has_numbers |= times.iter().any(|(_, record)| record.verdict.shows_number());
+        recorder.show();
+        let effects = of_set.effects(recorder);
+        recorder.show();
+        if options.published {
+            of_set.claims(recorder);
+            recorder.show();
+        }
+        if options.pages {
+            of_set.pages(recorder);
+            recorder.show();
+        }
+        advice.extend(of_set.advice(&times, &effects));
+    }
+    if !advice.is_empty() && !options.published {
+        record_text(recorder, &ADVICE, Params::default(), advice.join("; "), Vec::new());
+        recorder.show();
+    }
+    has_numbers
+}
+
+fn record_text(
+    recorder: &mut dyn Recorder,
+    metric: &OfPath,
+    params: Params,
+    text: String,
+    facts: Vec<Fact>,
+) {
+    let text = Some(text);
+    let verdict = Some(Verdict::default());
+    let metric = metric.0.id;
+    recorder.record(Values { metric, params, text, facts, verdict, ..Values::default() });
+}
+
+impl OfSet<'_> {
+    fn bytes(&self) -> u64 {
+        self.run.sets[self.set].bytes()
+    }
+
+    fn with_host(&self, params: Params) -> Params {
+        match &self.run.to {
+            Some(to) => params.and("to", to.as_str()),
+            None => params,
+        }
+    }
+
+    fn params(&self, cell: &Cell) -> Params {
+        let name = &self.run.sets[self.set].name;
+        self.with_host(cell.params(name, self.options.published))
+    }
+
+    /// The time and rate of each cell.
+    fn times(&self, recorder: &mut dyn Recorder) -> Vec<(Cell, Record)> {
+        let mut all = Vec::new();
+        for measured in &self.cells {
+            let done: Vec<&Done> = measured.done.iter().flatten().collect();
+            let times: Vec<f64> = done.iter().map(|one| one.ns).collect();
+            let rates: Vec<f64> =
+                times.iter().map(|ns| self.bytes() as f64 * 1e9 / ns.max(1.0)).collect();
+            let verdict = verdict(measured);
+            let bound = self.bound(&measured.cell, recorder);
+            let values = |metric: &OfPath, values: Vec<f64>| Values {
+                metric: metric.0.id,
+                params: self.params(&measured.cell),
+                values,
+                in_fresh_processes: true,
+                verdict: verdict.clone(),
+                doubts: doubts(self.run, done.len()),
+                ..Values::default()
+            };
+            let time = recorder.record(Values {
+                facts: self.facts(&measured.cell, &done, &rates),
+                checks: vec![Check {
+                    name: "content".to_owned(),
+                    passed: done.iter().all(|one| one.wrong.is_none()),
+                    detail: "XOR-32, position sum and length of each file".to_owned(),
+                }],
+                prediction: bound.as_ref().map(|(time, _)| time.clone()),
+                ..values(&TIME, times)
+            });
+            recorder
+                .record(Values { prediction: bound.map(|(_, rate)| rate), ..values(&RATE, rates) });
+            all.push((measured.cell, time));
+        }
+        all
+    }
+
+    /// What TCP carries at most, for a sender that copies into the socket. The least time, and the
+    /// highest rate.
+    fn bound(&self, cell: &Cell, recorder: &dyn Recorder) -> Option<(Prediction, Prediction)> {
+        let copies = [SendPath::Copy, SendPath::Mmap].contains(&cell.send);
+        if self.run.to.is_some() || !copies || self.bytes() < LIMIT_BYTES_MIN {
+            return None;
+        }
+        let is_like = |record: &&Record| {
+            let text = |name: &str| record.params.text(name);
+            record.metric.as_str() == BANDWIDTH
+                && record.verdict.shows_number()
+                && text("to") == Some("loopback")
+                && text("direction") != Some("both")
+        };
+        let known = recorder.known().iter().filter(is_like);
+        let rate = |record: &Record| record.summary.as_ref().map(|summary| summary.median);
+        let (rate, name) = known
+            .filter_map(|record| Some((rate(record)?, record.name())))
+            .max_by(|(one, _), (other, _)| one.total_cmp(other))?;
+        let source = "the bytes pass TCP, at both ends by a copy";
+        let meaning = "TCP carried less when it was measured, such as by a congestion control that \
+                       paces";
+        let bytes = self.bytes() as f64;
+        let least = bytes * 1e9 / rate;
+        let time = Prediction::at_least(least, &format!("≥ {bytes:.0} B ÷ {name}"), source);
+        let most = Prediction::at_most(rate, &format!("≤ {name}"), source);
+        let with = |bound: Prediction| bound.with_result(&name, rate, Unit::BytesPerSecond);
+        Some((with(time).if_below(meaning), with(most).if_above(meaning)))
+    }
+
+    fn facts(&self, cell: &Cell, done: &[&Done], rates: &[f64]) -> Vec<Fact> {
+        let middle = |of: &dyn Fn(&Done) -> f64| {
+            let values: Vec<f64> = done.iter().map(|one| of(one)).collect();
+            median(&values)
+        };
+        let per_gb = |usage: Usage| usage.cpu_ns as f64 * 1e9 / self.bytes() as f64;
+        let mut facts = Vec::new();
+        let mut add = |name: &str, value: Option<f64>, unit| {
+            facts.extend(value.map(|value| Fact::quantity(name, value, unit)));
+        };
+        add("rate", median(rates), Unit::BytesPerSecond);
+        add("send CPU/GB", middle(&|one| per_gb(one.near)), Unit::Nanoseconds);
+        add("receive CPU/GB", middle(&|one| per_gb(one.far)), Unit::Nanoseconds);
+        add("send faults", middle(&|one| one.near.faults as f64), Unit::Ratio);
+        add("receive faults", middle(&|one| one.far.faults as f64), Unit::Ratio);
+        if cell.send == SendPath::Zerocopy {
+            let share = |one: &Done| {
+                one.zero_copy.map_or(f64::NAN, |[sent, zero, _]| zero as f64 / sent.max(1) as f64)
+            };
+            let share = middle(&share).filter(|share| share.is_finite());
+            add("without a copy", share, Unit::Ratio);
+        }
+        if let Some(first) = done.first().filter(|one| !one.congestion.is_empty()) {
+            facts.push(Fact::text("congestion", first.congestion.clone()));
+        }
+        if cell.persistent && self.bytes() >= LIMIT_BYTES_MIN && !done.is_empty() {
+            facts.push(Fact::text("limited by", self.limit(done, rates)));
+        }
+        facts
+    }
+
+    /// What limits the transfer, by the medians over the repetitions.
+    fn limit(&self, done: &[&Done], rates: &[f64]) -> String {
+        let evidence = |one: &Done| {
+            let senders: Vec<_> = one.tcp.into_iter().collect();
+            Evidence::of_senders(&senders)
+        };
+        let middle = |of: &dyn Fn(&Done) -> f64| {
+            let values: Vec<f64> = done.iter().map(|one| of(one)).collect();
+            median(&values).unwrap_or_default()
+        };
+        let share =
+            |usage: fn(&Done) -> Usage| middle(&|one| usage(one).cpu_ns as f64 / one.ns.max(1.0));
+        let all = Evidence {
+            cpu: [share(|one| one.near), share(|one| one.far)],
+            one_cpu: self.run.shares_cpu,
+            window: middle(&|one| evidence(one).window),
+            buffer: middle(&|one| evidence(one).buffer),
+            paces: done.first().is_some_and(|one| paces(&one.congestion)),
+            is_here: self.run.to.is_none(),
+            spread: spread(rates),
+        };
+        all.limit().text().to_owned()
+    }
+
+    fn levels(&self) -> Vec<Levels> {
+        self.cells.iter().map(|measured| measured.cell.levels()).collect()
+    }
+
+    /// The ratio of a contrast in each repetition that has all of its cells.
+    fn ratios(&self, contrast: &Contrast, numbers: Option<&[usize]>) -> Vec<f64> {
+        let repeats = self.cells.iter().map(|measured| measured.done.len()).max().unwrap_or(0);
+        let all: Vec<usize> = (0..self.cells.len()).collect();
+        let numbers = numbers.unwrap_or(&all);
+        let time = |number: &usize, repeat: usize| {
+            let done = self.cells[*number].done.get(repeat)?.as_ref()?;
+            done.wrong.is_none().then_some(done.ns)
+        };
+        let ratio = |repeat: usize| {
+            let times: Vec<Option<f64>> =
+                numbers.iter().map(|number| time(number, repeat)).collect();
+            contrast.ratio(&times)
+        };
+        (0..repeats).filter_map(ratio).collect()
+    }
+
+    /// The effect of each level against the first cell's, and the interactions that matter.
+    fn effects(&self, recorder: &mut dyn Recorder) -> Vec<Record> {
+        let levels = self.levels();
+        let Some(reference) = levels.first().cloned() else { return Vec::new() };
+        let name = &self.run.sets[self.set].name;
+        let mut records = Vec::new();
+        let mut others: Vec<(usize, [u32; 2])> = Vec::new();
+        for place in 0..Factor::ALL.len() {
+            let mut found: Vec<u32> = Vec::new();
+            for level in levels.iter().map(|cell| cell[place]) {
+                if level != reference[place] && !found.contains(&level) {
+                    found.push(level);
+                }
+            }
+            others.extend(found.into_iter().map(|level| (place, [reference[place], level])));
+        }
+        for (place, [from, to]) in &others {
+            let Some(contrast) = effect(&levels, *place, [*from, *to]) else { continue };
+            let factor = Factor::ALL[*place];
+            let params = Params::one("set", name.as_str())
+                .and("factor", factor.name())
+                .and("from", factor.level_name(*from).as_str())
+                .and("level", factor.level_name(*to).as_str());
+            let ratios = self.ratios(&contrast, None);
+            records.extend(self.effect(recorder, params, ratios, contrast.terms));
+        }
+        for (at, one) in others.iter().enumerate() {
+            for other in others[at + 1..].iter().filter(|other| other.0 != one.0) {
+                let Some(contrast) = interaction(&levels, *one, *other) else { continue };
+                let ratios = self.ratios(&contrast, None);
+                let Some(([low, high], _)) = median_interval(&ratios) else { continue };
+                let middle = median(&ratios).unwrap_or(1.0);
+                if (low <= 1.0 && high >= 1.0) || (middle - 1.0).abs() < INTERACTION_MIN {
+                    continue;
+                }
+                let [factor, with] = [Factor::ALL[one.0], Factor::ALL[other.0]];
+                let level = with.level_name(other.1[1]);
+                let params = Params::one("set", name.as_str())
+                    .and("factor", factor.name())
+                    .and("from", factor.level_name(one.1[0]).as_str())
+                    .and("level", factor.level_name(one.1[1]).as_str())
+                    .and("with", format!("{}-{level}", with.name()).as_str());
+                records.extend(self.effect(recorder, params, ratios, contrast.terms));
+            }
+        }
+        records
+    }
+
+    fn effect(
+        &self,
+        recorder: &mut dyn Recorder,
+        params: Params,
+        values: Vec<f64>,
+        pairs: usize,
+    ) -> Option<Record> {
+        if values.is_empty() {
+            return None;
+        }
+        Some(recorder.record(Values {
+            metric: EFFECT.0.id,
+            params: self.with_host(params),
+            doubts: doubts(self.run, values.len()),
+            values,
+            in_fresh_processes: true,
+            facts: vec![Fact::quantity("pairs", pairs as f64, Unit::Ratio)],
+            ..Values::default()
+        }))
+    }
+
+    fn claims(&self, recorder: &mut dyn Recorder) {
+        let name = &self.run.sets[self.set].name;
+        let cells: Vec<Cell> = self.cells.iter().map(|measured| measured.cell).collect();
+        for claim in claims::ALL.iter().filter(|claim| claim.set == name) {
+            let Some((contrast, numbers)) = claim.contrast(&cells) else { continue };
+            let ratios = self.ratios(&contrast, Some(&numbers));
+            let (Some(middle), Some((interval, _))) = (median(&ratios), median_interval(&ratios))
+            else {
+                continue;
+            };
+            let text = format!(
+                "{}: time × {middle:.2} ({:.2} to {:.2}), published × {:.2}",
+                claim.word(interval),
+                interval[0],
+                interval[1],
+                claim.published
+            );
+            let params = Params::one("set", name.as_str()).and("claim", claim.text);
+            record_text(recorder, &CLAIM, params, text, Vec::new());
+        }
+    }
+
+    /// The page behind the first mapping of each end.
+    fn pages(&self, recorder: &mut dyn Recorder) {
+        let name = &self.run.sets[self.set].name;
+        for (end, of) in [
+            ("send", (|done: &Done| done.near.page) as fn(&Done) -> Option<u64>),
+            ("receive", |done: &Done| done.far.page),
+        ] {
+            let found = self.cells.iter().find_map(|measured| {
+                let page = measured.done.iter().flatten().find_map(of)?;
+                Some((measured.cell, page))
+            });
+            let Some((cell, page)) = found else { continue };
+            let path = if end == "send" { cell.send.name() } else { cell.receive.name() };
+            let params = Params::one("set", name.as_str()).and("end", end).and("path", path);
+            let facts = vec![
+                Fact::text("entry", format!("{page:#018x}")),
+                Fact::text("legend", pagemap::LEGEND),
+            ];
+            record_text(recorder, &PAGE, self.with_host(params), pagemap::words(page), facts);
+        }
+    }
+
+    /// What to use for this set, with its evidence.
+    fn advice(&self, times: &[(Cell, Record)], effects: &[Record]) -> Option<String> {
+        let time = |record: &Record| {
+            let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+            summary.map(|summary| summary.median)
+        };
+        let (first, reference) = times.first()?;
+        let reference = time(reference)?;
+        let best = times.iter().filter_map(|(cell, record)| Some((cell, time(record)?)));
+        let (best, ns) = best.min_by(|(_, one), (_, other)| one.total_cmp(other))?;
+        let name = &self.run.sets[self.set].name;
+        let words = |cell: &Cell| format!("{} to {}", cell.send, cell.receive);
+        let mut text = match best == first {
+            true => format!("{name}: nothing is faster than {}", words(first)),
+            false => format!(
+                "{name}: {} is the fastest, {:.2} × {}",
+                words(best),
+                reference / ns,
+                words(first)
+            ),
+        };
+        // The largest effect that is not a path.
+        let size = |record: &Record| time(record).map_or(0.0, |ratio| ratio.ln().abs());
+        let is_setting = |record: &&Record| {
+            let is_path = ["send", "receive"].contains(&record.params.text("factor").unwrap_or(""));
+            !is_path && record.params.text("with").is_none()
+        };
+        let largest = effects.iter().filter(is_setting);
+        let largest = largest.max_by(|one, other| size(one).total_cmp(&size(other)));
+        if let Some(record) = largest
+            && let (Some(ratio), Some([low, high])) =
+                (time(record), record.summary.as_ref().and_then(|summary| summary.limits()))
+            && (low > 1.0 || high < 1.0)
+        {
+            let text_of = |name: &str| record.params.text(name).unwrap_or("").to_owned();
+            text += &format!(
+                ", and {}={} takes {ratio:.2} × the time of {} ({low:.2} to {high:.2})",
+                text_of("factor"),
+                text_of("level"),
+                text_of("from"),
+            );
+        }
+        Some(text)
+    }
+}
+
+/// Other than by the values.
+fn verdict(measured: &Measured) -> Option<Verdict> {
+    let wrong = measured.done.iter().flatten().find_map(|done| done.wrong.clone());
+    let invalid = wrong.map(|why| Verdict::because(State::Invalid, Cause::WrongWork, why));
+    let is_empty = measured.done.iter().all(Option::is_none);
+    let failed = measured.failed.clone().filter(|_| is_empty);
+    invalid.or(failed.map(|why| Verdict::because(State::Failed, Cause::WrongWork, why)))
+}
+
+fn doubts(run: &Run, repeats: usize) -> Vec<Reason> {
+    let mut doubts = Vec::new();
+    if repeats < REPEAT_MIN as usize {
+        let text = format!("{repeats} repetitions; an interval needs {REPEAT_MIN}");
+        doubts.push(Reason::new(Cause::TooShort, text));
+    }
+    if run.shares_cpu {
+        doubts.push(Reason::new(Cause::NotAsAsked, "both ends share one CPU"));
+    }
+    doubts
+}

@@ -1,0 +1,289 @@
+//! Sets of files: those of the study, and folders of the user.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use fathom_far::files::{BYTES_MAX, FILES_MAX, FileSum, sum};
+use fathom_fileio::folder::{Folder, space};
+use fathom_fileio::residency::{self, State};
+use fathom_fileio::{Generator, Sum};
+use fathom_metric::ProcedureError;
+use fathom_record::Unit;
+use fathom_record::quantity::quantity;
+use serde::{Deserialize, Serialize};
+
+type Result<T> = std::result::Result<T, ProcedureError>;
+
+/// A file to send, and what must arrive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SetFile {
+    pub path: PathBuf,
+    pub sum: FileSum,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Set {
+    pub name: String,
+    pub files: Vec<SetFile>,
+}
+
+impl Set {
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.sum.bytes).sum()
+    }
+
+    /// `10 files, 23.55 KiB: 9 × 2411 B, 2415 B`.
+    pub fn describe(&self) -> String {
+        let mut sizes: Vec<(u64, u64)> = Vec::new();
+        for file in &self.files {
+            match sizes.last_mut() {
+                Some((bytes, count)) if *bytes == file.sum.bytes => *count += 1,
+                _ => sizes.push((file.sum.bytes, 1)),
+            }
+        }
+        const SHOWN: usize = 4;
+        let size = |(bytes, count): &(u64, u64)| match count {
+            1 => format!("{bytes} B"),
+            count => format!("{count} × {bytes} B"),
+        };
+        let mut shown: Vec<String> = sizes.iter().take(SHOWN).map(size).collect();
+        if sizes.len() > SHOWN {
+            shown.push("…".to_owned());
+        }
+        let word = if self.files.len() == 1 { "file" } else { "files" };
+        let all = quantity(self.bytes() as f64, Unit::Bytes);
+        format!("{}: {} {word}, {all}: {}", self.name, self.files.len(), shown.join(", "))
+    }
+
+    /// Reads files that are not in the page cache as a whole. False if they do not stay there.
+    pub fn warm(&self, stop: &AtomicBool) -> Result<bool> {
+        let mut is_warm = true;
+        for SetFile { path, .. } in &self.files {
+            let file = File::open(path).map_err(|error| failed(path, error))?;
+            let mut found = residency::of(&file);
+            if found.state != State::Warm {
+                found = residency::warm(&file, stop)?;
+            }
+            is_warm &= matches!(found.state, State::Warm | State::Unknown { .. });
+        }
+        Ok(is_warm)
+    }
+}
+
+/// The sets of the study. How its sizes divide among the files is not published: evenly here, with
+/// the rest in the last file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Study {
+    Small,
+    File,
+    Video,
+}
+
+impl Study {
+    pub const ALL: [Self; 3] = [Self::Small, Self::File, Self::Video];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::File => "file",
+            Self::Video => "video",
+        }
+    }
+
+    /// 23.549 KB, 11.466 MB and 347.466 MB, where KB is 1024 bytes and MB 1024 KB.
+    fn files_and_bytes(self) -> (u64, u64) {
+        match self {
+            Self::Small => (10, 24_114),
+            Self::File => (1, 12_022_972),
+            Self::Video => (2, 364_344_508),
+        }
+    }
+
+    fn sizes(self) -> Vec<u64> {
+        let (files, bytes) = self.files_and_bytes();
+        let mut sizes = vec![bytes / files; files as usize];
+        sizes[files as usize - 1] += bytes % files;
+        sizes
+    }
+}
+
+/// What to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    Study(Study),
+    Folder(PathBuf),
+}
+
+/// The folder of the made files, removed with them.
+#[derive(Debug)]
+pub struct Made(PathBuf);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn failed(path: &Path, error: impl std::fmt::Display) -> ProcedureError {
+    ProcedureError::failed(format!("{}: {error}", path.display()))
+}
+
+/// The folder for files that are made or received.
+pub fn folder(named: Option<&Path>) -> Result<PathBuf> {
+    let found = match named {
+        Some(path) => Folder::at(path)
+            .and_then(|folder| folder.keeping_files(true))
+            .map_err(|why| format!("--folder {}: {why}", path.display())),
+        None => Folder::usual().map_err(|why| format!("{why}; name one by --folder")),
+    };
+    found.map(|folder| folder.path).map_err(ProcedureError::failed)
+}
+
+/// Fails if the sets, once sent and once received, do not fit.
+pub fn check_space(folder: &Path, sources: &[Source]) -> Result<()> {
+    let made: u64 = sources
+        .iter()
+        .map(|source| match source {
+            Source::Study(study) => study.files_and_bytes().1,
+            Source::Folder(_) => 0,
+        })
+        .sum();
+    let free = space(folder).map_err(|error| failed(folder, error))?.free;
+    let needed = 2 * made;
+    if needed <= free / 2 {
+        return Ok(());
+    }
+    let size = |bytes: u64| quantity(bytes as f64, Unit::Bytes);
+    Err(ProcedureError::failed(format!(
+        "{}: needs {}, which exceeds half of the free space, {}; use smaller --sets, or another \
+         --folder",
+        folder.display(),
+        size(needed),
+        size(free)
+    )))
+}
+
+const PIECE: usize = 1 << 20;
+
+/// Makes the sets of the study, and reads those of the user.
+pub fn prepare(
+    sources: &[Source],
+    folder: &Path,
+    stop: &AtomicBool,
+) -> Result<(Vec<Set>, Option<Made>)> {
+    let own = folder.join(format!(".fathom-transfer-{}", std::process::id()));
+    let mut made = None;
+    let mut sets = Vec::new();
+    for source in sources {
+        sets.push(match source {
+            Source::Study(study) => {
+                if made.is_none() {
+                    fs::create_dir(&own).map_err(|error| failed(&own, error))?;
+                    made = Some(Made(own.clone()));
+                }
+                make(*study, &own)?
+            }
+            Source::Folder(path) => read(path)?,
+        });
+        if stop.load(std::sync::atomic::Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok((sets, made))
+}
+
+fn make(study: Study, folder: &Path) -> Result<Set> {
+    let name = study.name();
+    let generator = Generator::new(study.files_and_bytes().1);
+    let mut piece = vec![0; PIECE];
+    let mut at = 0;
+    let mut files = Vec::new();
+    for (number, bytes) in study.sizes().into_iter().enumerate() {
+        let path = folder.join(format!("{name}-{number}"));
+        let mut sum = Sum::default();
+        let mut file = File::create_new(&path).map_err(|error| failed(&path, error))?;
+        while sum.bytes < bytes {
+            let piece = &mut piece[..(bytes - sum.bytes).min(PIECE as u64) as usize];
+            generator.fill(at + sum.bytes, piece);
+            file.write_all(piece).map_err(|error| failed(&path, error))?;
+            sum.add(sum.bytes, piece);
+        }
+        // Written back now, not during a transfer.
+        file.sync_all().map_err(|error| failed(&path, error))?;
+        at += bytes;
+        files.push(SetFile { path, sum: sum.into() });
+    }
+    Ok(Set { name: name.to_owned(), files })
+}
+
+/// The regular files of a folder, without those of its folders.
+fn read(folder: &Path) -> Result<Set> {
+    let entries = fs::read_dir(folder).map_err(|error| failed(folder, error))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| failed(folder, error))?;
+        if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            paths.push(entry.path());
+        }
+    }
+    paths.sort();
+    if paths.is_empty() || paths.len() > FILES_MAX as usize {
+        let got = format!("has {} files, expected 1 to {FILES_MAX}", paths.len());
+        return Err(failed(folder, got));
+    }
+    let of = |path: PathBuf| {
+        let file = File::open(&path).map_err(|error| failed(&path, error))?;
+        let sum = sum(&file).map_err(|error| failed(&path, error))?.into();
+        Ok(SetFile { path, sum })
+    };
+    let files: Result<Vec<SetFile>> = paths.into_iter().map(of).collect();
+    let name = folder.canonicalize().ok();
+    let name = name.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
+    let is_allowed = |c: &char| c.is_ascii_alphanumeric() || "-_.".contains(*c);
+    let name: String = name.unwrap_or_default().chars().filter(is_allowed).collect();
+    let name = if name.is_empty() { "folder".to_owned() } else { name };
+    let set = Set { name, files: files? };
+    if set.bytes() == 0 || set.bytes() > BYTES_MAX {
+        let got = format!("has {} bytes, expected 1 to 64 GiB", set.bytes());
+        return Err(failed(folder, got));
+    }
+    Ok(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_sets_have_the_published_sizes_and_go_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let sources = [Source::Study(Study::Small), Source::Study(Study::File)];
+        let (sets, made) = prepare(&sources, folder.path(), &AtomicBool::new(false)).unwrap();
+        let kb = |set: &Set| (set.bytes() as f64 / 1024.0 * 1000.0).round() / 1000.0;
+        assert_eq!(sets.iter().map(kb).collect::<Vec<f64>>(), [23.549, 11_741.184]);
+        assert_eq!(sets[0].describe(), "small: 10 files, 23.55 KiB: 9 × 2411 B, 2415 B");
+        for file in sets.iter().flat_map(|set| &set.files) {
+            let found: FileSum = sum(&File::open(&file.path).unwrap()).unwrap().into();
+            assert_eq!(found, file.sum);
+        }
+        assert!(sets[0].warm(&AtomicBool::new(false)).unwrap());
+        drop(made);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn folder_of_the_user_is_read_and_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(read(folder.path()).unwrap_err().to_string().contains("0 files"));
+        fs::write(folder.path().join("b"), "").unwrap();
+        assert!(read(folder.path()).unwrap_err().to_string().contains("0 bytes"));
+        fs::write(folder.path().join("a"), "abcd").unwrap();
+        fs::create_dir(folder.path().join("c")).unwrap();
+        let set = read(folder.path()).unwrap();
+        let bytes: Vec<u64> = set.files.iter().map(|file| file.sum.bytes).collect();
+        assert_eq!((bytes, set.files[0].sum.xor), (vec![4, 0], 0x6463_6261));
+        assert!(read(&folder.path().join("d")).is_err());
+    }
+}
