@@ -131,8 +131,12 @@ pub(crate) fn serve(
             Ok(Order::Receive(round)) => {
                 round.check()?;
                 files.clear();
-                orders.send(&Report::Ready)?;
-                match receive_all(&round, data, listener, folder, progress) {
+                let end = End::new(round).and_then(|end| {
+                    orders.send(&Report::Ready)?;
+                    Ok(end)
+                });
+                let done = end.and_then(|end| end.receive(data, listener, folder, progress));
+                match done {
                     Ok((received, found)) => {
                         files = found;
                         Report::Received(received)
@@ -152,56 +156,70 @@ pub(crate) fn serve(
     }
 }
 
-/// Receives the files of a round.
-fn receive_all(
-    round: &Round,
-    data: &TcpStream,
-    listener: &TcpListener,
-    folder: &Path,
-    progress: &AtomicU64,
-) -> Result<(Received, Vec<Scratch>), FarError> {
-    let near = data.peer_addr().map_err(FarError::system("getpeername"))?.ip();
-    let waiter = Waiter::new(round.io, Duration::from_nanos(WAIT_NS));
-    let waiter = waiter.map_err(FarError::system("block SIGIO"))?;
-    let mut receiving = Receiving::new(round.path, round.size as usize)?;
-    let (mut files, mut rest, mut kept) = (Vec::new(), round.bytes, None);
-    let (cpu_ns, faults) = (thread_cpu_ns(), page_faults());
-    for _ in 0..round.files {
-        let connection = match kept.take() {
-            Some(connection) => connection,
-            None => {
-                let next = accept::next(data, listener, near)?.ok_or(FarError::Closed)?;
-                let set_up = receiving.prepare(next.as_fd(), &waiter);
-                set_up.map_err(FarError::system("set a connection up"))?;
-                next
-            }
-        };
-        let socket = connection.as_fd();
-        let mut length = None;
-        if round.persistent {
-            let mut word = [0; LENGTH_BYTES];
-            receive_exact(&mut word, socket, &waiter)?;
-            let bytes = u64::from_le_bytes(word);
-            if bytes > rest {
-                return Err(FarError::Path(PathError::TooLong { most: round.bytes }));
-            }
-            length = Some(bytes);
-        }
-        let scratch = Scratch::new(folder).map_err(FarError::errno("create a file"))?;
-        let file = scratch.file().try_clone().map_err(FarError::system("dup"))?;
-        let both = (socket, &waiter);
-        let received = receive(&mut receiving, (file, length, rest), both, progress);
-        rest -= received?;
-        if round.ack {
-            send_all(&ANSWER, socket, &waiter)?;
-        }
-        files.push(scratch);
-        kept = round.persistent.then_some(connection);
+/// What a round needs, made before it begins.
+struct End {
+    round: Round,
+    waiter: Waiter,
+    receiving: Receiving,
+}
+
+impl End {
+    fn new(round: Round) -> Result<Self, FarError> {
+        let waiter = Waiter::new(round.io, Duration::from_nanos(WAIT_NS));
+        let waiter = waiter.map_err(FarError::system("block SIGIO"))?;
+        let receiving = Receiving::new(round.path, round.size as usize)?;
+        Ok(Self { round, waiter, receiving })
     }
-    let done_ns = monotonic_raw_ns();
-    let cpu_ns = thread_cpu_ns() - cpu_ns;
-    let faults = page_faults() - faults;
-    Ok((Received { done_ns, cpu_ns, faults, page: receiving.page_entry() }, files))
+
+    /// Receives the files of the round.
+    fn receive(
+        self,
+        data: &TcpStream,
+        listener: &TcpListener,
+        folder: &Path,
+        progress: &AtomicU64,
+    ) -> Result<(Received, Vec<Scratch>), FarError> {
+        let Self { round, waiter, mut receiving } = self;
+        let near = data.peer_addr().map_err(FarError::system("getpeername"))?.ip();
+        let (mut files, mut rest, mut kept) = (Vec::new(), round.bytes, None);
+        let (cpu_ns, faults) = (thread_cpu_ns(), page_faults());
+        for _ in 0..round.files {
+            let connection = match kept.take() {
+                Some(connection) => connection,
+                None => {
+                    let next = accept::next(data, listener, near)?.ok_or(FarError::Closed)?;
+                    let set_up = receiving.prepare(next.as_fd(), &waiter);
+                    set_up.map_err(FarError::system("set a connection up"))?;
+                    next
+                }
+            };
+            let socket = connection.as_fd();
+            let mut length = None;
+            if round.persistent {
+                let mut word = [0; LENGTH_BYTES];
+                receive_exact(&mut word, socket, &waiter)?;
+                let bytes = u64::from_le_bytes(word);
+                if bytes > rest {
+                    return Err(FarError::Path(PathError::TooLong { most: round.bytes }));
+                }
+                length = Some(bytes);
+            }
+            let scratch = Scratch::new(folder).map_err(FarError::errno("create a file"))?;
+            let file = scratch.file().try_clone().map_err(FarError::system("dup"))?;
+            let both = (socket, &waiter);
+            let received = receive(&mut receiving, (file, length, rest), both, progress);
+            rest -= received?;
+            if round.ack {
+                send_all(&ANSWER, socket, &waiter)?;
+            }
+            files.push(scratch);
+            kept = round.persistent.then_some(connection);
+        }
+        let done_ns = monotonic_raw_ns();
+        let cpu_ns = thread_cpu_ns() - cpu_ns;
+        let faults = page_faults() - faults;
+        Ok((Received { done_ns, cpu_ns, faults, page: receiving.page_entry() }, files))
+    }
 }
 
 /// Page faults of this thread. The first of a window in a new file counts as major, without I/O.

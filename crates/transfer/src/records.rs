@@ -1,7 +1,7 @@
 //! From transfers to records: times and rates of each set, effects, pages, claims, and advice.
 
 use fathom_analysis::effects::{Contrast, Levels, effect, interaction};
-use fathom_analysis::statistics::{median, median_interval};
+use fathom_analysis::statistics::{mean as mean_of, median, median_interval};
 use fathom_far::limit::{Evidence, paces, spread};
 use fathom_metric::{Measured as Values, Recorder};
 use fathom_paths::SendPath;
@@ -49,7 +49,7 @@ pub fn all(recorder: &mut dyn Recorder, run: &Run, options: &Transfer) -> bool {
             of_set.pages(recorder);
             recorder.show();
         }
-        advice.extend(of_set.advice(&times, &effects));
+        advice.extend(of_set.advice(&effects));
     }
     if !advice.is_empty() && !options.published {
         record_text(recorder, &ADVICE, Params::default(), advice.join("; "), Vec::new());
@@ -169,6 +169,14 @@ impl OfSet<'_> {
         add("receive CPU/GB", middle(&|one| per_gb(one.far)), Unit::Nanoseconds);
         add("send faults", middle(&|one| one.near.faults as f64), Unit::Ratio);
         add("receive faults", middle(&|one| one.far.faults as f64), Unit::Ratio);
+        if self.options.published
+            && let Some((mean, sd)) = published(&self.params(cell))
+        {
+            add("published", Some(mean), Unit::Nanoseconds);
+            add("published sd", sd, Unit::Nanoseconds);
+            let times: Vec<f64> = done.iter().map(|one| one.ns).collect();
+            add("÷ published", mean_of(&times).map(|here| here / mean), Unit::Ratio);
+        }
         if cell.send == SendPath::Zerocopy {
             let share = |one: &Done| {
                 one.zero_copy.map_or(f64::NAN, |[sent, zero, _]| zero as f64 / sent.max(1) as f64)
@@ -344,49 +352,85 @@ impl OfSet<'_> {
     }
 
     /// What to use for this set, with its evidence.
-    fn advice(&self, times: &[(Cell, Record)], effects: &[Record]) -> Option<String> {
-        let time = |record: &Record| {
-            let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
-            summary.map(|summary| summary.median)
+    fn advice(&self, effects: &[Record]) -> Option<String> {
+        let middle = |number: usize| {
+            let done = self.cells[number].done.iter().flatten();
+            median(&done.map(|one| one.ns).collect::<Vec<f64>>()).filter(|ns| *ns > 0.0)
         };
-        let (first, reference) = times.first()?;
-        let reference = time(reference)?;
-        let best = times.iter().filter_map(|(cell, record)| Some((cell, time(record)?)));
-        let (best, ns) = best.min_by(|(_, one), (_, other)| one.total_cmp(other))?;
+        middle(0)?;
+        let timed = (0..self.cells.len()).filter_map(|number| Some((number, middle(number)?)));
+        let (best, _) = timed.min_by(|(_, one), (_, other)| one.total_cmp(other))?;
         let name = &self.run.sets[self.set].name;
-        let words = |cell: &Cell| format!("{} to {}", cell.send, cell.receive);
-        let mut text = match best == first {
-            true => format!("{name}: nothing is faster than {}", words(first)),
-            false => format!(
-                "{name}: {} is the fastest, {:.2} × {}",
-                words(best),
-                reference / ns,
-                words(first)
+        let first = words(&self.cells[0].cell, None);
+        // How many times as fast, in each repetition.
+        let ratios = self.ratios(&between(best, 0)?, None);
+        let fastest = median(&ratios).zip(median_interval(&ratios));
+        let mut parts = vec![match fastest {
+            Some((ratio, ([low, high], _))) if best != 0 && low > 1.0 => format!(
+                "{name}: {} is the fastest, {ratio:.2} × as fast as {first} ({low:.2} to \
+                 {high:.2})",
+                words(&self.cells[best].cell, Some(&self.cells[0].cell))
             ),
+            _ => format!("{name}: nothing is clearly faster than {first}"),
+        }];
+        // The two settings that matter most; answers are an extra, not a setting to choose.
+        let size = |record: &&Record| {
+            let median = record.summary.as_ref().map_or(1.0, |summary| summary.median);
+            median.ln().abs()
         };
-        // The largest effect that is not a path.
-        let size = |record: &Record| time(record).map_or(0.0, |ratio| ratio.ln().abs());
         let is_setting = |record: &&Record| {
-            let is_path = ["send", "receive"].contains(&record.params.text("factor").unwrap_or(""));
-            !is_path && record.params.text("with").is_none()
+            let factor = record.params.text("factor").unwrap_or("");
+            let limits = record.summary.as_ref().and_then(|summary| summary.limits());
+            !["send", "receive", "ack"].contains(&factor)
+                && record.params.text("with").is_none()
+                && record.verdict.shows_number()
+                && limits.is_some_and(|[low, high]| low > 1.0 || high < 1.0)
         };
-        let largest = effects.iter().filter(is_setting);
-        let largest = largest.max_by(|one, other| size(one).total_cmp(&size(other)));
-        if let Some(record) = largest
-            && let (Some(ratio), Some([low, high])) =
-                (time(record), record.summary.as_ref().and_then(|summary| summary.limits()))
-            && (low > 1.0 || high < 1.0)
-        {
-            let text_of = |name: &str| record.params.text(name).unwrap_or("").to_owned();
-            text += &format!(
-                ", and {}={} takes {ratio:.2} × the time of {} ({low:.2} to {high:.2})",
-                text_of("factor"),
-                text_of("level"),
-                text_of("from"),
-            );
+        let mut settings: Vec<&Record> = effects.iter().filter(is_setting).collect();
+        settings.sort_by(|one, other| size(other).total_cmp(&size(one)));
+        for record in settings.into_iter().take(2) {
+            let summary = record.summary.as_ref()?;
+            let [low, high] = summary.limits()?;
+            let text = |name: &str| record.params.text(name).unwrap_or("").to_owned();
+            parts.push(format!(
+                "{} {} takes {:.2} × the time of {} ({low:.2} to {high:.2})",
+                text("factor"),
+                text("level"),
+                summary.median,
+                text("from"),
+            ));
         }
-        Some(text)
+        Some(parts.join(", "))
     }
+}
+
+/// The time of a cell ÷ the time of another.
+fn between(below: usize, above: usize) -> Option<Contrast> {
+    let mut levels: Vec<Levels> = vec![vec![2]; below.max(above) + 1];
+    (levels[below], levels[above]) = (vec![0], vec![1]);
+    effect(&levels, 0, [0, 1])
+}
+
+/// Paths and, beside another cell, the settings that differ.
+fn words(cell: &Cell, beside: Option<&Cell>) -> String {
+    let mut words = format!("{} to {}", cell.send, cell.receive);
+    let Some(other) = beside else { return words };
+    let levels = cell.levels().into_iter().zip(other.levels());
+    for (factor, (level, usual)) in Factor::ALL.iter().zip(levels).skip(2) {
+        if level != usual {
+            words += &format!(", {} {}", factor.name(), factor.level_name(level));
+        }
+    }
+    words
+}
+
+/// The published mean of a cell, and its standard deviation.
+fn published(params: &Params) -> Option<(f64, Option<f64>)> {
+    let study = fathom_analysis::reference::find("2020-transfer")?;
+    let metric = fathom_record::MetricId::new(TIME.0.id);
+    let found = study.record.iter().find(|one| one.is_like(&metric, params))?;
+    let mean = found.measured.number()?;
+    Some((mean, found.sd_percent.map(|percent| percent / 100.0 * mean)))
 }
 
 /// Other than by the values.

@@ -82,7 +82,7 @@ pub enum Figure {
 impl Published {
     /// Whether a case is the published work: it has all parameters of the figure. `to = remote` of
     /// a study matches any far host.
-    pub(super) fn is_like(&self, metric: &MetricId, params: &Params) -> bool {
+    pub fn is_like(&self, metric: &MetricId, params: &Params) -> bool {
         let remote = self.params.text("to") == Some("remote");
         let far = params.text("to").is_some_and(|to| to != "loopback");
         let mut published = self.params.0.iter();
@@ -94,7 +94,7 @@ impl Published {
 }
 
 impl Figure {
-    pub(super) fn number(&self) -> Option<f64> {
+    pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
             _ => None,

@@ -13,9 +13,12 @@ const EFFECT: &str = "transfer.effect";
 /// Width of a time.
 const TIME_WIDTH: usize = 7;
 /// Columns that a narrow terminal lacks, the first ones first.
-const OPTIONAL: [&str; 5] = ["no copy", "mean", "sd", "receive CPU", "send CPU"];
+const OPTIONAL: [&str; 6] = ["no copy", "receive CPU", "send CPU", "sd there", "sd", "±"];
 const LEGEND: &str = "CPU: seconds of CPU time of each end per 10⁹ bytes; sd: standard deviation; \
     no copy: share of the calls that the kernel says it made without a copy";
+const PUBLISHED: &str = "published: the mean of the 2020 study; ÷: the mean here ÷ it. There: kernel \
+    sockets, O_ASYNC set and signals not used, in a virtual machine with 4 cores; here: sockets of \
+    two processes";
 const EFFECTS_LEGEND: &str = "time ×: the time with this level ÷ the time with the other one, all \
     else equal; below 1 it is faster";
 
@@ -96,6 +99,9 @@ fn times(records: &[&Record], width: usize) -> String {
     }
     text += &rows(&columns);
     text += &wrapped(LEGEND, width, "", "  ");
+    if records.iter().any(|record| number(record, "published").is_some()) {
+        text += &wrapped(PUBLISHED, width, "", "  ");
+    }
     text + &limits(records, width) + &remarks(records, width)
 }
 
@@ -145,11 +151,18 @@ fn columns(records: &[&Record]) -> Vec<Column> {
         Column::new("MiB/s", each(&fact("rate", |rate| bare(rate / MIB)))),
         Column::new("mean", each(&of_summary(|one| Some(one.mean)))),
         Column::new("sd", each(&of_summary(|one| Some(one.sd)))),
+        Column::new("published", each(&fact("published", time_words))),
+        Column::new("sd there", each(&fact("published sd", time_words))),
+        Column::new("÷", each(&fact("÷ published", bare))),
         Column::new("send CPU", each(&fact("send CPU/GB", seconds))),
         Column::new("receive CPU", each(&fact("receive CPU/GB", seconds))),
         Column::new("no copy", each(&fact("without a copy", percent))),
         Column::words("", each(&state)),
     ]
+}
+
+fn time_words(ns: f64) -> String {
+    quantity_within(ns, Unit::Nanoseconds, TIME_WIDTH)
 }
 
 /// What limits the transfers, if the counters show it.
@@ -217,7 +230,9 @@ fn effects(records: &[&Record], width: usize) -> String {
         let limits = summary(record).and_then(|one| one.limits());
         limits.map_or(NOTHING.to_owned(), |[low, high]| format!("{low:.2} to {high:.2}"))
     };
-    let pairs = |record: &Record| number(record, "pairs").map_or(String::new(), bare);
+    let pairs = |record: &Record| {
+        number(record, "pairs").map_or(String::new(), |pairs| format!("{pairs:.0}"))
+    };
     let columns = [
         Column::words("factor", each(&text_of("factor"))),
         Column::words("level", each(&text_of("level"))),
