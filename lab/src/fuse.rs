@@ -43,12 +43,20 @@ impl Mount {
     /// # Errors
     /// If `/dev/fuse` is missing or mounting is not permitted.
     pub fn new(disk: &Disk, folder: &Path) -> io::Result<Self> {
+        Self::of_type(disk, folder, "fuse.fathom-lab")
+    }
+
+    /// As [`Mount::new`], with the type of another FUSE file system in mountinfo.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn of_type(disk: &Disk, folder: &Path, kind: &str) -> io::Result<Self> {
         // Not mounted by `fuser`, which tries fusermount and cannot force the unmount.
         let device = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
         let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", device.as_raw_fd());
         let options = CString::new(options)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
-        mount("fathom-lab", folder, "fuse.fathom-lab", flags, options.as_c_str())?;
+        mount("fathom-lab", folder, kind, flags, options.as_c_str())?;
         let mut this = Self { folder: folder.to_owned(), session: None };
         let server = DiskServer(disk.clone());
         let acl = SessionACL::Owner;

@@ -55,7 +55,7 @@ impl CaseSelector {
         })
     }
 
-    /// The selected cases: of those of this effort, or if there are none, of all.
+    /// The selected cases: of the usual ones, or of the first of the rarer lists that has any.
     ///
     /// # Errors
     /// If the metric has no such parameter, or no case with such values.
@@ -63,7 +63,7 @@ impl CaseSelector {
         &self,
         about: &About,
         usual: Vec<Case>,
-        all: impl FnOnce() -> Vec<Case>,
+        rarer: impl Iterator<Item = Vec<Case>>,
     ) -> Result<Vec<Case>, PlanError> {
         let known = |name: &str| about.parameters.iter().any(|one| one.name == name);
         if let Some((name, _)) = self.parameters.iter().find(|(name, _)| !known(name)) {
@@ -77,20 +77,14 @@ impl CaseSelector {
         let selected = |cases: Vec<Case>| -> Vec<Case> {
             cases.into_iter().filter(|case| self.selects(&case.params)).collect()
         };
-        let mut cases = selected(usual);
-        if cases.is_empty() {
-            cases = selected(all());
-        }
-        if cases.is_empty() {
+        let mut lists = std::iter::once(usual).chain(rarer).map(selected);
+        lists.find(|cases| !cases.is_empty()).ok_or_else(|| {
             let values = |one: &fathom_metric::Parameter| format!("{} = {}", one.name, one.values);
             let is_given = |name: &str| self.parameters.iter().any(|(given, _)| given == name);
             let given = about.parameters.iter().filter(|one| is_given(one.name));
-            return Err(PlanError::NoSuchCase {
-                text: self.text.clone(),
-                there_are: given.map(values).collect::<Vec<_>>().join("; "),
-            });
-        }
-        Ok(cases)
+            let there_are = given.map(values).collect::<Vec<_>>().join("; ");
+            PlanError::NoSuchCase { text: self.text.clone(), there_are }
+        })
     }
 }
 

@@ -80,7 +80,7 @@ impl Plan {
     pub fn new(
         registry: &'static Registry,
         asked: Vec<String>,
-        effort: Effort,
+        sizes: impl Into<Sizes>,
         protocol: Protocol,
         seed: u64,
         host: &Host,
@@ -94,8 +94,9 @@ impl Plan {
         let chosen: Vec<bool> =
             selected.iter().map(|one| one.all || !one.some.is_empty()).collect();
         let needed = with_needs(entries, &chosen);
-        let sizes = Sizes { effort, smoke: false };
-        let every = Sizes { effort: Effort::Thorough, smoke: false };
+        let sizes = sizes.into();
+        let every = Sizes { effort: Effort::Thorough, ..sizes };
+        let rarer = [every, Sizes { mount: true, ..sizes }, Sizes { mount: true, ..every }];
         let mut units = Vec::new();
         for (index, entry) in entries.iter().enumerate().filter(|(index, _)| needed[*index]) {
             let of_needs = entries
@@ -110,8 +111,8 @@ impl Plan {
             let is_whole = selected[index].all || of_needs;
             let mut planned = if is_whole { usual.clone() } else { Vec::new() };
             for selector in &selected[index].some {
-                let all = || cases(entry, host, &every);
-                planned.extend(selector.select(entry.about(), usual.clone(), all)?);
+                let rarer = rarer.iter().map(|sizes| cases(entry, host, sizes));
+                planned.extend(selector.select(entry.about(), usual.clone(), rarer)?);
             }
             // A case may be selected twice.
             let mut seen: Vec<Params> = Vec::new();
@@ -122,7 +123,7 @@ impl Plan {
             });
             units.extend(units_of(entry, planned, !chosen[index]));
         }
-        let (kept, processes, injected) = (KEPT, None, None);
+        let (effort, kept, processes, injected) = (sizes.effort, KEPT, None, None);
         Ok(Self { effort, protocol, kept, processes, seed, injected, asked, units })
     }
 
@@ -431,6 +432,38 @@ mod tests {
         assert_eq!(two, ["{call=stat}", "{call=fstat}"]);
         let twice = cases(&["os.syscall{call=stat}", "os.syscall"]);
         assert_eq!(twice.len(), cases(&["os.syscall"]).len());
+    }
+
+    #[test]
+    fn cases_of_a_mount_need_a_mount_or_a_selector() {
+        let over = |asked: &[&str], effort, mount| -> Vec<usize> {
+            let asked = asked.iter().map(|name| (*name).to_owned()).collect();
+            let sizes = Sizes { mount, ..Effort::into(effort) };
+            let plan = Plan::new(&REGISTRY, asked, sizes, Protocol::Median, 1, &Host::default());
+            let plan = plan.expect("a plan");
+            let count = |over| {
+                let units = plan.units.iter().filter(|unit| !unit.needed);
+                let is = |case: &&Case| case.params.text("over") == Some(over);
+                units.flat_map(|unit| &unit.cases).filter(is).count()
+            };
+            vec![count("http"), count("mount")]
+        };
+        let metric = "file.read.remote";
+        let mounted = "file.read.remote{over=mount}";
+        for effort in [Effort::Quick, Effort::Thorough] {
+            assert_eq!(over(&[], effort, false)[1], 0);
+            assert_eq!(over(&[metric, "file.read.remote{order=random}"], effort, false)[1], 0);
+        }
+        assert_eq!(over(&[metric], Effort::Quick, true), [2, 2]);
+        assert_eq!(over(&[mounted], Effort::Quick, false), [0, 2]);
+        assert_eq!(over(&[metric, mounted], Effort::Quick, false), [2, 2]);
+        assert_eq!(over(&["file.read.remote{client=cold}"], Effort::Quick, true), [0, 1]);
+        assert_eq!(
+            over(&["file.read.remote{over=mount,file_bytes=4K}"], Effort::Quick, false),
+            [0, 2]
+        );
+        // Of the usual effort first.
+        assert_eq!(over(&["file.read.remote{file_bytes=4K}"], Effort::Quick, false)[1], 0);
     }
 
     #[test]

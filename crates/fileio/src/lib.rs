@@ -3,7 +3,8 @@
 //!
 //! - [`sum`]: checksums independent of block size, order and threads; [`generate`]: the data to
 //!   write.
-//! - [`path_info`]: what a path is; [`filesystem`]: file system types; [`extents`]: data, holes
+//! - [`path_info`]: what a path is; [`filesystem`]: file system types; [`mount`]: type, source and
+//!   options of a mount; [`extents`]: data, holes
 //!   and unwritten space; [`residency`]: which pages are in the page cache, and how to evict or
 //!   load them; [`available_memory`]: memory left for the page cache; [`proc_io`]: bytes that
 //!   this process had fetched from devices.
@@ -24,6 +25,7 @@ pub mod folder;
 pub mod generate;
 pub mod loops;
 pub mod memory;
+pub mod mount;
 pub mod path_info;
 pub mod proc_io;
 pub mod read;

@@ -8,12 +8,21 @@ use fathom_record::{
 
 use crate::{About, Inputs};
 
-/// The requested effort, as far as the cases of a probe depend on it.
+/// What the cases of a probe depend on, beside the host.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sizes {
     pub effort: Effort,
     /// Smallest sizes only, for tests of the probe's function.
     pub smoke: bool,
+    /// Also the cases of a mounted network file system: the folder for test files is on one, or
+    /// they are selected.
+    pub mount: bool,
+}
+
+impl From<Effort> for Sizes {
+    fn from(effort: Effort) -> Self {
+        Self { effort, ..Self::default() }
+    }
 }
 
 /// A probe's metric with its parameters. All cases of a probe usually share a visit and interleave

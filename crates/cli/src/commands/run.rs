@@ -16,12 +16,13 @@ use fathom_measure::clock::{self, Watch};
 use fathom_measure::condition::RUN_MARK;
 use fathom_measure::sampler::Resources;
 use fathom_measure::{affinity, host};
+use fathom_metric::Sizes;
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Effort, Host, Reference, RunState};
 use fathom_store::Store;
 
 use super::run_store::RunStore;
-use super::{export, output_file, setup, stored_run};
+use super::{export, output_file, scratch_folder, setup, stored_run};
 use crate::arguments::RunArguments;
 use crate::exit::{OrUsage, Status, UsageError, usage_error};
 use crate::interrupt::Interrupt;
@@ -152,7 +153,9 @@ fn plan(arguments: &RunArguments, host: &Host) -> Result<Plan, UsageError> {
     // Six digits: short enough to be typed again.
     let seed = arguments.seed.unwrap_or_else(|| clock::wall_ns() / 1000 % 1_000_000);
     let (metrics, protocol) = (arguments.metrics.clone(), arguments.protocol.into());
-    let plan = Plan::new(&REGISTRY, metrics, arguments.effort(), protocol, seed, host)
+    let mount = scratch_folder::is_on_network(arguments.folder.as_deref());
+    let sizes = Sizes { mount, ..arguments.effort().into() };
+    let plan = Plan::new(&REGISTRY, metrics, sizes, protocol, seed, host)
         .and_then(|plan| plan.without_by_hand(&REGISTRY))
         .or_usage()?;
     let plan = if arguments.only { plan.alone() } else { plan };

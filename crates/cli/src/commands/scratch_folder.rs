@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use fathom_fileio::Generator;
 use fathom_fileio::folder::{self, FolderError, Space};
+use fathom_fileio::mount::Mount;
 use fathom_fileio::scratch::Scratch;
 use fathom_measure::sampler::{Files, Missing};
 use fathom_metric::Disk;
@@ -66,7 +67,7 @@ impl<T> TestFiles<T> {
         amount: &str,
         create: impl FnOnce(&Path) -> io::Result<(RunFolder, T)>,
     ) -> anyhow::Result<Self> {
-        let parent = match parent_folder(request) {
+        let parent = match parent_folder(request.folder, request.allow_memory) {
             Err(missing) if request.required => bail!(missing_text(&missing)),
             parent => parent,
         };
@@ -100,14 +101,14 @@ pub(super) fn missing_text(missing: &Missing) -> String {
 }
 
 /// The folder of `--folder` or FATHOM_FOLDER, else the first usual one on a disk.
-fn parent_folder(request: &Request<'_>) -> Result<folder::Folder, Missing> {
+fn parent_folder(folder: Option<&Path>, allow_memory: bool) -> Result<folder::Folder, Missing> {
     let by_environment = || std::env::var_os("FATHOM_FOLDER").filter(|path| !path.is_empty());
-    let named = request.folder.map(Path::to_owned).or_else(|| by_environment().map(PathBuf::from));
+    let named = folder.map(Path::to_owned).or_else(|| by_environment().map(PathBuf::from));
     let Some(path) = named else {
         let usual = folder::Folder::usual();
         return usual.map_err(|why| missing(why.to_string(), Remedy::OtherFolder));
     };
-    let allow_memory = request.folder.is_some() && request.allow_memory;
+    let allow_memory = folder.is_some() && allow_memory;
     folder::Folder::at(&path).and_then(|folder| folder.keeping_files(allow_memory)).map_err(|why| {
         let remedy = match why {
             FolderError::InMemory(_) => Remedy::OtherFolderOrMemory,
@@ -115,6 +116,12 @@ fn parent_folder(request: &Request<'_>) -> Result<folder::Folder, Missing> {
         };
         missing(format!("{}: {why}", path.display()), remedy)
     })
+}
+
+/// Whether test files go to a network file system.
+pub(super) fn is_on_network(folder: Option<&Path>) -> bool {
+    let folder = parent_folder(folder, false).ok();
+    folder.and_then(|folder| Mount::of(&folder.path)).is_some_and(|mount| mount.is_network)
 }
 
 fn check_room(folder: &Path, disk: Disk) -> Result<(), Missing> {

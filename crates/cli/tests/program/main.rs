@@ -29,6 +29,7 @@ mod limits;
 mod load;
 mod load_limits;
 mod memory;
+mod mounted;
 mod network;
 mod over_http;
 mod reference;

@@ -42,7 +42,7 @@ pub(super) fn sum_of(seed: u64, at: u64, bytes: u64) -> Result<Sum> {
 }
 
 /// Writes and syncs a temporary file of the data.
-pub(super) fn write_synced(folder: &Path, bytes: u64, seed: u64) -> Result<Scratch> {
+pub(crate) fn write_synced(folder: &Path, bytes: u64, seed: u64) -> Result<Scratch> {
     let what = format!("write {bytes} bytes in {}", folder.display());
     let scratch = Scratch::new(folder).map_err(|error| failed(&what, error))?;
     each_piece(seed, (0, bytes), |from, piece| {

@@ -12,7 +12,7 @@ mod cap;
 pub mod capacity;
 pub mod contention;
 pub mod fast;
-mod generated_file;
+pub(crate) mod generated_file;
 mod model;
 mod options;
 mod passes;

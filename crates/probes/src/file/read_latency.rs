@@ -126,15 +126,32 @@ impl Probe for ReadLatency {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+        Reads { state: "state", blocks: BLOCKS, own_max: SMALL_MAX }.visit(cases, sampler)
+    }
+}
+
+/// How a metric reads blocks.
+pub(crate) struct Reads {
+    /// The parameter that has the state.
+    pub(crate) state: &'static str,
+    /// Blocks of a pass, at most. Warm: all.
+    pub(crate) blocks: usize,
+    /// Larger files are the large one of the run.
+    pub(crate) own_max: i64,
+}
+
+impl Reads {
+    /// Reads each case of a metric, whose parameters are `order` and `file_bytes` beside the state.
+    pub(crate) fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
         let seed = sampler.settings().seed;
         for state in State::ALL {
             let mut readings = Vec::new();
             for (index, case) in cases.iter().enumerate() {
-                if case.params.text("state") != Some(state.name()) {
+                if case.params.text(self.state) != Some(state.name()) {
                     continue;
                 }
-                match Reading::of(case, state, &files, seed) {
+                match Reading::of(case, (self, state), &files, seed) {
                     Ok(reading) => readings.push((index, RefCell::new(reading))),
                     Err(fault) => sampler.fault(index, fault),
                 }
@@ -225,10 +242,15 @@ struct Reading {
 
 impl Reading {
     /// Prepared for its first pass.
-    fn of(case: &Case, state: State, files: &Files, random: u64) -> Result<Self> {
+    fn of(
+        case: &Case,
+        (reads, state): (&Reads, State),
+        files: &Files,
+        random: u64,
+    ) -> Result<Self> {
         let bytes = case.params.integer("file_bytes").unwrap_or(0);
         let is_random = case.params.text("order") == Some("random");
-        let (case_file, seed, bytes) = if bytes <= SMALL_MAX {
+        let (case_file, seed, bytes) = if bytes <= reads.own_max {
             let bytes = u64::try_from(bytes).unwrap_or(0);
             let scratch = generated_file::write_synced(&files.folder, bytes, SEED)?;
             (CaseFile::Own(scratch), SEED, bytes)
@@ -239,7 +261,7 @@ impl Reading {
         };
         let opened = opened(case_file.file(), state)?;
         let blocks = (bytes / BLOCK as u64) as usize;
-        let of_pass = if state == State::Warm { blocks } else { blocks.min(BLOCKS) };
+        let of_pass = if state == State::Warm { blocks } else { blocks.min(reads.blocks) };
         let slots = if state == State::Warm { 1 } else { of_pass };
         let buffer = Pages::new(slots * BLOCK).map_err(|error| failed("mmap", error))?;
         let random = Xoshiro256PlusPlus::seed_from_u64(random);
@@ -356,7 +378,7 @@ impl Reading {
         sampler.check(index, "in memory", true, format!("COLD before each of {passes} passes"));
         sampler.check(index, "content", true, "each block as written");
         let fetched = self.fetched.map_or("unknown".to_owned(), |bytes| bytes.to_string());
-        let text = format!("{fetched} from devices, {read} read");
+        let text = format!("{fetched} fetched (read_bytes of /proc/self/io), {read} read");
         sampler.check(index, "bytes", true, text);
         Ok(())
     }
@@ -365,7 +387,8 @@ impl Reading {
 /// The blocks of several passes.
 #[cfg(test)]
 pub(super) fn orders(case: &Case, files: &Files, passes: usize) -> Result<Vec<Vec<u64>>> {
-    let mut reading = Reading::of(case, State::Cold, files, 1)?;
+    let reads = Reads { state: "state", blocks: BLOCKS, own_max: SMALL_MAX };
+    let mut reading = Reading::of(case, (&reads, State::Cold), files, 1)?;
     let mut chosen = || {
         reading.prepare()?;
         Ok(reading.order.clone())

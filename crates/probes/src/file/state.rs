@@ -61,6 +61,10 @@ impl State {
                 format!("the residency of the file is unknown: {why}"),
                 Remedy::OtherFolder,
             )),
+            (Self::Warm, InMemory::Cold) => Err(Fault::unavailable(
+                "the file system keeps no page of a file that was read",
+                Remedy::OtherFolder,
+            )),
             (Self::Warm, InMemory::Warm) | (Self::Cold | Self::Direct, InMemory::Cold) => Ok(is),
             _ => {
                 let text = format!("requested {}, but {}", self.name(), describe(&is));

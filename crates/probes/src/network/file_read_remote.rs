@@ -1,13 +1,13 @@
-//! file.read.remote: blocks of a file at another host, or at a service of this one.
+//! file.read.remote: blocks of a file at another host, or at a service of this one, or of a mount.
+
+mod mount;
 
 use std::cell::RefCell;
-use std::fs::File;
-use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::Duration;
 
 use fathom_fileio::Generator;
-use fathom_load::{CacheChange, Control};
+use fathom_load::Control;
 use fathom_measure::sampler::LOOPBACK;
 use fathom_record::{Counter, Histogram};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -17,6 +17,7 @@ use super::connections::{TO, rtt};
 use super::http_get::state;
 use super::service::{Served, Service};
 use super::tcp_info::TcpInfo;
+use crate::file::generated_file::write_synced;
 use crate::prelude::*;
 
 pub struct FileReadRemote;
@@ -24,16 +25,19 @@ pub struct FileReadRemote;
 static ABOUT: About = About {
     id: "file.read.remote",
     title: "remote read of one block",
-    timed: "a GET of a range of 4 KiB from a file of a Fathom service, until its last byte has \
-            arrived: the time of a pass ÷ its blocks, at most 16 distinct ones. connection=fresh: \
-            each block over a connection of its own, whose set-up is included. Quantiles: single \
-            blocks",
+    timed: "over=http: a GET of a range of 4 KiB from a file of a Fathom service, until its last \
+            byte has arrived: the time of a pass ÷ its blocks, at most 16 distinct ones. \
+            connection=fresh: each block over a connection of its own, whose set-up is included. \
+            over=mount: pread(2) of such blocks (client=warm: all) from a file in the folder for \
+            test files. Quantiles: single blocks",
     not_timed: "choosing the blocks, evicting and warming the file, comparing the data (loopback), \
                 closing",
     model: "server=warm, kept: a value: network.tcp.rtt{bytes=56, cpus=2, mode=block} to the same \
             far end + os.syscall{call=open_close} + os.syscall{call=fstat}: a segment as the \
             request, a few as the answer, and the copy of 4 KiB costs less than 1 µs. server=cold, \
-            kept: a bound: ≥ server=warm. fresh, a value: kept + network.tcp.connect",
+            kept: a bound: ≥ server=warm. fresh, a value: kept + network.tcp.connect. over=mount, \
+            bounds: client=warm: ≥ os.syscall{call=read1}, since no request is sent; client=cold: \
+            ≥ client=warm",
     source: "RFC 9110, 14 (ranges); RFC 6928: the initial window of 10 segments holds a block, so \
              that a fresh connection needs one more round trip only",
     pitfalls: &[
@@ -44,8 +48,15 @@ static ABOUT: About = About {
          them notice it",
         "in order, the far kernel reads ahead: after the first block of a pass few wait for the \
          device",
-        "the client has no cache: HTTP ranges are not stored here. A mount has one, and is not \
-         measured",
+        "over=http the client has no cache: HTTP ranges are not stored here. A mount has the page \
+         cache: client=cold, no page of the file is resident before each pass (cachestat, \
+         mincore); warm, all are",
+        "over=mount, the state of the server's cache cannot be known or set: there is no `server`. \
+         The file was just written, so that it is probably in that cache",
+        "over=mount, the round trip is not known: compare with network.tcp.rtt to the same host",
+        "over=mount, in order, the client's kernel reads ahead: the result is a rate",
+        "FUSE is counted as a network file system by its subtype, such as sshfs. Selected as \
+         {over=mount}, any folder is measured; the record says what its mount is",
         "4 KiB over HTTP are not 4 KiB of a network file system: no lease, no attributes, no \
          encryption",
         "to another host: its file of this size, whose content is not known and not compared; a \
@@ -53,9 +64,14 @@ static ABOUT: About = About {
     ],
     parameters: &[
         Parameter {
+            name: "client",
+            values: "cold, warm",
+            meaning: "over=mount: the file is in no page of the page cache here · in it as a whole",
+        },
+        Parameter {
             name: "connection",
             values: "kept, fresh",
-            meaning: "one for all blocks · one for each",
+            meaning: "over=http: one for all blocks · one for each",
         },
         Parameter {
             name: "file_bytes",
@@ -63,17 +79,21 @@ static ABOUT: About = About {
             meaning: "of the file; 64M on loopback is 1G to another host; quick: 512K",
         },
         Parameter { name: "order", values: "sequential, random", meaning: "of the blocks" },
-        Parameter { name: "over", values: "http", meaning: "range requests" },
+        Parameter {
+            name: "over",
+            values: "http, mount",
+            meaning: "range requests · a mounted network file system",
+        },
         Parameter {
             name: "server",
             values: "cold, warm",
-            meaning: "the file is in no page of the server's cache · in its cache as a whole",
+            meaning: "over=http: the file is in no page of the server's cache · in it as a whole",
         },
         TO,
     ],
     needs: &["os.syscall", "network.tcp.rtt", "network.tcp.connect"],
     requires: "loopback: two CPUs and a folder on a device. Another host: files of these sizes in \
-               the folder that it serves",
+               the folder that it serves. over=mount: a folder on a network file system",
     published: "6.68 ms, sequential and random, over a network file system (2016)",
     expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
     noise_limit: 0.15,
@@ -92,7 +112,7 @@ const TRIPS: usize = 64;
 /// Warm: bytes that the service may read from devices for itself, of those that it sent.
 const FETCHED_MAX: f64 = 0.1;
 
-/// The parsed parameters of a case.
+/// The parsed parameters of a case over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Remote {
     bytes: i64,
@@ -132,16 +152,19 @@ impl Remote {
     }
 }
 
-/// Warm before cold and kept before fresh, as the models need them.
-fn all(effort: Effort) -> Vec<Remote> {
-    let sizes: Vec<i64> = match effort {
+fn sizes(effort: Effort) -> Vec<i64> {
+    match effort {
         Effort::Quick => vec![SMALL_MAX],
         Effort::Standard => vec![BLOCK as i64, SMALL_MAX],
         Effort::Thorough => (12..20).map(|power| 1 << power).chain([LARGE]).collect(),
-    };
+    }
+}
+
+/// Warm before cold and kept before fresh, as the models need them.
+fn all(effort: Effort) -> Vec<Remote> {
     let mut found = Vec::new();
     for (is_fresh, is_cold) in [(false, false), (false, true), (true, false), (true, true)] {
-        for &bytes in &sizes {
+        for bytes in sizes(effort) {
             for is_random in [false, true] {
                 found.push(Remote { bytes, is_random, is_cold, is_fresh, to: LOOPBACK.into() });
             }
@@ -170,8 +193,14 @@ impl Probe for FileReadRemote {
         Needs { disk, far: Some(fathom_metric::Far::Anywhere) }
     }
 
+    fn expects(&self, case: &Case) -> Counters {
+        // Nothing waits.
+        if mount::is_warm(&case.params) { Counters::NONE } else { ABOUT.expects }
+    }
+
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
-        all(sizes.effort).into_iter().map(Remote::case).collect()
+        let mounted = if sizes.mount { mount::cases(sizes.effort) } else { Vec::new() };
+        all(sizes.effort).into_iter().map(Remote::case).chain(mounted).collect()
     }
 
     fn remote(&self, case: &Case, to: &str) -> Option<Case> {
@@ -181,6 +210,9 @@ impl Probe for FileReadRemote {
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+        if mount::is_mount(&case.params) {
+            return mount::predict(case, known);
+        }
         let remote = parsed(&case.params, Remote::of)?;
         let to = remote.to.clone();
         if remote.is_fresh {
@@ -217,6 +249,9 @@ impl Probe for FileReadRemote {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+        if cases.iter().any(|case| mount::is_mount(&case.params)) {
+            return mount::visit(cases, sampler);
+        }
         each(cases, sampler, |index, case, sampler| {
             let remote = Remote::of(&case.params);
             let remote = remote.ok_or_else(|| crate::unknown_case(&case.params))?;
@@ -230,7 +265,9 @@ fn measure(case: usize, remote: &Remote, sampler: &mut Sampler) -> Result<()> {
     let served = Served::new(sampler)?;
     let is_here = place.address.is_none();
     if is_here {
-        write(&served, remote.bytes as u64)?;
+        let file = write_synced(served.path(), remote.bytes as u64, SEED)?;
+        let published = file.publish(&served.path().join("file"), false);
+        published.map_err(|error| Fault::system("write a file to serve", error))?;
     }
     let service = Service::open(&place, &served, sampler)?;
     let mut control = service.control();
@@ -306,25 +343,6 @@ fn prove(
     sampler.check(case, "content", true, compared);
 }
 
-const NAME: &str = "file";
-
-/// A synced file of generated data.
-fn write(served: &Served, bytes: u64) -> Result<()> {
-    const PIECE: u64 = 1 << 20;
-    let generator = Generator::new(SEED);
-    let mut piece = vec![0; bytes.min(PIECE) as usize];
-    let mut fill = || {
-        let mut file = File::create_new(served.path().join(NAME))?;
-        for at in (0..bytes).step_by(PIECE as usize) {
-            let piece = &mut piece[..(bytes - at).min(PIECE) as usize];
-            generator.fill(at, piece);
-            file.write_all(piece)?;
-        }
-        file.sync_all()
-    };
-    fill().map_err(|error| Fault::system("write a file to serve", error))
-}
-
 /// The path of a file of the size that the case states.
 fn path(service: &Service, control: &mut Control, remote: &Remote) -> Result<String> {
     let listing = control.list().map_err(|error| service.refused("the list of files", error))?;
@@ -346,29 +364,21 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// Evicts or warms the files of the service, which says what is in memory afterwards.
 fn change(service: &Service, control: &mut Control, what: &str) -> Result<()> {
-    let mut change = || control.change_cache(what).map_err(|error| service.refused(what, error));
-    let expected = |done: &CacheChange| if what == "warm" { done.bytes } else { 0 };
-    let is_done = |done: &CacheChange| done.resident_bytes_after == Some(expected(done));
-    let mut done = change()?;
-    for _ in 1..ATTEMPTS {
-        if is_done(&done) || done.resident_bytes_after.is_none() {
-            break;
-        }
-        std::thread::sleep(PAUSE);
-        done = change()?;
-    }
-    match done.resident_bytes_after {
-        _ if is_done(&done) => Ok(()),
-        Some(resident) => {
-            let of = done.bytes;
-            let text = format!("after {what}, {resident} of {of} bytes are in the server's memory");
-            Err(Fault::unavailable(text, Remedy::OtherFolder))
-        }
-        None => {
+    let mut text = String::new();
+    for _ in 0..ATTEMPTS {
+        let done = control.change_cache(what).map_err(|error| service.refused(what, error))?;
+        let of = done.bytes;
+        let Some(resident) = done.resident_bytes_after else {
             let text = "the server's kernel does not say what is in its page cache";
-            Err(Fault::unavailable(text, Remedy::kernel("6.5")))
+            return Err(Fault::unavailable(text, Remedy::kernel("6.5")));
+        };
+        if resident == if what == "warm" { of } else { 0 } {
+            return Ok(());
         }
+        text = format!("after {what}, {resident} of {of} bytes are in the server's memory");
+        std::thread::sleep(PAUSE);
     }
+    Err(Fault::unavailable(text, Remedy::OtherFolder))
 }
 
 /// The reads of a case.
@@ -449,18 +459,18 @@ fn choose(random: &mut Xoshiro256PlusPlus, remote: &Remote) -> Vec<u64> {
     let count = all.min(BLOCKS as u64);
     // The modulo bias is below 2^-40.
     let mut below = |limit: u64| random.next_u64() % limit;
-    let mut chosen = Vec::new();
     if !remote.is_random {
         let first = below(all - count + 1);
-        chosen.extend(first..first + count);
+        return (first..first + count).map(|block| block * BLOCK).collect();
     }
+    let mut chosen = Vec::new();
     while (chosen.len() as u64) < count {
-        let block = below(all);
+        let block = below(all) * BLOCK;
         if !chosen.contains(&block) {
             chosen.push(block);
         }
     }
-    chosen.into_iter().map(|block| block * BLOCK).collect()
+    chosen
 }
 
 #[cfg(test)]

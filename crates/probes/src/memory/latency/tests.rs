@@ -18,7 +18,7 @@ fn zen4() -> Host {
 }
 
 fn chase_cases(host: &Host, effort: Effort) -> Vec<ChaseCase> {
-    cases::chase_cases(host, &Sizes { effort, smoke: false })
+    cases::chase_cases(host, &effort.into())
 }
 
 fn random(page: Page, set_bytes: usize) -> ChaseCase {

@@ -1,8 +1,10 @@
+use fathom_record::FactValue;
+
 use super::*;
 use crate::smoke;
 
 fn of_effort(effort: Effort) -> Vec<Case> {
-    FileReadRemote.cases(&Host::default(), &Sizes { effort, smoke: false })
+    FileReadRemote.cases(&Host::default(), &effort.into())
 }
 
 #[test]
@@ -89,6 +91,55 @@ fn efforts_have_more_and_more_cases() {
     let large = of_effort(Effort::Thorough).pop().unwrap();
     let there = FileReadRemote.remote(&large, "bench-4").unwrap();
     assert_eq!(there.params.integer("file_bytes"), Some(1 << 30));
+}
+
+/// The cases of a mount.
+fn of_mount(effort: Effort) -> Vec<Case> {
+    let sizes = Sizes { mount: true, ..effort.into() };
+    let mut cases = FileReadRemote.cases(&Host::default(), &sizes);
+    assert_eq!(cases[..of_effort(effort).len()], of_effort(effort));
+    cases.drain(..of_effort(effort).len());
+    cases
+}
+
+#[test]
+fn mount_has_cases_of_its_own() {
+    let counts = [Effort::Quick, Effort::Standard, Effort::Thorough].map(|it| of_mount(it).len());
+    assert_eq!(counts, [2, 6, 34]);
+    for case in of_mount(Effort::Thorough) {
+        assert!(mount::is_mount(&case.params) && case.params.text("server").is_none());
+        assert_eq!(FileReadRemote.remote(&case, "bench-4"), None);
+    }
+}
+
+#[test]
+fn mount_is_read_in_proved_states_and_named() {
+    let Some(_folder) = smoke::test_folder() else { return };
+    let _alone = smoke::alone();
+    for case in of_mount(Effort::Quick) {
+        let client = case.params.text("client").unwrap();
+        let sample = smoke::visit(&FileReadRemote, std::slice::from_ref(&case)).remove(0).unwrap();
+        let proof = sample.checks.iter().find(|check| check.name == "in memory").unwrap();
+        assert!(proof.passed && proof.detail.starts_with(&client.to_uppercase()), "{proof:?}");
+        assert!(sample.checks.iter().any(|check| check.name == "content" && check.passed));
+        let fact = sample.facts.iter().find(|fact| fact.name == "mount").unwrap();
+        let FactValue::Text { text } = &fact.value else { panic!("{fact:?}") };
+        assert!(text.contains(", source "), "{text}");
+        assert!(sample.values.iter().all(|ns| *ns > 0.0));
+    }
+}
+
+#[test]
+fn models_of_a_mount_are_bounds() {
+    let read = Params::one("call", "read1");
+    let mut records = vec![smoke::record("os.syscall", &read, 100.0, 1.0)];
+    for case in of_mount(Effort::Standard) {
+        let known = Inputs::new(&records);
+        let model = FileReadRemote.predict(&case, &Host::default(), &known).expect("a model");
+        let low = if case.params.text("client") == Some("cold") { 700.0 } else { 100.0 };
+        assert_eq!((model.value, model.low), (None, Some(low)), "{}", case.params);
+        records.push(smoke::record(ABOUT.id, &case.params, 700.0, 1.0));
+    }
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn other_host_is_bounded_by_the_only_known_link() {
 #[test]
 fn quick_run_has_few_cases_and_pacing_has_another() {
     let mut host = Host::default();
-    let cases = |host: &Host, effort| TcpBandwidth.cases(host, &Sizes { effort, smoke: false });
+    let cases = |host: &Host, effort: Effort| TcpBandwidth.cases(host, &effort.into());
     assert_eq!(cases(&host, Effort::Quick).len(), 3);
     host.tcp.congestion = Some("bbr".to_owned());
     host.tcp.congestion_available = vec!["bbr".to_owned(), OTHER.to_owned()];

@@ -1,0 +1,96 @@
+//! Reads of a mounted file system, with FUSE: no network file system can be had in every sandbox.
+
+use std::time::Duration;
+
+use fathom_lab::disk::{Disk, Faults};
+use fathom_lab::fuse::Mount;
+use fathom_lab::mounts;
+use fathom_record::{Document, FactValue, Record, State};
+
+use crate::file_read::print_skip;
+use crate::test_env::{TestEnv, document};
+
+const DELAY: Duration = Duration::from_millis(5);
+
+/// The random cases of a file of 512 KiB on a disk with these faults.
+fn run(kind: &str, faults: Faults, cases: &str) -> Document {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = Disk::new();
+    disk.misbehave(faults);
+    let _mount = Mount::of_type(&disk, folder.path(), kind).expect("a mount");
+    let env = TestEnv::new();
+    let at = folder.path().display();
+    let cases = format!("file.read.remote{{{cases}order=random}} --folder {at}");
+    document(&env.exec(&format!("run --quick --processes 3 --only {cases} --json")))
+}
+
+const LAB: &str = "fuse.fathom-lab";
+const OVER_MOUNT: &str = "over=mount,";
+
+fn of<'d>(document: &'d Document, client: &str) -> &'d Record {
+    let is = |record: &&Record| record.params.text("client") == Some(client);
+    document.records.iter().find(is).expect("a case")
+}
+
+#[test]
+fn delay_of_a_mount_is_in_cold_reads_only() {
+    let test = "mounted::delay_of_a_mount_is_in_cold_reads_only";
+    if !mounts::inside(test, print_skip) {
+        return;
+    }
+    let delay_ns = DELAY.as_nanos() as f64;
+    // Other load only makes it slower: the best try counts.
+    let mut best = f64::INFINITY;
+    for _ in 0..5 {
+        let document = run(LAB, Faults { read_delay: DELAY, ..Faults::default() }, OVER_MOUNT);
+        assert_eq!(document.records.len(), 2);
+        let [cold, warm] = ["cold", "warm"].map(|client| {
+            let record = of(&document, client);
+            assert!(record.verdict.shows_number(), "{client}: {:?}", record.verdict);
+            let fact = record.facts.iter().find(|fact| fact.name == "mount").expect("a fact");
+            let FactValue::Text { text } = &fact.value else { panic!("{fact:?}") };
+            let is = "FUSE file system, subtype fathom-lab, source fathom-lab";
+            assert_eq!(text, &format!("{is}, not known as a network file system"));
+            let proof = &record.checks["in memory"];
+            assert!(proof.starts_with(&client.to_uppercase()), "{proof}");
+            record.summary.as_ref().expect("a number").median
+        });
+        assert!(cold >= delay_ns, "{cold} ns for a read of {delay_ns} ns");
+        assert!(warm < delay_ns / 10.0, "{warm} ns from the page cache");
+        best = best.min(cold);
+        if best < delay_ns * 1.1 {
+            return;
+        }
+    }
+    panic!("{best} ns for a read of {delay_ns} ns");
+}
+
+#[test]
+fn mount_without_cache_has_no_warm_reads() {
+    let test = "mounted::mount_without_cache_has_no_warm_reads";
+    if !mounts::inside(test, print_skip) {
+        return;
+    }
+    let faults = Faults { read_delay: DELAY, uncached: true, ..Faults::default() };
+    let document = run(LAB, faults, OVER_MOUNT);
+    let verdict = &of(&document, "warm").verdict;
+    assert_eq!(verdict.state, State::Unavailable, "{verdict:?}");
+    assert!(verdict.reasons[0].text.contains("keeps no page of a file"), "{verdict:?}");
+    let cold = of(&document, "cold");
+    assert!(cold.summary.as_ref().expect("a number").median >= DELAY.as_nanos() as f64);
+}
+
+#[test]
+fn known_network_mount_is_measured_unasked() {
+    let test = "mounted::known_network_mount_is_measured_unasked";
+    if !mounts::inside(test, print_skip) {
+        return;
+    }
+    let over = |kind| -> Vec<String> {
+        let records = run(kind, Faults::default(), "").records;
+        let over = |record: &Record| record.params.text("over").expect("a parameter").to_owned();
+        records.iter().map(over).collect()
+    };
+    assert_eq!(over("fuse.sshfs"), ["http", "mount", "mount"]);
+    assert_eq!(over(LAB), ["http"]);
+}
