@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use fathom_fileio::Sum;
+use fathom_fileio::folder::space;
 use fathom_fileio::scratch::Scratch;
 use fathom_measure::clock::{monotonic_raw_ns, thread_cpu_ns};
 use fathom_paths::{
@@ -131,7 +132,7 @@ pub(crate) fn serve(
             Ok(Order::Receive(round)) => {
                 round.check()?;
                 files.clear();
-                let end = End::new(round).and_then(|end| {
+                let end = End::new(round, folder).and_then(|end| {
                     orders.send(&Report::Ready)?;
                     Ok(end)
                 });
@@ -164,7 +165,11 @@ struct End {
 }
 
 impl End {
-    fn new(round: Round) -> Result<Self, FarError> {
+    fn new(round: Round, folder: &Path) -> Result<Self, FarError> {
+        let free = space(folder).map_err(FarError::errno("statvfs"))?.free;
+        if round.bytes > free / 2 {
+            return Err(FarError::NoSpace { bytes: round.bytes, free });
+        }
         let waiter = Waiter::new(round.io, Duration::from_nanos(WAIT_NS));
         let waiter = waiter.map_err(FarError::system("block SIGIO"))?;
         let receiving = Receiving::new(round.path, round.size as usize)?;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fathom_far::{Orders, Program, Token};
@@ -27,15 +28,17 @@ const FAILED: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nServer: fathom\r\n
 #[derive(Debug)]
 pub(crate) struct FarEnds {
     program: Option<Program>,
+    /// Where they write files that they receive.
+    folder: Option<PathBuf>,
     running: Places,
     /// Readable once the service stops.
     stop: OwnedFd,
 }
 
 impl FarEnds {
-    pub(crate) fn new(program: Option<Program>) -> std::io::Result<Self> {
+    pub(crate) fn new(program: Option<Program>, folder: Option<PathBuf>) -> std::io::Result<Self> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
-        Ok(Self { program, running: Places::default(), stop })
+        Ok(Self { program, folder, running: Places::default(), stop })
     }
 
     pub(crate) fn is_offered(&self) -> bool {
@@ -69,7 +72,8 @@ impl FarEnds {
         let Some((program, answer)) = self.program.as_ref().zip(socket.try_clone().ok()) else {
             return;
         };
-        let started = program.start(socket, &Orders::new(token));
+        let started =
+            program.start(socket, &Orders { folder: self.folder.clone(), ..Orders::new(token) });
         let text = if started.is_ok() { SWITCHING } else { FAILED };
         // The buffer of a new connection has room for it.
         let _ = send(&answer, text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);

@@ -35,6 +35,8 @@ pub struct Options {
     pub limits: Limits,
     /// The program of far ends; `None` for a service without.
     pub far: Option<Program>,
+    /// Where far ends write the files that they receive, without names; `None`: they receive none.
+    pub receive: Option<PathBuf>,
 }
 
 /// Limits against clients that are slow, many or wrong.
@@ -88,6 +90,7 @@ impl Options {
             serial_ns: 0,
             limits: Limits::default(),
             far: None,
+            receive: None,
         }
     }
 }

@@ -60,7 +60,7 @@ impl Server {
             root,
             limits: options.limits,
             connections_max,
-            far: FarEnds::new(options.far).map_err(ServiceError::Start)?,
+            far: FarEnds::new(options.far, options.receive).map_err(ServiceError::Start)?,
             token: options.token,
             names,
             cold: options.cold,

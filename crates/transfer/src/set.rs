@@ -2,12 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use fathom_far::files::{BYTES_MAX, FILES_MAX, FileSum, sum};
 use fathom_fileio::folder::{Folder, space};
 use fathom_fileio::residency::{self, State};
+use fathom_fileio::scratch::Scratch;
 use fathom_fileio::{Generator, Sum};
 use fathom_metric::ProcedureError;
 use fathom_record::Unit;
@@ -116,15 +118,9 @@ pub enum Source {
     Folder(PathBuf),
 }
 
-/// The folder of the made files, removed with them.
-#[derive(Debug)]
-pub struct Made(PathBuf);
-
-impl Drop for Made {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+/// The made files. They have no names, so that nothing is left of them; the sending ends open them
+/// as descriptors of this process.
+pub type Made = Vec<Scratch>;
 
 fn failed(path: &Path, error: impl std::fmt::Display) -> ProcedureError {
     ProcedureError::failed(format!("{}: {error}", path.display()))
@@ -168,23 +164,12 @@ pub fn check_space(folder: &Path, sources: &[Source]) -> Result<()> {
 const PIECE: usize = 1 << 20;
 
 /// Makes the sets of the study, and reads those of the user.
-pub fn prepare(
-    sources: &[Source],
-    folder: &Path,
-    stop: &AtomicBool,
-) -> Result<(Vec<Set>, Option<Made>)> {
-    let own = folder.join(format!(".fathom-transfer-{}", std::process::id()));
-    let mut made = None;
+pub fn prepare(sources: &[Source], folder: &Path, stop: &AtomicBool) -> Result<(Vec<Set>, Made)> {
+    let mut made = Vec::new();
     let mut sets = Vec::new();
     for source in sources {
         sets.push(match source {
-            Source::Study(study) => {
-                if made.is_none() {
-                    fs::create_dir(&own).map_err(|error| failed(&own, error))?;
-                    made = Some(Made(own.clone()));
-                }
-                make(*study, &own)?
-            }
+            Source::Study(study) => make(*study, folder, &mut made)?,
             Source::Folder(path) => read(path)?,
         });
         if stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -194,26 +179,30 @@ pub fn prepare(
     Ok((sets, made))
 }
 
-fn make(study: Study, folder: &Path) -> Result<Set> {
+fn make(study: Study, folder: &Path, made: &mut Made) -> Result<Set> {
     let name = study.name();
     let generator = Generator::new(study.files_and_bytes().1);
     let mut piece = vec![0; PIECE];
     let mut at = 0;
     let mut files = Vec::new();
-    for (number, bytes) in study.sizes().into_iter().enumerate() {
-        let path = folder.join(format!("{name}-{number}"));
+    for bytes in study.sizes() {
         let mut sum = Sum::default();
-        let mut file = File::create_new(&path).map_err(|error| failed(&path, error))?;
+        let of_folder = |error: std::io::Error| failed(folder, error);
+        let scratch = Scratch::new(folder).map_err(|error| of_folder(error.into()))?;
+        let mut file = scratch.file();
         while sum.bytes < bytes {
             let piece = &mut piece[..(bytes - sum.bytes).min(PIECE as u64) as usize];
             generator.fill(at + sum.bytes, piece);
-            file.write_all(piece).map_err(|error| failed(&path, error))?;
+            file.write_all(piece).map_err(of_folder)?;
             sum.add(sum.bytes, piece);
         }
         // Written back now, not during a transfer.
-        file.sync_all().map_err(|error| failed(&path, error))?;
+        file.sync_all().map_err(of_folder)?;
         at += bytes;
+        let (process, number) = (std::process::id(), file.as_raw_fd());
+        let path = PathBuf::from(format!("/proc/{process}/fd/{number}"));
         files.push(SetFile { path, sum: sum.into() });
+        made.push(scratch);
     }
     Ok(Set { name: name.to_owned(), files })
 }
@@ -269,8 +258,9 @@ mod tests {
             assert_eq!(found, file.sum);
         }
         assert!(sets[0].warm(&AtomicBool::new(false)).unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "no names");
         drop(made);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(File::open(&sets[0].files[0].path).is_err());
     }
 
     #[test]

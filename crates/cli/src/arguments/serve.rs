@@ -53,6 +53,10 @@ pub struct ServeArguments {
     /// Evict each file from the page cache after its response.
     #[arg(long)]
     pub cold: bool,
+    /// Receive the files of `fathom transfer --to` in this directory: without names, and removed
+    /// after each repetition.
+    #[arg(long, value_name = "DIR")]
+    pub receive: Option<PathBuf>,
     /// Set the TCP congestion control, such as `cubic` [default: the system's].
     #[arg(long, value_name = "NAME")]
     pub congestion: Option<String>,

@@ -41,6 +41,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
         serial_ns: serial_ns()?,
         limits: limits(arguments),
         far: Some(fathom_far::Program::this().context("find this program")?),
+        receive: arguments.receive.as_deref().map(receive_folder).transpose()?,
     };
     let server = Server::start(options)?;
     if let Some(path) = token_file.as_deref().filter(|path| is_below(path, &arguments.folder)) {
@@ -150,4 +151,12 @@ fn shell_word(text: &str) -> String {
         true => text.to_owned(),
         false => format!("'{}'", text.replace('\'', r"'\''")),
     }
+}
+
+/// The directory of `--receive`, by its full path.
+fn receive_folder(path: &Path) -> anyhow::Result<PathBuf> {
+    let folder = fathom_fileio::folder::Folder::at(path);
+    let folder = folder.and_then(|folder| folder.keeping_files(true));
+    folder.with_context(|| format!("--receive {}", path.display()))?;
+    Ok(path.canonicalize()?)
 }
