@@ -37,6 +37,7 @@ mod report;
 mod serve;
 mod signals;
 mod test_env;
+mod transfer;
 mod two_hosts;
 mod unusable_store;
 mod views;

@@ -1,0 +1,243 @@
+//! `fathom transfer`: every combination between two processes, known answers, and wrong use.
+
+use std::process::Output;
+use std::time::Duration;
+
+use fathom_lab::bandwidth::limited_by;
+use fathom_lab::limited::PAYLOAD;
+use fathom_lab::link::{ADDRESSES, Link};
+use fathom_lab::processes::{children, ended_within};
+use fathom_record::{Document, FactValue, Record, State, Value};
+use rustix::process::Signal;
+
+use crate::children::{next_line, signal_and_wait, spawn_piped, wait_until};
+use crate::group::skipped;
+use crate::serve::start as serve;
+use crate::test_env::{
+    Folder, TestEnv, assert_contains, assert_failure, assert_usage_error, document, of_metric, text,
+};
+
+fn fact(record: &Record, name: &str) -> f64 {
+    let fact = record.facts.iter().find(|fact| fact.name == name);
+    match fact.map(|fact| &fact.value) {
+        Some(FactValue::Quantity { value, .. }) => *value,
+        other => panic!("{name}: {other:?} in {:?}", record.facts),
+    }
+}
+
+fn transfer(env: &TestEnv, folder: &Folder, options: &str) -> Output {
+    let folder = folder.path().display();
+    env.exec(&format!("transfer --folder {folder} --json {options}"))
+}
+
+fn is_empty(folder: &Folder) -> bool {
+    std::fs::read_dir(folder.path()).expect("a folder").next().is_none()
+}
+
+#[test]
+fn every_path_delivers_every_set() {
+    let Some(folder) = Folder::on_disk() else { return };
+    let env = TestEnv::new();
+    let output = transfer(&env, &folder, "--sets small,file --repeat 1");
+    let run: Document = document(&output);
+    let times = of_metric(&run, "transfer.time");
+    assert_eq!((times.len(), of_metric(&run, "transfer.rate").len()), (72, 72));
+    for record in &times {
+        if record.verdict.state == State::Failed {
+            // io_uring may be forbidden.
+            skipped(&format!("{}: {:?}", record.params, record.verdict));
+            continue;
+        }
+        assert_eq!(record.verdict.state, State::Noisy, "{}: {:?}", record.params, record.verdict);
+        assert!(record.checks["content"].contains("XOR-32"), "{:?}", record.checks);
+        let rate = fact(record, "rate") * record.summary.as_ref().expect("a time").median / 1e9;
+        let set = if record.params.text("set") == Some("small") { 24_114 } else { 12_022_972 };
+        assert_eq!(rate.round() as u64, set, "{}", record.params);
+    }
+    let effects = of_metric(&run, "transfer.effect");
+    let is_send = |record: &&&Record| record.params.text("factor") == Some("send");
+    assert!(effects.iter().filter(is_send).count() >= 10, "five paths against copy, two sets");
+    assert!(is_empty(&folder), "files are left");
+    let shown = env.stdout("show");
+    let expected =
+        ["transfer of small: persistent", "effects on file", "per-file", "advice", "zerocopy"];
+    assert_contains(&shown, &expected);
+}
+
+#[test]
+fn user_sends_a_folder_of_chosen_combinations() {
+    let Some(folder) = Folder::on_disk() else { return };
+    let env = TestEnv::new();
+    std::fs::create_dir(env.file("own")).expect("a folder");
+    std::fs::write(env.file("own").join("a"), vec![1; 100_000]).expect("a file");
+    std::fs::write(env.file("own").join("b"), "").expect("an empty file");
+    let options = "own --send-path sendfile,mmap --receive-path splice --window 4K --repeat 6 \
+                   --connection per-file,persistent";
+    let run: Document = document(&transfer(&env, &folder, options));
+    let times = of_metric(&run, "transfer.time");
+    assert_eq!(times.len(), 4);
+    for record in times {
+        assert_eq!(record.params.text("set"), Some("own"));
+        let summary = record.summary.as_ref().expect("a time");
+        assert_eq!((summary.n, summary.processes, summary.interval.is_some()), (6, 6, true));
+    }
+    let effects = of_metric(&run, "transfer.effect");
+    let of = |factor: &str| {
+        let is = |record: &&&Record| record.params.text("factor") == Some(factor);
+        let found = effects.iter().find(is).unwrap_or_else(|| panic!("no effect of {factor}"));
+        (found.params.text("from").map(str::to_owned), fact(found, "pairs"))
+    };
+    // The first of each list is the reference.
+    assert_eq!(of("send"), (Some("sendfile".to_owned()), 2.0));
+    assert_eq!(of("connection"), (Some("per-file".to_owned()), 2.0));
+}
+
+/// A window of one page needs a page fault for each page.
+#[test]
+fn windows_of_a_page_cost_a_fault_each() {
+    let Some(folder) = Folder::on_disk() else { return };
+    let env = TestEnv::new();
+    let options = "--sets file --send-path mmap --receive-path mmap --window 4K,64K --repeat 2";
+    let run: Document = document(&transfer(&env, &folder, options));
+    let pages = (12_022_972_f64 / 4096.0).ceil();
+    let few = |faults: f64, expected: f64| (faults - expected).abs() <= 0.01 * expected + 8.0;
+    for record in of_metric(&run, "transfer.time") {
+        // The sender reads: the kernel maps up to 16 cached pages with each fault.
+        let is_page = record.params.integer("window_bytes") == Some(4096);
+        let [sent, received] = ["send faults", "receive faults"].map(|name| fact(record, name));
+        let expected = if is_page { pages } else { pages / 16.0 };
+        assert!(few(sent, expected), "{}: {sent}, not {expected}", record.params);
+        assert!(few(received, pages), "{}: {received}, not {pages}", record.params);
+    }
+}
+
+#[test]
+fn study_is_beside_its_figures_and_pages_are_decoded() {
+    let Some(folder) = Folder::on_disk() else { return };
+    let env = TestEnv::new();
+    let options = "--sets small --published --repeat 6 --pages";
+    let run: Document = document(&transfer(&env, &folder, options));
+    let times = of_metric(&run, "transfer.time");
+    assert_eq!(times.len(), 16);
+    let shown = |record: &Record| fact(record, "published");
+    let sum: f64 = times.iter().map(|record| shown(record)).sum();
+    // Of the 16 means of the small set, in milliseconds.
+    assert!((sum / 1e6 - 59.482).abs() < 0.001, "{sum}");
+    let text_of = |record: &Record| match &record.value {
+        Some(Value::Text(text)) => text.clone(),
+        other => panic!("{other:?}"),
+    };
+    let pages = of_metric(&run, "transfer.page");
+    assert_eq!(pages.len(), 2, "both ends");
+    for page in pages {
+        let words = text_of(page);
+        assert!(words.starts_with("present, file, "), "{words}");
+        let is_root = rustix::process::geteuid().is_root();
+        assert!(words.contains(if is_root { "frame 0x" } else { "frame hidden" }), "{words}");
+    }
+    let claims = of_metric(&run, "transfer.claim");
+    assert_eq!(claims.len(), 1, "one is about the small set");
+    assert_contains(&text_of(claims[0]), &["published × 0.26", "time × "]);
+}
+
+/// `fathom serve` at the other end of a link. Fields are dropped in this order.
+struct Beyond {
+    server: Option<std::process::Child>,
+    env: TestEnv,
+    link: Link,
+}
+
+impl Drop for Beyond {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            signal_and_wait(server, Signal::INT);
+        }
+    }
+}
+
+#[test]
+fn every_path_has_the_rate_of_a_slow_link() {
+    const BITS_S: u64 = 100_000_000;
+    let Some(folder) = Folder::on_disk() else { return };
+    let link = Link::new("transfer").and_then(|link| link.limit(0, BITS_S).map(|()| link));
+    let link = match link {
+        Ok(link) => link,
+        Err(why) => return skipped(&why.to_string()),
+    };
+    let env = TestEnv::new();
+    let place = folder.path().display().to_string();
+    let line =
+        format!("serve . --listen {}:7000 --token-file token --receive {place}", ADDRESSES[1]);
+    let mut server = spawn_piped(link.at(1, &env.command(&line)));
+    assert!(next_line(&mut server).contains("http://"));
+    let beyond = Beyond { server: Some(server), env, link };
+    // Ways that differ most; all of them take minutes.
+    let line = format!(
+        "transfer --sets file --send-path copy,sendfile,zerocopy,uring --receive-path copy,splice \
+         --repeat 2 --folder {place} --to {}:7000 --token-file token --json",
+        ADDRESSES[1]
+    );
+    let output = beyond.link.at(0, &beyond.env.command(&line)).output().expect("it starts");
+    let run: Document = document(&output);
+    let rates = of_metric(&run, "transfer.rate");
+    assert_eq!(rates.len(), 8);
+    let rate = |record: &&Record| record.summary.as_ref().expect("a rate").median;
+    let rates: Vec<f64> = rates.iter().map(rate).collect();
+    let [least, most] = [
+        f64::INFINITY.min(rates.iter().copied().fold(f64::INFINITY, f64::min)),
+        rates.iter().copied().fold(0.0, f64::max),
+    ];
+    assert!(most / least < 1.02, "{rates:?}");
+    // The handshake and the burst of the bucket are a part of it.
+    let share = least / (BITS_S as f64 / 8.0 * PAYLOAD);
+    assert!((share - 1.0).abs() < 0.03, "{share}: {rates:?}");
+    let named = of_metric(&run, "transfer.time");
+    let named: Vec<_> = named.iter().filter_map(|record| limited_by(record)).collect();
+    assert_eq!(named, ["link"; 8]);
+}
+
+#[test]
+fn interrupted_transfer_leaves_nothing() {
+    let Some(folder) = Folder::on_disk() else { return };
+    for signal in [Signal::INT, Signal::KILL] {
+        let env = TestEnv::new();
+        let line = format!("transfer --sets file --folder {}", folder.path().display());
+        let child = spawn_piped(env.command(&line));
+        let pid = child.id();
+        let senders = || children(pid);
+        wait_until(|| senders().iter().any(|sender| !children(*sender).is_empty()));
+        let sender = senders()[0];
+        let status = signal_and_wait(child, signal);
+        assert_eq!(status.code(), (signal == Signal::INT).then_some(130));
+        assert!(ended_within(sender, Duration::from_secs(10)), "a sending end is left");
+        assert!(is_empty(&folder), "files are left");
+    }
+}
+
+#[test]
+fn wrong_use_has_one_clear_line() {
+    let env = TestEnv::new();
+    for (line, expected) in [
+        ("transfer --send-path tee", "copy, mmap, sendfile, splice, zerocopy, uring"),
+        ("transfer --to a,b", "expected HOST or HOST:PORT"),
+        ("transfer --token-file x", "--to"),
+        ("transfer --repeat 0", "1..=10000"),
+    ] {
+        assert_usage_error(&env.exec(line), &[expected]);
+    }
+    std::fs::create_dir(env.file("empty")).expect("a folder");
+    for (line, expected) in [
+        ("transfer empty", vec!["empty: has 0 files", "1 to 500"]),
+        ("transfer missing", vec!["missing", "No such file"]),
+        ("transfer --folder missing --sets small", vec!["--folder missing"]),
+        ("transfer --congestion none --sets small", vec!["--congestion none", "available are"]),
+        ("transfer --to 127.0.0.1:1 --sets small", vec!["--to 127.0.0.1:1", "`fathom serve`"]),
+    ] {
+        assert_failure(&env.exec(line), &expected);
+    }
+    let (child, address) = serve(&env, "");
+    let output = env.exec(&format!("transfer --to {address} --sets small --repeat 1"));
+    assert_failure(&output, &["--receive DIR"]);
+    assert!(!text(&output.stderr).contains("panicked"));
+    assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
+}
