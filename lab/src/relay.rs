@@ -33,6 +33,7 @@ const IDLE_NS: u64 = 50_000_000;
 #[derive(Debug, Default)]
 struct Shared {
     stops: AtomicBool,
+    spins: AtomicBool,
     /// From 0 to 1, and from 1 to 0.
     delay_ns: [AtomicU64; 2],
     /// Of the packets from end 0; 0 for none.
@@ -89,6 +90,24 @@ impl Relay {
         self.shared.delay_ns.iter().for_each(|delay| delay.store(round_trip_ns / 2, Relaxed));
     }
 
+    /// Polls without sleeping, so that no wake-up of the relay is in a round trip, and keeps all
+    /// CPUs awake: to wake one takes longer after a longer sleep. It runs where a CPU would be
+    /// idle: not while both ends are busy.
+    pub fn spin(&self) {
+        self.shared.spins.store(true, Relaxed);
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        // The relay is one of them.
+        for _ in 1..cpus {
+            let shared = Arc::clone(&self.shared);
+            std::thread::spawn(move || {
+                become_idle();
+                while !shared.stops.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+    }
+
     /// Loses one in `count` of the packets from end 0; 0 for none.
     pub fn lose(&self, count: u64) {
         self.shared.loses_one_in.store(count, Relaxed);
@@ -130,10 +149,17 @@ fn pass(ends: &[OwnedFd; 2], shared: &Shared) {
     let mut queues: [VecDeque<Packet>; 2] = Default::default();
     let mut buffer = vec![0; PACKET_BYTES_MAX];
     let mut count = 0_u64;
+    let mut is_idle = false;
     while !shared.stops.load(Relaxed) {
+        let spins = shared.spins.load(Relaxed);
+        if spins && !is_idle {
+            become_idle();
+            is_idle = true;
+        }
         let now_ns = monotonic_raw_ns();
         let due_ns = queues.iter().filter_map(VecDeque::front).map(|packet| packet.due_ns).min();
         let wait_ns = due_ns.map_or(IDLE_NS, |due| due.saturating_sub(now_ns)).min(IDLE_NS);
+        let wait_ns = if spins { 0 } else { wait_ns };
         let timeout = Timespec { tv_sec: 0, tv_nsec: wait_ns as i64 };
         let mut waits = ends.each_ref().map(|end| PollFd::new(end, PollFlags::IN));
         // Interrupted: nothing is readable.
@@ -167,6 +193,16 @@ fn pass(ends: &[OwnedFd; 2], shared: &Shared) {
             }
         }
     }
+}
+
+/// Lets any other thread take the CPU of this one.
+#[expect(unsafe_code, reason = "no library function sets a scheduling policy")]
+fn become_idle() {
+    // SAFETY: all zeroes are a parameter with priority 0.
+    let parameter: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: the parameter outlives the call, which reads it. 0: this thread.
+    let outcome = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) };
+    debug_assert_eq!(outcome, 0, "every thread may become idle");
 }
 
 fn is_lost(shared: &Shared, from: usize, (count, bytes): (u64, usize)) -> bool {

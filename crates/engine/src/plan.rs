@@ -191,8 +191,7 @@ impl Plan {
         }
         let is_visited = |unit: &VisitGroup| match unit.entry {
             Entry::ByHand(_) => false,
-            Entry::Probe(_) => !unit.cases.is_empty(),
-            Entry::Derived(_) => true,
+            Entry::Probe(_) | Entry::Derived(_) => !unit.cases.is_empty(),
         };
         self.units.retain(is_visited);
         Ok(self)
@@ -280,6 +279,7 @@ fn add(
 fn cases(entry: &Entry, host: &Host, sizes: &Sizes) -> Vec<Case> {
     match entry {
         Entry::Probe(probe) => probe.cases(host, sizes),
+        Entry::Derived(derived) if !derived.is_for(sizes.effort) => Vec::new(),
         Entry::Derived(derived) => {
             let free = |params: Params| Case { params, cost_ns: 0.0 };
             derived.cases().into_iter().map(free).collect()

@@ -2,11 +2,14 @@
 //! A server that is not `fathom serve` answers 404, and these are unknown.
 
 use std::io::{ErrorKind, Read, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::Host;
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -117,6 +120,8 @@ pub struct Control {
     /// Further fields, each `Name: value`.
     fields: Vec<String>,
     timeout: Duration,
+    /// The source address of connections, if not the kernel's choice.
+    source: Option<IpAddr>,
     stream: Option<TcpStream>,
 }
 
@@ -131,7 +136,13 @@ pub struct Answer {
 impl Control {
     pub fn new(address: SocketAddr, host: &str, fields: &[String], timeout: Duration) -> Self {
         let (host, fields) = (host.to_owned(), fields.to_vec());
-        Self { address, host, fields, timeout, stream: None }
+        Self { address, host, fields, timeout, source: None, stream: None }
+    }
+
+    /// Connects from this address of this host.
+    #[must_use]
+    pub fn bound_to(self, source: Option<IpAddr>) -> Self {
+        Self { source, ..self }
     }
 
     pub fn list(&mut self) -> Result<Listing, ControlError> {
@@ -210,7 +221,7 @@ impl Control {
     ) -> Result<Answer, ControlError> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
-            None => TcpStream::connect_timeout(&self.address, self.timeout)?,
+            None => self.connect()?,
         };
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(self.timeout))?;
@@ -227,6 +238,23 @@ impl Control {
         let (answer, keeps) = read_answer(&mut stream, body_max, until_ns)?;
         self.stream = keeps.then_some(stream);
         Ok(answer)
+    }
+
+    fn connect(&self) -> std::io::Result<TcpStream> {
+        let Some(source) = self.source else {
+            return TcpStream::connect_timeout(&self.address, self.timeout);
+        };
+        let is_v4 = self.address.is_ipv4();
+        let family = if is_v4 { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        // It limits connect(2), which then says EINPROGRESS.
+        set_socket_timeout(&socket, Timeout::Send, Some(self.timeout))?;
+        bind(&socket, &SocketAddr::new(source, 0))?;
+        match connect(&socket, &self.address) {
+            Ok(()) => Ok(socket.into()),
+            Err(Errno::INPROGRESS | Errno::AGAIN) => Err(ErrorKind::TimedOut.into()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

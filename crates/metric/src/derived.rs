@@ -2,7 +2,7 @@
 
 use fathom_analysis::statistics::Ratio;
 use fathom_record::quantity::quantity;
-use fathom_record::{Host, NoModel, Params, Prediction, Reason, Record, Remedy, Unit};
+use fathom_record::{Effort, Host, NoModel, Params, Prediction, Reason, Record, Remedy, Unit};
 
 use crate::{About, Inputs};
 
@@ -18,6 +18,10 @@ pub trait Derived: Sync {
     /// Parameters of its results.
     fn cases(&self) -> Vec<Params> {
         vec![Params::none()]
+    }
+    /// Whether its inputs have the cases that it needs at this effort.
+    fn is_for(&self, _: Effort) -> bool {
+        true
     }
     /// Computes one result from values per process, which gives it a confidence interval.
     fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput>;

@@ -9,6 +9,7 @@ mod dd;
 mod fio;
 mod google_benchmark;
 mod iperf3;
+mod lmbench;
 mod mbw;
 mod perf;
 mod ping;
@@ -66,6 +67,7 @@ pub const PEERS: &[&dyn Peer] = &[
     &b3sum::B3sum,
     &iperf3::Iperf3,
     &sockperf::Sockperf,
+    &lmbench::Lmbench,
     &ping::Ping,
 ];
 
@@ -102,6 +104,7 @@ mod tests {
             ("sockperf, version 3.7-no.git \n   compiled: Feb  7 2022", "3.7-no.git"),
             ("ping from iputils 20221126\nlibcap: yes", "20221126"),
             ("1.2.2-1.1", "1.2.2-1.1"),
+            ("3.0-a9+debian.1-6", "3.0-a9+debian.1-6"),
         ] {
             assert_eq!(version_in(text).as_deref(), Some(version), "{text}");
         }

@@ -41,6 +41,10 @@ impl Runner<'_> {
     pub fn serve(&self, server: &Server) -> Result<Running, RunError> {
         let name = &server.invocation.program;
         let failed = |text: String| RunError::Failed(format!("server {name}: {text}"));
+        // A client of a server with a fixed port would measure the other program.
+        if is_bound(server) {
+            return Err(failed(format!("port {} is in use", server.port)));
+        }
         let mut running = Running::start_tied(|| Ok(server.invocation.command()), &self.cpus)
             .map_err(|error| failed(format!("cannot start: {error}")))?;
         let until_ns = clock::monotonic_raw_ns() + START_NS;
@@ -149,6 +153,18 @@ mod tests {
         let program = "import sys; sys.exit('address in use')";
         let Some(outcome) = serve(program, port) else { return };
         let expected = "server python3: exited with status 1: address in use".to_owned();
+        assert_eq!(outcome.err(), Some(RunError::Failed(expected)));
+    }
+
+    #[test]
+    fn port_of_another_program_is_in_use() {
+        let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = other.local_addr().expect("an address").port();
+        let (stop, _never) = rustix::pipe::pipe().expect("a pipe");
+        let runner = Runner { stop: stop.as_fd(), limit_ns: 1_000_000_000, cpus: Vec::new() };
+        let invocation = Invocation::new("sleep", ["100"]);
+        let outcome = runner.serve(&Server { invocation, protocol: Protocol::Tcp, port });
+        let expected = format!("server sleep: port {port} is in use");
         assert_eq!(outcome.err(), Some(RunError::Failed(expected)));
     }
 

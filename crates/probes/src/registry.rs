@@ -68,6 +68,7 @@ static BATTERY: &[Entry] = &[
     Entry::Probe(&network::tcp_teardown::TcpTeardown),
     Entry::Probe(&network::http_get::HttpGet),
     Entry::Probe(&network::tcp_bandwidth::TcpBandwidth),
+    Entry::Derived(&network::tcp_chunk_cost::TcpChunkCost),
     Entry::Probe(&network::tcp_transfer::TcpTransfer),
     Entry::Probe(&network::udp_bandwidth::UdpBandwidth),
     Entry::Probe(&file::call::FileCall),

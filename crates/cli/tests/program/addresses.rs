@@ -83,6 +83,10 @@ fn run_connects_from_the_address_to_bind_to() {
     let document = run(&env, &format!("--remote {relayed} --bind 127.0.0.2"));
     // UDP too: the far end accepts datagrams from the address of the data connection only.
     assert_all_measured(&document, "127.0.0.1");
+    // Its telemetry has a connection of its own.
+    let words = format!("--json --remote {relayed} --bind 127.0.0.2");
+    let http = env.exec(&format!("run --quick --only network.http.get {words}"));
+    assert_eq!(self::document(&http).records.len(), 2);
     let peers = peers.lock().expect("a list");
     // One before the run, and one for each visit.
     assert!(peers.len() > 5 && peers.iter().all(|ip| ip.to_string() == "127.0.0.2"), "{peers:?}");

@@ -11,6 +11,7 @@ pub mod rtt;
 mod service;
 pub mod tcp_accept;
 pub mod tcp_bandwidth;
+pub mod tcp_chunk_cost;
 pub mod tcp_close;
 pub mod tcp_connect;
 pub mod tcp_teardown;

@@ -56,7 +56,7 @@ pub(super) struct Service {
     /// Value of the field Host.
     host: String,
     token: Option<Token>,
-    /// The source address of connections that are measured, if not the kernel's choice.
+    /// The source address of connections, if not the kernel's choice.
     bind: Option<IpAddr>,
     /// The process, if it is on this host. Killed on drop.
     _process: Option<Running>,
@@ -85,7 +85,7 @@ impl Service {
     /// The connection beside the work.
     pub(super) fn control(&self) -> Control {
         let fields: Vec<String> = self.authorization().into_iter().collect();
-        Control::new(self.address, &self.host, &fields, WAIT)
+        Control::new(self.address, &self.host, &fields, WAIT).bound_to(self.bind)
     }
 
     fn authorization(&self) -> Option<String> {

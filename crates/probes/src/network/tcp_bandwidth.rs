@@ -105,6 +105,7 @@ pub(super) const TRIES: u32 = 32;
 const BLOCKS_MAX: u64 = 1024;
 
 const CHUNK: u32 = 64 << 10;
+pub(super) const CHUNKS: [u32; 3] = [4 << 10, CHUNK, 1 << 20];
 /// The other congestion control, where the default one paces.
 const OTHER: &str = "cubic";
 
@@ -192,9 +193,11 @@ impl Probe for TcpBandwidth {
         let streams = |streams, direction| Flow { streams, ..usual(direction) };
         let one_cpu = Flow { cpus: 1, ..usual(Direction::Send) };
         let mut flows = vec![usual(Direction::Send), usual(Direction::Receive)];
-        let is_paced = host.tcp.congestion.as_deref().is_some_and(paces);
-        if is_paced && host.tcp.congestion_available.iter().any(|name| name == OTHER) {
-            flows.push(Flow { congestion: Some(OTHER.to_owned()), ..usual(Direction::Send) });
+        let has_other = host.tcp.congestion_available.iter().any(|name| name == OTHER);
+        let unpaced = |flow| Flow { congestion: Some(OTHER.to_owned()), ..flow };
+        let has_unpaced = is_paced(host) && has_other;
+        if has_unpaced {
+            flows.push(unpaced(usual(Direction::Send)));
         }
         match (sizes.effort, sizes.smoke) {
             (_, true) => flows.extend([one_cpu, streams(3, Direction::Both)]),
@@ -208,6 +211,9 @@ impl Probe for TcpBandwidth {
                 streams(4, Direction::Send),
                 streams(4, Direction::Receive),
             ]),
+        }
+        if has_unpaced && sizes.effort != Effort::Quick && !sizes.smoke {
+            flows.extend([4 << 10, 1 << 20].map(|bytes| unpaced(chunk(bytes))));
         }
         let case = |flow: Flow| Case { params: flow.params(), cost_ns: 100e6 };
         flows.into_iter().map(case).collect()
@@ -236,8 +242,18 @@ impl Probe for TcpBandwidth {
     }
 }
 
+fn is_paced(host: &Host) -> bool {
+    host.tcp.congestion.as_deref().is_some_and(paces)
+}
+
+/// One stream in chunks of this size, at the pace of the CPUs.
+pub(super) fn of_chunk(chunk_bytes: u32, host: Option<&Host>) -> Params {
+    let congestion = host.is_some_and(is_paced).then(|| OTHER.to_owned());
+    Flow { chunk_bytes, congestion, ..Flow::usual(Direction::Send) }.params()
+}
+
 /// The rate at which the CPUs can copy the payload.
-fn at_most_copied(cpus: i64, known: &Inputs<'_>) -> Model {
+pub(super) fn at_most_copied(cpus: i64, known: &Inputs<'_>) -> Model {
     const METRIC: &str = "memory.bandwidth";
     let of = |op: &'static str| {
         let cases = known.cases_of(METRIC).filter(move |(params, _)| {

@@ -99,6 +99,8 @@ fn quick_run_has_few_cases_and_pacing_has_another() {
     let all = cases(&host, Effort::Standard);
     assert!(all.iter().all(|case| Flow::of(&case.params).unwrap().params() == case.params));
     let remote: Vec<Case> = all.iter().filter_map(|it| TcpBandwidth.remote(it, "b")).collect();
-    assert_eq!((all.len(), remote.len()), (10, 6));
+    assert_eq!((all.len(), remote.len()), (12, 6));
+    let has = |params| all.iter().any(|case| case.params == params);
+    assert!(CHUNKS.into_iter().all(|chunk| has(of_chunk(chunk, Some(&host)))));
     assert!(remote.iter().all(|case| case.params.text("to") == Some("b")));
 }

@@ -1,0 +1,203 @@
+//! network.tcp.chunk_cost: time per call and per byte, from bandwidths with chunks of three sizes.
+
+use fathom_record::Counter;
+
+use super::tcp_bandwidth::{CHUNKS, at_most_copied, of_chunk};
+use crate::prelude::*;
+
+pub struct TcpChunkCost;
+
+static ABOUT: About = About {
+    id: "network.tcp.chunk_cost",
+    title: "TCP time per call and per byte",
+    timed: "least-squares line through chunk ÷ network.tcp.bandwidth, per byte: per byte + per \
+            call ÷ chunk, over chunks of 4 KiB, 64 KiB and 1 MiB, from the n-th process of each \
+            case; median and interval over these lines",
+    not_timed: "whatever costs neither a call nor a byte: connecting, slow start",
+    model: "bounds: a call ≥ os.syscall{call=getppid}; a byte ≥ 1 ÷ the bound of \
+            network.tcp.bandwidth{cpus=2}, one copy at each end",
+    source: "Linux net/ipv4/tcp.c: tcp_sendmsg and tcp_recvmsg copy each byte once",
+    pitfalls: &[
+        "both ends work at the same time on two CPUs: these are the times between chunks and bytes \
+         that arrive, which the slower end determines, not the CPU time of both ends",
+        "where the default congestion control paces (BBR) the time is its own choice: the line is \
+         through the cases with congestion=cubic",
+        "a line assumes that a byte costs the same in all chunks: a note has the largest distance \
+         of a case from it, and beyond 25 % there is no result. A chunk of 1 MiB may leave a cache \
+         that holds 64 KiB",
+    ],
+    parameters: &[Parameter {
+        name: "of",
+        values: "call, byte",
+        meaning: "one more send and recv · one more byte",
+    }],
+    needs: &["os.syscall", "memory.bandwidth", "network.tcp.bandwidth"],
+    requires: "a loopback interface and two CPUs; standard effort",
+    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
+    noise_limit: 0.25,
+    ..About::BASE
+};
+
+const BANDWIDTH: &str = "network.tcp.bandwidth";
+/// A case that is farther from the line, as a share of its time, has another cause than the two.
+const DISTANCE_MAX: f64 = 0.25;
+
+impl Derived for TcpChunkCost {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn inputs(&self) -> &'static [&'static str] {
+        &[BANDWIDTH]
+    }
+
+    fn depends_on(&self, _: &Params, record: &Record, known: &Inputs<'_>) -> bool {
+        let is_used = |chunk| of_chunk(chunk, known.host()) == record.params;
+        record.metric.as_str() == BANDWIDTH && CHUNKS.into_iter().any(is_used)
+    }
+
+    fn cases(&self) -> Vec<Params> {
+        ["call", "byte"].map(|of| Params::one("of", of)).into()
+    }
+
+    fn is_for(&self, effort: Effort) -> bool {
+        effort != Effort::Quick
+    }
+
+    fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput> {
+        let mut rates = Vec::new();
+        for chunk in CHUNKS {
+            let summary = known.input(BANDWIDTH, &of_chunk(chunk, known.host()))?;
+            rates.push(&summary.process_medians);
+        }
+        let processes = rates.iter().map(|of_case| of_case.len()).min().unwrap_or(0);
+        let lines: Vec<Line> = (0..processes)
+            .filter_map(|process| Line::through(rates.iter().map(|of_case| of_case[process])))
+            .collect();
+        let distances: Vec<f64> = lines.iter().map(|line| line.distance).collect();
+        let distance = statistics::median(&distances).unwrap_or(0.0);
+        if distance > DISTANCE_MAX {
+            let text = "the times are more than 25 % off a line over the chunk sizes";
+            return Err(MissingInput::Absent(text));
+        }
+        let of = |line: &Line| match params.text("of") {
+            Some("call") => line.per_call,
+            _ => line.per_byte,
+        };
+        let percent = 100.0 * distance;
+        let notes =
+            vec![format!("cases up to {percent:.0} % off the line (median over processes)")];
+        let per_process = lines.iter().map(of).collect();
+        Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
+    }
+
+    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
+        if params.text("of") == Some("call") {
+            return at_least_getppid(1.0, "a chunk is at least one system call", known);
+        }
+        let fastest = at_most_copied(2, known)?;
+        let rate = fastest.high.ok_or(NoModel::NoCommonSet)?;
+        let bound = Prediction::at_least(1e9 / rate, "≥ 1 ÷ copies per second", &fastest.source);
+        Ok(Prediction { inputs: fastest.inputs, if_below: fastest.if_above, ..bound })
+    }
+}
+
+/// Nanoseconds.
+struct Line {
+    per_call: f64,
+    per_byte: f64,
+    /// The largest distance of a case from the line, as a share of its time.
+    distance: f64,
+}
+
+impl Line {
+    /// The rates are in the order of [`CHUNKS`]. Times per byte, as rates have the same share of
+    /// noise: times per chunk would give the largest all the weight.
+    fn through(rates: impl Iterator<Item = f64>) -> Option<Self> {
+        let ns: Vec<f64> = rates.map(|rate| 1e9 / rate).collect();
+        let calls = CHUNKS.map(|chunk| 1.0 / f64::from(chunk));
+        let line = statistics::line(&calls, &ns)?;
+        let of_case =
+            |(calls, ns): (&f64, &f64)| ((line.intercept + line.slope * calls) / ns - 1.0).abs();
+        let distance = calls.iter().zip(&ns).map(of_case).fold(0.0, f64::max);
+        Some(Self { per_call: line.slope, per_byte: line.intercept, distance })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smoke;
+
+    /// Records of the three cases, with these nanoseconds of a chunk.
+    fn records(host: &Host, ns: impl Fn(f64) -> f64) -> Vec<Record> {
+        let record = |chunk: u32| {
+            let rate = f64::from(chunk) * 1e9 / ns(f64::from(chunk));
+            let params = of_chunk(chunk, Some(host));
+            let mut record = smoke::record(BANDWIDTH, &params, rate, 1.0);
+            record.summary.as_mut().unwrap().process_medians = vec![rate; 5];
+            record
+        };
+        CHUNKS.map(record).into()
+    }
+
+    fn reduce(host: &Host, of: &str, records: &[Record]) -> Result<Estimate, MissingInput> {
+        TcpChunkCost.reduce(&Params::one("of", of), &Inputs::new(records).on(host))
+    }
+
+    #[test]
+    fn known_line_is_found() {
+        let host = Host::default();
+        let records = records(&host, |bytes| 2000.0 + 0.2 * bytes);
+        for (of, expected) in [("call", 2000.0), ("byte", 0.2)] {
+            let found = reduce(&host, of, &records).unwrap();
+            assert_eq!(found.per_process.len(), 5);
+            assert!((found.per_process[0] / expected - 1.0).abs() < 1e-9, "{of}: {found:?}");
+            assert_eq!(found.notes, ["cases up to 0 % off the line (median over processes)"]);
+        }
+        let missing = reduce(&host, "call", &records[1..]).unwrap_err();
+        assert!(missing.to_string().contains("chunk_bytes=4"), "{missing}");
+    }
+
+    #[test]
+    fn times_off_a_line_have_no_result() {
+        let host = Host::default();
+        // A rate that a congestion control chose for 4 KiB and 64 KiB, and a higher one.
+        let paced = |bytes| if bytes < 1e6 { bytes / 1.8 } else { bytes / 6.4 };
+        let error = reduce(&host, "byte", &records(&host, paced)).unwrap_err();
+        assert!(error.to_string().contains("25 % off a line"), "{error}");
+        let slower = |bytes| 2000.0 + if bytes < 1e6 { 0.2 } else { 0.24 } * bytes;
+        let estimate = reduce(&host, "byte", &records(&host, slower)).unwrap();
+        assert_eq!(estimate.notes, ["cases up to 9 % off the line (median over processes)"]);
+    }
+
+    #[test]
+    fn paced_default_is_replaced_by_cubic() {
+        let mut host = Host::default();
+        host.tcp.congestion = Some("bbr".to_owned());
+        let unpaced = records(&host, |bytes| 1000.0 + bytes);
+        assert_eq!(unpaced[0].params.text("congestion"), Some("cubic"));
+        assert!(reduce(&host, "call", &unpaced).is_ok());
+        let all = records(&Host::default(), |bytes| 1000.0 + bytes);
+        assert!(reduce(&host, "call", &all).is_err(), "of the default only");
+        let used = |record| {
+            let known = Inputs::new(&all).on(&host);
+            TcpChunkCost.depends_on(&Params::one("of", "call"), record, &known)
+        };
+        assert!(unpaced.iter().all(used) && !all.iter().any(used));
+    }
+
+    #[test]
+    fn call_and_byte_have_lower_bounds() {
+        let copy = Params::one("op", "copy").and("threads", 1).and("level", "l2");
+        let records = [
+            smoke::record("os.syscall", &getppid(), 50.0, 1.0),
+            smoke::record("memory.bandwidth", &copy, 20e9, 1.0),
+        ];
+        let low = |of| {
+            let known = Inputs::new(&records);
+            TcpChunkCost.predict(&Params::one("of", of), &Host::default(), &known).unwrap().low
+        };
+        assert_eq!((low("call"), low("byte")), (Some(50.0), Some(0.1)));
+    }
+}
