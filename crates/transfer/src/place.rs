@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 
-use fathom_far::{Far, FarError, Remote, Token};
+use fathom_far::{Far, FarError, Remote, SetUp, Token, Work};
 use fathom_measure::sampler::LOOPBACK;
 use fathom_record::{FarHost, Host};
 
@@ -75,6 +75,25 @@ impl Named<'_> {
         let to = if is_named { host.name.clone() } else { name.to_owned() };
         let host = FarHost { name: to.clone(), host, clock: None };
         Ok(Reached { to, address, host, cpu })
+    }
+
+    /// Sets up a far end that receives files, which then ends: whether it can.
+    ///
+    /// # Errors
+    /// If it cannot: why.
+    pub fn try_files(
+        self,
+        reached: &Reached,
+        token_file: Option<&Path>,
+        bind: Option<IpAddr>,
+    ) -> Result<(), String> {
+        let begin = || {
+            let token = token_file.map(Token::read).transpose()?;
+            let mut far = Far::connect(&Remote { address: reached.address, token, bind })?;
+            let (work, cpu, congestion) = (Work::Files, reached.cpu, None);
+            far.begin(SetUp { work, cpu, congestion })
+        };
+        begin().map(drop).map_err(|error| self.refused(&error))
     }
 
     /// The first address that answers.

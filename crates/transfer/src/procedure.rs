@@ -130,6 +130,8 @@ impl Transfer {
         let named = Named { option: "--to", text };
         let reached = named.reach(token_file.as_deref(), self.bind, recorder.host());
         let reached = reached.map_err(ProcedureError::failed)?;
+        let is_offered = named.try_files(&reached, token_file.as_deref(), self.bind);
+        is_offered.map_err(ProcedureError::failed)?;
         recorder.add_far(reached.host);
         let place = Place { address: reached.address, token_file, bind: self.bind };
         Ok((Some(reached.to), Some(place), Some(reached.cpu)))
@@ -145,7 +147,8 @@ impl Transfer {
         let (count, time) = (run.cells.len(), self.time.as_secs_f64());
         let to = run.to.as_deref().unwrap_or(LOOPBACK);
         let often = match self.repeats() {
-            Some(repeat) => format!("{repeat} times, and one rehearsal, which tells how long"),
+            Some(1) => "once, after a rehearsal".to_owned(),
+            Some(repeat) => format!("{repeat} times, after a rehearsal, which tells how long"),
             None => format!("up to {REPEAT_MAX} times, in about {time:.0} s, after a rehearsal"),
         };
         format!("{count} combinations to {to}, {often}; {}", sets.join("; "))
@@ -170,7 +173,8 @@ impl Transfer {
         } else {
             format!("{:.0} min", seconds / 60.0)
         };
-        recorder.event(Event::Plan(&format!("{repeat} repetitions, about {time}")));
+        let word = if repeat == 1 { "repetition" } else { "repetitions" };
+        recorder.event(Event::Plan(&format!("{repeat} {word}, about {time}")));
         for done in 0..repeat {
             let what = "transferring";
             recorder.event(Event::Progress { done: done.into(), all: repeat.into(), what });
