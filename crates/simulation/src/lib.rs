@@ -10,6 +10,7 @@ mod chance;
 mod comparisons;
 mod coverage;
 mod derived;
+mod effects;
 mod load;
 mod machine;
 mod many;

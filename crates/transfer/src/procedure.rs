@@ -27,7 +27,7 @@ type Result<T> = std::result::Result<T, ProcedureError>;
 /// Repetitions of the study, and at most.
 const REPEAT_MAX: u32 = 100;
 /// Fewer have no interval.
-pub const REPEAT_MIN: u32 = 6;
+pub const REPEAT_MIN: u32 = 5;
 /// A look at Ctrl-C while a sending end works.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// How long CPU load is sampled to find an idle CPU.
