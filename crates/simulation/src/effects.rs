@@ -85,10 +85,10 @@ impl Figure {
 
 const WORDS: &str = "\
 An effect is the median over blocks of the ratio of times within a block, a geometric mean over all
-pairs of cells that differ only in the factor; its interval is by order statistics. Here 6 × 4 cells,
-blocks that differ by a factor of 1.6 (one standard deviation), and noise of 5 % in each cell. How
-often the interval contains the true effect, and the true interaction; and how often one excludes 1
-where there is no interaction.";
+pairs of cells that differ only in the factor; its interval is by order statistics. Here 6 × 4
+cells, blocks that differ by a factor of 1.6 (one standard deviation), and noise of 5 % in each
+cell. How often the interval contains the true effect, and the true interaction; and how often one
+excludes 1 where there is no interaction.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let items: Vec<(&(&str, Draw), usize)> =

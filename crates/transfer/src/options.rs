@@ -50,8 +50,8 @@ pub struct Transfer {
     /// Connect from this address of this host.
     #[arg(long, value_name = "ADDRESS", requires = "to")]
     pub bind: Option<IpAddr>,
-    /// Ways to send: copy, mmap, sendfile, splice, zerocopy, uring. With this option, or one of the
-    /// next six, every combination is measured; the first of each list is the reference.
+    /// Ways to send: copy, mmap, sendfile, splice, zerocopy, uring. With this option, or one of
+    /// the next six, every combination is measured; the first of each list is the reference.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = send_path)]
     pub send_path: Vec<SendPath>,
     /// Ways to receive: copy, mmap, splice, uring.
@@ -60,8 +60,8 @@ pub struct Transfer {
     /// Connections: persistent (one for all files), per-file.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = connection)]
     pub connection: Vec<Connection>,
-    /// How calls on sockets wait: blocking, nonblocking (poll), async (SIGIO; uring always waits for
-    /// completions).
+    /// How calls on sockets wait: blocking, nonblocking (poll), async (SIGIO; uring always waits
+    /// for completions).
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = io)]
     pub io: Vec<Io>,
     /// Buffer sizes of copy and uring, up to 64 MiB.
@@ -80,8 +80,8 @@ pub struct Transfer {
     /// Show the page-table entry behind each end's mapping.
     #[arg(long)]
     pub pages: bool,
-    /// Repeat each combination this often [default: as often as --time allows, at most 100; 100 with
-    /// --published].
+    /// Repeat each combination this often [default: as often as --time allows, at most 100; 100
+    /// with --published].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repeat: Option<u32>,
     /// Begin no repetition after this time; not with --repeat or --published.

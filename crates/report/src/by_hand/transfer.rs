@@ -16,9 +16,9 @@ const TIME_WIDTH: usize = 7;
 const OPTIONAL: [&str; 6] = ["no copy", "receive CPU", "send CPU", "sd there", "sd", "±"];
 const LEGEND: &str = "CPU: seconds of CPU time of each end per 10⁹ bytes; sd: standard deviation; \
     no copy: share of the calls that the kernel says it made without a copy";
-const PUBLISHED: &str = "published: the mean of the 2020 study; ÷: the mean here ÷ it. There: kernel \
-    sockets, O_ASYNC set and signals not used, in a virtual machine with 4 cores; here: sockets of \
-    two processes";
+const PUBLISHED: &str = "published: the mean of the 2020 study; ÷: the mean here ÷ it. There: \
+    sockets of the kernel, in a virtual machine with 4 cores, asynchronous by O_ASYNC; here: \
+    sockets of two processes";
 const EFFECTS_LEGEND: &str = "time ×: the time with this level ÷ the time with the other one, all \
     else equal; below 1 it is faster";
 
