@@ -105,6 +105,8 @@ pub enum Command {
     Load(by_hand::WordArguments<by_hand::Load>),
     /// Compare every way to send files and every way to receive them.
     Transfer(by_hand::WordArguments<by_hand::Transfer>),
+    /// Download files over HTTP, resumed and verified.
+    Fetch(by_hand::WordArguments<by_hand::Fetch>),
     /// Check whether this machine is ready to be measured, and what to fix.
     Doctor(DoctorArguments),
     /// List all metrics.

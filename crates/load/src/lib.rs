@@ -6,7 +6,7 @@
 //! What limits the throughput: [`capacity`] measures what each resource gives, [`limit`] compares
 //! that with what the steps used, and [`dose`] proves it.
 
-mod address;
+pub mod address;
 mod capacity;
 mod content;
 mod control;
@@ -18,18 +18,19 @@ mod limit;
 mod make;
 mod memory;
 mod metrics;
-mod options;
+pub mod options;
 mod procedure;
 mod readings;
 mod records;
 pub mod requests;
 mod step;
-mod target;
+pub mod target;
 
 use fathom_metric::Command;
 
 pub use control::{CacheChange, Control, ControlError, Listing, Telemetry};
 pub use options::Load;
+pub use procedure::check_congestion;
 
 /// The command, for the registry.
 pub const COMMAND: Command = Command::of::<Load>("load", metrics::ALL);

@@ -263,7 +263,7 @@ fn positive(text: &str) -> Result<u64, NotationError> {
 }
 
 /// A header field that does not change the framing of the request.
-fn field(text: &str) -> Result<String, NotationError> {
+pub fn field(text: &str) -> Result<String, NotationError> {
     let wrong = |expected: &str| NotationError::new(text, expected);
     let (name, value) = text.split_once(':').ok_or_else(|| wrong("'NAME: VALUE'"))?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

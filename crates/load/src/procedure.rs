@@ -79,15 +79,7 @@ impl Procedure for Load {
         }
         Url::parse(&self.target).map_err(ProcedureError::usage)?;
         self.check_descriptors()?;
-        if let Some(name) = &self.congestion {
-            let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-            let known = std::fs::read_to_string(path).unwrap_or_default();
-            if !known.is_empty() && !known.split_whitespace().any(|one| one == name) {
-                let text = format!("--congestion {name}: available are {}", known.trim());
-                return Err(ProcedureError::failed(text));
-            }
-        }
-        Ok(())
+        self.congestion.as_deref().map_or(Ok(()), check_congestion)
     }
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
@@ -149,6 +141,17 @@ impl Procedure for Load {
             None => Ok(Ending::Done),
         }
     }
+}
+
+/// Refuses a congestion control that this kernel does not have.
+pub fn check_congestion(name: &str) -> Result<(), ProcedureError> {
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let known = std::fs::read_to_string(path).unwrap_or_default();
+    if known.is_empty() || known.split_whitespace().any(|one| one == name) {
+        return Ok(());
+    }
+    let text = format!("--congestion {name}: available are {}", known.trim());
+    Err(ProcedureError::failed(text))
 }
 
 impl Load {

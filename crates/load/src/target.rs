@@ -145,14 +145,19 @@ fn known<T>(answer: Result<T, ControlError>, has_token: bool) -> Result<Option<T
 
 fn token(load: &Load) -> Result<Option<String>, ProcedureError> {
     let variable = || std::env::var_os(TOKEN_FILE).map(std::path::PathBuf::from);
-    let Some(path) = load.token_file.clone().or_else(variable) else { return Ok(None) };
+    let path = load.token_file.clone().or_else(variable);
+    path.map(|path| read_token(&path)).transpose()
+}
+
+/// The token in a file.
+pub fn read_token(path: &Path) -> Result<String, ProcedureError> {
     let shown = path.display();
-    let text = fs::read_to_string(&path)
+    let text = fs::read_to_string(path)
         .map_err(|error| ProcedureError::failed(format!("token file {shown}: {error}")))?;
     let token = text.trim();
     let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     match is_token {
-        true => Ok(Some(token.to_owned())),
+        true => Ok(token.to_owned()),
         false => Err(ProcedureError::failed(format!("token file {shown}: not one line of ASCII"))),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use fathom_fileio::memory::Pages;
 use rustix::event::PollFlags;
-use rustix::fs::ftruncate;
+use rustix::fs::{fstat, ftruncate};
 use rustix::io::{Errno, pwrite};
 use rustix::mm::ProtFlags;
 use rustix::net::{RecvFlags, recv};
@@ -76,6 +76,13 @@ impl Receiving {
         }
     }
 
+    /// Takes a part of a file that has bytes before it, and maybe after it: from byte `at` up to byte
+    /// `end`. The file already has that length if the path maps it. Not for [`ReceivePath::Uring`].
+    pub fn begin_at(&mut self, file: File, at: u64, end: u64) {
+        self.begin(file, Some(end), end);
+        self.at = at;
+    }
+
     /// Receives up to a buffer or window.
     ///
     /// # Errors
@@ -103,12 +110,17 @@ impl Receiving {
             }
             Way::Mapped { size, window } => {
                 if window.is_none() {
-                    let bytes = rest.min(*size as u64) as usize;
-                    let end = *at + bytes as u64;
-                    ftruncate(&*file, end).map_err(PathError::of("ftruncate"))?;
+                    let before = (*at % rustix::param::page_size() as u64) as usize;
+                    let bytes = (rest + before as u64).min(*size as u64) as usize;
+                    let start = *at - before as u64;
+                    let end = start + bytes as u64;
+                    let length = fstat(&*file).map_err(PathError::of("fstat"))?.st_size;
+                    if u64::try_from(length).is_ok_and(|length| length < end) {
+                        ftruncate(&*file, end).map_err(PathError::of("ftruncate"))?;
+                    }
                     let access = ProtFlags::READ | ProtFlags::WRITE;
-                    let new = Window::new(file.as_fd(), *at, bytes, access);
-                    *window = Some((new.map_err(PathError::of("mmap"))?, 0));
+                    let new = Window::new(file.as_fd(), start, bytes, access);
+                    *window = Some((new.map_err(PathError::of("mmap"))?, before));
                 }
                 let Some((mapped, filled)) = window else { return Ok(Step::More) };
                 let (start, bytes) = mapped.part(*filled..mapped.len());

@@ -18,8 +18,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("service", &["far", "fileio", "measure", "record"]),
     ("peers", &["analysis", "fileio", "measure", "record", "service"]),
     ("engine", &["analysis", "measure", "metric", "record"]),
-    ("probes", &["analysis", "far", "fileio", "load", "measure", "metric", "record", "transfer"]),
+    (
+        "probes",
+        &["analysis", "far", "fetch", "fileio", "load", "measure", "metric", "record", "transfer"],
+    ),
     ("load", &["analysis", "fileio", "measure", "metric", "record", "service"]),
+    ("fetch", &["fileio", "load", "measure", "metric", "paths", "record"]),
     ("lab", &["analysis", "measure", "record"]),
 ];
 

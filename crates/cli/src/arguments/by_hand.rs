@@ -132,6 +132,13 @@ impl Word for Transfer {
 }
 
 #[derive(Debug)]
+pub struct Fetch;
+
+impl Word for Fetch {
+    const PATH: &'static str = "fetch";
+}
+
+#[derive(Debug)]
 pub struct WordArguments<W>(pub ProcedureArguments, PhantomData<W>);
 
 impl<W: Word> Args for WordArguments<W> {

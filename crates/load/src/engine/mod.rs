@@ -14,8 +14,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub use pause::{Distribution, Pause};
-pub use response::lengths;
-pub(crate) use response::{Chunks, Framing, parse};
+pub(crate) use response::parse;
+pub use response::{Chunks, Framing, HEAD_BYTES_MAX, Head, lengths, parse_fields};
 pub use tally::{Fault, SLOTS, Slot, Tally, fault_words};
 pub use window::{End, Live, Moment, Outcome, ThreadUse, Timing, run};
 

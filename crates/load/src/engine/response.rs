@@ -5,14 +5,14 @@ use std::mem::MaybeUninit;
 use super::Fault;
 
 /// Longest head that is accepted.
-pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
+pub const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Of a final response, together with the interim ones before it.
 const INTERIM_BYTES_MAX: usize = 64 << 10;
 const FIELDS_MAX: usize = 64;
 
 /// How the end of a body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub enum Framing {
     /// With the bytes that are missing.
     Length(u64),
     Chunked(Chunks),
@@ -20,7 +20,7 @@ pub(crate) enum Framing {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub struct Head {
     pub status: u16,
     pub framing: Framing,
     /// Whether the server keeps the connection open.
@@ -31,9 +31,17 @@ pub(crate) struct Head {
 
 /// Parses the head of a final response, after any interim ones. `None` if it is incomplete.
 pub(crate) fn parse(data: &[u8]) -> Result<Option<Head>, Fault> {
+    parse_fields(data, |_, _, _| {})
+}
+
+/// As [`parse`]; `field` gets the status, name and value of each field, also of interim responses.
+pub fn parse_fields(
+    data: &[u8],
+    mut field: impl FnMut(u16, &str, &[u8]),
+) -> Result<Option<Head>, Fault> {
     let mut from = 0;
     loop {
-        let Some(head) = parse_one(&data[from..])? else { return Ok(None) };
+        let Some(head) = parse_one(&data[from..], &mut field)? else { return Ok(None) };
         from += head.bytes;
         // Interim responses without an end.
         if from > INTERIM_BYTES_MAX {
@@ -60,7 +68,7 @@ pub fn lengths(data: &[u8]) -> Result<Option<(u16, usize, u64)>, Fault> {
     }
 }
 
-fn parse_one(data: &[u8]) -> Result<Option<Head>, Fault> {
+fn parse_one(data: &[u8], each: &mut impl FnMut(u16, &str, &[u8])) -> Result<Option<Head>, Fault> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut []);
     let status = httparse::ParserConfig::default()
@@ -73,6 +81,7 @@ fn parse_one(data: &[u8]) -> Result<Option<Head>, Fault> {
     let mut keeps = response.version == Some(1);
     let (mut length, mut chunked) = (None, false);
     for field in response.headers.iter() {
+        each(status, field.name, field.value);
         match field.name.len() {
             14 if field.name.eq_ignore_ascii_case("content-length") => {
                 let found = number(field.value).ok_or(Fault::BadResponse)?;
@@ -117,7 +126,7 @@ fn number(text: &[u8]) -> Option<u64> {
 
 /// Position in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Chunks {
+pub enum Chunks {
     /// In the line with the size; `true` after its digits.
     Size(u64, bool),
     /// In the data, with the bytes that are missing.
@@ -144,7 +153,7 @@ impl Chunks {
     }
 
     /// Reads from `data`, and passes on what belongs to the body.
-    pub(crate) fn feed_to(&mut self, data: &[u8], mut to: impl FnMut(&[u8])) -> Result<(), Fault> {
+    pub fn feed_to(&mut self, data: &[u8], mut to: impl FnMut(&[u8])) -> Result<(), Fault> {
         let mut at = 0;
         while at < data.len() {
             if let Self::Data(missing) = *self {

@@ -1,0 +1,547 @@
+//! One download: requests, resumption, parallel ranges and retries.
+
+use std::net::ToSocketAddrs as _;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fathom_fileio::Sum;
+use fathom_load::address::Url;
+use fathom_load::engine::Framing;
+use fathom_measure::clock::monotonic_raw_ns as now_ns;
+use fathom_metric::{Event, Recorder};
+use fathom_paths::ReceivePath;
+use fathom_record::Unit;
+use fathom_record::quantity::quantity;
+
+use crate::connection::{Client, Fault, Range, Response, redirected};
+use crate::options::{Fetch, Receive};
+use crate::part::{Part, Place, State};
+use crate::receive::{Segment, receive};
+
+const REDIRECTS_MAX: usize = 5;
+/// A smaller part does not amortize a connection of its own.
+const PART_MIN: u64 = 8 << 20;
+/// The pause before a retry: the first, doubled each time, and the longest.
+const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Longest pause that a server may ask for.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+/// Progress after which all retries are left again.
+const PROGRESS: u64 = 1 << 20;
+/// Between two looks at progress and Ctrl-C, and the least time between two writes of the state.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A complete file.
+pub struct Complete {
+    pub place: Place,
+    pub bytes: u64,
+    /// In this run.
+    pub received: u64,
+    pub resumed_from: u64,
+    pub ns: u64,
+    pub sync_ns: u64,
+    pub etag: Option<String>,
+    pub connections: usize,
+    pub retries: u32,
+    /// Of all bytes, if they came in one attempt.
+    pub sum: Option<Sum>,
+    pub path: ReceivePath,
+    /// The length was not announced, nor the end marked.
+    pub has_open_end: bool,
+}
+
+pub struct Download<'d> {
+    fetch: &'d Fetch,
+    /// As asked for, and where the redirects led.
+    asked: Url,
+    url: Url,
+    client: Client<'d>,
+    part: Part,
+    state: State,
+    segments: Vec<Segment>,
+    /// Bytes of the file that earlier runs received.
+    resumed_from: u64,
+    connections: usize,
+    path: ReceivePath,
+    has_open_end: bool,
+}
+
+impl<'d> Download<'d> {
+    pub fn new(
+        fetch: &'d Fetch,
+        (text, asked): (&str, Url),
+        place: Place,
+        fields: Vec<String>,
+        recorder: &mut dyn Recorder,
+    ) -> Result<Self, String> {
+        let addresses = (asked.host.as_str(), asked.port).to_socket_addrs();
+        let addresses = addresses.map_err(|error| format!("look up {}: {error}", asked.host))?;
+        let client = Client {
+            addresses: addresses.collect(),
+            fields,
+            congestion: fetch.congestion.as_deref(),
+            connect_timeout: fetch.connect_timeout,
+            timeout: fetch.timeout,
+            stop: false.into(),
+            received: AtomicU64::new(0),
+        };
+        let (part, state) = Part::open(place, fetch.force)?;
+        let why = match state {
+            Ok(state) if state.url != text => Err("it is of another URL".to_owned()),
+            Ok(State { etag: None, .. } | State { bytes: None, .. }) => {
+                Err("the server gave no strong ETag".to_owned())
+            }
+            other => other,
+        };
+        let state = why.unwrap_or_else(|why| {
+            if part.file.metadata().is_ok_and(|file| file.len() > 0) {
+                let text = format!("{}.part is not resumed: {why}", part.place.shown);
+                recorder.event(Event::Warning(&text));
+            }
+            State::default()
+        });
+        let missing = state.missing.iter();
+        let segments: Vec<_> = missing.map(|(from, to)| Segment::new(*from, *to)).collect();
+        let mut state = state;
+        text.clone_into(&mut state.url);
+        let resumed_from = done(&segments, state.bytes);
+        Ok(Self {
+            fetch,
+            url: asked.clone(),
+            asked,
+            client,
+            part,
+            state,
+            segments,
+            resumed_from,
+            connections: 1,
+            path: ReceivePath::Copy,
+            has_open_end: false,
+        })
+    }
+
+    /// Downloads; `None` after Ctrl-C.
+    ///
+    /// # Errors
+    /// If the file is not complete, with what is left of it.
+    pub fn run(mut self, recorder: &mut dyn Recorder) -> Result<Option<Complete>, String> {
+        let (begun_ns, mut retries, mut left) = (now_ns(), 0, self.fetch.retries);
+        let (mut pause, mut progress) = (PAUSE, 0);
+        let sum = loop {
+            // Of a run that was killed before the rename.
+            let is_complete = self.state.bytes.is_some() && self.state.missing.is_empty();
+            let attempt = if is_complete { Ok(Sum::default()) } else { self.attempt(recorder) };
+            let (what, asked) = match attempt {
+                Ok(sum) => break sum,
+                Err(Fault::Stopped) => {
+                    let text = format!("stopped: {}", self.keep());
+                    recorder.event(Event::Warning(&text));
+                    return Ok(None);
+                }
+                Err(Fault::Passing(what, asked)) => (what, asked),
+                Err(Fault::Changed(what)) => {
+                    (self.state.etag, self.state.bytes) = (None, None);
+                    (what, Some(Duration::ZERO))
+                }
+                Err(Fault::Final(what)) => return Err(format!("{what}; {}", self.keep())),
+            };
+            let received = self.client.received.load(Ordering::Relaxed);
+            if received - progress >= PROGRESS {
+                (pause, left, progress) = (PAUSE, self.fetch.retries, received);
+            }
+            if left == 0 {
+                let all = self.fetch.retries;
+                return Err(format!("{what}, after {all} retries; {}", self.keep()));
+            }
+            (left, retries) = (left - 1, retries + 1);
+            let wait = asked.map_or(pause, |asked| asked.min(RETRY_AFTER_MAX));
+            pause = (2 * pause).min(PAUSE_MAX);
+            let seconds = wait.as_secs_f64();
+            let name = &self.part.place.shown;
+            let text = format!("{name}: {what}; retry {retries} in {seconds:.1} s");
+            recorder.event(Event::Warning(&text));
+            let until_ns = now_ns() + wait.as_nanos() as u64;
+            while now_ns() < until_ns && !recorder.stop().now().load(Ordering::Relaxed) {
+                std::thread::sleep(TICK.min(wait));
+            }
+        };
+        self.complete(begun_ns, retries, sum).map(Some)
+    }
+
+    fn complete(self, begun_ns: u64, retries: u32, sum: Sum) -> Result<Complete, String> {
+        let end_ns = now_ns();
+        let bytes = self.done();
+        let shown = &self.part.place.shown;
+        let on_disk = self.part.file.metadata().map_err(|error| format!("{shown}: {error}"))?.len();
+        if on_disk != bytes || self.state.bytes.is_some_and(|expected| expected != bytes) {
+            let expected = self.state.bytes.unwrap_or(bytes);
+            return Err(format!(
+                "{shown}.part has {on_disk} bytes, expected {expected}; remove it"
+            ));
+        }
+        let received = self.client.received.into_inner();
+        let place = self.part.finish(self.fetch.force)?;
+        Ok(Complete {
+            place,
+            bytes,
+            received,
+            resumed_from: self.resumed_from,
+            ns: end_ns - begun_ns,
+            sync_ns: now_ns() - end_ns,
+            etag: self.state.etag,
+            connections: self.connections,
+            retries,
+            sum: (sum.bytes == bytes).then_some(sum),
+            path: self.path,
+            has_open_end: self.has_open_end,
+        })
+    }
+
+    /// Bytes of the file that are received.
+    fn done(&self) -> u64 {
+        done(&self.segments, self.state.bytes)
+    }
+
+    /// Keeps what is received for a later run; says what that is.
+    fn keep(&mut self) -> String {
+        let shown = &self.part.place.shown;
+        let done = self.done();
+        if done == 0 {
+            self.part.remove();
+            return "nothing is kept".to_owned();
+        }
+        self.state.missing = missing(&self.segments);
+        match (self.state.bytes, self.part.save(&self.state, true)) {
+            (Some(bytes), Ok(())) if self.state.etag.is_some() => format!(
+                "{done} of {bytes} bytes are in {shown}.part; run the same command again to resume"
+            ),
+            (_, Err(error)) => format!("{shown}.part cannot be resumed: {error}"),
+            _ => format!(
+                "{done} bytes are in {shown}.part; without a length and a strong ETag of the \
+                 server the next run starts anew"
+            ),
+        }
+    }
+
+    /// Receives what is missing, over all connections.
+    fn attempt(&mut self, recorder: &mut dyn Recorder) -> Result<Sum, Fault> {
+        self.client.stop.store(false, Ordering::Relaxed);
+        let (client, asked) = (&self.client, &self.asked);
+        let range = self.state.etag.as_deref().zip(self.segments.iter().find_map(Segment::missing));
+        let range = range.map(|(etag, (from, to))| Range { from, to: Some(to), etag });
+        let name = self.part.place.name.clone();
+        let mut tick = || {
+            let stops = recorder.stop().now().load(Ordering::Relaxed);
+            client.stop.fetch_or(stops, Ordering::Relaxed);
+            let what = format!("{name}: waiting for the server");
+            recorder.event(Event::Progress { done: 0, all: 1, what: &what });
+        };
+        let mut opened = ticking(client, vec![|| open(client, asked, range)], &mut tick)?;
+        let (response, url) = opened.pop().unwrap_or(Err(Fault::Stopped))?;
+        let has_ranges = response.fields.has_ranges || response.head.status == 206;
+        match range {
+            Some(range) if response.head.status == 206 => check_part(&response, range)?,
+            _ => self.begin_anew(&response, recorder)?,
+        }
+        self.url = url;
+        self.check_space()?;
+        self.segments.retain(|segment| segment.missing().is_some());
+        if has_ranges && self.state.etag.is_some() && self.state.bytes.is_some() {
+            split(&mut self.segments, usize::from(self.fetch.connections));
+        }
+        if let (Receive::Mmap, Some(bytes)) = (self.fetch.receive, self.state.bytes) {
+            let failed = |error: std::io::Error| Fault::Final(error.to_string());
+            self.part.file.set_len(bytes).map_err(failed)?;
+        }
+        self.receive(response, recorder)
+    }
+
+    /// Empties the file for a body from its first byte on.
+    fn begin_anew(
+        &mut self,
+        response: &Response,
+        recorder: &mut dyn Recorder,
+    ) -> Result<(), Fault> {
+        let local = |error: std::io::Error| Fault::Final(error.to_string());
+        let lost = self.done();
+        if lost > 0 {
+            let why = match (&self.state.etag, &response.fields.etag) {
+                (Some(before), Some(now)) if before == now => "the server ignored the range",
+                (Some(_), _) => "the file changed on the server",
+                (None, _) => "the server gave no strong ETag",
+            };
+            let shown = &self.part.place.shown;
+            let text = format!("{shown}: {why}: started anew, without the {lost} bytes before");
+            recorder.event(Event::Warning(&text));
+        }
+        let length = match response.head.framing {
+            Framing::Length(bytes) => Some(bytes),
+            Framing::Chunked(_) | Framing::UntilClose => None,
+        };
+        self.has_open_end = response.head.framing == Framing::UntilClose;
+        self.segments = vec![Segment::new(0, length.unwrap_or(u64::MAX))];
+        self.resumed_from = 0;
+        self.state.etag = response.fields.etag.clone();
+        self.state.bytes = length;
+        self.state.missing = missing(&self.segments);
+        // Before the file is emptied: no state may say more than the file has.
+        self.part.save(&self.state, false).map_err(local)?;
+        self.part.file.set_len(0).map_err(local)
+    }
+
+    fn check_space(&self) -> Result<(), Fault> {
+        let needed: u64 =
+            self.segments.iter().filter_map(Segment::missing).map(|it| it.1 - it.0).sum();
+        let Ok(stat) = rustix::fs::fstatvfs(&self.part.file) else { return Ok(()) };
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        if self.state.bytes.is_none() || needed <= free {
+            return Ok(());
+        }
+        let [needed, free] = [needed, free].map(|bytes| quantity(bytes as f64, Unit::Bytes));
+        Err(Fault::Final(format!(
+            "disk full: needs {needed}, its file system has {free} free; free space, or choose \
+             another folder by -o"
+        )))
+    }
+
+    fn receive(&mut self, first: Response, recorder: &mut dyn Recorder) -> Result<Sum, Fault> {
+        let (client, url, file) = (&self.client, &self.url, &self.part.file);
+        let (segments, length) = (&self.segments, self.state.bytes);
+        let etag = self.state.etag.clone();
+        let path = self.fetch.receive.path().filter(|_| length.is_some());
+        self.path = path.unwrap_or(ReceivePath::Copy);
+        self.connections = segments.len().clamp(1, usize::from(self.fetch.connections));
+        let next = AtomicUsize::new(1);
+        let work = |first: Option<Response>| {
+            let (next, etag) = (&next, etag.as_deref());
+            move || {
+                let mut sum = Sum::default();
+                let mut present = first.zip(segments.first());
+                let done = loop {
+                    let response = match present.take() {
+                        Some((response, segment)) => Ok((response, segment)),
+                        None => match segments.get(next.fetch_add(1, Ordering::Relaxed)) {
+                            Some(segment) => open_part(client, url, segment, etag, length)
+                                .map(|response| (response, segment)),
+                            None => break Ok(()),
+                        },
+                    };
+                    let part = response.and_then(|(response, segment)| {
+                        receive(client, response, (file, segment), path)
+                    });
+                    match part {
+                        Ok(part) => sum.merge(&part),
+                        Err(fault) => {
+                            client.stop.store(true, Ordering::Relaxed);
+                            break Err(fault);
+                        }
+                    }
+                };
+                done.map(|()| sum)
+            }
+        };
+        let others = (1..self.connections).map(|_| None);
+        let works = std::iter::once(Some(first)).chain(others).map(work).collect();
+        let mut shown = Shown::new(self.part.place.name.clone());
+        let (part, state) = (&self.part, &mut self.state);
+        let mut tick = || {
+            let stops = recorder.stop().now().load(Ordering::Relaxed);
+            client.stop.fetch_or(stops, Ordering::Relaxed);
+            state.missing = missing(segments);
+            // Without a state the next run starts anew, which is no failure of this one.
+            let _ = state.etag.as_ref().map(|_| part.save(state, false));
+            shown.show(client, done(segments, state.bytes), state.bytes, recorder);
+        };
+        let ends = ticking(client, works, &mut tick)?;
+        let mut sum = Sum::default();
+        let mut stopped = false;
+        for end in ends {
+            match end {
+                Ok(one) => sum.merge(&one),
+                // Of another's fault.
+                Err(Fault::Stopped) => stopped = true,
+                Err(fault) => return Err(fault),
+            }
+        }
+        if stopped { Err(Fault::Stopped) } else { Ok(sum) }
+    }
+}
+
+/// Ranges that are not received.
+fn missing(segments: &[Segment]) -> Vec<(u64, u64)> {
+    segments.iter().filter_map(Segment::missing).collect()
+}
+
+fn done(segments: &[Segment], bytes: Option<u64>) -> u64 {
+    match bytes {
+        Some(bytes) => bytes - missing(segments).iter().map(|(from, to)| to - from).sum::<u64>(),
+        None => segments.first().map_or(0, |only| only.at.load(Ordering::Acquire)),
+    }
+}
+
+/// Halves the largest segments until there are `count`.
+fn split(segments: &mut Vec<Segment>, count: usize) {
+    while segments.len() < count {
+        let length = |one: &Segment| one.missing().map_or(0, |(from, to)| to - from);
+        let Some(largest) = segments.iter_mut().max_by_key(|one| length(one)) else { return };
+        let Some((from, to)) = largest.missing().filter(|(from, to)| to - from >= 2 * PART_MIN)
+        else {
+            return;
+        };
+        // At a page, so that no two connections write to one.
+        let middle = (from + (to - from) / 2).next_multiple_of(4096);
+        largest.end = middle;
+        segments.push(Segment::new(middle, to));
+    }
+}
+
+/// Sends a request and follows redirects; the final response and where it came from.
+fn open(
+    client: &Client<'_>,
+    asked: &Url,
+    range: Option<Range<'_>>,
+) -> Result<(Response, Url), Fault> {
+    let mut url = asked.clone();
+    for _ in 0..=REDIRECTS_MAX {
+        let response = client.get(&url, range)?;
+        let status = response.head.status;
+        match (status, &response.fields.location) {
+            (200, _) => return Ok((response, url)),
+            (206, _) if range.is_some() => return Ok((response, url)),
+            (301 | 302 | 303 | 307 | 308, Some(location)) => {
+                url = redirected(&url, location).map_err(Fault::Final)?;
+            }
+            (416, _) if range.is_some() => {
+                return Err(Fault::Changed("the file is shorter now".to_owned()));
+            }
+            (500 | 502 | 503 | 504, _) => {
+                return Err(Fault::Passing(
+                    format!("status {status}"),
+                    response.fields.retry_after,
+                ));
+            }
+            (401 | 403, _) => {
+                let text = format!("status {status}; name a token file by --token-file, or use -H");
+                return Err(Fault::Final(text));
+            }
+            (404, _) => return Err(Fault::Final("status 404: the server has no such file".into())),
+            _ => return Err(Fault::Final(format!("status {status}, expected 200"))),
+        }
+    }
+    Err(Fault::Final(format!("more than {REDIRECTS_MAX} redirects")))
+}
+
+/// Requests the missing part of a segment.
+fn open_part(
+    client: &Client<'_>,
+    url: &Url,
+    segment: &Segment,
+    etag: Option<&str>,
+    length: Option<u64>,
+) -> Result<Response, Fault> {
+    let (from, to) = segment.missing().unwrap_or((0, segment.end));
+    let etag = etag.unwrap_or_default();
+    let range = Range { from, to: Some(to), etag };
+    let (response, _) = open(client, url, Some(range))?;
+    if response.head.status != 206 {
+        return Err(Fault::Changed("the file changed on the server".to_owned()));
+    }
+    check_part(&response, range)?;
+    match response.fields.range {
+        Some((_, _, all)) if Some(all) != length => {
+            Err(Fault::Changed("the file has another length now".to_owned()))
+        }
+        _ => Ok(response),
+    }
+}
+
+/// A status 206 must be of the same file and of the range that was asked for.
+fn check_part(response: &Response, asked: Range<'_>) -> Result<(), Fault> {
+    if response.fields.etag.as_deref() != Some(asked.etag) {
+        return Err(Fault::Changed("a part has another ETag".to_owned()));
+    }
+    let found = response.fields.range.map(|(from, to, _)| (from, to));
+    let bytes = asked.to.map(|to| to - asked.from);
+    let has_length = bytes.map(Framing::Length) == Some(response.head.framing);
+    match found == asked.to.map(|to| (asked.from, to)) && has_length {
+        true => Ok(()),
+        false => Err(Fault::Final(format!(
+            "the server sent another range than bytes {} to {:?}",
+            asked.from, asked.to
+        ))),
+    }
+}
+
+/// The line of progress.
+struct Shown {
+    name: String,
+    begun_ns: u64,
+    begun: Option<u64>,
+}
+
+impl Shown {
+    fn new(name: String) -> Self {
+        Self { name, begun_ns: now_ns(), begun: None }
+    }
+
+    fn show(
+        &mut self,
+        client: &Client<'_>,
+        done: u64,
+        all: Option<u64>,
+        recorder: &mut dyn Recorder,
+    ) {
+        let received = client.received.load(Ordering::Relaxed);
+        let since = received - *self.begun.get_or_insert(received);
+        let rate = since as f64 / ((now_ns() - self.begun_ns).max(1) as f64 / 1e9);
+        let left = all.filter(|_| rate > 0.0).map(|all| (all - done) as f64 / rate);
+        let left = left.map_or(String::new(), |left| format!(", {left:.0} s left"));
+        let [done_text, rate] = [(done as f64, Unit::Bytes), (rate, Unit::BytesPerSecond)]
+            .map(|it| quantity(it.0, it.1));
+        let what = format!("{}: {done_text}, {rate}{left}", self.name);
+        let (done, all) = all.map_or((0, 1), |all| (done, all));
+        recorder.event(Event::Progress { done, all, what: &what });
+    }
+}
+
+/// Runs each work in a thread, and `tick` now and then in this one.
+fn ticking<T: Send>(
+    client: &Client<'_>,
+    works: Vec<impl FnOnce() -> T + Send>,
+    tick: &mut dyn FnMut(),
+) -> Result<Vec<T>, Fault> {
+    let running = AtomicUsize::new(0);
+    let (running, main) = (&running, std::thread::current());
+    let mut failed = None;
+    let ends = std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for work in works {
+            let main = main.clone();
+            running.fetch_add(1, Ordering::Relaxed);
+            let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
+                let end = work();
+                running.fetch_sub(1, Ordering::Release);
+                main.unpark();
+                end
+            });
+            match thread {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    failed = Some(Fault::Final(format!("start a thread: {error}")));
+                    client.stop.store(true, Ordering::Relaxed);
+                    break;
+                }
+            }
+        }
+        // A thread that panicked is finished, but still counted.
+        while running.load(Ordering::Acquire) > 0 && threads.iter().any(|it| !it.is_finished()) {
+            std::thread::park_timeout(TICK);
+            tick();
+        }
+        let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+        joined
+            .map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect::<Vec<T>>()
+    });
+    failed.map_or(Ok(ends), Err)
+}

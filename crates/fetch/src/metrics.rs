@@ -1,0 +1,49 @@
+//! The metric of `fathom fetch`.
+
+use fathom_metric::{About, ByHand, Inputs, Parameter};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+
+pub struct Rate;
+
+impl ByHand for Rate {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn predict(&self, _: &Params, _: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
+        Err(NoModel::WorkOfServer)
+    }
+}
+
+pub const ID: &str = "fetch.rate";
+
+static ABOUT: About = About {
+    id: ID,
+    title: "download rate",
+    unit: Unit::BytesPerSecond,
+    better: Better::Higher,
+    timed: "bytes received, from the first connect to the last byte written to the page cache, \
+            with retries and the pauses before them",
+    not_timed: "name lookup, fsync and rename of the file, and reading it for --sum",
+    model: "none: what the server needs for a response is not known before the measurement",
+    source: "RFC 9110 and RFC 9112",
+    pitfalls: &[
+        "on loopback both ends share the CPUs: the rate is not that of a network",
+        "a file on a disk is written back after the download: fsync has a fact of its own",
+        "of a resumed file only the bytes received in this run count",
+    ],
+    parameters: &[
+        Parameter {
+            name: "path",
+            values: "copy, mmap, splice",
+            meaning: "receive path: recv and pwrite, recv into a mapping, splice through a pipe",
+        },
+        Parameter { name: "connections", values: "1, 2, …", meaning: "connections at a time" },
+        Parameter { name: "file_bytes", values: "bytes", meaning: "length of the file" },
+        Parameter { name: "to", values: "loopback, NAME", meaning: "the server's host" },
+    ],
+    requires: "an HTTP server",
+    expects: Counters::DEVICE,
+    noise_limit: 0.1,
+    ..About::BASE
+};

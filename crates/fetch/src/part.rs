@@ -1,0 +1,186 @@
+//! The unfinished file and its state: `NAME.part` and `NAME.part.state` beside `NAME`.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, flock, openat, renameat,
+    renameat_with, statat, unlinkat,
+};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+/// Longest state that is read.
+const STATE_BYTES_MAX: usize = 64 << 10;
+
+/// What is needed to resume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    pub url: String,
+    /// A strong one; without it there is no resumption.
+    pub etag: Option<String>,
+    pub bytes: Option<u64>,
+    /// Ranges that are not received.
+    pub missing: Vec<(u64, u64)>,
+    /// Of the kernel's present boot: the page cache has what was written since.
+    boot: String,
+    /// The file was on the disk when this was written.
+    is_synced: bool,
+}
+
+/// A folder and the name of a file in it.
+pub struct Place {
+    folder: OwnedFd,
+    pub name: String,
+    /// The path, for messages.
+    pub shown: String,
+}
+
+impl Place {
+    pub fn new(folder: &Path, name: String) -> Result<Self, String> {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = openat(CWD, folder, flags, Mode::empty())
+            .map_err(|error| format!("folder {}: {error}; make it", folder.display()))?;
+        let shown = match folder == Path::new(".") {
+            true => name.clone(),
+            false => folder.join(&name).display().to_string(),
+        };
+        Ok(Self { folder: opened, name, shown })
+    }
+
+    /// Length of an existing file of this name.
+    pub fn existing(&self) -> Option<u64> {
+        let stat = statat(&self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        u64::try_from(stat.st_size).ok()
+    }
+
+    /// Opens a regular file of this user and this name alone, or makes it. `true`: it is new.
+    fn open(&self, suffix: &str, mode: u32) -> Result<(File, bool), String> {
+        let name = format!("{}{suffix}", self.name);
+        let failed = |what: &dyn std::fmt::Display| format!("{}{suffix}: {what}", self.shown);
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let new = openat(
+            &self.folder,
+            &name,
+            flags | OFlags::CREATE | OFlags::EXCL,
+            Mode::from_raw_mode(mode),
+        );
+        let (file, is_new) = match new {
+            Ok(file) => (File::from(file), true),
+            Err(Errno::EXIST) => {
+                let old = openat(&self.folder, &name, flags, Mode::empty());
+                (File::from(old.map_err(|error| failed(&error))?), false)
+            }
+            Err(error) => return Err(failed(&error)),
+        };
+        let stat = file.metadata().map_err(|error| failed(&error))?;
+        let own = rustix::process::geteuid().as_raw();
+        if !stat.is_file() || stat.uid() != own || stat.nlink() != 1 {
+            return Err(failed(&"not a regular file of this user with one name; remove it"));
+        }
+        Ok((file, is_new))
+    }
+
+    fn remove(&self, suffix: &str) {
+        let _ = unlinkat(&self.folder, format!("{}{suffix}", self.name), AtFlags::empty());
+    }
+}
+
+pub struct Part {
+    pub place: Place,
+    pub file: File,
+    state: File,
+    boot: String,
+}
+
+impl Part {
+    /// Opens the unfinished file of `place`, or makes it, with its state if that can be trusted,
+    /// and else why not.
+    pub fn open(place: Place, is_forced: bool) -> Result<(Self, Result<State, String>), String> {
+        let (file, is_new) = place.open(".part", 0o666)?;
+        let shown = format!("{}.part", place.shown);
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| format!("{shown}: another process downloads it"))?;
+        // The other process may have renamed it before it let go of the lock.
+        let stat = file.metadata().map_err(|error| format!("{shown}: {error}"))?;
+        let named =
+            statat(&place.folder, format!("{}.part", place.name), AtFlags::SYMLINK_NOFOLLOW);
+        if named.map_or(true, |named| named.st_ino != stat.ino()) {
+            return Err(format!("{shown}: another process has just finished it"));
+        }
+        let (state, has_no_state) = place.open(".part.state", 0o600)?;
+        if !is_new && has_no_state && stat.len() > 0 && !is_forced {
+            place.remove(".part.state");
+            return Err(format!(
+                "{shown} exists and is not of `fathom fetch`; remove it, or replace it by --force"
+            ));
+        }
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let part = Self { place, file, state, boot: boot.trim().to_owned() };
+        let state = part.read();
+        Ok((part, state))
+    }
+
+    fn read(&self) -> Result<State, String> {
+        let mut text = vec![0; STATE_BYTES_MAX];
+        let count = self.state.read_at(&mut text, 0).unwrap_or(0);
+        let state: State = serde_json::from_slice(&text[..count])
+            .map_err(|_| "its state is not readable".to_owned())?;
+        let is_whole = state.missing.iter().all(|(from, to)| from < to);
+        match is_whole && (state.is_synced || (state.boot == self.boot && !self.boot.is_empty())) {
+            true => Ok(state),
+            false => Err("the system was restarted since".to_owned()),
+        }
+    }
+
+    /// Writes the state. It is one page and replaced in place, so that a kill leaves the old or the
+    /// new one, and a full disk does not matter.
+    pub fn save(&self, state: &State, syncs: bool) -> std::io::Result<()> {
+        if syncs {
+            self.file.sync_data()?;
+        }
+        let state = State { boot: self.boot.clone(), is_synced: syncs, ..state.clone() };
+        let mut text = serde_json::to_vec(&state)?;
+        // Blanks cover a longer one before it.
+        let before = usize::try_from(self.state.metadata()?.len()).unwrap_or(0);
+        text.resize(text.len().next_multiple_of(4096).max(before), b' ');
+        self.state.write_all_at(&text, 0)?;
+        if syncs { self.state.sync_data() } else { Ok(()) }
+    }
+
+    /// Removes an empty file with its state.
+    pub fn remove(&self) {
+        self.place.remove(".part.state");
+        self.place.remove(".part");
+    }
+
+    /// Gives the complete file its name.
+    pub fn finish(self, replaces: bool) -> Result<Place, String> {
+        let Self { place, file, .. } = self;
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            format!("{what} {}: {error}; the whole file is {}.part", place.shown, place.shown)
+        };
+        file.sync_all().map_err(|error| failed("fsync", &error))?;
+        let part = format!("{}.part", place.name);
+        let renamed = match replaces {
+            true => renameat(&place.folder, &part, &place.folder, &place.name),
+            false => {
+                let flags = RenameFlags::NOREPLACE;
+                match renameat_with(&place.folder, &part, &place.folder, &place.name, flags) {
+                    // A file system without this flag.
+                    Err(Errno::INVAL) if place.existing().is_none() => {
+                        renameat(&place.folder, &part, &place.folder, &place.name)
+                    }
+                    other => other,
+                }
+            }
+        };
+        renamed.map_err(|error| failed("rename to", &error))?;
+        place.remove(".part.state");
+        rustix::fs::fsync(&place.folder).map_err(|error| failed("fsync the folder of", &error))?;
+        Ok(place)
+    }
+}

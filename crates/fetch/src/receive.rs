@@ -1,0 +1,179 @@
+//! Bodies from the socket to the file.
+
+use std::fs::File;
+use std::io::{Error, Read as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fathom_fileio::Sum;
+use fathom_load::engine::{Chunks, Framing};
+use fathom_measure::clock::monotonic_raw_ns as now_ns;
+use fathom_paths::{Io, PathError, ReceivePath, Receiving, Step, Waiter};
+use rustix::io::Errno;
+
+use crate::connection::{Client, Fault, Response};
+
+/// Fits into the L2 cache, so that the second copy reads from there.
+const BUFFER: usize = 256 << 10;
+const WINDOW: usize = 4 << 20;
+
+/// A range of the file; `at` is the first byte that is not written.
+#[derive(Debug)]
+pub struct Segment {
+    pub at: AtomicU64,
+    pub end: u64,
+}
+
+impl Segment {
+    pub fn new(from: u64, end: u64) -> Self {
+        Self { at: from.into(), end }
+    }
+
+    pub fn missing(&self) -> Option<(u64, u64)> {
+        let at = self.at.load(Ordering::Acquire);
+        (at < self.end).then_some((at, self.end))
+    }
+
+    fn advance(&self, client: &Client<'_>, to: u64) {
+        let before = self.at.load(Ordering::Relaxed);
+        // A reader of this finds the bytes in the file.
+        self.at.store(to, Ordering::Release);
+        client.received.fetch_add(to - before, Ordering::Relaxed);
+    }
+}
+
+/// Writes a response's body to its segment, up to the end of the segment. With a framing other than
+/// a length the segment has no end. Returns the sums of what user space has seen.
+///
+/// # Errors
+/// If the connection or the file fails. What was written before is in the segment.
+pub fn receive(
+    client: &Client<'_>,
+    mut response: Response,
+    (file, segment): (&File, &Segment),
+    path: Option<ReceivePath>,
+) -> Result<Sum, Fault> {
+    let body = std::mem::take(&mut response.body);
+    let mut copying = Copying { client, file, segment, sum: Sum::default() };
+    if copying.take(&body, &mut response.head.framing)? {
+        return Ok(copying.sum);
+    }
+    match (path, response.head.framing) {
+        (Some(path), Framing::Length(_)) => {
+            by_path(client, &response, (file, segment), path)?;
+            Ok(copying.sum)
+        }
+        _ => copying.run(response),
+    }
+}
+
+struct Copying<'c> {
+    client: &'c Client<'c>,
+    file: &'c File,
+    segment: &'c Segment,
+    sum: Sum,
+}
+
+impl Copying<'_> {
+    fn run(mut self, mut response: Response) -> Result<Sum, Fault> {
+        let mut buffer = vec![0; BUFFER];
+        let mut last_ns = now_ns();
+        loop {
+            self.client.look()?;
+            match response.stream.read(&mut buffer) {
+                Ok(0) if response.head.framing == Framing::UntilClose => return Ok(self.sum),
+                Ok(0) => return Err(truncated(self.segment)),
+                Ok(count) => {
+                    if self.take(&buffer[..count], &mut response.head.framing)? {
+                        return Ok(self.sum);
+                    }
+                    last_ns = now_ns();
+                }
+                Err(error) => self.client.wait(&error, last_ns)?,
+            }
+        }
+    }
+
+    /// Takes received bytes; true at the end of the body or the segment.
+    fn take(&mut self, data: &[u8], framing: &mut Framing) -> Result<bool, Fault> {
+        let Framing::Chunked(chunks) = framing else {
+            self.write(data)?;
+            return Ok(self.segment.missing().is_none());
+        };
+        let mut written = Ok(());
+        let fed = chunks.feed_to(data, |body| {
+            if written.is_ok() {
+                written = self.write(body);
+            }
+        });
+        written?;
+        fed.map_err(|_| Fault::Final("malformed chunk".to_owned()))?;
+        Ok(*chunks == Chunks::Done)
+    }
+
+    fn write(&mut self, data: &[u8]) -> Result<(), Fault> {
+        let at = self.segment.at.load(Ordering::Relaxed);
+        let wanted = data.len().min(usize::try_from(self.segment.end - at).unwrap_or(usize::MAX));
+        self.file.write_all_at(&data[..wanted], at).map_err(|error| not_written(&error))?;
+        self.sum.add(at, &data[..wanted]);
+        self.segment.advance(self.client, at + wanted as u64);
+        Ok(())
+    }
+}
+
+fn by_path(
+    client: &Client<'_>,
+    response: &Response,
+    (file, segment): (&File, &Segment),
+    path: ReceivePath,
+) -> Result<(), Fault> {
+    let failed = |error: &dyn std::fmt::Display| Fault::Final(format!("--receive {path}: {error}"));
+    // Only a ring uses it; the socket has its own limit.
+    let waiter = Waiter::new(Io::Blocking, Duration::ZERO).map_err(|error| failed(&error))?;
+    let mut receiving = Receiving::new(path, WINDOW).map_err(|error| failed(&error))?;
+    let Some((at, end)) = segment.missing() else { return Ok(()) };
+    receiving.begin_at(file.try_clone().map_err(|error| failed(&error))?, at, end);
+    let mut last_ns = now_ns();
+    loop {
+        client.look()?;
+        let step = receiving.step(response.stream.as_fd(), &waiter);
+        segment.advance(client, receiving.received());
+        match step {
+            Ok(Step::Done) => return Ok(()),
+            Ok(Step::More) => last_ns = now_ns(),
+            Err(PathError::Short { .. }) => return Err(truncated(segment)),
+            // A mapped page for which the disk has no room.
+            Err(PathError::Call { call: "recv", error: Errno::FAULT }) => {
+                return Err(not_written(&Errno::NOSPC.into()));
+            }
+            Err(PathError::Call { error, .. }) if is_of_disk(error) => {
+                return Err(not_written(&error.into()));
+            }
+            Err(PathError::Call { error, .. }) => client.wait(&error.into(), last_ns)?,
+            Err(error) => return Err(failed(&error)),
+        }
+    }
+}
+
+fn is_of_disk(error: Errno) -> bool {
+    [Errno::NOSPC, Errno::DQUOT, Errno::FBIG, Errno::IO, Errno::INVAL].contains(&error)
+}
+
+fn not_written(error: &Error) -> Fault {
+    let remedy = match Errno::from_io_error(error) {
+        Some(Errno::NOSPC | Errno::DQUOT) => "; free space",
+        Some(Errno::FBIG) => "; raise the limit (ulimit -f)",
+        _ => "",
+    };
+    Fault::Final(format!("write: {error}{remedy}"))
+}
+
+fn truncated(segment: &Segment) -> Fault {
+    let at = segment.at.load(Ordering::Relaxed);
+    match segment.end {
+        u64::MAX => Fault::passing(format!("body truncated after {at} bytes, no last chunk")),
+        end => Fault::passing(format!("body truncated at byte {at}, expected {end}")),
+    }
+}
