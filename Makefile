@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build web test docs bench bench-memory bench-file bench-load bench-serve bench-network bench-store bench-page repeatability compare-check simulate lab lab-load soak http-peers fuzz mutants install clean needs
+.PHONY: run build web test docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-page repeatability compare-check simulate lab lab-load soak http-peers fuzz mutants install clean needs
 
 run: build ## build, measure at quick effort, print the table, store the run, write report.html
 	$(FATHOM) run --quick
@@ -40,6 +40,9 @@ bench-load: build ## compare the client CPU of a load with wrk, against nginx
 
 bench-serve: build ## compare CPU per request and per GB with nginx, in turn; needs root, wrk and nginx
 	lab/bench/serve.sh $(FATHOM)
+
+bench-fetch: build ## compare downloads with curl and wget from nginx and fathom serve, in turn; needs root
+	lab/bench/fetch.sh $(FATHOM)
 
 bench-network: build ## compare connect with a C loop, and iperf3, sockperf and ping by crosscheck, in turn
 	lab/bench/network.sh $(FATHOM)

@@ -150,8 +150,11 @@ impl<'d> Download<'d> {
                 (pause, left, progress) = (PAUSE, self.fetch.retries, received);
             }
             if left == 0 {
-                let all = self.fetch.retries;
-                return Err(format!("{what}, after {all} retries; {}", self.keep()));
+                let after = match self.fetch.retries {
+                    0 => String::new(),
+                    all => format!(" (retries: {all})"),
+                };
+                return Err(format!("{what}{after}; {}", self.keep()));
             }
             (left, retries) = (left - 1, retries + 1);
             let wait = asked.map_or(pause, |asked| asked.min(RETRY_AFTER_MAX));

@@ -188,6 +188,11 @@ fn facts(complete: &Complete, sum: Option<Sum>) -> Vec<Fact> {
         Fact::quantity("time", complete.ns as f64, Unit::Nanoseconds),
         Fact::quantity("fsync", complete.sync_ns as f64, Unit::Nanoseconds),
     ];
+    let connections = match complete.connections {
+        1 => "1 connection".to_owned(),
+        count => format!("{count} connections"),
+    };
+    facts.push(Fact::text("by", format!("{}, {connections}", complete.path)));
     if complete.resumed_from > 0 {
         let at = complete.resumed_from as f64;
         facts.push(Fact::quantity("resumed after", at, Unit::Bytes));

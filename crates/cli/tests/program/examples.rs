@@ -9,12 +9,13 @@ use crate::test_env::text;
 use crate::{SHORT, TestEnv};
 
 /// Commands of examples that take longer, need another program or other hosts.
-const LONG: [&str; 14] = [
+const LONG: [&str; 15] = [
     "run",
     "crosscheck",
     "report",
     "import",
     "load",
+    "fetch",
     "serve",
     "file calls",
     "file contend",

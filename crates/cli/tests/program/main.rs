@@ -11,6 +11,7 @@ mod doctor;
 mod examples;
 mod exchange;
 mod far;
+mod fetch;
 mod file_calls;
 mod file_capacity;
 mod file_caps;
