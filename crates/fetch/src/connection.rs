@@ -46,6 +46,8 @@ pub struct Client<'c> {
     pub connect_timeout: Duration,
     pub timeout: Duration,
     pub stop: AtomicBool,
+    /// Whether the file system refused the receive path.
+    pub copies: AtomicBool,
     /// Bytes of bodies that were written.
     pub received: AtomicU64,
 }

@@ -4,7 +4,6 @@ use std::net::ToSocketAddrs as _;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fathom_fileio::Sum;
 use fathom_load::address::Url;
 use fathom_load::engine::Framing;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
@@ -43,8 +42,6 @@ pub struct Complete {
     pub etag: Option<String>,
     pub connections: usize,
     pub retries: u32,
-    /// Of all bytes, if they came in one attempt.
-    pub sum: Option<Sum>,
     pub path: ReceivePath,
     /// The length was not announced, nor the end marked.
     pub has_open_end: bool,
@@ -83,6 +80,7 @@ impl<'d> Download<'d> {
             connect_timeout: fetch.connect_timeout,
             timeout: fetch.timeout,
             stop: false.into(),
+            copies: false.into(),
             received: AtomicU64::new(0),
         };
         let (part, state) = Part::open(place, fetch.force)?;
@@ -127,12 +125,12 @@ impl<'d> Download<'d> {
     pub fn run(mut self, recorder: &mut dyn Recorder) -> Result<Option<Complete>, String> {
         let (begun_ns, mut retries, mut left) = (now_ns(), 0, self.fetch.retries);
         let (mut pause, mut progress) = (PAUSE, 0);
-        let sum = loop {
+        loop {
             // Of a run that was killed before the rename.
             let is_complete = self.state.bytes.is_some() && self.state.missing.is_empty();
-            let attempt = if is_complete { Ok(Sum::default()) } else { self.attempt(recorder) };
+            let attempt = if is_complete { Ok(()) } else { self.attempt(recorder) };
             let (what, asked) = match attempt {
-                Ok(sum) => break sum,
+                Ok(()) => break,
                 Err(Fault::Stopped) => {
                     let text = format!("stopped: {}", self.keep());
                     recorder.event(Event::Warning(&text));
@@ -167,11 +165,11 @@ impl<'d> Download<'d> {
             while now_ns() < until_ns && !recorder.stop().now().load(Ordering::Relaxed) {
                 std::thread::sleep(TICK.min(wait));
             }
-        };
-        self.complete(begun_ns, retries, sum).map(Some)
+        }
+        self.complete(begun_ns, retries).map(Some)
     }
 
-    fn complete(self, begun_ns: u64, retries: u32, sum: Sum) -> Result<Complete, String> {
+    fn complete(self, begun_ns: u64, retries: u32) -> Result<Complete, String> {
         let end_ns = now_ns();
         let bytes = self.done();
         let shown = &self.part.place.shown;
@@ -194,7 +192,6 @@ impl<'d> Download<'d> {
             etag: self.state.etag,
             connections: self.connections,
             retries,
-            sum: (sum.bytes == bytes).then_some(sum),
             path: self.path,
             has_open_end: self.has_open_end,
         })
@@ -227,7 +224,7 @@ impl<'d> Download<'d> {
     }
 
     /// Receives what is missing, over all connections.
-    fn attempt(&mut self, recorder: &mut dyn Recorder) -> Result<Sum, Fault> {
+    fn attempt(&mut self, recorder: &mut dyn Recorder) -> Result<(), Fault> {
         self.client.stop.store(false, Ordering::Relaxed);
         let (client, asked) = (&self.client, &self.asked);
         let range = self.state.etag.as_deref().zip(self.segments.iter().find_map(Segment::missing));
@@ -307,40 +304,36 @@ impl<'d> Download<'d> {
         )))
     }
 
-    fn receive(&mut self, first: Response, recorder: &mut dyn Recorder) -> Result<Sum, Fault> {
+    fn receive(&mut self, first: Response, recorder: &mut dyn Recorder) -> Result<(), Fault> {
         let (client, url, file) = (&self.client, &self.url, &self.part.file);
         let (segments, length) = (&self.segments, self.state.bytes);
         let etag = self.state.etag.clone();
-        let path = self.fetch.receive.path().filter(|_| length.is_some());
-        self.path = path.unwrap_or(ReceivePath::Copy);
+        let copies = length.is_none() || client.copies.load(Ordering::Relaxed);
+        let path = if copies { ReceivePath::Copy } else { self.fetch.receive.path() };
+        self.path = path;
         self.connections = segments.len().clamp(1, usize::from(self.fetch.connections));
         let next = AtomicUsize::new(1);
         let work = |first: Option<Response>| {
             let (next, etag) = (&next, etag.as_deref());
             move || {
-                let mut sum = Sum::default();
                 let mut present = first.zip(segments.first());
-                let done = loop {
+                loop {
                     let response = match present.take() {
                         Some((response, segment)) => Ok((response, segment)),
                         None => match segments.get(next.fetch_add(1, Ordering::Relaxed)) {
                             Some(segment) => open_part(client, url, segment, etag, length)
                                 .map(|response| (response, segment)),
-                            None => break Ok(()),
+                            None => return Ok(()),
                         },
                     };
-                    let part = response.and_then(|(response, segment)| {
+                    let done = response.and_then(|(response, segment)| {
                         receive(client, response, (file, segment), path)
                     });
-                    match part {
-                        Ok(part) => sum.merge(&part),
-                        Err(fault) => {
-                            client.stop.store(true, Ordering::Relaxed);
-                            break Err(fault);
-                        }
+                    if done.is_err() {
+                        client.stop.store(true, Ordering::Relaxed);
+                        return done;
                     }
-                };
-                done.map(|()| sum)
+                }
             }
         };
         let others = (1..self.connections).map(|_| None);
@@ -356,17 +349,11 @@ impl<'d> Download<'d> {
             shown.show(client, done(segments, state.bytes), state.bytes, recorder);
         };
         let ends = ticking(client, works, &mut tick)?;
-        let mut sum = Sum::default();
-        let mut stopped = false;
-        for end in ends {
-            match end {
-                Ok(one) => sum.merge(&one),
-                // Of another's fault.
-                Err(Fault::Stopped) => stopped = true,
-                Err(fault) => return Err(fault),
-            }
-        }
-        if stopped { Err(Fault::Stopped) } else { Ok(sum) }
+        // A fault stops the other connections: those say nothing.
+        let is_fault = |end: &Result<(), Fault>| !matches!(end, Ok(()) | Err(Fault::Stopped));
+        let at = ends.iter().position(is_fault);
+        let at = at.or_else(|| ends.iter().position(Result::is_err));
+        at.map_or(Ok(()), |at| ends[at].clone())
     }
 }
 

@@ -13,7 +13,7 @@ Examples:
   fathom fetch http://HOST:3284/data.img          download into this folder
   fathom fetch http://HOST/a http://HOST/b -o DIR
   fathom fetch http://HOST/data.img --sum         print its checksums, as `fathom file fast` does
-  fathom fetch http://HOST/data.img --connections 4 --receive splice
+  fathom fetch http://HOST/data.img --connections 4 --receive mmap
   fathom fetch http://HOST/data.img -H 'Accept: application/octet-stream' --token-file token
 
 The file gets its name when it is complete, has the announced length and is on the disk; until then
@@ -37,10 +37,10 @@ pub struct Fetch {
     #[arg(long)]
     pub force: bool,
     /// How bodies get from the socket to the file.
-    #[arg(long, value_enum, value_name = "PATH", default_value_t = Receive::Copy)]
+    #[arg(long, value_enum, value_name = "PATH", default_value_t = Receive::Splice)]
     pub receive: Receive,
-    /// Connections for one large file, if the server has ranges and a strong ETag.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Connections for one file from 16 MiB, if the server has ranges and a strong ETag.
+    #[arg(long, value_name = "N", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
     pub connections: u16,
     /// Print XOR-32 and position sum.
@@ -79,12 +79,11 @@ pub enum Receive {
 }
 
 impl Receive {
-    /// `None`: the own loop.
-    pub fn path(self) -> Option<ReceivePath> {
+    pub fn path(self) -> ReceivePath {
         match self {
-            Self::Copy => None,
-            Self::Mmap => Some(ReceivePath::Mmap),
-            Self::Splice => Some(ReceivePath::Splice),
+            Self::Copy => ReceivePath::Copy,
+            Self::Mmap => ReceivePath::Mmap,
+            Self::Splice => ReceivePath::Splice,
         }
     }
 }

@@ -143,11 +143,7 @@ impl Fetch {
         to: &str,
         recorder: &mut dyn Recorder,
     ) -> Result<(), ProcedureError> {
-        let sum = match (self.sum, complete.sum) {
-            (false, _) => None,
-            (true, Some(sum)) => Some(sum),
-            (true, None) => Some(read_sum(complete, recorder)?),
-        };
+        let sum = self.sum.then(|| read_sum(complete, recorder)).transpose()?;
         let seconds = complete.ns as f64 / 1e9;
         let params = Params::one("path", complete.path.name())
             .and("connections", complete.connections as i64)
@@ -212,7 +208,7 @@ fn facts(complete: &Complete, sum: Option<Sum>) -> Vec<Fact> {
     facts
 }
 
-/// Reads the sums of a file that came in several attempts.
+/// Reads the sums from the file: of what it has, not of what arrived.
 fn read_sum(complete: &Complete, recorder: &dyn Recorder) -> Result<Sum, ProcedureError> {
     let shown = &complete.place.shown;
     let failed =

@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fathom_fileio::Sum;
 use fathom_load::engine::{Chunks, Framing};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_paths::{Io, PathError, ReceivePath, Receiving, Step, Waiter};
@@ -45,7 +44,7 @@ impl Segment {
 }
 
 /// Writes a response's body to its segment, up to the end of the segment. With a framing other than
-/// a length the segment has no end. Returns the sums of what user space has seen.
+/// a length the segment has no end.
 ///
 /// # Errors
 /// If the connection or the file fails. What was written before is in the segment.
@@ -53,19 +52,18 @@ pub fn receive(
     client: &Client<'_>,
     mut response: Response,
     (file, segment): (&File, &Segment),
-    path: Option<ReceivePath>,
-) -> Result<Sum, Fault> {
+    path: ReceivePath,
+) -> Result<(), Fault> {
     let body = std::mem::take(&mut response.body);
-    let mut copying = Copying { client, file, segment, sum: Sum::default() };
+    let copying = Copying { client, file, segment };
     if copying.take(&body, &mut response.head.framing)? {
-        return Ok(copying.sum);
+        return Ok(());
     }
     match (path, response.head.framing) {
-        (Some(path), Framing::Length(_)) => {
-            by_path(client, &response, (file, segment), path)?;
-            Ok(copying.sum)
+        (ReceivePath::Copy, _) | (_, Framing::Chunked(_) | Framing::UntilClose) => {
+            copying.run(response)
         }
-        _ => copying.run(response),
+        (path, Framing::Length(_)) => by_path(client, &response, (file, segment), path),
     }
 }
 
@@ -73,21 +71,20 @@ struct Copying<'c> {
     client: &'c Client<'c>,
     file: &'c File,
     segment: &'c Segment,
-    sum: Sum,
 }
 
 impl Copying<'_> {
-    fn run(mut self, mut response: Response) -> Result<Sum, Fault> {
+    fn run(&self, mut response: Response) -> Result<(), Fault> {
         let mut buffer = vec![0; BUFFER];
         let mut last_ns = now_ns();
         loop {
             self.client.look()?;
             match response.stream.read(&mut buffer) {
-                Ok(0) if response.head.framing == Framing::UntilClose => return Ok(self.sum),
+                Ok(0) if response.head.framing == Framing::UntilClose => return Ok(()),
                 Ok(0) => return Err(truncated(self.segment)),
                 Ok(count) => {
                     if self.take(&buffer[..count], &mut response.head.framing)? {
-                        return Ok(self.sum);
+                        return Ok(());
                     }
                     last_ns = now_ns();
                 }
@@ -97,7 +94,7 @@ impl Copying<'_> {
     }
 
     /// Takes received bytes; true at the end of the body or the segment.
-    fn take(&mut self, data: &[u8], framing: &mut Framing) -> Result<bool, Fault> {
+    fn take(&self, data: &[u8], framing: &mut Framing) -> Result<bool, Fault> {
         let Framing::Chunked(chunks) = framing else {
             self.write(data)?;
             return Ok(self.segment.missing().is_none());
@@ -113,11 +110,10 @@ impl Copying<'_> {
         Ok(*chunks == Chunks::Done)
     }
 
-    fn write(&mut self, data: &[u8]) -> Result<(), Fault> {
+    fn write(&self, data: &[u8]) -> Result<(), Fault> {
         let at = self.segment.at.load(Ordering::Relaxed);
         let wanted = data.len().min(usize::try_from(self.segment.end - at).unwrap_or(usize::MAX));
         self.file.write_all_at(&data[..wanted], at).map_err(|error| not_written(&error))?;
-        self.sum.add(at, &data[..wanted]);
         self.segment.advance(self.client, at + wanted as u64);
         Ok(())
     }
@@ -148,6 +144,12 @@ fn by_path(
             Err(PathError::Call { call: "recv", error: Errno::FAULT }) => {
                 return Err(not_written(&Errno::NOSPC.into()));
             }
+            // A file system without splice(2): the pipe has lost what it took.
+            Err(PathError::Call { call: "splice", error: Errno::INVAL }) => {
+                client.copies.store(true, Ordering::Relaxed);
+                let text = "the file system has no splice(2); continuing by --receive copy";
+                return Err(Fault::Passing(text.to_owned(), Some(Duration::ZERO)));
+            }
             Err(PathError::Call { error, .. }) if is_of_disk(error) => {
                 return Err(not_written(&error.into()));
             }
@@ -158,7 +160,7 @@ fn by_path(
 }
 
 fn is_of_disk(error: Errno) -> bool {
-    [Errno::NOSPC, Errno::DQUOT, Errno::FBIG, Errno::IO, Errno::INVAL].contains(&error)
+    [Errno::NOSPC, Errno::DQUOT, Errno::FBIG, Errno::IO].contains(&error)
 }
 
 fn not_written(error: &Error) -> Fault {
