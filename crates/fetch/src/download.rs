@@ -124,7 +124,7 @@ impl<'d> Download<'d> {
     /// If the file is not complete, with what is left of it.
     pub fn run(mut self, recorder: &mut dyn Recorder) -> Result<Option<Complete>, String> {
         let (begun_ns, mut retries, mut left) = (now_ns(), 0, self.fetch.retries);
-        let (mut pause, mut progress) = (PAUSE, 0);
+        let (mut pause, mut progress) = (PAUSE, self.done());
         loop {
             // Of a run that was killed before the rename.
             let is_complete = self.state.bytes.is_some() && self.state.missing.is_empty();
@@ -143,9 +143,10 @@ impl<'d> Download<'d> {
                 }
                 Err(Fault::Final(what)) => return Err(format!("{what}; {}", self.keep())),
             };
-            let received = self.client.received.load(Ordering::Relaxed);
-            if received - progress >= PROGRESS {
-                (pause, left, progress) = (PAUSE, self.fetch.retries, received);
+            // What was received anew, after a start from the first byte, is no progress.
+            let done = self.done();
+            if done >= progress + PROGRESS {
+                (pause, left, progress) = (PAUSE, self.fetch.retries, done);
             }
             if left == 0 {
                 let after = match self.fetch.retries {
@@ -357,9 +358,11 @@ impl<'d> Download<'d> {
     }
 }
 
-/// Ranges that are not received.
+/// Ranges that are not received, in order.
 fn missing(segments: &[Segment]) -> Vec<(u64, u64)> {
-    segments.iter().filter_map(Segment::missing).collect()
+    let mut missing: Vec<_> = segments.iter().filter_map(Segment::missing).collect();
+    missing.sort_unstable();
+    missing
 }
 
 fn done(segments: &[Segment], bytes: Option<u64>) -> u64 {

@@ -1,7 +1,7 @@
 //! Fetch: downloads over HTTP, as a procedure (`fathom fetch`).
 //!
-//! [`download`] orders requests, resumption and retries; [`part`] is the unfinished file, which gets
-//! its name only when it is complete; [`connection`] sends requests and [`receive`] bodies.
+//! [`download`] orders requests, resumption and retries; [`part`] is the unfinished file, which
+//! gets its name only when it is complete; [`connection`] sends requests, [`receive`] takes bodies.
 
 mod connection;
 mod download;

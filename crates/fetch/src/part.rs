@@ -129,8 +129,17 @@ impl Part {
         let count = self.state.read_at(&mut text, 0).unwrap_or(0);
         let state: State = serde_json::from_slice(&text[..count])
             .map_err(|_| "its state is not readable".to_owned())?;
-        let is_whole = state.missing.iter().all(|(from, to)| from < to);
-        match is_whole && (state.is_synced || (state.boot == self.boot && !self.boot.is_empty())) {
+        let bytes = state.bytes.unwrap_or(0);
+        let received_to = match state.missing.last() {
+            Some((from, to)) if *to == bytes => *from,
+            _ => bytes,
+        };
+        let length = self.file.metadata().map_or(0, |file| file.len());
+        let is_whole = state.missing.iter().all(|(from, to)| from < to && *to <= bytes);
+        if !is_whole || (state.etag.is_some() && length < received_to) {
+            return Err("it is shorter than its state says".to_owned());
+        }
+        match state.is_synced || (state.boot == self.boot && !self.boot.is_empty()) {
             true => Ok(state),
             false => Err("the system was restarted since".to_owned()),
         }

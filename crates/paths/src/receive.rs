@@ -76,8 +76,8 @@ impl Receiving {
         }
     }
 
-    /// Takes a part of a file that has bytes before it, and maybe after it: from byte `at` up to byte
-    /// `end`. The file already has that length if the path maps it. Not for [`ReceivePath::Uring`].
+    /// Takes a part of a file that has bytes before it, and maybe after it: from byte `at` up to
+    /// `end`. If the path maps it, it already has that length. Not for [`ReceivePath::Uring`].
     pub fn begin_at(&mut self, file: File, at: u64, end: u64) {
         self.begin(file, Some(end), end);
         self.at = at;

@@ -1,4 +1,4 @@
-//! `fathom file`, `fathom load` and `fathom fetch`: run a procedure, print its records as they complete, and
+//! `fathom file` and `fathom load`: run a procedure, print its records as they complete, and
 //! store them.
 //!
 //! Records are stored at the end, so that no write of the store comes between timed passes.

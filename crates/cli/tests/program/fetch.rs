@@ -263,6 +263,39 @@ fn server_without_ranges_is_one_connection() {
 }
 
 #[test]
+fn retries_from_the_first_byte_are_bounded() {
+    let bytes: &[u8] = generated(4, 3 << 20).leak();
+    let server = Server::start(move |_, _, stream| {
+        let length = bytes.len() + 1;
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+        let _ = stream.write_all(bytes);
+    });
+    let env = new_env();
+    let output = env.exec(&format!("fetch {} -o to --retries 2", server.url("/f")));
+    assert_status(&output, 1);
+    assert_eq!(server.heads().len(), 3, "{}", text(&output.stderr));
+    assert_eq!(names(&env), ["f.part", "f.part.state"]);
+}
+
+#[test]
+fn shorter_part_than_its_state_starts_anew() {
+    let bytes: &[u8] = generated(3, 8 << 20).leak();
+    let server = Server::start(move |number, head, stream| match number {
+        0 => stall(head, stream, (bytes, 5 << 20), "\"a\""),
+        _ => send_file(head, stream, bytes, "\"a\""),
+    });
+    let env = new_env();
+    let line = format!("fetch {} -o to", server.url("/f"));
+    kill_after(&env, &line, 5 << 20);
+    let part = std::fs::File::options().write(true).open(env.file("to/f.part"));
+    part.expect("a file").set_len(1 << 20).expect("a length");
+    let output = env.exec(&line);
+    assert_status(&output, 0);
+    assert_contains(&text(&output.stderr), &["not resumed", "shorter than its state"]);
+    assert!(content(&env, "f") == bytes);
+}
+
+#[test]
 fn part_with_another_etag_starts_anew() {
     let (old, new): (&[u8], &[u8]) = (generated(1, 24 << 20).leak(), generated(2, 24 << 20).leak());
     // The file changes after the first response began.
@@ -280,17 +313,17 @@ fn part_with_another_etag_starts_anew() {
 #[test]
 fn truncated_bodies_have_no_name() {
     let server = Server::start(move |_, head, stream| {
-        let answer: &[u8] = match head.split(' ').nth(1) {
-            Some("/length") => b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1234",
-            Some("/chunked") => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n",
-            Some("/both") => {
-                b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n1234"
+        let answer = match head.split(' ').nth(1) {
+            Some("/length") => "200 x\r\nContent-Length: 9\r\n\r\n1234",
+            Some("/chunked") => "200 x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n",
+            Some("/both") => "200 x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n1234",
+            Some("/range") => {
+                "206 x\r\nContent-Range: bytes 0-3/9\r\nContent-Length: 4\r\n\r\n1234"
             }
-            Some("/range") => b"HTTP/1.1 206 x\r\nContent-Range: bytes 0-3/9\r\nContent-Length: 4\r\n\r\n1234",
-            Some("/head") => &[b'x'; 40_000],
-            _ => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n2\r\n56\r\n0\r\n\r\n",
+            Some("/head") => "x",
+            _ => "200 x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n2\r\n56\r\n0\r\n\r\n",
         };
-        let _ = stream.write_all(answer);
+        let _ = write!(stream, "HTTP/1.1 {answer}");
     });
     let env = new_env();
     for (path, why) in [
