@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compares `fathom fetch` with curl and wget as whole processes, interleaved (A B B A): a file of GIB
 # from the page cache, over loopback with cubic congestion control, into a file system in memory;
-# from nginx (sendfile) and from `fathom serve`. Then its receive paths and two connections with its
-# default. Ratios of throughput: above 1, Fathom or its default is faster. Needs root.
+# from nginx (sendfile) and from `fathom serve`. Then its default (splice over two connections) with its
+# other receive paths. Ratios of throughput: above 1, Fathom or its default is faster. Needs root.
 # Usage: fetch.sh [FATHOM] [ROUNDS] [GIB] [FOLDER]
 set -euo pipefail
 if [ "${FATHOM_BENCH_INSIDE:-}" != 1 ]; then
@@ -75,11 +75,9 @@ beside() { # server, name, command …
 for server in nginx serve; do
   beside $server curl curl -s -o "$folder/got"
   beside $server wget wget -q -O "$folder/got"
-  for receive in copy mmap splice; do
-    for connections in 1 2; do
-      [ "$receive $connections" = "copy 1" ] && continue
-      beside $server "$receive*$connections" "$fathom" fetch -o "$folder/got" --receive $receive \
-        --connections $connections
-    done
-  done
+done
+for other in "splice 1" "copy 1" "copy 2" "mmap 2"; do
+  read -r receive connections <<< "$other"
+  beside nginx "$receive*$connections" "$fathom" fetch -o "$folder/got" --receive "$receive" \
+    --connections "$connections"
 done
