@@ -306,6 +306,7 @@ fn samples(measured: &Measured, cpu: u32) -> Vec<Sample> {
     let mut samples: Vec<Sample> = (0..whole.div_ceil(share)).map(sample).collect();
     // Counters and checks are totals: attributed to the first process.
     samples[0].disturbance = measured.disturbance.clone();
+    samples[0].far.clone_from(&measured.far);
     samples[0].checks = measured.checks.clone();
     samples[0].histogram = measured.histogram.clone();
     samples

@@ -14,7 +14,7 @@ use std::time::Duration;
 use fathom_fileio::Sum;
 use fathom_fileio::folder::space;
 use fathom_fileio::scratch::Scratch;
-use fathom_measure::clock::{monotonic_raw_ns, thread_cpu_ns};
+use fathom_measure::clock::{monotonic_raw_ns, process_cpu_ns};
 use fathom_paths::{
     Io, PathError, ReceivePath, Receiving, SIZE_MAX, Waiter, receive, receive_exact, send_all,
 };
@@ -60,6 +60,8 @@ pub struct Round {
     pub files: u32,
     /// Of all files together; more are refused.
     pub bytes: u64,
+    /// Read the pagemap entry behind the first mapped page.
+    pub page: bool,
 }
 
 impl Round {
@@ -172,7 +174,8 @@ impl End {
         }
         let waiter = Waiter::new(round.io, Duration::from_nanos(WAIT_NS));
         let waiter = waiter.map_err(FarError::system("block SIGIO"))?;
-        let receiving = Receiving::new(round.path, round.size as usize)?;
+        let mut receiving = Receiving::new(round.path, round.size as usize)?;
+        receiving.watch_page(round.page);
         Ok(Self { round, waiter, receiving })
     }
 
@@ -187,7 +190,8 @@ impl End {
         let Self { round, waiter, mut receiving } = self;
         let near = data.peer_addr().map_err(FarError::system("getpeername"))?.ip();
         let (mut files, mut rest, mut kept) = (Vec::new(), round.bytes, None);
-        let (cpu_ns, faults) = (thread_cpu_ns(), page_faults());
+        let mut done = Vec::new();
+        let (cpu_ns, faults) = (process_cpu_ns(), page_faults());
         for _ in 0..round.files {
             let connection = match kept.take() {
                 Some(connection) => connection,
@@ -218,21 +222,26 @@ impl End {
                 send_all(&ANSWER, socket, &waiter)?;
             }
             files.push(scratch);
-            kept = round.persistent.then_some(connection);
+            // Closing is not timed.
+            if round.persistent {
+                kept = Some(connection);
+            } else {
+                done.push(connection);
+            }
         }
         let done_ns = monotonic_raw_ns();
-        let cpu_ns = thread_cpu_ns() - cpu_ns;
+        let cpu_ns = process_cpu_ns() - cpu_ns;
         let faults = page_faults() - faults;
         Ok((Received { done_ns, cpu_ns, faults, page: receiving.page_entry() }, files))
     }
 }
 
-/// Page faults of this thread. The first of a window in a new file counts as major, without I/O.
+/// Page faults of this process. The first of a window in a new file counts as major, without I/O.
 pub fn page_faults() -> u64 {
     // SAFETY: all zeroes are a value of the structure, which outlives the call.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: as above.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
     (usage.ru_minflt + usage.ru_majflt) as u64
 }
 
@@ -296,6 +305,7 @@ mod tests {
         ack: false,
         files: 2,
         bytes: 100,
+        page: false,
     };
 
     fn report(orders: &mut Channel) -> Report {

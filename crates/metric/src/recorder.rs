@@ -4,8 +4,8 @@
 use fathom_measure::Clock;
 use fathom_measure::sampler::{KernelCounters, Observer as _};
 use fathom_record::{
-    Check, Counters, Disturbance, Fact, FarHost, Histogram, Host, Interval, NoModel, Params,
-    Prediction, Reason, Record, Series, Verdict,
+    Check, Counters, Disturbance, Fact, FarEnd, FarHost, Histogram, Host, Interval, NoModel,
+    Params, Prediction, Reason, Record, Series, Verdict,
 };
 
 use crate::Stop;
@@ -70,8 +70,9 @@ pub struct Measured {
     pub in_fresh_processes: bool,
     /// Whether values are slopes or differences, which may scatter around 0.
     pub is_difference: bool,
-    /// Counter differences over all passes.
+    /// Counter differences over all passes, of this end and of the far one.
     pub disturbance: Disturbance,
+    pub far: Option<FarEnd>,
     pub checks: Vec<Check>,
     /// Overrides the verdict computed from the values.
     pub verdict: Option<Verdict>,

@@ -27,7 +27,8 @@ pub struct Receiving {
     most: u64,
     /// Bytes that the file has.
     at: u64,
-    /// The pagemap entry behind the first window that was used.
+    /// Whether to read the pagemap entry behind the first window that is used, and the entry.
+    watches: bool,
     page: Option<u64>,
 }
 
@@ -55,7 +56,7 @@ impl Receiving {
             ReceivePath::Splice => Way::Splice(Pipe::new()?),
             ReceivePath::Uring => Way::Uring(Box::new(Pump::new(size, Direction::Receive)?)),
         };
-        Ok(Self { way, file: None, length: None, most: 0, at: 0, page: None })
+        Ok(Self { way, file: None, length: None, most: 0, at: 0, watches: false, page: None })
     }
 
     /// Sets a connected socket up.
@@ -88,7 +89,7 @@ impl Receiving {
     /// # Errors
     /// If a call fails, or the connection ends early or late.
     pub fn step(&mut self, socket: BorrowedFd<'_>, waiter: &Waiter) -> Result<Step, PathError> {
-        let Self { way, file, length, most, at, page } = self;
+        let Self { way, file, length, most, at, watches, page } = self;
         let Some(file) = file else { return Ok(Step::Done) };
         if *length == Some(*at) && !matches!(way, Way::Uring(_)) {
             return self.end();
@@ -129,7 +130,7 @@ impl Receiving {
                 let received = result(received).map_err(PathError::of("recv"))?;
                 *filled += received;
                 if *filled == mapped.len() || received == 0 {
-                    if page.is_none() {
+                    if *watches && page.is_none() {
                         *page = mapped.page_entry();
                     }
                     *window = None;
@@ -174,6 +175,11 @@ impl Receiving {
     /// Bytes of the last file.
     pub fn received(&self) -> u64 {
         self.at
+    }
+
+    /// Whether to read the pagemap entry behind the first mapped page, which takes time.
+    pub fn watch_page(&mut self, watches: bool) {
+        self.watches = watches;
     }
 
     /// The pagemap entry behind the first mapped page.

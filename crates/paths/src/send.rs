@@ -28,7 +28,8 @@ pub struct Sending {
     bytes: u64,
     /// Bytes that the socket took.
     at: u64,
-    /// The pagemap entry behind the first window that was used.
+    /// Whether to read the pagemap entry behind the first window that is used, and the entry.
+    watches: bool,
     page: Option<u64>,
 }
 
@@ -68,7 +69,7 @@ impl Sending {
             SendPath::Splice => Way::Splice(Pipe::new()?),
             SendPath::Uring => Way::Uring(Box::new(Pump::new(size, Direction::Send)?)),
         };
-        Ok(Self { way, file: None, bytes: 0, at: 0, page: None })
+        Ok(Self { way, file: None, bytes: 0, at: 0, watches: false, page: None })
     }
 
     /// Sets a connected socket up.
@@ -96,7 +97,7 @@ impl Sending {
     /// # Errors
     /// If a call fails, or the file has become shorter.
     pub fn step(&mut self, socket: BorrowedFd<'_>, waiter: &Waiter) -> Result<Step, PathError> {
-        let Self { way, file, bytes, at, page } = self;
+        let Self { way, file, bytes, at, watches, page } = self;
         let Some(file) = file else { return Ok(Step::Done) };
         let (rest, short) = (*bytes - *at, PathError::Short { found: *at, expected: *bytes });
         if rest == 0 {
@@ -130,7 +131,7 @@ impl Sending {
                 *sent += moved;
                 *at += moved as u64;
                 if *sent == mapped.len() {
-                    if page.is_none() {
+                    if *watches && page.is_none() {
                         *page = mapped.page_entry();
                     }
                     *window = None;
@@ -177,6 +178,11 @@ impl Sending {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         Ok(std::mem::take(notified))
+    }
+
+    /// Whether to read the pagemap entry behind the first mapped page, which takes time.
+    pub fn watch_page(&mut self, watches: bool) {
+        self.watches = watches;
     }
 
     /// The pagemap entry behind the first mapped page.

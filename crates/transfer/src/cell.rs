@@ -64,6 +64,15 @@ impl Factor {
         }
     }
 
+    /// The size that it is.
+    pub fn size(self) -> Option<SizeOf> {
+        match self {
+            Self::Buffer => Some(SizeOf::Buffer),
+            Self::Window => Some(SizeOf::Window),
+            _ => None,
+        }
+    }
+
     pub fn level_name(self, level: u32) -> String {
         let index = level as usize;
         let is = |word: &str| word.to_owned();
@@ -100,7 +109,7 @@ impl Cell {
         ]
     }
 
-    fn has(&self, size: SizeOf) -> bool {
+    pub fn has(&self, size: SizeOf) -> bool {
         self.send.size_of() == size || self.receive.size_of() == size
     }
 
@@ -148,8 +157,9 @@ pub struct Choice {
     pub ack: bool,
 }
 
-/// All paths at one size, then one factor at a time with both ends by copy and both by mmap.
-pub fn usual(set: usize, bytes: u64) -> Vec<Cell> {
+/// All paths at one size, then one factor at a time with both ends by copy and both by mmap. Sizes
+/// beyond the largest file make no difference.
+pub fn usual(set: usize, bytes: u64, largest: u64) -> Vec<Cell> {
     let (copy, mapped) = (
         Cell::usual(set, SendPath::Copy, ReceivePath::Copy),
         Cell::usual(set, SendPath::Mmap, ReceivePath::Mmap),
@@ -167,8 +177,11 @@ pub fn usual(set: usize, bytes: u64) -> Vec<Cell> {
         cells.extend([Io::Nonblocking, Io::Async].map(|io| Cell { io, ..base }));
     }
     let buffers: &[u32] = if is_large { &[4096, 1 << 20] } else { &[512, 4096, 1 << 20] };
-    cells.extend(buffers.iter().map(|&buffer| Cell { buffer, ..copy }));
-    cells.extend([4096, 1 << 20].map(|window| Cell { window, ..mapped }));
+    let used = |size: u32| u64::from(size).min(largest);
+    let differs = |size: &&u32| used(**size) != used(SIZE);
+    cells.extend(buffers.iter().filter(differs).map(|&buffer| Cell { buffer, ..copy }));
+    let windows = [4096, 1 << 20];
+    cells.extend(windows.iter().filter(differs).map(|&window| Cell { window, ..mapped }));
     cells.push(Cell { ack: true, ..copy });
     cells
 }
@@ -238,8 +251,9 @@ mod tests {
     #[test]
     fn designs_have_distinct_cells() {
         for (cells, count, published) in [
-            (usual(0, 1 << 20), 36, false),
-            (usual(0, 1 << 30), 21, false),
+            (usual(0, 1 << 20, 1 << 20), 36, false),
+            (usual(0, 24_114, 2415), 32, false),
+            (usual(0, 1 << 30, 1 << 29), 21, false),
             (super::published(0), 16, true),
         ] {
             assert_eq!((cells.len(), names(&cells, published).len()), (count, count));

@@ -121,7 +121,7 @@ impl Claim {
         match () {
             () if low >= least && high <= most => "confirmed",
             () if high < least || low > most => "refuted",
-            () => "undetermined",
+            () => "inconclusive",
         }
     }
 }
@@ -166,11 +166,11 @@ mod tests {
         let [faster, same] = [&ALL[0], &ALL[1]];
         for (claim, interval, expected) in [
             (faster, [0.5, 0.9], "confirmed"),
-            (faster, [0.9, 1.1], "undetermined"),
+            (faster, [0.9, 1.1], "inconclusive"),
             (faster, [1.1, 1.3], "refuted"),
             (same, [0.95, 1.05], "confirmed"),
             (same, [0.5, 0.7], "refuted"),
-            (same, [0.8, 1.0], "undetermined"),
+            (same, [0.8, 1.0], "inconclusive"),
         ] {
             assert_eq!(claim.word(interval), expected, "{interval:?}");
         }

@@ -53,8 +53,9 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "io",
         values: "blocking, nonblocking, async",
-        meaning: "calls on the sockets block; return, and poll waits; return, and SIGIO tells \
-                  (O_ASYNC). uring waits for completions; both ends by uring are async",
+        meaning: "calls on the sockets block; return, and poll waits; return, and SIGIO is sent \
+                  when they are ready (O_ASYNC). uring waits for completions; both ends by uring \
+                  are async",
     },
     Parameter { name: "buffer_bytes", values: "bytes", meaning: "of copy and uring" },
     Parameter { name: "window_bytes", values: "bytes", meaning: "of mmap and zerocopy" },
@@ -88,15 +89,16 @@ static ABOUT_TIME: About = About {
     id: "transfer.time",
     title: "transfer of a set",
     timed: "from the first connect until the last write of the receiver, for all files of a set: \
-            opening, connecting, sending, creating, writing. Each value is a repetition between \
-            two fresh processes, on two CPUs where there are two",
-    not_timed: "making buffers, closing sockets, verifying the content, removing the files, \
-                writing them to a device",
+            opening, connecting and setting sockets up, sending, creating, writing. Each value is a \
+            repetition between two fresh processes, on two CPUs where there are two",
+    not_timed: "making buffers, closing sockets, reading the notifications of sends without a copy, \
+                verifying the content, removing the files, writing them to a device",
     model: "copy and mmap at the sending end, a bound: ≥ the bytes ÷ the highest \
             network.tcp.bandwidth on loopback of this host",
     pitfalls: &[
         "received files stay in the page cache and are removed before they are written to a \
          device, unless memory is short",
+        "on loopback the CPU time of the sender has protocol work of the receiver",
         "on loopback the kernel copies for MSG_ZEROCOPY too: the record has the share that it says \
          was sent without one",
         "a congestion control that paces (BBR) may limit every path alike: name another one by \
@@ -126,6 +128,7 @@ static ABOUT_EFFECT: About = About {
     id: "transfer.effect",
     title: "effect of a setting on the time",
     unit: Unit::Ratio,
+    better: Better::Neither,
     timed: "transfer.time with a level of one factor ÷ transfer.time with its reference level, all \
             other factors equal: in each repetition the geometric mean over all such pairs",
     not_timed: "as transfer.time",

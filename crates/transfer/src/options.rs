@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use fathom_metric::notation::{NotationError, seed, sizes, time};
-use fathom_paths::{Io, ReceivePath, SIZE_MAX, SendPath};
+use fathom_paths::{Io, ReceivePath, SIZE_MAX, SendPath, SizeOf};
 
 use crate::cell::{Cell, Choice, SIZE};
 use crate::set::{Source, Study};
@@ -68,7 +68,7 @@ pub struct Transfer {
     #[arg(long, value_name = "SIZES", value_parser = path_sizes)]
     pub buffer: Option<Sizes>,
     /// Window sizes of mmap and zerocopy, in whole pages, up to 64 MiB.
-    #[arg(long, value_name = "SIZES", value_parser = path_sizes)]
+    #[arg(long, value_name = "SIZES", value_parser = page_sizes)]
     pub window: Option<Sizes>,
     /// Let the receiver answer after each file: per-file.
     #[arg(long, value_name = "WHEN", value_parser = ["per-file"])]
@@ -84,8 +84,9 @@ pub struct Transfer {
     /// with --published].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repeat: Option<u32>,
-    /// Begin no repetition after this time; not with --repeat or --published.
+    /// Begin no repetition after this time; at least one is measured.
     #[arg(long, value_name = "TIME", default_value = "4min", value_parser = time)]
+    #[arg(conflicts_with_all = ["repeat", "published"])]
     pub time: Duration,
     /// Make and receive files in this directory [default: /var/tmp, or the current directory].
     #[arg(long, value_name = "DIR")]
@@ -147,6 +148,15 @@ fn path_sizes(text: &str) -> Result<Sizes, NotationError> {
     }
 }
 
+fn page_sizes(text: &str) -> Result<Sizes, NotationError> {
+    let all = path_sizes(text)?;
+    let page = rustix::param::page_size() as u32;
+    match all.0.iter().all(|bytes| bytes.is_multiple_of(page)) {
+        true => Ok(all),
+        false => Err(NotationError::new(text, format!("multiples of {page} B, such as 64KiB"))),
+    }
+}
+
 /// The list, or its usual content.
 fn or<T: Clone>(list: &[T], usual: T) -> Vec<T> {
     if list.is_empty() { vec![usual] } else { list.to_vec() }
@@ -185,12 +195,29 @@ impl Transfer {
         })
     }
 
-    /// The combinations for a set of these bytes. The first one has the reference levels.
-    pub fn cells(&self, set: usize, bytes: u64) -> Vec<Cell> {
+    /// Fails if a size is of no path that is chosen.
+    pub fn check_sizes(&self) -> Result<(), String> {
+        let Some(choice) = self.choice() else { return Ok(()) };
+        let is_used = |size| {
+            choice.send.iter().any(|path| path.size_of() == size)
+                || choice.receive.iter().any(|path| path.size_of() == size)
+        };
+        if self.buffer.is_some() && !is_used(SizeOf::Buffer) {
+            return Err("--buffer: no chosen path has one; copy and uring have".to_owned());
+        }
+        if self.window.is_some() && !is_used(SizeOf::Window) {
+            return Err("--window: no chosen path has one; mmap and zerocopy have".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The combinations for a set of these bytes, with a largest file. The first one has the
+    /// reference levels.
+    pub fn cells(&self, set: usize, bytes: u64, largest: u64) -> Vec<Cell> {
         match self.choice() {
             _ if self.published => crate::cell::published(set),
             Some(choice) => crate::cell::chosen(set, &choice),
-            None => crate::cell::usual(set, bytes),
+            None => crate::cell::usual(set, bytes, largest),
         }
     }
 }
@@ -205,10 +232,10 @@ mod tests {
 
     #[test]
     fn options_choose_the_cells() {
-        assert_eq!(parsed("").unwrap().cells(0, 1).len(), 36);
-        assert_eq!(parsed("--published").unwrap().cells(2, 1).len(), 16);
+        assert_eq!(parsed("").unwrap().cells(0, 1 << 20, 1 << 20).len(), 36);
+        assert_eq!(parsed("--published").unwrap().cells(2, 1, 1).len(), 16);
         let some = parsed("--send-path sendfile,copy --buffer 4K..16K --connection per-file");
-        let cells = some.unwrap().cells(1, 1);
+        let cells = some.unwrap().cells(1, 1, 1);
         // The receiver copies through each buffer.
         assert_eq!(cells.len(), 6);
         assert!(cells.iter().all(|cell| cell.set == 1 && !cell.persistent));
@@ -225,6 +252,8 @@ mod tests {
             ("--connection both", "persistent, per-file"),
             ("--buffer 0", "1 B to 64 MiB"),
             ("--window 65MiB", "1 B to 64 MiB"),
+            ("--window 5000", "multiples of 4096 B"),
+            ("--repeat 3 --time 5s", "cannot be used with"),
             ("--ack each", "per-file"),
             ("--sets large", "small, file, video"),
             ("--published --buffer 1K", "cannot be used with"),

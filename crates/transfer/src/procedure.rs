@@ -9,7 +9,7 @@ use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::{Running, this_program};
 use fathom_measure::{affinity, sampler::LOOPBACK};
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
-use fathom_record::FarEnd;
+use fathom_record::{Disturbance, FarEnd};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -53,8 +53,25 @@ pub struct Run {
     /// The two ends may use one CPU only.
     pub shares_cpu: bool,
     orders: Orders,
-    /// Of the far ends.
-    pub far: Vec<FarEnd>,
+    /// What disturbed the ends, over all repetitions.
+    pub disturbed: Option<(Disturbance, FarEnd)>,
+}
+
+impl Run {
+    /// The CPUs of both ends.
+    pub fn cpus(&self) -> [u32; 2] {
+        self.orders.cpus
+    }
+
+    fn add(&mut self, (near, far): (Disturbance, FarEnd)) {
+        self.disturbed = Some(match self.disturbed.take() {
+            None => (near, far),
+            Some((before, mut sum)) => {
+                sum.disturbance = sum.disturbance.plus(&far.disturbance);
+                (before.plus(&near), sum)
+            }
+        });
+    }
 }
 
 impl Procedure for Transfer {
@@ -77,6 +94,7 @@ impl Procedure for Transfer {
         if let Some(text) = &self.to {
             Named { option: "--to", text }.check().map_err(ProcedureError::usage)?;
         }
+        self.check_sizes().map_err(ProcedureError::usage)?;
         if let Some(name) = &self.congestion {
             let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
             let known = std::fs::read_to_string(path).unwrap_or_default();
@@ -99,16 +117,28 @@ impl Procedure for Transfer {
         let sources = self.sources();
         recorder.event(Event::Progress { done: 0, all: 1, what: "making files" });
         let (sets, _made) = set::prepare(&sources, &folder, recorder.stop().now())?;
-        let of_set = |(at, set): (usize, &Set)| self.cells(at, set.bytes());
+        let of_set = |(at, set): (usize, &Set)| self.cells(at, set.bytes(), set.largest());
         let cells = sets.iter().enumerate().flat_map(of_set);
         let measured = |cell| Measured { cell, done: Vec::new(), failed: None };
         let congestion = self.congestion.clone();
-        let orders = Orders { remote, cpus, folder, congestion, sets: Vec::new(), cells: vec![] };
+        let orders = Orders {
+            remote,
+            cpus,
+            folder,
+            congestion,
+            pages: self.pages,
+            sets: Vec::new(),
+            cells: vec![],
+        };
         let shares_cpu = to.is_none() && cpus[0] == cpus[1];
         let cells = cells.map(measured).collect();
-        let mut run = Run { sets, cells, to, shares_cpu, orders, far: Vec::new() };
+        let mut run = Run { sets, cells, to, shares_cpu, orders, disturbed: None };
         recorder.event(Event::Plan(&self.plan(&run)));
         self.blocks(&mut run, recorder)?;
+        let is_empty = run.cells.iter().all(|it| it.done.is_empty() && it.failed.is_none());
+        if is_empty && recorder.stop().now().load(Relaxed) {
+            return Ok(Ending::Stopped);
+        }
         let has_numbers = records::all(recorder, &run, self);
         match run.cells.iter().find_map(|measured| measured.failed.clone()) {
             Some(why) if !has_numbers => Err(ProcedureError::failed(why)),
@@ -147,11 +177,12 @@ impl Transfer {
         let (count, time) = (run.cells.len(), self.time.as_secs_f64());
         let to = run.to.as_deref().unwrap_or(LOOPBACK);
         let often = match self.repeats() {
-            Some(1) => "once, after a rehearsal".to_owned(),
-            Some(repeat) => format!("{repeat} times, after a rehearsal, which tells how long"),
-            None => format!("up to {REPEAT_MAX} times, in about {time:.0} s, after a rehearsal"),
+            Some(1) => "once".to_owned(),
+            Some(repeat) => format!("{repeat} times"),
+            None => format!("up to {REPEAT_MAX} times in about {time:.0} s"),
         };
-        format!("{count} combinations to {to}, {often}; {}", sets.join("; "))
+        let word = if count == 1 { "combination" } else { "combinations" };
+        format!("{count} {word} to {to}, {often}, after one that is discarded; {}", sets.join("; "))
     }
 
     fn blocks(&self, run: &mut Run, recorder: &mut dyn Recorder) -> Result<()> {
@@ -159,11 +190,11 @@ impl Transfer {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         // Finds what is impossible here, and how long a block takes.
         run.block(&mut random, recorder)?;
+        run.forget_rehearsal();
         if recorder.stop().now().load(Relaxed) {
             return Ok(());
         }
         let block_ns = monotonic_raw_ns() - begun_ns;
-        run.forget_rehearsal();
         let limit_ns = self.time.as_nanos() as u64;
         let fitting = u32::try_from(limit_ns / block_ns.max(1)).unwrap_or(REPEAT_MAX);
         let repeat = self.repeats().unwrap_or(fitting.clamp(1, REPEAT_MAX));
@@ -175,7 +206,15 @@ impl Transfer {
         };
         let word = if repeat == 1 { "repetition" } else { "repetitions" };
         recorder.event(Event::Plan(&format!("{repeat} {word}, about {time}")));
+        if repeat < REPEAT_MIN {
+            let text = format!("{repeat} repetitions have no interval; {REPEAT_MIN} have one");
+            recorder.event(Event::Warning(&text));
+        }
         for done in 0..repeat {
+            let is_late = monotonic_raw_ns() - begun_ns > block_ns + limit_ns;
+            if self.repeats().is_none() && done > 0 && is_late {
+                break;
+            }
             let what = "transferring";
             recorder.event(Event::Progress { done: done.into(), all: repeat.into(), what });
             run.block(&mut random, recorder)?;
@@ -190,7 +229,7 @@ impl Transfer {
 impl Run {
     fn forget_rehearsal(&mut self) {
         self.cells.iter_mut().for_each(|measured| measured.done.clear());
-        self.far.clear();
+        self.disturbed = None;
     }
 
     /// Every cell once. A cell that fails ends its pair of processes; the others go on with a new
@@ -211,8 +250,8 @@ impl Run {
             self.cells[cell].failed = Some(why);
             left.retain(|(at, _)| *at != cell && done[*at].is_none());
         }
-        // A part of a block has no contrasts.
-        if !recorder.stop().now().load(Relaxed) {
+        // A part of a block has times, and contrasts of what it has.
+        if done.iter().any(Option::is_some) {
             for (measured, done) in self.cells.iter_mut().zip(done) {
                 measured.done.push(done);
             }
@@ -267,8 +306,8 @@ impl Run {
                     }
                     Line::Failed { cell, why } => return Ok(Some((cell, why))),
                     Line::Broken { why } => return Err(ProcedureError::failed(why)),
-                    Line::End(far) => {
-                        self.far.push(*far);
+                    Line::End(disturbed) => {
+                        self.add(*disturbed);
                         return Ok(None);
                     }
                 }

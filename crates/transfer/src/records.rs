@@ -91,6 +91,10 @@ impl OfSet<'_> {
     /// The time and rate of each cell.
     fn times(&self, recorder: &mut dyn Recorder) -> Vec<(Cell, Record)> {
         let mut all = Vec::new();
+        let (near, far) = match &self.run.disturbed {
+            Some((near, far)) => (near.clone(), Some(far.clone())),
+            None => Default::default(),
+        };
         for measured in &self.cells {
             let done: Vec<&Done> = measured.done.iter().flatten().collect();
             let times: Vec<f64> = done.iter().map(|one| one.ns).collect();
@@ -103,6 +107,8 @@ impl OfSet<'_> {
                 params: self.params(&measured.cell),
                 values,
                 in_fresh_processes: true,
+                disturbance: near.clone(),
+                far: far.clone(),
                 verdict: verdict.clone(),
                 doubts: doubts(self.run, done.len()),
                 ..Values::default()
@@ -164,7 +170,9 @@ impl OfSet<'_> {
         let mut add = |name: &str, value: Option<f64>, unit| {
             facts.extend(value.map(|value| Fact::quantity(name, value, unit)));
         };
-        add("rate", median(rates), Unit::BytesPerSecond);
+        // Of the median time, beside which it stands.
+        let rate = middle(&|one| one.ns).map(|ns| self.bytes() as f64 * 1e9 / ns.max(1.0));
+        add("rate", rate, Unit::BytesPerSecond);
         add("send CPU/GB", middle(&|one| per_gb(one.near)), Unit::Nanoseconds);
         add("receive CPU/GB", middle(&|one| per_gb(one.far)), Unit::Nanoseconds);
         add("send faults", middle(&|one| one.near.faults as f64), Unit::Ratio);
@@ -184,6 +192,10 @@ impl OfSet<'_> {
             let share = middle(&share).filter(|share| share.is_finite());
             add("without a copy", share, Unit::Ratio);
         }
+        let [send, receive] = self.run.cpus();
+        facts.push(Fact::text("CPUs", format!("send {send}, receive {receive}")));
+        let files = self.run.sets[self.set].describe();
+        facts.push(Fact::text("files", files));
         if let Some(first) = done.first().filter(|one| !one.congestion.is_empty()) {
             facts.push(Fact::text("congestion", first.congestion.clone()));
         }
@@ -255,14 +267,20 @@ impl OfSet<'_> {
             others.extend(found.into_iter().map(|level| (place, [reference[place], level])));
         }
         for (place, [from, to]) in &others {
-            let Some(contrast) = effect(&levels, *place, [*from, *to]) else { continue };
             let factor = Factor::ALL[*place];
+            // A pair without such a size would be a comparison of equals.
+            let has = |cell: &Cell| factor.size().is_none_or(|size| cell.has(size));
+            let numbers = (0..levels.len()).filter(|number| has(&self.cells[*number].cell));
+            let numbers: Vec<usize> = numbers.collect();
+            let of: Vec<Levels> = numbers.iter().map(|number| levels[*number].clone()).collect();
+            let Some(contrast) = effect(&of, *place, [*from, *to]) else { continue };
             let params = Params::one("set", name.as_str())
                 .and("factor", factor.name())
                 .and("from", factor.level_name(*from).as_str())
                 .and("level", factor.level_name(*to).as_str());
-            let ratios = self.ratios(&contrast, None);
-            records.extend(self.effect(recorder, params, ratios, contrast.terms));
+            let ratios = self.ratios(&contrast, Some(&numbers));
+            let facts = vec![Fact::quantity("pairs", contrast.terms as f64, Unit::Ratio)];
+            records.extend(self.effect(recorder, params, ratios, facts));
         }
         for (at, one) in others.iter().enumerate() {
             for other in others[at + 1..].iter().filter(|other| other.0 != one.0) {
@@ -280,7 +298,19 @@ impl OfSet<'_> {
                     .and("from", factor.level_name(one.1[0]).as_str())
                     .and("level", factor.level_name(one.1[1]).as_str())
                     .and("with", format!("{}-{level}", with.name()).as_str());
-                records.extend(self.effect(recorder, params, ratios, contrast.terms));
+                let at = |level: u32| {
+                    let is = |number: &usize| levels[*number][other.0] == level;
+                    let numbers: Vec<usize> = (0..levels.len()).filter(is).collect();
+                    let of = numbers.iter().map(|number| levels[*number].clone());
+                    let contrast = effect(&of.collect::<Vec<Levels>>(), one.0, one.1)?;
+                    median(&self.ratios(&contrast, Some(&numbers)))
+                };
+                let facts = [("at reference", other.1[0]), ("there", other.1[1])];
+                let fact = |(name, level)| {
+                    Some(Fact::quantity(&format!("effect {name}"), at(level)?, Unit::Ratio))
+                };
+                let facts = facts.into_iter().filter_map(fact).collect();
+                records.extend(self.effect(recorder, params, ratios, facts));
             }
         }
         records
@@ -291,7 +321,7 @@ impl OfSet<'_> {
         recorder: &mut dyn Recorder,
         params: Params,
         values: Vec<f64>,
-        pairs: usize,
+        facts: Vec<Fact>,
     ) -> Option<Record> {
         if values.is_empty() {
             return None;
@@ -302,7 +332,7 @@ impl OfSet<'_> {
             doubts: doubts(self.run, values.len()),
             values,
             in_fresh_processes: true,
-            facts: vec![Fact::quantity("pairs", pairs as f64, Unit::Ratio)],
+            facts,
             ..Values::default()
         }))
     }
@@ -351,27 +381,32 @@ impl OfSet<'_> {
         }
     }
 
-    /// What to use for this set, with its evidence.
+    /// What to use for this set, with its evidence. The fastest is chosen by every second
+    /// repetition, and its ratio is that of the others: one of many is fastest by chance, too.
     fn advice(&self, effects: &[Record]) -> Option<String> {
+        let name = &self.run.sets[self.set].name;
         let middle = |number: usize| {
-            let done = self.cells[number].done.iter().flatten();
-            median(&done.map(|one| one.ns).collect::<Vec<f64>>()).filter(|ns| *ns > 0.0)
+            let half = self.cells[number].done.iter().step_by(2).flatten();
+            median(&half.map(|one| one.ns).collect::<Vec<f64>>()).filter(|ns| *ns > 0.0)
         };
         middle(0)?;
         let timed = (0..self.cells.len()).filter_map(|number| Some((number, middle(number)?)));
         let (best, _) = timed.min_by(|(_, one), (_, other)| one.total_cmp(other))?;
-        let name = &self.run.sets[self.set].name;
         let first = words(&self.cells[0].cell, None);
-        // How many times as fast, in each repetition.
+        // How many times as fast, in each other repetition.
         let ratios = self.ratios(&between(best, 0)?, None);
+        let ratios: Vec<f64> = ratios.into_iter().skip(1).step_by(2).collect();
         let fastest = median(&ratios).zip(median_interval(&ratios));
         let mut parts = vec![match fastest {
+            None => {
+                let needed = 2 * REPEAT_MIN;
+                return Some(format!("{name}: inconclusive below {needed} repetitions"));
+            }
             Some((ratio, ([low, high], _))) if best != 0 && low > 1.0 => format!(
-                "{name}: {} is the fastest, {ratio:.2} × as fast as {first} ({low:.2} to \
-                 {high:.2})",
+                "{name}: {} is {ratio:.2} × as fast as {first} ({low:.2} to {high:.2})",
                 words(&self.cells[best].cell, Some(&self.cells[0].cell))
             ),
-            _ => format!("{name}: nothing is clearly faster than {first}"),
+            Some(_) => format!("{name}: nothing is clearly faster than {first}"),
         }];
         // The two settings that matter most; answers are an extra, not a setting to choose.
         let size = |record: &&Record| {
@@ -392,8 +427,9 @@ impl OfSet<'_> {
             let summary = record.summary.as_ref()?;
             let [low, high] = summary.limits()?;
             let text = |name: &str| record.params.text(name).unwrap_or("").to_owned();
+            let word = if summary.median > 1.0 { "avoid" } else { "use" };
             parts.push(format!(
-                "{} {} takes {:.2} × the time of {} ({low:.2} to {high:.2})",
+                "{word} {} {}: {:.2} × the time of {} ({low:.2} to {high:.2})",
                 text("factor"),
                 text("level"),
                 summary.median,

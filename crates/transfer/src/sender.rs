@@ -11,9 +11,10 @@ use fathom_far::files::{ANSWER, FileSum, Order, Received, Report, Round, page_fa
 use fathom_far::tcp_info::TcpInfo;
 use fathom_far::{Channel, Far, FarError, Program, Remote, SetUp, Token, WAIT_NS, Work, connect};
 use fathom_measure::affinity;
-use fathom_measure::clock::{monotonic_raw_ns, thread_cpu_ns};
+use fathom_measure::clock::{monotonic_raw_ns, process_cpu_ns};
+use fathom_measure::disturbance::VisitCounters;
 use fathom_paths::{Sending, Waiter, receive_exact, send, send_all};
-use fathom_record::FarEnd;
+use fathom_record::{Disturbance, FarEnd};
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
@@ -44,6 +45,8 @@ pub struct Orders {
     /// Where a far end on this host writes.
     pub folder: PathBuf,
     pub congestion: Option<String>,
+    /// Read the pagemap.
+    pub pages: bool,
     pub sets: Vec<Set>,
     /// In this order, with their numbers.
     pub cells: Vec<(usize, Cell)>,
@@ -63,8 +66,8 @@ pub enum Line {
     Broken {
         why: String,
     },
-    /// After the last cell.
-    End(Box<FarEnd>),
+    /// After the last cell: what disturbed each end.
+    End(Box<(Disturbance, FarEnd)>),
 }
 
 /// A transfer.
@@ -108,6 +111,8 @@ pub fn run() -> std::io::Result<()> {
         Ok(both) => both,
         Err(error) => return print(&Line::Broken { why: error.to_string() }),
     };
+    let mut counters = VisitCounters::open(orders.cpus[0]);
+    counters.mark();
     for (number, cell) in &orders.cells {
         let done = ends.transfer(cell, &orders.sets[cell.set]);
         match done {
@@ -117,9 +122,10 @@ pub fn run() -> std::io::Result<()> {
             }
         }
     }
+    let disturbance = counters.since_mark();
     drop(ends);
     match far.finish() {
-        Ok(outcome) => print(&Line::End(Box::new(outcome.far))),
+        Ok(outcome) => print(&Line::End(Box::new((disturbance, outcome.far)))),
         Err(error) => print(&Line::Broken { why: error.to_string() }),
     }
 }
@@ -130,6 +136,7 @@ struct Ends {
     address: SocketAddr,
     remote: Option<Place>,
     congestion: Option<String>,
+    pages: bool,
 }
 
 fn open(orders: &Orders) -> Result<(Far, Ends), FarError> {
@@ -151,7 +158,8 @@ fn open(orders: &Orders) -> Result<(Far, Ends), FarError> {
     let data = data.into_iter().next().ok_or(FarError::Unexpected("no data connection"))?;
     let address = far.listens_at().ok_or(FarError::Unexpected("no listening port"))?;
     let (remote, congestion) = (orders.remote.clone(), orders.congestion.clone());
-    Ok((far, Ends { orders: Channel::new(data.into()), address, remote, congestion }))
+    let (pages, data) = (orders.pages, Channel::new(data.into()));
+    Ok((far, Ends { orders: data, address, remote, congestion, pages }))
 }
 
 fn io(call: &'static str) -> impl Fn(std::io::Error) -> FarError {
@@ -175,26 +183,30 @@ impl Ends {
 
     /// Sends the files of a set. Nothing is under way before or after it.
     fn transfer(&mut self, cell: &Cell, set: &Set) -> Result<Done, FarError> {
+        // A larger buffer is not used, and touching it would evict caches.
+        let largest = u32::try_from(set.largest().max(1)).unwrap_or(u32::MAX);
         let round = Round {
             path: cell.receive,
-            size: cell.receive_size(),
+            size: cell.receive_size().min(largest),
             io: cell.io,
             persistent: cell.persistent,
             ack: cell.ack,
             files: set.files.len() as u32,
             bytes: set.bytes(),
+            page: self.pages,
         };
-        let mut sending = Sending::new(cell.send, cell.send_size() as usize)?;
+        let mut sending = Sending::new(cell.send, cell.send_size().min(largest) as usize)?;
+        sending.watch_page(self.pages);
         let waiter = Waiter::new(cell.io, Duration::from_nanos(WAIT_NS));
         let waiter = waiter.map_err(io("block SIGIO"))?;
         self.orders.send(&Order::Receive(round))?;
         let Report::Ready = self.report(WAIT_NS)? else {
             return Err(FarError::Unexpected("expected ready"));
         };
-        let (cpu_ns, faults) = (thread_cpu_ns(), page_faults());
+        let (cpu_ns, faults) = (process_cpu_ns(), page_faults());
         let begun_ns = monotonic_raw_ns();
         let (sockets, first) = self.send_all(cell, set, &mut sending, &waiter)?;
-        let used = [thread_cpu_ns() - cpu_ns, page_faults() - faults];
+        let used = [process_cpu_ns() - cpu_ns, page_faults() - faults];
         // A failed file of the receiver is a broken connection here, and its reason comes now.
         let Report::Received(received) = self.report(LAST_NS)? else {
             return Err(FarError::Unexpected("expected the end of the files"));
@@ -250,7 +262,7 @@ impl Ends {
         for SetFile { path, sum } in &set.files {
             if sockets.is_empty() || !cell.persistent {
                 sockets.push(self.connect(sending, waiter)?);
-                first = sockets.last().and_then(TcpInfo::of);
+                first = sockets.last().filter(|_| cell.persistent).and_then(TcpInfo::of);
             }
             let Some(socket) = sockets.last() else { continue };
             let file = File::open(path).map_err(io("open a file"))?;

@@ -36,6 +36,11 @@ impl Set {
         self.files.iter().map(|file| file.sum.bytes).sum()
     }
 
+    /// Bytes of the largest file.
+    pub fn largest(&self) -> u64 {
+        self.files.iter().map(|file| file.sum.bytes).max().unwrap_or(0)
+    }
+
     /// `10 files, 23.55 KiB: 9 × 2411 B, 2415 B`.
     pub fn describe(&self) -> String {
         let mut sizes: Vec<(u64, u64)> = Vec::new();
@@ -166,12 +171,17 @@ const PIECE: usize = 1 << 20;
 /// Makes the sets of the study, and reads those of the user.
 pub fn prepare(sources: &[Source], folder: &Path, stop: &AtomicBool) -> Result<(Vec<Set>, Made)> {
     let mut made = Vec::new();
-    let mut sets = Vec::new();
+    let mut sets: Vec<Set> = Vec::new();
     for source in sources {
-        sets.push(match source {
+        let set = match source {
             Source::Study(study) => make(*study, folder, &mut made)?,
             Source::Folder(path) => read(path)?,
-        });
+        };
+        if sets.iter().any(|known| known.name == set.name) {
+            let text = format!("two sets have the name {}; name one of them", set.name);
+            return Err(ProcedureError::failed(text));
+        }
+        sets.push(set);
         if stop.load(std::sync::atomic::Ordering::Relaxed) {
             break;
         }
@@ -233,7 +243,8 @@ fn read(folder: &Path) -> Result<Set> {
     let is_allowed = |c: &char| c.is_ascii_alphanumeric() || "-_.".contains(*c);
     let name: String = name.unwrap_or_default().chars().filter(is_allowed).collect();
     let name = if name.is_empty() { "folder".to_owned() } else { name };
-    let set = Set { name, files: files? };
+    // No name of a set of the study has it.
+    let set = Set { name: format!("{name}/"), files: files? };
     if set.bytes() == 0 || set.bytes() > BYTES_MAX {
         let got = format!("has {} bytes, expected 1 to 64 GiB", set.bytes());
         return Err(failed(folder, got));

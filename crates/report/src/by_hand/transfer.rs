@@ -14,8 +14,16 @@ const EFFECT: &str = "transfer.effect";
 const TIME_WIDTH: usize = 7;
 /// Columns that a narrow terminal lacks, the first ones first.
 const OPTIONAL: [&str; 6] = ["no copy", "receive CPU", "send CPU", "sd there", "sd", "±"];
-const LEGEND: &str = "CPU: seconds of CPU time of each end per 10⁹ bytes; sd: standard deviation; \
-    no copy: share of the calls that the kernel says it made without a copy";
+/// The columns that need words.
+const LEGEND: [(&str, &str); 3] = [
+    (
+        "send CPU",
+        "CPU: seconds of CPU time of each end per 10⁹ bytes; on loopback the sender's has protocol \
+         work of the receiver",
+    ),
+    ("sd", "sd: standard deviation"),
+    ("no copy", "no copy: share of the calls that the kernel says it made without a copy"),
+];
 const PUBLISHED: &str = "published: the mean of the 2020 study; ÷: the mean here ÷ it. There: \
     sockets of the kernel, in a virtual machine with 4 cores, asynchronous by O_ASYNC; here: \
     sockets of two processes";
@@ -98,7 +106,9 @@ fn times(records: &[&Record], width: usize) -> String {
         }
     }
     text += &rows(&columns);
-    text += &wrapped(LEGEND, width, "", "  ");
+    let shows = |head: &str| columns.iter().any(|column| column.head() == head);
+    let legend = LEGEND.iter().filter(|(head, _)| shows(head)).map(|(_, words)| *words);
+    text += &wrapped(&legend.collect::<Vec<&str>>().join("; "), width, "", "  ");
     if records.iter().any(|record| number(record, "published").is_some()) {
         text += &wrapped(PUBLISHED, width, "", "  ");
     }
@@ -214,44 +224,71 @@ fn remarks(records: &[&Record], width: usize) -> String {
 
 fn effects(records: &[&Record], width: usize) -> String {
     let Some(first) = records.first() else { return String::new() };
-    let each = |of: &dyn Fn(&Record) -> String| {
-        records.iter().map(|record| of(record)).collect::<Vec<String>>().into_iter()
-    };
-    let text_of = |name: &'static str| {
-        move |record: &Record| record.params.text(name).unwrap_or_default().to_owned()
-    };
-    let summary =
-        |record: &Record| record.summary.clone().filter(|_| record.verdict.shows_number());
-    let ratio = |record: &Record| {
-        let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
-        summary(record).map_or(NOTHING.to_owned(), |one| format!("{mark}{:.2}", one.median))
-    };
-    let interval = |record: &Record| {
-        let limits = summary(record).and_then(|one| one.limits());
-        limits.map_or(NOTHING.to_owned(), |[low, high]| format!("{low:.2} to {high:.2}"))
-    };
+    let is_interaction = |record: &&&Record| record.params.0.contains_key("with");
+    let mains: Vec<&Record> =
+        records.iter().filter(|record| !is_interaction(record)).copied().collect();
+    let interactions: Vec<&Record> = records.iter().filter(is_interaction).copied().collect();
+    let set = param(first, "set").unwrap_or_default();
     let pairs = |record: &Record| {
         number(record, "pairs").map_or(String::new(), |pairs| format!("{pairs:.0}"))
     };
-    let columns = [
-        Column::words("factor", each(&text_of("factor"))),
-        Column::words("level", each(&text_of("level"))),
-        Column::words("against", each(&text_of("from"))),
-        Column::words("where", each(&text_of("with"))),
-        Column::new("time ×", each(&ratio)),
-        Column::words("interval", each(&interval)),
-        Column::new("pairs", each(&pairs)),
-    ];
-    let columns: Vec<Column> = columns.into_iter().filter(Column::has_content).collect();
-    let set = param(first, "set").unwrap_or_default();
-    let interacts = records.iter().any(|record| record.params.0.contains_key("with"));
+    let mut columns = of_effects(&mains);
+    columns.push(Column::new("time ×", of_each(&mains, &ratio)));
+    columns.push(Column::words("interval", of_each(&mains, &interval)));
+    columns.push(Column::new("pairs", of_each(&mains, &pairs)));
     let mut text = format!("\neffects on {set}\n\n{}", rows(&columns));
     text += &wrapped(EFFECTS_LEGEND, width, "", "  ");
-    if interacts {
-        let legend = "where: the effect at that level ÷ the effect at its reference (interaction)";
-        text += &wrapped(legend, width, "", "  ");
+    if interactions.is_empty() {
+        return text;
     }
-    text
+    let at = |name: &'static str| {
+        move |record: &Record| {
+            number(record, name).map_or(NOTHING.to_owned(), |value| format!("{value:.2}"))
+        }
+    };
+    let with = |record: &Record| record.params.text("with").unwrap_or_default().replace('-', " ");
+    let mut columns = of_effects(&interactions);
+    columns.push(Column::new("time ×", of_each(&interactions, &at("effect at reference"))));
+    columns.push(Column::words("but with", of_each(&interactions, &with)));
+    columns.push(Column::new("time ×", of_each(&interactions, &at("effect there"))));
+    columns.push(Column::words("ratio of both", of_each(&interactions, &interval)));
+    text + &format!("\neffects on {set} that depend on another setting\n\n{}", rows(&columns))
+}
+
+fn of_each(records: &[&Record], of: &dyn Fn(&Record) -> String) -> std::vec::IntoIter<String> {
+    records.iter().map(|record| of(record)).collect::<Vec<String>>().into_iter()
+}
+
+/// What changes in an effect.
+fn of_effects(records: &[&Record]) -> Vec<Column> {
+    let level = |name: &'static str| {
+        move |record: &Record| {
+            let text = record.params.text(name).unwrap_or_default();
+            let factor = record.params.text("factor").unwrap_or_default();
+            text.parse().map_or(text.to_owned(), |bytes| crate::case::position(factor, bytes))
+        }
+    };
+    let factor = |record: &Record| {
+        let factor = record.params.text("factor").unwrap_or_default();
+        factor.trim_end_matches("_bytes").to_owned()
+    };
+    vec![
+        Column::words("factor", of_each(records, &factor)),
+        Column::words("level", of_each(records, &level("level"))),
+        Column::words("against", of_each(records, &level("from"))),
+    ]
+}
+
+fn ratio(record: &Record) -> String {
+    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+    let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
+    summary.map_or(NOTHING.to_owned(), |one| format!("{mark}{:.2}", one.median))
+}
+
+fn interval(record: &Record) -> String {
+    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+    let limits = summary.and_then(|one| one.limits());
+    limits.map_or(NOTHING.to_owned(), |[low, high]| format!("{low:.2} to {high:.2}"))
 }
 
 /// Records whose value is a text.
