@@ -1,7 +1,7 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
@@ -147,6 +147,21 @@ fn file_that_became_shorter_is_an_error() {
         drop((near, sending));
         drained.join().unwrap();
     }
+}
+
+/// Without the signal a wait would look again only now and then.
+#[test]
+fn async_sockets_signal_this_thread() {
+    let (near, _far) = connection();
+    for io in Io::ALL {
+        let waiter = Waiter::new(io, LIMIT).unwrap();
+        waiter.prepare(near.as_fd(), false).unwrap();
+        let flags = rustix::fs::fcntl_getfl(&near).unwrap().bits();
+        assert_eq!(flags & libc::O_ASYNC as u32 != 0, io == Io::Async);
+    }
+    // SAFETY: the call has no pointer.
+    let owner = unsafe { libc::fcntl(near.as_raw_fd(), libc::F_GETOWN) };
+    assert_eq!(owner, rustix::thread::gettid().as_raw_nonzero().get());
 }
 
 #[test]
