@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use super::by_hand::{self, Result, printable, size};
+use super::cache_state;
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
 use super::passes::{Pass, PassSeries, ReadConfig};
 use super::state::fits_in_memory;
@@ -254,6 +255,8 @@ fn speedup(recorder: &mut dyn Recorder, source: &Source, reads: &[PassSeries; RE
         values: ratios.collect(),
         disturbance: disturbance.unwrap_or_default(),
         verdict: invalid.map(|record| record.verdict.clone()),
+        // Holes are no device: the first read of a sparse file is not cold.
+        doubts: cache_state::doubts(source, StateName::Cold, &reads[0].passes[0].before),
         ..Measured::default()
     }
 }
