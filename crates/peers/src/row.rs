@@ -73,8 +73,8 @@ pub enum On {
 pub enum Ours {
     /// `fathom run` with this case only.
     Run,
-    /// `fathom file …` with these arguments.
-    File(fn(&Place) -> Vec<String>),
+    /// `fathom file …` with these arguments, for the case with these parameters.
+    File(fn(&Place, &Params) -> Vec<String>),
 }
 
 /// A peer's result.
@@ -128,6 +128,8 @@ pub struct Row {
     pub reads_data: bool,
     /// Bytes that both sides of a pair write.
     pub written: u64,
+    /// Too large or long to run unless the program or the case is named.
+    pub only_named: bool,
     /// Approximate duration of a pair.
     pub seconds: f64,
     /// A server that the commands need: it runs during a turn.
@@ -152,6 +154,7 @@ impl Row {
             takes_turns: false,
             reads_data: false,
             written: 0,
+            only_named: false,
             seconds: 1.2,
             server: None,
             commands,
