@@ -134,6 +134,7 @@ impl PassSeries {
             threads: usize::from(threads),
             keep_going: false,
             stop,
+            look: None,
         };
         let limit = recorder.stop().after(limit, false)?;
         let (pass, counted) = Pass::read(recorder, source, &request, before)?;
