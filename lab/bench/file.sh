@@ -51,7 +51,7 @@ whole_processes ""
 large=$file file=$folder/small-pieces
 "$fathom" file write "$file" --block 4096 --count $((bytes >> 12)) --sync data > /dev/null
 "${fast[@]}" "$file" | sed -n '/^by\|^setup\|^speed/s/^/small pieces: /p'
-whole_processes ",small pieces"
+whole_processes ",small-pieces"
 rm "$file"
 file=$large
 
