@@ -493,7 +493,8 @@ mod tests {
             let read = crate::read(&source, &request, &fathom_lab::clock()).unwrap();
             assert_eq!(read.sum.bytes, half, "{way:?}: the cached half only");
             let (before, uncached) = look.result(2 * half, CountedBy::Both);
-            assert_eq!((before.cached, uncached), (half, vec![half..2 * half]), "{way:?}");
+            assert_eq!(before.cached, half, "{way:?}");
+            assert_eq!(uncached.as_slice(), std::slice::from_ref(&(half..2 * half)), "{way:?}");
         }
         assert_eq!(cached_pages(file, 0, half), Ok(half / page() as u64));
         assert_eq!(pieces(file, half), Some(vec![(0..half, true), (half..2 * half, false)]));

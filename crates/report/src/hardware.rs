@@ -124,7 +124,8 @@ mod tests {
             [
                 "disks nvme0n1 (Model 980): 1 TiB, not rotational",
                 "links 0000:01:00.0 (disk): 8 GT/s × 4, at most 16 GT/s × 4",
-                "network eth0 (igb): 2.5 Gbit/s, MTU 1500; eth1 (virtio_net): unknown speed, MTU 1500",
+                "network eth0 (igb): 2.5 Gbit/s, MTU 1500; eth1 (virtio_net): unknown speed, MTU \
+             1500",
             ]
         );
     }

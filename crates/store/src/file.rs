@@ -256,7 +256,7 @@ mod tests {
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("share/fathom/fathom.db");
-        for refused in [prepare(&path, false), examine(&path, false).map(drop)] {
+        for refused in [prepare(&path, false).map(drop), examine(&path, false).map(drop)] {
             let error = refused.unwrap_err();
             assert!(matches!(error, StoreError::NoFolder { .. }), "{error}");
         }

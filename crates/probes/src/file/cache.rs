@@ -89,8 +89,8 @@ Examples:
   fathom file cache --sizes 10MiB,1GiB --folder /data
 
 Each round evicts the file, without root, and reads it three times. The residency before each read
-is shown; a round with a read in another state is repeated. Caching matters from the smallest block on whose second read is 1.5 times as fast as the
-first.";
+is shown; a round with a read in another state is repeated. Caching matters from the smallest block
+on whose second read is 1.5 times as fast as the first.";
 
 /// Measure the effect of the page cache: read a file three times from cold.
 #[derive(Debug, Parser)]
