@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Compares reading a file with other programs, interleaved (A B B A): warm as whole processes, warm
-# with memory bandwidth, in small blocks, and cold. Prints the ratio and its interval: smallest to
+# Compares reading a file with other programs, interleaved (A B B A): warm as whole processes, both
+# written in pieces of 2 MiB and of 4 KiB, whose pages are in small folios, warm with memory
+# bandwidth, in small blocks, and cold. Prints the ratio and its interval: smallest to
 # largest of the rounds. Ratios are of throughput (above 1: Fathom is faster), for small blocks of
 # latency (below 1: Fathom is faster).
 # Usage: file.sh [FATHOM] [ROUNDS] [FOLDER] [GIB]; the file of GIB (default 4, on the device
@@ -32,14 +33,27 @@ whole() { # name, command …
 }
 beside() { # name, command …: reads the cached file
   name="file.warm{process,$1}" peer=("${@:2}")
+  # Reclaim takes pages of an idle file.
+  cat "$file" > /dev/null
   ours() { whole "$name" "${fast[@]}" "$file"; }
   theirs() { whole "$name" "${peer[@]}"; }
   in_turn ours theirs
 }
 "${fast[@]}" "$file" | sed -n '/^by\|^tried\|^speed/s/^/once: /p'
-if has xxhsum xxhash; then beside xxhsum-H3 xxhsum -H3 "$file"; fi
-if has b3sum b3sum; then beside b3sum b3sum "$file"; fi
-beside dd-1M dd if="$file" of=/dev/null bs=1M
+if has cc build-essential; then cc -O2 -pthread -o "$folder/pread" "$here/peers/pread.c"; fi
+whole_processes() { # suffix of the names
+  if has xxhsum xxhash; then beside "xxhsum-H3$1" xxhsum -H3 "$file"; fi
+  if has b3sum b3sum; then beside "b3sum$1" b3sum "$file"; fi
+  beside "dd-1M$1" dd if="$file" of=/dev/null bs=1M
+  if [ -x "$folder/pread" ]; then beside "pread-$(nproc)$1" "$folder/pread" "$file" "$(nproc)"; fi
+}
+whole_processes ""
+large=$file file=$folder/small-pieces
+"$fathom" file write "$file" --block 4096 --count $((bytes >> 12)) --sync data > /dev/null
+"${fast[@]}" "$file" | sed -n '/^by\|^setup\|^speed/s/^/small pieces: /p'
+whole_processes ",small-pieces"
+rm "$file"
+file=$large
 
 # The read itself and memory bandwidth with as many threads.
 warm_ours() { # the median of five: the other side is a median too

@@ -105,9 +105,10 @@ export function range(
   return high != null ? limit('<', high) : NOTHING;
 }
 
-/** A share in percent with two significant figures: `0.04 %`, `1.2 %`, `12 %`. */
+/** A share in percent with two significant figures: `0.04 %`, `1.2 %`. Only all is `100 %`. */
 export function percent(share: number): string {
   const value = share * 100;
+  if (value >= 99.5 && value < 100) return `${(Math.floor(value * 10) / 10).toFixed(1)} %`;
   if (!Number.isFinite(value)) return NOTHING;
   if (Math.abs(value) >= 999.5) return '>999 %';
   return value === 0 ? '0 %' : `${value.toFixed(Math.min(2, decimalsFor(value, 2)))} %`;

@@ -48,6 +48,50 @@ function frequency(document: Document): string {
 const known = (count: number | null | undefined, what: string): string =>
   count == null ? '' : counted(count, what);
 
+/** Rates by powers of 1000: `2.5 Gbit/s`. */
+const giga = (perSecond: number | null | undefined, unit: string): string =>
+  perSecond == null ? '' : `${Number((perSecond / 1e9).toPrecision(3))} G${unit}`;
+
+/** Disks, bus links and network interfaces, as on the terminal. */
+function hardware({ host }: Document): Fact[] {
+  const joined = (parts: (string | null | undefined | false)[]): string =>
+    parts.filter(Boolean).join(' ');
+  const cards = host.network.filter(({ driver, bits_per_s: bits }) => driver ?? bits);
+  return [
+    [
+      'disks',
+      host.disks.map((disk) =>
+        joined([
+          disk.name,
+          disk.model?.trim(),
+          quantity(disk.size_bytes, 'bytes', 3),
+          disk.rotational != null && (disk.rotational ? 'rotational' : 'not rotational'),
+        ]),
+      ),
+    ],
+    [
+      'bus links',
+      host.links.map((link) =>
+        joined([
+          `${link.name} (${link.kind})`,
+          giga(link.transfers_per_s, 'T/s'),
+          link.lanes != null && `× ${link.lanes}`,
+        ]),
+      ),
+    ],
+    [
+      'network',
+      cards.map((card) =>
+        joined([
+          card.name,
+          card.driver && `(${card.driver})`,
+          giga(card.bits_per_s, 'bit/s') || 'unknown speed',
+        ]),
+      ),
+    ],
+  ];
+}
+
 function machine(document: Document): Fact[] {
   const { host, run } = document;
   const { cpu, memory, cgroup } = host;
@@ -79,6 +123,7 @@ function machine(document: Document): Fact[] {
           `memory limit ${quantity(cgroup.memory_limit_bytes, 'bytes', 3)}`,
       ],
     ],
+    ...hardware(document),
     ['system', [host.distribution, host.kernel && `kernel ${host.kernel}`]],
     [
       'environment',

@@ -304,7 +304,7 @@ impl From<ProtocolName> for Protocol {
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
   fathom doctor                        show what impairs measurements now, and what to do
-  fathom doctor --all                  also show passed checks, with their values
+  fathom doctor --all                  also describe the machine, and show passed checks
   sudo fathom doctor                   run checks that only root can
   fathom doctor --json | jq .severity  print the highest severity, for scripts
   fathom doctor && fathom run          measure only if nothing is worse than a note
@@ -315,7 +315,7 @@ problem (invalid numbers or none), 1 failure, 2 usage error. Nothing is changed 
 #[derive(Debug, Args)]
 #[command(after_help = DOCTOR_EXAMPLES)]
 pub struct DoctorArguments {
-    /// Also show passed checks.
+    /// Also show caches, disks, bus links and network interfaces, and passed checks.
     #[arg(long, short)]
     pub all: bool,
     /// Print the findings and the underlying facts as one JSON document.

@@ -277,7 +277,8 @@ pub(crate) fn with_uncertainty(
     names.dedup();
     let mut squares = 0.0;
     for name in names {
-        let Some(at) = records.iter().rposition(|one| one.name() == name) else { continue };
+        let is_input = |one: &Record| one.name() == name && one.verdict.shows_number();
+        let Some(at) = records.iter().rposition(is_input) else { continue };
         let Some(summary) = records[at].summary.clone() else { continue };
         let ends = summary.limits().unwrap_or([summary.median; 2]).map(|end| {
             let moved = Summary { median: end, ..summary.clone() };

@@ -208,7 +208,9 @@ impl<'a> Session<'a> {
     /// Marks inputs of a model that are from earlier runs.
     fn set_origins(&self, record: &mut Record) {
         let own = &self.known[self.earlier..];
-        let is_own = |name: &str| own.iter().any(|record| record.name() == name);
+        let is_own = |name: &str| {
+            own.iter().any(|record| record.name() == name && record.verdict.shows_number())
+        };
         for input in record.prediction.iter_mut().flat_map(|one| &mut one.inputs) {
             if let Origin::ThisRun { metric } = &mut input.origin
                 && !is_own(metric)

@@ -12,9 +12,10 @@ use fathom_measure::Clock;
 
 use crate::extents;
 use crate::filesystem::Class;
+use crate::memory::page;
 use crate::path_info::{Direct, Source};
 use crate::read::{BLOCK, Change, Outcome, ReadError, ReadFault, Request, Way, read};
-use crate::residency::{self, Residency, State};
+use crate::residency::{self, CountedBy, Look, Residency, State};
 use crate::sum::Sum;
 
 /// Granularity of the residency map: the size of one large folio.
@@ -95,7 +96,7 @@ pub struct FastOutcome {
     /// Ended early on request.
     pub stopped: bool,
     pub changed: Option<Change>,
-    /// Residency before the read.
+    /// Residency before the read; absent if the read ended before it was counted.
     pub before: Option<Residency>,
 }
 
@@ -106,19 +107,50 @@ pub fn read_fast(
     clock: &Clock,
 ) -> Result<FastOutcome, ReadError> {
     let begin = clock.start();
-    let before = residency::of(source.file());
-    let total = FastOutcome { before: Some(before), ..FastOutcome::default() };
-    let mut reader = Reader { source, options, clock, total };
-    for (range, from) in pieces(source, &before) {
-        // Per source: the fastest method from memory is not the fastest from a device.
-        let mut methods = methods(source, options, from);
-        if reader.piece(range, from, &mut methods)? {
-            break;
+    let total = FastOutcome::default();
+    let mut total = match sampled(source, options) {
+        Some(counted_by) => {
+            let (size, look) = (source.info().size.unwrap_or(0), Look::default());
+            let mut reader = Reader { source, options, clock, look: Some(&look), total };
+            let is_over = reader.pieces(vec![(0..size, DataSource::Memory)])?;
+            let total = reader.total;
+            if is_over {
+                total
+            } else {
+                let (before, uncached) = look.result(size, counted_by);
+                let total = FastOutcome { before: Some(before), ..total };
+                let mut reader = Reader { source, options, clock, look: None, total };
+                let from = from_device(source.file());
+                reader.pieces(uncached.into_iter().map(|range| (range, from)).collect())?;
+                reader.total
+            }
         }
-    }
-    let mut total = reader.total;
+        None => {
+            let before = residency::of(source.file());
+            let total = FastOutcome { before: Some(before), ..total };
+            let mut reader = Reader { source, options, clock, look: None, total };
+            reader.pieces(pieces(source, &before))?;
+            reader.total
+        }
+    };
     total.ns = clock.ns(begin, clock.stop());
     Ok(total)
+}
+
+/// How the pages are counted while they are read, if that is possible.
+fn sampled(source: &Source, options: &Options<'_>) -> Option<CountedBy> {
+    let is_buffered = options.way.is_none_or(|way| matches!(way, Way::Pread | Way::Map));
+    let is_paged = options.block.is_none_or(|block| block.is_multiple_of(page()));
+    let size = source.info().size.filter(|_| is_buffered && is_paged)?;
+    residency::counted_while_read(source.file(), size)
+}
+
+/// Holes are zero-filled without a device.
+fn from_device(file: &File) -> DataSource {
+    match extents::of(file).is_ok_and(|found| 2 * found.data < found.bytes) {
+        true => DataSource::Unknown,
+        false => DataSource::Device,
+    }
 }
 
 /// Splits the file by data source.
@@ -128,10 +160,7 @@ fn pieces(source: &Source, before: &Residency) -> Vec<(Range<u64>, DataSource)> 
     let file: &File = source.file();
     match before.state {
         State::Warm => whole(DataSource::Memory),
-        // Holes are zero-filled without a device.
-        _ if extents::of(file).is_ok_and(|found| 2 * found.data < found.bytes) => {
-            whole(DataSource::Unknown)
-        }
+        _ if from_device(file) == DataSource::Unknown => whole(DataSource::Unknown),
         State::Cold => whole(DataSource::Device),
         State::Unknown { .. } => whole(DataSource::Unknown),
         State::Mixed { .. } => residency::pieces(file, GRAIN).map_or_else(
@@ -182,10 +211,23 @@ struct Reader<'r> {
     source: &'r Source,
     options: &'r Options<'r>,
     clock: &'r Clock,
+    look: Option<&'r Look>,
     total: FastOutcome,
 }
 
 impl Reader<'_> {
+    /// Reads pieces. Returns true if the read ended early.
+    fn pieces(&mut self, pieces: Vec<(Range<u64>, DataSource)>) -> Result<bool, ReadError> {
+        for (range, from) in pieces {
+            // Per source: the fastest method from memory is not the fastest from a device.
+            let mut methods = methods(self.source, self.options, from);
+            if self.piece(range, from, &mut methods)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Reads a piece: a trial with each method, the rest with the fastest. Returns true if the
     /// read ended early.
     fn piece(
@@ -243,7 +285,8 @@ impl Reader<'_> {
 
     /// The method with the highest rate among the trials from this source.
     fn fastest(&self, from: DataSource) -> Option<ReadMethod> {
-        let tried = self.total.parts.iter().filter(|part| part.from == from && part.is_trial);
+        let is_trial = |part: &&Part| part.from == from && part.is_trial && part.bytes > 0;
+        let tried = self.total.parts.iter().filter(is_trial);
         tried.max_by(|a, b| a.rate().total_cmp(&b.rate())).map(|part| part.method)
     }
 
@@ -264,6 +307,7 @@ impl Reader<'_> {
             threads: method.threads,
             keep_going: self.options.keep_going,
             stop: self.options.stop,
+            look: self.look,
         };
         let outcome = read(self.source, &request, self.clock)?;
         let (bytes, ns) = (outcome.sum.bytes, outcome.ns);
@@ -302,7 +346,7 @@ mod tests {
 
     use super::*;
     use crate::read::NEVER_STOP;
-    use crate::residency::{CountedBy, UnknownReason};
+    use crate::residency::UnknownReason;
 
     const MIB: usize = 1 << 20;
 
@@ -341,7 +385,8 @@ mod tests {
         ];
         assert_eq!(parts[0].rate(), 1.5e11);
         let total = FastOutcome { parts, ..FastOutcome::default() };
-        let mut reader = Reader { source: &source, options: &options, clock: &clock, total };
+        let mut reader =
+            Reader { source: &source, options: &options, clock: &clock, look: None, total };
         assert_eq!(reader.fastest(DataSource::Memory), Some(method(Way::Pread)));
         assert_eq!(reader.fastest(DataSource::Device), Some(method(Way::Direct)));
         assert_eq!(reader.fastest(DataSource::Unknown), None);
@@ -354,7 +399,8 @@ mod tests {
         let (_file, source) = sparse(MIB, MIB);
         let (options, clock) = (options(None, None), fathom_lab::clock());
         let total = FastOutcome::default();
-        let mut reader = Reader { source: &source, options: &options, clock: &clock, total };
+        let mut reader =
+            Reader { source: &source, options: &options, clock: &clock, look: None, total };
         let method = |way| ReadMethod { way, threads: 1, block: 4096 };
         let (pread, map) = (method(Way::Pread), method(Way::Map));
         let (memory, half, end) = (DataSource::Memory, MIB as u64 / 2, MIB as u64);

@@ -10,6 +10,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Access, Advice, fadvise, fdatasync, fstat};
 use rustix::io::Errno;
@@ -24,6 +25,8 @@ const WHOLE_MAX: u64 = 256 << 20;
 /// tenth of the file from memory.
 const WINDOWS: u64 = 16;
 const WINDOW: u64 = 16 << 20;
+/// The windows that show whether a large file may be counted while it is read.
+const SAMPLE: u64 = 1 << 20;
 /// Bytes mapped per mincore call.
 const STEP: u64 = 1 << 30;
 /// Tolerated difference of the two counts, as a share or in pages: other processes run meanwhile.
@@ -166,6 +169,65 @@ pub fn of(file: &File) -> Residency {
     }
 }
 
+/// How the pages of a large file are counted if samples of it are mostly cached. Counting all of
+/// them takes up to a third of the time of reading them, so [`Look`] counts while they are read.
+/// `None` for other files, and if the two counts disagree.
+pub(crate) fn counted_while_read(file: &File, bytes: u64) -> Option<CountedBy> {
+    if bytes <= WHOLE_MAX {
+        return None;
+    }
+    let samples = windows(bytes, SAMPLE);
+    let all = WINDOWS * SAMPLE / page() as u64;
+    let cached = cachestat(file, &samples).ok().filter(|cached| 2 * cached >= all)?;
+    if !is_mincore_permitted(file) {
+        return Some(CountedBy::Cachestat);
+    }
+    let mincore = mincore(file, &samples).ok()?;
+    agree(cached, mincore, all).then_some(CountedBy::Both)
+}
+
+/// Counts the cached pages of a file range by range, just before each is read: the count brings the
+/// descriptions of the pages into the CPU cache, where the read finds them.
+#[derive(Debug, Default)]
+pub struct Look(Mutex<(CacheStat, Vec<Range<u64>>)>);
+
+impl Look {
+    /// Counts a range of whole pages; whether it is cached. Uncached ranges are kept.
+    pub(crate) fn is_cached(&self, file: &File, range: &Range<u64>) -> bool {
+        let bytes = range.end - range.start;
+        let Ok(stat) = syscall::cachestat(file.as_fd(), range.start, bytes) else { return true };
+        let is_cached = is_nearly_all(stat.cache, bytes);
+        let mut looked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (sum, uncached) = &mut *looked;
+        sum.cache += stat.cache;
+        sum.dirty += stat.dirty;
+        sum.writeback += stat.writeback;
+        if !is_cached {
+            uncached.push(range.clone());
+        }
+        is_cached
+    }
+
+    /// The residency of the file before it was read, and the uncached ranges in order.
+    pub(crate) fn result(self, bytes: u64, by: CountedBy) -> (Residency, Vec<Range<u64>>) {
+        let (stat, mut uncached) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        uncached.sort_unstable_by_key(|range| range.start);
+        uncached.dedup_by(|next, last| {
+            let is_next = next.start == last.end;
+            if is_next {
+                last.end = next.end;
+            }
+            is_next
+        });
+        (Residency::counted(bytes, stat, by), uncached)
+    }
+}
+
+/// Whether at most one page in twenty is missing.
+fn is_nearly_all(pages: u64, bytes: u64) -> bool {
+    pages * page() as u64 * 20 >= bytes * 19
+}
+
 /// Splits a file into ranges that are cached (true) or not, at multiples of `grain` bytes. A
 /// cached range may lack one page in twenty. `None` if the residency is unknown.
 pub fn pieces(file: &File, grain: u64) -> Option<Vec<(Range<u64>, bool)>> {
@@ -184,7 +246,7 @@ pub fn pieces(file: &File, grain: u64) -> Option<Vec<(Range<u64>, bool)>> {
             true => mincore(file, &window).ok()?,
             false => cachestat(file, &window).ok()?,
         };
-        let is_cached = pages * page() as u64 * 20 >= (end - at) * 19;
+        let is_cached = is_nearly_all(pages, end - at);
         match pieces.last_mut() {
             Some((last, same)) if *same == is_cached => last.end = end,
             _ => pieces.push((at..end, is_cached)),
@@ -203,7 +265,10 @@ pub fn cached_pages(file: &File, at: u64, length: u64) -> Result<u64, Errno> {
 /// Counts once by both system calls.
 fn counted(file: &File, bytes: u64) -> Result<Residency, UnknownReason> {
     let is_permitted = is_mincore_permitted(file);
-    let windows = windows(bytes);
+    let windows = match bytes {
+        ..=WHOLE_MAX => vec![(0, bytes)],
+        _ => windows(bytes, WINDOW),
+    };
     match syscall::cachestat(file.as_fd(), 0, 0) {
         Ok(stat) if !is_permitted => Ok(Residency::counted(bytes, stat, CountedBy::Cachestat)),
         Ok(stat) => match mincore(file, &windows) {
@@ -245,14 +310,11 @@ fn is_mincore_permitted(file: &File) -> bool {
     owned || rustix::fs::accessat(rustix::fs::CWD, path, Access::WRITE_OK, flags).is_ok()
 }
 
-/// What mincore checks: the whole file, or evenly spaced windows of a large one.
-fn windows(bytes: u64) -> Vec<(u64, u64)> {
-    if bytes <= WHOLE_MAX {
-        return vec![(0, bytes)];
-    }
+/// Evenly spaced windows of a large file.
+fn windows(bytes: u64, window: u64) -> Vec<(u64, u64)> {
     let page = page() as u64;
-    let apart = (bytes - WINDOW) / (WINDOWS - 1) / page * page;
-    (0..WINDOWS).map(|number| (number * apart, WINDOW)).collect()
+    let apart = (bytes - window) / (WINDOWS - 1) / page * page;
+    (0..WINDOWS).map(|number| (number * apart, window)).collect()
 }
 
 fn mincore(file: &File, windows: &[(u64, u64)]) -> Result<u64, Errno> {
@@ -350,6 +412,8 @@ pub fn drop_caches(kind: CacheKind) -> std::io::Result<()> {
 #[expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 mod tests {
     use super::*;
+    use crate::path_info::Source;
+    use crate::read::{Request, Way};
 
     #[test]
     fn zero_never_agrees_with_a_count() {
@@ -364,9 +428,8 @@ mod tests {
 
     #[test]
     fn windows_cover_first_to_last_page() {
-        assert_eq!(windows(1), [(0, 1)]);
         let bytes = (100 << 30) + 12345;
-        let windows = windows(bytes);
+        let windows = windows(bytes, WINDOW);
         assert_eq!(windows.len() as u64, WINDOWS);
         assert!(windows.iter().all(|(at, length)| at % page() as u64 == 0 && at + length <= bytes));
         let (at, length) = windows[windows.len() - 1];
@@ -401,9 +464,8 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_largest_size_are_checked_whole() {
-        assert_eq!(windows(WHOLE_MAX), [(0, WHOLE_MAX)]);
-        let above = windows(WHOLE_MAX + 1);
+    fn windows_of_the_smallest_large_file_are_apart() {
+        let above = windows(WHOLE_MAX + 1, WINDOW);
         assert_eq!((above.len(), above[0]), (16, (0, WINDOW)));
         let page = page() as u64;
         let apart = (WHOLE_MAX + 1 - WINDOW) / 15 / page * page;
@@ -412,24 +474,34 @@ mod tests {
 
     #[test]
     fn half_cached_file_is_in_two_pieces() {
-        let file = tempfile::tempfile_in("/var/tmp").unwrap();
-        let (half, zeroes) = (1 << 20, vec![1; 2 << 20]);
-        std::os::unix::fs::FileExt::write_all_at(&file, &zeroes, 0).unwrap();
-        if evict(&file).unwrap().state != State::Cold {
+        let file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
+        let source = Source::open(file.path()).unwrap();
+        let (file, half) = (file.as_file(), 8 << 20);
+        std::os::unix::fs::FileExt::write_all_at(file, &vec![1; 2 * half as usize], 0).unwrap();
+        if evict(file).unwrap().state != State::Cold {
             println!("skipped: /var/tmp keeps its pages in memory");
             return;
         }
-        assert_eq!(pieces(&file, half), Some(vec![(0..2 * half, false)]));
+        assert_eq!(pieces(file, half), Some(vec![(0..2 * half, false)]));
         // Random access: no readahead into the second half.
-        fadvise(&file, 0, None, Advice::Random).unwrap();
+        fadvise(file, 0, None, Advice::Random).unwrap();
         let mut block = vec![0; half as usize];
-        rustix::io::pread(&file, &mut block, 0).unwrap();
-        assert_eq!(cached_pages(&file, 0, half), Ok(half / page() as u64));
-        assert_eq!(pieces(&file, half), Some(vec![(0..half, true), (half..2 * half, false)]));
-        let State::Mixed { share } = of(&file).state else { panic!("half is cached") };
+        rustix::io::pread(file, &mut block, 0).unwrap();
+        for way in [Way::Pread, Way::Map] {
+            let look = Look::default();
+            let request = Request { look: Some(&look), threads: 2, ..Request::whole(way) };
+            let read = crate::read(&source, &request, &fathom_lab::clock()).unwrap();
+            assert_eq!(read.sum.bytes, half, "{way:?}: the cached half only");
+            let (before, uncached) = look.result(2 * half, CountedBy::Both);
+            assert_eq!(before.cached, half, "{way:?}");
+            assert_eq!(uncached.as_slice(), std::slice::from_ref(&(half..2 * half)), "{way:?}");
+        }
+        assert_eq!(cached_pages(file, 0, half), Ok(half / page() as u64));
+        assert_eq!(pieces(file, half), Some(vec![(0..half, true), (half..2 * half, false)]));
+        let State::Mixed { share } = of(file).state else { panic!("half is cached") };
         assert!((share - 0.5).abs() < 0.05, "{share}");
-        assert_eq!(warm(&file, &AtomicBool::new(true)).unwrap().bytes, 2 * half, "stopped");
-        assert_eq!(warm(&file, &AtomicBool::new(false)).unwrap().state, State::Warm);
-        assert_eq!(pieces(&file, half), Some(vec![(0..2 * half, true)]));
+        assert_eq!(warm(file, &AtomicBool::new(true)).unwrap().bytes, 2 * half, "stopped");
+        assert_eq!(warm(file, &AtomicBool::new(false)).unwrap().state, State::Warm);
+        assert_eq!(pieces(file, half), Some(vec![(0..2 * half, true)]));
     }
 }

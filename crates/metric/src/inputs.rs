@@ -52,9 +52,13 @@ impl<'r> Inputs<'r> {
     }
 
     fn record(&self, metric: &str, params: &Params) -> Option<&'r Record> {
-        let of_case =
-            |record: &&Record| record.metric.as_str() == metric && record.params == *params;
-        self.records.iter().rev().find(of_case).filter(|record| record.verdict.shows_number())
+        // A later failure says nothing against the number of an earlier run.
+        let has_number = |record: &&Record| {
+            record.metric.as_str() == metric
+                && record.params == *params
+                && record.verdict.shows_number()
+        };
+        self.records.iter().rev().find(has_number)
     }
 
     pub fn input(
@@ -102,5 +106,16 @@ mod tests {
         assert!(Inputs::new(&records).frequency().is_err());
         records[0].verdict = Verdict::because(State::Noisy, Cause::Steal, "why");
         assert!(Inputs::new(&records).frequency().is_ok(), "noisy numbers are usable");
+    }
+
+    #[test]
+    fn later_unavailable_result_does_not_mask_a_number() {
+        let params = Params::none();
+        let mut records =
+            [3e9, 4e9, 5e9].map(|hz| tests::record("cpu.frequency", &params, hz, 1e6));
+        assert_eq!(Inputs::new(&records).frequency(), Ok(5e9), "the newest");
+        records[2].verdict = Verdict::because(State::Unavailable, Cause::Missing, "why");
+        assert_eq!(Inputs::new(&records).frequency(), Ok(4e9));
+        assert!(Inputs::new(&records[2..]).frequency().is_err());
     }
 }

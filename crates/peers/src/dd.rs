@@ -1,5 +1,6 @@
 //! dd: reads through the page cache and by O_DIRECT, and a synced write.
 
+use crate::DATA_BYTES;
 use crate::prelude::*;
 use crate::slope;
 
@@ -7,8 +8,12 @@ pub(crate) struct Dd;
 
 /// MiB read; the slope over the sizes excludes program start.
 const READ: [u64; 3] = [128, 256, 384];
-/// MiB written. One size only: the time of a sync varies so much that a slope would measure that.
-const WRITTEN: u64 = 128;
+/// MiB written. No slope: the time of a sync varies so much that it would measure that.
+const WRITTEN: [u64; 6] = [100, 500, 1024, 2048, 5120, 10_240];
+/// Larger files are written only if dd or the case is named.
+const WRITTEN_USUAL: u64 = 100;
+/// What a pair of writes is announced to take.
+const BYTES_PER_S_USUAL: f64 = 400e6;
 const READ_DIFFERENCE: &str = "Fathom also computes checksums; dd's value is the slope over 128, \
                                256 and 384 MiB, Fathom's the median pass of 16";
 
@@ -25,7 +30,8 @@ impl Peer for Dd {
         let warm = reading("warm", "if=FILE of=/dev/null bs=1M", 2, &[]);
         let work = "if=FILE of=/dev/null bs=1M iflag=direct";
         let direct = reading("direct", work, 1, &["iflag=direct"]);
-        vec![warm, Row { seconds: 2.2, ..direct }, writing()]
+        let written = WRITTEN.map(writing);
+        [warm, Row { seconds: 2.2, ..direct }].into_iter().chain(written).collect()
     }
 }
 
@@ -55,35 +61,45 @@ fn row(params: Params, work: &'static str, difference: &'static str, commands: C
     }
 }
 
-fn writing() -> Row {
-    let bytes = WRITTEN << 20;
+fn writing(mib: u64) -> Row {
+    let bytes = mib << 20;
     let params = Params::one("block", 1 << 20).and("file_bytes", bytes as i64).and("sync", "data");
-    let commands = |place: &Place| {
+    // Zeros would be other work on a disk that detects them: the data file is written repeatedly.
+    let part = DATA_BYTES >> 20;
+    let commands = move |place: &Place| {
         let (from, to) = (place.data.display(), place.own.display());
-        let words = [format!("if={from}"), format!("of={to}"), "bs=1M".to_owned()];
-        let rest = [format!("count={WRITTEN}"), "conv=fdatasync".to_owned()];
-        vec![Invocation::new("dd", words.into_iter().chain(rest))]
+        let one = |at: u64| {
+            let count = part.min(mib - at);
+            let sync = if at + count == mib { ",fdatasync" } else { "" };
+            let words = [format!("if={from}"), format!("of={to}"), "bs=1M".to_owned()];
+            let rest =
+                [format!("count={count}"), format!("seek={at}"), format!("conv=notrunc{sync}")];
+            Invocation::new("dd", words.into_iter().chain(rest))
+        };
+        (0..mib).step_by(part as usize).map(one).collect()
     };
     let row = row(
         params,
-        "if=FILE of=NEW bs=1M count=128 conv=fdatasync",
-        "both write 128 MiB and sync once; dd reads the data from a cached file, Fathom generates \
-         it before the timed part",
+        "if=FILE of=NEW bs=1M seek=N conv=notrunc, the last with fdatasync",
+        "both write the file once and sync it once; dd reads the data from a cached file of 384 \
+         MiB, once for each part, Fathom generates it outside the timed part",
         Box::new(commands),
     );
     Row {
         metric: "file.write.throughput",
-        ours: Ours::File(|place| {
+        ours: Ours::File(|place, params| {
             let path = place.own.display().to_string();
-            let words = ["write", &path, "--block", "1M", "--count", "128", "--sync", "data"];
+            let count = (params.integer("file_bytes").unwrap_or(0) >> 20).to_string();
+            let words = ["write", &path, "--block", "1M", "--count", &count, "--sync", "data"];
             words.map(str::to_owned).into()
         }),
+        only_named: mib > WRITTEN_USUAL,
         statistic: PeerStatistic::Mean,
         written: 2 * bytes,
-        seconds: 0.6,
+        seconds: (2.0 * bytes as f64 / BYTES_PER_S_USUAL).max(0.6),
         parse: Box::new(|outputs| {
-            let (bytes, seconds) = points(outputs)?.first().copied().unwrap_or_default();
-            Reading::of(bytes / seconds)
+            let (bytes, seconds): (Vec<f64>, Vec<f64>) = points(outputs)?.into_iter().unzip();
+            Reading::of(bytes.iter().sum::<f64>() / seconds.iter().sum::<f64>())
         }),
         ..row
     }
@@ -114,7 +130,14 @@ mod tests {
         let point = points(&[output(134_217_728, "0.0170586")]);
         assert_eq!(point, Ok(vec![(134_217_728.0, 0.0170586)]));
         assert!(points(&[Output::printed("0+0 records in")]).is_err());
-        let write = (writing().parse)(&[output(128 << 20, "0.128")]).unwrap();
+        let write = (writing(128).parse)(&[output(128 << 20, "0.128")]).unwrap();
         assert_eq!(write, Reading::of(f64::from(128 << 20) / 0.128).unwrap());
+        let parts = [output(384 << 20, "0.3"), output(116 << 20, "0.2")];
+        let write = (writing(500).parse)(&parts).unwrap();
+        assert_eq!(write, Reading::of(f64::from(500 << 20) / 0.5).unwrap());
+        let commands = (writing(500).commands)(&Place::at("/f".as_ref()));
+        let last = commands[1].arguments.join(" ");
+        assert!(last.ends_with("count=116 seek=384 conv=notrunc,fdatasync"), "{last}");
+        assert_eq!(commands.len(), 2);
     }
 }

@@ -11,7 +11,9 @@ use crate::server::Server;
 pub const DATA_BYTES: u64 = 384 << 20;
 /// Limits of a working set in memory.
 const MEMORY_MIN: u64 = 128 << 20;
-const MEMORY_MAX: u64 = 1 << 30;
+const MEMORY_MAX: u64 = 2 << 30;
+/// At most this part of the available memory, of which a program may need several.
+const MEMORY_PART: u64 = 8;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Machine<'h> {
@@ -24,7 +26,10 @@ impl Machine<'_> {
     /// A working set that fits in no cache: four times the largest, within limits.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let largest = self.host.cpu.caches.iter().map(|cache| cache.size_bytes).max().unwrap_or(0);
-        (4 * largest).next_power_of_two().clamp(MEMORY_MIN, MEMORY_MAX)
+        let available = self.host.memory.available_bytes.unwrap_or(0) / MEMORY_PART;
+        let room = available.clamp(MEMORY_MIN, MEMORY_MAX);
+        let power = |bytes: u64| 1 << bytes.ilog2();
+        (4 * largest).next_power_of_two().clamp(MEMORY_MIN, power(room))
     }
 
     /// The page size of a program that does not use madvise.
@@ -73,8 +78,8 @@ pub enum On {
 pub enum Ours {
     /// `fathom run` with this case only.
     Run,
-    /// `fathom file …` with these arguments.
-    File(fn(&Place) -> Vec<String>),
+    /// `fathom file …` with these arguments, for the case with these parameters.
+    File(fn(&Place, &Params) -> Vec<String>),
 }
 
 /// A peer's result.
@@ -128,6 +133,8 @@ pub struct Row {
     pub reads_data: bool,
     /// Bytes that both sides of a pair write.
     pub written: u64,
+    /// Too large or long to run unless the program or the case is named.
+    pub only_named: bool,
     /// Approximate duration of a pair.
     pub seconds: f64,
     /// A server that the commands need: it runs during a turn.
@@ -152,6 +159,7 @@ impl Row {
             takes_turns: false,
             reads_data: false,
             written: 0,
+            only_named: false,
             seconds: 1.2,
             server: None,
             commands,
@@ -176,6 +184,7 @@ mod tests {
     #[test]
     fn working_set_is_larger_than_any_cache() {
         let mut host = Host::default();
+        host.memory.available_bytes = Some(20 << 30);
         let bytes = |host: &Host| Machine { host, cpu: 0 }.memory_bytes();
         assert_eq!(bytes(&host), 128 << 20);
         let cache = |mib: u64| fathom_record::host::Cache {
@@ -185,6 +194,8 @@ mod tests {
         host.cpu.caches = vec![cache(1), cache(96)];
         assert_eq!(bytes(&host), 512 << 20);
         host.cpu.caches = vec![cache(1024)];
-        assert_eq!(bytes(&host), 1 << 30, "must fit a small machine");
+        assert_eq!(bytes(&host), 2 << 30);
+        host.memory.available_bytes = Some(7 << 30);
+        assert_eq!(bytes(&host), 512 << 20, "must fit a small machine");
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn whole_file(
         work,
         difference,
         statistic: PeerStatistic::Slope,
-        ours: Ours::File(|place| vec!["fast".to_owned(), place.data.display().to_string()]),
+        ours: Ours::File(|place, _| vec!["fast".to_owned(), place.data.display().to_string()]),
         on: On::All,
         reads_data: true,
         seconds: 0.5,

@@ -164,9 +164,10 @@ pub fn terms(hardware: Option<f64>, software: Option<f64>, unit: Unit, width: us
         .unwrap_or_else(|| NOTHING.to_owned())
 }
 
-/// A share in percent with two significant figures: `0.04 %`, `1.2 %`, `12 %`.
+/// A share in percent with two significant figures: `0.04 %`, `1.2 %`, `12 %`. Only all is `100 %`.
 pub fn percent(share: f64) -> String {
     let value = share * 100.0;
+    let value = if (99.5..100.0).contains(&value) { (value * 10.0).floor() / 10.0 } else { value };
     if !value.is_finite() {
         NOTHING.to_owned()
     } else if value.abs() >= 999.5 {
@@ -174,7 +175,8 @@ pub fn percent(share: f64) -> String {
     } else if value == 0.0 {
         "0 %".to_owned()
     } else {
-        format!("{} %", fixed(value, decimals_for(value, 2).min(2)))
+        let figures = if (99.5..100.0).contains(&value) { 3 } else { 2 };
+        format!("{} %", fixed(value, decimals_for(value, figures).min(2)))
     }
 }
 
@@ -446,8 +448,11 @@ mod tests {
 
     #[test]
     fn shares_have_two_significant_figures() {
-        let shares = [0.000_4, 0.012_3, 0.123, 0.999, 12.0, 0.000_01, 0.0];
-        let texts = ["0.04 %", "1.2 %", "12 %", "100 %", ">999 %", "0.00 %", "0 %"];
+        let shares = [0.000_4, 0.012_3, 0.123, 12.0, 0.000_01, 0.0];
+        let texts = ["0.04 %", "1.2 %", "12 %", ">999 %", "0.00 %", "0 %"];
+        assert_eq!(shares.map(percent), texts);
+        let shares = [0.994, 0.995, 0.999_99, 1.0, 1.004];
+        let texts = ["99 %", "99.5 %", "99.9 %", "100 %", "100 %"];
         assert_eq!(shares.map(percent), texts);
     }
 

@@ -3,6 +3,7 @@
 use anstyle::Style;
 use fathom_record::{Diagnosis, Finding, Severity};
 
+use crate::hardware::hardware;
 use crate::opening::{labelled, machine};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint, paint_lines};
 use crate::remedy::{Advice, advice};
@@ -15,11 +16,14 @@ const INDENT: &str = "  ";
 const FURTHER: &str = "    ";
 const FURTHEST: &str = "      ";
 
-/// The machine, the findings by severity (good ones in one line unless `all`), and the conclusion
-/// with what to do next.
+/// The machine, the findings by severity, and the conclusion with what to do next. `all`: with the
+/// parts of the machine, and a line for each good finding.
 pub fn doctor(diagnosis: &Diagnosis, width: usize, all: bool) -> String {
     let width = width.clamp(NARROWEST, WIDEST);
     let mut text = labelled("machine", &machine(&diagnosis.host), width);
+    for (label, words) in hardware(&diagnosis.host).into_iter().filter(|_| all) {
+        text += &labelled(label, &words, width);
+    }
     text += &labelled("cpu", &cpu(diagnosis), width);
     for severity in [Severity::Severe, Severity::Warning, Severity::Note] {
         text += &group(&of(diagnosis, severity), severity, width);

@@ -1,6 +1,6 @@
 //! Runs for other programs: JSON lines, a CSV table, or OpenMetrics.
 
-use fathom_record::{Document, Headline, Host, Params, Record, State, Stratum, Unit};
+use fathom_record::{Document, Headline, Host, Params, Protocol, Record, State, Stratum, Unit};
 
 /// Each document on a line of its own; `fathom import` reads it.
 pub fn jsonl(documents: &[Document]) -> String {
@@ -16,6 +16,7 @@ const COLUMNS: &str = "run started host host_id kernel cpu version effort run_ve
                        metric params unit better state causes values processes \
                        median low high level bound stratum clean_visits visits as_found \
                        min max mean sd p90 p99 p999 \
+                       protocol trimmed_mean trimmed_sd trimmed_se trimmed_values trials \
                        hardware software predicted predicted_low predicted_high agreement";
 
 /// A CSV table of all records of these runs.
@@ -42,6 +43,8 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
     let selected = shown.and_then(|summary| summary.full_speed.as_ref());
     let found = shown.and_then(|summary| summary.as_found.as_ref());
     let visits = |value: Option<u32>| count(value.map(u64::from));
+    let trimmed = shown.and_then(|summary| summary.trimmed.as_ref());
+    let trimmed = trimmed.filter(|_| run.protocol == Protocol::Trimmed);
     let prediction = record.prediction.as_ref();
     let mut causes: Vec<String> = Vec::new();
     for cause in record.verdict.reasons.iter().map(|one| name_of(&one.cause)) {
@@ -84,6 +87,12 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         number(quantile(0.9)),
         number(quantile(0.99)),
         number(quantile(0.999)),
+        name_of(&run.protocol),
+        number(trimmed.map(|trimmed| trimmed.mean)),
+        number(trimmed.map(|trimmed| trimmed.sd)),
+        number(trimmed.map(|trimmed| trimmed.se)),
+        count(trimmed.map(|trimmed| trimmed.n)),
+        count(trimmed.map(|trimmed| trimmed.trials)),
         number(prediction.and_then(|prediction| prediction.hardware)),
         number(prediction.and_then(|prediction| prediction.software)),
         number(prediction.and_then(|prediction| prediction.value)),
@@ -205,9 +214,8 @@ fn add_start(document: &Document, gauges: &mut Vec<Gauge>) -> bool {
 
 /// Adds the value of a record and its flags; whether it was added.
 fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> bool {
-    let Headline { value: Some(value), stratum, .. } = Headline::from(record) else {
-        return false;
-    };
+    let Some(value) = record.number(document.run.protocol) else { return false };
+    let stratum = Headline::from(record).stratum;
     let (unit, factor) = base_unit(record.unit);
     let params = || record.params.0.iter().map(|(name, value)| (name.as_str(), value.to_string()));
     let name = (gauge(record.metric.as_str(), unit), unit, record.title.as_str());

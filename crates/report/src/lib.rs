@@ -14,6 +14,7 @@ pub mod by_hand;
 pub mod compare;
 pub mod crosscheck;
 pub mod export;
+mod hardware;
 pub mod history;
 pub mod markdown;
 pub mod page;

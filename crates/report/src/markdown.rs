@@ -2,7 +2,7 @@
 
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{NOTHING, at_most, quantity, range};
-use fathom_record::{Document, Record, State};
+use fathom_record::{Document, Protocol, Record, State, Summary};
 
 use crate::case::named;
 use crate::listing::started;
@@ -46,7 +46,11 @@ fn document(document: &Document) -> String {
         started(&run.started),
         run.effort.word()
     );
-    let titles = ["case", "measured", "interval", "predicted", "agreement", "verdict"];
+    let (value, spread) = match run.protocol {
+        Protocol::Trimmed => ("trimmed mean", "standard deviation"),
+        Protocol::Median => ("measured", "interval"),
+    };
+    let titles = ["case", value, spread, "predicted", "agreement", "verdict"];
     let rows: Vec<Vec<String>> =
         document.records.iter().map(|record| row(record, document)).collect();
     let table = table(&titles.map(str::to_owned), 1, &rows);
@@ -64,10 +68,19 @@ fn row(record: &Record, document: &Document) -> Vec<String> {
     };
     let summary = record.summary.as_ref().filter(|one| one.bound.is_none());
     let summary = summary.filter(|_| record.verdict.shows_number());
-    let interval = summary.and_then(|summary| summary.limits()).map_or_else(nothing, |ends| {
-        let [low, high] = ends.map(|end| quantity(end, record.unit));
-        format!("{low} to {high}")
+    let limits = |summary: &Summary| {
+        let [low, high] = summary.limits()?.map(|end| quantity(end, record.unit));
+        Some(format!("{low} to {high}"))
+    };
+    let deviation = |summary: &Summary| {
+        let trimmed = summary.trimmed.as_ref()?;
+        Some(format!("± {}", quantity(trimmed.sd, record.unit)))
+    };
+    let interval = summary.and_then(|summary| match document.run.protocol {
+        Protocol::Trimmed => deviation(summary),
+        Protocol::Median => limits(summary),
     });
+    let interval = interval.unwrap_or_else(nothing);
     let predicted =
         record.prediction.as_ref().map_or_else(nothing, |one| match (one.low, one.high) {
             (None, None) => range(one.value, one.value, record.unit),

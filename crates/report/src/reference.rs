@@ -20,6 +20,9 @@ const WIDEST: usize = 140;
 /// Width from which the published figures are on the line of those of this machine.
 const WIDE: usize = 100;
 
+/// Columns beside which every name of an operation fits a line of 80 letters.
+const NARROW: [usize; 5] = [8, 8, 11, 8, 5];
+
 /// Units of rates: powers of 1024, or of 1000 as published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Units {
@@ -45,7 +48,11 @@ pub fn known(references: &[Reference]) -> String {
 pub fn render(beside: &Beside, options: Options, layout: &Layout) -> String {
     let line = layout.width.clamp(NARROWEST, WIDEST);
     let mut notes = Notes::default();
-    let widths = if options.published { [5, 5, wide_range(line), 6, 4] } else { [10, 9, 13, 9, 7] };
+    let widths = match options.published {
+        true => [5, 5, wide_range(line), 6, 4],
+        false if line >= 80 => NARROW,
+        false => [10, 9, 13, 9, 7],
+    };
     let with_cells =
         |row| Cells { name: name(row, beside), ..cells(row, options, widths, &mut notes) };
     let rows: Vec<Cells> = beside.rows.iter().map(with_cells).collect();

@@ -37,12 +37,13 @@ pub(crate) fn default_path(
     Ok(data.join("fathom/fathom.db"))
 }
 
-/// Makes sure that `path` is a writable file in a writable folder. `creates_folder`: the folder
-/// may be created too.
-pub(crate) fn prepare(path: &Path, creates_folder: bool) -> Result<(), StoreError> {
+/// Makes sure that `path` is a writable file in a writable folder; whether it was created.
+/// `creates_folder`: the folder may be created too.
+pub(crate) fn prepare(path: &Path, creates_folder: bool) -> Result<bool, StoreError> {
     let folder = folder_of(path);
     let creation = lock_creation();
-    if !exists(path)? {
+    let is_new = !exists(path)?;
+    if is_new {
         match creates_folder {
             true => create_folder(path, folder)?,
             false => require_folder(path, folder)?,
@@ -55,7 +56,16 @@ pub(crate) fn prepare(path: &Path, creates_folder: bool) -> Result<(), StoreErro
     drop(creation);
     access("write", path, Access::READ_OK | Access::WRITE_OK)?;
     // The journal is created beside the store.
-    access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)
+    access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)?;
+    Ok(is_new)
+}
+
+/// Removes a file without content, such as a new store on a full disk.
+pub(crate) fn remove_empty(path: &Path) {
+    if std::fs::metadata(path).is_ok_and(|facts| facts.len() == 0) {
+        // A file that stays is harmless: it counts as a new store.
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// Whether [`prepare`] would succeed, by permissions; creates nothing. True if the file exists.
@@ -246,7 +256,7 @@ mod tests {
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("share/fathom/fathom.db");
-        for refused in [prepare(&path, false), examine(&path, false).map(drop)] {
+        for refused in [prepare(&path, false).map(drop), examine(&path, false).map(drop)] {
             let error = refused.unwrap_err();
             assert!(matches!(error, StoreError::NoFolder { .. }), "{error}");
         }

@@ -53,11 +53,15 @@ impl Store {
     /// Opens the store at `path` for writing and reading. Creates the file (mode 0600) and the
     /// tables if they are missing. Creates the folder (mode 0700) only at
     /// [`Store::default_path`]: elsewhere a missing folder is most often a typing error. A file
-    /// that is not a store of this version is left unchanged.
+    /// that is not a store of this version is left unchanged, and a new one is removed where its
+    /// tables cannot be written.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        file::prepare(path, is_default(path))?;
-        let connection = error::retry_device_errors(|| connect::writer(path, None))?;
-        Ok(Self { connection, path: path.to_owned() })
+        let is_new = file::prepare(path, is_default(path))?;
+        let opened = error::retry_device_errors(|| connect::writer(path, None));
+        if is_new && opened.is_err() {
+            file::remove_empty(path);
+        }
+        Ok(Self { connection: opened?, path: path.to_owned() })
     }
 
     /// Whether [`Store::open`] would find a writable place or store at `path`. Changes nothing.

@@ -80,6 +80,26 @@ function lines({ points, runs }: Setting, ink: (point: Point) => string): Plot.M
   );
 }
 
+/** The least-squares line through the points of each line. */
+function fits({ points, runs }: Setting, ink: (point: Point) => string): Plot.Markish[] {
+  return runs.map((run) =>
+    Plot.linearRegressionY(
+      points.drawn.filter((point) => point.run === run),
+      {
+        x: 'x',
+        y: 'y',
+        z: 'series',
+        fx: 'panel',
+        stroke: ink,
+        strokeDasharray: '6 4',
+        strokeOpacity: 0.7,
+        ci: 0,
+        className: 'fits',
+      },
+    ),
+  );
+}
+
 function dots({ points, runs }: Setting, ink: (point: Point) => string): Plot.Markish[] {
   return runs.map((run) => {
     const own = points.drawn.filter((point) => point.run === run);
@@ -264,6 +284,7 @@ function drawPanels(
       joined(points.under),
       diamonds(points.under, { x: 'x', y: 'y', fx: 'panel' }),
       ...predicted(setting, ink),
+      ...(spec.fitted ? fits(setting, ink) : []),
       ...lines(setting, ink),
       Plot.ruleX(points.drawn, {
         x: 'x',

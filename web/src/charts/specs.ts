@@ -42,6 +42,8 @@ export interface LineSpec extends Every {
   caches?: boolean;
   /** Draws capacities, saturation and knee of a load. */
   limits?: boolean;
+  /** Draws the least-squares line of each kind of case. */
+  fitted?: boolean;
   /** Metrics for a note below: `metric: text`. */
   beside?: { [metric: string]: string };
 }
@@ -159,7 +161,21 @@ export const SPECS: Spec[] = [
     title: 'System calls on a cached file',
     says: 'Time of one call on a file in the page cache.',
     metrics: ['file.call'],
+    only: (params) => params.calls === undefined,
     measure: 'fathom run file.call',
+  },
+  {
+    kind: 'lines',
+    id: 'call-counts',
+    title: 'Calls per second by number of calls',
+    says: 'Reads of one byte and seeks on a cached file, over the number of calls of a pass.',
+    metrics: ['file.call'],
+    parts: [{ metric: 'file.call', name: '', fact: 'rate' }],
+    x: 'calls',
+    xLabel: 'calls',
+    xScale: 'log',
+    yLog: false,
+    measure: 'fathom file calls',
   },
   {
     kind: 'lines',
@@ -182,6 +198,7 @@ export const SPECS: Spec[] = [
     x: 'processes',
     xLabel: 'reading processes',
     yLog: false,
+    fitted: true,
     beside: { 'file.contention.per_process': 'added per other process' },
     measure: 'fathom file contend',
   },
@@ -210,6 +227,7 @@ export const SPECS: Spec[] = [
     x: 'args',
     xLabel: 'arguments',
     yLog: false,
+    fitted: true,
     beside: { 'cpu.call.per_argument': 'per argument' },
     measure: 'fathom run cpu.call',
   },

@@ -8,7 +8,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "damon",
         touches: &["memory.*", "file.*", "os.process.*"],
-        effect: "pages of the worker are reclaimed or moved: accesses fault again",
+        effect: "idle pages are reclaimed or moved within seconds: warm files become cold, large \
+                 working sets and idle buffers fault again",
         check: damon,
     },
     Rule {

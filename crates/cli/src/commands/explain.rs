@@ -3,6 +3,7 @@
 use anyhow::Context;
 use fathom_engine::CaseSelector;
 use fathom_metric::Entry;
+use fathom_probes::REGISTRY;
 use fathom_record::Record;
 use fathom_report::{Layout, accounts, paragraph};
 
@@ -64,7 +65,11 @@ fn latest_results(
         }
         Ok(text)
     };
-    let none = format!("\nno stored result; `fathom run {argument}` measures it\n\n");
+    let command = match REGISTRY.command_of(about.id) {
+        Some(command) => format!("fathom {}", command.path),
+        None => format!("fathom run {argument}"),
+    };
+    let none = format!("\nno stored result; `{command}` measures it\n\n");
     let is_named = arguments.store.store.is_some();
     if !is_named && arguments.run.is_none() && !stored_run::store_path(&arguments.store)?.exists() {
         return without_results(none);
@@ -89,10 +94,7 @@ fn latest_results(
     without_results(match &arguments.run {
         None => none,
         Some(_) => {
-            format!(
-                "\nrun {} has no result of it; `fathom run {argument}` measures it\n\n",
-                runs[0]
-            )
+            format!("\nrun {} has no result of it; `{command}` measures it\n\n", runs[0])
         }
     })
 }

@@ -208,7 +208,7 @@ fn dd_is_compared_and_leaves_no_file() {
         return skipped("dd is missing; install with: sudo apt-get install coreutils");
     }
     let folder = files(&env);
-    let written = "file.write.throughput{file_bytes=128MiB}";
+    let written = "file.write.throughput{file_bytes=100MiB}";
     let line = format!("crosscheck {written} --pairs 2 --json --allow-memory --folder");
     let output = env.exec(&format!("{line} {}", folder.display()));
     assert!(output.status.success(), "{}", text(&output.stderr));

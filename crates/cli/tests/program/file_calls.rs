@@ -29,10 +29,16 @@ fn each_call_is_a_stored_record() {
         assert!(record.checks["in memory before"].starts_with("WARM"));
         assert!(record.facts.iter().any(|fact| fact.name == "1000 calls"), "{:?}", record.facts);
     }
+    let by_count = ["call=read1,calls=1000", "call=read1,calls=10000", "call=lseek,calls=1000"];
+    assert_eq!(names[6..9], by_count.map(|case| format!("file.call{{{case}}}")));
+    for record in &document.records[6..10] {
+        let has = |name: &str| record.facts.iter().any(|fact| fact.name == name);
+        assert!(has("time") && has("rate"), "seconds and calls a second: {:?}", record.facts);
+    }
     let pairs = ["read", "lseek"].map(|call| format!("file.call{{block=65536,call={call}}}"));
-    assert_eq!(names[8..], pairs, "two calls for each block size");
-    assert_eq!(document.records[8].checks["calls"], "768 of 768", "256 blocks, 3 times");
-    assert!(document.records[9].facts.iter().any(|fact| fact.name == "lseek ÷ read"));
+    assert_eq!(names[12..], pairs, "two calls for each block size");
+    assert_eq!(document.records[12].checks["calls"], "768 of 768", "256 blocks, 3 times");
+    assert!(document.records[13].facts.iter().any(|fact| fact.name == "lseek ÷ read"));
     assert_eq!(env.latest().records.len(), document.records.len());
     let history = env.run(&["history", "file.call{call=lseek}"]);
     assert!(text(&history.stdout).contains("file.call"), "{}", text(&history.stdout));

@@ -94,6 +94,9 @@ fn every_metric_is_listed_and_explained() {
         assert!(listed.contains(id), "{id} is not listed");
         let explained = text(&env.run(&["explain", id]).stdout);
         assert_contains(&explained, &["timed", "model", "source", "pitfall", "no stored result"]);
+        let by_hand = fathom_probes::REGISTRY.command_of(id);
+        let command = by_hand.map_or(format!("run {id}"), |command| command.path.to_owned());
+        assert!(explained.contains(&format!("`fathom {command}` measures it")), "{explained}");
     }
 }
 

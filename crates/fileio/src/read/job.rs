@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::{ReadFault, Request};
 use crate::path_info::size_of;
+use crate::residency::Look;
 use crate::sum::Sum;
 
 /// Least bytes of a chunk: keeps threads from contending on the counter.
@@ -23,16 +24,17 @@ pub(super) struct Job<'a> {
     pub(super) block: usize,
     keep_going: bool,
     stop: &'a AtomicBool,
+    look: Option<&'a Look>,
     /// Set by a thread whose error or end of file ends the read for all.
     over: AtomicBool,
 }
 
 impl<'a> Job<'a> {
     pub(super) fn new(file: &'a File, range: Range<u64>, request: &Request<'a>) -> Self {
-        let Request { keep_going, stop, .. } = *request;
+        let Request { keep_going, stop, look, .. } = *request;
         let (block, origin) = (request.block, request.origin.unwrap_or(range.start));
         let over = AtomicBool::new(false);
-        Self { file, range, origin, block, keep_going, stop, over }
+        Self { file, range, origin, block, keep_going, stop, look, over }
     }
 
     /// The offset of a byte in the sums.
@@ -46,6 +48,16 @@ impl<'a> Job<'a> {
         let step = (wanted.max(CHUNK) / block).max(1) * block;
         let next = AtomicU64::new(range.start);
         Chunks { next, end: range.end, step }
+    }
+
+    /// The next chunk for a thread that reads through the page cache.
+    pub(super) fn take(&self, chunks: &Chunks) -> Option<Range<u64>> {
+        loop {
+            let chunk = chunks.take()?;
+            if self.look.is_none_or(|look| look.is_cached(self.file, &chunk)) {
+                return Some(chunk);
+            }
+        }
     }
 
     pub(super) fn stop(&self) -> bool {

@@ -34,7 +34,7 @@ pub(super) fn run(
     threads::run(workers, clock, |mut worker| {
         let mut tally = Tally::default();
         let mut populates = true;
-        while let Some(chunk) = chunks.take() {
+        while let Some(chunk) = job.take(&chunks) {
             if !read_chunk(job, chunk, window, &mut worker, &mut populates, &mut tally) {
                 break;
             }

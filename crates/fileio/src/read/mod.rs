@@ -22,7 +22,7 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use crate::path_info::{Direct, FileKind, Source, size_of};
-use crate::residency::{self, Residency, State};
+use crate::residency::{self, Look, Residency, State};
 use crate::sum::Sum;
 use job::Job;
 
@@ -76,6 +76,8 @@ pub struct Request<'a> {
     pub keep_going: bool,
     /// Checked before every call; true ends the read early.
     pub stop: &'a AtomicBool,
+    /// Counts the cached pages meanwhile and leaves out uncached chunks, by pread and mmap.
+    pub look: Option<&'a Look>,
 }
 
 /// A stop flag that is never set.
@@ -92,6 +94,7 @@ impl Request<'_> {
             threads: 1,
             keep_going: false,
             stop: &NEVER_STOP,
+            look: None,
         }
     }
 }

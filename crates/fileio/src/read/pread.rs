@@ -47,7 +47,7 @@ pub(super) fn run(
 }
 
 fn read_chunks(job: &Job<'_>, chunks: &Chunks, worker: &mut Worker, tally: &mut Tally) {
-    while let Some(chunk) = chunks.take() {
+    while let Some(chunk) = job.take(chunks) {
         let mut at = chunk.start;
         while at < chunk.end {
             let length = (chunk.end - at).min(job.block as u64) as usize;

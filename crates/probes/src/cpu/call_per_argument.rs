@@ -57,15 +57,23 @@ impl Derived for CallPerArgument {
             let times: Vec<f64> = medians.iter().map(|of_case| of_case[process]).collect();
             // Two points have no R².
             let rise = (times[times.len() - 1] - times[0]) / (to - from) as f64;
-            statistics::line(&args, &times)
-                .map_or((rise, None), |line| (line.slope, Some(line.r_squared)))
+            statistics::line(&args, &times).ok_or(rise)
         };
-        let lines: Vec<(f64, Option<f64>)> = (0..processes).map(line).collect();
-        let fits: Vec<f64> = lines.iter().filter_map(|(_, fit)| *fit).collect();
-        let r_squared = statistics::median(&fits);
-        let note = r_squared.map(|fit| format!("R² {fit:.2} (median over processes)"));
+        let lines: Vec<Result<statistics::Line, f64>> = (0..processes).map(line).collect();
+        let median = |part: fn(&statistics::Line) -> f64| {
+            statistics::median(&lines.iter().flatten().map(part).collect::<Vec<f64>>())
+        };
+        let line = median(|it| it.slope).zip(median(|it| it.intercept));
+        let note = line.zip(median(|it| it.r_squared)).map(|((slope, intercept), fit)| {
+            let intercept = quantity(intercept, Unit::Nanoseconds);
+            format!("{slope:.4} ns × arguments + {intercept}, R² {fit:.2}: medians over processes")
+        });
         let notes = note.into_iter().collect();
-        let per_process = lines.iter().map(|(slope, _)| *slope).collect();
+        let slope = |line: &Result<statistics::Line, f64>| match line {
+            Ok(line) => line.slope,
+            Err(rise) => *rise,
+        };
+        let per_process = lines.iter().map(slope).collect();
         Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
     }
 

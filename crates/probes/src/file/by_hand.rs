@@ -107,7 +107,8 @@ pub(super) fn sum_facts(sum: Sum) -> impl Iterator<Item = Fact> {
 
 pub(super) fn amount(blocks: u64, block: usize, bytes: u64) -> String {
     let mib = bytes as f64 / 1_048_576.0;
-    format!("{blocks} blocks of {block} bytes: {bytes} bytes = {mib:.3} MiB")
+    let plural = if blocks == 1 { "" } else { "s" };
+    format!("{blocks} block{plural} of {block} bytes: {bytes} bytes = {mib:.3} MiB")
 }
 
 /// The verdict if no byte was read or written.

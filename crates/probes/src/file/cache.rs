@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use super::by_hand::{self, Result, printable, size};
+use super::cache_state;
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
 use super::passes::{Pass, PassSeries, ReadConfig};
+use super::state::fits_in_memory;
 use super::temporary::{Folder, Temporary, announce};
 use crate::prelude::*;
 
@@ -23,13 +25,13 @@ static ABOUT: About = About {
     unit: Unit::Ratio,
     better: Better::Neither,
     timed: "reading a file after eviction, and again: the first time ÷ the second, in each round",
-    not_timed: "eviction and its verification",
+    not_timed: "eviction, reading pages back that were reclaimed between the reads, verification",
     model: "the measured first read ÷ (calls × os.syscall{call=read1} + bytes ÷ memory.bandwidth)",
     source: "the second read copies from the page cache what the first fetched from the device: \
              Linux mm/filemap.c",
     pitfalls: &[
         "a file that does not stay cached is read from the device each time: its residency is \
-         checked before each read",
+         checked before each read, and pages that the kernel reclaimed meanwhile are read back",
         "in a virtual machine the host may cache the file: the first read is cold only in the \
          guest",
     ],
@@ -87,8 +89,8 @@ Examples:
   fathom file cache --sizes 10MiB,1GiB --folder /data
 
 Each round evicts the file, without root, and reads it three times. The residency before each read
-is shown. Caching matters from the smallest block on whose second read is 1.5 times as fast as the
-first.";
+is shown; a round with a read in another state is repeated. Caching matters from the smallest block
+on whose second read is 1.5 times as fast as the first.";
 
 /// Measure the effect of the page cache: read a file three times from cold.
 #[derive(Debug, Parser)]
@@ -201,11 +203,14 @@ impl Cache {
         source: &Source,
         block: usize,
     ) -> Result<(Option<[PassSeries; READS]>, bool)> {
-        // The second and third read find what the one before left in the cache.
-        let states = [StateName::Cold, StateName::AsIs, StateName::AsIs];
+        // Reclaim takes pages of an idle file within seconds: the cache is made complete again.
+        let states = [StateName::Cold, StateName::Warm, StateName::Warm];
+        let fits = fits_in_memory(source.info().size.unwrap_or(0));
+        let mut retries = if fits { self.rounds } else { 0 };
         let mut reads = states.map(|state| PassSeries::new(ReadConfig::whole(block, state)));
         let mut goes_on = true;
-        for round in 0..self.rounds {
+        let mut round = 0;
+        while round < self.rounds {
             let (done, all) = (round.into(), self.rounds.into());
             let what = format!("blocks of {}", size(block as u64));
             recorder.event(Event::Progress { done, all, what: &what });
@@ -214,6 +219,12 @@ impl Cache {
             }
             if !goes_on {
                 break;
+            }
+            if retries == 0 || reads.iter().all(|series| series.is_last_right(source)) {
+                round += 1;
+            } else {
+                retries -= 1;
+                reads.iter_mut().for_each(PassSeries::drop_last);
             }
         }
         let whole = reads.iter().map(|series| series.passes.len()).min().unwrap_or(0);
@@ -226,11 +237,6 @@ impl Cache {
 fn speedup(recorder: &mut dyn Recorder, source: &Source, reads: &[PassSeries; READS]) -> Measured {
     let mut records: Vec<Record> = Vec::new();
     for (number, series) in (1..).zip(reads) {
-        let mut series = series.clone();
-        if number > 1 {
-            // The second and third read are invalid unless the file stayed cached.
-            series.config.state = StateName::Warm;
-        }
         let state = Fact::text("in memory before", series.describe_state());
         records.push(series.record(recorder, source, &Params::one("read", number), vec![state]));
     }
@@ -249,6 +255,8 @@ fn speedup(recorder: &mut dyn Recorder, source: &Source, reads: &[PassSeries; RE
         values: ratios.collect(),
         disturbance: disturbance.unwrap_or_default(),
         verdict: invalid.map(|record| record.verdict.clone()),
+        // Holes are no device: the first read of a sparse file is not cold.
+        doubts: cache_state::doubts(source, StateName::Cold, &reads[0].passes[0].before),
         ..Measured::default()
     }
 }

@@ -9,22 +9,11 @@ use fathom_record::quantity::percent;
 
 use super::by_hand::{Result, printable, size};
 use super::options::{DropName, StateName};
+use super::state;
 use crate::prelude::*;
 
-/// As [`prepare`], but does not read a file again that is already warm, which would take longer
-/// than many passes.
-pub(super) fn prepare_again(
-    source: &Source,
-    requested: StateName,
-    stop: &AtomicBool,
-) -> Result<Residency> {
-    match (requested, residency::of(source.file())) {
-        (StateName::Warm, found) if found.state == State::Warm => Ok(found),
-        _ => prepare(source, requested, None, stop),
-    }
-}
-
-/// Evicts or loads a file as requested. Returns its residency after that.
+/// Evicts or loads a file as requested, unless it is in that state. Returns its residency after
+/// that.
 pub(super) fn prepare(
     source: &Source,
     requested: StateName,
@@ -37,7 +26,7 @@ pub(super) fn prepare(
     match requested {
         StateName::Cold => residency::evict(file)
             .map_err(|error| ProcedureError::failed(format!("write {path} back: {error}"))),
-        StateName::Warm => residency::warm(file, stop)
+        StateName::Warm => state::warmed(file, stop)
             .map_err(|error| ProcedureError::failed(format!("read {path} into memory: {error}"))),
         StateName::AsIs | StateName::Direct => Ok(residency::of(file)),
     }
@@ -99,11 +88,13 @@ pub(super) fn wrong_state(
         (StateName::Cold, State::Mixed { share }) => {
             format!("requested cold, but {} cached{}", percent(share), in_memory())
         }
-        (StateName::Warm, State::Mixed { share }) => format!(
-            "requested warm, but only {} stays cached: the file is larger than the free memory, \
-             or than the memory limit of the control group",
-            percent(share)
-        ),
+        (StateName::Warm, State::Mixed { share }) => {
+            let why = match state::fits_in_memory(found.bytes) {
+                true => "pages are reclaimed although memory is available, as DAMON does",
+                false => "the file is larger than the available memory",
+            };
+            format!("requested warm, but only {} stays cached: {why}", percent(share))
+        }
         (StateName::Warm, State::Cold) => "requested warm, but 0 % stays cached".to_owned(),
         _ => return None,
     };

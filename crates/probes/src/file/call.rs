@@ -46,6 +46,11 @@ static ABOUT: About = About {
             values: "bytes",
             meaning: "of reads or seeks over a whole file (`fathom file calls`)",
         },
+        Parameter {
+            name: "calls",
+            values: "count",
+            meaning: "calls of a pass (`fathom file calls`)",
+        },
     ],
     needs: &["os.syscall"],
     requires: "a folder on a device",

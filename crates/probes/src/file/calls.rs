@@ -67,6 +67,7 @@ fn numbers(text: &str) -> Result<Counts, NotationError> {
 }
 
 /// All passes of one call.
+#[derive(Clone)]
 struct Row {
     call: Call,
     params: Params,
@@ -90,6 +91,18 @@ impl Row {
 
     fn median(&self) -> Option<f64> {
         statistics::median(&self.most()?.1)
+    }
+
+    /// Reads and seeks by the number of calls: each number is a case of its own.
+    fn by_count(&self) -> Vec<Self> {
+        let is_compared = matches!(self.params.text("call"), Some("read1" | "lseek"));
+        let several = self.slices.iter().filter(|_| is_compared && self.slices.len() > 1);
+        let one = |(count, values): &(u64, Vec<f64>)| Self {
+            params: self.params.clone().and("calls", *count as i64),
+            slices: vec![(*count, values.clone())],
+            ..self.clone()
+        };
+        several.map(one).collect()
     }
 
     /// Runs one pass for each number of calls, until stopped.
@@ -217,6 +230,10 @@ impl Calls {
             record_row(recorder, source, before, row, disturbance, facts);
         }
         recorder.show();
+        for row in named.iter().flat_map(Row::by_count) {
+            record_row(recorder, source, before, &row, disturbance, Vec::new());
+        }
+        recorder.show();
         for pair in pairs.chunks_exact(2) {
             record_row(recorder, source, before, &pair[0], disturbance, Vec::new());
             let ratio = pair[1].median().zip(pair[0].median()).map(|(seek, read)| seek / read);
@@ -242,8 +259,10 @@ fn record_row(
         let text = format!("wrong result of {} of {made} calls", made - good);
         Verdict::because(State::Invalid, Cause::WrongWork, text)
     };
-    let rate = statistics::median(values).map(|each| 1e9 / each);
-    facts.extend(rate.map(|rate| Fact::quantity("rate", rate, Unit::PerSecond)));
+    if let Some(each) = statistics::median(values) {
+        facts.push(Fact::quantity("time", each * *count as f64, Unit::Nanoseconds));
+        facts.push(Fact::quantity("rate", 1e9 / each, Unit::PerSecond));
+    }
     recorder.record(Measured {
         metric: "file.call",
         params: row.params.clone(),

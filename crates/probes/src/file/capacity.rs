@@ -23,7 +23,7 @@ pub struct Capacity;
 
 static ABOUT: About = About {
     id: "file.capacity",
-    title: "page cache",
+    title: "page cache capacity",
     unit: Unit::Bytes,
     better: Better::Higher,
     timed: "nothing: the largest file that is completely cached after two reads, by the kernel's \
@@ -50,7 +50,7 @@ const TOLERANCE: f64 = 0.15;
 /// From the memory available before the search.
 fn prediction(available_bytes: f64, origin: Origin) -> Prediction {
     Prediction::sum(available_bytes, 0.0, TOLERANCE, "available memory", ABOUT.source)
-        .with_quantity("room", available_bytes, Unit::Bytes, origin)
+        .with_quantity("available memory", available_bytes, Unit::Bytes, origin)
         .if_above("memory was freed during the search, or other processes were swapped out")
         .if_below(
             "other processes allocated memory, or the kernel protected the active list from the \

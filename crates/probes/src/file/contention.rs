@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args, Parser};
-use fathom_analysis::statistics::{self, Line};
+use fathom_analysis::statistics;
 use fathom_fileio::memory::Pages;
 use fathom_fileio::read;
 use fathom_fileio::residency::{self, State};
@@ -78,7 +78,8 @@ static ABOUT: About = About {
 static ABOUT_PER_PROCESS: About = About {
     id: "file.contention.per_process",
     title: "block read, per other process",
-    timed: "the slope of file.contention over the number of processes, in each round",
+    timed: "the slope of a line through file.contention over the number of processes, in each \
+            round; the line shown has the medians of slopes, intercepts and r²",
     not_timed: "the time of a block without other processes",
     model: "a bound: ≤ file.contention{processes=1}. A device that serves requests sequentially \
             adds one service time per process, a parallel one less",
@@ -428,18 +429,19 @@ fn overlap(stamps: &[Vec<u64>]) -> Option<f64> {
     (blocks >= TOGETHER_MIN * stamps.len()).then(|| stamps.len() as f64 * time / blocks as f64)
 }
 
-/// Fits a line to the medians, and one to each round.
-fn fitted(rows: &[Row]) -> Option<(Line, Vec<f64>)> {
-    let median = |row: &Row| Some((row.processes as f64, statistics::median(&row.values())?));
-    let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(median).unzip();
-    let whole = statistics::line(&x, &y)?;
+/// The line of each round: slopes, intercepts, and the shares of the variance that they explain.
+fn fitted(rows: &[Row]) -> Option<[Vec<f64>; 3]> {
     let rounds = rows.iter().map(|row| row.rounds.len()).min()?;
-    let slope = |round: usize| {
+    let lines = (0..rounds).filter_map(|round| {
         let point = |row: &Row| Some((row.processes as f64, row.rounds[round]?));
         let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(point).unzip();
-        statistics::line(&x, &y).map(|line| line.slope)
-    };
-    Some((whole, (0..rounds).filter_map(slope).collect()))
+        statistics::line(&x, &y)
+    });
+    let lines: Vec<_> = lines.collect();
+    (!lines.is_empty()).then(|| {
+        let all = |part: fn(&statistics::Line) -> f64| lines.iter().map(part).collect();
+        [all(|line| line.slope), all(|line| line.intercept), all(|line| line.r_squared)]
+    })
 }
 
 fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance: &Disturbance) {
@@ -449,7 +451,9 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
         let all = |ns: &f64| 1e9 * row.processes as f64 * BLOCK as f64 / ns;
         let rates: Vec<f64> = values.iter().map(all).collect();
         let together = statistics::median(&rates);
-        let fact = |rate| Fact::quantity("all together", rate, Unit::BytesPerSecond);
+        let together = together.map(|it| Fact::quantity("all together", it, Unit::BytesPerSecond));
+        let deviation = statistics::standard_deviation(&values);
+        let deviation = deviation.map(|ns| Fact::quantity("deviation", ns, Unit::Nanoseconds));
         recorder.record(Measured {
             metric: ABOUT.id,
             params: Params::one("processes", row.processes as i64).and("state", files.state.name()),
@@ -463,23 +467,31 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
             verdict: files.wrong.clone(),
             doubts: row.doubt().into_iter().collect(),
             remarks: cap.iter().filter_map(|cap| cap.reached(&rates)).collect(),
-            facts: together.map(fact).into_iter().chain(cap.iter().flat_map(Cap::facts)).collect(),
+            facts: deviation
+                .into_iter()
+                .chain(together)
+                .chain(cap.iter().flat_map(Cap::facts))
+                .collect(),
             ..Measured::default()
         });
     }
-    let Some((line, slopes)) = fitted(rows) else { return };
-    let time = |ns| quantity(ns, Unit::Nanoseconds);
-    let (slope, intercept) = (time(line.slope), time(line.intercept));
-    let fit = format!("{slope} × processes + {intercept} (r² {:.3})", line.r_squared);
+    let Some([slopes, intercepts, explained]) = fitted(rows) else { return };
+    let median = |values: &[f64]| statistics::median(values).unwrap_or(f64::NAN);
+    let time = |values| quantity(median(values), Unit::Nanoseconds);
+    let (slope, intercept) = (time(&slopes), median(&intercepts));
+    let r_squared = median(&explained);
+    let fit = format!("{slope} × processes + {} (r² {r_squared:.3})", time(&intercepts));
     recorder.record(Measured {
         metric: ABOUT_PER_PROCESS.id,
         params: Params::one("state", files.state.name()),
         values: slopes,
-        is_difference: true,
         in_fresh_processes: true,
         disturbance: disturbance.clone(),
         verdict: files.wrong.clone(),
-        facts: vec![Fact::text("fit", fit)],
+        facts: vec![
+            Fact::text("fit", fit),
+            Fact::quantity("intercept", intercept, Unit::Nanoseconds),
+        ],
         ..Measured::default()
     });
 }

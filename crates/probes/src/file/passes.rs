@@ -103,11 +103,13 @@ pub(super) struct PassSeries {
     pub(super) config: ReadConfig,
     pub(super) passes: Vec<Pass>,
     pub(super) disturbance: Option<Disturbance>,
+    /// Passes that were dropped because one of their round began in another state.
+    pub(super) repeated: u32,
 }
 
 impl PassSeries {
     pub(super) fn new(config: ReadConfig) -> Self {
-        Self { config, passes: Vec::new(), disturbance: None }
+        Self { config, passes: Vec::new(), disturbance: None, repeated: 0 }
     }
 
     /// Prepares the state and reads the file once, for at most `limit`. Returns false if the user
@@ -120,7 +122,7 @@ impl PassSeries {
     ) -> Result<bool> {
         let ReadConfig { block, state, threads, ref range } = self.config;
         let stop = recorder.stop().now();
-        let before = cache_state::prepare_again(source, state, stop)?;
+        let before = cache_state::prepare(source, state, None, stop)?;
         if recorder.stop().is_by_person() {
             return Ok(false);
         }
@@ -132,6 +134,7 @@ impl PassSeries {
             threads: usize::from(threads),
             keep_going: false,
             stop,
+            look: None,
         };
         let limit = recorder.stop().after(limit, false)?;
         let (pass, counted) = Pass::read(recorder, source, &request, before)?;
@@ -143,6 +146,20 @@ impl PassSeries {
                 Some(self.disturbance.as_ref().map_or(counted.clone(), |sum| sum.plus(&counted)));
         }
         Ok(!is_stopped)
+    }
+
+    /// Whether the last pass began in the requested state.
+    pub(super) fn is_last_right(&self, source: &Source) -> bool {
+        let last = self.passes.last();
+        last.is_none_or(|pass| {
+            cache_state::wrong_state(source, self.config.state, &pass.before).is_none()
+        })
+    }
+
+    /// Drops the last pass, which will be repeated.
+    pub(super) fn drop_last(&mut self) {
+        self.passes.pop();
+        self.repeated += 1;
     }
 
     /// The pass with the median rate.
@@ -185,6 +202,13 @@ impl PassSeries {
             .and("file_bytes", file_bytes as i64);
         params.0.extend(more.0.clone());
         let bytes = last.outcome.sum.bytes;
+        let range = self.config.range.as_ref();
+        let range = range.map(|_| format!("each pass read the first {bytes} bytes of the file"));
+        let repeated = match self.repeated {
+            0 => None,
+            1 => Some("1 round was repeated: pages were reclaimed before a read".to_owned()),
+            n => Some(format!("{n} rounds were repeated: pages were reclaimed before a read")),
+        };
         let mut doubts = cache_state::doubts(source, state, &first.before);
         doubts.extend(self.passes.iter().find_map(changed));
         Measured {
@@ -196,10 +220,7 @@ impl PassSeries {
             verdict: self.invalid_verdict(source).or_else(|| by_hand::nothing_done(bytes)),
             doubts,
             facts: self.facts(source),
-            notes: match &self.config.range {
-                Some(_) => vec![format!("each pass read the first {bytes} bytes of the file")],
-                None => Vec::new(),
-            },
+            notes: range.into_iter().chain(repeated).collect(),
             ..Measured::default()
         }
     }
@@ -271,6 +292,31 @@ pub(super) fn changed(pass: &Pass) -> Option<Reason> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn series_knows_whether_its_last_pass_began_as_requested() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let source = Source::open(file.path()).unwrap();
+        let request = Request::whole(Way::Pread);
+        let outcome = fathom_fileio::read(&source, &request, &crate::smoke::clock()).unwrap();
+        let mut series = PassSeries::new(ReadConfig::whole(1, StateName::Warm));
+        assert!(series.is_last_right(&source), "no pass");
+        let mut is_right_after = |state| {
+            let counted_by = fathom_fileio::residency::CountedBy::Both;
+            let before =
+                Residency { state, bytes: 9, cached: 0, dirty: 0, writeback: 0, counted_by };
+            series.passes.push(Pass { before, outcome: outcome.clone(), device_bytes: None });
+            series.is_last_right(&source)
+        };
+        use fathom_fileio::residency::State as InMemory;
+        assert!(!is_right_after(InMemory::Mixed { share: 0.999_9 }));
+        assert!(!is_right_after(InMemory::Cold));
+        assert!(is_right_after(InMemory::Warm));
+        assert!(!is_right_after(InMemory::Mixed { share: 0.5 }));
+        series.drop_last();
+        assert!(series.is_last_right(&source), "the one before");
+        assert_eq!((series.passes.len(), series.repeated), (3, 1));
+    }
 
     #[test]
     fn bounded_pass_has_equal_whole_blocks_per_thread() {

@@ -193,6 +193,7 @@ impl Read {
             threads: usize::from(self.threads),
             keep_going: self.keep_going,
             stop,
+            look: None,
         };
         let (pass, counted) = Pass::read(recorder, source, &request, before)?;
         Ok((pass, by_hand::without_own_waits(counted, request.threads)))

@@ -101,13 +101,10 @@ impl Probe for ReadLatency {
                 }));
             }
         }
-        // One block has no order, and direct I/O has no readahead that depends on it.
+        // One block has no order.
         let leaves_out = |params: &Params| {
-            let is = |name: &str, text: &str| params.text(name) == Some(text);
             let is_one = params.integer("file_bytes") == Some(BLOCK as i64);
-            let is_quick = sizes.effort == Effort::Quick;
-            (is_one && is("order", "random"))
-                || (is_quick && is("state", "direct") && is("order", "sequential"))
+            is_one && params.text("order") == Some("random")
         };
         cases.retain(|case| !leaves_out(&case.params));
         cases

@@ -13,7 +13,7 @@ use rustix::fs::lstat;
 
 pub(super) use self::search::SearchEnd;
 use self::search::{TimedSize, search_size};
-use super::by_hand::{Result, checked, printable, size};
+use super::by_hand::{Result, checked, printable, size, sum_facts};
 use super::cache_state;
 use super::options::{StateName, TemporaryOptions, block};
 use super::passes::{PassSeries, ReadConfig};
@@ -332,9 +332,9 @@ pub(super) fn find(
         return Ok((end, file));
     }
     let predicted = Fact::text("predicted", first_text);
-    let facts = std::iter::once(predicted).chain(facts(search, end, &tries)).collect();
+    let facts = std::iter::once(predicted).chain(facts(search, end, &tries, last.as_ref()));
     let measured = measured(search, end, &tries, last.as_ref(), &file);
-    recorder.record(Measured { facts, ..measured });
+    recorder.record(Measured { facts: facts.collect(), ..measured });
     recorder.show();
     Ok((end, file))
 }
@@ -455,12 +455,20 @@ fn time(seconds: f64) -> String {
     quantity(1e9 * seconds, Unit::Nanoseconds)
 }
 
-fn facts(search: &SizeSearch, end: SearchEnd, tries: &[String]) -> Vec<Fact> {
+fn facts(
+    search: &SizeSearch,
+    end: SearchEnd,
+    tries: &[String],
+    last: Option<&PassSeries>,
+) -> Vec<Fact> {
     let mut facts: Vec<Fact> = tries.iter().map(|text| Fact::text("tried", text)).collect();
     if let SearchEnd::Fits(fits) = end {
         let bytes = fits.size * search.block as u64;
         let text = format!("{} = {bytes} bytes: {}", size(bytes), time(fits.seconds));
         facts.push(Fact::text("found", text));
+        // Of the generated data, so that another program can check what was read.
+        let pass = last.and_then(|series| series.passes.last());
+        facts.extend(pass.into_iter().flat_map(|pass| sum_facts(pass.outcome.sum)));
     }
     facts
 }

@@ -1,13 +1,16 @@
 //! The cache state in which a probe reads a file: prepared outside the timed section, and proved.
 
 use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use fathom_fileio::available_memory;
 use fathom_fileio::read::NEVER_STOP;
 use fathom_fileio::residency::{self, Residency, State as InMemory, UnknownReason};
 
 use super::{BUFFERED_DIRECT, failed};
 use crate::prelude::*;
+use rustix::io::Errno;
 
 /// Attempts to warm a file, or to repeat a pass: other processes may evict pages.
 pub(super) const TRIES: u32 = 3;
@@ -54,7 +57,9 @@ impl State {
     pub(super) fn prepare(self, file: &File) -> Result<Residency> {
         let is = match self {
             Self::Cold | Self::Direct => evicted(file)?,
-            Self::Warm => warmed(file)?,
+            Self::Warm => {
+                warmed(file, &NEVER_STOP).map_err(|error| failed("read the file", error))?
+            }
         };
         match (self, is.state) {
             (_, InMemory::Unknown { why }) => Err(Fault::unavailable(
@@ -123,20 +128,26 @@ fn may_be_under_io(is: &Residency) -> bool {
     }
 }
 
-fn warmed(file: &File) -> Result<Residency> {
+/// Reads a file into memory unless all of it is there, again while reclaim takes pages meanwhile.
+pub(super) fn warmed(file: &File, stop: &AtomicBool) -> Result<Residency, Errno> {
     let mut is = residency::of(file);
     let mut tries = 0;
-    while is.state != InMemory::Warm && tries < RECLAIMS_MAX {
-        is = residency::warm(file, &NEVER_STOP).map_err(|error| failed("read the file", error))?;
+    while is.state != InMemory::Warm && tries < RECLAIMS_MAX && !stop.load(Ordering::Relaxed) {
+        is = residency::warm(file, stop)?;
         tries += 1;
+        let is_little = (is.cached as f64) < RECLAIMED_MIN * is.bytes as f64;
+        if is_little && (tries >= TRIES || !fits_in_memory(is.bytes)) {
+            break;
+        }
         if tries >= TRIES {
-            if (is.cached as f64) < RECLAIMED_MIN * is.bytes as f64 {
-                break;
-            }
             std::thread::sleep(RECLAIM_PAUSE);
         }
     }
     Ok(is)
+}
+
+pub(super) fn fits_in_memory(bytes: u64) -> bool {
+    available_memory::now().is_none_or(|memory| bytes <= memory.bytes)
 }
 
 /// The state with the cached bytes and how they were counted.

@@ -118,7 +118,9 @@ fn fact_words(record: &Record, fact: &Fact) -> String {
         FactValue::Quantity { value, unit: Unit::PerSecond } => {
             format!("{value:.0} {}/s", fact.name)
         }
-        FactValue::Quantity { value, unit: Unit::Nanoseconds } => {
+        FactValue::Quantity { value, unit: Unit::Nanoseconds }
+            if TIMES.contains(&fact.name.as_str()) =>
+        {
             format!("{:.6} s", value / 1e9)
         }
         FactValue::Quantity { value, unit: Unit::Bytes } => {

@@ -1,7 +1,9 @@
 //! Exports of runs with known values.
 
-use fathom_record::{Cause, Document, Params, Reason, State, Unit};
+use fathom_record::summary::Trimmed;
+use fathom_record::{Cause, Document, Params, Protocol, Reason, State, Unit};
 use fathom_report::export::{csv, openmetrics};
+use fathom_report::markdown;
 
 use super::fixture::{self, Build, measured};
 
@@ -44,6 +46,28 @@ fn csv_has_bounds_causes_and_run_verdict() {
     for name in ["median", "low", "high", "level", "min", "max", "mean", "sd", "stratum"] {
         assert_eq!(&rows[1][at(name)], "", "{name} of a bound");
     }
+}
+
+#[test]
+fn trimmed_run_is_exported_with_its_own_figures() {
+    let mut document = document("0000000003e80001", 100.0);
+    let cells = |document: &Document| {
+        let text = csv(std::slice::from_ref(document));
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let names = reader.headers().expect("a header").clone();
+        let row = reader.records().next().expect("a row").expect("its cells");
+        let cell = |name: &str| row[names.iter().position(|one| one == name).unwrap()].to_owned();
+        ["protocol", "trimmed_mean", "trimmed_sd", "trials"].map(cell)
+    };
+    let summary = document.records[0].summary.as_mut().expect("a summary");
+    summary.trimmed = Some(Trimmed { n: 10, trials: 16, mean: 90.0, sd: 2.0, se: 1.0 });
+    assert_eq!(cells(&document), ["median", "", "", ""]);
+    document.run.protocol = Protocol::Trimmed;
+    assert_eq!(cells(&document), ["trimmed", "90", "2", "16"]);
+    let case = "fathom_os_syscall_seconds{host=\"here\",call=\"stat\"} 0.00000009";
+    assert!(openmetrics(std::slice::from_ref(&document)).contains(case));
+    let table = markdown::documents(&[document]);
+    assert!(table.contains("trimmed mean") && table.contains("± 2.000 ns"), "{table}");
 }
 
 #[test]

@@ -85,6 +85,7 @@ pub(crate) fn fill(path: &Path) {
         let error = Store::open(other).unwrap_err();
         assert_eq!(error.to_string(), expected(other, "open"));
     }
+    assert!(!path.with_file_name("new.db").exists(), "no file without tables is left");
     // Reading needs no room.
     assert!(Store::open_existing(&rested).unwrap().runs().unwrap().is_empty());
     for (path, stored) in [(path, stored), (&killed, 3)] {

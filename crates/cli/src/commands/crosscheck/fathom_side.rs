@@ -11,7 +11,7 @@ const STORE_VARIABLES: &[&str] = &["HOME", "XDG_DATA_HOME", "FATHOM_STORE"];
 pub(super) fn command(row: &Row, program: &Path, cpu: u32, place: Option<&Place>) -> Invocation {
     let words = match (row.ours, place) {
         (Ours::File(words), Some(place)) => {
-            let mut words = words(place);
+            let mut words = words(place, &row.params);
             words.insert(0, "file".to_owned());
             words.push("--json".to_owned());
             words

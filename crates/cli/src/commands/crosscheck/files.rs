@@ -9,7 +9,7 @@ use super::super::scratch_folder::{Request, RunFolder, TestFiles, fill, size};
 use crate::arguments::crosscheck::CrosscheckArguments;
 use crate::interrupt::Interrupt;
 
-/// The most that both sides write at a time besides the data.
+/// What rows with small files write at a time besides the data.
 const WRITTEN_BYTES: u64 = 512 << 20;
 
 /// Creates the test files, if a row needs any.
@@ -38,7 +38,7 @@ pub(super) fn prepare(
         " and are removed: {} once, about {} over all pairs, at most {} at a time",
         size(DATA_BYTES),
         size(in_pairs.next_multiple_of(1 << 30)),
-        size(WRITTEN_BYTES)
+        size(rows.iter().map(|row| row.written / 2).fold(WRITTEN_BYTES, u64::max))
     );
     TestFiles::prepare(&request, &amount, |parent| {
         let folder = RunFolder::new(parent, 0, interrupt)?;

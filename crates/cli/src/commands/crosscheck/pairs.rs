@@ -4,17 +4,20 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use fathom_fileio::folder::space;
 use fathom_fileio::residency;
 use fathom_measure::sampler::Missing;
 use fathom_peers::{Invocation, On, Output, Place, Row, RunError, Runner, Server, free_port};
 use fathom_record::{CrossRow, Turn, Verdict};
 
-use super::super::scratch_folder::missing_text;
+use super::super::scratch_folder::{missing_text, size};
 use super::fathom_side;
 use crate::interrupt::Interrupt;
 
 /// The time limit of our side, which ends by itself.
 const FATHOM_LIMIT_NS: u64 = 120_000_000_000;
+/// Large files may take this many times as long as announced.
+const LIMIT_FACTOR: f64 = 4.0;
 
 /// The settings of all rows.
 pub(super) struct Bench<'s> {
@@ -50,6 +53,9 @@ fn sides(pair: u32) -> [Side; 2] {
 impl Bench<'_> {
     /// Runs the pairs of a row, and `before` with the number of each.
     pub(super) fn run(&self, row: &Row, into: &mut CrossRow, mut before: impl FnMut(u32)) {
+        if let Err(error) = self.check_room(row) {
+            return super::fail(into, error);
+        }
         for pair in 0..self.pairs {
             before(pair);
             match self.pair(row, pair) {
@@ -59,9 +65,30 @@ impl Bench<'_> {
         }
     }
 
+    /// Refuses to fill more than half of the free space.
+    fn check_room(&self, row: &Row) -> Result<(), RunError> {
+        let folder = self.place.as_ref().ok().and_then(|place| place.own.parent());
+        let free = folder.and_then(|folder| space(folder).ok()).map_or(u64::MAX, |it| it.free);
+        let bytes = row.written / 2;
+        match bytes <= free / 2 {
+            true => Ok(()),
+            false => Err(RunError::Failed(format!(
+                "writes {}, more than half of the free space of {}",
+                size(bytes),
+                size(free)
+            ))),
+        }
+    }
+
     /// Runs a command of the peer.
     pub(super) fn execute(&self, invocation: &Invocation, on: On) -> Result<Output, RunError> {
         self.runner(self.client_cpus(on), self.limit_ns).run(invocation)
+    }
+
+    /// The time limit of a side, longer for large files.
+    fn limit_ns(&self, row: &Row, usual: u64) -> u64 {
+        let longer = if row.only_named { LIMIT_FACTOR * 1e9 * row.seconds } else { 0.0 };
+        usual.max(longer as u64)
     }
 
     /// The CPUs of both sides.
@@ -145,7 +172,8 @@ impl Bench<'_> {
     fn ours(&self, row: &Row) -> Result<(f64, Verdict), RunError> {
         let cpus = fathom_side::cpus(row, self.cpu, &self.allowed);
         let _files = self.prepare_files(row)?;
-        let output = self.runner(cpus, FATHOM_LIMIT_NS).run(&self.our_command(row))?;
+        let limit_ns = self.limit_ns(row, FATHOM_LIMIT_NS);
+        let output = self.runner(cpus, limit_ns).run(&self.our_command(row))?;
         fathom_side::value(row, &output)
     }
 
@@ -157,8 +185,10 @@ impl Bench<'_> {
         // Killed when this turn ends, whatever its outcome.
         let serving = self.runner(self.server_cpus(row.on), self.limit_ns);
         let _server = server_of(row, port).map(|server| serving.serve(&server)).transpose()?;
+        let limit_ns = self.limit_ns(row, self.limit_ns);
+        let runner = self.runner(self.client_cpus(row.on), limit_ns);
         let outputs: Result<Vec<Output>, RunError> =
-            commands.iter().map(|command| self.execute(command, row.on)).collect();
+            commands.iter().map(|command| runner.run(command)).collect();
         let outputs = outputs?;
         let reading = (row.parse)(&outputs)?;
         let preempted: u64 = outputs.iter().map(|output| output.preempted).sum();

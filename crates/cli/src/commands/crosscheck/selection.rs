@@ -27,7 +27,10 @@ pub(super) fn select(words: &[String], machine: &Machine) -> anyhow::Result<Vec<
         }
     }
     let selected = |(peer, mut rows): (&'static dyn Peer, Vec<Row>)| {
-        rows.retain(|row| words.is_empty() || words.iter().any(|word| selects(word, peer, row)));
+        rows.retain(|row| match words.as_slice() {
+            [] => !row.only_named,
+            words => words.iter().any(|word| selects(word, peer, row)),
+        });
         (!rows.is_empty()).then_some(Selection { peer, rows })
     };
     Ok(all().filter_map(selected).collect())
@@ -35,7 +38,8 @@ pub(super) fn select(words: &[String], machine: &Machine) -> anyhow::Result<Vec<
 
 fn selects(word: &CaseSelector, peer: &dyn Peer, row: &Row) -> bool {
     let is_peer = !word.has_parameters() && word.name == peer.name();
-    is_peer || (matches(row.metric, &word.name) && word.selects(&row.params))
+    let is_enough = word.has_parameters() || !row.only_named;
+    is_peer || (is_enough && matches(row.metric, &word.name) && word.selects(&row.params))
 }
 
 /// The error for a word that selects no row, with the nearest names.
@@ -80,6 +84,12 @@ mod tests {
         let peers: Vec<&str> = both.iter().map(|(peer, _)| *peer).collect();
         assert_eq!(peers, ["perf", "mbw"]);
         assert!(cases(&[]).unwrap().len() > memory.len());
+        let writes = |words: &[&str]| {
+            let all = cases(words).unwrap();
+            all.iter().filter(|(_, case)| case.starts_with("file.write.throughput")).count()
+        };
+        assert_eq!([writes(&["dd"]), writes(&["file"]), writes(&[])], [6, 3, 3], "large files");
+        assert_eq!(writes(&["file.write.throughput{file_bytes=10737418240}"]), 1);
     }
 
     #[test]

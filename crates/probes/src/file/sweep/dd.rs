@@ -42,7 +42,7 @@ impl Dd {
         source: &Source,
         config: &ReadConfig,
     ) -> Result<Option<f64>> {
-        cache_state::prepare_again(source, config.state, recorder.stop().now())?;
+        cache_state::prepare(source, config.state, None, recorder.stop().now())?;
         let file = source.info().size.unwrap_or(0);
         let bytes = config.range.as_ref().map_or(file, |range| range.end);
         let block = config.block as u64;
