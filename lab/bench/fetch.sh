@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares `fathom fetch` with curl and wget as whole processes, interleaved (A B B A): a file of GIB
 # from the page cache, over loopback with cubic congestion control, into a file system in memory;
-# from nginx (sendfile) and from `fathom serve`. Then its default (splice over two connections) with its
+# from nginx (sendfile) and from `fathom serve`. Then its default (copy over two connections) with its
 # other receive paths. Ratios of throughput: above 1, Fathom or its default is faster. Needs root.
 # Usage: fetch.sh [FATHOM] [ROUNDS] [GIB] [FOLDER]
 set -euo pipefail
@@ -76,7 +76,7 @@ for server in nginx serve; do
   beside $server curl curl -s -o "$folder/got"
   beside $server wget wget -q -O "$folder/got"
 done
-for other in "splice 1" "copy 1" "copy 2" "mmap 2"; do
+for other in "splice 1" "copy 1" "splice 2" "mmap 2"; do
   read -r receive connections <<< "$other"
   beside nginx "$receive*$connections" "$fathom" fetch -o "$folder/got" --receive "$receive" \
     --connections "$connections"

@@ -37,7 +37,7 @@ pub struct Fetch {
     #[arg(long)]
     pub force: bool,
     /// How bodies get from the socket to the file.
-    #[arg(long, value_enum, value_name = "PATH", default_value_t = Receive::Splice)]
+    #[arg(long, value_enum, value_name = "PATH", default_value_t = Receive::Copy)]
     pub receive: Receive,
     /// Connections for one file from 16 MiB, if the server has ranges and a strong ETag.
     #[arg(long, value_name = "N", default_value_t = 2)]

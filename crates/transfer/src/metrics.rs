@@ -166,7 +166,12 @@ static ABOUT_ADVICE: About = About {
     id: "transfer.advice",
     title: "which path to use",
     unit: Unit::Ratio,
-    timed: "nothing: from transfer.time and transfer.effect",
+    timed: "nothing: from transfer.time and transfer.effect. The fastest combination is chosen by \
+            every second repetition, and its ratio is measured in the others",
     not_timed: "everything",
+    pitfalls: &[
+        "it holds for these sets on this host; the settings are those with other paths at \
+                 their reference",
+    ],
     ..BASE
 };

@@ -9,13 +9,14 @@ use crate::test_env::text;
 use crate::{SHORT, TestEnv};
 
 /// Commands of examples that take longer, need another program or other hosts.
-const LONG: [&str; 15] = [
+const LONG: [&str; 16] = [
     "run",
     "crosscheck",
     "report",
     "import",
     "load",
     "fetch",
+    "transfer",
     "serve",
     "file calls",
     "file contend",
