@@ -89,10 +89,10 @@ static ABOUT_TIME: About = About {
     id: "transfer.time",
     title: "transfer of a set",
     timed: "from the first connect until the last write of the receiver, for all files of a set: \
-            opening, connecting and setting sockets up, sending, creating, writing. Each value is a \
-            repetition between two fresh processes, on two CPUs where there are two",
-    not_timed: "making buffers, closing sockets, reading the notifications of sends without a copy, \
-                verifying the content, removing the files, writing them to a device",
+            opening, connecting and setting sockets up, sending, creating, writing. Each value is \
+            a repetition between two fresh processes, on two CPUs where there are two",
+    not_timed: "making buffers, closing sockets, reading the notifications of sends without a \
+                copy, verifying the content, removing the files, writing them to a device",
     model: "copy and mmap at the sending end, a bound: ≥ the bytes ÷ the highest \
             network.tcp.bandwidth on loopback of this host",
     pitfalls: &[
