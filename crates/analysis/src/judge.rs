@@ -14,8 +14,8 @@ use crate::clean::Loop;
 use crate::statistics::{median, median_interval, quantile, sorted_finite};
 use fathom_record::summary::Mode;
 use fathom_record::{
-    Better, Cause, Counter, Counters, Disturbance, NotSelected, Reason, Record, Remedy, Sample,
-    State, Stratum, Summary, Verdict,
+    Better, Cause, Counter, Counters, Disturbance, FactValue, NotSelected, Reason, Record, Remedy,
+    Sample, State, Stratum, Summary, Verdict,
 };
 
 /// A visit is disturbed if it was throttled for a larger share of its wall time. Lower than the
@@ -35,6 +35,11 @@ const STALL_MIN_NS: f64 = 200e6;
 const STALL_TIMES: f64 = 10.0;
 /// The fewest undisturbed processes that show the headline without the disturbed ones.
 const OTHERS_MIN: usize = 3;
+
+/// The name of the fact by which a probe states the share of the requested rate that it sent.
+pub const RATE_REACHED: &str = "share of the rate";
+/// The least share at which the number is one at that rate.
+const RATE_REACHED_MIN: f64 = 0.95;
 
 /// Relative half width of the interval at which a case needs no more processes (rule 13).
 const PRECISION: f64 = 0.01;
@@ -84,7 +89,27 @@ pub fn judge(
     }
     reasons.extend(shapes);
     let state = if reasons.is_empty() { State::Valid } else { State::Noisy };
-    Verdict { state, reasons }
+    match slow_sender(samples) {
+        // What else was found may be its cause.
+        Some(reason) => {
+            reasons.insert(0, reason);
+            Verdict { state: State::Invalid, reasons }
+        }
+        None => Verdict { state, reasons },
+    }
+}
+
+/// Half of the processes sent less than the requested rate: the load generator was the limit
+/// (METHOD 24). One slow process of many is as harmless as to the headline.
+fn slow_sender(samples: &[Sample]) -> Option<Reason> {
+    let facts = samples.iter().flat_map(|sample| &sample.facts);
+    let shares = facts.filter_map(|fact| match fact.value {
+        FactValue::Quantity { value, .. } if fact.name == RATE_REACHED => Some(value),
+        _ => None,
+    });
+    let share = median(&shares.collect::<Vec<f64>>()).filter(|it| *it < RATE_REACHED_MIN)?;
+    let text = format!("the sender reached {:.0} % of the rate", 100.0 * share);
+    Some(Reason::new(Cause::LoadGenerator, text).with_remedy(Remedy::QuietCpu))
 }
 
 fn failed_check(samples: &[Sample]) -> Option<Reason> {
@@ -117,7 +142,9 @@ fn lost_ns(of: &Disturbance, expects: Counters) -> [(Cause, f64); 5] {
     let in_ticks = |ns: Option<u64>| ns.filter(|ns| *ns >= TICKS_MIN_NS).unwrap_or(0) as f64;
     let throttled = of.throttled_ns.filter(|_| of.throttled_periods != Some(0)).unwrap_or(0) as f64;
     let steal = in_ticks(of.steal_ns);
-    // If two processes take turns on one CPU, waiting in the run queue is the measured work.
+    // If two processes take turns on one CPU, waiting in the run queue is the measured work. It is
+    // not descheduled time either: the CPU time includes the children's, so that while one waits
+    // for the other none is missing. What is missing was idle, or used by others.
     let waited = of.run_queue_ns.filter(|_| !expects.has(Counter::RunQueue)).unwrap_or(0) as f64;
     // A throttled thread waits in the run queue too.
     let contention = (waited - throttled).max(0.0);
@@ -283,6 +310,9 @@ impl Case<'_> {
             _ if faults > 0 && 2 * faults >= total(|it| it.voluntary_switches) => {
                 let text = format!("{end}{faults} major faults, I/O wait {percent:.0} %{of}");
                 return Reason::new(Cause::MajorFaults, text).with_remedy(Remedy::AvoidSwap);
+            }
+            _ if self.expectation.expects.has(Counter::Preemptions) => {
+                (cause, "worker and children descheduled", Remedy::OtherCpu)
             }
             _ => (cause, "descheduled", Remedy::OtherCpu),
         };

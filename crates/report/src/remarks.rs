@@ -3,7 +3,9 @@
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::summary::Mode;
-use fathom_record::{Agreement, Estimate, FactValue, Protocol, Record, State, Summary, Verdict};
+use fathom_record::{
+    Agreement, Estimate, FactValue, Protocol, Record, State, Summary, Unit, Verdict,
+};
 
 use crate::cells::{Setting, cycles};
 use crate::counts::cause_words;
@@ -59,11 +61,12 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     if let Some(by) = limit(record).filter(|by| above.and_then(limit) != Some(*by)) {
         add(format!("limited by {by}"));
     }
+    datagrams(record).into_iter().for_each(&mut add);
     if let Some(text) = meaning(record).filter(|text| above.and_then(meaning) != Some(text)) {
         add(format!("{}: {text}", record.agreement.map_or("", Agreement::word)));
     }
     if let Some(floor) = record.summary.as_ref().and_then(|summary| summary.clock_floor) {
-        let floor = glued(&quantity(floor, fathom_record::Unit::Nanoseconds));
+        let floor = glued(&quantity(floor, Unit::Nanoseconds));
         add(format!("clock floor {floor}: affects single timings as short as these"));
     }
     let lines = paint_lines(FAINT, &lines);
@@ -93,6 +96,18 @@ fn limit(record: &Record) -> Option<&str> {
         FactValue::Text { text } => Some(text),
         FactValue::Quantity { .. } | FactValue::Line { .. } => None,
     }
+}
+
+/// What became of the datagrams on their way, if the probe says so.
+fn datagrams(record: &Record) -> Option<String> {
+    let of = |name: &str| record.facts.iter().find(|fact| fact.name == name).map(|it| &it.value);
+    let value = |fact: &FactValue| match fact {
+        FactValue::Quantity { value, .. } => Some(*value),
+        FactValue::Text { .. } | FactValue::Line { .. } => None,
+    };
+    let (loss, jitter) = of("loss").and_then(value).zip(of("jitter (RFC 3550)").and_then(value))?;
+    let (loss, jitter) = (glued(&percent(loss)), glued(&quantity(jitter, Unit::Nanoseconds)));
+    Some(format!("loss {loss}, jitter {jitter}"))
 }
 
 /// Whether the second verdict adds nothing: the same causes of noise, to whatever degree, or the
@@ -169,9 +184,23 @@ pub(crate) fn reason_words(record: &Record) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::Cause;
+    use fathom_record::{Cause, Fact};
 
     use super::*;
+    use crate::layout::Columns;
+
+    #[test]
+    fn loss_and_jitter_are_beneath_the_row() {
+        let columns = Columns::of(&crate::Layout::default());
+        let setting = Setting { columns: &columns, protocol: Protocol::Median, hz: None };
+        let jitter = Fact::quantity("jitter (RFC 3550)", 7435.0, Unit::Nanoseconds);
+        let facts = vec![Fact::quantity("loss", 0.2076, Unit::Ratio), jitter];
+        let mut record = Record { facts, ..Record::default() };
+        let text = "loss 21 %, jitter 7.435 µs";
+        assert!(remarks(&record, None, &setting).contains(text));
+        record.verdict = Verdict::because(State::Invalid, Cause::LoadGenerator, "why");
+        assert!(!remarks(&record, None, &setting).contains(text), "of another rate");
+    }
 
     #[test]
     fn cause_of_noise_is_printed_once_per_metric() {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::statistics::summarise;
 use fathom_record::{Basis, Check, Estimate, Interval, summary::Mode};
-use fathom_record::{Better, FarEnd, Histogram, MetricId, Params, Unit};
+use fathom_record::{Better, Fact, FarEnd, Histogram, MetricId, Params, Unit};
 
 const QUIET: Expectation =
     Expectation { expects: Counters::NONE, noise_limit: 0.05, better: Better::Lower };
@@ -150,15 +150,29 @@ fn throttled_time_is_not_contention() {
 
 #[test]
 fn run_queue_wait_is_expected_of_turns() {
+    // The CPU time of both, as on a quiet CPU: one runs while the other waits.
     let waits = Disturbance { run_queue_ns: HALF, ..quiet() };
     assert_eq!(verdict(&narrow(&waits), expecting(Counters::TURNS)), Verdict::default());
+}
+
+#[test]
+fn other_program_on_the_cpu_of_turns_is_noise() {
+    // As counted beside a busy loop on that CPU: both wait longer, and neither runs meanwhile.
+    let beside = Disturbance {
+        cpu_ns: 510_000_000,
+        run_queue_ns: Some(790_000_000),
+        involuntary_switches: 741,
+        ..quiet()
+    };
+    let taken = verdict(&narrow(&beside), expecting(Counters::TURNS));
+    assert_eq!(cause(&taken), (Cause::NotRunning, "worker and children descheduled 49 %"));
 }
 
 #[test]
 fn sleep_explains_descheduling_but_not_contention() {
     let descheduled = Disturbance { cpu_ns: 400_000_000, ..quiet() };
     let turns = verdict(&narrow(&descheduled), expecting(Counters::TURNS));
-    assert_eq!(cause(&turns), (Cause::NotRunning, "descheduled 60 %"));
+    assert_eq!(cause(&turns), (Cause::NotRunning, "worker and children descheduled 60 %"));
     let asleep = expecting(Counters::SLEEP);
     assert_eq!(verdict(&narrow(&descheduled), asleep), Verdict::default());
     let waits = Disturbance { run_queue_ns: HALF, ..quiet() };
@@ -557,6 +571,24 @@ fn disturbance_of_the_far_end_names_the_far_end() {
     // It sleeps until something arrives.
     let asleep = Disturbance { cpu_ns: 100_000_000, interrupt_ns: HALF, ..quiet() };
     assert_eq!(verdict(&with_far(&near, &asleep), QUIET).state, State::Valid);
+}
+
+#[test]
+fn rate_that_was_not_sent_is_invalid() {
+    let sent = |shares: [f64; 5], disturbance: &Disturbance| {
+        let mut samples = narrow(disturbance);
+        for (sample, share) in samples.iter_mut().zip(shares) {
+            sample.facts = vec![Fact::quantity(RATE_REACHED, share, Unit::Ratio)];
+        }
+        verdict(&samples, QUIET)
+    };
+    let slow = sent([0.2, 0.44, 0.46, 0.99, 1.0], &stolen());
+    assert_eq!(
+        (slow.state, causes(&slow)),
+        (State::Invalid, vec![Cause::LoadGenerator, Cause::Steal])
+    );
+    assert_eq!(slow.reasons[0].text, "the sender reached 46 % of the rate");
+    assert_eq!(sent([0.2, 0.44, 0.95, 0.99, 1.0], &quiet()), Verdict::default());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! network.udp.bandwidth: paced datagrams to a far end, and what arrives of them.
 
+use fathom_analysis::judge::RATE_REACHED;
 use fathom_far::sink::{DATAGRAM_BYTES, DATAGRAM_BYTES_V6, Round, Sender};
 use fathom_measure::sampler::LOOPBACK;
 use fathom_metric::Far as FarNeed;
@@ -28,6 +29,8 @@ static ABOUT: About = About {
          for before the loss is counted",
         "jitter is that of RFC 3550: differences of transit times, smoothed by 1/16. It uses \
          differences of each host's clock only, and includes wake-ups of the receiver",
+        "a sender that is late sends at a lower rate than that of the case: below 95 % the result \
+         is invalid",
         "a sender that sleeps between datagrams sends bursts: here it polls, so that cpus=2 on \
          this host is required",
     ],
@@ -98,8 +101,9 @@ impl Probe for UdpBandwidth {
         let sum = Prediction::sum(0.0, rate, 0.05, "rate_bytes_s", ABOUT.source);
         let sum = Prediction { hardware: None, software: None, ..sum };
         let sum = sum.with_quantity("rate_bytes_s", rate, Unit::BytesPerSecond, Origin::Case);
-        let slow = "datagrams are lost, or the sender does not reach the rate: see the loss";
-        Ok(sum.if_below(slow).if_above("datagrams arrive in bursts longer than a round"))
+        Ok(sum
+            .if_below("datagrams are lost: see the loss")
+            .if_above("datagrams arrive in bursts longer than a round"))
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
@@ -148,30 +152,34 @@ fn measure(case: usize, rate: f64, to: &str, sampler: &mut Sampler) -> Result<()
     // A datagram that was late for its answer is in the far end's count.
     let is_right = (received..=sent).contains(&outcome.count);
     sampler.check(case, "datagrams", is_right, counts);
-    facts(&rounds, bytes).into_iter().for_each(|fact| sampler.state(case, fact));
+    facts(&rounds, bytes, rate).into_iter().for_each(|fact| sampler.state(case, fact));
     sampler.keep_far_end(case, outcome.far);
     Ok(())
 }
 
-/// Loss and jitter at the receiver.
-fn facts(rounds: &[Round], bytes: f64) -> Vec<Fact> {
+/// Loss and jitter at the receiver, and what was sent of this rate.
+fn facts(rounds: &[Round], bytes: f64, rate: f64) -> Vec<Fact> {
     let sum = |of: fn(&Round) -> u64| rounds.iter().map(of).sum::<u64>() as f64;
     let sent = sum(|round| round.sent).max(1.0);
     let mut jitter_ns: Vec<f64> = rounds.iter().map(|round| round.jitter_ns).collect();
     jitter_ns.sort_by(f64::total_cmp);
     let sending_ns: f64 = rounds.iter().map(|round| round.sending_ns).sum();
+    let sent_per_s = sent * bytes * 1e9 / sending_ns;
     let share = |name, share| Fact::quantity(name, share, Unit::Ratio);
     vec![
         share("loss", (sent - sum(|round| round.received)) / sent),
         share("reordered", sum(|round| round.reordered) / sent),
         Fact::quantity("jitter (RFC 3550)", jitter_ns[jitter_ns.len() / 2], Unit::Nanoseconds),
-        Fact::quantity("sent per second", sent * bytes * 1e9 / sending_ns, Unit::BytesPerSecond),
+        Fact::quantity("sent per second", sent_per_s, Unit::BytesPerSecond),
+        share(RATE_REACHED, sent_per_s / rate),
         Fact::quantity("datagram", bytes, Unit::Bytes),
     ]
 }
 
 #[cfg(test)]
 mod tests {
+    use fathom_record::FactValue;
+
     use super::*;
     use crate::smoke;
 
@@ -187,6 +195,18 @@ mod tests {
     }
 
     #[test]
+    fn rate_beyond_the_sender_is_stated() {
+        let _alone = smoke::alone();
+        // A datagram each 15 ns, which no system call takes.
+        let case = Case { params: params(100_000_000_000, LOOPBACK), cost_ns: 0.0 };
+        for sample in smoke::visit(&UdpBandwidth, &[case]).into_iter().flatten() {
+            let share = sample.facts.iter().find(|fact| fact.name == RATE_REACHED).unwrap();
+            let FactValue::Quantity { value, .. } = share.value else { panic!("{share:?}") };
+            assert!(value < 0.95, "{value}");
+        }
+    }
+
+    #[test]
     fn loss_is_of_all_rounds() {
         let round = |sent, received, jitter_ns| Round {
             sent,
@@ -195,13 +215,15 @@ mod tests {
             sending_ns: 1e9,
             ..Round::default()
         };
-        let found = facts(&[round(100, 100, 5.0), round(100, 90, 7.0), round(100, 80, 9.0)], 10.0);
+        let rounds = [round(100, 100, 5.0), round(100, 90, 7.0), round(100, 80, 9.0)];
+        let found = facts(&rounds, 10.0, 4000.0);
         let expected = [
             Fact::quantity("loss", 0.1, Unit::Ratio),
             Fact::quantity("reordered", 0.0, Unit::Ratio),
             Fact::quantity("jitter (RFC 3550)", 7.0, Unit::Nanoseconds),
             Fact::quantity("sent per second", 1000.0, Unit::BytesPerSecond),
+            Fact::quantity(RATE_REACHED, 0.25, Unit::Ratio),
         ];
-        assert_eq!(found[..4], expected);
+        assert_eq!(found[..5], expected);
     }
 }
