@@ -286,6 +286,17 @@ export function widthText(record: Result, run: Document['run']): string {
   return `± ${percent((ends[1] - ends[0]) / 2 / Math.abs(value))}`;
 }
 
+/** A fact of a record as text; whole numbers without decimals. */
+export function factText(fact: NonNullable<Result['facts']>[number]): string {
+  if (!('value' in fact)) return 'text' in fact ? fact.text : fact.line;
+  const count = fact.unit === 'ratio' && Number.isInteger(fact.value);
+  return count ? String(fact.value) : quantity(fact.value, fact.unit, 3);
+}
+
+/** The facts of a name as text. */
+export const factsOf = ({ facts }: Result, wanted: string | undefined): string[] =>
+  (facts ?? []).filter(({ name }) => name === wanted).map(factText);
+
 /** The measured value with its interval. */
 export const measuredText = (record: Result, run: Document['run']): string =>
   [valueText(record, run), widthText(record, run)].filter(Boolean).join(' ');

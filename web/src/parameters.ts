@@ -44,6 +44,7 @@ const TEXTS: { [parameter: string]: { [value: string]: string } } = {
   calls: { bare: 'without the C library', libc: 'through the C library' },
   connection: { fresh: 'fresh connections', kept: 'a kept connection' },
   direction: { both: 'both ways', receive: 'receiving', send: 'sending' },
+  end: { receive: 'page received', send: 'page sent' },
   kind: { cow: 'copy-on-write', anonymous_first: 'anonymous, new to the process' },
   level: { l1: 'L1', l2: 'L2', l3: 'L3', dram: 'memory' },
   mode: { fixed: 'fixed files', random: 'random files' },
@@ -86,8 +87,52 @@ export function words(name: string, value: string | number): string {
   return TEXTS[name]?.[value] ?? String(value).replaceAll('_', ' ');
 }
 
+/** The settings of a transfer in the order of the terminal's table, with the words before them. */
+const SETTINGS: [string, string][] = [
+  ['connection', ''],
+  ['io', ''],
+  ['buffer_bytes', 'buffer '],
+  ['window_bytes', 'window '],
+  ['ack', 'ack '],
+];
+
+/** The settings that the rows of a table need not name: the first ones; answers are an extra. */
+export function usualOf(all: Params[]): Params {
+  const first = Object.assign({}, ...[...all].reverse()) as Params;
+  return Object.fromEntries(Object.entries(first).filter(([name]) => name !== 'ack'));
+}
+
+const levelText = (value: string | number): string =>
+  typeof value === 'number' ? binarySize(value) : value;
+
+/** `persistent, blocking, buffer 64 KiB`: the settings that are not usual. */
+export const settingsText = (params: Params, usual: Params = {}): string =>
+  SETTINGS.filter(([name]) => name in params && params[name] !== usual[name])
+    .map(([name, before]) => before + levelText(params[name] ?? ''))
+    .join(', ');
+
+/** `copy to mmap, window 4 KiB`. */
+export const transferText = (params: Params, usual: Params = {}): string =>
+  [`${params.send} to ${params.receive}`, settingsText(params, usual)].filter(Boolean).join(', ');
+
+/** `window 4 KiB against 64 KiB`. */
+export function effectText({ factor, level, from, with: other }: Params): string {
+  const name = String(factor).replace('_bytes', '');
+  // The levels of a size are numbers as text.
+  const [one, against] = [level, from].map((of) =>
+    name === factor ? of : levelText(Number(of)),
+  );
+  return `${name} ${one} against ${against}${other === undefined ? '' : `, where ${other}`}`;
+}
+
+/** What a transfer moves, and where to if not to this host. */
+export const setText = ({ set, to }: Params): string =>
+  to === undefined ? String(set) : `${set} to ${to}`;
+
 /** All parameters, or those selected. */
 export function parametersText(params: Params, only?: (name: string) => boolean): string {
+  const of = 'factor' in params ? effectText : 'receive' in params ? transferText : null;
+  if (only === undefined && of !== null) return `${setText(params)}, ${of(params)}`;
   const entries = Object.entries(params).filter(([name]) => only === undefined || only(name));
   return entries.map(([name, value]) => words(name, value)).join(', ');
 }

@@ -13,6 +13,7 @@ import {
   reasonsOf,
   hasNumber,
   titleOf,
+  valueText,
 } from './contents';
 import { compared, counted } from './compared';
 import { element } from './element';
@@ -166,6 +167,19 @@ function facts(document: Document): HTMLElement {
   return list;
 }
 
+/** What `fathom transfer` advises for each set; for a published study, its conclusions. */
+function advice({ records, run }: Document, heading: Heading): HTMLElement[] {
+  const items = records.flatMap((record) => {
+    const text = valueText(record, run);
+    if (record.metric === 'transfer.claim') return [`${record.params.claim}: ${text}`];
+    return record.metric === 'transfer.advice' ? text.split('; ') : [];
+  });
+  if (items.length === 0) return [];
+  const claims = records.some(({ metric }) => metric === 'transfer.claim');
+  const made = items.map((text) => element('li', {}, text));
+  return [element('div', { class: 'lists' }, list(heading(claims ? 'Conclusions of the 2020 study' : 'Advice'), made, false))];
+}
+
 /** Distance from the prediction, as |ln ratio|. */
 function distance(record: Result, document: Document): number {
   const value = numberOf(record, document.run) ?? 0;
@@ -258,6 +272,7 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
   const noisy = all.filter(({ state }) => state === 'noisy');
   return [
     several ? element('h2', {}, `${letter(run)}: ${name}`) : element('h1', {}, name),
+    ...advice(document, heading),
     tiles(contents, run),
     quality(contents, run),
     element(

@@ -2,12 +2,12 @@
 
 import * as Plot from '@observablehq/plot';
 import type { Contents } from '../contents';
-import { letter } from '../contents';
+import { factsOf, letter, valueText } from '../contents';
 import { LOOKS, across, scale, valueAxis, valueLabel } from './axes';
 import { drawLegend, legend } from './legend';
 import { colour, filled, near, predictions, ranges, ticks } from './marks';
 import type { Point, Points } from './points';
-import { rows } from './rows';
+import { LETTER, rows } from './rows';
 import type { Under } from './under';
 import { diamonds, entries } from './under';
 
@@ -15,7 +15,13 @@ const ROW = 26;
 /** The axis is logarithmic from this ratio of the largest to the smallest value. */
 const RATIO = 8;
 
-export function drawDots(points: Points, contents: Contents, width: number): SVGSVGElement[] {
+/** `fact`: what is printed with the values beside the rows. */
+export function drawDots(
+  points: Points,
+  contents: Contents,
+  width: number,
+  fact?: string,
+): SVGSVGElement[] {
   const several = new Set(points.drawn.map((point) => point.run)).size > 1;
   const order = [...new Set(points.drawn.map((point) => point.series))];
   const all = [...points.drawn].sort(
@@ -26,6 +32,12 @@ export function drawDots(points: Points, contents: Contents, width: number): SVG
     [panels && `${panel}:`, series, several && letter(run)].filter(Boolean).join(' '),
   );
   const { left, height, scale: y, marks } = rows(names, width, ROW);
+  const texts = all.flatMap(({ record, run }) => {
+    const document = contents.documents[run];
+    if (fact === undefined || document === undefined) return [];
+    return [[valueText(record, document.run), ...factsOf(record, fact)].join(', ')];
+  });
+  const right = 26 + LETTER * Math.max(0, ...texts.map(({ length }) => length));
   const ink = (point: Point): string => colour(point.run);
   const row = (point: Point): number => all.indexOf(point);
   type At = { point: Point };
@@ -42,14 +54,14 @@ export function drawDots(points: Points, contents: Contents, width: number): SVG
   const bottom = Math.min(...values);
   const log = bottom > 0 && Math.max(...values) / bottom > RATIO;
   // A number is wider than high: fewer ticks than on a vertical axis.
-  const axis = valueAxis(values, points.unit, log, (width - left) * 0.55);
+  const axis = valueAxis(values, points.unit, log, (width - left - right + 26) * 0.55);
   const range = { ...place, x1: 'low', x2: 'high', strokeWidth: 9, strokeOpacity: 0.18 };
   const above = legend(entries(contents, points.under), width);
   const plot = Plot.plot({
     width,
     height: height + 58 + above.height,
     marginLeft: left,
-    marginRight: 26,
+    marginRight: right,
     marginTop: 40 + above.height,
     marginBottom: 18,
     ...LOOKS,
@@ -59,6 +71,15 @@ export function drawDots(points: Points, contents: Contents, width: number): SVG
       Plot.gridX(axis.ticks, {}),
       across(axis, valueLabel(points.unit)),
       ...marks,
+      Plot.text(texts, {
+        y: (_, at) => at,
+        text: (text: string) => text,
+        frameAnchor: 'right',
+        textAnchor: 'start',
+        dx: 14,
+        fill: 'currentColor',
+        className: 'values',
+      }),
       diamonds(points.under, { x: 'y', y: ({ beside }: Under) => beside && row(beside) }),
       Plot.ruleY(bands, { ...range, className: 'predicted-ranges' }),
       ...ticks(predicted, { ...place, x: 'at', className: 'predictions' }, true),

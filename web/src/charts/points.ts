@@ -55,6 +55,7 @@ export interface Wanted {
   x?: string;
   parts?: Part[];
   panel?: string[];
+  name?: (params: Params) => string;
 }
 
 /** The records of some metrics in all runs, cache levels in their order. */
@@ -79,6 +80,8 @@ function differing(records: Result[], except: (string | undefined)[]): string[] 
 
 /** The label of a record's line or row: its differing parameters, and the metric if several. */
 function labels(records: Result[], wanted: Wanted): (record: Result) => string {
+  const { name } = wanted;
+  if (name) return ({ params }) => name(params);
   const names = differing(records, [wanted.x, ...(wanted.panel ?? [])]);
   const metrics = !wanted.parts && new Set(records.map((record) => record.metric)).size > 1;
   return (record) => {

@@ -4,7 +4,7 @@
 import * as Plot from '@observablehq/plot';
 
 /** Pixels per letter. */
-const LETTER = 6.2;
+export const LETTER = 6.2;
 /** Pixels per line of names. */
 const LINE = 13;
 /** Pixels between rows with names above, in addition to the names. */
@@ -31,9 +31,12 @@ function broken(name: string, letters: number): string {
   return first === '' ? cut : `${first}\n${cut}`;
 }
 
+/** The letters of a name, wide ones as one and a half. */
+const lettersOf = (name: string): number => name.length + (name.match(/[mw]/gi)?.length ?? 0) / 2;
+
 /** Rows with these names, numbered from 0 because names need not be unique. */
 export function rows(names: string[], width: number, row: number): Rows {
-  const longest = Math.max(...names.map((name) => name.length));
+  const longest = Math.max(...names.map(lettersOf));
   const above = longest * LETTER > width * SHARE;
   const letters = above ? Math.floor((width - EDGE) / LETTER) : longest;
   const texts = names.map((name) => broken(name, letters));

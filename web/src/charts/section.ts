@@ -2,6 +2,7 @@
 
 import type { Compared, Contents, Result } from '../contents';
 import {
+  factsOf,
   fails,
   hasNumber,
   intervalOf,
@@ -32,6 +33,7 @@ import type { Point, Points } from './points';
 import { partText, pointTip, pointsOf, recordsOf } from './points';
 import type { Spec } from './specs';
 import { SPECS } from './specs';
+import { transferEffects, transferSpecs } from './transfer';
 
 /** Rows drawn at most; the table has all. */
 const ROWS_MAX = 30;
@@ -102,7 +104,7 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
     // A line needs two positions.
     if (spec.kind === 'lines' && positions > 1) return drawLines(spec, rest, contents, width);
     if (spec.kind === 'matrix') return drawMatrix(spec, rest, contents, width);
-    return drawDots(rest, contents, width);
+    return drawDots(rest, contents, width, fact);
   };
   const numbers = single.flatMap(({ record, run }) => {
     const document = contents.documents[run];
@@ -110,6 +112,7 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
     return document ? [card(whose + record.title, record, document.run)] : [];
   });
   const aside = beside(spec, contents);
+  const fact = spec.kind === 'dots' ? spec.fact : undefined;
   const parted = spec.kind === 'lines' && spec.parts !== undefined;
   const several = contents.documents.length > 1 ? ['run'] : [];
   return figure({
@@ -131,18 +134,18 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
     head: parted
       ? ['case', ...several, 'quantity', 'measured', 'verdict', 'cause']
       : ['case', ...several, 'measured', 'predicted', 'verdict', 'cause'],
-    rows: () => (parted ? partRows(points, contents) : rowsOf(points, contents)),
+    rows: () => (parted ? partRows(points, contents) : rowsOf(points, contents, fact)),
   });
 }
 
 /** The records of a chart, and its published figures. */
-function rowsOf(points: Points, contents: Contents): string[][] {
+function rowsOf(points: Points, contents: Contents, fact?: string): string[][] {
   const rows = points.all.map(({ run, record }) => {
     const document = contents.documents[run];
     return [
       titleOf(record),
       ...(contents.documents.length > 1 ? [letter(run)] : []),
-      document ? measuredText(record, document.run) : '',
+      document ? [measuredText(record, document.run), ...factsOf(record, fact)].join(', ') : '',
       predictedRange(record) || 'no model',
       wordsOf(record).join(', '),
       reasonsOf(record).join('; '),
@@ -277,6 +280,7 @@ function forest(
   says: string,
   ratios: Ratio[],
   head: string,
+  values = 'measured',
 ): HTMLElement {
   const top = ratios.slice(0, ROWS_MAX);
   const rest = ratios.length - top.length;
@@ -294,7 +298,7 @@ function forest(
         return [of.name, ...numbers, of.values, of.verdict, of.cause];
       }),
     ],
-    head: ['case', head, 'measured', 'verdict', 'cause'],
+    head: ['case', head, values, 'verdict', 'cause'],
     rows: () => ratios.map((of) => [of.name, ratioText(of), of.values, of.verdict, of.cause]),
   });
 }
@@ -336,6 +340,7 @@ function fromPredictions(contents: Contents): HTMLElement[] {
 /** Charts without data, by the command that measures them; others with the reason. */
 function lackingItems(lacking: Spec[], contents: Contents): HTMLElement[] {
   const unmeasured = new Map<string, string[]>();
+  const byHand = contents.documents.every(({ run }) => run.procedure != null);
   const others = lacking.flatMap((spec) => {
     const there = recordsOf(contents, spec)[0];
     const why = there === undefined ? undefined : reasonsOf(there.record)[0];
@@ -343,7 +348,8 @@ function lackingItems(lacking: Spec[], contents: Contents): HTMLElement[] {
     if (there && spec.kind === 'lines' && spec.parts && hasNumber(there.record)) return [];
     const what = `${spec.title} (${spec.metrics.join(', ')})`;
     if (why !== undefined) return [element('li', {}, `No number: ${what}: ${why}.`)];
-    if (there === undefined)
+    // Not measured by the run of a procedure: that is no lack.
+    if (there === undefined && !byHand)
       unmeasured.set(spec.measure, [...(unmeasured.get(spec.measure) ?? []), what]);
     return [];
   });
@@ -363,11 +369,14 @@ function lackingItems(lacking: Spec[], contents: Contents): HTMLElement[] {
 export function charts(contents: Contents): HTMLElement {
   const made: HTMLElement[] = [];
   const lacking: Spec[] = [];
-  for (const spec of SPECS) {
+  for (const spec of [...transferSpecs(contents), ...SPECS]) {
     const points = pointsOf(contents, spec);
     if (points.drawn.length > 0) made.push(chart(spec, points, contents));
     else lacking.push(spec);
   }
+  const effects = transferEffects(contents).map(({ id, title, says, ratios, head }) =>
+    forest(id, title, says, ratios, head, 'facts'),
+  );
   const none = lackingItems(lacking, contents);
   return element(
     'section',
@@ -375,7 +384,7 @@ export function charts(contents: Contents): HTMLElement {
     element('h2', { id: 'charts' }, 'Charts'),
     key(contents),
     studied(contents),
-    element('div', { class: 'charts' }, comparison(contents), made, fromPredictions(contents)),
+    element('div', { class: 'charts' }, comparison(contents), made, effects, fromPredictions(contents)),
     none.length > 0 && element('ul', { class: 'lacking' }, none),
   );
 }

@@ -51,6 +51,10 @@ export interface LineSpec extends Every {
 /** One row per case. */
 export interface DotSpec extends Every {
   kind: 'dots';
+  /** The name of a row, if not its differing parameters. */
+  name?: (params: Params) => string;
+  /** A fact to print beside the values. */
+  fact?: string;
 }
 
 /** A cell per pair. */

@@ -9,7 +9,7 @@ use fathom_analysis::reference::all;
 use fathom_record::{Cause, MetricId, Params, Record, RunState, State, Unit, Verdict};
 use serde_json::{Value, json};
 
-use crate::test_env::entries;
+use crate::test_env::{Folder, entries};
 use crate::{TestEnv, assert_failure, assert_usage_error, text};
 
 /// The size limit of a page of these runs.
@@ -130,6 +130,39 @@ fn page_has_study_figures() {
     let seeks = files.iter().filter(|figure| figure["params"]["call"] == "lseek");
     assert_eq!(seeks.count(), 0, "a seek within a stream is another operation");
     assert!(under("2020-transfer").1.contains("no figure"));
+}
+
+#[test]
+fn page_of_transfer_has_rates_effects_and_advice() {
+    let Some(folder) = Folder::on_disk() else { return };
+    let env = TestEnv::new();
+    let path = folder.path().display();
+    let options = format!("transfer --folder {path} --sets small --send-path copy,mmap --repeat 1");
+    assert!(env.exec(&options).status.success());
+    let output = report(&env, &["-o", "-"]);
+    let contents = contents(&text(&output.stdout));
+    let run = &contents["documents"][0];
+    assert_eq!(run["run"]["procedure"], "transfer", "the charts of other commands are not missing");
+    let records = run["records"].as_array().expect("records");
+    let of = |metric: &str| -> Vec<&Value> {
+        records.iter().filter(|record| record["metric"] == metric).collect()
+    };
+    let times = of("transfer.time");
+    assert_eq!(times.len(), 2);
+    for time in times {
+        assert!(time["params"]["send"].is_string() && time["params"]["receive"].is_string());
+        let facts = time["facts"].as_array().expect("facts");
+        let rate = facts.iter().find(|fact| fact["name"] == "rate").expect("a rate");
+        assert_eq!(rate["unit"], "bytes/s");
+    }
+    let is_send = |effect: &&Value| effect["params"]["factor"] == "send";
+    let effect = of("transfer.effect").into_iter().find(is_send).expect("an effect");
+    assert_eq!(
+        (&effect["params"]["level"], &effect["params"]["from"]),
+        (&json!("mmap"), &json!("copy"))
+    );
+    let advice = of("transfer.advice")[0]["value"].as_str().expect("a text");
+    assert!(advice.starts_with("small: "), "{advice}");
 }
 
 #[test]
