@@ -2,7 +2,8 @@
 
 use fathom_analysis::effects::Levels;
 use fathom_paths::{Io, ReceivePath, SendPath, SizeOf};
-use fathom_record::Params;
+use fathom_record::quantity::quantity;
+use fathom_record::{Params, Unit};
 use serde::{Deserialize, Serialize};
 
 /// Buffer and window where they are not the factor.
@@ -70,6 +71,15 @@ impl Factor {
             Self::Buffer => Some(SizeOf::Buffer),
             Self::Window => Some(SizeOf::Window),
             _ => None,
+        }
+    }
+
+    /// A level in words, such as `window 4 KiB`.
+    pub fn words(self, level: &str) -> String {
+        let name = self.name().trim_end_matches("_bytes");
+        match (self.size(), level.parse::<f64>()) {
+            (Some(_), Ok(bytes)) => format!("{name} {}", quantity(bytes, Unit::Bytes)),
+            _ => format!("{name} {level}"),
         }
     }
 

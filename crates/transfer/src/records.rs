@@ -428,12 +428,13 @@ impl OfSet<'_> {
             let [low, high] = summary.limits()?;
             let text = |name: &str| record.params.text(name).unwrap_or("").to_owned();
             let word = if summary.median > 1.0 { "avoid" } else { "use" };
+            let factor = text("factor");
+            let factor = Factor::ALL.into_iter().find(|one| one.name() == factor)?;
             parts.push(format!(
-                "{word} {} {}: {:.2} × the time of {} ({low:.2} to {high:.2})",
-                text("factor"),
-                text("level"),
+                "{word} {}: {:.2} × the time of {} ({low:.2} to {high:.2})",
+                factor.words(&text("level")),
                 summary.median,
-                text("from"),
+                factor.words(&text("from")),
             ));
         }
         Some(parts.join(", "))
@@ -454,7 +455,7 @@ fn words(cell: &Cell, beside: Option<&Cell>) -> String {
     let levels = cell.levels().into_iter().zip(other.levels());
     for (factor, (level, usual)) in Factor::ALL.iter().zip(levels).skip(2) {
         if level != usual {
-            words += &format!(", {} {}", factor.name(), factor.level_name(level));
+            words += &format!(", {}", factor.words(&factor.level_name(level)));
         }
     }
     words
