@@ -199,7 +199,11 @@ mod tests {
         let _alone = smoke::alone();
         // A datagram each 15 ns, which no system call takes.
         let case = Case { params: params(100_000_000_000, LOOPBACK), cost_ns: 0.0 };
-        for sample in smoke::visit(&UdpBandwidth, &[case]).into_iter().flatten() {
+        for sample in smoke::visit(&UdpBandwidth, &[case]) {
+            let sample = match sample {
+                Err(Fault::Unavailable(..)) => continue,
+                sample => sample.unwrap(),
+            };
             let share = sample.facts.iter().find(|fact| fact.name == RATE_REACHED).unwrap();
             let FactValue::Quantity { value, .. } = share.value else { panic!("{share:?}") };
             assert!(value < 0.95, "{value}");
