@@ -75,7 +75,7 @@ test('shares have two figures and sizes are exact', () => {
     '0.04 %',
     '1.2 %',
     '12 %',
-    '100 %',
+    '99.9 %',
     '>999 %',
     '0.00 %',
     '0 %',

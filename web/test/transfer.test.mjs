@@ -77,7 +77,7 @@ named('times are in the order and words of the terminal', async () => {
     assert.ok(rows.length >= 20, rows.join('\n'));
     assert.deepEqual(await texts(page, `transfer-${at + 1}`, 'g.names text'), rows);
   }
-  assert.ok(tables[0].includes('mmap to mmap, window 4 KiB'), tables[0].join('\n'));
+  assert.ok(tables[0].includes('copy to copy, buffer 512 B'), tables[0].join('\n'));
   const [says] = await texts(page, 'transfer-1', '.says');
   assert.match(says, /: persistent, blocking, buffer 64 KiB, window 64 KiB\.$/);
   const [first] = await texts(page, 'transfer-1', 'g.values text');
@@ -93,7 +93,7 @@ named('effects are named and coloured by their direction', async () => {
   const names = await texts(page, 'effects-1', 'g.names text');
   assert.equal(names[0], 'send mmap against copy');
   assert.ok(names.includes('connection per-file against persistent'), names.join());
-  assert.ok(names.includes('buffer 4 KiB against 64 KiB'), names.join());
+  assert.ok(names.includes('buffer 512 B against 64 KiB'), names.join());
   const inks = await page
     .locator('#effects-1 g.measured circle')
     .evaluateAll((all) => all.map((circle) => circle.getAttribute('fill')));

@@ -394,19 +394,19 @@ impl OfSet<'_> {
         let (best, _) = timed.min_by(|(_, one), (_, other)| one.total_cmp(other))?;
         let first = words(&self.cells[0].cell, None);
         // How many times as fast, in each other repetition.
-        let ratios = self.ratios(&between(best, 0)?, None);
+        let ratios = between(best, 0).map_or(Vec::new(), |ratio| self.ratios(&ratio, None));
         let ratios: Vec<f64> = ratios.into_iter().skip(1).step_by(2).collect();
         let fastest = median(&ratios).zip(median_interval(&ratios));
+        let needed = 2 * REPEAT_MIN as usize;
+        if self.cells[0].done.len() < needed {
+            return Some(format!("{name}: inconclusive below {needed} repetitions"));
+        }
         let mut parts = vec![match fastest {
-            None => {
-                let needed = 2 * REPEAT_MIN;
-                return Some(format!("{name}: inconclusive below {needed} repetitions"));
-            }
-            Some((ratio, ([low, high], _))) if best != 0 && low > 1.0 => format!(
+            Some((ratio, ([low, high], _))) if low > 1.0 => format!(
                 "{name}: {} is {ratio:.2} × as fast as {first} ({low:.2} to {high:.2})",
                 words(&self.cells[best].cell, Some(&self.cells[0].cell))
             ),
-            Some(_) => format!("{name}: nothing is clearly faster than {first}"),
+            _ => format!("{name}: nothing is clearly faster than {first}"),
         }];
         // The two settings that matter most; answers are an extra, not a setting to choose.
         let size = |record: &&Record| {
@@ -441,8 +441,11 @@ impl OfSet<'_> {
     }
 }
 
-/// The time of a cell ÷ the time of another.
+/// The time of the second cell ÷ the time of the first; `None` of one cell.
 fn between(below: usize, above: usize) -> Option<Contrast> {
+    if below == above {
+        return None;
+    }
     let mut levels: Vec<Levels> = vec![vec![2]; below.max(above) + 1];
     (levels[below], levels[above]) = (vec![0], vec![1]);
     effect(&levels, 0, [0, 1])
