@@ -30,6 +30,9 @@ mod token;
 pub mod transfer;
 mod work;
 
+/// The port of a service without another choice: FATH on a telephone.
+pub const PORT: u16 = 3284;
+
 pub use accept::{ACCEPTED, CLOSED};
 pub use channel::{Channel, LINE_BYTES_MAX, WAIT_NS};
 pub use datagram::{TRIP_NS, TripEnd, datagram_trip};

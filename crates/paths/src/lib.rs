@@ -29,8 +29,7 @@ pub use send::{Sending, send, send_all};
 pub use waiter::{Io, Waiter};
 pub use zerocopy::Notified;
 
-/// The smallest and largest buffer or window, in bytes.
-pub const SIZE_MIN: usize = 1;
+/// The largest buffer or window, in bytes.
 pub const SIZE_MAX: usize = 64 << 20;
 
 /// From a file into a socket.

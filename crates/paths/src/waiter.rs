@@ -60,10 +60,6 @@ impl Waiter {
         Ok(Self { io, limit })
     }
 
-    pub fn io(&self) -> Io {
-        self.io
-    }
-
     pub(crate) fn limit(&self) -> Duration {
         self.limit
     }

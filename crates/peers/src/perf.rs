@@ -47,7 +47,7 @@ impl Peer for Perf {
                 "memset",
                 1.0,
                 "perf uses the kernel's unrolled loop of 8-byte words, Fathom vectors; an array of \
-                 perf below four last-level caches (at most 2 GiB) stays partly cached",
+                 perf below four last-level caches (at most 2 GiB) may stay partly cached",
             ));
         }
         rows

@@ -7,8 +7,7 @@ use fathom_far::Token;
 
 use fathom_far::Program;
 
-/// The port without another choice: FATH on a telephone.
-pub const PORT: u16 = 3284;
+pub use fathom_far::PORT;
 
 /// Descriptors that are not for connections.
 pub(crate) const DESCRIPTORS_KEPT: u64 = 64;

@@ -3,12 +3,9 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 
-use fathom_far::{Far, FarError, Remote, SetUp, Token, Work};
+use fathom_far::{Far, FarError, PORT, Remote, SetUp, Token, Work};
 use fathom_measure::sampler::LOOPBACK;
 use fathom_record::{FarHost, Host};
-
-/// The port of `fathom serve`.
-pub const PORT: u16 = 3284;
 
 /// An option that names a host, and its value.
 #[derive(Clone, Copy, Debug)]

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use fathom_load::check_congestion;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::{Running, this_program};
 use fathom_measure::{affinity, sampler::LOOPBACK};
@@ -95,14 +96,7 @@ impl Procedure for Transfer {
             Named { option: "--to", text }.check().map_err(ProcedureError::usage)?;
         }
         self.check_sizes().map_err(ProcedureError::usage)?;
-        if let Some(name) = &self.congestion {
-            let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-            let known = std::fs::read_to_string(path).unwrap_or_default();
-            if !known.is_empty() && !known.split_whitespace().any(|one| one == name) {
-                let text = format!("--congestion {name}: available are {}", known.trim());
-                return Err(ProcedureError::failed(text));
-            }
-        }
+        self.congestion.as_deref().map_or(Ok(()), check_congestion)?;
         set::check_space(&set::folder(self.folder.as_deref())?, &self.sources())
     }
 
@@ -190,7 +184,7 @@ impl Transfer {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         // Finds what is impossible here, and how long a block takes.
         run.block(&mut random, recorder)?;
-        run.forget_rehearsal();
+        run.discard_block();
         if recorder.stop().now().load(Relaxed) {
             return Ok(());
         }
@@ -227,7 +221,7 @@ impl Transfer {
 }
 
 impl Run {
-    fn forget_rehearsal(&mut self) {
+    fn discard_block(&mut self) {
         self.cells.iter_mut().for_each(|measured| measured.done.clear());
         self.disturbed = None;
     }

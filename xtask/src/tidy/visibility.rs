@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("fileio", &["measure", "record"]),
     ("paths", &["fileio"]),
     ("far", &["analysis", "fileio", "measure", "paths", "record"]),
-    ("transfer", &["analysis", "far", "fileio", "measure", "metric", "paths", "record"]),
+    ("transfer", &["analysis", "far", "fileio", "load", "measure", "metric", "paths", "record"]),
     ("service", &["far", "fileio", "measure", "record"]),
     ("peers", &["analysis", "fileio", "measure", "record", "service"]),
     ("engine", &["analysis", "measure", "metric", "record"]),
