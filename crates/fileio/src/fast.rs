@@ -70,6 +70,8 @@ pub struct Part {
     pub method: ReadMethod,
     pub bytes: u64,
     pub ns: f64,
+    /// CPU time of all threads.
+    pub cpu_ns: u64,
     /// Read to compare methods.
     pub is_trial: bool,
 }
@@ -77,6 +79,17 @@ pub struct Part {
 impl Part {
     pub fn rate(&self) -> f64 {
         1e9 * self.bytes as f64 / self.ns
+    }
+
+    /// The rate of a trial. From memory it is that of threads that all have a CPU: a trial takes
+    /// some milliseconds, in which new threads may still share one.
+    pub fn trial_rate(&self) -> f64 {
+        match self.from {
+            DataSource::Memory if self.cpu_ns > 0 => {
+                1e9 * self.bytes as f64 * self.method.threads as f64 / self.cpu_ns as f64
+            }
+            _ => self.rate(),
+        }
     }
 }
 
@@ -287,7 +300,7 @@ impl Reader<'_> {
     fn fastest(&self, from: DataSource) -> Option<ReadMethod> {
         let is_trial = |part: &&Part| part.from == from && part.is_trial && part.bytes > 0;
         let tried = self.total.parts.iter().filter(is_trial);
-        tried.max_by(|a, b| a.rate().total_cmp(&b.rate())).map(|part| part.method)
+        tried.max_by(|a, b| a.trial_rate().total_cmp(&b.trial_rate())).map(|part| part.method)
     }
 
     /// Reads a stretch. Returns true if the read ended early.
@@ -310,7 +323,7 @@ impl Reader<'_> {
             look: self.look,
         };
         let outcome = read(self.source, &request, self.clock)?;
-        let (bytes, ns) = (outcome.sum.bytes, outcome.ns);
+        let (bytes, ns, cpu_ns) = (outcome.sum.bytes, outcome.ns, outcome.cpu_ns);
         let same = |part: &&mut Part| {
             part.from == from && part.method == method && !part.is_trial && !is_trial
         };
@@ -318,8 +331,9 @@ impl Reader<'_> {
             Some(part) => {
                 part.bytes += bytes;
                 part.ns += ns;
+                part.cpu_ns += cpu_ns;
             }
-            None => self.total.parts.push(Part { from, method, bytes, ns, is_trial }),
+            None => self.total.parts.push(Part { from, method, bytes, ns, cpu_ns, is_trial }),
         }
         Ok(self.add(outcome) || endless || self.options.stop.load(Ordering::Relaxed))
     }
@@ -375,6 +389,7 @@ mod tests {
             method: method(way),
             bytes,
             ns: 2.0,
+            cpu_ns: 0,
             is_trial,
         };
         let parts = vec![

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Access, Advice, fadvise, fdatasync, fstat};
@@ -88,6 +88,8 @@ pub enum CountedBy {
     Cachestat,
     /// cachestat is missing, or sees nothing.
     Mincore,
+    /// Reads that may not wait.
+    Reads,
     Neither,
 }
 
@@ -97,6 +99,7 @@ impl CountedBy {
             Self::Both => "cachestat and mincore agree",
             Self::Cachestat => "by cachestat",
             Self::Mincore => "by mincore",
+            Self::Reads => "by reads that do not wait",
             Self::Neither => "not counted",
         }
     }
@@ -109,7 +112,7 @@ pub struct Residency {
     pub bytes: u64,
     /// Bytes of cached pages, at most the size of the file.
     pub cached: u64,
-    /// Dirty bytes among them; 0 if only mincore counted.
+    /// Dirty bytes among them; 0 if mincore or reads counted.
     pub dirty: u64,
     /// Bytes under writeback among them.
     pub writeback: u64,
@@ -186,18 +189,44 @@ pub(crate) fn counted_while_read(file: &File, bytes: u64) -> Option<CountedBy> {
     agree(cached, mincore, all).then_some(CountedBy::Both)
 }
 
-/// Counts the cached pages of a file range by range, just before each is read: the count brings the
-/// descriptions of the pages into the CPU cache, where the read finds them.
+/// Finds the cached ranges of a file while they are read: by reads that may not wait, or by counting
+/// each range just before it is read, which brings the descriptions of its pages into the CPU cache.
 #[derive(Debug, Default)]
-pub struct Look(Mutex<(CacheStat, Vec<Range<u64>>)>);
+pub struct Look {
+    looked: Mutex<(CacheStat, Vec<Range<u64>>)>,
+    /// Bytes of reads that did not wait.
+    read: AtomicU64,
+    /// Such reads are not possible, or not any more.
+    counts: AtomicBool,
+    missed: AtomicBool,
+}
 
 impl Look {
+    pub(crate) fn uses_reads(&self) -> bool {
+        !self.counts.load(Ordering::Relaxed)
+    }
+
+    /// A read found an uncached page.
+    pub(crate) fn missed(&self) {
+        self.missed.store(true, Ordering::Relaxed);
+        self.use_counts();
+    }
+
+    pub(crate) fn use_counts(&self) {
+        self.counts.store(true, Ordering::Relaxed);
+    }
+
+    /// A range was read without waiting.
+    pub(crate) fn was_read(&self, range: Range<u64>) {
+        self.read.fetch_add(range.end - range.start, Ordering::Relaxed);
+    }
+
     /// Counts a range of whole pages; whether it is cached. Uncached ranges are kept.
     pub(crate) fn is_cached(&self, file: &File, range: &Range<u64>) -> bool {
         let bytes = range.end - range.start;
         let Ok(stat) = syscall::cachestat(file.as_fd(), range.start, bytes) else { return true };
         let is_cached = is_nearly_all(stat.cache, bytes);
-        let mut looked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let (sum, uncached) = &mut *looked;
         sum.cache += stat.cache;
         sum.dirty += stat.dirty;
@@ -210,7 +239,15 @@ impl Look {
 
     /// The residency of the file before it was read, and the uncached ranges in order.
     pub(crate) fn result(self, bytes: u64, by: CountedBy) -> (Residency, Vec<Range<u64>>) {
-        let (stat, mut uncached) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let looked = self.looked.into_inner();
+        let (mut stat, mut uncached) = looked.unwrap_or_else(PoisonError::into_inner);
+        let read = self.read.into_inner();
+        stat.cache += read.div_ceil(page() as u64);
+        if self.missed.into_inner() {
+            // Readahead has brought it in meanwhile.
+            stat.cache = stat.cache.min(bytes.div_ceil(page() as u64) - 1);
+        }
+        let by = if read > 0 { CountedBy::Reads } else { by };
         uncached.sort_unstable_by_key(|range| range.start);
         uncached.dedup_by(|next, last| {
             let is_next = next.start == last.end;
@@ -235,7 +272,7 @@ pub fn pieces(file: &File, grain: u64) -> Option<Vec<(Range<u64>, bool)>> {
     let by_mincore = match whole.counted_by {
         CountedBy::Neither => return None,
         CountedBy::Mincore => true,
-        CountedBy::Both | CountedBy::Cachestat => false,
+        CountedBy::Both | CountedBy::Cachestat | CountedBy::Reads => false,
     };
     let mut pieces: Vec<(Range<u64>, bool)> = Vec::new();
     let mut at = 0;
@@ -457,9 +494,10 @@ mod tests {
         let states =
             [State::Cold, State::Mixed { share: 0.5 }, State::Warm, State::Unknown { why }];
         assert_eq!(states.map(|state| state.name()), ["cold", "mixed", "warm", "unknown"]);
-        let counters =
-            [CountedBy::Both, CountedBy::Cachestat, CountedBy::Mincore, CountedBy::Neither];
-        let expected = ["cachestat and mincore agree", "by cachestat", "by mincore", "not counted"];
+        let [both, cachestat] = [CountedBy::Both, CountedBy::Cachestat];
+        let counters = [both, cachestat, CountedBy::Mincore, CountedBy::Reads, CountedBy::Neither];
+        let [both, cachestat] = ["cachestat and mincore agree", "by cachestat"];
+        let expected = [both, cachestat, "by mincore", "by reads that do not wait", "not counted"];
         assert_eq!(counters.map(CountedBy::describe), expected);
     }
 

@@ -76,7 +76,7 @@ pub struct Request<'a> {
     pub keep_going: bool,
     /// Checked before every call; true ends the read early.
     pub stop: &'a AtomicBool,
-    /// Counts the cached pages meanwhile and leaves out uncached chunks, by pread and mmap.
+    /// Counts the cached pages meanwhile and leaves out uncached ranges, by pread and mmap.
     pub look: Option<&'a Look>,
 }
 
@@ -140,6 +140,8 @@ pub struct Outcome {
     pub fallbacks: u64,
     /// From when all threads are ready until the last one ends.
     pub ns: f64,
+    /// CPU time of all threads; 0 for [`Way::Calls`].
+    pub cpu_ns: u64,
     /// In order of offset. Without `keep_going` at most one.
     pub faults: Vec<ReadFault>,
     /// Where the file ended, if before the end of the range.
@@ -147,7 +149,7 @@ pub struct Outcome {
     /// Ended early on request.
     pub stopped: bool,
     pub changed: Option<Change>,
-    /// Set for direct reads.
+    /// Set for direct reads that are no part (`origin`) of a larger one.
     pub bypass: Option<Bypass>,
 }
 
@@ -179,7 +181,9 @@ pub fn read(source: &Source, request: &Request<'_>, clock: &Clock) -> Result<Out
     // Nothing to distribute past the end of the file.
     let range = range.start.min(end)..range.end.min(end).max(range.start.min(end));
     let before = stamp(&source.file);
-    let resident = request.way.is_direct().then(|| residency::of(&source.file));
+    // Not for each part of a larger read: counting takes longer than reading a small part.
+    let is_whole = request.origin.is_none();
+    let resident = (request.way.is_direct() && is_whole).then(|| residency::of(&source.file));
     let job = Job::new(&source.file, range, request);
     let (tally, ns) = match request.way {
         Way::Pread => pread::run(&job, request, clock)?,
@@ -201,6 +205,7 @@ pub fn read(source: &Source, request: &Request<'_>, clock: &Clock) -> Result<Out
         calls: tally.calls,
         fallbacks: tally.fallbacks,
         ns,
+        cpu_ns: tally.cpu_ns,
         faults: joined(tally.faults, request.keep_going),
         ended_at: if is_endless { None } else { tally.ended_at },
         stopped: tally.stopped && request.stop.load(Ordering::Relaxed),

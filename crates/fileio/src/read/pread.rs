@@ -47,7 +47,13 @@ pub(super) fn run(
 }
 
 fn read_chunks(job: &Job<'_>, chunks: &Chunks, worker: &mut Worker, tally: &mut Tally) {
-    while let Some(chunk) = job.take(chunks) {
+    while let Some(mut chunk) = chunks.take() {
+        if let Some(look) = job.look {
+            tally.read_cached(job, look, worker, &mut chunk);
+            if !chunk.is_empty() && !look.is_cached(job.file, &chunk) {
+                continue;
+            }
+        }
         let mut at = chunk.start;
         while at < chunk.end {
             let length = (chunk.end - at).min(job.block as u64) as usize;

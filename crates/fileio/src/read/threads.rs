@@ -4,7 +4,7 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use fathom_measure::Clock;
-use fathom_measure::clock::Stamp;
+use fathom_measure::clock::{Stamp, thread_cpu_ns};
 use rustix::io::Errno;
 
 use super::job::Tally;
@@ -54,6 +54,12 @@ pub(super) fn run<W: Send>(
     work: impl Fn(W) -> Tally + Sync,
 ) -> Result<(Tally, f64), ReadError> {
     let Some(own) = workers.pop() else { return Ok((Tally::default(), 0.0)) };
+    let work = |worker| {
+        let begin = thread_cpu_ns();
+        let mut tally = work(worker);
+        tally.cpu_ns = thread_cpu_ns() - begin;
+        tally
+    };
     let (gate, work, others) = (Gate::default(), &work, workers.len());
     std::thread::scope(|scope| {
         let mut threads = Vec::new();

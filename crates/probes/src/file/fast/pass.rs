@@ -80,6 +80,7 @@ pub(super) fn parts(pass: &Pass) -> Vec<Part> {
             Some(known) => {
                 known.bytes += part.bytes;
                 known.ns += part.ns;
+                known.cpu_ns += part.cpu_ns;
             }
             None => parts.push(part.clone()),
         }
