@@ -9,7 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 use fathom_fileio::fast::{DataSource, FastOutcome, Options, read_fast};
 use fathom_fileio::read::{NEVER_STOP, Way};
-use fathom_fileio::{Generator, Source, Sum, residency};
+use fathom_fileio::residency::{self, CountedBy, State};
+use fathom_fileio::{Generator, Source, Sum};
 use fathom_lab::clock;
 use rustix::fs::{Advice, fadvise};
 
@@ -47,10 +48,13 @@ fn cached_file_is_read_with_the_fastest_trial() {
     residency::warm(file.as_file(), &NEVER_STOP).unwrap();
     let fast = read_file(&file, &options(&NEVER_STOP));
     assert_eq!(fast.sum, sum);
+    let before = fast.before.unwrap();
+    assert_eq!((before.state, before.cached), (State::Warm, sum.bytes), "{before:?}");
+    assert_eq!(before.counted_by, CountedBy::Reads);
     assert!(fast.parts.iter().all(|part| part.from == DataSource::Memory), "{:?}", fast.parts);
     let trials: Vec<_> = fast.parts.iter().filter(|part| part.is_trial).collect();
     assert_eq!(trials.len(), 2, "{:?}", fast.parts);
-    let best = trials.iter().max_by(|a, b| a.rate().total_cmp(&b.rate())).unwrap();
+    let best = trials.iter().max_by(|a, b| a.trial_rate().total_cmp(&b.trial_rate())).unwrap();
     let rest: Vec<_> = fast.parts.iter().filter(|part| !part.is_trial).collect();
     assert_eq!(rest.len(), 1);
     assert_eq!(rest[0].method, best.method, "the fastest trial reads the rest");
@@ -83,6 +87,35 @@ fn mixed_file_is_read_from_cache_and_device() {
         assert!(device.method.way.is_direct(), "{device:?}");
         let left = residency::of(file.as_file());
         assert!(left.cached <= 65 << 20, "uncached pages stay uncached: {left:?}");
+    }
+}
+
+/// Which trial is the fastest decides what reads the cached rest: a fixed method tests each.
+#[test]
+fn large_file_with_evicted_ranges_is_read_from_both_sources() {
+    let (file, sum) = made(300 << 20);
+    if !is_on_device(&file) {
+        return;
+    }
+    for way in [Some(Way::Pread), Some(Way::Map), None] {
+        residency::warm(file.as_file(), &NEVER_STOP).unwrap();
+        // 8 MiB in every 32, at the end of a chunk of the threads.
+        let evicted = NonZeroU64::new(8 << 20);
+        for at in (24 << 20..288 << 20).step_by(32 << 20) {
+            fadvise(file.as_file(), at, evicted, Advice::DontNeed).unwrap();
+        }
+        let fast = read_file(&file, &Options { way, ..options(&NEVER_STOP) });
+        assert_eq!(fast.sum, sum, "{way:?}");
+        let from = |from| {
+            let parts = fast.parts.iter().filter(move |part| part.from == from);
+            parts.map(|part| part.bytes).sum::<u64>()
+        };
+        let device = 9 * (8 << 20);
+        assert_eq!(from(DataSource::Device), device, "{way:?} {:?}", fast.parts);
+        assert_eq!(from(DataSource::Memory), sum.bytes - device, "{way:?}");
+        let before = fast.before.unwrap();
+        assert_eq!(before.cached, sum.bytes - device, "{way:?}");
+        assert!(matches!(before.state, State::Mixed { .. }), "{way:?} {before:?}");
     }
 }
 

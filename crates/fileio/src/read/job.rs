@@ -52,14 +52,19 @@ impl<'a> Job<'a> {
         Chunks { next, end: range.end, step }
     }
 
-    /// The next chunk for a thread that maps the page cache.
-    pub(super) fn take(&self, chunks: &Chunks) -> Option<Range<u64>> {
-        loop {
-            let chunk = chunks.take()?;
-            if self.look.is_none_or(|look| look.is_cached(self.file, &chunk)) {
-                return Some(chunk);
+    /// The ranges of a chunk to map: the cached ones if they are counted.
+    pub(super) fn cached(&self, chunk: Range<u64>) -> Vec<Range<u64>> {
+        let Some(look) = self.look else { return vec![chunk] };
+        let mut cached: Vec<Range<u64>> = Vec::new();
+        for at in (chunk.start..chunk.end).step_by(CHUNK as usize) {
+            let part = at..(at + CHUNK).min(chunk.end);
+            match cached.last_mut() {
+                _ if !look.is_cached(self.file, &part) => {}
+                Some(last) if last.end == part.start => last.end = part.end,
+                _ => cached.push(part),
             }
         }
+        cached
     }
 
     pub(super) fn stop(&self) -> bool {
@@ -121,8 +126,8 @@ impl Tally {
 
     /// Reads the cached beginning of a chunk and removes it from the chunk. A read that may not wait
     /// (RWF_NOWAIT) ends at the first uncached page, so cached pages need not be counted. It also
-    /// starts readahead there, whose pages a count takes for cached: the first such page ends this
-    /// method for the whole file, and 2 MiB per thread may be counted wrongly.
+    /// starts to read the block into the page cache there: the rest of that chunk is uncached
+    /// without a count, and later chunks of the file are counted.
     pub(super) fn read_cached(
         &mut self,
         job: &Job<'_>,
@@ -130,7 +135,7 @@ impl Tally {
         Worker { file, buffer }: &mut Worker,
         chunk: &mut Range<u64>,
     ) {
-        let begin = chunk.start;
+        let mut bytes = 0;
         while !chunk.is_empty() && look.uses_reads() && !job.is_over() {
             let length = (chunk.end - chunk.start).min(buffer.len() as u64) as usize;
             let block = &mut [IoSliceMut::new(&mut buffer[..length])];
@@ -139,17 +144,18 @@ impl Tally {
                 Ok(read) => {
                     self.sum.add(job.sum_offset(chunk.start), &buffer[..read]);
                     chunk.start += read as u64;
+                    bytes += read as u64;
                     if read < length {
-                        look.missed();
+                        look.missed(std::mem::take(chunk));
                     }
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => look.missed(),
+                Err(Errno::AGAIN) => look.missed(std::mem::take(chunk)),
                 // The file system cannot, or the blocking read finds the cause.
                 Err(_) => look.use_counts(),
             }
         }
-        look.was_read(begin..chunk.start);
+        look.was_read(bytes);
     }
 
     /// Records that the file ended before the range, at `at` or before (another thread may have

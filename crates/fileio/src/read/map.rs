@@ -34,11 +34,8 @@ pub(super) fn run(
     threads::run(workers, clock, |mut worker| {
         let mut tally = Tally::default();
         let mut populates = true;
-        while let Some(chunk) = job.take(&chunks) {
-            if !read_chunk(job, chunk, window, &mut worker, &mut populates, &mut tally) {
-                break;
-            }
-        }
+        let mut parts = std::iter::from_fn(|| chunks.take()).flat_map(|chunk| job.cached(chunk));
+        parts.all(|part| read_chunk(job, part, window, &mut worker, &mut populates, &mut tally));
         tally
     })
 }

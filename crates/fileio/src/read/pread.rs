@@ -4,7 +4,7 @@
 use std::fs::File;
 
 use fathom_measure::Clock;
-use rustix::fs::OFlags;
+use rustix::fs::{Advice, OFlags, fadvise};
 
 use super::job::{Chunks, Job, Tally};
 use super::{ReadError, Request, failed, threads};
@@ -41,6 +41,10 @@ pub(super) fn run(
     let chunks = job.chunks(job.range.clone(), 0);
     threads::run(workers, clock, |mut worker| {
         let mut tally = Tally::default();
+        if job.look.is_some() {
+            // A read that finds an uncached page must not start readahead past its block.
+            let _ = fadvise(&worker.file, 0, None, Advice::Random);
+        }
         read_chunks(job, &chunks, &mut worker, &mut tally);
         tally
     })
