@@ -405,6 +405,10 @@ mod tests {
         assert_eq!(reader.fastest(DataSource::Memory), Some(method(Way::Pread)));
         assert_eq!(reader.fastest(DataSource::Device), Some(method(Way::Direct)));
         assert_eq!(reader.fastest(DataSource::Unknown), None);
+        // From memory, a trial whose threads shared a CPU is compared by its CPU time.
+        reader.total.parts[1].cpu_ns = 1;
+        assert_eq!(reader.total.parts[1].trial_rate(), 2e11);
+        assert_eq!(reader.fastest(DataSource::Memory), Some(method(Way::Map)));
         reader.total.parts.retain(|part| !part.is_trial);
         assert_eq!(reader.fastest(DataSource::Memory), None, "no trial");
     }
