@@ -189,8 +189,8 @@ pub(crate) fn counted_while_read(file: &File, bytes: u64) -> Option<CountedBy> {
     agree(cached, mincore, all).then_some(CountedBy::Both)
 }
 
-/// Finds the cached ranges of a file while they are read: by reads that may not wait, or by counting
-/// each range just before it is read, which brings the descriptions of its pages into the CPU cache.
+/// Finds the cached ranges of a file while they are read: by reads that may not wait, or by
+/// counting each range just before it is read, which brings its page structs into the CPU cache.
 #[derive(Debug, Default)]
 pub struct Look {
     looked: Mutex<(CacheStat, Vec<Range<u64>>)>,
@@ -242,7 +242,13 @@ impl Look {
         let (mut stat, mut uncached) = looked.unwrap_or_else(PoisonError::into_inner);
         let read = self.read.into_inner();
         stat.cache += read.div_ceil(page() as u64);
-        let by = if read > 0 { CountedBy::Reads } else { by };
+        let by = match read {
+            0 => by,
+            _ => {
+                (stat.dirty, stat.writeback) = (0, 0);
+                CountedBy::Reads
+            }
+        };
         uncached.sort_unstable_by_key(|range| range.start);
         uncached.dedup_by(|next, last| {
             let is_next = next.start == last.end;

@@ -124,8 +124,8 @@ impl Tally {
         self.cpu_ns += other.cpu_ns;
     }
 
-    /// Reads the cached beginning of a chunk and removes it from the chunk. A read that may not wait
-    /// (RWF_NOWAIT) ends at the first uncached page, so cached pages need not be counted. It also
+    /// Reads the cached beginning of a chunk and removes it from the chunk. A read that may not
+    /// wait (RWF_NOWAIT) ends at the first uncached page: cached pages need no count. It also
     /// starts to read the block into the page cache there: the rest of that chunk is uncached
     /// without a count, and later chunks of the file are counted.
     pub(super) fn read_cached(
