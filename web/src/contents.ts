@@ -2,7 +2,7 @@
 
 import type { Document, Params, Record as Result, Unit } from './document';
 import { parametersText } from './parameters';
-import { atMost, percent, quantity, range } from './quantity';
+import { NOTHING, atMost, percent, quantity, range } from './quantity';
 
 export type { Document, Params, Result, Unit };
 
@@ -231,10 +231,26 @@ export const groupOf = (metric: string): string => metric.split('.')[0] ?? metri
 export const fails = ({ agreement }: Result): boolean =>
   agreement === 'outside' || agreement === 'violated';
 
+/** How far a bound is from the number: a factor above 1 if it is met. */
+export function slackOf({ prediction, summary }: Result): number | null {
+  const [low, high, measured] = [prediction?.low, prediction?.high, summary?.median];
+  if (prediction?.value != null || measured == null || measured <= 0) return null;
+  const factors = [low != null && low > 0 ? measured / low : null, high != null ? high / measured : null];
+  const known = factors.filter((factor) => factor !== null);
+  return known.length === 0 ? null : Math.min(...known);
+}
+
+/** A bound that is further away than this says little. */
+const LOOSE = 5;
+
+export const isLoose = (record: Result): boolean =>
+  !fails(record) && (slackOf(record) ?? 0) > LOOSE;
+
 /** The words of the verdict, the most important first. */
 export function wordsOf(record: Result): string[] {
   const { state } = record.verdict;
   if (!hasNumber(record)) return [state];
+  if (isLoose(record)) return ['loose bound', state];
   return [record.agreement ?? 'no model', state];
 }
 
@@ -258,6 +274,7 @@ export function meaningOf(record: Result, run: Document['run']): string {
 export function predictedRange(record: Result): string {
   const { prediction, unit } = record;
   if (!prediction) return '';
+  if (isLoose(record)) return NOTHING;
   const { low, high, value } = prediction;
   return low == null && high == null ? range(value, value, unit) : range(low, high, unit);
 }
@@ -266,6 +283,7 @@ export function predictedRange(record: Result): string {
 export function expectedText(record: Result): string {
   const limits = predictedRange(record);
   if (limits === '') return 'no model';
+  if (isLoose(record)) return 'no close bound';
   return `expected ${limits}: ${record.agreement ?? 'not compared'}`;
 }
 

@@ -12,6 +12,7 @@ import {
   predictedRange,
   reasonsOf,
   shown,
+  slackOf,
   strataOf,
   titleOf,
   wordsOf,
@@ -44,6 +45,7 @@ const VERDICTS = [
   'violated',
   'inconclusive',
   'no model',
+  'loose bound',
   'met',
   'within',
 ];
@@ -160,7 +162,9 @@ function verdictCell(record: Result, run: Document['run'], words: string[]): Cel
   const [word = '', state = ''] = words;
   const noisy = state === 'noisy';
   const lines = [meaningOf(record, run), ...reasonsOf(record)].filter(Boolean);
-  const badge = element('span', { class: `word ${word.replace(' ', '-')}` }, word);
+  const slack = word === 'met' ? slackOf(record) : null;
+  const text = slack === null ? word : `${word} (${slack.toFixed(1)} ×)`;
+  const badge = element('span', { class: `word ${word.replace(' ', '-')}` }, text);
   const mark = noisy ? [' ', element('span', { class: 'word noisy' }, 'noisy')] : [];
   if (lines.length === 0) return [badge, ...mark];
   const why = element('details', {}, element('summary', {}, badge, ...mark));

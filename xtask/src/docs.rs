@@ -53,6 +53,11 @@ fn metrics() -> String {
          Ids and parameters are stable: renaming one is a change of the schema. Times are in\n\
          nanoseconds, sizes in bytes, frequencies in Hz. How they are measured is in\n\
          [METHOD.md](METHOD.md), the words are in [GLOSSARY.md](GLOSSARY.md).\n\n\
+         A published figure of \"2016\" is from a study of a whole system on one machine:\n\
+         Intel Core i5-5257U at 2.7 GHz, DDR3-1867, SSD, OS X 10.11.2, no optimisation; the mean\n\
+         of trials after the lowest and the highest 3/16 were dropped. The file\n\
+         [2016-i5-5257u.toml](../data/reference/2016-i5-5257u.toml) has the study, its machine,\n\
+         its protocol and all of its figures.\n\n\
          | id | parameters | unit | what is timed |\n|---|---|---|---|\n",
     );
     for about in REGISTRY.entries().iter().map(Entry::about) {

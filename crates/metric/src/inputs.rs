@@ -1,7 +1,7 @@
 //! The inputs of predictions and derived metrics: earlier results of a run.
 
 use fathom_record::run::ClockFacts;
-use fathom_record::{FactValue, Host, NoModel, Params, Record, Summary};
+use fathom_record::{FactValue, Host, NoModel, Params, Prediction, Record, Summary};
 
 use crate::MissingInput;
 use crate::order::earlier;
@@ -49,6 +49,13 @@ impl<'r> Inputs<'r> {
             FactValue::Quantity { value, .. } => Some(value),
             _ => None,
         }
+    }
+
+    /// The share of a number that its own prediction calls hardware; 0 if it has no such parts.
+    pub fn hardware_share(&self, metric: &str, params: &Params) -> f64 {
+        let parts = self.record(metric, params).and_then(|record| record.prediction.as_ref());
+        let share = |it: &Prediction| Some(it.hardware? / it.value.filter(|value| *value > 0.0)?);
+        parts.and_then(share).unwrap_or(0.0).clamp(0.0, 1.0)
     }
 
     fn record(&self, metric: &str, params: &Params) -> Option<&'r Record> {

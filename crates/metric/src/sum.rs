@@ -23,13 +23,14 @@ pub struct Sum<'a> {
 
 impl Sum<'_> {
     pub fn predict(&self, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
-        let mut total = 0.0;
+        let (mut total, mut hardware) = (0.0, 0.0);
         let mut formula = String::new();
         let mut inputs = Vec::new();
         for Term { times, metric, params } in self.terms {
             let value = earlier(metric, params, known)?;
             let name = format!("{metric}{params}");
             total += times * value;
+            hardware += times * value * known.hardware_share(metric, params);
             formula += match (formula.is_empty(), *times < 0.0) {
                 (true, false) => "",
                 (true, true) => "−",
@@ -45,12 +46,13 @@ impl Sum<'_> {
         if total <= 0.0 {
             return Err(NoModel::NoTime { formula, value: total });
         }
-        let sum = Prediction::sum(0.0, total, self.tolerance, &formula, self.source);
+        // A term that has no model, or none of two parts, is software time.
+        let hardware = hardware.clamp(0.0, total);
+        let software = total - hardware;
+        let sum = Prediction::sum(hardware, software, self.tolerance, &formula, self.source);
         let with = |sum: Prediction, (name, value): &(String, f64)| {
             sum.with_result(name, *value, Unit::Nanoseconds)
         };
-        // The split into hardware and software time is in the predictions of the terms.
-        let sum = Prediction { hardware: None, software: None, ..sum };
         Ok(inputs.iter().fold(sum, with).otherwise(self.otherwise))
     }
 }

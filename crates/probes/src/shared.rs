@@ -29,7 +29,8 @@ pub(crate) fn at_least_getppid(factor: f64, source: &str, known: &Inputs<'_>) ->
     Order { factor, metric: "os.syscall", source }.claim(&getppid(), known)
 }
 
-/// An earlier result as the value, within a tolerance. `otherwise`: what another value means.
+/// The result of a sibling as the value, within a tolerance: a self-consistency. `otherwise`: what
+/// another value means.
 pub(crate) fn same_as(
     (metric, params): (&str, Params),
     tolerance: f64,
@@ -37,7 +38,7 @@ pub(crate) fn same_as(
     known: &Inputs<'_>,
 ) -> Model {
     let terms = [Term { times: 1.0, metric, params }];
-    Sum { terms: &terms, tolerance, source, otherwise }.predict(known)
+    Ok(Sum { terms: &terms, tolerance, source, otherwise }.predict(known)?.self_consistent())
 }
 
 /// The parsed parameters of a case.

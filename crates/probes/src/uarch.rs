@@ -23,6 +23,7 @@ const NAMES: &[&str] = &[
     "l1_read_bytes_per_cycle",
     "l2_cycles",
     "l2_read_bytes_per_cycle",
+    "l2_tlb_entries",
     "l3_cycles",
     "lock_cmpxchg_cycles",
     "moves_per_cycle",
@@ -73,9 +74,23 @@ pub struct Constant {
     pub low: Option<f64>,
     /// Upper limit, where the source gives a range.
     pub high: Option<f64>,
+    #[serde(default)]
+    pub how: How,
     /// The publication and the place in it; in the file a key of `sources`.
     pub source: String,
     at: String,
+}
+
+/// How a constant follows from its source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum How {
+    #[default]
+    Published,
+    /// Calculated from what the source states.
+    Derived,
+    /// From published parts whose overlap is not published: for bounds only.
+    Inferred,
 }
 
 /// Why no row applies to a CPU.
@@ -175,7 +190,7 @@ impl Row {
                 let known = NAMES.join(", ");
                 return Err(invalid(&place, &format!("unknown; expected one of {known}")));
             }
-            let Constant { value, low, high, source, at } = constant;
+            let Constant { value, low, high, source, at, how } = constant;
             let (low, high) = (low.unwrap_or(*value), high.unwrap_or(*value));
             if !(value.is_finite() && low >= 0.0 && low <= *value && *value <= high) {
                 return Err(invalid(&place, "expected 0 <= low <= value <= high"));
@@ -185,7 +200,12 @@ impl Row {
             if at.trim().is_empty() {
                 return Err(invalid(&place, "`at` is empty: name the place in the source"));
             }
-            *source = format!("{title}: {at}");
+            let how = match how {
+                How::Published => "",
+                How::Derived => " (derived)",
+                How::Inferred => " (inferred)",
+            };
+            *source = format!("{title}: {at}{how}");
         }
         Ok(())
     }

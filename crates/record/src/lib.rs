@@ -32,7 +32,7 @@ pub use histogram::Histogram;
 pub use host::Host;
 pub use metric::{Better, MetricId, ParamValue, Params, Unit};
 pub use outline::{Headline, Outline};
-pub use prediction::{Agreement, Input, NoModel, Origin, Prediction};
+pub use prediction::{Agreement, Class, Input, LOOSE, NoModel, Origin, Prediction};
 pub use record::{Record, Value};
 pub use remedy::Remedy;
 pub use run::{

@@ -8,8 +8,22 @@ use crate::{Host, Params, Stratum, Unit};
 /// The widest allowed tolerance.
 pub const TOLERANCE_MAX: f64 = 0.30;
 
+/// A bound that is further than this factor from the measured value is shown by `explain` only.
+pub const LOOSE: f64 = 5.0;
+
+/// What a prediction can say about the machine; the classes are counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// From constants with a source, or from other metrics.
+    Value,
+    /// Mainly from the same family: a sibling case, or a line through others.
+    SelfConsistency,
+    /// A limit.
+    Bound,
+}
+
 /// A prediction: hardware term + software term with a lower and an upper limit; or a bound, which
-/// has no value and only one limit.
+/// has no value and one limit, or two.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
     /// Hardware term, in the metric's unit.
@@ -30,6 +44,9 @@ pub struct Prediction {
     pub stratum: Stratum,
     /// The formula, in words and symbols.
     pub formula: String,
+    /// The value follows mainly from results of the same family.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub self_consistency: bool,
     /// The inputs of the formula.
     pub inputs: Vec<Input>,
     /// Source of the formula or its constants.
@@ -136,6 +153,35 @@ impl Prediction {
         })
     }
 
+    /// Marks a value that follows mainly from results of the same family.
+    #[must_use]
+    pub fn self_consistent(self) -> Self {
+        Self { self_consistency: true, ..self }
+    }
+
+    pub fn class(&self) -> Class {
+        match (self.value, self.self_consistency) {
+            (None, _) => Class::Bound,
+            (Some(_), true) => Class::SelfConsistency,
+            (Some(_), false) => Class::Value,
+        }
+    }
+
+    /// How far a measured value is from the nearer limit of a bound, as a factor above 1; below 1
+    /// if the bound is violated.
+    pub fn slack(&self, measured: f64) -> Option<f64> {
+        let low = self.low.filter(|low| *low > 0.0).map(|low| measured / low);
+        let high = self.high.filter(|_| measured > 0.0).map(|high| high / measured);
+        let nearer = low.into_iter().chain(high).reduce(f64::min);
+        nearer.filter(|_| self.is_ordinal())
+    }
+
+    /// Half the width of the range of a value, as a share of the value.
+    pub fn tolerance(&self) -> Option<f64> {
+        let (value, low, high) = (self.value?, self.low?, self.high?);
+        (value > 0.0).then(|| (high - low) / 2.0 / value)
+    }
+
     /// Whether it is a bound ("more than a call") instead of a value.
     pub fn is_ordinal(&self) -> bool {
         self.value.is_none()
@@ -163,6 +209,10 @@ impl Prediction {
             Agreement::Inconclusive
         }
     }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// An input of a prediction.

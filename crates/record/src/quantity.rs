@@ -155,6 +155,8 @@ pub fn terms(hardware: Option<f64>, software: Option<f64>, unit: Unit, width: us
             None => NOTHING.to_owned(),
         };
         let text = match software {
+            // What software takes off a rate is negative.
+            Some(value) if value < 0.0 => format!("{} − {}", term(hardware), term(Some(-value))),
             Some(_) => format!("{} + {}", term(hardware), term(software)),
             None => term(hardware),
         };
@@ -420,6 +422,7 @@ mod tests {
         assert_eq!(terms(Some(1_234.0), Some(2_345.0), ns, 13), "1.2 + 2.3 µs");
         assert_eq!(terms(Some(60.0), None, ns, 14), "60 ns");
         assert_eq!(terms(None, Some(45.0), ns, 14), "– + 45 ns");
+        assert_eq!(terms(Some(60.0), Some(-45.0), ns, 14), "60 − 45 ns");
         assert_eq!(terms(None, None, ns, 14), "–");
     }
 

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agreement, Better, Disturbance, Fact, MetricId, NoModel, Params, Prediction, Protocol, Sample,
-    Series, Summary, Unit, Verdict,
+    Agreement, Better, Disturbance, Fact, LOOSE, MetricId, NoModel, Params, Prediction, Protocol,
+    Sample, Series, Summary, Unit, Verdict,
 };
 
 /// The headline.
@@ -103,6 +103,17 @@ impl Record {
             _ => summary.median,
         };
         (summary.bound.is_none() && self.unit.takes(number)).then_some(number)
+    }
+
+    /// How far a bound is from the number: a factor above 1 if it is met.
+    pub fn slack(&self) -> Option<f64> {
+        let summary = self.summary.as_ref().filter(|_| self.verdict.shows_number())?;
+        self.prediction.as_ref()?.slack(summary.median)
+    }
+
+    /// Whether the prediction is a bound that is too far away to say something.
+    pub fn is_loosely_bound(&self) -> bool {
+        !self.agreement.is_some_and(Agreement::fails) && self.slack().is_some_and(|it| it > LOOSE)
     }
 
     /// Sets the headline of the median protocol and the checksum.

@@ -2,11 +2,12 @@
 
 use fathom_record::quantity::{at_most, percent, quantity, range};
 use fathom_record::{
-    Agreement, Cause, Document, Estimate, Fact, FactValue, Input, Interval, NoModel, Origin,
+    Agreement, Cause, Class, Document, Estimate, Fact, FactValue, Input, Interval, NoModel, Origin,
     Params, Prediction, Quantile, Record, ReferenceBasis, Run, Series, Stratum, Summary, Unit,
 };
 
 use crate::case::case;
+use crate::cells::met;
 use crate::counters::counters;
 use crate::family;
 use crate::layout::Layout;
@@ -189,22 +190,30 @@ fn of_series(series: &Series) -> String {
 fn predicted(record: &Record, prediction: &Prediction) -> String {
     let limits = range(prediction.low, prediction.high, record.unit);
     let terms = match (prediction.hardware, prediction.software) {
-        (Some(hardware), Some(software)) if hardware > 0.0 && software > 0.0 => {
-            let [hardware, software] = [hardware, software].map(|term| quantity(term, record.unit));
-            format!(" = {hardware} hardware + {software} software")
+        (Some(hardware), Some(software)) => {
+            // What software takes off a rate is negative.
+            let sign = if software < 0.0 { "−" } else { "+" };
+            let [hardware, software] =
+                [hardware, software.abs()].map(|term| quantity(term, record.unit));
+            format!(" = {hardware} hardware {sign} {software} software")
         }
         _ => String::new(),
     };
     let word = match record.agreement {
         Some(Agreement::Inconclusive) => inconclusive(record, prediction),
+        Some(Agreement::Met) => format!(": {}", met(record)),
         Some(agreement) => format!(": {}", agreement.word()),
         None => String::new(),
+    };
+    let kind = match prediction.class() {
+        Class::SelfConsistency => ", a self-consistency check",
+        Class::Value | Class::Bound => "",
     };
     let uncertain = match prediction.uncertainty {
         share if share < 0.001 => String::new(),
         share => format!(" (± {} from its inputs)", percent(share)),
     };
-    format!("{limits}{uncertain}{terms}{word}")
+    format!("{limits}{uncertain}{terms}{kind}{word}")
 }
 
 /// Why the comparison with the prediction is inconclusive.

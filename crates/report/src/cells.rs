@@ -5,7 +5,7 @@ use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{
     NOTHING, at_most, percent, quantity_rounded, quantity_within, range_within, rounded, terms,
 };
-use fathom_record::{Basis, Protocol, Record, State, Summary, Unit};
+use fathom_record::{Agreement, Basis, Cause, Protocol, Record, State, Summary, Unit};
 
 use crate::layout::{Columns, column};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state, paint};
@@ -132,7 +132,7 @@ fn fill_numbers(row: &mut Row, record: &Record, protocol: Protocol, columns: &Co
             measured.map_or(NOTHING.to_owned(), |(measured, value)| deviation(measured, value));
     }
     let (verdict, style) = verdict_word(record);
-    row[column::VERDICT] = (verdict.to_owned(), style);
+    row[column::VERDICT] = (verdict, style);
     row[column::SPREAD].0 = spread(record, protocol);
     if let Some(summary) = &record.summary {
         let clean = summary.full_speed.as_ref().map(|it| format!("{}/{}", it.visits, it.of));
@@ -218,7 +218,10 @@ pub(crate) fn uncertainty(record: &Record, protocol: Protocol) -> String {
     let Some(summary) = &record.summary else {
         return NOTHING.to_owned();
     };
-    if summary.bound.is_some() {
+    // Half a width around the middle of two modes describes neither.
+    let modes = [Cause::SeveralModes, Cause::TwoClusters];
+    let has_modes = record.verdict.reasons.iter().any(|reason| modes.contains(&reason.cause));
+    if summary.bound.is_some() || has_modes {
         return NOTHING.to_owned();
     }
     if protocol == Protocol::Trimmed {
@@ -257,6 +260,7 @@ fn relative(part: f64, whole: f64) -> String {
 
 pub(crate) fn predicted(record: &Record, width: usize) -> (String, Style) {
     match &record.prediction {
+        Some(_) if record.is_loosely_bound() => (NOTHING.to_owned(), FAINT),
         Some(prediction) => {
             let (low, high) = match (prediction.low, prediction.high) {
                 (None, None) => (prediction.value, prediction.value),
@@ -269,18 +273,25 @@ pub(crate) fn predicted(record: &Record, width: usize) -> (String, Style) {
     }
 }
 
-/// The agreement with the prediction. `noisy` only if there is none: noise is shown by the mark
-/// and the line beneath.
-fn verdict_word(record: &Record) -> (&'static str, Style) {
+/// The agreement with the prediction, of a met bound with its slack. `noisy` only if there is
+/// none: noise is shown by the mark and the line beneath.
+fn verdict_word(record: &Record) -> (String, Style) {
     let noisy = record.verdict.state == State::Noisy;
-    let (word, style) = match record.agreement {
-        Some(agreement) if agreement.holds() => (agreement.word(), GOOD),
-        Some(agreement) if agreement.fails() => (agreement.word(), BAD),
-        Some(agreement) => (agreement.word(), PLAIN),
-        None if noisy => ("noisy", CARE),
-        None => (NOTHING, FAINT),
+    let (word, style) = match record.agreement.filter(|_| !record.is_loosely_bound()) {
+        Some(Agreement::Within) => (Agreement::Within.word().to_owned(), GOOD),
+        Some(Agreement::Met) => (met(record), PLAIN),
+        Some(agreement) if agreement.fails() => (agreement.word().to_owned(), BAD),
+        Some(agreement) => (agreement.word().to_owned(), PLAIN),
+        None if noisy => ("noisy".to_owned(), CARE),
+        None => (NOTHING.to_owned(), FAINT),
     };
     (word, if noisy { CARE } else { style })
+}
+
+/// `met (2.1 ×)`.
+pub(crate) fn met(record: &Record) -> String {
+    let word = Agreement::Met.word();
+    record.slack().map_or(word.to_owned(), |slack| format!("{word} ({slack:.1} ×)"))
 }
 
 /// Measured ÷ predicted − 1 with its sign; the factor from tenfold on.

@@ -2,12 +2,14 @@
 
 use fathom_record::quantity::percent;
 use fathom_record::{
-    Agreement, Document, Record, Reference, ReferenceBasis, RunState, State, Stratum,
+    Agreement, Class, Document, LOOSE, Record, Reference, ReferenceBasis, RunState, State, Stratum,
 };
 use serde::Serialize;
 
 use crate::case::counted;
-use crate::counts::{agreements, cause_words, causes, counts_of, states, without_model};
+use crate::counts::{
+    agreements, cause_words, causes, counts_of, median_tolerance, states, without_model,
+};
 use crate::findings::{findings, sentence};
 use crate::paint::{CARE, of_state, paint_lines};
 use crate::remedy;
@@ -139,29 +141,41 @@ fn mostly(records: &[Record], state: State) -> String {
     }
 }
 
-/// Agreement with predictions in a sentence: values and bounds separately.
+/// Agreement with predictions in a sentence, by class.
 pub(crate) fn agreement(records: &[Record]) -> String {
-    let clause = |ordinal: bool, kind: &str| {
-        let counts = agreements(records, ordinal);
+    let clause = |class: Class, kind: &str| {
+        let counts = agreements(records, class);
         let all: usize = counts.iter().sum();
-        let [holds, fails] = match ordinal {
-            true => [Agreement::Met, Agreement::Violated],
-            false => [Agreement::Within, Agreement::Outside],
+        let [holds, fails] = match class {
+            Class::Bound => [Agreement::Met, Agreement::Violated],
+            Class::Value | Class::SelfConsistency => [Agreement::Within, Agreement::Outside],
         };
         let mut text = format!("{} of {} {}", counts[0], counted(all, kind), holds.word());
+        if let Some(tolerance) = median_tolerance(records).filter(|_| class == Class::Value) {
+            text += &format!(" (median tolerance ± {})", glued(&percent(tolerance)));
+        }
         for (count, agreement) in counts[1..].iter().zip([fails, Agreement::Inconclusive]) {
             if *count > 0 {
                 text += &format!(", {count} {}", agreement.word());
             }
         }
+        let loose = records.iter().filter(|record| record.is_loosely_bound()).count();
+        if class == Class::Bound && loose > 0 {
+            text += &format!(", {loose} by more than {LOOSE} ×");
+        }
         (all > 0).then_some(text)
     };
     let without = without_model(records);
     let without = (without > 0).then(|| format!("{without} without a model"));
-    let clauses: Vec<String> = [clause(false, "predicted value"), clause(true, "bound"), without]
-        .into_iter()
-        .flatten()
-        .collect();
+    let clauses: Vec<String> = [
+        clause(Class::Value, "predicted value"),
+        clause(Class::SelfConsistency, "self-consistency check"),
+        clause(Class::Bound, "bound"),
+        without,
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     match clauses.join("; ") {
         text if text.is_empty() => text,
         text => format!(" {text}."),

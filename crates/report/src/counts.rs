@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_record::{Agreement, Cause, Counts, Record, State};
+use fathom_record::{Agreement, Cause, Class, Counts, Record, State};
 
 pub(crate) fn counts_of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Counts {
     Counts::of(records.into_iter().map(|record| record.verdict.state))
@@ -20,21 +20,35 @@ pub(crate) fn states(counts: &Counts) -> impl Iterator<Item = (u32, State)> {
     all.into_iter().filter(|(count, _)| *count > 0)
 }
 
-/// How many predictions hold, fail, and are inconclusive, among records with a valid or noisy
-/// number and a predicted value, or a bound if `ordinal`.
+/// Records with a valid or noisy number and a prediction of this class.
+fn of_class<'a>(
+    records: impl IntoIterator<Item = &'a Record>,
+    class: Class,
+) -> impl Iterator<Item = &'a Record> {
+    records.into_iter().filter(move |record| {
+        let is_class = record.prediction.as_ref().is_some_and(|it| it.class() == class);
+        is_class && record.verdict.shows_number()
+    })
+}
+
+/// How many predictions of a class hold, fail, and are inconclusive.
 pub(crate) fn agreements<'a>(
     records: impl IntoIterator<Item = &'a Record> + Clone,
-    ordinal: bool,
+    class: Class,
 ) -> [usize; 3] {
     let count = |wanted: fn(Agreement) -> bool| {
-        let of_kind = |record: &&Record| {
-            record.verdict.shows_number()
-                && record.agreement.is_some_and(wanted)
-                && record.prediction.as_ref().is_some_and(|it| it.is_ordinal() == ordinal)
-        };
-        records.clone().into_iter().filter(of_kind).count()
+        let records = of_class(records.clone(), class);
+        records.filter(|record| record.agreement.is_some_and(wanted)).count()
     };
     [Agreement::holds, Agreement::fails, |it| it == Agreement::Inconclusive].map(count)
+}
+
+/// The median tolerance of predicted values.
+pub(crate) fn median_tolerance(records: &[Record]) -> Option<f64> {
+    let of = |record: &Record| record.prediction.as_ref()?.tolerance();
+    let mut all: Vec<f64> = of_class(records, Class::Value).filter_map(of).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len().checked_sub(1)? / 2).copied()
 }
 
 /// Records with a valid or noisy number and no prediction.

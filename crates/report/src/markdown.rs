@@ -2,9 +2,10 @@
 
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{NOTHING, at_most, quantity, range};
-use fathom_record::{Document, Protocol, Record, State, Summary};
+use fathom_record::{Agreement, Document, Protocol, Record, State, Summary};
 
 use crate::case::named;
+use crate::cells::met;
 use crate::listing::started;
 use crate::wrap::clean;
 
@@ -81,17 +82,22 @@ fn row(record: &Record, document: &Document) -> Vec<String> {
         Protocol::Median => limits(summary),
     });
     let interval = interval.unwrap_or_else(nothing);
-    let predicted =
-        record.prediction.as_ref().map_or_else(nothing, |one| match (one.low, one.high) {
-            (None, None) => range(one.value, one.value, record.unit),
-            (low, high) => range(low, high, record.unit),
-        });
+    let predicted = match record.prediction.as_ref().filter(|_| !record.is_loosely_bound()) {
+        None => nothing(),
+        Some(one) if one.low.is_none() && one.high.is_none() => {
+            range(one.value, one.value, record.unit)
+        }
+        Some(one) => range(one.low, one.high, record.unit),
+    };
     vec![
         named(&record.metric, &record.params),
         measured,
         interval,
         predicted,
-        record.agreement.map_or_else(nothing, |it| it.word().to_owned()),
+        match record.agreement.filter(|_| !record.is_loosely_bound()) {
+            Some(Agreement::Met) => met(record),
+            agreement => agreement.map_or_else(nothing, |it| it.word().to_owned()),
+        },
         record.verdict.state.word().to_owned(),
     ]
 }

@@ -23,8 +23,8 @@ pub(crate) fn origin(origin: &Origin) -> String {
 const DEVICE: &str = "the speed of the device is unknown: no cgroup limit and no published value";
 const WALKS: &str = "nested paging: a page walk also walks the host's page tables, and a guest \
                      cannot read their page sizes";
-const ONE_CORE: &str = "SMT threads of one core share the L1 cache, and their contention there is \
-                        not published";
+const ONE_CORE: &str = "SMT threads of one core (in a guest as the hypervisor states, unverified) \
+                        share the L1 cache, and their contention there is not published";
 
 /// Why there is no prediction.
 pub fn no_model(none: &NoModel) -> String {

@@ -225,8 +225,9 @@ function predictionRatios(contents: Contents): Ratio[] {
       if (value === null || predicted == null || predicted <= 0 || value <= 0) return [];
       const [low, high] = intervalOf(record, document.run) ?? [value, value];
       const several = contents.documents.length > 1;
-      const holds = record.agreement === 'within' || record.agreement === 'met';
-      const kind = holds ? 1 : fails(record) ? 2 : 0;
+      // The results of siblings say little about the machine.
+      if (record.prediction?.self_consistency) return [];
+      const kind = record.agreement === 'within' ? 1 : fails(record) ? 2 : 0;
       return [
         {
           name: several ? `${letter(run)} ${titleOf(record)}` : titleOf(record),

@@ -95,6 +95,12 @@ fn huge_pages(subject: &Subject<'_>) -> Outcome {
             .nothing_to_do(Acceptable::Setting),
         None => Outcome::unknown("transparent huge pages", "not in /sys/kernel/mm"),
     };
+    let guest = subject.host.virtualization.as_deref().is_some_and(|kind| kind != "none");
+    let outcome = if guest {
+        outcome.effect("page=huge is guest-huge: the pages of the host beneath are unknown")
+    } else {
+        outcome
+    };
     outcome.from(subject, &["memory.thp"])
 }
 

@@ -36,18 +36,12 @@ impl Probe for ClockRead {
         let pair = row.sourced("stamp_pair_cycles")?;
         let frequency = known.frequency()?;
         let cycle_ns = 1e9 / frequency;
-        let formula = "stamp pair cycles ÷ frequency";
-        let mut prediction =
-            Prediction::sum(pair.value * cycle_ns, 0.0, 0.3, formula, &pair.source);
         // Where the fences overlap the counter reads, the pair costs no more than the reads.
-        prediction.low = pair.low.map(|low| low * cycle_ns).or(prediction.low);
-        Ok(prediction
-            .with_input("stamp pair cycles", pair.value, row.origin())
+        let cycles = pair.low.unwrap_or(pair.value);
+        let formula = "≥ cycles of the counter reads of a stamp pair ÷ frequency";
+        Ok(Prediction::at_least(cycles * cycle_ns, formula, &pair.source)
+            .with_input("stamp pair cycles", cycles, row.origin())
             .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency"))
-            .if_above(
-                "the fences take longer than published, the hypervisor scales the TSC, or SMT \
-                 contention",
-            )
             .if_below("the core is not the one in the table"))
     }
 

@@ -28,7 +28,12 @@ impl Probe for ClockResolution {
 
     fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Model {
         let hz = host.cpu.tsc_hz.ok_or_else(|| NoModel::unknown_fact(&["cpu.tsc_hz"]))?;
-        Ok(Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition")
+        let prediction = match host.virtualization.as_deref() {
+            Some("none") => Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition"),
+            // A scaled counter may step with the reference clock it is calculated from.
+            _ => Prediction::at_least(0.99e9 / hz, "≥ 0.99 ÷ tick rate in a guest", "definition"),
+        };
+        Ok(prediction
             .with_quantity("tick rate", hz, Unit::Hertz, Origin::host(host, "cpu.tsc_hz"))
             .if_above(
                 "the counter advances by several ticks at once, at the rate of a slower reference \

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use super::state::{State, describe};
 use super::{failed, generated_file};
+use crate::memory::latency::model::Level;
 use crate::prelude::*;
 
 pub struct FileCall;
@@ -19,9 +20,8 @@ static ABOUT: About = About {
             byte from a user-space buffer of 8 KiB, refilled by read(2); lseek: from block to \
             block of 4 KiB",
     not_timed: "opening the file; processing the data",
-    model: "read1 and pread4k: bounds, ≥ os.syscall{call=read1}; lseek: bound, ≥ \
-            os.syscall{call=invalid}, which is entry and exit only; \
-            fstat: os.syscall{call=fstat}, ± 30 %; read4: as read1, ± 30 %; buffered_read1: \
+    model: "read1: bound, ≥ os.syscall{call=read1}; pread4k: file.call{call=read1} + 4096 ÷ \
+            memory.bandwidth{op=read,level=l2}, ± 20 %; lseek: os.syscall{call=getppid}, ± 20 %; fstat: os.syscall{call=fstat}, ± 30 %; read4: as read1, ± 30 %; buffered_read1: \
             bound, ≥ file.call{call=read1} ÷ 8192",
     source: "Linux mm/filemap.c: filemap_read looks up the page and copies from it, where \
              /dev/zero only clears memory; fs/stat.c: fstat does the same for any file",
@@ -52,12 +52,13 @@ static ABOUT: About = About {
             meaning: "calls of a pass (`fathom file calls`)",
         },
     ],
-    needs: &["os.syscall"],
+    needs: &["os.syscall", "memory.bandwidth"],
     requires: "a folder on a device",
     ..About::BASE
 };
 
 const FILE_BYTES: u64 = 1 << 20;
+const BLOCK: usize = 4096;
 const SEED: u64 = 1;
 
 impl Probe for FileCall {
@@ -88,10 +89,15 @@ impl Probe for FileCall {
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let of_file = "the same entry and exit, plus the page cache lookup";
         let (factor, metric, call, source) = match case.params.text("call") {
-            Some("read1" | "read" | "pread4k") => (1.0, "os.syscall", "read1", of_file),
+            Some("read1" | "read") => (1.0, "os.syscall", "read1", of_file),
+            Some("pread4k") => return with_copy(known),
             Some("lseek") => {
-                let source = "entry and exit, plus setting the file offset";
-                (1.0, "os.syscall", "invalid", source)
+                let source = "Linux fs/read_write.c, ksys_lseek: entry, exit and as little between \
+                              as for getppid, as the file of one thread is not locked";
+                let terms = [Term { times: 1.0, metric: "os.syscall", params: getppid() }];
+                let otherwise = "the file system sets the offset in its own way, or the kernel \
+                                 locks it";
+                return Sum { terms: &terms, tolerance: 0.2, source, otherwise }.predict(known);
             }
             Some("read4") => {
                 let source = "the same kernel path for three more bytes";
@@ -122,6 +128,13 @@ impl Probe for FileCall {
 fn same(metric: &str, call: &str, source: &str, known: &Inputs<'_>) -> Model {
     let otherwise = "the file system does more work for one of the two";
     same_as((metric, Params::one("call", call)), 0.3, (source, otherwise), known)
+}
+
+/// The call for one byte, and the copy of a page that is cached in L2.
+fn with_copy(known: &Inputs<'_>) -> Model {
+    let call = Params::one("call", "read1");
+    let levels = [Level::Cache(2)];
+    super::model::block_read((&call, BLOCK as f64), &levels, 0.2, known)
 }
 
 fn measure(name: &str, scratch: &Scratch, index: usize, sampler: &mut Sampler) -> Result<()> {

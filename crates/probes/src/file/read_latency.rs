@@ -14,8 +14,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::generated_file::{self, LargeFile};
+use super::model::block_read;
 use super::state::{State, describe};
 use super::{LARGE_BYTES, failed};
+use crate::memory::latency::model::{Level, outer_level_of};
 use crate::prelude::*;
 
 pub struct ReadLatency;
@@ -27,8 +29,10 @@ static ABOUT: About = About {
             reads all blocks of the small file, and 64 of the large one (warm: all). Quantiles: \
             single random reads from a device",
     not_timed: "choosing the blocks, verifying the data, evicting or warming the file",
-    model: "bounds: ≥ os.syscall{call=read1}; cold: ≥ warm, where that was measured. No published \
-            figure for a device",
+    model: "warm: file.call{call=read1} + 4096 ÷ read bandwidth of the level that holds the file, \
+            + 2 × memory.latency.dram at random beyond the caches, ± 25 %; cold at random: direct \
+            + warm, ± 30 %; cold in order: bound, ≥ warm; direct: bound, ≥ \
+            os.syscall{call=read1}. No published figure for a device",
     source: "Linux mm/filemap.c: an uncached page is read from the device, then copied like a \
              cached one",
     pitfalls: &[
@@ -56,6 +60,7 @@ static ABOUT: About = About {
     ],
     published: "130 µs sequential, 128 µs random (2016, SSD)",
     noise_limit: 0.15,
+    needs: &["os.syscall", "file.call", "memory.bandwidth", "memory.latency.dram"],
     ..super::OF_RUNS
 };
 
@@ -91,7 +96,8 @@ impl Probe for ReadLatency {
             _ => doubling.collect(),
         };
         let mut cases = Vec::new();
-        for state in State::ALL {
+        // A cold read is predicted from the two others.
+        for state in [State::Warm, State::Direct, State::Cold] {
             let own = if state == State::Direct { &[] } else { small.as_slice() };
             for bytes in own.iter().chain([&large]) {
                 cases.extend(["sequential", "random"].map(|order| {
@@ -110,21 +116,67 @@ impl Probe for ReadLatency {
         cases
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
-        let mut warm = case.params.clone();
-        warm.0.insert("state".to_owned(), State::Warm.name().into());
-        let is_cold = case.params.text("state") == Some(State::Cold.name());
-        if is_cold && known.quantity(ABOUT.id, &warm).is_some() {
-            let source = "data from a device is stored in the page cache and copied from there";
-            return at_least(ABOUT.id, &warm, source, known);
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
+        let with = |state: State| {
+            let mut params = case.params.clone();
+            params.0.insert("state".to_owned(), state.name().into());
+            params
+        };
+        let is_random = case.params.text("order") == Some("random");
+        match case.params.text("state").and_then(State::named) {
+            Some(State::Warm) => copied(case, is_random, host, known),
+            Some(State::Cold) if known.quantity(ABOUT.id, &with(State::Warm)).is_some() => {
+                let direct = with(State::Direct);
+                if is_random && known.quantity(ABOUT.id, &direct).is_some() {
+                    return fetched(direct, with(State::Warm), known);
+                }
+                let source = "data from a device is stored in the page cache and copied from there";
+                at_least(ABOUT.id, &with(State::Warm), source, known)
+            }
+            _ => {
+                let source = "the same entry and exit, plus lookup and copy of a block";
+                at_least("os.syscall", &Params::one("call", "read1"), source, known)
+            }
         }
-        let source = "the same entry and exit, plus lookup and copy of a block";
-        at_least("os.syscall", &Params::one("call", "read1"), source, known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         Reads { state: "state", blocks: BLOCKS, own_max: SMALL_MAX }.visit(cases, sampler)
     }
+}
+
+/// A cached block: the call, the copy, and two loads that miss every cache where blocks are read at
+/// random: the page cache's entry, then the data.
+fn copied(case: &Case, is_random: bool, host: &Host, known: &Inputs<'_>) -> Model {
+    let bytes = case.params.integer("file_bytes").unwrap_or(0).unsigned_abs();
+    let level = outer_level_of(bytes, host);
+    let call = Params::one("call", "read1");
+    let read = block_read((&call, BLOCK as f64), &[level], 0.25, known)?;
+    if !is_random || level != Level::Memory {
+        return Ok(read);
+    }
+    let load_ns = earlier("memory.latency.dram", &Params::none(), known)?;
+    let hardware = read.hardware.unwrap_or(0.0) + 2.0 * load_ns;
+    let formula = format!("{} + 2 × memory.latency.dram", read.formula);
+    let software = read.software.unwrap_or(0.0);
+    let whole = Prediction::sum(hardware, software, 0.25, &formula, &read.source);
+    Ok(Prediction { inputs: read.inputs, if_below: read.if_below, ..whole }
+        .with_result("memory.latency.dram", load_ns, Unit::Nanoseconds)
+        .if_above(&format!("{}, or TLB misses of the page cache's 4K pages", read.if_above)))
+}
+
+/// A block from a device: read as past the page cache, then copied from it.
+fn fetched(direct: Params, warm: Params, known: &Inputs<'_>) -> Model {
+    let [direct, warm] = [direct, warm].map(|params| Term { times: 1.0, metric: ABOUT.id, params });
+    let sum = Sum {
+        terms: &[direct, warm],
+        tolerance: 0.3,
+        source: "Linux mm/filemap.c: an uncached page is read from the device, then copied like a \
+                 cached one",
+        otherwise: "the device or a host's cache served one of the two faster, or the page cache \
+                    costs more than a copy",
+    };
+    sum.predict(known)
 }
 
 /// How a metric reads blocks.

@@ -155,8 +155,8 @@ fn host() -> Host {
     host
 }
 
-/// Calls of 100 ns; copy at 20 GB/s with one thread and 40 with two; reads at 100 GB/s from L2 and
-/// 50 from L3; stores at 10 GB/s.
+/// Calls of 100 ns, loads from memory of 90; copy at 20 GB/s with one thread and 40 with two; reads
+/// at 100 GB/s from L2, 50 from L3, and 25 and 60 from memory; stores at 10 GB/s.
 fn records() -> Vec<Record> {
     let rate = |op: &str, threads: i64, level: &str, rate: f64| {
         let params = Params::one("op", op).and("threads", threads);
@@ -172,9 +172,11 @@ fn records() -> Vec<Record> {
         rate("copy", 2, "dram", 40e9),
         rate("read", 1, "l2", 100e9),
         rate("read", 1, "l3", 50e9),
+        rate("read", 1, "dram", 25e9),
         rate("read", 2, "dram", 60e9),
         rate("write", 1, "dram", 10e9),
     ]);
+    records.push(smoke::record("memory.latency.dram", &Params::none(), 90.0, 1.0));
     let to = Params::one("to", "loopback");
     let trip = to.clone().and("bytes", 56).and("cpus", 2).and("mode", "block");
     records.push(smoke::record("network.tcp.rtt", &trip, 20e3, 100.0));
@@ -196,18 +198,22 @@ fn read_at(params: &Params, records: &[Record]) -> Model {
 fn warm_read_is_calls_plus_copy_plus_checksum() {
     let bytes = f64::from(16 << 20);
     let one = |params: &Params| read_at(params, &records()).unwrap();
-    let moves = |copy: f64, sum: f64| 2.0 * bytes / copy + bytes / sum;
-    let is = |prediction: Prediction, seconds: f64| {
+    // Half of the buffer is written to memory.
+    let moves = |copy: f64, read: f64, sum: f64| bytes / copy + bytes / read / 2.0 + bytes / sum;
+    let near = |one: f64, other: f64| assert!((one / other - 1.0).abs() < 1e-9, "{one} {other}");
+    let is = |prediction: Prediction, calls: f64, moves: f64| {
         let value = prediction.value.unwrap();
-        assert!((value / (bytes / seconds) - 1.0).abs() < 1e-9, "{value}");
-        assert!((prediction.low.unwrap() / value - 0.7).abs() < 1e-9);
+        near(value, bytes / (calls + moves));
+        near(prediction.hardware.unwrap(), bytes / moves);
+        near(prediction.software.unwrap(), value - bytes / moves);
+        assert!((0.2 - 1e-9..=0.3 + 1e-9).contains(&prediction.tolerance().unwrap()));
     };
     let calls = 4096.0 * 100e-9;
     // Sequential calls fill a buffer that is too large for the L2 cache.
-    is(one(&reading(4096, "warm", 1, "read")), calls + moves(20e9, 50e9));
-    is(one(&reading(4096, "warm", 2, "pread")), calls / 2.0 + moves(40e9, 200e9));
+    is(one(&reading(4096, "warm", 1, "read")), calls, moves(20e9, 25e9, 50e9));
+    is(one(&reading(4096, "warm", 2, "pread")), calls / 2.0, moves(40e9, 60e9, 200e9));
     let large = one(&reading(1 << 20, "warm", 1, "pread"));
-    is(large, 16.0 * 100e-9 + moves(20e9, 50e9));
+    is(large, 16.0 * 100e-9, moves(20e9, 25e9, 50e9));
     let three = read_at(&reading(4096, "warm", 3, "pread"), &records());
     let metric = "memory.bandwidth{op=copy,threads=3,level=dram}".to_owned();
     assert_eq!(three, Err(NoModel::MissingInput { metric }));
@@ -229,6 +235,34 @@ fn device_reads_have_a_bound_or_no_model() {
     assert_eq!((mapped.value, mapped.high), (None, Some(60e9)));
     let Some(kind) = super::model::ReadCase::of(&warm) else { panic!("{warm}") };
     assert_eq!(kind.way, Some(Way::Calls { count: None }));
+}
+
+#[test]
+fn block_is_call_plus_copy_plus_misses_and_cold_is_direct_plus_warm() {
+    let mut records = records();
+    let of = |order: &str, state: &str, bytes: i64| {
+        let params = Params::one("order", order).and("state", state);
+        Case::usual(params.and("file_bytes", bytes))
+    };
+    let predicted = |case: &Case, records: &[Record]| {
+        read_latency::ReadLatency.predict(case, &host(), &Inputs::new(records)).unwrap()
+    };
+    let value = |case: &Case| predicted(case, &records).value.unwrap();
+    let large = 64 << 20;
+    let [l2, memory] = [4096.0 / 100.0, 4096.0 / 25.0];
+    assert!((value(&of("random", "warm", 4096)) - (100.0 + l2)).abs() < 1e-9);
+    assert!((value(&of("sequential", "warm", large)) - (100.0 + memory)).abs() < 1e-9);
+    let random = of("random", "warm", large);
+    assert!((value(&random) - (100.0 + memory + 180.0)).abs() < 1e-9, "two misses");
+    assert_eq!(predicted(&random, &records).hardware, Some(memory + 180.0));
+
+    let (direct, cold) = (of("random", "direct", large), of("random", "cold", large));
+    assert!(predicted(&cold, &records).is_ordinal(), "nothing was read yet");
+    records.push(smoke::record("file.read.latency", &direct.params, 50e3, 1.0));
+    records.push(smoke::record("file.read.latency", &random.params, 500.0, 1.0));
+    assert_eq!(predicted(&cold, &records).value, Some(50_500.0));
+    let sequential = of("sequential", "cold", large);
+    assert!(predicted(&sequential, &records).is_ordinal(), "readahead");
 }
 
 #[test]

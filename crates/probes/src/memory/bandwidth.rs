@@ -223,6 +223,24 @@ fn stream_cases(host: &Host, effort: Effort) -> Vec<StreamCase> {
     cases
 }
 
+/// The rate at which one core reads the first of these levels that was measured, and its name.
+pub(crate) fn read_rate(levels: &[Level], known: &Inputs<'_>) -> Result<(String, f64), NoModel> {
+    let case = |level, page| StreamCase { op: Op::Read, threads: 1, level, page };
+    let cases: Vec<StreamCase> = levels
+        .iter()
+        .flat_map(|level| [Page::Huge, Page::Base].map(|page| case(*level, page)))
+        .collect();
+    let of =
+        |case: &StreamCase| Some((case.result_name(), known.quantity(ABOUT.id, &case.params())?));
+    let missing = || cases.first().map_or(ABOUT.id.to_owned(), |case| case.result_name());
+    cases.iter().find_map(of).ok_or_else(|| NoModel::MissingInput { metric: missing() })
+}
+
+/// The same of the last cache.
+pub(crate) fn last_cache_read_rate(known: &Inputs<'_>) -> Result<(String, f64), NoModel> {
+    read_rate(&[Level::Cache(3), Level::Cache(2)], known)
+}
+
 /// The store bandwidth of one core to memory in this run, by the faster of temporal and
 /// non-temporal stores, with the name of the result.
 pub(crate) fn store_rate(known: &Inputs<'_>) -> Result<(String, f64), NoModel> {

@@ -130,7 +130,7 @@ impl FaultKind {
     fn bound(self) -> Option<(f64, Self, &'static str)> {
         let zero_read = |source| (1.0, Self::ZeroRead, source);
         Some(match self {
-            Self::ZeroRead | Self::Huge => return None,
+            Self::ZeroRead | Self::Huge | Self::Cow => return None,
             Self::Anonymous => zero_read("the same fault, plus allocating and clearing a page"),
             Self::AnonymousFirst => {
                 (1.0, Self::Anonymous, "the same on uncached pages that a host may have to back")
@@ -139,7 +139,6 @@ impl FaultKind {
                 zero_read("the same fault, plus a page-cache lookup and its accounting")
             }
             Self::FileMinor => (1.0, Self::FilePage, "the same fault, plus fault-around"),
-            Self::Cow => zero_read("the same fault, plus allocating and copying a page"),
             Self::Major => {
                 let source = "plus a device request, an interrupt and two context switches";
                 (3.0, Self::FilePage, source)
@@ -199,6 +198,9 @@ impl Probe for PageFault {
         if kind == FaultKind::Huge {
             return clearing(Page::Huge.bytes(), known);
         }
+        if kind == FaultKind::Cow {
+            return copying(known);
+        }
         match kind.bound() {
             Some((factor, other, source)) => {
                 Order { factor, metric: ABOUT.id, source }.claim(&other.params(), known)
@@ -221,23 +223,45 @@ impl Probe for PageFault {
     }
 }
 
-/// Clearing takes at least half of the time that stores to memory take: a large cache can hold the
-/// few pages, and `rep stosb` can avoid write-allocate as non-temporal stores do.
-const CLEARED_SHARE: f64 = 0.5;
-
 /// Lower bound from the time to clear a huge page.
 fn clearing(bytes: usize, known: &Inputs<'_>) -> Model {
-    let (name, rate) = bandwidth::store_rate(known)?;
-    let least_ns = CLEARED_SHARE * bytes as f64 / rate * 1e9;
-    let formula = format!("≥ {CLEARED_SHARE} × size ÷ {name}");
-    let source = "Linux mm/memory.c, clear_huge_page: stores clear the whole page; half of the \
-                  time, as caches may hold the pages";
-    let bound = Prediction::at_least(least_ns, &formula, source)
+    let (name, rate) = bandwidth::last_cache_read_rate(known)?;
+    let least_ns = bytes as f64 / rate * 1e9;
+    let source = "Linux mm/memory.c, clear_huge_page: stores clear the whole page, which passes \
+                  the last-level cache no faster than it is read from there";
+    let bound = Prediction::at_least(least_ns, &format!("≥ size ÷ {name}"), source)
         .with_quantity("size", bytes as f64, Unit::Bytes, Origin::Case)
         .with_result(&name, rate, Unit::BytesPerSecond);
-    Ok(bound.if_below(
-        "a cache with more than twice the store bandwidth of memory holds the pages, or they are \
-         not cleared by the core",
+    Ok(bound.if_below("L2 holds a huge page, or the core does not clear it itself"))
+}
+
+/// A copy on write: the page is found as in a read fault of the file, another is allocated as in an
+/// anonymous fault, and copied instead of cleared.
+fn copying(known: &Inputs<'_>) -> Model {
+    let bytes = page_size() as f64;
+    let (name, rate) = bandwidth::last_cache_read_rate(known)?;
+    let term = |times, kind: FaultKind| Term { times, metric: ABOUT.id, params: kind.params() };
+    let sum = Sum {
+        terms: &[
+            term(1.0, FaultKind::Anonymous),
+            term(1.0, FaultKind::FilePage),
+            term(-1.0, FaultKind::ZeroRead),
+        ],
+        tolerance: 0.3,
+        source: "Linux mm/memory.c, do_cow_fault: lookup as for a read, allocation as for an \
+                 anonymous page, and a copy, which loads besides what clearing stores",
+        otherwise: "the file's pages are in memory instead of the last-level cache, or below it \
+                    in L2",
+    }
+    .predict(known)?;
+    let (hardware, software) = (1e9 * bytes / rate, sum.value.unwrap_or_default());
+    let formula = format!("{} + page ÷ {name}", sum.formula);
+    let whole = Prediction::sum(hardware, software, 0.3, &formula, &sum.source);
+    let whole = Prediction { inputs: sum.inputs, ..whole }.otherwise(&sum.if_above);
+    Ok(whole.with_quantity("page", bytes, Unit::Bytes, Origin::Case).with_result(
+        &name,
+        rate,
+        Unit::BytesPerSecond,
     ))
 }
 

@@ -121,7 +121,8 @@ impl Probe for Loaded {
         let name = format!("memory.latency{params}");
         let source = "the same chase at the same working set, without load";
         let sum = Prediction::sum(alone, 0.0, 0.15, &name, source);
-        Ok(Prediction { software: None, ..sum }
+        Ok(Prediction { hardware: None, software: None, ..sum }
+            .self_consistent()
             .with_result(&name, alone, Unit::Nanoseconds)
             .if_above("other guests or processes used memory bandwidth in this measurement")
             .if_below("other guests or processes used memory bandwidth during memory.latency"))

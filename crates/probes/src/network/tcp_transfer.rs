@@ -92,7 +92,7 @@ impl Probe for TcpTransfer {
         let missing = || NoModel::MissingInput { metric: name.clone() };
         let rate = known.quantity("network.tcp.bandwidth", &same).ok_or_else(missing)?;
         let sum = Prediction::sum(0.0, rate, 0.2, &name, ABOUT.source);
-        let sum = Prediction { hardware: None, software: None, ..sum };
+        let sum = Prediction { hardware: None, software: None, ..sum }.self_consistent();
         let meaning = "the rate is not steady for so long, or the start and the end take a part";
         Ok(sum.with_result(&name, rate, Unit::BytesPerSecond).otherwise(meaning))
     }

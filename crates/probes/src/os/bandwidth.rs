@@ -324,7 +324,7 @@ fn at_most(terms: &[Term], source: &str, known: &Inputs<'_>) -> Model {
 
 fn value(terms: &[Term], source: &str, known: &Inputs<'_>) -> Model {
     let (rate, formula) = rate(terms, known)?;
-    let sum = Prediction::sum(0.0, rate, 0.3, &formula, source);
+    let sum = Prediction::sum(0.0, rate, 0.3, &formula, source).self_consistent();
     let otherwise = "if less, the reader is woken and runs before the pipe is full, so small \
                      chunks cost additional switches";
     Ok(with_inputs(sum, terms, known)?.otherwise(otherwise))

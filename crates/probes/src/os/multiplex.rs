@@ -186,6 +186,7 @@ fn extrapolate(metric: &str, fds: i64, known: &Inputs<'_>) -> Model {
     let source = "each descriptor costs one lookup and one poll of its file: Linux fs/select.c, \
                   do_select and do_poll";
     Ok(Prediction::sum(0.0, value, 0.3, &formula, source)
+        .self_consistent()
         .with_input(&a, from, Origin::this_run(&a))
         .with_input(&b, to, Origin::this_run(&b))
         .otherwise("descriptors cost more in a large set: the files no longer fit in L1"))

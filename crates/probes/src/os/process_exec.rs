@@ -170,7 +170,7 @@ impl Probe for ProcessExec {
                               kernel/fork.c, fs/exec.c";
                 order(1.0, "os.thread.create_join", &Params::none(), source)
             }
-            (Method::Spawn, _) => Sum {
+            (Method::Spawn, _) => Ok(Sum {
                 terms: &[
                     term(1.0, vfork_exec, case.params.clone()),
                     term(SPAWN_CALLS, "os.syscall", getppid()),
@@ -183,7 +183,8 @@ impl Probe for ProcessExec {
                             version (count with `strace -f -c`), or vfork and exec were measured \
                             in another state of the machine",
             }
-            .predict(known),
+            .predict(known)?
+            .self_consistent()),
             (Method::Shell, _) => {
                 let source = "the shell is itself such a program, with libraries, and starts one";
                 order(2.0, vfork_exec, &case.params, source)

@@ -148,7 +148,7 @@ fn extrapolate(part: &str, rss: u64, known: &Inputs<'_>) -> Model {
         otherwise: "a page costs more or less than in a small process: the kernel's 64-byte struct \
                     page no longer fits the caches, or pages are shared in larger units",
     };
-    sum.predict(known)
+    Ok(sum.predict(known)?.self_consistent())
 }
 
 /// A buffer for the largest size that can be mapped, that size, and the fault of larger ones. Only

@@ -273,7 +273,7 @@ fn four_returns(known: &Inputs<'_>) -> Model {
         otherwise: "the return from a function that made a system call costs more after a switch \
                     than in a loop over one call, which trains the branch predictors",
     };
-    sum.predict(known)
+    Ok(sum.predict(known)?.self_consistent())
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ impl Probe for Wake {
                         halts in the other, or the kernel treats a pipe's synchronous wake-up \
                         differently",
         };
-        sum.predict(known)
+        Ok(sum.predict(known)?.self_consistent())
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {

@@ -8,6 +8,7 @@ use fathom_record::{Agreement, Fact, FactValue, ParamValue, Params, Record, Stat
 use super::findings::{AXIS, point};
 use super::{fact_words, facts};
 use crate::case::{axis_name, case, position};
+use crate::cells::met;
 use crate::model::no_model;
 use crate::wrap::{width_of, wrapped};
 use fathom_record::quantity::{NOTHING, bare, percent, quantity, range, scaled_within, unit_for};
@@ -115,8 +116,12 @@ fn measured(records: &[Record]) -> Vec<Column> {
         summary.and_then(|one| one.relative_half_width()).map_or(NOTHING.to_owned(), percent)
     };
     let predicted = |record: &Record| {
-        let Some(prediction) = &record.prediction else { return String::new() };
+        let loose = record.is_loosely_bound();
+        let Some(prediction) = record.prediction.as_ref().filter(|_| !loose) else {
+            return String::new();
+        };
         let word = match record.agreement {
+            Some(Agreement::Met) => &met(record),
             Some(agreement) if agreement != Agreement::Inconclusive => agreement.word(),
             _ => return range(prediction.low, prediction.high, record.unit),
         };

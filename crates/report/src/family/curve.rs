@@ -3,7 +3,7 @@
 use anstyle::Style;
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{NOTHING, percent, span_within};
-use fathom_record::{Agreement, Protocol, Record, State};
+use fathom_record::{Agreement, Class, Protocol, Record, State};
 
 use super::Curve;
 use super::points::{Points, Printed};
@@ -114,21 +114,21 @@ fn widest(members: &[&Record], protocol: Protocol) -> String {
     }
 }
 
-/// `14 of 16 within`; `hold` if some predictions are values and others bounds.
+/// `14 of 16 within`; of bounds, if there are no values, `14 of 16 met`.
 fn agreeing(members: &[&Record], width: usize) -> (String, Style) {
-    let all = |ordinal| agreements(members.iter().copied(), ordinal);
-    let (values, orders) = (all(false), all(true));
-    let sum: usize = values.iter().chain(&orders).sum();
-    if sum == 0 {
+    let all = |class| agreements(members.iter().copied(), class);
+    let classes = [
+        (Class::Value, Agreement::Within),
+        (Class::SelfConsistency, Agreement::Within),
+        (Class::Bound, Agreement::Met),
+    ];
+    let counts = classes.map(|(class, word)| (all(class), word));
+    let first = counts.into_iter().find(|(counts, _)| counts.iter().sum::<usize>() > 0);
+    let Some((counts, word)) = first else {
         let none = members.iter().any(|record| record.no_model.is_some());
         return (if none { "no model" } else { NOTHING }.to_owned(), FAINT);
-    }
-    let word = match [values, orders].map(|counts| counts.iter().sum::<usize>() > 0) {
-        [true, true] => "hold",
-        [false, _] => Agreement::Met.word(),
-        _ => Agreement::Within.word(),
     };
-    let holding = values[0] + orders[0];
+    let (holding, sum, word) = (counts[0], counts.iter().sum::<usize>(), word.word());
     let long = format!("{holding} of {sum} {word}");
     let text = if width_of(&long) <= width { long } else { format!("{holding}/{sum} {word}") };
     (text, PLAIN)
@@ -162,7 +162,7 @@ fn worst(members: &[&Record], width: usize) -> (String, Style) {
         (0, 0) if noisy => ("noisy", CARE),
         (0, 0) if counts.valid > 0 => (NOTHING, FAINT),
         (0, 0) => ("no number", FAINT),
-        (0, _) => (Agreement::Met.word(), care(GOOD)),
+        (0, _) => (Agreement::Met.word(), care(PLAIN)),
         _ => (Agreement::Within.word(), care(GOOD)),
     };
     (word.to_owned(), style)

@@ -27,12 +27,24 @@ fn of_memory(case: StreamCase, host: &Host, known: &Inputs<'_>) -> Model {
         Op::Read => of_all_readers(case, host, known),
         Op::WriteNt => Err(NoModel::WriteCombining),
         Op::Write | Op::Copy | Op::Triad => {
-            let source = "write-allocate: a store reads its line first, so that as many lines are \
-                          read as by a read of as many bytes, and some are written back";
-            let meaning = "the core avoids write-allocate for lines that are overwritten whole";
-            at_most(1.0, StreamCase { op: Op::Read, ..case }, source, meaning, known)
+            write_allocated(StreamCase { op: Op::Read, ..case }, known)
         }
     }
+}
+
+/// A store loads its line first: write, copy and triad load a byte for each byte that they count,
+/// as a read does. The lines that are written back besides pass the other way meanwhile.
+fn write_allocated(read: StreamCase, known: &Inputs<'_>) -> Model {
+    let (value, name) = (rate(read, known)?, read.result_name());
+    let source = "write-allocate: a store loads its line first, so that as many lines are loaded \
+                  as by a read of as many bytes; write-backs pass meanwhile";
+    Ok(Prediction::sum(value, 0.0, 0.25, &name, source)
+        .with_result(&name, value, Unit::BytesPerSecond)
+        .if_above(
+            "the core avoids write-allocate for lines that are overwritten whole, or prefetches \
+             for several streams further than for one",
+        )
+        .if_below("the write-backs use bandwidth that the loads need"))
 }
 
 /// A lower bound: independent loads reach at least the rate of dependent ones. The maximum is not
@@ -84,10 +96,17 @@ fn of_cache(case: StreamCase, host: &Host, known: &Inputs<'_>) -> Model {
         }
         (Op::Read, Level::Cache(2)) => {
             let (peak, row, per_cycle) = published("l2_read_bytes_per_cycle", host, known)?;
-            let formula = format!("≤ {FORMULA}");
-            let bound = Prediction::at_most(peak, &formula, &per_cycle.source);
-            let meaning = "some of the arrays stay in L1";
-            Ok(inputs(bound, peak, row, per_cycle).if_above(meaning))
+            // A path that is wider than half a line is not filled in every cycle.
+            if per_cycle.value > LINE_BYTES / 2.0 {
+                let formula = format!("≤ {FORMULA}");
+                let bound = Prediction::at_most(peak, &formula, &per_cycle.source);
+                let meaning = "some of the arrays stay in L1";
+                return Ok(inputs(bound, peak, row, per_cycle).if_above(meaning));
+            }
+            let sum = Prediction::sum(peak, 0.0, 0.2, FORMULA, &per_cycle.source);
+            Ok(inputs(sum, peak, row, per_cycle)
+                .if_above("some of the arrays stay in L1, or another core frequency")
+                .if_below("the prefetcher of L1 does not run far enough ahead, or SMT contention"))
         }
         (Op::Read, _) => {
             let source = "a level is no faster than the previous one, through which it is read";
@@ -118,7 +137,7 @@ fn of_private_caches(case: StreamCase, one: StreamCase, known: &Inputs<'_>) -> M
     let (alone, name) = (rate(one, known)?, one.result_name());
     let source = "L1 and L2 are private to a core";
     let sum = Prediction::sum(threads * alone, 0.0, 0.2, &format!("threads × {name}"), source);
-    let sum = Prediction { hardware: None, software: None, ..sum };
+    let sum = Prediction { hardware: None, software: None, ..sum }.self_consistent();
     Ok(sum
         .with_input("threads", threads, Origin::Case)
         .with_result(&name, alone, Unit::BytesPerSecond)

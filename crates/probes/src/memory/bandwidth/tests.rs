@@ -112,17 +112,18 @@ fn all_readers_are_bounded_by_one_or_by_the_modules() {
 }
 
 #[test]
-fn stores_are_bounded_by_read_and_caches_scale() {
+fn stores_load_as_reads_do_and_caches_scale() {
     let read = record(case(Op::Read, 2, Level::Memory), 20e9);
     for op in [Op::Write, Op::Copy, Op::Triad] {
         let bound = predicted(case(op, 2, Level::Memory), &host(2), std::slice::from_ref(&read));
-        assert_eq!(bound.high, Some(20e9), "{op:?}");
+        assert_eq!((bound.value, bound.high), (Some(20e9), Some(25e9)), "{op:?}");
     }
     let nt = model::predict(case(Op::WriteNt, 2, Level::Memory), &host(2), &Inputs::new(&[read]));
     assert!(nt.is_err());
     let l2 = record(case(Op::Read, 1, Level::Cache(2)), 100e9);
     let sum = predicted(case(Op::Read, 4, Level::Cache(2)), &host(4), std::slice::from_ref(&l2));
     assert_eq!((sum.value, sum.low), (Some(400e9), Some(320e9)));
+    assert_eq!(sum.class(), fathom_record::Class::SelfConsistency);
     let bound = predicted(case(Op::Read, 1, Level::Cache(3)), &host(4), &[l2]);
     assert_eq!(bound.high, Some(100e9));
 }
@@ -146,4 +147,10 @@ fn l1_reads_at_the_published_bytes_per_cycle() {
     assert_eq!(first.value, Some(128.0 * 2e9));
     let second = predicted(case(Op::Read, 1, Level::Cache(2)), &skylake, &hz);
     assert_eq!((second.value, second.high), (None, Some(64.0 * 2e9)));
+    // Half a line per cycle is reached; a whole one is not.
+    let mut zen4 = host(1);
+    zen4.cpu.vendor = Some("AuthenticAMD".to_owned());
+    (zen4.cpu.family, zen4.cpu.model_number) = (Some(25), Some(0x11));
+    let second = predicted(case(Op::Read, 1, Level::Cache(2)), &zen4, &hz);
+    assert_eq!((second.value, second.low), (Some(32.0 * 2e9), Some(0.8 * 32.0 * 2e9)));
 }

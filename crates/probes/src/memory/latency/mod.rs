@@ -65,7 +65,8 @@ static ABOUT: About = About {
         Parameter {
             name: "page",
             values: "4K, huge",
-            meaning: "base page size · transparent huge pages by madvise",
+            meaning: "base page size · transparent huge pages by madvise (in a guest: guest-huge, \
+                      as the host may use other pages beneath)",
         },
     ],
     needs: &["cpu.frequency"],

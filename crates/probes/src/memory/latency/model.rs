@@ -4,6 +4,7 @@ use super::super::chain::Pattern;
 use super::cases::{ChaseCase, caches};
 use crate::prelude::*;
 use crate::uarch::{self, Row};
+use fathom_record::host::Cache;
 
 /// A level of the memory hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,7 +15,7 @@ pub(crate) enum Level {
 }
 
 /// The level that clearly holds a working set: at most half of its size, at least twice the
-/// previous level.
+/// previous level; less where other guests use the cache too ([`parts`]).
 pub(crate) fn level_of(set_bytes: usize, host: &Host) -> Result<Level, NoModel> {
     let caches = caches(host);
     if caches.is_empty() {
@@ -23,7 +24,7 @@ pub(crate) fn level_of(set_bytes: usize, host: &Host) -> Result<Level, NoModel> 
     let set = set_bytes as u64;
     let mut smaller = 0;
     for cache in caches {
-        if set >= 2 * smaller && 2 * set <= cache.size_bytes {
+        if set >= 2 * smaller && parts(host, cache.level) * set <= cache.size_bytes {
             return Ok(Level::Cache(cache.level));
         }
         smaller = cache.size_bytes;
@@ -34,17 +35,84 @@ pub(crate) fn level_of(set_bytes: usize, host: &Host) -> Result<Level, NoModel> 
     Err(NoModel::BetweenLevels)
 }
 
+/// A working set is clearly inside a cache if it is at most one of so many parts: half of it; in a
+/// guest a quarter of L2, which the guest of an SMT sibling may use too, and an eighth of L3, of
+/// which a few CPUs of many have a quarter at best.
+fn parts(host: &Host, level: u32) -> u64 {
+    let is_guest = host.virtualization.as_deref().is_some_and(|kind| kind != "none");
+    match level {
+        2 if is_guest => 4,
+        3.. if is_guest => 8,
+        _ => 2,
+    }
+}
+
+/// The first level beyond L1 that holds data of this size beside its copy; memory if none does.
+pub(crate) fn outer_level_of(bytes: u64, host: &Host) -> Level {
+    let holds =
+        |cache: &&&Cache| cache.level > 1 && parts(host, cache.level) * bytes <= cache.size_bytes;
+    let levels = caches(host);
+    levels.iter().find(holds).map_or(Level::Memory, |cache| Level::Cache(cache.level))
+}
+
 pub(super) fn predict(case: &ChaseCase, host: &Host, known: &Inputs<'_>) -> Model {
-    let level = level_of(case.set_bytes, host)?;
+    let level = match level_of(case.set_bytes, host) {
+        Err(NoModel::BetweenLevels) if case.pattern == Pattern::Random => {
+            return between(case, host, known);
+        }
+        level => level?,
+    };
     if level != Level::Cache(1) && case.pattern != Pattern::Random {
         return Err(NoModel::Prefetched);
     }
     let value = of_level(level, host, known)?;
     if case.page == Page::Base && level != Level::Cache(1) && !value.is_ordinal() {
-        // The cost of a TLB miss is not published.
-        return Ok(value.as_lower_limit());
+        return Ok(on_base_pages(value, case.set_bytes, host));
     }
     Ok(value)
+}
+
+/// With 4K pages: the same within half of the reach of the second-level TLB, whose hits cost a few
+/// cycles; beyond, a lower bound, as the cost of a page walk is not published.
+fn on_base_pages(value: Prediction, set_bytes: usize, host: &Host) -> Prediction {
+    let row = uarch::row_for(host).ok();
+    let entries = row.and_then(|row| Some((row, row.sourced("l2_tlb_entries").ok()?)));
+    match entries {
+        Some((row, entries)) if 2 * set_bytes <= entries.value as usize * Page::Base.bytes() => {
+            let source = format!("{}; {}", value.source, entries.source);
+            let formula = format!("{} within half of the TLB's reach", value.formula);
+            let if_above = format!("{}; TLB misses", value.if_above);
+            Prediction { source, formula, if_above, ..value }.with_input(
+                "l2_tlb_entries",
+                entries.value,
+                row.origin(),
+            )
+        }
+        _ => value.as_lower_limit(),
+    }
+}
+
+/// A working set that is partly in one level: between the latencies of this and of the next.
+fn between(case: &ChaseCase, host: &Host, known: &Inputs<'_>) -> Model {
+    let inside = |cache: &&&Cache| case.set_bytes as u64 <= 2 * cache.size_bytes;
+    let levels = caches(host);
+    let level = levels.iter().find(inside).ok_or(NoModel::BetweenLevels)?.level;
+    let faster = of_level(Level::Cache(level), host, known)?;
+    let low = faster.low;
+    let formula = format!("≥ {}, less its tolerance", faster.formula);
+    let mut bracket = Prediction { low, high: None, value: None, formula, ..faster };
+    (bracket.hardware, bracket.software) = (None, None);
+    let has_next = levels.iter().any(|cache| cache.level == level + 1);
+    let next = has_next.then(|| of_level(Level::Cache(level + 1), host, known).ok()).flatten();
+    if let Some(next) = next.filter(|_| case.page == Page::Huge) {
+        bracket.high = next.high;
+        bracket.formula += &format!("; ≤ {}, with its tolerance", next.formula);
+        bracket.inputs.extend(next.inputs.into_iter().filter(|it| it.name != "frequency"));
+        bracket.if_above = next.if_above;
+    } else {
+        bracket.if_above.clear();
+    }
+    Ok(bracket)
 }
 
 /// Latency of a load that hits in this level and in the TLB.

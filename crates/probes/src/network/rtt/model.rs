@@ -97,8 +97,7 @@ fn to_another_host(trip: &Trip, known: &Inputs<'_>) -> Model {
     let wake_ns = earlier(metric, &wake, known)?;
     let (name, at) = (format!("{metric}{wake}"), format!("{}{params}", about::TCP.id));
     let formula = format!("TCP_INFO min_rtt of {at} + {times} × {name}");
-    let sum = Prediction::sum(0.0, min_ns + times * wake_ns, 0.3, &formula, source);
-    let sum = Prediction { hardware: None, software: None, ..sum };
+    let sum = Prediction::sum(min_ns, times * wake_ns, 0.3, &formula, source);
     let origin = Origin::Counted { at: format!("TCP_INFO of {at}") };
     let sum = sum.with_quantity("TCP_INFO min_rtt", min_ns, Unit::Nanoseconds, origin);
     let queue = "a queue on the way, which the minimum does not have, or deeper sleep";
