@@ -141,9 +141,20 @@ fn choose<'r>(rows: &'r [Row], cpu: &Cpu, name: Option<&str>) -> Result<&'r Row,
 }
 
 impl Row {
+    /// A constant that is good for values: published or derived.
+    ///
     /// # Errors
     /// The constant is not published for this micro-architecture.
     pub fn sourced(&self, name: &str) -> Result<&Constant, NoModel> {
+        let missing = || NoModel::NotPublished { figure: name.to_owned(), cpu: self.title.clone() };
+        self.for_bound(name).ok().filter(|it| it.how != How::Inferred).ok_or_else(missing)
+    }
+
+    /// A constant for a bound, which may be inferred.
+    ///
+    /// # Errors
+    /// There is none for this micro-architecture.
+    pub fn for_bound(&self, name: &str) -> Result<&Constant, NoModel> {
         let missing = || NoModel::NotPublished { figure: name.to_owned(), cpu: self.title.clone() };
         self.constants.get(name).ok_or_else(missing)
     }
@@ -307,6 +318,18 @@ mod tests {
         assert!(rdtsc.source.contains("uops.info"), "{}", rdtsc.source);
         assert!(rdtsc.source.contains("RDTSC, Zen 4"), "{}", rdtsc.source);
         assert_eq!(row.origin(), Origin::Table { row: "zen4".to_owned() });
+    }
+
+    #[test]
+    fn inferred_constant_is_for_bounds_only() {
+        let inferred = GOOD.replace("value = 4.0,", "value = 4.0, how = \"inferred\",");
+        let rows = table(&row(MODELS, &inferred)).unwrap();
+        assert!(rows[0].sourced("l1_cycles").is_err());
+        let constant = rows[0].for_bound("l1_cycles").unwrap();
+        assert!(constant.source.ends_with("(inferred)"), "{}", constant.source);
+        let derived = GOOD.replace("value = 4.0,", "value = 4.0, how = \"derived\",");
+        let rows = table(&row(MODELS, &derived)).unwrap();
+        assert!(rows[0].sourced("l1_cycles").unwrap().source.ends_with("(derived)"));
     }
 
     fn table(rows: &str) -> Result<Vec<Row>, UarchError> {

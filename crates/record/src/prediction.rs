@@ -473,6 +473,20 @@ mod tests {
     }
 
     #[test]
+    fn classes_and_slack_follow_from_value_and_limits() {
+        let value = Prediction::sum(60.0, 40.0, 0.2, "", "");
+        assert_eq!((value.class(), value.slack(500.0)), (Class::Value, None));
+        assert!((value.tolerance().unwrap() - 0.2).abs() < 1e-12);
+        assert_eq!(value.self_consistent().class(), Class::SelfConsistency);
+        let least = Prediction::at_least(10.0, "", "");
+        assert_eq!((least.class(), least.tolerance()), (Class::Bound, None));
+        assert_eq!((least.slack(25.0), least.slack(5.0)), (Some(2.5), Some(0.5)));
+        assert_eq!(Prediction::at_most(10.0, "", "").slack(2.0), Some(5.0));
+        let bracket = Prediction { high: Some(40.0), ..least };
+        assert_eq!([12.0, 32.0].map(|ns| bracket.slack(ns)), [Some(1.2), Some(1.25)]);
+    }
+
+    #[test]
     fn uncertain_limits_give_inconclusive_agreement() {
         let claim = Prediction::at_least(100.0, "≥ a", "source");
         let claim = Prediction { uncertainty: 0.1, ..claim };

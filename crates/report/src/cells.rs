@@ -335,6 +335,8 @@ fn bars(record: &Record, summary: &Summary, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fathom_record::{Interval, Prediction, Verdict};
+
     use super::*;
 
     #[test]
@@ -344,5 +346,36 @@ mod tests {
             assert_eq!(deviation(measured, 100.0), text);
         }
         assert_eq!(deviation(1.0, 0.0), NOTHING);
+    }
+
+    #[test]
+    fn bound_shows_its_slack_and_only_values_are_good() {
+        let record = |prediction: Prediction, agreement| {
+            let summary = Summary { median: 100.0, ..Summary::default() };
+            let (prediction, agreement) = (Some(prediction), Some(agreement));
+            Record { summary: Some(summary), prediction, agreement, ..Record::default() }
+        };
+        let at_least = |low, agreement| record(Prediction::at_least(low, "", ""), agreement);
+        let close = at_least(40.0, Agreement::Met);
+        assert_eq!(verdict_word(&close), ("met (2.5 ×)".to_owned(), PLAIN));
+        assert_ne!(predicted(&close, 15).0, NOTHING);
+        let loose = at_least(10.0, Agreement::Met);
+        assert_eq!(verdict_word(&loose).0, NOTHING);
+        assert_eq!(predicted(&loose, 15).0, NOTHING);
+        let violated = at_least(1000.0, Agreement::Violated);
+        assert_eq!(verdict_word(&violated), ("violated".to_owned(), BAD));
+        let value = record(Prediction::sum(100.0, 0.0, 0.1, "", ""), Agreement::Within);
+        assert_eq!(verdict_word(&value), ("within".to_owned(), GOOD));
+    }
+
+    #[test]
+    fn middle_of_two_modes_has_no_interval() {
+        let interval = Interval::new([90.0, 110.0], 0.95, Basis::Processes);
+        let summary =
+            Summary { median: 100.0, n: 9, interval: Some(interval), ..Summary::default() };
+        let mut record = Record { summary: Some(summary), ..Record::default() };
+        assert_ne!(uncertainty(&record, Protocol::Median), NOTHING);
+        record.verdict = Verdict::because(State::Noisy, Cause::SeveralModes, "two");
+        assert_eq!(uncertainty(&record, Protocol::Median), NOTHING);
     }
 }

@@ -12,7 +12,8 @@ static ABOUT: About = About {
     timed: "one pair of timestamps as in every other metric: lfence; rdtsc; lfence and rdtscp; \
             lfence (or clock_gettime where the TSC is unusable)",
     not_timed: "conversion of ticks to nanoseconds, done after the measurement",
-    model: "(RDTSC + RDTSCP issue intervals + three fences) ÷ core frequency",
+    model: "lower bound: (RDTSC + RDTSCP issue intervals) ÷ core frequency. No value: how far the \
+            fences overlap them is not published",
     source: "data/uarch.toml: stamp_pair_cycles",
     pitfalls: &[
         "an unfenced RDTSC is cheaper, but out-of-order execution moves timed work across it",
@@ -33,7 +34,7 @@ impl Probe for ClockRead {
             return Err(NoModel::OtherClock);
         }
         let row = uarch::row_for(host)?;
-        let pair = row.sourced("stamp_pair_cycles")?;
+        let pair = row.for_bound("stamp_pair_cycles")?;
         let frequency = known.frequency()?;
         let cycle_ns = 1e9 / frequency;
         // Where the fences overlap the counter reads, the pair costs no more than the reads.

@@ -31,8 +31,8 @@ pub(super) fn block_read(
     let copy_ns = bytes / rate * 1e9;
     let call_name = format!("{CALL}{call}");
     let formula = format!("{call_name} + block ÷ {name}");
-    let source = "Linux mm/filemap.c: filemap_read finds the page and copies from it; the buffer is \
-                  cached, so that the copy takes as long as its loads";
+    let source = "Linux mm/filemap.c: filemap_read finds the page and copies from it; the buffer \
+                  is cached, so that the copy takes as long as its loads";
     Ok(Prediction::sum(copy_ns, call_ns, tolerance, &formula, source)
         .with_result(&call_name, call_ns, Unit::Nanoseconds)
         .with_quantity("block", bytes, Unit::Bytes, Origin::Case)

@@ -23,10 +23,12 @@ static ABOUT: About = About {
             file of 64 MiB), from when all threads are ready until the last ends",
     not_timed: "opening the file, allocating buffers, checking the residency, evicting or warming \
                 the file",
-    model: "warm, by read or pread: bytes ÷ (calls × file.call{call=read1} ÷ threads + 2 × bytes ÷ \
-            memory.bandwidth{op=copy} + bytes ÷ (threads × memory.bandwidth{op=read} of the cache \
-            that holds the buffer)), ± 30 %; mmap: bound, ≤ memory.bandwidth{op=read}. Cold: \
-            bound, ≤ warm. Direct: none without a figure of the device",
+    model: "warm, by read or pread: bytes ÷ (calls × file.call{call=read1} ÷ threads + bytes ÷ \
+            memory.bandwidth{op=copy} + bytes ÷ 2 ÷ memory.bandwidth{op=read} + bytes ÷ (threads \
+            × memory.bandwidth{op=read} of the cache that holds the buffer)): half of the buffer \
+            is written to memory, ± half of the difference between none and all of it, 20 to 30 \
+            %; mmap: bound, ≤ memory.bandwidth{op=read}. Cold: bound, ≤ warm. Direct: none \
+            without a figure of the device",
     source: "Linux mm/filemap.c: filemap_read copies from the page cache, folio by folio; the copy \
              bandwidth counts bytes read and written; then the block is summed from the CPU cache",
     pitfalls: &[

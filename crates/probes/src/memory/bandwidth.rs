@@ -27,10 +27,10 @@ pub(super) static ABOUT: About = About {
     model: "read, one thread, level=dram: at least one 64-byte line per memory.latency.dram; the \
             maximum is not published, as L2 prefetches into a queue of its own. All threads: at \
             most modules × transfers/s × 8 bytes where SMBIOS reports them, else at least 0.9 × \
-            one thread. write, copy and triad: at most read, as write-allocate reads as many \
+            one thread. write, copy and triad: as read, ± 25 %, as write-allocate loads as many \
             lines. Caches: one thread reads L1 at the published bytes per cycle × cpu.frequency, \
-            L2 at most; private levels scale with the threads; copy stores half of its bytes: at \
-            most 2 × write",
+            L2 too where a cycle brings half a line, else at most; private levels scale with the \
+            threads; copy stores half of its bytes: at most 2 × write",
     source: "Little's law (J. D. C. Little, Operations Research 9, 1961): concurrency = rate × \
              time; J. D. McCalpin, STREAM (bytes of copy and triad); data/uarch.toml",
     pitfalls: &[

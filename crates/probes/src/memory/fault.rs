@@ -28,10 +28,10 @@ static ABOUT: About = About {
             exception, the kernel's work and the access",
     not_timed: "mapping and unmapping; freeing or evicting the pages before each pass",
     model: "lower bounds. zero_read ≥ os.syscall{call=getppid}; anonymous ≥ zero_read; \
-            anonymous_first ≥ anonymous; huge ≥ 0.5 × its size ÷ the measured store bandwidth of \
-            one core; file_page ≥ zero_read; file_minor ≥ file_page; cow ≥ zero_read; major ≥ 3 × \
-            file_page. No value: most of the cost is accounting and LRU lists, which have no \
-            published constant",
+            anonymous_first ≥ anonymous; huge ≥ its size ÷ memory.bandwidth{op=read} of the last \
+            cache; file_page ≥ zero_read; file_minor ≥ file_page; major ≥ 3 × file_page. One \
+            value: cow = anonymous + file_page − zero_read + a page ÷ the same bandwidth, ± 30 %. \
+            Most of the other costs is accounting and LRU lists, which have no published constant",
     source: "Linux mm/memory.c: do_anonymous_page, do_read_fault, do_wp_page, filemap_fault; \
              METHOD 25 on bounds",
     pitfalls: &[

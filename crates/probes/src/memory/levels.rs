@@ -58,7 +58,8 @@ const PLATEAU: About = About {
             that cache",
     not_timed: "the level of a plateau follows from its position, not from its latency",
     model: "l1, l2, l3: load-to-use cycles ÷ cpu.frequency, ± 10, 20 and 30 %. dram: the lower \
-            bound of memory.latency beyond the last level; a weak one where SMBIOS reports no DDR4",
+            bound of memory.latency beyond the last level; a weak one where SMBIOS reports no \
+            DDR4",
     source: "data/uarch.toml: l1_cycles, l2_cycles, l3_cycles",
     pitfalls: &[
         "a working set chosen by the cache sizes of a data sheet may miss the level: plateaus are \
@@ -81,7 +82,9 @@ const EDGE: About = About {
             plateaus, interpolated in the curve of each process; median and interval over \
             processes",
     not_timed: "associativity and replacement policy, which shape the ramp between plateaus",
-    model: "the size reported by the kernel, ± a quarter octave (19 %)",
+    model: "the size reported by the kernel, ± a quarter octave (19 %); of a cache that a guest \
+            shares with others a bound: at most that size, which the hypervisor states and the \
+            clock has not verified",
     source: "/sys/devices/system/cpu/cpu*/cache",
     pitfalls: &[
         "a cyclic walk misses half of its loads at the size of an LRU cache, and at 1.4 times the \
@@ -170,16 +173,30 @@ impl Derived for LevelMetric {
         let cache = cases::caches(host).into_iter().find(|cache| cache.level == number);
         let cache = cache.ok_or(NoModel::NoSuchCache { level: number })?;
         let size = cache.size_bytes as f64;
-        let below = if model::shared_with_other_guests(host, number) {
-            format!("shared with other guests, or partitioned by the host: {SHARE}")
-        } else {
-            "other processes use the cache, or conflict misses before it is full (4K pages)".into()
-        };
+        let below =
+            "other processes use the cache, or conflict misses before it is full (4K pages)";
         let above =
             "random replacement, or an exclusive cache, whose size adds to the previous level";
-        Ok(Prediction::sum(size, 0.0, QUARTER_OCTAVE, "size reported by the kernel", EDGE.source)
+        let sum =
+            Prediction::sum(size, 0.0, QUARTER_OCTAVE, "size reported by the kernel", EDGE.source);
+        // What a hypervisor states of a shared cache is unverified: a guest has a part of it.
+        let is_part = model::shared_with_other_guests(host, number);
+        let prediction = if is_part {
+            let formula = "≤ size that the hypervisor states, with its tolerance; unverified";
+            Prediction {
+                formula: formula.to_owned(),
+                low: None,
+                value: None,
+                hardware: None,
+                software: None,
+                ..sum
+            }
+        } else {
+            sum
+        };
+        Ok(prediction
             .with_quantity("size", size, Unit::Bytes, Origin::host(host, "cpu.caches"))
-            .if_below(&below)
+            .if_below(below)
             .if_above(above))
     }
 }

@@ -73,9 +73,12 @@ impl Probe for SignalInstall {
     }
 
     fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
-        let source = "the same entry and exit, plus copying an action: Linux kernel/signal.c, \
-                      do_sigaction";
-        at_least_getppid(1.0, source, known)
+        let source = "the same entry and exit, plus copying two actions of 32 bytes: Linux \
+                      kernel/signal.c, do_sigaction";
+        let terms = [Term { times: 1.0, metric: "os.syscall", params: getppid() }];
+        let otherwise =
+            "a sandbox or tracer looks at the call, or the lock of the handlers is taken";
+        Sum { terms: &terms, tolerance: 0.25, source, otherwise }.predict(known)
     }
 
     fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {

@@ -34,32 +34,34 @@ fn predictions_follow_from_earlier_results() {
         ("os.epoll", Params::one("fds", 10), 400.0),
     ]
     .map(|(metric, params, ns)| smoke::record(metric, &params, ns, 1.0));
-    // The values, or the lower bounds, of all cases.
-    let forks = "≥ 9000, ≥ 110000, ≥ 110000, ≥ 120000, 2660000, 2670000, 10340000, 10350000";
+    // The values, the self-consistency checks (=) or the lower bounds (≥) of all cases.
+    let forks = "≥ 9000, ≥ 110000, ≥ 110000, ≥ 120000, = 2660000, = 2670000, = 10340000, \
+                 = 10350000";
     let expected: [(&dyn Probe, &str); 17] = [
         (&syscall::Syscall, "≥ 15, ≥ 15, ≥ 15, ≥ 100, ≥ 100, ≥ 100, ≥ 100, ≥ 200"),
         (&syscall_fresh::SyscallFresh, "≥ 100"),
-        (&signal::SignalInstall, "≥ 100"),
+        (&signal::SignalInstall, "100"),
         (&signal::SignalDeliver, "≥ 200, ≥ 200"),
-        (&file_lock::FileLock, "≥ 200, 800, ≥ 200"),
+        (&file_lock::FileLock, "≥ 200, = 800, ≥ 200"),
         (&unix_connect::UnixConnect, "≥ 500"),
-        (&multiplex::SELECT, "≥ 100, ≥ 400, 10200"),
-        (&multiplex::EPOLL, "≥ 100, 400, 400"),
+        (&multiplex::SELECT, "≥ 100, ≥ 400, = 10200"),
+        (&multiplex::EPOLL, "≥ 100, = 400, = 400"),
         (&thread_create::THREAD_CREATE_JOIN, "≥ 9000"),
         (&process_fork::ProcessFork, forks),
         (&process_exec::VFORK_EXEC, "≥ 12000, ≥ 50000"),
         (&process_exec::SHELL, "≥ 100000, ≥ 140000"),
         (&switch_ring::SwitchRing, "≥ 1500, ≥ 1800, ≥ 1800, ≥ 1800, ≥ 1800"),
-        (&round_trip::PIPE_RTT, "≥ 3600, 4200"),
+        (&round_trip::PIPE_RTT, "≥ 3600, = 4200"),
         (&round_trip::SEMAPHORE_RTT, "3560, 3760"),
         (&round_trip::UNIX_RTT, "≥ 4000, ≥ 4000"),
-        (&wake::Wake, "≥ 100, 3100"),
+        (&wake::Wake, "≥ 100, = 3100"),
     ];
     for (probe, expected) in expected {
         let predict = |case| {
             let known = Inputs::new(&records);
             let prediction = probe.predict(case, &Host::default(), &known).unwrap();
             match prediction.value {
+                Some(value) if prediction.self_consistency => format!("= {value:.0}"),
                 Some(value) => format!("{value:.0}"),
                 None => format!("≥ {}", prediction.low.unwrap()),
             }
