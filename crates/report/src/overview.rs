@@ -114,6 +114,8 @@ fn grid(width: usize) -> Grid<{ column::COUNT }> {
     Grid::new(width.clamp(NARROWEST, WIDEST), 1, column::NAME, left, widths)
 }
 
+const MODELS: &str = "models";
+
 /// Machine, quality, the best-known numbers, and what is outside, noisy or missing.
 pub fn overview(document: &Document, width: usize) -> String {
     let Document { run, host, records, .. } = document;
@@ -132,7 +134,8 @@ pub fn overview(document: &Document, width: usize) -> String {
     }
     text += "\n";
     for (label, words) in remarkable(records) {
-        text += &line(label, &words, 2);
+        // Three classes of predictions need a line more.
+        text += &line(label, &words, if label == MODELS { 3 } else { 2 });
     }
     text
 }
@@ -287,7 +290,7 @@ fn remarkable(records: &[Record]) -> Vec<(&'static str, String)> {
     }
     let predictions = agreement(records);
     if !predictions.is_empty() {
-        lines.push(("models", predictions.trim().to_owned()));
+        lines.push((MODELS, predictions.trim().to_owned()));
     }
     lines
 }

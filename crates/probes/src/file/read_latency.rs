@@ -30,7 +30,7 @@ static ABOUT: About = About {
             single random reads from a device",
     not_timed: "choosing the blocks, verifying the data, evicting or warming the file",
     model: "warm: file.call{call=read1} + 4096 ÷ read bandwidth of the level that holds the file, \
-            + 2 × memory.latency.dram at random beyond the caches, ± 25 %; cold at random: direct \
+            + 2 × memory.latency.dram at random beyond the caches, ± 30 %; cold at random: direct \
             + warm, ± 30 %; cold in order: bound, ≥ warm; direct: bound, ≥ \
             os.syscall{call=read1}. No published figure for a device",
     source: "Linux mm/filemap.c: an uncached page is read from the device, then copied like a \
@@ -151,7 +151,7 @@ fn copied(case: &Case, is_random: bool, host: &Host, known: &Inputs<'_>) -> Mode
     let bytes = case.params.integer("file_bytes").unwrap_or(0).unsigned_abs();
     let level = outer_level_of(bytes, host);
     let call = Params::one("call", "read1");
-    let read = block_read((&call, BLOCK as f64), &[level], 0.25, known)?;
+    let read = block_read((&call, BLOCK as f64), &[level], 0.3, known)?;
     if !is_random || level != Level::Memory {
         return Ok(read);
     }
@@ -159,7 +159,7 @@ fn copied(case: &Case, is_random: bool, host: &Host, known: &Inputs<'_>) -> Mode
     let hardware = read.hardware.unwrap_or(0.0) + 2.0 * load_ns;
     let formula = format!("{} + 2 × memory.latency.dram", read.formula);
     let software = read.software.unwrap_or(0.0);
-    let whole = Prediction::sum(hardware, software, 0.25, &formula, &read.source);
+    let whole = Prediction::sum(hardware, software, 0.3, &formula, &read.source);
     Ok(Prediction { inputs: read.inputs, if_below: read.if_below, ..whole }
         .with_result("memory.latency.dram", load_ns, Unit::Nanoseconds)
         .if_above(&format!("{}, or TLB misses of the page cache's 4K pages", read.if_above)))

@@ -268,7 +268,7 @@ fn four_returns(known: &Inputs<'_>) -> Model {
     terms.extend(calls(&RETURNS));
     let sum = Sum {
         terms: &terms,
-        tolerance: 0.15,
+        tolerance: 0.25,
         source: "the same calls in functions, whose returns are mispredicted as getppid's is",
         otherwise: "the return from a function that made a system call costs more after a switch \
                     than in a loop over one call, which trains the branch predictors",
