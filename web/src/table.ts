@@ -164,7 +164,9 @@ function verdictCell(record: Result, run: Document['run'], words: string[]): Cel
   const lines = [meaningOf(record, run), ...reasonsOf(record)].filter(Boolean);
   const slack = word === 'met' ? slackOf(record) : null;
   const text = slack === null ? word : `${word} (${slack.toFixed(1)} ×)`;
-  const badge = element('span', { class: `word ${word.replace(' ', '-')}` }, text);
+  // Only a value is shown as right: the results of siblings say little about the machine.
+  const kind = word === 'within' && record.prediction?.self_consistency ? 'self' : word;
+  const badge = element('span', { class: `word ${kind.replace(' ', '-')}` }, text);
   const mark = noisy ? [' ', element('span', { class: 'word noisy' }, 'noisy')] : [];
   if (lines.length === 0) return [badge, ...mark];
   const why = element('details', {}, element('summary', {}, badge, ...mark));

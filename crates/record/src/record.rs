@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agreement, Better, Disturbance, Fact, LOOSE, MetricId, NoModel, Params, Prediction, Protocol,
-    Sample, Series, Summary, Unit, Verdict,
+    Agreement, Better, Class, Disturbance, Fact, LOOSE, MetricId, NoModel, Params, Prediction,
+    Protocol, Sample, Series, Summary, Unit, Verdict,
 };
 
 /// The headline.
@@ -103,6 +103,12 @@ impl Record {
             _ => summary.median,
         };
         (summary.bound.is_none() && self.unit.takes(number)).then_some(number)
+    }
+
+    /// Whether the prediction is a value, and right: what alone is shown in green.
+    pub fn is_value_within(&self) -> bool {
+        self.agreement == Some(Agreement::Within)
+            && self.prediction.as_ref().is_some_and(|it| it.class() == Class::Value)
     }
 
     /// How far a bound is from the number: a factor above 1 if it is met.

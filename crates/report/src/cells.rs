@@ -278,7 +278,9 @@ pub(crate) fn predicted(record: &Record, width: usize) -> (String, Style) {
 fn verdict_word(record: &Record) -> (String, Style) {
     let noisy = record.verdict.state == State::Noisy;
     let (word, style) = match record.agreement.filter(|_| !record.is_loosely_bound()) {
-        Some(Agreement::Within) => (Agreement::Within.word().to_owned(), GOOD),
+        Some(Agreement::Within) if record.is_value_within() => {
+            (Agreement::Within.word().to_owned(), GOOD)
+        }
         Some(Agreement::Met) => (met(record), PLAIN),
         Some(agreement) if agreement.fails() => (agreement.word().to_owned(), BAD),
         Some(agreement) => (agreement.word().to_owned(), PLAIN),
@@ -364,7 +366,10 @@ mod tests {
         assert_eq!(predicted(&loose, 15).0, NOTHING);
         let violated = at_least(1000.0, Agreement::Violated);
         assert_eq!(verdict_word(&violated), ("violated".to_owned(), BAD));
-        let value = record(Prediction::sum(100.0, 0.0, 0.1, "", ""), Agreement::Within);
+        let sum = Prediction::sum(100.0, 0.0, 0.1, "", "");
+        let sibling = record(sum.clone().self_consistent(), Agreement::Within);
+        assert_eq!(verdict_word(&sibling), ("within".to_owned(), PLAIN));
+        let value = record(sum, Agreement::Within);
         assert_eq!(verdict_word(&value), ("within".to_owned(), GOOD));
     }
 

@@ -324,7 +324,8 @@ fn word_of(record: &Record) -> (&'static str, anstyle::Style) {
         Some(agreement) if agreement.fails() => (agreement.word(), BAD),
         _ if noisy => (State::Noisy.word(), CARE),
         Some(Agreement::Inconclusive) if has_value => (Agreement::Inconclusive.word(), PLAIN),
-        Some(Agreement::Within) => (Agreement::Within.word(), GOOD),
+        Some(Agreement::Within) if record.is_value_within() => (Agreement::Within.word(), GOOD),
+        Some(Agreement::Within) => (Agreement::Within.word(), PLAIN),
         _ => (State::Valid.word(), PLAIN),
     }
 }

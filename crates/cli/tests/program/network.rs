@@ -114,7 +114,8 @@ fn connect_to_another_host_takes_one_round_trip() {
 fn small_initial_window_costs_a_round_trip() {
     let Some(beyond) = Beyond::start("window") else { return };
     std::fs::write(beyond.env.file("served").join("file"), vec![7; 512 << 10]).expect("a file");
-    let delay_ns = 2_000_000;
+    // Long beside the wake-ups of both ends and of the relay on a busy machine.
+    let delay_ns = 10_000_000;
     beyond.relay.delay(delay_ns);
     let block = "file.read.remote{connection=fresh,file_bytes=524288,server=warm}";
     let to = format!("--remote {}:{PORT} --token-file token", ADDRESSES[1]);

@@ -163,7 +163,10 @@ fn worst(members: &[&Record], width: usize) -> (String, Style) {
         (0, 0) if counts.valid > 0 => (NOTHING, FAINT),
         (0, 0) => ("no number", FAINT),
         (0, _) => (Agreement::Met.word(), care(PLAIN)),
-        _ => (Agreement::Within.word(), care(GOOD)),
+        _ if members.iter().any(|record| record.is_value_within()) => {
+            (Agreement::Within.word(), care(GOOD))
+        }
+        _ => (Agreement::Within.word(), care(PLAIN)),
     };
     (word.to_owned(), style)
 }
