@@ -3,6 +3,7 @@
 use fathom_fileio::read::{BLOCK, Way};
 
 use super::by_hand::way_name;
+use super::read_throughput;
 use super::state::State;
 use crate::memory::bandwidth;
 use crate::memory::latency::model::Level;
@@ -75,7 +76,9 @@ pub(super) fn read(kind: ReadCase, params: &Params, host: &Host, known: &Inputs<
     match (kind.state, kind.way) {
         (Some(State::Warm), Some(Way::Calls { .. } | Way::Pread)) => copied(kind, host, known),
         (Some(State::Warm), Some(Way::Map)) => mapped(kind, known),
-        (Some(State::Cold), _) => at_most_warm(params, kind, host, known),
+        (Some(State::Cold), _) => {
+            fetched(params, kind, known).or_else(|_| at_most_warm(params, kind, host, known))
+        }
         (Some(State::Direct), _) => Err(NoModel::SpeedOfDevice),
         _ => Err(NoModel::MixedResidency),
     }
@@ -162,6 +165,25 @@ fn mapped(kind: ReadCase, known: &Inputs<'_>) -> Model {
     let source = "no copy: the pages are mapped and read like other memory";
     let meaning = "part of the file stays in a CPU cache between passes";
     Ok(at_most((&name, limit), Unit::BytesPerSecond, (source, meaning)))
+}
+
+/// A cold file: each byte comes from the device, and is then read like a cached one.
+fn fetched(params: &Params, kind: ReadCase, known: &Inputs<'_>) -> Model {
+    let mut warm = params.clone();
+    warm.0.insert("state".to_owned(), "warm".into());
+    let (device_name, device) = read_throughput::of_device(known)?;
+    let (warm_name, cached) = (format!("{THROUGHPUT}{warm}"), earlier(THROUGHPUT, &warm, known)?);
+    let size = kind.bytes as f64;
+    let formula = format!("bytes ÷ (bytes ÷ {device_name} + bytes ÷ {warm_name})");
+    let source = "Linux mm/filemap.c and mm/readahead.c: the device reads ahead, into the page \
+                  cache, from which the data is copied";
+    let rate = 1.0 / (1.0 / device + 1.0 / cached);
+    Ok(Prediction::sum(rate, 0.0, TOLERANCE, &formula, source)
+        .with_quantity("bytes", size, Unit::Bytes, Origin::Case)
+        .with_result(&device_name, device, Unit::BytesPerSecond)
+        .with_result(&warm_name, cached, Unit::BytesPerSecond)
+        .if_above("copying overlaps with reading ahead, or a host's cache served the file")
+        .if_below("readahead does not keep the device busy"))
 }
 
 /// A cold file: bounded by the warm read, measured or modelled.

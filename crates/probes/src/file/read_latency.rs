@@ -16,7 +16,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use super::generated_file::{self, LargeFile};
 use super::model::block_read;
 use super::state::{State, describe};
-use super::{LARGE_BYTES, failed};
+use super::{LARGE_BYTES, failed, read_throughput};
 use crate::memory::latency::model::{Level, outer_level_of};
 use crate::prelude::*;
 
@@ -30,9 +30,11 @@ static ABOUT: About = About {
             single random reads from a device",
     not_timed: "choosing the blocks, verifying the data, evicting or warming the file",
     model: "warm: file.call{call=read1} + 4096 ÷ read bandwidth of the level that holds the file, \
-            + 2 × memory.latency.dram at random beyond the caches, ± 30 %; cold at random: direct \
-            + warm, ± 30 %; cold in order: bound, ≥ warm; direct: bound, ≥ \
-            os.syscall{call=read1}. No published figure for a device",
+            + a function return (os.syscall{call=getppid_called} − os.syscall{call=getppid}), + 2 \
+            × memory.latency.dram at random beyond the caches; cold at random: direct + warm; \
+            cold in order: one such wait for a pass, and the other blocks at \
+            file.read.throughput{state=direct}, + warm; all ± 30 %. direct: bound, ≥ \
+            os.syscall{call=read1}: no published figure for a device",
     source: "Linux mm/filemap.c: an uncached page is read from the device, then copied like a \
              cached one",
     pitfalls: &[
@@ -60,7 +62,13 @@ static ABOUT: About = About {
     ],
     published: "130 µs sequential, 128 µs random (2016, SSD)",
     noise_limit: 0.15,
-    needs: &["os.syscall", "file.call", "memory.bandwidth", "memory.latency.dram"],
+    needs: &[
+        "os.syscall",
+        "file.call",
+        "memory.bandwidth",
+        "memory.latency.dram",
+        "file.read.throughput",
+    ],
     ..super::OF_RUNS
 };
 
@@ -123,20 +131,22 @@ impl Probe for ReadLatency {
             params
         };
         let is_random = case.params.text("order") == Some("random");
+        let least = || {
+            let source = "the same entry and exit, plus lookup and copy of a block";
+            at_least("os.syscall", &Params::one("call", "read1"), source, known)
+        };
         match case.params.text("state").and_then(State::named) {
             Some(State::Warm) => copied(case, is_random, host, known),
-            Some(State::Cold) if known.quantity(ABOUT.id, &with(State::Warm)).is_some() => {
-                let direct = with(State::Direct);
-                if is_random && known.quantity(ABOUT.id, &direct).is_some() {
-                    return fetched(direct, with(State::Warm), known);
-                }
+            Some(State::Cold) => {
+                // The first block is anywhere on the device.
+                let direct = Params::one("order", "random").and("state", State::Direct.name());
+                let direct = direct.and("file_bytes", LARGE_BYTES as i64);
+                let warm = with(State::Warm);
                 let source = "data from a device is stored in the page cache and copied from there";
-                at_least(ABOUT.id, &with(State::Warm), source, known)
+                let bound = || at_least(ABOUT.id, &warm, source, known);
+                fetched(case, direct, warm.clone(), known).or_else(|_| bound()).or_else(|_| least())
             }
-            _ => {
-                let source = "the same entry and exit, plus lookup and copy of a block";
-                at_least("os.syscall", &Params::one("call", "read1"), source, known)
-            }
+            _ => least(),
         }
     }
 
@@ -151,7 +161,7 @@ fn copied(case: &Case, is_random: bool, host: &Host, known: &Inputs<'_>) -> Mode
     let bytes = case.params.integer("file_bytes").unwrap_or(0).unsigned_abs();
     let level = outer_level_of(bytes, host);
     let call = Params::one("call", "read1");
-    let read = block_read((&call, BLOCK as f64), &[level], 0.3, known)?;
+    let read = returned(block_read((&call, BLOCK as f64), &[level], 0.3, known)?, known)?;
     if !is_random || level != Level::Memory {
         return Ok(read);
     }
@@ -165,18 +175,56 @@ fn copied(case: &Case, is_random: bool, host: &Host, known: &Inputs<'_>) -> Mode
         .if_above(&format!("{}, or TLB misses of the page cache's 4K pages", read.if_above)))
 }
 
-/// A block from a device: read as past the page cache, then copied from it.
-fn fetched(direct: Params, warm: Params, known: &Inputs<'_>) -> Model {
-    let [direct, warm] = [direct, warm].map(|params| Term { times: 1.0, metric: ABOUT.id, params });
+/// The call is a function here, as in most programs: its return costs what os.syscall measures with
+/// and without one, while file.call inlines its calls.
+fn returned(read: Prediction, known: &Inputs<'_>) -> Model {
+    let [called, bare] = ["getppid_called", "getppid"].map(|call| Params::one("call", call));
+    let [called_ns, bare_ns] = [&called, &bare].map(|call| earlier("os.syscall", call, known));
+    let (called_ns, bare_ns) = (called_ns?, bare_ns?);
+    let software = read.software.unwrap_or(0.0) + (called_ns - bare_ns).max(0.0);
+    let formula = format!("{} + os.syscall{called} − os.syscall{bare}", read.formula);
+    let whole =
+        Prediction::sum(read.hardware.unwrap_or(0.0), software, 0.3, &formula, &read.source);
+    let Prediction { inputs, if_above, if_below, .. } = read;
+    Ok(Prediction { inputs, if_above, if_below, ..whole }
+        .with_result(&format!("os.syscall{called}"), called_ns, Unit::Nanoseconds)
+        .with_result(&format!("os.syscall{bare}"), bare_ns, Unit::Nanoseconds))
+}
+
+/// Blocks from a device: each read as past the page cache, then copied from it. In order, readahead
+/// keeps the device busy after the first: one wait for a pass, then the rate of the device.
+fn fetched(case: &Case, direct: Params, warm: Params, known: &Inputs<'_>) -> Model {
+    let bytes = case.params.integer("file_bytes").unwrap_or(0);
+    let waits = match case.params.text("order") {
+        Some("random") => 1.0,
+        _ => 1.0 / (bytes / BLOCK as i64).clamp(1, BLOCKS as i64) as f64,
+    };
     let sum = Sum {
-        terms: &[direct, warm],
+        terms: &[
+            Term { times: waits, metric: ABOUT.id, params: direct },
+            Term { times: 1.0, metric: ABOUT.id, params: warm },
+        ],
         tolerance: 0.3,
-        source: "Linux mm/filemap.c: an uncached page is read from the device, then copied like a \
-                 cached one",
+        source: "Linux mm/filemap.c and mm/readahead.c: an uncached page is read from the device, \
+                 then copied like a cached one; in order, the next ones are requested before",
         otherwise: "the device or a host's cache served one of the two faster, or the page cache \
                     costs more than a copy",
     };
-    sum.predict(known)
+    let sum = sum.predict(known)?;
+    if waits == 1.0 {
+        return Ok(sum);
+    }
+    let (name, rate) = read_throughput::of_device(known)?;
+    let moved_ns = (1.0 - waits) * BLOCK as f64 / rate * 1e9;
+    let hardware = sum.hardware.unwrap_or(0.0) + moved_ns;
+    let formula = format!("{} + {:.3} × 4096 ÷ {name}", sum.formula, 1.0 - waits);
+    let whole = Prediction::sum(hardware, sum.software.unwrap_or(0.0), 0.3, &formula, &sum.source);
+    let Prediction { inputs, if_above, if_below, .. } = sum;
+    Ok(Prediction { inputs, if_above, if_below, ..whole }.with_result(
+        &name,
+        rate,
+        Unit::BytesPerSecond,
+    ))
 }
 
 /// How a metric reads blocks.

@@ -27,7 +27,8 @@ static ABOUT: About = About {
             memory.bandwidth{op=copy} + bytes ÷ 2 ÷ memory.bandwidth{op=read} + bytes ÷ (threads \
             × memory.bandwidth{op=read} of the cache that holds the buffer)): half of the buffer \
             is written to memory, ± half of the difference between none and all of it, 20 to 30 \
-            %; mmap: bound, ≤ memory.bandwidth{op=read}. Cold: bound, ≤ warm. Direct: none \
+            %; mmap: bound, ≤ memory.bandwidth{op=read}. Cold: bytes ÷ (bytes ÷ direct + bytes ÷ \
+            warm), ± 30 %; a bound, ≤ warm, where one of the two was not measured. Direct: none \
             without a figure of the device",
     source: "Linux mm/filemap.c: filemap_read copies from the page cache, folio by folio; the copy \
              bandwidth counts bytes read and written; then the block is summed from the CPU cache",
@@ -65,7 +66,16 @@ static ABOUT: About = About {
 };
 
 const PASS_BYTES: i64 = 16 << 20;
+const DIRECT_BLOCK: i64 = 1 << 20;
 const SMOKE_BYTES: i64 = 256 << 10;
+
+/// The rate of the device past the page cache, under its name.
+pub(super) fn of_device(known: &Inputs<'_>) -> Result<(String, f64), NoModel> {
+    let params = Params::one("block", DIRECT_BLOCK).and("state", "direct").and("threads", 1);
+    let params = params.and("way", "direct").and("file_bytes", PASS_BYTES);
+    let rate = earlier(ABOUT.id, &params, known)?;
+    Ok((format!("{}{params}", ABOUT.id), rate))
+}
 
 impl Probe for ReadThroughput {
     fn about(&self) -> &'static About {
@@ -91,8 +101,9 @@ impl Probe for ReadThroughput {
             (64 << 10, "warm", 1, "read"),
             (1 << 20, "warm", 1, "read"),
             (256 << 10, "warm", all, "pread"),
+            // A cold read is predicted from the direct one.
+            (DIRECT_BLOCK, "direct", 1, "direct"),
             (1 << 20, "cold", 1, "read"),
-            (1 << 20, "direct", 1, "direct"),
         ];
         if sizes.effort != Effort::Quick {
             kinds.push((256 << 10, "warm", all, "mmap"));

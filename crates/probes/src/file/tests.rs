@@ -166,6 +166,8 @@ fn records() -> Vec<Record> {
     let call = |call: &str| smoke::record("os.syscall", &Params::one("call", call), 100.0, 1.0);
     let mut records =
         ["read1", "write1", "getppid", "invalid", "fstat", "open_close"].map(call).to_vec();
+    let called = Params::one("call", "getppid_called");
+    records.push(smoke::record("os.syscall", &called, 140.0, 1.0));
     records.push(smoke::record("file.call", &Params::one("call", "read1"), 100.0, 1.0));
     records.extend([
         rate("copy", 1, "dram", 20e9),
@@ -228,8 +230,11 @@ fn device_reads_have_a_bound_or_no_model() {
     assert_eq!((predicted.value, predicted.low), (None, None));
     records.push(smoke::record("file.read.throughput", &warm, 5e9, 1e6));
     assert_eq!(read_at(&cold, &records).unwrap().high, Some(5e9), "by the result of warm");
-    let direct = read_at(&reading(1 << 20, "direct", 1, "direct"), &records).unwrap_err();
-    assert_eq!(direct, NoModel::SpeedOfDevice);
+    let device = reading(1 << 20, "direct", 1, "direct");
+    assert_eq!(read_at(&device, &records).unwrap_err(), NoModel::SpeedOfDevice);
+    records.push(smoke::record("file.read.throughput", &device, 1.25e9, 1e6));
+    let value = read_at(&cold, &records).unwrap().value.unwrap();
+    assert!((value / 1e9 - 1.0).abs() < 1e-9, "4 parts from the device, 1 from the cache: {value}");
     assert!(read_at(&reading(1 << 20, "mixed", 1, "read"), &records).is_err());
     let mapped = read_at(&reading(1 << 18, "warm", 2, "mmap"), &records).unwrap();
     assert_eq!((mapped.value, mapped.high), (None, Some(60e9)));
@@ -250,10 +255,12 @@ fn block_is_call_plus_copy_plus_misses_and_cold_is_direct_plus_warm() {
     let value = |case: &Case| predicted(case, &records).value.unwrap();
     let large = 64 << 20;
     let [l2, memory] = [4096.0 / 100.0, 4096.0 / 25.0];
-    assert!((value(&of("random", "warm", 4096)) - (100.0 + l2)).abs() < 1e-9);
-    assert!((value(&of("sequential", "warm", large)) - (100.0 + memory)).abs() < 1e-9);
+    // The call and its return as a function.
+    let call = 100.0 + 40.0;
+    assert!((value(&of("random", "warm", 4096)) - (call + l2)).abs() < 1e-9);
+    assert!((value(&of("sequential", "warm", large)) - (call + memory)).abs() < 1e-9);
     let random = of("random", "warm", large);
-    assert!((value(&random) - (100.0 + memory + 180.0)).abs() < 1e-9, "two misses");
+    assert!((value(&random) - (call + memory + 180.0)).abs() < 1e-9, "two misses");
     assert_eq!(predicted(&random, &records).hardware, Some(memory + 180.0));
 
     let (direct, cold) = (of("random", "direct", large), of("random", "cold", large));
@@ -261,8 +268,22 @@ fn block_is_call_plus_copy_plus_misses_and_cold_is_direct_plus_warm() {
     records.push(smoke::record("file.read.latency", &direct.params, 50e3, 1.0));
     records.push(smoke::record("file.read.latency", &random.params, 500.0, 1.0));
     assert_eq!(predicted(&cold, &records).value, Some(50_500.0));
+    // In order a pass of 64 blocks waits once; then the device reads ahead at its rate.
     let sequential = of("sequential", "cold", large);
-    assert!(predicted(&sequential, &records).is_ordinal(), "readahead");
+    let warm = of("sequential", "warm", large);
+    records.push(smoke::record("file.read.latency", &warm.params, 400.0, 1.0));
+    assert!(predicted(&sequential, &records).is_ordinal(), "no rate of the device");
+    let direct = reading(1 << 20, "direct", 1, "direct");
+    records.push(smoke::record("file.read.throughput", &direct, 1e9, 1e6));
+    let value = predicted(&sequential, &records);
+    let expected = 50e3 / 64.0 + 400.0 + 63.0 / 64.0 * 4096.0;
+    assert!((value.value.unwrap() - expected).abs() < 1e-6, "{value:?}");
+    assert!((value.software.unwrap() + value.hardware.unwrap() - expected).abs() < 1e-6);
+    // A file of one block is one wait.
+    let one = of("sequential", "cold", 4096);
+    let warm = of("sequential", "warm", 4096);
+    records.push(smoke::record("file.read.latency", &warm.params, 300.0, 1.0));
+    assert_eq!(predicted(&one, &records).value, Some(50_300.0));
 }
 
 #[test]

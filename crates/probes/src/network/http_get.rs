@@ -21,9 +21,10 @@ static ABOUT: About = About {
             until the last byte of the body has arrived. Includes parsing both heads, one clock \
             read and one histogram count. Quantiles: single requests",
     not_timed: "starting the service, connecting (network.tcp.connect), files (file.read.remote)",
-    model: "a bound: ≥ network.tcp.rtt{bytes=56, cpus=2, mode=block} to the same far end: the \
-            shortest request and response are a segment each, and both ends are woken. What HTTP \
-            and the copies add is the difference",
+    model: "up to 32 KiB: network.tcp.rtt{bytes=56, cpus=2, mode=block} to the same far end + \
+            os.epoll{fds=10}, ± 20 %: the request and the beginning of the response are a segment \
+            each, both ends are woken, and the server waits in epoll_wait before it reads. Above: \
+            a bound, ≥ network.tcp.rtt, as windows and copies count",
     source: "RFC 9112; the service waits in epoll_wait(2), parses, and sends head and body by one \
              call up to 32 KiB",
     pitfalls: &[
@@ -39,7 +40,7 @@ static ABOUT: About = About {
         Parameter { name: "bytes", values: "1, 4K, 1M", meaning: "of the body; quick: 4K" },
         TO,
     ],
-    needs: &["network.tcp.rtt"],
+    needs: &["network.tcp.rtt", "os.epoll"],
     requires: "a loopback interface and two CPUs; a folder for temporary files",
     expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
     noise_limit: 0.10,
@@ -47,6 +48,8 @@ static ABOUT: About = About {
 };
 
 const SIZES: [i64; 3] = [1, 4 << 10, 1 << 20];
+/// Head and body leave by one call up to this size.
+const ONE_SEND: i64 = 32 << 10;
 
 fn params(bytes: i64, to: &str) -> Params {
     Params::one("bytes", bytes).and("to", to)
@@ -90,7 +93,21 @@ impl Probe for HttpGet {
     fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let to = parsed(&case.params, |params| to(params).map(str::to_owned))?;
         let source = "a segment each way at least, and both ends are woken";
-        at_least("network.tcp.rtt", &rtt(&to, "block", 56), source, known)
+        let trip = rtt(&to, "block", 56);
+        if case.params.integer("bytes") > Some(ONE_SEND) {
+            return at_least("network.tcp.rtt", &trip, source, known);
+        }
+        let sum = Sum {
+            terms: &[
+                Term { times: 1.0, metric: "network.tcp.rtt", params: trip },
+                Term { times: 1.0, metric: "os.epoll", params: Params::one("fds", 10) },
+            ],
+            tolerance: 0.2,
+            source,
+            otherwise: "parsing and copying take longer than a wake-up, or one of the two was \
+                        disturbed",
+        };
+        sum.predict(known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
@@ -194,6 +211,21 @@ impl Near<'_> {
 mod tests {
     use super::*;
     use crate::smoke;
+
+    #[test]
+    fn short_response_is_a_round_trip_and_a_wait() {
+        let records = [
+            smoke::record("network.tcp.rtt", &rtt(LOOPBACK, "block", 56), 40_000.0, 10.0),
+            smoke::record("os.epoll", &Params::one("fds", 10), 300.0, 1.0),
+        ];
+        let cases = HttpGet.cases(&Host::default(), &Sizes::default());
+        let predicted = cases.iter().map(|case| {
+            let model = HttpGet.predict(case, &Host::default(), &Inputs::new(&records)).unwrap();
+            (model.value, model.low)
+        });
+        let value = (Some(40_300.0), Some(0.8 * 40_300.0));
+        assert_eq!(predicted.collect::<Vec<_>>(), [value, value, (None, Some(40_000.0))]);
+    }
 
     #[test]
     fn service_of_the_visit_answers() {

@@ -92,11 +92,11 @@ static UNIX: About = About {
     timed: "bytes read from one of two connected Unix stream sockets, written by another process: \
             a copy into the kernel, a copy out of it, allocating and freeing the buffers, the \
             system calls, and the context switches or wake-ups",
-    model: "on one CPU a bound: with chunk=64 KiB each chunk costs a write and a read, so ≤ 64 \
-            KiB ÷ (os.syscall{call=write1} + os.syscall{call=read1}); with chunk=4 KiB the same \
-            64 KiB take 15 more writes and reads, and a buffer for each write. On two CPUs there \
-            is no model: two copies ÷ memory bandwidth needs memory.bandwidth, which is measured \
-            later",
+    model: "on one CPU a bound: with chunk=64 KiB each chunk costs at least a small message \
+            without its switch, so ≤ 64 KiB ÷ (os.unix.rtt{kind=stream} ÷ 2 − \
+            os.switch.process{set_bytes=0}); with chunk=4 KiB the same 64 KiB take 15 more writes \
+            and reads, and a buffer for each write. On two CPUs there is no model: how far the \
+            two copies overlap depends on the scheduler",
     source: "Linux net/unix/af_unix.c: unix_stream_sendmsg allocates, copies and queues for each \
              write, unix_stream_read_generic copies and frees",
     pitfalls: &[
@@ -108,7 +108,7 @@ static UNIX: About = About {
         "the number of bytes in flight depends on net.core.wmem_default: the send buffer is set to \
          212,992 bytes, its usual default, and read back",
     ],
-    needs: &["os.syscall"],
+    needs: &["os.syscall", "os.switch.process", "os.unix.rtt"],
     published: "649 MB/s (lmbench bw_unix, 1.4 GHz Cortex-A53, TI AM62x Linux 12.01 Performance \
                 Guide)",
     ..BASE
@@ -166,7 +166,10 @@ impl Probe for Bandwidth {
                 at_most(&terms, source, known)
             }
             (Channel::UnixSocket, LARGE, Some(1)) => {
-                at_most(&calls(1.0), "at least one write and one read for each chunk", known)
+                let terms = [Term::message(0.5), Term::switches(-1.0)];
+                let source = "a chunk is written, queued and read like a message of one byte, \
+                              and then copied twice";
+                at_most(&terms, source, known)
             }
             (_, LARGE, _) => Err(NoModel::TwoCopies),
             (channel, _, Some(1)) => {
@@ -270,6 +273,12 @@ impl Term {
     fn switches(times: f64) -> Self {
         let params = Params::one("set_bytes", 0);
         Self { times, metric: "os.switch.process", params, is_rate: false }
+    }
+
+    /// Round trips of a byte over a Unix stream socket.
+    fn message(times: f64) -> Self {
+        let params = Params::one("kind", "stream");
+        Self { times, metric: "os.unix.rtt", params, is_rate: false }
     }
 
     /// 64 KiB in chunks of this size on one CPU.

@@ -14,7 +14,8 @@ static INSTALL: About = About {
     timed: "one rt_sigaction by the inlined instruction, which reinstalls the current handler of a \
             signal that is not pending",
     not_timed: "the C library's wrapper, which converts the action to the kernel's format and back",
-    model: "a bound: ≥ os.syscall{call=getppid}",
+    model: "a bound: ≥ os.syscall{call=getppid}. No value: the cost of copying from and to user \
+            space is not published",
     source: "bound: Linux kernel/signal.c, do_sigaction: copies 32 bytes and changes the action \
              under a lock; the same work as lmbench's lat_sig install (McVoy & Staelin, USENIX \
              1996)",
@@ -75,10 +76,7 @@ impl Probe for SignalInstall {
     fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Model {
         let source = "the same entry and exit, plus copying two actions of 32 bytes: Linux \
                       kernel/signal.c, do_sigaction";
-        let terms = [Term { times: 1.0, metric: "os.syscall", params: getppid() }];
-        let otherwise =
-            "a sandbox or tracer looks at the call, or the lock of the handlers is taken";
-        Sum { terms: &terms, tolerance: 0.25, source, otherwise }.predict(known)
+        at_least_getppid(1.0, source, known)
     }
 
     fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<()> {

@@ -24,7 +24,7 @@ pub(crate) fn level_of(set_bytes: usize, host: &Host) -> Result<Level, NoModel> 
     let set = set_bytes as u64;
     let mut smaller = 0;
     for cache in caches {
-        if set >= 2 * smaller && parts(host, cache.level) * set <= cache.size_bytes {
+        if set >= 2 * smaller && holds(host, cache, set) {
             return Ok(Level::Cache(cache.level));
         }
         smaller = cache.size_bytes;
@@ -35,24 +35,30 @@ pub(crate) fn level_of(set_bytes: usize, host: &Host) -> Result<Level, NoModel> 
     Err(NoModel::BetweenLevels)
 }
 
-/// A working set is clearly inside a cache if it is at most one of so many parts: half of it; in a
-/// guest a quarter of L2, which the guest of an SMT sibling may use too, and an eighth of L3, of
-/// which a few CPUs of many have a quarter at best.
-fn parts(host: &Host, level: u32) -> u64 {
+/// A working set is clearly inside a cache if it is at most one of so many parts: half of it, or
+/// three quarters of L1, whose sets are chosen by virtual addresses; in a guest a quarter of L2,
+/// which the guest of an SMT sibling may use too, and an eighth of L3, of which a few CPUs of many
+/// have a quarter at best.
+fn parts(host: &Host, level: u32) -> f64 {
     let is_guest = host.virtualization.as_deref().is_some_and(|kind| kind != "none");
     match level {
-        2 if is_guest => 4,
-        3.. if is_guest => 8,
-        _ => 2,
+        1 => 4.0 / 3.0,
+        2 if is_guest => 4.0,
+        3.. if is_guest => 8.0,
+        _ => 2.0,
     }
+}
+
+/// Whether a cache clearly holds this many bytes.
+fn holds(host: &Host, cache: &Cache, bytes: u64) -> bool {
+    parts(host, cache.level) * bytes as f64 <= cache.size_bytes as f64
 }
 
 /// The first level beyond L1 that holds data of this size beside its copy; memory if none does.
 pub(crate) fn outer_level_of(bytes: u64, host: &Host) -> Level {
-    let holds =
-        |cache: &&&Cache| cache.level > 1 && parts(host, cache.level) * bytes <= cache.size_bytes;
+    let is_outer = |cache: &&&Cache| cache.level > 1 && holds(host, cache, bytes);
     let levels = caches(host);
-    levels.iter().find(holds).map_or(Level::Memory, |cache| Level::Cache(cache.level))
+    levels.iter().find(is_outer).map_or(Level::Memory, |cache| Level::Cache(cache.level))
 }
 
 pub(super) fn predict(case: &ChaseCase, host: &Host, known: &Inputs<'_>) -> Model {
@@ -73,7 +79,7 @@ pub(super) fn predict(case: &ChaseCase, host: &Host, known: &Inputs<'_>) -> Mode
 }
 
 /// With 4K pages: the same within half of the reach of the second-level TLB, whose hits cost a few
-/// cycles; beyond, a lower bound, as the cost of a page walk is not published.
+/// cycles, so ± 20 % at least; beyond, a lower bound, as the cost of a page walk is not published.
 fn on_base_pages(value: Prediction, set_bytes: usize, host: &Host) -> Prediction {
     let row = uarch::row_for(host).ok();
     let entries = row.and_then(|row| Some((row, row.sourced("l2_tlb_entries").ok()?)));
@@ -82,7 +88,10 @@ fn on_base_pages(value: Prediction, set_bytes: usize, host: &Host) -> Prediction
             let source = format!("{}; {}", value.source, entries.source);
             let formula = format!("{} within half of the TLB's reach", value.formula);
             let if_above = format!("{}; TLB misses", value.if_above);
-            Prediction { source, formula, if_above, ..value }.with_input(
+            let around = value.value.unwrap_or(0.0);
+            let low = value.low.map(|low| low.min(0.8 * around));
+            let high = value.high.map(|high| high.max(1.2 * around));
+            Prediction { source, formula, if_above, low, high, ..value }.with_input(
                 "l2_tlb_entries",
                 entries.value,
                 row.origin(),
@@ -92,11 +101,58 @@ fn on_base_pages(value: Prediction, set_bytes: usize, host: &Host) -> Prediction
     }
 }
 
-/// A working set that is partly in one level: between the latencies of this and of the next.
+/// The smallest multiple of a cache's size for which [`missing`] is a value: closer to the size the
+/// associativity decides.
+const BEYOND_MIN: f64 = 1.25;
+
+/// The share of the loads of a cyclic walk that miss a cache, whose size the working set exceeds by
+/// this factor: all with least-recently-used replacement, m = 1 − exp(−m × factor) with random
+/// replacement. Caches are in between: the mean of the two.
+fn missing(factor: f64) -> f64 {
+    let mut random = 1.0;
+    // Converges to far below a per mille for factors from 1.25.
+    for _ in 0..100 {
+        random = 1.0 - f64::exp(-random * factor);
+    }
+    f64::midpoint(1.0, random)
+}
+
+/// A working set that a cache holds in part, and that the next one clearly holds.
+fn partly(case: &ChaseCase, cache: &Cache, next: &Cache, host: &Host, known: &Inputs<'_>) -> Model {
+    let factor = case.set_bytes as f64 / cache.size_bytes as f64;
+    let is_clear = factor >= BEYOND_MIN && holds(host, next, case.set_bytes as u64);
+    if case.page != Page::Huge || !is_clear {
+        return Err(NoModel::BetweenLevels);
+    }
+    let [hit, miss] = [cache, next].map(|it| of_level(Level::Cache(it.level), host, known));
+    let (hit, miss) = (hit?, miss?);
+    let [hit_ns, miss_ns] = [hit.value, miss.value].map(|it| it.ok_or(NoModel::BetweenLevels));
+    let share = missing(factor);
+    let formula = format!("(1 − miss share) × {} + miss share × {}", hit.formula, miss.formula);
+    let source = format!(
+        "{}; {}; share of a cyclic walk that misses: mean of LRU and random replacement",
+        hit.source, miss.source
+    );
+    let latency = (1.0 - share) * hit_ns? + share * miss_ns?;
+    let sum = Prediction::sum(latency, 0.0, 0.3, &formula, &source);
+    let origin = Origin::calculated("set_bytes ÷ cache size");
+    let more = miss.inputs.into_iter().filter(|it| it.name != "frequency");
+    let inputs = hit.inputs.into_iter().chain(more).collect();
+    let sum = Prediction { inputs, ..sum }.with_input("miss share", share, origin);
+    Ok(sum.if_above(&miss.if_above).if_below("another replacement policy, or a larger cache"))
+}
+
+/// A working set near the size of a level: between the latencies of this and of the next.
 fn between(case: &ChaseCase, host: &Host, known: &Inputs<'_>) -> Model {
     let inside = |cache: &&&Cache| case.set_bytes as u64 <= 2 * cache.size_bytes;
     let levels = caches(host);
-    let level = levels.iter().find(inside).ok_or(NoModel::BetweenLevels)?.level;
+    let at = levels.iter().position(|cache| inside(&cache)).ok_or(NoModel::BetweenLevels)?;
+    let level = levels[at].level;
+    if let Some(next) = levels.get(at + 1)
+        && let Ok(value) = partly(case, levels[at], next, host, known)
+    {
+        return Ok(value);
+    }
     let faster = of_level(Level::Cache(level), host, known)?;
     let low = faster.low;
     let formula = format!("≥ {}, less its tolerance", faster.formula);
@@ -129,11 +185,8 @@ fn of_cache(level: u32, row: &Row, frequency: f64, host: &Host) -> Model {
     let name = format!("l{level}_cycles");
     let cycles = row.sourced(&name)?;
     let cycle_ns = 1e9 / frequency;
-    let tolerance = match level {
-        1 => 0.1,
-        2 => 0.2,
-        _ => 0.3,
-    };
+    // L1 and L2 run at the clock of the core; load-to-use cycles are whole numbers.
+    let tolerance = if level <= 2 { 0.1 } else { 0.3 };
     let formula = format!("{name} ÷ frequency");
     let prediction =
         Prediction::sum(cycles.value * cycle_ns, 0.0, tolerance, &formula, &cycles.source)

@@ -18,6 +18,10 @@ pub(super) fn predict(
     if trip.to != LOOPBACK {
         return to_another_host(&trip, known);
     }
+    let is_on_two_cpus = !trip.busy && trip.cpus == 2;
+    if is_on_two_cpus && let Ok(value) = woken(id, &trip, known) {
+        return Ok(value);
+    }
     if trip.bytes != 1 {
         let otherwise = "more than one segment, or a size at which the stack changes its path";
         let source = "both are one segment; the copy of 55 bytes costs nanoseconds";
@@ -37,20 +41,33 @@ pub(super) fn predict(
             let low = at_least("os.unix.rtt", &Params::one("kind", "datagram"), source, known)?;
             below_tcp(low, &trip, known)
         }
-        (_, false, _) => {
-            let busy = Trip { busy: true, ..trip.clone() }.params();
-            if transport == Transport::Udp && known.quantity(id, &busy).is_none() {
-                return below_tcp(calls()?, &trip, known);
-            }
-            let sum = Sum {
-                terms: &[Term { times: 1.0, metric: id, params: busy }, two_wake_ups()],
-                tolerance: 0.3,
-                source: "the same calls, and each end is woken once",
-                otherwise: OVERLAP,
-            };
-            sum.predict(known)
-        }
+        (Transport::Tcp, false, _) => calls(),
+        (Transport::Udp, false, _) => below_tcp(calls()?, &trip, known),
     }
+}
+
+/// On two CPUs each end is woken once. The rest is a round trip between ends that poll; or, where
+/// none was measured, one on one CPU without its two switches.
+fn woken(id: &'static str, trip: &Trip, known: &Inputs<'_>) -> Model {
+    let busy = Trip { busy: true, ..trip.clone() }.params();
+    let source = "the same calls, and each end is woken once";
+    let sum = |terms: &[Term<'_>]| {
+        Sum { terms, tolerance: 0.3, source, otherwise: OVERLAP }.predict(known)
+    };
+    if known.quantity(id, &busy).is_some() {
+        return sum(&[Term { times: 1.0, metric: id, params: busy }, two_wake_ups()]);
+    }
+    let own = Trip { cpus: 1, ..trip.clone() };
+    let one_byte = Trip { bytes: 1, ..own.clone() };
+    let together = [own.params(), one_byte.params()];
+    let params = together.into_iter().find(|params| known.quantity(id, params).is_some());
+    let missing = || NoModel::MissingInput { metric: format!("{id}{}", one_byte.params()) };
+    let switch = Params::one("set_bytes", 0);
+    sum(&[
+        Term { times: 1.0, metric: id, params: params.ok_or_else(missing)? },
+        Term { times: -2.0, metric: "os.switch.process", params: switch },
+        two_wake_ups(),
+    ])
 }
 
 fn two_wake_ups<'a>() -> Term<'a> {

@@ -184,6 +184,7 @@ fn params(name: &str, value: &str) -> Params {
 fn inputs() -> Vec<Record> {
     vec![
         smoke::record("os.syscall", &getppid(), 50.0, 1.0),
+        smoke::record("os.switch.process", &Params::one("set_bytes", 0), 1_000.0, 10.0),
         smoke::record("os.wake.cross_cpu", &params("via", "futex"), 5_000.0, 10.0),
         smoke::record("os.unix.rtt", &params("kind", "stream"), 3_000.0, 10.0),
         smoke::record("os.unix.rtt", &params("kind", "datagram"), 2_500.0, 10.0),
@@ -220,7 +221,8 @@ fn models_use_declared_needs_only() {
             [Some(20_000.0), Some(14_000.0), Some(26_000.0)],
         ]
     );
-    assert_eq!(found[3..6], [same; 3]);
+    assert_eq!(found[3..5], [same; 2]);
+    assert_eq!(found[5], found[2], "the busy round trip of 56 bytes and two wake-ups");
     assert_eq!(
         found[6..9],
         [
@@ -229,10 +231,16 @@ fn models_use_declared_needs_only() {
             [Some(19_000.0), Some(13_300.0), Some(24_700.0)],
         ]
     );
-    // At quick effort there is no UDP with polling.
-    let case = &all()[2];
-    let quick: Vec<Record> =
-        records.into_iter().filter(|record| record.metric.as_str() != UDP_RTT.about.id).collect();
+    // At quick effort there is no UDP with polling: the round trip on one CPU without its switches.
+    let [one_cpu, case] = [&all()[1], &all()[2]];
+    let is_kept = |record: &Record| {
+        record.metric.as_str() != UDP_RTT.about.id || record.params == one_cpu.params
+    };
+    let mut quick: Vec<Record> = records.into_iter().filter(is_kept).collect();
+    for case in [case, &all()[5]] {
+        assert_eq!(predicted(&UDP_RTT, case, &quick)[0], Some(9_000.0 - 2_000.0 + 10_000.0));
+    }
+    quick.retain(|record| record.metric.as_str() != UDP_RTT.about.id);
     assert_eq!(predicted(&UDP_RTT, case, &quick), [None, Some(200.0), Some(10_000.0)]);
 }
 

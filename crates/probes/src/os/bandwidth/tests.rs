@@ -68,6 +68,7 @@ fn records() -> Vec<fathom_record::Record> {
         smoke::record("os.syscall", &Params::one("call", "write1"), 100.0, 1.0),
         smoke::record("os.syscall", &Params::one("call", "read1"), 100.0, 1.0),
         smoke::record("os.switch.process", &Params::one("set_bytes", 0), 1_000.0, 10.0),
+        smoke::record("os.unix.rtt", &Params::one("kind", "stream"), 6_000.0, 10.0),
         smoke::record(PIPE.id, &params(LARGE, 1), rate, 0.01 * rate),
         smoke::record(UNIX.id, &params(LARGE, 1), rate, 0.01 * rate),
     ]
@@ -93,7 +94,7 @@ fn predictions_divide_64_kib_by_its_cost() {
     };
     assert_eq!(bound(&PIPE_BANDWIDTH, LARGE, 1), 2.2);
     assert_eq!(bound(&PIPE_BANDWIDTH, LARGE, 2), 8.0);
-    assert_eq!(bound(&UNIX_BANDWIDTH, LARGE, 1), 0.2);
+    assert_eq!(bound(&UNIX_BANDWIDTH, LARGE, 1), 2.0);
     assert_eq!(bound(&UNIX_BANDWIDTH, SMALL, 1), 13.0);
     let small = predict(&PIPE_BANDWIDTH, SMALL, 1).unwrap();
     assert_eq!(us(small.value.unwrap()), 13.0);

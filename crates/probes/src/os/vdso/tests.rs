@@ -93,7 +93,10 @@ fn prediction_is_counter_conversion_and_two_calls() {
     assert_eq!((prediction.hardware, prediction.software), (Some(25.0), Some(3.0)));
     assert_eq!(prediction.inputs.len(), 4);
     assert!(prediction.source.contains("RDTSCP") && prediction.source.contains("IMUL"));
-    assert_eq!(predicted("realtime", &genoa("tsc")).unwrap().value, Some(30.0));
+    assert_eq!(predicted("realtime", &genoa("tsc")).unwrap().value, Some(28.0), "the same code");
+    let unknown = Host { clocksource: Some("tsc".to_owned()), ..Host::default() };
+    let sibling = predicted("realtime", &unknown).unwrap();
+    assert_eq!((sibling.value, sibling.self_consistency), (Some(30.0), true));
     let coarse = predicted("monotonic_coarse", &genoa("tsc")).unwrap();
     assert_eq!((coarse.low, coarse.high), (None, Some(30.0)));
 }
