@@ -77,12 +77,12 @@ impl Probe for LoopIteration {
     }
 }
 
-/// The limits of the source instead of ± 30 % where the core renames memory, as it is not published
+/// The limits of the source instead of ± 20 % where the core renames memory, as it is not published
 /// which stores that covers.
 fn memory_form(forward: &uarch::Constant, add: &uarch::Constant, cycle_ns: f64) -> Prediction {
     let formula = "(store-forward cycles + add cycles) ÷ frequency";
     let mut prediction =
-        Prediction::sum((forward.value + add.value) * cycle_ns, 0.0, 0.3, formula, &forward.source);
+        Prediction::sum((forward.value + add.value) * cycle_ns, 0.0, 0.2, formula, &forward.source);
     if let Some(low) = forward.low {
         prediction.low = Some((low + add.value) * cycle_ns * 0.9);
     }

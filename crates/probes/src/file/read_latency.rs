@@ -32,9 +32,9 @@ static ABOUT: About = About {
     model: "warm: file.call{call=read1} + 4096 ÷ read bandwidth of the level that holds the file, \
             + a function return (os.syscall{call=getppid_called} − os.syscall{call=getppid}), + 2 \
             × memory.latency.dram at random beyond the caches; cold at random: direct + warm; \
-            cold in order: one such wait for a pass, and the other blocks at \
-            file.read.throughput{state=direct}, + warm; all ± 30 %. direct: bound, ≥ \
-            os.syscall{call=read1}: no published figure for a device",
+            both ± 30 %. Bounds: cold in order ≥ 0.7 × (one wait of direct for a pass + the other \
+            blocks at file.read.throughput{state=direct} + warm), as readahead waits more often; \
+            direct ≥ os.syscall{call=read1}: no published figure for a device",
     source: "Linux mm/filemap.c: an uncached page is read from the device, then copied like a \
              cached one",
     pitfalls: &[
@@ -191,8 +191,8 @@ fn returned(read: Prediction, known: &Inputs<'_>) -> Model {
         .with_result(&format!("os.syscall{bare}"), bare_ns, Unit::Nanoseconds))
 }
 
-/// Blocks from a device: each read as past the page cache, then copied from it. In order, readahead
-/// keeps the device busy after the first: one wait for a pass, then the rate of the device.
+/// Blocks from a device: each read as past the page cache, then copied from it. In order this is a
+/// bound: at best readahead keeps the device busy after one wait for a pass.
 fn fetched(case: &Case, direct: Params, warm: Params, known: &Inputs<'_>) -> Model {
     let bytes = case.params.integer("file_bytes").unwrap_or(0);
     let waits = match case.params.text("order") {
@@ -211,20 +211,22 @@ fn fetched(case: &Case, direct: Params, warm: Params, known: &Inputs<'_>) -> Mod
                     costs more than a copy",
     };
     let sum = sum.predict(known)?;
-    if waits == 1.0 {
+    if case.params.text("order") == Some("random") {
         return Ok(sum);
+    }
+    if waits == 1.0 {
+        let low = sum.low;
+        let formula = format!("≥ 0.7 × ({})", sum.formula);
+        return Ok(Prediction { low, formula, ..sum.as_lower_limit() });
     }
     let (name, rate) = read_throughput::of_device(known)?;
     let moved_ns = (1.0 - waits) * BLOCK as f64 / rate * 1e9;
     let hardware = sum.hardware.unwrap_or(0.0) + moved_ns;
     let formula = format!("{} + {:.3} × 4096 ÷ {name}", sum.formula, 1.0 - waits);
-    let whole = Prediction::sum(hardware, sum.software.unwrap_or(0.0), 0.3, &formula, &sum.source);
-    let Prediction { inputs, if_above, if_below, .. } = sum;
-    Ok(Prediction { inputs, if_above, if_below, ..whole }.with_result(
-        &name,
-        rate,
-        Unit::BytesPerSecond,
-    ))
+    let least = 0.7 * (hardware + sum.software.unwrap_or(0.0));
+    let bound = Prediction::at_least(least, &format!("≥ 0.7 × ({formula})"), &sum.source);
+    let Prediction { inputs, if_below, .. } = sum;
+    Ok(Prediction { inputs, if_below, ..bound }.with_result(&name, rate, Unit::BytesPerSecond))
 }
 
 /// How a metric reads blocks.

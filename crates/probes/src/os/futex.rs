@@ -100,7 +100,7 @@ fn predict_lock_unlock(host: &Host, known: &Inputs<'_>) -> Model {
     let hardware = (lock.value + unlock.value) * 1e9 / hz;
     let formula = "(LOCK CMPXCHG + XCHG with memory) ÷ frequency";
     let source = format!("{}; {}", lock.source, unlock.source);
-    Ok(Prediction::sum(hardware, 0.0, 0.3, formula, &source)
+    Ok(Prediction::sum(hardware, 0.0, 0.2, formula, &source)
         .with_input("LOCK CMPXCHG cycles", lock.value, row.origin())
         .with_input("XCHG with memory cycles", unlock.value, row.origin())
         .with_input("frequency", hz, Origin::this_run("cpu.frequency"))

@@ -122,7 +122,7 @@ fn predict_by_cycles(host: &Host, known: &Inputs<'_>) -> Model {
     let hardware = (counter.value + conversion.value) * 1e9 / hz;
     let formula = "(RDTSCP + conversion) ÷ frequency + 2 × cpu.call{args=0}";
     let source = format!("{}; {}", counter.source, conversion.source);
-    Ok(Prediction::sum(hardware, 2.0 * call, 0.3, formula, &source)
+    Ok(Prediction::sum(hardware, 2.0 * call, 0.2, formula, &source)
         .with_input("RDTSCP cycles", counter.value, row.origin())
         .with_input("conversion cycles", conversion.value, row.origin())
         .with_input("frequency", hz, Origin::this_run("cpu.frequency"))
