@@ -57,7 +57,7 @@ const PLATEAU: About = About {
             the last-level cache on, as the plateau of memory can start while some loads still hit \
             that cache",
     not_timed: "the level of a plateau follows from its position, not from its latency",
-    model: "l1, l2, l3: load-to-use cycles ÷ cpu.frequency, ± 10, 20 and 30 %. dram: the lower \
+    model: "l1, l2, l3: load-to-use cycles ÷ cpu.frequency, ± 10, 10 and 30 %. dram: the lower \
             bound of memory.latency beyond the last level; a weak one where SMBIOS reports no \
             DDR4",
     source: "data/uarch.toml: l1_cycles, l2_cycles, l3_cycles",

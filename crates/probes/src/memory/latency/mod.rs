@@ -18,15 +18,17 @@ static ABOUT: About = About {
     timed: "one load whose address is the result of the previous load (pointer chase), 16 \
             unrolled; the loop counter executes in parallel",
     not_timed: "linking and warming the working set; overlapping loads, which most programs have",
-    model: "a value where the working set is clearly in one level (at most half of its size, in a \
-            guest a quarter of L2 and an eighth of L3, at least twice the previous level): \
-            load-to-use cycles ÷ cpu.frequency, ± 10 % in L1, ± 20 % in L2, ± 30 % in L3. With 4K \
-            pages the same within half of the reach of the second TLB; beyond, page walks add an \
-            unpublished cost and the value is a lower bound. From twice the last level on: ≥ its \
-            cycles ÷ frequency, plus tRCD and tAA of DDR4 where SMBIOS reports it; the cost of \
+    model: "a value where the working set is clearly in one level (at most three quarters of L1, \
+            half of others, in a guest a quarter of L2 and an eighth of L3, at least twice the \
+            previous level): load-to-use cycles ÷ cpu.frequency, ± 10 % in L1 and L2, ± 30 % in \
+            L3. With 4K pages the same, ± 20 % in L2, within half of the reach of the second TLB; \
+            beyond, page walks add an unpublished cost and the value is a lower bound. Huge pages \
+            from 1.25 to 2 times L1 or L2: both latencies by the share of a cyclic walk that \
+            misses, the mean of LRU replacement (all) and random replacement (m = 1 − \
+            exp(−m × set ÷ size)), ± 30 %. From twice the last level on: ≥ its cycles ÷ frequency, plus tRCD and tAA of DDR4 where SMBIOS reports it; the cost of \
             the path to the memory controller is not published. Without DDR4 in SMBIOS this is a \
-            weak bound. Between two levels a bracket: at least the one, at most the other. No \
-            model for patterns that prefetchers detect",
+            weak bound. Otherwise between two levels a bracket: at least the one, at most the \
+            other. No model for patterns that prefetchers detect",
     source: "data/uarch.toml: l1_cycles, l2_cycles, l3_cycles; random cycle: S. Sattolo, An \
              algorithm to generate a random cyclic permutation, Information Processing Letters 22 \
              (1986); dependent loads over growing arrays: lmbench's lat_mem_rd (McVoy & Staelin, \
