@@ -348,7 +348,10 @@ impl Case<'_> {
         }
         let total = self.samples.iter().map(|sample| &sample.disturbance);
         let total = total.fold(Disturbance::default(), |sum, one| sum.plus(one));
-        let shifts = format!("shifts the median {:.0} %", 100.0 * gap);
+        let shifts = match gap > expectation.noise_limit {
+            true => format!("shifts the median {:.0} %", 100.0 * gap),
+            false => "widens the interval".to_owned(),
+        };
         let expects = |counter| expectation.expects.has(counter);
         let (cause, label, remedy) = if total.migrations > 0 {
             let label = format!("migrated {}×", total.migrations);

@@ -19,6 +19,8 @@ impl Order<'_> {
         let limit = earlier(self.metric, params, known)?;
         let formula = match self.factor {
             1.0 => format!("≥ {name}"),
+            // A share of what amortises: 1 ÷ 8192 of a call.
+            factor if factor < 0.01 => format!("≥ {name} ÷ {:.0}", 1.0 / factor),
             factor => format!("≥ {factor} × {name}"),
         };
         let claim = Prediction::at_least(self.factor * limit, &formula, self.source).if_below(

@@ -114,6 +114,15 @@ mod tests {
     use crate::smoke;
 
     #[test]
+    fn bounds_say_why_there_is_no_value() {
+        let reasons = ["o value", "ublished", "o model", "ublic source", "metric alone", "a model"];
+        for about in REGISTRY.entries().iter().map(|entry| entry.about()) {
+            let has_reason = reasons.iter().any(|reason| about.model.contains(reason));
+            assert!(!about.model.contains("bound") || has_reason, "{}: {}", about.id, about.model);
+        }
+    }
+
+    #[test]
     fn ids_are_unique_and_needs_come_first() {
         for (index, entry) in REGISTRY.entries().iter().enumerate() {
             let about = entry.about();

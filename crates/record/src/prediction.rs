@@ -96,6 +96,13 @@ impl Prediction {
         Self { low: self.value, formula, hardware, software, value, high, ..self }
     }
 
+    /// Turns a value into the bound that the metric is between its limits.
+    #[must_use]
+    pub fn as_bracket(self) -> Self {
+        let formula = format!("within the limits of {}", self.formula);
+        Self { formula, hardware: None, software: None, value: None, ..self }
+    }
+
     /// Adds what a value above the prediction means for the machine.
     #[must_use]
     pub fn if_above(mut self, meaning: &str) -> Self {

@@ -230,6 +230,10 @@ fn inconclusive(record: &Record, prediction: &Prediction) -> String {
         (Some(interval), None) if prediction.agreement(Some(interval)).fails() => {
             ": inconclusive: a disturbance may have shifted the interval".to_owned()
         }
+        _ if prediction.uncertainty >= 0.001 => {
+            let inputs = percent(prediction.uncertainty);
+            format!(": inconclusive: with its inputs (± {inputs}) the interval crosses a limit")
+        }
         _ => ": inconclusive: the interval crosses a limit".to_owned(),
     }
 }

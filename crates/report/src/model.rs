@@ -30,7 +30,7 @@ const ONE_CORE: &str = "SMT threads of one core (in a guest as the hypervisor st
 pub fn no_model(none: &NoModel) -> String {
     use NoModel as N;
     let fixed = match none {
-        N::MissingInput { metric } => return format!("{metric} has no result in this run"),
+        N::MissingInput { metric } => return format!("{metric} has no usable result in this run"),
         N::NoKeptResult { metric } => {
             let run = metric.split('{').next().unwrap_or(metric);
             return format!("no stored result of {metric} on this host: `fathom run {run}`");
@@ -73,8 +73,8 @@ pub fn no_model(none: &NoModel) -> String {
         N::ServiceTime => {
             "a single request takes the device's service time, which is not published"
         }
-        N::WorkOfServer => "the server's work per request is not known before",
-        N::CostOfPath => "the path's cost per byte is not known before",
+        N::WorkOfServer => "the work behind it is not known before the measurement",
+        N::CostOfPath => "what the path adds is not known before the measurement",
         N::MixedResidency => "the file is partly cached, or its residency is unknown",
     };
     fixed.to_owned()

@@ -94,7 +94,8 @@ static ABOUT_TIME: About = About {
     not_timed: "making buffers, closing sockets, reading the notifications of sends without a \
                 copy, verifying the content, removing the files, writing them to a device",
     model: "copy and mmap at the sending end, a bound: ≥ the bytes ÷ the highest \
-            network.tcp.bandwidth on loopback of this host",
+            network.tcp.bandwidth on loopback of this host. No value: the cost of a path is known \
+            from this metric alone",
     pitfalls: &[
         "received files stay in the page cache and are removed before they are written to a \
          device, unless memory is short",
@@ -118,7 +119,7 @@ static ABOUT_RATE: About = About {
     timed: "bytes of the set ÷ transfer.time, for each repetition",
     not_timed: "as transfer.time",
     model: "copy and mmap at the sending end, a bound: ≤ the highest network.tcp.bandwidth on \
-            loopback of this host",
+            loopback of this host. No value: the cost of a path is known from this metric alone",
     pitfalls: &["of small files it is their number and the connections that count, not bytes"],
     published: "2020: 86.959 and 572.268 KB/ms",
     ..BASE

@@ -12,7 +12,8 @@ static ABOUT: About = About {
     timed: "the greatest common divisor of the differences between 2,000 fenced timestamps at \
             irregular distances: the smallest increment of the counter",
     not_timed: "the cost of a read: consecutive reads differ by that cost, not by one increment",
-    model: "1 tick = 1 ÷ the counter's rate",
+    model: "1 tick = 1 ÷ the counter's rate; in a guest a bound, ≥ 0.99 × that, no value: the \
+            counter may step with the reference clock of the host",
     source: "definition; the rate is calibrated against CLOCK_MONOTONIC_RAW",
     pitfalls: &[
         "some counters advance by several ticks at once (a 100 MHz reference clock scaled up): \
@@ -31,7 +32,7 @@ impl Probe for ClockResolution {
         let prediction = match host.virtualization.as_deref() {
             Some("none") => Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition"),
             // A scaled counter may step with the reference clock it is calculated from.
-            _ => Prediction::at_least(0.99e9 / hz, "≥ 0.99 ÷ tick rate in a guest", "definition"),
+            _ => Prediction::at_least(0.99e9 / hz, "≥ 0.99 ÷ the counter's rate", "definition"),
         };
         Ok(prediction
             .with_quantity("tick rate", hz, Unit::Hertz, Origin::host(host, "cpu.tsc_hz"))

@@ -89,7 +89,10 @@ fn memory_form(forward: &uarch::Constant, add: &uarch::Constant, cycle_ns: f64) 
     if let Some(high) = forward.high {
         prediction.high = Some((high + add.value) * cycle_ns * 1.1);
     }
-    prediction
+    match prediction.tolerance() {
+        Some(tolerance) if tolerance > 0.3 => prediction.as_bracket(),
+        _ => prediction,
+    }
 }
 
 /// The loop is aligned to a cache line: a branch across a fetch block costs a bubble.

@@ -23,7 +23,8 @@ static ABOUT: About = About {
     model: "read1: bound, ≥ os.syscall{call=read1}; pread4k: file.call{call=read1} + 4096 ÷ \
             memory.bandwidth{op=read,level=l2}, ± 20 %; lseek: os.syscall{call=getppid}, ± 20 %; \
             fstat: os.syscall{call=fstat}, ± 30 %; read4: as read1, ± 30 %; buffered_read1: \
-            bound, ≥ file.call{call=read1} ÷ 8192",
+            bound, ≥ file.call{call=read1} ÷ 8192. No value for the reads of a byte: the page \
+            cache lookup and its locks are known from this metric alone",
     source: "Linux mm/filemap.c: filemap_read looks up the page and copies from it, where \
              /dev/zero only clears memory; fs/stat.c: fstat does the same for any file",
     pitfalls: &[

@@ -54,7 +54,7 @@ static ABOUT: About = About {
             sequentially, while all of them read",
     not_timed: "starting the processes, opening the files, the time in which not all of them read",
     model: "a bound: with others ≥ alone; alone it is the service time of the device, without a \
-            model",
+            model. No value: the queue of the device is not published",
     source: "one request of each process at a time: Linux block/blk-mq.c",
     pitfalls: &[
         "cached files cause no contention: they are read with O_DIRECT, or evicted before each \
@@ -82,7 +82,8 @@ static ABOUT_PER_PROCESS: About = About {
             round; the line shown has the medians of slopes, intercepts and r²",
     not_timed: "the time of a block without other processes",
     model: "a bound: ≤ file.contention{processes=1}. A device that serves requests sequentially \
-            adds one service time per process, a parallel one less",
+            adds one service time per process, a parallel one less. No value: the parallelism of \
+            the device is not published",
     source: "closed queue: n customers with one request each at one server wait n service times",
     pitfalls: &["a parallel device gives a step where it saturates, not a line"],
     parameters: &[Parameter {

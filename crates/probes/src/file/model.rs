@@ -167,7 +167,8 @@ fn mapped(kind: ReadCase, known: &Inputs<'_>) -> Model {
     Ok(at_most((&name, limit), Unit::BytesPerSecond, (source, meaning)))
 }
 
-/// A cold file: each byte comes from the device, and is then read like a cached one.
+/// A cold file: each byte comes from the device, and is then read like a cached one. A bracket:
+/// with deep readahead the device may be faster than one direct read after the other.
 fn fetched(params: &Params, kind: ReadCase, known: &Inputs<'_>) -> Model {
     let mut warm = params.clone();
     warm.0.insert("state".to_owned(), "warm".into());
@@ -178,11 +179,16 @@ fn fetched(params: &Params, kind: ReadCase, known: &Inputs<'_>) -> Model {
     let source = "Linux mm/filemap.c and mm/readahead.c: the device reads ahead, into the page \
                   cache, from which the data is copied";
     let rate = 1.0 / (1.0 / device + 1.0 / cached);
-    Ok(Prediction::sum(rate, 0.0, TOLERANCE, &formula, source)
+    let bracket = Prediction::at_least(
+        (1.0 - TOLERANCE) * rate,
+        &format!("≥ {} × {formula}, ≤ {warm_name}", 1.0 - TOLERANCE),
+        source,
+    );
+    Ok(Prediction { high: Some(cached), ..bracket }
         .with_quantity("bytes", size, Unit::Bytes, Origin::Case)
         .with_result(&device_name, device, Unit::BytesPerSecond)
         .with_result(&warm_name, cached, Unit::BytesPerSecond)
-        .if_above("copying overlaps with reading ahead, or a host's cache served the file")
+        .if_above("part of the file was cached, or one of the two was disturbed")
         .if_below("readahead does not keep the device busy"))
 }
 

@@ -33,8 +33,9 @@ static ABOUT: About = About {
             + a function return (os.syscall{call=getppid_called} − os.syscall{call=getppid}), + 2 \
             × memory.latency.dram at random beyond the caches; cold at random: direct + warm; \
             both ± 30 %. Bounds: cold in order ≥ 0.7 × (one wait of direct for a pass + the other \
-            blocks at file.read.throughput{state=direct} + warm), as readahead waits more often; \
-            direct ≥ os.syscall{call=read1}: no published figure for a device",
+            blocks at file.read.throughput{state=direct} + warm), no value, as the number of \
+            waits depends on the readahead; direct ≥ os.syscall{call=read1}: no published figure \
+            for a device",
     source: "Linux mm/filemap.c: an uncached page is read from the device, then copied like a \
              cached one",
     pitfalls: &[
@@ -201,8 +202,8 @@ fn fetched(case: &Case, direct: Params, warm: Params, known: &Inputs<'_>) -> Mod
     };
     let sum = Sum {
         terms: &[
-            Term { times: waits, metric: ABOUT.id, params: direct },
-            Term { times: 1.0, metric: ABOUT.id, params: warm },
+            Term { times: waits, metric: ABOUT.id, params: direct.clone() },
+            Term { times: 1.0, metric: ABOUT.id, params: warm.clone() },
         ],
         tolerance: 0.3,
         source: "Linux mm/filemap.c and mm/readahead.c: an uncached page is read from the device, \
@@ -210,7 +211,12 @@ fn fetched(case: &Case, direct: Params, warm: Params, known: &Inputs<'_>) -> Mod
         otherwise: "the device or a host's cache served one of the two faster, or the page cache \
                     costs more than a copy",
     };
-    let sum = sum.predict(known)?;
+    let mut sum = sum.predict(known)?;
+    // The wait for the device is hardware time; the path to it is known from this metric alone.
+    let device_ns = waits * earlier(ABOUT.id, &direct, known)?;
+    let cached = known.hardware_share(ABOUT.id, &warm) * earlier(ABOUT.id, &warm, known)?;
+    sum.hardware = Some(device_ns + cached);
+    sum.software = sum.value.map(|value| value - device_ns - cached);
     if case.params.text("order") == Some("random") {
         return Ok(sum);
     }

@@ -27,9 +27,9 @@ static ABOUT: About = About {
             memory.bandwidth{op=copy} + bytes ÷ 2 ÷ memory.bandwidth{op=read} + bytes ÷ (threads \
             × memory.bandwidth{op=read} of the cache that holds the buffer)): half of the buffer \
             is written to memory, ± half of the difference between none and all of it, 20 to 30 \
-            %; mmap: bound, ≤ memory.bandwidth{op=read}. Cold: bytes ÷ (bytes ÷ direct + bytes ÷ \
-            warm), ± 30 %; a bound, ≤ warm, where one of the two was not measured. Direct: none \
-            without a figure of the device",
+            %; mmap: bound, ≤ memory.bandwidth{op=read}. Cold: bounds, ≥ 0.7 × bytes ÷ (bytes ÷ \
+            direct + bytes ÷ warm) and ≤ warm; no value, as the depth of the readahead is not \
+            known. Direct: none without a figure of the device",
     source: "Linux mm/filemap.c: filemap_read copies from the page cache, folio by folio; the copy \
              bandwidth counts bytes read and written; then the block is summed from the CPU cache",
     pitfalls: &[

@@ -95,7 +95,8 @@ static DELETE_ABOUT: About = About {
     title: "file deletion",
     timed: "unlinking 64 files in the order of their creation, which frees them; divided by 64",
     not_timed: "creating the files, just before",
-    model: "a bound: ≥ os.syscall{call=getppid}",
+    model: "a bound: ≥ os.syscall{call=getppid}. No value: freeing an inode and its blocks is \
+            known from this metric alone",
     source: "lmbench, lat_fs: the sizes; Linux fs/namei.c: vfs_unlink, and evict of the inode",
     pitfalls: &[
         "an open or hard-linked file is not freed: each file is closed and has one name",

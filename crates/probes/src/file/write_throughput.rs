@@ -20,7 +20,8 @@ static ABOUT: About = About {
     timed: "writing blocks of generated data, the syncs if any, and the close",
     not_timed: "generating and summing the data, opening and naming the file",
     model: "a bound: ≤ bytes ÷ (calls × os.syscall{call=write1} + bytes ÷ the store bandwidth of \
-            one core in this run)",
+            one core in this run). No value: the costs of page allocation and write-back are not \
+            published",
     source: "Linux mm/filemap.c: generic_perform_write copies to the page cache page by page. The \
              cost of the file system per page, and of a device for a sync, is not published",
     pitfalls: &[

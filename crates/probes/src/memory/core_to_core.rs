@@ -80,7 +80,7 @@ impl Probe for CoreToCore {
         let bound = Prediction::at_least(cycles.value / hz * 1e9, formula, source)
             .with_input("l3_cycles", cycles.value, row.origin())
             .with_result("cpu.frequency", hz, Unit::Hertz);
-        Ok(bound.if_below("the stated topology is unverified: SMT siblings that it does not state"))
+        Ok(bound.if_below("reported topology unverified: the virtual CPUs may be SMT siblings"))
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {

@@ -59,7 +59,8 @@ const PLATEAU: About = About {
     not_timed: "the level of a plateau follows from its position, not from its latency",
     model: "l1, l2, l3: load-to-use cycles ÷ cpu.frequency, ± 10, 10 and 30 %. dram: the lower \
             bound of memory.latency beyond the last level; a weak one where SMBIOS reports no \
-            DDR4",
+            DDR4. No value for dram: the latency of the path to the memory controller is not \
+            published",
     source: "data/uarch.toml: l1_cycles, l2_cycles, l3_cycles",
     pitfalls: &[
         "a working set chosen by the cache sizes of a data sheet may miss the level: plateaus are \
@@ -83,8 +84,8 @@ const EDGE: About = About {
             processes",
     not_timed: "associativity and replacement policy, which shape the ramp between plateaus",
     model: "the size reported by the kernel, ± a quarter octave (19 %); of a cache that a guest \
-            shares with others a bound: at most that size, which the hypervisor states and the \
-            clock has not verified",
+            shares with others a bound: at most that size, no value: the hypervisor states it, \
+            and the clock has not verified it",
     source: "/sys/devices/system/cpu/cpu*/cache",
     pitfalls: &[
         "a cyclic walk misses half of its loads at the size of an LRU cache, and at 1.4 times the \

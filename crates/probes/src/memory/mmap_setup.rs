@@ -14,8 +14,9 @@ static ABOUT: About = About {
     title: "mmap",
     timed: "mmap of private anonymous memory, 16 in a row",
     not_timed: "munmap and page faults: no page is accessed",
-    model: "one page: lower bound os.syscall{call=getppid}. Other sizes: the value of one page, as \
-            a mapping is one tree entry of any size",
+    model: "one page: lower bound os.syscall{call=getppid}. Other sizes: the value of one page, \
+            as a mapping is one tree entry of any size. No value for one page: the cost of a VMA \
+            is known from this metric alone",
     source: "Linux mm/mmap.c and mm/vma.c: finds a gap and inserts a vm_area_struct; page tables \
              are not changed",
     pitfalls: &[

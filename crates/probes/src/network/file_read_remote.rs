@@ -34,10 +34,11 @@ static ABOUT: About = About {
                 closing",
     model: "server=warm, kept: a value: network.tcp.rtt{bytes=56, cpus=2, mode=block} to the same \
             far end + os.syscall{call=open_close} + os.syscall{call=fstat}: a segment as the \
-            request, a few as the answer, and the copy of 4 KiB costs less than 1 µs. server=cold, \
-            kept: a bound: ≥ server=warm. fresh, a value: kept + network.tcp.connect. over=mount, \
-            bounds: client=warm: ≥ os.syscall{call=read1}, since no request is sent; client=cold: \
-            ≥ client=warm",
+            request, a few as the answer, and the copy of 4 KiB costs less than 1 µs. \
+            server=cold, kept: a bound: ≥ server=warm. fresh, a value: kept + \
+            network.tcp.connect. over=mount, bounds: client=warm: ≥ os.syscall{call=read1}, since \
+            no request is sent; client=cold: ≥ client=warm. No value for bounds: the speed of the \
+            far device, or of the mounted file system, is not published",
     source: "RFC 9110, 14 (ranges); RFC 6928: the initial window of 10 segments holds a block, so \
              that a fresh connection needs one more round trip only",
     pitfalls: &[

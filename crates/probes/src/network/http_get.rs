@@ -24,7 +24,7 @@ static ABOUT: About = About {
     model: "up to 32 KiB: network.tcp.rtt{bytes=56, cpus=2, mode=block} to the same far end + \
             os.epoll{fds=10}, ± 20 %: the request and the beginning of the response are a segment \
             each, both ends are woken, and the server waits in epoll_wait before it reads. Above: \
-            a bound, ≥ network.tcp.rtt, as windows and copies count",
+            a bound, ≥ network.tcp.rtt, no value, as window size and copies dominate",
     source: "RFC 9112; the service waits in epoll_wait(2), parses, and sends head and body by one \
              call up to 32 KiB",
     pitfalls: &[

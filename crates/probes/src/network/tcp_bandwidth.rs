@@ -31,8 +31,9 @@ static ABOUT: About = About {
             most at the payload rate of memory.bandwidth{op=copy,threads=1} in the fastest level, \
             which is half of it, as it counts loads and stores. With cpus=1 one CPU makes both \
             copies: half of that. Without a copy in a cache in this run, op=read. To another host \
-            a bound: the speed of the link × the payload's share of a frame, 1448/1538 with an MTU \
-            of 1500 bytes",
+            a bound: the speed of the link × the payload's share of a frame, 1448/1538 with an \
+            MTU of 1500 bytes. No value: the costs of segments and buffers are known from this \
+            metric alone",
     source: "Linux net/ipv4/tcp.c: tcp_sendmsg and tcp_recvmsg copy; IEEE 802.3: 38 bytes of \
              preamble, header, checksum and gap a frame; RFC 9293 and RFC 7323: 52 bytes of \
              headers",
@@ -269,7 +270,7 @@ pub(super) fn at_most_copied(cpus: i64, known: &Inputs<'_>) -> Model {
     let name = format!("{METRIC}{params}");
     let bound = Prediction::at_most(
         factor * summary.median,
-        &format!("≤ {factor} × {name}"),
+        &if factor == 1.0 { format!("≤ {name}") } else { format!("≤ {factor} × {name}") },
         "each byte is copied into the kernel and out of it (Linux net/ipv4/tcp.c)",
     );
     let meaning = "the kernel copies faster than this program, or moves pages without a copy";

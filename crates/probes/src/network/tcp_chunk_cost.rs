@@ -15,7 +15,8 @@ static ABOUT: About = About {
             case; median and interval over these lines",
     not_timed: "whatever costs neither a call nor a byte: connecting, slow start",
     model: "bounds: a call ≥ os.syscall{call=getppid}; a byte ≥ 1 ÷ the bound of \
-            network.tcp.bandwidth{cpus=2}, one copy at each end",
+            network.tcp.bandwidth{cpus=2}, one copy at each end. No value: it is derived from the \
+            bandwidth, which has none",
     source: "Linux net/ipv4/tcp.c: tcp_sendmsg and tcp_recvmsg copy each byte once",
     pitfalls: &[
         "both ends work at the same time on two CPUs: these are the times between chunks and bytes \

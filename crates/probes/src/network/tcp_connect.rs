@@ -18,7 +18,8 @@ static ABOUT: About = About {
     model: "on loopback a bound: ≤ network.tcp.rtt{bytes=1, cpus=2, mode=block}: the whole \
             handshake runs inside the call, and this end never sleeps. To another host a value: \
             network.tcp.rtt{bytes=1, mode=busy} + os.wake.cross_cpu{via=futex}: one round trip, \
-            answered by the far kernel, and this end is woken",
+            answered by the far kernel, and this end is woken. No value on loopback: the cost of \
+            creating a connection at both ends is known from this metric alone",
     source: "RFC 9293; Linux net/ipv4/tcp_ipv4.c, tcp_v4_connect; on loopback the SYN, its answer \
              and the ACK are processed in the softirq of the sending call (net/core/dev.c, \
              process_backlog)",

@@ -21,7 +21,7 @@ static ABOUT: About = About {
             datagrams are sent at this rate: a clock is polled until each is due",
     not_timed: "the first three eighths of a round, in which queues fill; starting the far end",
     model: "a value: the rate at which datagrams are sent. To another host where the link is \
-            slower, a bound: its payload",
+            slower, a bound, its payload; no value, as other traffic on the link is not known",
     source: "the sender waits for the time of each datagram",
     pitfalls: &[
         "a sender's count includes what is dropped on the way: the value, the loss and the jitter \

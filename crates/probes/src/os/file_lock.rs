@@ -18,7 +18,8 @@ static ABOUT: About = About {
     not_timed: "creating the file; contention: there is none; the C library's wrapper",
     model: "posix and flock: a bound, ≥ 2 × os.syscall{call=getppid}: two system calls, each of \
             which looks up a descriptor and changes a list under spinlocks; ofd: posix ± 30 %, \
-            the same code with another lock owner",
+            the same code with another lock owner. No value for the others: the cost of the lock \
+            list is known from this metric alone",
     source: "Linux fs/locks.c: fcntl_setlk and posix_lock_inode, flock_lock_inode",
     pitfalls: &[
         "on NFS, cluster file systems and FUSE a lock may be a message to a server: here the file \

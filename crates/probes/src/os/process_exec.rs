@@ -76,8 +76,10 @@ static SPAWN_ABOUT: About = About {
             program as os.process.vfork_exec",
     model: "os.process.vfork_exec of the same part + 6 × os.syscall{call=getppid}: posix_spawn is \
             the same clone and execve, plus mapping and unmapping a stack and two signal mask \
-            changes on each side",
-    source: "glibc sysdeps/unix/sysv/linux/spawni.c and musl src/process/posix_spawn.c",
+            changes on each side; with glibc before 2.38, which resets the action of every \
+            signal, + 122 × os.signal.install",
+    source: "glibc sysdeps/unix/sysv/linux/spawni.c and musl src/process/posix_spawn.c; the 122 \
+             calls of rt_sigaction by strace",
     pitfalls: &[
         "some C libraries reset the action of every signal in the child, two system calls each: \
          glibc before 2.38, which does not use CLONE_CLEAR_SIGHAND",
@@ -100,7 +102,8 @@ static SHELL_ABOUT: About = About {
                 only variable",
     model: "a bound: two programs are started in sequence, and the shell's start with its \
             libraries costs more than the vfork saved where the shell execs directly: ≥ 2 × \
-            os.process.vfork_exec of the same part",
+            os.process.vfork_exec of the same part. No value: what the shell does at its start is \
+            its own",
     source: "bound: POSIX sh -c; execve happens twice. lmbench's lat_proc shell starts the same by \
              fork",
     pitfalls: &[

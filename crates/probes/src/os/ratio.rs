@@ -15,7 +15,8 @@ static ABOUT: About = About {
             interval over the processes of both",
     not_timed: "reaping the child; the pipe calls, which the switch metric subtracts",
     model: "a bound (METHOD 25): a fork ≥ 10 system calls, a switch ≥ 1. A faster system call \
-            makes both ratios larger: compare kernels by their times first",
+            makes both ratios larger: compare kernels by their times first. No value: a ratio of \
+            two results that have none",
     source: "bound: lmbench (McVoy & Staelin, USENIX 1996), tables of system calls, process \
              creation and context switches: fork costs hundreds of calls, a switch several",
     pitfalls: &[

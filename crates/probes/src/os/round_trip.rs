@@ -50,7 +50,8 @@ static PIPE: About = About {
             + 2 × os.syscall{call=write1}; the calls of os.syscall are on devices, without a \
             pipe's lock, page and wait queue. calls=libc a value: calls=bare + four function \
             returns, each of which costs os.syscall{call=getppid_called} − \
-            os.syscall{call=getppid}",
+            os.syscall{call=getppid}. No value for calls=bare: os.switch.process is derived from \
+            such a round trip",
     source: "lmbench's lat_pipe (McVoy & Staelin, USENIX 1996, § 6.7); Linux fs/pipe.c",
     pitfalls: &[
         ONE_CPU,

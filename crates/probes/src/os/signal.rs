@@ -37,7 +37,8 @@ static DELIVER: About = About {
     not_timed: "installing the handler; signaling another thread or process, which must be woken; \
                 the C library's raise, which also blocks all signals",
     model: "a bound: ≥ 2 × os.syscall{call=getppid}: two kernel entries, by tgkill or the fault \
-            and by rt_sigreturn, plus building and removing a signal frame",
+            and by rt_sigreturn, plus building and removing a signal frame. No value: the cost of \
+            a signal frame is known from this metric alone",
     source: "bound: Linux kernel/signal.c, get_signal, and arch/x86/kernel/signal.c, \
              setup_rt_frame and rt_sigreturn; arch/x86/mm/fault.c, bad_area_access_error. The same \
              work as lmbench's lat_sig catch and prot",

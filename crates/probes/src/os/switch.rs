@@ -53,7 +53,8 @@ static THREAD: About = About {
     title: "switch between threads",
     model: "a bound: waking a sleeper, picking the next task and switching registers and stacks \
             take longer than a kernel entry alone: ≥ os.syscall{call=getppid}; with a working set \
-            ≥ set_bytes=0",
+            ≥ set_bytes=0. No value: scheduler and register switch are known from this metric \
+            alone, and a set is refilled in part while the other runs",
     source: "bound: lmbench (McVoy & Staelin, USENIX 1996), whose tables show a switch above a \
              simple system call; Linux kernel/sched/core.c, try_to_wake_up and __schedule",
     needs: &["os.syscall"],
@@ -65,7 +66,8 @@ static PROCESS: About = About {
     id: "os.switch.process",
     title: "switch between processes",
     model: "a bound: a thread switch plus the change of address space with its TLB misses: ≥ \
-            os.switch.thread{set_bytes=0}; with a working set ≥ set_bytes=0",
+            os.switch.thread{set_bytes=0}; with a working set ≥ set_bytes=0. No value: the cost \
+            of an address space change is known from this metric alone",
     source: "METHOD 25: thread switch < process switch; Linux arch/x86/mm/tlb.c, \
              switch_mm_irqs_off, which a switch between threads skips",
     needs: &["os.switch.thread"],

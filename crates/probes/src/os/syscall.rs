@@ -46,10 +46,11 @@ static ABOUT: About = About {
     parameters: &[Parameter {
         name: "call",
         values: "getppid, getppid_called, invalid, read1, write1, stat, fstat, open_close",
-        meaning: "getppid: entry and exit only; getppid_called: the same in a function, with \
-                  trained predictors; invalid: a number without a system call; read1: 1 byte from \
-                  /dev/zero; write1: 1 byte to /dev/null; stat: the path /dev/null; fstat: \
-                  /dev/null held open; open_close: openat and close of /dev/null",
+        meaning: "getppid: little more than entry and exit; getppid_called: the same in a \
+                  function, with trained predictors; invalid: a number without a system call; \
+                  read1: 1 byte from /dev/zero; write1: 1 byte to /dev/null; stat: the path \
+                  /dev/null; fstat: /dev/null held open; open_close: openat and close of \
+                  /dev/null",
     }],
     needs: &["cpu.call"],
     ..About::BASE

@@ -31,7 +31,8 @@ static CREATE: About = About {
     timed: "pthread_create with default attributes until it returns in the creator",
     not_timed: "the thread's work (incrementing a counter, which proves that it ran) and joining \
                 it, which precedes the next creation; mapping a stack, which is cached",
-    model: "a bound: at least one system call, clone",
+    model: "a bound: at least one system call, clone. No value: what clone(2) allocates is known \
+            from this metric alone",
     source: "bound: glibc nptl/pthread_create.c and allocatestack.c: at least a clone",
     pitfalls: &[
         WARM,
@@ -49,7 +50,8 @@ static CREATE_JOIN: About = About {
     timed: "pthread_create with default attributes, the thread's run (incrementing a counter), and \
             pthread_join until it returns in the creator: includes two switches on one CPU",
     not_timed: "mapping a stack, which is cached",
-    model: "a bound: at least os.thread.create, which it contains",
+    model: "a bound: at least os.thread.create, which it contains. No value: the cost of an exit \
+            and its wake-up is known from this metric alone",
     source: "bound: it contains os.thread.create",
     pitfalls: &[WARM, ONE_CPU],
     needs: &["os.thread.create"],

@@ -22,7 +22,7 @@ static ABOUT: About = About {
     model: "monotonic with clock source tsc: (RDTSCP + conversion) cycles ÷ core frequency + 2 × \
             cpu.call{args=0}; realtime: the same, or monotonic ± 15 % without \
             these cycles; monotonic_coarse: a bound, ≤ monotonic, \
-            since it reads no counter",
+            since it reads no counter; no value: what its loads overlap is not published",
     source: "Linux lib/vdso/gettimeofday.c, do_hres and do_coarse, and rdtsc_ordered in \
              arch/x86/include/asm/tsc.h: RDTSCP, then subtract, multiply, add and shift between \
              two loads of a sequence number; data/uarch.toml: rdtscp_cycles, \

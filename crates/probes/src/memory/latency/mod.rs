@@ -23,12 +23,12 @@ static ABOUT: About = About {
             previous level): load-to-use cycles ÷ cpu.frequency, ± 10 % in L1 and L2, ± 30 % in \
             L3. With 4K pages the same, ± 20 % in L2, within half of the reach of the second TLB; \
             beyond, page walks add an unpublished cost and the value is a lower bound. Huge pages \
-            from 1.25 to 2 times L1 or L2: both latencies by the share of a cyclic walk that \
-            misses, the mean of LRU replacement (all) and random replacement (m = 1 − \
-            exp(−m × set ÷ size)), ± 30 %. From twice the last level on: ≥ its cycles ÷ frequency, plus tRCD and tAA of DDR4 where SMBIOS reports it; the cost of \
-            the path to the memory controller is not published. Without DDR4 in SMBIOS this is a \
-            weak bound. Otherwise between two levels a bracket: at least the one, at most the \
-            other. No model for patterns that prefetchers detect",
+            from 1.25 to 2 times L1 or L2 a bracket: a cyclic walk misses all loads with LRU \
+            replacement, and m = 1 − exp(−m × set ÷ size) of them with random replacement. From \
+            twice the last level on: ≥ its cycles ÷ frequency, plus tRCD and tAA of DDR4 where \
+            SMBIOS reports it; the cost of the path to the memory controller is not published. \
+            Without DDR4 in SMBIOS this is a weak bound. Otherwise between two levels a bracket: \
+            at least the one, at most the other. No model for patterns that prefetchers detect",
     source: "data/uarch.toml: l1_cycles, l2_cycles, l3_cycles; random cycle: S. Sattolo, An \
              algorithm to generate a random cyclic permutation, Information Processing Letters 22 \
              (1986); dependent loads over growing arrays: lmbench's lat_mem_rd (McVoy & Staelin, \

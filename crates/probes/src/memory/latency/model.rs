@@ -101,20 +101,20 @@ fn on_base_pages(value: Prediction, set_bytes: usize, host: &Host) -> Prediction
     }
 }
 
-/// The smallest multiple of a cache's size for which [`missing`] is a value: closer to the size the
+/// The smallest multiple of a cache's size for which [`missing`] is a limit: closer to the size the
 /// associativity decides.
 const BEYOND_MIN: f64 = 1.25;
 
-/// The share of the loads of a cyclic walk that miss a cache, whose size the working set exceeds by
-/// this factor: all with least-recently-used replacement, m = 1 − exp(−m × factor) with random
-/// replacement. Caches are in between: the mean of the two.
+/// The share of the loads of a cyclic walk that miss a cache with random replacement, whose size
+/// the working set exceeds by this factor: m = 1 − exp(−m × factor). With least-recently-used
+/// replacement all of them miss.
 fn missing(factor: f64) -> f64 {
     let mut random = 1.0;
     // Converges to far below a per mille for factors from 1.25.
     for _ in 0..100 {
         random = 1.0 - f64::exp(-random * factor);
     }
-    f64::midpoint(1.0, random)
+    random
 }
 
 /// A working set that a cache holds in part, and that the next one clearly holds.
@@ -126,20 +126,23 @@ fn partly(case: &ChaseCase, cache: &Cache, next: &Cache, host: &Host, known: &In
     }
     let [hit, miss] = [cache, next].map(|it| of_level(Level::Cache(it.level), host, known));
     let (hit, miss) = (hit?, miss?);
-    let [hit_ns, miss_ns] = [hit.value, miss.value].map(|it| it.ok_or(NoModel::BetweenLevels));
     let share = missing(factor);
-    let formula = format!("(1 − miss share) × {} + miss share × {}", hit.formula, miss.formula);
+    let low = hit.low.zip(miss.low).map(|(hit, miss)| (1.0 - share) * hit + share * miss);
+    let formula = format!(
+        "≥ (1 − miss share) × {} + miss share × {}, ≤ {}, less or with their tolerances",
+        hit.formula, miss.formula, miss.formula
+    );
     let source = format!(
-        "{}; {}; share of a cyclic walk that misses: mean of LRU and random replacement",
+        "{}; {}; share of a cyclic walk that misses: random replacement at least, all with LRU",
         hit.source, miss.source
     );
-    let latency = (1.0 - share) * hit_ns? + share * miss_ns?;
-    let sum = Prediction::sum(latency, 0.0, 0.3, &formula, &source);
-    let origin = Origin::calculated("set_bytes ÷ cache size");
     let more = miss.inputs.into_iter().filter(|it| it.name != "frequency");
     let inputs = hit.inputs.into_iter().chain(more).collect();
-    let sum = Prediction { inputs, ..sum }.with_input("miss share", share, origin);
-    Ok(sum.if_above(&miss.if_above).if_below("another replacement policy, or a larger cache"))
+    let origin = Origin::calculated("m = 1 − exp(−m × set_bytes ÷ cache size)");
+    let bracket = Prediction { low, high: miss.high, formula, source, inputs, ..hit };
+    let bracket = Prediction { value: None, hardware: None, software: None, ..bracket };
+    let if_below = "the cache is larger than stated, or replaced as neither LRU nor at random";
+    Ok(bracket.with_input("miss share", share, origin).if_above(&miss.if_above).if_below(if_below))
 }
 
 /// A working set near the size of a level: between the latencies of this and of the next.
@@ -149,9 +152,9 @@ fn between(case: &ChaseCase, host: &Host, known: &Inputs<'_>) -> Model {
     let at = levels.iter().position(|cache| inside(&cache)).ok_or(NoModel::BetweenLevels)?;
     let level = levels[at].level;
     if let Some(next) = levels.get(at + 1)
-        && let Ok(value) = partly(case, levels[at], next, host, known)
+        && let Ok(bracket) = partly(case, levels[at], next, host, known)
     {
-        return Ok(value);
+        return Ok(bracket);
     }
     let faster = of_level(Level::Cache(level), host, known)?;
     let low = faster.low;

@@ -14,10 +14,11 @@ pub(super) static TCP: About = About {
                 wrappers: the system calls are inlined",
     model: "mode=busy a bound: four calls that move bytes, ≥ 4 × os.syscall{call=getppid}. \
             mode=block, cpus=1 a bound: ≥ os.unix.rtt{kind=stream}, since TCP does more for each \
-            byte. mode=block, cpus=2 a value: mode=busy + 2 × os.wake.cross_cpu{via=futex}. \
-            Without mode=busy of this size cpus=1 − 2 × os.switch.process{set_bytes=0} takes its \
-            place. bytes=56 otherwise: bytes=1, since both are one segment. To another host \
-            mode=block a value: network.icmp.rtt, which the kernel there answers without a process, + 2 × \
+            byte. No value for these: the cost of the stack is known from this metric alone. \
+            mode=block, cpus=2 a value: mode=busy + 2 × os.wake.cross_cpu{via=futex}. Without \
+            mode=busy of this size cpus=1 − 2 × os.switch.process{set_bytes=0} takes its place. \
+            bytes=56 otherwise: bytes=1, since both are one segment. To another host mode=block a \
+            value: network.icmp.rtt, which the kernel there answers without a process, + 2 × \
             os.wake.cross_cpu{via=futex}; where ICMP echo is not permitted, the minimum by \
             TCP_INFO of mode=busy in its place. mode=busy a bound: ≥ 2 × \
             os.syscall{call=getppid}, the calls of the near end",
@@ -60,10 +61,11 @@ pub(super) static UDP: About = About {
                 far end connects its socket; the wait for a lost datagram is in no timing, but \
                 in the round in which it was lost",
     model: "mode=busy two bounds: ≥ 4 × os.syscall{call=getppid}, and ≤ network.tcp.rtt of the \
-            same parameters, since UDP does less for each request. mode=block, cpus=1 two \
-            bounds: ≥ os.unix.rtt{kind=datagram} and ≤ network.tcp.rtt. mode=block, cpus=2 a \
-            value: mode=busy + 2 × os.wake.cross_cpu{via=futex}; without mode=busy (quick) cpus=1 \
-            − 2 × os.switch.process{set_bytes=0} takes its place. bytes=56 otherwise: bytes=1. To \
+            same parameters, since UDP does less for each request. mode=block, cpus=1 two bounds: \
+            ≥ os.unix.rtt{kind=datagram} and ≤ network.tcp.rtt. No value for these: the cost of \
+            the stack is known from this metric alone. mode=block, cpus=2 a value: mode=busy + 2 \
+            × os.wake.cross_cpu{via=futex}; without mode=busy (quick) cpus=1 − 2 × \
+            os.switch.process{set_bytes=0} takes its place. bytes=56 otherwise: bytes=1. To \
             another host as network.tcp.rtt",
     source: "Linux net/ipv4/udp.c; on loopback the sender's call runs the receiver's protocol \
              work (net/core/dev.c, process_backlog)",
