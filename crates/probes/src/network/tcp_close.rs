@@ -15,7 +15,7 @@ pub static CLOSE_FIN: TcpClose = TcpClose { timed: Timed::CloseFin, about: &FIN 
 pub static CLOSE_RST: TcpClose = TcpClose { timed: Timed::CloseReset, about: &RESET };
 
 const MODEL: &str = "a bound: ≤ network.tcp.connect to the same far end: the call sends one packet \
-                     and does not wait for an answer";
+                     and does not wait for an answer. No value: it is known from this metric alone";
 const SOURCE: &str = "RFC 9293; Linux net/ipv4/tcp.c, __tcp_close";
 const SLEEPER: &str = "on loopback the packet is processed and the far end is woken inside the \
                        call: the far end is asleep on another CPU when each call begins";
