@@ -77,7 +77,10 @@ pub(crate) fn machine(host: &Host) -> String {
     );
     match host.virtualization.as_deref() {
         Some("none") => parts.push("no virtualisation".to_owned()),
-        Some(kind) => parts.push(kind.to_owned()),
+        // What a guest cannot know: the pages beneath its own, and which CPUs share a core.
+        Some(kind) => {
+            parts.push(format!("{kind} (page=huge is guest-huge, CPU topology unverified)"));
+        }
         None => {}
     }
     parts.extend(host.container.iter().map(|kind| format!("in {kind}")));
