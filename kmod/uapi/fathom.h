@@ -24,8 +24,8 @@
  * Errors that any call can return: EINTR (a signal arrived first; nothing moved; no call is
  * restarted, since its time-out would begin again), ETIMEDOUT (nothing moved in time), EAGAIN
  * (O_NONBLOCK: the call, or another one on this file, would have to wait), ENOTCONN (no
- * connection), EINVAL (a value out of range or a reserved field that is not zero), EPROTO (no HELLO
- * yet), EPIPE (this side was shut down; no SIGPIPE), ECONNRESET (reset, or closed within a frame),
+ * connection), EINVAL (a value out of range or a reserved field that is not zero), EPROTO (an ioctl
+ * before HELLO), EPIPE (this side was shut down; no SIGPIPE), ECONNRESET (reset, or closed within a frame),
  * ENOTTY (no such ioctl, or a structure of another size).
  */
 #ifndef _UAPI_FATHOM_H
