@@ -367,7 +367,9 @@ int fathom_finish(struct fathom_session *s, union fathom_argument *arg, struct f
 	if (result || arg->finish.reserved)
 		return -EINVAL;
 	socket = sock_from_file(s->connection.file);
-	result = kernel_sock_shutdown(socket, SHUT_WR);
+	/* Repeated calls are fine, also after the connection is closed in both directions. */
+	if (!(READ_ONCE(socket->sk->sk_shutdown) & SEND_SHUTDOWN))
+		result = kernel_sock_shutdown(socket, SHUT_WR);
 	if (!result)
 		result = fathom_wait(s, s->connection.file, EPOLLRDHUP, deadline);
 	/* A reset is the cause, where there was one. */
