@@ -2,7 +2,8 @@
 # Installs the missing packages that a build needs besides Rust, if run as root. With `tests` also
 # the optional ones of the tests, which are skipped without them: strace, curl, slowhttptest, a
 # parser of OpenMetrics, the tools of `fathom crosscheck`, and a browser for the page of `fathom
-# report`. With `http-peers` the servers of `make http-peers`, which are not started as services.
+# report`. With `http-peers` the servers of `make http-peers`, which are not started as services. With
+# `kmod` the emulator and the tools of `make kmod-test`.
 set -euo pipefail
 missing=()
 need() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
@@ -37,6 +38,15 @@ if [ "${1:-}" = http-peers ]; then
     chmod +x "$policy"
   fi
   get "${missing[@]}"
+  exit 0
+fi
+if [ "${1:-}" = kmod ]; then
+  PATH=$PATH:/usr/sbin
+  need qemu-system-x86_64 qemu-system-x86
+  need busybox busybox-static
+  need cpio cpio
+  need sparse sparse
+  if [ ${#missing[@]} -gt 0 ] && [ "$(id -u)" -eq 0 ]; then get "${missing[@]}"; fi
   exit 0
 fi
 [ "${1:-}" = tests ] || exit 0

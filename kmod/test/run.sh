@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the module for each kernel series, boots it in QEMU without root, and runs the suite inside.
-# run.sh [suite | soak=SECONDS]
+# run.sh [suite | soak=SECONDS | first]    first: stops at the first failure
 #   KERNELS  series, default "6.1 6.12"
 #   CACHE    kernels and build output, default target/kmod
 #   SOURCE   folder of the module, default kmod (mutants are copies)
@@ -15,7 +15,7 @@ cache=${CACHE:-$root/target/kmod}
 source=${SOURCE:-$root/kmod}
 name=$(basename "$source")
 kernels=${KERNELS:-6.1 6.12}
-seconds=150
+seconds=${SECONDS_MAX:-150}
 case $mode in soak=*) seconds=$((${mode#soak=} + 120)) ;; esac
 
 missing=()
@@ -24,7 +24,6 @@ need gcc build-essential
 need qemu-system-x86_64 qemu-system-x86
 need busybox busybox-static
 need cpio cpio
-need modinfo kmod
 need sparse sparse
 need dpkg-deb dpkg
 if [ ${#missing[@]} -gt 0 ]; then
@@ -32,7 +31,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   exit 2
 fi
 busybox=$(command -v busybox)
-if ! file_is_static=$(ldd "$busybox" 2>&1) && [[ $file_is_static != *"not a dynamic"* ]]; then
+if ldd "$busybox" >/dev/null 2>&1; then
   echo "kmod: $busybox is not static; install busybox-static" >&2
   exit 2
 fi
@@ -56,16 +55,14 @@ image() {
 # Not KVM: nested virtualization hangs on some hosts, and these tests measure nothing.
 boot() {
   local series=$1 folder=$2
-  local log=console=ttyS0,quiet
   # Redzones, poison, and the caller of each allocation, by which leaks are found.
   local checkers="slub_debug=FZPU slab_nomerge"
   [ "$series" = 6.1 ] || checkers="$checkers kfence.sample_interval=1"
-  log=$folder/log
   timeout -k 5 "$seconds" qemu-system-x86_64 -accel tcg -M q35 -cpu max -smp 2 -m 1G -nodefaults \
     -no-user-config -display none -serial stdio -no-reboot \
     -kernel "$cache/$series/vmlinuz" -initrd "$folder/initrd" \
     -append "console=ttyS0 quiet panic=-1 oops=panic $checkers fathom_mode=$mode" \
-    </dev/null 2>&1 | tr -d '\r' >"$log" || true
+    </dev/null 2>&1 | tr -d '\r' >"$folder/log" || true
 }
 
 mkdir -p "$cache"

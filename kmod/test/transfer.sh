@@ -2,10 +2,8 @@
 # Boots a kernel with the module in QEMU, runs a static fathom inside (fathom-inside.sh), and prints
 # the ratios of the published 2 × 2 beside those of the study. The machine has no memory checkers:
 # they slow one path more than another. transfer.sh [REPETITIONS]
-#   FATHOM   a static fathom program:
-#            RUSTFLAGS="-C target-feature=+crt-static" cargo build --release -p fathom \
-#            --target x86_64-unknown-linux-gnu
-#   PATHS    the tests of crates/paths, built likewise, to run as well
+#   FATHOM   a static fathom program; default: it is built, with the tests of crates/paths
+#   PATHS    the tests of crates/paths as a static program, to run as well
 #   KERNEL   series, default 6.1
 #   CACHE    kernels and build output, default target/kmod
 set -euo pipefail
@@ -13,7 +11,14 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 repeat=${1:-20}
 cache=${CACHE:-$root/target/kmod}
 series=${KERNEL:-6.1}
-: "${FATHOM:?name a static fathom program}"
+if [ -z "${FATHOM:-}" ]; then
+  target=$(uname -m)-unknown-linux-gnu
+  built() { RUSTFLAGS="-C target-feature=+crt-static" cargo "$@" --release --locked --target "$target"; }
+  cd "$root"
+  built build -p fathom
+  FATHOM=${CARGO_TARGET_DIR:-target}/$target/release/fathom
+  PATHS=$(built test -p fathom-paths --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))$/\1/p')
+fi
 here=$cache/transfer-$series
 tree=$here/tree
 rm -rf "$tree"

@@ -27,8 +27,8 @@ pub struct Host {
     pub libc: Option<String>,
     /// `none`, `kvm`, `xen`, `vmware`, `hyperv` …; absent where unknown.
     pub virtualization: Option<String>,
-    /// Software that emulates the CPU, such as `tcg` (QEMU); absent on a real CPU, also of a virtual
-    /// machine.
+    /// Software that emulates the CPU, such as `tcg` (QEMU); absent on a real CPU, also in a
+    /// virtual machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulation: Option<String>,
     /// `docker`, `podman`, `lxc` …, if detected; a container can be in a virtual machine.

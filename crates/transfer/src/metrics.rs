@@ -57,9 +57,9 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "io",
         values: "blocking, nonblocking, async",
-        meaning: "calls on the sockets or devices block; return, and poll waits; return, and \
-                  SIGIO is sent when they are ready (O_ASYNC). uring waits for completions; both ends by uring \
-                  are async",
+        meaning: "calls on the sockets or devices block; return, and poll waits; return, and SIGIO \
+                  is sent when they are ready (O_ASYNC). uring waits for completions; both ends by \
+                  uring are async",
     },
     Parameter { name: "buffer_bytes", values: "bytes", meaning: "of copy, uring, device-copy" },
     Parameter { name: "window_bytes", values: "bytes", meaning: "of mmap, zerocopy, device-mmap" },
@@ -95,8 +95,9 @@ static ABOUT_TIME: About = About {
     timed: "from the first connect until the last write of the receiver, for all files of a set: \
             opening, connecting and setting sockets up, sending, creating, writing. Each value is \
             a repetition between two fresh processes, on two CPUs where there are two",
-    not_timed: "making buffers, opening devices and mapping their windows, closing sockets, reading the notifications of sends without a \
-                copy, verifying the content, removing the files, writing them to a device",
+    not_timed: "making buffers, opening devices and mapping their windows, closing sockets, \
+                reading the notifications of sends without a copy, verifying the content, removing \
+                the files, writing them to a device",
     model: "copy and mmap at the sending end, a bound: ≥ the bytes ÷ the highest \
             network.tcp.bandwidth on loopback of this host",
     pitfalls: &[

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <time.h>
 
+bool stop_at_failure;
 static int checks;
 
 static void print(bool ok, int error, const char *format, va_list arguments)
@@ -18,6 +19,8 @@ static void print(bool ok, int error, const char *format, va_list arguments)
 		printf(" (errno %s)", error ? strerrorname_np(error) : "0");
 	printf("\n");
 	fflush(stdout);
+	if (!ok && stop_at_failure)
+		_exit(1);
 }
 
 void check(bool ok, const char *format, ...)
@@ -301,4 +304,17 @@ int sockets_in_use(void)
 	must(file && fscanf(file, "sockets: used %d", &used) == 1);
 	fclose(file);
 	return used;
+}
+
+int network_namespaces_in_use(void)
+{
+	FILE *file = fopen("/sys/kernel/debug/slab/net_namespace/alloc_traces", "r");
+	char line[1024];
+	int found = 0;
+
+	must(file);
+	while (fgets(line, sizeof(line), file))
+		found += atoi(line);
+	fclose(file);
+	return found;
 }

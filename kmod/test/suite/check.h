@@ -28,6 +28,8 @@
 
 /* Prints `ok N name` or `not ok N name`, with errno. */
 void check(bool ok, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Ends the suite at the first failure, for mutants. */
+extern bool stop_at_failure;
 /* A call must fail with this error. */
 void check_error(long result, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -76,6 +78,7 @@ void set_parameter(const char *name, int value);
 int allocations(bool verbose);
 /* Sockets of this network namespace, whoever owns them. */
 int sockets_in_use(void);
+int network_namespaces_in_use(void);
 
 void test_arguments(void);
 void test_fuzz(void);

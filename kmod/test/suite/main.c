@@ -20,6 +20,7 @@ int main(int count, char **words)
 		soak(seconds);
 		return 0;
 	}
+	stop_at_failure = count == 2 && !strcmp(words[1], "first");
 	for (size_t i = 0; i < COUNT(groups); i++) {
 		uint64_t start_ms = now_ms();
 

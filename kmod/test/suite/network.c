@@ -96,6 +96,32 @@ static int in_other_namespace(void *argument)
 	return 0;
 }
 
+/* Detaching leaves nothing of the session in the socket: it is freed before bytes arrive. */
+static void attached_sockets_outlive_sessions(void)
+{
+	int master = device(MASTER, 0);
+	int slave = device(SLAVE, 0);
+	int sockets[2];
+	uint8_t byte = 1;
+
+	tcp_pair(sockets, AF_INET);
+	must(attach(master, sockets[0]) == 0 && attach(slave, sockets[1]) == 0);
+	must(ioctl(slave, FATHOM_IOC_DETACH) == 0);
+	close(master);
+	close(slave);
+	check(write(sockets[0], &byte, 1) == 1 && read(sockets[1], &byte, 1) == 1 &&
+		      write(sockets[1], &byte, 1) == 1 && read(sockets[0], &byte, 1) == 1,
+	      "attached sockets outlive their sessions");
+	close(sockets[0]);
+	close(sockets[1]);
+}
+
+static int unshare_and_exit(void *argument)
+{
+	(void)argument;
+	return unshare(CLONE_NEWNET);
+}
+
 static void network_namespaces(void)
 {
 	struct pair pair = {device(MASTER, 0), device(SLAVE, 0)};
@@ -107,6 +133,13 @@ static void network_namespaces(void)
 	check(status == 0, "namespaces of openers are kept: step %d", WEXITSTATUS(status));
 	check(ioctl(pair.slave, FATHOM_IOC_LISTEN, &endpoint) == 0, "LISTEN in the first one");
 	close_pair(pair);
+	/* The kernel frees a namespace in the background, when the next one goes. */
+	for (int i = 0; i < 50 && network_namespaces_in_use() > 1; i++) {
+		joined(child(unshare_and_exit, NULL));
+		usleep(100000);
+	}
+	check(network_namespaces_in_use() <= 1, "no namespace stays: %d",
+	      network_namespaces_in_use());
 }
 
 static void drop_capabilities(unsigned long long kept)
@@ -236,6 +269,7 @@ static void two_openers(void)
 void test_network(void)
 {
 	sockets_that_cannot_be_attached();
+	attached_sockets_outlive_sessions();
 	network_namespaces();
 	permissions();
 	two_openers();
