@@ -129,14 +129,8 @@ impl Receiving {
         let moved = match way {
             Way::Copy { buffer, device } => {
                 let most = rest.min(buffer.len() as u64) as usize;
-                let received = match device {
-                    Some(device) => device.read(&mut buffer[..most], waiter)?,
-                    None => {
-                        recv(socket, &mut buffer[..most], RecvFlags::empty())
-                            .map_err(PathError::of("recv"))?
-                            .0
-                    }
-                };
+                let received =
+                    receive_buffer(&mut buffer[..most], device.as_ref(), socket, waiter)?;
                 write_all(received, *at, |part, at| {
                     pwrite(&*file, &buffer[part], at).map_err(PathError::of("write"))
                 })?
@@ -222,6 +216,20 @@ impl Receiving {
     pub fn page(&self) -> Option<Page> {
         self.watch.page()
     }
+}
+
+/// Receives into a buffer, through the device if there is one.
+fn receive_buffer(
+    buffer: &mut [u8],
+    device: Option<&Session>,
+    socket: BorrowedFd<'_>,
+    waiter: &Waiter,
+) -> Result<usize, PathError> {
+    let Some(device) = device else {
+        let received = recv(socket, buffer, RecvFlags::empty());
+        return received.map(|(received, _)| received).map_err(PathError::of("recv"));
+    };
+    device.read(buffer, waiter)
 }
 
 /// Writes what was received to byte `at` of the file, by calls for a part of the buffer. Returns

@@ -138,25 +138,17 @@ impl Sending {
                 if pending.start == pending.end {
                     let most = rest.min(buffer.len() as u64) as usize;
                     let count = read(&*file, &mut buffer[..most]);
-                    *pending = 0..count.map_err(PathError::of("read"))?;
+                    *pending = filled(count.map_err(PathError::of("read"))?, short)?;
                 }
                 let part = &buffer[pending.clone()];
-                let sent = match device {
-                    _ if part.is_empty() => return Err(short),
-                    Some(device) => device.write(part, waiter)?,
-                    None => send_bytes(socket, part, SendFlags::NOSIGNAL)
-                        .map_err(PathError::of("send"))?,
-                };
+                let sent = send_buffer(part, device.as_ref(), socket, waiter)?;
                 pending.start += sent;
                 *at += sent as u64;
             }
             Way::Device { device, window, pending } => {
                 if pending.start == pending.end {
                     let most = rest.min(window.len() as u64) as usize;
-                    *pending = 0..window.read_from(file.as_fd(), most)?;
-                }
-                if pending.start == pending.end {
-                    return Err(short);
+                    *pending = filled(window.read_from(file.as_fd(), most)?, short)?;
                 }
                 let sent = device.transfer(pending.clone(), waiter)?;
                 watch.look(window);
@@ -189,9 +181,7 @@ impl Sending {
             Way::Splice(pipe) => {
                 if pipe.held() == 0 {
                     let mut from = *at;
-                    if pipe.fill(file.as_fd(), Some(&mut from), rest)? == 0 {
-                        return Err(short);
-                    }
+                    filled(pipe.fill(file.as_fd(), Some(&mut from), rest)?, short)?;
                 }
                 let more = rest > pipe.held() as u64;
                 *at += pipe.empty(socket, None, more)? as u64;
@@ -230,6 +220,24 @@ impl Sending {
     /// The page behind the first mapping.
     pub fn page(&self) -> Option<Page> {
         self.watch.page()
+    }
+}
+
+/// What is to be sent of a buffer, which is empty at the end of the file.
+fn filled(count: usize, short: PathError) -> Result<Range<usize>, PathError> {
+    if count == 0 { Err(short) } else { Ok(0..count) }
+}
+
+/// Sends a part of a buffer, through the device if there is one.
+fn send_buffer(
+    part: &[u8],
+    device: Option<&Session>,
+    socket: BorrowedFd<'_>,
+    waiter: &Waiter,
+) -> Result<usize, PathError> {
+    match device {
+        Some(device) => device.write(part, waiter),
+        None => send_bytes(socket, part, SendFlags::NOSIGNAL).map_err(PathError::of("send")),
     }
 }
 

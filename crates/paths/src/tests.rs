@@ -11,29 +11,23 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 use super::*;
-use crate::device::{Presence, Role, presence};
+use crate::device::{Presence, Role, flag, presence};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Whether the host has the device; else says what is not tested.
-fn has_device(role: Role) -> bool {
-    match presence(role) {
-        Presence::Usable => true,
-        Presence::Missing(obstacle) => {
-            let path = role.path();
-            eprintln!("SKIPPED: device-copy and device-mmap: {path}: {obstacle}");
-            false
-        }
-    }
+#[expect(clippy::print_stdout, reason = "a test says what it does not cover")]
+pub(crate) fn skipped(reason: &str) {
+    println!("skipped: {reason}");
 }
 
+/// The paths of this host, with those of the kernel devices if it has them.
 fn send_paths() -> Vec<SendPath> {
-    let has_device = has_device(Role::Sends);
+    let has_device = presence(Role::Sends) == Presence::Usable;
     SendPath::ALL.into_iter().filter(|path| has_device || !path.needs_device()).collect()
 }
 
 fn receive_paths() -> Vec<ReceivePath> {
-    let has_device = has_device(Role::Receives);
+    let has_device = presence(Role::Receives) == Presence::Usable;
     ReceivePath::ALL.into_iter().filter(|path| has_device || !path.needs_device()).collect()
 }
 
@@ -131,11 +125,35 @@ fn content_arrives_by_every_path() {
     }
 }
 
+/// The other tests have the paths of the devices if this one is not skipped.
+#[test]
+fn page_behind_the_window_of_a_device_is_known() {
+    for role in [Role::Sends, Role::Receives] {
+        if let Presence::Missing(obstacle) = presence(role) {
+            return skipped(&format!("paths of {}: {obstacle}", role.path()));
+        }
+    }
+    let (near, far) = connection();
+    let waiter = Waiter::new(Io::Blocking, LIMIT).unwrap();
+    let mut sending = Sending::new(SendPath::DeviceMmap, 4096).unwrap();
+    sending.watch_page(true);
+    sending.prepare(near.as_fd(), &waiter).unwrap();
+    send(&mut sending, (file(&data(5000)), 5000), near.as_fd(), &waiter).unwrap();
+    let Some(Page::Table(entry)) = sending.page() else { panic!("{:?}", sending.page()) };
+    let expected = flag::MAPPED | flag::PRESENT | flag::WRITE | flag::LEAF;
+    assert_eq!((entry.flags & expected, entry.page_bytes), (expected, 4096));
+    drop((near, sending));
+    let mut receiving = Receiving::new(ReceivePath::DeviceMmap, 8192).unwrap();
+    let way = (ReceivePath::DeviceMmap, 8192, Io::Blocking);
+    assert!(received(way, Some(5000), 0, &far, &mut receiving).unwrap() == data(5000));
+    let large = Sending::new(SendPath::DeviceMmap, device::WINDOW_MAX + 4096);
+    assert!(large.is_err(), "a window of more than 16 MiB");
+}
+
 #[test]
 fn missing_device_is_named() {
     if presence(Role::Sends) == Presence::Usable {
-        eprintln!("SKIPPED: this host has the devices");
-        return;
+        return skipped("this host has the devices");
     }
     let sending = Sending::new(SendPath::DeviceMmap, 4096).unwrap_err().to_string();
     assert!(sending.starts_with("/dev/fathom_master: "), "{sending}");

@@ -156,8 +156,7 @@ mod tests {
         let mut compiler = Command::new("cc");
         compiler.args(["-Wall", "-Werror", "-I", header, "-x", "c", "-", "-o"]).arg(&built);
         let Ok(mut running) = compiler.stdin(Stdio::piped()).spawn() else {
-            eprintln!("SKIPPED: no cc, so that the interface is not compared with its header");
-            return;
+            return crate::tests::skipped("the interface and its header: needs cc");
         };
         running.stdin.take().unwrap().write_all(program.as_bytes()).unwrap();
         assert!(running.wait().unwrap().success(), "{program}");
