@@ -2,8 +2,8 @@
 # Installs the missing packages that a build needs besides Rust, if run as root. With `tests` also
 # the optional ones of the tests, which are skipped without them: strace, curl, slowhttptest, a
 # parser of OpenMetrics, the tools of `fathom crosscheck`, and a browser for the page of `fathom
-# report`. With `http-peers` the servers of `make http-peers`, which are not started as services. With
-# `kmod` the emulator and the tools of `make kmod-test`.
+# report`. With `http-peers` the servers of `make http-peers`, which are not started as services.
+# With `kmod` the emulator and the tools of `make kmod-test`.
 set -euo pipefail
 missing=()
 need() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }

@@ -25,8 +25,8 @@
  * restarted, since its time-out would begin again), ETIMEDOUT (nothing moved in time), EAGAIN
  * (O_NONBLOCK: the call, or another one on this file, would have to wait), ENOTCONN (no
  * connection), EINVAL (a value out of range or a reserved field that is not zero), EPROTO (an ioctl
- * before HELLO), EPIPE (this side was shut down; no SIGPIPE), ECONNRESET (reset, or closed within a frame),
- * ENOTTY (no such ioctl, or a structure of another size).
+ * before HELLO), EPIPE (this side was shut down; no SIGPIPE), ECONNRESET (reset, or closed within a
+ * frame), ENOTTY (no such ioctl, or a structure of another size).
  */
 #ifndef _UAPI_FATHOM_H
 #define _UAPI_FATHOM_H
@@ -258,7 +258,10 @@ struct fathom_stats {
 #define FATHOM_IOC_SEND _IOW(FATHOM_IOC, 0x08, struct fathom_transfer)
 #define FATHOM_IOC_RECEIVE _IOW(FATHOM_IOC, 0x09, struct fathom_transfer)
 
-/* Shut down the sending direction and wait until the peer did so too, in spite of O_NONBLOCK. */
+/*
+ * Shut down the sending direction and wait until the peer did so too, in spite of O_NONBLOCK. It
+ * can be repeated, as after ETIMEDOUT. Received bytes that were not read yet stay readable.
+ */
 #define FATHOM_IOC_FINISH _IOW(FATHOM_IOC, 0x0a, struct fathom_finish)
 
 #define FATHOM_IOC_PTE _IOWR(FATHOM_IOC, 0x0b, struct fathom_pte)

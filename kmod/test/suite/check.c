@@ -257,7 +257,7 @@ void set_parameter(const char *name, int value)
 }
 
 /* Lines with the direct caller of allocations begin with their number; its callers follow. */
-static int lines_of_module(const char *path, bool counted, bool verbose)
+static int lines_of_module(const char *path, bool counted, bool print)
 {
 	char line[1024];
 	int found = 0;
@@ -271,17 +271,17 @@ static int lines_of_module(const char *path, bool counted, bool verbose)
 		if (!number || !strstr(line, "[fathom]"))
 			continue;
 		found += number;
-		if (verbose)
+		if (print)
 			printf("# %s: %s", path, line);
 	}
 	fclose(file);
 	return found;
 }
 
-int allocations(bool verbose)
+int allocations(bool all)
 {
 	const char *root = "/sys/kernel/debug/slab";
-	int found = lines_of_module("/proc/vmallocinfo", false, verbose);
+	int found = lines_of_module("/proc/vmallocinfo", false, all);
 	struct dirent *entry;
 	DIR *folder = opendir(root);
 
@@ -289,8 +289,10 @@ int allocations(bool verbose)
 	while ((entry = readdir(folder))) {
 		char path[512];
 
+		if (!all && strncmp(entry->d_name, "kmalloc", 7))
+			continue;
 		snprintf(path, sizeof(path), "%s/%s/alloc_traces", root, entry->d_name);
-		found += lines_of_module(path, true, verbose);
+		found += lines_of_module(path, true, all);
 	}
 	closedir(folder);
 	return found;

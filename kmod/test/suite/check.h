@@ -74,8 +74,11 @@ uint64_t now_ms(void);
 uint32_t random_u32(uint32_t *state);
 /* Writes a parameter of the module. */
 void set_parameter(const char *name, int value);
-/* What the module holds: its allocations by the kernel's lists of callers. */
-int allocations(bool verbose);
+/*
+ * Allocations of the module by the kernel's lists of callers: with `all` of every slab cache, and
+ * printed; else only by kmalloc and vmalloc, which is much faster.
+ */
+int allocations(bool all);
 /* Sockets of this network namespace, whoever owns them. */
 int sockets_in_use(void);
 int network_namespaces_in_use(void);

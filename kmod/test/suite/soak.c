@@ -100,17 +100,33 @@ static int operate(void *argument)
 	return 0;
 }
 
-static long free_kib(void)
+static long memory_kib(const char *name)
 {
 	char line[128];
-	long found = 0;
+	char found[64];
+	long kib = 0;
 	FILE *file = fopen("/proc/meminfo", "r");
 
 	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "MemFree: %ld", &found) == 1)
+		if (sscanf(line, "%63[^:]: %ld", found, &kib) == 2 && !strcmp(found, name))
 			break;
 	fclose(file);
-	return found;
+	return kib;
+}
+
+/* Free pages that each CPU keeps for itself are not in MemFree. */
+static long per_cpu_kib(void)
+{
+	char line[128];
+	long pages = 0;
+	long count;
+	FILE *file = fopen("/proc/zoneinfo", "r");
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, " count: %ld", &count) == 1)
+			pages += count;
+	fclose(file);
+	return pages * 4;
 }
 
 /* Ten equal parts: memory may not shrink from the second to the last. */
@@ -119,6 +135,10 @@ void soak(int seconds)
 	long first_kib = 0;
 	long last_kib = 0;
 
+	/* Connections in TIME_WAIT would look like a leak for their first minute. */
+	FILE *file = fopen("/proc/sys/net/ipv4/tcp_max_tw_buckets", "w");
+
+	must(file && fputs("0", file) > 0 && fclose(file) == 0);
 	set_parameter("default_timeout_ms", 20);
 	for (uint32_t part = 0; part < 10; part++) {
 		struct work work = {.end_ms = now_ms() + seconds * 100ULL};
@@ -138,11 +158,12 @@ void soak(int seconds)
 			close_pair(work.pairs[i]);
 		check(allocations(false) == 0, "nothing stays allocated after part %u", part);
 		sleep(1);
-		last_kib = free_kib();
+		last_kib = memory_kib("MemFree") + per_cpu_kib();
 		if (part == 1)
 			first_kib = last_kib;
-		printf("# free: %ld KiB\n", last_kib);
+		printf("# free %ld (per CPU %ld), slab %ld, vmalloc %ld KiB\n", last_kib,
+		       per_cpu_kib(), memory_kib("Slab"), memory_kib("VmallocUsed"));
 	}
-	check(first_kib - last_kib < 4096, "free memory: %ld KiB, then %ld KiB", first_kib,
+	check(first_kib - last_kib < 1024, "free memory: %ld KiB, then %ld KiB", first_kib,
 	      last_kib);
 }
