@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build web test docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-page repeatability compare-check simulate lab lab-load soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants install clean needs
+.PHONY: run build web test docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-page repeatability compare-check simulate lab lab-load soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer install clean needs
 
 run: build ## build, measure at quick effort, print the table, store the run, write report.html
 	$(FATHOM) run --quick
@@ -107,6 +107,10 @@ kmod-soak: ## random operations of four processes on the kernel devices for SECO
 kmod-mutants: ## break the kernel devices line by line (NAMES: only these): does kmod-test notice? about 25 minutes
 	@scripts/needs.sh kmod
 	kmod/test/mutants.sh $(NAMES)
+
+kmod-transfer: ## `fathom transfer` by the kernel devices in QEMU, RUNS (default 20) repetitions; ratios beside the published ones
+	@scripts/needs.sh kmod
+	kmod/test/transfer.sh $(or $(RUNS),20)
 
 install: build ## install program, completions and man pages under PREFIX (default /usr/local)
 	scripts/install.sh $(FATHOM) $(or $(PREFIX),/usr/local)

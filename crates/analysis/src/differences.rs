@@ -98,6 +98,7 @@ fn machine(host: &Host) -> Vec<Fact> {
         ("frequency driver", cpu.frequency_driver.clone()),
         ("memory", size(host.memory.total_bytes)),
         ("virtualisation", host.virtualization.clone()),
+        ("emulation", Some(host.emulation.clone().unwrap_or_default())),
         ("container", Some(host.container.clone().unwrap_or_default())),
     ]
 }

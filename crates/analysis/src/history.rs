@@ -36,6 +36,9 @@ pub struct History {
     pub series: Vec<Series>,
     /// Ids of runs left out because a test setup changed the measurement.
     pub imposed: Vec<String>,
+    /// Ids of runs left out because the CPU of an end is emulated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub emulated: Vec<String>,
     /// Runs of this host without the selected cases.
     pub without: usize,
     /// Other hosts with runs of the metric.
@@ -130,8 +133,13 @@ pub fn history(
     // Two far hosts are two series even if they have one name.
     let mut numbers: BTreeMap<(&Params, &str, &str), usize> = BTreeMap::new();
     let mut cases: Vec<Case<'_>> = Vec::new();
+    let mut emulated: Vec<String> = Vec::new();
     for run in &ours {
         for headline in run.headlines.iter().filter(|one| selects(&one.params)) {
+            if run.document.is_emulated(&headline.params) {
+                emulated.push(run.document.run.id.clone());
+                continue;
+            }
             let far = run.document.far_host(&headline.params).map_or("", Host::identity);
             // Interval and drift depend on the effort, and so may the value.
             let key = (&*headline.params, far, run.document.run.effort.word());
@@ -144,12 +152,14 @@ pub fn history(
             }
         }
     }
+    emulated.dedup();
     History {
         metric: metric.to_owned(),
         host: hosts.get(host).map_or_else(|| host.to_owned(), |host| label(host)),
         host_id: host.to_owned(),
         series: all_series(&cases),
         imposed: imposed.into_iter().map(|one| one.document.run.id.clone()).collect(),
+        emulated,
         without,
         other_hosts: other_hosts.into_iter().collect(),
     }

@@ -366,6 +366,7 @@ impl Block<'_> {
                 record.verdict = Verdict::because(State::Invalid, Cause::Clock, failure.clone());
                 record.agreement = None;
             }
+            reduce::note_emulation(record, document);
             *record = record.clone().sealed_by(plan.protocol);
         }
     }

@@ -441,6 +441,16 @@ fn note_interruption(record: &mut Record, processes: u32, wanted: u32) {
     }
 }
 
+/// Marks a number of an emulated CPU as noisy. A prediction is of the machine: not compared.
+pub(crate) fn note_emulation(record: &mut Record, document: &Document) {
+    let is_timed = record.summary.is_some() && record.unit != Unit::Bytes;
+    if is_timed && record.verdict.shows_number() && document.is_emulated(&record.params) {
+        let text = "the CPU is emulated: valid within this run only";
+        record.verdict.reasons.insert(0, Reason::new(Cause::Emulated, text));
+        (record.verdict.state, record.agreement) = (State::Noisy, None);
+    }
+}
+
 /// Sets the prediction of a record and its agreement with the measurement.
 pub(crate) fn set_prediction(
     record: &mut Record,

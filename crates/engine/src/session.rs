@@ -187,6 +187,7 @@ impl<'a> Session<'a> {
         reduce::set_prediction(&mut record, prediction, about.expects, None);
         self.set_origins(&mut record);
         record.samples = Some(samples);
+        reduce::note_emulation(&mut record, &self.document);
         record.sealed()
     }
 

@@ -59,13 +59,23 @@ fn run(
     ending: Ending,
     procedure: impl Fn(&mut dyn Recorder),
 ) -> (Ending, Heard) {
+    run_on(Host::default(), earlier, by_person, ending, procedure)
+}
+
+fn run_on(
+    host: Host,
+    earlier: Vec<Record>,
+    by_person: bool,
+    ending: Ending,
+    procedure: impl Fn(&mut dyn Recorder),
+) -> (Ending, Heard) {
     // On CPU 0 a wrong CPU would look right.
     let last = affinity::allowed().last().copied();
     last.map(affinity::pin).transpose().expect("an allowed CPU");
     let mut heard = Heard::default();
     let setup = SessionSetup {
         tool: Tool { name: "fathom".to_owned(), version: "0.0.0".to_owned() },
-        host: Host::default(),
+        host,
         id: "0123456789abcdef".to_owned(),
         label: None,
         started: String::new(),
@@ -168,6 +178,24 @@ fn interrupted_procedure_is_marked() {
     assert_eq!(verdict(0), (State::Noisy, Cause::Interrupted, "stopped before its end"));
     let text = "stopped before its first value";
     assert_eq!(verdict(1), (State::Unavailable, Cause::Interrupted, text));
+}
+
+#[test]
+fn numbers_of_an_emulated_cpu_are_marked() {
+    let host = Host { emulation: Some("tcg".to_owned()), ..Host::default() };
+    let (_, heard) = run_on(host, Vec::new(), false, Ending::Done, |recorder| {
+        let prediction = Some(Prediction { value: Some(5.0), ..Prediction::default() });
+        recorder.record(Measured { prediction, ..measured(1, &[5.0; 3]) });
+        let verdict = Some(Verdict::default());
+        let text = Some("present, writable".to_owned());
+        recorder.record(Measured { text, verdict, ..measured(2, &[]) });
+    });
+    let records = heard.document.expect("it ended").records;
+    let verdict = &records[0].verdict;
+    assert_eq!((verdict.state, verdict.is_emulated()), (State::Noisy, true));
+    assert!(records[0].prediction.is_some() && records[0].agreement.is_none());
+    assert!(records[0].is_intact());
+    assert_eq!(records[1].verdict, Verdict::default(), "a text holds");
 }
 
 #[test]

@@ -15,8 +15,9 @@ use fathom_fileio::Sum;
 use fathom_fileio::folder::space;
 use fathom_fileio::scratch::Scratch;
 use fathom_measure::clock::{monotonic_raw_ns, process_cpu_ns};
+use fathom_paths::device::{Presence, Role, presence};
 use fathom_paths::{
-    Io, PathError, ReceivePath, Receiving, SIZE_MAX, Waiter, receive, receive_exact, send_all,
+    Io, Page, PathError, ReceivePath, Receiving, SIZE_MAX, Waiter, receive, receive_exact, send_all,
 };
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,8 @@ pub enum Order {
     Receive(Round),
     /// The sums of the files that were received.
     Sums,
+    /// Whether there is a kernel device to receive by.
+    Device,
 }
 
 /// How to receive a set of files.
@@ -60,7 +63,7 @@ pub struct Round {
     pub files: u32,
     /// Of all files together; more are refused.
     pub bytes: u64,
-    /// Read the pagemap entry behind the first mapped page.
+    /// Look at the page behind the first mapping.
     pub page: bool,
 }
 
@@ -86,6 +89,9 @@ pub enum Report {
     Sums {
         files: Vec<FileSum>,
     },
+    Device {
+        presence: Presence,
+    },
     /// The round failed. There may be others.
     Failed {
         text: String,
@@ -100,8 +106,8 @@ pub struct Received {
     pub cpu_ns: u64,
     /// Page faults.
     pub faults: u64,
-    /// The pagemap entry behind the first mapped page.
-    pub page: Option<u64>,
+    /// The page behind the first mapping.
+    pub page: Option<Page>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,6 +137,7 @@ pub(crate) fn serve(
         // The watchdog ends a far end whose near end does nothing.
         let report = match orders.json(u64::MAX) {
             Ok(Order::Sums) => Report::Sums { files: sums(&files)? },
+            Ok(Order::Device) => Report::Device { presence: presence(Role::Receives) },
             Ok(Order::Receive(round)) => {
                 round.check()?;
                 files.clear();
@@ -232,7 +239,7 @@ impl End {
         let done_ns = monotonic_raw_ns();
         let cpu_ns = process_cpu_ns() - cpu_ns;
         let faults = page_faults() - faults;
-        Ok((Received { done_ns, cpu_ns, faults, page: receiving.page_entry() }, files))
+        Ok((Received { done_ns, cpu_ns, faults, page: receiving.page() }, files))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! - [`Sending`]: `copy`, `mmap`, `sendfile`, `splice`, `zerocopy`, `uring`.
 //! - [`Receiving`]: `copy`, `mmap`, `splice`, `uring`.
+//! - Both: `device-copy` and `device-mmap`, where [`device`] finds the kernel devices.
 //! - [`Waiter`]: what an end does when its socket is not ready.
 //!
 //! A path moves one file at a time by steps. A step makes the calls for one buffer or window, and
@@ -11,6 +12,8 @@
 //! User space touches no byte of a mapping: a file that is truncated meanwhile is an error of the
 //! call (EFAULT), not a signal.
 
+pub mod device;
+mod page;
 mod pipe;
 mod pump;
 mod receive;
@@ -24,6 +27,7 @@ use std::fmt;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+pub use page::Page;
 pub use receive::{Receiving, receive, receive_exact};
 pub use send::{Sending, send, send_all};
 pub use waiter::{Io, Waiter};
@@ -34,7 +38,7 @@ pub const SIZE_MAX: usize = 64 << 20;
 
 /// From a file into a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum SendPath {
     /// read(2) into a buffer, send(2).
     Copy,
@@ -48,11 +52,15 @@ pub enum SendPath {
     Zerocopy,
     /// io_uring: a read and a send in flight, each with its own buffer.
     Uring,
+    /// read(2) into a buffer, write(2) to the kernel device.
+    DeviceCopy,
+    /// read(2) into the mapped window of the kernel device, which sends it.
+    DeviceMmap,
 }
 
 /// From a socket into a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum ReceivePath {
     /// recv(2) into a buffer, write(2).
     Copy,
@@ -62,6 +70,10 @@ pub enum ReceivePath {
     Splice,
     /// io_uring: a receive and a write in flight, each with its own buffer.
     Uring,
+    /// read(2) from the kernel device into a buffer, write(2).
+    DeviceCopy,
+    /// The kernel device receives into its mapped window, write(2) from there.
+    DeviceMmap,
 }
 
 /// What the size of a path is.
@@ -75,8 +87,16 @@ pub enum SizeOf {
 }
 
 impl SendPath {
-    pub const ALL: [Self; 6] =
-        [Self::Copy, Self::Mmap, Self::Sendfile, Self::Splice, Self::Zerocopy, Self::Uring];
+    pub const ALL: [Self; 8] = [
+        Self::Copy,
+        Self::Mmap,
+        Self::Sendfile,
+        Self::Splice,
+        Self::Zerocopy,
+        Self::Uring,
+        Self::DeviceCopy,
+        Self::DeviceMmap,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -86,20 +106,28 @@ impl SendPath {
             Self::Splice => "splice",
             Self::Zerocopy => "zerocopy",
             Self::Uring => "uring",
+            Self::DeviceCopy => "device-copy",
+            Self::DeviceMmap => "device-mmap",
         }
     }
 
     pub fn size_of(self) -> SizeOf {
         match self {
-            Self::Copy | Self::Uring => SizeOf::Buffer,
-            Self::Mmap | Self::Zerocopy => SizeOf::Window,
+            Self::Copy | Self::Uring | Self::DeviceCopy => SizeOf::Buffer,
+            Self::Mmap | Self::Zerocopy | Self::DeviceMmap => SizeOf::Window,
             Self::Sendfile | Self::Splice => SizeOf::None,
         }
+    }
+
+    /// Whether it needs the kernel device that sends.
+    pub fn needs_device(self) -> bool {
+        matches!(self, Self::DeviceCopy | Self::DeviceMmap)
     }
 }
 
 impl ReceivePath {
-    pub const ALL: [Self; 4] = [Self::Copy, Self::Mmap, Self::Splice, Self::Uring];
+    pub const ALL: [Self; 6] =
+        [Self::Copy, Self::Mmap, Self::Splice, Self::Uring, Self::DeviceCopy, Self::DeviceMmap];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -107,15 +135,22 @@ impl ReceivePath {
             Self::Mmap => "mmap",
             Self::Splice => "splice",
             Self::Uring => "uring",
+            Self::DeviceCopy => "device-copy",
+            Self::DeviceMmap => "device-mmap",
         }
     }
 
     pub fn size_of(self) -> SizeOf {
         match self {
-            Self::Copy | Self::Uring => SizeOf::Buffer,
-            Self::Mmap => SizeOf::Window,
+            Self::Copy | Self::Uring | Self::DeviceCopy => SizeOf::Buffer,
+            Self::Mmap | Self::DeviceMmap => SizeOf::Window,
             Self::Splice => SizeOf::None,
         }
+    }
+
+    /// Whether it needs the kernel device that receives.
+    pub fn needs_device(self) -> bool {
+        matches!(self, Self::DeviceCopy | Self::DeviceMmap)
     }
 }
 
@@ -147,6 +182,8 @@ pub enum PathError {
     Short { found: u64, expected: u64 },
     #[error("more than the {most} bytes that were announced")]
     TooLong { most: u64 },
+    #[error("{path}: {obstacle}")]
+    Device { path: &'static str, obstacle: device::Obstacle },
     #[error("no progress within {0:?}")]
     TimedOut(std::time::Duration),
 }

@@ -1,6 +1,7 @@
 //! From a socket into a file.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,6 +12,8 @@ use rustix::io::{Errno, pwrite};
 use rustix::mm::ProtFlags;
 use rustix::net::{RecvFlags, recv};
 
+use crate::device::{Role, Session};
+use crate::page::{Page, Watch};
 use crate::pipe::Pipe;
 use crate::pump::{Direction, Pump};
 use crate::window::{Window, result};
@@ -27,15 +30,25 @@ pub struct Receiving {
     most: u64,
     /// Bytes that the file has.
     at: u64,
-    /// Whether to read the pagemap entry behind the first window that is used, and the entry.
-    watches: bool,
-    page: Option<u64>,
+    watch: Watch,
 }
 
 #[derive(Debug)]
 enum Way {
-    Copy(Pages),
-    Mapped { size: usize, window: Option<(Window, usize)> },
+    /// Through the device, if there is one.
+    Copy {
+        buffer: Pages,
+        device: Option<Session>,
+    },
+    /// The window of the device.
+    Device {
+        device: Session,
+        window: Window,
+    },
+    Mapped {
+        size: usize,
+        window: Option<(Window, usize)>,
+    },
     Splice(Pipe),
     Uring(Box<Pump>),
 }
@@ -44,19 +57,27 @@ impl Receiving {
     /// `size`: bytes of the buffer or window, if the path has one.
     ///
     /// # Errors
-    /// Without memory, descriptors or io_uring.
+    /// Without memory, descriptors, io_uring or the device.
     pub fn new(path: ReceivePath, size: usize) -> Result<Self, PathError> {
         let size = match path.size_of() {
             SizeOf::Window => size.next_multiple_of(rustix::param::page_size()),
             SizeOf::Buffer | SizeOf::None => size,
         };
         let way = match path {
-            ReceivePath::Copy => Way::Copy(Pages::new(size).map_err(PathError::of("mmap"))?),
+            ReceivePath::Copy | ReceivePath::DeviceCopy => {
+                let device = path.needs_device().then(|| Session::of(Role::Receives));
+                let buffer = Pages::new(size).map_err(PathError::of("mmap"))?;
+                Way::Copy { buffer, device: device.transpose()? }
+            }
+            ReceivePath::DeviceMmap => {
+                let device = Session::of(Role::Receives)?;
+                Way::Device { window: device.window(size)?, device }
+            }
             ReceivePath::Mmap => Way::Mapped { size, window: None },
             ReceivePath::Splice => Way::Splice(Pipe::new()?),
             ReceivePath::Uring => Way::Uring(Box::new(Pump::new(size, Direction::Receive)?)),
         };
-        Ok(Self { way, file: None, length: None, most: 0, at: 0, watches: false, page: None })
+        Ok(Self { way, file: None, length: None, most: 0, at: 0, watch: Watch::default() })
     }
 
     /// Sets a connected socket up.
@@ -64,7 +85,16 @@ impl Receiving {
     /// # Errors
     /// If the kernel refuses.
     pub fn prepare(&self, socket: BorrowedFd<'_>, waiter: &Waiter) -> std::io::Result<()> {
-        waiter.prepare(socket, matches!(self.way, Way::Uring(_)))
+        waiter.prepare(socket, matches!(self.way, Way::Uring(_)))?;
+        self.device().map_or(Ok(()), |device| device.attach(socket, waiter))
+    }
+
+    fn device(&self) -> Option<&Session> {
+        match &self.way {
+            Way::Copy { device, .. } => device.as_ref(),
+            Way::Device { device, .. } => Some(device),
+            Way::Mapped { .. } | Way::Splice(_) | Way::Uring(_) => None,
+        }
     }
 
     /// Takes the next file, which is empty, and open for reading too if the path maps it. `length`:
@@ -89,7 +119,7 @@ impl Receiving {
     /// # Errors
     /// If a call fails, or the connection ends early or late.
     pub fn step(&mut self, socket: BorrowedFd<'_>, waiter: &Waiter) -> Result<Step, PathError> {
-        let Self { way, file, length, most, at, watches, page } = self;
+        let Self { way, file, length, most, at, watch } = self;
         let Some(file) = file else { return Ok(Step::Done) };
         if *length == Some(*at) && !matches!(way, Way::Uring(_)) {
             return self.end();
@@ -97,17 +127,19 @@ impl Receiving {
         // One more byte than allowed shows that there are too many.
         let rest = *most - *at + u64::from(length.is_none());
         let moved = match way {
-            Way::Copy(buffer) => {
+            Way::Copy { buffer, device } => {
                 let most = rest.min(buffer.len() as u64) as usize;
-                let received = recv(socket, &mut buffer[..most], RecvFlags::empty());
-                let (received, _) = received.map_err(PathError::of("recv"))?;
-                let mut piece = &buffer[..received];
-                while !piece.is_empty() {
-                    let done = at_end(received, piece) + *at;
-                    let written = pwrite(&*file, piece, done).map_err(PathError::of("write"))?;
-                    piece = &piece[written..];
-                }
-                received
+                let received =
+                    receive_buffer(&mut buffer[..most], device.as_ref(), socket, waiter)?;
+                write_all(received, *at, |part, at| {
+                    pwrite(&*file, &buffer[part], at).map_err(PathError::of("write"))
+                })?
+            }
+            Way::Device { device, window } => {
+                let most = rest.min(window.len() as u64) as usize;
+                let received = device.transfer(0..most, waiter)?;
+                watch.look(window);
+                write_all(received, *at, |part, at| window.write_to(file.as_fd(), part, at))?
             }
             Way::Mapped { size, window } => {
                 if window.is_none() {
@@ -130,9 +162,7 @@ impl Receiving {
                 let received = result(received).map_err(PathError::of("recv"))?;
                 *filled += received;
                 if *filled == mapped.len() || received == 0 {
-                    if *watches && page.is_none() {
-                        *page = mapped.page_entry();
-                    }
+                    watch.look(mapped);
                     *window = None;
                 }
                 received
@@ -177,20 +207,43 @@ impl Receiving {
         self.at
     }
 
-    /// Whether to read the pagemap entry behind the first mapped page, which takes time.
+    /// Whether to look at the page behind the first mapping, which takes time.
     pub fn watch_page(&mut self, watches: bool) {
-        self.watches = watches;
+        self.watch.set(watches);
     }
 
-    /// The pagemap entry behind the first mapped page.
-    pub fn page_entry(&self) -> Option<u64> {
-        self.page
+    /// The page behind the first mapping.
+    pub fn page(&self) -> Option<Page> {
+        self.watch.page()
     }
 }
 
-/// How much of what was received is written.
-fn at_end(received: usize, piece: &[u8]) -> u64 {
-    (received - piece.len()) as u64
+/// Receives into a buffer, through the device if there is one.
+fn receive_buffer(
+    buffer: &mut [u8],
+    device: Option<&Session>,
+    socket: BorrowedFd<'_>,
+    waiter: &Waiter,
+) -> Result<usize, PathError> {
+    let Some(device) = device else {
+        let received = recv(socket, buffer, RecvFlags::empty());
+        return received.map(|(received, _)| received).map_err(PathError::of("recv"));
+    };
+    device.read(buffer, waiter)
+}
+
+/// Writes what was received to byte `at` of the file, by calls for a part of the buffer. Returns
+/// its bytes.
+fn write_all(
+    received: usize,
+    at: u64,
+    mut write: impl FnMut(Range<usize>, u64) -> Result<usize, PathError>,
+) -> Result<usize, PathError> {
+    let mut written = 0;
+    while written < received {
+        written += write(written..received, at + written as u64)?;
+    }
+    Ok(received)
 }
 
 /// Receives a file: all its steps. Returns its bytes, which `progress` counts meanwhile, too.
@@ -213,7 +266,10 @@ pub fn receive(
             Ok(Step::Done) => return Ok(receiving.received()),
             Ok(Step::More) => {}
             Err(error) if error.is_interrupted() => {}
-            Err(error) if error.is_again() => waiter.wait(socket, PollFlags::IN)?,
+            Err(error) if error.is_again() => {
+                let ready = receiving.device().map_or(socket, Session::as_fd);
+                waiter.wait(ready, PollFlags::IN)?;
+            }
             Err(error) => return Err(error),
         }
     }

@@ -11,6 +11,8 @@ use rustix::io::{Errno, read};
 use rustix::mm::ProtFlags;
 use rustix::net::{SendFlags, send as send_bytes};
 
+use crate::device::{Role, Session};
+use crate::page::{Page, Watch};
 use crate::pipe::Pipe;
 use crate::pump::{Direction, Pump};
 use crate::window::{Window, result};
@@ -28,15 +30,29 @@ pub struct Sending {
     bytes: u64,
     /// Bytes that the socket took.
     at: u64,
-    /// Whether to read the pagemap entry behind the first window that is used, and the entry.
-    watches: bool,
-    page: Option<u64>,
+    watch: Watch,
 }
 
 #[derive(Debug)]
 enum Way {
-    Copy { buffer: Pages, pending: Range<usize> },
-    Mapped { size: usize, window: Option<(Window, usize)>, zero_copy: bool, notified: Notified },
+    /// Through the device, if there is one.
+    Copy {
+        buffer: Pages,
+        pending: Range<usize>,
+        device: Option<Session>,
+    },
+    /// The window of the device, and what of it is to be sent.
+    Device {
+        device: Session,
+        window: Window,
+        pending: Range<usize>,
+    },
+    Mapped {
+        size: usize,
+        window: Option<(Window, usize)>,
+        zero_copy: bool,
+        notified: Notified,
+    },
     Sendfile,
     Splice(Pipe),
     Uring(Box<Pump>),
@@ -46,7 +62,7 @@ impl Sending {
     /// `size`: bytes of the buffer or window, if the path has one.
     ///
     /// # Errors
-    /// Without memory, descriptors or io_uring.
+    /// Without memory, descriptors, io_uring or the device.
     pub fn new(path: SendPath, size: usize) -> Result<Self, PathError> {
         let size = match path.size_of() {
             SizeOf::Window => size.next_multiple_of(rustix::param::page_size()),
@@ -59,9 +75,14 @@ impl Sending {
             notified: Notified::default(),
         };
         let way = match path {
-            SendPath::Copy => {
+            SendPath::Copy | SendPath::DeviceCopy => {
+                let device = path.needs_device().then(|| Session::of(Role::Sends));
                 let buffer = Pages::new(size).map_err(PathError::of("mmap"))?;
-                Way::Copy { buffer, pending: 0..0 }
+                Way::Copy { buffer, pending: 0..0, device: device.transpose()? }
+            }
+            SendPath::DeviceMmap => {
+                let device = Session::of(Role::Sends)?;
+                Way::Device { window: device.window(size)?, device, pending: 0..0 }
             }
             SendPath::Mmap => mapped(false),
             SendPath::Zerocopy => mapped(true),
@@ -69,7 +90,7 @@ impl Sending {
             SendPath::Splice => Way::Splice(Pipe::new()?),
             SendPath::Uring => Way::Uring(Box::new(Pump::new(size, Direction::Send)?)),
         };
-        Ok(Self { way, file: None, bytes: 0, at: 0, watches: false, page: None })
+        Ok(Self { way, file: None, bytes: 0, at: 0, watch: Watch::default() })
     }
 
     /// Sets a connected socket up.
@@ -78,9 +99,17 @@ impl Sending {
     /// If the kernel refuses.
     pub fn prepare(&self, socket: BorrowedFd<'_>, waiter: &Waiter) -> std::io::Result<()> {
         waiter.prepare(socket, matches!(self.way, Way::Uring(_)))?;
-        match self.way {
+        match &self.way {
             Way::Mapped { zero_copy: true, .. } => zerocopy::enable(socket),
-            _ => Ok(()),
+            _ => self.device().map_or(Ok(()), |device| device.attach(socket, waiter)),
+        }
+    }
+
+    fn device(&self) -> Option<&Session> {
+        match &self.way {
+            Way::Copy { device, .. } => device.as_ref(),
+            Way::Device { device, .. } => Some(device),
+            Way::Mapped { .. } | Way::Sendfile | Way::Splice(_) | Way::Uring(_) => None,
         }
     }
 
@@ -97,7 +126,7 @@ impl Sending {
     /// # Errors
     /// If a call fails, or the file has become shorter.
     pub fn step(&mut self, socket: BorrowedFd<'_>, waiter: &Waiter) -> Result<Step, PathError> {
-        let Self { way, file, bytes, at, watches, page } = self;
+        let Self { way, file, bytes, at, watch } = self;
         let Some(file) = file else { return Ok(Step::Done) };
         let (rest, short) = (*bytes - *at, PathError::Short { found: *at, expected: *bytes });
         if rest == 0 {
@@ -105,17 +134,24 @@ impl Sending {
             return Ok(Step::Done);
         }
         match way {
-            Way::Copy { buffer, pending } => {
+            Way::Copy { buffer, pending, device } => {
                 if pending.start == pending.end {
                     let most = rest.min(buffer.len() as u64) as usize;
                     let count = read(&*file, &mut buffer[..most]);
-                    match count.map_err(PathError::of("read"))? {
-                        0 => return Err(short),
-                        count => *pending = 0..count,
-                    }
+                    *pending = filled(count.map_err(PathError::of("read"))?, short)?;
                 }
-                let sent = send_bytes(socket, &buffer[pending.clone()], SendFlags::NOSIGNAL);
-                let sent = sent.map_err(PathError::of("send"))?;
+                let part = &buffer[pending.clone()];
+                let sent = send_buffer(part, device.as_ref(), socket, waiter)?;
+                pending.start += sent;
+                *at += sent as u64;
+            }
+            Way::Device { device, window, pending } => {
+                if pending.start == pending.end {
+                    let most = rest.min(window.len() as u64) as usize;
+                    *pending = filled(window.read_from(file.as_fd(), most)?, short)?;
+                }
+                let sent = device.transfer(pending.clone(), waiter)?;
+                watch.look(window);
                 pending.start += sent;
                 *at += sent as u64;
             }
@@ -131,9 +167,7 @@ impl Sending {
                 *sent += moved;
                 *at += moved as u64;
                 if *sent == mapped.len() {
-                    if *watches && page.is_none() {
-                        *page = mapped.page_entry();
-                    }
+                    watch.look(mapped);
                     *window = None;
                 }
             }
@@ -147,9 +181,7 @@ impl Sending {
             Way::Splice(pipe) => {
                 if pipe.held() == 0 {
                     let mut from = *at;
-                    if pipe.fill(file.as_fd(), Some(&mut from), rest)? == 0 {
-                        return Err(short);
-                    }
+                    filled(pipe.fill(file.as_fd(), Some(&mut from), rest)?, short)?;
                 }
                 let more = rest > pipe.held() as u64;
                 *at += pipe.empty(socket, None, more)? as u64;
@@ -180,14 +212,32 @@ impl Sending {
         Ok(std::mem::take(notified))
     }
 
-    /// Whether to read the pagemap entry behind the first mapped page, which takes time.
+    /// Whether to look at the page behind the first mapping, which takes time.
     pub fn watch_page(&mut self, watches: bool) {
-        self.watches = watches;
+        self.watch.set(watches);
     }
 
-    /// The pagemap entry behind the first mapped page.
-    pub fn page_entry(&self) -> Option<u64> {
-        self.page
+    /// The page behind the first mapping.
+    pub fn page(&self) -> Option<Page> {
+        self.watch.page()
+    }
+}
+
+/// What is to be sent of a buffer, which is empty at the end of the file.
+fn filled(count: usize, short: PathError) -> Result<Range<usize>, PathError> {
+    if count == 0 { Err(short) } else { Ok(0..count) }
+}
+
+/// Sends a part of a buffer, through the device if there is one.
+fn send_buffer(
+    part: &[u8],
+    device: Option<&Session>,
+    socket: BorrowedFd<'_>,
+    waiter: &Waiter,
+) -> Result<usize, PathError> {
+    match device {
+        Some(device) => device.write(part, waiter),
+        None => send_bytes(socket, part, SendFlags::NOSIGNAL).map_err(PathError::of("send")),
     }
 }
 
@@ -234,7 +284,10 @@ pub fn send(
             Ok(Step::Done) => return Ok(()),
             Ok(Step::More) => {}
             Err(error) if error.is_interrupted() => {}
-            Err(error) if error.is_again() => waiter.wait(socket, PollFlags::OUT)?,
+            Err(error) if error.is_again() => {
+                let ready = sending.device().map_or(socket, Session::as_fd);
+                waiter.wait(ready, PollFlags::OUT)?;
+            }
             Err(error) => return Err(error),
         }
     }

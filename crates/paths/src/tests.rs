@@ -11,8 +11,25 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 use super::*;
+use crate::device::{Presence, Role, flag, presence};
 
 const LIMIT: Duration = Duration::from_secs(10);
+
+#[expect(clippy::print_stdout, reason = "a test says what it does not cover")]
+pub(crate) fn skipped(reason: &str) {
+    println!("skipped: {reason}");
+}
+
+/// The paths of this host, with those of the kernel devices if it has them.
+fn send_paths() -> Vec<SendPath> {
+    let has_device = presence(Role::Sends) == Presence::Usable;
+    SendPath::ALL.into_iter().filter(|path| has_device || !path.needs_device()).collect()
+}
+
+fn receive_paths() -> Vec<ReceivePath> {
+    let has_device = presence(Role::Receives) == Presence::Usable;
+    ReceivePath::ALL.into_iter().filter(|path| has_device || !path.needs_device()).collect()
+}
 
 fn data(bytes: u64) -> Vec<u8> {
     let mut all = vec![0; bytes as usize];
@@ -81,8 +98,9 @@ fn received(
 fn content_arrives_by_every_path() {
     let files = [0, 1, 511, 4096, 70_001].map(data);
     let together = files.iter().map(Vec::len).sum::<usize>() as u64;
-    for send_path in SendPath::ALL {
-        for receive_path in ReceivePath::ALL {
+    let receive_paths = receive_paths();
+    for send_path in send_paths() {
+        for &receive_path in &receive_paths {
             for io in Io::ALL {
                 for size in [512, 4096, 65_536] {
                     let (near, far) = connection();
@@ -107,9 +125,45 @@ fn content_arrives_by_every_path() {
     }
 }
 
+/// The other tests have the paths of the devices if this one is not skipped.
+#[test]
+fn page_behind_the_window_of_a_device_is_known() {
+    for role in [Role::Sends, Role::Receives] {
+        if let Presence::Missing(obstacle) = presence(role) {
+            return skipped(&format!("paths of {}: {obstacle}", role.path()));
+        }
+    }
+    let (near, far) = connection();
+    let waiter = Waiter::new(Io::Blocking, LIMIT).unwrap();
+    let mut sending = Sending::new(SendPath::DeviceMmap, 4096).unwrap();
+    sending.watch_page(true);
+    sending.prepare(near.as_fd(), &waiter).unwrap();
+    send(&mut sending, (file(&data(5000)), 5000), near.as_fd(), &waiter).unwrap();
+    let Some(Page::Table(entry)) = sending.page() else { panic!("{:?}", sending.page()) };
+    let expected = flag::MAPPED | flag::PRESENT | flag::WRITE | flag::LEAF;
+    assert_eq!((entry.flags & expected, entry.page_bytes), (expected, 4096));
+    drop((near, sending));
+    let mut receiving = Receiving::new(ReceivePath::DeviceMmap, 8192).unwrap();
+    let way = (ReceivePath::DeviceMmap, 8192, Io::Blocking);
+    assert!(received(way, Some(5000), 0, &far, &mut receiving).unwrap() == data(5000));
+    let large = Sending::new(SendPath::DeviceMmap, device::WINDOW_MAX + 4096);
+    assert!(large.is_err(), "a window of more than 16 MiB");
+}
+
+#[test]
+fn missing_device_is_named() {
+    if presence(Role::Sends) == Presence::Usable {
+        return skipped("this host has the devices");
+    }
+    let sending = Sending::new(SendPath::DeviceMmap, 4096).unwrap_err().to_string();
+    assert!(sending.starts_with("/dev/fathom_master: "), "{sending}");
+    let receiving = Receiving::new(ReceivePath::DeviceCopy, 4096).unwrap_err().to_string();
+    assert!(receiving.starts_with("/dev/fathom_slave: "), "{receiving}");
+}
+
 #[test]
 fn end_of_connection_and_excess_are_errors() {
-    for path in ReceivePath::ALL {
+    for path in receive_paths() {
         for (length, most) in [(Some(1001), 0), (None, 999)] {
             let (mut near, far) = connection();
             near.write_all(&data(1000)).unwrap();
@@ -132,7 +186,7 @@ fn end_of_connection_and_excess_are_errors() {
 
 #[test]
 fn file_that_became_shorter_is_an_error() {
-    for path in SendPath::ALL {
+    for path in send_paths() {
         let (near, far) = connection();
         let waiter = Waiter::new(Io::Blocking, LIMIT).unwrap();
         let mut sending = Sending::new(path, 4096).unwrap();
@@ -167,8 +221,12 @@ fn async_sockets_signal_this_thread() {
 #[test]
 fn wait_without_progress_ends() {
     let limit = Duration::from_millis(100);
-    for path in ReceivePath::ALL {
+    for path in receive_paths() {
         for io in Io::ALL {
+            // read(2) of the device has a time-out of its own.
+            if (path, io) == (ReceivePath::DeviceCopy, Io::Blocking) {
+                continue;
+            }
             let (_near, far) = connection();
             let waiter = Waiter::new(io, limit).unwrap();
             let mut receiving = Receiving::new(path, 4096).unwrap();
@@ -215,11 +273,12 @@ fn sums_tell_every_wrong_byte() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let right = data(24_114);
     let expected = Sum::of(&right);
+    let paths = receive_paths();
     for round in 0..1000 {
         let mut wrong = right.clone();
         corrupt(&mut wrong, &mut random);
         let (near, far) = connection();
-        let path = ReceivePath::ALL[round % 4];
+        let path = paths[round % paths.len()];
         let sent = sender((SendPath::Copy, 4096, Io::Blocking), vec![wrong], near);
         let mut receiving = Receiving::new(path, 4096).unwrap();
         let way = (path, 4096, Io::Blocking);

@@ -72,8 +72,12 @@ impl Waiter {
         for which in [Timeout::Recv, Timeout::Send] {
             set_socket_timeout(socket, which, Some(self.limit))?;
         }
+        if by_ring { Ok(()) } else { self.set_flags(socket) }
+    }
+
+    /// Sets how calls on a socket or device wait.
+    pub(crate) fn set_flags(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let more = match self.io {
-            _ if by_ring => OFlags::empty(),
             Io::Blocking => OFlags::empty(),
             Io::Nonblocking => OFlags::NONBLOCK,
             Io::Async => {
@@ -84,7 +88,7 @@ impl Waiter {
         Ok(fcntl_setfl(socket, fcntl_getfl(socket)? | more)?)
     }
 
-    /// Waits until the socket is ready for the events.
+    /// Waits until the socket or device is ready for the events.
     pub(crate) fn wait(&self, socket: BorrowedFd<'_>, events: PollFlags) -> Result<(), PathError> {
         let failed = PathError::TimedOut(self.limit);
         match self.io {

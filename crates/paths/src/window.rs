@@ -1,11 +1,13 @@
-//! A mapped window of a file, for calls of the kernel only.
+//! A mapped window of a file or device, for calls of the kernel only.
 
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::ptr::{NonNull, null_mut};
 
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::PathError;
 
 /// Mapped bytes. No reference to them exists: other processes may change or truncate the file.
 #[derive(Debug)]
@@ -43,10 +45,35 @@ impl Window {
         (start.cast(), part.len())
     }
 
+    /// Reads up to as many bytes of a file into its beginning.
+    pub(crate) fn read_from(&self, file: BorrowedFd<'_>, most: usize) -> Result<usize, PathError> {
+        let (start, length) = self.part(0..most);
+        // SAFETY: the part is mapped, and no reference to its bytes exists.
+        let done = unsafe { libc::read(file.as_raw_fd(), start, length) };
+        result(done).map_err(PathError::of("read"))
+    }
+
+    /// Writes a part of it to a file, from byte `at`.
+    pub(crate) fn write_to(
+        &self,
+        file: BorrowedFd<'_>,
+        part: Range<usize>,
+        at: u64,
+    ) -> Result<usize, PathError> {
+        let (start, length) = self.part(part);
+        // SAFETY: the part is mapped, and no reference to its bytes exists.
+        let done = unsafe { libc::pwrite(file.as_raw_fd(), start, length, at as libc::off_t) };
+        result(done).map_err(PathError::of("write"))
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.start.as_ptr() as u64
+    }
+
     /// The entry of its first page in /proc/self/pagemap, if that is readable.
-    pub(crate) fn page_entry(&self) -> Option<u64> {
+    pub(crate) fn pagemap_entry(&self) -> Option<u64> {
         use std::os::unix::fs::FileExt as _;
-        let page = self.start.as_ptr() as u64 / rustix::param::page_size() as u64;
+        let page = self.address() / rustix::param::page_size() as u64;
         let mut entry = [0; 8];
         let file = std::fs::File::open("/proc/self/pagemap").ok()?;
         file.read_exact_at(&mut entry, page * 8).ok()?;

@@ -27,6 +27,10 @@ pub struct Host {
     pub libc: Option<String>,
     /// `none`, `kvm`, `xen`, `vmware`, `hyperv` …; absent where unknown.
     pub virtualization: Option<String>,
+    /// Software that emulates the CPU, such as `tcg` (QEMU); absent on a real CPU, also in a
+    /// virtual machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulation: Option<String>,
     /// `docker`, `podman`, `lxc` …, if detected; a container can be in a virtual machine.
     pub container: Option<String>,
     /// The kernel's current clock source.
@@ -352,6 +356,11 @@ impl Host {
             true => name_with_id(&self.name, self.id.as_deref()),
             false => self.name.clone(),
         }
+    }
+
+    /// Whether times show an emulator instead of a machine.
+    pub fn is_emulated(&self) -> bool {
+        self.emulation.is_some()
     }
 
     pub fn origin(&mut self, path: &str, origin: impl Into<String>) {

@@ -32,6 +32,11 @@ impl Document {
         let to = params.text("to")?;
         self.far.iter().find(|far| far.name == to).map(|far| &far.host)
     }
+
+    /// Whether the CPU of an end of a case is emulated.
+    pub fn is_emulated(&self, params: &Params) -> bool {
+        self.host.is_emulated() || self.far_host(params).is_some_and(Host::is_emulated)
+    }
 }
 
 /// A host at the far end of measurements.

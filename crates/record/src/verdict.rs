@@ -24,6 +24,11 @@ impl Verdict {
         self.state.shows_number()
     }
 
+    /// Whether the number is that of an emulated CPU, which is compared with no other run.
+    pub fn is_emulated(&self) -> bool {
+        self.reasons.iter().any(|reason| reason.cause == Cause::Emulated)
+    }
+
     /// Whether the run was interrupted before all processes of the case had run.
     pub fn is_cut_short(&self) -> bool {
         self.reasons.iter().any(|reason| reason.cause == Cause::Interrupted)
@@ -182,4 +187,6 @@ pub enum Cause {
     TimedOut,
     /// The run was interrupted, by a signal or a closed output.
     Interrupted,
+    /// The CPU is emulated: times and rates are the emulator's. Counts hold.
+    Emulated,
 }

@@ -99,5 +99,6 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::Stalled => "stalled",
         Cause::TimedOut => "timeout",
         Cause::Interrupted => "interrupted",
+        Cause::Emulated => "emulated",
     }
 }

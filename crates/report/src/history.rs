@@ -42,6 +42,9 @@ fn metric_text(history: &History, width: usize, marks: bool) -> String {
     let (metric, host) = (&history.metric, &history.host);
     if history.series.is_empty() {
         text += &match history.without {
+            _ if !history.emulated.is_empty() => {
+                format!("No comparable run of {metric} on {host}.\n")
+            }
             0 => format!("No stored run of {metric} on {host}; measure it with `fathom run`.\n"),
             _ => format!("No stored run of {metric} on {host} has these cases.\n"),
         };
@@ -58,6 +61,10 @@ fn metric_text(history: &History, width: usize, marks: bool) -> String {
     if !history.imposed.is_empty() {
         let runs = history.imposed.join(", ");
         aside(format!("Left out, because faults were injected: {runs}."));
+    }
+    if !history.emulated.is_empty() {
+        let runs = history.emulated.join(", ");
+        aside(format!("Left out, because the CPU is emulated: {runs}."));
     }
     if !history.other_hosts.is_empty() {
         let hosts = history.other_hosts.join(", ");

@@ -119,6 +119,21 @@ impl Cell {
         ]
     }
 
+    /// With the names of the study for the paths of kernel devices.
+    pub fn as_published(self) -> Self {
+        let send = match self.send {
+            SendPath::DeviceCopy => SendPath::Copy,
+            SendPath::DeviceMmap => SendPath::Mmap,
+            send => send,
+        };
+        let receive = match self.receive {
+            ReceivePath::DeviceCopy => ReceivePath::Copy,
+            ReceivePath::DeviceMmap => ReceivePath::Mmap,
+            receive => receive,
+        };
+        Self { send, receive, ..self }
+    }
+
     pub fn has(&self, size: SizeOf) -> bool {
         self.send.size_of() == size || self.receive.size_of() == size
     }
@@ -168,15 +183,17 @@ pub struct Choice {
 }
 
 /// All paths at one size, then one factor at a time with both ends by copy and both by mmap. Sizes
-/// beyond the largest file make no difference.
-pub fn usual(set: usize, bytes: u64, largest: u64) -> Vec<Cell> {
+/// beyond the largest file make no difference. `has_device`: of the sending and the receiving end.
+pub fn usual(set: usize, bytes: u64, largest: u64, has_device: [bool; 2]) -> Vec<Cell> {
     let (copy, mapped) = (
         Cell::usual(set, SendPath::Copy, ReceivePath::Copy),
         Cell::usual(set, SendPath::Mmap, ReceivePath::Mmap),
     );
-    let all = SendPath::ALL.into_iter().flat_map(|send| {
-        ReceivePath::ALL.into_iter().map(move |receive| Cell::usual(set, send, receive))
-    });
+    let [may_send, may_receive] = has_device;
+    let receive = ReceivePath::ALL.into_iter().filter(|path| may_receive || !path.needs_device());
+    let send = SendPath::ALL.into_iter().filter(|path| may_send || !path.needs_device());
+    let all =
+        send.flat_map(|send| receive.clone().map(move |receive| Cell::usual(set, send, receive)));
     let is_large = bytes > LARGE;
     let is_cross = |cell: &Cell| {
         cell.send == SendPath::Copy || cell.receive == ReceivePath::Copy || *cell == mapped
@@ -226,8 +243,15 @@ pub fn chosen(set: usize, choice: &Choice) -> Vec<Cell> {
     distinct
 }
 
-/// The 16 cells of the study for each set.
-pub fn published(set: usize) -> Vec<Cell> {
+/// The 16 cells of the study for each set, by sockets of processes or, as there, by kernel devices.
+pub fn published(set: usize, by_device: bool) -> Vec<Cell> {
+    let (send, receive) = match by_device {
+        false => ([SendPath::Copy, SendPath::Mmap], [ReceivePath::Copy, ReceivePath::Mmap]),
+        true => (
+            [SendPath::DeviceCopy, SendPath::DeviceMmap],
+            [ReceivePath::DeviceCopy, ReceivePath::DeviceMmap],
+        ),
+    };
     let runs = [
         (false, STUDY_WINDOWS[0], Io::Blocking),
         (false, STUDY_WINDOWS[1], Io::Blocking),
@@ -235,8 +259,8 @@ pub fn published(set: usize) -> Vec<Cell> {
         (true, STUDY_WINDOWS[1], Io::Blocking),
     ];
     let of_run = |(persistent, window, io)| {
-        [SendPath::Copy, SendPath::Mmap].into_iter().flat_map(move |send| {
-            [ReceivePath::Copy, ReceivePath::Mmap].map(|receive| Cell {
+        send.into_iter().flat_map(move |send| {
+            receive.map(|receive| Cell {
                 persistent,
                 window,
                 io,
@@ -261,10 +285,13 @@ mod tests {
     #[test]
     fn designs_have_distinct_cells() {
         for (cells, count, published) in [
-            (usual(0, 1 << 20, 1 << 20), 36, false),
-            (usual(0, 24_114, 2415), 32, false),
-            (usual(0, 1 << 30, 1 << 29), 21, false),
-            (super::published(0), 16, true),
+            (usual(0, 1 << 20, 1 << 20, [false; 2]), 36, false),
+            (usual(0, 24_114, 2415, [false; 2]), 32, false),
+            (usual(0, 1 << 30, 1 << 29, [false; 2]), 21, false),
+            (usual(0, 24_114, 2415, [true, false]), 40, false),
+            (usual(0, 24_114, 2415, [true; 2]), 56, false),
+            (super::published(0, false), 16, true),
+            (super::published(0, true), 16, true),
         ] {
             assert_eq!((cells.len(), names(&cells, published).len()), (count, count));
         }
@@ -307,9 +334,12 @@ mod tests {
         };
         let there: BTreeSet<String> = records.iter().map(|it| params(it).to_string()).collect();
         let sets = ["small", "file", "video"];
-        let here = sets.iter().flat_map(|set| {
-            published(0).into_iter().map(|cell| cell.params(set, true).to_string())
-        });
-        assert_eq!(here.collect::<BTreeSet<String>>(), there);
+        for by_device in [false, true] {
+            let here = sets.iter().flat_map(|set| {
+                let cells = published(0, by_device).into_iter().map(Cell::as_published);
+                cells.map(|cell| cell.params(set, true).to_string())
+            });
+            assert_eq!(here.collect::<BTreeSet<String>>(), there);
+        }
     }
 }

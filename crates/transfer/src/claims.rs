@@ -136,7 +136,7 @@ mod tests {
     fn published_ratios_are_those_of_the_study() {
         let text = include_str!("../../../data/reference/2020-transfer.toml");
         let table: toml::Table = text.parse().unwrap();
-        let cells = published(0);
+        let cells = published(0, false);
         for claim in ALL {
             let (contrast, numbers) = claim.contrast(&cells).unwrap();
             let time = |number: &usize| {

@@ -5,7 +5,7 @@ mod cell;
 mod claims;
 mod metrics;
 mod options;
-mod pagemap;
+mod page;
 pub mod place;
 mod procedure;
 mod records;

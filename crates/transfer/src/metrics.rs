@@ -36,14 +36,18 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "send",
-        values: "copy, mmap, sendfile, splice, zerocopy, uring",
+        values: "copy, mmap, sendfile, splice, zerocopy, uring, device-copy, device-mmap",
         meaning: "read and send; send from a mapped window; the call; through a pipe; \
-                  MSG_ZEROCOPY from a mapped window; a read and a send in flight by io_uring",
+                  MSG_ZEROCOPY from a mapped window; a read and a send in flight by io_uring; read \
+                  and write to the kernel device; read into the mapped window of the kernel \
+                  device, which sends it",
     },
     Parameter {
         name: "receive",
-        values: "copy, mmap, splice, uring",
-        meaning: "recv and write; recv into a mapped window; through a pipe; by io_uring",
+        values: "copy, mmap, splice, uring, device-copy, device-mmap",
+        meaning: "recv and write; recv into a mapped window; through a pipe; by io_uring; read \
+                  from the kernel device and write; write from the mapped window of the kernel \
+                  device, which receives into it",
     },
     Parameter {
         name: "connection",
@@ -53,12 +57,12 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "io",
         values: "blocking, nonblocking, async",
-        meaning: "calls on the sockets block; return, and poll waits; return, and SIGIO is sent \
-                  when they are ready (O_ASYNC). uring waits for completions; both ends by uring \
-                  are async",
+        meaning: "calls on the sockets or devices block; return, and poll waits; return, and SIGIO \
+                  is sent when they are ready (O_ASYNC). uring waits for completions; both ends by \
+                  uring are async",
     },
-    Parameter { name: "buffer_bytes", values: "bytes", meaning: "of copy and uring" },
-    Parameter { name: "window_bytes", values: "bytes", meaning: "of mmap and zerocopy" },
+    Parameter { name: "buffer_bytes", values: "bytes", meaning: "of copy, uring, device-copy" },
+    Parameter { name: "window_bytes", values: "bytes", meaning: "of mmap, zerocopy, device-mmap" },
     Parameter { name: "ack", values: "per-file", meaning: "the receiver answers after each file" },
     Parameter { name: "to", values: "NAME", meaning: "another host; absent on this one" },
     Parameter { name: "factor", values: "send, receive, …", meaning: "what an effect changes" },
@@ -91,8 +95,9 @@ static ABOUT_TIME: About = About {
     timed: "from the first connect until the last write of the receiver, for all files of a set: \
             opening, connecting and setting sockets up, sending, creating, writing. Each value is \
             a repetition between two fresh processes, on two CPUs where there are two",
-    not_timed: "making buffers, closing sockets, reading the notifications of sends without a \
-                copy, verifying the content, removing the files, writing them to a device",
+    not_timed: "making buffers, opening devices and mapping their windows, closing sockets, \
+                reading the notifications of sends without a copy, verifying the content, removing \
+                the files, writing them to a device",
     model: "copy and mmap at the sending end, a bound: ≥ the bytes ÷ the highest \
             network.tcp.bandwidth on loopback of this host. No value: the cost of a path is known \
             from this metric alone",
@@ -104,6 +109,8 @@ static ABOUT_TIME: About = About {
          was sent without one",
         "a congestion control that paces (BBR) may limit every path alike: name another one by \
          --congestion",
+        "the kernel devices exist where their module is loaded; a file is copied into and out of \
+         their window by read and write, not by loads and stores",
         "to another host the time ends when the receiver's report arrives, a half round trip later",
     ],
     published: "2020, kernel sockets in a virtual machine, 347.466 MB: 4.09 s by copy, 0.62 s by \
@@ -145,8 +152,8 @@ static ABOUT_PAGE: About = About {
     id: "transfer.page",
     title: "page behind a mapping",
     unit: Unit::Ratio,
-    timed: "the entry of /proc/self/pagemap behind the first page of the first window, after its \
-            use and before it is unmapped",
+    timed: "the page-table entry of the first page of the first window, after its use and before \
+            it is unmapped, by a kernel device; without one, its entry of /proc/self/pagemap",
     not_timed: "everything",
     pitfalls: &["the frame is hidden without CAP_SYS_ADMIN"],
     published: "2020: raw entries, present and writable, in the kernel's log",

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use fathom_metric::notation::{NotationError, seed, sizes, time};
+use fathom_paths::device::WINDOW_MAX;
 use fathom_paths::{Io, ReceivePath, SIZE_MAX, SendPath, SizeOf};
 
 use crate::cell::{Cell, Choice, SIZE};
@@ -20,6 +21,8 @@ Examples:
   fathom transfer --send-path copy,sendfile --receive-path copy --buffer 4KiB,64KiB,1MiB
                                            every combination of these
   fathom transfer --published              the 48 cells of the 2020 study, beside its figures
+  fathom transfer --send-path device-copy,device-mmap --receive-path device-copy,device-mmap
+                                           the kernel devices, if their module is loaded
   fathom transfer --pages --sets small --time 5s
                                            the page-table entries behind both mappings
 
@@ -50,11 +53,12 @@ pub struct Transfer {
     /// Connect from this address of this host.
     #[arg(long, value_name = "ADDRESS", requires = "to")]
     pub bind: Option<IpAddr>,
-    /// Ways to send: copy, mmap, sendfile, splice, zerocopy, uring. With this option, or one of
-    /// the next six, every combination is measured; the first of each list is the reference.
+    /// Ways to send: copy, mmap, sendfile, splice, zerocopy, uring, device-copy, device-mmap. With
+    /// this option, or one of the next six, every combination is measured; the first of each list
+    /// is the reference.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = send_path)]
     pub send_path: Vec<SendPath>,
-    /// Ways to receive: copy, mmap, splice, uring.
+    /// Ways to receive: copy, mmap, splice, uring, device-copy, device-mmap.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = receive_path)]
     pub receive_path: Vec<ReceivePath>,
     /// Connections: persistent (one for all files), per-file.
@@ -64,10 +68,11 @@ pub struct Transfer {
     /// for completions).
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = io)]
     pub io: Vec<Io>,
-    /// Buffer sizes of copy and uring, up to 64 MiB.
+    /// Buffer sizes of copy, uring and device-copy, up to 64 MiB.
     #[arg(long, value_name = "SIZES", value_parser = path_sizes)]
     pub buffer: Option<Sizes>,
-    /// Window sizes of mmap and zerocopy, in whole pages, up to 64 MiB.
+    /// Window sizes of mmap and zerocopy, in whole pages, up to 64 MiB, and of device-mmap, up to
+    /// 16 MiB.
     #[arg(long, value_name = "SIZES", value_parser = page_sizes)]
     pub window: Option<Sizes>,
     /// Let the receiver answer after each file: per-file.
@@ -77,6 +82,9 @@ pub struct Transfer {
     #[arg(long, conflicts_with_all = ["send_path", "receive_path", "connection", "io", "buffer"])]
     #[arg(conflicts_with_all = ["window", "ack", "folders"])]
     pub published: bool,
+    /// Measure them by the kernel devices: device-copy for copy, device-mmap for mmap.
+    #[arg(long, requires = "published")]
+    pub device: bool,
     /// Show the page-table entry behind each end's mapping.
     #[arg(long)]
     pub pages: bool,
@@ -203,21 +211,40 @@ impl Transfer {
                 || choice.receive.iter().any(|path| path.size_of() == size)
         };
         if self.buffer.is_some() && !is_used(SizeOf::Buffer) {
-            return Err("--buffer: no chosen path has one; copy and uring have".to_owned());
+            let text = "--buffer: no chosen path has one; copy, uring and device-copy have";
+            return Err(text.to_owned());
         }
         if self.window.is_some() && !is_used(SizeOf::Window) {
-            return Err("--window: no chosen path has one; mmap and zerocopy have".to_owned());
+            let text = "--window: no chosen path has one; mmap, zerocopy and device-mmap have";
+            return Err(text.to_owned());
+        }
+        let maps_device = choice.send.contains(&SendPath::DeviceMmap)
+            || choice.receive.contains(&ReceivePath::DeviceMmap);
+        let largest = choice.windows.iter().max().copied().unwrap_or(0);
+        if maps_device && largest as usize > WINDOW_MAX {
+            return Err(format!("--window {largest}: device-mmap has at most 16 MiB"));
         }
         Ok(())
     }
 
+    /// The options that require the devices of the sending and of the receiving end.
+    pub fn needs_devices(&self) -> [Option<String>; 2] {
+        let by_option = self.device.then(|| "--device".to_owned());
+        let send = self.send_path.iter().find(|path| path.needs_device());
+        let receive = self.receive_path.iter().find(|path| path.needs_device());
+        [
+            by_option.clone().or(send.map(|path| format!("--send-path {path}"))),
+            by_option.or(receive.map(|path| format!("--receive-path {path}"))),
+        ]
+    }
+
     /// The combinations for a set of these bytes, with a largest file. The first one has the
-    /// reference levels.
-    pub fn cells(&self, set: usize, bytes: u64, largest: u64) -> Vec<Cell> {
+    /// reference levels. `has_device`: of the sending and the receiving end.
+    pub fn cells(&self, set: usize, bytes: u64, largest: u64, has_device: [bool; 2]) -> Vec<Cell> {
         match self.choice() {
-            _ if self.published => crate::cell::published(set),
+            _ if self.published => crate::cell::published(set, self.device),
             Some(choice) => crate::cell::chosen(set, &choice),
-            None => crate::cell::usual(set, bytes, largest),
+            None => crate::cell::usual(set, bytes, largest, has_device),
         }
     }
 }
@@ -232,10 +259,16 @@ mod tests {
 
     #[test]
     fn options_choose_the_cells() {
-        assert_eq!(parsed("").unwrap().cells(0, 1 << 20, 1 << 20).len(), 36);
-        assert_eq!(parsed("--published").unwrap().cells(2, 1, 1).len(), 16);
+        const NONE: [bool; 2] = [false; 2];
+        assert_eq!(parsed("").unwrap().cells(0, 1 << 20, 1 << 20, NONE).len(), 36);
+        assert_eq!(parsed("--published").unwrap().cells(2, 1, 1, NONE).len(), 16);
+        let by_device = parsed("--published --device").unwrap();
+        assert!(by_device.cells(2, 1, 1, NONE).iter().all(|cell| cell.send.needs_device()));
+        assert_eq!(by_device.needs_devices()[1].as_deref(), Some("--device"));
+        let named = parsed("--send-path copy,device-mmap").unwrap().needs_devices();
+        assert_eq!(named, [Some("--send-path device-mmap".to_owned()), None]);
         let some = parsed("--send-path sendfile,copy --buffer 4K..16K --connection per-file");
-        let cells = some.unwrap().cells(1, 1, 1);
+        let cells = some.unwrap().cells(1, 1, 1, NONE);
         // The receiver copies through each buffer.
         assert_eq!(cells.len(), 6);
         assert!(cells.iter().all(|cell| cell.set == 1 && !cell.persistent));
@@ -248,7 +281,8 @@ mod tests {
     fn wrong_options_are_named() {
         for (line, expected) in [
             ("--send-path send", "copy, mmap, sendfile"),
-            ("--receive-path sendfile", "copy, mmap, splice, uring"),
+            ("--receive-path sendfile", "copy, mmap, splice, uring, device-copy, device-mmap"),
+            ("--device", "--published"),
             ("--connection both", "persistent, per-file"),
             ("--buffer 0", "1 B to 64 MiB"),
             ("--window 65MiB", "1 B to 64 MiB"),
@@ -262,5 +296,8 @@ mod tests {
             let error = parsed(line).unwrap_err().to_string();
             assert!(error.contains(expected), "{line}: {error}");
         }
+        let large = parsed("--send-path device-mmap --window 16MiB,32MiB").unwrap();
+        let error = large.check_sizes().unwrap_err();
+        assert_eq!(error, "--window 33554432: device-mmap has at most 16 MiB");
     }
 }

@@ -1,10 +1,13 @@
 //! A service on another host, by the name and token that the user gives.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use fathom_far::{Far, FarError, PORT, Remote, SetUp, Token, Work};
+use fathom_far::files::{Order, Report};
+use fathom_far::{Channel, Far, FarError, PORT, Remote, SetUp, Token, WAIT_NS, Work};
 use fathom_measure::sampler::LOOPBACK;
+use fathom_paths::device::{Obstacle, Presence};
 use fathom_record::{FarHost, Host};
 
 /// An option that names a host, and its value.
@@ -74,7 +77,8 @@ impl Named<'_> {
         Ok(Reached { to, address, host, cpu })
     }
 
-    /// Sets up a far end that receives files, which then ends: whether it can.
+    /// Sets up a far end that receives files, which then ends: whether it can, and has a kernel
+    /// device for it. A service without the question has none.
     ///
     /// # Errors
     /// If it cannot: why.
@@ -83,14 +87,26 @@ impl Named<'_> {
         reached: &Reached,
         token_file: Option<&Path>,
         bind: Option<IpAddr>,
-    ) -> Result<(), String> {
+    ) -> Result<Presence, String> {
         let begin = || {
             let token = token_file.map(Token::read).transpose()?;
             let mut far = Far::connect(&Remote { address: reached.address, token, bind })?;
             let (work, cpu, congestion) = (Work::Files, reached.cpu, None);
-            far.begin(SetUp { work, cpu, congestion })
+            let data = far.begin(SetUp { work, cpu, congestion })?;
+            Ok((far, data))
         };
-        begin().map(drop).map_err(|error| self.refused(&error))
+        let (far, data) = begin().map_err(|error| self.refused(&error))?;
+        let ask = |data| {
+            let mut orders = Channel::new(OwnedFd::from(data));
+            orders.send(&Order::Device)?;
+            orders.json(WAIT_NS)
+        };
+        let answer = data.into_iter().next().map(ask);
+        drop(far);
+        Ok(match answer {
+            Some(Ok(Report::Device { presence })) => presence,
+            _ => Presence::Missing(Obstacle::NoDevice),
+        })
     }
 
     /// The first address that answers.

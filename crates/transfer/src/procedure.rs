@@ -10,6 +10,7 @@ use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::{Running, this_program};
 use fathom_measure::{affinity, sampler::LOOPBACK};
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
+use fathom_paths::device::{Presence, Role, presence};
 use fathom_record::{Disturbance, FarEnd};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
@@ -53,6 +54,8 @@ pub struct Run {
     pub to: Option<String>,
     /// The two ends may use one CPU only.
     pub shares_cpu: bool,
+    /// A CPU of one end is emulated.
+    pub is_emulated: bool,
     orders: Orders,
     /// What disturbed the ends, over all repetitions.
     pub disturbed: Option<(Disturbance, FarEnd)>,
@@ -75,12 +78,23 @@ impl Run {
     }
 }
 
+/// The receiving end.
+struct FarSide {
+    /// The name of the other host, and its place and CPU; `None` on this one.
+    to: Option<String>,
+    place: Option<Place>,
+    cpu: Option<u32>,
+    device: Presence,
+    is_emulated: bool,
+}
+
 impl Procedure for Transfer {
     fn asked(&self) -> String {
         let folders = self.folders.iter().map(|path| path.display().to_string());
         let to = self.to.iter().map(|to| format!("--to {to}"));
         let published = self.published.then(|| "--published".to_owned());
-        folders.chain(to).chain(published).collect::<Vec<String>>().join(" ")
+        let device = self.device.then(|| "--device".to_owned());
+        folders.chain(to).chain(published).chain(device).collect::<Vec<String>>().join(" ")
     }
 
     fn prior_metrics(&self) -> &'static [&'static str] {
@@ -102,7 +116,10 @@ impl Procedure for Transfer {
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let folder = set::folder(self.folder.as_deref())?;
-        let (to, remote, far_cpu) = self.far_end(recorder)?;
+        let FarSide { to, place: remote, cpu: far_cpu, device, is_emulated } =
+            self.far_end(recorder)?;
+        let has_device = self.devices(device, to.as_deref())?;
+        let is_emulated = is_emulated || recorder.host().is_emulated();
         recorder.set_seed(self.seed);
         let busy = affinity::busy_shares(LOAD_WINDOW);
         let near_cpu = affinity::choose(recorder.host(), &busy).map_or(0, |choice| choice.cpu);
@@ -111,7 +128,8 @@ impl Procedure for Transfer {
         let sources = self.sources();
         recorder.event(Event::Progress { done: 0, all: 1, what: "making files" });
         let (sets, _made) = set::prepare(&sources, &folder, recorder.stop().now())?;
-        let of_set = |(at, set): (usize, &Set)| self.cells(at, set.bytes(), set.largest());
+        let of_set =
+            |(at, set): (usize, &Set)| self.cells(at, set.bytes(), set.largest(), has_device);
         let cells = sets.iter().enumerate().flat_map(of_set);
         let measured = |cell| Measured { cell, done: Vec::new(), failed: None };
         let congestion = self.congestion.clone();
@@ -126,7 +144,7 @@ impl Procedure for Transfer {
         };
         let shares_cpu = to.is_none() && cpus[0] == cpus[1];
         let cells = cells.map(measured).collect();
-        let mut run = Run { sets, cells, to, shares_cpu, orders, disturbed: None };
+        let mut run = Run { sets, cells, to, shares_cpu, is_emulated, orders, disturbed: None };
         recorder.event(Event::Plan(&self.plan(&run)));
         self.blocks(&mut run, recorder)?;
         let is_empty = run.cells.iter().all(|it| it.done.is_empty() && it.failed.is_none());
@@ -143,22 +161,36 @@ impl Procedure for Transfer {
 }
 
 impl Transfer {
-    /// The name of the other host, its place, and its CPU.
-    fn far_end(
-        &self,
-        recorder: &mut dyn Recorder,
-    ) -> Result<(Option<String>, Option<Place>, Option<u32>)> {
-        let Some(text) = &self.to else { return Ok((None, None, None)) };
+    /// Whether each end has its kernel device. Fails if a missing one was asked for.
+    fn devices(&self, far: Presence, to: Option<&str>) -> Result<[bool; 2]> {
+        let ends = [(Role::Sends, presence(Role::Sends), None), (Role::Receives, far, to)];
+        for ((role, found, to), option) in ends.iter().zip(self.needs_devices()) {
+            if let (Presence::Missing(obstacle), Some(option)) = (found, option) {
+                let (path, to) = (role.path(), to.map_or(String::new(), |to| format!("{to}:")));
+                let text = format!("{option}: {to}{path}: {obstacle}; see docs/KERNEL.md");
+                return Err(ProcedureError::failed(text));
+            }
+        }
+        Ok(ends.map(|(_, found, _)| found == Presence::Usable))
+    }
+
+    fn far_end(&self, recorder: &mut dyn Recorder) -> Result<FarSide> {
+        let Some(text) = &self.to else {
+            let device = presence(Role::Receives);
+            return Ok(FarSide { to: None, place: None, cpu: None, device, is_emulated: false });
+        };
         let token_file = place::token_file(self.token_file.as_deref());
         let token_file = token_file.map_err(ProcedureError::failed)?;
         let named = Named { option: "--to", text };
         let reached = named.reach(token_file.as_deref(), self.bind, recorder.host());
         let reached = reached.map_err(ProcedureError::failed)?;
-        let is_offered = named.try_files(&reached, token_file.as_deref(), self.bind);
-        is_offered.map_err(ProcedureError::failed)?;
+        let device = named.try_files(&reached, token_file.as_deref(), self.bind);
+        let device = device.map_err(ProcedureError::failed)?;
+        let is_emulated = reached.host.host.is_emulated();
         recorder.add_far(reached.host);
-        let place = Place { address: reached.address, token_file, bind: self.bind };
-        Ok((Some(reached.to), Some(place), Some(reached.cpu)))
+        let place = Some(Place { address: reached.address, token_file, bind: self.bind });
+        let (to, cpu) = (Some(reached.to), Some(reached.cpu));
+        Ok(FarSide { to, place, cpu, device, is_emulated })
     }
 
     /// How often to repeat; `None`: as long as there is time.

@@ -4,14 +4,14 @@ use fathom_analysis::effects::{Contrast, Levels, effect, interaction};
 use fathom_analysis::statistics::{mean as mean_of, median, median_interval};
 use fathom_far::limit::{Evidence, paces, spread};
 use fathom_metric::{Measured as Values, Recorder};
-use fathom_paths::SendPath;
+use fathom_paths::{Page, SendPath};
 use fathom_record::{Cause, Check, Fact, Params, Prediction, Reason, Record, State, Unit, Verdict};
 
 use crate::cell::{Cell, Factor};
 use crate::claims;
 use crate::metrics::{ADVICE, BANDWIDTH, CLAIM, EFFECT, OfPath, PAGE, RATE, TIME};
 use crate::options::Transfer;
-use crate::pagemap;
+use crate::page;
 use crate::procedure::{Measured, REPEAT_MIN, Run};
 use crate::sender::{Done, Usage};
 
@@ -178,12 +178,13 @@ impl OfSet<'_> {
         add("send faults", middle(&|one| one.near.faults as f64), Unit::Ratio);
         add("receive faults", middle(&|one| one.far.faults as f64), Unit::Ratio);
         if self.options.published
-            && let Some((mean, sd)) = published(&self.params(cell))
+            && let Some((mean, sd)) = published(&self.params(&cell.as_published()))
         {
             add("published", Some(mean), Unit::Nanoseconds);
             add("published sd", sd, Unit::Nanoseconds);
             let times: Vec<f64> = done.iter().map(|one| one.ns).collect();
-            add("÷ published", mean_of(&times).map(|here| here / mean), Unit::Ratio);
+            let here = mean_of(&times).filter(|_| !self.run.is_emulated);
+            add("÷ published", here.map(|here| here / mean), Unit::Ratio);
         }
         if cell.send == SendPath::Zerocopy {
             let share = |one: &Done| {
@@ -339,7 +340,8 @@ impl OfSet<'_> {
 
     fn claims(&self, recorder: &mut dyn Recorder) {
         let name = &self.run.sets[self.set].name;
-        let cells: Vec<Cell> = self.cells.iter().map(|measured| measured.cell).collect();
+        let cells = self.cells.iter().map(|measured| measured.cell.as_published());
+        let cells: Vec<Cell> = cells.collect();
         for claim in claims::ALL.iter().filter(|claim| claim.set == name) {
             let Some((contrast, numbers)) = claim.contrast(&cells) else { continue };
             let ratios = self.ratios(&contrast, Some(&numbers));
@@ -355,7 +357,8 @@ impl OfSet<'_> {
                 claim.published
             );
             let params = Params::one("set", name.as_str()).and("claim", claim.text);
-            record_text(recorder, &CLAIM, params, text, Vec::new());
+            let of_emulator = if self.run.is_emulated { "emulated, not comparable: " } else { "" };
+            record_text(recorder, &CLAIM, params, format!("{of_emulator}{text}"), Vec::new());
         }
     }
 
@@ -363,7 +366,7 @@ impl OfSet<'_> {
     fn pages(&self, recorder: &mut dyn Recorder) {
         let name = &self.run.sets[self.set].name;
         for (end, of) in [
-            ("send", (|done: &Done| done.near.page) as fn(&Done) -> Option<u64>),
+            ("send", (|done: &Done| done.near.page) as fn(&Done) -> Option<Page>),
             ("receive", |done: &Done| done.far.page),
         ] {
             let found = self.cells.iter().find_map(|measured| {
@@ -374,10 +377,10 @@ impl OfSet<'_> {
             let path = if end == "send" { cell.send.name() } else { cell.receive.name() };
             let params = Params::one("set", name.as_str()).and("end", end).and("path", path);
             let facts = vec![
-                Fact::text("entry", format!("{page:#018x}")),
-                Fact::text("legend", pagemap::LEGEND),
+                Fact::text("entry", page::entry(page)),
+                Fact::text("legend", page::legend(page)),
             ];
-            record_text(recorder, &PAGE, self.with_host(params), pagemap::words(page), facts);
+            record_text(recorder, &PAGE, self.with_host(params), page::words(page), facts);
         }
     }
 

@@ -13,7 +13,7 @@ use fathom_far::{Channel, Far, FarError, Program, Remote, SetUp, Token, WAIT_NS,
 use fathom_measure::affinity;
 use fathom_measure::clock::{monotonic_raw_ns, process_cpu_ns};
 use fathom_measure::disturbance::VisitCounters;
-use fathom_paths::{Sending, Waiter, receive_exact, send, send_all};
+use fathom_paths::{Page, Sending, Waiter, receive_exact, send, send_all};
 use fathom_record::{Disturbance, FarEnd};
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +45,7 @@ pub struct Orders {
     /// Where a far end on this host writes.
     pub folder: PathBuf,
     pub congestion: Option<String>,
-    /// Read the pagemap.
+    /// Look at the pages behind mappings.
     pub pages: bool,
     pub sets: Vec<Set>,
     /// In this order, with their numbers.
@@ -92,8 +92,8 @@ pub struct Done {
 pub struct Usage {
     pub cpu_ns: u64,
     pub faults: u64,
-    /// The pagemap entry behind its first mapped page.
-    pub page: Option<u64>,
+    /// The page behind its first mapping.
+    pub page: Option<Page>,
 }
 
 /// The process: takes its orders, and prints a line for each cell.
@@ -235,7 +235,7 @@ impl Ends {
         Ok(Done {
             cell: 0,
             ns: done_ns.saturating_sub(begun_ns) as f64,
-            near: Usage { cpu_ns, faults, page: sending.page_entry() },
+            near: Usage { cpu_ns, faults, page: sending.page() },
             far: Usage { cpu_ns: far_cpu_ns, faults: far_faults, page },
             zero_copy: (notified.sent > 0).then_some([
                 notified.sent,

@@ -15,6 +15,8 @@ pub(super) fn obstacle(a: &Record, b: &Record) -> Option<String> {
         let verdict = &record.verdict;
         (!verdict.shows_number()).then(|| verdict.state.word().to_owned())
     });
+    let emulated =
+        || both_sides(a, b, |one| one.verdict.is_emulated().then(|| "CPU emulated".to_owned()));
     let units = || {
         let (of_a, of_b) = (a.unit.symbol(), b.unit.symbol());
         (a.unit != b.unit).then(|| format!("{of_a} in A, {of_b} in B"))
@@ -27,7 +29,7 @@ pub(super) fn obstacle(a: &Record, b: &Record) -> Option<String> {
             DisplayValue::Withheld => Some("no value".to_owned()),
         })
     };
-    no_number.or_else(units).or_else(no_quantity)
+    no_number.or_else(emulated).or_else(units).or_else(no_quantity)
 }
 
 /// `invalid in A, failed in B`, from what is wrong with one record.

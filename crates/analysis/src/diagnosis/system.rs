@@ -78,6 +78,12 @@ fn counters(subject: &Subject<'_>) -> Outcome {
 }
 
 fn virtual_machine(subject: &Subject<'_>) -> Outcome {
+    if let Some(by) = subject.host.emulation.as_deref() {
+        return Outcome::severe(format!("CPU emulated ({by})"))
+            .effect("times are those of the emulator; no view compares them with other runs")
+            .from(subject, &["emulation"])
+            .nothing_to_do(Acceptable::Nature);
+    }
     let outcome = match subject.host.virtualization.as_deref() {
         Some("none") => Outcome::good("no virtual machine"),
         Some(kind) => Outcome::note(format!("virtual machine ({kind})")),

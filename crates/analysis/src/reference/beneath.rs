@@ -57,7 +57,9 @@ fn laid<'a>(published: &'a Published, documents: &[Document]) -> Laid<'a> {
     let like = |document: &Document| -> Vec<usize> {
         let records = document.records.iter().enumerate();
         let like = records.filter(|(_, record)| {
-            record.unit == published.unit && published.is_like(&record.metric, &record.params)
+            record.unit == published.unit
+                && !record.verdict.is_emulated()
+                && published.is_like(&record.metric, &record.params)
         });
         like.map(|(at, _)| at).collect()
     };

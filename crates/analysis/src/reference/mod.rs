@@ -151,6 +151,9 @@ fn here(published: &Published, record: &Record, document: &Document) -> Result<H
         let (theirs, ours) = (published.unit.symbol(), record.unit.symbol());
         return Err(Missing::OtherUnit(format!("{theirs} published, {ours} here")));
     }
+    if record.verdict.is_emulated() {
+        return Err(Missing::NoNumber("emulated".to_owned()));
+    }
     let (measured, is_bound) = match DisplayValue::of(record, protocol) {
         DisplayValue::Number(number) => (number, false),
         DisplayValue::Bound(bound) => (bound, true),

@@ -265,6 +265,11 @@ fn bounds_texts_and_other_units_are_not_comparable() {
     assert_eq!(reason(text, false), "no quantity, 7f3a, in B");
     assert_eq!(reason(|run| summary(run).median = -1.0, false), "no value in B");
     assert_eq!(reason(|run| run.records[0].unit = Unit::Bytes, false), "ns in A, bytes in B");
+    let emulate = |run: &mut Document| {
+        run.records[0].verdict = Verdict::because(State::Noisy, Cause::Emulated, "");
+    };
+    assert_eq!(reason(emulate, false), "CPU emulated in B");
+    assert_eq!(reason(emulate, true), "CPU emulated in both");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use fathom_analysis::history::{History, Series, history};
 use fathom_record::{
-    Cause, Document, Effort, Estimate, Outline, Params, Record, Reference, ReferenceBasis, State,
-    Stratum, Unit, Verdict,
+    Cause, Document, Effort, Estimate, FarHost, Host, Outline, Params, Record, Reference,
+    ReferenceBasis, State, Stratum, Unit, Verdict,
 };
 
 use crate::runs::{bare, record, summary};
@@ -100,6 +100,25 @@ fn invalid_values_and_imposed_runs_make_no_change() {
     assert_eq!(series.points.iter().filter(|point| point.value.is_none()).count(), 2);
     assert_eq!(series.changes.len(), 1);
     assert_eq!(series.changes[0].run, format!("{:016x}", 10));
+}
+
+#[test]
+fn runs_with_an_emulated_end_are_left_out() {
+    let mut documents = stepped();
+    documents[6].host.emulation = Some("tcg".to_owned());
+    let mut far = FarHost { name: "there".to_owned(), host: Host::default(), clock: None };
+    far.host.emulation = Some("tcg".to_owned());
+    documents[8].far.push(far);
+    let count = documents.len();
+    let points = |history: &History| history.series[0].points.len();
+    let history = of("here", &documents);
+    assert_eq!(history.emulated, [documents[6].run.id.clone()]);
+    assert_eq!(points(&history), count - 1, "the far end of another case");
+    documents[8].records[0].params = Params::one("to", "there");
+    let history = of("here", &documents);
+    assert_eq!(history.emulated.len(), 2);
+    assert_eq!(points(&history), count - 2);
+    assert!(history.series.iter().all(|series| series.params.text("to").is_none()));
 }
 
 #[test]

@@ -109,6 +109,10 @@ fn missing_figures_have_a_reason() {
         }
     };
     assert_eq!(missing(state(State::Invalid)), no_number("invalid"));
+    let emulate = |run: &mut Document| {
+        run.records[0].verdict = Verdict::because(State::Noisy, Cause::Emulated, "");
+    };
+    assert_eq!(missing(emulate), no_number("emulated"));
     assert_eq!(
         missing(|run| run.records[0].value = Some(Value::Text("7".into()))),
         no_number("no number")

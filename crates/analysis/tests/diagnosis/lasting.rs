@@ -192,6 +192,9 @@ fn unreadable_kernel_files_are_severe() {
     finds("virtual-machine", Good, "no virtual machine", |m| {
         m.host.virtualization = Some("none".to_owned());
     });
+    finds("virtual-machine", Severe, "CPU emulated (tcg)", |m| {
+        m.host.emulation = Some("tcg".to_owned());
+    });
     is_unknown("virtual-machine", |m| m.host.virtualization = None);
     finds("container", Note, "podman", |m| m.host.container = Some("podman".to_owned()));
     assert_eq!(quiet().finding("container").severity, Good);

@@ -7,6 +7,7 @@ use super::{Sources, first_cpu};
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
     keep!(host.virtualization, hypervisor(sources, first_cpu(host)));
+    keep!(host.emulation, emulation(sources, first_cpu(host)));
     keep!(host.container, container(&sources.tree));
 }
 
@@ -35,6 +36,22 @@ fn hypervisor(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
         .or_else(|| by_device_tree(tree))
         .or_else(|| by_firmware(tree))
         .or_else(|| bit.map(|bit| bit.map(|_| "unidentified".to_owned())))
+}
+
+/// QEMU without an accelerator (TCG) has a CPUID signature of its own, and a model name if no other
+/// is set. User-mode emulation has them, too.
+fn emulation(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
+    const MODEL: &str = "QEMU TCG CPU";
+    let tcg = |origin: &str| Fact::new("tcg".to_owned(), origin);
+    let cpuid = sources.cpuid.as_ref();
+    if cpuid.is_some_and(|it| it.hypervisor_name.as_deref() == Some("qemu")) {
+        return Some(tcg("cpuid leaf 0x40000000"));
+    }
+    if cpuid.and_then(|it| it.brand.as_deref()).is_some_and(|it| it.starts_with(MODEL)) {
+        return Some(tcg("cpuid leaf 0x80000002"));
+    }
+    let model = sources.cpuinfo.of(cpu, "model name")?;
+    model.value.starts_with(MODEL).then(|| model.map(|_| "tcg".to_owned()))
 }
 
 fn by_device_tree(tree: &Tree) -> Option<Fact<String>> {

@@ -142,6 +142,16 @@ fn guest_host_and_container_are_distinguished() {
 }
 
 #[test]
+fn emulated_cpu_is_detected_by_its_model() {
+    assert_eq!(machine().read().emulation, None);
+    let model = "model name\t: QEMU TCG CPU version 2.5+\nflags\t\t: fpu tsc hypervisor\n";
+    let cpuinfo: String = (0..4).map(|cpu| format!("processor\t: {cpu}\n{model}\n")).collect();
+    let host = machine().with_file("/proc/cpuinfo", cpuinfo).read();
+    assert_eq!(host.emulation.as_deref(), Some("tcg"));
+    assert!(host.origins["emulation"].starts_with("/proc/cpuinfo"), "{:?}", host.origins);
+}
+
+#[test]
 fn scheduler_carrier_and_huge_pages_are_read() {
     let host = machine().read();
     assert_eq!(host.disks[0].scheduler.as_deref(), Some("mq-deadline"));

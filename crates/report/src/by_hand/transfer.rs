@@ -26,7 +26,7 @@ const LEGEND: [(&str, &str); 3] = [
 ];
 const PUBLISHED: &str = "published: the mean of the 2020 study; ÷: the mean here ÷ it. There: \
     sockets of the kernel, in a virtual machine with 4 cores, asynchronous by O_ASYNC; here: \
-    sockets of two processes";
+    sockets of two processes, by the kernel devices where the path is device-copy or device-mmap";
 const EFFECTS_LEGEND: &str = "time ×: the time with this level ÷ the time with the other one, all \
     else equal; below 1 it is faster";
 
