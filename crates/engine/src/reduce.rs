@@ -468,7 +468,8 @@ pub(crate) fn set_prediction(
                     let agreement = agreement(&prediction, &summary);
                     let slowdown = judge::worst_case_slowdown(record, expects, reference);
                     let is_explained = agreement.fails()
-                        && is_explained(&summary, &prediction, record.better, slowdown);
+                        && (record.verdict.is_cut_short()
+                            || is_explained(&summary, &prediction, record.better, slowdown));
                     if is_explained { Agreement::Inconclusive } else { agreement }
                 }
                 _ => agreement(&prediction, summary),

@@ -24,6 +24,8 @@ const GRAIN: u64 = 2 << 20;
 const TRIAL_MEMORY: u64 = 32 << 20;
 /// Bytes of a trial from a device: enough to amortize its start.
 const TRIAL_DEVICE: u64 = 64 << 20;
+/// A trial from memory is read in this many parts.
+const TRIAL_SPANS: u64 = 4;
 /// Trials may be at most one part in this many of the bytes to read.
 const TRIALS_SHARE: u64 = 4;
 /// The file is read in stretches of this size.
@@ -98,7 +100,7 @@ pub struct FastOutcome {
     pub sum: Sum,
     /// From the residency check to the last byte summed.
     pub ns: f64,
-    /// Each trial alone, the rest merged by source and method.
+    /// Merged by source and method, trials apart.
     pub parts: Vec<Part>,
     /// Unavailable methods, with the reason.
     pub unavailable: Vec<String>,
@@ -249,44 +251,80 @@ impl Reader<'_> {
         from: DataSource,
         methods: &mut Vec<ReadMethod>,
     ) -> Result<bool, ReadError> {
-        let mut at = range.start;
-        let known = self.fastest(from);
-        let trial = if from == DataSource::Device { TRIAL_DEVICE } else { TRIAL_MEMORY };
-        let least = trial.saturating_mul(methods.len() as u64).saturating_mul(TRIALS_SHARE);
-        if known.is_none() && methods.len() > 1 && range.end - range.start >= least {
-            for method in methods.clone() {
-                let end = (at + trial).min(range.end);
-                match self.stretch(at..end, from, method, true) {
-                    Ok(true) => return Ok(true),
-                    Ok(false) => at = end,
-                    Err(error @ ReadError::Unavailable { .. }) => self.note_unavailable(&error),
-                    Err(error) => return Err(error),
-                }
+        let mut left = vec![range.clone()];
+        if self.fastest(from).is_none() && methods.len() > 1 {
+            match self.trials(range, from, methods)? {
+                Some(ranges) => left = ranges,
+                None => return Ok(true),
             }
         }
-        if let Some(method) = known.or_else(|| self.fastest(from)) {
+        if let Some(method) = self.fastest(from) {
             methods.insert(0, method);
         }
         // Falls back to the next method where one is unavailable.
         let mut next = methods.iter().copied();
         let mut method = next.next();
-        while at < range.end {
-            let Some(now) = method else { return Ok(true) };
-            let end = at.saturating_add(STRETCH).min(range.end);
-            match self.stretch(at..end, from, now, false) {
-                Ok(true) => return Ok(true),
-                Ok(false) => at = end,
-                Err(error @ ReadError::Unavailable { .. }) => {
-                    method = next.next();
-                    if method.is_none() {
-                        return Err(error);
+        for range in left {
+            let mut at = range.start;
+            while at < range.end {
+                let Some(now) = method else { return Ok(true) };
+                let end = at.saturating_add(STRETCH).min(range.end);
+                match self.stretch(at..end, from, now, false) {
+                    Ok(true) => return Ok(true),
+                    Ok(false) => at = end,
+                    Err(error @ ReadError::Unavailable { .. }) => {
+                        method = next.next();
+                        if method.is_none() {
+                            return Err(error);
+                        }
+                        self.note_unavailable(&error);
                     }
-                    self.note_unavailable(&error);
+                    Err(error) => return Err(error),
                 }
-                Err(error) => return Err(error),
             }
         }
         Ok(false)
+    }
+
+    /// Reads a trial with each method, from memory in parts spread over the range: the first pages
+    /// of a file are often in scattered memory, which slows every method. Returns the ranges that
+    /// are left, or `None` if the read ended early.
+    fn trials(
+        &mut self,
+        range: Range<u64>,
+        from: DataSource,
+        methods: &[ReadMethod],
+    ) -> Result<Option<Vec<Range<u64>>>, ReadError> {
+        let (trial, spans) = match from {
+            DataSource::Device => (TRIAL_DEVICE, 1),
+            DataSource::Memory | DataSource::Unknown => (TRIAL_MEMORY, TRIAL_SPANS),
+        };
+        let length = range.end - range.start;
+        if length < trial.saturating_mul(methods.len() as u64).saturating_mul(TRIALS_SHARE) {
+            return Ok(Some(vec![range]));
+        }
+        // Whole parts: a chunk of the threads that begins elsewhere is cached in part more often.
+        let part = trial / spans;
+        let span = length / spans / part * part;
+        let mut left = Vec::new();
+        for number in 0..spans {
+            let mut at = range.start + number * span;
+            let end = if number + 1 == spans { range.end } else { at + span };
+            // A B, B A …: drift affects all methods alike.
+            let mut turns = methods.to_vec();
+            turns.rotate_left(number as usize % methods.len());
+            for method in turns {
+                let to = at + part;
+                match self.stretch(at..to, from, method, true) {
+                    Ok(true) => return Ok(None),
+                    Ok(false) => at = to,
+                    Err(error @ ReadError::Unavailable { .. }) => self.note_unavailable(&error),
+                    Err(error) => return Err(error),
+                }
+            }
+            left.push(at..end);
+        }
+        Ok(Some(left))
     }
 
     fn note_unavailable(&mut self, error: &ReadError) {
@@ -325,7 +363,7 @@ impl Reader<'_> {
         let outcome = read(self.source, &request, self.clock)?;
         let (bytes, ns, cpu_ns) = (outcome.sum.bytes, outcome.ns, outcome.cpu_ns);
         let same = |part: &&mut Part| {
-            part.from == from && part.method == method && !part.is_trial && !is_trial
+            part.from == from && part.method == method && part.is_trial == is_trial
         };
         match self.total.parts.iter_mut().find(same) {
             Some(part) => {
@@ -432,10 +470,34 @@ mod tests {
         assert_eq!(parts_after(0..7, DataSource::Device, pread, false), [end, 7]);
         assert_eq!(parts_after(0..8, memory, map, false), [end, 7, 8]);
         assert_eq!(parts_after(0..9, memory, pread, true), [end, 7, 8, 9], "a trial is apart");
-        assert_eq!(parts_after(0..9, memory, pread, true), [end, 7, 8, 9, 9]);
-        assert_eq!(parts_after(0..1, memory, pread, false), [end + 1, 7, 8, 9, 9]);
+        assert_eq!(parts_after(0..9, memory, pread, true), [end, 7, 8, 18]);
+        assert_eq!(parts_after(0..1, memory, pread, false), [end + 1, 7, 8, 18]);
         assert!(reader.total.parts.iter().all(|part| part.ns > 0.0));
         assert_eq!(reader.total.sum.bytes, end + 34);
+    }
+
+    #[test]
+    fn trials_from_memory_are_spread_over_the_file() {
+        let length = 2 * TRIALS_SHARE * TRIAL_MEMORY;
+        let (_file, source) = sparse(1, length as usize + 5);
+        let (options, clock) = (options(None, None), fathom_lab::clock());
+        let total = FastOutcome::default();
+        let mut reader =
+            Reader { source: &source, options: &options, clock: &clock, look: None, total };
+        let found = methods(&source, &options, DataSource::Memory);
+        let left = reader.trials(0..length + 5, DataSource::Memory, &found).unwrap().unwrap();
+        let span = length / TRIAL_SPANS;
+        let starts: Vec<u64> = left.iter().map(|range| range.start).collect();
+        let trial = 2 * TRIAL_MEMORY / TRIAL_SPANS;
+        assert_eq!(starts, [0, 1, 2, 3].map(|number| number * span + trial));
+        assert_eq!(left[3].end, length + 5);
+        let tried: Vec<u64> = reader.total.parts.iter().map(|part| part.bytes).collect();
+        assert_eq!(tried, [TRIAL_MEMORY; 2], "one part for each method");
+        let bytes: u64 = left.iter().map(|range| range.end - range.start).sum();
+        assert_eq!(bytes + 2 * TRIAL_MEMORY, length + 5);
+        let short = 0..length - GRAIN;
+        let left = reader.trials(short.clone(), DataSource::Memory, &found).unwrap();
+        assert_eq!(left, Some(vec![short]), "too short for trials");
     }
 
     #[test]

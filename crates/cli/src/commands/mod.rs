@@ -115,7 +115,8 @@ fn counted(count: usize, noun: &str) -> String {
 
 /// The registry's metrics under some names, without regard to this machine.
 fn metrics_named(names: Vec<String>) -> Result<Vec<&'static Entry>, UsageError> {
-    let (effort, protocol) = (Effort::Quick, Protocol::Median);
+    // Some metrics have no case at quick effort.
+    let (effort, protocol) = (Effort::Thorough, Protocol::Median);
     let plan = Plan::new(&REGISTRY, names, effort, protocol, 0, &Host::default()).or_usage()?;
     Ok(plan.metrics(false))
 }

@@ -89,9 +89,12 @@ fn every_metric_is_listed_and_explained() {
     let env = TestEnv::new();
     let listed = text(&env.run(&["list"]).stdout);
     let json: serde_json::Value = json(&env.exec("list --json"));
-    for metric in json.as_array().expect("a list") {
-        let id = metric["id"].as_str().expect("an id");
-        assert!(listed.contains(id), "{id} is not listed");
+    let of_json = |metric: &serde_json::Value| metric["id"].as_str().expect("an id").to_owned();
+    let ids: Vec<String> = json.as_array().expect("a list").iter().map(of_json).collect();
+    for entry in fathom_probes::REGISTRY.entries() {
+        let id = entry.about().id;
+        assert!(listed.contains(&format!("{id} ")), "{id} is not listed");
+        assert!(ids.iter().any(|listed| listed == id), "{id} is not in the JSON");
         let explained = text(&env.run(&["explain", id]).stdout);
         assert_contains(&explained, &["timed", "model", "source", "pitfall", "no stored result"]);
         let by_hand = fathom_probes::REGISTRY.command_of(id);

@@ -56,8 +56,11 @@ impl<'a> Job<'a> {
     pub(super) fn cached(&self, chunk: Range<u64>) -> Vec<Range<u64>> {
         let Some(look) = self.look else { return vec![chunk] };
         let mut cached: Vec<Range<u64>> = Vec::new();
-        for at in (chunk.start..chunk.end).step_by(CHUNK as usize) {
-            let part = at..(at + CHUNK).min(chunk.end);
+        let mut at = chunk.start;
+        while at < chunk.end {
+            // At the same offsets whatever the chunk: fewer parts are cached in part.
+            let part = at..(at / CHUNK * CHUNK + CHUNK).min(chunk.end);
+            at = part.end;
             match cached.last_mut() {
                 _ if !look.is_cached(self.file, &part) => {}
                 Some(last) if last.end == part.start => last.end = part.end,

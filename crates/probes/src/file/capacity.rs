@@ -76,7 +76,7 @@ const EXAMPLES: &str = "\
 Examples:
   fathom file capacity                 find the capacity of the page cache; asks before it writes
   fathom file capacity --yes           do not ask
-  fathom file capacity --max 4GiB      does a file of 4 GiB stay cached?
+  fathom file capacity --max 4GiB      does a file of 4 GiB fit?
 
 Reads a growing file twice per size, until the second read no longer comes completely from the page
 cache. Evicts the cached files of other processes, and writes up to the size of the memory to disk.
@@ -288,7 +288,7 @@ fn measured(
         }
         Knee::Above(fits) => {
             let text = format!(
-                "{} stay cached, and the limit is {} (--max, or the free space)",
+                "{} fit, and the limit is {} (--max, or the free space)",
                 size(fits),
                 size(search.most)
             );

@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use fathom_analysis::statistics;
 use fathom_fileio::proc_io;
 use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
 use fathom_fileio::residency::Residency;
@@ -225,11 +226,13 @@ impl PassSeries {
         }
     }
 
-    /// Time and bytes of the median pass.
+    /// Time of the median rate, and bytes of the median pass.
     fn facts(&self, source: &Source) -> Vec<Fact> {
         let mut facts = vec![Fact::text("file", cache_state::describe_file(source))];
-        if let Some(pass) = self.median_pass() {
-            facts.push(Fact::quantity("time", pass.outcome.ns, Unit::Nanoseconds));
+        if let Some((pass, rate)) = self.median_pass().zip(statistics::median(&rates(&self.passes)))
+        {
+            let ns = 1e9 * pass.bytes() as f64 / rate;
+            facts.push(Fact::quantity("time", ns, Unit::Nanoseconds));
             facts.push(Fact::quantity("bytes", pass.bytes() as f64, Unit::Bytes));
         }
         facts
@@ -316,6 +319,29 @@ mod tests {
         series.drop_last();
         assert!(series.is_last_right(&source), "the one before");
         assert_eq!((series.passes.len(), series.repeated), (3, 1));
+    }
+
+    #[test]
+    fn time_and_rate_of_an_even_number_of_passes_agree() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "1234").unwrap();
+        let source = Source::open(file.path()).unwrap();
+        let outcome =
+            fathom_fileio::read(&source, &Request::whole(Way::Pread), &crate::smoke::clock());
+        let outcome = outcome.unwrap();
+        let mut series = PassSeries::new(ReadConfig::whole(1, StateName::AsIs));
+        let before = fathom_fileio::residency::of(source.file());
+        series.passes = [1e9, 2e9]
+            .map(|ns| Pass {
+                before,
+                outcome: Outcome { ns, ..outcome.clone() },
+                device_bytes: None,
+            })
+            .into();
+        let facts = series.facts(&source);
+        let time = facts.iter().find(|fact| fact.name == "time").unwrap();
+        // 4 and 2 bytes a second: the median is 3.
+        assert_eq!(*time, Fact::quantity("time", 4e9 / 3.0, Unit::Nanoseconds));
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(super) const MIB: f64 = 1_048_576.0;
 const VALUE_WIDTH: usize = 9;
 
 /// A column: its head and a cell per row.
+#[derive(Clone)]
 pub(super) struct Column {
     cells: Vec<String>,
     is_left: bool,
@@ -64,8 +65,29 @@ pub(super) fn table(records: &[Record], above: Option<&Record>, width: usize) ->
     columns.extend(beside(records, &shared));
     columns.extend(standing(records, &varying));
     columns.retain(Column::has_content);
-    text += &rows(&columns);
+    for block in blocks(columns, varying.len(), width) {
+        text += &rows(&block);
+    }
     text + &remarks(records, width)
+}
+
+/// Splits the columns of a table into blocks that fit the width, each after the first `keys`
+/// columns, which name the rows.
+fn blocks(columns: Vec<Column>, keys: usize, width: usize) -> Vec<Vec<Column>> {
+    let taken = |block: &[Column]| block.iter().map(|one| 2 + one.width()).sum::<usize>();
+    let keys = keys.min(columns.len());
+    let mut columns = columns.into_iter();
+    let names: Vec<Column> = columns.by_ref().take(keys).collect();
+    let mut blocks = vec![names.clone()];
+    for column in columns {
+        let last = blocks.last_mut().expect("there is a block");
+        if last.len() > keys && taken(last) + 2 + column.width() > width {
+            blocks.push(names.iter().cloned().chain([column]).collect());
+        } else {
+            last.push(column);
+        }
+    }
+    blocks
 }
 
 /// The parameters that all records share, and the names of those that differ.

@@ -66,6 +66,24 @@ fn records_of_one_group_form_a_table() {
 }
 
 #[test]
+fn wide_table_continues_below_with_its_first_columns() {
+    let mut records = [read(4096, 1, 1e9), read(65_536, 1, 2e9), read(1 << 20, 1, 1.9e9)];
+    for (at, record) in records.iter_mut().enumerate() {
+        let facts = ["first", "second", "third", "fourth", "fifth"]
+            .map(|name| Fact::text(&format!("the {name} fact"), format!("of row {at}: {name}")));
+        record.facts.extend(facts);
+    }
+    let rows = |width| {
+        let text = group(&records, &[], width);
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(width), "{text}");
+        assert!(text.contains("of row 2: fifth"), "{text}");
+        text.lines().filter(|line| line.trim_start().starts_with("64 KiB")).count()
+    };
+    assert!(rows(140) == 1 && rows(80) == 2);
+}
+
+#[test]
 fn findings_name_best_block_and_paying_threads() {
     let rates = [(4096, 1e9), (65_536, 1.96e9), (1 << 20, 2e9)];
     let mut records: Vec<Record> = rates.map(|(block, rate)| read(block, 1, rate)).into();
