@@ -468,8 +468,7 @@ pub(crate) fn set_prediction(
                     let agreement = agreement(&prediction, &summary);
                     let slowdown = judge::worst_case_slowdown(record, expects, reference);
                     let is_explained = agreement.fails()
-                        && (record.verdict.is_cut_short()
-                            || is_explained(&summary, &prediction, record.better, slowdown));
+                        && is_explained(&summary, &prediction, record.better, slowdown);
                     if is_explained { Agreement::Inconclusive } else { agreement }
                 }
                 _ => agreement(&prediction, summary),

@@ -74,6 +74,10 @@ pub struct Part {
     pub ns: f64,
     /// CPU time of all threads.
     pub cpu_ns: u64,
+    /// The highest rate of its stretches, by which trials are compared: a disturbance only slows.
+    /// From memory it is that of threads that all have a CPU: a trial takes some milliseconds, in
+    /// which new threads may still share one.
+    pub best: f64,
     /// Read to compare methods.
     pub is_trial: bool,
 }
@@ -83,15 +87,25 @@ impl Part {
         1e9 * self.bytes as f64 / self.ns
     }
 
-    /// The rate of a trial. From memory it is that of threads that all have a CPU: a trial takes
-    /// some milliseconds, in which new threads may still share one.
-    pub fn trial_rate(&self) -> f64 {
+    /// Of a part that is one stretch.
+    fn best_rate(&self) -> f64 {
         match self.from {
             DataSource::Memory if self.cpu_ns > 0 => {
                 1e9 * self.bytes as f64 * self.method.threads as f64 / self.cpu_ns as f64
             }
             _ => self.rate(),
         }
+    }
+
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.from == other.from && self.method == other.method && self.is_trial == other.is_trial
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.ns += other.ns;
+        self.cpu_ns += other.cpu_ns;
+        self.best = self.best.max(other.best);
     }
 }
 
@@ -338,7 +352,7 @@ impl Reader<'_> {
     fn fastest(&self, from: DataSource) -> Option<ReadMethod> {
         let is_trial = |part: &&Part| part.from == from && part.is_trial && part.bytes > 0;
         let tried = self.total.parts.iter().filter(is_trial);
-        tried.max_by(|a, b| a.trial_rate().total_cmp(&b.trial_rate())).map(|part| part.method)
+        tried.max_by(|a, b| a.best.total_cmp(&b.best)).map(|part| part.method)
     }
 
     /// Reads a stretch. Returns true if the read ended early.
@@ -362,16 +376,11 @@ impl Reader<'_> {
         };
         let outcome = read(self.source, &request, self.clock)?;
         let (bytes, ns, cpu_ns) = (outcome.sum.bytes, outcome.ns, outcome.cpu_ns);
-        let same = |part: &&mut Part| {
-            part.from == from && part.method == method && part.is_trial == is_trial
-        };
-        match self.total.parts.iter_mut().find(same) {
-            Some(part) => {
-                part.bytes += bytes;
-                part.ns += ns;
-                part.cpu_ns += cpu_ns;
-            }
-            None => self.total.parts.push(Part { from, method, bytes, ns, cpu_ns, is_trial }),
+        let mut part = Part { from, method, bytes, ns, cpu_ns, best: 0.0, is_trial };
+        part.best = part.best_rate();
+        match self.total.parts.iter_mut().find(|known| known.is_like(&part)) {
+            Some(known) => known.merge(&part),
+            None => self.total.parts.push(part),
         }
         Ok(self.add(outcome) || endless || self.options.stop.load(Ordering::Relaxed))
     }
@@ -422,12 +431,13 @@ mod tests {
         let (_file, source) = sparse(1, 1);
         let (options, clock) = (options(None, None), fathom_lab::clock());
         let method = |way| ReadMethod { way, threads: 1, block: 1 };
-        let part = |from, way, bytes, is_trial| Part {
+        let part = |from, way, bytes: u32, is_trial| Part {
             from,
             method: method(way),
-            bytes,
+            bytes: bytes.into(),
             ns: 2.0,
             cpu_ns: 0,
+            best: 5e8 * f64::from(bytes),
             is_trial,
         };
         let parts = vec![
@@ -436,16 +446,20 @@ mod tests {
             part(DataSource::Memory, Way::Map, 900, false),
             part(DataSource::Device, Way::Direct, 500, true),
         ];
-        assert_eq!(parts[0].rate(), 1.5e11);
+        assert_eq!((parts[0].rate(), parts[0].best_rate()), (1.5e11, 1.5e11));
+        // From memory, a trial whose threads shared a CPU is compared by its CPU time.
+        assert_eq!(Part { cpu_ns: 1, ..parts[0].clone() }.best_rate(), 3e11);
         let total = FastOutcome { parts, ..FastOutcome::default() };
         let mut reader =
             Reader { source: &source, options: &options, clock: &clock, look: None, total };
         assert_eq!(reader.fastest(DataSource::Memory), Some(method(Way::Pread)));
         assert_eq!(reader.fastest(DataSource::Device), Some(method(Way::Direct)));
         assert_eq!(reader.fastest(DataSource::Unknown), None);
-        // From memory, a trial whose threads shared a CPU is compared by its CPU time.
-        reader.total.parts[1].cpu_ns = 1;
-        assert_eq!(reader.total.parts[1].trial_rate(), 2e11);
+        // A slow stretch does not count.
+        let fast = Part { best: 9e11, ns: 1e9, ..reader.total.parts[1].clone() };
+        reader.total.parts[1].merge(&fast);
+        reader.total.parts[1].merge(&Part { best: 1.0, ..fast });
+        assert_eq!(reader.total.parts[1].bytes, 600);
         assert_eq!(reader.fastest(DataSource::Memory), Some(method(Way::Map)));
         reader.total.parts.retain(|part| !part.is_trial);
         assert_eq!(reader.fastest(DataSource::Memory), None, "no trial");

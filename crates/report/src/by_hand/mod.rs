@@ -152,6 +152,8 @@ fn standing(record: &Record, width: usize) -> String {
     match (&record.prediction, &record.no_model) {
         (Some(prediction), _) => {
             let word = match record.agreement {
+                // The number so far, such as a lower bound of a capacity.
+                Some(Agreement::Inconclusive) if record.verdict.is_cut_short() => ": inconclusive",
                 Some(Agreement::Inconclusive) => match inside(record) {
                     Some(true) => ": within (no interval)",
                     Some(false) => ": outside (no interval)",

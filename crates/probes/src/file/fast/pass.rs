@@ -71,17 +71,8 @@ impl Pass {
 pub(super) fn parts(pass: &Pass) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for part in pass.results.iter().flat_map(|one| &one.fast.parts) {
-        let same = |other: &&mut Part| {
-            other.from == part.from
-                && other.method == part.method
-                && other.is_trial == part.is_trial
-        };
-        match parts.iter_mut().find(same) {
-            Some(known) => {
-                known.bytes += part.bytes;
-                known.ns += part.ns;
-                known.cpu_ns += part.cpu_ns;
-            }
+        match parts.iter_mut().find(|known| known.is_like(part)) {
+            Some(known) => known.merge(part),
             None => parts.push(part.clone()),
         }
     }
