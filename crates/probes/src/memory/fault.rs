@@ -258,7 +258,8 @@ fn copying(known: &Inputs<'_>) -> Model {
     let formula = format!("{} + page ÷ {name}", sum.formula);
     let whole = Prediction::sum(hardware, software, 0.3, &formula, &sum.source);
     let whole = Prediction { inputs: sum.inputs, ..whole }.otherwise(&sum.if_above);
-    Ok(whole.with_quantity("page", bytes, Unit::Bytes, Origin::Case).with_result(
+    // Most of it is the time of its siblings.
+    Ok(whole.self_consistent().with_quantity("page", bytes, Unit::Bytes, Origin::Case).with_result(
         &name,
         rate,
         Unit::BytesPerSecond,
