@@ -413,8 +413,10 @@ impl Case<'_> {
     }
 
     fn unknown_cause(&self) -> Reason {
-        let text =
-            format!("wide interval over {} processes, cause unknown", self.summary.processes);
+        let text = match self.summary.processes {
+            1 => "wide interval within one process, cause unknown".to_owned(),
+            count => format!("wide interval over {count} processes, cause unknown"),
+        };
         Reason::new(Cause::Spread, text).with_remedy(Remedy::MeasureLonger)
     }
 }

@@ -117,6 +117,13 @@ fn cause_is_named_if_other_processes_are_narrow() {
     let wide_without = verdict(&processes(&WIDE, &[6], &stolen()), QUIET);
     let unknown = "wide interval over 7 processes, cause unknown";
     assert_eq!(cause(&wide_without), (Cause::Spread, unknown));
+    let values = (0..12).map(|at| 100.0 + 10.0 * f64::from(at % 3)).collect();
+    let alone = Sample { values, disturbance: quiet(), ..Sample::default() };
+    let mut summary = summarise(std::slice::from_ref(&alone)).expect("values");
+    summary.interval =
+        Some(Interval { low: 90.0, high: 130.0, level: 0.95, basis: Basis::WithinRun });
+    let text = "wide interval within one process, cause unknown";
+    assert_eq!(cause(&judge(&[alone], &summary, QUIET, None)), (Cause::Spread, text));
 }
 
 #[test]
