@@ -96,9 +96,10 @@ mutants: needs ## change SAMPLE (default 100) places of the code, one at a time:
 kmod: ## build the kernel devices for the running kernel; needs linux-headers
 	kmod/build.sh /lib/modules/$$(uname -r)/build target/kmod/running
 
-kmod-test: ## test the kernel devices on Linux 6.1 and 6.12 in QEMU; needs qemu-system-x86
+kmod-test: ## test the kernel devices on Linux 6.1 and 6.12 in QEMU, and `fathom transfer` by them; needs qemu-system-x86
 	@scripts/needs.sh kmod
 	kmod/test/run.sh
+	kmod/test/transfer.sh
 
 kmod-soak: ## random operations of four processes on the kernel devices for SECONDS (default 1800) per kernel
 	@scripts/needs.sh kmod

@@ -31,8 +31,8 @@ static ABOUT: About = About {
             anonymous_first ≥ anonymous; huge ≥ its size ÷ memory.bandwidth{op=read} of the last \
             cache; file_page ≥ zero_read; file_minor ≥ file_page; major ≥ 3 × file_page. A \
             self-consistency check: cow = anonymous + file_page − zero_read + a page ÷ the same \
-            bandwidth, ± 30 %. \
-            Most of the other costs is accounting and LRU lists, which have no published constant",
+            bandwidth, ± 30 %. Most of the other costs is accounting and LRU lists, which have no \
+            published constant",
     source: "Linux mm/memory.c: do_anonymous_page, do_read_fault, do_wp_page, filemap_fault; \
              METHOD 25 on bounds",
     pitfalls: &[
