@@ -1,6 +1,7 @@
 //! Development commands:
 //!
-//! - `tidy` checks the source tree, `test` runs all checks and tests of CI
+//! - `tidy` checks the source tree, `test` runs all checks and tests of CI, `lab` those that measure
+//!   this machine
 //! - `docs` generates docs/METRICS.md and the JSON schemas
 //! - `repeatability` measures how well runs repeat
 //! - `simulate` counts the coverage of intervals and the false alarms (docs/SIMULATION.md)
@@ -14,6 +15,7 @@ mod bench_store;
 mod compare_check;
 mod docs;
 mod repeatability;
+mod runner;
 mod simulate;
 mod soak;
 mod test;
@@ -23,7 +25,9 @@ mod web;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test | \
+use runner::Suite;
+
+const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test [PART] | lab [PART] | \
                      repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | soak [TEST] | \
                      bench-store PROGRAM [RUNS] [METRICS] | \
                      compare-check PROGRAM PAIRS";
@@ -52,6 +56,9 @@ fn main() -> ExitCode {
         ["soak"] => report(problems(soak::write(&root, None))),
         ["soak", name] => report(problems(soak::write(&root, Some(name)))),
         ["test"] => test::everything(&root),
+        ["test", part] => test::named(&root, Suite::Deterministic, part),
+        ["lab"] => test::named(&root, Suite::Lab, ""),
+        ["lab", part] => test::named(&root, Suite::Lab, part),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
