@@ -1,23 +1,19 @@
-// Tests of the charts of a load, on a real one of `fathom serve`.
+// Tests of the charts of a load, on a recorded one of `fathom serve`.
 
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
-import { Workspace, browser, closePages, open, serving, skip } from './report.mjs';
+import { Workspace, browser, closePages, open, skip } from './report.mjs';
 
 const IDS = ['throughput', 'response', 'utilisation', 'transfer', 'reads'];
 const CASES = ['random files, 0 s think time', 'fixed files, 0 s think time'];
 
 let workspace;
 let chrome;
-let server;
 
 before(async () => {
   if (skip) return;
   workspace = new Workspace();
-  workspace.fathom('load', '--make', '8x20KB', 'set');
-  server = await serving(workspace, 'set');
-  const steps = ['--clients', '1,2,4', '--cases', 'think0,fixed', '--time', '600ms'];
-  workspace.fathom('load', server.url, ...steps);
+  workspace.store('load');
   workspace.fathom('report');
   chrome = await browser();
 });
@@ -26,7 +22,6 @@ afterEach(closePages);
 
 after(async () => {
   await chrome?.close();
-  server?.stop();
   workspace?.remove();
 });
 

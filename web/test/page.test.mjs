@@ -1,12 +1,11 @@
-// Tests of the page in a browser, on small runs made by the program.
+// Tests of the page in a browser, on recorded runs.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, afterEach, before, test } from 'node:test';
 import { Workspace, browser, closePages, open, skip } from './report.mjs';
 
-const SETS = [1, 2, 4, 8, 16, 32, 64, 128].map((kib) => `set_bytes=${kib}KiB`);
-const METRICS = ['cpu.call', 'os.syscall', ...SETS.map((set) => `memory.latency{page=4K,${set}}`)];
+const METRICS = ['cpu.call', 'os.syscall', 'memory.latency'];
 const shows = (record) => ['valid', 'noisy'].includes(record.verdict.state);
 const numbers = (document, metric) =>
   document.records.filter((record) => record.metric === metric && shows(record));
@@ -18,7 +17,7 @@ let one;
 before(async () => {
   if (skip) return;
   workspace = new Workspace();
-  workspace.fathom('run', '--quick', '--only', ...METRICS);
+  workspace.store('battery-1', METRICS);
   workspace.fathom('report');
   one = workspace.page('one.html');
   chrome = await browser();
@@ -36,7 +35,7 @@ const named = (name, body) => test(name, { skip }, body);
 named('page loads without errors and has every record', async () => {
   const { page, log, requests } = await open(chrome, `${workspace.folder}/report.html`);
   await page.locator('#call svg').waitFor();
-  await page.waitForTimeout(300);
+  await page.waitForLoadState('networkidle');
   assert.deepEqual(log, []);
   assert.equal(requests.length, 1, requests.join(' '));
   assert.equal(
@@ -89,7 +88,7 @@ named('missing charts are listed with their command', async () => {
 named('table is sorted by value with the keyboard', async () => {
   const { page } = await open(chrome, one.path);
   const head = page.locator('th', { has: page.getByRole('button', { name: 'measured' }) });
-  await page.getByRole('button', { name: 'measured' }).focus();
+  await page.locator('thead').getByRole('button', { name: 'measured' }).focus();
   const measured = () => page.locator('#table tbody tr td:nth-child(2)').allTextContents();
   const scale = { ns: 1, µs: 1e3, ms: 1e6 };
   const value = (text) => {
@@ -190,7 +189,7 @@ named('text that looks like HTML stays text', async () => {
   await opened.page.locator('#syscalls summary').click();
   await opened.page.locator('#sampled').selectOption({ index: 1 });
   await opened.page.locator('#syscalls g.measured circle').first().hover({ force: true });
-  await opened.page.waitForTimeout(200);
+  await opened.page.locator('#syscalls g[aria-label="tip"] path').waitFor();
   assert.deepEqual(opened.log, []);
   assert.equal(await opened.page.locator('img').count(), 0);
   assert.equal(await opened.page.locator('script').count(), 2);
@@ -288,7 +287,7 @@ named('each chart has an accessible name and its data', async () => {
   const { page } = await open(chrome, one.path);
   const charts = page.locator('figure');
   const count = await charts.count();
-  assert.equal(count, 3);
+  assert.equal(count, 4);
   for (let at = 0; at < count; at += 1) {
     const chart = charts.nth(at);
     await chart.locator('svg').first().waitFor();
@@ -379,7 +378,7 @@ named('two runs share charts and have their ratios', async () => {
 });
 
 named('page of two runs agrees with compare', async () => {
-  workspace.fathom('run', '--quick', '--only', 'cpu.call');
+  workspace.store('battery-2', ['cpu.call']);
   workspace.fathom('report', 'latest~1', 'latest', '-o', 'real.html');
   const { page, log } = await open(chrome, `${workspace.folder}/real.html`);
   const compared = JSON.parse(workspace.fathom('compare', 'latest~1', 'latest', '--json'));

@@ -1,9 +1,10 @@
-// Helpers: runs and pages made by the program, and a browser.
+// Helpers: pages of recorded runs, made by the program, and a browser.
 
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { chromium } from 'playwright-core';
 
 const BROWSERS = ['chromium', 'google-chrome', 'google-chrome-stable', 'chromium-browser'];
@@ -44,6 +45,17 @@ export class Workspace {
     });
   }
 
+  /** Stores a run of `record.sh`, or only its records of some metrics; returns its id. */
+  store(name, metrics = []) {
+    const file = readFileSync(new URL(`runs/${name}.json.gz`, import.meta.url));
+    const run = JSON.parse(gunzipSync(file));
+    const chosen = run.records.filter((record) => metrics.includes(record.metric));
+    if (metrics.length) run.records = chosen;
+    writeFileSync(join(this.folder, 'run.json'), JSON.stringify(run));
+    this.fathom('import', 'run.json');
+    return run.run.id;
+  }
+
   /** A page with modified contents, whose checksums need not match. */
   page(name, change = (contents) => contents, from = 'report.html') {
     const path = join(this.folder, from);
@@ -62,21 +74,10 @@ export class Workspace {
   }
 }
 
-/** Serves a folder until `stop`. */
-export async function serving({ folder }, name) {
-  const child = spawn(process.env.FATHOM, ['serve', name, '--listen', '0'], { cwd: folder });
-  const url = await new Promise((found, failed) => {
-    child.on('exit', () => failed(new Error('fathom serve has ended')));
-    child.stdout.on('data', (text) => {
-      const address = /http:\S+/.exec(text);
-      if (address) found(address[0]);
-    });
-  });
-  return { url, stop: () => child.kill('SIGKILL') };
-}
-
 export const browser = () => chromium.launch({ executablePath: browserPath(), args: SWITCHES });
 
+/** Far above what a page needs beside other work. */
+const LIMIT_MS = 300_000;
 const contexts = [];
 
 /** Closes all pages of a test. */
@@ -85,6 +86,7 @@ export const closePages = () => Promise.all(contexts.splice(0).map((one) => one.
 /** Opens a page; `log` collects its messages and errors, `requests` its requests. */
 export async function open(of, path, options = {}) {
   const context = await of.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  context.setDefaultTimeout(LIMIT_MS);
   contexts.push(context);
   const page = await context.newPage();
   const log = [];

@@ -14,8 +14,8 @@ let chrome;
 before(async () => {
   if (skip) return;
   workspace = new Workspace();
-  workspace.fathom('run', '--quick', '--only', 'cpu.frequency', 'cpu.call');
-  workspace.fathom('run', '--quick', '--only', 'cpu.call', ...TILES);
+  workspace.store('battery-1', ['cpu.frequency', 'cpu.call']);
+  workspace.store('battery-2', ['cpu.call', ...TILES]);
   workspace.fathom('report', '-o', 'report.html');
   workspace.fathom('report', 'latest~1', 'latest', '-o', 'two.html');
   chrome = await browser();

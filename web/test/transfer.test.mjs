@@ -1,4 +1,4 @@
-// Tests of the charts of `fathom transfer`, on a real run.
+// Tests of the charts of `fathom transfer`, on a recorded run.
 
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
@@ -10,7 +10,7 @@ let chrome;
 before(async () => {
   if (skip) return;
   workspace = new Workspace();
-  workspace.fathom('transfer', '--sets', 'small,file', '--repeat', '1', '--folder', '.');
+  workspace.store('transfer');
   workspace.fathom('report');
   chrome = await browser();
 });
