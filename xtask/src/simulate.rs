@@ -17,13 +17,14 @@ pub(crate) fn trials(runs: &str, seed: &str) -> Result<Trials> {
 
 /// Simulates, writes the page, and returns the violated guarantees.
 pub(crate) fn write(root: &Path, trials: Trials) -> Result<Vec<String>> {
+    let origin = Origin::here(root);
     let Findings { page, violations } =
         simulate(trials, &mut |part| eprintln!("simulating {part}"));
     let mut criteria = vec![Criterion::new("every guarantee is kept", violations.is_empty())];
     criteria.extend(violations.into_iter().map(|violation| Criterion::new(violation, false)));
     let contents = Contents {
         parameters: &[("RUNS", trials.runs.to_string()), ("SEED", trials.seed.to_string())],
-        origins: &[("", &Origin::here(root))],
+        origins: &[("", &origin)],
         criteria: &criteria,
         body: &page,
     };
