@@ -1,6 +1,6 @@
 //! Development commands:
 //!
-//! - `tidy` checks the source tree
+//! - `tidy` checks the source tree, `mood` the tests for sleeps, times and second tries
 //! - `test` runs all checks and tests of CI, `lab` those that measure this machine
 //! - `docs` generates docs/METRICS.md and the JSON schemas
 //! - `repeatability` measures how well runs repeat
@@ -31,8 +31,9 @@ use std::process::ExitCode;
 
 use runner::Suite;
 
-const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test [PART] | \
-                     lab [PART] | repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | \
+const USAGE: &str = "usage: cargo run -p xtask -- tidy | mood | docs | docs --check | \
+                     test [PART] | lab [PART] | \
+                     repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | \
                      soak [TEST] | bench-store PROGRAM [RUNS] [METRICS] | \
                      compare-check PROGRAM PAIRS";
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     let root = root();
     match words.as_slice() {
         ["tidy"] => report(tidy::check(&root)),
+        ["mood"] => report(tidy::mood(&root)),
         ["docs"] => report(docs::write(&root)),
         ["docs", "--check"] => report(docs::check(&root)),
         ["repeatability", program, runs, metrics @ ..] => match runs.parse() {
