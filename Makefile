@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build web test docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-page repeatability compare-check simulate lab lab-load soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer install clean needs
+.PHONY: run build web test docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-page repeatability compare-check simulate lab soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer install clean needs needs-lab
 
 run: build ## build, measure at quick effort, print the table, store the run, write report.html
 	$(FATHOM) run --quick
@@ -20,31 +20,31 @@ web: ## build and package the page of `fathom report`: types, check, bundle; nee
 	scripts/web.sh
 
 test: ## run everything that continuous integration runs
-	@scripts/needs.sh tests
+	@scripts/needs.sh tests page
 	$(CARGO) run --quiet --locked --package xtask -- test
 
 docs: ## regenerate docs/METRICS.md and the JSON schemas
 	$(CARGO) run --quiet --locked --package xtask -- docs
 
-bench: build ## compare with perf bench, fio, stress-ng, sysbench and others, in turn
+bench: build needs-lab ## compare with perf bench, fio, stress-ng, sysbench and others, in turn
 	$(FATHOM) crosscheck --verbose
 
-bench-memory: build ## compare memory results with the programs in lab/bench/peers, in turn
+bench-memory: build needs-lab ## compare memory results with the programs in lab/bench/peers, in turn
 	lab/bench/memory.sh $(FATHOM)
 
-bench-file: build ## compare file reading with dd, xxhsum, b3sum and fio, in turn
+bench-file: build needs-lab ## compare file reading with dd, xxhsum, b3sum and fio, in turn
 	lab/bench/file.sh $(FATHOM)
 
-bench-load: build ## compare the client CPU of a load with wrk, against nginx
+bench-load: build needs-lab ## compare the client CPU of a load with wrk, against nginx
 	lab/bench/load.sh $(FATHOM)
 
-bench-serve: build ## compare CPU per request and per GB with nginx, in turn; needs root, wrk and nginx
+bench-serve: build needs-lab ## compare CPU per request and per GB with nginx, in turn; needs root, wrk and nginx
 	lab/bench/serve.sh $(FATHOM)
 
-bench-fetch: build ## compare downloads with curl and wget from nginx and fathom serve, in turn; needs root
+bench-fetch: build needs-lab ## compare downloads with curl and wget from nginx and fathom serve, in turn; needs root
 	lab/bench/fetch.sh $(FATHOM)
 
-bench-network: build ## compare connect with a C loop, and iperf3, sockperf and ping by crosscheck, in turn
+bench-network: build needs-lab ## compare connect with a C loop, and iperf3, sockperf and ping by crosscheck, in turn
 	lab/bench/network.sh $(FATHOM)
 
 bench-store: build ## time history and compare on a store of RUNS (default 1000) synthetic runs; writes 2 GB to /var/tmp
@@ -56,7 +56,7 @@ bench-page: build ## time the first tile and the first chart of the last run's p
 	$(FATHOM) report -o "$$folder/report.html" && \
 	node web/bench/first-tile.mjs "$$folder/report.html"
 
-repeatability: build ## measure how well RUNS (default 20) quick runs of METRICS (default all) repeat, and count false alarms of compare; writes docs/REPEATABILITY.md
+repeatability: build ## measure how well RUNS (default 20) quick runs of METRICS (default all) repeat, and count false alarms of compare; writes docs/evidence/REPEATABILITY.md
 	$(CARGO) run --quiet --locked --package xtask -- \
 		repeatability $(FATHOM) $(or $(RUNS),20) $(METRICS)
 
@@ -64,24 +64,32 @@ compare-check: build ## count how often compare finds what was changed, in PAIRS
 	$(CARGO) run --quiet --locked --package xtask -- \
 		compare-check $(FATHOM) $(or $(PAIRS),10)
 
-simulate: ## check intervals and alarms with RUNS (default 10000) simulated runs per figure; writes docs/SIMULATION.md
+simulate: ## check intervals and alarms with RUNS (default 10000) simulated runs per figure; writes docs/evidence/SIMULATION.md
 	$(CARGO) run --quiet --release --locked --package xtask -- \
 		simulate $(or $(RUNS),10000) $(or $(SEED),20260101)
 
-lab: lab-load ## disturb RUNS (default 10) runs on purpose, seeded by SEED; writes docs/SABOTAGE.md; needs root
-	$(CARGO) test --quiet --locked --package fathom-lab --bins -- \
-		--ignored --test-threads 1 nothing_stays
-	$(CARGO) run --quiet --locked --package fathom-lab -- \
-		$(FATHOM) $(or $(RUNS),10) $(or $(SEED),1)
+# Each takes at most half an hour.
+LAB_PARTS := answers sabotage-processor sabotage-program sabotage-memory sabotage-slope load-fixed load-random
+LAB_CHOSEN = $(addprefix lab-,$(filter $(PART)%,$(LAB_PARTS)))
 
-lab-load: build ## limit loads, RUNS (default 20) of them at random by SEED; writes docs/LOAD-LAB.md; needs root
-	$(CARGO) run --quiet --locked --package fathom-lab -- \
-		load $(FATHOM) $(or $(RUNS),20) $(or $(SEED),1)
+lab: build needs-lab ## known answers on this machine, in PARTs of up to 30 minutes (answers, sabotage, sabotage-memory, load, ...: see LAB_PARTS), with RUNS and SEED; writes docs/evidence/ANSWERS.md, SABOTAGE.md and LOAD-LAB.md; needs root
+	+@$(MAKE) --no-print-directory --jobs=1 --keep-going $(or $(LAB_CHOSEN),$(error PART=$(PART) is none of $(LAB_PARTS)))
 
-soak: needs ## run the fault tests with full counts (TEST: only those of this name); writes docs/FAULTS.md; needs strace and fuse
+lab-answers:
+	$(CARGO) run --quiet --locked --package xtask -- lab $(TEST)
+
+lab-sabotage-%:
+	$(CARGO) run --quiet --locked --package fathom-lab -- \
+		sabotage $(FATHOM) $(or $(RUNS),10) $(or $(SEED),1) $*
+
+lab-load-%:
+	$(CARGO) run --quiet --locked --package fathom-lab -- \
+		load $(FATHOM) $(or $(RUNS),20) $(or $(SEED),1) $*
+
+soak: needs-lab ## run the fault tests with full counts, and write docs/evidence/FAULTS.md (TEST: only those of this name, no page); needs strace and fuse
 	$(CARGO) run --quiet --locked --package xtask -- soak $(TEST)
 
-http-peers: ## send the request corpus also to nginx, apache2, lighttpd and caddy; writes docs/HTTP-PEERS.md
+http-peers: ## send the request corpus also to nginx, apache2, lighttpd and caddy; writes docs/evidence/HTTP-PEERS.md
 	@scripts/needs.sh http-peers
 	@folder=$$(mktemp -d -p /var/tmp) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT TERM HUP && \
 	PATH="$$PATH:/usr/sbin" FATHOM_PEERS="$$folder" $(CARGO) test --quiet --locked --package fathom-service \
@@ -119,5 +127,8 @@ install: build ## install program, completions and man pages under PREFIX (defau
 clean:
 	$(CARGO) clean
 
-needs: ## install a C compiler (for SQLite) and the tools that tests call
+needs: ## install a C compiler (for SQLite)
 	@scripts/needs.sh
+
+needs-lab:
+	@scripts/needs.sh tests lab

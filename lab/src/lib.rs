@@ -1,4 +1,4 @@
-//! Fault injection for tests and for `make lab`.
+//! Fault injection for tests and for `make lab`, and the pages that say what came of it.
 //!
 //! - [`disk`]: an in-memory file system that models power cuts; [`fuse`] mounts it.
 //! - [`mounts`]: a mount namespace for a test, so that no mount outlives it.
@@ -8,12 +8,14 @@
 //! - [`bandwidth`]: the bandwidth of the network to a far end behind such a limit.
 //! - [`strace`]: makes a chosen system call of a program fail.
 //! - [`processes`]: waits for programs and finds processes that they left.
+//! - [`evidence`]: pages with their command, commit, machine and date.
 //! - [`seeded`]: seeded random numbers.
 //! - [`clock`]: a clock without calibration.
 #![deny(unsafe_code)]
 
 pub mod bandwidth;
 pub mod disk;
+pub mod evidence;
 pub mod fuse;
 pub mod group;
 pub mod limited;

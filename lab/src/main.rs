@@ -8,12 +8,12 @@ mod sabotage;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The first word of the part of loads.
-const LOAD: &str = "load";
-const USAGE: &str = "usage: cargo run -p fathom-lab -- PROGRAM [RUNS] [SEED] [SABOTAGE]\n\
-     Runs PROGRAM RUNS times (default 10) for each sabotage whose name contains SABOTAGE\n\
-     usage: cargo run -p fathom-lab -- load PROGRAM [RUNS] [SEED] [LIMIT]\n\
-     Limits loads of PROGRAM by limits whose name contains LIMIT, RUNS of them (default 20) random";
+const USAGE: &str = "usage: cargo run -p fathom-lab -- sabotage PROGRAM RUNS SEED [PART]\n\
+     Runs PROGRAM RUNS times for each sabotage of a part (processor, program, memory, slope) or \
+     whose name contains PART\n\
+     usage: cargo run -p fathom-lab -- load PROGRAM RUNS SEED [PART]\n\
+     Limits loads of PROGRAM by the limits of a part (fixed, random) or whose name contains PART, \
+     RUNS of them at random";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,13 +29,11 @@ fn main() -> ExitCode {
                 _ => return usage(),
             }
         }
-        [LOAD, program, rest @ ..] if rest.len() <= 3 => {
-            let Some((runs, seed, only)) = numbers(rest, 20) else { return usage() };
-            load::run(root, program, runs, seed, only)
-        }
-        [program, rest @ ..] if rest.len() <= 3 => {
-            let Some((runs, seed, only)) = numbers(rest, 10) else { return usage() };
-            sabotage::run(root, program, runs, seed, only)
+        [lab @ ("load" | "sabotage"), program, runs, seed, rest @ ..] if rest.len() <= 1 => {
+            let (Ok(runs), Ok(seed)) = (runs.parse(), seed.parse()) else { return usage() };
+            let only = rest.first().unwrap_or(&"");
+            let run = if *lab == "load" { load::run } else { sabotage::run };
+            run(root, program, runs, seed, only)
         }
         _ => return usage(),
     };
@@ -47,14 +45,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The number of runs, the seed, and which parts.
-fn numbers<'w>(words: &[&'w str], default: u64) -> Option<(u32, u64, &'w str)> {
-    let number =
-        |at: usize, default: u64| words.get(at).map_or(Some(default), |it| it.parse().ok());
-    let runs = number(0, default)?.min(1000) as u32;
-    Some((runs, number(1, 1)?, words.get(2).unwrap_or(&"")))
 }
 
 fn usage() -> ExitCode {

@@ -1,19 +1,23 @@
 //! Development commands:
 //!
-//! - `tidy` checks the source tree, `test` runs all checks and tests of CI, `lab` those that measure
-//!   this machine
+//! - `tidy` checks the source tree, `mood` the tests for sleeps, times and second tries
+//! - `test` runs all checks and tests of CI, `lab` those that measure this machine
 //! - `docs` generates docs/METRICS.md and the JSON schemas
 //! - `repeatability` measures how well runs repeat
-//! - `simulate` counts the coverage of intervals and the false alarms (docs/SIMULATION.md)
-//! - `soak` runs the fault tests with their full counts (docs/FAULTS.md)
+//! - `simulate` counts the coverage of intervals and the false alarms
+//! - `soak` runs the fault tests with their full counts
 //! - `compare-check` counts the changes that a comparison finds
 //! - `bench-store` times commands on a store of a thousand runs
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a development command prints")]
 
+#[cfg_attr(not(test), expect(dead_code, reason = "to be called by the lab"))]
+mod answers;
 mod bench;
 mod bench_store;
 mod compare_check;
 mod docs;
+#[cfg(test)]
+mod evidence;
 mod repeatability;
 mod runner;
 mod simulate;
@@ -27,9 +31,10 @@ use std::process::ExitCode;
 
 use runner::Suite;
 
-const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test [PART] | lab [PART] | \
-                     repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | soak [TEST] | \
-                     bench-store PROGRAM [RUNS] [METRICS] | \
+const USAGE: &str = "usage: cargo run -p xtask -- tidy | mood | docs | docs --check | \
+                     test [PART] | lab [PART] | \
+                     repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | \
+                     soak [TEST] | bench-store PROGRAM [RUNS] [METRICS] | \
                      compare-check PROGRAM PAIRS";
 
 fn main() -> ExitCode {
@@ -38,14 +43,15 @@ fn main() -> ExitCode {
     let root = root();
     match words.as_slice() {
         ["tidy"] => report(tidy::check(&root)),
+        ["mood"] => report(tidy::mood(&root)),
         ["docs"] => report(docs::write(&root)),
         ["docs", "--check"] => report(docs::check(&root)),
         ["repeatability", program, runs, metrics @ ..] => match runs.parse() {
-            Ok(runs) => report(problems(repeatability::write(&root, program, runs, metrics))),
+            Ok(runs) => report(lines(repeatability::write(&root, program, runs, metrics))),
             Err(_) => report(vec![format!("{runs} is not a number of runs")]),
         },
         ["simulate", runs, seed] => match simulate::trials(runs, seed) {
-            Ok(trials) => report(simulate::write(&root, trials)),
+            Ok(trials) => report(lines(simulate::write(&root, trials))),
             Err(problem) => report(vec![problem.to_string()]),
         },
         ["bench-store", program, rest @ ..] if rest.len() <= 2 => bench_store(program, rest),
@@ -53,8 +59,8 @@ fn main() -> ExitCode {
             Ok(pairs) => report(problems(compare_check::run(program, pairs))),
             Err(_) => report(vec![format!("{pairs} is no number of pairs")]),
         },
-        ["soak"] => report(problems(soak::write(&root, None))),
-        ["soak", name] => report(problems(soak::write(&root, Some(name)))),
+        ["soak"] => report(lines(soak::write(&root, None))),
+        ["soak", name] => report(lines(soak::write(&root, Some(name)))),
         ["test"] => test::everything(&root),
         ["test", part] => test::named(&root, Suite::Deterministic, part),
         ["lab"] => test::named(&root, Suite::Lab, ""),
@@ -86,7 +92,12 @@ fn root() -> PathBuf {
 }
 
 fn problems(outcome: anyhow::Result<()>) -> Vec<String> {
-    outcome.err().map(|error| format!("{error:#}")).into_iter().collect()
+    lines(outcome.map(|()| Vec::new()))
+}
+
+/// What was missed, or the error.
+fn lines(outcome: anyhow::Result<Vec<String>>) -> Vec<String> {
+    outcome.unwrap_or_else(|error| vec![format!("{error:#}")])
 }
 
 fn report(problems: Vec<String>) -> ExitCode {

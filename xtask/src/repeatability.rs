@@ -1,5 +1,5 @@
 //! `xtask repeatability PROGRAM RUNS [METRIC…]`: how well results repeat on this machine, as
-//! docs/REPEATABILITY.md.
+//! docs/evidence/REPEATABILITY.md.
 //!
 //! It takes quick runs one after the other, each with processes of its own, and prints for every
 //! case how far values are apart within a process, between the processes of a run, and between
@@ -11,7 +11,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use fathom_analysis::statistics;
-use fathom_record::{Document, Host, State, Summary, Unit};
+use fathom_lab::evidence::{Contents, Criterion, Origin, REPEATABILITY};
+use fathom_record::{Document, State, Summary, Unit};
 use serde_json::Value;
 
 use crate::bench::{Bench, Words, rows, share};
@@ -24,9 +25,7 @@ const COPY_MIN: f64 = 0.95;
 
 /// What this page is, before its figures.
 const PREFACE: &str = "\
-# Repeatability
-
-Made by `make repeatability`; run it on your own machine for your own figures.
+How well results repeat on this machine; run the command on yours for your own figures.
 
 - *within*: spread of the values of one process; *processes*: spread of the medians of a run's
   processes; both as the median over the runs, relative to the value.
@@ -54,11 +53,17 @@ struct Unchanged {
     copies: (usize, usize),
 }
 
-/// Measures all runs, of everything or of some metrics, and writes the page. Fails if comparisons
-/// of the unchanged machine were flagged or inconclusive too often.
-pub(crate) fn write(root: &Path, program: &str, runs: usize, metrics: &[&str]) -> Result<()> {
+/// Measures all runs, of everything or of some metrics, and writes the page. Returns the missed
+/// criteria: comparisons of the unchanged machine were flagged or inconclusive too often.
+pub(crate) fn write(
+    root: &Path,
+    program: &str,
+    runs: usize,
+    metrics: &[&str],
+) -> Result<Vec<String>> {
     ensure!(runs >= 2, "{runs} runs: at least 2 are needed");
     let bench = Bench::new(program)?;
+    let origin = Origin::here(root);
     let store = bench.path("runs.db");
     let mut documents: Vec<Document> = Vec::new();
     for run in 0..runs {
@@ -68,11 +73,13 @@ pub(crate) fn write(root: &Path, program: &str, runs: usize, metrics: &[&str]) -
         documents.push(serde_json::from_str(&text).context("read an exported run")?);
     }
     let unchanged = compare(&bench, &store, &documents)?;
-    let path = root.join("docs/REPEATABILITY.md");
-    std::fs::write(&path, page(&documents, &unchanged)).context("write docs/REPEATABILITY.md")?;
-    let broken = unchanged.broken();
-    ensure!(broken.is_empty(), "{}", broken.join("; "));
-    Ok(())
+    let contents = Contents {
+        parameters: &[("RUNS", runs.to_string()), ("METRICS", metrics.join(" "))],
+        origins: &[("", &origin)],
+        criteria: &unchanged.criteria(),
+        body: &page(&documents, &unchanged),
+    };
+    REPEATABILITY.write(root, &contents).context(REPEATABILITY.path())
 }
 
 /// Each run with the one before and with a copy of itself. All are kept by now, so that each
@@ -104,18 +111,29 @@ impl Unchanged {
         }
     }
 
-    /// The promises that are not kept.
-    fn broken(&self) -> Vec<&'static str> {
+    fn criteria(&self) -> [Criterion; 3] {
         let (valid, unchanged) = self.copies;
-        let kept = [
-            (self.neighbours.flagged_share() <= FLAGGED_MAX, "too many cases are flagged"),
-            (
-                self.neighbours.inconclusive_share() <= INCONCLUSIVE_MAX,
-                "too many cases are inconclusive",
+        let most = |words: &str, found: f64, max: f64| {
+            let text = format!(
+                "at most {:.0} % of cases of neighbouring runs {words}: {:.1} %",
+                100.0 * max,
+                100.0 * found
+            );
+            Criterion::new(text, found <= max)
+        };
+        let alike = share(unchanged, valid);
+        [
+            most("flagged", self.neighbours.flagged_share(), FLAGGED_MAX),
+            most("inconclusive", self.neighbours.inconclusive_share(), INCONCLUSIVE_MAX),
+            Criterion::new(
+                format!(
+                    "{:.0} % of valid cases of a run's copy unchanged: {:.1} %",
+                    100.0 * COPY_MIN,
+                    100.0 * alike
+                ),
+                alike >= COPY_MIN,
             ),
-            (share(unchanged, valid) >= COPY_MIN, "a run differs from its copy"),
-        ];
-        kept.into_iter().filter(|(kept, _)| !kept).map(|(_, text)| text).collect()
+        ]
     }
 }
 
@@ -158,7 +176,6 @@ impl Case {
 fn page(documents: &[Document], unchanged: &Unchanged) -> String {
     let (first, last) = (&documents[0], &documents[documents.len() - 1]);
     let mut text = PREFACE.to_owned();
-    text += &format!("\n{}\n", machine(&first.host));
     text += &format!(
         "\n{} quick runs of fathom {}{} from {} to {}, {:.0} s each (median).\n",
         documents.len(),
@@ -211,17 +228,6 @@ fn durations_s(documents: &[Document]) -> Vec<f64> {
     documents.iter().filter_map(|document| Some(document.run.duration_ns? / 1e9)).collect()
 }
 
-fn machine(host: &Host) -> String {
-    let virtualization = host.virtualization.as_deref().unwrap_or("virtualization unknown");
-    format!(
-        "Machine: {}, {} logical CPUs, {virtualization}, kernel {}, {}.",
-        host.cpu.model,
-        host.cpu.logical,
-        host.kernel,
-        host.distribution.as_deref().unwrap_or("distribution unknown")
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -244,6 +250,8 @@ mod tests {
         let copy = [row("unchanged", false), row("inconclusive", false), row("unchanged", true)];
         unchanged.count_copy(&json!({"rows": copy}));
         assert_eq!(unchanged.copies, (2, 1));
-        assert_eq!(unchanged.broken(), ["a run differs from its copy"]);
+        let criteria = unchanged.criteria();
+        assert_eq!(criteria.each_ref().map(|criterion| criterion.is_met), [true, true, false]);
+        assert_eq!(criteria[2].text, "95 % of valid cases of a run's copy unchanged: 50.0 %");
     }
 }

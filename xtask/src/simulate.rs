@@ -1,11 +1,10 @@
-//! `xtask simulate RUNS SEED`: writes docs/SIMULATION.md, and checks its guarantees.
+//! `xtask simulate RUNS SEED`: writes docs/evidence/SIMULATION.md, and checks its guarantees.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
+use fathom_lab::evidence::{Contents, Criterion, Origin, SIMULATION};
 use fathom_simulation::{Findings, Trials, simulate};
-
-const PAGE: &str = "docs/SIMULATION.md";
 
 pub(crate) fn trials(runs: &str, seed: &str) -> Result<Trials> {
     let runs: u32 = runs.parse().with_context(|| format!("{runs} is not a number of runs"))?;
@@ -17,13 +16,19 @@ pub(crate) fn trials(runs: &str, seed: &str) -> Result<Trials> {
 }
 
 /// Simulates, writes the page, and returns the violated guarantees.
-pub(crate) fn write(root: &Path, trials: Trials) -> Vec<String> {
-    let Findings { page, mut violations } =
+pub(crate) fn write(root: &Path, trials: Trials) -> Result<Vec<String>> {
+    let origin = Origin::here(root);
+    let Findings { page, violations } =
         simulate(trials, &mut |part| eprintln!("simulating {part}"));
-    if let Err(error) = std::fs::write(root.join(PAGE), page) {
-        violations.push(format!("write {PAGE}: {error}"));
-    }
-    violations
+    let mut criteria = vec![Criterion::new("every guarantee is kept", violations.is_empty())];
+    criteria.extend(violations.into_iter().map(|violation| Criterion::new(violation, false)));
+    let contents = Contents {
+        parameters: &[("RUNS", trials.runs.to_string()), ("SEED", trials.seed.to_string())],
+        origins: &[("", &origin)],
+        criteria: &criteria,
+        body: &page,
+    };
+    SIMULATION.write(root, &contents).context(SIMULATION.path())
 }
 
 #[cfg(test)]

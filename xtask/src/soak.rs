@@ -1,4 +1,4 @@
-//! `xtask soak`: runs the fault tests with their full counts, and writes docs/FAULTS.md.
+//! `xtask soak`: runs the fault tests with their full counts, and writes docs/evidence/FAULTS.md.
 //!
 //! The tests are those of `make test`. With `FATHOM_SOAK` they use higher counts and write their
 //! tables into that folder. Skipped tests write no table.
@@ -6,9 +6,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
-
-const PAGE: &str = "docs/FAULTS.md";
+use anyhow::{Context, Result};
+use fathom_lab::evidence::{Contents, Criterion, FAULTS, Origin};
 
 /// Package and arguments of `cargo test`.
 const TESTS: [(&str, &[&str]); 4] = [
@@ -22,10 +21,8 @@ const FUZZ_FILES: &str = "200000";
 
 /// The introduction of the page.
 const PREFACE: &str = "\
-# Faults
-
-Made by `make soak`: what the program and its store lose when something fails, and what the service
-does then. Every promise below is asserted by the tests (`crates/cli/tests/faults`,
+What the program and its store lose when something fails, and what the service does then. Every
+promise below is asserted by the tests (`crates/cli/tests/faults`,
 `crates/cli/src/commands/import/fuzz.rs`, `crates/store/tests/store`,
 `crates/service/tests/service/traversal.rs`), which `make test` runs with smaller counts. A *record*
 is acknowledged by its line of `--jsonl`, a whole run by \"Kept as run\" or exit status 0; *lost* is
@@ -33,14 +30,14 @@ what was acknowledged and is not in the store as it was printed, *twice* what is
 once.
 ";
 
-/// Runs the tests and writes the page. With the part of a name only the tests of that name are run,
-/// and the page keeps the tables of the others.
-pub(crate) fn write(root: &Path, name: Option<&str>) -> Result<()> {
+/// Runs the tests and writes the page; returns what failed. With the part of a name only the tests
+/// of that name are run, and the page stays as it is.
+pub(crate) fn write(root: &Path, name: Option<&str>) -> Result<Vec<String>> {
     let folder = root.join("target/soak");
     // Remove the tables of an earlier soak.
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
-    let started = fathom_measure::clock::monotonic_raw_ns();
+    let origin = Origin::here(root);
     let mut failed = Vec::new();
     for (package, part) in TESTS {
         // cargo would run the tests of either name.
@@ -59,31 +56,32 @@ pub(crate) fn write(root: &Path, name: Option<&str>) -> Result<()> {
             failed.push(format!("{package}, {}", part.join(" ")));
         }
     }
-    let seconds = (fathom_measure::clock::monotonic_raw_ns() - started) / 1_000_000_000;
-    let mut sections = sections(&folder)?;
-    let broken = sections.iter().filter(|table| table.contains("BROKEN")).count();
-    ensure!(broken == 0, "{broken} tables have broken promises; {PAGE} is unchanged");
-    ensure!(failed.is_empty(), "failed: {}; {PAGE} is unchanged", failed.join("; "));
-    let path = root.join(PAGE);
+    let sections = sections(&folder)?;
+    let criteria = criteria(&sections, &failed);
     if name.is_some() {
-        let earlier = std::fs::read_to_string(&path).with_context(|| PAGE.to_owned())?;
-        sections = merge(&earlier, sections);
+        eprintln!("{} stays as it is: it is written by all tests only", FAULTS.path());
+        let missed = criteria.into_iter().filter(|criterion| !criterion.is_met);
+        return Ok(missed.map(|criterion| format!("MISSED: {}", criterion.text)).collect());
     }
-    std::fs::write(&path, page(&sections, seconds, name)).with_context(|| PAGE.to_owned())
+    let contents = Contents {
+        parameters: &[],
+        origins: &[("", &origin)],
+        criteria: &criteria,
+        body: &format!("{PREFACE}\n{}", sections.join("\n")),
+    };
+    FAULTS.write(root, &contents).context(FAULTS.path())
 }
 
-/// The tables of a page, with new ones in the places of those with the same headings.
-fn merge(page: &str, new: Vec<String>) -> Vec<String> {
-    let heading = |table: &str| table.lines().next().map(str::to_owned);
-    let parts = page.split("\n## ").skip(1);
-    let mut tables: Vec<String> = parts.map(|part| format!("## {}\n", part.trim_end())).collect();
-    for table in new {
-        match tables.iter_mut().find(|old| heading(old) == heading(&table)) {
-            Some(old) => *old = table,
-            None => tables.push(table),
-        }
-    }
-    tables
+fn criteria(sections: &[String], failed: &[String]) -> [Criterion; 2] {
+    let broken = sections.iter().filter(|table| table.contains("BROKEN")).count();
+    let all_pass = match failed {
+        [] => "every test passes".to_owned(),
+        failed => format!("every test passes; failed: {}", failed.join("; ")),
+    };
+    [
+        Criterion::new(format!("no table with a broken promise: {broken}"), broken == 0),
+        Criterion::new(all_pass, failed.is_empty()),
+    ]
 }
 
 /// The tables, sorted by file name.
@@ -94,44 +92,20 @@ fn sections(folder: &Path) -> Result<Vec<String>> {
     files.iter().map(|file| std::fs::read_to_string(file).context("read a table")).collect()
 }
 
-fn page(sections: &[String], seconds: u64, name: Option<&str>) -> String {
-    let host = fathom_measure::host::read();
-    let today = Command::new("date").args(["-u", "+%F"]).output().map(|output| output.stdout);
-    let today = String::from_utf8_lossy(&today.unwrap_or_default()).trim().to_owned();
-    let minutes = seconds / 60;
-    let time = match name {
-        None => format!("{minutes} minutes"),
-        Some(name) => format!("the tests of `{name}` last, in {minutes} minutes"),
-    };
-    let origin = format!(
-        "\n{today}, Linux {}, {}, {} CPUs; {time}.\n\n",
-        host.kernel, host.cpu.model, host.cpu.logical
-    );
-    let text = PREFACE.to_owned() + &origin + &sections.join("\n");
-    text.trim_end().to_owned() + "\n"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn new_tables_take_the_places_of_old_ones() {
-        let [old, new] = ["old", "new"].map(|word| format!("## B\n\n{word}\n"));
-        let [a, c] = ["## A\n\n| a |\n", "## C\n"].map(str::to_owned);
-        let earlier = page(&[a.clone(), old], 1, None);
-        let merged = merge(&earlier, vec![new.clone(), c.clone()]);
-        assert_eq!(merged, [a, new, c]);
-    }
-
-    #[test]
-    fn page_has_tables_and_their_origin() {
+    fn tables_are_sorted_and_broken_promises_counted() {
         let folder = tempfile::tempdir().unwrap();
-        for (name, text) in [("2-b.md", "## B\n"), ("1-a.md", "## A\n")] {
+        for (name, text) in [("2-b.md", "## B\n\nBROKEN\n"), ("1-a.md", "## A\n")] {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
-        let page = page(&sections(folder.path()).unwrap(), 125, None);
-        assert!(page.starts_with("# Faults\n") && page.ends_with("2 minutes.\n\n## A\n\n## B\n"));
-        assert!(page.contains("Linux "), "{page}");
+        let sections = sections(folder.path()).unwrap();
+        assert_eq!(sections, ["## A\n", "## B\n\nBROKEN\n"]);
+        let met = |sections, failed| criteria(sections, failed).map(|criterion| criterion.is_met);
+        assert_eq!(met(&sections, &[]), [false, true]);
+        assert_eq!(met(&sections[..1], &["a".to_owned()]), [true, false]);
     }
 }

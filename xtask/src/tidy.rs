@@ -8,6 +8,7 @@ mod bans;
 mod code;
 mod layout;
 mod links;
+mod mood;
 mod reach;
 mod visibility;
 mod vocabulary;
@@ -74,6 +75,15 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     found.extend(visibility::of_crates(&files));
     found.extend(reach::of_sources(&files));
     found.extend(vocabulary::of_texts(&files));
+    found
+}
+
+/// What makes tests depend on the speed or the load of the machine.
+pub(crate) fn mood(root: &Path) -> Vec<String> {
+    let (mut files, mut found) = (Vec::new(), Vec::new());
+    walk(root, "", &mut files, &mut found);
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    found.extend(mood::of_tests(&files));
     found
 }
 

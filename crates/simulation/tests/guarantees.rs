@@ -1,4 +1,4 @@
-//! The guarantees of docs/SIMULATION.md, with fewer runs.
+//! The guarantees of docs/evidence/SIMULATION.md, with fewer runs.
 
 use fathom_simulation::{Trials, simulate};
 

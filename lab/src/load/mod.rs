@@ -10,18 +10,32 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
 use fathom_lab::Unmet;
+use fathom_lab::evidence::{Criterion, Origin, Parts};
 use fathom_lab::limited::{Found, Limit, Limited};
 use fathom_lab::seeded::Seeded;
+use serde::{Deserialize, Serialize};
 
 use row::{Outcome, Row};
 use trial::Trial;
 
-const PAGE: &str = "docs/LOAD-LAB.md";
 /// Undetermined ones of all runs with a random limit.
 const UNDETERMINED_MAX: f64 = 0.15;
+const KEPT: &str = "target/load-lab.json";
+/// The parts of the lab: trials with a chosen and with a random limit.
+const FIXED: &str = "fixed";
+const PARTS: [&str; 2] = [FIXED, trial::RANDOM];
 
-/// All trials whose name contains `only`, `runs` of them with a random limit; true if their
-/// answers are the known ones. Writes docs/LOAD-LAB.md unless `only` selects some.
+/// The result of a part.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Part {
+    rows: Vec<Row>,
+    /// The limits that are not possible on this machine, and why.
+    skipped: Vec<String>,
+}
+
+/// All trials of the parts or limits whose name contains `only`, `runs` of them with a random
+/// limit; true if their answers are the known ones. Keeps complete parts, and writes the page when
+/// it has both.
 pub(crate) fn run(root: &Path, program: &str, runs: u32, seed: u64, only: &str) -> Result<bool> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -33,31 +47,55 @@ pub(crate) fn run(root: &Path, program: &str, runs: u32, seed: u64, only: &str) 
     trials.extend((0..runs).map(|number| Trial::random(number, &mut random)));
     // Last, as they are mostly waiting.
     trials.sort_by_key(|trial| trial.think_s > 0.0 && trial.part != trial::RANDOM);
-    let mut rows: Vec<Row> = Vec::new();
+    let parameters = [runs.to_string(), seed.to_string()];
+    let mut parts = Parts::load(root.join(KEPT), &parameters);
+    let origin = Origin::here(root);
+    let mut good = true;
     println!("{}", page::line(&row::HEAD.map(str::to_owned)));
-    for trial in trials.iter().filter(|trial| trial.part.contains(only)) {
-        match measure(&program, trial, &stop) {
-            Ok((row, machine)) => {
+    for name in PARTS {
+        let of_part = trials.iter().filter(|trial| part_of(trial) == name);
+        let is_whole = name.contains(only);
+        let chosen = of_part.filter(|trial| is_whole || trial.part.contains(only));
+        let part = measure_all(&program, chosen, &stop)?;
+        good &= part.criteria(name).iter().all(|criterion| criterion.is_met);
+        if is_whole {
+            parts.set(name, &origin, part).context(KEPT)?;
+        }
+    }
+    let missed = page::write(root, &parts, &parameters)?;
+    missed.iter().for_each(|missed| println!("{missed}"));
+    Ok(good && missed.is_empty())
+}
+
+fn part_of(trial: &Trial) -> &'static str {
+    if trial.part == trial::RANDOM { trial::RANDOM } else { FIXED }
+}
+
+fn measure_all<'t>(
+    program: &Path,
+    trials: impl Iterator<Item = &'t Trial>,
+    stop: &AtomicBool,
+) -> Result<Part> {
+    let mut part = Part::default();
+    for trial in trials {
+        match measure(program, trial, stop) {
+            Ok(row) => {
                 println!("{}", page::line(&row.cells()));
-                rows.push(row);
-                if only.is_empty() {
-                    let counts = Counts::of(&rows).words();
-                    let text = page::page(&rows, &counts, &machine, runs, seed);
-                    let path = root.join(PAGE);
-                    std::fs::write(&path, text).with_context(|| path.display().to_string())?;
-                }
+                part.rows.push(row);
             }
-            Err(why) if why.is::<Unmet>() => println!("{}: skipped: {why}", trial.limit.words()),
+            Err(why) if why.is::<Unmet>() => {
+                let skipped = format!("{}: skipped: {why}", trial.limit.words());
+                println!("{skipped}");
+                part.skipped.push(skipped);
+            }
             Err(why) => return Err(why.context(trial.limit.words())),
         }
     }
-    let counts = Counts::of(&rows);
-    println!("{}", counts.words());
-    Ok(counts.is_good())
+    Ok(part)
 }
 
-/// One load, and the machine it ran on.
-fn measure(program: &Path, trial: &Trial, stop: &AtomicBool) -> Result<(Row, String)> {
+/// One load.
+fn measure(program: &Path, trial: &Trial, stop: &AtomicBool) -> Result<Row> {
     let folder = tempfile::tempdir_in("/var/tmp").context("create a folder")?;
     let place = (program, folder.path(), "load");
     let limited = Limited::start(place, trial.limit, trial.files)?;
@@ -66,10 +104,7 @@ fn measure(program: &Path, trial: &Trial, stop: &AtomicBool) -> Result<(Row, Str
         limit => limit.throughput(trial.files.bytes),
     };
     let document = limited.measure(&trial.options, stop)?;
-    let host = &document.host;
-    let (model, logical) = (&host.cpu.model, host.cpu.logical);
-    let machine = format!("{model}, {logical} logical CPUs, kernel {}", host.kernel);
-    Ok((Row::of(trial, rate, &Found::of(&document)), machine))
+    Ok(Row::of(trial, rate, &Found::of(&document)))
 }
 
 /// The throughput of another load generator with as many clients. `None` without wrk.
@@ -83,45 +118,26 @@ fn by_wrk(limited: &Limited) -> Option<f64> {
     rate?.trim().parse().ok()
 }
 
-/// How often the answers were the known ones.
-struct Counts {
-    fixed: usize,
-    fixed_right: usize,
-    random: usize,
-    right: usize,
-    undetermined: usize,
-    wrong: usize,
-}
-
-impl Counts {
-    fn of(rows: &[Row]) -> Self {
-        let is_random = |row: &&Row| row.part == trial::RANDOM;
-        let count = |outcome: Outcome| {
-            rows.iter().filter(is_random).filter(|row| row.outcome == outcome).count()
-        };
-        let fixed = || rows.iter().filter(|row| !is_random(row));
-        let random = rows.iter().filter(is_random).count();
+impl Part {
+    /// What the answers must be.
+    fn criteria(&self, part: &str) -> Vec<Criterion> {
+        let count = |outcome| self.rows.iter().filter(|row| row.outcome == outcome).count();
+        let of = self.rows.len();
         let (right, undetermined) = (count(Outcome::Right), count(Outcome::Undetermined));
-        Self {
-            fixed: fixed().count(),
-            fixed_right: fixed().filter(|row| row.outcome == Outcome::Right).count(),
-            random,
-            right,
-            undetermined,
-            wrong: random - right - undetermined,
+        if part == FIXED {
+            return vec![Criterion::new(
+                format!("every fixed limit right: {right} of {of}"),
+                right == of,
+            )];
         }
-    }
-
-    fn words(&self) -> String {
-        let Self { fixed, fixed_right, random, right, undetermined, wrong } = self;
-        format!(
-            "{fixed_right} of {fixed} fixed limits right; of {random} random limits {right} right, \
-             {undetermined} undetermined, {wrong} wrong"
-        )
-    }
-
-    fn is_good(&self) -> bool {
-        let undetermined_max = (UNDETERMINED_MAX * self.random as f64) as usize;
-        self.fixed == self.fixed_right && self.wrong == 0 && self.undetermined <= undetermined_max
+        let wrong = of - right - undetermined;
+        let max = (UNDETERMINED_MAX * of as f64) as usize;
+        vec![
+            Criterion::new(format!("no random limit wrong: {wrong} of {of}"), wrong == 0),
+            Criterion::new(
+                format!("at most {max} random limits undetermined: {undetermined} of {of}"),
+                undetermined <= max,
+            ),
+        ]
     }
 }

@@ -3,10 +3,11 @@
 use fathom_analysis::load::mean_value_analysis;
 use fathom_lab::limited::{Found, Number};
 use fathom_record::State;
+use serde::{Deserialize, Serialize};
 
 use super::trial::{Expected, RANDOM, Trial};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Outcome {
     Right,
     Undetermined,
@@ -30,9 +31,8 @@ impl Outcome {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
-    pub(super) part: &'static str,
     pub(super) outcome: Outcome,
     cells: [String; 9],
 }
@@ -92,7 +92,6 @@ impl Row {
         let limits_words = limits
             .map_or_else(String::new, |[low, high]| format!("{low:.1} to {high:.1} expected, "));
         Self {
-            part: trial.part,
             outcome: outcome(trial, rate, limits, found),
             cells: [
                 trial.limit.words(),
@@ -194,11 +193,17 @@ fn digits(value: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use fathom_lab::limited::{Files, Limit};
     use fathom_record::{Basis, Interval};
 
     use super::*;
+
+    /// A row with an outcome.
+    pub(in crate::load) fn row(outcome: Outcome) -> Row {
+        let found = found("disk", Some(50.0));
+        Row { outcome, ..Row::of(&trial(Expected::Limit(0.05)), Some(50.0), &found) }
+    }
 
     /// A disk of 50 requests/s.
     fn trial(expected: Expected) -> Trial {

@@ -73,7 +73,7 @@ pub(super) fn fixed() -> Vec<Trial> {
     let knee = |distribution: &str| {
         let clients = "--clients 1,2,4,6,8,10,12,16,20 --time 21s --think 1s";
         let options = format!("{clients} --think-distribution {distribution}");
-        let expected = Expected::Knee(0.05);
+        let expected = Expected::Knee(0.02);
         Trial {
             part: "think",
             think_s: 1.0,

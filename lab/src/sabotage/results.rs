@@ -1,93 +1,93 @@
-//! Results of all sabotages: saved in the target folder, so that the lab can run in parts, and
-//! written as docs/SABOTAGE.md when complete.
+//! Results of all sabotages: kept in the target folder, so that the lab can run in parts, and
+//! written as a page when complete.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use fathom_record::Document;
+use fathom_lab::evidence::{Contents, Criterion, Origin, Parts, SABOTAGE};
 use serde::{Deserialize, Serialize};
 
-use super::table::{Row, SUMMARY, summary};
+use super::table::{Count, RIGHT_MIN, Row, SUMMARY, WITH_CAUSE_MIN, summary};
 
-const PAGE: &str = "docs/SABOTAGE.md";
-const SAVED: &str = "target/laboratory.json";
+const KEPT: &str = "target/sabotage.json";
+pub(super) const SLOPE: &str = "slope";
 
-/// The results of one seed on one machine.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+/// The result of a part.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum Part {
+    Runs(Vec<Row>),
+    /// Why it is not possible on this machine.
+    Skipped(String),
+    /// A text, and whether it is right.
+    Slope(String, bool),
+}
+
+/// The results of one seed.
 pub(super) struct Results {
-    runs: u32,
-    seed: u64,
-    machine: String,
-    started: String,
-    rows: BTreeMap<String, Vec<Row>>,
-    skipped: BTreeMap<String, String>,
-    slope: Option<String>,
+    parameters: [(&'static str, String); 2],
+    origin: Origin,
+    parts: Parts<Part>,
 }
 
 impl Results {
-    /// Loads saved results of the same seed and machine, if any.
-    pub(super) fn load(root: &Path, runs: u32, seed: u64, document: &Document) -> Self {
-        let host = &document.host;
-        let (model, logical) = (&host.cpu.model, host.cpu.logical);
-        let machine = format!("{model}, {logical} logical CPUs, kernel {}", host.kernel);
-        let started = document.run.started.chars().take(10).collect();
-        let new = Self { runs, seed, machine, started, ..Self::default() };
-        let text = std::fs::read_to_string(root.join(SAVED)).unwrap_or_default();
-        let key = |results: &Self| (results.runs, results.seed, results.machine.clone());
-        match serde_json::from_str::<Self>(&text) {
-            Ok(saved) if key(&saved) == key(&new) => Self { started: new.started, ..saved },
-            _ => new,
+    pub(super) fn load(root: &Path, runs: u32, seed: u64) -> Self {
+        Self::with(root, Origin::here(root), runs, seed)
+    }
+
+    fn with(root: &Path, origin: Origin, runs: u32, seed: u64) -> Self {
+        let values = [runs.to_string(), seed.to_string()];
+        let parts = Parts::load(root.join(KEPT), &values);
+        let [runs, seed] = values;
+        Self { parameters: [("RUNS", runs), ("SEED", seed)], origin, parts }
+    }
+
+    /// Replaces and keeps the result of a part.
+    pub(super) fn set(&mut self, name: &str, part: Part) -> Result<()> {
+        self.parts.set(name, &self.origin, part).context(KEPT)
+    }
+
+    /// Writes the page if every part ran or was skipped, and returns the missed criteria.
+    pub(super) fn write(&self, root: &Path, names: &[&'static str]) -> Result<Vec<String>> {
+        let Some(parts) = self.parts.all(names) else { return Ok(Vec::new()) };
+        let (mut rows, mut skipped, mut slope) = (Vec::new(), String::new(), (String::new(), true));
+        for (name, _, part) in &parts {
+            match part {
+                Part::Runs(runs) => rows.extend(runs.iter().cloned()),
+                Part::Skipped(why) => skipped += &format!("- *{name}* was skipped: {why}\n\n"),
+                Part::Slope(text, is_right) => slope = (text.clone(), *is_right),
+            }
         }
-    }
-
-    /// Replaces the runs of a sabotage.
-    pub(super) fn add(&mut self, name: &str, rows: Vec<Row>) {
-        self.skipped.remove(name);
-        self.rows.insert(name.to_owned(), rows);
-    }
-
-    pub(super) fn skip(&mut self, name: &str, why: &str) {
-        self.rows.remove(name);
-        self.skipped.insert(name.to_owned(), why.to_owned());
-    }
-
-    pub(super) fn set_slope(&mut self, slope: &str) {
-        self.slope = Some(slope.to_owned());
-    }
-
-    /// Saves the results; writes the page if every sabotage ran or was skipped.
-    pub(super) fn write(&self, root: &Path, names: &[&str]) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).context("serialize the results")?;
-        std::fs::write(root.join(SAVED), text).with_context(|| format!("write {SAVED}"))?;
-        if let Some(page) = self.page(names) {
-            std::fs::write(root.join(PAGE), page).with_context(|| format!("write {PAGE}"))?;
-        }
-        Ok(())
-    }
-
-    fn page(&self, names: &[&str]) -> Option<String> {
-        let slope = self.slope.as_ref()?;
-        let is_done = |name| self.rows.contains_key(name) || self.skipped.contains_key(name);
-        if !names.iter().all(|name| is_done(*name)) {
-            return None;
-        }
-        let rows: Vec<Row> =
-            names.iter().filter_map(|name| self.rows.get(*name)).flatten().cloned().collect();
-        let head = HEAD
-            .replace("{runs}", &self.runs.to_string())
-            .replace("{seed}", &self.seed.to_string())
-            .replace("{day}", &self.started)
-            .replace("{machine}", &self.machine);
         let counts = table(&SUMMARY, summary(&rows));
         let all = rows.iter().map(|row| row.cells().map(str::to_owned));
         let all = table(&["sabotage", "dose", "verdict", "first cause", "truth", "outcome"], all);
-        let skipped = self.skipped.iter();
-        let skipped: String =
-            skipped.map(|(name, why)| format!("- *{name}* was skipped: {why}\n\n")).collect();
-        let known = format!("## A known answer\n\n{slope}.\n");
-        Some(format!("{head}{counts}\n{skipped}{known}\n## Every run\n\n{all}"))
+        let known = format!("## A known answer\n\n{}.\n", slope.0);
+        let body = format!("{PREFACE}{counts}\n{skipped}{known}\n## Every run\n\n{all}");
+        let origins: Vec<(&str, &Origin)> = parts.iter().map(|it| (it.0, it.1)).collect();
+        let contents = Contents {
+            parameters: &self.parameters,
+            origins: &origins,
+            criteria: &criteria(&Count::of(&rows), slope.1),
+            body: &body,
+        };
+        SABOTAGE.write(root, &contents).context(SABOTAGE.path())
     }
+}
+
+fn criteria(count: &Count, slope_is_right: bool) -> [Criterion; 4] {
+    let Count { sabotaged, alarms, noisy, named, .. } = count;
+    let right = count.first + count.after;
+    [
+        Criterion::new(
+            format!("{RIGHT_MIN} % of sabotaged runs right: {right} of {sabotaged}"),
+            count.is_right(),
+        ),
+        Criterion::new(format!("no false alarm: {alarms}"), *alarms == 0),
+        Criterion::new(
+            format!("{WITH_CAUSE_MIN} % of noisy cases with a cause: {named} of {noisy}"),
+            count.has_causes(),
+        ),
+        Criterion::new("slopes of measured on injected work within 5 % of 1", slope_is_right),
+    ]
 }
 
 fn table<const N: usize>(head: &[&str; N], lines: impl IntoIterator<Item = [String; N]>) -> String {
@@ -98,26 +98,23 @@ fn table<const N: usize>(head: &[&str; N], lines: impl IntoIterator<Item = [Stri
     text
 }
 
-const HEAD: &str = "\
-# Sabotage
-
-Generated by `make lab RUNS={runs} SEED={seed}` on {day}. Each sabotage disturbs half of {runs} runs
-with a random dose; the other half is undisturbed. Machine: {machine}.
+const PREFACE: &str = "\
+Each sabotage disturbs half of its runs with a random dose; the other half is undisturbed.
 
 - *Right first*: most affected records name the sabotage as their first cause, and its recorded
   size agrees with the machine's counters where these count it.
 - *Right after a real one*: another cause comes first, which the machine's counters confirm.
-- *False alarm*: an undisturbed run names a cause that the counters refute. Must be 0.
+- *False alarm*: an undisturbed run names a cause that the counters refute.
 - *Shape*: an undisturbed run names a shape of its values (a wide interval, drift, clusters) that no
   counter explains.
 - *With a cause*: noisy cases that name the sabotage or a cause that has a counter, not only a
-  shape. Must be 60 %.
+  shape.
 
 A record at full speed beside a busy neighbour was not slowed: it need not name a cause if it is
 within 2 % of the undisturbed runs.
 
-The lab can run in parts, each on a quiet machine; running a part again replaces its earlier runs.
-All random numbers come from the seed and are the same in parts.
+The lab can run in parts, each on a quiet machine. All random numbers come from the seed and are the
+same in parts.
 
 The machine's counters are read outside the program: CPU ticks, preemptions and faults of the
 program's processes, the cgroup's counters. Only the core's own speed has no other counter than the
@@ -138,23 +135,35 @@ mod tests {
     }
 
     #[test]
-    fn page_needs_every_sabotage_run_or_skipped() {
-        let mut results = Results { runs: 10, seed: 3, ..Results::default() };
-        results.add("a", vec![row("a")]);
-        results.set_slope("slope 1.00");
-        assert_eq!(results.page(&["a", "b"]), None, "b is missing");
-        results.skip("b", "needs root");
-        let page = results.page(&["a", "b"]).unwrap();
+    fn page_needs_every_part_run_or_skipped() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for path in ["target", fathom_lab::evidence::FOLDER] {
+            std::fs::create_dir_all(root.join(path)).unwrap();
+        }
+        let of = |text: &str| text.to_owned();
+        let origin = Origin { commit: of("1a"), machine: of("A CPU"), date: of("2026-11-25") };
+        let mut results = Results::with(root, origin.clone(), 10, 3);
+        results.set("a", Part::Runs(vec![row("a")])).unwrap();
+        results.set(SLOPE, Part::Slope(of("slope 0.80"), false)).unwrap();
+        let names = ["a", "b", SLOPE];
+        assert_eq!(results.write(root, &names).unwrap(), [""; 0]);
+        assert!(!root.join(SABOTAGE.path()).exists(), "b is missing");
+        // The next part, of another commit.
+        let mut results = Results::with(root, Origin { commit: of("2b"), ..origin }, 10, 3);
+        results.set("b", Part::Skipped(of("needs root"))).unwrap();
+        let missed = results.write(root, &names).unwrap();
+        assert!(missed.len() == 1 && missed[0].contains("MISSED: slopes of"), "{missed:?}");
+        let page = std::fs::read_to_string(root.join(SABOTAGE.path())).unwrap();
         for part in [
-            "RUNS=10 SEED=3",
+            "RUNS=10 SEED=3`\n- Commit: 1a (a, slope); 2b (b)\n",
+            "| 90 % of sabotaged runs right: 1 of 1 | met |",
             "| a | 1 | 1 | 1 | 0 | 0 | 0 | 0 | 3 | 2 |\n| all | 1 |",
             "| a | 7 % | noisy | throttled | 7 % | right |",
             "*b* was skipped: needs root",
-            "slope 1.00.",
+            "slope 0.80.",
         ] {
             assert!(page.contains(part), "`{part}` is missing: {page}");
         }
-        results.add("b", vec![row("b")]);
-        assert!(results.page(&["a", "b"]).is_some_and(|page| !page.contains("skipped")));
     }
 }

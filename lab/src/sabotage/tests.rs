@@ -52,7 +52,7 @@ fn assert_all_undone(end: End, at_ns: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let program = program(folder.path());
     let mut any_changed = false;
-    for sabotage in ALL {
+    for (_, sabotage) in ALL {
         let name = sabotage.name;
         if let Err(why) = (sabotage.needs)() {
             println!("{name}: skipped: {why}");
@@ -83,7 +83,7 @@ fn assert_all_undone(end: End, at_ns: u64) {
 const TIMES_NS: [u64; 2] = [305_000_000, 400_000_000];
 
 #[test]
-#[ignore = "changes settings of the machine: make lab"]
+#[ignore = "lab: changes settings of the machine"]
 fn nothing_stays_after_ctrl_c() {
     for signal in [Signal::INT, Signal::TERM] {
         TIMES_NS.iter().for_each(|at_ns| assert_all_undone(End::Signal(signal), *at_ns));
@@ -91,9 +91,20 @@ fn nothing_stays_after_ctrl_c() {
 }
 
 #[test]
-#[ignore = "changes settings of the machine: make lab"]
+#[ignore = "lab: changes settings of the machine"]
 fn nothing_stays_after_panic() {
     TIMES_NS.iter().for_each(|at_ns| assert_all_undone(End::Panic, *at_ns));
+}
+
+#[test]
+fn parts_choose_every_sabotage_once() {
+    for (part, sabotage) in ALL {
+        let parts = [PROCESSOR, PROGRAM, MEMORY, SLOPE].into_iter();
+        let chosen = parts.filter(|only| is_chosen(only, part, sabotage.name));
+        assert_eq!(chosen.collect::<Vec<_>>(), [part], "{}", sabotage.name);
+    }
+    assert!(is_chosen("", PROGRAM, "drift") && is_chosen("rif", PROGRAM, "drift"));
+    assert!(is_chosen("", SLOPE, SLOPE) && !is_chosen(MEMORY, PROCESSOR, "memory limit"));
 }
 
 #[test]

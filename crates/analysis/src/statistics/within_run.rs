@@ -24,8 +24,8 @@ const CORRELATION_MAX: f64 = 0.2;
 ///
 /// Block means are distributed around the mean, not the median. For skewed values their interval
 /// misses the median: simulated with 1 000 log-normal values (σ = 0.5, ρ = 0.8), it covers 76 %. So
-/// the interval is shifted by headline − mean, after which it covers 98 %. docs/SIMULATION.md has
-/// the coverage for other shapes and lengths.
+/// the interval is shifted by headline − mean, after which it covers 98 %.
+/// docs/evidence/SIMULATION.md has the coverage for other shapes and lengths.
 pub(super) fn interval_within(values: &[f64], headline: f64) -> Option<([f64; 2], f64)> {
     if values.len() < VALUES_MIN {
         return None;

@@ -5,8 +5,8 @@
 //! run by "Kept as run". If the store fails, the program warns before it prints results, and exits
 //! with status 1.
 //!
-//! `make soak` runs these tests with larger counts and assembles docs/FAULTS.md from the sections
-//! that they write into the folder of `FATHOM_SOAK`.
+//! `make soak` runs these tests with larger counts and assembles docs/evidence/FAULTS.md from the
+//! sections that they write into the folder of `FATHOM_SOAK`.
 #![expect(clippy::print_stdout, reason = "a test prints what it covered, or that it is skipped")]
 
 mod attacks;
@@ -32,7 +32,7 @@ fn scaled(test: usize, soak: usize) -> usize {
     if std::env::var_os("FATHOM_SOAK").is_some() { soak } else { test }
 }
 
-/// Prints a section of docs/FAULTS.md, and writes it for `make soak`.
+/// Prints a section of docs/evidence/FAULTS.md, and writes it for `make soak`.
 fn write_section(name: &str, section: &str) {
     println!("{section}");
     if let Some(folder) = std::env::var_os("FATHOM_SOAK") {

@@ -1,5 +1,5 @@
 //! Known answers of `fathom load`: a limit of known size is imposed on `fathom serve`, and the load
-//! must name it. `make lab-load` has more of them, with narrow tolerances.
+//! must name it. `make lab PART=load` has more of them, with narrow tolerances.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

@@ -92,7 +92,7 @@ fn scaled(test: usize, soak: usize) -> usize {
     if std::env::var_os("FATHOM_SOAK").is_some() { soak } else { test }
 }
 
-/// Writes a section of docs/FAULTS.md for `make soak`.
+/// Writes a section of docs/evidence/FAULTS.md for `make soak`.
 fn write_section(name: &str, section: &str) {
     if let Some(folder) = std::env::var_os("FATHOM_SOAK") {
         let path = std::path::Path::new(&folder).join(format!("{name}.md"));

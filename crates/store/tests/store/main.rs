@@ -13,7 +13,8 @@ mod refusals;
 mod round_trip;
 mod writers;
 
-/// Prints the result of a test, and writes it as a section of docs/FAULTS.md for `make soak`.
+/// Prints the result of a test, and writes it as a section of docs/evidence/FAULTS.md for
+/// `make soak`.
 fn print_section(name: &str, section: &str) {
     println!("{section}");
     if let Some(folder) = std::env::var_os("FATHOM_SOAK") {

@@ -1,8 +1,10 @@
-//! docs/HTTP-PEERS.md.
+//! docs/evidence/HTTP-PEERS.md.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+
+use fathom_lab::evidence::{Contents, Criterion, HTTP_PEERS, Origin};
 
 use super::explain::{Difference, Explanation};
 use super::observe::Outcome;
@@ -22,13 +24,11 @@ pub(super) struct Compared {
 }
 
 const PREFACE: &str = "\
-# Fathom and other servers on the same requests
-
-Made by `make http-peers`. [The corpus](../crates/service/tests/corpus/README.md) is sent to
-`fathom serve`, nginx, Apache httpd, lighttpd and Caddy over the same folder, each with
-[a minimal configuration](../crates/service/tests/peers) and its defaults otherwise. Every
-difference has [an explanation](../crates/service/tests/peers/explanations.txt): the target fails if
-one has none, or if an explanation explains nothing.
+[The corpus](../../crates/service/tests/corpus/README.md) is sent to `fathom serve`, nginx, Apache
+httpd, lighttpd and Caddy over the same folder, each with
+[a minimal configuration](../../crates/service/tests/peers) and its defaults otherwise. Every
+difference has [an explanation](../../crates/service/tests/peers/explanations.txt): the target fails
+if one has none, or if an explanation explains nothing.
 
 An outcome is the statuses of all answers to a case, and what the next request on the connection
 meets: `keep` (it is answered), `close`, or `wait` (it is read as the rest of the case, or not
@@ -37,10 +37,17 @@ a file outside the folder, `:other` a body that is not Fathom's; `/body` is a bo
 `headless` an answer without a head. Listings of folders are not compared.
 ";
 
+/// Writes the page; every difference has an explanation by now.
 pub(super) fn write(compared: &Compared) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/HTTP-PEERS.md");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let parts = [PREFACE.to_owned(), counts(compared), hidden(compared), explained(compared)];
-    std::fs::write(path, parts.join("\n")).expect("a page");
+    let contents = Contents {
+        parameters: &[],
+        origins: &[("", &Origin::here(&root))],
+        criteria: &[Criterion::new("every difference has an explanation", true)],
+        body: &parts.join("\n"),
+    };
+    HTTP_PEERS.write(&root, &contents).expect("a page");
 }
 
 fn counts(compared: &Compared) -> String {
