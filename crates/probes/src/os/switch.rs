@@ -139,7 +139,6 @@ mod tests {
 
     #[test]
     fn unpinned_worker_fails_the_check() {
-        let _alone = smoke::alone();
         let allowed = affinity::allowed();
         if allowed.len() < 2 {
             return smoke::skipped("one CPU only");

@@ -29,7 +29,6 @@ fn every_method_starts_the_program() {
 
 #[test]
 fn program_reads_the_clock_of_the_run() {
-    let _alone = smoke::alone();
     for source in [COUNTER, Source::MonotonicRaw] {
         let clock = clock(source);
         let mut starter = Starter::new(Method::Vfork, &clock).unwrap();
@@ -41,7 +40,6 @@ fn program_reads_the_clock_of_the_run() {
 
 #[test]
 fn timestamp_of_another_clock_is_wrong_work() {
-    let _alone = smoke::alone();
     let mut starter = Starter::new(Method::Vfork, &kernel_clock()).unwrap();
     starter.program = Program::new(&clock(COUNTER)).unwrap();
     starter.arguments = CStrings::new(&[&starter.program.path]);
@@ -52,7 +50,6 @@ fn timestamp_of_another_clock_is_wrong_work() {
 
 #[test]
 fn another_program_is_wrong_work() {
-    let _alone = smoke::alone();
     for (command, expected) in [(c"exit 6", "exit status: 6"), (c"exit 7", "wrote nothing")] {
         let mut starter = Starter::new(Method::Shell, &kernel_clock()).unwrap();
         starter.arguments = CStrings::new(&[c"sh", c"-c", command]);
@@ -78,7 +75,6 @@ fn program_that_cannot_start_is_unavailable() {
 
 #[test]
 fn shell_exec_is_distinguished_from_shell_fork() {
-    let _alone = smoke::alone();
     let ran = |command: &str| {
         let mut starter = Starter::new(Method::Shell, &kernel_clock()).unwrap();
         let command = command.replace('P', &starter.program.path.to_string_lossy());
