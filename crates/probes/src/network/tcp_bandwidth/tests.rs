@@ -23,7 +23,7 @@ fn both_ends_count_the_same_bytes() {
         }
         assert!(matches!(fact("limited by"), Some(FactValue::Text { .. })));
     }
-    assert!(measured >= 2, "a loopback interface");
+    assert!(measured > 0, "a loopback interface");
 }
 
 #[test]
