@@ -39,12 +39,8 @@ fn machine() -> Machine {
 
 /// The condition from files at the start and the end of the sampling interval.
 fn between(before: &Machine, after: &Machine) -> Condition {
-    let dirs = [before, after].map(|machine| {
-        let dir = tempfile::tempdir().unwrap();
-        machine.write(dir.path());
-        dir
-    });
-    let host = before.read();
+    let dirs = [before, after].map(Machine::folder);
+    let host = host::Reader::at(dirs[0].path()).read();
     Reader::at(dirs[0].path(), dirs[1].path()).read(&host, Duration::ZERO)
 }
 
