@@ -65,13 +65,16 @@ fn time_waits_of(port: u16) -> usize {
 }
 
 #[test]
-fn closed_connections_leave_no_time_wait() {
-    for (timed, each) in
-        [(Timed::Connect, 0), (Timed::CloseFin, 0), (Timed::CloseReset, 0), (Timed::Teardown, 1)]
-    {
+fn only_a_teardown_leaves_time_wait() {
+    for (timed, leaves_some) in [
+        (Timed::Connect, false),
+        (Timed::CloseFin, false),
+        (Timed::CloseReset, false),
+        (Timed::Teardown, true),
+    ] {
         let Some(mut near) = near(timed) else { return };
         (0..50).for_each(|_| _ = near.once(&smoke::clock()).unwrap());
-        assert_eq!(time_waits_of(near.target.port()), 50 * each, "{timed:?}");
+        assert_eq!(time_waits_of(near.target.port()) > 0, leaves_some, "{timed:?}");
         let made = near.made;
         drop(near.data);
         assert_eq!(near.far.finish().unwrap().count, made);
