@@ -12,7 +12,7 @@ use fathom_fileio::filesystem::Class;
 use fathom_measure::clock::{Clock, Source, Specification};
 use fathom_measure::sampler::{Files, LoopTime, Observer, Resources, RoundMark, Settings};
 use fathom_record::host::Cache;
-use fathom_record::{Basis, Interval, MetricId, Sample, Summary};
+use fathom_record::{Basis, Check, Interval, MetricId, Sample, Summary};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use crate::prelude::*;
@@ -208,9 +208,20 @@ pub(crate) fn pinned<T>(work: impl FnOnce(u32) -> T) -> T {
     outcome
 }
 
+/// The checks that a visit of one case makes after its rounds.
+pub(crate) fn checks(make: impl FnOnce(&mut Sampler)) -> Vec<Check> {
+    pinned(|cpu| {
+        let mut sampler = sampler(1, cpu);
+        let spin = |iterations| (0..iterations).fold(0, |done, _| std::hint::black_box(done + 1));
+        sampler.run(vec![Work::batched(0, spin)]);
+        make(&mut sampler);
+        sampler.finish().samples.remove(0).unwrap().checks
+    })
+}
+
 /// Checks that the scheduler, reclaim or other load can fail in a right visit. What they conclude
 /// from given counts is tested beside each of them.
-const OF_THE_MOMENT: [&str; 12] = [
+const LOAD_DEPENDENT: [&str; 12] = [
     "acknowledgements",
     "asleep when woken",
     "awake",
@@ -226,13 +237,13 @@ const OF_THE_MOMENT: [&str; 12] = [
 ];
 
 /// The same for faults that end a visit.
-const FAULTS_OF_THE_MOMENT: [&str; 3] =
+const LOAD_DEPENDENT_FAULTS: [&str; 3] =
     ["page faults; expected", "requested warm, but", "counts arrived at once"];
 
 /// Runs the probe at smoke size. Asserts that each case has values or is unavailable, that its
-/// checks passed, except those of the moment, and that no child process and no descriptor is left.
+/// checks passed, except load-dependent ones, and that no child process and no descriptor is left.
 pub(crate) fn run(probe: &dyn Probe) -> Vec<(Case, Result<Sample>)> {
-    run_except(probe, &OF_THE_MOMENT, &FAULTS_OF_THE_MOMENT)
+    run_except(probe, &LOAD_DEPENDENT, &LOAD_DEPENDENT_FAULTS)
 }
 
 fn run_except(probe: &dyn Probe, checks: &[&str], faults: &[&str]) -> Vec<(Case, Result<Sample>)> {

@@ -82,6 +82,18 @@ fn only_a_teardown_leaves_time_wait() {
 }
 
 #[test]
+fn connect_that_slept_fails_its_check() {
+    for slept in [0, 1] {
+        let Some(mut near) = near(Timed::Connect) else { return };
+        near.once(&smoke::clock()).unwrap();
+        near.slept = slept;
+        let checks = smoke::checks(|sampler| near.report(0, None, sampler).unwrap());
+        let awake = checks.iter().find(|check| check.name == "awake").unwrap();
+        assert_eq!(awake.passed, slept == 0);
+    }
+}
+
+#[test]
 #[ignore = "lab: 50,000 connections take a minute"]
 fn fifty_thousand_connects_do_not_exhaust_the_ports() {
     let (before, mut made) = (ports::time_waits().unwrap(), 0);

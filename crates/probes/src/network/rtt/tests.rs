@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fathom_measure::clock::FakeClock;
-use fathom_record::{Histogram, Sample};
+use fathom_record::{FarEnd, Histogram, Sample};
 
 use super::*;
 use crate::smoke;
@@ -57,6 +57,31 @@ fn both_ends_measure_and_agree_over_udp() {
     measured(&UDP_RTT, &["losses"], &["lost round trips"]);
 }
 
+/// Whether the checks of 1000 round trips passed, with these voluntary and involuntary switches.
+fn passed(mode: &'static str, cpus: i64, own: [u64; 2], far: [u64; 2], count: u64) -> [bool; 2] {
+    let params = Params::one("bytes", 1).and("cpus", cpus).and("mode", mode).and("to", LOOPBACK);
+    let [voluntary_switches, involuntary_switches] = far;
+    let disturbance =
+        Disturbance { voluntary_switches, involuntary_switches, ..Disturbance::default() };
+    let far = FarEnd { disturbance, ..FarEnd::default() };
+    let outcome = Outcome { far, count, congestion: String::new(), tcp: Vec::new() };
+    let own = Switches { voluntary: own[0], involuntary: own[1] };
+    let trip = Trip::of(&params).unwrap();
+    let checks = smoke::checks(|sampler| check(0, &trip, (1000, 1), own, &outcome, sampler));
+    [checks[0].passed, checks[1].passed]
+}
+
+#[test]
+fn counts_of_both_ends_decide_the_checks() {
+    let sleeps = |cpus, own, far| passed("block", cpus, own, far, 1000)[1];
+    assert!(sleeps(1, [980, 0], [900, 80]) && !sleeps(1, [979, 0], [1000, 0]));
+    assert!(sleeps(2, [900, 0], [900, 0]) && !sleeps(2, [1000, 0], [899, 0]));
+    let polls = |own, far| passed("busy", 2, own, far, 1000)[1];
+    assert!(polls([36, 500], [0, 500]) && !polls([37, 0], [0, 0]) && !polls([0, 0], [37, 0]));
+    let trips = |count| passed("block", 1, [1000, 0], [1000, 0], count)[0];
+    assert_eq!([999, 1000, 1001, 1002].map(trips), [false, true, true, false], "one was lost");
+}
+
 #[test]
 fn one_cpu_or_unknown_host_is_unavailable() {
     let fault = |case: &Case| {
@@ -88,6 +113,7 @@ fn lost_and_late_answers_are_counted() {
     let near = UdpSocket::bind("127.0.0.1:0").unwrap();
     near.connect(far.local_addr().unwrap()).unwrap();
     far.connect(near.local_addr().unwrap()).unwrap();
+    let fake = Rc::new(FakeClock::new(0));
     let mut number = 0;
     let mut earlier = [0; 1];
     let mut answer = [0; 2];
@@ -96,6 +122,7 @@ fn lost_and_late_answers_are_counted() {
         // The first is not answered, the second too late.
         let is_lost = [3, 8].contains(&number);
         let wait = if is_lost { Duration::from_millis(1) } else { Duration::from_secs(60) };
+        fake.advance(if is_lost { 1_000_000_000 } else { 500 });
         near.set_read_timeout(Some(wait)).unwrap();
         match number {
             _ if is_lost => {}
@@ -108,28 +135,13 @@ fn lost_and_late_answers_are_counted() {
     };
     let mut end = Near::new(1, trip);
     let timings = RefCell::new(Histogram::new());
-    assert_eq!(end.repeat(18, &smoke::clock(), &timings), 18);
+    assert_eq!(end.repeat(18, &Clock::fake(Rc::clone(&fake)), &timings), 18);
     assert_eq!((end.trips, end.lost, timings.borrow().len()), (18, 2, 18));
+    assert!(timings.borrow().max() < 1_000.0, "the wait for a lost one is in no timing");
     assert!(end.fault("loopback").is_none());
     assert_eq!((end.has_few_losses(), end.losses().as_str()), (false, "2 of 20 round trips lost"));
     end.lost = 1;
     assert!(end.has_few_losses());
-}
-
-#[test]
-fn wait_for_a_lost_answer_is_in_no_timing() {
-    let fake = Rc::new(FakeClock::new(0));
-    let mut number = 0;
-    let mut end = Near::new(1, |_| {
-        number += 1;
-        let (ns, outcome) =
-            if number == 2 { (1_000_000_000, TripEnd::Lost) } else { (500, TripEnd::Answered) };
-        fake.advance(ns);
-        Ok(outcome)
-    });
-    let timings = RefCell::new(Histogram::new());
-    assert_eq!(end.repeat(3, &Clock::fake(Rc::clone(&fake)), &timings), 3);
-    assert!(timings.borrow().len() == 3 && timings.borrow().max() < 1_000.0, "{timings:?}");
 }
 
 #[test]
