@@ -6,14 +6,13 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fathom_fileio::filesystem::Class;
 use fathom_measure::clock::{Clock, Source, Specification};
 use fathom_measure::sampler::{Files, LoopTime, Observer, Resources, RoundMark, Settings};
 use fathom_record::host::Cache;
-use fathom_record::{Basis, Interval, MetricId, Sample, Summary};
+use fathom_record::{Basis, Check, Interval, MetricId, Sample, Summary};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use crate::prelude::*;
@@ -85,28 +84,21 @@ impl Observer for NoCounters {
     }
 }
 
-/// Lock for tests that create children or threads, which are counted for the whole process.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Whether this process has no child, running or zombie. Does not reap.
 pub(crate) fn has_no_children() -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     waitid(WaitId::All, options).err() == Some(rustix::io::Errno::CHILD)
 }
 
-/// Open descriptors with their targets, without `/proc` and `/sys`, which parallel tests open
-/// briefly.
+/// Open descriptors with their targets.
 fn open_files() -> HashSet<(OsString, PathBuf)> {
     let file = |entry: std::io::Result<std::fs::DirEntry>| {
         let entry = entry.ok()?;
-        let target = std::fs::read_link(entry.path()).ok()?;
-        let is_elsewhere = !target.starts_with("/proc") && !target.starts_with("/sys");
-        is_elsewhere.then(|| (entry.file_name(), target))
+        // The descriptor of this list is closed when its target is read.
+        Some((entry.file_name(), std::fs::read_link(entry.path()).ok()?))
     };
-    std::fs::read_dir("/proc/self/fd").unwrap().filter_map(file).collect()
+    let names: Vec<_> = std::fs::read_dir("/proc/self/fd").unwrap().collect();
+    names.into_iter().filter_map(file).collect()
 }
 
 /// Whether a condition becomes true within a minute.
@@ -157,7 +149,6 @@ pub(crate) fn test_folder() -> Option<TestFolder> {
     std::fs::create_dir_all(&folder).unwrap();
     let mut data = vec![0; LARGE_FILE_BYTES as usize];
     fathom_fileio::Generator::new(seed).fill(0, &mut data);
-    // Not kept open: other tests count descriptors.
     std::fs::write(&large, data).unwrap();
     FILES.set(Some(Files { folder: folder.clone(), large: large.clone(), seed }));
     Some(TestFolder { root, folder, large })
@@ -217,49 +208,87 @@ pub(crate) fn pinned<T>(work: impl FnOnce(u32) -> T) -> T {
     outcome
 }
 
-/// On a busy machine a thread may get no CPU time during a visit this short: try again.
-const VISITS_MAX: usize = 3;
+/// The checks that a visit of one case makes after its rounds.
+pub(crate) fn checks(make: impl FnOnce(&mut Sampler)) -> Vec<Check> {
+    pinned(|cpu| {
+        let mut sampler = sampler(1, cpu);
+        let spin = |iterations| (0..iterations).fold(0, |done, _| std::hint::black_box(done + 1));
+        sampler.run(vec![Work::batched(0, spin)]);
+        make(&mut sampler);
+        sampler.finish().samples.remove(0).unwrap().checks
+    })
+}
 
-/// Runs the probe at smoke size. Asserts that each case has values or is unavailable, that all
-/// checks passed, and that no child process and no descriptor is left.
+/// Checks that the scheduler, reclaim or other load can fail in a right visit. What they conclude
+/// from given counts is tested beside each of them.
+const LOAD_DEPENDENT: [&str; 12] = [
+    "acknowledgements",
+    "asleep when woken",
+    "awake",
+    "bytes and pages",
+    "clock rate",
+    "context switches",
+    "in memory",
+    "load",
+    "losses",
+    "pages",
+    "resident memory",
+    "server cache",
+];
+
+/// The same for faults that end a visit.
+const LOAD_DEPENDENT_FAULTS: [&str; 3] =
+    ["page faults; expected", "requested warm, but", "counts arrived at once"];
+
+/// Runs the probe at smoke size. Asserts that each case has values or is unavailable, that its
+/// checks passed, except load-dependent ones, and that no child process and no descriptor is left.
 pub(crate) fn run(probe: &dyn Probe) -> Vec<(Case, Result<Sample>)> {
-    let _alone = alone();
+    run_except(probe, &LOAD_DEPENDENT, &LOAD_DEPENDENT_FAULTS)
+}
+
+fn run_except(probe: &dyn Probe, checks: &[&str], faults: &[&str]) -> Vec<(Case, Result<Sample>)> {
     let id = probe.about().id;
     let cases = probe.cases(&Host::default(), &Sizes { smoke: true, ..Sizes::default() });
     let files = open_files();
-    let has_passed = |samples: &Vec<Result<Sample>>| {
-        samples.iter().flatten().flat_map(|sample| &sample.checks).all(|check| check.passed)
-    };
-    let mut visits = std::iter::repeat_with(|| visit(probe, &cases)).take(VISITS_MAX);
-    let first = visits.next().expect("VISITS_MAX > 0");
-    let samples = if has_passed(&first) { None } else { visits.find(has_passed) };
-    let samples = samples.unwrap_or(first);
+    let samples = visit(probe, &cases);
     assert!(has_no_children(), "{id} left a child process");
-    // Parallel tests open files too, but close them.
-    let mut left = open_files();
-    left.retain(|file| !files.contains(file));
-    let are_closed = eventually(|| {
-        let open = open_files();
-        left.retain(|file| open.contains(file));
-        left.is_empty()
-    });
-    assert!(are_closed, "{id} left descriptors open: {left:?}");
+    let left: Vec<_> = open_files().into_iter().filter(|file| !files.contains(file)).collect();
+    assert!(left.is_empty(), "{id} left descriptors open: {left:?}");
     assert_eq!(samples.len(), cases.len());
     for (case, sample) in cases.iter().zip(&samples) {
+        let name = format!("{id}{}", case.params);
         match sample {
-            Ok(sample) => assert_sample(id, case, sample),
+            Ok(sample) => assert_sample(&name, sample, checks),
             Err(Fault::Unavailable(reason, _)) => assert!(!reason.is_empty()),
-            Err(fault) => panic!("{id}{}: {fault}", case.params),
+            Err(fault) => {
+                let text = fault.to_string();
+                assert!(faults.iter().any(|one| text.contains(one)), "{name}: {text}");
+                skipped(&format!("{name}: {text}"));
+            }
         }
     }
     cases.into_iter().zip(samples).collect()
 }
 
-fn assert_sample(id: &str, case: &Case, sample: &Sample) {
-    assert!(!sample.values.is_empty(), "{id}{} has no value", case.params);
-    assert!(sample.values.iter().all(|value| value.is_finite()), "{id}{}", case.params);
+fn assert_sample(name: &str, sample: &Sample, except: &[&str]) {
+    assert!(!sample.values.is_empty(), "{name} has no value");
+    assert!(sample.values.iter().all(|value| value.is_finite()), "{name}");
     for check in &sample.checks {
-        assert!(check.passed, "{id}{}: {}: {}", case.params, check.name, check.detail);
+        let is_right = check.passed || except.contains(&check.name.as_str());
+        assert!(is_right, "{name}: {}: {}", check.name, check.detail);
+    }
+}
+
+#[test]
+#[ignore = "lab: an idle machine passes every check"]
+fn every_probe_passes_its_checks_on_an_idle_machine() {
+    let Some(_folder) = test_folder() else { return };
+    for entry in crate::REGISTRY.entries() {
+        let fathom_metric::Entry::Probe(probe) = entry else { continue };
+        // Its peer may be woken before it sleeps on any machine.
+        if probe.about().id != "os.wake.cross_cpu" {
+            run_except(*probe, &[], &[]);
+        }
     }
 }
 

@@ -4,6 +4,14 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::{Command, Stdio};
 
 use super::*;
+use crate::clock::monotonic_raw_ns;
+
+const MINUTE_NS: u64 = 60_000_000_000;
+
+/// No wait for an event lasts longer.
+fn until_ns() -> u64 {
+    monotonic_raw_ns() + MINUTE_NS
+}
 
 fn shell(script: &str) -> Running {
     let mut command = Command::new("sh");
@@ -12,9 +20,9 @@ fn shell(script: &str) -> Running {
 }
 
 /// Collects without a stop signal.
-fn collect(running: &mut Running, seconds: u64) -> Result<String, CollectError> {
+fn collect(running: &mut Running, time_ns: u64) -> Result<String, CollectError> {
     let (stop, _never): (OwnedFd, OwnedFd) = rustix::pipe::pipe().expect("a pipe");
-    let limits = Limits { time_ns: seconds * 1_000_000_000, output_bytes: 1 << 20 };
+    let limits = Limits { time_ns, output_bytes: 1 << 20 };
     running.collect(limits, stop.as_fd()).map(exit_text)
 }
 
@@ -25,29 +33,28 @@ fn early_close_of_stdout_is_not_the_end() {
         if !has_pidfd {
             running.forget_pidfd();
         }
-        assert_eq!(collect(&mut running, 60).expect("it ends"), "exited with status 3");
+        assert_eq!(collect(&mut running, MINUTE_NS).expect("it ends"), "exited with status 3");
         assert_eq!(running.output[1], b"late\n");
     }
 }
 
 #[test]
 fn child_that_holds_stderr_is_killed() {
-    let mut running = shell("sleep 600 >/dev/null & echo $!");
-    assert_eq!(collect(&mut running, 60).expect("it ends"), "exited with status 0");
-    let child = String::from_utf8_lossy(&running.output[0]).trim().to_owned();
-    let is_gone = (0..1000).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(2));
-        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-        stat.is_empty() || stat.contains(") Z ")
-    });
-    assert!(is_gone, "{child} is left");
+    // Inherited: its end is the end of the last process that holds it.
+    let (end, held) = rustix::pipe::pipe().expect("a pipe");
+    let mut running = shell("sleep 600 >/dev/null &");
+    drop(held);
+    assert_eq!(collect(&mut running, MINUTE_NS).expect("it ends"), "exited with status 0");
+    assert_eq!(output::readable([end.as_fd()], until_ns()), Ok([true]));
 }
 
 #[test]
 fn timeout_keeps_the_output() {
     let mut running = shell("echo answer; exec >&-; sleep 600");
-    let error = collect(&mut running, 1).expect_err("a timeout");
-    assert_eq!(error.to_string(), "timed out after 1 s, was killed");
+    let stdout = running.stdout().expect("a pipe");
+    assert_eq!(output::readable([stdout.as_fd()], until_ns()), Ok([true]));
+    let error = collect(&mut running, 50_000_000).expect_err("a timeout");
+    assert_eq!(error.to_string(), "timed out after 0.05 s, was killed");
     assert_eq!(running.output[0], b"answer\n");
 }
 

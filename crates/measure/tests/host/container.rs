@@ -49,8 +49,7 @@ fn container_managers_are_detected() {
 
 #[test]
 fn docker_image_on_disk_is_no_container() {
-    let dir = tempfile::tempdir().unwrap();
-    Machine::default().with_file("/.dockerenv", "").write(dir.path());
+    let dir = Machine::default().with_file("/.dockerenv", "").folder();
     let namespaces = dir.path().join("proc/self/ns");
     std::fs::create_dir_all(&namespaces).unwrap();
     for (kind, number) in [("ipc", 4026531839), ("uts", 4026531838), ("cgroup", 4026531835_u32)] {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use fathom_measure::host::Reader;
 use fathom_record::Host;
+use tempfile::TempDir;
 
 /// Paths and contents of files.
 #[derive(Clone, Default)]
@@ -27,7 +28,7 @@ impl Machine {
         self
     }
 
-    pub(crate) fn write(&self, root: &Path) {
+    fn write(&self, root: &Path) {
         for (path, content) in &self.files {
             let place = root.join(path.trim_start_matches('/'));
             std::fs::create_dir_all(place.parent().unwrap()).unwrap();
@@ -36,10 +37,20 @@ impl Machine {
     }
 
     pub(crate) fn read(&self) -> Host {
-        let dir = tempfile::tempdir().unwrap();
-        self.write(dir.path());
-        Reader::at(dir.path()).read()
+        Reader::at(self.folder().path()).read()
     }
+
+    /// The files in a new folder.
+    pub(crate) fn folder(&self) -> TempDir {
+        let dir = empty_folder();
+        self.write(dir.path());
+        dir
+    }
+}
+
+/// A new folder, in memory if possible: a machine has hundreds of files.
+pub(crate) fn empty_folder() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 /// All synthetic machines.

@@ -168,7 +168,7 @@ mod tests {
         let measured = smoke::run(&MmapSetup);
         assert_eq!(measured.len(), SIZES.len());
         for (case, sample) in measured {
-            assert!(sample.unwrap().values.iter().all(|ns| *ns > 0.0), "{}", case.params);
+            assert_eq!(sample.unwrap().batch, COUNT as u64, "{}", case.params);
         }
     }
 
@@ -195,7 +195,6 @@ mod tests {
 
     #[test]
     fn size_beyond_the_address_space_is_unavailable() {
-        let _alone = smoke::alone();
         let samples = smoke::visit(&MmapSetup, &[Case::usual(params(1 << 60))]);
         let Err(Fault::Unavailable(_, Some(remedy))) = &samples[0] else { panic!("{samples:?}") };
         assert_eq!(*remedy, Remedy::raise(&["`ulimit -v`", "vm.overcommit_memory"]));

@@ -179,8 +179,6 @@ fn facts(rounds: &[Round], bytes: f64, rate: f64) -> Vec<Fact> {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::FactValue;
-
     use super::*;
     use crate::smoke;
 
@@ -188,26 +186,11 @@ mod tests {
     fn receiver_counts_what_was_sent() {
         for (_, sample) in smoke::run(&UdpBandwidth) {
             let Ok(sample) = sample else { continue };
-            assert!(sample.values.iter().all(|rate| *rate > 1e5), "{:?}", sample.values);
             let names: Vec<&str> = sample.facts.iter().map(|fact| fact.name.as_str()).collect();
-            assert_eq!(names[..3], ["loss", "reordered", "jitter (RFC 3550)"]);
+            let expected =
+                ["loss", "reordered", "jitter (RFC 3550)", "sent per second", RATE_REACHED];
+            assert_eq!(names[..5], expected);
             assert_eq!(sample.checks.len(), 1);
-        }
-    }
-
-    #[test]
-    fn rate_beyond_the_sender_is_stated() {
-        let _alone = smoke::alone();
-        // A datagram each 15 ns, which no system call takes.
-        let case = Case { params: params(100_000_000_000, LOOPBACK), cost_ns: 0.0 };
-        for sample in smoke::visit(&UdpBandwidth, &[case]) {
-            let sample = match sample {
-                Err(Fault::Unavailable(..)) => continue,
-                sample => sample.unwrap(),
-            };
-            let share = sample.facts.iter().find(|fact| fact.name == RATE_REACHED).unwrap();
-            let FactValue::Quantity { value, .. } = share.value else { panic!("{share:?}") };
-            assert!(value < 0.95, "{value}");
         }
     }
 

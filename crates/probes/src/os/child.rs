@@ -232,7 +232,6 @@ mod tests {
 
     #[test]
     fn unexpected_exit_status_is_wrong_work() {
-        let _alone = smoke::alone();
         // SAFETY: the child does nothing.
         let child = unsafe { fork(|| 7) }.unwrap();
         assert_eq!(child.wait_for(7), Ok(()));
@@ -248,7 +247,6 @@ mod tests {
 
     #[test]
     fn dropped_child_is_killed_and_reaped() {
-        let _alone = smoke::alone();
         // SAFETY: pausing is async-signal-safe.
         let child = unsafe { fork(|| libc::pause()) }.unwrap();
         assert!(!smoke::has_no_children());

@@ -238,11 +238,9 @@ fn lock_fault(result: isize) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::smoke;
 
     #[test]
     fn contended_lock_is_neither_counted_nor_awaited() {
-        let _alone = smoke::alone();
         for kind in ["ofd", "flock"] {
             let lock = Lock::of_new_file(Kind::of(kind).unwrap()).unwrap();
             assert_eq!(lock.repeat(100), 100, "{kind}");
@@ -259,7 +257,6 @@ mod tests {
 
     #[test]
     fn lock_without_exclusion_fails_the_check() {
-        let _alone = smoke::alone();
         for kind in KINDS {
             let lock = Lock::of_new_file(Kind::of(kind).unwrap()).unwrap();
             assert!(lock.excludes().unwrap().0, "{kind}");

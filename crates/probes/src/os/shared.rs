@@ -64,7 +64,6 @@ mod tests {
 
     use super::*;
     use crate::os::child::fork;
-    use crate::smoke;
 
     struct Number(AtomicU64);
 
@@ -73,7 +72,6 @@ mod tests {
 
     #[test]
     fn parent_reads_what_child_writes() {
-        let _alone = smoke::alone();
         let number = Shared::<Number>::zeroed().unwrap();
         // SAFETY: a single atomic store.
         let child = unsafe {

@@ -151,11 +151,9 @@ impl SelfSignal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::smoke;
 
     #[test]
     fn undelivered_signal_is_not_counted() {
-        let _alone = smoke::alone();
         let _handler = Handler::counting(SIGNAL).unwrap();
         let signal = SelfSignal::new().unwrap();
         assert_eq!(signal.deliver(100), 100);

@@ -130,26 +130,3 @@ impl Probe for Switch {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-
-    use super::*;
-    use crate::smoke;
-
-    #[test]
-    fn unpinned_worker_fails_the_check() {
-        let _alone = smoke::alone();
-        let allowed = affinity::allowed();
-        if allowed.len() < 2 {
-            return smoke::skipped("one CPU only");
-        }
-        let mut sampler = smoke::sampler(1, allowed[0]);
-        let case = SWITCH_THREAD.cases(&Host::default(), &Sizes::default()).remove(0);
-        SWITCH_THREAD.visit(&[case], &mut sampler).unwrap();
-        let visit = sampler.finish();
-        let checks = &visit.samples[0].as_ref().unwrap().checks;
-        let passed = |name| checks.iter().find(|check| check.name == name).unwrap().passed;
-        assert!(!passed("one CPU"));
-    }
-}

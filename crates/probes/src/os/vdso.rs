@@ -205,7 +205,7 @@ impl Watch {
         Ok(Self { clock, resolution_ns: resolution.tv_nsec as f64, before, time_ns, after })
     }
 
-    /// Whether the clock advanced as much as the run's clock, within 1 % and twice its resolution.
+    /// Whether the clock advanced as much as the run's clock.
     fn end(&self, reference: &Clock) -> (bool, String) {
         let before = reference.start();
         let time_ns = match read_ns(self.clock) {
@@ -216,11 +216,17 @@ impl Watch {
         let shortest_ns = reference.ns(self.after, before);
         let longest_ns = reference.ns(self.before, after);
         let elapsed_ns = (time_ns - self.time_ns) as f64;
-        let slack_ns = 2.0 * self.resolution_ns + 0.01 * longest_ns;
-        let limits = shortest_ns - slack_ns..=longest_ns + slack_ns;
-        let passed = elapsed_ns >= 0.0 && limits.contains(&elapsed_ns);
+        let passed = is_as_fast(elapsed_ns, [shortest_ns, longest_ns], self.resolution_ns);
         (passed, format!("{:.1} ms in {:.1} ms", elapsed_ns / 1e6, longest_ns / 1e6))
     }
+}
+
+/// Whether a clock advanced as much as another between two limits, within 1 % and twice its
+/// resolution.
+fn is_as_fast(elapsed_ns: f64, [shortest_ns, longest_ns]: [f64; 2], resolution_ns: f64) -> bool {
+    let slack_ns = 2.0 * resolution_ns + 0.01 * longest_ns;
+    let limits = shortest_ns - slack_ns..=longest_ns + slack_ns;
+    elapsed_ns >= 0.0 && limits.contains(&elapsed_ns)
 }
 
 /// Calls under the filter.

@@ -95,7 +95,6 @@ mod tests {
 
     #[test]
     fn failed_exec_returns_errno_and_leaves_no_child() {
-        let _alone = smoke::alone();
         let none = CStrings::new(&[]);
         let start = |path| vfork_exec(path, &CStrings::new(&[c"x"]), &none).unwrap_err();
         assert_eq!(start(c"/no/such/program").raw_os_error(), Some(libc::ENOENT));
@@ -105,7 +104,6 @@ mod tests {
 
     #[test]
     fn child_gets_arguments_and_environment() {
-        let _alone = smoke::alone();
         let shell = CStrings::new(&[c"sh", c"-c", c"exit $(($STATUS + $0))", c"2"]);
         let environment = CStrings::new(&[c"STATUS=3"]);
         let child = vfork_exec(c"/bin/sh", &shell, &environment).unwrap();

@@ -52,18 +52,6 @@ impl Evicted {
         }
         Ok(Self { file, mapping, order: scattered(pages), sum: 0, folder, is_guest })
     }
-
-    #[cfg(test)]
-    pub(super) fn resident_bytes(&self) -> u64 {
-        residency::of(&self.file).cached
-    }
-
-    /// Reads the file into the page cache and unmaps its pages.
-    #[cfg(test)]
-    pub(super) fn read_all(&self) -> Result<()> {
-        self.mapping.sum();
-        discard(self.mapping.start, self.mapping.bytes)
-    }
 }
 
 impl FaultSource for Evicted {

@@ -32,7 +32,6 @@ fn smoke_size_measures_patterns_with_both_page_sizes() {
     let has_base_pages = |case: &Case| case.params.text("page") == Some(Page::Base.name().as_str());
     for (case, sample) in measured.iter().filter(|(case, _)| has_base_pages(case)) {
         let sample = sample.as_ref().unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
-        assert!(sample.values.iter().all(|ns| *ns > 0.0), "{}", case.params);
         assert!(sample.checks.iter().any(|check| check.name == "pages"), "{}", case.params);
     }
 }
@@ -61,23 +60,19 @@ fn only_the_too_large_working_set_is_unavailable() {
 
 #[test]
 fn pages_reclaimed_while_measuring_fail_the_check() {
-    let passed = |reclaim: bool| {
-        smoke::pinned(|cpu| {
-            let mut sampler = smoke::sampler(1, cpu);
-            let mut buffer = Buffer::of(MIB, Page::Base).unwrap();
-            if reclaim {
-                let half = buffer.start().wrapping_add(MIB / 2).cast();
-                // SAFETY: pages of the buffer outside the working set.
-                unsafe { libc::madvise(half, MIB / 2, libc::MADV_DONTNEED) };
-            }
-            let case = random(Page::Base, 64 * KIB);
-            measure_chase(&case, 0, &zen4(), &mut buffer, &mut sampler).unwrap();
-            let sample = sampler.finish().samples.remove(0).unwrap();
-            sample.checks.iter().all(|check| check.passed)
-        })
-    };
-    assert!(passed(false));
-    assert!(!passed(true), "half of the buffer is not resident");
+    smoke::pinned(|cpu| {
+        let mut sampler = smoke::sampler(1, cpu);
+        let mut buffer = Buffer::of(MIB, Page::Base).unwrap();
+        let half = buffer.start().wrapping_add(MIB / 2).cast();
+        // SAFETY: pages of the buffer outside the working set.
+        unsafe { libc::madvise(half, MIB / 2, libc::MADV_DONTNEED) };
+        let case = random(Page::Base, 64 * KIB);
+        measure_chase(&case, 0, &zen4(), &mut buffer, &mut sampler).unwrap();
+        let checks = sampler.finish().samples.remove(0).unwrap().checks;
+        let failed: Vec<&str> =
+            checks.iter().filter(|check| !check.passed).map(|it| it.name.as_str()).collect();
+        assert_eq!(failed, ["pages"], "half of the buffer is not resident: {checks:?}");
+    });
 }
 
 #[test]

@@ -143,7 +143,6 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::smoke;
 
     /// The share of the time in bursts, on a simulated clock.
     fn share(percent: u32, burst_ns: impl Fn(u64) -> u64) -> f64 {
@@ -186,30 +185,44 @@ mod tests {
         assert!(bursts == 1 && ns < 1_100, "{bursts} {ns}");
     }
 
+    /// Reads that end the batch with burst 5, and of which burst 3 may be wrong.
+    struct Script {
+        control: Arc<LoadControl>,
+        bursts: u64,
+        has_error: bool,
+    }
+
+    impl TeamTask for Script {
+        fn run(&mut self, iterations: u64) -> u64 {
+            self.bursts += 1;
+            if self.bursts == 5 {
+                self.control.end_batch();
+            }
+            iterations - u64::from(self.has_error && self.bursts == 3)
+        }
+
+        fn finish(self: Box<Self>) -> Result<CheckResult> {
+            Ok((!self.has_error, format!("{} bursts", self.bursts)))
+        }
+    }
+
     #[test]
     fn batch_ends_on_signal_with_its_bytes_counted() {
-        smoke::pinned(|_| {
+        for has_error in [false, true] {
             let control = Arc::new(LoadControl::default());
-            let create = LoadTask::factory(100_000, Page::Base, &ThreadMemory::default(), &control);
-            let mut load = create().unwrap();
-            control.begin(100);
+            let script = Script { control: Arc::clone(&control), bursts: 0, has_error };
+            let load =
+                LoadTask { stream: Box::new(script), control: Arc::clone(&control), batches: 0 };
+            let mut load = Box::new(load);
+            control.begin(50);
+            assert_eq!(load.run(1), u64::from(!has_error));
+            assert_eq!(control.bytes_and_rate(1).0, 5 * BURST_BYTES as u64);
             control.end_batch();
             assert_eq!(load.run(1), 1);
-            assert_eq!(control.bytes_and_rate(1).0, 0, "the batch had ended already");
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    while control.counts.thread_ns.load(Ordering::Relaxed) < 2 {
-                        std::thread::sleep(std::time::Duration::from_millis(2));
-                        control.end_batch();
-                    }
-                });
-                control.begin(50);
-                assert_eq!(load.run(1), 1);
-            });
-            let (bytes, rate) = control.bytes_and_rate(2);
-            assert!(bytes > 0 && bytes.is_multiple_of(BURST_BYTES as u64) && rate > 1e3, "{rate}");
-            let (passed, text) = load.finish().unwrap();
-            assert!(passed, "{text}");
-        });
+            assert_eq!(control.bytes_and_rate(1).0, 5 * BURST_BYTES as u64, "it had ended already");
+            control.begin(100);
+            assert_eq!(control.bytes_and_rate(1), (0, 0.0), "a new case");
+            assert_eq!(load.finish(), Ok((!has_error, "5 bursts".to_owned())));
+        }
     }
 }

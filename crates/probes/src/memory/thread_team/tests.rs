@@ -55,7 +55,6 @@ fn assert_no_thread_left() {
 
 /// Runs with a team of three threads on one CPU or two.
 fn with_team(test: impl FnOnce(&mut ThreadTeam, &Arc<AtomicU64>)) {
-    let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         let other = smoke::other_than(cpu).unwrap_or(cpu);
         let mut team = ThreadTeam::pinned_to(&[other, other, cpu]).unwrap();
@@ -126,7 +125,6 @@ fn failed_task_setup_leaves_the_team_usable() {
 
 #[test]
 fn missing_cpu_is_unavailable_and_leaves_no_thread() {
-    let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         let fault = ThreadTeam::pinned_to(&[cpu, 1023]).err();
         assert!(matches!(fault, Some(Fault::Unavailable(text, _)) if text.contains("CPU 1023")));
@@ -150,7 +148,6 @@ impl TeamTask for Migrating {
 
 #[test]
 fn migrated_thread_fails_its_check() {
-    let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         let Some(other) = smoke::other_than(cpu) else {
             return smoke::skipped("one CPU only");

@@ -30,7 +30,6 @@ fn both_channels_stream_on_one_and_two_cpus() {
 
 #[test]
 fn missing_second_cpu_affects_only_its_cases() {
-    let _alone = smoke::alone();
     let cases = PIPE_BANDWIDTH.cases(&Host::default(), &Sizes::default());
     let samples = smoke::pinned(|cpu| {
         let mut sampler = smoke::sampler_on(cases.len(), cpu, None);
@@ -46,7 +45,6 @@ fn missing_second_cpu_affects_only_its_cases() {
 
 #[test]
 fn worker_on_another_cpu_fails_the_check() {
-    let _alone = smoke::alone();
     let allowed = affinity::allowed();
     if allowed.len() < 2 {
         return smoke::skipped("one CPU only");

@@ -1,6 +1,5 @@
 use super::*;
 use crate::os::child::fork;
-use crate::smoke;
 
 fn handler_of(signal: libc::c_int) -> usize {
     let mut action = zeroed_action();
@@ -16,7 +15,6 @@ fn send(signal: libc::c_int) {
 
 #[test]
 fn previous_handler_is_restored() {
-    let _alone = smoke::alone();
     let before = [libc::SIGUSR1, libc::SIGSEGV].map(handler_of);
     let handler = Handler::counting(libc::SIGUSR1).unwrap();
     let page = ReadOnlyPage::map().unwrap();
@@ -28,7 +26,6 @@ fn previous_handler_is_restored() {
 
 #[test]
 fn blocked_signal_is_counted_and_blocked_again() {
-    let _alone = smoke::alone();
     let mut only = MaybeUninit::<libc::sigset_t>::zeroed();
     let mut was = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: the sets are initialized before they are read.
@@ -52,7 +49,6 @@ fn blocked_signal_is_counted_and_blocked_again() {
 
 #[test]
 fn removed_handler_is_not_installed() {
-    let _alone = smoke::alone();
     let handler = Handler::counting(libc::SIGUSR1).unwrap();
     let action = KernelAction::of(libc::SIGUSR1).unwrap();
     assert!(action.is_installed().unwrap());
@@ -62,7 +58,6 @@ fn removed_handler_is_not_installed() {
 
 #[test]
 fn each_write_to_a_read_only_page_is_one_fault() {
-    let _alone = smoke::alone();
     let page = ReadOnlyPage::map().unwrap();
     assert_eq!((page.write(0), page.write(1), page.write(1000)), (0, 1, 1000));
     page.make_writable();
@@ -71,7 +66,6 @@ fn each_write_to_a_read_only_page_is_one_fault() {
 
 #[test]
 fn fault_at_another_address_kills_the_process() {
-    let _alone = smoke::alone();
     let fault_elsewhere = || {
         let Ok(_page) = ReadOnlyPage::map() else { return 3 };
         // SAFETY: none: this is the crash that the handler must not skip.

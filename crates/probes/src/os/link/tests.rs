@@ -36,7 +36,6 @@ fn kill_peer<L: Link>(links: fn() -> Result<Vec<L>, Fault>) {
 
 #[test]
 fn dead_peer_ends_the_wait_on_every_link() {
-    let _alone = smoke::alone();
     kill_peer(|| pipe::pipes(2));
     kill_peer(|| pipe::pipes(ENDS_MAX));
     kill_peer(|| pipe::libc_pipes(2));
@@ -55,7 +54,6 @@ fn has_set(id: i32) -> bool {
 
 #[test]
 fn semaphore_set_is_removed_with_its_last_link() {
-    let _alone = smoke::alone();
     let Ok(links) = sysv::semaphores() else {
         return smoke::skipped("no System V semaphores");
     };
@@ -67,7 +65,6 @@ fn semaphore_set_is_removed_with_its_last_link() {
 
 #[test]
 fn peer_removes_the_set_on_parent_death_signal() {
-    let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         let Ok(links) = sysv::semaphores() else {
             return smoke::skipped("no System V semaphores");
@@ -88,7 +85,6 @@ fn peer_removes_the_set_on_parent_death_signal() {
 
 #[test]
 fn orphaned_peer_removes_the_set() {
-    let _alone = smoke::alone();
     let Ok(links) = sysv::semaphores() else {
         return smoke::skipped("no System V semaphores");
     };
@@ -113,7 +109,6 @@ fn fifo_has_no_name_once_open() {
             })
             .count()
     };
-    let _alone = smoke::alone();
     let fifos = pipe::fifos(2).unwrap();
     assert_eq!((fifos.len(), named()), (2, 0));
     assert!(fifos[0].send(7));

@@ -6,7 +6,6 @@ const ALL: [&Multiplex; 3] = [&SELECT, &POLL, &EPOLL];
 
 #[test]
 fn wrong_count_or_descriptor_is_not_counted() {
-    let _alone = smoke::alone();
     for probe in ALL {
         let (id, mut set) = (probe.about.id, probe.watch(10).unwrap());
         assert_eq!(set.repeat(100), 100, "{id}");
@@ -30,7 +29,6 @@ fn wrong_count_or_descriptor_is_not_counted() {
 
 #[test]
 fn low_descriptor_limit_is_unavailable() {
-    let _alone = smoke::alone();
     let refused = || {
         let rlimit = Rlimit { current: Some(20), maximum: Some(40) };
         setrlimit(Resource::Nofile, rlimit).unwrap();
@@ -48,7 +46,6 @@ fn low_descriptor_limit_is_unavailable() {
 
 #[test]
 fn visit_raises_the_soft_limit() {
-    let _alone = smoke::alone();
     let visit = || {
         setrlimit(Resource::Nofile, Rlimit { current: Some(80), maximum: Some(1000) }).unwrap();
         let mut sampler = smoke::sampler(1, 0);

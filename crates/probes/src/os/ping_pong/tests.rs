@@ -17,7 +17,6 @@ fn processes(cpu: u32) -> PeerOptions {
 
 #[test]
 fn each_end_switches_once_a_round_trip() {
-    let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         for kind in [PeerKind::Thread, PeerKind::Process] {
             let pair = pair(kind, cpu);
@@ -37,7 +36,6 @@ fn each_end_switches_once_a_round_trip() {
 
 #[test]
 fn peer_on_wrong_cpu_is_reported() {
-    let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         for kind in [PeerKind::Thread, PeerKind::Process] {
             let pair = pair(kind, cpu + 1);
@@ -50,7 +48,6 @@ fn peer_on_wrong_cpu_is_reported() {
 
 #[test]
 fn several_rings_can_be_dropped_in_any_order() {
-    let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         let kinds = [PeerKind::Process, PeerKind::Thread, PeerKind::Process, PeerKind::Process];
         let pairs: Vec<_> = kinds.into_iter().map(|kind| pair(kind, cpu)).collect();
@@ -61,7 +58,6 @@ fn several_rings_can_be_dropped_in_any_order() {
 
 #[test]
 fn every_member_has_the_token_once_a_trip() {
-    let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         let ring = Ring::piped(5, processes(cpu)).unwrap();
         assert_eq!((ring.ends, ring.processes().count()), (5, 4));
@@ -83,7 +79,6 @@ fn ring_of_one_or_too_many_is_rejected() {
 
 #[test]
 fn missing_turn_is_reported() {
-    let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         let ring = Ring::join(futexes().unwrap(), processes(cpu)).unwrap();
         assert_eq!(ring.round_trips(10), 10);
@@ -95,7 +90,6 @@ fn missing_turn_is_reported() {
 
 #[test]
 fn child_keeps_only_its_own_descriptors() {
-    let _alone = smoke::alone();
     let links = pipes(3).unwrap();
     let kept = links[1].descriptors();
     let is_open = |descriptor: RawFd| {
@@ -116,7 +110,6 @@ fn child_keeps_only_its_own_descriptors() {
 
 #[test]
 fn peer_thread_has_its_own_descriptor_table() {
-    let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         let pair = pair(PeerKind::Thread, cpu);
         assert_eq!(pair.round_trips(3), 3);
@@ -153,7 +146,6 @@ impl Link for Garbled {
 
 #[test]
 fn changed_token_is_no_round_trip() {
-    let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         let links = pipes(2).unwrap().into_iter().map(Garbled).collect();
         let ring = Ring::join(links, processes(cpu)).unwrap();

@@ -11,10 +11,6 @@ fn clock(source: Source) -> Clock {
 
 const COUNTER: Source = if cfg!(target_arch = "x86_64") { Source::Tsc } else { Source::Cntvct };
 
-fn kernel_clock() -> Clock {
-    clock(Source::MonotonicRaw)
-}
-
 #[test]
 fn every_method_starts_the_program() {
     for probe in [&VFORK_EXEC, &SPAWN, &SHELL] {
@@ -29,7 +25,6 @@ fn every_method_starts_the_program() {
 
 #[test]
 fn program_reads_the_clock_of_the_run() {
-    let _alone = smoke::alone();
     for source in [COUNTER, Source::MonotonicRaw] {
         let clock = clock(source);
         let mut starter = Starter::new(Method::Vfork, &clock).unwrap();
@@ -41,22 +36,20 @@ fn program_reads_the_clock_of_the_run() {
 
 #[test]
 fn timestamp_of_another_clock_is_wrong_work() {
-    let _alone = smoke::alone();
-    let mut starter = Starter::new(Method::Vfork, &kernel_clock()).unwrap();
+    let mut starter = Starter::new(Method::Vfork, &smoke::clock()).unwrap();
     starter.program = Program::new(&clock(COUNTER)).unwrap();
     starter.arguments = CStrings::new(&[&starter.program.path]);
-    let fault = starter.start(&kernel_clock()).err();
+    let fault = starter.start(&smoke::clock()).err();
     let is = |fault: &Fault| matches!(fault, Fault::WrongWork(text) if text.contains("timestamp"));
     assert!(fault.as_ref().is_some_and(is), "{fault:?}");
 }
 
 #[test]
 fn another_program_is_wrong_work() {
-    let _alone = smoke::alone();
     for (command, expected) in [(c"exit 6", "exit status: 6"), (c"exit 7", "wrote nothing")] {
-        let mut starter = Starter::new(Method::Shell, &kernel_clock()).unwrap();
+        let mut starter = Starter::new(Method::Shell, &smoke::clock()).unwrap();
         starter.arguments = CStrings::new(&[c"sh", c"-c", command]);
-        let fault = starter.start(&kernel_clock()).err();
+        let fault = starter.start(&smoke::clock()).err();
         let is = |text: &str| text.contains(expected);
         assert!(matches!(&fault, Some(Fault::WrongWork(text)) if is(text)), "{fault:?}");
     }
@@ -78,13 +71,12 @@ fn program_that_cannot_start_is_unavailable() {
 
 #[test]
 fn shell_exec_is_distinguished_from_shell_fork() {
-    let _alone = smoke::alone();
     let ran = |command: &str| {
-        let mut starter = Starter::new(Method::Shell, &kernel_clock()).unwrap();
+        let mut starter = Starter::new(Method::Shell, &smoke::clock()).unwrap();
         let command = command.replace('P', &starter.program.path.to_string_lossy());
         let command = std::ffi::CString::new(command).unwrap();
         starter.arguments = CStrings::new(&[c"sh", c"-c", &command]);
-        starter.start(&kernel_clock()).unwrap();
+        starter.start(&smoke::clock()).unwrap();
         (starter.as_child, starter.as_grandchild)
     };
     assert_eq!(ran("exec P"), (1, 0));
@@ -93,7 +85,7 @@ fn shell_exec_is_distinguished_from_shell_fork() {
 
 #[test]
 fn mixed_start_methods_fail_the_check() {
-    let mut starter = Starter::new(Method::Shell, &kernel_clock()).unwrap();
+    let mut starter = Starter::new(Method::Shell, &smoke::clock()).unwrap();
     (starter.as_child, starter.as_grandchild) = (0, 9);
     assert!(starter.is_consistent().0);
     starter.as_child = 1;

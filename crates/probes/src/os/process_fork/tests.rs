@@ -14,7 +14,6 @@ fn one_fork_gives_both_parts() {
 
 #[test]
 fn too_large_a_size_is_unavailable() {
-    let _alone = smoke::alone();
     let pib = 1_u64 << 50;
     let cases = [("total", MIB), ("fork", pib), ("total", pib)]
         .map(|(part, rss)| Case { params: params(part, rss), cost_ns: 0.0 });

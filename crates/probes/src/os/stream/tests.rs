@@ -3,13 +3,24 @@ use crate::smoke;
 
 const CHUNK: usize = 64 << 10;
 
+/// Whether a process sleeps.
+fn is_waiting(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    stat.contains(") S ")
+}
+
+/// The bytes that a process has written.
+fn written_by(process: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/io")).unwrap();
+    text.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok()).unwrap()
+}
+
 fn pipe_on(cpu: u32) -> Stream {
     Stream::start(Channel::Pipe, CHUNK, cpu).unwrap()
 }
 
 #[test]
 fn chunks_arrive_in_order_and_none_is_in_flight() {
-    let _alone = smoke::alone();
     let cpus = affinity::allowed();
     for channel in [Channel::Pipe, Channel::UnixSocket] {
         for cpu in cpus.iter().take(2) {
@@ -17,8 +28,8 @@ fn chunks_arrive_in_order_and_none_is_in_flight() {
                 let mut stream = Stream::start(channel, CHUNK, *cpu).unwrap();
                 assert_eq!((stream.receive(3), stream.receive(0), stream.receive(20)), (3, 0, 20));
                 assert_eq!(stream.received, 23);
-                // Long enough for a writer that runs ahead.
-                std::thread::sleep(std::time::Duration::from_millis(20));
+                // A writer that runs ahead has done so by then.
+                assert!(smoke::eventually(|| is_waiting(stream.process())));
                 assert_eq!(rustix::io::ioctl_fionread(&stream.input), Ok(0));
                 assert_eq!(stream.finish(), Ok(None));
             });
@@ -29,7 +40,6 @@ fn chunks_arrive_in_order_and_none_is_in_flight() {
 
 #[test]
 fn dead_writer_ends_the_batch_and_is_reported() {
-    let _alone = smoke::alone();
     for channel in [Channel::Pipe, Channel::UnixSocket] {
         smoke::pinned(|cpu| {
             let mut stream = Stream::start(channel, CHUNK, cpu).unwrap();
@@ -45,15 +55,14 @@ fn dead_writer_ends_the_batch_and_is_reported() {
 
 #[test]
 fn writer_killed_within_a_batch_is_reported() {
-    let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         let mut stream = pipe_on(cpu);
         let (done, outcome) = std::thread::scope(|scope| {
-            let writer = stream.process() as libc::pid_t;
+            let writer = stream.process();
             scope.spawn(move || {
-                std::thread::sleep(std::time::Duration::from_millis(20));
+                assert!(smoke::eventually(|| written_by(writer) > 4 * CHUNK as u64));
                 // SAFETY: the writer is not reaped yet, so its pid cannot have been reused.
-                unsafe { libc::kill(writer, libc::SIGKILL) }
+                unsafe { libc::kill(writer as libc::pid_t, libc::SIGKILL) }
             });
             let done = stream.receive(u64::MAX / 2);
             (done, stream.finish())
@@ -66,7 +75,6 @@ fn writer_killed_within_a_batch_is_reported() {
 
 #[test]
 fn writer_on_wrong_cpu_is_reported() {
-    let _alone = smoke::alone();
     let missing = smoke::pinned(|_| pipe_on(1023));
     assert!(missing.finish().unwrap().is_some_and(|text| text.contains("CPU")));
     let Some(other) = smoke::other_than(affinity::allowed()[0]) else {
@@ -97,7 +105,6 @@ fn wrong_page_numbers_are_found() {
 
 #[test]
 fn lost_chunk_ends_the_count() {
-    let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         let mut stream = pipe_on(cpu);
         assert_eq!(stream.receive(2), 2);

@@ -1,7 +1,3 @@
-use std::hint::black_box;
-
-use fathom_record::Check;
-
 use super::*;
 use crate::smoke;
 
@@ -36,22 +32,15 @@ fn extremes_of_many_peers_are_reported() {
     assert!(text.starts_with("3 peers 10 + 1 to 30 + 1, worker 26 + 1 in 25"), "{text}");
 }
 
-fn checks(quantity: Quantity<'_>, own: Switches, report: &Report) -> Vec<Check> {
-    smoke::pinned(|cpu| {
-        let mut sampler = smoke::sampler(1, cpu);
-        let spin = |iterations| (0..iterations).fold(0, |done, _| black_box(done + 1));
-        sampler.run(vec![Work::batched(0, spin)]);
-        check(0, quantity, own, report, &mut sampler);
-        sampler.finish().samples.remove(0).unwrap().checks
-    })
-}
-
 #[test]
 fn each_quantity_has_its_own_limits() {
     let member = |voluntary| Switches { voluntary, involuntary: 0 };
     let report = |peer, error| Report { trips: 1000, peer_switches: vec![member(peer)], error };
+    let checks = |quantity, own, report: Report| {
+        smoke::checks(|sampler| check(0, quantity, own, &report, sampler))
+    };
     let passed = |quantity, own, peer| {
-        let checks = checks(quantity, member(own), &report(peer, None));
+        let checks = checks(quantity, member(own), report(peer, None));
         assert!(checks[1].passed && checks[2].passed, "{checks:?}");
         checks[0].passed
     };
@@ -61,8 +50,21 @@ fn each_quantity_has_its_own_limits() {
     assert!(!passed(switch, 500, 1000), "the worker is checked like a peer");
     assert!(passed(once, 1000, 1000) && !passed(once, 1500, 1500) && passed(twice, 1500, 1500));
     assert!(passed(wake_up, 910, 1000) && !passed(wake_up, 1000, 890));
-    let failed = checks(once, member(1000), &report(1000, Some("peer: why".to_owned())));
+    let failed = checks(once, member(1000), report(1000, Some("peer: why".to_owned())));
     assert!(!failed[2].passed && failed[2].detail == "peer: why", "{failed:?}");
-    let suffixed = checks(wake_up, member(1000), &report(1000, None));
+    let suffixed = checks(wake_up, member(1000), report(1000, None));
     assert!(suffixed[0].detail.ends_with("suffix"), "{}", suffixed[0].detail);
+}
+
+#[test]
+fn unpinned_worker_fails_the_check() {
+    let allowed = affinity::allowed();
+    if allowed.len() < 2 {
+        return smoke::skipped("one CPU only");
+    }
+    let checks = smoke::checks(|sampler| {
+        affinity::pin_to(&allowed).unwrap();
+        check_pinned("one CPU", 0, sampler);
+    });
+    assert!(!checks[0].passed, "{checks:?}");
 }
