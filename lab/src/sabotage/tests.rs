@@ -83,7 +83,7 @@ fn assert_all_undone(end: End, at_ns: u64) {
 const TIMES_NS: [u64; 2] = [305_000_000, 400_000_000];
 
 #[test]
-#[ignore = "changes settings of the machine: make lab"]
+#[ignore = "lab: changes settings of the machine"]
 fn nothing_stays_after_ctrl_c() {
     for signal in [Signal::INT, Signal::TERM] {
         TIMES_NS.iter().for_each(|at_ns| assert_all_undone(End::Signal(signal), *at_ns));
@@ -91,7 +91,7 @@ fn nothing_stays_after_ctrl_c() {
 }
 
 #[test]
-#[ignore = "changes settings of the machine: make lab"]
+#[ignore = "lab: changes settings of the machine"]
 fn nothing_stays_after_panic() {
     TIMES_NS.iter().for_each(|at_ns| assert_all_undone(End::Panic, *at_ns));
 }
