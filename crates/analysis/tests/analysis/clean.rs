@@ -87,6 +87,8 @@ fn ratio(of: &Loop) -> f64 {
 }
 
 proptest! {
+    #![proptest_config(crate::seeded(64))]
+
     #[test]
     fn values_never_change_the_choice(
         samples in visits(), wanted in 1..8_u32, noise in vec(-1e9..1e9_f64, 24 * 24),

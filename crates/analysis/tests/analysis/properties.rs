@@ -30,6 +30,8 @@ fn close(a: f64, b: f64, scale: f64) -> bool {
 }
 
 proptest! {
+    #![proptest_config(crate::seeded(100))]
+
     #[test]
     fn statistics_ignore_the_order_of_values(v in values(5..60), turn in 0_usize..60) {
         let mut turned = v.clone();
@@ -165,7 +167,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(crate::seeded(24))]
 
     #[test]
     fn ratio_is_in_its_interval_and_unit_free(

@@ -207,7 +207,7 @@ fn spread_between_runs_of_a_is_noise() {
 /// makes a run slower for a change, again and again.
 #[test]
 fn unchanged_machine_is_hardly_ever_called_changed() {
-    let worlds = 200;
+    let worlds = 40;
     let flagged = |runs: usize| {
         let changed = (0..worlds).filter(|world| {
             // Eight sums of uniform values scatter nearly normally: here by 2 %.
