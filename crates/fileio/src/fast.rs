@@ -514,6 +514,30 @@ mod tests {
         assert_eq!(left, Some(vec![short]), "too short for trials");
     }
 
+    /// Whatever the residency, which is given here: each byte is read once, in its piece's way.
+    #[test]
+    fn pieces_are_read_from_their_sources() {
+        let (_file, source) = sparse(3 * MIB, 4 * MIB);
+        let mut expected = Sum::of(&vec![1; 3 * MIB]);
+        expected.bytes += MIB as u64;
+        let stop = AtomicBool::new(false);
+        for way in [None, Some(Way::Pread), Some(Way::Map)] {
+            let options = Options { stop: &stop, ..options(way, None) };
+            let clock = fathom_lab::clock();
+            let total = FastOutcome::default();
+            let mut reader =
+                Reader { source: &source, options: &options, clock: &clock, look: None, total };
+            let piece = |from: usize, to: usize, of| ((from * MIB) as u64..(to * MIB) as u64, of);
+            let (memory, device) = (DataSource::Memory, DataSource::Device);
+            let pieces = vec![piece(0, 1, memory), piece(1, 3, device), piece(3, 4, memory)];
+            assert!(!reader.pieces(pieces).unwrap(), "it goes on");
+            assert_eq!(reader.total.sum, expected, "{way:?}");
+            let bytes = reader.total.parts.iter().map(|part| (part.from, part.bytes));
+            let of = |from| bytes.clone().filter(|it| it.0 == from).map(|it| it.1).sum::<u64>();
+            assert_eq!((of(memory), of(device)), (2 << 20, 2 << 20), "{way:?}");
+        }
+    }
+
     #[test]
     fn methods_depend_on_source_and_options() {
         let (_file, source) = sparse(MIB, MIB);

@@ -13,8 +13,8 @@ use fathom_measure::process::{self, CollectError, Limits, Running};
 use usage::Usage;
 
 pub(crate) const OUTPUT_MAX: usize = 4 << 20;
-/// Time between SIGTERM and SIGKILL.
-const GRACE_NS: u64 = 2_000_000_000;
+/// Time between SIGTERM and SIGKILL; the programs of tests ignore the first.
+const GRACE_NS: u64 = if cfg!(test) { 100_000_000 } else { 2_000_000_000 };
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::process::{Invocation, OUTPUT_MAX, RunError, Runner};
 
 /// Time for a server to bind its port.
-const START_NS: u64 = 5_000_000_000;
+const START_NS: u64 = 60_000_000_000;
 const POLL_NS: i64 = 5_000_000;
 /// Time to read what a server printed before it ended.
 const LAST_WORDS_NS: u64 = 1_000_000_000;
@@ -118,7 +118,10 @@ pub fn free_port() -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd as _;
+    use std::net::SocketAddrV4;
+    use std::os::fd::{AsFd as _, OwnedFd};
+
+    use rustix::net;
 
     use super::*;
 
@@ -135,11 +138,23 @@ mod tests {
     }
 
     const LISTENER: &str = "import socket, sys, time; s = socket.socket(); \
-                            s.bind(('127.0.0.1', int(sys.argv[1]))); s.listen(); time.sleep(100)";
+                            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); \
+                            s.bind(('127.0.0.1', int(sys.argv[1]))); s.listen(); time.sleep(3600)";
+
+    /// A port that only a socket with SO_REUSEADDR may bind: not a client of another test.
+    fn reserved_port() -> (OwnedFd, u16) {
+        let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None);
+        let socket = socket.expect("a socket");
+        net::sockopt::set_socket_reuseaddr(&socket, true).expect("an option");
+        net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = net::getsockname(&socket).expect("an address");
+        let port = SocketAddrV4::try_from(address).expect("an IPv4 address").port();
+        (socket, port)
+    }
 
     #[test]
     fn server_listens_until_it_is_dropped() {
-        let port = free_port().expect("a free port");
+        let (_reserved, port) = reserved_port();
         let Some(running) = serve(LISTENER, port) else { return };
         let running = running.expect("it listens");
         std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a connection");
@@ -149,7 +164,7 @@ mod tests {
 
     #[test]
     fn server_that_fails_is_quoted() {
-        let port = free_port().expect("a free port");
+        let (_reserved, port) = reserved_port();
         let program = "import sys; sys.exit('address in use')";
         let Some(outcome) = serve(program, port) else { return };
         let expected = "server python3: exited with status 1: address in use".to_owned();
@@ -162,7 +177,7 @@ mod tests {
         let port = other.local_addr().expect("an address").port();
         let (stop, _never) = rustix::pipe::pipe().expect("a pipe");
         let runner = Runner { stop: stop.as_fd(), limit_ns: 1_000_000_000, cpus: Vec::new() };
-        let invocation = Invocation::new("sleep", ["100"]);
+        let invocation = Invocation::new("sleep", ["3600"]);
         let outcome = runner.serve(&Server { invocation, protocol: Protocol::Tcp, port });
         let expected = format!("server sleep: port {port} is in use");
         assert_eq!(outcome.err(), Some(RunError::Failed(expected)));

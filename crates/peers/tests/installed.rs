@@ -33,6 +33,7 @@ fn missing(peer: &dyn Peer, runner: &Runner<'_>) -> Option<&'static str> {
 }
 
 #[test]
+#[ignore = "lab: runs the benchmark programs that are installed"]
 fn output_of_installed_peers_is_parsed() {
     let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
     let mut place = Place::at(folder.path());
@@ -71,7 +72,7 @@ fn output_of_installed_peers_is_parsed() {
                 }
                 Err(error) => panic!("{} {}: {error:?}", peer.name(), row.case()),
             };
-            // Load of other tests may hide a slope.
+            // Other load may hide a slope.
             if let Err(error) = (row.parse)(&outputs) {
                 let no_slope = RunError::Failed("time does not grow with size".to_owned());
                 assert_eq!(error, no_slope, "{}", row.case());

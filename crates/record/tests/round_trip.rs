@@ -5,6 +5,7 @@ use fathom_record::{
     Sample, Series, Stratum, Summary, Unit, Value,
 };
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 fn finite() -> impl Strategy<Value = f64> + Clone {
     any::<f64>().prop_map(|value| if value.is_finite() { value } else { 0.5 })
@@ -93,6 +94,13 @@ fn record() -> impl Strategy<Value = Record> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        rng_seed: RngSeed::Fixed(20_260_101),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
     #[test]
     fn record_is_read_back_from_json(record in record()) {
         let text = serde_json::to_string(&record).unwrap();

@@ -1,8 +1,8 @@
 //! Monte Carlo simulation of the statistics: coverage of intervals and rates of false alarms, for
 //! samples of known distribution ("worlds").
 //!
-//! The same code writes docs/evidence/SIMULATION.md in minutes (`make simulate`) and is a test of
-//! seconds; only the number of runs differs. Samples are simulated; their analysis is the code of
+//! The same code writes docs/evidence/SIMULATION.md in minutes (`make simulate`) and is tests of a
+//! second; only the number of runs differs. Samples are simulated; their analysis is the code of
 //! fathom-analysis.
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ mod trimmed;
 mod within;
 mod worlds;
 
-pub use page::{Findings, simulate};
+pub use page::{Findings, simulate, simulate_part};
 pub use shapes::{OUTLIERS, SHAPES, Shape};
 pub use source::Source;
 

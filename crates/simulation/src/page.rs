@@ -15,27 +15,41 @@ pub struct Findings {
     pub violations: Vec<String>,
 }
 
-type Part = fn(Trials) -> Section;
+type Simulation = fn(Trials) -> Section;
 
-/// Simulates all parts. `progress` gets the name of each part before it starts.
+/// The parts of the page, in order.
+const PARTS: [(&str, Simulation); 11] = [
+    ("intervals over processes", coverage::section),
+    ("stopping", stopping::section),
+    ("full speed and as found", strata::section),
+    ("intervals within one run", within::section),
+    ("derived metrics", derived::section),
+    ("the trimmed protocol", trimmed::section),
+    ("comparisons", comparisons::section),
+    ("comparisons of many cases", |trials| many::section(trials.divided(10))),
+    ("the machine", machine::section),
+    ("saturation of a load", load::section),
+    ("effects of factors", effects::section),
+];
+
+/// Simulates all parts. `progress` gets the name of each before it starts.
 pub fn simulate(trials: Trials, progress: &mut dyn FnMut(&str)) -> Findings {
-    let parts: [(&str, Part); 11] = [
-        ("intervals over processes", coverage::section),
-        ("stopping", stopping::section),
-        ("full speed and as found", strata::section),
-        ("intervals within one run", within::section),
-        ("derived metrics", derived::section),
-        ("the trimmed protocol", trimmed::section),
-        ("comparisons", comparisons::section),
-        ("comparisons of many cases", |trials| many::section(trials.divided(10))),
-        ("the machine", machine::section),
-        ("saturation of a load", load::section),
-        ("effects of factors", effects::section),
-    ];
-    let mut findings = Findings { page: opening(trials), violations: Vec::new() };
-    for (name, part) in parts {
+    let parts = PARTS.iter().map(|(name, part)| {
         progress(name);
-        let Section { text, violations } = part(trials);
+        part(trials)
+    });
+    found(trials, parts)
+}
+
+/// Simulates one part; `None` if no part has this name.
+pub fn simulate_part(name: &str, trials: Trials) -> Option<Findings> {
+    let (_, part) = PARTS.iter().find(|(one, _)| *one == name)?;
+    Some(found(trials, std::iter::once(part(trials))))
+}
+
+fn found(trials: Trials, sections: impl Iterator<Item = Section>) -> Findings {
+    let mut findings = Findings { page: opening(trials), violations: Vec::new() };
+    for Section { text, violations } in sections {
         findings.page += &text;
         findings.violations.extend(violations);
     }

@@ -1,8 +1,8 @@
 //! The statistics behind summaries and comparisons.
 //!
 //! Every function is pure: the same values and the same seed give the same result on every machine.
-//! docs/METHOD.md defines what they compute (cited as "rule 15"), and `tests/golden.rs` compares
-//! them with SciPy.
+//! docs/METHOD.md defines what they compute (cited as "rule 15"), and `tests/analysis/golden.rs`
+//! compares them with SciPy.
 //!
 //! Only what the method uses: no pooled standard error, no removal of outliers, and a t-test only
 //! for the history of a metric, whose values are medians of whole runs. Thresholds for verdicts are

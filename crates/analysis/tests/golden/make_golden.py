@@ -1,4 +1,4 @@
-"""Writes golden.json: what SciPy, NumPy, diptest and statsmodels say of a few samples, for tests/golden.rs.
+"""Writes golden.json: what SciPy, NumPy, diptest and statsmodels say of a few samples, for tests/analysis/golden.rs.
 
 Run, in this directory, only when a case is added or the reference versions change:
 

@@ -1,13 +1,18 @@
 //! Failures of workers, simulated by a shell.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use fathom_measure::clock::{self, Source, Specification};
+use fathom_measure::clock::{Source, Specification};
 use fathom_measure::sampler::{Resources, Settings};
 use fathom_probes::REGISTRY;
 use fathom_record::Params;
+use rustix::event::{PollFd, PollFlags, poll};
 
 use super::*;
+
+/// More than any worker here needs.
+const LONG_NS: f64 = 3.6e12;
 
 fn request() -> VisitRequest {
     VisitRequest {
@@ -20,7 +25,7 @@ fn request() -> VisitRequest {
             cpu: affinity::allowed()[0],
             other_cpu: None,
             batch_floor_ns: 2000.0,
-            time_limit_ns: 1e8,
+            time_limit_ns: LONG_NS,
             trials: false,
             only_at: None,
             injected: fathom_measure::sampler::Dose::default(),
@@ -42,18 +47,22 @@ fn stop() -> (OwnedFd, OwnedFd) {
     rustix::pipe::pipe().expect("a pipe")
 }
 
-fn run_script(script: &str, grace_ns: f64) -> Outcome {
+fn visit(script: &str, request: &VisitRequest, grace_ns: f64) -> Outcome {
     let arguments = vec!["-c".to_owned(), script.to_owned()];
     let workers = Workers { program: PathBuf::from("/bin/sh"), arguments, grace_ns };
     let (reader, _writer) = stop();
-    workers.visit(&request(), &reader)
+    workers.visit(request, &reader)
+}
+
+fn reason(outcome: Outcome) -> (Cause, String) {
+    match outcome {
+        Outcome::Failed(reason) => (reason.cause, reason.text),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn failure(script: &str) -> (Cause, String) {
-    match run_script(script, 3e8) {
-        Outcome::Failed(reason) => (reason.cause, reason.text),
-        other => panic!("{script}: {other:?}"),
-    }
+    reason(visit(script, &request(), LONG_NS))
 }
 
 #[test]
@@ -78,13 +87,18 @@ fn failed_worker_is_reported_with_its_stderr() {
 
 #[test]
 fn hanging_worker_is_killed_with_its_children() {
-    let begun = clock::monotonic_raw_ns();
-    let (cause, text) = failure("sleep 987 & exec sleep 987");
+    // The child, once it runs, holds the read end.
+    let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+    let settings = Settings { time_limit_ns: 1e8, ..request().settings };
+    let request = VisitRequest { settings, ..request() };
+    let (cause, text) = reason(visit("sleep 3600 & exec sleep 3600", &request, 3e8));
     assert_eq!(cause, Cause::TimedOut);
     assert!(text.contains("timed out after"), "{text}");
-    assert!(clock::monotonic_raw_ns() - begun < 100_000_000_000);
-    let left = Command::new("pgrep").args(["-f", "^sleep 987$"]).output();
-    assert!(left.is_ok_and(|output| output.stdout.is_empty()), "a child outlived the worker");
+    drop(reader);
+    // Nobody reads: an error, once no process has the other end.
+    let mut waits = [PollFd::new(&writer, PollFlags::empty())];
+    poll(&mut waits, None).expect("an event");
+    assert!(waits[0].revents().contains(PollFlags::ERR));
 }
 
 #[test]
@@ -101,7 +115,7 @@ fn missing_program_is_a_failure() {
     let workers = Workers {
         program: PathBuf::from("/nonexistent/fathom"),
         arguments: Vec::new(),
-        grace_ns: 1e9,
+        grace_ns: LONG_NS,
     };
     let (reader, _writer) = stop();
     assert!(matches!(workers.visit(&request(), &reader), Outcome::Failed(_)));
@@ -111,30 +125,43 @@ fn missing_program_is_a_failure() {
 fn stop_ends_the_visit_at_once() {
     let (reader, writer) = stop();
     drop(writer);
-    let arguments = vec!["-c".to_owned(), "exec sleep 986".to_owned()];
-    let workers = Workers { program: PathBuf::from("/bin/sh"), arguments, grace_ns: 1e11 };
+    let arguments = vec!["-c".to_owned(), "exec sleep 3600".to_owned()];
+    let workers = Workers { program: PathBuf::from("/bin/sh"), arguments, grace_ns: LONG_NS };
     assert_eq!(workers.visit(&request(), &reader), Outcome::Interrupted);
 }
 
 /// A resized window or a debugger interrupts the coordinator's wait for the worker's pipe.
 #[test]
 fn signal_to_the_coordinator_costs_no_visit() {
-    let signalled = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let signalled = std::sync::Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR2, signalled.clone())
         .expect("a handler");
+    // The worker says that it runs, and ends when it is told to.
+    let (mut running, says) = std::io::pipe().expect("a pipe");
+    let (hears, end) = std::io::pipe().expect("a pipe");
+    for inherited in [says.as_fd(), hears.as_fd()] {
+        rustix::io::fcntl_setfd(inherited, rustix::io::FdFlags::empty()).expect("inherited");
+    }
+    let (say, hear) = (says.as_raw_fd(), hears.as_raw_fd());
+    let script = format!(
+        "cat >/dev/null; echo >/dev/fd/{say}; cat </dev/fd/{hear} >/dev/null; echo no; exit 7"
+    );
     let (sender, thread) = std::sync::mpsc::channel();
     let visit = std::thread::spawn(move || {
         sender.send(rustix::thread::gettid()).expect("a listener");
-        failure("cat >/dev/null; sleep 0.3; echo nonsense; sleep 0.1; exit 7")
+        failure(&script)
     });
     let thread = thread.recv().expect("a thread").as_raw_nonzero().get();
-    while !visit.is_finished() {
-        // SAFETY: takes numbers only; a thread that has ended gives an error.
+    running.read_exact(&mut [0]).expect("the worker runs");
+    for _ in 0..20 {
+        // SAFETY: takes numbers only; the thread waits for the worker.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR2) };
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        while !signalled.swap(false, Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
     }
+    drop(end);
     let (_, text) = visit.join().expect("no panic");
-    assert!(signalled.load(std::sync::atomic::Ordering::Relaxed), "no signal arrived");
     assert!(text.contains("status 7"), "{text}");
 }
 
@@ -143,7 +170,7 @@ fn worker_takes_the_requested_visit() {
     let answer = std::thread::spawn(|| take(&request(), &REGISTRY)).join().expect("no panic");
     let sample = answer.samples[0].as_ref().expect("a sample");
     assert_eq!((sample.values.len(), sample.process), (2, 0));
-    assert!(sample.values.iter().all(|hz| *hz > 1e6), "{sample:?}");
+    assert!(sample.values.iter().all(|hz| *hz > 0.0), "{sample:?}");
     assert_eq!(answer.loops.len(), 3, "before, between and after two rounds");
 }
 

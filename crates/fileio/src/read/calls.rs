@@ -193,3 +193,26 @@ fn fault(
     position.at += bytes as u64;
     goes_on && seek(file, SeekFrom::Start(position.at)).is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::read::Way;
+
+    #[test]
+    fn stop_is_checked_between_small_calls() {
+        let file = std::fs::File::open("/dev/zero").unwrap();
+        for (stopped, calls) in [(false, 100), (true, 0)] {
+            let stop = AtomicBool::new(stopped);
+            let way = Way::Calls { count: Some(100) };
+            let request = Request { block: 1, stop: &stop, ..Request::whole(way) };
+            let job = Job::new(&file, 0..u64::MAX, &request);
+            let mut position = Position { left: 100, at: 0, end: 0, until_end: false };
+            let mut tally = Tally::default();
+            assert!(fill(&job, &file, &mut [1; 4096], &mut position, &mut tally));
+            assert_eq!((tally.calls, position.left), (calls, 100 - calls), "of one buffer");
+        }
+    }
+}

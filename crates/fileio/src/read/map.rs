@@ -116,3 +116,29 @@ fn read_window(
     }
     Some(at)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+    use crate::read::Way;
+
+    /// As if it was truncated after its size was read: its last pages raise SIGBUS.
+    #[test]
+    fn truncated_file_ends_the_read() {
+        let file = tempfile::tempfile().unwrap();
+        let bytes = vec![7; (1 << 20) + 100];
+        file.write_all_at(&bytes, 0).unwrap();
+        for threads in [1, 2] {
+            let request = Request { threads, block: 65536, ..Request::whole(Way::Map) };
+            let job = Job::new(&file, 0..16 << 20, &request);
+            let (tally, _) = run(&job, &request, &fathom_lab::clock()).unwrap();
+            assert_eq!(tally.ended_at, Some(bytes.len() as u64));
+            assert!(tally.faults.is_empty());
+            // The first thread to reach the end stops the others.
+            let all = Sum::of(&bytes);
+            assert!(tally.sum == all || (threads > 1 && tally.sum.bytes < all.bytes));
+        }
+    }
+}

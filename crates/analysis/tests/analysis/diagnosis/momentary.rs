@@ -1,0 +1,226 @@
+//! Rules on the current condition: load, steal, pressure, quotas, limits, permissions.
+
+use fathom_record::Fix;
+use fathom_record::Severity::{Good, Note, Severe, Warning};
+use fathom_record::condition::{QuotaSight, StorePlace};
+
+use super::fixture::{Machine, after, finds, is_unknown, look, shares};
+
+#[test]
+fn busy_cpu_is_a_warning() {
+    let busy = |share: f64| look(vec![shares(0, 0.9, 0.0), shares(1, share, 0.0)]);
+    finds("cpu-busy", Good, "would use, is 20 % busy", |m| m.condition.look = busy(0.2));
+    finds("cpu-busy", Warning, "would use, is 30 % busy", |m| m.condition.look = busy(0.3));
+    finds("cpu-busy", Severe, "CPU 0: 90 %, CPU 1: 60 %", |m| m.condition.look = busy(0.6));
+    is_unknown("cpu-busy", |m| m.condition.look = None);
+    is_unknown("cpu-busy", |m| m.condition.cpu = Some(7));
+}
+
+#[test]
+fn steal_needs_a_guest_and_three_ticks() {
+    let stolen = |share: f64| look(vec![shares(0, 0.5, share), shares(1, 0.5, share)]);
+    finds("cpu-steal", Good, "5 % of CPU time", |m| m.condition.look = stolen(0.05));
+    finds("cpu-steal", Warning, "10 % of CPU time", |m| m.condition.look = stolen(0.1));
+    finds("cpu-steal", Severe, "40 % of CPU time", |m| m.condition.look = stolen(0.4));
+    finds("cpu-steal", Good, "30 %", |m| {
+        let mut few = shares(1, 0.5, 0.3);
+        few.ticks = 8;
+        m.condition.look = look(vec![few]);
+    });
+    finds("cpu-steal", Good, "no hypervisor", |m| {
+        m.host.virtualization = Some("none".to_owned());
+        m.condition.look = stolen(0.9);
+    });
+    finds("cpu-steal", Good, "0 % of CPU time", |m| {
+        m.condition.look.as_mut().unwrap().cpus.push(shares(9, 1.0, 1.0));
+    });
+}
+
+#[test]
+fn steal_since_boot_is_relative_to_busy_time() {
+    let boot = |busy: f64, steal: f64| {
+        move |m: &mut Machine| {
+            let boot = m.condition.since_boot.as_mut().unwrap();
+            (boot.busy, boot.steal) = (busy, Some(steal));
+        }
+    };
+    finds("cpu-steal", Warning, "20 % of busy time since boot", boot(0.05, 0.01));
+    finds("cpu-steal", Good, "2 % of busy time since boot", boot(0.5, 0.01));
+    is_unknown("cpu-steal", |m| m.condition.steal_is_told = Some(false));
+    is_unknown("cpu-steal", |m| m.condition.look.as_mut().unwrap().cpus[1].steal = None);
+}
+
+#[test]
+fn load_pressure_and_uptime_are_reported() {
+    finds("load-average", Good, "1.00 1.00 1.00", |m| m.condition.load_average = Some([1.0; 3]));
+    finds("load-average", Note, "on 2 CPUs", |m| m.condition.load_average = Some([2.0; 3]));
+    finds("load-average", Warning, "5.00", |m| m.condition.load_average = Some([5.0, 1.0, 1.0]));
+    is_unknown("load-average", |m| m.condition.load_average = None);
+    for (kind, good, bad, words) in [
+        ("cpu", 0.25, 0.3, "CPU 30 %"),
+        ("memory", 0.01, 0.02, "memory 2 %"),
+        ("io", 0.25, 0.5, "I/O 50 %"),
+    ] {
+        let waits = |share: f64| {
+            move |m: &mut Machine| *m.condition.pressure.get_mut(kind).unwrap() = share
+        };
+        finds("pressure", Good, "memory", waits(good));
+        finds("pressure", Warning, words, waits(bad));
+    }
+    is_unknown("pressure", |m| m.condition.pressure.clear());
+    finds("uptime", Warning, "30 s ago", |m| m.host.uptime_s = Some(30.0));
+    finds("uptime", Note, "3 min ago", |m| m.host.uptime_s = Some(180.0));
+    finds("uptime", Good, "10 days ago", |m| m.host.uptime_s = Some(864_000.0));
+    is_unknown("uptime", |m| m.host.uptime_s = None);
+    finds("another-run", Warning, "another run of Fathom", |m| {
+        m.condition.another_run = Some(true)
+    });
+    is_unknown("another-run", |m| m.condition.another_run = None);
+}
+
+#[test]
+fn quota_below_one_cpu_is_a_warning() {
+    let id = "cgroup-cpu-quota";
+    finds(id, Severe, "0.40 CPU", |m| m.host.cgroup.cpu_quota = Some(0.4));
+    finds(id, Severe, "0.50 CPU", |m| m.host.cgroup.cpu_quota = Some(0.5));
+    finds(id, Warning, "0.90 CPU", |m| m.host.cgroup.cpu_quota = Some(0.9));
+    finds(id, Note, "1.50 CPU", |m| m.host.cgroup.cpu_quota = Some(1.5));
+    finds(id, Good, "2.00 CPU", |m| m.host.cgroup.cpu_quota = Some(2.0));
+    finds(id, Good, "no CPU quota", |_| {});
+    let throttled = |quota: f64, throttled: u64, periods: u64| {
+        after(id, |m| {
+            m.host.cgroup.cpu_quota = Some(quota);
+            let throttling = &mut m.condition.throttling;
+            throttling.sight = QuotaSight::Limited;
+            (throttling.throttled_periods, throttling.periods) = (Some(throttled), Some(periods));
+            throttling.throttled_ns = Some(1_500_000_000);
+        })
+    };
+    let often = throttled(1.5, 30, 100);
+    assert_eq!(often.severity, Warning);
+    assert!(often.found.contains("30 % of 100 periods, 1.5 s"), "{often:?}");
+    assert_eq!(throttled(1.5, 5, 100).severity, Note);
+    assert_eq!(throttled(1.5, 9, 19).severity, Note, "too few periods");
+    assert_eq!(throttled(0.4, 0, 0).severity, Severe);
+}
+
+#[test]
+fn remedy_of_quota_names_its_file() {
+    let file = "/sys/fs/cgroup/a/cpu.max";
+    let finding = after("cgroup-cpu-quota", |m| {
+        m.host.cgroup.cpu_quota = Some(0.4);
+        m.host.origin("cgroup.cpu_quota", file);
+    });
+    assert_eq!(finding.remedy, Some(Fix::RaiseCpuQuota { file: Some(file.to_owned()) }));
+    assert_eq!(finding.read_at, [file]);
+}
+
+#[test]
+fn hidden_quota_is_unknown_until_throttled() {
+    let id = "cgroup-cpu-quota";
+    let hidden = |ns: u64| {
+        move |m: &mut Machine| {
+            m.condition.throttling.sight = QuotaSight::Hidden;
+            m.condition.throttling.throttled_ns = Some(ns);
+        }
+    };
+    is_unknown(id, hidden(0));
+    finds(id, Warning, "throttled for 2.0 s", hidden(2_000_000_000));
+    is_unknown(id, |m| m.condition.throttling.sight = QuotaSight::Unknown);
+}
+
+#[test]
+fn cgroup_limits_are_rated_by_what_is_left() {
+    let memory = |bytes: u64| {
+        move |m: &mut Machine| {
+            m.host.cgroup.memory_limit_bytes = Some(bytes);
+            m.condition.cgroup_memory_bytes = Some(100 << 20);
+        }
+    };
+    finds("cgroup-memory", Warning, "512 MiB, 100 MiB in use", memory(512 << 20));
+    finds("cgroup-memory", Good, "2.0 GiB", memory(2 << 30));
+    is_unknown("cgroup-memory", |m| m.host.cgroup.version = None);
+    let pids = |max: u64, now: Option<u64>| {
+        move |m: &mut Machine| {
+            m.host.cgroup.pids_max = Some(max);
+            m.condition.pids = now;
+        }
+    };
+    finds("cgroup-pids", Severe, "90 of 100", pids(100, Some(90)));
+    finds("cgroup-pids", Warning, "100 free", pids(110, Some(10)));
+    finds("cgroup-pids", Good, "990 free", pids(1000, Some(10)));
+    is_unknown("cgroup-pids", pids(100, None));
+    is_unknown("cgroup-pids", |m| m.host.cgroup.version = None);
+}
+
+#[test]
+fn process_limit_counts_what_is_left() {
+    let processes = |now: u64| {
+        move |m: &mut Machine| {
+            m.condition.limits.processes = Some(100);
+            m.condition.limits.processes_now = Some(now);
+        }
+    };
+    finds("limit-processes", Severe, "5 free", processes(95));
+    finds("limit-processes", Warning, "90 free", processes(10));
+    finds("limit-processes", Good, "root is exempt", |m| {
+        processes(95)(m);
+        m.condition.permissions.root = Some(true);
+    });
+    finds("limit-processes", Good, "cap_sys_resource is exempt", |m| {
+        processes(95)(m);
+        m.condition.permissions.capabilities = vec!["sys_resource".to_owned()];
+    });
+    is_unknown("limit-processes", |m| m.condition.limits.processes_now = None);
+    finds("limit-files", Severe, "20 files", |m| m.condition.limits.files = Some(20));
+    finds("limit-files", Warning, "256 files", |m| m.condition.limits.files = Some(256));
+    let space =
+        |bytes: u64| move |m: &mut Machine| m.condition.limits.address_space_bytes = Some(bytes);
+    finds("limit-address-space", Severe, "64 MiB", space(64 << 20));
+    finds("limit-address-space", Warning, "300 MiB", space(300 << 20));
+    finds("limit-address-space", Good, "unlimited", |_| {});
+    finds("limit-locked-memory", Note, "64 KiB", |m| {
+        m.condition.limits.locked_bytes = Some(64 << 10);
+    });
+    for id in ["limit-processes", "limit-files", "limit-address-space", "limit-locked-memory"] {
+        is_unknown(id, |m| m.condition.origins.clear());
+    }
+}
+
+#[test]
+fn missing_permissions_are_notes() {
+    finds("privileges", Note, "not root", |_| {});
+    finds("privileges", Good, "root", |m| m.condition.permissions.root = Some(true));
+    is_unknown("privileges", |m| m.condition.permissions.root = None);
+    finds("drop-caches", Note, "not writable", |_| {});
+    is_unknown("drop-caches", |m| m.condition.permissions.drop_caches = None);
+    finds("io-uring", Note, "io_uring_disabled = 2", |m| {
+        m.condition.permissions.io_uring = Some("permission denied".to_owned());
+        m.condition.permissions.io_uring_disabled = Some(2);
+    });
+    is_unknown("io-uring", |m| m.condition.permissions.io_uring = None);
+    let counters = |paranoid: Option<i32>| {
+        move |m: &mut Machine| {
+            m.condition.permissions.pmu = Some(true);
+            m.condition.permissions.perf_event_paranoid = paranoid;
+        }
+    };
+    finds("perf-events", Note, "no hardware counters", |_| {});
+    finds("perf-events", Note, "paranoid = 2", counters(Some(2)));
+    finds("perf-events", Good, "paranoid = 1", counters(Some(1)));
+    finds("perf-events", Good, "paranoid = 4", |m| {
+        counters(Some(4))(m);
+        m.condition.permissions.capabilities = vec!["perfmon".to_owned()];
+    });
+    finds("perf-events", Note, "no perf events", counters(None));
+    is_unknown("perf-events", |m| m.condition.permissions.pmu = None);
+}
+
+#[test]
+fn read_only_store_is_a_warning() {
+    let refused = Some("create /data: it is read-only here".to_owned());
+    finds("store", Warning, "read-only", |m| {
+        m.condition.store = Some(StorePlace { path: "/data/fathom.db".to_owned(), refused });
+    });
+    is_unknown("store", |m| m.condition.store = None);
+}

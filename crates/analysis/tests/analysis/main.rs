@@ -1,0 +1,18 @@
+//! Statistics, verdicts, comparisons and the doctor's rules.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+
+use proptest::test_runner::{Config, RngSeed};
+
+mod clean;
+mod decisions;
+mod diagnosis;
+mod golden;
+mod modes_of_timings;
+mod properties;
+mod summaries;
+
+/// So many cases of a property, the same in each run.
+fn seeded(cases: u32) -> Config {
+    let rng_seed = RngSeed::Fixed(20_260_101);
+    Config { cases, rng_seed, failure_persistence: None, ..Config::default() }
+}

@@ -1,0 +1,331 @@
+//! The whole pipeline with a fake clock and a scripted machine: plan, visits, sampler, summary,
+//! prediction, verdict, table and JSON are reproducible byte for byte.
+
+mod script;
+mod session;
+mod two_ends;
+
+use fathom_engine::{Audience, Plan, Progress, coordinate};
+use fathom_probes::REGISTRY;
+use fathom_record::{
+    Document, Effort, NoModel, NotSelected, Protocol, Record, ReferenceBasis, RunState, State,
+    Stratum, Summary,
+};
+use fathom_report::{Layout, Table};
+
+use script::{Script, host, setup};
+
+/// Keeps the output for the terminal.
+struct Screen {
+    table: Table,
+    text: String,
+    leaves_after: usize,
+    blocks: usize,
+    /// The records of all blocks, as they were printed.
+    printed: Vec<Record>,
+    /// The numbers of records that differ and of those with another result, once revised.
+    revised: Option<(usize, usize)>,
+    progress: Vec<Progress>,
+}
+
+impl Screen {
+    fn new(width: usize, leaves_after: usize) -> Self {
+        let layout = Layout { width, ..Layout::default() };
+        let text = String::new();
+        Self {
+            table: Table::new(layout),
+            text,
+            leaves_after,
+            blocks: 0,
+            printed: Vec::new(),
+            revised: None,
+            progress: Vec::new(),
+        }
+    }
+}
+
+impl Audience for Screen {
+    fn begins(&mut self, document: &Document, _: Option<(&Plan, f64)>) {
+        self.text += &fathom_report::opening(document, 80);
+        self.text += &self.table.header();
+    }
+    fn progress(&mut self, progress: &Progress) {
+        self.progress.push(progress.clone());
+    }
+    fn revised(&mut self, _: &Document, again: &[Record], changed: usize) {
+        self.revised = Some((again.len(), changed));
+    }
+    fn block(&mut self, records: &[Record]) {
+        self.blocks += 1;
+        self.printed.extend_from_slice(records);
+        self.text += &self.table.rows(records);
+    }
+    fn ends(&mut self, document: &Document) {
+        self.text += &self.table.foot();
+        self.text += &fathom_report::closing(document, 80);
+    }
+    fn has_left(&self) -> bool {
+        self.blocks >= self.leaves_after
+    }
+}
+
+fn plan(selectors: &[&str]) -> Plan {
+    plan_with(selectors, Effort::Quick, 7)
+}
+
+fn plan_with(selectors: &[&str], effort: Effort, seed: u64) -> Plan {
+    let selectors = selectors.iter().map(|name| (*name).to_owned()).collect();
+    Plan::new(&REGISTRY, selectors, effort, Protocol::Median, seed, &host()).expect("a plan")
+}
+
+/// Runs a plan without output.
+fn run_quietly(script: &mut Script, plan: &Plan) -> Document {
+    coordinate(plan, setup(), script, &mut Screen::new(80, usize::MAX))
+}
+
+fn run(script: &mut Script, asked: &[&str], width: usize) -> (Document, String) {
+    let mut screen = Screen::new(width, usize::MAX);
+    let document = coordinate(&plan(asked), setup(), script, &mut screen);
+    (document, plain(&screen.text))
+}
+
+/// A text without colours.
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+const ASKED: [&str; 4] = ["cpu", "os.syscall", "os.syscall.fresh", "os.thread.create"];
+
+#[test]
+fn scripted_run_is_reproducible_byte_for_byte() {
+    let (document, table) = run(&mut Script::new(), &ASKED, 80);
+    insta::assert_snapshot!("table_80", table);
+    let without_samples: Vec<Record> =
+        document.records.iter().map(|record| Record { samples: None, ..record.clone() }).collect();
+    let bare = Document { records: without_samples, ..document.clone() };
+    insta::assert_snapshot!("document", fathom_report::document_json(&bare));
+    let (again, _) = run(&mut Script::new(), &ASKED, 80);
+    assert_eq!(again, document);
+}
+
+#[test]
+fn a_wide_terminal_shows_the_terms_of_the_prediction() {
+    insta::assert_snapshot!("table_140", run(&mut Script::new(), &ASKED, 140).1);
+}
+
+#[test]
+fn failed_worker_fails_its_metric_only() {
+    let mut script = Script::new();
+    script.crashes = Some("os.syscall.fresh");
+    let (document, _) = run(&mut script, &["os.syscall", "os.syscall.fresh"], 80);
+    let state = |name: &str| {
+        document
+            .records
+            .iter()
+            .find(|record| record.name() == name)
+            .map(|record| record.verdict.state)
+    };
+    assert_eq!(state("os.syscall.fresh"), Some(State::Failed));
+    assert_eq!(state("os.syscall{call=getppid}"), Some(State::Valid));
+    assert_eq!(document.run.state, RunState::Complete);
+    let visits = script.visits.iter().filter(|metric| *metric == "os.syscall.fresh").count();
+    assert_eq!(visits, 1, "no second visit after a crash");
+}
+
+#[test]
+fn stopped_run_keeps_finished_records() {
+    let mut script = Script::new();
+    script.stops_after = Some(18);
+    let (document, text) = run(&mut script, &ASKED, 80);
+    assert_eq!(document.run.state, RunState::Interrupted);
+    assert!(!document.records.is_empty() && (document.records.len() as u64) < document.run.planned);
+    let partial: Vec<&Record> = document
+        .records
+        .iter()
+        .filter(|record| record.samples.as_ref().is_some_and(|samples| samples.len() < 5))
+        .collect();
+    assert!(!partial.is_empty(), "the script stops in the middle of a block");
+    assert!(partial.iter().all(|record| record.verdict.state == State::Noisy), "{partial:?}");
+    assert!(text.contains("stopped"), "{text}");
+}
+
+#[test]
+fn run_ends_after_the_output_is_closed() {
+    let mut screen = Screen::new(80, 1);
+    let mut script = Script::new();
+    let document = coordinate(&plan(&ASKED), setup(), &mut script, &mut screen);
+    assert_eq!((document.run.state, screen.blocks), (RunState::Interrupted, 1));
+}
+
+#[test]
+fn clock_disagreement_makes_all_numbers_invalid() {
+    let mut script = Script::new();
+    script.clock_ppm = 80.0;
+    let (document, text) = run(&mut script, &["cpu.frequency"], 80);
+    assert_eq!(document.run.verdict.state, State::Invalid);
+    assert!(document.records.iter().all(|record| record.verdict.state == State::Invalid));
+    assert!(document.records.iter().all(|record| record.agreement.is_none()));
+    assert!(!text.contains("GHz  "), "no number is shown: {text}");
+}
+
+#[test]
+fn drift_or_autocorrelation_makes_the_run_noisy() {
+    let run_with = |loop_ns: fn(usize) -> f64| {
+        let mut script = Script { loop_ns, ..Script::new() };
+        let (document, text) = run(&mut script, &ASKED, 80);
+        assert!(script.visits.len() >= 30, "too few visits: {}", script.visits.len());
+        (document.run.verdict.state, text)
+    };
+    let (state, text) = run_with(|visit| 9_000.0 + 20.0 * visit as f64);
+    assert!(state == State::Noisy && text.contains("slower"), "{text}");
+    let (state, text) = run_with(|visit| if visit / 5 % 2 == 0 { 9_000.0 } else { 9_300.0 });
+    assert!(state == State::Noisy && text.contains("autocorrelated"), "{text}");
+    assert_eq!(run_with(|visit| 9_000.0 + (visit % 2) as f64).0, State::Valid);
+}
+
+#[test]
+fn crashed_input_gives_no_prediction() {
+    let mut script = Script::new();
+    script.crashes = Some("cpu.frequency");
+    let (document, _) = run(&mut script, &["cpu.loop"], 80);
+    let of_loop =
+        document.records.iter().filter(|record| record.metric.as_str() == "cpu.loop.iteration");
+    for record in of_loop {
+        assert_eq!(record.prediction, None);
+        let metric = "cpu.frequency".to_owned();
+        assert_eq!(record.no_model, Some(NoModel::MissingInput { metric }));
+    }
+}
+
+#[test]
+fn visit_order_depends_on_the_seed_only() {
+    let order = |seed| {
+        let mut script = Script::new();
+        run_quietly(&mut script, &plan_with(&["cpu.clock"], Effort::Quick, seed));
+        script.visits
+    };
+    assert_eq!(order(1), order(1));
+    assert_ne!(order(1), order(2));
+}
+
+#[test]
+fn records_are_sealed_and_survive_json() {
+    let (document, _) = run(&mut Script::new(), &ASKED, 80);
+    assert!(document.records.iter().all(Record::is_intact));
+    let text = fathom_report::document_json(&document);
+    let back: Document = serde_json::from_str(&text).expect("a document");
+    assert_eq!(back, document);
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../docs/run.schema.json")).expect("a schema");
+    let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
+    let errors: Vec<String> =
+        validator.iter_errors(&value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
+#[test]
+fn wide_interval_extends_standard_effort() {
+    let visits = |jitter_permille| {
+        let mut script = Script { jitter_permille, ..Script::new() };
+        let document = run_quietly(&mut script, &plan_with(&[FREQUENCY], Effort::Standard, 7));
+        let full_speed = summary_of(&document).full_speed.as_ref();
+        (script.visits.len(), full_speed.map(|it| it.visits))
+    };
+    assert_eq!(visits(2), (10, Some(10)), "narrow at once");
+    assert_eq!(visits(100), (20, Some(20)), "extended once, and still wide");
+}
+
+const FREQUENCY: &str = "cpu.frequency";
+
+/// A run of `cpu.frequency` and the number of its visits, with these reference loops by visit.
+fn frequency_with(effort: Effort, loop_ns: fn(usize) -> f64) -> (Document, usize) {
+    let mut script = Script { loop_ns, slow_times: 1.5, ..Script::new() };
+    let document = run_quietly(&mut script, &plan_with(&[FREQUENCY], effort, 7));
+    (document, script.visits.len())
+}
+
+fn summary_of(document: &Document) -> &Summary {
+    document.records[0].summary.as_ref().expect("a summary")
+}
+
+#[test]
+fn progress_has_the_visits_left() {
+    let mut screen = Screen::new(80, usize::MAX);
+    let plan = plan(&[FREQUENCY]);
+    coordinate(&plan, setup(), &mut Script::new(), &mut screen);
+    let estimate = 10e6 + plan.units[0].cases[0].cost_ns;
+    // Each visit takes 40 ms.
+    let expected = [5.0 * estimate, 4.0 * 40e6, 3.0 * 40e6, 2.0 * 40e6, 40e6];
+    let left: Vec<f64> = screen.progress.iter().map(|it| it.left_ns).collect();
+    assert_eq!(left, expected);
+    let elapsed: Vec<f64> = screen.progress.iter().map(|it| it.elapsed_ns).collect();
+    assert_eq!(elapsed, [0.0, 40e6, 80e6, 120e6, 160e6]);
+}
+
+const IDLE: f64 = 9_000.0;
+const BUSY: f64 = 14_000.0;
+
+#[test]
+fn visits_go_on_until_enough_are_clean() {
+    // Every other visit is clean: two of five as found.
+    let (document, visits) =
+        frequency_with(Effort::Quick, |visit| if visit.is_multiple_of(2) { IDLE } else { BUSY });
+    let summary = summary_of(&document);
+    let (full, found) = (summary.full_speed.as_ref(), summary.as_found.as_ref());
+    let (full, found) = (full.expect("full speed"), found.expect("as found"));
+    assert_eq!(summary.stratum, Stratum::FullSpeed);
+    assert_eq!((visits, full.visits, full.of), (10, 5, 10));
+    assert_eq!((found.visits, found.of), (5, 5));
+    // Three of the first five were slow by 1.5.
+    assert!((full.median / found.median - 1.5).abs() < 0.02, "{full:?} {found:?}");
+    assert_eq!((summary.median, summary.process_medians.len()), (full.median, 5));
+    assert!(found.process_loops.is_empty(), "the core's speed is the result");
+    let reference = document.run.reference.expect("a reference");
+    assert_eq!((reference.clean, reference.visits), (2, 5), "of the visits as found");
+    assert_eq!(reference.basis, ReferenceBasis::ThisRun);
+}
+
+#[test]
+fn visits_end_at_four_per_process() {
+    let (document, visits) =
+        frequency_with(Effort::Quick, |visit| if visit.is_multiple_of(9) { IDLE } else { BUSY });
+    let summary = summary_of(&document);
+    assert_eq!((visits, summary.stratum), (20, Stratum::AsFound));
+    assert_eq!(summary.not_selected, Some(NotSelected::TooFewClean));
+    assert!(summary.full_speed.is_none());
+    assert_eq!(summary.as_found.as_ref().map(|it| (it.visits, it.of)), Some((5, 5)));
+}
+
+#[test]
+fn narrow_clean_visits_are_not_extended() {
+    let wide = |visit: usize| if visit.is_multiple_of(3) { BUSY } else { IDLE };
+    let (document, _) = frequency_with(Effort::Standard, wide);
+    let full = summary_of(&document).full_speed.as_ref().expect("full speed");
+    assert_eq!(full.visits, 10);
+}
+
+#[test]
+fn visits_are_classified_again_by_all_loops() {
+    // The sibling is busy at first, so that slow visits look clean until it is idle.
+    let mut script = Script { slow_times: 1.5, ..Script::new() };
+    script.calibration_ns = BUSY;
+    script.loop_ns = |visit| if visit <= 12 { BUSY } else { IDLE };
+    let mut screen = Screen::new(80, usize::MAX);
+    let document = coordinate(&plan(&ASKED), setup(), &mut script, &mut screen);
+    let text = plain(&screen.text);
+    let pairs = || screen.printed.iter().zip(&document.records);
+    let differ = pairs().filter(|(old, new)| old != new).count();
+    let result = |it: &Record| (it.value.clone(), it.verdict.clone(), it.agreement);
+    let changed = pairs().filter(|(old, new)| result(old) != result(new)).count();
+    assert!(changed > 0 && 2 * changed != document.records.len(), "{changed}");
+    assert_eq!(screen.revised, Some((differ, changed)));
+    let frequency = document.records.iter().find(|one| one.metric.as_str() == "cpu.frequency");
+    let summary = frequency.and_then(|it| it.summary.as_ref()).expect("a summary");
+    assert_eq!(summary.stratum, Stratum::AsFound);
+    assert_eq!(summary.not_selected, Some(NotSelected::TooFewClean));
+    assert!(document.records.iter().all(Record::is_intact));
+    let of_call = document.records.iter().find(|one| one.metric.as_str() == "os.thread.create");
+    let of_call = of_call.and_then(|it| it.summary.as_ref()).expect("a summary");
+    assert_eq!(of_call.stratum, Stratum::FullSpeed, "{text}");
+}

@@ -1,0 +1,228 @@
+//! A procedure in a session: its records, states and shows.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fathom_engine::{Audience, Plan, Progress, Session, SessionSetup};
+use fathom_measure::affinity;
+use fathom_measure::clock::{self, Watch};
+use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, Stop};
+use fathom_probes::REGISTRY;
+use fathom_record::{
+    Basis, Cause, Document, Host, Interval, Params, Prediction, Reason, Record, RunState, State,
+    Tool, Verdict,
+};
+
+const METRIC: &str = "file.write.throughput";
+
+#[derive(Default)]
+struct Heard {
+    begun: usize,
+    blocks: Vec<usize>,
+    document: Option<Document>,
+}
+
+impl Audience for Heard {
+    fn begins(&mut self, _: &Document, plan: Option<(&Plan, f64)>) {
+        assert!(plan.is_none());
+        self.begun += 1;
+    }
+    fn progress(&mut self, _: &Progress) {}
+    fn block(&mut self, records: &[Record]) {
+        self.blocks.push(records.len());
+    }
+    fn ends(&mut self, document: &Document) {
+        self.document = Some(document.clone());
+    }
+    fn has_left(&self) -> bool {
+        false
+    }
+}
+
+struct Script<F>(F, Ending);
+
+impl<F: Fn(&mut dyn Recorder)> Procedure for Script<F> {
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+        self.0(recorder);
+        Ok(self.1)
+    }
+}
+
+fn stop(by_person: bool) -> Stop {
+    let flag = |on| Arc::new(AtomicBool::new(on));
+    Stop::new(flag(by_person), flag(by_person), || std::process::exit(1))
+}
+
+fn run(
+    earlier: Vec<Record>,
+    by_person: bool,
+    ending: Ending,
+    procedure: impl Fn(&mut dyn Recorder),
+) -> (Ending, Heard) {
+    run_on(Host::default(), earlier, by_person, ending, procedure)
+}
+
+fn run_on(
+    host: Host,
+    earlier: Vec<Record>,
+    by_person: bool,
+    ending: Ending,
+    procedure: impl Fn(&mut dyn Recorder),
+) -> (Ending, Heard) {
+    // On CPU 0 a wrong CPU would look right.
+    let last = affinity::allowed().last().copied();
+    last.map(affinity::pin).transpose().expect("an allowed CPU");
+    let mut heard = Heard::default();
+    let setup = SessionSetup {
+        tool: Tool { name: "fathom".to_owned(), version: "0.0.0".to_owned() },
+        host,
+        id: "0123456789abcdef".to_owned(),
+        label: None,
+        started: String::new(),
+        // Begun five seconds ago.
+        begun_ns: clock::monotonic_raw_ns() - 5_000_000_000,
+        path: "file write",
+        asked: String::new(),
+        watch: Watch::of_kernel().expect("a clock"),
+        stop: stop(by_person),
+        earlier,
+        imposed: Vec::new(),
+    };
+    let session = Session::new(&REGISTRY, setup, &mut heard);
+    let ended = session.run(&Script(procedure, ending), || "later".to_owned());
+    (ended.expect("an ending"), heard)
+}
+
+fn measured(bytes: i64, values: &[f64]) -> Measured {
+    let params = Params::one("bytes", bytes);
+    Measured { metric: METRIC, params, values: values.to_vec(), ..Measured::default() }
+}
+
+#[test]
+fn passes_are_the_values_of_one_process() {
+    let values = [1.0, 2.0, 3.0, 4.0, 5.0, 60.0];
+    let (ending, heard) = run(Vec::new(), false, Ending::Done, |recorder| {
+        let record = recorder.record(measured(1, &values));
+        assert_eq!(recorder.known(), [record]);
+        recorder.record(measured(2, &values));
+        recorder.show();
+        recorder.show();
+        let fresh = Measured { in_fresh_processes: true, ..measured(3, &values) };
+        recorder.record(fresh);
+        let interval = Some(Interval::new([6.0, 8.0], 0.95, Basis::WithinRun));
+        recorder.record(Measured { headline: Some((7.0, interval)), ..measured(4, &values) });
+        recorder.set_seed(9);
+    });
+    let document = heard.document.expect("it ended");
+    assert_eq!((ending, heard.begun, heard.blocks), (Ending::Done, 1, vec![2, 2]));
+    let run = &document.run;
+    assert_eq!((run.planned, run.seed, run.state), (4, 9, RunState::Complete));
+    assert_eq!(
+        (run.ended.as_deref(), run.asked.as_slice()),
+        (Some("later"), ["file write".to_owned()].as_slice())
+    );
+    let duration = run.duration_ns.expect("a duration");
+    assert!(duration >= 5e9, "since the session began: {duration}");
+    assert_eq!(Some(run.cpu), affinity::allowed().first().copied());
+    let summary = |at: usize| document.records[at].summary.as_ref().expect("values");
+    let samples = |at: usize| document.records[at].samples.as_ref().expect("kept");
+    assert_eq!((summary(0).median, summary(0).processes, summary(0).n), (3.5, 1, 6));
+    assert_eq!((samples(0)[0].values.as_slice(), samples(0)[0].cpu), (&values[..], run.cpu));
+    assert_eq!((summary(2).processes, samples(2).len()), (6, 6));
+    let processes: Vec<u32> = samples(2).iter().map(|sample| sample.process).collect();
+    assert_eq!((processes, samples(2)[5].values.as_slice()), (vec![0, 1, 2, 3, 4, 5], &[60.0][..]));
+    assert_eq!((summary(3).median, summary(3).limits()), (7.0, Some([6.0, 8.0])));
+    assert_eq!(summary(3).process_medians, [7.0]);
+    let visits: Vec<&str> = document.records.iter().map(|it| it.visit.as_str()).collect();
+    let id = "0123456789abcdef";
+    assert_eq!(
+        visits,
+        [format!("{id}/0"), format!("{id}/0"), format!("{id}/2"), format!("{id}/2")]
+    );
+    assert!(document.records.iter().all(Record::is_intact));
+}
+
+#[test]
+fn earlier_records_are_known_and_not_stored() {
+    let (_, heard) = run(Vec::new(), false, Ending::Done, |recorder| {
+        recorder.record(measured(1, &[5.0]));
+    });
+    let earlier = heard.document.expect("it ended").records;
+    let (_, heard) = run(earlier.clone(), false, Ending::Done, |recorder| {
+        assert_eq!(recorder.known().len(), 1);
+        recorder.record(measured(2, &[6.0]));
+        assert_eq!(recorder.known().len(), 2);
+    });
+    let document = heard.document.expect("it ended");
+    assert_eq!((document.records.len(), document.run.planned, heard.blocks), (1, 1, vec![1]));
+    assert_eq!(document.records[0].visit, "0123456789abcdef/0");
+    // Nothing of its own: nothing is stored, unless it is done.
+    let (ending, heard) = run(earlier.clone(), false, Ending::Stopped, |_| {});
+    assert!(ending == Ending::Stopped && heard.document.is_none() && heard.begun == 0);
+    let (ending, heard) = run(earlier, false, Ending::NotFound, |_| {});
+    assert!(ending == Ending::NotFound && heard.document.is_some() && heard.blocks.is_empty());
+}
+
+#[test]
+fn interrupted_procedure_is_marked() {
+    let (ending, heard) = run(Vec::new(), true, Ending::Done, |recorder| {
+        recorder.record(measured(1, &[5.0, 6.0]));
+        recorder.record(measured(2, &[]));
+    });
+    let document = heard.document.expect("it ended");
+    assert_eq!((ending, document.run.state), (Ending::Stopped, RunState::Interrupted));
+    let verdict = |at: usize| {
+        let verdict = &document.records[at].verdict;
+        (verdict.state, verdict.reasons[0].cause, verdict.reasons[0].text.as_str())
+    };
+    assert_eq!(verdict(0), (State::Noisy, Cause::Interrupted, "stopped before its end"));
+    let text = "stopped before its first value";
+    assert_eq!(verdict(1), (State::Unavailable, Cause::Interrupted, text));
+}
+
+#[test]
+fn numbers_of_an_emulated_cpu_are_marked() {
+    let host = Host { emulation: Some("tcg".to_owned()), ..Host::default() };
+    let (_, heard) = run_on(host, Vec::new(), false, Ending::Done, |recorder| {
+        let prediction = Some(Prediction { value: Some(5.0), ..Prediction::default() });
+        recorder.record(Measured { prediction, ..measured(1, &[5.0; 3]) });
+        let verdict = Some(Verdict::default());
+        let text = Some("present, writable".to_owned());
+        recorder.record(Measured { text, verdict, ..measured(2, &[]) });
+    });
+    let records = heard.document.expect("it ended").records;
+    let verdict = &records[0].verdict;
+    assert_eq!((verdict.state, verdict.is_emulated()), (State::Noisy, true));
+    assert!(records[0].prediction.is_some() && records[0].agreement.is_none());
+    assert!(records[0].is_intact());
+    assert_eq!(records[1].verdict, Verdict::default(), "a text holds");
+}
+
+#[test]
+fn doubts_make_noisy_and_remarks_do_not() {
+    let reason = |text: &str| Reason::new(Cause::MissingInput, text);
+    let (_, heard) = run(Vec::new(), false, Ending::Done, |recorder| {
+        let values = [5.0; 3];
+        recorder.record(Measured { doubts: vec![reason("doubt")], ..measured(1, &values) });
+        recorder.record(Measured { remarks: vec![reason("limit")], ..measured(2, &values) });
+        let verdict = Some(Verdict::because(State::Failed, Cause::WrongWork, "own"));
+        let doubts = vec![reason("doubt")];
+        let remarks = vec![reason("limit")];
+        recorder.record(Measured { verdict, doubts, remarks, ..measured(3, &values) });
+        let prediction = Some(Prediction { value: Some(7.0), ..Prediction::default() });
+        recorder.record(Measured { prediction, ..measured(4, &values) });
+        recorder.event(Event::Plan("plan"));
+    });
+    let document = heard.document.expect("it ended");
+    let found = |at: usize| {
+        let verdict = &document.records[at].verdict;
+        let texts: Vec<&str> = verdict.reasons.iter().map(|it| it.text.as_str()).collect();
+        (verdict.state, texts)
+    };
+    assert_eq!(found(0), (State::Noisy, vec!["doubt"]));
+    assert_eq!(found(1), (State::Valid, vec!["limit"]));
+    assert_eq!(found(2), (State::Failed, vec!["own"]));
+    let prediction = document.records[3].prediction.as_ref();
+    assert_eq!(prediction.and_then(|it| it.value), Some(7.0));
+    assert_eq!(heard.begun, 1, "before the plan");
+}

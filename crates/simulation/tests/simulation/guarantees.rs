@@ -1,0 +1,67 @@
+//! The guarantees of docs/evidence/SIMULATION.md, with as many runs as take a second.
+
+use fathom_simulation::{Trials, simulate_part};
+
+const SEED: u64 = 20_260_101;
+
+fn assert_kept(part: &str, runs: u32) {
+    let findings = simulate_part(part, Trials { runs, seed: SEED }).expect(part);
+    assert!(findings.violations.is_empty(), "{:#?}\n{}", findings.violations, findings.page);
+}
+
+/// 200 are enough to detect an interval that is one rank too narrow.
+#[test]
+fn intervals_over_processes_are_kept() {
+    assert_kept("intervals over processes", 200);
+    assert_kept("stopping", 200);
+}
+
+#[test]
+fn full_speed_is_kept() {
+    assert_kept("full speed and as found", 20);
+}
+
+#[test]
+fn intervals_within_a_run_are_kept() {
+    assert_kept("intervals within one run", 60);
+}
+
+#[test]
+fn derived_metrics_are_kept() {
+    assert_kept("derived metrics", 100);
+}
+
+#[test]
+fn trimmed_protocol_is_kept() {
+    assert_kept("the trimmed protocol", 50);
+}
+
+#[test]
+fn comparisons_are_kept() {
+    assert_kept("comparisons", 50);
+}
+
+#[test]
+fn comparisons_of_many_cases_are_kept() {
+    assert_kept("comparisons of many cases", 20);
+}
+
+#[test]
+fn machine_and_effects_are_kept() {
+    assert_kept("the machine", 200);
+    assert_kept("effects of factors", 200);
+}
+
+#[test]
+fn saturation_is_kept() {
+    assert_kept("saturation of a load", 150);
+}
+
+#[test]
+fn seed_decides_the_page() {
+    let page = |seed| simulate_part("stopping", Trials { runs: 30, seed }).expect("a part").page;
+    assert_eq!(page(1), page(1));
+    // The first lines contain the seed.
+    let figures = |page: String| page.lines().skip(8).collect::<Vec<&str>>().join("\n");
+    assert_ne!(figures(page(1)), figures(page(2)));
+}
