@@ -161,22 +161,6 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn split_requests_are_answered_the_same() {
-    let service = Service::new();
-    let bytes = service.file("a", 100);
-    let mut client = service.connect();
-    let two =
-        "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\nGET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    for at in 0..two.len() {
-        client.send(&two[..at]);
-        std::thread::sleep(std::time::Duration::from_millis(1));
-        client.send(&two[at..]);
-        assert!(client.reply().body == bytes, "split at {at}");
-        assert_eq!(client.reply().status, 404, "split at {at}");
-    }
-}
-
-#[test]
 fn close_and_http_1_0_end_the_connection() {
     let service = Service::new();
     let bytes = service.file("a", 100_000);
