@@ -196,3 +196,33 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io:
     let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
     builder.spawn(run).map_err(|error| std::io::Error::new(ErrorKind::OutOfMemory, error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+
+    #[test]
+    fn files_that_stay_in_memory_are_counted() {
+        // Its files are in memory only.
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, [1; 5000]).unwrap();
+        let mut options = Options::new(folder.path());
+        options.listen = vec!["127.0.0.1:0".parse().unwrap()];
+        let (shared, _) = crate::server::prepare(options).unwrap();
+        let missed = || shared.evictions_missed.load(Relaxed);
+        for _ in 0..=EVICTIONS_WAITING_MAX {
+            evict_later(&shared, File::open(&path).unwrap());
+        }
+        assert_eq!((shared.evictions.len(), missed()), (EVICTIONS_WAITING_MAX, 1));
+        std::thread::scope(|scope| {
+            scope.spawn(|| evict(&shared));
+            while missed() <= EVICTIONS_WAITING_MAX as u64 {
+                std::thread::yield_now();
+            }
+            shared.close_queues();
+        });
+        assert_eq!(shared.evictions.len(), 0);
+    }
+}

@@ -4,13 +4,16 @@
 //! with SO_REUSEPORT the kernel chooses by a hash of the addresses, and 16 connections on two
 //! reactors are then often 11 and 5.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fathom_measure::clock::{monotonic_raw_ns, wall_ns};
+use fathom_measure::clock::wall_ns;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -73,10 +76,16 @@ pub(crate) struct Reactor {
     /// Given up for a moment to accept, and refuse, a connection for which none is left.
     reserve: Option<OwnedFd>,
     is_stopping: bool,
+    /// Scripted by tests.
+    pub(crate) clock: fn() -> u64,
 }
 
 impl Reactor {
-    pub(crate) fn new(shared: Arc<Shared>, number: usize) -> std::io::Result<Self> {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        number: usize,
+        clock: fn() -> u64,
+    ) -> std::io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let bell = shared.mailboxes[number].bell();
         epoll::add(&epoll, bell, EventData::new_u64(BELL), EventFlags::IN)?;
@@ -101,10 +110,11 @@ impl Reactor {
             date: Date::default(),
             probe,
             evicted: 0,
-            now_ns: monotonic_raw_ns(),
+            now_ns: clock(),
             ticked_ns: 0,
             reserve,
             is_stopping: false,
+            clock,
         })
     }
 
@@ -120,44 +130,52 @@ impl Reactor {
             if self.is_stopping && (left == 0 || self.shared.is_ended.load(Relaxed)) {
                 return left;
             }
-            events.clear();
-            let timeout = self.timeout(left);
-            // Interrupted, or never: the descriptors are valid as long as this exists.
-            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
-            self.now_ns = monotonic_raw_ns();
-            self.date.set(wall_ns());
-            let evicted = self.shared.evicted.load(Relaxed);
-            if evicted != self.evicted {
-                self.evicted = evicted;
-                self.probe.forget();
+            self.wait(&mut events, self.timeout(left));
+            self.round(&events);
+        }
+    }
+
+    fn wait(&self, events: &mut Vec<Event>, timeout: Option<Timespec>) {
+        events.clear();
+        // Interrupted, or never: the descriptors are valid as long as this exists.
+        let _ = epoll::wait(&self.epoll, spare_capacity(events), timeout.as_ref());
+    }
+
+    /// Handles events, then applies the time limits.
+    fn round(&mut self, events: &[Event]) {
+        self.now_ns = (self.clock)();
+        self.date.set(wall_ns());
+        let evicted = self.shared.evicted.load(Relaxed);
+        if evicted != self.evicted {
+            self.evicted = evicted;
+            self.probe.forget();
+        }
+        let first_listener = LISTENER + 1 - self.shared.listeners.len() as u64;
+        for event in events {
+            match event.data.u64() {
+                BELL => self.open_mail(),
+                data if data >= first_listener => {}
+                data => self.event(data as u32, (data >> 32) as u32, event.flags),
             }
-            let first_listener = LISTENER + 1 - self.shared.listeners.len() as u64;
-            for event in &events {
-                match event.data.u64() {
-                    BELL => self.open_mail(),
-                    data if data >= first_listener => {}
-                    data => self.event(data as u32, (data >> 32) as u32, event.flags),
-                }
+        }
+        // Last: connections that have just ended leave their places.
+        for data in events.iter().map(|event| event.data.u64()) {
+            if (first_listener..=LISTENER).contains(&data) {
+                self.accept((LISTENER - data) as usize);
             }
-            // Last: connections that have just ended leave their places.
-            for data in events.iter().map(|event| event.data.u64()) {
-                if (first_listener..=LISTENER).contains(&data) {
-                    self.accept((LISTENER - data) as usize);
-                }
+        }
+        for _ in 0..self.again.len() {
+            let Some((slot, generation)) = self.again.pop_front() else { break };
+            if self.generations[slot as usize] == generation {
+                self.drive(slot, Reactor::turn);
             }
-            for _ in 0..self.again.len() {
-                let Some((slot, generation)) = self.again.pop_front() else { break };
-                if self.generations[slot as usize] == generation {
-                    self.drive(slot, Reactor::turn);
-                }
-            }
-            if self.shared.stops() {
-                self.stop();
-            }
-            if self.now_ns - self.ticked_ns >= TICK_NS {
-                self.ticked_ns = self.now_ns;
-                self.tick();
-            }
+        }
+        if self.shared.stops() {
+            self.stop();
+        }
+        if self.now_ns - self.ticked_ns >= TICK_NS {
+            self.ticked_ns = self.now_ns;
+            self.tick();
         }
     }
 

@@ -44,52 +44,17 @@ impl Server {
     /// # Errors
     /// If the folder cannot be opened, an address cannot be listened on, or a token is missing.
     pub fn start(options: Options) -> Result<Self, ServiceError> {
-        let root = Root::open(&options.folder)?;
-        let connections_max = raise_descriptors(options.limits.connections)?;
-        let listeners = listener::open(&options)?;
-        let addresses = listeners.iter().map(|listener| listener.address).collect();
-        let listeners: Vec<_> = listeners.into_iter().map(|listener| listener.socket).collect();
-        let first = listeners.first().map(sockopt::tcp_congestion);
-        let threads = options.threads.unwrap_or_else(|| affinity::allowed().len()).max(1);
-        let mailboxes: std::io::Result<Box<[Mailbox]>> =
-            (0..threads).map(|_| Mailbox::new()).collect();
-        let mut names = options.names;
-        let own = rustix::system::uname();
-        names.push(own.nodename().to_string_lossy().into_owned());
-        let shared = Arc::new(Shared {
-            root,
-            limits: options.limits,
-            connections_max,
-            far: FarEnds::new(options.far, options.receive).map_err(ServiceError::Start)?,
-            token: options.token,
-            names,
-            cold: options.cold,
-            congestion: first.and_then(Result::ok).unwrap_or_default(),
-            lanes: options.lanes.max(1),
-            serial_ns: options.serial_ns,
-            listeners,
-            counters: (0..threads).map(|_| Counters::default()).collect(),
-            mailboxes: mailboxes.map_err(ServiceError::Start)?,
-            reads: Queue::new(),
-            pages: Queue::new(),
-            bulk: Queue::new(),
-            serial: Queue::new(),
-            evictions: Queue::new(),
-            evicted: AtomicU64::new(0),
-            evictions_missed: AtomicU64::new(0),
-            peers: Mutex::new(HashMap::new()),
-            is_stopping: AtomicBool::new(false),
-            is_ended: AtomicBool::new(false),
-        });
+        let lanes = options.lanes.max(1);
+        let (shared, addresses) = prepare(options)?;
         let mut server = Self { shared, addresses, reactors: Vec::new(), lanes: Vec::new() };
-        server.spawn(threads, options.lanes.max(1)).map_err(ServiceError::Start)?;
+        server.spawn(lanes).map_err(ServiceError::Start)?;
         Ok(server)
     }
 
-    fn spawn(&mut self, threads: usize, lanes: usize) -> std::io::Result<()> {
+    fn spawn(&mut self, lanes: usize) -> std::io::Result<()> {
         self.lanes = lane::start(&self.shared, lanes)?;
-        for number in 0..threads {
-            let reactor = Reactor::new(Arc::clone(&self.shared), number)?;
+        for number in 0..self.threads() {
+            let reactor = Reactor::new(Arc::clone(&self.shared), number, monotonic_raw_ns)?;
             let builder = std::thread::Builder::new().name(format!("{REACTOR} {number}"));
             self.reactors.push(builder.stack_size(512 << 10).spawn(|| reactor.run())?);
         }
@@ -153,6 +118,47 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end(0);
     }
+}
+
+/// Opens the folder and listens; the addresses, with the ports that the kernel chose.
+pub(crate) fn prepare(options: Options) -> Result<(Arc<Shared>, Vec<SocketAddr>), ServiceError> {
+    let root = Root::open(&options.folder)?;
+    let connections_max = raise_descriptors(options.limits.connections)?;
+    let listeners = listener::open(&options)?;
+    let addresses = listeners.iter().map(|listener| listener.address).collect();
+    let listeners: Vec<_> = listeners.into_iter().map(|listener| listener.socket).collect();
+    let first = listeners.first().map(sockopt::tcp_congestion);
+    let threads = options.threads.unwrap_or_else(|| affinity::allowed().len()).max(1);
+    let mailboxes: std::io::Result<Box<[Mailbox]>> = (0..threads).map(|_| Mailbox::new()).collect();
+    let mut names = options.names;
+    let own = rustix::system::uname();
+    names.push(own.nodename().to_string_lossy().into_owned());
+    let shared = Arc::new(Shared {
+        root,
+        limits: options.limits,
+        connections_max,
+        far: FarEnds::new(options.far, options.receive).map_err(ServiceError::Start)?,
+        token: options.token,
+        names,
+        cold: options.cold,
+        congestion: first.and_then(Result::ok).unwrap_or_default(),
+        lanes: options.lanes.max(1),
+        serial_ns: options.serial_ns,
+        listeners,
+        counters: (0..threads).map(|_| Counters::default()).collect(),
+        mailboxes: mailboxes.map_err(ServiceError::Start)?,
+        reads: Queue::new(),
+        pages: Queue::new(),
+        bulk: Queue::new(),
+        serial: Queue::new(),
+        evictions: Queue::new(),
+        evicted: AtomicU64::new(0),
+        evictions_missed: AtomicU64::new(0),
+        peers: Mutex::new(HashMap::new()),
+        is_stopping: AtomicBool::new(false),
+        is_ended: AtomicBool::new(false),
+    });
+    Ok((shared, addresses))
 }
 
 /// Raises the soft limit of descriptors to the hard one, and returns how many connections that

@@ -5,7 +5,6 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::ops::Range;
 use std::os::fd::AsFd as _;
 
-use fathom_measure::clock::monotonic_raw_ns;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 
@@ -156,7 +155,7 @@ impl Reactor {
             Err(refused) => return self.refuse(c, slot, refused, head),
         };
         let mut exchange = Exchange {
-            begun_ns: opened.as_ref().map_or_else(monotonic_raw_ns, |(_, begun_ns)| *begun_ns),
+            begun_ns: opened.as_ref().map_or_else(self.clock, |(_, begun_ns)| *begun_ns),
             close: request.close,
             linger: request.method == Method::Other,
             is_head: request.method == Method::Head,
@@ -503,7 +502,7 @@ impl Reactor {
         status: u16,
         file: Option<File>,
     ) -> Flow {
-        let now_ns = monotonic_raw_ns();
+        let now_ns = (self.clock)();
         let own = self.own();
         own.status(status);
         if exchange.is_work {

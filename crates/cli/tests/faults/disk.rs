@@ -8,8 +8,7 @@ use fathom_lab::{mounts, processes};
 use fathom_record::RunState;
 use rustix::process::Signal;
 
-use crate::orphans::wait_for;
-use crate::test_env::{SHORT, TestEnv, signal};
+use crate::test_env::{RUN, SHORT, TestEnv, signal, wait_for};
 use crate::{scaled, stored, text, write_section};
 
 /// Fills the disk except for some bytes.
@@ -39,15 +38,15 @@ fn full_disk_keeps_finished_records() {
     assert!(mounted.is_ok_and(|status| status.success()), "a small disk");
     let env = TestEnv::with_store(&folder.path().join("fathom.db"));
     let filler = folder.path().join("filler");
-    assert!(env.output(&["run", "--quick", SHORT[0]]).status.success());
+    assert!(env.output(&[&RUN, &SHORT[..1]].concat()).status.success());
     let first = stored::runs(env.store()).expect("a store").remove(0);
     let (mut stored_runs, mut unstored, mut failed_later) = (0, 0, 0);
-    let steps = scaled(8, 40) as u64;
+    let steps = scaled(2, 40) as u64;
     for at in 0..steps {
         let free = 4096 * at * 40 / steps;
         fill(&filler, free);
         let format = if at % 2 == 0 { "--jsonl" } else { "--cycles" };
-        let run = env.output(&["run", "--quick", format, SHORT[0]]);
+        let run = env.output(&[&RUN, &[format, SHORT[0]][..]].concat());
         let output = both_outputs(&run);
         // Reading needs no space.
         for arguments in [&["show"][..], &["show", "--runs"], &["explain", SHORT[0]]] {
@@ -67,6 +66,7 @@ fn full_disk_keeps_finished_records() {
             assert!(output.contains("no space left on the device"), "{free} bytes free: {output}");
             assert!(!is_whole && !output.contains("Kept as run"), "{free} bytes free: {output}");
             unstored += 1;
+
             failed_later += usize::from(output.contains("no longer stored"));
         }
         delete_other_runs(&env, &first.run.id);
@@ -78,7 +78,6 @@ fn full_disk_keeps_finished_records() {
     );
     write_section("6-disk", &page);
     assert!(0 < failed_later && failed_later < unstored, "{failed_later} of {unstored}");
-    assert!(env.output(&["run", "--quick", SHORT[0]]).status.success());
     std::fs::remove_file(env.store()).expect("the store");
     interrupt_on_full_disk(&env, &filler);
 }
@@ -98,7 +97,7 @@ fn delete_other_runs(env: &TestEnv, run_id: &str) {
 
 /// Interrupts a run after its store failed: it must not claim that anything is stored.
 fn interrupt_on_full_disk(env: &TestEnv, filler: &Path) {
-    let mut command = env.fathom(&["run", "--quick", "cpu"]);
+    let mut command = env.fathom(&[&RUN, &["cpu"][..]].concat());
     let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     // The run has begun when it has a worker.
     wait_for(|| processes::children(run.id()).first().copied());
@@ -120,11 +119,11 @@ fn interrupt_on_full_disk(env: &TestEnv, filler: &Path) {
 
 #[test]
 fn concurrent_runs_on_new_store_keep_all_records() {
-    let rounds = scaled(2, 20);
+    let rounds = scaled(1, 20);
     let [mut printed, mut stored] = [0, 0];
     for _ in 0..rounds {
         let env = TestEnv::new();
-        let arguments = [&["run", "--quick", "--jsonl"][..], &SHORT].concat();
+        let arguments = [&RUN, &["--jsonl"][..], &SHORT].concat();
         let running = [(); 3].map(|()| env.spawn(&arguments));
         let records = running.map(|run| {
             let output = run.wait_with_output().expect("it ends");

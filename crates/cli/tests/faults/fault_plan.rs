@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use fathom_lab::seeded::Seeded;
 use fathom_lab::strace::{Call, Fault, Injection};
 
-use crate::scaled;
+use crate::{is_soak, scaled};
 
 /// The errors that each call may return. Other calls do not fail.
 const ERRORS: &[(&str, &[&str])] = &[
@@ -59,9 +58,28 @@ const ERRORS: &[(&str, &[&str])] = &[
     ("sendto", &["ECONNREFUSED"]),
 ];
 
-/// Calls that store results, or start workers and read from them: sampled more often.
-const FREQUENT: &str = "openat read write pread64 pwrite64 fsync fdatasync linkat rename fcntl \
-    mmap clone clone3 ppoll pipe2 socketpair recvfrom";
+/// The faults of `make test`: of calls that store results, that start workers and read from them,
+/// and that write files.
+const FEW: &[(&str, Fault)] = &[
+    ("openat", Fault::Error("EMFILE")),
+    ("openat", Fault::Error("EINTR")),
+    ("read", Fault::Error("EIO")),
+    ("read", Fault::Error("EINTR")),
+    ("write", Fault::Error("ENOSPC")),
+    ("write", Fault::Kill),
+    ("pwrite64", Fault::Error("ENOSPC")),
+    ("pwrite64", Fault::Kill),
+    ("fsync", Fault::Error("EIO")),
+    ("fdatasync", Fault::Error("EIO")),
+    ("fcntl", Fault::Error("EIO")),
+    ("linkat", Fault::Error("ENOSPC")),
+    ("rename", Fault::Error("EIO")),
+    ("mmap", Fault::Error("ENOMEM")),
+    ("clone3", Fault::Error("EAGAIN")),
+    ("pipe2", Fault::Error("EMFILE")),
+    ("ppoll", Fault::Interrupt),
+    ("ppoll", Fault::Error("EINTR")),
+];
 
 /// Calls that change the store: `make soak` lets each of them fail.
 const WRITES: &[&str] = &["write", "pwrite64", "fsync", "fdatasync", "ftruncate", "unlink"];
@@ -131,19 +149,21 @@ fn is_store(object: &str) -> bool {
     ["log", "index", "journal", "store", "folder of the store"].contains(&object)
 }
 
-/// All trials, or a sample with some of every call, and more of the frequent ones.
-pub(crate) fn sample<T>(trials: Vec<T>, call_of: impl Fn(&T) -> &String) -> Vec<T> {
-    let mut by_call: BTreeMap<String, Vec<T>> = BTreeMap::new();
-    for trial in trials {
-        by_call.entry(call_of(&trial).clone()).or_default().push(trial);
+/// All trials, or one of each of a few faults.
+pub(crate) fn sample<T>(trials: Vec<T>, injection_of: impl Fn(&T) -> &Injection) -> Vec<T> {
+    if is_soak() {
+        return trials;
     }
-    let mut seeds = Seeded(3);
     let mut sample = Vec::new();
-    for (call, mut trials) in by_call {
-        let count = if FREQUENT.split(' ').any(|one| one == call) { 8 } else { 2 };
-        for _ in 0..scaled(count, trials.len()).min(trials.len()) {
-            sample.push(trials.swap_remove(seeds.below(trials.len() as u64) as usize));
-        }
+    let mut left = trials;
+    for (number, (call, fault)) in FEW.iter().enumerate() {
+        let is_so = |one: &Injection| one.call == *call && one.fault == *fault;
+        let places = left.iter().enumerate().map(|(place, one)| (injection_of(one), place));
+        let mut places: Vec<_> = places.filter(|(one, _)| is_so(one)).collect();
+        // Early calls, which every run makes.
+        places.sort_by_key(|(one, _)| one.at);
+        let place = places.get(number % places.len().clamp(1, 3)).map(|(_, place)| *place);
+        sample.extend(place.map(|place| left.remove(place)));
     }
     sample
 }

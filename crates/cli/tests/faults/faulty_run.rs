@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use fathom_lab::strace::{Fault, Injection};
-use fathom_record::{Document, Run, RunState};
+use fathom_record::{Document, Record, Run, RunState, State};
 use fathom_store::{Store, StoreError};
 
 use crate::stored;
@@ -13,6 +13,11 @@ use crate::trials::Outcome;
 
 /// Warnings that the store failed.
 const NOT_STORED: [&str; 2] = ["this run is not stored", "results are no longer stored"];
+
+/// Whether there is no number because of a fault: what the machine disturbs has one.
+fn is_missing(record: &Record) -> bool {
+    matches!(record.verdict.state, State::Failed | State::Unavailable)
+}
 
 /// A run that met a fault and has ended.
 pub(crate) struct FaultyRun<'t> {
@@ -42,6 +47,15 @@ impl FaultyRun<'_> {
             return Err(but("the earlier run has changed".to_owned()));
         }
         let new = runs.iter().find(|run| run.run.id != self.example.run.id);
+        let ending = match new {
+            Some(run) if ending == "complete" && run.records.iter().any(is_missing) => {
+                "a number is missing"
+            }
+            _ => ending,
+        };
+        if self.injection.fault == Fault::Error("EINTR") && ending != "complete" {
+            return Err(format!("{ending} after EINTR"));
+        }
         self.check_acknowledged(ending, new).map_err(but)?;
         self.check_store_usable().map_err(but)?;
         Ok(ending)
@@ -57,12 +71,8 @@ impl FaultyRun<'_> {
         match (status.code(), status.signal()) {
             (Some(0), _) if is_not_stored => Err("records are lost, with exit status 0".to_owned()),
             (Some(0), _) => Ok("complete"),
-            _ if self.injection.fault == Fault::Error("EINTR") => {
-                Err(format!("{status} after EINTR"))
-            }
             (Some(1), _) if has_message && is_not_stored => Ok("not stored, with a warning"),
             (Some(1), _) if has_message => Ok("failed with an error"),
-            (Some(3), _) => Ok("a number is missing"),
             (Some(130), _) if self.injection.fault == Fault::Interrupt => Ok("interrupted"),
             (None, Some(2)) if self.injection.fault == Fault::Interrupt => Ok("interrupted early"),
             (None, Some(9)) if self.injection.fault == Fault::Kill => Ok("killed"),
@@ -102,7 +112,7 @@ impl FaultyRun<'_> {
         if ending == "complete" && !is_whole {
             return Err(format!("the store has {records} records of a run that is {state:?}"));
         }
-        let mut missing = run.records.iter().filter(|record| !record.verdict.shows_number());
+        let mut missing = run.records.iter().filter(|record| is_missing(record));
         let has_reason = missing.any(|record| !record.verdict.reasons[0].text.is_empty());
         match ending == "a number is missing" && !has_reason {
             true => Err("no record has a reason".to_owned()),

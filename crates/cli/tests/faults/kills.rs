@@ -13,8 +13,8 @@ use fathom_record::{Cause, Record, RunState, State};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use crate::test_env::{SHORT, TestEnv, adopt_orphans, is_worker, signal};
-use crate::{scaled, stored, write_section};
+use crate::test_env::{RUN, SHORT, TestEnv, adopt_orphans, is_worker, signal};
+use crate::{is_soak, scaled, stored, write_section};
 
 /// A run that takes longer hangs.
 const TIME_LIMIT_S: u64 = 60;
@@ -29,14 +29,14 @@ struct Acknowledged {
 fn short_run(env: &TestEnv, seeds: &mut Seeded) -> Child {
     let cpus = fathom_measure::affinity::allowed();
     let cpu = cpus[seeds.below(cpus.len() as u64) as usize].to_string();
-    env.spawn(&[&["run", "--quick", "--jsonl", "--cpu", &cpu][..], &SHORT].concat())
+    env.spawn(&[&RUN, &["--jsonl", "--cpu", &cpu][..], &SHORT].concat())
 }
 
 #[test]
 fn killed_coordinator_keeps_printed_records() {
     // Only the kernel can end a stopped worker then, by its parent-death signal.
     adopt_orphans();
-    let kills = scaled(20, 200);
+    let kills = scaled(4, 200);
     let mut seeds = Seeded(1);
     let mut env = TestEnv::new();
     let mut acknowledged = Vec::new();
@@ -51,7 +51,7 @@ fn killed_coordinator_keeps_printed_records() {
             new_stores += 1;
         }
         let mut run = short_run(&env, &mut seeds);
-        let moment = wait_for_moment(&mut seeds, &env, &run);
+        let moment = wait_for_moment(kill % 4, &mut seeds, &env, &run);
         stopped += if seeds.coin() { stop_workers(&run) } else { 0 };
         run.kill().expect("it is ours");
         let records = stored::records(&read_stdout(&mut run));
@@ -98,36 +98,33 @@ fn stop_workers(run: &Child) -> usize {
     workers.len()
 }
 
-/// Waits for a random moment: after the start, while a worker runs, after a line was printed, or
-/// while the store is written.
-fn wait_for_moment(seeds: &mut Seeded, env: &TestEnv, run: &Child) -> String {
-    match seeds.below(4) {
-        0 => {
-            let moment = Duration::from_micros(seeds.below(500_000));
-            sleep(moment);
-            format!("{moment:?} after the start")
-        }
+/// Waits for a moment of one of four kinds: after the start, while a worker runs, after a line was
+/// printed, or while the store is written.
+fn wait_for_moment(kind: usize, seeds: &mut Seeded, env: &TestEnv, run: &Child) -> String {
+    match kind {
+        0 => format!("{:?} after the start", pause(seeds, 500_000)),
         1 => {
             let workers = 1 + seeds.below(12) as usize;
-            let moment = Duration::from_micros(seeds.below(10_000));
             wait_for_workers(run, workers);
-            sleep(moment);
-            format!("{moment:?} after worker {workers}")
+            format!("{:?} after worker {workers}", pause(seeds, 10_000))
         }
         2 => {
-            let moment = Duration::from_micros(seeds.below(3000));
             wait_for_output(run);
-            sleep(moment);
-            format!("{moment:?} after its first line")
+            format!("{:?} after its first line", pause(seeds, 3000))
         }
         _ => {
             let changes = 1 + seeds.below(10);
-            let moment = Duration::from_micros(seeds.below(1500));
             wait_for_changes(env.store(), run, changes);
-            sleep(moment);
-            format!("{moment:?} after change {changes} of the store")
+            format!("{:?} after change {changes} of the store", pause(seeds, 1500))
         }
     }
+}
+
+/// Waits for a random time, in `make soak` only.
+fn pause(seeds: &mut Seeded, micros_max: u64) -> Duration {
+    let time = Duration::from_micros(scaled(0, 1) as u64 * seeds.below(micros_max));
+    sleep(time);
+    time
 }
 
 /// Waits until the run prints something, or ends.
@@ -137,9 +134,9 @@ fn wait_for_output(run: &Child) {
     poll(&mut wait, Some(&limit)).expect("a wait");
 }
 
-/// Polls every 100 µs until a condition holds or the run ends, for about 30 s.
+/// Polls every 100 µs until a condition holds or the run ends, for about a minute.
 fn poll_run(run: &Child, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..300_000 {
+    for _ in 0..600_000 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", run.id()));
         if is_so() || !stat.is_ok_and(|stat| !stat.contains(") Z ")) {
             return;
@@ -223,14 +220,13 @@ fn check_all(env: &TestEnv, acknowledged: &[Acknowledged], seeds: &mut Seeded) {
 
 #[test]
 fn killed_worker_fails_only_its_metric() {
-    let kills = scaled(20, 200);
+    let kills = scaled(2, 200);
     let mut seeds = Seeded(2);
     let env = TestEnv::new();
     let mut failures = 0;
     for _ in 0..kills {
         let mut run = short_run(&env, &mut seeds);
-        let moment = Duration::from_micros(seeds.below(400_000));
-        sleep(moment);
+        let moment = pause(&mut seeds, 400_000);
         let worker = wait_for_worker(&run);
         worker.iter().for_each(|pid| signal(*pid, Signal::KILL));
         let text = read_stdout(&mut run);
@@ -261,7 +257,8 @@ fn killed_worker_fails_only_its_metric() {
         stored::runs(env.store()).expect("a store").len()
     );
     write_section("2-worker-kills", &page);
-    assert!(failures > kills / 3, "the kills came too late: {failures}");
+    // Beside load an answer may be there before the kill.
+    assert!(!is_soak() || failures > kills / 3, "the kills came too late: {failures}");
     assert_eq!(env.stray_files(), Vec::<std::path::PathBuf>::new());
 }
 

@@ -27,9 +27,13 @@ mod test_env;
 mod trials;
 mod worker_calls;
 
+fn is_soak() -> bool {
+    std::env::var_os("FATHOM_SOAK").is_some()
+}
+
 /// The count for `make test`, or that for `make soak`.
 fn scaled(test: usize, soak: usize) -> usize {
-    if std::env::var_os("FATHOM_SOAK").is_some() { soak } else { test }
+    if is_soak() { soak } else { test }
 }
 
 /// Prints a section of docs/evidence/FAULTS.md, and writes it for `make soak`.

@@ -4,8 +4,6 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
 
 use fathom_engine::VisitRequest;
 use fathom_engine::worker::Workers;
@@ -13,24 +11,13 @@ use fathom_lab::processes;
 use rustix::process::Signal;
 
 use crate::scaled;
-use crate::test_env::{TestEnv, adopt_orphans, is_worker, signal};
+use crate::test_env::{TestEnv, adopt_orphans, is_worker, signal, stop, wait_for};
 
 /// Set in the process that is the coordinator: the kind of its worker.
 const PART: &str = "FATHOM_TEST_WORKER";
 
 /// A run that takes longer hangs.
 const TIME_LIMIT_S: u64 = 60;
-
-/// Polls every millisecond for half a minute.
-pub(crate) fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    (0..30_000).find_map(|_| {
-        let result = look();
-        if result.is_none() {
-            sleep(Duration::from_millis(1));
-        }
-        result
-    })
-}
 
 /// Starts this program as a coordinator.
 fn spawn_coordinator(part: &str, env: &TestEnv) -> Child {
@@ -78,6 +65,13 @@ fn is_stopped(pid: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 
+/// How often a process waited: its voluntary context switches.
+fn waits_of(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
 #[test]
 fn stopped_worker_dies_with_its_coordinator() {
     adopt_orphans();
@@ -98,13 +92,15 @@ fn worker_and_children_die_with_coordinator() {
     let mut run = spawn_coordinator("without parent-death signal", &env);
     // A worker with a child has set its own parent-death signal.
     let family = wait_for(|| Some(processes::descendants(run.id())).filter(|all| all.len() > 1));
-    // The child sets its own in its first two system calls.
-    sleep(Duration::from_millis(300));
+    // The child sets its own in its first two system calls, before it waits for its worker.
+    let child = family.as_ref().and_then(|all| all.last().copied()).expect("a worker with a child");
+    let has_waited = wait_for(|| (waits_of(child) > 10).then_some(()));
+    assert!(has_waited.is_some(), "the child does not work");
     family.iter().flatten().for_each(|pid| signal(*pid, Signal::STOP));
     let stopped = wait_for(|| family.iter().flatten().all(|pid| is_stopped(*pid)).then_some(()));
     run.kill().expect("it is ours");
     run.wait().expect("it ends");
-    assert!(family.is_some() && stopped.is_some(), "no worker with a child");
+    assert!(stopped.is_some(), "a process cannot be stopped");
     env.assert_no_process_left();
 }
 
@@ -125,7 +121,7 @@ fn worker_of_dead_coordinator_exits() {
 /// A stopped child cannot notice the end of its worker, and nobody waits for it.
 #[test]
 fn children_of_killed_worker_die() {
-    for _ in 0..scaled(2, 20) {
+    for _ in 0..scaled(1, 20) {
         let env = TestEnv::new();
         let mut run = env.spawn(&["run", "--quick", "--jsonl", "os.switch.process"]);
         let family = wait_for(|| {
@@ -134,9 +130,12 @@ fn children_of_killed_worker_die() {
         });
         let (worker, child) = family.expect("a worker with a child");
         signal(child, Signal::STOP);
+        // It would otherwise end its run before it is interrupted.
+        stop(&run);
         signal(worker, Signal::KILL);
         // The coordinator lives: only killing the process group ends the stopped child.
         signal(run.id(), Signal::INT);
+        signal(run.id(), Signal::CONT);
         let status = processes::ended_within(&mut run, TIME_LIMIT_S).expect("a run that ends");
         assert_eq!(status.code(), Some(130), "{status}");
         env.assert_no_process_left();

@@ -10,8 +10,8 @@ use fathom_lab::seeded::Seeded;
 use fathom_lab::{mounts, processes};
 use fathom_record::{Document, Record, RunState};
 
-use crate::test_env::{SHORT, TestEnv};
-use crate::{scaled, stored, text, write_section};
+use crate::test_env::{RUN, SHORT, TestEnv};
+use crate::{is_soak, scaled, stored, text, write_section};
 
 /// The store on the disk.
 const STORE: &str = "share/fathom/fathom.db";
@@ -42,7 +42,7 @@ fn power_cut_keeps_printed_records() {
     let runs = [run(&env, &disk, "--jsonl"), run(&env, &disk, "--cycles")];
     assert!(env.running_processes().is_empty());
     drop(mount);
-    let (changes, cuts) = (disk.changes(), scaled(60, 600));
+    let (changes, cuts) = (disk.changes(), scaled(12, 600));
     let (mut past, mut seeds) = (disk.past(), Seeded(5));
     let (mut rows, mut broken) = ([[0; 3]; 2], Vec::new());
     for cut in (0..cuts).map(|at| at * changes / (cuts - 1)) {
@@ -59,7 +59,7 @@ fn power_cut_keeps_printed_records() {
                     broken.push(format!("after `{}` with {survivors:?}: {why}", past.last()));
                 }
             }
-            if cut % (cuts / 3) == 1 || cut == changes {
+            if is_soak() && cut % (cuts / 3) == 1 || cut == changes {
                 use_again(&left);
             }
         }
@@ -76,7 +76,7 @@ fn power_cut_keeps_printed_records() {
 
 /// Runs the program; what it acknowledged.
 fn run(env: &TestEnv, disk: &Disk, format: &str) -> Vec<Acknowledged> {
-    let mut run = env.spawn(&[&["run", "--quick", format][..], &SHORT].concat());
+    let mut run = env.spawn(&[&RUN, &[format][..], &SHORT].concat());
     let mut acknowledged = Vec::new();
     for line in BufReader::new(run.stdout.take().expect("a pipe")).lines() {
         let line = line.expect("a line");
@@ -153,7 +153,7 @@ fn use_again(left: &Disk) {
         assert!(status.is_some_and(|status| status.success()), "{status:?}: {output}");
         output
     };
-    succeeds(&mut env.fathom(&["run", "--quick", "cpu.frequency"]));
+    succeeds(&mut env.fathom(&[&RUN, &SHORT[..1]].concat()));
     let runs = succeeds(&mut env.fathom(&["show", "--runs"]));
     assert!(runs.contains("complete"), "{runs}");
     succeeds(&mut env.fathom(&["show"]));

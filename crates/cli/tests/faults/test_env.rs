@@ -7,6 +7,8 @@ use std::process::{Child, Command, Output, Stdio};
 use fathom_lab::processes;
 use rustix::process::{Pid, Signal, kill_process};
 
+/// The smallest run.
+pub(crate) const RUN: [&str; 4] = ["run", "--quick", "--processes", "3"];
 /// Metrics that take well under a second together.
 pub(crate) const SHORT: [&str; 3] = ["cpu.frequency", "cpu.clock.resolution", "cpu.clock.read"];
 
@@ -72,9 +74,9 @@ impl TestEnv {
         path
     }
 
-    /// The processes of this environment that are left after ten seconds.
+    /// The processes of this environment that are left after a minute.
     pub(crate) fn running_processes(&self) -> Vec<u32> {
-        processes::left_after(&format!("FATHOM_STORE={}", self.store.display()), 10)
+        processes::left_after(&format!("FATHOM_STORE={}", self.store.display()), 60)
     }
 
     /// Kills the processes that are left, and asserts that there were none.
@@ -106,6 +108,24 @@ pub(crate) fn adopt_orphans() {
 pub(crate) fn is_worker(pid: &u32) -> bool {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     words.ends_with(b"\0worker\0")
+}
+
+/// Polls every millisecond for a minute.
+pub(crate) fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    (0..60_000).find_map(|_| {
+        let result = look();
+        if result.is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        result
+    })
+}
+
+/// Stops a child, and waits until none of its threads runs.
+pub(crate) fn stop(child: &Child) {
+    signal(child.id(), Signal::STOP);
+    let pid = Pid::from_child(child);
+    rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED).expect("a child");
 }
 
 /// Sends a signal to a process, which may have ended.

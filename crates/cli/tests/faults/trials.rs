@@ -54,7 +54,7 @@ pub(crate) fn run<T: Target>(
     for target in targets {
         trials.extend(planned(target).into_iter().map(|injection| (target, injection)));
     }
-    let trials = fault_plan::sample(trials, |(_, injection)| &injection.call);
+    let trials = fault_plan::sample(trials, |(_, injection)| injection);
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     // In parallel, since a trial mostly waits.
     std::thread::scope(|scope| {

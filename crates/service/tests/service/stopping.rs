@@ -27,7 +27,7 @@ fn responses_finish_after_stop() {
     client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(client.stream.peek(&mut [0]).expect("a response"), 1);
     let server = service.server.take().expect("it runs");
-    let stopping = std::thread::spawn(move || server.stop(20 * SECOND_NS));
+    let stopping = std::thread::spawn(move || server.stop(600 * SECOND_NS));
     idle.assert_closed();
     assert!(TcpStream::connect(address).is_err(), "it still listens");
     assert!(client.reply().body == bytes);

@@ -15,8 +15,8 @@ use crate::{children, example, print_section};
 
 /// Power cuts, and records of a run by then, in the short and the long test. The long one has
 /// enough records that SQLite checkpoints its log while the run is under way.
-const CUTS: [usize; 2] = [50, 1000];
-const RECORDS: [u64; 2] = [25, 120];
+const CUTS: [usize; 2] = [12, 1000];
+const RECORDS: [u64; 2] = [5, 120];
 
 /// The path of the store on the disk, in folders created with it.
 const PLACE: &str = "share/fathom/fathom.db";
@@ -191,7 +191,7 @@ fn slow_disk_is_awaited_and_bad_sector_named() {
     assert!(disk.reads() > reads, "nothing was read from the disk");
     let length = path.metadata().unwrap().len();
     let mut named = 0;
-    for at in (0..length).step_by(length as usize / 7) {
+    for at in (0..length).step_by(length as usize / [3, 7][usize::from(soak())]) {
         let unreadable = Some(("fathom.db".to_owned(), at..at + 512));
         disk.misbehave(Faults { unreadable, ..Faults::default() });
         let output = read();

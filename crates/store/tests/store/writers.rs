@@ -8,7 +8,7 @@ use crate::{children, example};
 
 #[test]
 fn concurrent_opens_create_one_store() {
-    for _ in 0..20 {
+    for _ in 0..4 {
         let (_folder, path) = example::new_path();
         let ids: Vec<String> = (0..6).map(|n| format!("{n:016x}")).collect();
         std::thread::scope(|scope| {

@@ -1,0 +1,309 @@
+//! Time limits, and who is closed when places run out. The clock is scripted, and the reactor runs
+//! in the thread of the test.
+
+use std::cell::Cell;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
+
+use super::*;
+use crate::options::{Limits, Options};
+
+const SECOND_NS: u64 = 1_000_000_000;
+const HEALTH: &str = "GET /.fathom/health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+/// More than the kernel keeps of it for a client that does not read.
+const LARGE: &str = "GET /.fathom/source/67108864 HTTP/1.1\r\nHost: localhost\r\n\r\n";
+/// The kernel takes all of it, and a client with a small buffer gets only a part.
+const MEDIUM: &str = "GET /.fathom/source/16384 HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+thread_local! {
+    static NOW_NS: Cell<u64> = const { Cell::new(SECOND_NS) };
+}
+
+struct Scripted {
+    reactor: Reactor,
+    address: SocketAddr,
+    limits: Limits,
+    _folder: tempfile::TempDir,
+}
+
+impl Scripted {
+    fn new(places: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = Options::new(folder.path());
+        options.listen = vec!["127.0.0.1:0".parse().unwrap()];
+        options.threads = Some(1);
+        options.limits.connections = Some(places);
+        let limits = options.limits.clone();
+        let (shared, addresses) = crate::server::prepare(options).unwrap();
+        let reactor = Reactor::new(shared, 0, || NOW_NS.get()).unwrap();
+        Self { reactor, address: addresses[0], limits, _folder: folder }
+    }
+
+    /// Handles the events that come until something holds.
+    fn until(&mut self, is_so: impl Fn(&Counters) -> bool) {
+        while !is_so(self.reactor.own()) {
+            self.turn();
+        }
+    }
+
+    /// Waits for events and handles them.
+    fn turn(&mut self) {
+        let mut events = Vec::with_capacity(EVENTS);
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let more = !self.reactor.again.is_empty();
+        self.reactor.wait(&mut events, more.then_some(now));
+        self.reactor.round(&events);
+    }
+
+    /// Lets time pass, in which nothing arrives.
+    fn pass(&mut self, ns: u64) {
+        NOW_NS.set(NOW_NS.get() + ns);
+        self.reactor.round(&[]);
+    }
+
+    fn connections(&self) -> usize {
+        self.reactor.own().connections.load(Relaxed)
+    }
+
+    /// Counts of connections that were closed at a limit, and of responses that were cut.
+    fn closed(&self) -> (u64, u64) {
+        (self.reactor.own().timed_out.get(), self.reactor.own().broken.get())
+    }
+
+    fn connect(&mut self) -> TcpStream {
+        let accepted = self.reactor.own().accepted.get();
+        let client = TcpStream::connect(self.address).unwrap();
+        self.until(|own| own.accepted.get() > accepted);
+        client
+    }
+
+    /// With a buffer so small that most of a response waits in the service's.
+    fn connect_small(&mut self) -> TcpStream {
+        let client = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        sockopt::set_socket_recv_buffer_size(&client, 4096).unwrap();
+        let accepted = self.reactor.own().accepted.get();
+        connect(&client, &self.address).unwrap();
+        self.until(|own| own.accepted.get() > accepted);
+        client.into()
+    }
+
+    /// Sends a request and waits until bytes of its response have left.
+    fn ask(&mut self, client: &mut TcpStream, request: &str) {
+        let sent = self.reactor.own().wire_bytes.get();
+        client.write_all(request.as_bytes()).unwrap();
+        self.until(|own| own.wire_bytes.get() > sent);
+    }
+
+    /// Connects clients, and answers one request of each, a millisecond after that of the one
+    /// before.
+    fn answered(&mut self, count: usize) -> Vec<TcpStream> {
+        let one = |_| {
+            let mut client = self.connect();
+            self.ask(&mut client, HEALTH);
+            assert_eq!(status(&mut client), 200);
+            NOW_NS.set(NOW_NS.get() + 1_000_000);
+            client
+        };
+        (0..count).map(one).collect()
+    }
+
+    /// Reads `bytes` that the reactor sends meanwhile.
+    fn read(&mut self, client: &mut TcpStream, bytes: usize) {
+        client.set_nonblocking(true).unwrap();
+        let (mut buffer, mut left) = (vec![0; 1 << 16], bytes);
+        while left > 0 {
+            let most = left.min(buffer.len());
+            match client.read(&mut buffer[..most]) {
+                Ok(read) => left -= read,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.turn(),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        client.set_nonblocking(false).unwrap();
+    }
+}
+
+/// The status of a whole response to [`HEALTH`], or of a refusal.
+fn status(client: &mut TcpStream) -> u16 {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).unwrap();
+        head.extend(byte);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let length = head.split("Content-Length: ").nth(1).unwrap().lines().next().unwrap();
+    client.read_exact(&mut vec![0; length.parse().unwrap()]).unwrap();
+    head[9..12].parse().unwrap()
+}
+
+/// What arrives until the connection is closed; an error if it is reset.
+fn rest(mut client: TcpStream) -> std::io::Result<usize> {
+    let mut bytes = Vec::new();
+    client.read_to_end(&mut bytes)
+}
+
+#[test]
+fn idle_connection_is_closed_at_its_limit() {
+    let mut service = Scripted::new(100);
+    let new = service.connect();
+    let mut answered = service.connect();
+    service.pass(SECOND_NS);
+    service.ask(&mut answered, HEALTH);
+    assert_eq!(status(&mut answered), 200);
+    service.pass(service.limits.idle_ns - SECOND_NS - 1);
+    assert_eq!(service.connections(), 2);
+    service.pass(TICK_NS);
+    assert_eq!((service.connections(), service.closed()), (1, (1, 0)));
+    assert_eq!(rest(new).unwrap(), 0);
+    service.pass(SECOND_NS);
+    assert_eq!((service.connections(), service.closed()), (0, (2, 0)));
+    assert_eq!(rest(answered).unwrap(), 0);
+}
+
+#[test]
+fn slow_head_is_refused_at_its_limit() {
+    let mut service = Scripted::new(100);
+    let mut client = service.connect();
+    let parts = HEALTH.as_bytes().chunks(10).take(4);
+    for (number, part) in parts.enumerate() {
+        client.write_all(part).unwrap();
+        // More of it does not begin the time again.
+        while service.reactor.connections[0].as_ref().unwrap().pending.len() < 10 * (number + 1) {
+            service.turn();
+        }
+        service.pass(service.limits.head_ns / 4 - 1);
+    }
+    assert_eq!(service.closed(), (0, 0));
+    service.pass(TICK_NS);
+    assert_eq!((status(&mut client), service.closed()), (408, (1, 0)));
+    assert_eq!(service.connections(), 1, "what it still sends is read");
+    service.pass(LINGER_NS);
+    assert_eq!(service.connections(), 0);
+    assert_eq!(rest(client).unwrap(), 0);
+}
+
+#[test]
+fn response_that_is_not_read_is_cut() {
+    let mut service = Scripted::new(100);
+    let mut client = service.connect_small();
+    service.ask(&mut client, LARGE);
+    service.pass(service.limits.rate_after_ns - 1);
+    assert_eq!(service.connections(), 1);
+    service.pass(TICK_NS);
+    assert_eq!((service.connections(), service.closed()), (0, (1, 1)));
+    // Reset: the rest is not kept for it.
+    assert!(rest(client).is_err());
+}
+
+#[test]
+fn response_that_is_read_at_the_rate_goes_on() {
+    let mut service = Scripted::new(100);
+    let mut client = service.connect_small();
+    service.ask(&mut client, LARGE);
+    for _ in 0..3 {
+        service.read(&mut client, 4 << 20);
+        service.pass(service.limits.rate_after_ns);
+        assert_eq!(service.connections(), 1);
+    }
+    service.pass(service.limits.rate_after_ns);
+    assert_eq!((service.connections(), service.closed()), (0, (1, 1)));
+}
+
+#[test]
+fn response_in_the_kernel_has_time_to_be_read() {
+    let mut service = Scripted::new(100);
+    let mut clients = [service.connect_small(), service.connect_small()];
+    clients.iter_mut().for_each(|client| service.ask(client, MEDIUM));
+    service.until(|own| own.by_status[0].get() == 2);
+    service.pass(service.limits.idle_ns);
+    assert_eq!(service.connections(), 2, "not read yet");
+    let [mut reader, other] = clients;
+    service.read(&mut reader, 16384);
+    let slots = 0..2_u32;
+    let unsent = |service: &Scripted, slot: u32| {
+        service.reactor.connections[slot as usize].as_ref().unwrap().count_unsent()
+    };
+    while slots.clone().all(|slot| unsent(&service, slot) > 0) {
+        std::thread::yield_now();
+    }
+    service.pass(service.limits.idle_ns);
+    assert_eq!((service.connections(), service.closed()), (0, (2, 0)));
+    assert!(rest(reader).is_ok() && rest(other).is_err());
+}
+
+#[test]
+fn longest_idle_connection_makes_room() {
+    let mut service = Scripted::new(10);
+    let mut clients = service.answered(10);
+    assert_eq!(service.closed(), (0, 0), "all are fresh");
+    clients.push(service.connect());
+    assert_eq!((service.connections(), service.closed()), (10, (1, 0)));
+    assert_eq!(rest(clients.remove(0)).unwrap(), 0);
+    service.ask(&mut clients[0], HEALTH);
+    assert_eq!(status(&mut clients[0]), 200);
+}
+
+#[test]
+fn room_is_made_early_of_what_is_not_fresh() {
+    let mut service = Scripted::new(10);
+    let mut clients = service.answered(9);
+    NOW_NS.set(NOW_NS.get() + FRESH_NS);
+    clients.push(service.connect());
+    assert_eq!((service.connections(), service.closed()), (9, (1, 0)));
+    assert_eq!(rest(clients.remove(0)).unwrap(), 0);
+}
+
+#[test]
+fn place_of_waiting_request_is_not_taken() {
+    let mut service = Scripted::new(10);
+    let mut clients = service.answered(10);
+    clients[0].write_all(HEALTH.as_bytes()).unwrap();
+    let mut new = TcpStream::connect(service.address).unwrap();
+    // Both have arrived after the reactor looked for events.
+    let reactor = &mut service.reactor;
+    let waiting = reactor.connections[0].as_ref().unwrap();
+    for socket in [&waiting.socket, &reactor.shared.listeners[0]] {
+        poll(&mut [PollFd::new(socket, PollFlags::IN)], None).unwrap();
+    }
+    reactor.accept(0);
+    assert_eq!((service.connections(), service.closed()), (10, (1, 0)));
+    assert_eq!(status(&mut clients[0]), 200);
+    assert_eq!(rest(clients.remove(1)).unwrap(), 0, "the place of one that waits for nothing");
+    service.ask(&mut new, HEALTH);
+    assert_eq!(status(&mut new), 200);
+}
+
+#[test]
+fn busy_connections_keep_their_places() {
+    let mut service = Scripted::new(4);
+    let mut busy: Vec<TcpStream> = (0..4).map(|_| service.connect()).collect();
+    busy.iter_mut().for_each(|client| service.ask(client, LARGE));
+    let mut refused = TcpStream::connect(service.address).unwrap();
+    service.until(|own| own.refused.get() == 1);
+    assert_eq!(status(&mut refused), 503);
+    assert_eq!((service.connections(), service.closed()), (4, (0, 0)));
+    drop(busy.pop());
+    service.until(|own| own.connections.load(Relaxed) == 3);
+    let mut next = service.connect();
+    service.ask(&mut next, HEALTH);
+    assert_eq!(status(&mut next), 200);
+}
+
+#[test]
+fn refused_connections_make_room() {
+    let mut service = Scripted::new(4);
+    let mut refused: Vec<TcpStream> = (0..4).map(|_| service.connect()).collect();
+    for client in &mut refused {
+        service.ask(client, "nonsense\r\n\r\n");
+        assert_eq!(status(client), 400);
+    }
+    assert_eq!(service.connections(), 4, "what they still send is read");
+    let mut new = service.connect();
+    assert_eq!((service.connections(), service.closed()), (4, (1, 0)));
+    service.ask(&mut new, HEALTH);
+    assert_eq!(status(&mut new), 200);
+}
