@@ -183,7 +183,7 @@ fn far_end_ends_with_a_killed_worker() {
     assert_all_end(&left);
 }
 
-fn remote(address: &str, token: Option<Token>) -> Remote {
+pub(crate) fn remote(address: &str, token: Option<Token>) -> Remote {
     Remote { address: address.parse().expect("an address"), token, bind: None }
 }
 

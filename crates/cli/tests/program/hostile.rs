@@ -5,14 +5,14 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use fathom_far::{Far, Hello, Message, Remote, Token, UPGRADE};
+use fathom_far::{Far, Hello, Message, SetUp, Token, UPGRADE, Work};
 use fathom_lab::processes::children;
 use fathom_record::{Document, State};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::children::{next_line, signal_and_wait, spawn_piped, wait_until};
-use crate::far::{RTT, greeted_service, link, run_remote};
+use crate::far::{RTT, greeted_service, link, remote, run_remote};
 use crate::load::{Serving, set};
 use crate::serve::start as serve;
 use crate::test_env::{TestEnv, assert_contains, assert_failure, assert_status, json, text, words};
@@ -173,11 +173,17 @@ fn malicious_facts_end_a_run_in_one_line() {
 }
 
 #[test]
-fn malicious_results_do_not_reach_the_store() {
+fn malicious_results_are_refused() {
     let result = |result| Script { result: Some(result), ..Script::default() };
     let texts = |text| Script { text: Some(text), ..Script::default() };
     let ready = |ready| Script { ready: Some(ready), ..Script::default() };
-    let env = TestEnv::new();
+    let outcome = |script| {
+        let mut far = Far::connect(&remote(&far_end(script), None))?;
+        let work = Work::Echo { bytes: 4, busy: false };
+        drop(far.begin(SetUp { work, cpu: 0, congestion: None })?);
+        far.finish()
+    };
+    outcome(Script::default()).expect("a result that can be");
     let scripts = [
         result(|it| it["far"]["cpu"] = json!(9)),
         result(|it| it["far"]["reference_ns"] = json!([-1.0])),
@@ -192,26 +198,28 @@ fn malicious_results_do_not_reach_the_store() {
         texts(|whole| whole.replace("[1.0]", &format!("[{}1]", "1,".repeat(1 << 20)))),
         ready(|_| json!({"message": "ready", "port": 22, "nonce": NONCE})),
         ready(|port| json!({"message": "ready", "port": port, "nonce": "GET / HTTP/1.1\r\n\r\n"})),
-        Script { is_early: true, ..Script::default() },
     ];
     for (at, script) in scripts.into_iter().enumerate() {
-        let output = run_to(&env, &far_end(script));
-        assert_eq!(states(&output), [State::Failed], "script {at}");
+        assert!(outcome(script).is_err(), "script {at}");
     }
-    assert_readable(&env, 14);
 }
 
 #[test]
-fn wrong_number_of_trips_is_invalid() {
+fn malicious_results_do_not_reach_the_store() {
+    let result = |result| Script { result: Some(result), ..Script::default() };
     let env = TestEnv::new();
-    let trips = |it: &mut Value| it["count"] = json!(1_000_000_000);
-    let output = run_to(&env, &far_end(Script { result: Some(trips), ..Script::default() }));
-    assert_eq!(states(&output), [State::Invalid]);
-    let document: Document = json(&output);
+    for (script, expected) in [
+        (result(|it| it["far"]["cpu"] = json!(9)), State::Failed),
+        (Script { is_early: true, ..Script::default() }, State::Failed),
+        (result(|it| it["count"] = json!(1_000_000_000)), State::Invalid),
+    ] {
+        assert_eq!(states(&run_to(&env, &far_end(script))), [expected]);
+    }
+    let document = env.latest();
     let is_far = |it: &&fathom_record::Record| it.params.text("to") == Some("hostile");
     let record = document.records.iter().find(is_far).expect("a record");
     assert!(record.checks["round trips"].starts_with("FAILED"), "{:?}", record.checks);
-    assert_readable(&env, 1);
+    assert_readable(&env, 3);
 }
 
 /// Asserts that every run is shown and listed.
@@ -306,13 +314,10 @@ fn token_is_in_no_process_file_or_output() {
     let (serving, url) = Serving::spawn(env.command(&line));
     let address = url.trim_start_matches("http://").trim_end_matches('/');
     let token = std::fs::read_to_string(env.file("token")).expect("a file").trim().to_owned();
-    let to = Remote {
-        address: address.parse().expect("one"),
-        token: Some(Token::new(&token)),
-        bind: None,
-    };
+    let to = remote(address, Some(Token::new(&token)));
     let far_end = Far::connect(&to).expect("accepted");
-    let line = format!("run --quick --processes 3 --only {RTT}{{mode=block}} --remote {address}");
+    let case = format!("{RTT}{{bytes=1,cpus=2,mode=block}}");
+    let line = format!("run --quick --processes 3 --only {case} --remote {address}");
     let mut run = spawn_piped(env.command(&format!("{line} --token-file token")));
     let mut far_ends = 0;
     while run.try_wait().expect("a child").is_none() {

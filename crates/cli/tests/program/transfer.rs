@@ -9,7 +9,7 @@ use fathom_lab::processes::children;
 use fathom_record::{Document, FactValue, Record, State, Value};
 use rustix::process::Signal;
 
-use crate::children::{next_line, signal_and_wait, spawn_piped, wait_until};
+use crate::children::{assert_all_end, next_line, signal_and_wait, spawn_piped, wait_until};
 use crate::group::skipped;
 use crate::serve::start as serve;
 use crate::test_env::{
@@ -32,18 +32,8 @@ fn transfer(env: &TestEnv, folder: &Folder, options: &str) -> Output {
     env.exec(&format!("transfer --folder {folder} --json {options}"))
 }
 
-/// No process, or one that nobody has waited for.
-fn has_ended(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
-}
-
-fn is_empty(folder: &Folder) -> bool {
-    std::fs::read_dir(folder.path()).expect("a folder").next().is_none()
-}
-
 #[test]
-fn every_path_delivers_every_set() {
+fn every_path_delivers_a_set() {
     let Some(folder) = Folder::on_disk() else { return };
     let env = TestEnv::new();
     let output = transfer(&env, &folder, "--sets small --repeat 1");
@@ -64,7 +54,7 @@ fn every_path_delivers_every_set() {
     let effects = of_metric(&run, "transfer.effect");
     let is_send = |record: &&&Record| record.params.text("factor") == Some("send");
     assert!(effects.iter().filter(is_send).count() >= 5, "five paths against copy");
-    assert!(is_empty(&folder), "files are left");
+    assert!(folder.is_empty(), "files are left");
     let shown = env.stdout("show");
     let expected =
         ["transfer of small: persistent", "effects on small", "per-file", "advice", "zerocopy"];
@@ -191,10 +181,8 @@ fn every_path_has_the_rate_of_a_slow_link() {
     assert_eq!(rates.len(), 8);
     let rate = |record: &&Record| record.summary.as_ref().expect("a rate").median;
     let rates: Vec<f64> = rates.iter().map(rate).collect();
-    let [least, most] = [
-        f64::INFINITY.min(rates.iter().copied().fold(f64::INFINITY, f64::min)),
-        rates.iter().copied().fold(0.0, f64::max),
-    ];
+    let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = rates.iter().copied().fold(0.0, f64::max);
     assert!(most / least < 1.02, "{rates:?}");
     // The handshake and the burst of the bucket are a part of it.
     let share = least / (BITS_S as f64 / 8.0 * PAYLOAD);
@@ -217,8 +205,8 @@ fn interrupted_transfer_leaves_nothing() {
         let sender = senders()[0];
         let status = signal_and_wait(child, signal);
         assert_eq!(status.code(), (signal == Signal::INT).then_some(130));
-        wait_until("the end of the sending end", || has_ended(sender));
-        assert!(is_empty(&folder), "files are left");
+        assert_all_end(&[sender]);
+        assert!(folder.is_empty(), "files are left");
     }
 }
 
