@@ -131,7 +131,6 @@ mod tests {
     fn ends(closing: Closing) -> Ends {
         let control = TcpListener::bind("127.0.0.1:0").unwrap();
         let data = TcpStream::connect(control.local_addr().unwrap()).unwrap();
-        data.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let (far_data, _) = control.accept().unwrap();
         let listener = open([127, 0, 0, 1].into(), BACKLOG).unwrap();
         let address = listener.local_addr().unwrap();

@@ -132,6 +132,9 @@ mod tests {
         let names: Vec<String> =
             last.facts(&first, ["bbr", "bbr"]).into_iter().map(|fact| fact.name).collect();
         assert_eq!(names.len(), 7, "{names:?}");
+        let sent_again = TcpInfo { retransmits: first.retransmits + 3, ..last };
+        let count = Fact::quantity("retransmits", 3.0, Unit::Ratio);
+        assert!(sent_again.facts(&first, ["bbr", "bbr"]).contains(&count));
         let text = Fact::text("congestion control", "bbr, far end cubic");
         assert_eq!(last.facts(&first, ["bbr", "cubic"])[0], text);
         assert_eq!(TcpInfo::of(&UdpSocket::bind("127.0.0.1:0").unwrap()), None);

@@ -49,7 +49,7 @@ pub(crate) fn work(
     // by locked instructions. If it is forbidden, the calls take some nanoseconds longer.
     // SAFETY: the other thread uses a descriptor that it owns.
     let _ = unsafe { libc::unshare(libc::CLONE_FILES) };
-    let Opened { data, udp, listener } = open(channel, set_up)?;
+    let Opened { data, udp, listener } = open(channel, set_up, WAIT_NS)?;
     let congestion =
         sockopt::tcp_congestion(&data[0]).map_err(FarError::errno("TCP_CONGESTION"))?;
     // The work closes the connections.
@@ -137,7 +137,7 @@ struct Opened {
 }
 
 /// Accepts the data connections, each by the nonce, and opens the other sockets of the work.
-fn open(channel: &Channel, set_up: &SetUp) -> Result<Opened, FarError> {
+fn open(channel: &Channel, set_up: &SetUp, wait_ns: u64) -> Result<Opened, FarError> {
     // Where the near end reached this host; a process of the same host has no address.
     let local = getsockname(channel).ok().and_then(|any| SocketAddr::try_from(any).ok());
     let mut address = local.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
@@ -163,7 +163,7 @@ fn open(channel: &Channel, set_up: &SetUp) -> Result<Opened, FarError> {
     let udp_port = udp.as_ref().map(UdpSocket::local_addr).transpose();
     let udp_port = udp_port.map_err(FarError::system("getsockname"))?.map(|own| own.port());
     channel.send(&Message::Ready { port, nonce: nonce.clone(), udp_port, listen_port })?;
-    let until = Deadline::after(WAIT_NS);
+    let until = Deadline::after(wait_ns);
     let mut accepted = Vec::new();
     while accepted.len() < set_up.work.connections() {
         until.wait(listener.as_fd(), PollFlags::IN)?;
@@ -190,4 +190,32 @@ fn has_nonce(data: &TcpStream, nonce: &str) -> bool {
         }
     }
     is_same(&found, nonce.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn flood_of_data_connections_does_not_prolong_the_wait() {
+        let work = Work::Echo { bytes: 4, busy: false };
+        let set_up = SetUp { work, cpu: 0, congestion: None };
+        for sends_nonce in [true, false] {
+            let (near, far) = UnixStream::pair().unwrap();
+            let (far, set_up) = (Channel::new(far.into()), set_up.clone());
+            let far = std::thread::spawn(move || open(&far, &set_up, 50_000_000).err());
+            let ready = Channel::new(near.into()).receive(WAIT_NS).unwrap();
+            let Message::Ready { port, nonce, .. } = ready else { panic!("{ready:?}") };
+            let connect = || TcpStream::connect(("127.0.0.1", port));
+            let _silent = (!sends_nonce).then(connect);
+            // Until it has ended.
+            while sends_nonce && let Ok(mut data) = connect() {
+                let _ = data.write_all("0".repeat(nonce.len()).as_bytes());
+            }
+            assert!(matches!(far.join().unwrap(), Some(FarError::TimedOut(_))));
+        }
+    }
 }

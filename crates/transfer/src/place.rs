@@ -189,6 +189,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn silent_far_end_is_named_with_the_remedy() {
+        let place = Named { option: "--to", text: "bench-4" };
+        let text = place.refused(&FarError::TimedOut(10.0));
+        assert!(text.starts_with("--to bench-4: no answer within 10 s; "), "{text}");
+        assert!(text.contains("long packets"), "{text}");
+    }
+
+    #[test]
     fn host_accepts_names_and_addresses() {
         for (text, expected) in [
             ("bench-4", ("bench-4", PORT)),

@@ -1,32 +1,33 @@
 //! Runs to far ends over IPv6, and from an address of choice.
 
 use std::io::copy;
-use std::net::{IpAddr, Ipv6Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use fathom_record::{Document, Record, State};
 use rustix::process::Signal;
 
 use crate::children::{next_line, signal_and_wait, spawn_piped};
-use crate::far::{RTT, assert_measured};
-use crate::group::skipped;
+use crate::far::{RTT, assert_measured, run_remote};
+use crate::group::{has_ipv6, skipped};
 use crate::serve::start as serve;
 use crate::test_env::{TestEnv, assert_contains, document};
 
-const METRICS: &str = "network.icmp.rtt network.tcp.rtt{bytes=1} network.udp.rtt{bytes=1}";
+/// The second has a TCP connection, too.
+const CASES: &str = "network.icmp.rtt network.udp.rtt{bytes=1,cpus=2,mode=block}";
 
-/// A quick run of the round trips to a remote host.
+/// A short run of round trips to a remote host.
 fn run(env: &TestEnv, options: &str) -> Document {
-    document(&env.exec(&format!("run --quick --only {METRICS} --json --samples {options}")))
+    document(&run_remote(env, &format!("{CASES} {options}")))
 }
 
-/// The records to this far end: 1 by ICMP, which may be forbidden, 2 by TCP and by UDP each.
+/// The records to this far end: by ICMP, which may be forbidden, and by UDP.
 fn assert_all_measured(document: &Document, to: &str) {
     let is_remote = |record: &&Record| record.params.text("to") == Some(to);
     let (echo, remote): (Vec<&Record>, Vec<&Record>) = (document.records.iter())
         .filter(is_remote)
         .partition(|record| record.metric.as_str() == "network.icmp.rtt");
-    assert_eq!((echo.len(), remote.len()), (1, 4));
+    assert_eq!((echo.len(), remote.len()), (1, 1));
     remote.into_iter().for_each(assert_measured);
     match echo[0].verdict.state {
         State::Unavailable => skipped(&format!("{:?}", echo[0].verdict.reasons)),
@@ -36,8 +37,8 @@ fn assert_all_measured(document: &Document, to: &str) {
 
 #[test]
 fn run_measures_over_ipv6() {
-    if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
-        return skipped("no IPv6");
+    if !has_ipv6() {
+        return;
     }
     let env = TestEnv::new();
     let mut child = spawn_piped(env.command("serve . --listen [::1]:0"));
@@ -84,9 +85,8 @@ fn run_connects_from_the_address_to_bind_to() {
     // UDP too: the far end accepts datagrams from the address of the data connection only.
     assert_all_measured(&document, "127.0.0.1");
     // Its telemetry has a connection of its own.
-    let words = format!("--json --remote {relayed} --bind 127.0.0.2");
-    let http = env.exec(&format!("run --quick --only network.http.get {words}"));
-    assert_eq!(self::document(&http).records.len(), 2);
+    let words = format!("network.http.get --remote {relayed} --bind 127.0.0.2");
+    assert_eq!(self::document(&run_remote(&env, &words)).records.len(), 2);
     let peers = peers.lock().expect("a list");
     // One before the run, and one for each visit.
     assert!(peers.len() > 5 && peers.iter().all(|ip| ip.to_string() == "127.0.0.2"), "{peers:?}");

@@ -9,6 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::test_env::{Folder, TestEnv};
 
+/// The longest wait for an event that must happen.
+const WAIT_S: u64 = 60;
+
 pub(crate) fn spawn_piped(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
 }
@@ -32,19 +35,17 @@ pub(crate) fn next_line(child: &mut Child) -> String {
 /// Starts a command and waits until a counter of `/proc/PID/io` exceeds a value.
 pub(crate) fn spawn_until_io(env: &TestEnv, line: &str, counter: &str, value: u64) -> Child {
     let child = spawn_piped(env.command(line));
+    wait_for_io(&child, counter, value);
+    child
+}
+
+fn wait_for_io(child: &Child, counter: &str, value: u64) {
     let path = format!("/proc/{}/io", child.id());
-    let has_done_enough = || {
+    wait_until("too little I/O", || {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let count = text.lines().find_map(|line| line.strip_prefix(counter)?.strip_prefix(": "));
         count.is_some_and(|count| count.parse::<u64>().is_ok_and(|count| count > value))
-    };
-    let mut waits = 0;
-    while !has_done_enough() {
-        waits += 1;
-        assert!(waits < 6000, "too little I/O in a minute");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    child
+    });
 }
 
 pub(crate) fn send(child: &Child, signal: Signal) {
@@ -59,7 +60,7 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
 /// Sends a signal and waits for the end.
 pub(crate) fn signal_and_wait(mut child: Child, signal: Signal) -> ExitStatus {
     send(&child, signal);
-    processes::ended_within(&mut child, 30).expect("it ends within half a minute")
+    child.wait().expect("a child")
 }
 
 /// Asserts that a signal ends a command with exit status 130.
@@ -71,7 +72,7 @@ pub(crate) fn assert_interrupted(child: Child, signal: Signal) {
 /// Asserts that no process of [`spawn_until_line`] is left.
 pub(crate) fn assert_no_process_left(env: &TestEnv) {
     let marker = format!("FATHOM_TEST_ENV={}", env.path().display());
-    assert_eq!(processes::left_after(&marker, 10), [0_u32; 0], "processes are left");
+    assert_eq!(processes::left_after(&marker, WAIT_S), [0_u32; 0], "processes are left");
 }
 
 /// Asserts that SIGKILL after a line with `part` leaves no process and no file.
@@ -79,16 +80,16 @@ pub(crate) fn assert_kill_leaves_nothing(line: &str, part: &str) {
     let Some(disk) = Folder::on_disk() else { return };
     let env = TestEnv::new();
     let mut child = spawn_until_line(&env, &format!("{line} --folder {}", disk.path_text()), part);
-    std::thread::sleep(Duration::from_millis(300));
+    wait_for_io(&child, "wchar", 16 << 20);
     assert!(child.try_wait().expect("a child").is_none(), "it ended before the kill");
     signal_and_wait(child, Signal::KILL);
     assert_no_process_left(&env);
     assert!(disk.is_empty(), "files are left");
 }
 
-/// Polls for at most ten seconds.
+/// Polls until it is so.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..5000 {
+    for _ in 0..WAIT_S * 500 {
         if is_so() {
             return;
         }

@@ -1,5 +1,7 @@
 //! Control groups of tests, and skipped tests.
 
+use std::net::{Ipv6Addr, TcpListener};
+
 pub(crate) use fathom_lab::group::Group;
 
 /// A group with limits; `None` if it cannot be created.
@@ -11,4 +13,14 @@ pub(crate) fn group(controller: &str, name: &str, limits: &[(&str, u64)]) -> Opt
 #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
 pub(crate) fn skipped(reason: &str) {
     eprintln!("skipped: {reason}");
+}
+
+/// Whether programs can listen on `::1` and `::`; if not, prints that the test is skipped.
+pub(crate) fn has_ipv6() -> bool {
+    let binds = |address: Ipv6Addr| TcpListener::bind((address, 0)).is_ok();
+    let has = binds(Ipv6Addr::LOCALHOST) && binds(Ipv6Addr::UNSPECIFIED);
+    if !has {
+        skipped("no IPv6");
+    }
+    has
 }

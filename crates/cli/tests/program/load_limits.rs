@@ -17,7 +17,6 @@ use crate::test_env::{Folder, median, of_metric};
 const OPTIONS: &str = "--clients 1,2,4,8 --time 1.5s";
 /// On one machine only a proof names the network.
 const PROVED: &str = "--clients 1,2,4 --time 900ms --prove";
-/// Other tests run meanwhile.
 const TOLERANCE: f64 = 0.2;
 
 /// A server with a limit; `None` if the limit is not possible here.
@@ -32,29 +31,17 @@ fn start(folder: &Folder, name: &str, limit: Limit, files: Files) -> Option<Limi
     }
 }
 
-/// What a load finds of a limit, which it must name. One undetermined answer is noise: other tests
-/// use the same CPUs.
+/// What a load finds of a limit, which it must name.
 fn named(name: &str, limit: Limit, files: Files) -> Option<(Document, Found)> {
     let folder = Folder::on_disk()?;
     let limited = start(&folder, name, limit, files)?;
-    let mut answers = (0..2).map(|_| {
-        let options = match limit {
-            Limit::Network(_) => PROVED.to_owned(),
-            Limit::Disk(_) => format!("{OPTIONS} --server-cache cold"),
-            _ => OPTIONS.to_owned(),
-        };
-        let document = limited.measure(&options, &AtomicBool::new(false)).expect("a load");
-        let found = Found::of(&document);
-        (document, found)
-    });
-    let first = answers.next().expect("an answer");
-    let (document, found) = match first.1.name.as_str() {
-        "undetermined" => {
-            skipped(&format!("first of two loads: undetermined: {}", first.1.why.join("; ")));
-            answers.next().expect("an answer")
-        }
-        _ => first,
+    let options = match limit {
+        Limit::Network(_) => PROVED.to_owned(),
+        Limit::Disk(_) => format!("{OPTIONS} --server-cache cold"),
+        _ => OPTIONS.to_owned(),
     };
+    let document = limited.measure(&options, &AtomicBool::new(false)).expect("a load");
+    let found = Found::of(&document);
     assert_eq!(found.name, limit.name(), "{found:?}");
     Some((document, found))
 }
@@ -66,6 +53,7 @@ fn assert_rate(limit: Limit, files: Files, found: &Found) {
 }
 
 #[test]
+#[ignore = "lab: a shaped link"]
 fn slow_link_is_named_with_its_rate() {
     let (limit, files) =
         (Limit::Network(100e6), Files { count: 8, bytes: 200_000, are_cold: false });
@@ -75,6 +63,7 @@ fn slow_link_is_named_with_its_rate() {
 }
 
 #[test]
+#[ignore = "lab: a throttled disk"]
 fn slow_disk_is_named_with_its_rate() {
     let (limit, files) = (Limit::Disk(40e6), Files { count: 400, bytes: 100_000, are_cold: true });
     if let Some((_, found)) = named("disk", limit, files) {
@@ -83,6 +72,7 @@ fn slow_disk_is_named_with_its_rate() {
 }
 
 #[test]
+#[ignore = "lab: the rate of a lock"]
 fn serial_section_is_named_with_its_rate() {
     let (limit, files) = (Limit::Serial(10e-3), Files { count: 8, bytes: 4096, are_cold: false });
     if let Some((_, found)) = named("serial", limit, files) {
@@ -91,16 +81,13 @@ fn serial_section_is_named_with_its_rate() {
 }
 
 #[test]
+#[ignore = "lab: a quota of CPU time"]
 fn server_quota_is_named_and_used_whole() {
     let (quota, files) = (0.2, Files { count: 8, bytes: 4096, are_cold: false });
     let Some((document, found)) = named("quota", Limit::ServerCpu(quota), files) else { return };
     let per_request = of_metric(&document, "load.server.cpu_per_request");
     let seconds = median(per_request.last().expect("a step")) / 1e9;
-    // A noisy curve need not be level for a busy CPU to be named.
-    let Some(saturation) = found.saturation else {
-        return skipped(&format!("not saturated: {}", found.why.join("; ")));
-    };
-    let used = saturation.value * seconds;
+    let used = found.saturation.expect("a saturation").value * seconds;
     assert!((used / quota - 1.0).abs() < TOLERANCE, "{used} of {quota} CPUs: {found:?}");
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 use fathom_lab::link::{ADDRESSES, Link};
 use fathom_lab::processes::children;
 use fathom_lab::relay::Relay;
-use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::{Document, FactValue, Record, Value};
 use rustix::process::Signal;
 
@@ -78,18 +77,7 @@ fn delayed(beyond: &Beyond, delay_ns: u64) -> [f64; 2] {
 }
 
 #[test]
-fn round_trip_grows_by_the_delay_of_the_path() {
-    let Some(beyond) = Beyond::start("delay") else { return };
-    let [[rtt, logged], [delayed_rtt, delayed_logged]] =
-        [0, 5_000_000].map(|delay_ns| delayed(&beyond, delay_ns));
-    let (grew, expected) = (delayed_rtt - rtt, delayed_logged - logged);
-    assert!((expected - 5e6).abs() < 2e6, "{expected}");
-    // Other tests run meanwhile.
-    assert!((grew - expected).abs() < 1e6, "{grew} ns, {expected} ns by the relay");
-}
-
-#[test]
-#[ignore = "needs an idle machine: run alone"]
+#[ignore = "lab: a delayed link"]
 fn delay_of_the_path_is_found_within_50_us() {
     let Some(beyond) = Beyond::start("exact") else { return };
     beyond.relay.spin();
@@ -102,6 +90,7 @@ fn delay_of_the_path_is_found_within_50_us() {
 }
 
 #[test]
+#[ignore = "lab: a delayed link"]
 fn connect_to_another_host_takes_one_round_trip() {
     let Some(beyond) = Beyond::start("connect") else { return };
     beyond.relay.delay(5_000_000);
@@ -111,6 +100,7 @@ fn connect_to_another_host_takes_one_round_trip() {
 }
 
 #[test]
+#[ignore = "lab: a delayed link"]
 fn small_initial_window_costs_a_round_trip() {
     let Some(beyond) = Beyond::start("window") else { return };
     std::fs::write(beyond.env.file("served").join("file"), vec![7; 512 << 10]).expect("a file");
@@ -137,6 +127,7 @@ fn small_initial_window_costs_a_round_trip() {
 }
 
 #[test]
+#[ignore = "lab: a lossy link"]
 fn lost_packets_are_retransmissions_of_the_record() {
     let Some(beyond) = Beyond::start("loss") else { return };
     beyond.relay.lose(50);
@@ -148,12 +139,11 @@ fn lost_packets_are_retransmissions_of_the_record() {
 }
 
 #[test]
-fn path_that_loses_large_packets_is_one_line_in_bounded_time() {
+#[ignore = "lab: a lossy link; waits ten seconds"]
+fn path_that_loses_large_packets_is_one_line() {
     let Some(beyond) = Beyond::start("hole") else { return };
     beyond.relay.lose_longer(300);
-    let begun_ns = monotonic_raw_ns();
     let output = beyond.run(RTT);
-    assert!(monotonic_raw_ns() - begun_ns < 60_000_000_000);
     assert!(!output.status.success());
     let errors = text(&output.stderr);
     assert_contains(&errors, &[ADDRESSES[1], "no answer within", "long packets"]);
@@ -197,6 +187,7 @@ fn reasons(record: &Record) -> String {
 }
 
 #[test]
+#[ignore = "lab: a stall"]
 fn stopped_far_end_is_a_stall() {
     let Some(beyond) = Beyond::start("stall") else { return };
     let mut is_first = true;
@@ -214,6 +205,7 @@ fn stopped_far_end_is_a_stall() {
 }
 
 #[test]
+#[ignore = "lab: a neighbour"]
 fn busy_neighbour_of_the_far_end_is_named_there() {
     let Some(beyond) = Beyond::start("neighbour") else { return };
     let mut spinner: Option<Child> = None;

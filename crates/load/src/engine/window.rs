@@ -109,6 +109,12 @@ impl Timing {
     pub fn of(window_ns: u64, requests: Option<u64>) -> Self {
         Self { window_ns, warm_up_max_ns: (window_ns / 4).max(5 * PART_NS[0]), requests }
     }
+
+    /// The length of the window, by the rate of requests per second.
+    pub(super) fn length_ns(&self, rate: f64) -> u64 {
+        let by_requests = self.requests.map(|requests| (requests as f64 / rate * 1e9) as u64);
+        self.window_ns.min(by_requests.unwrap_or(u64::MAX)).max(PART_NS[0])
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,8 +251,7 @@ impl<'c, 'w> Coordinator<'c, 'w> {
             }
             Err(end) => return Outcome { end, ..outcome },
         };
-        let by_requests = timing.requests.map(|requests| (requests as f64 / rate * 1e9) as u64);
-        let length = timing.window_ns.min(by_requests.unwrap_or(u64::MAX)).max(PART_NS[0]);
+        let length = timing.length_ns(rate);
         let live = self.live();
         if !(self.watch)(Moment::Begin, &live) {
             return Outcome { end: End::Stopped, ..outcome };
