@@ -1,13 +1,26 @@
 #!/usr/bin/env bash
 # Changes SAMPLE places of the code one at a time (an operator, a returned value) and runs the tests
 # of the crate: a change that no test notices shows what is not tested. SHARD selects the sample.
+# A later call goes on: what was caught, or does not build, is not tried again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sample=${1:-100} shard=${2:-0}
-packages=(-p fathom-analysis -p fathom-engine -p fathom-store -p fathom-fileio)
+packages=()
+for name in analysis engine store fileio record service report load; do
+  packages+=(-p "fathom-$name")
+done
 
 command -v cargo-mutants >/dev/null || cargo install --locked cargo-mutants
-mkdir -p target
+output=target/mutants/$sample-$shard
+mkdir -p "$output"
 all=$(cargo mutants --list "${packages[@]}" | wc -l)
-exec cargo mutants "${packages[@]}" --shard "$shard/$((all / sample))" --sharding round-robin \
-    --output target/mutants
+status=0
+cargo mutants "${packages[@]}" --shard "$shard/$((all / sample))" --sharding round-robin \
+    --iterate --output "$output" || status=$?
+found=$output/mutants.out
+count() { cat "$@" 2>/dev/null | sort -u | wc -l; }
+caught=$(count "$found"/{caught,timeout,previously_caught}.txt) missed=$(count "$found/missed.txt")
+echo "missed:"
+cat "$found/missed.txt"
+echo "$caught of $((caught + missed)) viable mutants caught"
+exit $status

@@ -23,6 +23,11 @@ pub struct Page {
 pub const ANSWERS: Page =
     Page { name: "ANSWERS.md", title: "Known answers", command: "make lab PART=answers" };
 pub const FAULTS: Page = Page { name: "FAULTS.md", title: "Faults", command: "make soak" };
+pub const FLAKY: Page = Page {
+    name: "FLAKY.md",
+    title: "Tests under load, without privileges, twice",
+    command: "make flaky",
+};
 pub const HTTP_PEERS: Page = Page {
     name: "HTTP-PEERS.md",
     title: "Fathom and other servers on the same requests",
@@ -37,8 +42,8 @@ pub const SABOTAGE: Page =
 pub const SIMULATION: Page =
     Page { name: "SIMULATION.md", title: "Simulation", command: "make simulate" };
 
-pub const PAGES: [&Page; 7] =
-    [&ANSWERS, &FAULTS, &HTTP_PEERS, &LOAD_LAB, &REPEATABILITY, &SABOTAGE, &SIMULATION];
+pub const PAGES: [&Page; 8] =
+    [&ANSWERS, &FAULTS, &FLAKY, &HTTP_PEERS, &LOAD_LAB, &REPEATABILITY, &SABOTAGE, &SIMULATION];
 
 /// The fields of a head, in their order.
 pub const FIELDS: [&str; 4] = ["Command", "Commit", "Machine", "Date (UTC)"];

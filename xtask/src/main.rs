@@ -2,6 +2,7 @@
 //!
 //! - `tidy` checks the source tree, `mood` the tests for sleeps, times and second tries
 //! - `test` runs all checks and tests of CI, `lab` those that measure this machine
+//! - `repeat` runs tests several times, `flaky` under conditions that are hard for them
 //! - `docs` generates docs/METRICS.md and the JSON schemas
 //! - `repeatability` measures how well runs repeat
 //! - `simulate` counts the coverage of intervals and the false alarms
@@ -10,7 +11,6 @@
 //! - `bench-store` times commands on a store of a thousand runs
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a development command prints")]
 
-#[cfg_attr(not(test), expect(dead_code, reason = "to be called by the lab"))]
 mod answers;
 mod bench;
 mod bench_store;
@@ -18,6 +18,7 @@ mod compare_check;
 mod docs;
 #[cfg(test)]
 mod evidence;
+mod flaky;
 mod repeatability;
 mod runner;
 mod simulate;
@@ -32,7 +33,8 @@ use std::process::ExitCode;
 use runner::Suite;
 
 const USAGE: &str = "usage: cargo run -p xtask -- tidy | mood | docs | docs --check | \
-                     test [PART] | lab [PART] | \
+                     test [PART] | lab [PART] | repeat TIMES PART | \
+                     flaky loaded|stranger|twice | flaky repeated PROGRAM | \
                      repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | \
                      soak [TEST] | bench-store PROGRAM [RUNS] [METRICS] | \
                      compare-check PROGRAM PAIRS";
@@ -63,6 +65,14 @@ fn main() -> ExitCode {
         ["soak", name] => report(lines(soak::write(&root, Some(name)))),
         ["test"] => test::everything(&root),
         ["test", part] => test::named(&root, Suite::Deterministic, part),
+        ["repeat", times, part] => match times.parse() {
+            Ok(times) => test::repeated(&root, times, part),
+            Err(_) => report(vec![format!("{times} is not a number of runs")]),
+        },
+        ["flaky", condition] => report(lines(flaky::run(&root, condition, None))),
+        ["flaky", condition, program] => {
+            report(lines(flaky::run(&root, condition, Some(program))))
+        }
         ["lab"] => test::named(&root, Suite::Lab, ""),
         ["lab", part] => test::named(&root, Suite::Lab, part),
         _ => {

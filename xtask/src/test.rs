@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use crate::runner::{self, Ended, Outcome, Suite};
-use crate::{docs, tidy, web};
+use crate::{answers, docs, tidy, web};
 
 /// How many of the slowest tests are named.
 const SLOWEST: usize = 10;
@@ -51,7 +51,21 @@ pub(crate) fn everything(root: &Path) -> ExitCode {
 pub(crate) fn named(root: &Path, suite: Suite, part: &str) -> ExitCode {
     let mut count = Count::default();
     let at_once = if suite == Suite::Lab { 1 } else { cpus() };
-    tests(&mut count, root, suite, at_once, part);
+    let ended = tests(&mut count, root, suite, at_once, part);
+    if suite == Suite::Lab
+        && let Err(error) = answers::write(root, part, &ended)
+    {
+        step(&mut count, "page of answers", vec![format!("{error:#}")]);
+    }
+    count.exit()
+}
+
+/// Runs the tests whose name contains `part` so many times.
+pub(crate) fn repeated(root: &Path, times: usize, part: &str) -> ExitCode {
+    let mut count = Count::default();
+    for _ in 0..times {
+        tests(&mut count, root, Suite::Deterministic, cpus(), part);
+    }
     count.exit()
 }
 
@@ -90,10 +104,19 @@ fn page(count: &mut Count, root: &Path) -> bool {
 }
 
 /// Runs tests; then prints the failed ones and the slowest.
-fn tests(count: &mut Count, root: &Path, suite: Suite, at_once: usize, part: &str) {
+fn tests(
+    count: &mut Count,
+    root: &Path,
+    suite: Suite,
+    at_once: usize,
+    part: &str,
+) -> Vec<Ended> {
     let tests = match runner::list(root, suite) {
         Ok(tests) => tests,
-        Err(error) => return step(count, "tests", vec![format!("{error:#}")]),
+        Err(error) => {
+            step(count, "tests", vec![format!("{error:#}")]);
+            return Vec::new();
+        }
     };
     let tests: Vec<_> = tests.into_iter().filter(|it| it.full_name().contains(part)).collect();
     let mut ended = Vec::with_capacity(tests.len());
@@ -109,6 +132,7 @@ fn tests(count: &mut Count, root: &Path, suite: Suite, at_once: usize, part: &st
             Outcome::Failed { .. } => &mut count.failed,
         } += 1;
     }
+    ended
 }
 
 fn line(one: &Ended) -> String {

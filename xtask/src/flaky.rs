@@ -1,0 +1,190 @@
+//! `xtask flaky`: runs `make test` under conditions that show which tests depend on the machine
+//! (scripts/flaky.sh), and single test programs many times; writes docs/evidence/FLAKY.md.
+//!
+//! The page is written after each run, and has the state: a later call goes on where it ended.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use fathom_lab::evidence::{Contents, Criterion, FLAKY, Origin};
+use fathom_measure::clock::monotonic_raw_ns;
+
+/// The whole suite, this many times each.
+const CONDITIONS: [&str; 3] = ["loaded", "stranger", "twice"];
+const RUNS: usize = 5;
+/// How often each test of a program is run beside the load.
+const REPEATED: usize = 50;
+
+const PREFACE: &str = "\
+Whole runs of `make test`: *loaded* on one CPU beside `stress-ng --cpu 4 --io 2 --vm 2 --vm-bytes
+1G`; *stranger* as a user without privileges, in a clone in a path with spaces, with `LC_ALL=
+de_DE.UTF-8`, `TZ=Asia/Kathmandu`, umask 077 and without IPv6; *twice* in two clones at once. Then
+the programs whose tests measure, each test 50 times beside the load of *loaded*. No test is run
+again when it fails.
+
+| condition | run | commit | date | minutes | result | failed |
+|---|---|---|---|---:|---|---|
+";
+
+/// A run, as a row of the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Row {
+    condition: String,
+    /// Its number, or the name of the test program.
+    run: String,
+    commit: String,
+    date: String,
+    minutes: String,
+    /// The last line of each suite.
+    result: String,
+    /// Names of failed tests.
+    failed: String,
+}
+
+impl Row {
+    fn parse(line: &str) -> Option<Self> {
+        let cells: Vec<&str> = line.strip_prefix("| ")?.split('|').map(str::trim).collect();
+        let [condition, run, commit, date, minutes, result, failed, ""] = cells[..] else {
+            return None;
+        };
+        if condition == "condition" {
+            return None;
+        }
+        let [condition, run, commit, date, minutes, result, failed] =
+            [condition, run, commit, date, minutes, result, failed].map(str::to_owned);
+        Some(Self { condition, run, commit, date, minutes, result, failed })
+    }
+
+    fn text(&self) -> String {
+        let Self { condition, run, commit, date, minutes, result, failed } = self;
+        format!("| {condition} | {run} | {commit} | {date} | {minutes} | {result} | {failed} |\n")
+    }
+}
+
+/// Runs what is missing on the page, and returns its missed criteria: a condition, or `repeated` with the name of a test program.
+pub(crate) fn run(root: &Path, condition: &str, program: Option<&str>) -> Result<Vec<String>> {
+    let names: Vec<String> = match program {
+        Some(program) => vec![program.to_owned()],
+        None if CONDITIONS.contains(&condition) => (1..=RUNS).map(|it| it.to_string()).collect(),
+        None => bail!("{condition}: expected {}, or repeated PROGRAM", CONDITIONS.join(", ")),
+    };
+    let origin = Origin::here(root);
+    ensure!(!origin.commit.ends_with('+'), "commit the changes first: the clones have the commit");
+    let mut missed = Vec::new();
+    for name in names {
+        let mut rows = read(root);
+        let of_condition = |row: &Row| row.condition == condition;
+        if rows.iter().any(|row| of_condition(row) && row.run == name && row.commit == origin.commit)
+        {
+            continue;
+        }
+        // The five runs of a condition are of one commit.
+        rows.retain(|row| !of_condition(row) || row.run != name && row.commit == origin.commit);
+        rows.push(measure(root, condition, name, &origin)?);
+        missed = write(root, &rows, &origin)?;
+    }
+    Ok(missed)
+}
+
+fn read(root: &Path) -> Vec<Row> {
+    let text = fs::read_to_string(root.join(FLAKY.path())).unwrap_or_default();
+    text.lines().filter_map(Row::parse).collect()
+}
+
+fn measure(root: &Path, condition: &str, name: String, origin: &Origin) -> Result<Row> {
+    let log = root.join(format!("target/flaky-{condition}-{name}.log"));
+    println!("{condition} {name}: {}", log.display());
+    let output = File::create(&log).with_context(|| log.display().to_string())?;
+    let mut command = Command::new(root.join("scripts/flaky.sh"));
+    if CONDITIONS.contains(&condition) {
+        command.arg(condition);
+    } else {
+        let program = std::env::current_exe().context("this program")?;
+        command.arg("loaded").arg(program).args(["repeat", &REPEATED.to_string(), &name]);
+    }
+    let started_ns = monotonic_raw_ns();
+    let status = command.stderr(output.try_clone()?).stdout(output).current_dir(root).status()?;
+    let minutes = (monotonic_raw_ns() - started_ns) as f64 / 60e9;
+    let (result, mut failed) = outcome(&fs::read_to_string(&log)?);
+    if !status.success() && failed.is_empty() {
+        failed = format!("{status}");
+    }
+    let row = Row {
+        condition: condition.to_owned(),
+        run: name,
+        commit: origin.commit.clone(),
+        date: origin.date.clone(),
+        minutes: format!("{minutes:.1}"),
+        result,
+        failed,
+    };
+    print!("{}", row.text());
+    Ok(row)
+}
+
+/// The last lines of the suites in a log, and the failed tests and checks.
+fn outcome(log: &str) -> (String, String) {
+    let is_result = |line: &&str| line.contains(" passed, ") && line.ends_with(" skipped");
+    let results: Vec<&str> = log.lines().filter(is_result).collect();
+    let name_of = |line: &str| {
+        let rest = line.strip_prefix("test ").or_else(|| line.strip_prefix("check "));
+        let failed = rest.and_then(|rest| Some(rest.split_once(" ... FAILED")?.0.to_owned()));
+        // A test of the page.
+        failed.or_else(|| line.strip_prefix("not ok ").map(str::to_owned))
+    };
+    let failed: Vec<String> = log.lines().filter_map(name_of).collect();
+    let result = if results.is_empty() { "no result".to_owned() } else { results.join("; ") };
+    (result, failed.join(", ").replace('|', " "))
+}
+
+fn write(root: &Path, rows: &[Row], origin: &Origin) -> Result<Vec<String>> {
+    let green = |condition: &str| {
+        let is_green = |row: &&Row| row.condition == condition && row.failed.is_empty();
+        rows.iter().filter(is_green).count()
+    };
+    let criteria = CONDITIONS.map(|condition| {
+        let green = green(condition);
+        Criterion::new(format!("{condition}: {RUNS} of {RUNS} runs pass: {green}"), green == RUNS)
+    });
+    let repeated = |row: &&Row| !CONDITIONS.contains(&row.condition.as_str());
+    let of_programs: Vec<&Row> = rows.iter().filter(repeated).collect();
+    let failed = of_programs.iter().filter(|row| !row.failed.is_empty()).count();
+    let text = format!("no test fails in {REPEATED} runs: {failed} programs with one");
+    let mut all = criteria.to_vec();
+    all.push(Criterion::new(text, failed == 0 && !of_programs.is_empty()));
+    let table: String = rows.iter().map(Row::text).collect();
+    let contents = Contents {
+        parameters: &[],
+        origins: &[("", origin)],
+        criteria: &all,
+        body: &(PREFACE.to_owned() + &table),
+    };
+    FLAKY.write(root, &contents).context(FLAKY.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read_back() {
+        let words = ["loaded", "1", "1a2b3c4d", "2026-11-25", "3.1", "9 passed, 1 failed", "a b::c"];
+        let [condition, run, commit, date, minutes, result, failed] = words.map(str::to_owned);
+        let row = Row { condition, run, commit, date, minutes, result, failed };
+        assert_eq!(Row::parse(row.text().trim_end()), Some(row));
+        assert!(PREFACE.lines().all(|line| Row::parse(line).is_none()));
+    }
+
+    #[test]
+    fn failures_of_a_log_are_named() {
+        let log = "test program a::b ... ok 0.10 s\ntest program a::c ... FAILED: failed, 0.10 s\n\
+                   check lints ... FAILED\nnot ok 3 - table is sorted\n\
+                   7 passed, 3 failed, 1 skipped\n8 passed, 0 failed, 0 skipped\n";
+        let (result, failed) = outcome(log);
+        assert_eq!(result, "7 passed, 3 failed, 1 skipped; 8 passed, 0 failed, 0 skipped");
+        assert_eq!(failed, "program a::c, lints, 3 - table is sorted");
+        assert_eq!(outcome("make: error").0, "no result");
+    }
+}
