@@ -221,11 +221,12 @@ pub(crate) fn checks(make: impl FnOnce(&mut Sampler)) -> Vec<Check> {
 
 /// Checks that the scheduler, reclaim or other load can fail in a right visit. What they conclude
 /// from given counts is tested beside each of them.
-const LOAD_DEPENDENT: [&str; 12] = [
+const LOAD_DEPENDENT: [&str; 13] = [
     "acknowledgements",
     "asleep when woken",
     "awake",
     "bytes and pages",
+    "bytes read",
     "clock rate",
     "context switches",
     "in memory",

@@ -30,6 +30,8 @@ fn visit_verifies_bytes_pages_and_threads() {
             Ok(sample) => {
                 let names: Vec<&str> = sample.checks.iter().map(|it| it.name.as_str()).collect();
                 assert_eq!(names, ["streams", "bytes and pages"]);
+                let detail = &sample.checks[1].detail;
+                assert!(detail.contains(" verified; "), "{detail}");
             }
             Err(fault) => {
                 assert!(threads as usize > cores, "{fault}");

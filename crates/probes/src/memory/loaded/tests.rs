@@ -19,6 +19,8 @@ fn visit_counts_the_bytes_of_the_load() {
                     0 => assert_eq!(names, ["load", "pages"]),
                     _ => assert_eq!(names, ["load", "bytes read", "pages"]),
                 }
+                let read = sample.checks.iter().find(|check| check.name == "bytes read");
+                assert!(read.is_none_or(|check| check.detail.contains(" verified; ")), "{read:?}");
                 let detail = &sample.checks[0].detail;
                 assert_eq!(detail.contains("GB/s read"), percent > 0, "{detail}");
             }
