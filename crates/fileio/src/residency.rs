@@ -565,9 +565,7 @@ mod tests {
     #[test]
     #[ignore = "lab: pages must stay cached or evicted"]
     fn half_cached_file_is_in_two_pieces() {
-        let file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
-        let source = Source::open(file.path()).unwrap();
-        let (file, half) = (file.as_file(), 8 << 20);
+        let (file, half) = (&tempfile::tempfile_in("/var/tmp").unwrap(), 8 << 20);
         std::os::unix::fs::FileExt::write_all_at(file, &vec![1; 2 * half as usize], 0).unwrap();
         if evict(file).unwrap().state != State::Cold {
             println!("skipped: /var/tmp keeps its pages in memory");
@@ -578,18 +576,9 @@ mod tests {
         fadvise(file, 0, None, Advice::Random).unwrap();
         let mut block = vec![0; half as usize];
         rustix::io::pread(file, &mut block, 0).unwrap();
-        let look = Look::default();
-        let request = Request { look: Some(&look), threads: 2, ..Request::whole(Way::Map) };
-        let read = crate::read(&source, &request, &fathom_lab::clock()).unwrap();
-        assert_eq!(read.sum.bytes, half, "the cached half only");
-        let (before, uncached) = look.result(2 * half, CountedBy::Both);
-        assert_eq!((before.cached, before.counted_by), (half, CountedBy::Both));
-        assert_eq!(uncached.as_slice(), std::slice::from_ref(&(half..2 * half)));
         assert_eq!(cached_pages(file, 0, half), Ok(half / page() as u64));
         assert_eq!(pieces(file, half), Some(vec![(0..half, true), (half..2 * half, false)]));
-        let State::Mixed { share } = of(file).state else { panic!("half is cached") };
-        assert!((share - 0.5).abs() < 0.05, "{share}");
-        assert_eq!(warm(file, &AtomicBool::new(true)).unwrap().bytes, 2 * half, "stopped");
+        assert_eq!(of(file).state, State::Mixed { share: 0.5 });
         assert_eq!(warm(file, &AtomicBool::new(false)).unwrap().state, State::Warm);
         assert_eq!(pieces(file, half), Some(vec![(0..2 * half, true)]));
     }

@@ -19,8 +19,6 @@ fn rejected_counter_is_rated_by_its_substitute() {
     let id = "clock-counter";
     finds(id, Good, "tsc at 2.6000 GHz, resolution 10 ns", |_| {});
     finds(id, Note, "clock source is hpet", refused(60.0, 1.0));
-    finds(id, Warning, "read cost 800 ns", refused(800.0, 70.0));
-    finds(id, Severe, "read cost 3000 ns", refused(3_000.0, 70.0));
     finds(id, Severe, "resolution 4.0 ms", refused(60.0, 4e6));
     finds(id, Severe, "out of order", |m| {
         refused(60.0, 1.0)(m);
@@ -45,8 +43,6 @@ fn calibration_is_rated_by_its_repeatability() {
         }
     };
     finds("clock-calibration", Good, "1.00 ppm", ppm(1.0));
-    finds("clock-calibration", Note, "5.00 ppm", ppm(5.0));
-    finds("clock-calibration", Warning, "20.00 ppm", ppm(20.0));
     finds("clock-calibration", Severe, "80.00 ppm", ppm(80.0));
     finds("clock-calibration", Good, "not needed", refused(60.0, 1.0));
     is_unknown("clock-calibration", |m| m.clock.facts.as_mut().unwrap().details.clear());
@@ -148,11 +144,7 @@ fn restricted_cpus_are_reported() {
 
 #[test]
 fn memory_is_rated_by_available_bytes() {
-    let available = |bytes: u64| move |m: &mut Machine| m.host.memory.available_bytes = Some(bytes);
     finds("memory-available", Good, "7.0 GiB of 8.0 GiB", |_| {});
-    finds("memory-available", Note, "1.0 GiB", available(1 << 30));
-    finds("memory-available", Warning, "200 MiB", available(200 << 20));
-    finds("memory-available", Severe, "32 MiB", available(32 << 20));
     is_unknown("memory-available", |m| m.host.memory.available_bytes = None);
     let swap = |used: u64, moved: u64| {
         move |m: &mut Machine| {

