@@ -78,8 +78,7 @@ impl Work {
 }
 
 /// Serves one queue until it is closed.
-pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind) {
-    let nowhere = File::options().write(true).open("/dev/null").ok();
+pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind, nowhere: Option<&File>) {
     let mut buffer = None;
     while let Some(Job { ticket, work }) = shared.queue(kind).pop() {
         let done = match work {
@@ -101,7 +100,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind) {
                 Done::Opened(opened)
             }
             Work::Load(mut response) => {
-                load(&response, nowhere.as_ref());
+                load(&response, nowhere);
                 response.set_loaded(monotonic_raw_ns());
                 Done::Loaded(response)
             }
@@ -181,7 +180,9 @@ pub(crate) fn start(shared: &Arc<Shared>, lanes: usize) -> std::io::Result<Vec<H
     let mut handles = Vec::new();
     for kind in kinds {
         let for_lane = Arc::clone(shared);
-        handles.push(spawn("lane", move || serve(&for_lane, kind))?);
+        // Before the service is ready: from then on only clients need descriptors.
+        let nowhere = File::options().write(true).open("/dev/null").ok();
+        handles.push(spawn("lane", move || serve(&for_lane, kind, nowhere.as_ref()))?);
     }
     if shared.cold {
         let for_lane = Arc::clone(shared);
@@ -199,21 +200,23 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io:
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{MemfdFlags, memfd_create};
+
     use super::*;
     use crate::options::Options;
 
     #[test]
     fn files_that_stay_in_memory_are_counted() {
-        // Its files are in memory only.
-        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        let path = folder.path().join("file");
-        std::fs::write(&path, [1; 5000]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        // It is nowhere else than in memory.
+        let file = memfd_create("file", MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&file, &[1; 5000]).unwrap();
         let mut options = Options::new(folder.path());
         options.listen = vec!["127.0.0.1:0".parse().unwrap()];
         let (shared, _) = crate::server::prepare(options).unwrap();
         let missed = || shared.evictions_missed.load(Relaxed);
         for _ in 0..=EVICTIONS_WAITING_MAX {
-            evict_later(&shared, File::open(&path).unwrap());
+            evict_later(&shared, file.try_clone().unwrap().into());
         }
         assert_eq!((shared.evictions.len(), missed()), (EVICTIONS_WAITING_MAX, 1));
         std::thread::scope(|scope| {

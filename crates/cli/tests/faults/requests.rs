@@ -10,7 +10,7 @@ use crate::test_env::wait_for;
 use crate::{is_soak, scaled, write_section};
 
 /// In `make test`, and in `make soak`.
-const ROUNDS: [usize; 2] = [10, 50];
+const ROUNDS: [usize; 2] = [5, 50];
 const CLIENTS: usize = 4;
 /// Requests of a connection, unless one of them ends it.
 const PER_CONNECTION: u64 = 200;
@@ -150,7 +150,7 @@ fn settled(service: &Serving, descriptors: usize) -> Usage {
 
 #[test]
 fn requests_leave_nothing_behind() {
-    let requests = scaled(4000, 1_000_000);
+    let requests = scaled(1000, 1_000_000);
     let rounds = scaled(ROUNDS[0], ROUNDS[1]);
     let service = Serving::start("");
     let descriptors = service.usage().descriptors;
