@@ -194,7 +194,7 @@ fn has_nonce(data: &TcpStream, nonce: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::io::{Read as _, Write as _};
     use std::os::unix::net::UnixStream;
 
     use super::*;
@@ -211,9 +211,13 @@ mod tests {
             let Message::Ready { port, nonce, .. } = ready else { panic!("{ready:?}") };
             let connect = || TcpStream::connect(("127.0.0.1", port));
             let _silent = (!sends_nonce).then(connect);
-            // Until it has ended.
+            // One after the other until it has ended, so that it never waits for long.
+            let mut count = 0;
             while sends_nonce && let Ok(mut data) = connect() {
                 let _ = data.write_all("0".repeat(nonce.len()).as_bytes());
+                let _ = data.read(&mut [0]);
+                count += 1;
+                assert!(count < 20_000, "it goes on");
             }
             assert!(matches!(far.join().unwrap(), Some(FarError::TimedOut(_))));
         }
