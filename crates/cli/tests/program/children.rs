@@ -1,10 +1,13 @@
 //! Running programs: started, watched and signalled, and what is left of them.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use fathom_lab::processes;
+use fathom_measure::condition::RUN_MARK;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::test_env::{Folder, TestEnv};
@@ -32,19 +35,32 @@ pub(crate) fn next_line(child: &mut Child) -> String {
 /// Starts a command and waits until a counter of `/proc/PID/io` exceeds a value.
 pub(crate) fn spawn_until_io(env: &TestEnv, line: &str, counter: &str, value: u64) -> Child {
     let child = spawn_piped(env.command(line));
-    let path = format!("/proc/{}/io", child.id());
-    let has_done_enough = || {
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let count = text.lines().find_map(|line| line.strip_prefix(counter)?.strip_prefix(": "));
-        count.is_some_and(|count| count.parse::<u64>().is_ok_and(|count| count > value))
-    };
-    let mut waits = 0;
-    while !has_done_enough() {
-        waits += 1;
-        assert!(waits < 6000, "too little I/O in a minute");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for_io(&child, counter, value);
     child
+}
+
+/// Waits until a counter of `/proc/PID/io` exceeds a value.
+pub(crate) fn wait_for_io(child: &Child, counter: &str, value: u64) {
+    wait_until("too little I/O", || io(child, counter) > value);
+}
+
+/// A counter of `/proc/PID/io`.
+pub(crate) fn io(child: &Child, counter: &str) -> u64 {
+    let path = format!("/proc/{}/io", child.id());
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let count = text.lines().find_map(|line| line.strip_prefix(counter)?.strip_prefix(": "));
+    count.and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+/// Takes the name that one run of the machine has, once no run of another test has it.
+pub(crate) fn hold_run_mark() -> UnixListener {
+    let address = SocketAddr::from_abstract_name(RUN_MARK).expect("a name");
+    let mut bound = None;
+    wait_until("other runs are active all the time", || {
+        bound = UnixListener::bind_addr(&address).ok();
+        bound.is_some()
+    });
+    bound.expect("bound above")
 }
 
 pub(crate) fn send(child: &Child, signal: Signal) {
@@ -86,9 +102,9 @@ pub(crate) fn assert_kill_leaves_nothing(line: &str, part: &str) {
     assert!(disk.is_empty(), "files are left");
 }
 
-/// Polls for at most ten seconds.
+/// Polls for at most a minute.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..5000 {
+    for _ in 0..30_000 {
         if is_so() {
             return;
         }
