@@ -55,9 +55,6 @@ fn ctrl_c_stores_the_interrupted_search() {
     assert_interrupted(spawn_until_io(&env, &line, "wchar", 32 << 20), Signal::INT);
     let document = env.latest();
     assert_eq!(document.run.state, RunState::Interrupted);
-    let record = &document.records[0];
-    let mut reasons = record.verdict.reasons.iter();
-    assert!(reasons.any(|reason| reason.text.contains("stopped before its end")), "{record:?}");
     assert_contains(&env.stdout("show latest"), &["interrupted"]);
     assert!(disk.is_empty());
 }

@@ -30,8 +30,8 @@ fn run_line(folder: &Path, more: &str) -> String {
     format!("run --only --folder {} {more}", folder.display())
 }
 
-const FILE: &str = "file.call{call=read1} file.read.throughput file.read.latency{file_bytes=4K} \
-    file.write.throughput file.create{bytes=0} file.delete{bytes=0}";
+const FILE: &str = "file.call{call=read1} file.read.throughput{block=64K} file.read.latency{file_bytes=4K} \
+    file.write.throughput{block=64K} file.create{bytes=0}";
 
 #[test]
 fn file_metrics_are_measured_and_leave_no_file() {
@@ -158,6 +158,6 @@ fn next_run_removes_files_of_killed_run() {
     child.wait().expect("it was killed");
     assert_all_end(&workers);
     assert_eq!(entries(&folder).len(), 2, "the letter and the folder of the run");
-    env.stdout(&run_line(&folder, "file.delete{bytes=0} --quick"));
+    env.stdout(&run_line(&folder, "file.delete{bytes=0} --processes 3 --quick"));
     assert_eq!(entries(&folder), [folder.join("letter")]);
 }

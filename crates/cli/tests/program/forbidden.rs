@@ -12,8 +12,8 @@ use crate::{TestEnv, text};
 
 /// One case of metrics that differ in what they need from the kernel.
 const SOME: &str = "run --quick --only --processes 3 --json cpu.frequency os.syscall{call=getppid} \
-    os.switch.process{set_bytes=0} os.switch.thread os.pipe.rtt os.process.fork{rss_bytes=1MiB} \
-    os.thread.create os.epoll os.fifo.rtt os.semaphore.rtt os.unix.rtt";
+    os.switch.process{set_bytes=0} os.pipe.rtt{calls=bare} os.process.fork{rss_bytes=1MiB} \
+    os.epoll{fds=10} os.fifo.rtt os.semaphore.rtt{kind=sysv} os.unix.rtt{kind=stream}";
 
 /// Runs the program in a mount namespace of its own, after the shell command `before`; `None` if
 /// namespaces are not permitted.

@@ -39,12 +39,15 @@ fn assert_measured(document: &Document, names: &[&str]) {
     }
 }
 
+const SOME: &str = "memory.munmap{bytes=64MiB} memory.munmap{bytes=16MiB} \
+    memory.fault{kind=anonymous} memory.fault{kind=anonymous_first} os.process.fork";
+
 #[test]
 fn small_cgroup_makes_large_cases_unavailable() {
     let env = TestEnv::new();
     let limits = [("memory.limit_in_bytes", 64 << 20)];
     let Some(group) = group("memory", "small", &limits) else { return };
-    let document = document(&env.exec_in(&group, &run_line("memory os.process.fork")));
+    let document = document(&env.exec_in(&group, &run_line(SOME)));
     assert_eq!(document.host.cgroup.memory_limit_bytes, Some(64 << 20));
     let missing = missing_records(&document);
     let (large, remedy) = reason(&missing, "memory.munmap{bytes=67108864,touched=yes}");
@@ -93,7 +96,7 @@ fn without_thp_only_huge_page_cases_are_missing() {
 #[test]
 fn address_space_limit_names_ulimit() {
     let env = TestEnv::new();
-    let metrics = "memory.mmap.setup memory.munmap memory.fault{kind=anonymous}";
+    let metrics = "memory.mmap.setup memory.munmap{bytes=64MiB} memory.fault{kind=anonymous}";
     // `ulimit -v` of 2 GiB.
     let document = run_limited(&env, at_most(Resource::As, 2 << 30), metrics);
     let missing = missing_records(&document);
@@ -108,7 +111,7 @@ fn address_space_limit_names_ulimit() {
 #[test]
 fn no_metric_needs_locked_memory() {
     let env = TestEnv::new();
-    let metrics = "memory.mmap.setup memory.fault{kind=anonymous} memory.latency{set_bytes=1MiB}";
+    let metrics = "memory.mmap.setup{bytes=4096} memory.fault{kind=anonymous}";
     // `ulimit -l` of 0.
     let document = run_limited(&env, at_most(Resource::Memlock, 0), metrics);
     for record in missing_records(&document) {
@@ -121,7 +124,8 @@ fn no_metric_needs_locked_memory() {
 #[test]
 fn one_cpu_measures_single_cpu_cases() {
     let env = TestEnv::new();
-    let metrics = "memory.munmap memory.fault memory.core_to_core";
+    let metrics = "memory.munmap{bytes=4096} memory.fault{kind=anonymous} memory.fault{kind=file_minor} \
+                   memory.core_to_core";
     let document = run_limited(&env, one_cpu, metrics);
     let missing = missing_records(&document);
     let fault = missing.iter().find(|one| one.metric.as_str() == "memory.munmap");
@@ -132,7 +136,8 @@ fn one_cpu_measures_single_cpu_cases() {
 #[test]
 fn without_proc_faults_cannot_be_verified() {
     let env = TestEnv::new();
-    let metrics = "memory.mmap.setup memory.munmap memory.fault{kind=anonymous}";
+    let metrics =
+        "memory.mmap.setup{bytes=1GiB} memory.munmap{bytes=4096} memory.fault{kind=anonymous}";
     let Some(output) = in_mount_namespace(&env, "umount -l /proc", &run_line(metrics)) else {
         return;
     };

@@ -14,7 +14,8 @@ use crate::{TestEnv, text};
 
 /// Starts a long run and waits for its first record.
 fn start_run(env: &TestEnv) -> Child {
-    let mut child = spawn_piped(env.command("run --quick --processes 3 --jsonl cpu os"));
+    let mut child =
+        spawn_piped(env.command("run --quick --processes 3 --only --jsonl cpu.call os.syscall"));
     next_line(&mut child);
     child
 }
@@ -96,10 +97,11 @@ fn concurrent_runs_warn_and_are_both_stored() {
 fn strict_fails_on_missing_numbers() {
     let env = TestEnv::new();
     let status = |option: &str| {
-        let run = format!("run --quick --only --processes 3 {option} os.process.fork");
+        let run =
+            format!("run --quick --only --processes 3 {option} os.process.fork{{rss_bytes=1GiB}}");
         under(env.command(&run), at_most(Resource::As, 300 << 20)).status.code()
     };
-    assert_eq!(status("--strict"), Some(3), "the largest sizes cannot be mapped");
+    assert_eq!(status("--strict"), Some(3), "1 GiB cannot be mapped");
     let steps = env.latest().records;
     let of_state = |state| steps.iter().filter(|record| record.verdict.state == state).count();
     assert!(of_state(State::Unavailable) > 0 && of_state(State::Failed) == 0, "{steps:?}");

@@ -174,7 +174,8 @@ fn quiet_run_writes_its_document_and_repeats() {
     let summary = document.records[0].summary.as_ref().expect("a summary");
     assert_eq!(summary.process_medians.len(), 3);
     assert_failure(&env.exec(line), &["write run.json: file exists", "--force"]);
-    let output = env.exec(&format!("{line} --force --repeat 2 --label twice"));
+    let output =
+        env.exec("run --quick --only --processes 3 --repeat 2 --label twice cpu.frequency");
     assert_status(&output, 0);
     assert_contains(&text(&output.stderr), &["run 1 of 2", "run 2 of 2"]);
     let list = env.stdout("show --runs");
