@@ -5,7 +5,7 @@ use fathom_record::{Document, Stratum, Verdict};
 use crate::test_env::{canned, json, stored_run};
 use crate::{TestEnv, text};
 
-/// A run of a metric of which a smaller value is better, with ten process medians around a headline.
+/// A run of a metric of which a smaller value is better: ten process medians around a headline.
 fn run(number: usize, headline: f64) -> Document {
     let mut document = stored_run(number);
     document.records = canned().records.drain(2..3).collect();

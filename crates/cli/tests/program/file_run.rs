@@ -30,8 +30,8 @@ fn run_line(folder: &Path, more: &str) -> String {
     format!("run --only --folder {} {more}", folder.display())
 }
 
-const FILE: &str = "file.call{call=read1} file.read.throughput{block=64K} file.read.latency{file_bytes=4K} \
-    file.write.throughput{block=64K} file.create{bytes=0}";
+const FILE: &str = "file.call{call=read1} file.read.throughput{block=64K} \
+    file.read.latency{file_bytes=4K} file.write.throughput{block=64K} file.create{bytes=0}";
 
 #[test]
 fn file_metrics_are_measured_and_leave_no_file() {

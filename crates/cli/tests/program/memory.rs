@@ -124,8 +124,8 @@ fn no_metric_needs_locked_memory() {
 #[test]
 fn one_cpu_measures_single_cpu_cases() {
     let env = TestEnv::new();
-    let metrics = "memory.munmap{bytes=4096} memory.fault{kind=anonymous} memory.fault{kind=file_minor} \
-                   memory.core_to_core";
+    let metrics = "memory.munmap{bytes=4096} memory.fault{kind=anonymous} \
+                   memory.fault{kind=file_minor} memory.core_to_core";
     let document = run_limited(&env, one_cpu, metrics);
     let missing = missing_records(&document);
     let fault = missing.iter().find(|one| one.metric.as_str() == "memory.munmap");

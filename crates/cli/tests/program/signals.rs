@@ -1,22 +1,26 @@
 //! Runs that end early or are restricted: finished records are stored, and no process is left.
 //! Kills of coordinators and workers are tested in `tests/faults`.
 
+use std::collections::BTreeSet;
 use std::process::Child;
 
 use fathom_lab::processes::children;
 use fathom_record::{RunState, State};
 use rustix::process::{Resource, Signal};
 
-use crate::children::{assert_all_end, hold_run_mark, next_line, send, spawn_piped, wait_until};
+use crate::children::{assert_all_end, hold_run_mark, send, spawn_piped, wait_until};
 use crate::limits::{at_most, one_cpu, under};
 use crate::test_env::assert_status;
 use crate::{TestEnv, text};
 
-/// Starts a long run and waits for its first record.
+/// Starts a long run and waits for the end of a visit: each has a process of its own.
 fn start_run(env: &TestEnv) -> Child {
-    let mut child =
-        spawn_piped(env.command("run --quick --processes 3 --only --jsonl cpu.call os.syscall"));
-    next_line(&mut child);
+    let child = spawn_piped(env.command("run --thorough --only --jsonl cpu.call"));
+    let mut workers = BTreeSet::new();
+    wait_until("no visit has ended", || {
+        workers.extend(children(child.id()));
+        workers.len() > 2
+    });
     child
 }
 
@@ -31,8 +35,7 @@ fn ctrl_c_keeps_records_and_leaves_no_worker() {
         assert_all_end(&workers);
         let document = env.latest();
         assert_eq!(document.run.state, RunState::Interrupted);
-        let records = document.records.len() as u64;
-        assert!(records > 0 && document.run.planned > records);
+        assert!(!document.records.is_empty(), "{:?}", document.run);
     }
 }
 
@@ -49,7 +52,7 @@ fn ctrl_c_prints_closing_paragraph() {
 #[test]
 fn closed_pipe_ends_the_run_quietly() {
     let env = TestEnv::new();
-    let mut child = start_run(&env);
+    let mut child = spawn_piped(env.command("run --quick --only --jsonl cpu.call"));
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("it ends");
     assert_status(&output, 141);
