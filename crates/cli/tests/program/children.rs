@@ -1,10 +1,13 @@
 //! Running programs: started, watched and signalled, and what is left of them.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use fathom_lab::processes;
+use fathom_measure::condition::RUN_MARK;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::test_env::{Folder, TestEnv};
@@ -39,13 +42,28 @@ pub(crate) fn spawn_until_io(env: &TestEnv, line: &str, counter: &str, value: u6
     child
 }
 
-fn wait_for_io(child: &Child, counter: &str, value: u64) {
+/// Waits until a counter of `/proc/PID/io` exceeds a value.
+pub(crate) fn wait_for_io(child: &Child, counter: &str, value: u64) {
+    wait_until("too little I/O", || io(child, counter) > value);
+}
+
+/// A counter of `/proc/PID/io`.
+pub(crate) fn io(child: &Child, counter: &str) -> u64 {
     let path = format!("/proc/{}/io", child.id());
-    wait_until("too little I/O", || {
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let count = text.lines().find_map(|line| line.strip_prefix(counter)?.strip_prefix(": "));
-        count.is_some_and(|count| count.parse::<u64>().is_ok_and(|count| count > value))
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let count = text.lines().find_map(|line| line.strip_prefix(counter)?.strip_prefix(": "));
+    count.and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+/// Takes the name that one run of the machine has, once no run of another test has it.
+pub(crate) fn hold_run_mark() -> UnixListener {
+    let address = SocketAddr::from_abstract_name(RUN_MARK).expect("a name");
+    let mut bound = None;
+    wait_until("other runs are active all the time", || {
+        bound = UnixListener::bind_addr(&address).ok();
+        bound.is_some()
     });
+    bound.expect("bound above")
 }
 
 pub(crate) fn send(child: &Child, signal: Signal) {

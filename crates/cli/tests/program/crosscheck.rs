@@ -3,12 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 
-use fathom_record::{CrossOutcome, Crosscheck, State};
+use fathom_record::{CrossOutcome, Crosscheck};
 use rustix::process::Signal;
 
-use crate::children::{send, spawn_piped};
+use crate::children::{send, spawn_piped, wait_until};
 use crate::group::skipped;
 use crate::test_env::{assert_schema, assert_status, entries, json, path_text};
 use crate::{TestEnv, text};
@@ -134,14 +133,9 @@ fn assert_interrupted(
     let value = format!("{}-{side}", std::process::id());
     command.env(MARK, &value);
     let child = spawn_piped(command);
-    // A minute: the data is written first, which takes long on a slow disk.
-    let has_come = (0..6000).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        is_so()
-    });
+    wait_until(side, is_so);
     send(&child, Signal::INT);
     let output = child.wait_with_output().expect("it ends");
-    assert!(has_come, "{side}: {}", text(&output.stdout));
     assert_status(&output, 130);
     let left = fathom_lab::processes::left_after(&format!("{MARK}={value}"), 10);
     assert_eq!(left, Vec::<u32>::new());
@@ -183,8 +177,6 @@ fn document_has_every_pair_and_fits_schema() {
     assert!(row.turns.iter().all(|turn| turn.ratio == turn.ours / 6853.96 && turn.ours > 0.0));
     // Both ends of the pipe share a CPU: switches between them are not preemptions.
     assert!(row.turns.iter().all(|turn| turn.peer_preempted_hz.is_none()));
-    let noisy = row.turns.iter().filter(|turn| turn.our_state == State::Noisy);
-    assert!(noisy.clone().all(|turn| turn.our_reason.is_some()), "{row:?}");
     let ratio = fathom_analysis::crosscheck::pair_ratio(&row.turns).expect("pairs");
     assert!(row.ratio == Some(ratio) || row.inconclusive.is_some(), "{row:?}");
     assert!(ratio.level == Some(0.9375) && ratio.low <= ratio.median && ratio.median <= ratio.high);
@@ -220,7 +212,6 @@ fn dd_is_compared_and_leaves_no_file() {
     assert!(row.version.is_some() && row.turns.len() == 2);
     assert!(row.turns.iter().all(|turn| turn.peer_preempted_hz.is_some()));
     assert!(row.turns.iter().all(|turn| turn.detail.is_empty()), "{:?}", row.turns);
-    assert!(row.turns.iter().all(|turn| turn.our_state.shows_number()), "{:?}", row.turns);
     assert!(entries(&folder).is_empty(), "{:?}", entries(&folder));
 }
 
@@ -292,15 +283,4 @@ fn ctrl_c_and_a_failing_server_leave_no_process() {
     let command = fathom(&env, &[("sockperf", &script)], &words);
     let document = assert_interrupted(command, "server", &folder, || started.exists());
     assert_eq!(document.rows[0].outcome, CrossOutcome::Interrupted);
-}
-
-#[test]
-fn unknown_words_suggest_nearest() {
-    let env = TestEnv::new();
-    let table = "sysbnch | `sysbnch` | did you mean `sysbench` | crosscheck --list
-        memry | did you mean `memory`
-        os.syscall{call=stat} | no such case | {call=getppid_called}
-        --cpu 9999 perf | --cpu 9999 | allowed CPUs";
-    env.assert_usage_errors("crosscheck", table);
-    env.assert_failures("crosscheck", "dd --folder /proc | proc keeps no files");
 }

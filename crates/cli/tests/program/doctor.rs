@@ -1,16 +1,15 @@
 //! `fathom doctor` on this machine, and under limits of a test. Other processes use the machine at
 //! the same time, so that no test expects it to be idle.
 
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Output;
 
 use fathom_record::{Diagnosis, Finding, Fix, Severity};
 use rustix::process::Resource;
 
+use crate::children::hold_run_mark;
 use crate::group::group;
 use crate::limits::{at_most, under};
-use crate::test_env::{assert_contains, assert_schema, entries, json};
+use crate::test_env::{assert_schema, entries, json, stored_run};
 use crate::{TestEnv, text};
 
 fn diagnosis(output: &Output) -> Diagnosis {
@@ -94,7 +93,7 @@ fn unwritable_store_is_a_warning() {
     assert_eq!(finding_of(&output, "store").severity, Severity::Warning);
     assert_eq!(std::fs::read_to_string(env.store()).expect("a file"), precious);
     std::fs::remove_file(env.store()).expect("it is there");
-    env.short_run();
+    env.store_run(&stored_run(1));
     assert_eq!(finding_of(&env.run(&["doctor", "--json"]), "store").severity, Severity::Good);
 }
 
@@ -119,19 +118,10 @@ fn file_and_address_space_limits_are_findings() {
 #[test]
 fn active_run_is_a_warning() {
     let env = TestEnv::new();
-    let address = SocketAddr::from_abstract_name("fathom-run").expect("a name");
-    // Runs of other tests bind it now and then, and may end before the doctor looks.
-    for retries in (0..100).rev() {
-        let bound = UnixListener::bind_addr(&address);
-        let output = env.run(&["doctor", "--json"]);
-        let finding = finding_of(&output, "another-run");
-        if finding.severity == Severity::Warning {
-            assert!(matches!(output.status.code(), Some(3 | 4)));
-            return;
-        }
-        assert!(bound.is_err(), "the name was bound, but not found: {finding:?}");
-        assert!(retries > 0, "other runs were active all the time");
-    }
+    let _mark = hold_run_mark();
+    let output = env.run(&["doctor", "--json"]);
+    assert_eq!(finding_of(&output, "another-run").severity, Severity::Warning);
+    assert!(matches!(output.status.code(), Some(3 | 4)));
 }
 
 #[test]
@@ -143,14 +133,6 @@ fn refused_tsc_names_its_replacement() {
     assert!(finding.severity > Severity::Good, "{finding:?}");
     assert!(finding.found.contains("FATHOM_CLOCK=monotonic_raw"), "{finding:?}");
     assert!(finding.found.contains("monotonic_raw instead"), "{finding:?}");
-}
-
-#[test]
-fn help_lists_exit_statuses() {
-    let env = TestEnv::new();
-    env.assert_usage_errors("doctor", "--jsn | --jsn | --json\n cpu | cpu");
-    let parts = ["Examples:", "fathom doctor --all", "Exit status: 0", "3 a warning", "4 a severe"];
-    assert_contains(&text(&env.exec("doctor --help").stdout), &parts);
 }
 
 #[test]

@@ -1,14 +1,13 @@
-//! Reads under a blkio limit of a control group reach it and name it. These are the only tests that
-//! assert a speed, because only here it is known.
+//! Reads under a blkio limit of a control group reach it and name it.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use fathom_record::{Cause, Record, Remedy};
+use fathom_record::{Cause, Document, Record, Remedy};
 
 use crate::TestEnv;
 use crate::group::{group, skipped};
-use crate::test_env::{Folder, document, median};
+use crate::test_env::{Folder, json, median};
 
 const BYTES_A_SECOND: f64 = 50e6;
 const READS_A_SECOND: f64 = 1000.0;
@@ -25,7 +24,15 @@ fn whole_disk(folder: &Path) -> Option<String> {
 }
 
 /// Reads a new file in a group with a limit; again if the result is not near `rate`.
-fn read_under(limit: (&str, f64), rate: f64, bytes: u64, arguments: &str) -> Option<Record> {
+fn read_near(limit: (&str, f64), rate: f64, bytes: u64, arguments: &str) -> Option<Record> {
+    let mut reads = (0..TRIES).map_while(|_| read_under(limit, bytes, arguments));
+    // A busy CPU makes it slower than its limit; nothing makes it faster.
+    let near = reads.find(|record| is_near(record, rate));
+    near.or_else(|| read_under(limit, bytes, arguments))
+}
+
+/// Reads a new file in a group with a limit.
+fn read_under(limit: (&str, f64), bytes: u64, arguments: &str) -> Option<Record> {
     let disk = Folder::on_disk()?;
     let group = group("blkio", &format!("caps-{}", limit.1), &[])?;
     let Some(device) = whole_disk(disk.path()) else {
@@ -40,13 +47,8 @@ fn read_under(limit: (&str, f64), rate: f64, bytes: u64, arguments: &str) -> Opt
     let env = TestEnv::new();
     let path = format!("{}/file", disk.path_text());
     env.stdout(&format!("file write {path} --block 1M --count {}", bytes >> 20));
-    let read = || {
-        let line = format!("file read {path} --json {arguments}");
-        document(&env.exec_in(&group, &line)).records.remove(0)
-    };
-    // A busy CPU makes it slower than its limit; nothing makes it faster.
-    let near = (0..TRIES).map(|_| read()).find(|record| is_near(record, rate));
-    Some(near.unwrap_or_else(read))
+    let line = format!("file read {path} --json {arguments}");
+    Some(json::<Document>(&env.exec_in(&group, &line)).records.remove(0))
 }
 
 fn is_near(record: &Record, rate: f64) -> bool {
@@ -73,29 +75,42 @@ fn assert_capped(record: &Record, rate: f64, file: &str) {
 }
 
 #[test]
+#[ignore = "lab: the rate of a throttled disk"]
 fn cold_reads_reach_the_bandwidth_limit() {
     let limit = ("read_bps", BYTES_A_SECOND);
     // 5.4 seconds, twice.
     let options = "--block 1M --state cold --repeat 2";
-    let Some(record) = read_under(limit, BYTES_A_SECOND, 256 << 20, options) else { return };
+    let Some(record) = read_near(limit, BYTES_A_SECOND, 256 << 20, options) else { return };
     assert_capped(&record, BYTES_A_SECOND, "blkio.throttle.read_bps_device");
     assert!(limits(&record).contains("capped: 50.0 MB/s"), "{:?}", record.facts);
 }
 
 #[test]
+#[ignore = "lab: the rate of a throttled disk"]
 fn direct_reads_reach_the_iops_limit() {
     let limit = ("read_iops", READS_A_SECOND);
     let options = "--block 4K --count 4000 --state direct";
     let rate = 4096.0 * READS_A_SECOND;
-    let Some(record) = read_under(limit, rate, 32 << 20, options) else { return };
+    let Some(record) = read_near(limit, rate, 32 << 20, options) else { return };
     assert_capped(&record, rate, "blkio.throttle.read_iops_device");
 }
 
 #[test]
+#[ignore = "lab: the rate of a throttled disk"]
 fn cached_reads_name_no_limit() {
-    // No rate is near 0: all tries are used.
-    let read = read_under(("read_bps", 1e6), 0.0, 4 << 20, "--block 1M --state as-is");
+    let read = read_under(("read_bps", 1e6), 4 << 20, "--block 1M --state as-is");
     let Some(record) = read else { return };
     assert_eq!(limits(&record), "");
     assert!(record.verdict.reasons.iter().all(|reason| reason.cause != Cause::Capped));
+}
+
+#[test]
+fn limit_of_the_group_is_a_fact() {
+    let limit = ("read_bps", BYTES_A_SECOND);
+    let options = "--block 4K --count 4 --state direct";
+    let Some(record) = read_under(limit, 1 << 20, options) else { return };
+    let named = limits(&record);
+    let file = "blkio.throttle.read_bps_device of /fathom-lab-caps";
+    assert!(named.contains("capped: 50.0 MB/s") && named.contains(file), "{named}");
+    assert_eq!(record.checks["bytes"], "16384");
 }

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_fileio::Sum;
 use fathom_record::{Document, State};
+use rustix::process::Signal;
 
+use crate::children::{io, send, spawn_until_io, wait_for_io};
 use crate::test_env::{assert_contains, assert_status, generated, json, path_text};
-use crate::{TestEnv, assert_failure, text};
+use crate::{TestEnv, text};
 
 fn write(path: &Path, seed: u64, length: usize) -> Sum {
     let bytes = generated(seed, length);
@@ -89,62 +90,28 @@ fn ceiling_share_or_its_remedy_is_shown() {
 }
 
 #[test]
-fn holes_are_noisy_and_endless_devices_fail() {
+fn holes_are_named() {
     let env = TestEnv::new();
     let path = env.path().join("holes");
     fs::File::create(&path).expect("a file").set_len(64 << 20).expect("a length");
     let printed = text(&env.run(&["file", "fast", path_text(&path)]).stdout);
-    assert!(
-        printed.contains("only 0 % of a file is data") && printed.contains("noisy"),
-        "{printed}"
-    );
-    assert!(!printed.contains("from the device,"), "{printed}");
-    assert_failure(&env.run(&["file", "fast", "/dev/zero"]), &["/dev/zero has no end"]);
+    assert!(printed.contains("only 0 % of a file is data"), "{printed}");
 }
 
 #[test]
 fn file_changed_between_passes_is_noisy() {
     let env = TestEnv::new();
     let path = env.path().join("data");
-    write(&path, 1, 64 << 20);
-    let mut command = env.command(&format!("file fast {} --repeat 40 --json", path.display()));
+    write(&path, 1, 1 << 20);
+    let line = format!("file fast {} --path pread --repeat 1000000 --json", path.display());
+    let child = spawn_until_io(&env, &line, "rchar", 4 << 20);
     let file = fs::File::options().write(true).open(&path).expect("a file");
-    let has_ended = AtomicBool::new(false);
-    let output = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let bytes = (0..=u8::MAX).cycle().take_while(|_| !has_ended.load(Ordering::Relaxed));
-            for byte in bytes {
-                std::os::unix::fs::FileExt::write_all_at(&file, &[byte], 5).expect("written");
-                std::thread::sleep(std::time::Duration::from_millis(2));
-            }
-        });
-        let output = command.output();
-        has_ended.store(true, Ordering::Relaxed);
-        output.expect("it starts")
-    });
-    let document: Document = json(&output);
-    let record = &document.records[0];
-    assert_eq!(record.verdict.state, State::Noisy);
-    let reasons = &record.verdict.reasons;
+    std::os::unix::fs::FileExt::write_all_at(&file, &[255], 5).expect("written");
+    wait_for_io(&child, "rchar", io(&child, "rchar") + (4 << 20));
+    send(&child, Signal::INT);
+    let document: Document = json(&child.wait_with_output().expect("it ends"));
+    let reasons = &document.records[0].verdict.reasons;
     assert!(reasons.iter().any(|one| one.text.contains("different content")), "{reasons:?}");
-}
-
-#[test]
-fn invalid_arguments_are_one_line() {
-    let env = TestEnv::new();
-    fs::create_dir(env.file("nothing")).expect("a folder");
-    let table = format!(
-        "missing | missing | No such file
-        *.missing | no file matches
-        {} | no regular file in",
-        env.path_text("nothing")
-    );
-    env.assert_failures("file fast", &table);
-    let usage = "| FILE
-        [ | pattern [
-        /dev/null --path fast | pread | mmap | direct
-        /dev/null --threads 0 | 1..=1024";
-    env.assert_usage_errors("file fast", usage);
 }
 
 #[test]

@@ -8,9 +8,9 @@ use fathom_record::{Cause, State};
 use rustix::process::Signal;
 
 use crate::children::{assert_all_end, signal, spawn_piped, wait_until};
-use crate::forbidden::{has_number, in_mount_namespace, missing_records};
+use crate::forbidden::{in_mount_namespace, is_measured, missing_records};
 use crate::group::skipped;
-use crate::test_env::{document, entries, json, unwrapped_stdout};
+use crate::test_env::{document, entries, json, of_metric, unwrapped_stdout};
 use crate::{TestEnv, assert_failure, assert_usage_error, text};
 
 /// A folder for test files on a disk.
@@ -30,11 +30,15 @@ fn run_line(folder: &Path, more: &str) -> String {
     format!("run --only --folder {} {more}", folder.display())
 }
 
+const FILE: &str = "file.call{call=read1} file.read.throughput{block=64K} \
+    file.read.latency{file_bytes=4K} file.write.throughput{block=64K} file.create{bytes=0}";
+
 #[test]
-fn file_metrics_have_numbers_and_leave_no_file() {
+fn file_metrics_are_measured_and_leave_no_file() {
     let env = TestEnv::new();
     let Some(folder) = folder_on_disk(&env) else { return };
-    let document = document(&env.exec(&run_line(&folder, "file --quick --json")));
+    let document =
+        document(&env.exec(&run_line(&folder, &format!("{FILE} --quick --processes 3 --json"))));
     let refused =
         |text: &str| text.contains("direct") || text.contains("larger than the free memory");
     for record in missing_records(&document) {
@@ -42,14 +46,9 @@ fn file_metrics_have_numbers_and_leave_no_file() {
         assert!(refused(text), "{}: {text}", record.name());
     }
     for metric in ["call", "read.throughput", "read.latency", "write.throughput", "create"] {
-        let is_there = document.records.iter().any(|record| {
-            record.metric.as_str() == format!("file.{metric}") && record.verdict.shows_number()
-        });
-        assert!(is_there, "file.{metric}");
+        let of = of_metric(&document, &format!("file.{metric}"));
+        assert!(of.iter().any(|one| is_measured(&document, &one.name())), "file.{metric}");
     }
-    let cold = document.records.iter().find(|record| record.params.text("state") == Some("cold"));
-    let proof = &cold.expect("a cold case").checks["in memory"];
-    assert!(proof.contains("COLD: 0 of"), "{proof}");
     assert!(entries(&folder).is_empty(), "{:?}", entries(&folder));
 }
 
@@ -82,7 +81,7 @@ fn memory_folder_needs_allow_memory() {
     assert_usage_error(&env.run(&["run", "--allow-memory", wanted[0]]), &["--folder"]);
     let more = format!("{} --allow-memory --quick --json", wanted.join(" "));
     let document = document(&env.exec(&run_line(memory, &more)));
-    assert!(has_number(&document, wanted[0]));
+    assert!(is_measured(&document, wanted[0]));
     let cold = document.records.last().expect("a record");
     assert_eq!(cold.verdict.state, State::Invalid, "{:?}", cold.verdict);
     assert!(cold.verdict.reasons[0].text.contains("requested cold, but WARM"));
@@ -159,6 +158,6 @@ fn next_run_removes_files_of_killed_run() {
     child.wait().expect("it was killed");
     assert_all_end(&workers);
     assert_eq!(entries(&folder).len(), 2, "the letter and the folder of the run");
-    env.stdout(&run_line(&folder, "file.delete{bytes=0} --quick"));
+    env.stdout(&run_line(&folder, "file.delete{bytes=0} --processes 3 --quick"));
     assert_eq!(entries(&folder), [folder.join("letter")]);
 }

@@ -1,9 +1,8 @@
 //! Hosts are identified by id: two may share a name, and one may have been renamed.
 
-use fathom_record::Document;
 use serde_json::Value;
 
-use crate::test_env::json;
+use crate::test_env::{json, stored_run};
 use crate::{TestEnv, assert_failure, text};
 
 const FIRST: &str = "aaaaaaaa000000000000000000000000";
@@ -11,22 +10,18 @@ const SECOND: &str = "bbbbbbbb000000000000000000000000";
 
 /// With runs of hosts with these ids and names, and a run of this host.
 fn env_with_hosts(hosts: &[(&str, &str)]) -> TestEnv {
-    let env = TestEnv::new();
-    env.stdout("run --quick --only cpu.clock.read");
-    let own = env.latest();
-    for (number, (id, name)) in hosts.iter().enumerate() {
-        let mut document: Document = own.clone();
-        document.run.id = format!("{:012x}abcd", number + 1);
+    let env = TestEnv::with_run();
+    for (number, (id, name)) in (2..).zip(hosts) {
+        let mut document = stored_run(number);
         (document.host.id, document.host.name) = (Some((*id).to_owned()), (*name).to_owned());
-        let path = env.write_document(&format!("{number}.json"), &document);
-        env.stdout(&format!("import {path}"));
+        env.store_run(&document);
     }
     env
 }
 
 /// Hosts and points of the histories that `--host` shows.
 fn histories(env: &TestEnv, host: &str) -> Vec<(String, usize)> {
-    let words = ["history", "cpu.clock.read", "--host", host, "--json"];
+    let words = ["history", "cpu.frequency", "--host", host, "--json"];
     let histories: Value = json(&env.run(&words));
     let points = |one: &Value| one["series"][0]["points"].as_array().map_or(0, Vec::len);
     let of = |one: &Value| (one["host"].as_str().expect("a host").to_owned(), points(one));
@@ -39,7 +34,7 @@ fn hosts_of_one_name_are_distinguished() {
     let both = [("db (aaaaaaaa)".to_owned(), 2), ("db (bbbbbbbb)".to_owned(), 1)];
     assert_eq!(histories(&env, "db"), both);
     assert_eq!(histories(&env, "bbbb"), both[1..]);
-    let printed = text(&env.run(&["history", "cpu.clock.read", "--host", "db"]).stdout);
+    let printed = text(&env.run(&["history", "cpu.frequency", "--host", "db"]).stdout);
     assert!(
         printed.contains("on db (aaaaaaaa)") && printed.contains("on db (bbbbbbbb)"),
         "{printed}"
@@ -64,13 +59,12 @@ fn renamed_host_is_one_host() {
 #[test]
 fn this_host_is_found_by_its_id() {
     let env = env_with_hosts(&[(FIRST, "other")]);
-    let own = env.latest().host;
+    let own = stored_run(1).host;
     // Another host with the same name.
-    let mut namesake = env.latest();
-    namesake.run.id = "ffffffffffffabcd".to_owned();
+    let mut namesake = stored_run(9);
     namesake.host.id = Some(SECOND.to_owned());
-    env.stdout(&format!("import {}", env.write_document("namesake.json", &namesake)));
-    let histories: Value = json(&env.run(&["history", "cpu.clock.read", "--json"]));
+    env.store_run(&namesake);
+    let histories: Value = json(&env.run(&["history", "cpu.frequency", "--json"]));
     assert_eq!(histories[0]["host_id"].as_str(), own.id.as_deref());
     assert_eq!(histories[0]["series"][0]["points"].as_array().map(Vec::len), Some(1));
 }
@@ -78,7 +72,7 @@ fn this_host_is_found_by_its_id() {
 #[test]
 fn unknown_host_lists_known_hosts() {
     let env = env_with_hosts(&[(FIRST, "db"), (SECOND, "db")]);
-    let asked = env.run(&["history", "cpu.clock.read", "--host", "aaa"]);
+    let asked = env.run(&["history", "cpu.frequency", "--host", "aaa"]);
     assert_failure(
         &asked,
         &["no run of host aaa", "db (aaaaaaaa), db (bbbbbbbb)", "at least 4 digits"],

@@ -1,7 +1,6 @@
 //! The program as users call it, correctly and incorrectly.
 
 mod addresses;
-mod bad_input;
 mod bad_runs;
 mod bandwidth_limits;
 mod children;
@@ -21,6 +20,7 @@ mod file_run;
 mod file_sweep;
 mod file_write;
 mod forbidden;
+mod golden;
 mod group;
 mod hostile;
 mod hosts;

@@ -9,8 +9,8 @@ use fathom_analysis::reference::all;
 use fathom_record::{Cause, MetricId, Params, Record, RunState, State, Unit, Verdict};
 use serde_json::{Value, json};
 
-use crate::test_env::{Folder, entries};
-use crate::{TestEnv, assert_failure, assert_usage_error, text};
+use crate::test_env::{Folder, entries, stored_run};
+use crate::{TestEnv, assert_failure, text};
 
 /// The size limit of a page of these runs.
 const PAGE_BYTES: u64 = 1_500_000;
@@ -38,8 +38,7 @@ fn names(env: &TestEnv) -> Vec<PathBuf> {
 
 #[test]
 fn page_has_document_and_samples() {
-    let env = TestEnv::new();
-    env.short_run();
+    let env = TestEnv::with_run();
     let output = report(&env, &[]);
     let message = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -63,10 +62,8 @@ fn page_has_document_and_samples() {
 
 #[test]
 fn tiles_have_history_up_to_their_run() {
-    let env = TestEnv::new();
-    for _ in 0..2 {
-        assert!(env.run(&["run", "--quick", "--only", "cpu.frequency"]).status.success());
-    }
+    let env = TestEnv::with_run();
+    env.store_run(&stored_run(2));
     let tiles = |run: &str| {
         let output = report(&env, &[run, "-o", "-"]);
         contents(&text(&output.stdout))["tiles"][0].clone()
@@ -82,9 +79,7 @@ fn tiles_have_history_up_to_their_run() {
 
 #[test]
 fn page_has_study_figures() {
-    let env = TestEnv::new();
-    env.short_run();
-    let mut document = env.latest();
+    let (env, mut document) = (TestEnv::new(), stored_run(1));
     let template = document.records[0].clone();
     let record = |metric: &str, params: Params, unit: Unit| {
         let (metric, samples) = (MetricId::new(metric), None);
@@ -167,9 +162,7 @@ fn page_of_transfer_has_rates_effects_and_advice() {
 
 #[test]
 fn text_of_a_run_is_escaped() {
-    let env = TestEnv::new();
-    env.short_run();
-    let mut document = env.latest();
+    let (env, mut document) = (TestEnv::new(), stored_run(1));
     let evil = "</script><img src=x onerror=alert(1)><!--\u{2028}";
     document.host.name = evil.to_owned();
     document.records[0].title = evil.to_owned();
@@ -184,8 +177,7 @@ fn text_of_a_run_is_escaped() {
 
 #[test]
 fn report_replaces_only_its_own_pages() {
-    let env = TestEnv::new();
-    env.short_run();
+    let env = TestEnv::with_run();
     let other = env.path().join("report.html");
     fs::write(&other, "precious").expect("a file");
     let parts = ["report.html", "not a page of `fathom report`", "--force"];
@@ -215,10 +207,9 @@ fn report_replaces_only_its_own_pages() {
 fn unknown_runs_are_one_line() {
     let env = TestEnv::new();
     assert_failure(&report(&env, &[]), &["fathom.db"]);
-    env.short_run();
+    env.store_run(&stored_run(1));
     assert_failure(&report(&env, &["0123456789abcdef"]), &["0123456789abcdef"]);
     assert_failure(&report(&env, &["./none.json"]), &["./none.json", "No such file"]);
-    assert_usage_error(&report(&env, &["latest"; 7]), &["7 runs", "at most 6"]);
     assert!(!env.path().join("report.html").exists());
     let empty = TestEnv::new();
     fs::copy(env.store(), empty.store()).expect("a copy");
@@ -231,9 +222,8 @@ fn unknown_runs_are_one_line() {
 
 #[test]
 fn two_runs_are_compared_on_the_page() {
-    let env = TestEnv::new();
-    env.short_run();
-    let mut other = env.latest();
+    let env = TestEnv::with_run();
+    let mut other = stored_run(1);
     other.run.id = "0123456789abcdef".to_owned();
     let same = env.write_document("same.json", &other);
     let output = report(&env, &["latest", &same]);
@@ -257,9 +247,7 @@ fn two_runs_are_compared_on_the_page() {
 
 #[test]
 fn incomplete_run_is_shown_with_warning() {
-    let env = TestEnv::new();
-    env.short_run();
-    let mut document = env.latest();
+    let (env, mut document) = (TestEnv::new(), stored_run(1));
     document.run.state = RunState::Interrupted;
     for record in &mut document.records {
         record.verdict = Verdict::because(State::Invalid, Cause::Clock, "it ran backwards");
@@ -281,9 +269,7 @@ fn incomplete_run_is_shown_with_warning() {
 
 #[test]
 fn many_samples_are_thinned_to_fit() {
-    let env = TestEnv::new();
-    env.short_run();
-    let mut document = env.latest();
+    let (env, mut document) = (TestEnv::new(), stored_run(1));
     document.records[0].verdict = Verdict::default();
     let samples = document.records[0].samples.as_mut().expect("samples");
     let sample = samples[0].clone();
@@ -317,16 +303,14 @@ fn many_samples_are_thinned_to_fit() {
 
 #[test]
 fn default_is_latest_run_of_this_host() {
-    let env = TestEnv::new();
-    env.short_run();
-    let own = env.latest().run.id;
-    let mut other = env.latest();
+    let env = TestEnv::with_run();
+    let own = stored_run(1).run.id;
+    let mut other = stored_run(1);
     other.host.name = "elsewhere".to_owned();
     other.host.id = Some("e".repeat(32));
     other.run.id = "fffffffffffffff0".to_owned();
     other.run.started = "2999-01-01T00:00:00Z".to_owned();
-    let file = env.write_document("other.json", &other);
-    assert!(env.run(&["import", &file]).status.success());
+    env.store_run(&other);
     assert!(report(&env, &[]).status.success());
     let path = env.path().join("report.html");
     assert_eq!(of_file(&path)["documents"][0]["run"]["id"], own.as_str());

@@ -1,21 +1,26 @@
 //! Runs that end early or are restricted: finished records are stored, and no process is left.
 //! Kills of coordinators and workers are tested in `tests/faults`.
 
-use std::process::{Child, Stdio};
+use std::collections::BTreeSet;
+use std::process::Child;
 
 use fathom_lab::processes::children;
 use fathom_record::{RunState, State};
 use rustix::process::{Resource, Signal};
 
-use crate::children::{assert_all_end, next_line, send, spawn_piped, wait_until};
+use crate::children::{assert_all_end, hold_run_mark, send, spawn_piped, wait_until};
 use crate::limits::{at_most, one_cpu, under};
 use crate::test_env::assert_status;
-use crate::{SHORT, TestEnv, text};
+use crate::{TestEnv, text};
 
-/// Starts a long run and waits for its first record.
+/// Starts a long run and waits for the end of a visit: each has a process of its own.
 fn start_run(env: &TestEnv) -> Child {
-    let mut child = spawn_piped(env.command("run --jsonl cpu os"));
-    next_line(&mut child);
+    let child = spawn_piped(env.command("run --thorough --only --jsonl cpu.call"));
+    let mut workers = BTreeSet::new();
+    wait_until("no visit has ended", || {
+        workers.extend(children(child.id()));
+        workers.len() > 2
+    });
     child
 }
 
@@ -30,8 +35,7 @@ fn ctrl_c_keeps_records_and_leaves_no_worker() {
         assert_all_end(&workers);
         let document = env.latest();
         assert_eq!(document.run.state, RunState::Interrupted);
-        let records = document.records.len() as u64;
-        assert!(records > 0 && document.run.planned > records);
+        assert!(!document.records.is_empty(), "{:?}", document.run);
     }
 }
 
@@ -48,7 +52,7 @@ fn ctrl_c_prints_closing_paragraph() {
 #[test]
 fn closed_pipe_ends_the_run_quietly() {
     let env = TestEnv::new();
-    let mut child = start_run(&env);
+    let mut child = spawn_piped(env.command("run --quick --only --jsonl cpu.call"));
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("it ends");
     assert_status(&output, 141);
@@ -61,14 +65,14 @@ fn closed_pipe_ends_the_run_quietly() {
 #[test]
 fn one_allowed_cpu_is_enough() {
     let env = TestEnv::new();
-    assert_status(&under(env.fathom(&["run", "--quick", SHORT[0], SHORT[1]]), one_cpu), 0);
+    assert_status(&under(env.command("run --quick --only cpu.frequency"), one_cpu), 0);
     assert!(env.latest().run.cpu_reason.contains("only allowed CPU"));
 }
 
 #[test]
 fn without_tsc_the_kernel_clock_is_used() {
     let env = TestEnv::new();
-    let mut command = env.command("run --quick cpu.frequency");
+    let mut command = env.command("run --quick --only cpu.frequency");
     let output = command.env("FATHOM_CLOCK", "monotonic_raw").output().expect("it starts");
     assert_status(&output, 0);
     let clock = env.latest().run.clock;
@@ -79,37 +83,30 @@ fn without_tsc_the_kernel_clock_is_used() {
 #[test]
 fn concurrent_runs_warn_and_are_both_stored() {
     let env = TestEnv::new();
-    let run = || env.fathom(&["run", "--quick", SHORT[0], SHORT[1]]).output().expect("it starts");
-    let (one, two) = std::thread::scope(|scope| {
-        let other = scope.spawn(run);
-        (run(), other.join().expect("no panic"))
-    });
-    assert!(one.status.success() && two.status.success());
-    let message = text(&one.stderr) + &text(&two.stderr);
+    let _mark = hold_run_mark();
+    let first = spawn_piped(env.command("run os"));
+    wait_until("no worker", || !children(first.id()).is_empty());
+    let second = env.exec("run --quick --only cpu.frequency");
+    assert_status(&second, 0);
+    let message = text(&second.stderr);
     assert!(message.contains("another fathom run"), "{message}");
-    let runs = text(&env.run(&["show", "--runs"]).stdout);
-    assert_eq!(runs.matches("complete").count(), 2, "{runs}");
+    send(&first, Signal::INT);
+    assert_status(&first.wait_with_output().expect("it ends"), 130);
+    let runs = env.stdout("show --runs");
+    assert!(runs.contains(" complete ") && runs.contains(" interrupted "), "{runs}");
 }
 
 #[test]
 fn strict_fails_on_missing_numbers() {
     let env = TestEnv::new();
-    let strict = |address_space_mib: u64| {
-        let run = env.command("run --quick --strict cpu.frequency os.process.fork");
-        under(run, at_most(Resource::As, address_space_mib << 20)).status.code()
+    let status = |option: &str| {
+        let run =
+            format!("run --quick --only --processes 3 {option} os.process.fork{{rss_bytes=1GiB}}");
+        under(env.command(&run), at_most(Resource::As, 300 << 20)).status.code()
     };
-    assert_eq!(strict(300), Some(3), "the largest sizes cannot be mapped");
+    assert_eq!(status("--strict"), Some(3), "1 GiB cannot be mapped");
     let steps = env.latest().records;
     let of_state = |state| steps.iter().filter(|record| record.verdict.state == state).count();
     assert!(of_state(State::Unavailable) > 0 && of_state(State::Failed) == 0, "{steps:?}");
-    let frequency = env.run(&["run", "--quick", "--strict", "cpu.frequency"]);
-    assert_eq!(frequency.status.code(), Some(0));
-}
-
-#[test]
-fn worker_without_request_fails() {
-    let env = TestEnv::new();
-    let mut worker = env.fathom(&["worker"]);
-    let output = worker.stdin(Stdio::null()).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(status(""), Some(0));
 }

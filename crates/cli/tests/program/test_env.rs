@@ -53,6 +53,18 @@ impl TestEnv {
         command
     }
 
+    /// With a stored run.
+    pub(crate) fn with_run() -> Self {
+        let env = Self::new();
+        env.store_run(&stored_run(1));
+        env
+    }
+
+    pub(crate) fn store_run(&self, document: &Document) {
+        let mut store = fathom_store::Store::open(&self.store()).expect("a store");
+        assert!(store.import(&sealed(document)).expect("stored"), "the store has this id");
+    }
+
     /// Runs the program.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.fathom(arguments).output().expect("the program starts")
@@ -100,13 +112,6 @@ impl TestEnv {
         }
     }
 
-    /// A quick run of two short metrics.
-    pub(crate) fn short_run(&self) -> Output {
-        let output = self.run(&["run", "--quick", SHORT[0], SHORT[1]]);
-        assert_status(&output, 0);
-        output
-    }
-
     pub(crate) fn latest(&self) -> Document {
         self.document_of("latest")
     }
@@ -117,12 +122,37 @@ impl TestEnv {
 
     /// Writes the document with valid checksums; returns the path.
     pub(crate) fn write_document(&self, name: &str, document: &Document) -> String {
-        let mut document = document.clone();
-        document.records = document.records.into_iter().map(Record::sealed).collect();
-        std::fs::write(self.file(name), serde_json::to_vec(&document).expect("JSON"))
-            .expect("a file");
+        let bytes = serde_json::to_vec(&sealed(document)).expect("JSON");
+        std::fs::write(self.file(name), bytes).expect("a file");
         self.path_text(name)
     }
+}
+
+/// The canned run: results of every state, some with a prediction, as a real run measured them.
+pub(crate) const CANNED: &str = include_str!("../data/document.json");
+
+pub(crate) fn canned() -> Document {
+    serde_json::from_str(CANNED).expect("a document")
+}
+
+/// The two metrics of [`SHORT`] in the canned run, as if this host had measured them in its run
+/// with this number.
+pub(crate) fn stored_run(number: usize) -> Document {
+    let mut document = canned();
+    document.host = fathom_measure::host::read();
+    document.run.id = format!("{number:012x}abcd");
+    document.run.started = format!("2026-11-{number:02}T08:00:00.000Z");
+    document.run.asked = SHORT.map(str::to_owned).to_vec();
+    document.run.planned = 2;
+    document.records.truncate(2);
+    document
+}
+
+/// With valid checksums.
+fn sealed(document: &Document) -> Document {
+    let mut document = document.clone();
+    document.records = document.records.into_iter().map(Record::sealed).collect();
+    document
 }
 
 /// A temporary folder for test files.

@@ -1,14 +1,16 @@
 //! The output of `run`, `show`, `list`, `explain` and `history`.
 
+use std::collections::BTreeMap;
+
 use fathom_record::{Document, Record, RunState, SCHEMA_VERSION};
 
 use crate::test_env::{assert_contains, assert_status, json};
-use crate::{SHORT, TestEnv, assert_failure, assert_usage_error, text};
+use crate::{SHORT, TestEnv, assert_failure, text};
 
 #[test]
 fn show_repeats_the_closing_of_the_run() {
     let env = TestEnv::new();
-    let printed = text(&env.short_run().stdout);
+    let printed = env.stdout(&format!("run --quick --only {} {}", SHORT[0], SHORT[1]));
     let shown = text(&env.run(&["show"]).stdout);
     // The end of the run may classify visits again, so that rows differ; the closing lines come
     // after that.
@@ -26,43 +28,40 @@ fn show_repeats_the_closing_of_the_run() {
 
 #[test]
 fn show_of_a_metric_has_its_rows_only() {
-    let env = TestEnv::new();
-    env.short_run();
+    let env = TestEnv::with_run();
     for words in [&["show", SHORT[0]][..], &["show", "latest", SHORT[0]]] {
         let shown = text(&env.run(words).stdout);
         assert!(shown.contains(SHORT[0]) && shown.contains("\n1 case: "), "{shown}");
     }
-    assert_failure(
-        &env.run(&["show", "memory"]),
-        &["no stored run has results of memory", "fathom run"],
-    );
-    let other = &["show", "latest", "memory"];
-    assert_failure(&env.run(other), &["no results of memory", "fathom show"]);
-    assert_usage_error(&env.run(&["show", "latest", "memry"]), &["`memry`", "fathom list"]);
 }
 
 #[test]
 fn json_is_a_document_and_jsonl_is_lines() {
     let env = TestEnv::new();
     let run = |form: &str, more: &[&str]| {
-        env.stdout(&[&["run", "--quick", form], more, &SHORT[..]].concat().join(" "))
+        env.stdout(
+            &[&["run", "--quick", "--processes", "3", "--only", form], more, &SHORT[..1]]
+                .concat()
+                .join(" "),
+        )
     };
-    let document: Document = serde_json::from_str(&run("--json", &[])).expect("a document");
+    let document: Document =
+        serde_json::from_str(&run("--json", &["--seed", "42"])).expect("a document");
     assert_eq!((document.schema, document.run.state), (SCHEMA_VERSION, RunState::Complete));
+    assert_eq!(document.run.seed, 42);
     assert!(document.records.iter().all(|record| record.is_intact() && record.samples.is_none()));
     let records: Vec<Record> = run("--jsonl", &["--samples"])
         .lines()
         .map(|line| serde_json::from_str(line).expect("a record"))
         .collect();
     // The end of the run may print a record again.
-    assert!(records.len() >= 2, "{}", records.len());
-    assert!(records.iter().all(|record| record.samples.as_ref().is_some_and(|s| s.len() >= 5)));
+    assert!(!records.is_empty());
+    assert!(records.iter().all(|record| record.samples.as_ref().is_some_and(|s| s.len() >= 3)));
 }
 
 #[test]
 fn stored_samples_reproduce_the_summary() {
-    let env = TestEnv::new();
-    env.short_run();
+    let env = TestEnv::with_run();
     for record in env.latest().records {
         let mut samples = record.samples.expect("samples");
         let kept = record.summary.and_then(|summary| summary.as_found).expect("an estimate");
@@ -74,14 +73,14 @@ fn stored_samples_reproduce_the_summary() {
 }
 
 #[test]
-fn seed_and_trimmed_protocol_are_stored() {
+fn trimmed_protocol_is_stored() {
     let env = TestEnv::new();
-    env.stdout("run --quick --seed 42 --protocol trimmed cpu.frequency");
+    env.stdout("run --quick --only --protocol trimmed cpu.frequency");
     let document = env.latest();
-    assert_eq!(document.run.seed, 42);
+    assert_eq!(document.run.protocol, fathom_record::Protocol::Trimmed);
     let summary = document.records[0].summary.as_ref().expect("a summary");
     let trimmed = summary.trimmed.as_ref().expect("trimmed");
-    assert!(trimmed.n >= 490 && trimmed.trials >= 790, "{trimmed:?}");
+    assert!(trimmed.n > 0 && trimmed.n < trimmed.trials, "{trimmed:?}");
 }
 
 #[test]
@@ -91,12 +90,18 @@ fn every_metric_is_listed_and_explained() {
     let json: serde_json::Value = json(&env.exec("list --json"));
     let of_json = |metric: &serde_json::Value| metric["id"].as_str().expect("an id").to_owned();
     let ids: Vec<String> = json.as_array().expect("a list").iter().map(of_json).collect();
+    let mut groups: BTreeMap<&str, String> = BTreeMap::new();
     for entry in fathom_probes::REGISTRY.entries() {
         let id = entry.about().id;
+        let group = id.split('.').next().expect("a group");
         assert!(listed.contains(&format!("{id} ")), "{id} is not listed");
         assert!(ids.iter().any(|listed| listed == id), "{id} is not in the JSON");
-        let explained = text(&env.run(&["explain", id]).stdout);
-        assert_contains(&explained, &["timed", "model", "source", "pitfall", "no stored result"]);
+        let all = groups
+            .entry(group)
+            .or_insert_with(|| format!("\n{}", env.stdout(&format!("explain {group}"))));
+        let own = all.split(&format!("\n{id}  ")).nth(1).expect("a description");
+        let explained = own.split_inclusive(" measures it").next().unwrap_or_default();
+        assert_contains(explained, &["timed", "model", "source", "pitfall", "no stored result"]);
         let by_hand = fathom_probes::REGISTRY.command_of(id);
         let command = by_hand.map_or(format!("run {id}"), |command| command.path.to_owned());
         assert!(explained.contains(&format!("`fathom {command}` measures it")), "{explained}");
@@ -118,27 +123,8 @@ fn completions_and_man_pages_have_options() {
 }
 
 #[test]
-fn history_of_unknown_case_is_a_usage_error() {
-    let env = TestEnv::new();
-    env.short_run();
-    for (word, parts) in [
-        ("os.syscall{call=nope}", &["no such case", "there are: call = "][..]),
-        ("os.syscall{nope=1}", &["no parameter `nope`", "call"]),
-        ("cpu.frequency{nope=1}", &["no parameter `nope`"]),
-    ] {
-        assert_usage_error(&env.run(&["history", word]), parts);
-    }
-    let none = env.run(&["history", "os.syscall{call=stat}"]);
-    assert_status(&none, 3);
-    assert!(text(&none.stdout).contains("No stored run of os.syscall"), "{}", text(&none.stderr));
-    let one = env.run(&["history", "cpu"]);
-    assert_eq!(text(&one.stdout).matches("Too few runs").count(), 1, "{}", text(&one.stdout));
-}
-
-#[test]
 fn run_argument_may_be_a_file() {
-    let env = TestEnv::new();
-    env.short_run();
+    let env = TestEnv::with_run();
     let shown = env.run(&["show"]).stdout;
     for name in ["a.jsonl", "plain", "a.json"] {
         std::fs::write(env.path().join(name), env.run(&["export"]).stdout).expect("a file");
@@ -150,16 +136,6 @@ fn run_argument_may_be_a_file() {
         let parts = [name, "this id", "host with this name", "no such file"];
         assert_failure(&env.run(&["show", name]), &parts);
     }
-}
-
-#[test]
-fn history_of_unknown_host_lists_known_hosts() {
-    let env = TestEnv::new();
-    env.short_run();
-    let this = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let asked = env.exec("history cpu.frequency --host nowhere");
-    assert_failure(&asked, &["no run of host nowhere", &this, "--host"]);
-    assert_status(&env.exec(&format!("history cpu.frequency --host {this}")), 0);
 }
 
 #[test]
@@ -187,34 +163,28 @@ fn bash_completes_metric_names() {
 }
 
 #[test]
-fn quiet_run_writes_its_document_only() {
+fn quiet_run_writes_its_document_and_repeats() {
     let env = TestEnv::new();
-    let line = "run --quick --only --quiet --processes 6 --output run.json cpu.frequency";
+    let line = "run --quick --only --quiet --processes 3 --output run.json cpu.frequency";
     assert_eq!(env.stdout(line), "");
     let written = std::fs::read(env.file("run.json")).expect("a file");
     let document: Document = serde_json::from_slice(&written).expect("a document");
     let stored: Document = json(&env.exec("show --json"));
     assert_eq!(document, stored);
     let summary = document.records[0].summary.as_ref().expect("a summary");
-    assert_eq!(summary.process_medians.len(), 6);
+    assert_eq!(summary.process_medians.len(), 3);
     assert_failure(&env.exec(line), &["write run.json: file exists", "--force"]);
-    assert_status(&env.exec(&format!("{line} --force")), 0);
-}
-
-#[test]
-fn repeated_run_stores_every_run() {
-    let env = TestEnv::new();
-    let output = env.exec("run --quick --only --repeat 3 --label thrice cpu.frequency");
+    let output =
+        env.exec("run --quick --only --processes 3 --repeat 2 --label twice cpu.frequency");
     assert_status(&output, 0);
-    assert_contains(&text(&output.stderr), &["run 1 of 3", "run 3 of 3"]);
+    assert_contains(&text(&output.stderr), &["run 1 of 2", "run 2 of 2"]);
     let list = env.stdout("show --runs");
-    assert_eq!(list.matches("  cpu.frequency; label thrice").count(), 3, "{list}");
+    assert_eq!(list.matches("  cpu.frequency; label twice").count(), 2, "{list}");
 }
 
 #[test]
 fn color_option_overrides_the_environment() {
-    let env = TestEnv::new();
-    env.short_run();
+    let env = TestEnv::with_run();
     let is_coloured = |line: &str| env.stdout(line).contains('\u{1b}');
     assert!(is_coloured("show --color always") && is_coloured("--color=always show"));
     assert!(!is_coloured("show --color never") && !is_coloured("show"));

@@ -160,3 +160,50 @@ pub(super) fn in_guest(host: &fathom_record::Host, state: State) -> &'static str
         false => "",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fathom_fileio::residency::CountedBy;
+
+    use super::*;
+
+    #[test]
+    fn pass_in_another_state_than_requested_is_invalid() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let source = Source::open(file.path()).expect("a file");
+        let verdict = |requested, state, cached| {
+            let (bytes, counted_by) = (1000, CountedBy::Both);
+            let found = Residency { state, bytes, cached, dirty: 0, writeback: 0, counted_by };
+            wrong_state(&source, requested, &found).map(|verdict| verdict.reasons[0].text.clone())
+        };
+        let mixed = State::Mixed { share: 0.25 };
+        for (requested, state, cached, part) in [
+            (StateName::Cold, State::Warm, 1000, "requested cold, but 100 % cached"),
+            (StateName::Cold, mixed, 250, "requested cold, but 25 % cached"),
+            (StateName::Warm, mixed, 250, "requested warm, but only 25 % stays cached: pages"),
+            (StateName::Warm, State::Cold, 0, "requested warm, but 0 % stays cached"),
+        ] {
+            let text = verdict(requested, state, cached).expect("a verdict");
+            assert!(text.starts_with(part), "{text}");
+        }
+        for (requested, state, cached) in [
+            (StateName::Cold, State::Cold, 0),
+            (StateName::Warm, State::Warm, 1000),
+            (StateName::AsIs, mixed, 250),
+            (StateName::Direct, State::Warm, 1000),
+        ] {
+            assert_eq!(verdict(requested, state, cached), None);
+        }
+    }
+
+    #[test]
+    fn short_passes_and_passes_in_different_states_are_doubts() {
+        use crate::file::by_hand::{other_states, too_short};
+        let short = too_short([1e6, 5e4].into_iter()).expect("a doubt");
+        assert_eq!(short.cause, Cause::TooShort);
+        assert_eq!(too_short([1e6, 2e6].into_iter()), None);
+        let other = other_states(&["cold", "warm", "warm"]).expect("a doubt");
+        assert!(other.text.contains("the first cold, the last warm"), "{}", other.text);
+        assert_eq!(other_states(&["warm", "warm"]), None);
+    }
+}

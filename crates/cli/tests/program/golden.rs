@@ -1,0 +1,101 @@
+//! Golden cases: what the program prints, one file a screen in `tests/golden/`. A line `$ …` is a
+//! command of a shell; below it are its standard output, its standard error after `! `, and its
+//! exit status after `? `, unless it is 0. To add a case, add its command. To update all files:
+//! `SNAPSHOTS=overwrite cargo test -p fathom --test program golden::`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use fathom_record::{Document, Stratum};
+use snapbox::{Assert, Data};
+
+use crate::test_env::{CANNED, TestEnv, canned, path_text, text};
+
+/// Runs the commands of a file one after another and compares it with what they print.
+fn assert_golden(env: &TestEnv, name: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let golden = fs::read_to_string(&file).expect("a golden file");
+    let commands = golden.lines().filter_map(|line| line.strip_prefix("$ "));
+    let printed: String = commands.map(|line| transcript(env, line)).collect();
+    let golden = Data::read_from(&file, None);
+    // `[..]` in a golden file is any text: facts of the machine.
+    Assert::new().normalize_paths(false).action_env("SNAPSHOTS").eq(printed, golden);
+}
+
+/// A command and all that it prints, which depends on no setting of the caller.
+fn transcript(env: &TestEnv, line: &str) -> String {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", line]).current_dir(env.path()).env_clear().env("COLUMNS", "80");
+    let programs = Path::new(env!("CARGO_BIN_EXE_fathom")).parent().expect("a folder");
+    shell.env("PATH", format!("{}:/usr/bin:/bin", path_text(programs)));
+    shell.env("HOME", env.path()).env("FATHOM_STORE", env.store());
+    let output = shell.output().expect("a shell");
+    let mut all = format!("$ {line}\n{}", text(&output.stdout));
+    text(&output.stderr).lines().for_each(|line| all += &format!("! {line}\n"));
+    match output.status.code() {
+        Some(0) => {}
+        code => all += &format!("? {}\n", code.expect("a status")),
+    }
+    all.replace(path_text(env.path()), "[HERE]")
+}
+
+/// With the canned run, also in `run.json`, and two comparable runs in `a.json` and `b.json`.
+fn env_with_runs() -> TestEnv {
+    let env = TestEnv::new();
+    env.store_run(&canned());
+    fs::write(env.file("run.json"), CANNED).expect("a file");
+    env.write_document("a.json", &comparable("0123456789abcdea", [1.0; 7]));
+    let factors = [0.8, 1.0, 0.9, 1.0, 1.2, 1.0, 1.0];
+    env.write_document("b.json", &comparable("0123456789abcdeb", factors));
+    env
+}
+
+/// The canned run with ten processes, and each result times a factor.
+fn comparable(id: &str, factors: [f64; 7]) -> Document {
+    let mut document = canned();
+    document.run.id = id.to_owned();
+    for (record, factor) in document.records.iter_mut().zip(factors) {
+        let Some(summary) = &mut record.summary else { continue };
+        (summary.stratum, summary.full_speed, summary.as_found) = (Stratum::AsFound, None, None);
+        summary.median *= factor;
+        let medians = (0..10).map(|at| summary.median * (1.0 + 0.001 * (f64::from(at) - 4.5)));
+        summary.process_medians = medians.collect();
+    }
+    document
+}
+
+#[test]
+fn run_is_shown() {
+    assert_golden(&env_with_runs(), "show.txt");
+}
+
+#[test]
+fn metric_is_explained() {
+    assert_golden(&env_with_runs(), "explain.txt");
+}
+
+#[test]
+fn runs_are_compared() {
+    assert_golden(&env_with_runs(), "compare.txt");
+}
+
+#[test]
+fn run_is_exported() {
+    assert_golden(&env_with_runs(), "export.txt");
+}
+
+#[test]
+fn usage_errors_are_one_line() {
+    assert_golden(&TestEnv::new(), "usage.txt");
+}
+
+#[test]
+fn missing_runs_are_named() {
+    assert_golden(&env_with_runs(), "missing.txt");
+}
+
+#[test]
+fn usage_errors_of_file_commands_are_one_line() {
+    assert_golden(&TestEnv::new(), "file_usage.txt");
+}
