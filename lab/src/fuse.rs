@@ -327,3 +327,6 @@ impl Filesystem for DiskServer {
         reply.statfs(many, many, many, many, many, BLOCK_BYTES, 255, BLOCK_BYTES);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,8 @@ mod b3sum;
 mod dd;
 mod fio;
 mod google_benchmark;
+#[cfg(test)]
+mod installed;
 mod iperf3;
 mod lmbench;
 mod mbw;

@@ -17,6 +17,8 @@ pub mod prediction;
 pub mod quantity;
 pub mod record;
 pub mod remedy;
+#[cfg(test)]
+mod round_trip;
 pub mod run;
 pub mod sample;
 pub mod series;

@@ -1,6 +1,6 @@
 //! Records are read back from JSON unchanged, whatever their numbers.
 
-use fathom_record::{
+use crate::{
     Basis, Better, Disturbance, Estimate, FarEnd, Interval, MetricId, Params, Quantile, Record,
     Sample, Series, Stratum, Summary, Unit, Value,
 };

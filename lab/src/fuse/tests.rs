@@ -1,18 +1,18 @@
 //! The disk mounted by FUSE.
-#![expect(clippy::unwrap_used, reason = "the helpers of tests fail as the tests themselves do")]
 #![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use fathom_lab::disk::{Disk, Faults, Survivors};
-use fathom_lab::fuse::Mount;
-use fathom_lab::mounts;
 use fathom_measure::clock::monotonic_raw_ns;
 
+use super::Mount;
+use crate::disk::{Disk, Faults, Survivors};
+use crate::mounts;
+
 fn inside(test: &str) -> bool {
-    mounts::inside(test, |output| println!("{output}"))
+    mounts::inside(&format!("fuse::tests::{test}"), |output| println!("{output}"))
 }
 
 fn mounted(disk: &Disk) -> (Mount, tempfile::TempDir) {

@@ -5,9 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 
-use fathom_peers::{
-    DATA_BYTES, Machine, On, PEERS, Peer, Place, RunError, Runner, free_port, is_there,
-};
+use crate::{DATA_BYTES, Machine, On, PEERS, Peer, Place, RunError, Runner, free_port, is_there};
 
 /// Writes incompressible data.
 fn data(place: &Place) {
