@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::test_env::{Folder, TestEnv};
 
 /// The longest wait for an event that must happen.
-const WAIT_S: u64 = 60;
+const WAIT_S: u64 = 300;
 
 pub(crate) fn spawn_piped(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
