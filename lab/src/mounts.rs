@@ -39,7 +39,13 @@ fn run_inside(test: &str) -> Result<String, Unmet> {
     }
     let this = std::env::current_exe().expect("the path of this program");
     let mut again = Command::new(program);
-    again.args(rest).arg(this).args([test, "--exact", "--nocapture", "--test-threads=1"]);
+    again.args(rest).arg(this).args([
+        test,
+        "--exact",
+        "--include-ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
     // Its own temporary folder, removed outside: inside, mount points cannot be removed.
     let name = format!("fathom-lab-{}-{}", std::process::id(), test.replace("::", "-"));
     let folder = std::env::temp_dir().join(name);
