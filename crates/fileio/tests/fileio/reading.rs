@@ -1,7 +1,7 @@
 //! All methods of reading give the same sums, for any block size, threads and range.
 
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -11,7 +11,6 @@ use fathom_fileio::{Generator, Source, Sum, read};
 use fathom_lab::clock;
 use rustix::process::Pid;
 use rustix::thread::gettid;
-use rustix::time::{ClockId, clock_gettime};
 use tempfile::NamedTempFile;
 
 fn file_of(length: usize) -> (NamedTempFile, Vec<u8>) {
@@ -206,18 +205,20 @@ fn reads(thread: Pid) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("syscr: "))?.parse().ok()
 }
 
+fn changed_at(path: &Path) -> (i64, i64) {
+    let found = std::fs::metadata(path).unwrap();
+    (found.ctime(), found.ctime_nsec())
+}
+
 /// Runs `change` during a read, and returns the change that the read reports.
 fn changed_by(path: &Path, change: impl Fn()) -> Option<Change> {
     let stop = AtomicBool::new(false);
     let way = Way::Calls { count: Some(u64::MAX) };
     let request = Request { block: 1, stop: &stop, ..Request::whole(way) };
-    let touched = rustix::fs::stat(path).unwrap();
-    // Until the clock of file systems has moved on since the last change.
-    while {
-        let now = clock_gettime(ClockId::RealtimeCoarse);
-        (now.tv_sec, now.tv_nsec as u64) <= (touched.st_ctime as i64, touched.st_ctime_nsec as u64)
-    } {
-        std::thread::yield_now();
+    // Until the clock of the file system has moved on since the file's last change.
+    let (touched, other) = (changed_at(path), NamedTempFile::new().unwrap());
+    while changed_at(other.path()) <= touched {
+        other.as_file().write_all_at(b"x", 0).unwrap();
     }
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
