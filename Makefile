@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build web test flaky docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-page repeatability compare-check simulate lab soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer install clean needs needs-lab
+.PHONY: run build web test golden flaky docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-page repeatability compare-check simulate lab soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer install clean needs needs-lab
 
 run: build ## build, measure at quick effort, print the table, store the run, write report.html
 	$(FATHOM) run --quick
@@ -26,6 +26,9 @@ test: ## run everything that continuous integration runs
 flaky: needs ## run `make test` five times under a CONDITION (loaded, stranger, twice), or each test of PROGRAM 50 times beside a load; goes on where it ended; writes docs/evidence/FLAKY.md; needs root
 	@scripts/needs.sh lab
 	$(CARGO) run --quiet --locked --package xtask -- flaky $(if $(PROGRAM),repeated $(PROGRAM),$(or $(CONDITION),loaded))
+
+golden: ## write the screens of crates/cli/tests/golden anew; look at the difference before you commit it
+	SNAPSHOTS=overwrite $(CARGO) test --quiet --locked --package fathom --test program golden::
 
 docs: ## regenerate docs/METRICS.md and the JSON schemas
 	$(CARGO) run --quiet --locked --package xtask -- docs
