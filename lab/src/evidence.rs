@@ -51,7 +51,8 @@ pub const FIELDS: [&str; 4] = ["Command", "Commit", "Machine", "Date (UTC)"];
 /// From which commit, on which machine and when a page or a part of it was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The short hash, with a `+` if the tree had other changes than pages of evidence.
+    /// The short hash of the last commit of other files than pages of evidence, with a `+` if such
+    /// files were changed since.
     pub commit: String,
     pub machine: String,
     pub date: String,
@@ -97,7 +98,9 @@ fn commit(root: &Path) -> String {
     };
     let others = format!(":(exclude){FOLDER}");
     let changes = git(&["status", "--porcelain", "--", ".", &others]);
-    match git(&["rev-parse", "--short=8", "HEAD"]) {
+    // A page that is committed makes no other program.
+    let last = git(&["log", "-1", "--format=%h", "--abbrev=8", "--", ".", &others]);
+    match last.filter(|hash| !hash.is_empty()) {
         Some(hash) if changes.is_some_and(|it| it.is_empty()) => hash,
         Some(hash) => hash + "+",
         None => "unknown".to_owned(),
@@ -286,12 +289,17 @@ mod tests {
         };
         assert_eq!(commit(root), "unknown");
         git(&["init", "--quiet"]);
-        git(&["commit", "--quiet", "--allow-empty", "--message", "a"]);
+        std::fs::write(root.join("program"), "x").expect("a file");
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "--message", "a"]);
         let clean = commit(root);
         assert_eq!(clean.len(), 8, "{clean}");
         std::fs::create_dir_all(root.join(FOLDER)).expect("the folder of the pages");
         std::fs::write(root.join(FAULTS.path()), "x").expect("a page");
         assert_eq!(commit(root), clean, "a page that is being written is no change");
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "--message", "a page"]);
+        assert_eq!(commit(root), clean, "nor is one that is committed");
         std::fs::write(root.join("source"), "x").expect("a file");
         assert_eq!(commit(root), clean + "+");
     }
