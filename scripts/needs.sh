@@ -37,7 +37,7 @@ kmod       sparse                               sparse'
 is_there() {
   case $1 in
   /*) [ -e "$1" ] ;;
-  python3:*) python3 -c "import ${1#*:}" 2>/dev/null ;;
+  python3:*) /usr/bin/python3 -c "import ${1#*:}" 2>/dev/null ;;
   *) for program in ${1//,/ }; do command -v "$program" >/dev/null && return; done; false ;;
   esac
 }

@@ -44,7 +44,7 @@ fn large_writes_need_confirmation_on_terminal() {
     let (env, folder) = (TestEnv::new(), Folder::new());
     let exec = |answer: &str, more: &str| {
         let size = "file size --block 16 --max 2GiB --between 1ms..60s";
-        let line = format!("{} {size} {more}", env!("CARGO_BIN_EXE_fathom"));
+        let line = format!("'{}' {size} {more}", env!("CARGO_BIN_EXE_fathom"));
         let mut terminal = Command::new("script");
         terminal.args(["-qec", &line, "/dev/null"]).env("FATHOM_STORE", env.store());
         terminal.current_dir(folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped());

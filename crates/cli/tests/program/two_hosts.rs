@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use fathom_record::Document;
 use serde_json::Value;
 
-use crate::test_env::{assert_contains, document, json, unwrapped_stdout};
+use crate::test_env::{
+    assert_contains, assert_status, document, json, path_text, unwrapped_stdout,
+};
 use crate::{TestEnv, text};
 
 /// A document in which every field has a value.
@@ -20,7 +22,7 @@ fn golden() -> (PathBuf, Document) {
 fn run_with_two_hosts_round_trips() {
     let (path, expected) = golden();
     let (here, there) = (TestEnv::new(), TestEnv::new());
-    here.stdout(&format!("import {}", path.display()));
+    assert_status(&here.run(&["import", path_text(&path)]), 0);
     assert_eq!(here.latest(), expected);
     assert_eq!(document(&here.run(&["show", "--json"])).far, expected.far);
     let exported = here.run(&["export", "--samples"]);
