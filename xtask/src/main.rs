@@ -70,9 +70,7 @@ fn main() -> ExitCode {
             Err(_) => report(vec![format!("{times} is not a number of runs")]),
         },
         ["flaky", condition] => report(lines(flaky::run(&root, condition, None))),
-        ["flaky", condition, program] => {
-            report(lines(flaky::run(&root, condition, Some(program))))
-        }
+        ["flaky", condition, program] => report(lines(flaky::run(&root, condition, Some(program)))),
         ["lab"] => test::named(&root, Suite::Lab, ""),
         ["lab", part] => test::named(&root, Suite::Lab, part),
         _ => {
