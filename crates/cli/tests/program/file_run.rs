@@ -56,12 +56,13 @@ fn file_metrics_are_measured_and_leave_no_file() {
 fn announcement_names_folder_and_size() {
     let env = TestEnv::new();
     let Some(folder) = folder_on_disk(&env) else { return };
-    let printed =
-        unwrapped_stdout(&env.exec(&run_line(&folder, "file.delete --quick --processes 3")));
+    let printed = unwrapped_stdout(
+        &env.exec(&run_line(&folder, "file.delete{bytes=10K} --quick --processes 3")),
+    );
     let at = printed.find("Test files go to").expect("an announcement");
     assert!(at < printed.find("file.delete file deletion").expect("a row"), "{printed}");
     assert!(printed.contains("1.250 MiB at a time"), "{printed}");
-    let none = env.exec("run --only --quick cpu.clock.resolution");
+    let none = env.exec("run --only --quick --processes 3 cpu.clock.resolution");
     assert!(!text(&none.stdout).contains("Test files"), "{}", text(&none.stdout));
 }
 
