@@ -127,6 +127,13 @@ mod tests {
     }
 
     #[test]
+    fn locked_store_is_waited_for() {
+        let text = with_remedy(&StoreError::Busy { action: "open", path: "/a".into() });
+        let end = "locked for 10 s by another process; wait for that process, or choose another";
+        assert!(text.contains(end), "{text}");
+    }
+
+    #[test]
     fn newer_store_needs_an_upgrade() {
         let text = |found| with_remedy(&StoreError::OtherVersion { path: "/a".into(), found });
         assert!(text(VERSION + 1).contains("; upgrade fathom, or choose another store"));

@@ -68,11 +68,11 @@ impl CaseSelector {
         let known = |name: &str| about.parameters.iter().any(|one| one.name == name);
         if let Some((name, _)) = self.parameters.iter().find(|(name, _)| !known(name)) {
             let names: Vec<&str> = about.parameters.iter().map(|one| one.name).collect();
-            return Err(PlanError::Selector(format!(
-                "{} has no parameter `{name}`; it has: {}",
-                about.id,
-                names.join(", ")
-            )));
+            let id = &about.id;
+            return Err(PlanError::Selector(match names.as_slice() {
+                [] => format!("{id} has no parameters"),
+                names => format!("{id} has no parameter `{name}`; it has: {}", names.join(", ")),
+            }));
         }
         let selected = |cases: Vec<Case>| -> Vec<Case> {
             cases.into_iter().filter(|case| self.selects(&case.params)).collect()

@@ -486,6 +486,7 @@ mod tests {
         let message =
             |name: &str| plan(&[name]).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(message("os.syscall{cal=stat}").contains("no parameter `cal`; it has: call"));
+        assert_eq!(message("cpu.frequency{nope=1}"), "cpu.frequency has no parameters");
         assert!(message("os.syscall{call=stta}").contains("there are: call = "));
         assert!(message("os{call=stat}").contains("`os` is a group"));
         assert!(message("os.syscall{stat}").contains("select cases as in"));

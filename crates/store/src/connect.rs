@@ -18,11 +18,10 @@ use crate::schema::Header;
 use crate::{StoreError, file, schema};
 
 /// Wait for a lock: longer than any transaction here takes on a slow disk.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Changing the journal mode does not wait for locks, so it is retried for as long as
-/// [`BUSY_TIMEOUT`].
-const JOURNAL_TRIES: u32 = 500;
+/// [`Open::busy_timeout`].
 const JOURNAL_PAUSE: Duration = Duration::from_millis(20);
 
 /// SQLite's VFS without locks; see [`private_index`].
@@ -31,39 +30,56 @@ const WITHOUT_LOCKS: &str = "unix-none";
 /// SQLite cannot open or map the log's index.
 const NO_INDEX: [i32; 2] = [ffi::SQLITE_IOERR_SHMOPEN, ffi::SQLITE_IOERR_SHMMAP];
 
-/// Opens an existing file for writing; it may be empty. `vfs` overrides SQLite's VFS in tests.
-pub(crate) fn writer(path: &Path, vfs: Option<&str>) -> Result<Connection, StoreError> {
+/// How SQLite opens a file.
+#[derive(Clone, Copy)]
+pub(crate) struct Open {
+    /// Instead of SQLite's default VFS.
+    vfs: Option<&'static str>,
+    busy_timeout: Duration,
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        Self { vfs: None, busy_timeout: BUSY_TIMEOUT }
+    }
+}
+
+/// Opens an existing file for writing; it may be empty.
+pub(crate) fn writer(path: &Path, open: Open) -> Result<Connection, StoreError> {
     check_identity(path)?;
     let failed = |error| StoreError::from_sqlite("open", path, error);
-    let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs)?;
+    let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, open)?;
     if connection.is_readonly("main").map_err(failed)? {
         return Err(StoreError::other("write", path, READ_ONLY));
     }
-    if schema::version(&connection).is_err_and(|error| lacks_index(&error)) {
-        connection = without_log(connection, path, vfs)?;
+    match schema::version(&connection) {
+        Err(error) if lacks_index(&error) => connection = without_log(connection, path, open)?,
+        // Whatever follows would wait for the lock once more.
+        Err(error) if is_busy(&error) => return Err(failed(error)),
+        _ => {}
     }
     // Before there is a log: the application id must be in the file itself, where
     // `check_identity` and file(1) look for it.
     schema::create(&mut connection, path)?;
-    choose_journal(&connection, "wal").map_err(failed)?;
+    choose_journal(&connection, "wal", open).map_err(failed)?;
     // Some file systems refuse the log's index only on first use.
     if schema::version(&connection).is_err_and(|error| lacks_index(&error)) {
-        connection = without_log(connection, path, vfs)?;
-        choose_journal(&connection, "delete").map_err(failed)?;
+        connection = without_log(connection, path, open)?;
+        choose_journal(&connection, "delete", open).map_err(failed)?;
     }
     Ok(connection)
 }
 
 /// Opens an existing store for reading.
-pub(crate) fn reader(path: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn reader(path: &Path, open: Open) -> Result<Connection, StoreError> {
     let failed = |error| StoreError::from_sqlite("open", path, error);
-    let connection = open_checked(path)?;
+    let connection = open_checked(path, open)?;
     connection.pragma_update(None, "query_only", true).map_err(failed)?;
     Ok(connection)
 }
 
 /// Opens an existing store for reading and checks the version of its tables. Changes nothing.
-pub(crate) fn open_checked(path: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn open_checked(path: &Path, open: Open) -> Result<Connection, StoreError> {
     check_identity(path)?;
     // A reader with write permission recovers a killed writer's log and leaves no files behind.
     let flags = if file::is_writable(path) {
@@ -71,10 +87,10 @@ pub(crate) fn open_checked(path: &Path) -> Result<Connection, StoreError> {
     } else {
         OpenFlags::SQLITE_OPEN_READ_ONLY
     };
-    let mut connection = connect(path, flags, None)?;
+    let mut connection = connect(path, flags, open)?;
     let mut header = Header::read(&connection);
     if header.as_ref().is_err_and(needs_to_write) {
-        connection = private_index(path)?;
+        connection = private_index(path, open)?;
         header = Header::read(&connection);
     }
     let header = header.map_err(|error| StoreError::from_sqlite("open", path, error))?;
@@ -91,7 +107,7 @@ pub(crate) fn open_checked(path: &Path) -> Result<Connection, StoreError> {
 /// Without a log, the file is read as immutable. With a log left by a killed writer, its index is
 /// built in this process's memory, as SQLite does for an exclusive connection. The exclusive lock
 /// needs write permission, so it is taken only with that permission.
-fn private_index(path: &Path) -> Result<Connection, StoreError> {
+fn private_index(path: &Path, open: Open) -> Result<Connection, StoreError> {
     if file::has_journal(path) {
         return Err(StoreError::NeedsRecovery { path: path.to_owned() });
     }
@@ -100,8 +116,11 @@ fn private_index(path: &Path) -> Result<Connection, StoreError> {
     }
     let failed = |error| StoreError::from_sqlite("open", path, error);
     let connection = match file::is_writable(path) {
-        true => connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, None),
-        false => connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, Some(WITHOUT_LOCKS)),
+        true => connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, open),
+        false => {
+            let open = Open { vfs: Some(WITHOUT_LOCKS), ..open };
+            connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, open)
+        }
     }?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
     connection.pragma_update(None, "locking_mode", "exclusive").map_err(failed)?;
@@ -138,17 +157,17 @@ fn immutable(path: &Path) -> Result<Connection, StoreError> {
         .map_err(|error| StoreError::from_sqlite("open", path, error))
 }
 
-fn connect(path: &Path, flags: OpenFlags, vfs: Option<&str>) -> Result<Connection, StoreError> {
+fn connect(path: &Path, flags: OpenFlags, open: Open) -> Result<Connection, StoreError> {
     let failed = |error| StoreError::from_sqlite("open", path, error);
     // Absolute, because SQLite would parse a relative `file:…` as a URI.
     let absolute = absolute(path)?;
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = match vfs {
+    let connection = match open.vfs {
         Some(vfs) => Connection::open_with_flags_and_vfs(absolute, flags, vfs),
         None => Connection::open_with_flags(absolute, flags),
     }
     .map_err(failed)?;
-    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+    connection.busy_timeout(open.busy_timeout).map_err(failed)?;
     Ok(connection)
 }
 
@@ -158,28 +177,24 @@ fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
 
 /// Converts a store from a write-ahead log to a rollback journal and reopens it, where the log's
 /// index cannot exist.
-fn without_log(
-    unusable: Connection,
-    path: &Path,
-    vfs: Option<&str>,
-) -> Result<Connection, StoreError> {
+fn without_log(unusable: Connection, path: &Path, open: Open) -> Result<Connection, StoreError> {
     drop(unusable);
     let failed = |error| StoreError::from_sqlite("open", path, error);
-    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs)?;
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, open)?;
     connection.pragma_update(None, "locking_mode", "exclusive").map_err(failed)?;
-    set_journal(&connection, "delete").map_err(failed)?;
+    set_journal(&connection, "delete", open).map_err(failed)?;
     drop(connection);
-    connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs)
+    connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, open)
 }
 
-fn choose_journal(connection: &Connection, wanted: &str) -> rusqlite::Result<()> {
-    let mode = set_journal(connection, wanted)?;
+fn choose_journal(connection: &Connection, wanted: &str, open: Open) -> rusqlite::Result<()> {
+    let mode = set_journal(connection, wanted, open)?;
     // Without a log, a commit is the deletion of the journal, and only EXTRA syncs that.
     let synchronous = if mode == "wal" { "FULL" } else { "EXTRA" };
     connection.pragma_update(None, "synchronous", synchronous)
 }
 
-fn set_journal(connection: &Connection, mode: &str) -> rusqlite::Result<String> {
+fn set_journal(connection: &Connection, mode: &str, open: Open) -> rusqlite::Result<String> {
     // The busy handler would wait the full timeout on every attempt.
     connection.busy_timeout(Duration::ZERO)?;
     let set = || {
@@ -187,14 +202,14 @@ fn set_journal(connection: &Connection, mode: &str) -> rusqlite::Result<String> 
             .pragma_update_and_check(None, "journal_mode", mode, |row| row.get::<_, String>(0))
     };
     let mut outcome = set();
-    for _ in 1..JOURNAL_TRIES {
+    for _ in 1..open.busy_timeout.as_millis().div_ceil(JOURNAL_PAUSE.as_millis()) {
         if !outcome.as_ref().is_err_and(is_busy) {
             break;
         }
         sleep(JOURNAL_PAUSE);
         outcome = set();
     }
-    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.busy_timeout(open.busy_timeout)?;
     outcome
 }
 
@@ -263,11 +278,30 @@ mod tests {
         for name in ["a b.db", "file:a?mode=ro#1.db", "100%.db", "é&=+.db"] {
             let path = folder.path().join(name);
             file::prepare(&path, false).unwrap();
-            drop(writer(&path, None).unwrap());
-            assert_eq!(schema::version(&reader(&path).unwrap()).unwrap(), schema::VERSION);
+            drop(writer(&path, Open::default()).unwrap());
+            assert_eq!(
+                schema::version(&reader(&path, Open::default()).unwrap()).unwrap(),
+                schema::VERSION
+            );
             let id = schema::application_id(&immutable(&path).unwrap());
             assert_eq!(id, Ok(schema::APPLICATION_ID), "{name}");
         }
+    }
+
+    #[test]
+    fn locked_store_fails_once_the_wait_is_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fathom.db");
+        file::prepare(&path, false).unwrap();
+        let lock = writer(&path, Open::default()).unwrap();
+        lock.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").unwrap();
+        let open = Open { busy_timeout: Duration::ZERO, ..Open::default() };
+        let expected = format!("open {}: locked for 10 s by another process", path.display());
+        for opened in [writer(&path, open), reader(&path, open)] {
+            assert_eq!(opened.unwrap_err().to_string(), expected);
+        }
+        drop(lock);
+        assert!(writer(&path, open).is_ok() && reader(&path, open).is_ok());
     }
 
     #[test]
@@ -275,7 +309,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fathom.db");
         file::prepare(&path, false).unwrap();
-        let connection = writer(&path, None).unwrap();
+        let connection = writer(&path, Open::default()).unwrap();
         assert_eq!(pragma::<String>(&connection, "journal_mode"), "wal");
         assert_eq!(pragma::<i64>(&connection, "synchronous"), 2, "FULL");
         assert_eq!(pragma::<i64>(&connection, "busy_timeout"), 10_000);
@@ -283,15 +317,16 @@ mod tests {
 
     #[test]
     fn without_shared_memory_a_rollback_journal_is_used() {
+        let without = Open { vfs: Some(NO_SHARED_MEMORY), ..Open::default() };
         for has_log in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("fathom.db");
             file::prepare(&path, false).unwrap();
             if has_log {
                 // As carried over from a place with shared memory.
-                drop(writer(&path, None).unwrap());
+                drop(writer(&path, Open::default()).unwrap());
             }
-            let connection = writer(&path, Some(NO_SHARED_MEMORY)).unwrap();
+            let connection = writer(&path, without).unwrap();
             assert_eq!(pragma::<String>(&connection, "journal_mode"), "delete");
             assert_eq!(pragma::<i64>(&connection, "synchronous"), 3, "EXTRA");
             assert_eq!(schema::version(&connection).unwrap(), schema::VERSION);

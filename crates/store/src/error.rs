@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 
+use crate::connect::BUSY_TIMEOUT;
 use crate::{VERSION, file};
 
 /// Attempts at an operation that fails with a device error.
@@ -29,7 +30,10 @@ pub enum StoreError {
     /// Records stored before remain.
     #[error("{action} {}: no space left on the device", .path.display())]
     Full { action: &'static str, path: PathBuf },
-    #[error("{action} {}: locked for 10 s by another process", .path.display())]
+    #[error(
+        "{action} {}: locked for {} s by another process",
+        .path.display(), BUSY_TIMEOUT.as_secs()
+    )]
     Busy { action: &'static str, path: PathBuf },
     #[error("open {}: {reason}, left unchanged", .path.display())]
     NotAStore { path: PathBuf, reason: String },

@@ -31,6 +31,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
+use connect::Open;
 use rusqlite::Connection;
 
 pub use error::StoreError;
@@ -57,7 +58,7 @@ impl Store {
     /// tables cannot be written.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let is_new = file::prepare(path, is_default(path))?;
-        let opened = error::retry_device_errors(|| connect::writer(path, None));
+        let opened = error::retry_device_errors(|| connect::writer(path, Open::default()));
         if is_new && opened.is_err() {
             file::remove_empty(path);
         }
@@ -67,7 +68,7 @@ impl Store {
     /// Whether [`Store::open`] would find a writable place or store at `path`. Changes nothing.
     pub fn examine(path: &Path) -> Result<(), StoreError> {
         match file::examine(path, is_default(path))? {
-            true => connect::open_checked(path).map(drop),
+            true => connect::open_checked(path, Open::default()).map(drop),
             false => Ok(()),
         }
     }
@@ -75,7 +76,7 @@ impl Store {
     /// Opens an existing store for reading. Creates nothing, and works on a read-only file system.
     pub fn open_existing(path: &Path) -> Result<Self, StoreError> {
         file::require(path)?;
-        let connection = connect::reader(path)?;
+        let connection = connect::reader(path, Open::default())?;
         Ok(Self { connection, path: path.to_owned() })
     }
 

@@ -23,8 +23,12 @@ const BYTES_MAX: u64 = 64 << 20;
 /// # Errors
 /// The first invalid document: line, column and field.
 pub(super) fn read(reader: impl Read, name: &str) -> anyhow::Result<Vec<Document>> {
-    let left = Cell::new(BYTES_MAX);
-    let limited = BufReader::new(Limited { inner: reader, left: &left });
+    read_limited(reader, name, BYTES_MAX)
+}
+
+fn read_limited(reader: impl Read, name: &str, limit: u64) -> anyhow::Result<Vec<Document>> {
+    let left = Cell::new(limit);
+    let limited = BufReader::new(Limited { inner: reader, left: &left, limit });
     let mut documents = Vec::new();
     for document in serde_json::Deserializer::from_reader(limited).into_iter::<Tracked>() {
         let Tracked(document) = document.map_err(|error| {
@@ -32,7 +36,7 @@ pub(super) fn read(reader: impl Read, name: &str) -> anyhow::Result<Vec<Document
         })?;
         validate(&document, name)?;
         documents.push(document);
-        left.set(BYTES_MAX);
+        left.set(limit);
     }
     ensure!(!documents.is_empty(), "{name} is empty; name a file of `fathom export`");
     Ok(documents)
@@ -93,13 +97,14 @@ impl SchemaError {
 struct Limited<'l, R> {
     inner: R,
     left: &'l Cell<u64>,
+    limit: u64,
 }
 
 impl<R: Read> Read for Limited<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = self.left.get();
         if left == 0 {
-            let mib = BYTES_MAX >> 20;
+            let mib = self.limit >> 20;
             let text = format!("a run exceeds {mib} MiB; export it without --samples");
             return Err(io::Error::other(text));
         }
@@ -260,15 +265,24 @@ mod tests {
 
     #[test]
     fn foreign_file_is_not_read_to_its_end() {
+        const LIMIT: u64 = 1 << 20;
+        let buffer = 64 << 10;
         let count = Cell::new(0);
-        let foreign = Endless { begin: b"{\"data\": \"", count: &count };
-        assert!(read(foreign, "x").is_err());
-        assert!(count.get() < 1 << 20, "{} bytes were read", count.get());
-        for begin in [&b"\""[..], b"{\"schema\": 3, \"tool\": \"", b"{\"", b"1"] {
+        for (begin, most, why) in [
+            (&b"{\"data\": \""[..], buffer, "first field is `data`"),
+            (b"[1, ", buffer, "expected a run at line 1"),
+            (b"{\"host\": [0, ", buffer, "field `host"),
+            (b"\"", LIMIT, "exceeds 1 MiB"),
+            (b"{\"", LIMIT, "exceeds 1 MiB"),
+            (b"{\"schema\": 3, \"tool\": \"", LIMIT, "exceeds 1 MiB"),
+            (b"1", LIMIT, "line 1"),
+        ] {
             count.set(0);
-            let text = read(Endless { begin, count: &count }, "x").unwrap_err().to_string();
-            assert!(count.get() <= BYTES_MAX + (1 << 20), "{} bytes were read", count.get());
-            assert!(text.contains("64 MiB") || text.contains("line 1"), "{text}");
+            let endless = Endless { begin, count: &count };
+            let text = read_limited(endless, "x", LIMIT).unwrap_err().to_string();
+            assert!(count.get() <= most, "{} bytes were read: {text}", count.get());
+            assert!(text.contains(why), "{text}");
         }
+        assert_eq!(BYTES_MAX, 64 << 20);
     }
 }

@@ -38,7 +38,8 @@ fn full_disk_keeps_finished_records() {
     assert!(mounted.is_ok_and(|status| status.success()), "a small disk");
     let env = TestEnv::with_store(&folder.path().join("fathom.db"));
     let filler = folder.path().join("filler");
-    assert!(env.output(&[&RUN, &SHORT[..1]].concat()).status.success());
+    let canned = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/document.json");
+    assert!(env.output(&["import", canned]).status.success());
     let first = stored::runs(env.store()).expect("a store").remove(0);
     let (mut stored_runs, mut unstored, mut failed_later) = (0, 0, 0);
     let steps = scaled(2, 40) as u64;
@@ -97,7 +98,7 @@ fn delete_other_runs(env: &TestEnv, run_id: &str) {
 
 /// Interrupts a run after its store failed: it must not claim that anything is stored.
 fn interrupt_on_full_disk(env: &TestEnv, filler: &Path) {
-    let mut command = env.fathom(&[&RUN, &["cpu"][..]].concat());
+    let mut command = env.fathom(&[&RUN[..], &SHORT].concat());
     let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     // The run has begun when it has a worker.
     wait_for(|| processes::children(run.id()).first().copied());

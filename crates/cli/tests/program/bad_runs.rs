@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 
+use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::{Cause, Document, RunState, State, Verdict};
 
 use crate::test_env::{assert_error, assert_status, canned, json, unwrapped_stdout};
@@ -108,6 +109,7 @@ fn several_runs_of_one_host_are_one_side() {
 }
 
 #[test]
+#[ignore = "lab: waits ten seconds for a lock"]
 fn locked_store_fails_after_ten_seconds() {
     let env = env_with_document();
     let lock = rusqlite::Connection::open(env.store()).expect("the store");
@@ -119,38 +121,28 @@ fn locked_store_fails_after_ten_seconds() {
         &["export"],
         &["import", &name],
     ];
-    // In parallel, since each waits ten seconds.
     thread::scope(|scope| {
         for words in commands {
             let env = &env;
             scope.spawn(move || {
+                let begin = monotonic_raw_ns();
                 assert_failure(&env.run(words), &["locked for 10 s", "wait for that process"]);
+                let elapsed_s = (monotonic_raw_ns() - begin) / 1_000_000_000;
+                assert!(elapsed_s < 15, "{words:?} waits more than once");
             });
         }
     });
 }
 
 #[test]
-fn large_foreign_file_is_refused_with_100_mib() {
-    let env = env_with_document();
-    let path = env.path().join("large.json");
-    let name = path.to_str().expect("a name").to_owned();
-    let numbers = "0,".repeat(100_000_000);
-    let wide = format!("[{numbers}0]");
-    let named = format!("{{\"data\":{wide}}}");
-    let long = format!("{{\"schema\":3,\"tool\":\"{numbers}\"}}");
-    let late = format!("{{\"host\":{wide}}}");
-    drop(numbers);
-    for (content, part) in
-        [(wide, "line 1"), (named, "`data`"), (long, "64 MiB"), (late, "field `host")]
-    {
-        std::fs::write(&path, content).expect("a file");
-        let fathom = env.fathom(&["import", &name]);
-        // Too little to hold the file in memory.
-        let mut command = Command::new("sh");
-        command.args(["-c", "ulimit -v 250000 && exec \"$@\"", "sh"]);
-        command.arg(fathom.get_program()).args(fathom.get_args());
-        command.env("FATHOM_STORE", env.store());
-        assert_failure(&command.output().expect("a shell"), &[part]);
-    }
+#[ignore = "lab: a debug build parses 64 MiB in five seconds"]
+fn run_over_64_mib_is_refused_in_less_than_256_mb() {
+    let env = TestEnv::new();
+    let fathom = env.fathom(&["import", "-"]);
+    let mut command = Command::new("sh");
+    let long = "ulimit -v 250000 && (printf '{\"schema\":3,\"tool\":\"' && cat /dev/zero) \
+                | tr '\\0' 0 | \"$@\"";
+    command.args(["-c", long, "sh"]).arg(fathom.get_program()).args(fathom.get_args());
+    command.env("FATHOM_STORE", env.store());
+    assert_failure(&command.output().expect("a shell"), &["64 MiB"]);
 }

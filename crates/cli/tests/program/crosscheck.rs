@@ -224,6 +224,7 @@ const NETWORK_PEERS: [(&str, &str); 4] = [
 ];
 
 #[test]
+#[ignore = "lab: real peers run for seconds"]
 fn network_peers_are_compared_and_leave_no_server() {
     let env = TestEnv::new();
     for (program, case) in NETWORK_PEERS {
@@ -255,6 +256,40 @@ fn network_peers_are_compared_and_leave_no_server() {
     }
 }
 
+/// A sockperf with a server that listens for ever, and a script for its client.
+fn sockperf(client: &str) -> Option<String> {
+    let paths = ["/usr/bin/python3", "/usr/local/bin/python3"];
+    let Some(python) = paths.into_iter().find(|path| Path::new(path).exists()) else {
+        skipped("python3 is missing; install with: sudo apt-get install python3");
+        return None;
+    };
+    let listener = "import socket, sys, time; s = socket.socket(); \
+                    s.bind((\"127.0.0.1\", int(sys.argv[1]))); s.listen(); time.sleep(1000)";
+    // The port is the fifth word: server --ip 127.0.0.1 --port N.
+    let server = format!("exec {python} -c '{listener}' \"$5\"");
+    let version = "--version) echo 3.7";
+    Some(format!("case \"$1\" in {version};; server) {server};; *) {client};; esac"))
+}
+
+#[test]
+fn peer_with_server_is_compared_and_its_server_ends() {
+    let env = TestEnv::new();
+    let recorded =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../peers/tests/outputs/sockperf-3.7-tcp.txt");
+    let Some(script) = sockperf(&format!("/bin/cat '{recorded}'")) else { return };
+    let words = ["network.tcp.rtt{bytes=56,cpus=1}", "--json", "--pairs", "1"];
+    let value = format!("{}-ends", std::process::id());
+    let mut command = fathom(&env, &[("sockperf", &script)], &words);
+    let document = document(&command.env(MARK, &value).output().expect("it starts"));
+    let [row] = document.rows.as_slice() else { panic!("one row: {:?}", document.rows) };
+    assert_eq!(row.outcome, CrossOutcome::Compared, "{row:?}");
+    // The median of the recorded halves is 2.454 µs.
+    assert_eq!((row.turns.len(), row.turns[0].theirs), (1, 4908.0), "{row:?}");
+    assert_eq!(row.peer_commands.iter().filter(|it| it.ends_with(" &")).count(), 1, "{row:?}");
+    let left = fathom_lab::processes::left_after(&format!("{MARK}={value}"), 10);
+    assert_eq!(left, Vec::<u32>::new());
+}
+
 #[test]
 fn ctrl_c_and_a_failing_server_leave_no_process() {
     let env = TestEnv::new();
@@ -265,21 +300,9 @@ fn ctrl_c_and_a_failing_server_leave_no_process() {
     let reason = document(&output).rows[0].reason.clone();
     assert_eq!(reason.as_deref(), Some("server sockperf: exited with status 4: no socket"));
 
-    let Some(python) = ["/usr/bin/python3", "/usr/local/bin/python3"]
-        .into_iter()
-        .find(|path| Path::new(path).exists())
-    else {
-        return skipped("python3 is missing; install with: sudo apt-get install python3");
-    };
     let started = env.path().join("started");
-    let listener = "import socket, sys, time; s = socket.socket(); \
-                    s.bind((\"127.0.0.1\", int(sys.argv[1]))); s.listen(); time.sleep(1000)";
-    // The port is the fifth word: server --ip 127.0.0.1 --port N.
-    let script = format!(
-        "case \"$1\" in --version) echo 3.7;; server) exec {python} -c '{listener}' \"$5\";; \
-         *) echo 1 > {}; /bin/sleep 1000;; esac",
-        started.display()
-    );
+    let hangs = format!("echo 1 > {}; /bin/sleep 1000", started.display());
+    let Some(script) = sockperf(&hangs) else { return };
     let command = fathom(&env, &[("sockperf", &script)], &words);
     let document = assert_interrupted(command, "server", &folder, || started.exists());
     assert_eq!(document.rows[0].outcome, CrossOutcome::Interrupted);

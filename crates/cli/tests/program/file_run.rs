@@ -30,8 +30,8 @@ fn run_line(folder: &Path, more: &str) -> String {
     format!("run --only --folder {} {more}", folder.display())
 }
 
-const FILE: &str = "file.call{call=read1} file.read.throughput{block=64K} \
-    file.read.latency{file_bytes=4K} file.write.throughput{block=64K} file.create{bytes=0}";
+const FILE: &str =
+    "file.read.throughput{block=64K} file.write.throughput{block=64K} file.create{bytes=0}";
 
 #[test]
 fn file_metrics_are_measured_and_leave_no_file() {
@@ -45,7 +45,7 @@ fn file_metrics_are_measured_and_leave_no_file() {
         let text = &record.verdict.reasons[0].text;
         assert!(refused(text), "{}: {text}", record.name());
     }
-    for metric in ["call", "read.throughput", "read.latency", "write.throughput", "create"] {
+    for metric in ["read.throughput", "write.throughput", "create"] {
         let of = of_metric(&document, &format!("file.{metric}"));
         assert!(of.iter().any(|one| is_measured(&document, &one.name())), "file.{metric}");
     }
@@ -56,11 +56,13 @@ fn file_metrics_are_measured_and_leave_no_file() {
 fn announcement_names_folder_and_size() {
     let env = TestEnv::new();
     let Some(folder) = folder_on_disk(&env) else { return };
-    let printed = unwrapped_stdout(&env.exec(&run_line(&folder, "file.delete --quick")));
+    let printed = unwrapped_stdout(
+        &env.exec(&run_line(&folder, "file.delete{bytes=10K} --quick --processes 3")),
+    );
     let at = printed.find("Test files go to").expect("an announcement");
     assert!(at < printed.find("file.delete file deletion").expect("a row"), "{printed}");
     assert!(printed.contains("1.250 MiB at a time"), "{printed}");
-    let none = env.exec("run --only --quick cpu.clock.resolution");
+    let none = env.exec("run --only --quick --processes 3 cpu.clock.resolution");
     assert!(!text(&none.stdout).contains("Test files"), "{}", text(&none.stdout));
 }
 
@@ -72,17 +74,17 @@ fn memory_folder_needs_allow_memory() {
     if !class.is_ok_and(|class| class == fathom_fileio::filesystem::Class::Memory) {
         return skipped("/dev/shm is not in memory here");
     }
-    let wanted = ["file.call{call=read1}", "file.read.latency{state=cold,file_bytes=4K}"];
+    let wanted = ["file.delete{bytes=0}", "file.read.latency{state=cold,file_bytes=4K}"];
     let refused = env.exec(&run_line(memory, wanted[0]));
     let why = "tmpfs keeps files in memory";
     assert_failure(&refused, &["/dev/shm", why, "--folder", "--allow-memory"]);
     let by_environment = env.fathom(&["run", wanted[0]]).env("FATHOM_FOLDER", memory).output();
     assert_failure(&by_environment.expect("it starts"), &["/dev/shm", "--folder"]);
     assert_usage_error(&env.run(&["run", "--allow-memory", wanted[0]]), &["--folder"]);
-    let more = format!("{} --allow-memory --quick --json", wanted.join(" "));
+    let more = format!("{} --allow-memory --quick --processes 3 --json", wanted.join(" "));
     let document = document(&env.exec(&run_line(memory, &more)));
     assert!(is_measured(&document, wanted[0]));
-    let cold = document.records.last().expect("a record");
+    let cold = of_metric(&document, "file.read.latency")[0];
     assert_eq!(cold.verdict.state, State::Invalid, "{:?}", cold.verdict);
     assert!(cold.verdict.reasons[0].text.contains("requested cold, but WARM"));
 }

@@ -12,6 +12,8 @@ use fathom_record::{
     Stratum, Summary,
 };
 use fathom_report::{Layout, Table};
+use snapbox::data::DataFormat;
+use snapbox::{Assert, Data};
 
 use script::{Script, host, setup};
 
@@ -89,6 +91,14 @@ fn run(script: &mut Script, asked: &[&str], width: usize) -> (Document, String) 
     (document, plain(&screen.text))
 }
 
+/// Compares a text with a file in `snapshots/`. To update the files: `SNAPSHOTS=overwrite`.
+fn assert_snapshot(name: &str, text: &str) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/engine/snapshots");
+    let file = std::path::Path::new(folder).join(name);
+    let expected = Data::read_from(&file, Some(DataFormat::Text)).raw();
+    Assert::new().action_env("SNAPSHOTS").eq(Data::text(text).raw(), expected);
+}
+
 /// A text without colours.
 fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
@@ -99,18 +109,18 @@ const ASKED: [&str; 4] = ["cpu", "os.syscall", "os.syscall.fresh", "os.thread.cr
 #[test]
 fn scripted_run_is_reproducible_byte_for_byte() {
     let (document, table) = run(&mut Script::new(), &ASKED, 80);
-    insta::assert_snapshot!("table_80", table);
+    assert_snapshot("table_80.txt", &table);
     let without_samples: Vec<Record> =
         document.records.iter().map(|record| Record { samples: None, ..record.clone() }).collect();
     let bare = Document { records: without_samples, ..document.clone() };
-    insta::assert_snapshot!("document", fathom_report::document_json(&bare));
+    assert_snapshot("document.json", &fathom_report::document_json(&bare));
     let (again, _) = run(&mut Script::new(), &ASKED, 80);
     assert_eq!(again, document);
 }
 
 #[test]
 fn a_wide_terminal_shows_the_terms_of_the_prediction() {
-    insta::assert_snapshot!("table_140", run(&mut Script::new(), &ASKED, 140).1);
+    assert_snapshot("table_140.txt", &run(&mut Script::new(), &ASKED, 140).1);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Comparisons as text.
 
+use crate::assert_snapshot;
 use crate::fixture::{Build, document, measured, plain};
 use fathom_analysis::compare::{Comparison, Noise, NoiseBy, Word, compare, compare_to_all};
 use fathom_record::{Cause, Document, NotSelected, Params, Reason, Record, RunState, State, Unit};
@@ -164,5 +165,5 @@ fn comparison_at_60_80_and_120_columns() {
             plain(&render(&comparison, &layout))
         })
         .collect();
-    insta::assert_snapshot!(text.join("\n=====\n"));
+    assert_snapshot("comparison_at_60_80_and_120_columns.txt", &text.join("\n=====\n"));
 }

@@ -4,6 +4,7 @@ use fathom_record::diagnosis::{Acceptable, ClockState, DIAGNOSIS_SCHEMA_VERSION}
 use fathom_record::{Condition, Diagnosis, Finding, Fix, Severity, Tool};
 use fathom_report::{doctor, json};
 
+use crate::assert_snapshot;
 use crate::fixture::{host, plain};
 
 fn finding(id: &str, severity: Severity, found: &str) -> Finding {
@@ -77,12 +78,18 @@ fn diagnosis(least: Severity) -> Diagnosis {
 
 #[test]
 fn diagnosis_at_80_columns() {
-    insta::assert_snapshot!(plain(&doctor(&diagnosis(Severity::Severe), 80, false)));
+    assert_snapshot(
+        "diagnosis_at_80_columns.txt",
+        &plain(&doctor(&diagnosis(Severity::Severe), 80, false)),
+    );
 }
 
 #[test]
 fn diagnosis_at_140_columns_with_good_findings() {
-    insta::assert_snapshot!(plain(&doctor(&diagnosis(Severity::Severe), 140, true)));
+    assert_snapshot(
+        "diagnosis_at_140_columns_with_good_findings.txt",
+        &plain(&doctor(&diagnosis(Severity::Severe), 140, true)),
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Curves and matrices: a few lines for many cases, with every problem of each case.
 
+use crate::assert_snapshot;
 use crate::fixture::{Build, FORBIDDEN, document, measured, over, plain};
 use fathom_analysis::compare::{Noise, compare};
 use fathom_record::host::Cache;
@@ -116,7 +117,7 @@ fn table(document: &Document, layout: Layout) -> String {
 fn curves_at_60_80_100_and_140_columns() {
     let document = with(curves());
     let texts = [60, 80, 100, 140].map(|width| table(&document, layout(width)));
-    insta::assert_snapshot!(texts.join("\n"));
+    assert_snapshot("curves_at_60_80_100_and_140_columns.txt", &texts.join("\n"));
 }
 
 #[test]
@@ -128,7 +129,7 @@ fn matrices_at_60_80_and_140_columns() {
     let mut texts = vec![table(&with(pairs(4)), layout(80))];
     texts.extend([60, 80, 140].map(|width| table(&with(noisy.clone()), layout(width))));
     texts.push(table(&with(pairs(24)), layout(140)));
-    insta::assert_snapshot!(texts.join("\n"));
+    assert_snapshot("matrices_at_60_80_and_140_columns.txt", &texts.join("\n"));
 }
 
 /// The remedies in [`troubled`], and their texts.

@@ -7,6 +7,7 @@ use fathom_record::{
 use fathom_report::by_hand::group;
 use unicode_width::UnicodeWidthStr;
 
+use crate::assert_snapshot;
 use crate::fixture::{measured, record};
 
 fn case() -> Params {
@@ -116,7 +117,7 @@ fn views(records: &[Record], earlier: &[Record]) -> String {
 
 #[test]
 fn capacities_have_their_methods() {
-    insta::assert_snapshot!(views(&capacities(), &[]));
+    assert_snapshot("capacities_have_their_methods.txt", &views(&capacities(), &[]));
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn bottleneck_has_evidence_and_proof() {
     facts.push(Fact::text("proof", "confirmed"));
     let own = bottleneck("network", facts, None);
     let records = [doses(), saturation(None), vec![own]].concat();
-    insta::assert_snapshot!(views(&records, &capacities()));
+    assert_snapshot("bottleneck_has_evidence_and_proof.txt", &views(&records, &capacities()));
 }
 
 #[test]
@@ -153,7 +154,7 @@ fn each_limit_is_one_statement() {
     texts.push(text("undetermined", Vec::new(), why, vec![none.clone()]));
     texts.push(text("server-cpu", Vec::new(), None, vec![none.clone()]));
     texts.push(text("client", bound, None, vec![none]));
-    insta::assert_snapshot!(texts.join("\n"));
+    assert_snapshot("each_limit_is_one_statement.txt", &texts.join("\n"));
 }
 
 #[test]

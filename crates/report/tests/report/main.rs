@@ -10,3 +10,14 @@ mod history;
 mod load;
 mod promises;
 mod views;
+
+use snapbox::data::DataFormat;
+use snapbox::{Assert, Data};
+
+/// Compares a text with a file in `snapshots/`. To update the files: `SNAPSHOTS=overwrite`.
+fn assert_snapshot(name: &str, text: &str) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report/snapshots");
+    let file = std::path::Path::new(folder).join(name);
+    let expected = Data::read_from(&file, Some(DataFormat::Text)).raw();
+    Assert::new().action_env("SNAPSHOTS").eq(Data::text(text).raw(), expected);
+}

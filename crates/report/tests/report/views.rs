@@ -1,5 +1,6 @@
 //! Runs at various terminal widths.
 
+use crate::assert_snapshot;
 use crate::fixture::{Build, document, measured, over, plain};
 use fathom_record::{
     Cause, Counts, Document, Effort, NotSelected, Params, Protocol, Reason, Remedy, RunState,
@@ -72,7 +73,7 @@ fn overview_fits_one_screen() {
         assert!(width < 80 || text.lines().count() <= 45, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
     }
-    insta::assert_snapshot!(plain(&show(&whole_battery(), &layout(80))));
+    assert_snapshot("overview_fits_one_screen.txt", &plain(&show(&whole_battery(), &layout(80))));
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn one_cpu_has_one_row_for_each_bandwidth() {
 fn run_at_various_widths() {
     for width in [60, 80, 110, 140] {
         let text = plain(&show(&run_of_groups(), &layout(width)));
-        insta::assert_snapshot!(format!("run_at_{width}_columns"), text);
+        assert_snapshot(&format!("run_at_{width}_columns.txt"), &text);
     }
 }
 
@@ -104,7 +105,7 @@ fn run_with_cycles() {
         text += &table.foot();
         text += "\n";
     }
-    insta::assert_snapshot!(plain(&text));
+    assert_snapshot("run_with_cycles.txt", &plain(&text));
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn run_by_the_trimmed_protocol() {
         text += &table.foot();
         text += "\n";
     }
-    insta::assert_snapshot!(plain(&text));
+    assert_snapshot("run_by_the_trimmed_protocol.txt", &plain(&text));
 }
 
 #[test]
@@ -142,7 +143,7 @@ fn interrupted_tuned_run_with_drift() {
         record.verdict = Verdict::because(State::Failed, Cause::Interrupted, "not measured");
     }
     let text = opening(&document, 80) + &closing(&document, 80);
-    insta::assert_snapshot!(plain(&text));
+    assert_snapshot("interrupted_tuned_run_with_drift.txt", &plain(&text));
 }
 
 #[test]
@@ -211,7 +212,7 @@ fn list_of_runs() {
     ];
     let text: Vec<String> =
         [60, 80, 120].into_iter().map(|width| plain(&runs(&rows, &layout(width)))).collect();
-    insta::assert_snapshot!(text.join("\n"));
+    assert_snapshot("list_of_runs.txt", &text.join("\n"));
     assert!(runs(&[], &layout(80)).contains("No stored runs"));
 }
 
