@@ -63,7 +63,8 @@ impl Row {
     }
 }
 
-/// Runs what is missing on the page, and returns its missed criteria: a condition, or `repeated` with the name of a test program.
+/// Runs what is missing on the page, and returns its missed criteria. `condition` is one of
+/// `CONDITIONS`, or `repeated` with the name of a test program.
 pub(crate) fn run(root: &Path, condition: &str, program: Option<&str>) -> Result<Vec<String>> {
     let names: Vec<String> = match program {
         Some(program) => vec![program.to_owned()],
@@ -76,7 +77,9 @@ pub(crate) fn run(root: &Path, condition: &str, program: Option<&str>) -> Result
     for name in names {
         let mut rows = read(root);
         let of_condition = |row: &Row| row.condition == condition;
-        if rows.iter().any(|row| of_condition(row) && row.run == name && row.commit == origin.commit)
+        if rows
+            .iter()
+            .any(|row| of_condition(row) && row.run == name && row.commit == origin.commit)
         {
             continue;
         }
@@ -170,7 +173,8 @@ mod tests {
 
     #[test]
     fn rows_are_read_back() {
-        let words = ["loaded", "1", "1a2b3c4d", "2026-11-25", "3.1", "9 passed, 1 failed", "a b::c"];
+        let words =
+            ["loaded", "1", "1a2b3c4d", "2026-11-25", "3.1", "9 passed, 1 failed", "a b::c"];
         let [condition, run, commit, date, minutes, result, failed] = words.map(str::to_owned);
         let row = Row { condition, run, commit, date, minutes, result, failed };
         assert_eq!(Row::parse(row.text().trim_end()), Some(row));

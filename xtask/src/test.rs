@@ -104,13 +104,7 @@ fn page(count: &mut Count, root: &Path) -> bool {
 }
 
 /// Runs tests; then prints the failed ones and the slowest.
-fn tests(
-    count: &mut Count,
-    root: &Path,
-    suite: Suite,
-    at_once: usize,
-    part: &str,
-) -> Vec<Ended> {
+fn tests(count: &mut Count, root: &Path, suite: Suite, at_once: usize, part: &str) -> Vec<Ended> {
     let tests = match runner::list(root, suite) {
         Ok(tests) => tests,
         Err(error) => {

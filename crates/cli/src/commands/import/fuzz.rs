@@ -19,7 +19,7 @@ use super::{documents, store_run};
 
 /// A whole run in which every field has a value.
 const WHOLE: &str = include_str!("../../../../store/tests/golden/document.json");
-const TRIES: u32 = 3_000;
+const MUTATIONS: u32 = 3_000;
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// JSON values that replace others, separated by spaces.
 const VALUES: &str = "null true -1 0 1e999 -1e-999 1e308 NaN Infinity \"\" [] {} \
@@ -150,13 +150,13 @@ struct Counts {
     stored: u32,
 }
 
-fn fuzz(tries: u32) -> Counts {
+fn fuzz(mutations: u32) -> Counts {
     let folder = tempfile::tempdir().expect("a folder");
     let mut store = Store::open(&folder.path().join("runs.db")).expect("a store");
     let mut random = Random(Xoshiro256PlusPlus::seed_from_u64(20_260_101));
     let whole: Document = serde_json::from_str(WHOLE).expect("a document");
     let mut counts = Counts::default();
-    for _ in 0..tries {
+    for _ in 0..mutations {
         let Ok(documents) = documents::read(mutated(&mut random).as_slice(), "mutated") else {
             counts.refused_by_parser += 1;
             continue;
