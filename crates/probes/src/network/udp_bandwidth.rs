@@ -159,9 +159,8 @@ fn measure(case: usize, rate: f64, to: &str, sampler: &mut Sampler) -> Result<()
     Ok(())
 }
 
-/// Repeats a round of a number of datagrams, each time of twice as many, until it has a rate: an end
-/// that shares its CPU finds all counts at once, until a round is longer than several of its time
-/// slices.
+/// Repeats a round, each time with twice as many datagrams, until it has a rate: an end that shares
+/// its CPU finds all counts at once, until a round is longer than several of its time slices.
 fn until_steady(
     [mut count, most]: [u64; 2],
     mut round: impl FnMut(u64) -> Result<Option<f64>>,
