@@ -1,5 +1,6 @@
 //! Rules that rustc, clippy and rustfmt do not check: length and names of files, vocabulary,
-//! dependencies between crates, files that may read the clock, broken links, undeclared modules.
+//! dependencies between crates, files that may read the clock, tests that depend on time, broken
+//! links, undeclared modules.
 //!
 //! It reads text files only: it needs no build and no git. A message has the form
 //! `file:line: problem; remedy`.
@@ -74,16 +75,8 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     }
     found.extend(visibility::of_crates(&files));
     found.extend(reach::of_sources(&files));
-    found.extend(vocabulary::of_texts(&files));
-    found
-}
-
-/// What makes tests depend on the speed or the load of the machine.
-pub(crate) fn mood(root: &Path) -> Vec<String> {
-    let (mut files, mut found) = (Vec::new(), Vec::new());
-    walk(root, "", &mut files, &mut found);
-    files.sort_by(|a, b| a.path.cmp(&b.path));
     found.extend(mood::of_tests(&files));
+    found.extend(vocabulary::of_texts(&files));
     found
 }
 
@@ -156,12 +149,14 @@ mod tests {
             ("crates/record/src/lib.rs", b"fn f() { Instant::now() }\n"),
             ("crates/record/src/dead.rs", b"//! Dead.\n"),
             ("README.md", b"[x](nowhere.md)\n"),
+            ("crates/record/src/tests.rs", b"//! Tests.\nfn f() { std::thread::sleep(A) }\n"),
         ]);
         let found = check(root.path()).join("\n");
         let parts = [
             "first line is not",
             "Instant::now",
             "no module declares",
+            "a test sleeps",
             "must not depend on",
             "nowhere.md",
         ];

@@ -190,6 +190,7 @@ mod tests {
         let slow = std::thread::spawn(move || {
             // Until the other end closes.
             while far.write_all(b"x").is_ok() {
+                // mood: a slow sender is what is tested; it ends when the line closes
                 std::thread::sleep(Duration::from_millis(1));
             }
         });

@@ -103,12 +103,13 @@ fn open_files() -> HashSet<(OsString, PathBuf)> {
 
 /// Whether a condition becomes true within a minute.
 pub(crate) fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    (0..12_000).any(|_| {
-        condition() || {
-            std::thread::sleep(Duration::from_millis(5));
-            false
-        }
-    })
+    let mut pauses = 0;
+    while !condition() && pauses < 12_000 {
+        pauses += 1;
+        // mood: the one wait for the state of other threads and processes
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    pauses < 12_000
 }
 
 /// Another CPU of the affinity mask of the process. Its first thread is never pinned.

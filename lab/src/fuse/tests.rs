@@ -106,6 +106,7 @@ fn read_delay_and_read_errors_are_injected() {
         file.read_exact_at(&mut [0; 4096], block * 4096).unwrap();
     }
     assert_eq!(disk.reads() - reads, 5, "no page cache, no readahead");
+    // mood: a lower bound, which a slow machine only exceeds
     assert!(monotonic_raw_ns() - begun >= 5 * 2_000_000);
     let unreadable = Some(("a".to_owned(), 8192..8193));
     disk.misbehave(Faults { unreadable, ..Faults::default() });

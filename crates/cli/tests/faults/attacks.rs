@@ -116,6 +116,7 @@ fn slowhttptest(address: SocketAddr, count: usize, seconds: u64, mode: &str) {
 impl Slow {
     fn run(self, address: SocketAddr, count: usize, until_ns: u64) {
         let mut clients: Vec<TcpStream> = Vec::new();
+        // mood: of `make soak` only
         while monotonic_raw_ns() < until_ns {
             // Closed by the service: others take their places.
             clients.retain(|client| matches!(client.take_error(), Ok(None)));
@@ -130,6 +131,7 @@ impl Slow {
                 }
                 let _ = send(client, self.sends, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
             }
+            // mood: of `make soak` only, a client that is slow on purpose
             std::thread::sleep(Duration::from_secs(1));
         }
     }
@@ -166,8 +168,10 @@ fn good_client(service: &Serving, expected: &[u8], is_over: &AtomicBool) -> Vec<
     while !is_over.load(Relaxed) {
         let begun_ns = monotonic_raw_ns();
         let reply = service.connect().get("/small");
+        // mood: of `make soak` only, a promise of the service
         times_ns.push(monotonic_raw_ns() - begun_ns);
         assert!(reply.status == 200 && reply.body == expected, "{}", reply.head);
+        // mood: of `make soak` only, the pace of the requests
         std::thread::sleep(Duration::from_millis(5));
     }
     times_ns
@@ -196,9 +200,12 @@ fn serves_all(service: &Serving, count: usize) -> bool {
 fn recovery_ns(service: &Serving, count: usize) -> u64 {
     let begun_ns = monotonic_raw_ns();
     while !serves_all(service, count) {
+        // mood: of `make soak` only, a promise of the service
         assert!(monotonic_raw_ns() - begun_ns < 30 * SECOND_NS, "it does not recover");
+        // mood: of `make soak` only, the resolution of the measured time
         std::thread::sleep(Duration::from_millis(50));
     }
+    // mood: of `make soak` only, a promise of the service
     monotonic_raw_ns() - begun_ns
 }
 
@@ -225,6 +232,7 @@ fn observe(attack: &Attack, count: usize, seconds: u64) -> Observed {
             let [connections, ..] = metrics(&service, NAMES);
             samples += 1;
             observed.most_connections = observed.most_connections.max(connections);
+            // mood: of `make soak` only, the pace of the samples
             std::thread::sleep(Duration::from_millis(200));
         }
         attackers.join().expect("an attack");

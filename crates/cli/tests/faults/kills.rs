@@ -136,6 +136,7 @@ fn wait_for_output(run: &Child) {
 
 /// Polls every 100 µs until a condition holds or the run ends, for about a minute.
 fn poll_run(run: &Child, mut is_so: impl FnMut() -> bool) {
+    // mood: waits for an event in another process, which is reached once
     for _ in 0..600_000 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", run.id()));
         if is_so() || !stat.is_ok_and(|stat| !stat.contains(") Z ")) {

@@ -129,6 +129,7 @@ fn client(
     while left > 0 {
         let mut client = service.connect();
         connections += 1;
+        // mood: no request is made again: a malformed one ends its connection
         for _ in 0..seeds.below(PER_CONNECTION) + 1 {
             let kind = Kind::draw(&mut seeds);
             *counts.entry(kind).or_insert(0) += 1;

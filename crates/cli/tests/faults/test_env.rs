@@ -115,6 +115,7 @@ pub(crate) fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     (0..60_000).find_map(|_| {
         let result = look();
         if result.is_none() {
+            // mood: the one wait for the state of other processes
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         result

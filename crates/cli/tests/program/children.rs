@@ -107,13 +107,13 @@ pub(crate) fn assert_kill_leaves_nothing(line: &str, part: &str) {
 
 /// Polls until it is so.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..WAIT_S * 500 {
-        if is_so() {
-            return;
-        }
+    let mut pauses = 0;
+    while !is_so() {
+        assert!(pauses < WAIT_S * 500, "{what}");
+        pauses += 1;
+        // mood: the one wait for the state of other processes
         std::thread::sleep(Duration::from_millis(2));
     }
-    panic!("{what}")
 }
 
 /// Asserts that these processes end.

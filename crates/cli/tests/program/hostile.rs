@@ -327,6 +327,7 @@ fn token_is_in_no_process_file_or_output() {
         for pid in own.into_iter().chain(far).chain(children(run.id())) {
             assert!(!shows(pid, &token), "process {pid}");
         }
+        // mood: the run ends by itself; its processes are looked at meanwhile
         std::thread::sleep(Duration::from_millis(2));
     }
     assert!(far_ends > 0);

@@ -173,6 +173,7 @@ fn disturbed(beyond: &Beyond, mut disturb: impl FnMut(u32)) -> Record {
                 disturb(far);
             }
         }
+        // mood: tests of the lab only: looks for new far ends until the run ends
         std::thread::sleep(Duration::from_millis(2));
     }
     let json = std::fs::read(&output).expect("the output");

@@ -103,6 +103,7 @@ mod tests {
     #[test]
     fn sleep_is_a_voluntary_switch() {
         let before = RoundCounters::read();
+        // mood: the sleep itself is counted
         std::thread::sleep(std::time::Duration::from_millis(2));
         assert!(RoundCounters::read().since(&before).0.voluntary_switches > 0);
     }

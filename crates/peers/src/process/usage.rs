@@ -21,17 +21,22 @@ impl Usage {
             libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
             usage.assume_init()
         };
+        let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        Self::of(&usage, &stat, cpus)
+    }
+
+    /// Of the ended children, and the text of `/proc/stat`.
+    fn of(usage: &libc::rusage, stat: &str, cpus: &[u32]) -> Self {
         let ns = |time: libc::timeval| {
             let [seconds, us] =
                 [time.tv_sec, time.tv_usec].map(|it| u64::try_from(it).unwrap_or(0));
             1_000_000_000 * seconds + 1000 * us
         };
-        let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         let tick_ns = 1_000_000_000 / clock_ticks_per_second();
         Self {
             preempted: u64::try_from(usage.ru_nivcsw).unwrap_or(0),
             cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
-            idle_ns: idle_ticks(&stat, cpus).map(|ticks| ticks * tick_ns),
+            idle_ns: idle_ticks(stat, cpus).map(|ticks| ticks * tick_ns),
         }
     }
 
@@ -71,6 +76,18 @@ mod tests {
         assert_eq!(idle_ticks(STAT, &[1, 12]), Some(810));
         assert_eq!(idle_ticks(STAT, &[1, 2]), None, "CPU 2 is missing");
         assert_eq!(idle_ticks("cpu1 0 0 0 0 0 0 0 0\n", &[1]), None, "not counted");
+    }
+
+    #[test]
+    fn preempted_is_the_involuntary_switches() {
+        // SAFETY: a zeroed `rusage` is valid.
+        let mut children: libc::rusage = unsafe { std::mem::zeroed() };
+        (children.ru_nvcsw, children.ru_nivcsw) = (3, 7);
+        children.ru_utime = libc::timeval { tv_sec: 2, tv_usec: 500_000 };
+        children.ru_stime = libc::timeval { tv_sec: 0, tv_usec: 1 };
+        let usage = Usage::of(&children, STAT, &[1]);
+        assert_eq!((usage.preempted, usage.cpu_ns), (7, 2_500_001_000));
+        assert_eq!(usage.idle_ns, Some(110 * (1_000_000_000 / clock_ticks_per_second())));
     }
 
     #[test]

@@ -140,7 +140,39 @@ fn in_memory(iterations: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use fathom_record::{Agreement, host};
+
     use super::*;
+    use crate::smoke;
+
+    /// The agreement of a measurement in cycles with the row of a CPU.
+    fn agreement((vendor, family, model): (&str, u32, u32), form: &str, cycles: f64) -> Agreement {
+        let cpu = host::Cpu {
+            architecture: "x86_64".to_owned(),
+            vendor: Some(vendor.to_owned()),
+            family: Some(family),
+            model_number: Some(model),
+            ..host::Cpu::default()
+        };
+        let host = Host { cpu, ..Host::default() };
+        let records = [smoke::record("cpu.frequency", &Params::none(), 1e9, 1.0)];
+        let case = Case::usual(Params::one("form", form));
+        let model = LoopIteration.predict(&case, &host, &Inputs::new(&records)).expect("a row");
+        model.agreement(Some([cycles * 0.99, cycles * 1.01]))
+    }
+
+    #[test]
+    fn wrong_row_or_added_work_is_outside() {
+        let [skylake, zen4] = [("GenuineIntel", 6, 0x5e), ("AuthenticAMD", 25, 17)];
+        assert!(agreement(skylake, "memory", 5.5).holds());
+        assert!(agreement(zen4, "memory", 5.5).fails());
+        assert!(agreement(zen4, "memory", 1.0).holds());
+        assert!(agreement(skylake, "memory", 1.0).fails());
+        for row in [skylake, zen4] {
+            assert!(agreement(row, "register", 1.0).holds());
+            assert!(agreement(row, "register", 2.0).fails(), "twice the work");
+        }
+    }
 
     #[test]
     fn both_forms_execute_every_iteration() {

@@ -57,6 +57,8 @@ const RATES: [i64; 2] = [100_000_000, 10_000_000];
 /// Length of a round in shortest batches: 5 ms on this host and 50 ms to another.
 const FLOORS: f64 = 50.0;
 const FLOORS_REMOTE: f64 = 500.0;
+/// Of the longest round, at an end that shares its CPU.
+const LONGEST_NS: f64 = 200e6;
 /// For the answers of a round at even distances.
 const DATAGRAMS_MIN: u64 = 32;
 
@@ -132,17 +134,16 @@ fn measure(case: usize, rate: f64, to: &str, sampler: &mut Sampler) -> Result<()
     let count = ((time_ns / interval_ns) as u64).max(DATAGRAMS_MIN);
     let mut sender = Sender::new(socket, datagram_bytes as usize);
     let mut rounds = Vec::new();
+    let most = count.max((LONGEST_NS / interval_ns) as u64);
     let once = |clock: &Clock| {
-        for _ in 0..TRIES {
+        let rate = until_steady([count, most], |count| {
             let round = sender.run(count, interval_ns, clock);
             let round = round.map_err(|error| ends::fault(to, error))?;
             let rate = steady_rate(std::slice::from_ref(&round.track), clock);
             rounds.push(round);
-            if let Some(rate) = rate {
-                return Ok(rate * bytes);
-            }
-        }
-        Err(Fault::Failed("all counts arrived at once, or none".to_owned()))
+            Ok(rate)
+        })?;
+        Ok(rate * bytes)
     };
     sampler.run(vec![single(case, count, once)]);
     let sent = sender.sent;
@@ -156,6 +157,21 @@ fn measure(case: usize, rate: f64, to: &str, sampler: &mut Sampler) -> Result<()
     facts(&rounds, bytes, rate).into_iter().for_each(|fact| sampler.state(case, fact));
     sampler.keep_far_end(case, outcome.far);
     Ok(())
+}
+
+/// Repeats a round, each time with twice as many datagrams, until it has a rate: an end that shares
+/// its CPU finds all counts at once, until a round is longer than several of its time slices.
+fn until_steady(
+    [mut count, most]: [u64; 2],
+    mut round: impl FnMut(u64) -> Result<Option<f64>>,
+) -> Result<f64> {
+    for _ in 0..TRIES {
+        if let Some(rate) = round(count)? {
+            return Ok(rate);
+        }
+        count = (2 * count).min(most);
+    }
+    Err(Fault::Failed("all counts arrived at once, or none".to_owned()))
 }
 
 /// Loss and jitter at the receiver, and what was sent of this rate.
@@ -192,6 +208,32 @@ mod tests {
             assert_eq!(names[..5], expected);
             assert_eq!(sample.checks.len(), 1);
         }
+    }
+
+    #[test]
+    fn round_is_lengthened_until_it_has_a_rate() {
+        // The far end runs every 8 ms, and counts then what has arrived.
+        let clock = smoke::clock();
+        let slice = 8_000_000;
+        let mut lengths = Vec::new();
+        let rate = until_steady([320, 20_000], |count| {
+            lengths.push(count);
+            let until = count * slice / 640;
+            let slices = (1..).map(|at| at * slice).take_while(|stamp| *stamp < until + slice);
+            let track = |stamp: u64| (stamp, count.min(stamp * 640 / slice));
+            let track: Vec<_> = [(0, 0)].into_iter().chain(slices.map(track)).collect();
+            Ok(steady_rate(&[track], &clock))
+        });
+        let per_second = rate.expect("a rate of several slices");
+        assert!((per_second / 80e3 - 1.0).abs() < 0.01, "{per_second}");
+        assert!(lengths.len() > 1 && lengths.windows(2).all(|it| it[1] == 2 * it[0]));
+        lengths.clear();
+        let none = until_steady([320, 1000], |count| {
+            lengths.push(count);
+            Ok(None)
+        });
+        assert!(matches!(none, Err(Fault::Failed(_))));
+        assert_eq!((&lengths[..4], lengths.len()), (&[320, 640, 1000, 1000][..], TRIES as usize));
     }
 
     #[test]

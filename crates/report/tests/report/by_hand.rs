@@ -66,6 +66,27 @@ fn records_of_one_group_form_a_table() {
 }
 
 #[test]
+fn column_of_dd_is_ours_divided_by_its_rate() {
+    let mut records = [read(4096, 1, 1e9), read(65_536, 1, 2e9), read(1 << 20, 1, 1.9e9)];
+    assert!(!group(&records, &[], 120).contains("÷ dd"), "dd was not run");
+    for (record, rate) in records.iter_mut().zip([2e9, 2e9]) {
+        record.facts.push(Fact::quantity("dd", rate, Unit::BytesPerSecond));
+    }
+    let last_words = |records: &[Record]| {
+        let table = group(records, &[], 120);
+        assert!(table.contains("ours ÷ dd"), "{table}");
+        let rows = table.lines().skip_while(|line| !line.contains("ours ÷ dd")).skip(1);
+        let last = |row: &str| row.split_whitespace().last().map(str::to_owned);
+        rows.take(3).filter_map(last).collect::<Vec<_>>()
+    };
+    assert_eq!(last_words(&records), ["0.50", "1.00", "–"], "the third has no rate of dd");
+    records[1].verdict.state = State::Invalid;
+    let text = last_words(&records);
+    assert_eq!(text[0], "0.50");
+    assert_ne!(text[1], "1.00", "an invalid rate has no ratio");
+}
+
+#[test]
 fn wide_table_continues_below_with_its_first_columns() {
     let mut records = [read(4096, 1, 1e9), read(65_536, 1, 2e9), read(1 << 20, 1, 1.9e9)];
     for (at, record) in records.iter_mut().enumerate() {

@@ -252,14 +252,11 @@ fn whole_requests_are_answered_as_specified() {
 fn pipelined_requests_stay_in_step() {
     run_everywhere(|gate, case| {
         let mut client = gate.connect();
-        for _ in 0..2 {
+        for _ in 0..if case.close { 1 } else { 2 } {
             client.send([GOOD.as_bytes(), &case.bytes, GOOD.as_bytes()].concat());
             assert_good(&mut client, &case.name);
             assert_answered(&mut client, case);
             assert_continued(&mut client, case);
-            if case.close {
-                break;
-            }
         }
     });
 }

@@ -15,7 +15,7 @@ use super::{documents, store_run};
 
 /// A whole run in which every field has a value.
 const WHOLE: &str = include_str!("../../../../store/tests/golden/document.json");
-const TRIES: u32 = 300;
+const MUTATIONS: u32 = 300;
 /// JSON values that replace others, separated by spaces.
 const VALUES: &str = "null true -1 0 1e999 -1e-999 1e308 NaN Infinity \"\" [] {} \
     18446744073709551616 \"\\ud800\"";
@@ -145,13 +145,13 @@ struct Counts {
     stored: u32,
 }
 
-fn fuzz(tries: u32) -> Counts {
+fn fuzz(mutations: u32) -> Counts {
     let folder = tempfile::tempdir().expect("a folder");
     let mut store = Store::open(&folder.path().join("runs.db")).expect("a store");
     let mut random = Random(Xoshiro256PlusPlus::seed_from_u64(20_260_101));
     let whole: Document = serde_json::from_str(WHOLE).expect("a document");
     let mut counts = Counts::default();
-    for _ in 0..tries {
+    for _ in 0..mutations {
         let Ok(documents) = documents::read(mutated(&mut random).as_slice(), "mutated") else {
             counts.refused_by_parser += 1;
             continue;
@@ -186,17 +186,22 @@ fn render_all(document: &Document, whole: &Document) {
 
 #[test]
 fn mutated_document_is_refused_or_stored_whole() {
-    let tries = std::env::var("FATHOM_FUZZ").map_or(TRIES, |tries| tries.parse().expect("a count"));
-    let counts = fuzz(tries);
+    let mutations = std::env::var("FATHOM_FUZZ");
+    let mutations = mutations.map_or(MUTATIONS, |text| text.parse().expect("a count"));
+    let counts = fuzz(mutations);
     println!("{counts:?}");
-    assert!(counts.refused_by_parser > tries / 2 && counts.stored > tries / 50, "{counts:?}");
+    assert!(
+        counts.refused_by_parser > mutations / 2 && counts.stored > mutations / 50,
+        "{counts:?}"
+    );
     if let Some(folder) = std::env::var_os("FATHOM_SOAK") {
         let Counts { refused_by_parser, refused_by_store, stored } = counts;
         let section = format!(
-            "## Mutated documents\n\n{tries} documents, by seed: flipped bits, truncation, missing \
-             and duplicate parts, other values and types, numbers of thousands of digits, deep \
-             nesting. {refused_by_parser} were refused by the parser, {refused_by_store} by the \
-             store, {stored} stored whole and rendered; no panic, no run stored in part.\n"
+            "## Mutated documents\n\n{mutations} documents, by seed: flipped bits, truncation, \
+             missing and duplicate parts, other values and types, numbers of thousands of \
+             digits, deep nesting. {refused_by_parser} were refused by the parser, \
+             {refused_by_store} by the store, {stored} stored whole and rendered; no panic, no run \
+             stored in part.\n"
         );
         let path = std::path::Path::new(&folder).join("a-documents.md");
         std::fs::write(path, section).expect("a section");

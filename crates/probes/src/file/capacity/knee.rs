@@ -136,10 +136,10 @@ mod tests {
 
     #[test]
     fn a_single_eviction_is_tried_again() {
-        let mut tries = 0;
+        let mut observed = 0;
         let knee = SEARCH.knee(|size| {
-            tries += 1;
-            Ok::<_, Infallible>(Observation::of(tries != 3 && size <= 7500))
+            observed += 1;
+            Ok::<_, Infallible>(Observation::of(observed != 3 && size <= 7500))
         });
         let Ok(Knee::Found { fits, evicted }) = knee else { panic!("{knee:?}") };
         assert!(fits <= 7500 && 7500 < evicted);

@@ -98,18 +98,14 @@ impl Peer {
     }
 
     fn wait(&mut self, state: &Path) {
-        for _ in 0..100 {
-            if TcpStream::connect(self.address).is_ok() {
-                return;
+        while TcpStream::connect(self.address).is_err() {
+            if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+                let log = fs::read_to_string(state.join("log")).unwrap_or_default();
+                panic!("{} does not listen: {log}", self.name);
             }
-            let has_ended = self.child.try_wait().is_ok_and(|status| status.is_some());
-            if has_ended {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(100));
+            // mood: waits until a program of others listens or ends
+            std::thread::sleep(Duration::from_millis(10));
         }
-        let log = fs::read_to_string(state.join("log")).unwrap_or_default();
-        panic!("{} does not listen: {log}", self.name);
     }
 }
 
