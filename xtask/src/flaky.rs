@@ -76,16 +76,19 @@ pub(crate) fn run(root: &Path, condition: &str, program: Option<&str>) -> Result
     ensure!(!origin.commit.ends_with('+'), "commit the changes first: the clones have the commit");
     let mut missed = Vec::new();
     for name in names {
-        let mut rows = read(root);
         let is_of = |row: &Row| row.condition == condition && row.commit == origin.commit;
+        let is_older = |row: &Row| !is_of(row) && (program.is_none() || row.run == name);
+        let mut rows = read(root);
         if rows.iter().any(|row| is_of(row) && row.run == name) {
             continue;
         }
         // The runs of a condition are of one commit. The page exists before `make test` checks it.
-        let is_older = |row: &Row| program.is_none() || row.run == name;
-        rows.retain(|row| row.condition != condition || is_of(row) || !is_older(row));
+        rows.retain(|row| row.condition != condition || !is_older(row));
         write(root, &rows, &origin)?;
-        rows.push(measure(root, condition, name, &origin)?);
+        let row = measure(root, condition, &name, &origin)?;
+        // Another condition may have been measured meanwhile.
+        rows = read(root);
+        rows.push(row);
         missed = write(root, &rows, &origin)?;
     }
     Ok(missed)
@@ -96,7 +99,7 @@ fn read(root: &Path) -> Vec<Row> {
     text.lines().filter_map(Row::parse).collect()
 }
 
-fn measure(root: &Path, condition: &str, name: String, origin: &Origin) -> Result<Row> {
+fn measure(root: &Path, condition: &str, name: &str, origin: &Origin) -> Result<Row> {
     let log = root.join(format!("target/flaky-{condition}-{name}.log"));
     println!("{condition} {name}: {}", log.display());
     let output = File::create(&log).with_context(|| log.display().to_string())?;
@@ -105,7 +108,7 @@ fn measure(root: &Path, condition: &str, name: String, origin: &Origin) -> Resul
         command.arg(condition);
     } else {
         let program = std::env::current_exe().context("this program")?;
-        command.arg("loaded").arg(program).args(["repeat", &REPEATED.to_string(), &name]);
+        command.arg("loaded").arg(program).args(["repeat", &REPEATED.to_string(), name]);
     }
     let started_ns = monotonic_raw_ns();
     let status = command.stderr(output.try_clone()?).stdout(output).current_dir(root).status()?;
@@ -116,7 +119,7 @@ fn measure(root: &Path, condition: &str, name: String, origin: &Origin) -> Resul
     }
     let row = Row {
         condition: condition.to_owned(),
-        run: name,
+        run: name.to_owned(),
         commit: origin.commit.clone(),
         date: origin.date.clone(),
         minutes: format!("{minutes:.1}"),
