@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { Workspace, browser, closePages, open, skip } from './report.mjs';
 
 let workspace;
@@ -298,8 +299,8 @@ named('data below a chart has the causes', async () => {
 });
 
 named('far host and its records are on the page', async () => {
-  const golden = new URL('../../crates/store/tests/golden/document.json', import.meta.url).pathname;
-  workspace.fathom('import', golden);
+  const golden = new URL('../../crates/store/tests/golden/document.json', import.meta.url);
+  workspace.fathom('import', fileURLToPath(golden));
   workspace.fathom('report', '0000019514ab3c5d', '-o', 'far.html');
   const { page } = await open(chrome, join(workspace.folder, 'far.html'));
   const facts = await page.locator('.facts').textContent();
