@@ -118,7 +118,17 @@ impl Scripted {
             let most = left.min(buffer.len());
             match client.read(&mut buffer[..most]) {
                 Ok(read) => left -= read,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.turn(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    // The reactor may have nothing to do before the client has read.
+                    let readable = PollFd::new(client, PollFlags::IN);
+                    let mut either = [PollFd::new(&self.reactor.epoll, PollFlags::IN), readable];
+                    if self.reactor.again.is_empty() {
+                        poll(&mut either, None).unwrap();
+                    }
+                    if either[1].revents().is_empty() {
+                        self.turn();
+                    }
+                }
                 Err(error) => panic!("{error}"),
             }
         }
