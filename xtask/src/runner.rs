@@ -3,23 +3,24 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use anyhow::{Context, Result, ensure};
 use fathom_measure::clock::monotonic_raw_ns;
+use fathom_measure::process::{CollectError, Limits, Running};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 /// What a test prints, with the reason, if it cannot run on this machine.
 const SKIPPED: &str = "skipped: ";
 
 /// The slowest test takes 10 s. Beside ten others on one CPU it still has five times as long as it
 /// needs.
-const LIMIT_S: u64 = 600;
+const LIMITS: Limits = Limits { time_ns: 600_000_000_000, output_bytes: 0 };
 
 /// What is printed of the end of a failed test's output.
 const OUTPUT_BYTES_MAX: usize = 20_000;
@@ -122,16 +123,28 @@ fn program_of(message: &str) -> Option<(String, PathBuf, PathBuf)> {
     Some((target.to_owned(), program.into(), manifest.parent()?.to_owned()))
 }
 
-/// Runs the tests, `at_once` at a time, and hands over each as it ends.
-pub(crate) fn run(tests: &[Test], at_once: usize, mut show: impl FnMut(Ended)) {
+/// Runs the tests, `at_once` at a time, and hands over each as it ends. SIGINT and SIGTERM end the
+/// running ones, with all that they started; returns whether that was so.
+pub(crate) fn run(
+    tests: &[Test],
+    at_once: usize,
+    mut show: impl FnMut(Ended),
+) -> std::io::Result<bool> {
+    let (stop, signalled) = std::io::pipe()?;
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
+    }
+    let stop = stop.as_fd();
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         for _ in 0..at_once.max(1) {
             let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || {
-                while let Some(test) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if sender.send(run_one(test, LIMIT_S)).is_err() {
+                while !is_readable(stop)
+                    && let Some(test) = tests.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    if sender.send(run_one(test, LIMITS, stop)).is_err() {
                         break;
                     }
                 }
@@ -140,11 +153,17 @@ pub(crate) fn run(tests: &[Test], at_once: usize, mut show: impl FnMut(Ended)) {
         drop(sender);
         receiver.iter().for_each(&mut show);
     });
+    Ok(is_readable(stop))
 }
 
-fn run_one(test: &Test, limit_s: u64) -> Ended {
+fn is_readable(pipe: BorrowedFd<'_>) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::from_borrowed_fd(pipe, PollFlags::IN)], Some(&now)).is_ok_and(|it| it > 0)
+}
+
+fn run_one(test: &Test, limits: Limits, stop: BorrowedFd<'_>) -> Ended {
     let begun_ns = monotonic_raw_ns();
-    let outcome = try_run(test, limit_s).unwrap_or_else(|error| Outcome::Failed {
+    let outcome = try_run(test, limits, stop).unwrap_or_else(|error| Outcome::Failed {
         how: format!("{error:#}"),
         output: String::new(),
     });
@@ -152,30 +171,22 @@ fn run_one(test: &Test, limit_s: u64) -> Ended {
     Ended { test: test.clone(), outcome, seconds }
 }
 
-fn try_run(test: &Test, limit_s: u64) -> Result<Outcome> {
+fn try_run(test: &Test, limits: Limits, stop: BorrowedFd<'_>) -> Result<Outcome> {
+    // Both streams in one file, so that their lines keep their order.
     let mut file = tempfile::tempfile().context("a file for the output")?;
-    let mut command = Command::new(&test.program);
-    command.args(["--exact", &test.name, "--include-ignored", "--nocapture"]);
-    command.current_dir(&test.folder).env("CARGO_MANIFEST_DIR", &test.folder);
-    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?);
-    // A group of its own, so that its children end with it when it hangs.
-    let mut child = command.process_group(0).spawn().context("start it")?;
-    let status = wait(&mut child, limit_s)?;
-    let output = end_of(&mut file)?;
-    Ok(judge(status, limit_s, output))
-}
-
-/// The exit status; `None` if the test was killed at its time limit.
-fn wait(child: &mut Child, limit_s: u64) -> Result<Option<ExitStatus>> {
-    let process = rustix::process::Pid::from_child(child);
-    let ended = pidfd_open(process, PidfdFlags::empty())?;
-    let limit = Timespec { tv_sec: limit_s.cast_signed(), tv_nsec: 0 };
-    let is_over = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit))? == 0;
-    if is_over {
-        let _ = kill_process_group(process, Signal::KILL);
+    let command = || {
+        let mut command = Command::new(&test.program);
+        command.args(["--exact", &test.name, "--include-ignored", "--nocapture"]);
+        command.current_dir(&test.folder).env("CARGO_MANIFEST_DIR", &test.folder);
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?);
+        Ok(command)
+    };
+    let mut running = Running::start_tied(command, &[]).context("start it")?;
+    let end = running.collect(limits, stop);
+    if end.is_err() {
+        running.terminate(0);
     }
-    let status = child.wait()?;
-    Ok((!is_over).then_some(status))
+    Ok(judge(end, end_of(&mut file)?))
 }
 
 fn end_of(file: &mut File) -> Result<String> {
@@ -186,11 +197,11 @@ fn end_of(file: &mut File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The outcome of a test by its exit status and what it printed.
-fn judge(status: Option<ExitStatus>, limit_s: u64, output: String) -> Outcome {
-    let how = match status {
-        None => format!("no end within {limit_s} s"),
-        Some(status) if status.success() => {
+/// The outcome of a test by how it ended and what it printed.
+fn judge(end: std::result::Result<ExitStatus, CollectError>, output: String) -> Outcome {
+    let how = match end {
+        Err(error) => error.to_string(),
+        Ok(status) if status.success() => {
             if let Some(reason) = output.lines().find_map(|line| line.strip_prefix(SKIPPED)) {
                 return Outcome::Skipped(reason.to_owned());
             }
@@ -200,7 +211,7 @@ fn judge(status: Option<ExitStatus>, limit_s: u64, output: String) -> Outcome {
             // Something in it called exit(0).
             "ended before its result".to_owned()
         }
-        Some(status) => match status.signal() {
+        Ok(status) => match status.signal() {
             Some(signal) => format!("died of signal {signal}"),
             None if output.contains("test result: FAILED") => "failed".to_owned(),
             None => format!("ended before its result, with {status}"),
@@ -212,6 +223,7 @@ fn judge(status: Option<ExitStatus>, limit_s: u64, output: String) -> Outcome {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Write as _;
 
     use super::*;
 
@@ -242,7 +254,8 @@ mod tests {
             ("echo '0 passed'".to_owned(), failed("ended before its result")),
         ] {
             let (_folder, test) = scripted(&script);
-            let outcome = match run_one(&test, LIMIT_S).outcome {
+            let (never, _stop) = std::io::pipe().unwrap();
+            let outcome = match run_one(&test, LIMITS, never.as_fd()).outcome {
                 Outcome::Passed => Ok(None),
                 Outcome::Skipped(reason) => Ok(Some(reason)),
                 Outcome::Failed { how, .. } => Err(how),
@@ -252,18 +265,28 @@ mod tests {
     }
 
     #[test]
-    fn hanging_test_is_killed_with_its_children() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "sleep 1000 & echo; wait"]).process_group(0).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut output = child.stdout.take().unwrap();
-        output.read_exact(&mut [0]).unwrap();
-        let status = wait(&mut child, 0).unwrap();
-        assert_eq!(status, None, "it was killed");
-        // The end of the pipe: its child has it, too.
-        assert_eq!(output.read(&mut [0]).unwrap(), 0);
-        let Outcome::Failed { how, .. } = judge(status, 7, String::new()) else { panic!() };
-        assert_eq!(how, "no end within 7 s");
+    fn stopped_or_hanging_test_is_killed_with_its_children() {
+        for is_stopped in [false, true] {
+            // The FIFO closes when the child ends, also one that has left the group of the test.
+            let (folder, test) = scripted("setsid sleep 1000 > held & wait");
+            let held = folder.path().join("held");
+            assert!(Command::new("mkfifo").arg(&held).status().unwrap().success());
+            let (stop, mut signalled) = std::io::pipe().unwrap();
+            let limit = Limits { time_ns: u64::from(is_stopped) * LIMITS.time_ns, ..LIMITS };
+            let ended = std::thread::scope(|scope| {
+                let running = scope.spawn(|| run_one(&test, limit, stop.as_fd()));
+                if is_stopped {
+                    let mut pipe = File::open(&held).unwrap();
+                    signalled.write_all(b"x").unwrap();
+                    assert_eq!(pipe.read(&mut [0]).unwrap(), 0);
+                }
+                running.join().unwrap()
+            });
+            let Outcome::Failed { how, .. } = ended.outcome else { panic!("it ended") };
+            let expected =
+                if is_stopped { "was stopped" } else { "timed out after 0 s, was killed" };
+            assert_eq!(how, expected);
+        }
     }
 
     #[test]
@@ -272,7 +295,8 @@ mod tests {
         let named = |at: u32| Test { name: at.to_string(), ..test.clone() };
         let tests: Vec<Test> = (0..20).map(named).collect();
         let mut ended = 0;
-        run(&tests, 3, |one| ended += u32::from(one.outcome == Outcome::Passed));
+        let show = |one: Ended| ended += u32::from(one.outcome == Outcome::Passed);
+        assert!(!run(&tests, 3, show).unwrap(), "not interrupted");
         assert_eq!(ended, 20);
         let ran = fs::read_to_string(folder.path().join("ran")).unwrap();
         let mut ran: Vec<u32> = ran.lines().map(|line| line.parse().unwrap()).collect();

@@ -11,15 +11,15 @@ use crate::{answers, docs, tidy, web};
 /// How many of the slowest tests are named.
 const SLOWEST: usize = 10;
 
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Count {
-    pub(crate) passed: u64,
-    pub(crate) failed: u64,
-    pub(crate) skipped: u64,
+#[derive(Debug, Default)]
+struct Count {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
 }
 
 impl Count {
-    pub(crate) fn exit(&self) -> ExitCode {
+    fn exit(&self) -> ExitCode {
         let Self { passed, failed, skipped } = self;
         println!("{passed} passed, {failed} failed, {skipped} skipped");
         if *failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -113,12 +113,20 @@ fn tests(count: &mut Count, root: &Path, suite: Suite, at_once: usize, part: &st
         }
     };
     let tests: Vec<_> = tests.into_iter().filter(|it| it.full_name().contains(part)).collect();
+    if tests.is_empty() {
+        step(count, "tests", vec![format!("no test has `{part}` in its name")]);
+    }
     let mut ended = Vec::with_capacity(tests.len());
-    runner::run(&tests, at_once, |one| {
+    let is_stopped = runner::run(&tests, at_once, |one| {
         println!("{}", line(&one));
         ended.push(one);
     });
     print!("{}", summary(&ended));
+    match is_stopped {
+        Ok(false) => {}
+        Ok(true) => std::process::exit(130),
+        Err(error) => step(count, "tests", vec![format!("catch signals: {error}")]),
+    }
     for one in &ended {
         *match one.outcome {
             Outcome::Passed => &mut count.passed,

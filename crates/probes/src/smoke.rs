@@ -101,15 +101,16 @@ fn open_files() -> HashSet<(OsString, PathBuf)> {
     names.into_iter().filter_map(file).collect()
 }
 
-/// Whether a condition becomes true within a minute.
+/// Whether a condition becomes true within five minutes.
 pub(crate) fn eventually(mut condition: impl FnMut() -> bool) -> bool {
+    const PAUSES: u32 = 60_000;
     let mut pauses = 0;
-    while !condition() && pauses < 12_000 {
+    while !condition() && pauses < PAUSES {
         pauses += 1;
         // mood: the one wait for the state of other threads and processes
         std::thread::sleep(Duration::from_millis(5));
     }
-    pauses < 12_000
+    pauses < PAUSES
 }
 
 /// Another CPU of the affinity mask of the process. Its first thread is never pinned.

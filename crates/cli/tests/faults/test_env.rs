@@ -110,9 +110,9 @@ pub(crate) fn is_worker(pid: &u32) -> bool {
     words.ends_with(b"\0worker\0")
 }
 
-/// Polls every millisecond for a minute.
+/// Polls every millisecond for five minutes.
 pub(crate) fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    (0..60_000).find_map(|_| {
+    (0..300_000).find_map(|_| {
         let result = look();
         if result.is_none() {
             // mood: the one wait for the state of other processes

@@ -136,7 +136,7 @@ fn signal_to_the_coordinator_costs_no_visit() {
     let signalled = std::sync::Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR2, signalled.clone())
         .expect("a handler");
-    // The worker says that it runs, and ends when it is told to.
+    // The worker writes to one pipe when it runs, and ends when the other is closed.
     let (mut running, says) = std::io::pipe().expect("a pipe");
     let (hears, end) = std::io::pipe().expect("a pipe");
     for inherited in [says.as_fd(), hears.as_fd()] {
