@@ -14,15 +14,18 @@ const SLOWEST: usize = 10;
 #[derive(Debug, Default)]
 struct Count {
     passed: u64,
-    failed: u64,
     skipped: u64,
+    /// The names of the failed.
+    failed: Vec<String>,
 }
 
 impl Count {
+    /// The names are repeated here: a log may keep no more than its end.
     fn exit(&self) -> ExitCode {
-        let Self { passed, failed, skipped } = self;
-        println!("{passed} passed, {failed} failed, {skipped} skipped");
-        if *failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        let Self { passed, skipped, failed } = self;
+        failed.iter().for_each(|name| println!("failed: {name}"));
+        println!("{passed} passed, {} failed, {skipped} skipped", failed.len());
+        if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
 
@@ -39,10 +42,10 @@ pub(crate) fn everything(root: &Path) -> ExitCode {
     command(&mut count, "lints", root, &cargo, &lints);
     tests(&mut count, root, Suite::Deterministic, cpus(), "");
     if has_page {
-        let [passed, failed, skipped] = web::tests(root);
-        count.passed += passed;
-        count.failed += failed;
-        count.skipped += skipped;
+        let page = web::tests(root);
+        count.passed += page.passed;
+        count.skipped += page.skipped;
+        count.failed.extend(page.failed);
     }
     count.exit()
 }
@@ -85,7 +88,11 @@ fn command(count: &mut Count, name: &str, root: &Path, program: &str, arguments:
 
 fn note(count: &mut Count, name: &str, good: bool) {
     println!("check {name} ... {}", if good { "ok" } else { "FAILED" });
-    *(if good { &mut count.passed } else { &mut count.failed }) += 1;
+    if good {
+        count.passed += 1;
+    } else {
+        count.failed.push(name.to_owned());
+    }
 }
 
 /// Builds the page of `fathom report` and compares it with the packaged one. Returns whether it can
@@ -128,11 +135,11 @@ fn tests(count: &mut Count, root: &Path, suite: Suite, at_once: usize, part: &st
         Err(error) => step(count, "tests", vec![format!("catch signals: {error}")]),
     }
     for one in &ended {
-        *match one.outcome {
-            Outcome::Passed => &mut count.passed,
-            Outcome::Skipped(_) => &mut count.skipped,
-            Outcome::Failed { .. } => &mut count.failed,
-        } += 1;
+        match one.outcome {
+            Outcome::Passed => count.passed += 1,
+            Outcome::Skipped(_) => count.skipped += 1,
+            Outcome::Failed { .. } => count.failed.push(one.test.full_name()),
+        }
     }
     ended
 }

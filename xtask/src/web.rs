@@ -46,42 +46,53 @@ fn is_packaged(root: &Path) -> bool {
     equal
 }
 
-/// Runs the browser tests with the program in the folder of this one. Returns how many passed,
-/// failed and were skipped. An incomplete run counts as one failure.
-pub(crate) fn tests(root: &Path) -> [u64; 3] {
-    let program = std::env::current_exe().map(|own| own.with_file_name("fathom"));
-    let Ok(program) = program else { return [0, 1, 0] };
-    let child = Command::new("npm")
-        .args(["test", "--silent"])
-        .env("FATHOM", program)
-        .current_dir(root.join("web"))
-        .stdout(Stdio::piped())
-        .spawn();
-    let Ok(mut child) = child else { return [0, 1, 0] };
-    let mut counts = [0; 3];
-    let mut failing = false;
-    for line in child.stdout.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
-        let Ok(line) = line else { break };
-        failing = line.starts_with("not ok ") || failing && line.starts_with(' ');
-        // Passed tests: the name only. Failed tests: all lines.
-        if failing || line.starts_with("ok ") {
-            println!("{line}");
-        }
-        read_line(&mut counts, &line);
-    }
-    let good = child.wait().is_ok_and(|status| status.success());
-    if !good && counts[1] == 0 {
-        counts[1] = 1;
-    }
-    counts
+/// How the browser tests ended.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) passed: u64,
+    pub(crate) skipped: u64,
+    /// Their names.
+    pub(crate) failed: Vec<String>,
 }
 
-/// Reads the totals at the end of TAP: `# pass 9`, `# fail 0`, `# skipped 1`.
-fn read_line(counts: &mut [u64; 3], line: &str) {
-    for (count, word) in counts.iter_mut().zip(["# pass ", "# fail ", "# skipped "]) {
-        let number = line.strip_prefix(word).and_then(|number| number.trim().parse().ok());
-        *count = number.unwrap_or(*count);
+impl Ended {
+    /// Reads a line of TAP: `not ok 3 - table is sorted`, and the totals at its end, `# pass 9`.
+    fn read(&mut self, line: &str) {
+        if let Some(name) = line.strip_prefix("not ok ") {
+            self.failed.push(name.to_owned());
+        }
+        for (count, word) in [(&mut self.passed, "# pass "), (&mut self.skipped, "# skipped ")] {
+            let number = line.strip_prefix(word).and_then(|number| number.trim().parse().ok());
+            *count = number.unwrap_or(*count);
+        }
     }
+}
+
+/// Runs the browser tests with the program in the folder of this one. An incomplete run is a
+/// failure.
+pub(crate) fn tests(root: &Path) -> Ended {
+    let mut ended = Ended::default();
+    let is_complete = (|| {
+        let program = std::env::current_exe()?.with_file_name("fathom");
+        let mut command = Command::new("npm");
+        command.args(["test", "--silent"]).env("FATHOM", program).current_dir(root.join("web"));
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let mut failing = false;
+        for line in child.stdout.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
+            let line = line?;
+            failing = line.starts_with("not ok ") || failing && line.starts_with(' ');
+            // Passed tests: the name only. Failed tests: all lines.
+            if failing || line.starts_with("ok ") {
+                println!("{line}");
+            }
+            ended.read(&line);
+        }
+        Ok::<bool, std::io::Error>(child.wait()?.success())
+    })();
+    if !is_complete.unwrap_or(false) && ended.failed.is_empty() {
+        ended.failed.push("tests of the page".to_owned());
+    }
+    ended
 }
 
 #[cfg(test)]
@@ -89,11 +100,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn totals_of_tap_are_read() {
-        let mut counts = [0; 3];
-        let lines = ["ok 1 - it is # SKIP no browser", "# tests 12", "# pass 9", "# fail 2"];
-        lines.iter().for_each(|line| read_line(&mut counts, line));
-        read_line(&mut counts, "# skipped 1");
-        assert_eq!(counts, [9, 2, 1]);
+    fn totals_and_failures_of_tap_are_read() {
+        let mut ended = Ended::default();
+        let lines = ["ok 1 - it is # SKIP no browser", "not ok 2 - table is sorted", "# tests 12"];
+        lines.iter().for_each(|line| ended.read(line));
+        ["# pass 9", "# fail 1", "# skipped 1"].iter().for_each(|line| ended.read(line));
+        let failed = vec!["2 - table is sorted".to_owned()];
+        assert_eq!(ended, Ended { passed: 9, skipped: 1, failed });
     }
 }
