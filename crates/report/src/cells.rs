@@ -84,7 +84,7 @@ pub(crate) fn header(columns: &Columns, protocol: Protocol) -> String {
         "hw + software",
         "off by",
         "verdict",
-        "clean",
+        "kept",
         spread,
         "processes",
     ];
@@ -146,7 +146,7 @@ pub(crate) fn is_as_found(record: &Record) -> bool {
     record.summary.as_ref().is_some_and(|summary| summary.not_selected.is_some())
 }
 
-/// The mark before the number of these records: any as found, any noisy.
+/// The mark before the number of these records: any unfiltered, any noisy.
 pub(crate) fn mark(records: &[&Record]) -> &'static str {
     let found = records.iter().any(|record| is_as_found(record));
     let noisy = records.iter().any(|record| record.verdict.state == State::Noisy);

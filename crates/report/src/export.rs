@@ -228,7 +228,7 @@ fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> 
         ("fathom_case_noisy", "1 where a value is noisy, 0 where it is valid", is_noisy),
         (
             "fathom_case_full_speed",
-            "1 where a value rests on clean visits only, 0 where it is as found",
+            "1 where a value rests on undisturbed processes only, 0 where it is unfiltered",
             stratum != Stratum::AsFound,
         ),
     ] {

@@ -64,7 +64,7 @@ const RANDOM: &[(&str, &str)] = &[("order", "random"), ("state", "direct")];
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     row("cpu", "core frequency", "cpu.frequency", &[]),
-    row("cpu", "procedure call", "cpu.call", &[("args", "0")]),
+    row("cpu", "function call", "cpu.call", &[("args", "0")]),
     row("system", "system call (getppid)", "os.syscall", &[("call", "getppid")]),
     row("system", "clock_gettime", "os.vdso.clock_gettime", &[("clock", "monotonic")]),
     row("system", "thread create + join", "os.thread.create_join", &[]),
@@ -158,7 +158,7 @@ pub fn rows(records: &[Record], protocol: Protocol, width: usize) -> String {
     if text.is_empty() {
         return text;
     }
-    let marks = if text.contains('°') { "~ noisy, ° as found" } else { "~ noisy" };
+    let marks = if text.contains('°') { "~ noisy, ° unfiltered" } else { "~ noisy" };
     let names = ["", marks, "measured", "±", "expected", ""];
     let mut styles = [STRONG; column::COUNT];
     styles[column::NAME] = FAINT;
@@ -246,7 +246,7 @@ fn quality(document: &Document) -> String {
     let mut parts: Vec<String> = progress(document).into_iter().map(|it| it + " ").collect();
     if let Some(reference) = run.reference {
         let share = f64::from(reference.clean) / f64::from(reference.visits.max(1));
-        parts.push(format!("{} of visits clean; ", glued(&percent(share))));
+        parts.push(format!("{} of processes undisturbed; ", glued(&percent(share))));
     }
     let valid = records.iter().filter(|record| record.verdict.state == State::Valid).count();
     parts.push(format!("{valid} of {} valid", counted(records.len(), "case")));

@@ -334,9 +334,9 @@ fn points_as_found_are_named_unless_all_are() {
         plain(&(table.rows(records) + &table.foot()))
     };
     let some = text(&curve(2..5));
-    assert!(some.contains("as found at 4 KiB…16 KiB") && some.contains("°2.0"), "{some}");
-    assert!(some.contains("°: as found, others from clean visits only"), "{some}");
+    assert!(some.contains("unfiltered at 4 KiB…16 KiB") && some.contains("°2.0"), "{some}");
+    assert!(some.contains("°: unfiltered, includes disturbed processes, others"), "{some}");
     let all = text(&curve(0..10));
-    assert!(all.contains("°2.0") && !all.contains("as found at"), "{all}");
+    assert!(all.contains("°2.0") && !all.contains("unfiltered at"), "{all}");
     assert!(!text(&curve(0..0)).contains('°'));
 }

@@ -325,7 +325,7 @@ fn each_difference_between_two_runs_is_named() {
         ("effort: quick → thorough", |b| b.run.effort = Effort::Thorough),
         ("CPU measured on: 1 → 0", |b| b.run.cpu = 0),
         ("tuned: governor: performance already → none", |b| b.run.tuned.clear()),
-        ("imposed: none → FATHOM_SPIN=cpu.call=5%", |b| {
+        ("test setting: none → FATHOM_SPIN=cpu.call=5%", |b| {
             b.run.imposed = vec!["FATHOM_SPIN=cpu.call=5%".to_owned()];
         }),
     ];
