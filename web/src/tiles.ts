@@ -130,13 +130,16 @@ export function quality({ documents, causes }: Contents, run: number): HTMLEleme
   const document = documents[run];
   if (document === undefined) return null;
   const { reference, verdict } = document.run;
+  const { records } = document;
+  const valid = records.filter((record) => record.verdict.state === 'valid').length;
   const noisy = (causes[run] ?? []).filter(({ state }) => state === 'noisy');
   const disturbed = noisy.map(({ cause, count }) => `${cause} (${count})`).join(', ');
   const clean = reference && reference.visits > 0 ? reference.clean / reference.visits : null;
   return element(
     'p',
     { class: 'quality' },
-    statusWord(`${verdict.state} run`, verdict.state),
+    verdict.state !== 'valid' && statusWord(`${verdict.state} run`, verdict.state),
+    statusWord(`${valid} of ${records.length} valid`, valid < records.length ? 'noisy' : 'valid'),
     clean !== null &&
       element(
         'span',

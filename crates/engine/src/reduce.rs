@@ -255,11 +255,29 @@ fn predicted(
             summary.is_some_and(|summary| summary.stratum != Stratum::AsFound)
         };
         if prediction.results().all(is_selected) {
+            let prediction = from_undisturbed(prediction, &results.records)?;
             return Ok(with_uncertainty(prediction, stratum, &mut results.records, predict));
         }
     }
-    let prediction = predict(&results.found)?;
+    let prediction = from_undisturbed(predict(&results.found)?, &results.found)?;
     Ok(with_uncertainty(prediction, Stratum::AsFound, &mut results.found, predict))
+}
+
+/// The prediction, unless a result among its inputs is noisy.
+pub(crate) fn from_undisturbed(
+    prediction: Prediction,
+    records: &[Record],
+) -> Result<Prediction, NoModel> {
+    let is_noisy = |name: &&str| {
+        let has_number = |one: &&Record| one.name() == *name && one.verdict.shows_number();
+        let input = records.iter().rev().find(has_number);
+        input.is_some_and(|input| input.verdict.state == State::Noisy)
+    };
+    let noisy = prediction.results().find(is_noisy).map(str::to_owned);
+    match noisy {
+        Some(metric) => Err(NoModel::NoisyInput { metric }),
+        None => Ok(prediction),
+    }
 }
 
 /// Sets the uncertainty of a prediction from the intervals of its inputs: each input is moved to

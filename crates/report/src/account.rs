@@ -190,12 +190,9 @@ fn of_series(series: &Series) -> String {
 fn predicted(record: &Record, prediction: &Prediction) -> String {
     let limits = range(prediction.low, prediction.high, record.unit);
     let terms = match (prediction.hardware, prediction.software) {
-        (Some(hardware), Some(software)) => {
-            // What software takes off a rate is negative.
-            let sign = if software < 0.0 { "−" } else { "+" };
-            let [hardware, software] =
-                [hardware, software.abs()].map(|term| quantity(term, record.unit));
-            format!(" = {hardware} hardware {sign} {software} software")
+        (Some(hardware), Some(software)) if software >= 0.0 => {
+            let [hardware, software] = [hardware, software].map(|term| quantity(term, record.unit));
+            format!(" = {hardware} hardware + {software} software")
         }
         _ => String::new(),
     };

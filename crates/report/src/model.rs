@@ -35,6 +35,7 @@ pub fn no_model(none: &NoModel) -> String {
             let run = metric.split('{').next().unwrap_or(metric);
             return format!("no stored result of {metric} on this host: `fathom run {run}`");
         }
+        N::NoisyInput { metric } => return format!("input noisy: {metric}"),
         N::NotPublished { figure, cpu } => {
             return format!("no published value of {figure} for {cpu}");
         }

@@ -3,7 +3,9 @@
 
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{NOTHING, percent, quantity, quantity_within};
-use fathom_record::{Agreement, Cause, Document, Host, Protocol, Record, Run, State, Unit};
+use fathom_record::{
+    Agreement, Cause, Document, Host, NoModel, Protocol, Record, Run, State, Unit,
+};
 
 use crate::case::counted;
 use crate::cells::{Grid, mark, measured, predicted, uncertainty};
@@ -210,6 +212,8 @@ impl Row {
         let says_something = record.prediction.as_ref().is_some_and(|prediction| {
             !prediction.is_ordinal() || record.agreement.is_some_and(Agreement::fails)
         });
+        let says_something =
+            says_something || matches!(record.no_model, Some(NoModel::NoisyInput { .. }));
         match self.pick {
             Pick::RateOfFirst => String::new(),
             _ if says_something => predicted(record, grid.width(column::EXPECTED)).0,

@@ -165,6 +165,8 @@ fn here(published: &Published, record: &Record, document: &Document) -> Result<H
     let prediction = record.prediction.as_ref();
     let of = |value: fn(&fathom_record::Prediction) -> Option<f64>| prediction.and_then(value);
     let predicted = match [of(|one| one.low), of(|one| one.high)] {
+        // It says nothing beside the number.
+        _ if record.is_loosely_bound() => [None; 2],
         [None, None] => [of(|one| one.value); 2],
         limits => limits,
     };
@@ -172,7 +174,8 @@ fn here(published: &Published, record: &Record, document: &Document) -> Result<H
         run: document.run.id.clone(),
         params: record.params.clone(),
         hardware: of(|one| one.hardware),
-        software: of(|one| one.software),
+        // What software takes off a rate is no overhead in its unit.
+        software: of(|one| one.software).filter(|software| *software >= 0.0),
         predicted,
         measured,
         is_bound,

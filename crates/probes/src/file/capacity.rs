@@ -137,7 +137,13 @@ impl Point {
             time(self.deviation),
             percent(self.resident[0]),
             percent(self.resident[1]),
-            if self.fits() { "" } else { ": does not fit" }
+            match self.device {
+                _ if self.fits() => String::new(),
+                Some(bytes) if bytes > 0 => {
+                    format!(", which read {} from the device: does not fit", size(bytes))
+                }
+                _ => ": does not fit".to_owned(),
+            }
         )
     }
 }
