@@ -158,8 +158,12 @@ fn here(published: &Published, record: &Record, document: &Document) -> Result<H
         DisplayValue::Number(number) => (number, false),
         DisplayValue::Bound(bound) => (bound, true),
         DisplayValue::Text(_) | DisplayValue::Withheld => {
-            let why = if record.verdict.shows_number() { "no number" } else { state.word() };
-            return Err(Missing::NoNumber(why.to_owned()));
+            let reason = record.verdict.reasons.first().filter(|reason| !reason.text.is_empty());
+            return Err(Missing::NoNumber(match reason {
+                _ if record.verdict.shows_number() => "no number".to_owned(),
+                Some(reason) => format!("{}: {}", state.word(), reason.text),
+                None => state.word().to_owned(),
+            }));
         }
     };
     let prediction = record.prediction.as_ref();
