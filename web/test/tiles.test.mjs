@@ -125,9 +125,10 @@ named('quality has undisturbed visits and disturbances', async () => {
       { state: 'invalid', cause: 'crash', count: 1, next: null },
     ];
   });
-  const texts = await page.locator('.quality > *').allTextContents();
+  const [word, count, ...texts] = await page.locator('.quality > *').allTextContents();
+  assert.match(count, /^\d+ of \d+ valid$/);
   const clean = '40 % of processes undisturbed (20 of 50)';
-  assert.deepEqual(texts, ['noisy run', clean, 'noisy results: CPU steal (3)']);
+  assert.deepEqual([word, ...texts], ['noisy run', clean, 'noisy results: CPU steal (3)']);
 });
 
 named('chart of a single point is a number', async () => {

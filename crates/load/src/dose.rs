@@ -236,7 +236,8 @@ fn demand(of: &str, used: &Used, all: &Capacities) -> Option<f64> {
     Some(all_s? / used.completed)
 }
 
-/// The throughput with added load, and what was used. `None` if nothing was completed, or after a stop.
+/// The throughput with added load, and what was used. `None` if nothing was completed, or after a
+/// stop.
 fn throughput(
     run: &mut Run<'_>,
     case: Case,

@@ -12,10 +12,10 @@ use crate::cells::{Grid, mark, measured, predicted, uncertainty};
 use crate::closing::{agreement, duration, progress};
 use crate::counts::{cause_words, causes};
 use crate::findings::outside;
-use crate::opening::{LABEL, labelled, minute};
+use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state};
 use crate::remedy;
-use crate::wrap::{NARROWEST, cut, glued, width_of};
+use crate::wrap::{NARROWEST, glued, width_of};
 
 /// A wider line only moves the words away from their numbers.
 const WIDEST: usize = 100;
@@ -111,33 +111,30 @@ mod column {
 }
 
 fn grid(width: usize) -> Grid<{ column::COUNT }> {
-    let widths = [Some(6), None, Some(12), Some(8), Some(15), Some(12)];
+    // On a narrow line names have at least 20 letters, without the groups and half widths.
+    let widths = match width < 80 {
+        true => [None, None, Some(12), None, Some(13), Some(12)],
+        false => [Some(6), None, Some(12), Some(8), Some(15), Some(12)],
+    };
     let left = &[column::GROUP, column::NAME, column::WORD];
     Grid::new(width.clamp(NARROWEST, WIDEST), 1, column::NAME, left, widths)
 }
-
-const MODELS: &str = "models";
 
 /// Machine, quality, the best-known numbers, and what is outside, noisy or missing.
 pub fn overview(document: &Document, width: usize) -> String {
     let Document { run, host, records, .. } = document;
     let width = width.max(NARROWEST);
-    let line = |label: &str, words: &str, lines: usize| {
-        let room = width.min(WIDEST) - LABEL;
-        // Wrapped lines are rarely full.
-        labelled(label, &cut(words, lines * room - 8 * (lines - 1)), width.min(WIDEST))
-    };
-    let mut text = line("machine", &machine(host), 1);
-    text += &line("run", &run_words(run), 1);
-    text += &line("quality", &quality(document), 2);
+    let line = |label: &str, words: &str| labelled(label, words, width.min(WIDEST));
+    let mut text = line("machine", &machine(host));
+    text += &line("run", &run_words(run));
+    text += &line("quality", &quality(document));
     text += &rows(records, run.protocol, width);
     if records.is_empty() {
         text += "Nothing was measured.\n";
     }
     text += "\n";
     for (label, words) in remarkable(records) {
-        // Three classes of predictions need a line more.
-        text += &line(label, &words, if label == MODELS { 3 } else { 2 });
+        text += &line(label, &words);
     }
     text
 }
@@ -294,7 +291,7 @@ fn remarkable(records: &[Record]) -> Vec<(&'static str, String)> {
     }
     let predictions = agreement(records);
     if !predictions.is_empty() {
-        lines.push((MODELS, predictions.trim().to_owned()));
+        lines.push(("models", predictions.trim().to_owned()));
     }
     lines
 }
@@ -331,5 +328,18 @@ fn word_of(record: &Record) -> (&'static str, anstyle::Style) {
         Some(Agreement::Within) if record.is_value_within() => (Agreement::Within.word(), GOOD),
         Some(Agreement::Within) => (Agreement::Within.word(), PLAIN),
         _ => (State::Valid.word(), PLAIN),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_keep_twenty_letters() {
+        for width in NARROWEST..200 {
+            let name = grid(width).width(column::NAME);
+            assert!(name >= 20, "{name} at {width}");
+        }
     }
 }

@@ -441,8 +441,8 @@ fn never_selected(section: &mut Section, trials: Trials) {
     section.at_least(recognised, 0.95, "work that slows the loop is recognised");
     section.paragraph(&format!(
         "Of an operation that slows the reference loop, with 46 % of the visits undisturbed: \
-         full speed is reported\nin {} % of the runs, and *the work itself slows the reference loop* in \
-         {} %.",
+         full speed is reported\nin {} % of the runs, and *the work itself slows the reference \
+         loop* in {} %.",
         percent(reported.share()),
         percent(recognised.share())
     ));

@@ -202,6 +202,11 @@ fn facts(knee: Knee, available: &AvailableMemory, points: &[Point]) -> Vec<Fact>
         Knee::Above(bytes) | Knee::Stopped(bytes) => format!("at least {}", size(bytes)),
     };
     facts.push(Fact::text("capacity", capacity));
+    if let Knee::Found { fits, evicted } = knee {
+        // Of a value that is anywhere between both with the same probability.
+        let deviation = (evicted - fits) as f64 / 12f64.sqrt();
+        facts.push(Fact::quantity("deviation", deviation, Unit::Bytes));
+    }
     facts
 }
 
