@@ -100,7 +100,7 @@ named('rows and comparisons name their stratum', async () => {
   });
   const texts = await page.locator('#table tbody .stratum').allTextContents();
   for (const speed of ['full speed', 'fastest in this run']) {
-    const text = `${speed}, 5 clean of 97`;
+    const text = `${speed}, 5 of 97 processes undisturbed`;
     assert.equal(texts.filter((one) => one === text).length, 1, text);
   }
   assert.equal(texts.filter((text) => /^unfiltered \d/.test(text)).length, 2);
@@ -278,7 +278,7 @@ named('data below a chart has the causes', async () => {
     assert.deepEqual(head.slice(-2), ['verdict', 'cause'], id);
     const rows = figure.locator('tbody tr');
     const own = await rows
-      .filter({ hasText: 'function call' })
+      .filter({ hasText: /(procedure|function) call/ })
       .evaluateAll((all) =>
         all.map(({ cells }) => [...cells].slice(-2).map((one) => one.textContent)),
       );

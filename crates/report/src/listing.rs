@@ -78,7 +78,9 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
         let effort = row.effort.word();
         let texts = [&row.id, &started, state, effort, &counts, &host, &row.kernel];
         text += &columns.line(texts, [PLAIN, PLAIN, style, PLAIN, PLAIN, PLAIN, PLAIN]);
-        let command = row.procedure.iter().chain(&row.asked).map(String::as_str);
+        // What was asked of a command by hand begins with the command.
+        let procedure = row.procedure.iter().filter(|_| row.asked.is_empty());
+        let command = procedure.chain(&row.asked).map(String::as_str);
         let command = command.collect::<Vec<&str>>().join(" ");
         let label = row.label.as_ref().map(|label| format!("label {label}"));
         let facts: Vec<String> =

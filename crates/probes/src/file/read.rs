@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 use fathom_fileio::read::{Outcome, Request, Way};
 use fathom_fileio::residency;
 use fathom_metric::notation::{count, time};
-use fathom_record::quantity::NOTHING;
+use fathom_record::quantity::{NOTHING, binary_size};
 
 use super::by_hand::{self, Result, amount, printable, size, sum_facts, threads, way_name};
 use super::cache_state;
@@ -89,7 +89,8 @@ pub struct Read {
 
 impl Procedure for Read {
     fn asked(&self) -> String {
-        printable(&self.file)
+        let times = self.count.map_or(String::new(), |count| format!(" × {count}"));
+        format!("{}, {}{times}", printable(&self.file), binary_size(self.block as i64))
     }
 
     fn prior_metrics(&self) -> &'static [&'static str] {
