@@ -120,7 +120,8 @@ export function changesOf({ comparison }: Contents): (record: Result) => Change 
   return (record) => {
     const { stratum, ...change } = all.get(nameOf(record)) ?? { ...without, word: '' };
     const isOther = stratum != null && stratum !== record.summary?.stratum;
-    return isOther ? { ...change, stratum: `compared ${stratum === 'as_found' ? 'unfiltered' : stratum.replaceAll('_', ' ')}` } : change;
+    const words = stratum === 'as_found' ? 'unfiltered' : stratum?.replaceAll('_', ' ');
+    return isOther ? { ...change, stratum: `compared ${words}` } : change;
   };
 }
 

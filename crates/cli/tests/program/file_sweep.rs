@@ -164,7 +164,7 @@ fn wide_terminal_adds_a_chart() {
         let is_row =
             |line: &&str| line.trim_start().split(' ').nth(1).is_some_and(|it| it.ends_with('B'));
         assert!(printed.lines().filter(is_row).count() >= 6, "{printed}");
-        assert_contains(printed, &["state=warm threads=1 way=read", "t = calls × "]);
+        assert_contains(printed, &["state=warm,threads=1,way=read", "t = calls × "]);
     }
     assert!(!narrow.contains("both on log scales"), "{narrow}");
     assert!(wide.contains("file.read.throughput in ") && wide.contains(" over block"), "{wide}");
