@@ -143,18 +143,7 @@ pub fn overview(document: &Document, width: usize) -> String {
 /// The header and the rows whose records are among these; empty without any.
 pub fn rows(records: &[Record], protocol: Protocol, width: usize) -> String {
     let grid = grid(width);
-    let (mut text, mut group, mut printed) = (String::new(), "", Vec::<&Record>::new());
-    for row in ROWS {
-        let Some(record) = row.record(records) else { continue };
-        // With one CPU the first and the last number of threads are the same.
-        if row.pick == Pick::Last && printed.iter().any(|other| std::ptr::eq(*other, record)) {
-            continue;
-        }
-        printed.push(record);
-        let name = if row.group == group { "" } else { row.group };
-        group = row.group;
-        text += &row.line(name, record, protocol, &grid);
-    }
+    let text = lines_of(records, &[], protocol, &grid);
     if text.is_empty() {
         return text;
     }
@@ -163,6 +152,40 @@ pub fn rows(records: &[Record], protocol: Protocol, width: usize) -> String {
     let mut styles = [STRONG; column::COUNT];
     styles[column::NAME] = FAINT;
     grid.line(names, styles) + &text
+}
+
+/// The rows whose records are among these, and not among others.
+pub(crate) fn rows_beside(
+    records: &[Record],
+    others: &[&[Record]],
+    run: &Run,
+    width: usize,
+) -> String {
+    lines_of(records, others, run.protocol, &grid(width))
+}
+
+fn lines_of(
+    records: &[Record],
+    others: &[&[Record]],
+    protocol: Protocol,
+    grid: &Grid<{ column::COUNT }>,
+) -> String {
+    let (mut text, mut group, mut printed) = (String::new(), "", Vec::<&Record>::new());
+    for row in ROWS {
+        let Some(record) = row.record(records) else { continue };
+        if others.iter().any(|others| row.record(others).is_some()) {
+            continue;
+        }
+        // With one CPU the first and the last number of threads are the same.
+        if row.pick == Pick::Last && printed.iter().any(|other| std::ptr::eq(*other, record)) {
+            continue;
+        }
+        printed.push(record);
+        let name = if row.group == group { "" } else { row.group };
+        group = row.group;
+        text += &row.line(name, record, protocol, grid);
+    }
+    text
 }
 
 impl Row {
@@ -218,7 +241,7 @@ impl Row {
     }
 }
 
-/// The machine in one line: no trade marks, no host name.
+/// The host and its machine in one line, without trade marks.
 fn machine(host: &Host) -> String {
     let model = host.cpu.model.replace("(R)", "").replace("(TM)", "").replace(" CPU", "");
     let model = model.split(" @").next().unwrap_or_default().split_whitespace();
@@ -228,7 +251,8 @@ fn machine(host: &Host) -> String {
     parts.extend(host.virtualization.clone().filter(|kind| kind != "none"));
     parts.push(format!("Linux {}", host.kernel));
     parts.retain(|part| !part.is_empty());
-    parts.join(", ")
+    let name = if host.name.is_empty() { String::new() } else { format!("{}: ", host.name) };
+    name + &parts.join(", ")
 }
 
 fn run_words(run: &Run) -> String {

@@ -89,8 +89,8 @@ fn runs_are_listed_newest_first_with_their_counts() {
     }
     let rows = store.runs().unwrap();
     let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-    assert_eq!(ids, ["00000000000000c0", "00000000000000b0", "00000000000000a0"]);
-    let row = &rows[1];
+    assert_eq!(ids, ["00000000000000a0", "00000000000000c0", "00000000000000b0"], "as stored");
+    let row = &rows[2];
     assert_eq!(row.host_name, "bench-3");
     assert_eq!(row.kernel, "6.12.9");
     assert_eq!(row.cpu_model, "Example 9 7950X");
@@ -151,6 +151,18 @@ fn infinite_number_or_open_record_is_not_stored() {
         let error = store.add(RUN, &record).unwrap_err();
         assert!(matches!(error, StoreError::NotStorable { .. }), "{error}");
     }
+    let mut one = example::record(0);
+    one.summary.as_mut().unwrap().max = f64::INFINITY;
+    let all = [example::record(1), one.sealed(), example::record(2), example::record(2)];
+    let whole = [example::record(1), example::record(2)];
+    let reasons = ["a number is not finite", "the run has this record already"];
+    for refused in [store.put(RUN, &all), store.replace_records(RUN, &all)] {
+        let refused: Vec<String> = refused.unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(refused.len(), 2);
+        assert!(refused.iter().zip(reasons).all(|(it, why)| it.ends_with(why)), "{refused:?}");
+        assert_eq!(store.document(RUN, true).unwrap().records, whole, "the others are stored");
+    }
+    store.replace_records(RUN, &[]).unwrap();
     let mut open = example::record(0);
     open.verdict = Verdict::because(State::Noisy, fathom_record::Cause::Spread, "wide");
     let error = store.add(RUN, &open).unwrap_err();
@@ -248,4 +260,13 @@ fn newest_runs_are_found_by_host_id() {
     assert_eq!(of("aaaa"), ["00000000000000b1", "00000000000000b3"]);
     assert_eq!(of("bbbb"), ["00000000000000b2"]);
     assert_eq!(of("bench-3"), ["00000000000000b0"], "by name without an id");
+}
+
+#[test]
+fn put_replaces_the_same_case_only() {
+    let (_folder, _path, mut store) = example::store_with(RUN, 2);
+    let again = Record { title: "measured again".to_owned(), ..example::record(1) }.sealed();
+    store.put(RUN, &[again.clone(), example::record(2)]).unwrap();
+    let expected = [example::record(0), again, example::record(2)];
+    assert_eq!(store.document(RUN, true).unwrap().records, expected);
 }
