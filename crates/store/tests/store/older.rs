@@ -48,7 +48,7 @@ fn store_of_version_4() -> (tempfile::TempDir, std::path::PathBuf) {
 /// Tables, indices and columns.
 fn shape(path: &Path) -> Vec<String> {
     let query =
-        "SELECT type || ' ' || s.name || ' ' || coalesce(c.name || c.type || c.\"notnull\", '')
+        "SELECT s.type || ' ' || s.name || ' ' || coalesce(c.name || c.type || c.\"notnull\", '')
         FROM sqlite_schema AS s LEFT JOIN pragma_table_info(s.name) AS c ORDER BY 1";
     let connection = rusqlite::Connection::open(path).unwrap();
     let mut statement = connection.prepare(query).unwrap();
