@@ -8,7 +8,7 @@ use super::by_hand::OutputArguments;
 const EXAMPLES: &str = "\
 Examples:
   fathom show                show the latest run, and cases that only other runs have
-  fathom show latest:load    show the latest load
+  fathom show latest:file    show the latest run of a file command
   fathom show latest~1       show the run before it
   fathom show 0195c3         show the run whose id begins with 0195c3
   fathom show memory         show all results of a group or metric of the latest run

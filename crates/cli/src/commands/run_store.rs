@@ -60,3 +60,32 @@ impl RunStore {
         self.has_lost || (self.required && self.store.is_none())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn record_that_cannot_be_stored_costs_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments =
+            StoreArguments { store: Some(folder.path().join("fathom.db")), no_migrate: false };
+        let mut store = RunStore::open(&arguments);
+        let refused = || StoreError::NotStorable {
+            run: "0123456789abcdef".to_owned(),
+            what: "cpu.call".to_owned(),
+            reason: "a number is not finite",
+        };
+        assert!(store.write(|_| Ok(Vec::new())).is_empty() && !store.has_failed());
+        for warnings in [store.write(|_| Err(refused())), store.write(|_| Ok(vec![refused()]))] {
+            let text = "a result is not stored: store cpu.call in run 0123456789abcdef: a number is \
+                        not finite";
+            assert_eq!(warnings, [text]);
+        }
+        assert!(store.has_failed() && store.store().is_some(), "the others are stored");
+        let full = StoreError::Full { action: "write", path: folder.path().to_owned() };
+        let warnings = store.write(|_| Err(full));
+        assert!(warnings[0].starts_with("results are no longer stored: "), "{warnings:?}");
+        assert!(store.store().is_none() && store.write(|_| panic!("no store")).is_empty());
+    }
+}

@@ -224,7 +224,7 @@ fn ctrl_c_keeps_finished_steps_of_a_load() {
 fn killed_load_keeps_finished_steps() {
     for signals in [&[Signal::KILL][..], &[Signal::TERM, Signal::TERM]] {
         let (env, server) = (TestEnv::new(), Server::start());
-        let options = "--clients 1 --think 1s --requests 6 --time 600s";
+        let options = "--clients 1..8 --time 900ms";
         let child = spawn_piped(env.command(&format!("load {} {options}", server.url("/f1"))));
         wait_until("no step is stored", || {
             let runs = Store::open_existing(&env.store()).and_then(|store| store.runs());
@@ -234,7 +234,7 @@ fn killed_load_keeps_finished_steps() {
         child.wait_with_output().expect("it ends");
         let document = env.latest();
         assert_eq!(document.run.state, RunState::Interrupted);
-        assert_eq!(throughput(&document).params.integer("clients"), Some(1));
+        assert!(!of_metric(&document, "load.throughput").is_empty());
     }
 }
 
