@@ -27,7 +27,8 @@ pub trait Recorder {
     /// If the metric is not registered.
     fn record(&mut self, measured: Measured) -> Record;
     /// Stores the records that `make` creates, of a step that is measured again: they are neither
-    /// printed nor known, and those of the end replace them. Must not be called during a timed pass.
+    /// printed nor known, and those of the end replace them. Must not be called during a timed
+    /// pass.
     fn draft(&mut self, make: &mut dyn FnMut(&mut dyn Recorder));
     /// Prints and stores the records made since the last call as one group. Must not be called
     /// during a timed pass.

@@ -127,8 +127,8 @@ type Values = Vec<Vec<Process>>;
 
 /// The page with these runs, a comparison of the second with the first, and a study beneath.
 /// `origins` has the [`crate::origin`] of the last records of the first run, where those are of
-/// other runs; `histories` those of the [`crate::tiles::records`] of each run. Raw values are included if
-/// the records have them, thinned if there are too many.
+/// other runs; `histories` those of the [`crate::tiles::records`] of each run. Raw values are
+/// included if the records have them, thinned if there are too many.
 pub fn page(
     template: &str,
     documents: &[Document],

@@ -61,8 +61,8 @@ impl Store {
                 WHERE other.metric = ?1 AND other.params = one.params
                     AND coalesce(its.host_id, its.host_name) = ?2
                     AND (NOT ?3 OR other.verdict IN ('valid', 'noisy'))
-                    AND (?4 IS NULL OR (its.kernel = ?4 AND its.cpu_model = ?5
-                        AND CASE WHEN json_valid(its.host) THEN its.host ->> '$.cpu.logical' END = ?6))
+                    AND (?4 IS NULL OR (its.kernel = ?4 AND its.cpu_model = ?5 AND ?6 =
+                        CASE WHEN json_valid(its.host) THEN its.host ->> '$.cpu.logical' END))
                 ORDER BY other.run DESC LIMIT 1)
              CROSS JOIN run ON run.number = record.run"
         );

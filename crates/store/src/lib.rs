@@ -12,9 +12,9 @@
 //!   back.
 //! - A run in state [`fathom_record::RunState::Running`] is reported as interrupted once the
 //!   process that began it has ended. The file is not changed for that, so a writer that is alive
-//!   after all can still end its run. The process is identified by pid, start time and boot id, and is
-//!   seen in its own pid namespace only: in another the state is unknown. A reader on another
-//!   machine reports the run as interrupted until it ends.
+//!   after all can still end its run. The process is identified by pid, start time and boot id,
+//!   and is seen in its own pid namespace only: in another the state is unknown. A reader on
+//!   another machine reports the run as interrupted until it ends.
 //!
 //! Out of scope by design: the meaning of metrics.
 #![forbid(unsafe_code)]

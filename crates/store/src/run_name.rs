@@ -71,8 +71,8 @@ impl Store {
     ///
     /// `latest` is the last complete run of its kind with results, of the host with this
     /// [`identity`](fathom_record::Host::identity) if one is given, and `~N` the N-th before it.
-    /// Without a complete run it is the last of the kind. Without `:KIND` it is a `battery` if there
-    /// is one, else of any kind.
+    /// Without a complete run it is the last of the kind. Without `:KIND` it is a `battery` if
+    /// there is one, else of any kind.
     pub fn find(&self, name: &str, host: Option<&str>) -> Result<Found, StoreError> {
         match name.strip_prefix("latest") {
             Some(rest) => self.latest(name, rest, host),

@@ -16,8 +16,8 @@ use crate::{Store, StoreError, headline};
 type ToError<'e> = &'e dyn Fn(rusqlite::Error) -> StoreError;
 
 impl Store {
-    /// Stores a new run, its tool, its hosts and its records so far, as [`Store::put`] does. The run
-    /// belongs to this process: if that ends without [`Store::update_run`], the run counts as
+    /// Stores a new run, its tool, its hosts and its records so far, as [`Store::put`] does. The
+    /// run belongs to this process: if that ends without [`Store::update_run`], the run counts as
     /// interrupted.
     pub fn begin(&mut self, document: &Document) -> Result<Vec<StoreError>, StoreError> {
         let id = &document.run.id;
@@ -70,8 +70,8 @@ impl Store {
         })
     }
 
-    /// Replaces all records of a run, in one transaction. Returns the errors of those that cannot be
-    /// stored.
+    /// Replaces all records of a run, in one transaction. Returns the errors of those that cannot
+    /// be stored.
     pub fn replace_records(
         &mut self,
         run_id: &str,

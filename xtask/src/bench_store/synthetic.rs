@@ -74,7 +74,7 @@ fn document(
         false => {
             run.procedure = Some("file read".to_owned());
             run.asked = vec!["file read data".to_owned()];
-            let metrics = REGISTRY.entries().iter();
+            let mut metrics = REGISTRY.entries().iter();
             let read = metrics.position(|entry| entry.about().id == "file.read.throughput");
             vec![record(read.unwrap_or_default())]
         }

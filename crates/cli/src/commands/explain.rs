@@ -50,8 +50,8 @@ fn description(entry: &Entry, width: usize) -> String {
     text
 }
 
-/// The results of `--run`, or of the newest run of the default host that has any; if there are none, the command that
-/// measures them.
+/// The results of `--run`, or of the newest run of the default host that has any; if there are
+/// none, the command that measures them.
 fn latest_results(
     entry: &Entry,
     word: &CaseSelector,

@@ -78,8 +78,8 @@ mod tests {
         };
         assert!(store.write(|_| Ok(Vec::new())).is_empty() && !store.has_failed());
         for warnings in [store.write(|_| Err(refused())), store.write(|_| Ok(vec![refused()]))] {
-            let text = "a result is not stored: store cpu.call in run 0123456789abcdef: a number is \
-                        not finite";
+            let text = "a result is not stored: store cpu.call in run 0123456789abcdef: a number \
+                        is not finite";
             assert_eq!(warnings, [text]);
         }
         assert!(store.has_failed() && store.store().is_some(), "the others are stored");
