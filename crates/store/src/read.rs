@@ -97,17 +97,20 @@ impl Store {
         self.outlines(OF_METRIC, &[&metric])
     }
 
-    /// The newest `runs_max` runs of a host at one effort, oldest first. `host` is an
-    /// [`identity`](fathom_record::Host::identity).
+    /// The newest `runs_max` runs of a host at one effort, of a command by hand or of `fathom run`,
+    /// oldest first. `host` is an [`identity`](fathom_record::Host::identity).
     pub fn newest_of(
         &self,
         host: &str,
         effort: Effort,
+        procedure: Option<&str>,
         runs_max: u32,
     ) -> Result<Readable<Outline>, StoreError> {
-        let newest = "run.number IN (SELECT number FROM run WHERE coalesce(host_id, host_name) = ?1
-            AND effort = ?2 ORDER BY number DESC LIMIT ?3)";
-        self.outlines([newest, "true"], &[&host, &effort.word(), &runs_max])
+        let newest = format!(
+            "run.number IN (SELECT number FROM run WHERE coalesce(host_id, host_name) = ?1
+            AND effort = ?2 AND {PROCEDURE} IS ?3 ORDER BY number DESC LIMIT ?4)"
+        );
+        self.outlines([&newest, "true"], &[&host, &effort.word(), &procedure, &runs_max])
     }
 
     fn outlines(

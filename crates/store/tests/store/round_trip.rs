@@ -235,11 +235,26 @@ fn outline_has_the_headlines_of_its_run() {
     assert_eq!((selected.stratum, selected.as_found), (Stratum::FullSpeed, Some(120.25)));
     assert_eq!(example::history(&store), [whole(RUN), whole(ids[0]), whole(ids[1])]);
     assert!(store.history("os.syscall").unwrap().0.is_empty());
-    let newest = |host: &str, most| store.newest_of(host, Effort::Quick, most).unwrap().0;
+    let newest = |host: &str, most| store.newest_of(host, Effort::Quick, None, most).unwrap().0;
     assert_eq!(newest("bench-3", 2), [whole(ids[0]), whole(ids[1])]);
     assert_eq!(newest("bench-3", 9).len(), 3);
     assert!(newest("elsewhere", 9).is_empty());
-    assert!(store.newest_of("bench-3", Effort::Thorough, 9).unwrap().0.is_empty());
+    assert!(store.newest_of("bench-3", Effort::Thorough, None, 9).unwrap().0.is_empty());
+}
+
+#[test]
+fn newest_runs_are_of_one_command() {
+    let (_folder, _path, mut store) = example::store_with("00000000000000b0", 1);
+    let mut by_hand = example::head("00000000000000b1");
+    by_hand.run.procedure = Some("file read".to_owned());
+    store.begin(&by_hand).unwrap();
+    let newest = |procedure| {
+        let (runs, _) = store.newest_of("bench-3", Effort::Quick, procedure, 1).unwrap();
+        runs.into_iter().map(|run| run.document.run.id).collect::<Vec<_>>()
+    };
+    assert_eq!(newest(None), ["00000000000000b0"]);
+    assert_eq!(newest(Some("file read")), ["00000000000000b1"]);
+    assert!(newest(Some("file write")).is_empty());
 }
 
 #[test]
@@ -254,7 +269,7 @@ fn newest_runs_are_found_by_host_id() {
         store.begin(&Document { host, ..example::head(run) }).unwrap();
     }
     let of = |host: &str| {
-        let (runs, _) = store.newest_of(host, Effort::Quick, 9).unwrap();
+        let (runs, _) = store.newest_of(host, Effort::Quick, None, 9).unwrap();
         runs.into_iter().map(|run| run.document.run.id).collect::<Vec<_>>()
     };
     assert_eq!(of("aaaa"), ["00000000000000b1", "00000000000000b3"]);
