@@ -126,7 +126,7 @@ pub fn overview(document: &Document, width: usize) -> String {
         labelled(label, &cut(words, lines * room - 8 * (lines - 1)), width.min(WIDEST))
     };
     let mut text = line("machine", &machine(host), 1);
-    text += &line("run", &run_words(run), 1);
+    text += &line("run", &run_words(run, host), 2);
     text += &line("quality", &quality(document), 2);
     text += &rows(records, run.protocol, width);
     if records.is_empty() {
@@ -241,7 +241,7 @@ impl Row {
     }
 }
 
-/// The host and its machine in one line, without trade marks.
+/// The machine in one line: no trade marks, no host name.
 fn machine(host: &Host) -> String {
     let model = host.cpu.model.replace("(R)", "").replace("(TM)", "").replace(" CPU", "");
     let model = model.split(" @").next().unwrap_or_default().split_whitespace();
@@ -251,13 +251,13 @@ fn machine(host: &Host) -> String {
     parts.extend(host.virtualization.clone().filter(|kind| kind != "none"));
     parts.push(format!("Linux {}", host.kernel));
     parts.retain(|part| !part.is_empty());
-    let name = if host.name.is_empty() { String::new() } else { format!("{}: ", host.name) };
-    name + &parts.join(", ")
+    parts.join(", ")
 }
 
-fn run_words(run: &Run) -> String {
-    let started = minute(&run.started);
-    let mut words = format!("{}, {} effort, {started} UTC", run.name(), run.effort.word());
+fn run_words(run: &Run, host: &Host) -> String {
+    let (started, effort) = (minute(&run.started), run.effort.word());
+    let on = if host.name.is_empty() { String::new() } else { format!(" on {}", host.name) };
+    let mut words = format!("{}{on}, {effort}, {started} UTC", run.name());
     if let Some(ns) = run.duration_ns {
         words += &format!(", {}", duration(ns));
     }
