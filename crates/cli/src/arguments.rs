@@ -8,6 +8,7 @@ pub mod crosscheck;
 pub mod report;
 pub mod serve;
 mod show;
+pub mod store;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -59,8 +60,10 @@ Exit status:
 If the store is not writable, results are measured and printed but not stored. fathom then warns,
 and exits with status 1 if --store or FATHOM_STORE named that store.
 
-RUN is a run id or a prefix of it, a --label, latest, or latest~N (N runs before the latest). A
-label shared by several runs is ambiguous: the error lists their ids.";
+RUN is a run id or a prefix of it, a --label, or latest: the last complete `fathom run` of this
+host. latest:file, latest:load, latest:transfer and latest:fetch are the last of those commands,
+latest~N and latest:file~N the N-th before it. A label shared by several runs is ambiguous: the
+error lists their ids.";
 
 /// Prints a parser error as one line for exit status 2. Help and version are not errors.
 pub fn report_parse_error(error: &clap::Error) -> ExitCode {
@@ -129,6 +132,8 @@ pub enum Command {
     Export(ExportArguments),
     /// Import runs that were exported elsewhere.
     Import(ImportArguments),
+    /// Free space in the store.
+    Store(store::StoreCommandArguments),
     /// Print a shell completion script.
     Completions(CompletionsArguments),
     /// Write the man pages into a directory.
@@ -282,6 +287,9 @@ pub struct StoreArguments {
     /// the user's data directory].
     #[arg(long, value_name = "PATH")]
     pub store: Option<PathBuf>,
+    /// Refuse a store of an older version, instead of migrating it and keeping a copy beside it.
+    #[arg(long)]
+    pub no_migrate: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -490,7 +498,8 @@ Examples:
   fathom import run.jsonl                        import runs of `fathom export` or `run --json`
   ssh other fathom export --all | fathom import -
 
-All files are validated before any run is stored. Runs that the store already has are skipped.";
+All files are validated before any run is stored. Runs that the store already has are skipped. The
+others are then the newest of their hosts: `latest` and histories have the order of the store.";
 
 #[derive(Debug, Args)]
 #[command(after_help = IMPORT_EXAMPLES)]

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use fathom_engine::PlanError;
 use fathom_service::ServiceError;
-use fathom_store::{StoreError, VERSION};
+use fathom_store::{OLDEST, StoreError, VERSION};
 use rustix::io::Errno;
 
 const OTHER_STORE: &str = "choose another store with --store or FATHOM_STORE";
@@ -68,6 +68,7 @@ fn for_store(error: &StoreError) -> Option<String> {
         E::Full { .. } => or_other("free some space"),
         E::Busy { .. } => or_other("wait for that process"),
         E::OtherVersion { found, .. } if *found > VERSION => or_other("upgrade fathom"),
+        E::OtherVersion { found, .. } if *found >= OLDEST => or_other("omit --no-migrate"),
         E::OtherVersion { .. } => or_other("use the fathom that created it"),
         E::NeedsRecovery { .. } => only(
             "copy it with the files beside it to a writable directory and name the copy with \
@@ -80,7 +81,8 @@ fn for_store(error: &StoreError) -> Option<String> {
         E::Ambiguous { .. } => only("name one by its id"),
         E::TooShort { .. } => only("give more digits, or use `latest`"),
         E::BadName { .. } => only(
-            "use an id, its first digits, a label, `latest`, or `latest~1` for the run before it",
+            "use an id, its first digits, a label, `latest`, `latest~1` for the run before it, or \
+             `latest:file` for the latest run of a file command",
         ),
         E::Device { .. } => or_other("check the kernel log for device errors (dmesg)"),
         E::NotStorable { .. } => None,
@@ -137,7 +139,8 @@ mod tests {
     fn newer_store_needs_an_upgrade() {
         let text = |found| with_remedy(&StoreError::OtherVersion { path: "/a".into(), found });
         assert!(text(VERSION + 1).contains("; upgrade fathom, or choose another store"));
-        assert!(text(VERSION - 1).contains("; use the fathom that created it, or choose"));
+        assert!(text(OLDEST - 1).contains("; use the fathom that created it, or choose"));
+        assert!(text(OLDEST).contains("; omit --no-migrate, or choose"));
     }
 
     #[test]

@@ -53,6 +53,7 @@ pub struct Session<'a> {
     shown: usize,
     audience: &'a mut dyn Audience,
     begun: bool,
+    drafts: bool,
 }
 
 impl<'a> Session<'a> {
@@ -102,6 +103,7 @@ impl<'a> Session<'a> {
             known: setup.earlier.into_iter().map(Record::as_found).collect(),
             audience,
             begun: false,
+            drafts: false,
         }
     }
 
@@ -264,11 +266,26 @@ impl Recorder for Session<'_> {
         record
     }
 
+    fn draft(&mut self, make: &mut dyn FnMut(&mut dyn Recorder)) {
+        let before = self.known.len();
+        self.drafts = true;
+        make(self);
+        self.drafts = false;
+        let drafts = self.known.split_off(before);
+        if !drafts.is_empty() {
+            self.audience.finished(&self.document, &drafts, true);
+        }
+    }
+
     fn show(&mut self) {
+        if self.drafts {
+            return;
+        }
         self.begin();
         let new = &self.known[self.shown..];
         if !new.is_empty() {
             self.audience.block(new);
+            self.audience.finished(&self.document, new, false);
         }
         self.shown = self.known.len();
     }

@@ -369,6 +369,10 @@ impl Run<'_> {
                 if self.is_over(recorder) {
                     return Ok(());
                 }
+                let (load, target) = (self.load, &self.target);
+                let shared = records::Shared { load, target, case, congestion: &*congestion };
+                let step = &steps[at];
+                recorder.draft(&mut |recorder| _ = records::step(recorder, &shared, step));
             }
         }
         Ok(())

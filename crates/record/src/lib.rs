@@ -38,8 +38,8 @@ pub use prediction::{Agreement, Class, Input, LOOSE, NoModel, Origin, Prediction
 pub use record::{Record, Value};
 pub use remedy::Remedy;
 pub use run::{
-    ClockOffset, Document, Effort, FarHost, LabelError, Protocol, Reference, ReferenceBasis, Run,
-    RunState, Tool, label, name,
+    ClockOffset, Document, Effort, FarHost, KINDS, LabelError, Protocol, Reference, ReferenceBasis,
+    Run, RunState, Tool, kind, label, name,
 };
 pub use sample::{Check, Disturbance, FarEnd, Sample};
 pub use series::Series;

@@ -49,6 +49,22 @@ struct Contents<'a> {
     left_out: bool,
 }
 
+impl Contents<'_> {
+    /// Says of the last records of the first run that they are of other runs.
+    fn add_origins(&mut self, origins: &[String]) {
+        let (Some(words), Some(tiles)) = (self.words.first_mut(), self.tiles.first_mut()) else {
+            return;
+        };
+        let own = words.len().saturating_sub(origins.len());
+        for (words, origin) in words[own..].iter_mut().zip(origins) {
+            words.reasons.insert(0, Why { text: format!("from run {origin}"), next: None });
+        }
+        for tile in tiles.iter_mut().filter(|tile| tile.record >= own) {
+            tile.title += &format!(" (run {})", origins[tile.record - own]);
+        }
+    }
+}
+
 /// How many records of a run have a state and a cause.
 #[derive(Serialize)]
 struct Counted {
@@ -110,11 +126,13 @@ struct Process {
 type Values = Vec<Vec<Process>>;
 
 /// The page with these runs, a comparison of the second with the first, and a study beneath.
-/// `histories` has those of the [`crate::tiles::records`] of each run. Raw values are included if
-/// the records have them, thinned if there are too many.
+/// `origins` has the [`crate::origin`] of the last records of the first run, where those are of
+/// other runs; `histories` those of the [`crate::tiles::records`] of each run. Raw values are
+/// included if the records have them, thinned if there are too many.
 pub fn page(
     template: &str,
     documents: &[Document],
+    origins: &[String],
     histories: &[Vec<Option<Series>>],
     comparison: Option<&Comparison>,
     study: Option<&Beneath<'_>>,
@@ -132,6 +150,7 @@ pub fn page(
         samples: documents.iter().map(|_| Values::new()).collect(),
         left_out: false,
     };
+    contents.add_origins(origins);
     let length = |contents: &Contents<'_>| json(contents).len() + template.len();
     let room = PAGE_BYTES.saturating_sub(length(&contents)) / documents.len().max(1);
     contents.samples = documents.iter().map(|document| values(document, room)).collect();

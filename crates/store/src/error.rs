@@ -14,7 +14,7 @@ use crate::{VERSION, file};
 const DEVICE_ATTEMPTS: u32 = 3;
 
 /// Why a store could not be opened, written or read. Variants that share a remedy share a variant.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     #[error("find the store: neither XDG_DATA_HOME nor HOME is an absolute path")]

@@ -54,10 +54,14 @@ pub(crate) fn prepare(path: &Path, creates_folder: bool) -> Result<bool, StoreEr
         create_file(path)?;
     }
     drop(creation);
-    access("write", path, Access::READ_OK | Access::WRITE_OK)?;
-    // The journal is created beside the store.
-    access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)?;
+    require_writable("write", path)?;
     Ok(is_new)
+}
+
+/// Makes sure that SQLite can write the file, and create its journal beside it.
+pub(crate) fn require_writable(action: &'static str, path: &Path) -> Result<(), StoreError> {
+    access(action, path, Access::READ_OK | Access::WRITE_OK)?;
+    access("create files in", folder_of(path), Access::WRITE_OK | Access::EXEC_OK)
 }
 
 /// Removes a file without content, such as a new store on a full disk.
@@ -71,8 +75,7 @@ pub(crate) fn remove_empty(path: &Path) {
 /// Whether [`prepare`] would succeed, by permissions; creates nothing. True if the file exists.
 pub(crate) fn examine(path: &Path, creates_folder: bool) -> Result<bool, StoreError> {
     if exists(path)? {
-        access("write", path, Access::READ_OK | Access::WRITE_OK)?;
-        access("create files in", folder_of(path), Access::WRITE_OK | Access::EXEC_OK)?;
+        require_writable("write", path)?;
         return Ok(true);
     }
     // The missing folders would be created in the nearest one that exists.
@@ -181,7 +184,7 @@ fn sync_names(folder: &Path) {
 
 /// Creates an empty file, which SQLite treats as a new database. Created here for its mode, which
 /// SQLite gives to the journal too.
-fn create_file(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn create_file(path: &Path) -> Result<(), StoreError> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
         // Another process was faster.

@@ -21,6 +21,7 @@ mod scratch_folder;
 mod serve;
 mod setup;
 mod show;
+mod store;
 mod stored_run;
 
 use std::process::ExitCode;
@@ -62,6 +63,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::History(history) => history::history(history),
         Command::Export(export) => export::export(export),
         Command::Import(import) => import::import(import),
+        Command::Store(arguments) => store::store(arguments),
         Command::Completions(completions) => completions::completions(completions),
         Command::Man(man) => man::man(man),
         Command::Worker => fathom_engine::worker::serve(&REGISTRY).map(|()| Status::Success),
@@ -78,9 +80,6 @@ pub fn main(arguments: Arguments) -> ExitCode {
         }
     }
 }
-
-/// How many of the newest runs are searched for a result.
-const RUNS_SEARCHED: usize = 50;
 
 /// Prints a result, as JSON or laid out for the terminal.
 fn print(
