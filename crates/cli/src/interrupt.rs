@@ -62,9 +62,14 @@ pub(crate) fn stop() -> std::io::Result<Stop> {
         flag::register(signal, Arc::clone(&by_signal))?;
         flag::register(signal, Arc::clone(&now))?;
     }
-    // Ignored, so that a write beyond RLIMIT_FSIZE fails with EFBIG instead of ending the process.
-    flag::register(SIGXFSZ, Arc::default())?;
     Ok(Stop::new(now, by_signal, give_up))
+}
+
+/// Lets a write beyond RLIMIT_FSIZE fail with EFBIG instead of ending the process, in workers and
+/// far ends too. By a handler, which programs that are started do not inherit.
+pub fn survive_file_size_limit() {
+    // Without it, such a write ends the process, which is reported as its signal.
+    let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
 fn give_up() -> ! {

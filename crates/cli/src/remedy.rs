@@ -65,7 +65,7 @@ fn for_store(error: &StoreError) -> Option<String> {
             Some(format!("name a file in it, such as --store {}", inside.display()))
         }
         E::PermissionDenied { .. } => or_other("run as its owner"),
-        E::Full { .. } => or_other("free some space"),
+        E::Full { cause, .. } => or_other(cause.remedy.unwrap_or("free some space")),
         E::Busy { .. } => or_other("wait for that process"),
         E::OtherVersion { found, .. } if *found > VERSION => or_other("upgrade fathom"),
         E::OtherVersion { .. } => or_other("use the fathom that created it"),
@@ -107,17 +107,20 @@ fn for_plan(error: &PlanError) -> Option<String> {
 mod tests {
     use std::path::PathBuf;
 
+    use fathom_record::{Activity, system_cause};
+
     use super::*;
 
     #[test]
     fn store_errors_name_the_store_option() {
         let path = || PathBuf::from("/a/b");
+        let full = || system_cause(&Errno::NOSPC.into(), Activity::Other);
         let errors = [
             StoreError::NoHome,
             StoreError::Missing { path: path() },
             StoreError::IsDirectory { path: path() },
             StoreError::Other { action: "open", path: path(), reason: "read-only".into() },
-            StoreError::Full { action: "write", path: path() },
+            StoreError::Full { action: "write", path: path(), cause: full() },
             StoreError::NotAStore { path: path(), reason: "not a database".into() },
         ];
         for error in errors {

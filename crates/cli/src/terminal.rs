@@ -1,10 +1,15 @@
 //! Standard output and standard error: colour, terminal width, progress bar, closed pipes.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
+use fathom_fileio::folder::write_cause;
+use fathom_record::SystemCause;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const DEFAULT_WIDTH: usize = 80;
+/// The file behind standard output.
+const STDOUT: &str = "/proc/self/fd/1";
 
 /// Template of a progress bar with a percentage and a message.
 pub const PERCENT_BAR: &str = "{bar:24} {percent:>3} %  {msg}";
@@ -13,7 +18,7 @@ pub const PERCENT_BAR: &str = "{bar:24} {percent:>3} %  {msg}";
 pub struct Output {
     stream: anstream::AutoStream<io::Stdout>,
     closed: bool,
-    error: Option<io::Error>,
+    error: Option<SystemCause>,
     bar: Option<ProgressBar>,
 }
 
@@ -58,7 +63,7 @@ impl Output {
         match written {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.closed = true,
-            Err(error) => self.error = Some(error),
+            Err(error) => self.error = Some(write_cause(Path::new(STDOUT), error)),
         }
     }
 
@@ -68,7 +73,7 @@ impl Output {
     }
 
     /// The first error other than a closed pipe, such as a full disk behind a redirection.
-    pub fn error(&self) -> Option<&io::Error> {
+    pub fn error(&self) -> Option<&SystemCause> {
         self.error.as_ref()
     }
 }

@@ -23,6 +23,7 @@ pub mod run;
 pub mod sample;
 pub mod series;
 pub mod summary;
+pub mod system_error;
 pub mod verdict;
 
 pub use condition::Condition;
@@ -44,6 +45,7 @@ pub use run::{
 pub use sample::{Check, Disturbance, FarEnd, Sample};
 pub use series::Series;
 pub use summary::{Basis, Estimate, Interval, NotSelected, Quantile, Stratum, Summary};
+pub use system_error::{Activity, SystemCause, system_cause};
 pub use verdict::{Cause, Counts, Reason, State, Verdict};
 
 /// Version of the JSON document and of the record shape; it changes when a reader would break.

@@ -63,6 +63,11 @@ pub enum Remedy {
         /// `ulimit -n`, or the name of a sysctl.
         limits: Vec<String>,
     },
+    /// Do this about a failed system call.
+    System {
+        /// What to do; names no option of the program.
+        action: String,
+    },
     /// Remove unused semaphore sets, or raise their limit.
     RemoveSemaphores,
     /// Allow ICMP echo to this user: a group in net.ipv4.ping_group_range, or CAP_NET_RAW.

@@ -53,6 +53,7 @@ pub fn words(remedy: &Remedy) -> String {
             return format!("use a kernel with {option}, outside a sandbox that forbids it");
         }
         R::RaiseLimit { limits } => return format!("raise {}", limits.join(" or ")),
+        R::System { action } => return action.clone(),
         R::RemoveSemaphores => "remove old semaphore sets (ipcs -s, ipcrm), or raise kernel.sem",
         R::AllowIcmp => "add a group of this user to net.ipv4.ping_group_range (sysctl)",
         R::SecondCpu => "allow this process a second CPU (taskset, cpuset)",

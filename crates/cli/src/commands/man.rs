@@ -2,6 +2,7 @@
 
 use anyhow::{Context, anyhow};
 use clap::CommandFactory;
+use fathom_fileio::folder::write_cause;
 
 use crate::arguments::{Arguments, ManArguments};
 use crate::exit::Status;
@@ -10,7 +11,7 @@ pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
     let folder = &arguments.folder;
     let path = folder.display();
     std::fs::create_dir_all(folder)
-        .map_err(|error| anyhow!("create {path}: {error}; choose another directory"))?;
+        .map_err(|error| anyhow!("create {path}: {}", write_cause(folder, error)))?;
     let mut command = Arguments::command();
     command.build();
     let hidden = command.get_subcommands().filter(|one| one.is_hide_set());

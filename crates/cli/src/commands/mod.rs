@@ -103,7 +103,7 @@ fn print_text(text: &str) -> anyhow::Result<Status> {
 /// The status of a command that only prints.
 fn output_status(output: &terminal::Output) -> anyhow::Result<Status> {
     match output.error() {
-        Some(error) => anyhow::bail!("write to standard output: {error}"),
+        Some(cause) => anyhow::bail!("write to standard output: {cause}"),
         None if output.is_closed() => Ok(Status::OutputClosed),
         None => Ok(Status::Success),
     }
