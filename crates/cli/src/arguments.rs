@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use fathom_metric::notation::{NotationError, seed};
 use fathom_record::{Effort, Protocol, label};
@@ -36,7 +36,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom run --quick              measure everything in a few seconds
+  fathom run --quick              measure everything, in 2 or 3 minutes
   fathom run os.syscall cpu       measure one metric and one group
   fathom doctor                   check whether this machine is ready to be measured
   fathom show                     show the latest run
@@ -64,13 +64,44 @@ label shared by several runs is ambiguous: the error lists their ids.";
 
 /// Prints a parser error as one line for exit status 2. Help and version are not errors.
 pub fn report_parse_error(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // If the output is closed, nothing is left to do.
-        let _ = error.print();
-        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    if !error.use_stderr() {
+        return crate::commands::print_help(&error.render().ansi().to_string());
     }
-    crate::terminal::warn(&one_line(&error.render().to_string()));
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // If standard error is closed, nothing is left to do.
+        let _ = error.print();
+        return ExitCode::from(2);
+    }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    crate::terminal::warn(&explained(error, &words));
     ExitCode::from(2)
+}
+
+/// The message in one line, with a hint that clap does not have.
+fn explained(error: &clap::Error, words: &[String]) -> String {
+    let line = one_line(&error.render().to_string());
+    let Some(ContextValue::String(got)) =
+        error.get(ContextKind::InvalidArg).filter(|_| error.kind() == ErrorKind::UnknownArgument)
+    else {
+        return line;
+    };
+    if got[1..].starts_with(|c: char| c.is_ascii_digit()) {
+        return format!("'{got}' is not a value: none is negative; try `--help`");
+    }
+    // An option that is the value of another one, as in `--direct` for `--path direct`.
+    let value = got.trim_start_matches('-');
+    let command = Arguments::command();
+    let of = |command: &clap::Command, word: &String| command.find_subcommand(word).cloned();
+    let command = words.iter().fold(command, |command, word| of(&command, word).unwrap_or(command));
+    let takes = |option: &&clap::Arg| {
+        option.get_possible_values().iter().any(|possible| possible.matches(value, false))
+    };
+    match command.get_arguments().find(takes).and_then(clap::Arg::get_long) {
+        Some(option) => {
+            format!("unexpected argument '{got}' found; did you mean `--{option} {value}`?")
+        }
+        None => line,
+    }
 }
 
 /// The parser's message in one line, without its usage.
@@ -171,7 +202,7 @@ pub struct RunArguments {
     /// Skip metrics that only predictions need: faster, but most results then have no model.
     #[arg(long, requires = "metrics")]
     pub only: bool,
-    /// Use 5 processes per case: takes seconds.
+    /// Use 5 processes per case: everything takes 2 or 3 minutes.
     #[arg(long, conflicts_with = "thorough")]
     pub quick: bool,
     /// Use 20 to 40 processes per case.
@@ -529,15 +560,13 @@ pub struct ManArguments {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn parse_error_is_one_line_with_tip() {
         let line = |words: &[&str]| {
             let error = Arguments::try_parse_from([&["fathom", "run"], words].concat());
-            one_line(&error.unwrap_err().render().to_string())
+            explained(&error.unwrap_err(), &[])
         };
         let unknown = line(&["--quik"]);
         assert!(unknown.contains("'--quik'") && unknown.contains("'--quick'"), "{unknown}");
@@ -546,6 +575,14 @@ mod tests {
         assert!(incomplete.contains("not provided: --protocol <PROTOCOL>; try"), "{incomplete}");
         let negative = line(&["-1"]);
         assert!(negative.contains("'-1'") && !negative.contains("-- -1"), "{negative}");
+    }
+
+    #[test]
+    fn value_given_as_option_is_recognised() {
+        let words = ["file", "fast", "x", "--direct"].map(str::to_owned);
+        let error = Arguments::try_parse_from([&["fathom".to_owned()], &words[..]].concat());
+        let text = explained(&error.unwrap_err(), &words);
+        assert!(text.ends_with("did you mean `--path direct`?"), "{text}");
     }
 
     #[test]

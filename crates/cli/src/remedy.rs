@@ -93,8 +93,19 @@ pub fn did_you_mean(nearest: &str, list: &str) -> String {
     if nearest.is_empty() { list.to_owned() } else { format!("did you mean {nearest}? {list}") }
 }
 
+/// Whether PATH has a program of this name.
+fn is_program(name: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| folder.join(name).is_file())
+}
+
 fn for_plan(error: &PlanError) -> Option<String> {
     Some(match error {
+        PlanError::Unknown { name, nearest } if nearest.is_empty() && is_program(name) => {
+            "fathom measures the machine, not a program (`perf stat` and hyperfine do); `fathom \
+             list` lists its metrics"
+                .to_owned()
+        }
         PlanError::Unknown { nearest, .. } => did_you_mean(nearest, "`fathom list` lists them all"),
         PlanError::ByHand { command, .. } => format!("measure it with `fathom {command}`"),
         PlanError::NothingRemote => "add `network`, or omit --remote".to_owned(),

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_fileio::folder::write_cause;
 use fathom_record::SystemCause;
@@ -13,6 +14,17 @@ const STDOUT: &str = "/proc/self/fd/1";
 
 /// Template of a progress bar with a percentage and a message.
 pub const PERCENT_BAR: &str = "{bar:24} {percent:>3} %  {msg}";
+
+/// Whether standard output was closed when the program started.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Notes whether standard output is closed. Must run before the runtime of Rust starts, which opens
+/// /dev/null in its place, so that every write would succeed.
+pub extern "C" fn note_closed_output() {
+    // SAFETY: reading the flags of a descriptor changes nothing, whether or not it is open.
+    let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;
+    IS_CLOSED.store(is_closed, Ordering::Relaxed);
+}
 
 /// Standard output with a progress bar below it.
 pub struct Output {
@@ -26,7 +38,9 @@ impl Output {
     /// Standard output, with colour on a terminal unless NO_COLOR is set.
     pub fn new() -> Self {
         let stream = anstream::AutoStream::auto(io::stdout());
-        Self { stream, closed: false, error: None, bar: None }
+        let closed = || SystemCause { text: "it is closed".into(), remedy: None, is_limit: false };
+        let error = IS_CLOSED.load(Ordering::Relaxed).then(closed);
+        Self { stream, closed: false, error, bar: None }
     }
 
     /// The progress bar; `None` without a terminal. The caller ticks it, because a ticking thread

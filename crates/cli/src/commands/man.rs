@@ -13,6 +13,9 @@ pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
     std::fs::create_dir_all(folder)
         .map_err(|error| anyhow!("create {path}: {}", write_cause(folder, error)))?;
     let mut command = Arguments::command();
+    // `help` repeats the page of each command.
+    command = command.disable_help_subcommand(true);
+    command = command.mut_subcommands(|one| one.disable_help_subcommand(true));
     command.build();
     let hidden = command.get_subcommands().filter(|one| one.is_hide_set());
     let hidden: Vec<String> = hidden.map(|one| one.get_name().to_owned()).collect();

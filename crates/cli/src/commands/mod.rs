@@ -67,6 +67,11 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Worker => fathom_engine::worker::serve(&REGISTRY).map(|()| Status::Success),
         Command::Far => fathom_far::serve().map(|()| Status::Success).map_err(Into::into),
     };
+    ended(outcome)
+}
+
+/// The exit status; an error is printed.
+fn ended(outcome: anyhow::Result<Status>) -> ExitCode {
     match outcome {
         Ok(status) => status.into(),
         Err(error) => {
@@ -98,6 +103,11 @@ fn print_text(text: &str) -> anyhow::Result<Status> {
     let mut output = terminal::Output::new();
     output.write(text);
     output_status(&output)
+}
+
+/// Prints a help text or a version.
+pub fn print_help(text: &str) -> ExitCode {
+    ended(print_text(text))
 }
 
 /// The status of a command that only prints.
