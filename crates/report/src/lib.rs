@@ -50,7 +50,7 @@ pub use fathom_record::quantity::{at_most, binary_size, percent, quantity, range
 pub use json::{document_json, json, record_line};
 pub use layout::Layout;
 pub use listing::{RunListing, runs};
-pub use model::no_model;
+pub use model::{no_model, remote_option};
 pub use opening::opening;
 pub use overview::{overview, rows as overview_rows};
 pub use table::Table;

@@ -33,7 +33,7 @@ pub fn words(remedy: &Remedy) -> String {
         R::AvoidSwap => "free memory, to avoid swapping",
         R::CountGroups => GROUPS,
         R::FollowDrift => "a buffer fills or settles during the visit: --thorough shows more of it",
-        R::MeasureLonger => "measure longer: --thorough",
+        R::MeasureLonger => "measure longer: --thorough, or more --processes",
         R::LetSettle => {
             "let the machine settle (frequency, temperature, neighbours), and run again"
         }
@@ -53,7 +53,11 @@ pub fn words(remedy: &Remedy) -> String {
             return format!("use a kernel with {option}, outside a sandbox that forbids it");
         }
         R::RaiseLimit { limits } => return format!("raise {}", limits.join(" or ")),
-        R::System { action } => return action.clone(),
+        R::Do { action } => return action.clone(),
+        R::Repeat { option: Some(option) } => {
+            return format!("measure longer: a larger --{option}");
+        }
+        R::Repeat { option: None } => "let the machine settle, and run it again",
         R::RemoveSemaphores => "remove old semaphore sets (ipcs -s, ipcrm), or raise kernel.sem",
         R::AllowIcmp => "add a group of this user to net.ipv4.ping_group_range (sysctl)",
         R::SecondCpu => "allow this process a second CPU (taskset, cpuset)",
@@ -90,17 +94,18 @@ pub(crate) fn first<'a>(reasons: impl IntoIterator<Item = &'a Reason>) -> Option
 
 /// The remedy for a finding: a command to type, if there is one, and text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Advice {
-    pub(crate) command: Option<String>,
+pub struct Advice {
+    /// To be typed, with HOST, NODE, N and PATH as placeholders.
+    pub command: Option<String>,
     /// What the command does, or what to do without one.
-    pub(crate) words: String,
+    pub words: String,
 }
 
 const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 /// The remedy for a finding of the doctor.
-pub(crate) fn advice(fix: &Fix) -> Advice {
+pub fn advice(fix: &Fix) -> Advice {
     Advice { command: command(fix), words: about(fix) }
 }
 

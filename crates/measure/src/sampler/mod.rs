@@ -133,7 +133,7 @@ impl Fault {
         match cause.remedy.filter(|_| cause.is_limit) {
             Some(action) => Self::unavailable(
                 format!("{call}: {}", cause.text),
-                Remedy::System { action: action.to_owned() },
+                Remedy::Do { action: action.to_owned() },
             ),
             None => Self::Failed(format!("{call}: {}", cause.text)),
         }
