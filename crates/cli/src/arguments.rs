@@ -338,6 +338,9 @@ Examples:
   fathom doctor --all                  also describe the machine, and show passed checks
   sudo fathom doctor                   run checks that only root can
   fathom doctor --json | jq .severity  print the highest severity, for scripts
+  fathom doctor --expect-busy          a machine that works is not severe for being busy
+  fathom doctor --ignore damon,autogroup   accept what these rules find
+  fathom doctor --openmetrics > doctor.prom    severities for a node_exporter text collector
   fathom doctor && fathom run          measure only if nothing is worse than a note
 
 Exit status: 0 nothing worse than a note, 3 a warning (noisier or different numbers), 4 a severe
@@ -349,9 +352,21 @@ pub struct DoctorArguments {
     /// Also show caches, disks, bus links and network interfaces, and passed checks.
     #[arg(long, short)]
     pub all: bool,
+    /// Apply only these rules, such as `cpu-busy,swap`.
+    #[arg(long, value_name = "RULE", value_delimiter = ',', conflicts_with = "ignore")]
+    pub only: Vec<String>,
+    /// Ignore these rules.
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    pub ignore: Vec<String>,
+    /// Report the load of other programs as a note: this machine is meant to work.
+    #[arg(long)]
+    pub expect_busy: bool,
     /// Print the findings and the underlying facts as one JSON document.
     #[arg(long)]
     pub json: bool,
+    /// Print the severity of each finding as OpenMetrics: 0 good, 1 note, 2 warning, 3 severe.
+    #[arg(long, conflicts_with_all = ["json", "all"])]
+    pub openmetrics: bool,
     #[command(flatten)]
     pub store: StoreArguments,
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_fileio::folder::write_cause;
 use fathom_record::SystemCause;
+use fathom_report::visible;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const DEFAULT_WIDTH: usize = 80;
@@ -73,7 +74,8 @@ impl Output {
         if self.closed || self.error.is_some() {
             return;
         }
-        let written = self.stream.write_all(text.as_bytes()).and_then(|()| self.stream.flush());
+        let written =
+            self.stream.write_all(visible(text).as_bytes()).and_then(|()| self.stream.flush());
         match written {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.closed = true,
@@ -127,7 +129,7 @@ pub fn height() -> usize {
 /// Writes one line to standard error.
 pub fn warn(text: &str) {
     // In one write, so that lines of other processes do not interleave.
-    let _ = anstream::stderr().write_all(format!("fathom: {text}\n").as_bytes());
+    let _ = anstream::stderr().write_all(format!("fathom: {}\n", visible(text)).as_bytes());
 }
 
 /// Whether standard error is a terminal.

@@ -252,6 +252,8 @@ pub enum Acceptable {
     CheckedByRun,
     /// Compare only with machines that have the same property.
     CompareWithSame,
+    /// The caller expects the load.
+    ExpectedLoad,
     /// Set on purpose.
     OnPurpose,
     /// The reference loop shows frequency changes.

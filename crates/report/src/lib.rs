@@ -54,7 +54,7 @@ pub use model::{no_model, remote_option};
 pub use opening::opening;
 pub use overview::{overview, rows as overview_rows};
 pub use table::Table;
-pub use wrap::wrapped as paragraph;
+pub use wrap::{visible, wrapped as paragraph};
 
 use fathom_record::{Document, Run};
 

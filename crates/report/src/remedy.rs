@@ -255,6 +255,7 @@ fn acceptable(why: Acceptable) -> &'static str {
         Acceptable::KernelClock => "the kernel's clock is used instead",
         Acceptable::CheckedByRun => "a run calibrates again, and checks its clock at the end",
         Acceptable::CompareWithSame => "compare only with machines that have the same",
+        Acceptable::ExpectedLoad => "the load was said to be expected",
         Acceptable::OnPurpose => "set on purpose",
         Acceptable::SeenBySpin => "frequency changes are detected by the reference loop",
         Acceptable::SizeOfMachine => "the size of the machine",
