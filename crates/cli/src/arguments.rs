@@ -36,7 +36,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom run --quick              measure everything, in 2 or 3 minutes
+  fathom run --quick              measure everything, in 1 to 3 minutes
   fathom run os.syscall cpu       measure one metric and one group
   fathom doctor                   check whether this machine is ready to be measured
   fathom show                     show the latest run
@@ -50,8 +50,8 @@ Exit status:
   1    failure: a file, a run or the store is missing, unreadable or not writable, or every case to
        the host of run --remote failed
   2    usage error: the command line is invalid, whatever the files and the store contain
-  3    completed, but: a number is missing (run --strict), a regression was found or cannot be
-       excluded (compare --fail-on), doctor warns, or there is no result or nothing to compare
+  3    completed, but: a number is missing (run --strict), a regression was found or is
+       suspected (compare --fail-on), doctor warns, or there is no result or nothing to compare
   4    doctor found a severe problem
   130  interrupted by Ctrl-C; finished results are stored
   141  standard output was closed by its reader
@@ -202,7 +202,7 @@ pub struct RunArguments {
     /// Skip metrics that only predictions need: faster, but most results then have no model.
     #[arg(long, requires = "metrics")]
     pub only: bool,
-    /// Use 5 processes per case: everything takes 2 or 3 minutes.
+    /// Use 5 processes per case: everything takes 1 to 3 minutes.
     #[arg(long, conflicts_with = "thorough")]
     pub quick: bool,
     /// Use 20 to 40 processes per case.
@@ -424,9 +424,9 @@ Examples:
 A difference counts as a change if its confidence interval excludes 1 and it exceeds both 1 % and
 the run-to-run noise of this host and configuration, learned from stored runs or the runs of A.
 
---fail-on corrects for multiple comparisons. It cannot exclude a regression if a case looks worse or
-every case is inconclusive: fewer than 8 processes on a side (--quick has 5), a low-quality run, or
-a CPU that was slowed down.";
+--fail-on corrects for multiple comparisons. Inconclusive cases that do not look worse pass, with a
+warning, unless all are. A case is inconclusive with fewer than 8 processes on a side (--quick has
+5), in a low-quality run, or on a CPU that was slowed down.";
 
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_EXAMPLES, override_usage = "fathom compare [OPTIONS] A… B\n       \
@@ -441,7 +441,8 @@ pub struct CompareArguments {
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     #[arg(conflicts_with_all = ["fail_on", "seed"])]
     pub reference: Option<String>,
-    /// Exit with status 3 if a metric is worse by more than this, or that cannot be excluded.
+    /// Exit with status 3 if a case is worse by more than this, if it looks so and is inconclusive,
+    /// or if every case is inconclusive.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_on: Option<f64>,
     /// Print a row for every case, also for unchanged ones.
