@@ -190,7 +190,8 @@ fn files(
     let mut files: Files = listed.filter(|(path, _)| path.starts_with(&url.path)).collect();
     files.sort_unstable();
     if files.is_empty() {
-        let text = "the folder has no files; fill it, for example by `fathom load --make 10x1MiB FOLDER`";
+        let text = "the folder has no files; fill it, for example by `fathom load --make \
+                    10x1MiB FOLDER`";
         return Err(failed(text.to_owned()));
     }
     Ok(files)

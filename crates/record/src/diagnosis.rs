@@ -185,6 +185,8 @@ pub enum Fix {
     },
     /// Mount /sys.
     MountSys,
+    /// Give the machine or container a machine-id.
+    SetMachineId,
     /// Mount /proc, which lists the allowed CPUs.
     MountProcForCpus,
     /// Allow a second CPU.

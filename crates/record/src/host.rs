@@ -64,6 +64,9 @@ pub struct Host {
     pub origins: BTreeMap<String, String>,
 }
 
+/// Begins the origin of an id that rests on the host's name, which can change.
+pub const ID_BY_NAME: &str = "no machine-id: the host's name";
+
 /// The longest host name of DNS, in bytes.
 const NAME_BYTES_MAX: usize = 253;
 

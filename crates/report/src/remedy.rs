@@ -145,6 +145,7 @@ fn command(fix: &Fix) -> Option<String> {
         F::WaitForSwapping => "vmstat 1",
         F::RandomiseLayout => "sudo sysctl kernel.randomize_va_space=2",
         F::MountProc { .. } => "sudo mount -t proc proc /proc",
+        F::SetMachineId => "sudo systemd-machine-id-setup",
         F::MountSys => "sudo mount -t sysfs sysfs /sys",
         F::BecomeRootToDropCaches => "sudo fathom run",
         F::AllowIoUring => "sudo sysctl kernel.io_uring_disabled=0",
@@ -223,6 +224,9 @@ fn about(fix: &Fix) -> String {
         F::RaisePidsMax => "raise pids.max of the container or unit (TasksMax=)",
         F::MountProc { and_sys: false } => "or give the container its /proc",
         F::MountProc { and_sys: true } => "and sysfs at /sys",
+        F::SetMachineId => {
+            "or give the container that of its host: -v /etc/machine-id:/etc/machine-id:ro"
+        }
         F::MountSys => "or give the container its /sys",
         F::MountProcForCpus => "mount /proc: it lists the CPUs allowed to this process",
         F::SecondCpu => SECOND_CPU,
