@@ -5,20 +5,20 @@
 
 pub mod by_hand;
 pub mod crosscheck;
+mod parse_error;
 pub mod report;
 pub mod serve;
 mod show;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use fathom_metric::notation::{NotationError, seed};
 use fathom_record::{Effort, Protocol, label};
+pub use parse_error::report_parse_error;
 pub use show::{ShowArguments, UnitsName};
 
 /// Measure CPU, memory, kernel and file performance, with a prediction and a verdict for every
@@ -61,70 +61,6 @@ and exits with status 1 if --store or FATHOM_STORE named that store.
 
 RUN is a run id or a prefix of it, a --label, latest, or latest~N (N runs before the latest). A
 label shared by several runs is ambiguous: the error lists their ids.";
-
-/// Prints a parser error as one line for exit status 2. Help and version are not errors.
-pub fn report_parse_error(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() {
-        return crate::commands::print_help(&error.render().ansi().to_string());
-    }
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // If standard error is closed, nothing is left to do.
-        let _ = error.print();
-        return ExitCode::from(2);
-    }
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    crate::terminal::warn(&explained(error, &words));
-    ExitCode::from(2)
-}
-
-/// The message in one line, with a hint that clap does not have.
-fn explained(error: &clap::Error, words: &[String]) -> String {
-    let line = one_line(&error.render().to_string());
-    let Some(ContextValue::String(got)) =
-        error.get(ContextKind::InvalidArg).filter(|_| error.kind() == ErrorKind::UnknownArgument)
-    else {
-        return line;
-    };
-    if got[1..].starts_with(|c: char| c.is_ascii_digit()) {
-        return format!("'{got}' is not a value: none is negative; try `--help`");
-    }
-    // An option that is the value of another one, as in `--direct` for `--path direct`.
-    let value = got.trim_start_matches('-');
-    let command = Arguments::command();
-    let of = |command: &clap::Command, word: &String| command.find_subcommand(word).cloned();
-    let command = words.iter().fold(command, |command, word| of(&command, word).unwrap_or(command));
-    let takes = |option: &&clap::Arg| {
-        option.get_possible_values().iter().any(|possible| possible.matches(value, false))
-    };
-    match command.get_arguments().find(takes).and_then(clap::Arg::get_long) {
-        Some(option) => {
-            format!("unexpected argument '{got}' found; did you mean `--{option} {value}`?")
-        }
-        None => line,
-    }
-}
-
-/// The parser's message in one line, without its usage.
-fn one_line(message: &str) -> String {
-    let lines = message
-        .lines()
-        .map(str::trim)
-        // No argument begins with `-`, so that clap's tip to pass one after `--` is wrong.
-        .filter(|line| !line.is_empty() && !line.starts_with("Usage:"))
-        .filter(|line| !line.starts_with("tip: to pass"))
-        .map(|line| line.strip_prefix("error: ").unwrap_or(line))
-        .map(|line| if line.starts_with("For more") { "try `--help`" } else { line });
-    let mut text = String::new();
-    for line in lines {
-        text += match text.chars().last() {
-            None => "",
-            Some(':') => " ",
-            Some(_) => "; ",
-        };
-        text += line;
-    }
-    text
-}
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -576,30 +512,9 @@ pub struct ManArguments {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
-
-    #[test]
-    fn parse_error_is_one_line_with_tip() {
-        let line = |words: &[&str]| {
-            let error = Arguments::try_parse_from([&["fathom", "run"], words].concat());
-            explained(&error.unwrap_err(), &[])
-        };
-        let unknown = line(&["--quik"]);
-        assert!(unknown.contains("'--quik'") && unknown.contains("'--quick'"), "{unknown}");
-        assert!(!unknown.contains('\n') && !unknown.contains("Usage"), "{unknown}");
-        let incomplete = line(&["--keep", "99"]);
-        assert!(incomplete.contains("not provided: --protocol <PROTOCOL>; try"), "{incomplete}");
-        let negative = line(&["-1"]);
-        assert!(negative.contains("'-1'") && !negative.contains("-- -1"), "{negative}");
-    }
-
-    #[test]
-    fn value_given_as_option_is_recognised() {
-        let words = ["file", "fast", "x", "--direct"].map(str::to_owned);
-        let error = Arguments::try_parse_from([&["fathom".to_owned()], &words[..]].concat());
-        let text = explained(&error.unwrap_err(), &words);
-        assert!(text.ends_with("did you mean `--path direct`?"), "{text}");
-    }
 
     #[test]
     fn command_line_definition_is_consistent() {

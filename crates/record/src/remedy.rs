@@ -136,8 +136,8 @@ impl Remedy {
         Self::KernelWith { option: option.to_owned() }
     }
 
-    /// The remedy for a command that selects no CPU, has no efforts and changes no settings, but may
-    /// have an option with which it measures longer.
+    /// The remedy for a command that selects no CPU and has no efforts; `repeat` is its option to
+    /// measure longer, if it has one.
     #[must_use]
     pub fn for_procedure(self, repeat: Option<&str>) -> Self {
         match self {

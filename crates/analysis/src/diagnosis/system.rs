@@ -39,7 +39,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "host-id",
         touches: &["*"],
-        effect: "after a change of the host's name, its earlier runs count as those of another host",
+        effect: "after a change of name, the host's earlier runs count as those of another",
         check: host_id,
     },
 ];
