@@ -164,3 +164,19 @@ pub fn fault_words(faults: &BTreeMap<Fault, u64>) -> String {
     let words = faults.iter().take(3).map(|(fault, count)| format!("{fault} ({count}×)"));
     words.collect::<Vec<String>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn end_of_a_load_names_the_side_at_fault() {
+        let (refused, no_port) = (Fault::Connect(111), Fault::Connect(99));
+        let redirect = Fault::Status(301);
+        assert!(redirect.end_words().contains("status 301 only: redirects are not followed"));
+        assert!(no_port.end_words().starts_with("no free local port; "));
+        assert!(refused.end_words().starts_with("the server stopped answering: connect: "));
+        let causes = [redirect, no_port, refused].map(Fault::end_cause);
+        assert_eq!(causes, [Cause::WrongWork, Cause::LoadGenerator, Cause::Crashed]);
+    }
+}
