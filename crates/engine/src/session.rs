@@ -5,13 +5,13 @@ use fathom_analysis::statistics;
 use fathom_measure::clock::{Clock, Watch};
 use fathom_measure::{affinity, clock};
 use fathom_metric::{
-    About, Ending, Entry, Event, Inputs, Measured, Procedure, ProcedureError, Recorder, Registry,
-    Stop,
+    About, Command, Ending, Entry, Event, Inputs, Measured, Procedure, ProcedureError, Recorder,
+    Registry, Stop,
 };
 use fathom_record::{
     Cause, Document, Effort, FarHost, Host, MetricId, NoModel, Origin, Params, Prediction,
-    Protocol, Reason, Record, Remedy, Run, RunState, SCHEMA_VERSION, Sample, State, Stratum, Tool,
-    Value, Verdict,
+    Protocol, Reason, Record, Run, RunState, SCHEMA_VERSION, Sample, State, Stratum, Tool, Value,
+    Verdict,
 };
 
 use crate::Audience;
@@ -202,9 +202,12 @@ impl<'a> Session<'a> {
             record.verdict.state = State::Noisy;
             record.verdict.reasons.splice(0..0, doubts);
         }
-        // A manual command has no choice of CPU.
+        let path = self.document.run.procedure.as_deref();
+        let command = self.registry.commands().iter().find(|one| Some(one.path) == path);
+        let repeat = command.and_then(Command::repeat_option);
         for reason in &mut record.verdict.reasons {
-            reason.remedy = reason.remedy.take().map(Remedy::without_choice_of_cpu);
+            let remedy = reason.remedy.take();
+            reason.remedy = remedy.map(|remedy| remedy.for_procedure(repeat.as_deref()));
         }
     }
 

@@ -105,15 +105,18 @@ fn open_path(path: &Path) -> Result<(PathInfo, rustix::fd::OwnedFd), OpenError> 
     // Without an answer 0, the number of no known file system.
     let magic = fstatfs(&handle).map_or(0, |found| found.f_type as u64);
     let file_system = FileSystem::of_magic(magic);
-    let is_generated =
-        kind == FileKind::Regular && stat.st_size == 0 && file_system.class == Class::Kernel;
-    let size = if is_generated { None } else { size(kind, &stat) };
+    let size = size(kind, &stat).filter(|_| !is_generated(kind, &stat, file_system.class));
     let direct = match kind {
         FileKind::Regular | FileKind::Block => direct(&handle),
         _ => Direct::Refused,
     };
     let path = path.to_owned();
     Ok((PathInfo { path, kind, is_link, size, file_system, direct }, handle))
+}
+
+/// Whether the kernel generates the file when it is read, as in /proc: its size 0 is none.
+fn is_generated(kind: FileKind, stat: &Stat, class: Class) -> bool {
+    kind == FileKind::Regular && stat.st_size == 0 && class == Class::Kernel
 }
 
 /// A file opened for reading.
@@ -170,7 +173,9 @@ impl Source {
 pub(crate) fn size_of(file: &File) -> Result<(FileKind, Option<u64>), Errno> {
     let stat = fstat(file)?;
     let kind = FileKind::of(stat.st_mode);
-    Ok((kind, size(kind, &stat)))
+    let magic = rustix::fs::fstatfs(file).map_or(0, |found| found.f_type as u64);
+    let is_generated = is_generated(kind, &stat, FileSystem::of_magic(magic).class);
+    Ok((kind, size(kind, &stat).filter(|_| !is_generated)))
 }
 
 fn size(kind: FileKind, stat: &Stat) -> Option<u64> {

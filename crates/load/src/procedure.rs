@@ -131,8 +131,9 @@ impl Procedure for Load {
         records::memory(recorder, &run.memory, &run.target);
         match run.dead {
             Some(fault) => Err(ProcedureError::failed(format!(
-                "{}: the server stopped answering ({fault}); finished steps are kept",
-                self.target
+                "{}: {}; finished steps are kept",
+                self.target,
+                fault.end_words()
             ))),
             None if !run.has_numbers && !recorder.stop().now().load(Relaxed) => {
                 let text = format!("{}: no step has a valid result", self.target);

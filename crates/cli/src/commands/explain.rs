@@ -68,7 +68,7 @@ fn latest_results(
     };
     let command = match REGISTRY.command_of(about.id) {
         Some(command) => format!("fathom {}", command.path),
-        None => format!("fathom run {argument}"),
+        None => format!("fathom run {argument}{}", fathom_report::remote_option(&word.text)),
     };
     let none = format!("\nno stored result; `{command}` measures it\n\n");
     let is_named = arguments.store.store.is_some();

@@ -69,6 +69,11 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Worker => fathom_engine::worker::serve(&REGISTRY).map(|()| Status::Success),
         Command::Far => fathom_far::serve().map(|()| Status::Success).map_err(Into::into),
     };
+    ended(outcome)
+}
+
+/// The exit status; an error is printed.
+fn ended(outcome: anyhow::Result<Status>) -> ExitCode {
     match outcome {
         Ok(status) => status.into(),
         Err(error) => {
@@ -99,10 +104,15 @@ fn print_text(text: &str) -> anyhow::Result<Status> {
     output_status(&output)
 }
 
+/// Prints a help text or a version.
+pub fn print_help(text: &str) -> ExitCode {
+    ended(print_text(text))
+}
+
 /// The status of a command that only prints.
 fn output_status(output: &terminal::Output) -> anyhow::Result<Status> {
     match output.error() {
-        Some(error) => anyhow::bail!("write to standard output: {error}"),
+        Some(cause) => anyhow::bail!("write to standard output: {cause}"),
         None if output.is_closed() => Ok(Status::OutputClosed),
         None => Ok(Status::Success),
     }

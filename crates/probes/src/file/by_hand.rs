@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use fathom_fileio::Sum;
 use fathom_fileio::read::{ReadFault, Way};
-use fathom_record::{Check, State};
+use fathom_record::{Check, State, is_hidden};
 
 use crate::prelude::*;
 
@@ -56,7 +56,7 @@ pub(super) fn check_length(block: usize, count: u64) -> Result<u128> {
 
 /// A path for the terminal, with control characters replaced.
 pub(super) fn printable(path: &Path) -> String {
-    path.display().to_string().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    path.display().to_string().chars().map(|c| if is_hidden(c) { '?' } else { c }).collect()
 }
 
 pub(super) fn printable_list<'p>(

@@ -205,8 +205,8 @@ impl Audience for Follower {
             }
             Format::JsonLines | Format::Nothing => {}
         }
-        if let Some(error) = self.output.error() {
-            terminal::warn(&format!("write to standard output: {error}"));
+        if let Some(cause) = self.output.error() {
+            terminal::warn(&format!("write to standard output: {cause}"));
         }
     }
 
