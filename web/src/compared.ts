@@ -44,7 +44,7 @@ function coreText(rows: Compared[], core: number | null | undefined): string {
     const [side, other] = core > 1 ? ['B', 'A'] : ['A', 'B'];
     text +=
       ` Core ${factor(Math.max(core, 1 / core))} slower throughout ${side} than in ${other} ` +
-      '(reference loop): everything is compared as found.';
+      '(reference loop): everything is compared unfiltered.';
   }
   const spoiled = rows.filter(isSpoiled).length;
   if (spoiled > 0) {

@@ -182,7 +182,7 @@ fn run(document: &Document) -> Vec<Fact> {
         Protocol::Trimmed => "trimmed",
     };
     vec![
-        ("imposed", Some(run.imposed.join(", "))),
+        ("test setting", Some(run.imposed.join(", "))),
         ("tool", Some(format!("{} {}", tool.name, tool.version))),
         ("effort", some(run.effort.word())),
         ("protocol", some(protocol)),

@@ -285,7 +285,7 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
     }
 }
 
-/// The estimated duration of a plan with this share of clean visits.
+/// The estimated duration of a plan with this share of undisturbed visits.
 fn estimate_ns(plan: &Plan, host: &Host, clean_share: f64) -> f64 {
     let all: Vec<usize> = (0..plan.units.len()).collect();
     later_ns(plan, &[all], host, clean_share)

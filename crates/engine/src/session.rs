@@ -186,6 +186,7 @@ impl<'a> Session<'a> {
         record.notes.extend(measured.notes);
         let predicted = || self.predicted(about.id, &record.params);
         let prediction = measured.prediction.map_or_else(predicted, Ok);
+        let prediction = prediction.and_then(|it| reduce::from_undisturbed(it, &self.known));
         reduce::set_prediction(&mut record, prediction, about.expects, None);
         self.set_origins(&mut record);
         record.samples = Some(samples);

@@ -206,7 +206,7 @@ impl Load {
             more += &format!(" + {} for capacities", seconds(capacities_ns));
         }
         if proofs_ns > 0 {
-            more += &format!(" + at most {} for doses", seconds(proofs_ns));
+            more += &format!(" + at most {} for added loads", seconds(proofs_ns));
         }
         // The longest warm-up is a share of the window.
         let timing = Timing::of(self.window_ns(), None);

@@ -90,7 +90,7 @@ impl Target {
             return Err(failed(text.to_owned()));
         }
         if !is_ours && load.prove {
-            let text = "--prove: only `fathom serve` can add doses, and this server is another one";
+            let text = "--prove: only `fathom serve` can add load, and this server is another one";
             return Err(failed(text.to_owned()));
         }
         let telemetry = is_ours.then(|| control.telemetry().ok()).flatten().unwrap_or_default();

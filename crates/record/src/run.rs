@@ -135,7 +135,7 @@ pub struct Reference {
     pub basis: ReferenceBasis,
     /// Number of visits compared with it.
     pub visits: u32,
-    /// Number of clean visits among them.
+    /// Number of undisturbed visits among them.
     pub clean: u32,
 }
 

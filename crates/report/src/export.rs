@@ -1,8 +1,6 @@
 //! Runs for other programs: JSON lines, a CSV table, or OpenMetrics.
 
-use fathom_record::{
-    Document, Finding, Headline, Host, Params, Protocol, Record, State, Stratum, Unit,
-};
+use fathom_record::{Document, Finding, Headline, Host, Protocol, Record, State, Stratum, Unit};
 
 /// Each document on a line of its own; `fathom import` reads it.
 pub fn jsonl(documents: &[Document]) -> String {
@@ -66,7 +64,7 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         run.verdict.state.word().to_owned(),
         run.label.clone().unwrap_or_default(),
         record.metric.to_string(),
-        pairs(&record.params),
+        record.params.to_string(),
         record.unit.symbol().to_owned(),
         name_of(&record.better),
         record.verdict.state.word().to_owned(),
@@ -110,13 +108,6 @@ fn name_of(value: &impl serde::Serialize) -> String {
         Ok(serde_json::Value::String(name)) => name,
         _ => String::new(),
     }
-}
-
-/// `call=stat;size=4096`.
-fn pairs(params: &Params) -> String {
-    let pairs: Vec<String> =
-        params.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    pairs.join(";")
 }
 
 /// OpenMetrics text: a gauge per metric, in seconds, bytes, bytes per second, hertz or plain
@@ -244,7 +235,7 @@ fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> 
         ("fathom_case_noisy", "1 where a value is noisy, 0 where it is valid", is_noisy),
         (
             "fathom_case_full_speed",
-            "1 where a value rests on clean visits only, 0 where it is as found",
+            "1 where a value rests on undisturbed processes only, 0 where it is unfiltered",
             stratum != Stratum::AsFound,
         ),
     ] {

@@ -44,6 +44,7 @@ pub fn no_model(none: &NoModel) -> String {
                 "no stored result of {metric} on this host: `fathom run {run}{remote}`"
             );
         }
+        N::NoisyInput { metric } => return format!("input noisy: {metric}"),
         N::NotPublished { figure, cpu } => {
             return format!("no published value of {figure} for {cpu}");
         }

@@ -83,8 +83,8 @@ mod tests {
             assert_eq!(warnings, [text]);
         }
         assert!(store.has_failed() && store.store().is_some(), "the others are stored");
-        let full = StoreError::Full { action: "write", path: folder.path().to_owned() };
-        let warnings = store.write(|_| Err(full));
+        let busy = StoreError::Busy { action: "write", path: folder.path().to_owned() };
+        let warnings = store.write(|_| Err(busy));
         assert!(warnings[0].starts_with("results are no longer stored: "), "{warnings:?}");
         assert!(store.store().is_none() && store.write(|_| panic!("no store")).is_empty());
     }

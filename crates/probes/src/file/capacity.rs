@@ -137,7 +137,13 @@ impl Point {
             time(self.deviation),
             percent(self.resident[0]),
             percent(self.resident[1]),
-            if self.fits() { "" } else { ": does not fit" }
+            match self.device {
+                _ if self.fits() => String::new(),
+                Some(bytes) if bytes > 0 => {
+                    format!(", which read {} from the device: does not fit", size(bytes))
+                }
+                _ => ": does not fit".to_owned(),
+            }
         )
     }
 }
@@ -197,6 +203,11 @@ fn facts(knee: Knee, available: &AvailableMemory, points: &[Point]) -> Vec<Fact>
         Knee::Above(bytes) | Knee::Stopped(bytes) => format!("at least {}", size(bytes)),
     };
     facts.push(Fact::text("capacity", capacity));
+    if let Knee::Found { fits, evicted } = knee {
+        // Of a value that is anywhere between both with the same probability.
+        let deviation = (evicted - fits) as f64 / 12f64.sqrt();
+        facts.push(Fact::quantity("deviation", deviation, Unit::Bytes));
+    }
     facts
 }
 
