@@ -74,9 +74,9 @@ pub fn knee(curve: &[Point]) -> Option<(u64, u64)> {
     Some((from.0, to.0))
 }
 
-/// Blocks at which the curve dips: slower than both neighbours, and than 0.8 × the line between them
-/// on logarithmic axes, by the throughput and by that of the quickest pass. The first and last block
-/// cannot dip.
+/// Blocks at which the curve dips: slower than both neighbours, and than 0.8 × the line between
+/// them on logarithmic axes, by the throughput and by that of the quickest pass. The first and last
+/// block cannot dip.
 pub fn dips(curve: &[Point], quickest: &[f64]) -> Vec<u64> {
     let dips = |(three, quickest): &(&[Point], &f64)| {
         let [left, here, right] = [three[0].1, three[1].1.max(**quickest), three[2].1];

@@ -260,7 +260,8 @@ pub(super) fn checks(source: &Source, last: &Pass) -> Vec<Check> {
     checked(facts)
 }
 
-/// The verdict if the passes are invalid: a changed file, read errors, a wrong state, or buffered direct reads.
+/// The verdict if the passes are invalid: a changed file, read errors, a wrong state, or buffered
+/// direct reads.
 pub(super) fn invalid_verdict(
     passes: &[Pass],
     source: &Source,
