@@ -123,7 +123,7 @@ impl Identity {
             size: size(kind, stat).unwrap_or(0),
             device: stat.st_dev,
             inode: stat.st_ino,
-            changed: [stat.st_ctime as i64, stat.st_ctime_nsec as i64],
+            changed: [stat.st_ctime, stat.st_ctime_nsec as i64],
         }
     }
 
