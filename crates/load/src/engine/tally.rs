@@ -20,7 +20,7 @@ pub enum Fault {
     Transfer(i32),
     /// The connection was closed within a body.
     Truncated,
-    /// The announced length is not the one of the file.
+    /// The length is not the listed one of the file, or that of its first response.
     WrongLength,
     /// A complete body with another content than the file.
     WrongContent,
@@ -40,7 +40,9 @@ impl fmt::Display for Fault {
             Self::Closed => f.write_str("connection closed without a response"),
             Self::Transfer(number) => write!(f, "transfer: {}", cause(number).text),
             Self::Truncated => f.write_str("body truncated"),
-            Self::WrongLength => f.write_str("Content-Length is not the length of the file"),
+            Self::WrongLength => {
+                f.write_str("length is not that of the file or of its first response")
+            }
             Self::WrongContent => f.write_str("content is not that of the file"),
             Self::BadResponse => f.write_str("malformed response"),
             Self::Timeout => f.write_str("response timeout"),

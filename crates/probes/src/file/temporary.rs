@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use fathom_fileio::Generator;
-use fathom_fileio::filesystem::FileSystem;
+use fathom_fileio::backing::Backing;
 use fathom_fileio::folder::{self, Space, write_cause};
 use fathom_fileio::memory::Pages;
 use fathom_fileio::scratch::Scratch;
@@ -40,10 +40,9 @@ impl Folder {
     /// As [`Folder::choose`], but refuses a given folder in memory too.
     pub(super) fn on_device(named: Option<&Path>) -> Result<Self> {
         let folder = Self::choose(named)?;
-        let FileSystem { name, .. } = folder.0.file_system;
-        match folder.0.file_system.is_on_device() {
-            Some(false) => Err(ProcedureError::failed(format!(
-                "--folder {}: {name} is not on a device of this machine; name one on a disk",
+        match fathom_fileio::inspect(&folder.0.path).map(|found| found.backing()) {
+            Ok(Backing::Elsewhere(why)) => Err(ProcedureError::failed(format!(
+                "--folder {}: {why}; name one on a disk",
                 printable(&folder.0.path)
             ))),
             _ => Ok(folder),
