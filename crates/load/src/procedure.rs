@@ -131,8 +131,9 @@ impl Procedure for Load {
         records::memory(recorder, &run.memory, &run.target);
         match run.dead {
             Some(fault) => Err(ProcedureError::failed(format!(
-                "{}: the server stopped answering ({fault}); finished steps are kept",
-                self.target
+                "{}: {}; finished steps are kept",
+                self.target,
+                fault.end_words()
             ))),
             None if !run.has_numbers && !recorder.stop().now().load(Relaxed) => {
                 let text = format!("{}: no step has a valid result", self.target);
@@ -369,6 +370,10 @@ impl Run<'_> {
                 if self.is_over(recorder) {
                     return Ok(());
                 }
+                let (load, target) = (self.load, &self.target);
+                let shared = records::Shared { load, target, case, congestion: &*congestion };
+                let step = &steps[at];
+                recorder.draft(&mut |recorder| _ = records::step(recorder, &shared, step));
             }
         }
         Ok(())

@@ -158,6 +158,14 @@ impl Run {
     }
 }
 
+/// The kinds of runs: `battery` of `fathom run`, and those of commands by hand.
+pub const KINDS: [&str; 5] = ["battery", "file", "load", "transfer", "fetch"];
+
+/// The kind of a run with this [`Run::procedure`]: the first word of the command.
+pub fn kind(procedure: Option<&str>) -> &str {
+    procedure.map_or(KINDS[0], |command| command.split(' ').next().unwrap_or(command))
+}
+
 /// An id, with the label if there is one.
 pub fn name(id: &str, label: Option<&str>) -> String {
     label.map_or_else(|| id.to_owned(), |label| format!("{id} ({label})"))
@@ -262,4 +270,17 @@ pub enum RunState {
     Complete,
     /// It was interrupted; the results so far are kept.
     Interrupted,
+    /// Its process is in another pid namespace: running, or killed.
+    Unknown,
+}
+
+impl RunState {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Complete => "complete",
+            Self::Interrupted => "interrupted",
+            Self::Unknown => "unknown",
+        }
+    }
 }

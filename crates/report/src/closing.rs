@@ -112,7 +112,7 @@ pub(crate) fn progress(document: &Document) -> Option<String> {
         RunState::Complete => None,
         // The caller knows whether it is stored.
         RunState::Interrupted => Some(format!("The run was interrupted: {amount}.")),
-        RunState::Running => Some(format!(
+        RunState::Running | RunState::Unknown => Some(format!(
             "Running, or its process was killed: {amount}; completed cases are stored."
         )),
     }

@@ -99,6 +99,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::Stalled => "stalled",
         Cause::TimedOut => "timeout",
         Cause::Interrupted => "interrupted",
+        Cause::SearchLimit => "search limit",
         Cause::Emulated => "emulated",
     }
 }

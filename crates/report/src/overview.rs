@@ -126,7 +126,7 @@ pub fn overview(document: &Document, width: usize) -> String {
     let width = width.max(NARROWEST);
     let line = |label: &str, words: &str| labelled(label, words, width.min(WIDEST));
     let mut text = line("machine", &machine(host));
-    text += &line("run", &run_words(run));
+    text += &line("run", &run_words(run, host));
     text += &line("quality", &quality(document));
     text += &rows(records, run.protocol, width);
     if records.is_empty() {
@@ -142,18 +142,7 @@ pub fn overview(document: &Document, width: usize) -> String {
 /// The header and the rows whose records are among these; empty without any.
 pub fn rows(records: &[Record], protocol: Protocol, width: usize) -> String {
     let grid = grid(width);
-    let (mut text, mut group, mut printed) = (String::new(), "", Vec::<&Record>::new());
-    for row in ROWS {
-        let Some(record) = row.record(records) else { continue };
-        // With one CPU the first and the last number of threads are the same.
-        if row.pick == Pick::Last && printed.iter().any(|other| std::ptr::eq(*other, record)) {
-            continue;
-        }
-        printed.push(record);
-        let name = if row.group == group { "" } else { row.group };
-        group = row.group;
-        text += &row.line(name, record, protocol, &grid);
-    }
+    let text = lines_of(records, &[], protocol, &grid);
     if text.is_empty() {
         return text;
     }
@@ -162,6 +151,40 @@ pub fn rows(records: &[Record], protocol: Protocol, width: usize) -> String {
     let mut styles = [STRONG; column::COUNT];
     styles[column::NAME] = FAINT;
     grid.line(names, styles) + &text
+}
+
+/// The rows whose records are among these, and not among others.
+pub(crate) fn rows_beside(
+    records: &[Record],
+    others: &[&[Record]],
+    run: &Run,
+    width: usize,
+) -> String {
+    lines_of(records, others, run.protocol, &grid(width))
+}
+
+fn lines_of(
+    records: &[Record],
+    others: &[&[Record]],
+    protocol: Protocol,
+    grid: &Grid<{ column::COUNT }>,
+) -> String {
+    let (mut text, mut group, mut printed) = (String::new(), "", Vec::<&Record>::new());
+    for row in ROWS {
+        let Some(record) = row.record(records) else { continue };
+        if others.iter().any(|others| row.record(others).is_some()) {
+            continue;
+        }
+        // With one CPU the first and the last number of threads are the same.
+        if row.pick == Pick::Last && printed.iter().any(|other| std::ptr::eq(*other, record)) {
+            continue;
+        }
+        printed.push(record);
+        let name = if row.group == group { "" } else { row.group };
+        group = row.group;
+        text += &row.line(name, record, protocol, grid);
+    }
+    text
 }
 
 impl Row {
@@ -232,9 +255,10 @@ fn machine(host: &Host) -> String {
     parts.join(", ")
 }
 
-fn run_words(run: &Run) -> String {
-    let started = minute(&run.started);
-    let mut words = format!("{}, {} effort, {started} UTC", run.name(), run.effort.word());
+fn run_words(run: &Run, host: &Host) -> String {
+    let (started, effort) = (minute(&run.started), run.effort.word());
+    let on = if host.name.is_empty() { String::new() } else { format!(" on {}", host.name) };
+    let mut words = format!("{}{on}, {effort}, {started} UTC", run.name());
     if let Some(ns) = run.duration_ns {
         words += &format!(", {}", duration(ns));
     }

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_record::{Cause, Document, FactValue, Record, RunState, State, Verdict};
+use fathom_store::Store;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -216,6 +217,25 @@ fn ctrl_c_keeps_finished_steps_of_a_load() {
     let first = throughput(&document);
     assert_eq!(first.params.integer("think_s"), Some(0));
     assert!(!first.verdict.is_cut_short(), "{:?}", first.verdict);
+}
+
+/// timeout(1) sends SIGTERM twice.
+#[test]
+fn killed_load_keeps_finished_steps() {
+    for signals in [&[Signal::KILL][..], &[Signal::TERM, Signal::TERM]] {
+        let (env, server) = (TestEnv::new(), Server::start());
+        let options = "--clients 1..8 --time 900ms";
+        let child = spawn_piped(env.command(&format!("load {} {options}", server.url("/f1"))));
+        wait_until("no step is stored", || {
+            let runs = Store::open_existing(&env.store()).and_then(|store| store.runs());
+            runs.is_ok_and(|runs| runs.first().is_some_and(|run| run.counts.total() > 0))
+        });
+        signals.iter().for_each(|signal| send(&child, *signal));
+        child.wait_with_output().expect("it ends");
+        let document = env.latest();
+        assert_eq!(document.run.state, RunState::Interrupted);
+        assert!(!of_metric(&document, "load.throughput").is_empty());
+    }
 }
 
 #[test]

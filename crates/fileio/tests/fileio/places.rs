@@ -215,14 +215,15 @@ fn unmount(path: &Path) {
 }
 
 #[test]
-fn overlay_may_be_on_a_device() {
+fn overlay_is_on_what_holds_its_folders() {
     let folder = tempfile::tempdir().unwrap();
-    if !inside("places::overlay_may_be_on_a_device") || !mount_overlay(folder.path()) {
+    if !inside("places::overlay_is_on_what_holds_its_folders") || !mount_overlay(folder.path()) {
         return;
     }
     let merged = folder.path().join("merged");
     let info = inspect(&merged.join("file")).unwrap();
-    assert_eq!((info.file_system.name, info.is_on_device()), ("overlay", None));
+    let below = inspect(folder.path()).unwrap();
+    assert_eq!((info.file_system.name, info.is_on_device()), ("overlay", below.is_on_device()));
     let file = File::open(merged.join("file")).unwrap();
     assert_eq!(residency::warm(&file, &NEVER_STOP).unwrap().bytes, 1 << 20);
     drop(file);

@@ -164,6 +164,7 @@ fn side_words(side: &Side) -> String {
         }
         words += &match side.state {
             RunState::Running => format!(", running: {progress} so far"),
+            RunState::Unknown => format!(", running or killed: {progress} so far"),
             _ => format!(", interrupted after {progress}"),
         };
     }
