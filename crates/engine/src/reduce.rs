@@ -263,7 +263,8 @@ fn predicted(
     Ok(with_uncertainty(prediction, Stratum::AsFound, &mut results.found, predict))
 }
 
-/// The prediction, unless a result among its inputs is noisy.
+/// The prediction, unless it has a value and a result among its inputs is noisy. A bound stays: it
+/// is far from what a disturbance adds.
 pub(crate) fn from_undisturbed(
     prediction: Prediction,
     records: &[Record],
@@ -273,8 +274,8 @@ pub(crate) fn from_undisturbed(
         let input = records.iter().rev().find(has_number);
         input.is_some_and(|input| input.verdict.state == State::Noisy)
     };
-    let noisy = prediction.results().find(is_noisy).map(str::to_owned);
-    match noisy {
+    let noisy = prediction.value.and_then(|_| prediction.results().find(is_noisy));
+    match noisy.map(str::to_owned) {
         Some(metric) => Err(NoModel::NoisyInput { metric }),
         None => Ok(prediction),
     }

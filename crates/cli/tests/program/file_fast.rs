@@ -103,9 +103,13 @@ fn file_changed_between_passes_has_no_checksum() {
     let path = env.path().join("data");
     write(&path, 1, 1 << 20);
     let line = format!("file fast {} --path pread --repeat 1000000 --json", path.display());
-    let child = spawn_until_io(&env, &line, "rchar", 4 << 20);
+    let mut child = spawn_until_io(&env, &line, "rchar", 4 << 20);
     let file = fs::File::options().write(true).open(&path).expect("a file");
-    std::os::unix::fs::FileExt::write_all_at(&file, &[255], 5).expect("written");
+    // Again until a pass has seen it: what changed before the first pass is no change.
+    while child.try_wait().expect("a child").is_none() {
+        std::os::unix::fs::FileExt::write_all_at(&file, &[255], 5).expect("written");
+        std::thread::yield_now();
+    }
     let output = child.wait_with_output().expect("it ends");
     assert_status(&output, 1);
     let record = &json::<Document>(&output).records[0];

@@ -56,7 +56,7 @@ fn generated_file_has_no_size() {
     assert_eq!((version.file_system.name, version.file_system.class), ("proc", Class::Kernel));
     assert_eq!(version.is_on_device(), Some(false));
     let file = File::open("/proc/version").unwrap();
-    assert!(matches!(residency::of(&file).state, State::Unknown { why: UnknownReason::Empty }));
+    assert_eq!(residency::of(&file).state, State::Unknown { why: UnknownReason::NoSize });
 }
 
 #[test]
