@@ -56,7 +56,7 @@ pub use opening::opening;
 pub use others::{origin, others};
 pub use overview::{overview, rows as overview_rows};
 pub use table::Table;
-pub use wrap::{visible, wrapped as paragraph};
+pub use wrap::{cut, visible, wrapped as paragraph};
 
 use fathom_record::{Document, Run};
 

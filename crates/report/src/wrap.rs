@@ -56,7 +56,7 @@ pub fn wrapped(text: &str, width: usize, first: &str, rest: &str) -> String {
 }
 
 /// The text cut to `width` columns, with `…` if something was cut.
-pub(crate) fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     let text = clean(text);
     if width_of(&text) <= width {
         return text;

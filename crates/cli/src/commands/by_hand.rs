@@ -166,11 +166,7 @@ impl Audience for Printer {
             }
             Event::Plan(text) => self.print(&by_hand::plan(text, self.width)),
             Event::Progress { done, all, what } => {
-                let Some(bar) = self.output.bar(PERCENT_BAR) else { return };
-                bar.set_length(all);
-                bar.set_position(done);
-                bar.set_message(what.to_owned());
-                bar.tick();
+                self.output.progress(PERCENT_BAR, done, all, what);
             }
         }
     }

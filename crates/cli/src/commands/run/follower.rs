@@ -143,13 +143,10 @@ impl Audience for Follower {
             return;
         }
         let template = if self.overview.is_some() { ROWS_AND_BAR } else { PERCENT_BAR };
-        let Some(bar) = self.output.bar(template) else { return };
         let whole = progress.elapsed_ns + progress.left_ns;
-        bar.set_length(1000);
-        bar.set_position((1000.0 * progress.elapsed_ns / whole.max(1.0)) as u64);
+        let done = (1000.0 * progress.elapsed_ns / whole.max(1.0)) as u64;
         let left = Duration::from_nanos(progress.left_ns as u64).as_secs() + 1;
-        bar.set_message(format!("{}, {left} s left", progress.metric));
-        bar.tick();
+        self.output.progress(template, done, 1000, &format!("{left} s left, {}", progress.metric));
     }
 
     fn block(&mut self, records: &[Record]) {
