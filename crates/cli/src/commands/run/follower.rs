@@ -36,6 +36,8 @@ pub(super) struct Follower {
     run_id: String,
     /// How many printed rows have changed since.
     changed: usize,
+    /// Whether only the shortest view is printed, at the end.
+    brief: bool,
     /// The records so far of a run shown as an overview; `None` if it is shown as a table.
     overview: Option<Vec<Record>>,
 }
@@ -64,6 +66,7 @@ impl Follower {
             files,
             run_id: String::new(),
             changed: 0,
+            brief: arguments.brief,
             overview: None,
         }
     }
@@ -113,7 +116,7 @@ impl Audience for Follower {
         self.store(|store| store.begin(document));
         if self.format == Format::Table {
             let width = self.layout.width;
-            if fathom_report::has_overview(&document.run, &self.layout) {
+            if self.brief || fathom_report::has_overview(&document.run, &self.layout) {
                 self.overview = Some(Vec::new());
             } else {
                 self.output.write(&fathom_report::opening(document, width));
@@ -183,15 +186,17 @@ impl Audience for Follower {
         self.store(|store| store.update_run(&document.run).map(|()| Vec::new()));
         match self.format {
             Format::Table => {
-                let width = self.layout.width;
-                if self.overview.is_some() {
+                let (width, is_stored) = (self.layout.width, self.store.store().is_some());
+                if self.brief {
+                    self.output.write(&fathom_report::brief(document, width, is_stored));
+                } else if self.overview.is_some() {
                     self.output.write(&fathom_report::overview(document, width));
                 } else {
                     self.output.write(&self.table.foot());
                     self.output.write(&fathom_report::changed(document, self.changed, width));
                     self.output.write(&fathom_report::closing(document, width));
                 }
-                if self.store.store().is_some() {
+                if is_stored && !self.brief {
                     self.output.write(&fathom_report::kept(document, width));
                 }
             }
