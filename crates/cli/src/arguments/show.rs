@@ -13,6 +13,7 @@ Examples:
   fathom show 0195c3         show the run whose id begins with 0195c3
   fathom show memory         show all results of a group or metric of the latest run
   fathom show latest~1 os.syscall cpu   show a metric and a group of the run before
+  fathom show --brief        show the headline on 24 rows
   fathom show --all          show every case in a row of its own
   fathom show --classic      print the classic table of 37 operations
   fathom show --classic --reference --units published   with the published figures and units
