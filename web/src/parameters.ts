@@ -6,6 +6,7 @@ import { binarySize } from './quantity';
 /** Parameters in bytes, with their nouns. */
 const SIZES: { [name: string]: string } = {
   block: 'blocks',
+  buffer_bytes: 'buffer',
   bytes: '',
   chunk_bytes: 'chunks',
   file_bytes: 'file',
@@ -18,6 +19,7 @@ const SIZES: { [name: string]: string } = {
 const COUNTED: { [name: string]: [string, string] } = {
   args: ['argument', 'arguments'],
   clients: ['client', 'clients'],
+  connections: ['connection', 'connections'],
   cpus: ['CPU', 'CPUs'],
   fds: ['descriptor', 'descriptors'],
   files: ['file', 'files'],
@@ -71,7 +73,7 @@ const LEVELS = ['l1', 'l2', 'l3', 'dram'];
 export const levelOf = (metric: string, { level }: Params): number =>
   1 + LEVELS.indexOf(String(level ?? metric.split('.').at(-1)));
 
-/** One parameter: `64 KiB blocks`, `2 threads`, `4K pages`, `random`. */
+/** One parameter, a number never without its name: `64 KiB blocks`, `2 threads`, `random`. */
 export function words(name: string, value: string | number): string {
   const counted = COUNTED[name];
   if (name === 'set_bytes' && value === 0) return 'no working set';
@@ -84,6 +86,8 @@ export function words(name: string, value: string | number): string {
   if (name === 'page') return `${value} pages`;
   if (name === 'load') return `${value} % load`;
   if (name === 'a' || name === 'b') return `CPU ${value}`;
+  if (name.endsWith('_ms')) return `${name.slice(0, -3)} ${value} ms`;
+  if (typeof value === 'number') return `${name} ${value}`;
   return TEXTS[name]?.[value] ?? String(value).replaceAll('_', ' ');
 }
 

@@ -173,6 +173,9 @@ pub struct RunArguments {
     /// Print a row for every case of a curve or matrix.
     #[arg(long, short)]
     pub all: bool,
+    /// Print at most 24 rows: headline cases, the worst problem, the next command.
+    #[arg(long, conflicts_with_all = ["all", "cycles", "json", "jsonl", "quiet"])]
+    pub brief: bool,
     /// Print the run as one JSON document instead of a table.
     #[arg(long, conflicts_with = "jsonl")]
     pub json: bool,

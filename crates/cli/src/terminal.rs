@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_fileio::folder::write_cause;
 use fathom_record::SystemCause;
-use fathom_report::visible;
+use fathom_report::{cut, visible};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const DEFAULT_WIDTH: usize = 80;
@@ -15,6 +15,8 @@ const STDOUT: &str = "/proc/self/fd/1";
 
 /// Template of a progress bar with a percentage and a message.
 pub const PERCENT_BAR: &str = "{bar:24} {percent:>3} %  {msg}";
+/// Columns of a bar and its percentage.
+const BAR: usize = 32;
 
 /// Whether standard output was closed when the program started.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
@@ -54,6 +56,17 @@ impl Output {
             self.bar = Some(bar);
         }
         self.bar.as_ref()
+    }
+
+    /// Draws the bar with `done` of `all` and a message, cut so that its line never wraps.
+    pub fn progress(&mut self, template: &str, done: u64, all: u64, message: &str) {
+        let terminal = terminal_size::terminal_size_of(io::stderr());
+        let width = terminal.map_or(usize::MAX, |(width, _)| usize::from(width.0)).min(width());
+        let Some(bar) = self.bar(template) else { return };
+        bar.set_length(all);
+        bar.set_position(done);
+        bar.set_message(beside_bar(template, message, width));
+        bar.tick();
     }
 
     /// Removes the bar until [`Output::bar`] is called again.
@@ -114,6 +127,13 @@ impl Drop for Notice {
     }
 }
 
+/// The message with what fits a line after the bar. The last column stays free, because some
+/// terminals wrap there.
+fn beside_bar(template: &str, message: &str, width: usize) -> String {
+    let bar = if template.contains("{bar") { BAR } else { 0 };
+    cut(message, width.saturating_sub(bar + 1))
+}
+
 /// The width to lay out for: `COLUMNS` if set, else the terminal's, else 80; at least 60.
 pub fn width() -> usize {
     let by_environment = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
@@ -135,4 +155,23 @@ pub fn warn(text: &str) {
 /// Whether standard error is a terminal.
 pub fn shows_progress() -> bool {
     io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_line_never_wraps() {
+        let text = "é".repeat(200);
+        for width in [60, 80] {
+            for template in ["{msg}", PERCENT_BAR] {
+                let line = template.replace("{bar:24}", &"=".repeat(24));
+                let line = line.replace("{percent:>3}", "100");
+                let line = line.replace("{msg}", &beside_bar(template, &text, width));
+                assert_eq!(line.chars().count(), width - 1, "{line}");
+            }
+            assert_eq!(beside_bar(PERCENT_BAR, "2 s left", width), "2 s left");
+        }
+    }
 }

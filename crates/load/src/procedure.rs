@@ -440,7 +440,7 @@ impl Run<'_> {
     pub fn progress(&self, recorder: &mut dyn Recorder, what: &str, inside_ns: u64) {
         let done = self.done_ns + inside_ns;
         let left = duration(self.all_ns.saturating_sub(done) as f64 / 1e9);
-        let what = format!("{what}, {left} left");
+        let what = format!("{left} left, {what}");
         recorder.event(Event::Progress { done, all: self.all_ns, what: &what });
     }
 
@@ -533,7 +533,8 @@ impl Watcher<'_> {
         let left = duration(Duration::from_nanos(all.saturating_sub(passed)).as_secs_f64());
         let failed =
             if live.failed > 0 { format!(", {} failed", live.failed) } else { String::new() };
-        let what = format!("{}: {rates}{failed}, {left} left", self.what);
+        // A narrow terminal cuts the end.
+        let what = format!("{left} left{failed}, {}: {rates}", self.what);
         self.recorder.event(Event::Progress { done: passed, all, what: &what });
     }
 }

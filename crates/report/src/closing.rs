@@ -118,7 +118,7 @@ pub(crate) fn progress(document: &Document) -> Option<String> {
     }
 }
 
-fn summary(document: &Document) -> String {
+pub(crate) fn summary(document: &Document) -> String {
     let records = &document.records;
     if records.is_empty() {
         return "Nothing was measured.".to_owned();
@@ -178,7 +178,7 @@ pub(crate) fn agreement(records: &[Record]) -> String {
     }
 }
 
-fn run_verdict(document: &Document) -> Option<String> {
+pub(crate) fn run_verdict(document: &Document) -> Option<String> {
     let verdict = &document.run.verdict;
     if verdict.state == State::Valid {
         return None;

@@ -8,9 +8,9 @@ use fathom_record::{State, Stratum, Unit};
 use crate::case::{case, counted};
 use crate::layout::Layout;
 use crate::listing::started;
-use crate::paint::{CARE, FAINT, STRONG, of_state, paint};
+use crate::paint::{CARE, FAINT, STRONG, of_state, paint, paint_lines};
 use crate::spark;
-use crate::wrap::{NARROWEST, cut, width_of, wrapped};
+use crate::wrap::{NARROWEST, width_of, wrapped};
 
 /// Values printed for a single case: the newest.
 const VALUES_SHOWN: usize = 40;
@@ -49,7 +49,8 @@ fn metric_text(history: &History, width: usize, marks: bool) -> String {
             _ => format!("No stored run of {metric} on {host} has these cases.\n"),
         };
     } else {
-        text += &format!("{}\n", paint(STRONG, &cut(&format!("{metric} on {host}"), width)));
+        let head = wrapped(&format!("{metric} on {host}"), width, "", "  ");
+        text += &paint_lines(STRONG, &head);
         let alone = history.series.len() == 1;
         let effort = history.series[0].effort;
         let efforts = history.series.iter().any(|series| series.effort != effort);

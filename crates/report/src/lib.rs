@@ -22,6 +22,7 @@ pub mod reference;
 pub mod tiles;
 
 mod account;
+mod brief;
 mod case;
 mod cells;
 mod closing;
@@ -45,6 +46,7 @@ mod table;
 mod wrap;
 
 pub use account::accounts;
+pub use brief::brief;
 pub use closing::{changed, closing, kept};
 pub use doctor::doctor;
 pub use fathom_record::quantity::{at_most, binary_size, percent, quantity, range};
@@ -56,7 +58,7 @@ pub use opening::opening;
 pub use others::{origin, others};
 pub use overview::{overview, rows as overview_rows};
 pub use table::Table;
-pub use wrap::{visible, wrapped as paragraph};
+pub use wrap::{cut, visible, wrapped as paragraph};
 
 use fathom_record::{Document, Run};
 

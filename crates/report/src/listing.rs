@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::cells::Grid;
 use crate::layout::Layout;
 use crate::paint::{CARE, FAINT, PLAIN, STRONG, paint_lines};
-use crate::wrap::{NARROWEST, cut, wrapped};
+use crate::wrap::{NARROWEST, cut, width_of, wrapped};
 
 /// A stored run in the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,8 @@ pub struct RunListing {
 const ID_WIDTH: usize = 11;
 /// The column of the host.
 const HOST: usize = 5;
+/// The column of the kernel.
+const KERNEL: usize = 6;
 
 fn columns(width: usize, with_ids: bool) -> Grid<7> {
     let line = width.clamp(NARROWEST, 140);
@@ -45,7 +47,7 @@ fn columns(width: usize, with_ids: bool) -> Grid<7> {
     let kernel = (line >= 110).then_some(24);
     let widths = [Some(16), Some(16), Some(11), effort, Some(7), None, kernel];
     let gap = if line < 80 { 1 } else { 2 };
-    let mut grid = Grid::new(line, gap, HOST, &[0, 1, 2, 3, HOST, 6], widths);
+    let mut grid = Grid::new(line, gap, HOST, &[0, 1, 2, 3, HOST, KERNEL], widths);
     grid.widths[HOST] = Some(grid.width(HOST).min(32));
     grid
 }
@@ -82,8 +84,13 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
         let command = procedure.chain(&row.asked).map(String::as_str);
         let command = command.collect::<Vec<&str>>().join(" ");
         let label = row.label.as_ref().map(|label| format!("label {label}"));
-        let facts: Vec<String> =
-            [command].into_iter().filter(|it| !it.is_empty()).chain(label).collect();
+        // A name that its column cuts is whole here.
+        let is_cut = |text: &str, column| (1..width_of(text)).contains(&columns.width(column));
+        let whole =
+            (host.contains('…') || is_cut(&host, HOST)).then(|| format!("host {}", row.host));
+        let kernel = is_cut(&row.kernel, KERNEL).then(|| format!("kernel {}", row.kernel));
+        let command = Some(command).filter(|it| !it.is_empty());
+        let facts: Vec<String> = [command, label, whole, kernel].into_iter().flatten().collect();
         let width = layout.width.max(NARROWEST);
         text += &paint_lines(FAINT, &wrapped(&facts.join("; "), width, "  ", "    "));
     }

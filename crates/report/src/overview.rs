@@ -15,7 +15,7 @@ use crate::findings::outside;
 use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state};
 use crate::remedy;
-use crate::wrap::{NARROWEST, glued, width_of};
+use crate::wrap::{NARROWEST, glued, width_of, wrapped};
 
 /// A wider line only moves the words away from their numbers.
 const WIDEST: usize = 100;
@@ -30,6 +30,8 @@ struct Row {
     metric: &'static str,
     params: &'static [(&'static str, &'static str)],
     pick: Pick,
+    /// Whether it is a headline, which the shortest view has.
+    is_brief: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,11 +48,15 @@ const fn row(
     metric: &'static str,
     params: &'static [(&'static str, &'static str)],
 ) -> Row {
-    Row { group, label, metric, params, pick: Pick::First }
+    Row { group, label, metric, params, pick: Pick::First, is_brief: false }
 }
 
 const fn last(row: Row) -> Row {
     Row { pick: Pick::Last, ..row }
+}
+
+const fn brief(row: Row) -> Row {
+    Row { is_brief: true, ..row }
 }
 
 const fn rate(row: Row) -> Row {
@@ -65,39 +71,39 @@ const RANDOM: &[(&str, &str)] = &[("order", "random"), ("state", "direct")];
 /// In the order of the groups of a run, so that rows appear from top to bottom.
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    row("cpu", "core frequency", "cpu.frequency", &[]),
+    brief(row("cpu", "core frequency", "cpu.frequency", &[])),
     row("cpu", "function call", "cpu.call", &[("args", "0")]),
-    row("system", "system call (getppid)", "os.syscall", &[("call", "getppid")]),
+    brief(row("system", "system call (getppid)", "os.syscall", &[("call", "getppid")])),
     row("system", "clock_gettime", "os.vdso.clock_gettime", &[("clock", "monotonic")]),
-    row("system", "thread create + join", "os.thread.create_join", &[]),
+    brief(row("system", "thread create + join", "os.thread.create_join", &[])),
     row("system", "fork + exit + wait", "os.process.fork", &[("part", "total")]),
-    row("system", "fork + exec + wait", "os.process.spawn", &[("part", "total")]),
+    brief(row("system", "fork + exec + wait", "os.process.spawn", &[("part", "total")])),
     row("system", "thread switch", "os.switch.thread", &[]),
-    row("system", "process switch", "os.switch.process", &[]),
+    brief(row("system", "process switch", "os.switch.process", &[])),
     row("system", "pipe round trip", "os.pipe.rtt", &[("calls", "libc")]),
     row("memory", "latency, L1", "memory.latency.l1", &[]),
     row("memory", "latency, L2", "memory.latency.l2", &[]),
     row("memory", "latency, L3", "memory.latency.l3", &[]),
-    row("memory", "latency, memory", "memory.latency.dram", &[]),
+    brief(row("memory", "latency, memory", "memory.latency.dram", &[])),
     row("memory", "read, {threads}", "memory.bandwidth", DRAM_READ),
-    last(row("memory", "read, {threads}", "memory.bandwidth", DRAM_READ)),
+    brief(last(row("memory", "read, {threads}", "memory.bandwidth", DRAM_READ))),
     row("memory", "write, {threads}", "memory.bandwidth", DRAM_WRITE),
     last(row("memory", "write, {threads}", "memory.bandwidth", DRAM_WRITE)),
     row("memory", "copy, {threads}", "memory.bandwidth", DRAM_COPY),
     last(row("memory", "copy, {threads}", "memory.bandwidth", DRAM_COPY)),
-    row("memory", "page fault", "memory.fault", &[("kind", "anonymous")]),
+    brief(row("memory", "page fault", "memory.fault", &[("kind", "anonymous")])),
     row("memory", "core to core", "memory.core_to_core", &[]),
     row("net", "TCP round trip, 1 CPU", "network.tcp.rtt",
         &[("bytes", "1"), ("cpus", "1"), ("mode", "block")]),
-    row("net", "TCP round trip, 2 CPUs", "network.tcp.rtt",
-        &[("bytes", "1"), ("cpus", "2"), ("mode", "block")]),
-    last(row("file", "read, cached", "file.read.throughput",
-        &[("state", "warm"), ("threads", "1"), ("way", "read")])),
-    last(row("file", "read, cold", "file.read.throughput", &[("state", "cold")])),
-    row("file", "random 4 KiB, direct", "file.read.latency", RANDOM),
+    brief(row("net", "TCP round trip, 2 CPUs", "network.tcp.rtt",
+        &[("bytes", "1"), ("cpus", "2"), ("mode", "block")])),
+    brief(last(row("file", "read, cached", "file.read.throughput",
+        &[("state", "warm"), ("threads", "1"), ("way", "read")]))),
+    brief(last(row("file", "read, cold", "file.read.throughput", &[("state", "cold")]))),
+    brief(row("file", "random 4 KiB, direct", "file.read.latency", RANDOM)),
     rate(row("file", "random 4 KiB, IOPS", "file.read.latency", RANDOM)),
     row("file", "write, no sync", "file.write.throughput", &[("sync", "none")]),
-    row("file", "write + fdatasync", "file.write.throughput", &[("sync", "data")]),
+    brief(row("file", "write + fdatasync", "file.write.throughput", &[("sync", "data")])),
     row("file", "write + fsync, 4 KiB", "file.fsync", &[("bytes", "4096")]),
 ];
 
@@ -142,7 +148,45 @@ pub fn overview(document: &Document, width: usize) -> String {
 /// The header and the rows whose records are among these; empty without any.
 pub fn rows(records: &[Record], protocol: Protocol, width: usize) -> String {
     let grid = grid(width);
-    let text = lines_of(records, &[], protocol, &grid);
+    headed(&grid, lines_of(ROWS.iter(), records, &[], protocol, &grid))
+}
+
+/// The header and the headline rows whose records are among these; empty without any.
+pub(crate) fn brief_rows(records: &[Record], protocol: Protocol, width: usize) -> String {
+    let grid = grid(width);
+    let rows = ROWS.iter().filter(|row| row.is_brief);
+    headed(&grid, lines_of(rows, records, &[], protocol, &grid))
+}
+
+/// The header and a row for each record, below its name if that is long, in at most `room` lines.
+pub(crate) fn rows_named(
+    records: &[&Record],
+    protocol: Protocol,
+    width: usize,
+    room: usize,
+) -> String {
+    let mut grid = grid(width);
+    // Names begin with their group.
+    if let Some(group) = grid.widths[column::GROUP].take() {
+        grid.widths[column::NAME] = Some(grid.width(column::NAME) + group + 1);
+    }
+    let mut text = String::new();
+    for record in records {
+        let (mut name, mut row) = (record.name(), String::new());
+        if width_of(&name) > grid.width(column::NAME) {
+            row = wrapped(&name, width.clamp(NARROWEST, WIDEST), "", "  ");
+            name.clear();
+        }
+        row += &line("", &name, record, Pick::First, protocol, &grid);
+        if 1 + text.lines().count() + row.lines().count() > room {
+            break;
+        }
+        text += &row;
+    }
+    headed(&grid, text)
+}
+
+fn headed(grid: &Grid<{ column::COUNT }>, text: String) -> String {
     if text.is_empty() {
         return text;
     }
@@ -160,17 +204,18 @@ pub(crate) fn rows_beside(
     run: &Run,
     width: usize,
 ) -> String {
-    lines_of(records, others, run.protocol, &grid(width))
+    lines_of(ROWS.iter(), records, others, run.protocol, &grid(width))
 }
 
 fn lines_of(
+    rows: impl Iterator<Item = &'static Row>,
     records: &[Record],
     others: &[&[Record]],
     protocol: Protocol,
     grid: &Grid<{ column::COUNT }>,
 ) -> String {
     let (mut text, mut group, mut printed) = (String::new(), "", Vec::<&Record>::new());
-    for row in ROWS {
+    for row in rows {
         let Some(record) = row.record(records) else { continue };
         if others.iter().any(|others| row.record(others).is_some()) {
             continue;
@@ -182,7 +227,7 @@ fn lines_of(
         printed.push(record);
         let name = if row.group == group { "" } else { row.group };
         group = row.group;
-        text += &row.line(name, record, protocol, grid);
+        text += &line(name, row.label, record, row.pick, protocol, grid);
     }
     text
 }
@@ -198,47 +243,47 @@ impl Row {
         });
         if self.pick == Pick::Last { found.next_back() } else { found.next() }
     }
+}
 
-    fn line(
-        &self,
-        group: &str,
-        record: &Record,
-        protocol: Protocol,
-        grid: &Grid<{ column::COUNT }>,
-    ) -> String {
-        let threads = record.params.integer("threads").unwrap_or(1);
-        let threads = counted(usize::try_from(threads).unwrap_or(1), "thread");
-        let label = self.label.replace("{threads}", &threads);
-        let state = record.verdict.state;
-        let (mut cells, mut word) =
-            ([NOTHING.to_owned(), String::new(), String::new()], state.word());
-        let mut style = of_state(state);
-        if state.shows_number() {
-            let shown = match self.pick {
-                Pick::RateOfFirst => rate_of(record, protocol, grid.width(column::MEASURED)),
-                _ => measured(record, protocol, grid.width(column::MEASURED)).0,
-            };
-            cells = [shown, uncertainty(record, protocol), self.expected(record, grid)];
-            (word, style) = word_of(record);
-        }
-        let [measured, half_width, expected] = &cells;
-        let texts = [group, &label, measured, half_width, expected, word];
-        let value_style = if state == State::Noisy { CARE } else { PLAIN };
-        grid.line(texts, [FAINT, PLAIN, value_style, PLAIN, PLAIN, style])
+fn line(
+    group: &str,
+    label: &str,
+    record: &Record,
+    pick: Pick,
+    protocol: Protocol,
+    grid: &Grid<{ column::COUNT }>,
+) -> String {
+    let threads = record.params.integer("threads").unwrap_or(1);
+    let threads = counted(usize::try_from(threads).unwrap_or(1), "thread");
+    let label = label.replace("{threads}", &threads);
+    let state = record.verdict.state;
+    let (mut cells, mut word) = ([NOTHING.to_owned(), String::new(), String::new()], state.word());
+    let mut style = of_state(state);
+    if state.shows_number() {
+        let room = grid.width(column::MEASURED);
+        let (shown, expected) = match pick {
+            Pick::RateOfFirst => (rate_of(record, protocol, room), String::new()),
+            _ => (measured(record, protocol, room).0, expected(record, grid)),
+        };
+        cells = [shown, uncertainty(record, protocol), expected];
+        (word, style) = word_of(record);
     }
+    let [measured, half_width, expected] = &cells;
+    let texts = [group, &label, measured, half_width, expected, word];
+    let value_style = if state == State::Noisy { CARE } else { PLAIN };
+    grid.line(texts, [FAINT, PLAIN, value_style, PLAIN, PLAIN, style])
+}
 
-    /// The predicted range. A bound that holds says little, and is not printed.
-    fn expected(&self, record: &Record, grid: &Grid<{ column::COUNT }>) -> String {
-        let says_something = record.prediction.as_ref().is_some_and(|prediction| {
-            !prediction.is_ordinal() || record.agreement.is_some_and(Agreement::fails)
-        });
-        let says_something =
-            says_something || matches!(record.no_model, Some(NoModel::NoisyInput { .. }));
-        match self.pick {
-            Pick::RateOfFirst => String::new(),
-            _ if says_something => predicted(record, grid.width(column::EXPECTED)).0,
-            _ => String::new(),
-        }
+/// The predicted range. A bound that holds says little, and is not printed.
+fn expected(record: &Record, grid: &Grid<{ column::COUNT }>) -> String {
+    let says_something = record.prediction.as_ref().is_some_and(|prediction| {
+        !prediction.is_ordinal() || record.agreement.is_some_and(Agreement::fails)
+    });
+    let says_something =
+        says_something || matches!(record.no_model, Some(NoModel::NoisyInput { .. }));
+    match says_something {
+        true => predicted(record, grid.width(column::EXPECTED)).0,
+        false => String::new(),
     }
 }
 
@@ -255,7 +300,7 @@ fn machine(host: &Host) -> String {
     parts.join(", ")
 }
 
-fn run_words(run: &Run, host: &Host) -> String {
+pub(crate) fn run_words(run: &Run, host: &Host) -> String {
     let (started, effort) = (minute(&run.started), run.effort.word());
     let on = if host.name.is_empty() { String::new() } else { format!(" on {}", host.name) };
     let mut words = format!("{}{on}, {effort}, {started} UTC", run.name());

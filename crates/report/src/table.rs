@@ -19,7 +19,7 @@ use crate::layout::{Columns, Layout, column};
 use crate::paint::{FAINT, STRONG, paint, paint_lines};
 use crate::remarks::remarks;
 use crate::remedy;
-use crate::wrap::{clean, cut, glued, width_of, wrapped};
+use crate::wrap::{clean, glued, width_of, wrapped};
 
 /// The metric that converts times into cycles.
 const FREQUENCY: &str = "cpu.frequency";
@@ -231,7 +231,7 @@ impl Table {
         let room = self.columns.line.saturating_sub(width_of(id) + 2);
         let title = clean(&record.title);
         if width_of(id) > self.columns.line || title.is_empty() || width_of(&title) > room {
-            return paint(STRONG, &cut(id, self.columns.line)) + "\n";
+            return paint_lines(STRONG, &wrapped(id, self.columns.line, "", "  "));
         }
         format!("{}  {}\n", paint(STRONG, &clean(id)), paint(FAINT, &title))
     }

@@ -24,29 +24,34 @@ pub(crate) fn glued(text: &str) -> String {
 }
 
 /// The text in lines of at most `width` columns, the first indented by `first` and the others by
-/// `rest`, each with a newline. A word longer than a line is broken.
+/// `rest`, each with a newline. A word longer than a line is broken, after
+/// a comma if it has one.
 pub fn wrapped(text: &str, width: usize, first: &str, rest: &str) -> String {
     let mut lines = String::new();
     let mut line = first.to_owned();
     let mut taken = width_of(first);
     let mut empty = true;
     for word in clean(text).split(' ').filter(|word| !word.is_empty()) {
-        if !empty && taken + 1 + width_of(word) > width {
-            push_line(&mut lines, &line);
-            (line, taken) = (rest.to_owned(), width_of(rest));
-        } else if !empty {
-            line.push(' ');
-            taken += 1;
-        }
-        empty = false;
-        for letter in word.chars() {
-            let more = letter.width().unwrap_or(0);
-            if taken + more > width {
+        let is_long = width_of(rest) + width_of(word) > width;
+        for (at, piece) in word.split_inclusive(|letter| is_long && letter == ',').enumerate() {
+            let blank = usize::from(!empty && at == 0);
+            if !empty && taken + blank + width_of(piece) > width {
                 push_line(&mut lines, &line);
                 (line, taken) = (rest.to_owned(), width_of(rest));
+            } else if blank > 0 {
+                line.push(' ');
+                taken += 1;
             }
-            line.push(letter);
-            taken += more;
+            empty = false;
+            for letter in piece.chars() {
+                let more = letter.width().unwrap_or(0);
+                if taken + more > width {
+                    push_line(&mut lines, &line);
+                    (line, taken) = (rest.to_owned(), width_of(rest));
+                }
+                line.push(letter);
+                taken += more;
+            }
         }
     }
     if !empty {
@@ -56,7 +61,7 @@ pub fn wrapped(text: &str, width: usize, first: &str, rest: &str) -> String {
 }
 
 /// The text cut to `width` columns, with `…` if something was cut.
-pub(crate) fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     let text = clean(text);
     if width_of(&text) <= width {
         return text;
@@ -124,6 +129,12 @@ mod tests {
                 assert!(width_of(line) <= width, "{width}: {line}");
             }
         }
+    }
+
+    #[test]
+    fn long_names_are_broken_after_a_comma() {
+        let wrapped = wrapped("a file.read{block=4096,state=warm,way=read}", 24, "", "  ");
+        assert_eq!(wrapped, "a file.read{block=4096,\n  state=warm,way=read}\n");
     }
 
     #[test]

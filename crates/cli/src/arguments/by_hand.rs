@@ -31,6 +31,9 @@ const GROUP: &str = "file";
 // Shared with `fathom show`.
 #[derive(Debug, Args)]
 pub struct OutputArguments {
+    /// Print at most 24 rows: headline cases, the worst problem, the next command.
+    #[arg(long, conflicts_with = "json")]
+    pub brief: bool,
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,

@@ -13,6 +13,7 @@ Examples:
   fathom show 0195c3         show the run whose id begins with 0195c3
   fathom show memory         show all results of a group or metric of the latest run
   fathom show latest~1 os.syscall cpu   show a metric and a group of the run before
+  fathom show --brief        show the headline on 24 rows
   fathom show --all          show every case in a row of its own
   fathom show --classic      print the classic table of 37 operations
   fathom show --classic --reference --units published   with the published figures and units
@@ -32,11 +33,11 @@ pub struct ShowArguments {
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub run: Option<String>,
     /// List all stored runs.
-    #[arg(long, conflicts_with_all = ["names", "classic", "markdown"])]
+    #[arg(long, conflicts_with_all = ["names", "classic", "markdown", "brief"])]
     pub runs: bool,
     /// Print the classic table: hardware base, software overhead, predicted, measured, standard
     /// deviation. Without RUN, other runs of this host fill the rows that the latest does not have.
-    #[arg(long, conflicts_with = "samples")]
+    #[arg(long, conflicts_with_all = ["samples", "brief"])]
     pub classic: bool,
     /// Add the published figures to the classic table.
     #[arg(long, value_name = "NAME", num_args = 0..=1, requires = "classic")]
@@ -46,13 +47,13 @@ pub struct ShowArguments {
     #[arg(long, value_enum, default_value_t = UnitsName::Binary, requires = "classic")]
     pub units: UnitsName,
     /// Print Markdown.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "brief"])]
     pub markdown: bool,
     /// Also show times in core cycles.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "brief")]
     pub cycles: bool,
     /// Print every case in a row of its own, instead of one screen.
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "brief")]
     pub all: bool,
     #[command(flatten)]
     pub output: OutputArguments,

@@ -60,6 +60,7 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
     };
     let mut printer = Printer {
         json: output.json,
+        brief: output.brief,
         samples: output.samples,
         output: Output::new(),
         width: terminal::width(),
@@ -90,6 +91,7 @@ fn command_error(error: ProcedureError) -> anyhow::Error {
 /// Prints and stores the records of a procedure.
 struct Printer {
     json: bool,
+    brief: bool,
     samples: bool,
     output: Output,
     width: usize,
@@ -108,10 +110,10 @@ enum Stored {
 }
 
 impl Printer {
-    /// Prints a text, except under `--json`.
+    /// Prints a text, unless the end prints the whole run.
     fn print(&mut self, text: &str) {
         self.output.clear_bar();
-        if !self.json {
+        if !self.json && !self.brief {
             self.output.write(text);
         }
     }
@@ -166,11 +168,7 @@ impl Audience for Printer {
             }
             Event::Plan(text) => self.print(&by_hand::plan(text, self.width)),
             Event::Progress { done, all, what } => {
-                let Some(bar) = self.output.bar(PERCENT_BAR) else { return };
-                bar.set_length(all);
-                bar.set_position(done);
-                bar.set_message(what.to_owned());
-                bar.tick();
+                self.output.progress(PERCENT_BAR, done, all, what);
             }
         }
     }
@@ -198,6 +196,9 @@ impl Audience for Printer {
                 document.records.iter_mut().for_each(|record| record.samples = None);
             }
             self.output.write(&fathom_report::document_json(&document));
+        } else if self.brief {
+            let is_stored = self.stored != Stored::Nothing && self.store.store().is_some();
+            self.output.write(&fathom_report::brief(document, self.width, is_stored));
         } else {
             let findings = by_hand::findings(&document.records, &document.host, self.width);
             self.output.write(&findings);

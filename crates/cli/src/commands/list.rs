@@ -1,6 +1,7 @@
 //! `fathom list`: all metrics.
 
 use fathom_metric::{About, Entry};
+use fathom_report::paragraph;
 use serde_json::{Value, json};
 
 use crate::arguments::ListArguments;
@@ -20,23 +21,18 @@ pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
     })
 }
 
-/// Id and title on one line; each parameter and the requirements on a further one.
+/// Id and title on one line; each parameter and the requirements on a further one, or more.
 fn row(about: &About, width: usize) -> String {
-    let mut text = format!("{:<24} {} [{}]\n", about.id, about.title, about.unit.symbol());
+    let more = |text: &str| paragraph(text, width, "  ", "    ");
+    let head = format!("{} [{}]", about.title, about.unit.symbol());
+    let mut text = paragraph(&head, width, &format!("{:<24} ", about.id), "    ");
     for one in about.parameters {
-        text += &cut(&format!("  {} = {}: {}", one.name, one.values, one.meaning), width);
+        text += &more(&format!("{} = {}: {}", one.name, one.values, one.meaning));
     }
     if !about.requires.is_empty() {
-        text += &cut(&format!("  requires {}", about.requires), width);
+        text += &more(&format!("requires {}", about.requires));
     }
     text
-}
-
-fn cut(line: &str, width: usize) -> String {
-    match line.chars().count() > width {
-        true => line.chars().take(width - 1).chain(['…', '\n']).collect(),
-        false => format!("{line}\n"),
-    }
 }
 
 fn as_json(entry: &Entry) -> Value {
@@ -53,4 +49,21 @@ fn as_json(entry: &Entry) -> Value {
         "needs": about.needs, "requires": about.requires, "published": about.published,
         "derived": matches!(entry, Entry::Derived(_)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_probes::REGISTRY;
+
+    use super::*;
+
+    #[test]
+    fn lines_fit_80_columns_and_nothing_is_cut() {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        for entry in REGISTRY.entries() {
+            let text = row(entry.about(), 80);
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+            assert_eq!(words(&text), words(&row(entry.about(), 1000)));
+        }
+    }
 }

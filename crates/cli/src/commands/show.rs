@@ -43,6 +43,9 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
         document.run.asked = texts(&selectors);
         document.run.planned = document.records.len() as u64;
     }
+    if output.brief {
+        return super::print_text(&fathom_report::brief(&document, terminal::width(), true));
+    }
     let (protocol, cycles, all) = (document.run.protocol, arguments.cycles, arguments.all);
     let layout = Layout { width: terminal::width(), cycles, protocol, all };
     let text = fathom_report::show(&document, &layout);

@@ -71,6 +71,15 @@ fn run_is_shown() {
 }
 
 #[test]
+fn brief_run_fits_24_rows() {
+    let env = env_with_runs();
+    let mut battery = canned();
+    battery.run.asked.clear();
+    env.write_document("battery.json", &battery);
+    assert_golden(&env, "brief.txt");
+}
+
+#[test]
 fn metric_is_explained() {
     assert_golden(&env_with_runs(), "explain.txt");
 }

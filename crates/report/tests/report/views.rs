@@ -6,7 +6,7 @@ use fathom_record::{
     Cause, Counts, Document, Effort, NotSelected, Params, Protocol, Reason, Remedy, RunState,
     State, Unit, Verdict,
 };
-use fathom_report::{Layout, RunListing, Table, closing, opening, runs, show};
+use fathom_report::{Layout, RunListing, Table, brief, closing, opening, runs, show};
 
 fn layout(width: usize) -> Layout {
     Layout { width, ..Layout::default() }
@@ -230,4 +230,25 @@ fn failed_prediction_is_coloured_and_named() {
     let line = text.lines().find(|line| line.contains("getppid")).unwrap();
     let (before, _) = line.split_once("outside").unwrap();
     assert!(before.ends_with('m') && before.contains("\u{1b}["), "{line:?}");
+}
+
+#[test]
+fn brief_run_of_any_length_fits_24_rows() {
+    let mut groups = run_of_groups();
+    groups.records = (0..200)
+        .map(|at| {
+            let params = Params::one("set_bytes", at).and("order", "random");
+            let record = measured(&format!("os.metric{at}"), params, Unit::Nanoseconds, 9.0, 0.2);
+            record.judged(State::Noisy, vec![Reason::new(Cause::Spread, "spread ".repeat(200))])
+        })
+        .collect();
+    for document in [whole_battery(), groups] {
+        for width in [60, 80] {
+            let text = plain(&brief(&document, width, true));
+            let rows = text.lines().count();
+            assert!((18..24).contains(&rows), "{rows}: {text}");
+            assert!(text.contains("--all`") && !brief(&document, width, false).contains("--all`"));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        }
+    }
 }

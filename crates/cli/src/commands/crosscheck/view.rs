@@ -45,10 +45,9 @@ impl View {
 
     /// Shows the current pair in the progress bar.
     pub(super) fn pair(&mut self, row: &Row, peer: &dyn Peer, pair: u32) {
-        let Some(bar) = self.output.bar("{msg}") else { return };
-        let (name, pairs) = (peer.name(), self.pairs);
-        bar.set_message(format!("{name} {}: pair {} of {pairs}", row.work, pair + 1));
-        bar.tick();
+        let (pair, all) = (u64::from(pair + 1), u64::from(self.pairs));
+        let message = format!("pair {pair} of {all}: {} {}", peer.name(), row.work);
+        self.output.progress("{msg}", pair, all, &message);
     }
 
     /// Prints a finished row, after the name of its peer unless the row before has the same.

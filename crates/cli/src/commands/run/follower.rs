@@ -36,6 +36,8 @@ pub(super) struct Follower {
     run_id: String,
     /// How many printed rows have changed since.
     changed: usize,
+    /// Whether only the shortest view is printed, at the end.
+    brief: bool,
     /// The records so far of a run shown as an overview; `None` if it is shown as a table.
     overview: Option<Vec<Record>>,
 }
@@ -64,6 +66,7 @@ impl Follower {
             files,
             run_id: String::new(),
             changed: 0,
+            brief: arguments.brief,
             overview: None,
         }
     }
@@ -113,7 +116,7 @@ impl Audience for Follower {
         self.store(|store| store.begin(document));
         if self.format == Format::Table {
             let width = self.layout.width;
-            if fathom_report::has_overview(&document.run, &self.layout) {
+            if self.brief || fathom_report::has_overview(&document.run, &self.layout) {
                 self.overview = Some(Vec::new());
             } else {
                 self.output.write(&fathom_report::opening(document, width));
@@ -143,13 +146,10 @@ impl Audience for Follower {
             return;
         }
         let template = if self.overview.is_some() { ROWS_AND_BAR } else { PERCENT_BAR };
-        let Some(bar) = self.output.bar(template) else { return };
         let whole = progress.elapsed_ns + progress.left_ns;
-        bar.set_length(1000);
-        bar.set_position((1000.0 * progress.elapsed_ns / whole.max(1.0)) as u64);
+        let done = (1000.0 * progress.elapsed_ns / whole.max(1.0)) as u64;
         let left = Duration::from_nanos(progress.left_ns as u64).as_secs() + 1;
-        bar.set_message(format!("{}, {left} s left", progress.metric));
-        bar.tick();
+        self.output.progress(template, done, 1000, &format!("{left} s left, {}", progress.metric));
     }
 
     fn block(&mut self, records: &[Record]) {
@@ -186,15 +186,17 @@ impl Audience for Follower {
         self.store(|store| store.update_run(&document.run).map(|()| Vec::new()));
         match self.format {
             Format::Table => {
-                let width = self.layout.width;
-                if self.overview.is_some() {
+                let (width, is_stored) = (self.layout.width, self.store.store().is_some());
+                if self.brief {
+                    self.output.write(&fathom_report::brief(document, width, is_stored));
+                } else if self.overview.is_some() {
                     self.output.write(&fathom_report::overview(document, width));
                 } else {
                     self.output.write(&self.table.foot());
                     self.output.write(&fathom_report::changed(document, self.changed, width));
                     self.output.write(&fathom_report::closing(document, width));
                 }
-                if self.store.store().is_some() {
+                if is_stored && !self.brief {
                     self.output.write(&fathom_report::kept(document, width));
                 }
             }

@@ -1,0 +1,64 @@
+//! A run on a terminal of 24 rows: headline cases, the worst problem, the next command.
+
+use fathom_record::{Better, Document, Record};
+
+use crate::closing::{progress, run_verdict, summary};
+use crate::findings::findings;
+use crate::opening::labelled;
+use crate::overview::{brief_rows, rows_named, run_words};
+use crate::wrap::{NARROWEST, glued, wrapped};
+
+/// Rows of the terminal without the prompt.
+const ROWS: usize = 23;
+/// Rows of the problem; the next command prints the rest.
+const PROBLEM_ROWS: usize = 4;
+
+/// The run in at most 23 lines: counts, headline cases, the worst problem and, if the run is
+/// stored, the command that prints all cases.
+pub fn brief(document: &Document, width: usize, is_stored: bool) -> String {
+    let width = width.max(NARROWEST);
+    let Document { run, host, records, .. } = document;
+    let mut head = labelled("run", &run_words(run, host), width);
+    if let Some(words) = progress(document) {
+        head += &wrapped(&words, width, "", "");
+    }
+    head += &wrapped(&summary(document), width, "", "");
+    let mut tail = String::new();
+    if let Some(words) = run_verdict(document).or(findings(records).into_iter().next()) {
+        let lines = labelled("problem", &words, width);
+        lines.lines().take(PROBLEM_ROWS).for_each(|line| tail += &format!("{line}\n"));
+    }
+    if is_stored {
+        let next = glued(&format!("`fathom show {} --all`", run.id));
+        tail += &labelled("next", &format!("{next} prints all cases"), width);
+    }
+    let room = ROWS.saturating_sub(head.lines().count() + tail.lines().count());
+    let is_battery = run.asked.is_empty() && run.procedure.is_none();
+    let rows = match brief_rows(records, run.protocol, width) {
+        rows if is_battery && !rows.is_empty() => rows,
+        _ => {
+            let records = headline(records, run.procedure.is_some());
+            rows_named(&records, run.protocol, width, room)
+        }
+    };
+    rows.lines().take(room).for_each(|line| head += &format!("{line}\n"));
+    head + &tail
+}
+
+/// A case of each metric: the first, or the best one of a command whose cases are points of a
+/// curve.
+fn headline(records: &[Record], wants_best: bool) -> Vec<&Record> {
+    let mut chosen: Vec<&Record> = Vec::new();
+    let value = |record: &Record| {
+        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
+        Some(if record.better == Better::Lower { -summary.median } else { summary.median })
+    };
+    for record in records {
+        match chosen.iter_mut().find(|one| one.metric == record.metric) {
+            Some(one) if wants_best && value(record) > value(one) => *one = record,
+            Some(_) => {}
+            None => chosen.push(record),
+        }
+    }
+    chosen
+}
