@@ -140,9 +140,14 @@ fn noisiest(records: &[Record]) -> Option<String> {
     let cause = reason.map_or(String::new(), |reason| {
         let text =
             if reason.text.is_empty() { cause_words(reason.cause) } else { reason.text.as_str() };
-        format!(": {text}")
+        text.to_owned()
     });
     let spread = glued(&format!("± {}", percent(width)));
+    // Of some procedures the reason is the spread itself.
+    let cause = match cause.is_empty() || glued(&cause) == spread {
+        true => String::new(),
+        false => format!(": {cause}"),
+    };
     Some(sentence(format!("{} is the noisiest, {spread}{cause}", record.name())))
 }
 

@@ -66,6 +66,9 @@ pub fn cut(text: &str, width: usize) -> String {
     if width_of(&text) <= width {
         return text;
     }
+    if width == 0 {
+        return String::new();
+    }
     let mut short = String::new();
     for letter in text.chars() {
         if width_of(&short) + letter.width().unwrap_or(0) + 1 > width {
@@ -165,5 +168,6 @@ mod tests {
     fn cut_text_ends_with_an_ellipsis() {
         assert_eq!(cut("abcdef", 6), "abcdef");
         assert_eq!(cut("abcdef", 5), "abcd…");
+        assert_eq!([cut("abcdef", 1), cut("abcdef", 0)], ["…", ""]);
     }
 }

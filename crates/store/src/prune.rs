@@ -5,11 +5,12 @@ use rusqlite::{Row, params};
 
 use crate::column::{json_list, parse_word};
 use crate::read::{current_state, owner, text};
-use crate::run_name::LABEL;
+use crate::run_name::{LABEL, PROCEDURE};
 use crate::write::delete_records;
 use crate::{Store, StoreError};
 
-/// The runs that are kept, besides those with a label and those that may still be running.
+/// The runs that are kept, besides those with a label, those that may still be running, and the last
+/// complete one of each [kind](fathom_record::kind): of many runs of a file none hides them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// The last stored.
@@ -37,7 +38,10 @@ impl Store {
                     ON samples.record = record.number WHERE record.run = run.number),
                 length(body) + length(host) + length(far) +
                     (SELECT total(length(record.body)) FROM record WHERE run = run.number)
-             FROM run WHERE {LABEL} IS NULL AND CASE WHEN ?1 IS NULL
+             FROM run WHERE {LABEL} IS NULL AND number NOT IN (
+                SELECT max(number) FROM run WHERE state = 'complete' GROUP BY coalesce(host_id,
+                    host_name), substr({PROCEDURE}, 1, instr({PROCEDURE} || ' ', ' ')))
+             AND CASE WHEN ?1 IS NULL
                 THEN number NOT IN (SELECT number FROM run ORDER BY number DESC LIMIT ?2)
                 ELSE started < ?1 END ORDER BY number"
         );

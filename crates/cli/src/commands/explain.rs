@@ -50,8 +50,8 @@ fn description(entry: &Entry, width: usize) -> String {
     text
 }
 
-/// The results of `--run`, or of the newest run of the default host that has any; if there are
-/// none, the command that measures them.
+/// The results of `--run`, or the newest of each case on the default host; if there are none, the
+/// command that measures them.
 fn latest_results(
     entry: &Entry,
     word: &CaseSelector,
@@ -76,28 +76,38 @@ fn latest_results(
         return without_results(none);
     }
     let store = stored_run::open_store(&arguments.store)?;
-    let run = match &arguments.run {
-        Some(run) => Some(stored_run::find(&store, run)?),
-        None => {
-            let host = stored_run::default_host(&store)?;
-            let cases = store.newest_cases([about.id], Search::of(&host))?;
-            cases.into_iter().rev().find(|case| word.selects(&case.params)).map(|case| case.run)
-        }
-    };
-    if let Some(run) = &run {
-        let document = store.document(run, false).with_context(|| format!("read run {run}"))?;
+    let named = arguments.run.as_ref().map(|run| stored_run::find(&store, run)).transpose()?;
+    // The newest run first; each has the cases that no newer one has.
+    let mut runs: Vec<String> = named.iter().cloned().collect();
+    if named.is_none() {
+        let host = stored_run::default_host(&store)?;
+        let cases = store.newest_cases([about.id], Search::of(&host))?;
+        runs.extend(cases.into_iter().rev().filter(|it| word.selects(&it.params)).map(|it| it.run));
+        runs.dedup();
+        // Each run of a command by hand is about another subject.
+        runs.truncate(if matches!(entry, Entry::ByHand(_)) { 1 } else { runs.len() });
+    }
+    let (mut text, mut known) = (String::new(), Vec::<Record>::new());
+    for run in runs {
+        let document = store.document(&run, false).with_context(|| format!("read run {run}"))?;
         let of_metric =
             |record: &&Record| record.metric.as_str() == about.id && word.selects(&record.params);
-        let records: Vec<Record> = document.records.iter().filter(of_metric).cloned().collect();
+        let is_new = |record: &&Record| known.iter().all(|known| known.params != record.params);
+        let records = document.records.iter().filter(of_metric).filter(is_new);
+        let records: Vec<Record> = records.cloned().collect();
         if !records.is_empty() {
             let protocol = document.run.protocol;
             let layout = Layout { width, protocol, all: arguments.all, ..Layout::default() };
             let results = accounts(&records, &document, &layout);
-            return Ok(format!("\nin run {run} of {}:\n{results}\n", document.run.started));
+            text += &format!("\nin run {run} of {}:\n{results}\n", document.run.started);
+        }
+        known.extend(records);
+    }
+    match (text.is_empty(), named) {
+        (false, _) => Ok(text),
+        (true, None) => without_results(none),
+        (true, Some(run)) => {
+            without_results(format!("\nrun {run} has no result of it; `{command}` measures it\n\n"))
         }
     }
-    without_results(match run {
-        None => none,
-        Some(run) => format!("\nrun {run} has no result of it; `{command}` measures it\n\n"),
-    })
 }

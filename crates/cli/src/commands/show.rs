@@ -25,7 +25,7 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
     }
     let (run, selectors) = names(arguments)?;
     let (mut document, others) = match run {
-        None if !selectors.is_empty() => (newest_with(&selectors, arguments)?, Vec::new()),
+        None if !selectors.is_empty() => newest_with(&selectors, arguments)?,
         None => stored_run::latest_and_others(output.samples, &output.store)?,
         Some(run) => {
             let document = stored_run::document(run, output.samples, &output.store)?;
@@ -72,8 +72,12 @@ fn names(arguments: &ShowArguments) -> anyhow::Result<(Option<&str>, Vec<CaseSel
     Ok((run, selectors))
 }
 
-/// The selected results of the newest run of the default host that has any.
-fn newest_with(selectors: &[CaseSelector], arguments: &ShowArguments) -> anyhow::Result<Document> {
+/// The selected results of the newest run of the default host that has any, and those that only
+/// other runs have.
+fn newest_with(
+    selectors: &[CaseSelector],
+    arguments: &ShowArguments,
+) -> anyhow::Result<(Document, Vec<Document>)> {
     let store = stored_run::open_store(&arguments.output.store)?;
     let ids = REGISTRY.entries().iter().map(|entry| entry.about().id);
     let ids = ids.filter(|id| selectors.iter().any(|it| matches(id, &it.name)));
@@ -84,7 +88,10 @@ fn newest_with(selectors: &[CaseSelector], arguments: &ShowArguments) -> anyhow:
         let texts = texts(selectors).join(" ");
         anyhow::bail!("no stored run has results of {texts}; `fathom run {texts}` measures them")
     };
-    select(store.document(&newest.run, arguments.output.samples)?, selectors)
+    let document = select(store.document(&newest.run, arguments.output.samples)?, selectors)?;
+    let is_wanted = |metric: &str, params: &Params| is_selected(metric, params, selectors);
+    let others = stored_run::others(&store, &document, is_wanted)?;
+    Ok((document, others))
 }
 
 fn is_selected(metric: &str, params: &Params, selectors: &[CaseSelector]) -> bool {

@@ -9,7 +9,7 @@ use fathom_engine::nearest_of;
 use fathom_measure::host;
 use fathom_probes::REGISTRY;
 use fathom_record::host::name_with_id;
-use fathom_record::{Document, Record};
+use fathom_record::{Document, Params, Record};
 use fathom_store::{RunRow, Search, Store, StoreError, StoredCase, VERSION};
 
 use super::{counted, documents};
@@ -103,7 +103,17 @@ pub(super) fn latest_and_others(
     if latest.run.procedure.is_some() {
         return Ok((latest, Vec::new()));
     }
-    let store = open_store(arguments)?;
+    let others = others(&open_store(arguments)?, &latest, |_, _| true)?;
+    Ok((latest, others))
+}
+
+/// The selected numbers that a run does not have: of each case the newest on its host, kernel and
+/// hardware. A command by hand is about another subject each time: its last run only.
+pub(super) fn others(
+    store: &Store,
+    latest: &Document,
+    is_selected: impl Fn(&str, &Params) -> bool,
+) -> anyhow::Result<Vec<Document>> {
     let ids = REGISTRY.entries().iter().map(|entry| entry.about().id);
     let host = &latest.host;
     let search = Search { like: Some(host), numbers: true, ..Search::of(host.identity()) };
@@ -116,12 +126,12 @@ pub(super) fn latest_and_others(
     };
     cases.retain(|case| {
         let is_last = case.procedure.is_none() || last_of[&case.procedure] == case.run;
-        is_last && !has(case)
+        is_last && is_selected(&case.metric, &case.params) && !has(case)
     });
     let (mut others, damaged) = store.records_of(&cases)?;
     damaged.iter().for_each(|error| terminal::warn(&format!("skipped: {}", with_remedy(error))));
     others.reverse();
-    Ok((latest, others))
+    Ok(others)
 }
 
 /// A shorter prefix of a host id could be a word.

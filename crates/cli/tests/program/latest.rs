@@ -90,6 +90,21 @@ fn missing_cases_are_filled_from_other_runs() {
 }
 
 #[test]
+fn cases_of_a_metric_are_found_in_every_run() {
+    let env = TestEnv::new();
+    let (mut whole, mut one) = (stored_run(1), stored_run(2));
+    whole.records = canned().records;
+    one.records = canned().records;
+    one.records.retain(|it| it.name() == "os.syscall{call=getppid}");
+    assert_eq!(one.records.len(), 1);
+    [&whole, &one].iter().for_each(|run| env.store_run(run));
+    let shown = unwrapped_stdout(&env.exec("show os.syscall"));
+    assert_contains(&shown, &[&id(2), &format!("{}, 24 h older", id(1)), ": 1 case"]);
+    let explained = env.stdout("explain os.syscall");
+    assert_contains(&explained, &[&format!("in run {}", id(2)), &format!("in run {}", id(1))]);
+}
+
+#[test]
 fn older_store_is_migrated_once_unless_refused() {
     let env = TestEnv::new();
     let sql = include_str!("../../../store/tests/golden/version-4.sql");
@@ -119,8 +134,11 @@ fn prune_announces_before_it_deletes() {
     assert_contains(&env.stdout("store prune --keep 3 --samples"), &["the raw samples of 1 run"]);
     let oldest = env.document_of(&id(1));
     assert!(!oldest.records.is_empty() && oldest.records.iter().all(|it| it.samples.is_none()));
-    assert_contains(&env.stdout("store prune --keep 1 --runs"), &["Deleted 3 runs"]);
-    assert_eq!(json::<Vec<serde_json::Value>>(&env.exec("show --runs --json")).len(), 1);
+    // However many runs of a file are newer, the last battery stays.
+    (5..=7).for_each(|number| env.store_run(&file_run(number)));
+    assert_contains(&env.stdout("store prune --keep 1 --runs"), &["Deleted 5 runs"]);
+    assert_eq!(json::<Vec<serde_json::Value>>(&env.exec("show --runs --json")).len(), 2);
+    assert_eq!(json::<Document>(&env.exec("show --json")).run.id, id(4));
     assert_usage_error(&env.exec("store prune --keep 3m"), &["3m", "such as 36h, 90d or 52w"]);
     let missing = env.path_text("missing.db");
     assert_failure(&env.exec(&format!("store prune --keep 1 --store {missing}")), &["no store"]);
