@@ -64,6 +64,9 @@ pub(crate) fn measured(
                 fill(&mut record, about, samples, headline, (probe.is_difference(), read_ns));
             }
         }
+        let doubt = visited.doubt.as_ref().filter(|_| probe.reads_device(case));
+        let doubt = doubt.map(|why| Reason::new(Cause::NotAsAsked, why));
+        doubted(&mut record.verdict, doubt.map(|it| it.with_remedy(Remedy::OtherFolder)));
         record.facts = stated(samples);
         note_interruption(&mut record, samples.len() as u32, *processes);
         record.notes.push(process_count_note(*processes, plan));
@@ -75,6 +78,15 @@ pub(crate) fn measured(
         set_prediction(&mut record, prediction, about.expects, reference);
         record.samples = (!samples.is_empty()).then(|| samples.clone());
         results.push(record);
+    }
+}
+
+/// Makes a number with doubts noisy: they come first.
+pub(crate) fn doubted(verdict: &mut Verdict, doubts: impl IntoIterator<Item = Reason>) {
+    let mut doubts = doubts.into_iter().peekable();
+    if verdict.shows_number() && doubts.peek().is_some() {
+        verdict.state = State::Noisy;
+        verdict.reasons.splice(0..0, doubts);
     }
 }
 
@@ -321,10 +333,7 @@ fn derived_verdict(
     inputs: &[&Record],
 ) -> Verdict {
     let mut own = judge(&[], summary, expectation(about), None);
-    if !doubts.is_empty() && own.shows_number() {
-        own.state = State::Noisy;
-        own.reasons.splice(0..0, doubts);
-    }
+    doubted(&mut own, doubts);
     for record in inputs.iter().filter(|record| record.verdict.state == State::Noisy) {
         own.state = State::Noisy;
         // Noisy inputs explain a wide interval.

@@ -199,10 +199,7 @@ impl<'a> Session<'a> {
         if self.stop.is_by_person() {
             doubts.insert(0, Reason::new(Cause::Interrupted, "stopped before its end"));
         }
-        if record.verdict.shows_number() && !doubts.is_empty() {
-            record.verdict.state = State::Noisy;
-            record.verdict.reasons.splice(0..0, doubts);
-        }
+        reduce::doubted(&mut record.verdict, doubts);
         let path = self.document.run.procedure.as_deref();
         let command = self.registry.commands().iter().find(|one| Some(one.path) == path);
         let repeat = command.and_then(Command::repeat_option);

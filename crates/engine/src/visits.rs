@@ -30,6 +30,8 @@ pub(crate) struct ProbeVisits<'p> {
     pub(crate) selection: Vec<Result<Stratum, NotSelected>>,
     /// The failure of a whole visit.
     pub(crate) failure: Option<Reason>,
+    /// Why the files of the visits may be on no device.
+    pub(crate) doubt: Option<String>,
     /// The number of unfiltered visits.
     found: u32,
     /// For each case, the number of all visits, including those that did not reach full speed.
@@ -67,6 +69,7 @@ impl<'p> ProbeVisits<'p> {
             faults: vec![None; cases],
             selection: unit.cases.iter().map(selection).collect(),
             failure: None,
+            doubt: None,
             found: 0,
             tried: vec![0; cases],
             spent_ns: 0,
@@ -141,6 +144,7 @@ impl<'p> ProbeVisits<'p> {
         request: VisitContext<'_>,
     ) -> Vec<LoopTime> {
         let begun = machine.elapsed_ns();
+        self.doubt = request.resources.files.as_ref().ok().and_then(|files| files.doubt.clone());
         let is_extra = self.found >= self.processes;
         let only_at = request.reference.copied().filter(|_| is_extra);
         let is_wanted = |case: &usize| !is_extra || self.missing(*case, request.reference) > 0;

@@ -5,6 +5,9 @@ use fathom_measure::host::Reader;
 use crate::caps::folder;
 use crate::filesystem::{Class, FileSystem};
 
+/// Why the data of an overlay is not found, and where it would be.
+const NOT_VISIBLE: &str = "its folders are not visible here, those of a volume or bind mount are";
+
 /// The most stacked layers that are followed.
 const LAYERS: usize = 8;
 
@@ -131,7 +134,7 @@ impl Layers<'_> {
         below.dedup_by_key(|mount| mount.id);
         // In a container its folders are not visible, and their paths are on the overlay itself.
         if layers == 0 || below.iter().any(|mount| mount.id == overlay.id) {
-            return Backing::unknown("overlay", "its folders are not visible here");
+            return Backing::unknown("overlay", NOT_VISIBLE);
         }
         let parts = below.iter().map(|mount| self.mount(mount, layers - 1)).collect();
         Backing::of_all(parts, "overlay")

@@ -84,6 +84,12 @@ pub trait Probe: Sync {
     fn expects(&self, _: &Case) -> Counters {
         self.about().expects
     }
+    /// Whether the case reads from a device: a doubt about the device of its files is one about its
+    /// result.
+    fn reads_device(&self, case: &Case) -> bool {
+        let state = case.params.text("state");
+        self.needs().disk.is_some() && matches!(state, Some("cold" | "direct"))
+    }
     /// The stratum that selected visits of this case form, or why visits cannot be selected by core
     /// speed. A probe overrides it for work outside the core, threads on other CPUs and long
     /// operations.

@@ -79,7 +79,11 @@ impl<T> TestFiles<T> {
                 missing(format!("write to {path}: {cause}"), Remedy::OtherFolder)
             })?;
             let name = parent.file_system.name;
-            let announcement = Some(format!("Test files go to {path} ({name}){amount}."));
+            let doubt = doubt(&parent.path).map_or_else(String::new, |why| {
+                let remedy = fathom_report::remedy::words(&Remedy::OtherFolder);
+                format!(" Cold and direct reads will be noisy: {why}; {remedy}.")
+            });
+            let announcement = Some(format!("Test files go to {path} ({name}){amount}.{doubt}"));
             Ok(Self { files: Ok(files), announcement, _folder: Some(folder) })
         });
         Ok(prepared.unwrap_or_else(|missing| {
@@ -87,6 +91,11 @@ impl<T> TestFiles<T> {
             Self { files: Err(missing), announcement: Some(text), _folder: None }
         }))
     }
+}
+
+/// Why reads of files in a folder may reach no device.
+fn doubt(folder: &Path) -> Option<String> {
+    fathom_fileio::inspect(folder).ok()?.backing().doubt().map(str::to_owned)
 }
 
 fn missing(reason: String, remedy: Remedy) -> Missing {
@@ -166,7 +175,7 @@ impl RunFolder {
     pub(super) fn files(&self) -> Files {
         let number = self.large.as_ref().map_or(-1, |large| large.file().as_raw_fd());
         let large = PathBuf::from(format!("/proc/{}/fd/{number}", std::process::id()));
-        Files { folder: self.path.clone(), large, seed: SEED }
+        Files { folder: self.path.clone(), large, seed: SEED, doubt: doubt(&self.path) }
     }
 }
 

@@ -5,7 +5,10 @@ mod script;
 mod session;
 mod two_ends;
 
+use std::path::PathBuf;
+
 use fathom_engine::{Audience, Plan, Progress, coordinate};
+use fathom_measure::sampler::Files;
 use fathom_probes::REGISTRY;
 use fathom_record::{
     Document, Effort, NoModel, NotSelected, Protocol, Record, ReferenceBasis, RunState, State,
@@ -338,4 +341,25 @@ fn visits_are_classified_again_by_all_loops() {
     let of_call = document.records.iter().find(|one| one.metric.as_str() == "os.thread.create");
     let of_call = of_call.and_then(|it| it.summary.as_ref()).expect("a summary");
     assert_eq!(of_call.stratum, Stratum::FullSpeed, "{text}");
+}
+
+/// In the battery as by hand. Warm reads need no device.
+#[test]
+fn reads_of_files_on_no_device_are_noisy() {
+    let mut setup = setup();
+    let (folder, large, doubt) = (PathBuf::new(), PathBuf::new(), Some("on tmpfs".to_owned()));
+    setup.resources.files = Ok(Files { folder, large, seed: 1, doubt });
+    let (mut script, mut screen) = (Script::new(), Screen::new(80, usize::MAX));
+    let document = coordinate(&plan(&["file.read.throughput"]), setup, &mut script, &mut screen);
+    let reads = document.records.iter().filter(|it| it.metric.as_str() == "file.read.throughput");
+    let mut states = Vec::new();
+    for record in reads {
+        let state = record.params.text("state").expect("a state");
+        let reasons = &record.verdict.reasons;
+        let is_doubted = reasons.iter().any(|reason| reason.text == "on tmpfs");
+        assert_eq!(is_doubted, state != "warm", "{}", record.name());
+        assert!(!is_doubted || record.verdict.state == State::Noisy, "{}", record.name());
+        states.push(state);
+    }
+    assert!(["cold", "direct", "warm"].iter().all(|state| states.contains(state)), "{states:?}");
 }

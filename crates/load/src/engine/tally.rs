@@ -41,7 +41,11 @@ impl fmt::Display for Fault {
             Self::Transfer(number) => write!(f, "transfer: {}", cause(number).text),
             Self::Truncated => f.write_str("body truncated"),
             Self::WrongLength => {
-                f.write_str("length is not that of the file or of its first response")
+                // By design or not: an error page with status 200 looks the same.
+                f.write_str(
+                    "length is not that of the file or of its first response (no option accepts \
+                     pages of varying length: name others by --urls)",
+                )
             }
             Self::WrongContent => f.write_str("content is not that of the file"),
             Self::BadResponse => f.write_str("malformed response"),

@@ -47,6 +47,9 @@ pub struct Files {
     pub large: PathBuf,
     /// The seed of its data.
     pub seed: u64,
+    /// Why reads that miss the page cache may reach no device. `None` if they do.
+    #[serde(default)]
+    pub doubt: Option<String>,
 }
 
 /// The address of a far end.

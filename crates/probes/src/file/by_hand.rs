@@ -167,6 +167,14 @@ pub(super) fn changed(change: Option<Change>) -> Option<Verdict> {
     Some(Verdict::because(State::Invalid, Cause::NotAsAsked, text))
 }
 
+/// The ending of a command that read these files: faulty if one changed.
+pub(super) fn ending(sources: &[Source]) -> Ending {
+    match sources.iter().any(|source| source.change().is_some()) {
+        true => Ending::Faulty,
+        false => Ending::Done,
+    }
+}
+
 /// The verdict if ranges were unreadable.
 pub(super) fn unreadable<'f>(faults: impl Iterator<Item = &'f ReadFault>) -> Option<Verdict> {
     let ranges: Vec<String> = faults.map(describe_fault).collect();

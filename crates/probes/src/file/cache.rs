@@ -135,7 +135,7 @@ impl Procedure for Cache {
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         if let Some(source) = self.named()? {
             self.measure_file(recorder, &source)?;
-            return Ok(Ending::Done);
+            return Ok(by_hand::ending(&[source]));
         }
         let folder = Folder::choose(self.temporary.folder.as_deref())?;
         let times = (self.blocks.0.len() * READS) as u64 * u64::from(self.rounds);

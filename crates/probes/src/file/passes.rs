@@ -229,7 +229,9 @@ impl PassSeries {
     /// Time of the median rate, and bytes of the median pass.
     fn facts(&self, source: &Source) -> Vec<Fact> {
         let mut facts = vec![Fact::text("file", cache_state::describe_file(source))];
+        let is_one_content = self.passes.iter().all(|pass| pass.outcome.changed.is_none());
         if let Some((pass, rate)) = self.median_pass().zip(statistics::median(&rates(&self.passes)))
+            && is_one_content
         {
             let ns = 1e9 * pass.bytes() as f64 / rate;
             facts.push(Fact::quantity("time", ns, Unit::Nanoseconds));

@@ -100,26 +100,37 @@ impl Procedure for Read {
 
     fn check(&self) -> Result<()> {
         let source = Source::open(&self.file).map_err(ProcedureError::failed)?;
-        self.for_source(&source).state_and_way(&source).map(|_| ())
+        self.for_source(&source).0.state_and_way(&source).map(|_| ())
     }
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let source = Source::open(&self.file).map_err(ProcedureError::failed)?;
-        self.for_source(&source).measure(recorder, &source)
+        let (read, note) = self.for_source(&source);
+        read.measure(recorder, &source, note)
     }
 }
 
 impl Read {
     /// Without a stable size, as in /proc, a file is generated as it is read: by one thread, once.
-    fn for_source(&self, source: &Source) -> Self {
+    /// With a note if more was requested.
+    fn for_source(&self, source: &Source) -> (Self, Option<String>) {
         let mut read = self.clone();
-        if source.info().size.is_none() && source.info().kind == FileKind::Regular {
-            (read.threads, read.repeat) = (1, 1);
+        let is_generated = source.info().size.is_none() && source.info().kind == FileKind::Regular;
+        if !is_generated || (read.threads, read.repeat) == (1, 1) {
+            return (read, None);
         }
-        read
+        (read.threads, read.repeat) = (1, 1);
+        let note = "read by 1 thread in 1 pass: the kernel generates the file when it is read, \
+                    and each read may have other content";
+        (read, Some(note.to_owned()))
     }
 
-    fn measure(&self, recorder: &mut dyn Recorder, source: &Source) -> Result<Ending> {
+    fn measure(
+        &self,
+        recorder: &mut dyn Recorder,
+        source: &Source,
+        note: Option<String>,
+    ) -> Result<Ending> {
         let (state, way) = self.state_and_way(source)?;
         let limit = recorder.stop().after(self.time_limit, source.info().size.is_none())?;
         let what = format!("reading {}", source.info().size.map_or_else(String::new, size));
@@ -137,7 +148,8 @@ impl Read {
         let cap = cap(self, source, way, &passes);
         let measured = self.measured(source, (state, way), &passes, cap.as_ref());
         let facts = self.facts(recorder, source, way, &passes, &measured);
-        let facts = facts.into_iter().chain(cap.iter().flat_map(Cap::facts)).collect();
+        let facts = facts.into_iter().chain(cap.iter().flat_map(Cap::facts));
+        let facts = facts.chain(note.map(|note| Fact::text("note", note))).collect();
         recorder.record(Measured { facts, disturbance, ..measured });
         Ok(if passes.iter().any(is_bad) { Ending::Faulty } else { Ending::Done })
     }

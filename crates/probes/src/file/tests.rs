@@ -111,7 +111,7 @@ fn probe_without_a_folder_returns_the_reason() {
 #[test]
 fn small_files_are_counted_and_must_be_new() {
     let Some(place) = smoke::test_folder() else { return };
-    let files = Files { folder: place.folder.clone(), large: PathBuf::new(), seed: 1 };
+    let files = Files { folder: place.folder.clone(), large: PathBuf::new(), seed: 1, doubt: None };
     let set = SmallFiles::of(&files, 3, 1024);
     assert_eq!((set.existing(), set.whole()), (0, 0));
     set.create().unwrap();

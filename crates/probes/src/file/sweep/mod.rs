@@ -133,7 +133,7 @@ impl Sweep {
                 break;
             }
         }
-        Ok(Ending::Done)
+        Ok(by_hand::ending(&sources))
     }
 
     fn sweep_reasonable_size(
