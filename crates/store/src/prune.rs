@@ -9,8 +9,8 @@ use crate::run_name::{LABEL, PROCEDURE};
 use crate::write::delete_records;
 use crate::{Store, StoreError};
 
-/// The runs that are kept, besides those with a label, those that may still be running, and the last
-/// complete one of each [kind](fathom_record::kind): of many runs of a file none hides them.
+/// The runs that are kept, besides those with a label, those that may still be running, and the
+/// last complete one of each [kind](fathom_record::kind) and host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// The last stored.
