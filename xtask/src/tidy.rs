@@ -23,7 +23,7 @@ use code::Code;
 const SKIPPED: &[&str] = &["target", ".git", "node_modules", "dist"];
 
 /// Files written by a tool.
-const GENERATED: &[&str] = &["Cargo.lock", "package-lock.json"];
+const GENERATED: &[&str] = &["Cargo.lock", "package-lock.json", "document.ts"];
 
 #[derive(Debug)]
 pub(crate) struct File {
@@ -133,6 +133,7 @@ mod tests {
             (".git", b"gitdir: elsewhere\n"),
             ("web/node_modules/y.rs", b"\tbad"),
             ("Cargo.lock", b"x"),
+            ("web/src/document.ts", b"\tbad"),
             ("image.bin", &[0xff, 0xfe]),
         ]);
         let (mut files, mut found) = (Vec::new(), Vec::new());

@@ -225,9 +225,11 @@ fn table(rows: &[Cells], options: Options, widths: [usize; 5], line: usize) -> S
         columns[7 + at] = is_beside.then_some(width);
     }
     columns[12] = options.published.then_some(5);
-    let gap = if options.published { 1 } else { 2 };
+    let gap = if options.published || line < 80 { 1 } else { 2 };
     let mut grid = Grid::new(line, gap, 0, &[0, 1], columns);
-    grid.widths[0] = Some(grid.width(0).min(36));
+    // Names of a narrow table have lines of their own.
+    let has_names = options.published || grid.width(0) >= "operation".len();
+    grid.widths[0] = Some(if has_names { grid.width(0).min(36) } else { 0 });
     let mut text = String::new();
     if is_beside {
         let group: usize = widths.iter().map(|width| width + 1).sum();

@@ -167,7 +167,7 @@ fn threads(state: &str, curves: &[Curve<'_>]) -> Option<String> {
         let (threads, many) = (curve.threads, curve.points());
         text.push(match curve::pays_from(&one, &many) {
             Some(from) => format!("{threads} threads pay off from {}", binary_size(from as i64)),
-            None => format!("{threads} threads do not pay off at any block size"),
+            None => format!("{threads} threads do not pay off at the largest block size"),
         });
         let their = curve::best(&many).map(|(block, rate)| (rate, threads, block));
         best = [best, their].into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0));
