@@ -203,7 +203,12 @@ fn dd_is_compared_and_leaves_no_file() {
     let written = "file.write.throughput{file_bytes=100MiB}";
     let line = format!("crosscheck {written} --pairs 2 --json --allow-memory --folder");
     let output = env.exec(&format!("{line} {}", folder.display()));
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let reason = document(&output).rows.swap_remove(0).reason;
+    if let Some(reason) = reason.filter(|reason| reason.contains("does not stay in the page cache"))
+    {
+        return skipped(&reason);
+    }
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     let announced = text(&output.stderr);
     assert!(announced.contains("384 MiB once") && announced.contains("about "), "{announced}");
     let document = document(&output);
