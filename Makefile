@@ -54,7 +54,7 @@ bench-fetch: build needs-lab ## compare downloads with curl and wget from nginx 
 bench-network: build needs-lab ## compare connect with a C loop, and iperf3, sockperf and ping by crosscheck, in turn
 	lab/bench/network.sh $(FATHOM)
 
-bench-store: build ## time history and compare on a store of RUNS (default 1000) synthetic runs; writes 2 GB to /var/tmp
+bench-store: build ## time the commands that read a store of RUNS (default 1000) synthetic runs; writes 2 GB to /var/tmp, less for more runs, which have no samples
 	$(CARGO) run --quiet --release --locked --package xtask -- \
 		bench-store $(FATHOM) $(or $(RUNS),1000)
 

@@ -44,7 +44,7 @@ function coreText(rows: Compared[], core: number | null | undefined): string {
     const [side, other] = core > 1 ? ['B', 'A'] : ['A', 'B'];
     text +=
       ` Core ${factor(Math.max(core, 1 / core))} slower throughout ${side} than in ${other} ` +
-      '(reference loop): everything is compared as found.';
+      '(reference loop): everything is compared unfiltered.';
   }
   const spoiled = rows.filter(isSpoiled).length;
   if (spoiled > 0) {
@@ -120,7 +120,8 @@ export function changesOf({ comparison }: Contents): (record: Result) => Change 
   return (record) => {
     const { stratum, ...change } = all.get(nameOf(record)) ?? { ...without, word: '' };
     const isOther = stratum != null && stratum !== record.summary?.stratum;
-    return isOther ? { ...change, stratum: `compared ${stratum.replaceAll('_', ' ')}` } : change;
+    const words = stratum === 'as_found' ? 'unfiltered' : stratum?.replaceAll('_', ' ');
+    return isOther ? { ...change, stratum: `compared ${words}` } : change;
   };
 }
 

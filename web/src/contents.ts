@@ -202,18 +202,18 @@ export function deviationOf(record: Result, run: Document['run']): number | null
   return mean === 0 ? null : sd / Math.abs(mean);
 }
 
-/** `full speed, 5 clean of 11`, and the as-found estimate if it differs. */
+/** `full speed, 5 of 11 processes undisturbed`, and the unfiltered estimate if it differs. */
 export function strataOf(record: Result, run: Document['run']): string[] {
   const { summary, unit } = record;
   if (!summary || numberOf(record, run) === null) return [];
   const { full_speed: full, as_found: found, stratum, interval } = summary;
-  if (!full) return found ? ['as found'] : [];
+  if (!full) return found ? ['unfiltered'] : [];
   const isFull = run.reference?.basis !== 'this_run';
   const speed = isFull ? stratum.replaceAll('_', ' ') : 'fastest in this run';
-  const clean = `${speed}, ${full.visits} clean of ${full.of}`;
+  const clean = `${speed}, ${full.visits} of ${full.of} processes undisturbed`;
   if (!found || Math.abs(found.median / full.median - 1) <= AS_FOUND_MIN) return [clean];
   const within = interval && interval.low <= found.median && found.median <= interval.high;
-  return within ? [clean] : [clean, `as found ${quantity(found.median, unit)}`];
+  return within ? [clean] : [clean, `unfiltered ${quantity(found.median, unit)}`];
 }
 
 /** `os.syscall{call=stat}`. */

@@ -141,7 +141,7 @@ function machine(document: Document): Fact[] {
         ...(run.tuned ?? []),
       ],
     ],
-    ['clean visits', [run.reference && `${run.reference.clean} of ${run.reference.visits}`]],
+    ['undisturbed processes', [run.reference && `${run.reference.clean} of ${run.reference.visits}`]],
     [
       'run',
       [

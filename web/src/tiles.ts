@@ -63,7 +63,7 @@ function trendOf({ points, stratum, change }: Trend, record: Result): HTMLElemen
   const last = values.length - 1;
   const found = stratum === 'as_found' && record.summary?.stratum !== 'as_found';
   const spread = range(least, most, record.unit);
-  const text = `${points.length} runs: ${spread}${found ? ', as found' : ''}`;
+  const text = `${points.length} runs: ${spread}${found ? ', unfiltered' : ''}`;
   return element(
     'div',
     { class: 'trend' },
@@ -73,7 +73,7 @@ function trendOf({ points, stratum, change }: Trend, record: Result): HTMLElemen
       svgElement('polyline', { points: places.join(' ') }),
       svgElement('circle', { cx: x(last), cy: y(values[last] ?? 0), r: 2.5 }),
     ),
-    element('small', found ? { title: 'Estimates over all visits, clean or not' } : {}, text),
+    element('small', found ? { title: 'Estimates over all processes, disturbed ones too' } : {}, text),
     change !== null &&
       element('small', { class: change.worse === true ? 'noisy' : '' }, changeText(change)),
   );
@@ -125,23 +125,26 @@ export function tiles({ tiles: all, documents }: Contents, run: number): HTMLEle
   return made.length === 0 ? null : cards('main results', made);
 }
 
-/** The quality of a run: its verdict, its share of clean visits, and what disturbed it. */
+/** The quality of a run: its verdict, its share of undisturbed visits, and what disturbed it. */
 export function quality({ documents, causes }: Contents, run: number): HTMLElement | null {
   const document = documents[run];
   if (document === undefined) return null;
   const { reference, verdict } = document.run;
+  const { records } = document;
+  const valid = records.filter((record) => record.verdict.state === 'valid').length;
   const noisy = (causes[run] ?? []).filter(({ state }) => state === 'noisy');
   const disturbed = noisy.map(({ cause, count }) => `${cause} (${count})`).join(', ');
   const clean = reference && reference.visits > 0 ? reference.clean / reference.visits : null;
   return element(
     'p',
     { class: 'quality' },
-    statusWord(`${verdict.state} run`, verdict.state),
+    verdict.state !== 'valid' && statusWord(`${verdict.state} run`, verdict.state),
+    statusWord(`${valid} of ${records.length} valid`, valid < records.length ? 'noisy' : 'valid'),
     clean !== null &&
       element(
         'span',
         { title: 'Visits with the core at full speed and no unexpected disturbance' },
-        `${percent(clean)} of visits clean (${reference?.clean} of ${reference?.visits})`,
+        `${percent(clean)} of processes undisturbed (${reference?.clean} of ${reference?.visits})`,
       ),
     element('span', {}, disturbed === '' ? 'no noisy result' : `noisy results: ${disturbed}`),
   );

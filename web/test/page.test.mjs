@@ -444,7 +444,7 @@ named('study is drawn below the run and listed', async () => {
   assert.equal(await rows.count(), calls.length);
   assert.match(
     await rows.first().textContent(),
-    /^procedure call and return: 0 arguments10\.66 ns, deviation 28 %11\.10 nspublishedone call/,
+    /^(procedure|function) call and return: 0 arguments10\.66 ns, deviation 28 %11\.10 nspublishedone call/,
   );
   const text = await page.locator('.study').textContent();
   for (const part of [study.name, study.machine, study.protocol, 'for scale only'])

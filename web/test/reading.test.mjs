@@ -100,13 +100,13 @@ named('rows and comparisons name their stratum', async () => {
   });
   const texts = await page.locator('#table tbody .stratum').allTextContents();
   for (const speed of ['full speed', 'fastest in this run']) {
-    const text = `${speed}, 5 clean of 97`;
+    const text = `${speed}, 5 of 97 processes undisturbed`;
     assert.equal(texts.filter((one) => one === text).length, 1, text);
   }
-  assert.equal(texts.filter((text) => /^as found \d/.test(text)).length, 2);
-  assert.equal(texts.filter((text) => text === 'compared as found').length, 2);
-  assert.ok(texts.includes('as found'));
-  assert.match(await page.locator('.facts').first().textContent(), /clean visits10 of 22/);
+  assert.equal(texts.filter((text) => /^unfiltered \d/.test(text)).length, 2);
+  assert.equal(texts.filter((text) => text === 'compared unfiltered').length, 2);
+  assert.ok(texts.includes('unfiltered'));
+  assert.match(await page.locator('.facts').first().textContent(), /undisturbed processes10 of 22/);
   for (const one of await page.locator('#table .stratum').all()) {
     assert.ok(await one.evaluate((it) => it.scrollWidth <= it.closest('td').clientWidth));
   }
@@ -188,7 +188,8 @@ named('each run of a comparison shows its verdict', async () => {
     closing[1].verdict = null;
   });
   const words = await page.locator('article .quality .word').allTextContents();
-  assert.deepEqual(words, ['noisy run', 'valid run']);
+  assert.deepEqual([words.length, words[0]], [3, 'noisy run'], 'a valid run has its count only');
+  assert.match(words[2], /^\d+ of \d+ valid$/);
   assert.deepEqual(await page.locator('.short .warn').allTextContents(), [
     'The run is noisy: others were busy.',
   ]);
@@ -277,7 +278,7 @@ named('data below a chart has the causes', async () => {
     assert.deepEqual(head.slice(-2), ['verdict', 'cause'], id);
     const rows = figure.locator('tbody tr');
     const own = await rows
-      .filter({ hasText: 'procedure call' })
+      .filter({ hasText: /(procedure|function) call/ })
       .evaluateAll((all) =>
         all.map(({ cells }) => [...cells].slice(-2).map((one) => one.textContent)),
       );
@@ -295,7 +296,7 @@ named('data below a chart has the causes', async () => {
   const saving = page.waitForEvent('download');
   await page.locator('#call .save', { hasText: 'SVG' }).click();
   const saved = readFileSync(await (await saving).path(), 'utf8');
-  assert.match(saved, /^<svg [^>]*role="img" aria-label="Procedure call by arguments"/);
+  assert.match(saved, /^<svg [^>]*role="img" aria-label="Function call by arguments"/);
 });
 
 named('far host and its records are on the page', async () => {

@@ -116,7 +116,7 @@ named('tile names what is wrong and hides bad numbers', async () => {
   assert.notEqual(await colour(0), await colour(1));
 });
 
-named('quality has clean visits and disturbances', async () => {
+named('quality has undisturbed visits and disturbances', async () => {
   const { page } = await changed(({ documents: [{ run }], causes }) => {
     run.verdict = { state: 'noisy', reasons: [] };
     run.reference = { loop_ns: 1, frequency_ns: 1, basis: 'this_run', visits: 50, clean: 20 };
@@ -125,9 +125,10 @@ named('quality has clean visits and disturbances', async () => {
       { state: 'invalid', cause: 'crash', count: 1, next: null },
     ];
   });
-  const texts = await page.locator('.quality > *').allTextContents();
-  const clean = '40 % of visits clean (20 of 50)';
-  assert.deepEqual(texts, ['noisy run', clean, 'noisy results: CPU steal (3)']);
+  const [word, count, ...texts] = await page.locator('.quality > *').allTextContents();
+  assert.match(count, /^\d+ of \d+ valid$/);
+  const clean = '40 % of processes undisturbed (20 of 50)';
+  assert.deepEqual([word, ...texts], ['noisy run', clean, 'noisy results: CPU steal (3)']);
 });
 
 named('chart of a single point is a number', async () => {
@@ -234,7 +235,7 @@ named('comparison begins with what changed most', async () => {
   assert.match(await first.locator('.tile').first().textContent(), /noisy in A$/);
   const { params } = contents.comparison.rows[1];
   const name = await first.locator('.name').first().textContent();
-  assert.ok(name.startsWith('procedure call') && name.includes(String(params.args)), name);
+  assert.ok(/^(procedure|function) call/.test(name) && name.includes(String(params.args)), name);
 });
 
 named('cache levels are in their order', async () => {

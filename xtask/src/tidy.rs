@@ -74,6 +74,8 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
         }
     }
     found.extend(visibility::of_crates(&files));
+    found.extend(visibility::of_table(&files));
+    found.extend(visibility::of_rust_version(&files));
     found.extend(reach::of_sources(&files));
     found.extend(mood::of_tests(&files));
     found.extend(vocabulary::of_texts(&files));

@@ -15,7 +15,7 @@ pub const TOLERANCE: f64 = 0.02;
 const FREQUENCY_TOLERANCE: f64 = 0.05;
 /// The smallest share of all loops that makes a cluster: a few fast loops are outliers.
 const CLUSTER_MIN: f64 = 0.1;
-/// The smallest share of clean rounds in a clean visit: 2 of 3.
+/// The smallest share of clean rounds in a undisturbed visit: 2 of 3.
 const ROUNDS_MIN: (usize, usize) = (2, 3);
 const LOOPS_MIN: usize = 50;
 /// The work itself slows the loop if, of the visits that start at full speed, at least this share
@@ -152,7 +152,7 @@ impl Conditions {
     }
 }
 
-/// A clean visit, by its index.
+/// A undisturbed visit, by its index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CleanVisit {
     pub visit: usize,
@@ -173,10 +173,10 @@ fn is_clean(rounds: &[bool]) -> bool {
     clean > 0 && ROUNDS_MIN.1 * clean >= ROUNDS_MIN.0 * rounds.len()
 }
 
-/// The first `wanted` clean visits.
+/// The first `wanted` undisturbed visits.
 ///
 /// # Errors
-/// The reason, if there is no reference or too few visits are clean.
+/// The reason, if there is no reference or too few visits are undisturbed.
 pub fn select(
     visits: &[Conditions],
     reference: Option<&Loop>,

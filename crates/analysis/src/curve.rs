@@ -5,9 +5,9 @@
 
 /// The knee begins and ends at this share of the best throughput.
 const AS_GOOD: f64 = 0.95;
-/// A dip is below this share of the geometric mean of its neighbours,
+/// A dip is below this share of the line between its neighbours on logarithmic axes,
 const DIP: f64 = 0.8;
-/// and its right neighbour is this many times faster: otherwise the curve falls, and does not dip.
+/// and both neighbours are this many times faster: otherwise the curve falls or rises.
 const RECOVERS: f64 = 1.1;
 /// Threads pay off at this speedup.
 const PAYS: f64 = 1.1;
@@ -74,13 +74,15 @@ pub fn knee(curve: &[Point]) -> Option<(u64, u64)> {
     Some((from.0, to.0))
 }
 
-/// Blocks at which the curve dips: slower than 0.8 × the geometric mean of both neighbours, and the
-/// right neighbour is faster again, by the throughput and by that of the quickest pass. The first
-/// and last block cannot dip.
+/// Blocks at which the curve dips: slower than both neighbours, and than 0.8 × the line between
+/// them on logarithmic axes, by the throughput and by that of the quickest pass. The first and last
+/// block cannot dip.
 pub fn dips(curve: &[Point], quickest: &[f64]) -> Vec<u64> {
     let dips = |(three, quickest): &(&[Point], &f64)| {
         let [left, here, right] = [three[0].1, three[1].1.max(**quickest), three[2].1];
-        here < DIP * (left * right).sqrt() && right > RECOVERS * here
+        let [x0, x, x1] = [0, 1, 2].map(|at: usize| (three[at].0 as f64).ln());
+        let line = (left.ln() + (right / left).ln() * (x - x0) / (x1 - x0)).exp();
+        here < DIP * line && left.min(right) > RECOVERS * here
     };
     let quickest = quickest.iter().skip(1);
     curve.windows(3).zip(quickest).filter(dips).map(|(three, _)| three[1].0).collect()
@@ -187,17 +189,35 @@ mod tests {
         assert_eq!(dips(&powers()), [0; 0]);
         let mut dipped = powers();
         dipped[3].1 *= 0.7;
+        assert_eq!(dips(&dipped), [0; 0], "it rises all the same");
+        dipped[3].1 *= 0.3;
         assert_eq!(dips(&dipped), [64]);
         let plateau = [(1, 10.0), (2, 9.0), (4, 10.0), (8, 7.0), (16, 10.0)];
         assert_eq!(dips(&plateau), [8]);
         let step = [(1, 10.0), (2, 10.0), (4, 5.0), (8, 5.0)];
         assert_eq!(dips(&step), [0; 0]);
         assert_eq!(dips(&[(1, 10.0), (2, 1.0)]), [0; 0]);
-        // 0.8 times √(4 · 16), and 1.1 times 5.
-        assert_eq!(dips(&[(1, 4.0), (2, 6.4), (4, 16.0)]), [0; 0]);
-        assert_eq!(dips(&[(1, 4.0), (2, 6.3), (4, 16.0)]), [2]);
+        // 0.8 times √(9 · 16), and 1.1 times 5.
+        assert_eq!(dips(&[(1, 11.0), (2, 9.7), (4, 16.0)]), [2]);
+        assert_eq!(dips(&[(1, 10.0), (2, 9.7), (4, 16.0)]), [0; 0], "hardly below its left");
         assert_eq!(dips(&[(1, 100.0), (2, 5.0), (4, 1.1 * 5.0)]), [0; 0]);
         assert_eq!(dips(&[(1, 100.0), (2, 5.0), (4, 5.6)]), [2]);
+    }
+
+    /// The first two: the cost of a call decides, so that the rate is proportional to the block.
+    #[test]
+    fn rising_curve_has_no_dips() {
+        let dips = |curve: &[Point]| dips(curve, &curve.iter().map(|it| it.1).collect::<Vec<_>>());
+        let proportional: Vec<Point> =
+            [1, 4, 16, 64, 1 << 16].iter().map(|block| (*block, *block as f64)).collect();
+        assert_eq!(dips(&proportional), [0; 0]);
+        assert_eq!(dips(&curve(&[1, 3, 1000, 4096, 1 << 20])), [0; 0]);
+        assert_eq!(dips(&[(60, 60.0), (100, 100.0), (300, 300.0)]), [0; 0]);
+        assert_eq!(dips(&[(1, 60.0), (2, 100.0), (4, 300.0)]), [0; 0]);
+        // At uneven distances: the line at 2 is near the left neighbour.
+        assert_eq!(dips(&[(1, 10.0), (2, 8.5), (1024, 1000.0)]), [2]);
+        assert_eq!(dips(&[(1, 10.0), (512, 85.0), (1024, 1000.0)]), [0; 0]);
+        assert_eq!(dips(&[(1, 100.0), (512, 9.0), (1024, 10.0)]), [512]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_record::host::BufferSizes;
 use fathom_record::quantity::binary_size;
-use fathom_record::{Document, Host, Protocol, RunState};
+use fathom_record::{Document, Host, Protocol};
 use serde::Serialize;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -181,17 +181,12 @@ fn run(document: &Document) -> Vec<Fact> {
         Protocol::Median => "median",
         Protocol::Trimmed => "trimmed",
     };
-    let state = match run.state {
-        RunState::Running => "running",
-        RunState::Complete => "complete",
-        RunState::Interrupted => "interrupted",
-    };
     vec![
-        ("imposed", Some(run.imposed.join(", "))),
+        ("test setting", Some(run.imposed.join(", "))),
         ("tool", Some(format!("{} {}", tool.name, tool.version))),
         ("effort", some(run.effort.word())),
         ("protocol", some(protocol)),
-        ("state", some(state)),
+        ("state", some(run.state.word())),
         ("clock", some(&run.clock.source)),
         ("CPU measured on", Some(run.cpu.to_string())),
         ("tuned", Some(run.tuned.join(", "))),

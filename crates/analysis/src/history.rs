@@ -56,7 +56,7 @@ pub struct Series {
     pub better: Better,
     /// All runs have one effort: others have series of their own.
     pub effort: Effort,
-    /// Full speed if at least half of the runs have that estimate, else as found.
+    /// Full speed if at least half of the runs have that estimate, else unfiltered.
     pub stratum: Stratum,
     /// Oldest first.
     pub points: Vec<Point>,
@@ -76,7 +76,7 @@ pub struct Point {
     pub started: String,
     /// The headline. Absent if the record is invalid or the run was interrupted during the case.
     pub value: Option<f64>,
-    /// Whether the value is as found in a series at full speed, because the core was slow: it is
+    /// Whether the value is unfiltered in a series at full speed, because the core was slow: it is
     /// left out of the change detection.
     pub slow: bool,
     pub interval: Option<[f64; 2]>,
@@ -103,7 +103,7 @@ pub struct Change {
     pub p: f64,
     /// Whether it is a regression. Absent if neither direction is better.
     pub worse: Option<bool>,
-    /// Whether it is a change of the values as found, in a series at full speed: the newest runs
+    /// Whether it is a change of the unfiltered values, in a series at full speed: the newest runs
     /// have no value at full speed.
     pub as_found: bool,
     /// Differences between the runs before and after the change.
@@ -334,7 +334,7 @@ fn change(
 fn point(document: &Document, headline: &Headline, is_found: bool) -> Point {
     // An interrupted case has too few processes to compare.
     let whole = |value: Option<f64>| value.filter(|_| !headline.cut_short);
-    // Only the value as found: few visits were clean.
+    // Only the unfiltered value: few visits were undisturbed.
     let slow = !is_found && headline.value.is_some() && headline.stratum == Stratum::AsFound;
     let (value, interval) = headline.in_stratum(is_found || slow).unzip();
     Point {

@@ -118,7 +118,7 @@ fn failed_check(samples: &[Sample]) -> Option<Reason> {
     Some(Reason::new(Cause::WrongWork, text))
 }
 
-/// The factor by which disturbances may have worsened a number as found: the slowdown of the
+/// The factor by which disturbances may have worsened an unfiltered number: the slowdown of the
 /// reference loop times wall time ÷ time not lost. 1 at full speed.
 pub fn worst_case_slowdown(record: &Record, expects: Counters, reference: Option<&Loop>) -> f64 {
     let Some(summary) = &record.summary else { return 1.0 };
@@ -414,8 +414,8 @@ impl Case<'_> {
 
     fn unknown_cause(&self) -> Reason {
         let text = match self.summary.processes {
-            1 => "wide interval within one process, cause unknown".to_owned(),
-            count => format!("wide interval over {count} processes, cause unknown"),
+            1 => "wide interval within one process; no counter or sensor moved".to_owned(),
+            count => format!("wide interval over {count} processes; no counter or sensor moved"),
         };
         Reason::new(Cause::Spread, text).with_remedy(Remedy::MeasureLonger)
     }

@@ -1,5 +1,5 @@
-//! The two estimates of a case (METHOD 23b): at full speed from the first clean visits, and as
-//! found from the first visits of any kind.
+//! The two estimates of a case (METHOD 23b): at full speed from the first undisturbed visits, and
+//! unfiltered from the first visits of any kind.
 
 use fathom_record::{Estimate, NotSelected, Sample, Stratum, Summary};
 
@@ -17,8 +17,8 @@ pub struct Strata {
 
 impl Strata {
     /// Selects samples for both estimates, in the order of their processes. `stratum` is that of
-    /// clean visits, or the reason why visits are not selected. Each estimate uses `wanted` visits;
-    /// full speed uses `least` if there are too few clean ones for that. `visits` counts all
+    /// undisturbed visits, or the reason why visits are not selected. Each estimate uses `wanted`
+    /// visits; full speed uses `least` if too few are undisturbed for that. `visits` counts all
     /// visits, including those that waited for full speed in vain.
     #[must_use]
     pub fn of(
@@ -44,7 +44,7 @@ impl Strata {
         }
     }
 
-    /// The samples behind the headline: the clean rounds of selected visits, else all as found.
+    /// The samples behind the headline: the clean rounds of selected visits, else all unfiltered.
     #[must_use]
     pub fn headline(&self) -> &[Sample] {
         self.selected.as_ref().unwrap_or(&self.as_found)

@@ -5,20 +5,21 @@
 
 pub mod by_hand;
 pub mod crosscheck;
+mod parse_error;
 pub mod report;
 pub mod serve;
 mod show;
+pub mod store;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use fathom_metric::notation::{NotationError, seed};
 use fathom_record::{Effort, Protocol, label};
+pub use parse_error::report_parse_error;
 pub use show::{ShowArguments, UnitsName};
 
 /// Measure CPU, memory, kernel and file performance, with a prediction and a verdict for every
@@ -36,7 +37,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom run --quick              measure everything in a few seconds
+  fathom run --quick              measure everything, in 1 to 3 minutes
   fathom run os.syscall cpu       measure one metric and one group
   fathom doctor                   check whether this machine is ready to be measured
   fathom show                     show the latest run
@@ -50,8 +51,8 @@ Exit status:
   1    failure: a file, a run or the store is missing, unreadable or not writable, or every case to
        the host of run --remote failed
   2    usage error: the command line is invalid, whatever the files and the store contain
-  3    completed, but: a number is missing (run --strict), a regression was found or cannot be
-       excluded (compare --fail-on), doctor warns, or there is no result or nothing to compare
+  3    completed, but: a number is missing (run --strict), a regression was found or is
+       suspected (compare --fail-on), doctor warns, or there is no result or nothing to compare
   4    doctor found a severe problem
   130  interrupted by Ctrl-C; finished results are stored
   141  standard output was closed by its reader
@@ -59,41 +60,10 @@ Exit status:
 If the store is not writable, results are measured and printed but not stored. fathom then warns,
 and exits with status 1 if --store or FATHOM_STORE named that store.
 
-RUN is a run id or a prefix of it, a --label, latest, or latest~N (N runs before the latest). A
-label shared by several runs is ambiguous: the error lists their ids.";
-
-/// Prints a parser error as one line for exit status 2. Help and version are not errors.
-pub fn report_parse_error(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // If the output is closed, nothing is left to do.
-        let _ = error.print();
-        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
-    }
-    crate::terminal::warn(&one_line(&error.render().to_string()));
-    ExitCode::from(2)
-}
-
-/// The parser's message in one line, without its usage.
-fn one_line(message: &str) -> String {
-    let lines = message
-        .lines()
-        .map(str::trim)
-        // No argument begins with `-`, so that clap's tip to pass one after `--` is wrong.
-        .filter(|line| !line.is_empty() && !line.starts_with("Usage:"))
-        .filter(|line| !line.starts_with("tip: to pass"))
-        .map(|line| line.strip_prefix("error: ").unwrap_or(line))
-        .map(|line| if line.starts_with("For more") { "try `--help`" } else { line });
-    let mut text = String::new();
-    for line in lines {
-        text += match text.chars().last() {
-            None => "",
-            Some(':') => " ",
-            Some(_) => "; ",
-        };
-        text += line;
-    }
-    text
-}
+RUN is a run id or a prefix of it, a --label, or latest: the last complete `fathom run` of this
+host. latest:file, latest:load, latest:transfer and latest:fetch are the last of those commands,
+latest~N and latest:file~N the N-th before it. A label shared by several runs is ambiguous: the
+error lists their ids.";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -129,6 +99,8 @@ pub enum Command {
     Export(ExportArguments),
     /// Import runs that were exported elsewhere.
     Import(ImportArguments),
+    /// Free space in the store.
+    Store(store::StoreCommandArguments),
     /// Print a shell completion script.
     Completions(CompletionsArguments),
     /// Write the man pages into a directory.
@@ -171,7 +143,7 @@ pub struct RunArguments {
     /// Skip metrics that only predictions need: faster, but most results then have no model.
     #[arg(long, requires = "metrics")]
     pub only: bool,
-    /// Use 5 processes per case: takes seconds.
+    /// Use 5 processes per case: everything takes 1 to 3 minutes.
     #[arg(long, conflicts_with = "thorough")]
     pub quick: bool,
     /// Use 20 to 40 processes per case.
@@ -282,6 +254,9 @@ pub struct StoreArguments {
     /// the user's data directory].
     #[arg(long, value_name = "PATH")]
     pub store: Option<PathBuf>,
+    /// Refuse a store of an older version, instead of migrating it and keeping a copy beside it.
+    #[arg(long)]
+    pub no_migrate: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -307,6 +282,9 @@ Examples:
   fathom doctor --all                  also describe the machine, and show passed checks
   sudo fathom doctor                   run checks that only root can
   fathom doctor --json | jq .severity  print the highest severity, for scripts
+  fathom doctor --expect-busy          a machine that works is not severe for being busy
+  fathom doctor --ignore damon,autogroup   accept what these rules find
+  fathom doctor --openmetrics > doctor.prom    severities for a node_exporter text collector
   fathom doctor && fathom run          measure only if nothing is worse than a note
 
 Exit status: 0 nothing worse than a note, 3 a warning (noisier or different numbers), 4 a severe
@@ -318,9 +296,21 @@ pub struct DoctorArguments {
     /// Also show caches, disks, bus links and network interfaces, and passed checks.
     #[arg(long, short)]
     pub all: bool,
+    /// Apply only these rules, such as `cpu-busy,swap`.
+    #[arg(long, value_name = "RULE", value_delimiter = ',', conflicts_with = "ignore")]
+    pub only: Vec<String>,
+    /// Ignore these rules.
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    pub ignore: Vec<String>,
+    /// Report the load of other programs as a note: this machine is meant to work.
+    #[arg(long)]
+    pub expect_busy: bool,
     /// Print the findings and the underlying facts as one JSON document.
     #[arg(long)]
     pub json: bool,
+    /// Print the severity of each finding as OpenMetrics: 0 good, 1 note, 2 warning, 3 severe.
+    #[arg(long, conflicts_with_all = ["json", "all"])]
+    pub openmetrics: bool,
     #[command(flatten)]
     pub store: StoreArguments,
 }
@@ -378,9 +368,9 @@ Examples:
 A difference counts as a change if its confidence interval excludes 1 and it exceeds both 1 % and
 the run-to-run noise of this host and configuration, learned from stored runs or the runs of A.
 
---fail-on corrects for multiple comparisons. It cannot exclude a regression if a case looks worse or
-every case is inconclusive: fewer than 8 processes on a side (--quick has 5), a low-quality run, or
-a CPU that was slowed down.";
+--fail-on corrects for multiple comparisons. Inconclusive cases that do not look worse pass, with a
+warning, unless all are. A case is inconclusive with fewer than 8 processes on a side (--quick has
+5), in a low-quality run, or on a CPU that was slowed down.";
 
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_EXAMPLES, override_usage = "fathom compare [OPTIONS] A… B\n       \
@@ -395,7 +385,8 @@ pub struct CompareArguments {
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     #[arg(conflicts_with_all = ["fail_on", "seed"])]
     pub reference: Option<String>,
-    /// Exit with status 3 if a metric is worse by more than this, or that cannot be excluded.
+    /// Exit with status 3 if a case is worse by more than this, if it looks so and is inconclusive,
+    /// or if every case is inconclusive.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_on: Option<f64>,
     /// Print a row for every case, also for unchanged ones.
@@ -490,7 +481,8 @@ Examples:
   fathom import run.jsonl                        import runs of `fathom export` or `run --json`
   ssh other fathom export --all | fathom import -
 
-All files are validated before any run is stored. Runs that the store already has are skipped.";
+All files are validated before any run is stored. Runs that the store already has are skipped. The
+others are then the newest of their hosts: `latest` and histories have the order of the store.";
 
 #[derive(Debug, Args)]
 #[command(after_help = IMPORT_EXAMPLES)]
@@ -532,21 +524,6 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-
-    #[test]
-    fn parse_error_is_one_line_with_tip() {
-        let line = |words: &[&str]| {
-            let error = Arguments::try_parse_from([&["fathom", "run"], words].concat());
-            one_line(&error.unwrap_err().render().to_string())
-        };
-        let unknown = line(&["--quik"]);
-        assert!(unknown.contains("'--quik'") && unknown.contains("'--quick'"), "{unknown}");
-        assert!(!unknown.contains('\n') && !unknown.contains("Usage"), "{unknown}");
-        let incomplete = line(&["--keep", "99"]);
-        assert!(incomplete.contains("not provided: --protocol <PROTOCOL>; try"), "{incomplete}");
-        let negative = line(&["-1"]);
-        assert!(negative.contains("'-1'") && !negative.contains("-- -1"), "{negative}");
-    }
 
     #[test]
     fn command_line_definition_is_consistent() {

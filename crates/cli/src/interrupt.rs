@@ -21,7 +21,7 @@ impl Interrupt {
     pub fn listen() -> std::io::Result<Self> {
         // A pipe, since a sandbox may forbid sockets. Registering makes the writer non-blocking.
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in caught() {
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
         }
         Ok(Self { reader: Arc::new(reader) })
@@ -33,7 +33,7 @@ impl Interrupt {
     /// As [`Interrupt::listen`].
     pub fn listen_then_quit() -> std::io::Result<Self> {
         let was_first = Arc::default();
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in caught() {
             flag::register_conditional_shutdown(signal, 130, Arc::clone(&was_first))?;
             flag::register(signal, Arc::clone(&was_first))?;
         }
@@ -54,20 +54,50 @@ impl AsFd for Interrupt {
 }
 
 /// Registers handlers for a procedure, which polls flags between its system calls. The first signal
-/// ends it in order, the second at once: its unnamed temporary files vanish with the process.
+/// ends it in order, a SIGINT after it at once: its unnamed temporary files vanish with the
+/// process. SIGTERM never does, since timeout(1) sends it twice.
 pub(crate) fn stop() -> std::io::Result<Stop> {
     let (now, by_signal) = (Arc::default(), Arc::default());
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        flag::register_conditional_shutdown(signal, 130, Arc::clone(&by_signal))?;
+    flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&by_signal))?;
+    for signal in caught() {
         flag::register(signal, Arc::clone(&by_signal))?;
         flag::register(signal, Arc::clone(&now))?;
     }
-    // Ignored, so that a write beyond RLIMIT_FSIZE fails with EFBIG instead of ending the process.
-    flag::register(SIGXFSZ, Arc::default())?;
     Ok(Stop::new(now, by_signal, give_up))
+}
+
+/// The signals that end a command in order. SIGHUP stays ignored where it was, as by nohup(1).
+fn caught() -> impl Iterator<Item = i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignores = ignores_hangup(&status);
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |signal| *signal != SIGHUP || !ignores)
+}
+
+/// Bit 0 of the mask is signal 1, SIGHUP.
+fn ignores_hangup(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|it| it & 1 == 1)
+}
+
+/// Lets a write beyond RLIMIT_FSIZE fail with EFBIG instead of ending the process, in workers and
+/// far ends too. By a handler, which programs that are started do not inherit.
+pub fn survive_file_size_limit() {
+    // Without it, such a write ends the process, which is reported as its signal.
+    let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
 fn give_up() -> ! {
     crate::terminal::warn("a read did not return within the time limit: aborted");
     std::process::exit(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hangup_ignored_by_nohup_stays_ignored() {
+        assert!(ignores_hangup("Name:\tx\nSigIgn:\t0000000000001001\n"));
+        assert!(!ignores_hangup("SigIgn:\t0000000000001000\n") && !ignores_hangup(""));
+    }
 }

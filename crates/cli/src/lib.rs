@@ -10,3 +10,4 @@ mod terminal;
 mod tune;
 
 pub use commands::main;
+pub use terminal::note_closed_output;

@@ -47,6 +47,11 @@ impl Machine for LiveMachine {
 
 /// Now, RFC 3339 in UTC, to the millisecond.
 pub(crate) fn timestamp() -> String {
-    let ns = i128::from(clock::wall_ns());
-    jiff::Timestamp::from_nanosecond(ns).map_or_else(|_| String::new(), |now| format!("{now:.3}"))
+    timestamp_of(clock::wall_ns())
+}
+
+/// The same of nanoseconds since 1970.
+pub(crate) fn timestamp_of(ns: u64) -> String {
+    let time = jiff::Timestamp::from_nanosecond(i128::from(ns));
+    time.map_or_else(|_| String::new(), |time| format!("{time:.3}"))
 }

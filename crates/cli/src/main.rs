@@ -5,7 +5,14 @@ use std::process::ExitCode;
 use clap::Parser;
 use fathom_cli::arguments::{self, Arguments};
 
+/// The kernel's loader calls this before the runtime of Rust.
+// SAFETY: the section has pointers to functions without arguments.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static AT_START: extern "C" fn() = fathom_cli::note_closed_output;
+
 fn main() -> ExitCode {
+    fathom_cli::interrupt::survive_file_size_limit();
     match Arguments::try_parse() {
         Ok(arguments) => fathom_cli::main(arguments),
         Err(error) => arguments::report_parse_error(&error),

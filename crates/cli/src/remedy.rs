@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use fathom_engine::PlanError;
 use fathom_service::ServiceError;
-use fathom_store::{StoreError, VERSION};
+use fathom_store::{OLDEST, StoreError, VERSION};
 use rustix::io::Errno;
 
 const OTHER_STORE: &str = "choose another store with --store or FATHOM_STORE";
@@ -65,9 +65,10 @@ fn for_store(error: &StoreError) -> Option<String> {
             Some(format!("name a file in it, such as --store {}", inside.display()))
         }
         E::PermissionDenied { .. } => or_other("run as its owner"),
-        E::Full { .. } => or_other("free some space"),
+        E::Full { cause, .. } => or_other(cause.remedy.unwrap_or("free some space")),
         E::Busy { .. } => or_other("wait for that process"),
         E::OtherVersion { found, .. } if *found > VERSION => or_other("upgrade fathom"),
+        E::OtherVersion { found, .. } if *found >= OLDEST => or_other("omit --no-migrate"),
         E::OtherVersion { .. } => or_other("use the fathom that created it"),
         E::NeedsRecovery { .. } => only(
             "copy it with the files beside it to a writable directory and name the copy with \
@@ -80,7 +81,8 @@ fn for_store(error: &StoreError) -> Option<String> {
         E::Ambiguous { .. } => only("name one by its id"),
         E::TooShort { .. } => only("give more digits, or use `latest`"),
         E::BadName { .. } => only(
-            "use an id, its first digits, a label, `latest`, or `latest~1` for the run before it",
+            "use an id, its first digits, a label, `latest`, `latest~1` for the run before it, or \
+             `latest:file` for the latest run of a file command",
         ),
         E::Device { .. } => or_other("check the kernel log for device errors (dmesg)"),
         E::NotStorable { .. } => None,
@@ -93,8 +95,19 @@ pub fn did_you_mean(nearest: &str, list: &str) -> String {
     if nearest.is_empty() { list.to_owned() } else { format!("did you mean {nearest}? {list}") }
 }
 
+/// Whether PATH has a program of this name.
+fn is_program(name: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| folder.join(name).is_file())
+}
+
 fn for_plan(error: &PlanError) -> Option<String> {
     Some(match error {
+        PlanError::Unknown { name, nearest } if nearest.is_empty() && is_program(name) => {
+            "fathom measures the machine, not a program (`perf stat` and hyperfine do); `fathom \
+             list` lists its metrics"
+                .to_owned()
+        }
         PlanError::Unknown { nearest, .. } => did_you_mean(nearest, "`fathom list` lists them all"),
         PlanError::ByHand { command, .. } => format!("measure it with `fathom {command}`"),
         PlanError::NothingRemote => "add `network`, or omit --remote".to_owned(),
@@ -104,20 +117,25 @@ fn for_plan(error: &PlanError) -> Option<String> {
 }
 
 #[cfg(test)]
+mod printed;
+#[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+
+    use fathom_record::{Activity, system_cause};
 
     use super::*;
 
     #[test]
     fn store_errors_name_the_store_option() {
         let path = || PathBuf::from("/a/b");
+        let full = || system_cause(&Errno::NOSPC.into(), Activity::Other);
         let errors = [
             StoreError::NoHome,
             StoreError::Missing { path: path() },
             StoreError::IsDirectory { path: path() },
             StoreError::Other { action: "open", path: path(), reason: "read-only".into() },
-            StoreError::Full { action: "write", path: path() },
+            StoreError::Full { action: "write", path: path(), cause: full() },
             StoreError::NotAStore { path: path(), reason: "not a database".into() },
         ];
         for error in errors {
@@ -137,7 +155,8 @@ mod tests {
     fn newer_store_needs_an_upgrade() {
         let text = |found| with_remedy(&StoreError::OtherVersion { path: "/a".into(), found });
         assert!(text(VERSION + 1).contains("; upgrade fathom, or choose another store"));
-        assert!(text(VERSION - 1).contains("; use the fathom that created it, or choose"));
+        assert!(text(OLDEST - 1).contains("; use the fathom that created it, or choose"));
+        assert!(text(OLDEST).contains("; omit --no-migrate, or choose"));
     }
 
     #[test]

@@ -1,19 +1,37 @@
 //! Standard output and standard error: colour, terminal width, progress bar, closed pipes.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use fathom_fileio::folder::write_cause;
+use fathom_record::SystemCause;
+use fathom_report::visible;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const DEFAULT_WIDTH: usize = 80;
+/// The file behind standard output.
+const STDOUT: &str = "/proc/self/fd/1";
 
 /// Template of a progress bar with a percentage and a message.
 pub const PERCENT_BAR: &str = "{bar:24} {percent:>3} %  {msg}";
+
+/// Whether standard output was closed when the program started.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Notes whether standard output is closed. Must run before the runtime of Rust starts, which opens
+/// /dev/null in its place, so that every write would succeed.
+pub extern "C" fn note_closed_output() {
+    // SAFETY: reading the flags of a descriptor changes nothing, whether or not it is open.
+    let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;
+    IS_CLOSED.store(is_closed, Ordering::Relaxed);
+}
 
 /// Standard output with a progress bar below it.
 pub struct Output {
     stream: anstream::AutoStream<io::Stdout>,
     closed: bool,
-    error: Option<io::Error>,
+    error: Option<SystemCause>,
     bar: Option<ProgressBar>,
 }
 
@@ -21,7 +39,9 @@ impl Output {
     /// Standard output, with colour on a terminal unless NO_COLOR is set.
     pub fn new() -> Self {
         let stream = anstream::AutoStream::auto(io::stdout());
-        Self { stream, closed: false, error: None, bar: None }
+        let closed = || SystemCause { text: "it is closed".into(), remedy: None, is_limit: false };
+        let error = IS_CLOSED.load(Ordering::Relaxed).then(closed);
+        Self { stream, closed: false, error, bar: None }
     }
 
     /// The progress bar; `None` without a terminal. The caller ticks it, because a ticking thread
@@ -54,11 +74,12 @@ impl Output {
         if self.closed || self.error.is_some() {
             return;
         }
-        let written = self.stream.write_all(text.as_bytes()).and_then(|()| self.stream.flush());
+        let written =
+            self.stream.write_all(visible(text).as_bytes()).and_then(|()| self.stream.flush());
         match written {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.closed = true,
-            Err(error) => self.error = Some(error),
+            Err(error) => self.error = Some(write_cause(Path::new(STDOUT), error)),
         }
     }
 
@@ -68,7 +89,7 @@ impl Output {
     }
 
     /// The first error other than a closed pipe, such as a full disk behind a redirection.
-    pub fn error(&self) -> Option<&io::Error> {
+    pub fn error(&self) -> Option<&SystemCause> {
         self.error.as_ref()
     }
 }
@@ -108,7 +129,7 @@ pub fn height() -> usize {
 /// Writes one line to standard error.
 pub fn warn(text: &str) {
     // In one write, so that lines of other processes do not interleave.
-    let _ = anstream::stderr().write_all(format!("fathom: {text}\n").as_bytes());
+    let _ = anstream::stderr().write_all(format!("fathom: {}\n", visible(text)).as_bytes());
 }
 
 /// Whether standard error is a terminal.

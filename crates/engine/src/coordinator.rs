@@ -32,6 +32,9 @@ pub trait Audience {
     /// The reference loops of the whole run changed some records: all records, those that differ,
     /// and the number of those with another value, verdict or agreement.
     fn revised(&mut self, _: &Document, _again: &[Record], _changed: usize) {}
+    /// Records of a finished step of a procedure, between its passes, with the run so far. Drafts
+    /// are of a step that is measured again, and are not among the records at the end.
+    fn finished(&mut self, _: &Document, _records: &[Record], _are_drafts: bool) {}
     /// An event of a procedure, between its passes.
     fn event(&mut self, _: Event<'_>) {}
     /// Asks the user to confirm what a procedure is about to do.
@@ -282,7 +285,7 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
     }
 }
 
-/// The estimated duration of a plan with this share of clean visits.
+/// The estimated duration of a plan with this share of undisturbed visits.
 fn estimate_ns(plan: &Plan, host: &Host, clean_share: f64) -> f64 {
     let all: Vec<usize> = (0..plan.units.len()).collect();
     later_ns(plan, &[all], host, clean_share)

@@ -322,6 +322,21 @@ fn with_needs(entries: &[Entry], chosen: &[bool]) -> Vec<bool> {
 }
 
 fn nearest(name: &str, entries: &[Entry]) -> String {
+    let words = name.to_lowercase();
+    // Words of a description, such as `context switch`.
+    let is_described = |entry: &&Entry| {
+        let about = entry.about();
+        let text = format!("{} {} {}", about.id, about.title, about.timed).to_lowercase();
+        words.contains(' ') && words.split_whitespace().all(|word| text.contains(word))
+    };
+    let described: Vec<String> = entries
+        .iter()
+        .filter(is_described)
+        .map(|entry| format!("`{}`", entry.about().id))
+        .collect();
+    if !described.is_empty() {
+        return described[..described.len().min(3)].join(" or ");
+    }
     let mut names: Vec<&str> =
         entries.iter().flat_map(|entry| beginnings(entry.about().id)).collect();
     names.sort_unstable();
@@ -416,6 +431,8 @@ mod tests {
         assert!(message("cpu.cal").contains("`cpu.call`"), "{}", message("cpu.cal"));
         assert!(message("OS.SYSCALL").contains("`os.syscall`"), "{}", message("OS.SYSCALL"));
         assert!(message("fork").contains("`os.process.fork`"), "{}", message("fork"));
+        let described = message("context switch");
+        assert!(described.contains("`os.switch."), "{described}");
         assert_eq!(message("zzzzzz"), "");
     }
 

@@ -19,7 +19,7 @@ use crate::visits::ProbeVisits;
 #[derive(Default)]
 pub(crate) struct Results {
     pub(crate) records: Vec<Record>,
-    /// The same with headlines as found and without samples, for models of which an input has no
+    /// The same with unfiltered headlines and without samples, for models of which an input has no
     /// estimate at full speed.
     found: Vec<Record>,
 }
@@ -121,7 +121,7 @@ pub(crate) fn derived(
         let mut record = empty(about, case);
         record.derived_from = derived.inputs().iter().map(|need| MetricId::new(*need)).collect();
         let of = |records| derive(derived, case, document, records);
-        // At full speed if all sources are, else as found.
+        // At full speed if all sources are, else unfiltered.
         let selected = of(&results.records);
         let stratum = selected.as_ref().map_or(Stratum::AsFound, |it| it.stratum);
         let chosen = match stratum {
@@ -240,7 +240,7 @@ impl Derivation<'_> {
 }
 
 /// The prediction of a case, in the stratum of its headline: at full speed if the case and all
-/// inputs of the model have that estimate, else as found (METHOD 23b).
+/// inputs of the model have that estimate, else unfiltered (METHOD 23b).
 fn predicted(
     record: &Record,
     results: &mut Results,
@@ -255,11 +255,30 @@ fn predicted(
             summary.is_some_and(|summary| summary.stratum != Stratum::AsFound)
         };
         if prediction.results().all(is_selected) {
+            let prediction = from_undisturbed(prediction, &results.records)?;
             return Ok(with_uncertainty(prediction, stratum, &mut results.records, predict));
         }
     }
-    let prediction = predict(&results.found)?;
+    let prediction = from_undisturbed(predict(&results.found)?, &results.found)?;
     Ok(with_uncertainty(prediction, Stratum::AsFound, &mut results.found, predict))
+}
+
+/// The prediction, unless it has a value and a result among its inputs is noisy. A bound stays: it
+/// is far from what a disturbance adds.
+pub(crate) fn from_undisturbed(
+    prediction: Prediction,
+    records: &[Record],
+) -> Result<Prediction, NoModel> {
+    let is_noisy = |name: &&str| {
+        let has_number = |one: &&Record| one.name() == *name && one.verdict.shows_number();
+        let input = records.iter().rev().find(has_number);
+        input.is_some_and(|input| input.verdict.state == State::Noisy)
+    };
+    let noisy = prediction.value.and_then(|_| prediction.results().find(is_noisy));
+    match noisy.map(str::to_owned) {
+        Some(metric) => Err(NoModel::NoisyInput { metric }),
+        None => Ok(prediction),
+    }
 }
 
 /// Sets the uncertainty of a prediction from the intervals of its inputs: each input is moved to
@@ -386,8 +405,8 @@ pub(crate) fn fill(
     if is_single && summary.median < 100.0 * read_ns {
         summary.clock_floor = Some(read_ns);
     }
-    // As found, visits that waited for full speed show the headline without disturbances. A failed
-    // check in any visit makes the case invalid.
+    // Unfiltered, visits that waited for full speed show the headline without disturbances. A
+    // failed check in any visit makes the case invalid.
     let is_wrong = samples.iter().flat_map(Sample::checks_of_both).any(|check| !check.passed);
     let is_found = summary.stratum == Stratum::AsFound;
     let judged = if is_found || is_wrong { samples } else { headline.samples };

@@ -5,13 +5,13 @@ use fathom_analysis::statistics;
 use fathom_measure::clock::{Clock, Watch};
 use fathom_measure::{affinity, clock};
 use fathom_metric::{
-    About, Ending, Entry, Event, Inputs, Measured, Procedure, ProcedureError, Recorder, Registry,
-    Stop,
+    About, Command, Ending, Entry, Event, Inputs, Measured, Procedure, ProcedureError, Recorder,
+    Registry, Stop,
 };
 use fathom_record::{
     Cause, Document, Effort, FarHost, Host, MetricId, NoModel, Origin, Params, Prediction,
-    Protocol, Reason, Record, Remedy, Run, RunState, SCHEMA_VERSION, Sample, State, Stratum, Tool,
-    Value, Verdict,
+    Protocol, Reason, Record, Run, RunState, SCHEMA_VERSION, Sample, State, Stratum, Tool, Value,
+    Verdict,
 };
 
 use crate::Audience;
@@ -53,6 +53,7 @@ pub struct Session<'a> {
     shown: usize,
     audience: &'a mut dyn Audience,
     begun: bool,
+    drafts: bool,
 }
 
 impl<'a> Session<'a> {
@@ -102,6 +103,7 @@ impl<'a> Session<'a> {
             known: setup.earlier.into_iter().map(Record::as_found).collect(),
             audience,
             begun: false,
+            drafts: false,
         }
     }
 
@@ -184,6 +186,7 @@ impl<'a> Session<'a> {
         record.notes.extend(measured.notes);
         let predicted = || self.predicted(about.id, &record.params);
         let prediction = measured.prediction.map_or_else(predicted, Ok);
+        let prediction = prediction.and_then(|it| reduce::from_undisturbed(it, &self.known));
         reduce::set_prediction(&mut record, prediction, about.expects, None);
         self.set_origins(&mut record);
         record.samples = Some(samples);
@@ -200,9 +203,12 @@ impl<'a> Session<'a> {
             record.verdict.state = State::Noisy;
             record.verdict.reasons.splice(0..0, doubts);
         }
-        // A manual command has no choice of CPU.
+        let path = self.document.run.procedure.as_deref();
+        let command = self.registry.commands().iter().find(|one| Some(one.path) == path);
+        let repeat = command.and_then(Command::repeat_option);
         for reason in &mut record.verdict.reasons {
-            reason.remedy = reason.remedy.take().map(Remedy::without_choice_of_cpu);
+            let remedy = reason.remedy.take();
+            reason.remedy = remedy.map(|remedy| remedy.for_procedure(repeat.as_deref()));
         }
     }
 
@@ -264,11 +270,26 @@ impl Recorder for Session<'_> {
         record
     }
 
+    fn draft(&mut self, make: &mut dyn FnMut(&mut dyn Recorder)) {
+        let before = self.known.len();
+        self.drafts = true;
+        make(self);
+        self.drafts = false;
+        let drafts = self.known.split_off(before);
+        if !drafts.is_empty() {
+            self.audience.finished(&self.document, &drafts, true);
+        }
+    }
+
     fn show(&mut self) {
+        if self.drafts {
+            return;
+        }
         self.begin();
         let new = &self.known[self.shown..];
         if !new.is_empty() {
             self.audience.block(new);
+            self.audience.finished(&self.document, new, false);
         }
         self.shown = self.known.len();
     }

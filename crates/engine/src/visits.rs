@@ -30,7 +30,7 @@ pub(crate) struct ProbeVisits<'p> {
     pub(crate) selection: Vec<Result<Stratum, NotSelected>>,
     /// The failure of a whole visit.
     pub(crate) failure: Option<Reason>,
-    /// The number of visits as found.
+    /// The number of unfiltered visits.
     found: u32,
     /// For each case, the number of all visits, including those that did not reach full speed.
     pub(crate) tried: Vec<u32>,
@@ -86,7 +86,8 @@ impl<'p> ProbeVisits<'p> {
         }
     }
 
-    /// The number of remaining visits: those as found, then one for each missing clean visit.
+    /// The number of remaining visits: those unfiltered, then one for each missing undisturbed
+    /// visit.
     pub(crate) fn visits_left(&self, reference: Option<&Loop>) -> u32 {
         if self.failure.is_some() || self.all_faulty() {
             return 0;
@@ -95,7 +96,7 @@ impl<'p> ProbeVisits<'p> {
         self.processes.saturating_sub(self.found).max(extra.max().unwrap_or(0))
     }
 
-    /// The number of missing clean visits of a case, up to the limit.
+    /// The number of missing undisturbed visits of a case, up to the limit.
     fn missing(&self, case: usize, reference: Option<&Loop>) -> u32 {
         let may = self.selection[case].is_ok() && self.faults[case].is_none();
         let Some(reference) = reference.filter(|_| may) else { return 0 };
@@ -112,14 +113,14 @@ impl<'p> ProbeVisits<'p> {
         if self.selection.iter().all(Result::is_err) {
             return processes * cost_ns;
         }
-        // Each missing clean visit is retried at full speed only, up to the limit.
+        // Each missing undisturbed visit is retried at full speed only, up to the limit.
         let tries = f64::from(VISITS_PER_PROCESS - 1) * processes;
         let missing = (processes * (1.0 - clean_share)).min(tries * clean_share);
         let failed = (missing / clean_share.max(0.01) - missing).min(tries);
         (processes + missing) * cost_ns + failed * (WORKER_NS + UNMET_NS)
     }
 
-    /// The number of clean visits as found, and of all visits as found.
+    /// The number of clean unfiltered visits, and of all unfiltered visits.
     pub(crate) fn clean_as_found(&self, reference: &Loop) -> (u32, u32) {
         let of_case = |samples: &&Vec<Sample>| !samples.is_empty();
         let Some(samples) = self.samples.iter().find(of_case) else { return (0, 0) };
@@ -274,7 +275,7 @@ mod tests {
         assert_eq!(ms(&visits, 0.5), 7.5 * 17.0 + 2.5 * 45.0);
         assert_eq!(ms(&visits, 0.2), 8.0 * 17.0 + 12.0 * 45.0);
         assert_eq!(ms(&visits, 0.1), 6.5 * 17.0 + 13.5 * 45.0);
-        assert_eq!(ms(&visits, 0.0), 85.0, "no clean visit is expected");
+        assert_eq!(ms(&visits, 0.0), 85.0, "no undisturbed visit is expected");
         visits.selection = vec![Err(NotSelected::Device), Ok(Stratum::FullSpeed)];
         assert_eq!(ms(&visits, 0.5), 7.5 * 17.0 + 2.5 * 45.0, "one case is selected");
         visits.selection[1] = Err(NotSelected::Device);

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use fathom_measure::clock::monotonic_raw_ns;
+use fathom_record::is_hidden;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -125,7 +126,7 @@ impl AsFd for Channel {
 
 /// A text of the other end, for a message of this one.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(TEXT_CHARACTERS_MAX).collect()
+    text.chars().filter(|c| !is_hidden(*c)).take(TEXT_CHARACTERS_MAX).collect()
 }
 
 /// The end of a wait.

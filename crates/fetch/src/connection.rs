@@ -8,6 +8,7 @@ use std::time::Duration;
 use fathom_load::address::Url;
 use fathom_load::engine::{HEAD_BYTES_MAX, Head, parse_fields};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
+use fathom_record::{Activity, system_cause};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_timeout, set_tcp_congestion, set_tcp_nodelay, socket_error};
@@ -94,8 +95,8 @@ impl Client<'_> {
 
     fn connect_to(&self, address: &SocketAddr) -> Result<TcpStream, Fault> {
         let failed = |error: Errno| {
-            let error = std::io::Error::from(error);
-            Fault::passing(format!("connect to {address}: {error}"))
+            let cause = system_cause(&error.into(), Activity::Other);
+            Fault::passing(format!("connect to {address}: {cause}"))
         };
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
+use fathom_fileio::folder::write_cause;
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, flock, openat, renameat,
     renameat_with, statat, unlinkat,
@@ -74,7 +75,7 @@ impl Place {
                 let old = openat(&self.folder, &name, flags, Mode::empty());
                 (File::from(old.map_err(|error| failed(&error))?), false)
             }
-            Err(error) => return Err(failed(&error)),
+            Err(error) => return Err(failed(&write_cause(self.shown.as_ref(), error))),
         };
         let stat = file.metadata().map_err(|error| failed(&error))?;
         let own = rustix::process::geteuid().as_raw();

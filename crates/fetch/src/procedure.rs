@@ -223,6 +223,9 @@ fn read_sum(complete: &Complete, recorder: &dyn Recorder) -> Result<Sum, Procedu
         stop: recorder.stop().now(),
     };
     let fast = read_fast(&source, &options, recorder.clock()).map_err(|error| failed(&error))?;
+    if let Some(change) = fast.changed {
+        return Err(failed(&format!("the file changed while its sum was read: {change}")));
+    }
     match fast.sum.bytes == complete.bytes {
         true => Ok(fast.sum),
         false => Err(failed(&"the read for --sum was stopped; the file is complete")),

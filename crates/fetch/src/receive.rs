@@ -10,6 +10,7 @@ use std::time::Duration;
 use fathom_load::engine::{Chunks, Framing};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_paths::{Io, PathError, ReceivePath, Receiving, Step, Waiter};
+use fathom_record::{Activity, system_cause};
 use rustix::io::Errno;
 
 use crate::connection::{Client, Fault, Response};
@@ -164,12 +165,7 @@ fn is_of_disk(error: Errno) -> bool {
 }
 
 fn not_written(error: &Error) -> Fault {
-    let remedy = match Errno::from_io_error(error) {
-        Some(Errno::NOSPC | Errno::DQUOT) => "; free space",
-        Some(Errno::FBIG) => "; raise the limit (ulimit -f)",
-        _ => "",
-    };
-    Fault::Final(format!("write: {error}{remedy}"))
+    Fault::Final(format!("write: {}", system_cause(error, Activity::Other)))
 }
 
 fn truncated(segment: &Segment) -> Fault {

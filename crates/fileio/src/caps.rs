@@ -138,7 +138,7 @@ fn devices(reader: &Reader, number: &str) -> (Vec<String>, Option<u64>) {
 
 /// The /sys folder of a device. Files on btrfs have anonymous device numbers: there the mount
 /// source names the device.
-fn folder(reader: &Reader, number: &str) -> Option<String> {
+pub(crate) fn folder(reader: &Reader, number: &str) -> Option<String> {
     let folder = format!("/sys/dev/block/{number}");
     if reader.text(&format!("{folder}/dev")).is_some() {
         return Some(folder);

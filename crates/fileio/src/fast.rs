@@ -13,8 +13,8 @@ use fathom_measure::Clock;
 use crate::extents;
 use crate::filesystem::Class;
 use crate::memory::page;
-use crate::path_info::{Direct, Source};
-use crate::read::{BLOCK, Change, Outcome, ReadError, ReadFault, Request, Way, read};
+use crate::path_info::{Change, Direct, Source};
+use crate::read::{BLOCK, Outcome, ReadError, ReadFault, Request, Way, read};
 use crate::residency::{self, CountedBy, Look, Residency, State};
 use crate::sum::Sum;
 

@@ -84,14 +84,19 @@ impl FileSystem {
         Self { name, class }
     }
 
-    /// Whether its data is on a device of this machine. `None` if unknown, as on overlayfs and
-    /// FUSE.
-    pub fn is_on_device(&self) -> Option<bool> {
-        match self.class {
-            Class::Disk => Some(true),
-            Class::Memory | Class::Kernel | Class::Network => Some(false),
-            Class::Overlay | Class::Program | Class::Unknown => None,
-        }
+    /// By its type in /proc/self/mountinfo.
+    pub fn of_type(kind: &str) -> Self {
+        let name = match kind {
+            "ext2" | "ext3" => "ext4",
+            "vfat" | "msdos" => "fat",
+            "nilfs2" => "nilfs",
+            "devtmpfs" => "tmpfs",
+            "nfs4" => "nfs",
+            "smb3" => "smb2",
+            kind => kind,
+        };
+        let known = KNOWN.iter().find(|(_, known, _)| *known == name);
+        Self::of_magic(known.map_or(0, |(magic, ..)| *magic))
     }
 }
 
@@ -111,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn only_some_classes_are_on_a_device() {
-        let on_device = |name: &str| {
-            let (magic, ..) = KNOWN.iter().find(|(_, known, _)| *known == name).unwrap();
-            FileSystem::of_magic(*magic).is_on_device()
-        };
-        assert_eq!(["ext4", "fat"].map(on_device), [Some(true); 2]);
-        assert_eq!(["tmpfs", "nfs", "proc"].map(on_device), [Some(false); 3]);
-        assert_eq!(["overlay", "fuse"].map(on_device), [None; 2]);
+    fn types_of_mounts_have_a_class() {
+        let class = |kind| FileSystem::of_type(kind).class;
+        assert_eq!(["ext3", "vfat", "btrfs"].map(class), [Class::Disk; 3]);
+        assert_eq!(
+            ["devtmpfs", "nfs4", "proc"].map(class),
+            [Class::Memory, Class::Network, Class::Kernel]
+        );
+        assert_eq!(["fuse.sshfs", "none"].map(class), [Class::Unknown; 2]);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Folders for test files, and their free space.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
+use fathom_record::{Activity, SystemCause, system_cause};
 use rustix::fs::{Access, AtFlags, CWD, accessat, statvfs};
 use rustix::io::Errno;
 
@@ -78,6 +80,15 @@ impl Folder {
         accessat(CWD, &self.path, mode, AtFlags::EACCESS).map_err(FolderError::unusable)?;
         Ok(self)
     }
+}
+
+/// Why a file of this path could not be created or written, and what to do.
+pub fn write_cause(path: &Path, error: impl Into<io::Error>) -> SystemCause {
+    // Where the file does not exist, its folder does.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let found = statvfs(path).or_else(|_| statvfs(folder.unwrap_or(Path::new("."))));
+    let lacks_inodes = found.is_ok_and(|it| it.f_files > 0 && it.f_favail == 0 && it.f_bavail > 0);
+    system_cause(&error.into(), Activity::Write { lacks_inodes })
 }
 
 /// The space of the file system of a path.

@@ -17,6 +17,7 @@
 //! This crate judges no numbers and prints nothing.
 
 pub mod available_memory;
+pub mod backing;
 pub mod caps;
 pub mod extents;
 pub mod fast;

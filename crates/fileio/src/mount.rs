@@ -8,7 +8,7 @@ use crate::filesystem::{Class, FileSystem};
 use crate::inspect;
 
 /// `STATX_MNT_ID`, Linux 5.8.
-const MOUNT_ID: u32 = 0x1000;
+pub(crate) const MOUNT_ID: u32 = 0x1000;
 
 /// Types of FUSE whose server reads from other hosts, or from that of a virtual machine. The magic
 /// number is the same for all.

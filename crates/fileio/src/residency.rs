@@ -69,6 +69,8 @@ impl State {
 pub enum UnknownReason {
     #[error("the file is empty")]
     Empty,
+    #[error("the file has no size: the kernel generates it when it is read")]
+    NoSize,
     #[error("not a regular file or block device")]
     NoPages,
     #[error("only the owner and users with write permission can see it")]
@@ -147,7 +149,10 @@ impl Residency {
 /// The present residency of a file.
 pub fn of(file: &File) -> Residency {
     let bytes = match size_of(file) {
-        Ok((FileKind::Regular | FileKind::Block, size)) => size.unwrap_or(0),
+        Ok((FileKind::Regular | FileKind::Block, Some(size))) => size,
+        Ok((FileKind::Regular | FileKind::Block, None)) => {
+            return Residency::unknown(0, UnknownReason::NoSize);
+        }
         Ok(_) => return Residency::unknown(0, UnknownReason::NoPages),
         Err(error) => return Residency::unknown(0, UnknownReason::Failed(error)),
     };

@@ -12,6 +12,7 @@ use fathom_measure::Clock;
 use rustix::fs::{FileType, fdatasync, lstat};
 use rustix::io::Errno;
 
+use crate::folder::write_cause;
 use crate::generate::Generator;
 use crate::memory::{Pages, page};
 use crate::read::{BLOCK_MAX, NEVER_STOP};
@@ -79,7 +80,10 @@ pub enum WriteError {
     InUse { path: PathBuf, what: &'static str },
     #[error("write {path}: stopped after {after} bytes; nothing is left")]
     Stopped { path: PathBuf, after: u64 },
-    #[error("{what} {path}: {error} after {after} bytes; nothing is left")]
+    #[error(
+        "{what} {path}: after {after} bytes, of which nothing is left: {}",
+        write_cause(.path, *.error)
+    )]
     Failed { what: &'static str, path: PathBuf, after: u64, error: Errno },
 }
 

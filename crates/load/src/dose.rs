@@ -34,7 +34,7 @@ const TOLERANCE: f64 = 0.1;
 /// tenth of a shorter request.
 const LANE_REQUEST_S: f64 = 200e-6;
 const FORMULA: &str = "(1 ÷ X) ÷ max(1 ÷ X, D + δ): X throughput at saturation, D demand of the \
-    resource per request, δ dose";
+    resource per request, δ added load";
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Proof {
@@ -179,7 +179,8 @@ pub fn prove(
         let mut rates = vec![0.0; doses.len() + 1];
         for at in shuffled(rates.len(), &mut random) {
             let dose = doses.get(at);
-            let what = dose.map_or("without a dose".to_owned(), |it| format!("dose: {}", it.of));
+            let what =
+                dose.map_or("without added load".to_owned(), |it| format!("added load: {}", it.of));
             let window = throughput(
                 run,
                 case,
@@ -209,7 +210,7 @@ pub fn prove(
     let found: Vec<Effect> = both.filter_map(effect).collect();
     let params = params.clone().and("clients", i64::from(clients));
     found.iter().for_each(|effect| effect.record(recorder, &params));
-    let without = || Proof::NotDone("no dose for it".to_owned());
+    let without = || Proof::NotDone("no load can be added to it".to_owned());
     Ok(judge(suspect, &found).unwrap_or_else(without))
 }
 
@@ -235,7 +236,8 @@ fn demand(of: &str, used: &Used, all: &Capacities) -> Option<f64> {
     Some(all_s? / used.completed)
 }
 
-/// The throughput with a dose, and what was used. `None` if nothing was completed, or after a stop.
+/// The throughput with added load, and what was used. `None` if nothing was completed, or after a
+/// stop.
 fn throughput(
     run: &mut Run<'_>,
     case: Case,
@@ -340,7 +342,7 @@ fn judge(suspect: &str, found: &[Effect]) -> Option<Proof> {
     let other = found.iter().filter(is_other).find(has_effect);
     Some(other.map_or(Proof::Confirmed, |other| {
         Proof::Refuted(format!(
-            "a dose for another resource, {}, also lowers throughput to {}",
+            "load added to another resource, {}, also lowers throughput to {}",
             other.of,
             percent(other.measured.value)
         ))

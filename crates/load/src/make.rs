@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use fathom_fileio::{Generator, Sum, folder};
+use fathom_fileio::folder::{self, write_cause};
+use fathom_fileio::{Generator, Sum};
 use fathom_metric::{Ending, Event, ProcedureError};
 use fathom_record::Unit;
 use fathom_record::quantity::quantity;
@@ -57,13 +58,14 @@ pub fn make(set: Set, dir: &Path, watch: &mut Watch<'_>) -> Result<Ending, Proce
     );
     watch(Some(Event::Plan(&text)));
     let mut making = Making { folder: dir, made: Vec::new(), made_folder: !dir.exists() };
-    fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
+    fs::create_dir_all(dir).map_err(|error| failed(dir, write_cause(dir, error)))?;
     let generator = Generator::new(set.bytes);
     let mut piece = vec![0; PIECE.min(set.bytes as usize)];
     let mut written = 0;
     for number in (0..set.files).filter(|number| !present.contains(number)) {
         let path = dir.join(name(number));
-        let mut file = File::create_new(&path).map_err(|error| failed(&path, error))?;
+        let mut file =
+            File::create_new(&path).map_err(|error| failed(&path, write_cause(&path, error)))?;
         making.made.push(path.clone());
         let mut at = 0;
         while at < set.bytes {
@@ -72,7 +74,8 @@ pub fn make(set: Set, dir: &Path, watch: &mut Watch<'_>) -> Result<Ending, Proce
             }
             let length = (set.bytes - at).min(PIECE as u64) as usize;
             generator.fill(number * set.bytes + at, &mut piece[..length]);
-            file.write_all(&piece[..length]).map_err(|error| failed(&path, error))?;
+            file.write_all(&piece[..length])
+                .map_err(|error| failed(&path, write_cause(&path, error)))?;
             at += length as u64;
             written += length as u64;
             if written % (64 << 20) < length as u64 {

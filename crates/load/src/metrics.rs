@@ -73,7 +73,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "resource",
         values: "network, pacing, disk, server-cpu, client, serial",
-        meaning: "the resource that gets a dose",
+        meaning: "the resource with added load",
     },
     Parameter {
         name: "port",
@@ -98,7 +98,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "server_cache",
         values: "cold, warm",
-        meaning: "the server's page cache before each sweep; absent as found",
+        meaning: "the server's page cache before each sweep; absent: as it is",
     },
     Parameter {
         name: "body",
@@ -254,15 +254,17 @@ static ABOUT_CLIENTS_95: About = About {
 
 static ABOUT_DOSE: About = About {
     id: "load.dose",
-    title: "throughput with a dose",
+    title: "throughput with added load",
     unit: Unit::Ratio,
     better: Better::Higher,
     timed: "throughput with known work added to each request, ÷ throughput without it, at the \
-            largest saturated number of clients; three rounds in random order. The dose is half of \
-            the time per request at saturation",
+            largest saturated number of clients; three rounds in random order. The added load is \
+            half of the time per request at saturation",
     not_timed: "the warm-up of each window",
     model: "(1 ÷ X) ÷ max(1 ÷ X, D + δ): lower for the bottleneck, 1 for other resources",
-    pitfalls: &["a CPU that both ends share has one capacity: doses of either lower throughput"],
+    pitfalls: &[
+        "a CPU that both ends share has one capacity: load added to either lowers throughput",
+    ],
     requires: TELEMETRY,
     ..BASE
 };
@@ -273,7 +275,8 @@ static ABOUT_BOTTLENECK: About = About {
     unit: Unit::Ratio,
     better: Better::Higher,
     timed: "nothing: the resource whose utilisation at saturation is at least 85 %, if all others \
-            are at most 75 %. `serial` if all are; `undetermined` otherwise",
+            are at most 75 %. `serial` (one request at a time: lock or queue) if all are; \
+            `undetermined` otherwise",
     not_timed: "nothing",
     pitfalls: &["on loopback the network is work of CPUs: only --prove confirms it"],
     requires: TELEMETRY,

@@ -159,7 +159,7 @@ pub enum ServerCache {
     Cold,
     /// Read before each sweep.
     Warm,
-    /// As found.
+    /// Unfiltered.
     AsIs,
 }
 

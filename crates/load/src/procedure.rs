@@ -131,8 +131,9 @@ impl Procedure for Load {
         records::memory(recorder, &run.memory, &run.target);
         match run.dead {
             Some(fault) => Err(ProcedureError::failed(format!(
-                "{}: the server stopped answering ({fault}); finished steps are kept",
-                self.target
+                "{}: {}; finished steps are kept",
+                self.target,
+                fault.end_words()
             ))),
             None if !run.has_numbers && !recorder.stop().now().load(Relaxed) => {
                 let text = format!("{}: no step has a valid result", self.target);
@@ -205,7 +206,7 @@ impl Load {
             more += &format!(" + {} for capacities", seconds(capacities_ns));
         }
         if proofs_ns > 0 {
-            more += &format!(" + at most {} for doses", seconds(proofs_ns));
+            more += &format!(" + at most {} for added loads", seconds(proofs_ns));
         }
         // The longest warm-up is a share of the window.
         let timing = Timing::of(self.window_ns(), None);
@@ -369,6 +370,10 @@ impl Run<'_> {
                 if self.is_over(recorder) {
                     return Ok(());
                 }
+                let (load, target) = (self.load, &self.target);
+                let shared = records::Shared { load, target, case, congestion: &*congestion };
+                let step = &steps[at];
+                recorder.draft(&mut |recorder| _ = records::step(recorder, &shared, step));
             }
         }
         Ok(())

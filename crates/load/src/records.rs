@@ -221,8 +221,7 @@ fn judge(step: &Step, more: Vec<Reason>) -> (Option<Verdict>, Vec<Reason>) {
     let because = |state, cause, text: String| Some(Verdict::because(state, cause, text));
     let faults = fault_words(&step.faults);
     if let Some(fault) = step.death.filter(|_| step.sweeps == 0) {
-        let text = format!("the server stopped answering: {fault}");
-        return (because(State::Failed, Cause::Crashed, text), Vec::new());
+        return (because(State::Failed, fault.end_cause(), fault.end_words()), Vec::new());
     }
     if step.completed == 0 {
         let text = match faults.is_empty() {

@@ -5,12 +5,13 @@ use std::sync::OnceLock;
 
 use fathom_fileio::Sum;
 
-/// One text with all requests, the end of each, and the lengths of the files if known.
+/// One text with all requests, the end of each, and the lengths of the files: the listed ones, else
+/// those of the first responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     text: Vec<u8>,
     ends: Vec<usize>,
-    bytes: Vec<Option<u64>>,
+    bytes: Vec<OnceLock<u64>>,
     /// The sums of the files, as far as known.
     contents: Vec<OnceLock<Sum>>,
 }
@@ -43,7 +44,7 @@ impl Requests {
             requests.text.extend_from_slice(path.as_bytes());
             requests.text.extend_from_slice(tail.as_bytes());
             requests.ends.push(requests.text.len());
-            requests.bytes.push(*bytes);
+            requests.bytes.push(bytes.map_or_else(OnceLock::new, OnceLock::from));
             requests.contents.push(OnceLock::new());
         }
         requests
@@ -53,7 +54,7 @@ impl Requests {
     pub fn first(&self, files: usize, bytes: u64) -> Self {
         let mut sum = 0;
         let fits = |at: &usize| {
-            sum += self.bytes[*at].unwrap_or(0);
+            sum += self.bytes[*at].get().unwrap_or(&0);
             *at == 0 || sum <= bytes
         };
         let count = (0..self.len().min(files)).take_while(fits).count();
@@ -75,7 +76,10 @@ impl Requests {
             longer.text.extend_from_slice(format!("{field}\r\n\r\n").as_bytes());
             longer.ends.push(longer.text.len());
         }
-        longer.bytes = self.bytes.iter().map(|bytes| bytes.map(|it| it + more_bytes)).collect();
+        let more = |bytes: &OnceLock<u64>| {
+            bytes.get().map_or_else(OnceLock::new, |it| OnceLock::from(it + more_bytes))
+        };
+        longer.bytes = self.bytes.iter().map(more).collect();
         longer
     }
 
@@ -107,12 +111,17 @@ impl Requests {
 
     /// The length of a file, if known.
     pub fn bytes(&self, file: u32) -> Option<u64> {
-        self.bytes[file as usize]
+        self.bytes[file as usize].get().copied()
+    }
+
+    /// The length of a file: the known one, else that of this first response.
+    pub fn length(&self, file: u32, first: u64) -> u64 {
+        *self.bytes[file as usize].get_or_init(|| first)
     }
 
     /// The mean length of the files, if all are known.
     pub fn mean_bytes(&self) -> Option<u64> {
-        let sum: u64 = self.bytes.iter().copied().sum::<Option<u64>>()?;
+        let sum: u64 = self.bytes.iter().map(|bytes| bytes.get().copied()).sum::<Option<u64>>()?;
         Some(sum / (self.len() as u64).max(1))
     }
 }

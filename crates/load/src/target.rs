@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fathom_metric::ProcedureError;
-use fathom_record::{FarHost, Host};
+use fathom_record::{Activity, FarHost, Host, system_cause};
 
 use crate::address::{PATHS_MAX, Url, encoded, expand};
 use crate::control::{Control, ControlError};
+use crate::engine::REDIRECTED;
 use crate::options::{Load, ServerCache};
 use crate::requests::{Fields, Requests};
 
@@ -55,7 +56,7 @@ impl Target {
         let failed = |what: String| ProcedureError::failed(format!("{}: {what}", load.target));
         let address = url.connect(load.connect_timeout).map_err(|error| {
             let port = url.port;
-            failed(format!("connect to port {port}: {error}; is the server running there?"))
+            failed(format!("connect to port {port}: {}", system_cause(&error, Activity::Other)))
         })?;
         let mut fields = load.header.clone();
         let token = token(load)?;
@@ -89,7 +90,7 @@ impl Target {
             return Err(failed(text.to_owned()));
         }
         if !is_ours && load.prove {
-            let text = "--prove: only `fathom serve` can add doses, and this server is another one";
+            let text = "--prove: only `fathom serve` can add load, and this server is another one";
             return Err(failed(text.to_owned()));
         }
         let telemetry = is_ours.then(|| control.telemetry().ok()).flatten().unwrap_or_default();
@@ -138,7 +139,9 @@ fn known<T>(answer: Result<T, ControlError>, has_token: bool) -> Result<Option<T
         Err(ControlError::Status(status @ (401 | 403))) => Err(format!(
             "status {status}: the server requires a token; name its file by --token-file"
         )),
-        Err(ControlError::Io(error)) => Err(format!("no response: {error}")),
+        Err(ControlError::Io(error)) => {
+            Err(format!("no response: {}", system_cause(&error, Activity::Other)))
+        }
         Err(_) => Ok(None),
     }
 }
@@ -187,7 +190,8 @@ fn files(
     let mut files: Files = listed.filter(|(path, _)| path.starts_with(&url.path)).collect();
     files.sort_unstable();
     if files.is_empty() {
-        let text = "the folder has no files; fill it, for example by `fathom load --make`";
+        let text = "the folder has no files; fill it, for example by `fathom load --make \
+                    10x1MiB FOLDER`";
         return Err(failed(text.to_owned()));
     }
     Ok(files)
@@ -245,6 +249,10 @@ fn check_first(load: &Load, control: &mut Control, files: &Files) -> Result<(), 
             Err(failed(format!("status {}; name a token file by --token-file", answer.status)))
         }
         (404, _) => Err(failed("status 404; check the path, or name paths by --urls".to_owned())),
+        (300..=399, _) => {
+            let status = answer.status;
+            Err(failed(format!("status {status}: {REDIRECTED}")))
+        }
         (status, _) => Err(failed(format!("status {status}, expected 200"))),
     }
 }

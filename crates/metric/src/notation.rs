@@ -18,7 +18,7 @@ impl NotationError {
     }
 }
 
-/// A number of bytes: `4096`, `64KiB`, `64K`, `1 MiB`. `kB`, `MB`, `GB` and `TB` are decimal.
+/// A number of bytes: `4096`, `64KiB`, `64K`, `1 MiB`. `kB`, `MB` to `EB` are decimal.
 pub fn bytes(text: &str) -> Result<u64, NotationError> {
     let expected = "a size below 2^64 bytes, such as 4096, 64KiB, 1MiB or 1MB";
     let wrong = || NotationError::new(text, expected);
@@ -30,10 +30,14 @@ pub fn bytes(text: &str) -> Result<u64, NotationError> {
         "m" | "mib" => 1 << 20,
         "g" | "gib" => 1 << 30,
         "t" | "tib" => 1 << 40,
+        "p" | "pib" => 1 << 50,
+        "e" | "eib" => 1 << 60,
         "kb" => 1000,
         "mb" => 1_000_000,
         "gb" => 1_000_000_000,
         "tb" => 1_000_000_000_000,
+        "pb" => 1_000_000_000_000_000,
+        "eb" => 1_000_000_000_000_000_000,
         _ => return Err(wrong()),
     };
     let size = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));

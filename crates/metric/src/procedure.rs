@@ -125,6 +125,13 @@ impl Command {
         (self.options)().name(name)
     }
 
+    /// The option with which the command measures longer, without its dashes.
+    pub fn repeat_option(&self) -> Option<String> {
+        let options = self.options();
+        let long = |name: &&str| options.get_arguments().any(|one| one.get_long() == Some(name));
+        ["repeat", "passes", "rounds", "time"].into_iter().find(long).map(str::to_owned)
+    }
+
     /// The two words of the path.
     pub fn group_and_name(&self) -> (&'static str, &'static str) {
         self.path.split_once(' ').unwrap_or(("", self.path))

@@ -26,7 +26,12 @@ pub trait Recorder {
     /// # Panics
     /// If the metric is not registered.
     fn record(&mut self, measured: Measured) -> Record;
-    /// Prints the records made since the last call as one group.
+    /// Stores the records that `make` creates, of a step that is measured again: they are neither
+    /// printed nor known, and those of the end replace them. Must not be called during a timed
+    /// pass.
+    fn draft(&mut self, make: &mut dyn FnMut(&mut dyn Recorder));
+    /// Prints and stores the records made since the last call as one group. Must not be called
+    /// during a timed pass.
     fn show(&mut self);
     /// Notes the seed of random orders.
     fn set_seed(&mut self, seed: u64);

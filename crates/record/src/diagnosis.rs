@@ -185,6 +185,8 @@ pub enum Fix {
     },
     /// Mount /sys.
     MountSys,
+    /// Give the machine or container a machine-id.
+    SetMachineId,
     /// Mount /proc, which lists the allowed CPUs.
     MountProcForCpus,
     /// Allow a second CPU.
@@ -252,6 +254,8 @@ pub enum Acceptable {
     CheckedByRun,
     /// Compare only with machines that have the same property.
     CompareWithSame,
+    /// The caller expects the load.
+    ExpectedLoad,
     /// Set on purpose.
     OnPurpose,
     /// The reference loop shows frequency changes.

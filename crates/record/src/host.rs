@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::is_hidden;
+
 /// Facts about the machine. A fact that cannot be read is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
@@ -62,6 +64,9 @@ pub struct Host {
     pub origins: BTreeMap<String, String>,
 }
 
+/// Begins the origin of an id that rests on the host's name, which can change.
+pub const ID_BY_NAME: &str = "no machine-id: the host's name";
+
 /// The longest host name of DNS, in bytes.
 const NAME_BYTES_MAX: usize = 253;
 
@@ -75,7 +80,7 @@ impl Host {
 }
 
 fn has_no_control(value: &Value) -> bool {
-    let is_clean = |text: &str| !text.chars().any(char::is_control);
+    let is_clean = |text: &str| !text.chars().any(is_hidden);
     match value {
         Value::String(text) => is_clean(text),
         Value::Array(items) => items.iter().all(has_no_control),

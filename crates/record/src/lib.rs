@@ -9,6 +9,7 @@ pub mod counter;
 pub mod crosscheck;
 pub mod diagnosis;
 pub mod fact;
+pub mod hidden;
 pub mod histogram;
 pub mod host;
 pub mod metric;
@@ -23,6 +24,7 @@ pub mod run;
 pub mod sample;
 pub mod series;
 pub mod summary;
+pub mod system_error;
 pub mod verdict;
 
 pub use condition::Condition;
@@ -30,6 +32,7 @@ pub use counter::{Counter, Counters};
 pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, PeerStatistic, Turn};
 pub use diagnosis::{Diagnosis, Finding, Fix, Severity};
 pub use fact::{Fact, FactValue};
+pub use hidden::is_hidden;
 pub use histogram::Histogram;
 pub use host::Host;
 pub use metric::{Better, MetricId, ParamValue, Params, Unit};
@@ -38,12 +41,13 @@ pub use prediction::{Agreement, Class, Input, LOOSE, NoModel, Origin, Prediction
 pub use record::{Record, Value};
 pub use remedy::Remedy;
 pub use run::{
-    ClockOffset, Document, Effort, FarHost, LabelError, Protocol, Reference, ReferenceBasis, Run,
-    RunState, Tool, label, name,
+    ClockOffset, Document, Effort, FarHost, KINDS, LabelError, Protocol, Reference, ReferenceBasis,
+    Run, RunState, Tool, kind, label, name,
 };
 pub use sample::{Check, Disturbance, FarEnd, Sample};
 pub use series::Series;
 pub use summary::{Basis, Estimate, Interval, NotSelected, Quantile, Stratum, Summary};
+pub use system_error::{Activity, SystemCause, system_cause};
 pub use verdict::{Cause, Counts, Reason, State, Verdict};
 
 /// Version of the JSON document and of the record shape; it changes when a reader would break.

@@ -41,7 +41,7 @@ pub struct Headline {
 }
 
 impl Headline {
-    /// The number and its interval, as found or over selected visits; `None` if there is none.
+    /// The number and its interval, unfiltered or over selected visits; `None` if there is none.
     pub fn in_stratum(&self, as_found: bool) -> Option<(f64, Option<[f64; 2]>)> {
         match (as_found, self.stratum) {
             (true, Stratum::FullSpeed | Stratum::CoreAtFullSpeed) => {

@@ -364,6 +364,11 @@ pub enum NoModel {
         /// Its value, in nanoseconds.
         value: f64,
     },
+    /// A result that the model needs is noisy: a prediction from it would be of the disturbance.
+    NoisyInput {
+        /// The case.
+        metric: String,
+    },
     /// The larger of two cases takes no longer than the smaller, so there is no slope.
     NoSlope,
     /// The clock is not the time stamp counter.

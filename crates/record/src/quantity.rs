@@ -143,6 +143,8 @@ fn range_figures(low: Option<f64>, high: Option<f64>, unit: Unit, count: usize) 
 /// The hardware and the software term in one unit, such as `60 + 45 ns`, in up to three significant
 /// figures as fit `width`; the hardware term alone if there is no software term.
 pub fn terms(hardware: Option<f64>, software: Option<f64>, unit: Unit, width: usize) -> String {
+    // What software takes off a rate is no overhead in its unit.
+    let software = software.filter(|value| *value >= 0.0);
     let largest = hardware.into_iter().chain(software).fold(0f64, |max, v| max.max(v.abs()));
     if hardware.is_none() && software.is_none() {
         return NOTHING.to_owned();
@@ -155,8 +157,6 @@ pub fn terms(hardware: Option<f64>, software: Option<f64>, unit: Unit, width: us
             None => NOTHING.to_owned(),
         };
         let text = match software {
-            // What software takes off a rate is negative.
-            Some(value) if value < 0.0 => format!("{} − {}", term(hardware), term(Some(-value))),
             Some(_) => format!("{} + {}", term(hardware), term(software)),
             None => term(hardware),
         };
@@ -183,7 +183,7 @@ pub fn percent(share: f64) -> String {
 }
 
 /// The exact size of a parameter, in the largest binary unit that needs at most two decimals
-/// (`64 KiB`, `1.5 MiB`), else in bytes.
+/// (`64 KiB`, `1.5 MiB`), else in bytes; from 1 MiB on in four figures if it needs more.
 pub fn binary_size(bytes: i64) -> String {
     let mut size = bytes as f64;
     let mut symbol = "B";
@@ -193,6 +193,10 @@ pub fn binary_size(bytes: i64) -> String {
             break;
         }
         (size, symbol) = (scaled, next);
+    }
+    // 976562.5 KiB would be exact, too.
+    if bytes >= 1 << 20 && size >= 1024.0 {
+        return quantity(bytes as f64, Unit::Bytes);
     }
     format!("{} {symbol}", trimmed_zeros(&fixed(size, 2)))
 }
@@ -422,7 +426,7 @@ mod tests {
         assert_eq!(terms(Some(1_234.0), Some(2_345.0), ns, 13), "1.2 + 2.3 µs");
         assert_eq!(terms(Some(60.0), None, ns, 14), "60 ns");
         assert_eq!(terms(None, Some(45.0), ns, 14), "– + 45 ns");
-        assert_eq!(terms(Some(60.0), Some(-45.0), ns, 14), "60 − 45 ns");
+        assert_eq!(terms(Some(60.0), Some(-45.0), ns, 14), "60 ns", "off a rate");
         assert_eq!(terms(None, None, ns, 14), "–");
     }
 
@@ -464,6 +468,7 @@ mod tests {
         let sizes = [1, 1_024, 65_536, 1_536, 1_500, 268_435_456, 0, 3 << 30];
         let texts = ["1 B", "1 KiB", "64 KiB", "1.5 KiB", "1500 B", "256 MiB", "0 B", "3 GiB"];
         assert_eq!(sizes.map(binary_size), texts);
+        assert_eq!(binary_size(1_000_000_000), quantity(1e9, Unit::Bytes), "not 976562.5 KiB");
     }
 
     #[test]

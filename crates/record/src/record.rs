@@ -88,7 +88,7 @@ impl Record {
         format!("{:08x}", crc32fast::hash(&text))
     }
 
-    /// The record with the as-found estimate as its headline.
+    /// The record with the unfiltered estimate as its headline.
     #[must_use]
     pub fn as_found(mut self) -> Self {
         self.summary = self.summary.map(|summary| summary.as_found());

@@ -63,6 +63,16 @@ pub enum Remedy {
         /// `ulimit -n`, or the name of a sysctl.
         limits: Vec<String>,
     },
+    /// Do this: about a failed system call, or with an option of the command itself.
+    Do {
+        /// What to do.
+        action: String,
+    },
+    /// Measure longer with a command that is not `run`.
+    Repeat {
+        /// The option of that command that does so, if it has one.
+        option: Option<String>,
+    },
     /// Remove unused semaphore sets, or raise their limit.
     RemoveSemaphores,
     /// Allow ICMP echo to this user: a group in net.ipv4.ping_group_range, or CAP_NET_RAW.
@@ -126,11 +136,17 @@ impl Remedy {
         Self::KernelWith { option: option.to_owned() }
     }
 
-    /// The remedy if no CPU can be selected.
+    /// The remedy for a command that selects no CPU and has no efforts; `repeat` is its option to
+    /// measure longer, if it has one.
     #[must_use]
-    pub fn without_choice_of_cpu(self) -> Self {
+    pub fn for_procedure(self, repeat: Option<&str>) -> Self {
         match self {
             Self::QuietCpu | Self::MoveInterrupts | Self::OtherCpu => Self::StopOthers,
+            Self::QuietCore => Self::QuieterHost,
+            Self::CountGroups
+            | Self::FollowDrift
+            | Self::MeasureLonger
+            | Self::LetSettleOrMeasureLonger => Self::Repeat { option: repeat.map(str::to_owned) },
             other => other,
         }
     }

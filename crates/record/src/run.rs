@@ -135,7 +135,7 @@ pub struct Reference {
     pub basis: ReferenceBasis,
     /// Number of visits compared with it.
     pub visits: u32,
-    /// Number of clean visits among them.
+    /// Number of undisturbed visits among them.
     pub clean: u32,
 }
 
@@ -156,6 +156,14 @@ impl Run {
     pub fn name(&self) -> String {
         name(&self.id, self.label.as_deref())
     }
+}
+
+/// The kinds of runs: `battery` of `fathom run`, and those of commands by hand.
+pub const KINDS: [&str; 5] = ["battery", "file", "load", "transfer", "fetch"];
+
+/// The kind of a run with this [`Run::procedure`]: the first word of the command.
+pub fn kind(procedure: Option<&str>) -> &str {
+    procedure.map_or(KINDS[0], |command| command.split(' ').next().unwrap_or(command))
 }
 
 /// An id, with the label if there is one.
@@ -262,4 +270,17 @@ pub enum RunState {
     Complete,
     /// It was interrupted; the results so far are kept.
     Interrupted,
+    /// Its process is in another pid namespace: running, or killed.
+    Unknown,
+}
+
+impl RunState {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Complete => "complete",
+            Self::Interrupted => "interrupted",
+            Self::Unknown => "unknown",
+        }
+    }
 }

@@ -12,7 +12,7 @@ pub struct Sample {
     pub process: u32,
     /// The CPU that the worker was pinned to.
     pub cpu: u32,
-    /// The visit waited for a core at full speed, so the as-found estimate excludes it.
+    /// The visit waited for a core at full speed, so the unfiltered estimate excludes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waited: bool,
     /// Iterations per batch; 1 for single timings.

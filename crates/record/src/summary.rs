@@ -20,7 +20,7 @@ pub struct Summary {
     /// Why there is no estimate at full speed, if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_selected: Option<NotSelected>,
-    /// The estimate over the first clean visits, if there are enough of them.
+    /// The estimate over the first undisturbed visits, if there are enough of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_speed: Option<Estimate>,
     /// The estimate over the first visits, clean or not; absent for a measurement without visits.
@@ -90,7 +90,7 @@ impl Summary {
         }
     }
 
-    /// The summary with the as-found estimate as its headline.
+    /// The summary with the unfiltered estimate as its headline.
     #[must_use]
     pub fn as_found(&self) -> Self {
         let mut summary = self.clone();
@@ -143,7 +143,7 @@ pub enum Basis {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stratum {
-    /// Clean visits only, selected by the reference loop and counters, never by values.
+    /// Undisturbed visits only, selected by the reference loop and counters, never by values.
     FullSpeed,
     /// The same for work beyond the core (last-level cache, memory), which the reference loop
     /// cannot see: the core was at full speed.
@@ -158,12 +158,12 @@ impl Stratum {
         match self {
             Self::FullSpeed => "full speed",
             Self::CoreAtFullSpeed => "core at full speed",
-            Self::AsFound => "as found",
+            Self::AsFound => "unfiltered",
         }
     }
 }
 
-/// Why no visits were selected, so that the headline is as found.
+/// Why no visits were selected, so that the headline is unfiltered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NotSelected {
@@ -177,7 +177,7 @@ pub enum NotSelected {
     SlowsItself,
     /// An input has no estimate at full speed.
     Input,
-    /// Fewer clean visits than the estimate needs.
+    /// Fewer undisturbed visits than the estimate needs.
     TooFewClean,
     /// The protocol keeps every trial.
     EveryTrial,
@@ -193,7 +193,7 @@ impl NotSelected {
             Self::LongOperation => "one operation is too long to select undisturbed ones",
             Self::SlowsItself => "the work itself slows the reference loop",
             Self::Input => "an input has no estimate at full speed",
-            Self::TooFewClean => "too few clean visits",
+            Self::TooFewClean => "too few undisturbed processes",
             Self::EveryTrial => "the protocol keeps every trial",
             Self::NoReference => "no reference loop was calibrated",
         }

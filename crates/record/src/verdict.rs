@@ -187,6 +187,8 @@ pub enum Cause {
     TimedOut,
     /// The run was interrupted, by a signal or a closed output.
     Interrupted,
+    /// The search ended at the largest value that it was to try.
+    SearchLimit,
     /// The CPU is emulated: times and rates are the emulator's. Counts hold.
     Emulated,
 }

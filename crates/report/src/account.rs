@@ -70,7 +70,7 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
             add(format!("single timings: {}", quantiles(record, summary)));
         }
         if let Some(selected) = &summary.full_speed {
-            let visits = format!("{} clean of {} visits", selected.visits, selected.of);
+            let visits = format!("{} of {} processes undisturbed", selected.visits, selected.of);
             let numbers = estimate(record, selected);
             // The fastest of a run only is not known to be full speed.
             let basis = run.reference.map(|reference| reference.basis);
@@ -82,7 +82,7 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
         }
         if let Some(found) = &summary.as_found {
             let (numbers, visits) = (estimate(record, found), found.visits);
-            add(format!("{}: {numbers}; first {visits} visits", Stratum::AsFound.words()));
+            add(format!("{}: {numbers}; first {visits} processes", Stratum::AsFound.words()));
         }
         if let Some(why) = summary.not_selected {
             add(format!("not at full speed: {}", why.words()));
@@ -190,12 +190,9 @@ fn of_series(series: &Series) -> String {
 fn predicted(record: &Record, prediction: &Prediction) -> String {
     let limits = range(prediction.low, prediction.high, record.unit);
     let terms = match (prediction.hardware, prediction.software) {
-        (Some(hardware), Some(software)) => {
-            // What software takes off a rate is negative.
-            let sign = if software < 0.0 { "−" } else { "+" };
-            let [hardware, software] =
-                [hardware, software.abs()].map(|term| quantity(term, record.unit));
-            format!(" = {hardware} hardware {sign} {software} software")
+        (Some(hardware), Some(software)) if software >= 0.0 => {
+            let [hardware, software] = [hardware, software].map(|term| quantity(term, record.unit));
+            format!(" = {hardware} hardware + {software} software")
         }
         _ => String::new(),
     };
@@ -327,8 +324,8 @@ mod tests {
         let text = of(&document.run);
         for line in [
             "single timings: p90 90.11 µs, p99 99.01 µs, p99.9 99.97 µs",
-            "full speed: 12.25 ns, interval 12.00 ns to 12.50 ns (94 %); 5 clean of 11 visits",
-            "as found: 13.50 ns, interval 12.10 ns to 17.00 ns (94 %); first 5 visits",
+            "full speed: 12.25 ns, interval 12.00 ns to 12.50 ns (94 %); 5 of 11 processes und",
+            "unfiltered: 13.50 ns, interval 12.10 ns to 17.00 ns (94 %); first 5 processes",
             "series: disk reads at bench-4: 20.79 MiB/s to 41.68 MiB/s, 2 values over 1.000 s",
         ] {
             assert!(text.contains(line), "{line}: {text}");

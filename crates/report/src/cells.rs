@@ -3,9 +3,10 @@
 use anstyle::Style;
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{
-    NOTHING, at_most, percent, quantity_rounded, quantity_within, range_within, rounded, terms,
+    NOTHING, at_most, percent, quantity_rounded, quantity_within, range_within, rounded,
+    scaled_range_within, terms, unit_for,
 };
-use fathom_record::{Agreement, Basis, Cause, Protocol, Record, State, Summary, Unit};
+use fathom_record::{Agreement, Basis, Cause, NoModel, Protocol, Record, State, Summary, Unit};
 
 use crate::layout::{Columns, column};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state, paint};
@@ -84,7 +85,7 @@ pub(crate) fn header(columns: &Columns, protocol: Protocol) -> String {
         "hw + software",
         "off by",
         "verdict",
-        "clean",
+        "kept",
         spread,
         "processes",
     ];
@@ -146,7 +147,7 @@ pub(crate) fn is_as_found(record: &Record) -> bool {
     record.summary.as_ref().is_some_and(|summary| summary.not_selected.is_some())
 }
 
-/// The mark before the number of these records: any as found, any noisy.
+/// The mark before the number of these records: any unfiltered, any noisy.
 pub(crate) fn mark(records: &[&Record]) -> &'static str {
     let found = records.iter().any(|record| is_as_found(record));
     let noisy = records.iter().any(|record| record.verdict.state == State::Noisy);
@@ -258,6 +259,19 @@ fn relative(part: f64, whole: f64) -> String {
     if whole == 0.0 { NOTHING.to_owned() } else { percent(part / whole.abs()) }
 }
 
+/// A predicted range in the unit of the number beside it, if it fits.
+fn in_unit_of_number(record: &Record, low: Option<f64>, high: Option<f64>, width: usize) -> String {
+    let own = range_within(low, high, record.unit, width);
+    let Some(number) = record.summary.as_ref().map(|summary| summary.median) else { return own };
+    let (divisor, symbol) = unit_for(number, record.unit);
+    if symbol.is_empty() || own.ends_with(&format!(" {symbol}")) {
+        return own;
+    }
+    let room = width.saturating_sub(width_of(symbol) + 1);
+    let text = format!("{} {symbol}", scaled_range_within(low, high, divisor, room));
+    if width_of(&text) <= width && !text.contains('e') { text } else { own }
+}
+
 pub(crate) fn predicted(record: &Record, width: usize) -> (String, Style) {
     match &record.prediction {
         Some(_) if record.is_loosely_bound() => (NOTHING.to_owned(), FAINT),
@@ -266,7 +280,10 @@ pub(crate) fn predicted(record: &Record, width: usize) -> (String, Style) {
                 (None, None) => (prediction.value, prediction.value),
                 limits => limits,
             };
-            (range_within(low, high, record.unit, width), PLAIN)
+            (in_unit_of_number(record, low, high, width), PLAIN)
+        }
+        None if matches!(record.no_model, Some(NoModel::NoisyInput { .. })) => {
+            ("input noisy".to_owned(), FAINT)
         }
         None if record.no_model.is_some() => ("no model".to_owned(), FAINT),
         None => (NOTHING.to_owned(), FAINT),

@@ -2,7 +2,7 @@
 
 use fathom_record::quantity::percent;
 use fathom_record::{
-    Agreement, Class, Document, LOOSE, Record, Reference, ReferenceBasis, RunState, State, Stratum,
+    Agreement, Class, Document, Record, Reference, ReferenceBasis, RunState, State, Stratum,
 };
 use serde::Serialize;
 
@@ -25,7 +25,7 @@ pub(crate) struct Closing {
     findings: Vec<String>,
     /// The verdict on the whole run, unless valid.
     verdict: Option<String>,
-    /// Duration, clean visits, clock, tuned settings, notes.
+    /// Duration, undisturbed visits, clock, tuned settings, notes.
     whole: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn progress(document: &Document) -> Option<String> {
         RunState::Complete => None,
         // The caller knows whether it is stored.
         RunState::Interrupted => Some(format!("The run was interrupted: {amount}.")),
-        RunState::Running => Some(format!(
+        RunState::Running | RunState::Unknown => Some(format!(
             "Running, or its process was killed: {amount}; completed cases are stored."
         )),
     }
@@ -159,10 +159,6 @@ pub(crate) fn agreement(records: &[Record]) -> String {
                 text += &format!(", {count} {}", agreement.word());
             }
         }
-        let loose = records.iter().filter(|record| record.is_loosely_bound()).count();
-        if class == Class::Bound && loose > 0 {
-            text += &format!(", {loose} by more than {LOOSE} ×");
-        }
         (all > 0).then_some(text)
     };
     let without = without_model(records);
@@ -198,7 +194,7 @@ fn run_verdict(document: &Document) -> Option<String> {
     Some(sentence(text))
 }
 
-/// The share of clean visits, and how many cases rest on clean visits only.
+/// The share of undisturbed visits, and how many cases rest on undisturbed visits only.
 fn clean_share(reference: &Reference, records: &[Record]) -> String {
     let Reference { basis, visits, clean, .. } = *reference;
     let speed = match basis {
@@ -215,14 +211,14 @@ fn clean_share(reference: &Reference, records: &[Record]) -> String {
     };
     let share = percent(f64::from(clean) / f64::from(visits.max(1)));
     format!(
-        "{} of visits were clean ({speed}): {} from clean visits only, {} as found.",
+        "{} of processes were undisturbed ({speed}): {} from these only, {} unfiltered.",
         glued(&share),
         counted(of(true), "case"),
         of(false)
     )
 }
 
-/// Duration, clean visits, clock deviation, what `--tune` changed, and notes.
+/// Duration, undisturbed visits, clock deviation, what `--tune` changed, and notes.
 fn whole_run(document: &Document) -> Vec<String> {
     let run = &document.run;
     let mut sentences = Vec::new();
@@ -253,7 +249,7 @@ fn whole_run(document: &Document) -> Vec<String> {
     if !run.tuned.is_empty() {
         sentences.push(format!("Tuned during the run: {}.", run.tuned.join("; ")));
     }
-    sentences.extend(run.imposed.iter().map(|fault| sentence(format!("Injected: {fault}"))));
+    sentences.extend(run.imposed.iter().map(|fault| sentence(format!("Test setting: {fault}"))));
     sentences.extend(run.notes.iter().map(|note| sentence(format!("Note: {note}"))));
     sentences
 }

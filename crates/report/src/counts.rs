@@ -85,7 +85,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::TooShort => "too short",
         Cause::Drift => "drift while sampling",
         Cause::MachineDrift => "machine drift",
-        Cause::Spread => "cause unknown",
+        Cause::Spread => "no counter or sensor moved",
         Cause::TwoClusters => "bimodal across processes",
         Cause::SeveralModes => "several modes",
         Cause::Clock => "clock failure",
@@ -99,6 +99,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::Stalled => "stalled",
         Cause::TimedOut => "timeout",
         Cause::Interrupted => "interrupted",
+        Cause::SearchLimit => "search limit",
         Cause::Emulated => "emulated",
     }
 }

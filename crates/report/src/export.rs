@@ -1,6 +1,6 @@
 //! Runs for other programs: JSON lines, a CSV table, or OpenMetrics.
 
-use fathom_record::{Document, Headline, Host, Params, Protocol, Record, State, Stratum, Unit};
+use fathom_record::{Document, Finding, Headline, Host, Protocol, Record, State, Stratum, Unit};
 
 /// Each document on a line of its own; `fathom import` reads it.
 pub fn jsonl(documents: &[Document]) -> String {
@@ -64,7 +64,7 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         run.verdict.state.word().to_owned(),
         run.label.clone().unwrap_or_default(),
         record.metric.to_string(),
-        pairs(&record.params),
+        record.params.to_string(),
         record.unit.symbol().to_owned(),
         name_of(&record.better),
         record.verdict.state.word().to_owned(),
@@ -110,13 +110,6 @@ fn name_of(value: &impl serde::Serialize) -> String {
     }
 }
 
-/// `call=stat;size=4096`.
-fn pairs(params: &Params) -> String {
-    let pairs: Vec<String> =
-        params.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    pairs.join(";")
-}
-
 /// OpenMetrics text: a gauge per metric, in seconds, bytes, bytes per second, hertz or plain
 /// ratios, with host and parameters as labels, and an info metric for the runs. Only valid and
 /// noisy values are exported; separate gauges mark those that are noisy, or at full speed.
@@ -137,6 +130,20 @@ pub fn openmetrics(documents: &[Document]) -> String {
         }
     }
     runs.iter().chain(&cases).map(Gauge::text).collect::<String>() + "# EOF\n"
+}
+
+/// OpenMetrics text of the doctor's findings: a gauge with a sample for each rule, 0 for good to 3
+/// for severe.
+pub fn findings(host: &Host, findings: &[Finding]) -> String {
+    let mut gauges = Vec::new();
+    let help = "Severity of a finding of fathom doctor: 0 good, 1 note, 2 warning, 3 severe";
+    for finding in findings {
+        let rule = ("rule", finding.id.clone());
+        let labels = labels(of_host(host).chain([rule]));
+        let severity = f64::from(finding.severity as u8);
+        add(&mut gauges, ("fathom_doctor_severity".to_owned(), "", help), labels, severity);
+    }
+    gauges.iter().map(Gauge::text).collect::<String>() + "# EOF\n"
 }
 
 /// A metric family: samples under one name.
@@ -197,7 +204,7 @@ fn add_info(document: &Document, gauges: &mut Vec<Gauge>) {
     add(
         gauges,
         ("fathom_run_info".to_owned(), "", help),
-        labels(of_host(document).chain(pairs)),
+        labels(of_host(&document.host).chain(pairs)),
         1.0,
     );
 }
@@ -208,7 +215,7 @@ fn add_start(document: &Document, gauges: &mut Vec<Gauge>) -> bool {
     let help = "Start of the newest run of the host, in seconds since 1970";
     let seconds = began(&document.run.started);
     seconds.is_some_and(|seconds| {
-        add(gauges, (name, "seconds", help), labels(of_host(document)), seconds)
+        add(gauges, (name, "seconds", help), labels(of_host(&document.host)), seconds)
     })
 }
 
@@ -219,16 +226,16 @@ fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> 
     let (unit, factor) = base_unit(record.unit);
     let params = || record.params.0.iter().map(|(name, value)| (name.as_str(), value.to_string()));
     let name = (gauge(record.metric.as_str(), unit), unit, record.title.as_str());
-    let case = labels(of_host(document).chain(params()));
+    let case = labels(of_host(&document.host).chain(params()));
     let is_new = add(gauges, name, case, value * factor);
     let metric = ("metric", record.metric.to_string());
-    let case = labels(of_host(document).chain([metric]).chain(params()));
+    let case = labels(of_host(&document.host).chain([metric]).chain(params()));
     let is_noisy = record.verdict.state == State::Noisy;
     for (name, help, holds) in [
         ("fathom_case_noisy", "1 where a value is noisy, 0 where it is valid", is_noisy),
         (
             "fathom_case_full_speed",
-            "1 where a value rests on clean visits only, 0 where it is as found",
+            "1 where a value rests on undisturbed processes only, 0 where it is unfiltered",
             stratum != Stratum::AsFound,
         ),
     ] {
@@ -239,8 +246,8 @@ fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> 
 }
 
 /// With the id, so that hosts with the same name have separate series.
-fn of_host<'a>(document: &Document) -> impl Iterator<Item = (&'a str, String)> + use<'a> {
-    let Host { name, id, .. } = &document.host;
+fn of_host<'a>(host: &Host) -> impl Iterator<Item = (&'a str, String)> + use<'a> {
+    let Host { name, id, .. } = host;
     let id = id.clone().map(|id| ("host_id", id));
     [("host", name.clone())].into_iter().chain(id)
 }
@@ -281,7 +288,20 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fathom_record::Severity;
+
     use super::*;
+
+    #[test]
+    fn findings_are_samples_of_one_gauge() {
+        let finding =
+            |id: &str, severity| Finding { id: id.to_owned(), severity, ..Finding::default() };
+        let host = Host { name: "db2".to_owned(), ..Host::default() };
+        let both = [finding("a", Severity::Severe), finding("b", Severity::Good)];
+        let text = findings(&host, &both);
+        assert!(text.contains("fathom_doctor_severity{host=\"db2\",rule=\"a\"} 3\n"), "{text}");
+        assert!(text.contains("rule=\"b\"} 0\n") && text.ends_with("# EOF\n"), "{text}");
+    }
 
     #[test]
     fn gauge_names_times_and_escapes() {

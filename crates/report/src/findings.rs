@@ -10,6 +10,8 @@ use crate::remedy;
 use crate::wrap::glued;
 
 const FINDINGS: usize = 3;
+/// A noisy record with a narrower interval is not called the noisiest.
+const NOISIEST_MIN: f64 = 0.005;
 /// A number with a wider interval, each way, is not a finding: it can be chance.
 const HALF_WIDTH_MAX: f64 = 0.05;
 
@@ -128,6 +130,8 @@ fn noisiest(records: &[Record]) -> Option<String> {
     };
     let (width, record) = records
         .iter()
+        // Noisy for another reason than its width: the row has it.
+        .filter(|record| width(record).is_some_and(|width| width >= NOISIEST_MIN))
         .filter(|record| record.verdict.state == State::Noisy)
         .filter(|record| !record.verdict.is_cut_short())
         .filter_map(|record| Some((width(record)?, record)))

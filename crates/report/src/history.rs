@@ -60,7 +60,7 @@ fn metric_text(history: &History, width: usize, marks: bool) -> String {
     let mut aside = |line: String| text += &wrapped(&line, width, "", "  ");
     if !history.imposed.is_empty() {
         let runs = history.imposed.join(", ");
-        aside(format!("Left out, because faults were injected: {runs}."));
+        aside(format!("Left out, because of test settings: {runs}."));
     }
     if !history.emulated.is_empty() {
         let runs = history.emulated.join(", ");
@@ -160,7 +160,7 @@ fn change_text(change: &Change, series: &Series, width: usize) -> String {
         None => "",
     };
     let sign = if change.ratio > 1.0 { "+" } else { "−" };
-    let found = if change.as_found { ", as found: few clean visits since" } else { "" };
+    let found = if change.as_found { ", unfiltered: few undisturbed processes since" } else { "" };
     let mut text = format!(
         "since {} (run {}): {} → {}, {sign}{}{direction}{found} ({})",
         started(&change.started),
@@ -229,8 +229,8 @@ fn explanation(series: &[&Series], width: usize) -> String {
     );
     count_values(
         |point| point.slow,
-        "value (°) is of a run with few clean visits and left out",
-        "values (°) are of runs with few clean visits and left out",
+        "value (°) is of a run with few undisturbed processes and left out",
+        "values (°) are of runs with few undisturbed processes and left out",
     );
     match series.iter().map(|series| series.explained).sum::<usize>() {
         0 => {}
@@ -241,9 +241,9 @@ fn explanation(series: &[&Series], width: usize) -> String {
     }
     let found = series.iter().filter(|series| is_as_found(series)).count();
     text += match series.len() - found {
-        0 => " All values are as found.",
-        _ if found == 0 => " All values are from clean visits only.",
-        _ => " °: as found; others from clean visits only.",
+        0 => " All values are unfiltered.",
+        _ if found == 0 => " All values are from undisturbed processes only.",
+        _ => " °: unfiltered; others from undisturbed processes only.",
     };
     text += " A change is reported if it is at least 1 %, with at least three runs on each \
              side, and at most 1 % of series without a change would show it.";

@@ -35,6 +35,7 @@ mod layout;
 mod listing;
 mod model;
 mod opening;
+mod others;
 mod overview;
 mod paint;
 mod remarks;
@@ -50,11 +51,12 @@ pub use fathom_record::quantity::{at_most, binary_size, percent, quantity, range
 pub use json::{document_json, json, record_line};
 pub use layout::Layout;
 pub use listing::{RunListing, runs};
-pub use model::no_model;
+pub use model::{no_model, remote_option};
 pub use opening::opening;
+pub use others::{origin, others};
 pub use overview::{overview, rows as overview_rows};
 pub use table::Table;
-pub use wrap::wrapped as paragraph;
+pub use wrap::{visible, wrapped as paragraph};
 
 use fathom_record::{Document, Run};
 

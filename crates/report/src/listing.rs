@@ -68,17 +68,18 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
             }
             false => row.host.clone(),
         };
-        let (state, style) = match row.state {
-            RunState::Complete => ("complete", PLAIN),
-            RunState::Running => ("running", PLAIN),
-            RunState::Interrupted => ("interrupted", CARE),
+        let style = match row.state {
+            RunState::Complete | RunState::Running => PLAIN,
+            RunState::Interrupted | RunState::Unknown => CARE,
         };
         let counts = format!("{}/{}", row.counts.valid, row.counts.total());
         let started = started(&row.started);
         let effort = row.effort.word();
-        let texts = [&row.id, &started, state, effort, &counts, &host, &row.kernel];
+        let texts = [&row.id, &started, row.state.word(), effort, &counts, &host, &row.kernel];
         text += &columns.line(texts, [PLAIN, PLAIN, style, PLAIN, PLAIN, PLAIN, PLAIN]);
-        let command = row.procedure.iter().chain(&row.asked).map(String::as_str);
+        // What was asked of a command by hand begins with the command.
+        let procedure = row.procedure.iter().filter(|_| row.asked.is_empty());
+        let command = procedure.chain(&row.asked).map(String::as_str);
         let command = command.collect::<Vec<&str>>().join(" ");
         let label = row.label.as_ref().map(|label| format!("label {label}"));
         let facts: Vec<String> =

@@ -26,6 +26,12 @@ const WALKS: &str = "nested paging: a page walk also walks the host's page table
 const ONE_CORE: &str = "SMT threads of one core (in a guest as the hypervisor states, unverified) \
                         share the L1 cache, and their contention there is not published";
 
+/// The option of a run that measures this case of a metric to another host; empty for this host.
+pub fn remote_option(case: &str) -> String {
+    let to = case.split(['{', ',', '}']).find_map(|part| part.trim().strip_prefix("to="));
+    to.filter(|to| *to != "loopback").map_or(String::new(), |to| format!(" --remote {to}"))
+}
+
 /// Why there is no prediction.
 pub fn no_model(none: &NoModel) -> String {
     use NoModel as N;
@@ -33,8 +39,12 @@ pub fn no_model(none: &NoModel) -> String {
         N::MissingInput { metric } => return format!("{metric} has no usable result in this run"),
         N::NoKeptResult { metric } => {
             let run = metric.split('{').next().unwrap_or(metric);
-            return format!("no stored result of {metric} on this host: `fathom run {run}`");
+            let remote = remote_option(metric);
+            return format!(
+                "no stored result of {metric} on this host: `fathom run {run}{remote}`"
+            );
         }
+        N::NoisyInput { metric } => return format!("input noisy: {metric}"),
         N::NotPublished { figure, cpu } => {
             return format!("no published value of {figure} for {cpu}");
         }
@@ -78,4 +88,17 @@ pub fn no_model(none: &NoModel) -> String {
         N::MixedResidency => "the file is partly cached, or its residency is unknown",
     };
     fixed.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remote_case_names_its_host() {
+        let none = |metric: &str| no_model(&NoModel::NoKeptResult { metric: metric.to_owned() });
+        let remote = none("network.tcp.rtt{bytes=1,to=db2}");
+        assert!(remote.ends_with("`fathom run network.tcp.rtt --remote db2`"), "{remote}");
+        assert!(none("network.tcp.rtt{to=loopback}").ends_with("`fathom run network.tcp.rtt`"));
+    }
 }

@@ -3,17 +3,19 @@
 
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{NOTHING, percent, quantity, quantity_within};
-use fathom_record::{Agreement, Cause, Document, Host, Protocol, Record, Run, State, Unit};
+use fathom_record::{
+    Agreement, Cause, Document, Host, NoModel, Protocol, Record, Run, State, Unit,
+};
 
 use crate::case::counted;
 use crate::cells::{Grid, mark, measured, predicted, uncertainty};
 use crate::closing::{agreement, duration, progress};
 use crate::counts::{cause_words, causes};
 use crate::findings::outside;
-use crate::opening::{LABEL, labelled, minute};
+use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state};
 use crate::remedy;
-use crate::wrap::{NARROWEST, cut, glued, width_of};
+use crate::wrap::{NARROWEST, glued, width_of};
 
 /// A wider line only moves the words away from their numbers.
 const WIDEST: usize = 100;
@@ -64,7 +66,7 @@ const RANDOM: &[(&str, &str)] = &[("order", "random"), ("state", "direct")];
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     row("cpu", "core frequency", "cpu.frequency", &[]),
-    row("cpu", "procedure call", "cpu.call", &[("args", "0")]),
+    row("cpu", "function call", "cpu.call", &[("args", "0")]),
     row("system", "system call (getppid)", "os.syscall", &[("call", "getppid")]),
     row("system", "clock_gettime", "os.vdso.clock_gettime", &[("clock", "monotonic")]),
     row("system", "thread create + join", "os.thread.create_join", &[]),
@@ -109,33 +111,30 @@ mod column {
 }
 
 fn grid(width: usize) -> Grid<{ column::COUNT }> {
-    let widths = [Some(6), None, Some(12), Some(8), Some(15), Some(12)];
+    // On a narrow line names have at least 20 letters, without the groups and half widths.
+    let widths = match width < 80 {
+        true => [None, None, Some(12), None, Some(13), Some(12)],
+        false => [Some(6), None, Some(12), Some(8), Some(15), Some(12)],
+    };
     let left = &[column::GROUP, column::NAME, column::WORD];
     Grid::new(width.clamp(NARROWEST, WIDEST), 1, column::NAME, left, widths)
 }
-
-const MODELS: &str = "models";
 
 /// Machine, quality, the best-known numbers, and what is outside, noisy or missing.
 pub fn overview(document: &Document, width: usize) -> String {
     let Document { run, host, records, .. } = document;
     let width = width.max(NARROWEST);
-    let line = |label: &str, words: &str, lines: usize| {
-        let room = width.min(WIDEST) - LABEL;
-        // Wrapped lines are rarely full.
-        labelled(label, &cut(words, lines * room - 8 * (lines - 1)), width.min(WIDEST))
-    };
-    let mut text = line("machine", &machine(host), 1);
-    text += &line("run", &run_words(run), 1);
-    text += &line("quality", &quality(document), 2);
+    let line = |label: &str, words: &str| labelled(label, words, width.min(WIDEST));
+    let mut text = line("machine", &machine(host));
+    text += &line("run", &run_words(run, host));
+    text += &line("quality", &quality(document));
     text += &rows(records, run.protocol, width);
     if records.is_empty() {
         text += "Nothing was measured.\n";
     }
     text += "\n";
     for (label, words) in remarkable(records) {
-        // Three classes of predictions need a line more.
-        text += &line(label, &words, if label == MODELS { 3 } else { 2 });
+        text += &line(label, &words);
     }
     text
 }
@@ -143,9 +142,39 @@ pub fn overview(document: &Document, width: usize) -> String {
 /// The header and the rows whose records are among these; empty without any.
 pub fn rows(records: &[Record], protocol: Protocol, width: usize) -> String {
     let grid = grid(width);
+    let text = lines_of(records, &[], protocol, &grid);
+    if text.is_empty() {
+        return text;
+    }
+    let marks = if text.contains('°') { "~ noisy, ° unfiltered" } else { "~ noisy" };
+    let names = ["", marks, "measured", "±", "expected", ""];
+    let mut styles = [STRONG; column::COUNT];
+    styles[column::NAME] = FAINT;
+    grid.line(names, styles) + &text
+}
+
+/// The rows whose records are among these, and not among others.
+pub(crate) fn rows_beside(
+    records: &[Record],
+    others: &[&[Record]],
+    run: &Run,
+    width: usize,
+) -> String {
+    lines_of(records, others, run.protocol, &grid(width))
+}
+
+fn lines_of(
+    records: &[Record],
+    others: &[&[Record]],
+    protocol: Protocol,
+    grid: &Grid<{ column::COUNT }>,
+) -> String {
     let (mut text, mut group, mut printed) = (String::new(), "", Vec::<&Record>::new());
     for row in ROWS {
         let Some(record) = row.record(records) else { continue };
+        if others.iter().any(|others| row.record(others).is_some()) {
+            continue;
+        }
         // With one CPU the first and the last number of threads are the same.
         if row.pick == Pick::Last && printed.iter().any(|other| std::ptr::eq(*other, record)) {
             continue;
@@ -153,16 +182,9 @@ pub fn rows(records: &[Record], protocol: Protocol, width: usize) -> String {
         printed.push(record);
         let name = if row.group == group { "" } else { row.group };
         group = row.group;
-        text += &row.line(name, record, protocol, &grid);
+        text += &row.line(name, record, protocol, grid);
     }
-    if text.is_empty() {
-        return text;
-    }
-    let marks = if text.contains('°') { "~ noisy, ° as found" } else { "~ noisy" };
-    let names = ["", marks, "measured", "±", "expected", ""];
-    let mut styles = [STRONG; column::COUNT];
-    styles[column::NAME] = FAINT;
-    grid.line(names, styles) + &text
+    text
 }
 
 impl Row {
@@ -210,6 +232,8 @@ impl Row {
         let says_something = record.prediction.as_ref().is_some_and(|prediction| {
             !prediction.is_ordinal() || record.agreement.is_some_and(Agreement::fails)
         });
+        let says_something =
+            says_something || matches!(record.no_model, Some(NoModel::NoisyInput { .. }));
         match self.pick {
             Pick::RateOfFirst => String::new(),
             _ if says_something => predicted(record, grid.width(column::EXPECTED)).0,
@@ -231,9 +255,10 @@ fn machine(host: &Host) -> String {
     parts.join(", ")
 }
 
-fn run_words(run: &Run) -> String {
-    let started = minute(&run.started);
-    let mut words = format!("{}, {} effort, {started} UTC", run.name(), run.effort.word());
+fn run_words(run: &Run, host: &Host) -> String {
+    let (started, effort) = (minute(&run.started), run.effort.word());
+    let on = if host.name.is_empty() { String::new() } else { format!(" on {}", host.name) };
+    let mut words = format!("{}{on}, {effort}, {started} UTC", run.name());
     if let Some(ns) = run.duration_ns {
         words += &format!(", {}", duration(ns));
     }
@@ -246,7 +271,7 @@ fn quality(document: &Document) -> String {
     let mut parts: Vec<String> = progress(document).into_iter().map(|it| it + " ").collect();
     if let Some(reference) = run.reference {
         let share = f64::from(reference.clean) / f64::from(reference.visits.max(1));
-        parts.push(format!("{} of visits clean; ", glued(&percent(share))));
+        parts.push(format!("{} of processes undisturbed; ", glued(&percent(share))));
     }
     let valid = records.iter().filter(|record| record.verdict.state == State::Valid).count();
     parts.push(format!("{valid} of {} valid", counted(records.len(), "case")));
@@ -290,7 +315,7 @@ fn remarkable(records: &[Record]) -> Vec<(&'static str, String)> {
     }
     let predictions = agreement(records);
     if !predictions.is_empty() {
-        lines.push((MODELS, predictions.trim().to_owned()));
+        lines.push(("models", predictions.trim().to_owned()));
     }
     lines
 }
@@ -327,5 +352,18 @@ fn word_of(record: &Record) -> (&'static str, anstyle::Style) {
         Some(Agreement::Within) if record.is_value_within() => (Agreement::Within.word(), GOOD),
         Some(Agreement::Within) => (Agreement::Within.word(), PLAIN),
         _ => (State::Valid.word(), PLAIN),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_keep_twenty_letters() {
+        for width in NARROWEST..200 {
+            let name = grid(width).width(column::NAME);
+            assert!(name >= 20, "{name} at {width}");
+        }
     }
 }

@@ -1,17 +1,21 @@
 //! The HTML report: the built page of `web/` with the data of runs inserted as JSON. This module
 //! provides the data, and makes sure that no text in them is interpreted as HTML or script.
 
+use std::io;
+
 use fathom_analysis::compare::Comparison;
 use fathom_analysis::history::Series;
 use fathom_analysis::reference::Beneath;
 use fathom_record::{Document, Reason, Record, Sample};
 use serde::Serialize;
+use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 
 use crate::closing::Closing;
 use crate::counts::{cause_words, causes};
 use crate::model::no_model;
 use crate::remedy;
 use crate::tiles::{Tile, tiles};
+use crate::wrap::visible;
 
 /// Identifies a report: every report contains it near its beginning.
 pub const MARK: &str = "<meta name=\"generator\" content=\"fathom report\"";
@@ -47,6 +51,22 @@ struct Contents<'a> {
     samples: Vec<Values>,
     /// Whether raw values were left out because the page would be too large.
     left_out: bool,
+}
+
+impl Contents<'_> {
+    /// Says of the last records of the first run that they are of other runs.
+    fn add_origins(&mut self, origins: &[String]) {
+        let (Some(words), Some(tiles)) = (self.words.first_mut(), self.tiles.first_mut()) else {
+            return;
+        };
+        let own = words.len().saturating_sub(origins.len());
+        for (words, origin) in words[own..].iter_mut().zip(origins) {
+            words.reasons.insert(0, Why { text: format!("from run {origin}"), next: None });
+        }
+        for tile in tiles.iter_mut().filter(|tile| tile.record >= own) {
+            tile.title += &format!(" (run {})", origins[tile.record - own]);
+        }
+    }
 }
 
 /// How many records of a run have a state and a cause.
@@ -110,11 +130,13 @@ struct Process {
 type Values = Vec<Vec<Process>>;
 
 /// The page with these runs, a comparison of the second with the first, and a study beneath.
-/// `histories` has those of the [`crate::tiles::records`] of each run. Raw values are included if
-/// the records have them, thinned if there are too many.
+/// `origins` has the [`crate::origin`] of the last records of the first run, where those are of
+/// other runs; `histories` those of the [`crate::tiles::records`] of each run. Raw values are
+/// included if the records have them, thinned if there are too many.
 pub fn page(
     template: &str,
     documents: &[Document],
+    origins: &[String],
     histories: &[Vec<Option<Series>>],
     comparison: Option<&Comparison>,
     study: Option<&Beneath<'_>>,
@@ -132,6 +154,7 @@ pub fn page(
         samples: documents.iter().map(|_| Values::new()).collect(),
         left_out: false,
     };
+    contents.add_origins(origins);
     let length = |contents: &Contents<'_>| json(contents).len() + template.len();
     let room = PAGE_BYTES.saturating_sub(length(&contents)) / documents.len().max(1);
     contents.samples = documents.iter().map(|document| values(document, room)).collect();
@@ -141,10 +164,41 @@ pub fn page(
     format!("{before}{}{after}", json(&contents))
 }
 
+/// Writes hidden characters as text that the page shows, such as `\u202e`.
+struct Visible;
+
+impl Formatter for Visible {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        // The fragment has no escape of JSON.
+        writer.write_all(visible(fragment).replace('\\', "\\\\").as_bytes())
+    }
+
+    fn write_char_escape<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        escape: CharEscape,
+    ) -> io::Result<()> {
+        match escape {
+            CharEscape::AsciiControl(byte) => {
+                let shown = visible(char::from(byte).encode_utf8(&mut [0; 4])).into_owned();
+                writer.write_all(format!("\\{shown}").as_bytes())
+            }
+            other => CompactFormatter.write_char_escape(writer, other),
+        }
+    }
+}
+
 /// JSON that is safe inside a script element: it cannot end the script, begin a comment, or end a
 /// line of JavaScript.
 fn json(data: &impl Serialize) -> String {
-    let text = serde_json::to_string(data).expect("plain data has a JSON form");
+    let mut text = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, Visible);
+    data.serialize(&mut serializer).expect("plain data has a JSON form");
+    let text = String::from_utf8(text).expect("JSON is text");
     let text = text.replace('<', "\\u003c").replace('>', "\\u003e");
     text.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
@@ -209,6 +263,13 @@ mod tests {
         assert_eq!(text, r#"["\u003c/script\u003e\u003c!--","a\u2028b\u2029c","&amp;"]"#);
         let back: Vec<String> = serde_json::from_str(&text).unwrap();
         assert_eq!(back, ["</script><!--", "a\u{2028}b\u{2029}c", "&amp;"]);
+    }
+
+    #[test]
+    fn hidden_characters_are_shown() {
+        let back: Vec<String> =
+            serde_json::from_str(&json(&["a\u{202e}b\u{1b}[2J\u{9b}", "c\\d\"\n"])).unwrap();
+        assert_eq!(back, [r"a\u202eb\u001b[2J\u009b", "c\\d\"\n"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::reference::{Beside, Figure, Missing, Reference, Row, RunBeside};
+use fathom_analysis::reference::{Beside, Figure, Missing, Published, Reference, Row, RunBeside};
 use fathom_record::quantity::{NOTHING, percent, scaled_range_within, scaled_within, unit_for};
 use fathom_record::{Protocol, State, Unit};
 
@@ -44,8 +44,16 @@ pub fn known(references: &[Reference]) -> String {
     names.collect::<Vec<String>>().join(", ")
 }
 
-/// The study, the runs, the table, notes, and the rows without a number.
-pub fn render(beside: &Beside, options: Options, layout: &Layout) -> String {
+/// The command that measures the case of a published figure; `None` without one.
+pub type CommandOf<'a> = &'a dyn Fn(&Published) -> Option<String>;
+
+/// The study, the runs, the table, notes, and the rows without a number, with what measures them.
+pub fn render(
+    beside: &Beside,
+    options: Options,
+    command_of: CommandOf<'_>,
+    layout: &Layout,
+) -> String {
     let line = layout.width.clamp(NARROWEST, WIDEST);
     let mut notes = Notes::default();
     let widths = match options.published {
@@ -71,7 +79,7 @@ pub fn render(beside: &Beside, options: Options, layout: &Layout) -> String {
         closing.extend(remarks(&beside.rows));
     }
     closing.push(matched_count(beside));
-    closing.extend(unmatched(beside));
+    closing.extend(unmatched(beside, command_of));
     if options.markdown {
         return in_markdown(&parts, &rows, options, &closing);
     }
@@ -162,6 +170,8 @@ fn cells(row: &Row, options: Options, widths: [usize; 5], notes: &mut Notes) -> 
         Default::default()
     };
     let ratio = row.ratio.map_or_else(nothing, |ratio| scaled_within(ratio, 1.0, 5));
+    // A row without any number has no unit.
+    let unit = if values.is_empty() { "" } else { unit };
     Cells { name: String::new(), unit, here, published: columns, ratio }
 }
 
@@ -358,23 +368,24 @@ fn matched_count(beside: &Beside) -> String {
 }
 
 /// The rows without a number here, by reason.
-fn unmatched(beside: &Beside) -> Vec<String> {
+fn unmatched(beside: &Beside, command_of: CommandOf<'_>) -> Vec<String> {
     let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in &beside.rows {
         if let Some(why) = &row.missing {
-            let why = reason(why, row.published.metric.as_str());
+            let why = reason(why, command_of(&row.published));
             by_reason.entry(why).or_default().push(name(row, beside));
         }
     }
     by_reason.into_iter().map(|(why, names)| format!("{why}: {}", names.join("; "))).collect()
 }
 
-fn reason(missing: &Missing, metric: &str) -> String {
+fn reason(missing: &Missing, command: Option<String>) -> String {
+    let command = command.map_or(String::new(), |command| format!(" → {}", glued(&command)));
     match missing {
         Missing::NotMeasured => "not measured by this version".to_owned(),
         Missing::Unlike(why) => format!("different work: {why}"),
-        Missing::NotInRun => format!("no such case here (`fathom explain {metric}`)"),
-        Missing::NoNumber(why) => format!("{why} here"),
+        Missing::NotInRun => format!("not measured here{command}"),
+        Missing::NoNumber(why) => format!("{why}{command}"),
         Missing::OtherUnit(units) => units.clone(),
     }
 }

@@ -4,7 +4,7 @@ use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::summary::Mode;
 use fathom_record::{
-    Agreement, Estimate, FactValue, Protocol, Record, State, Summary, Unit, Verdict,
+    Agreement, Cause, Estimate, FactValue, Protocol, Record, State, Summary, Unit, Verdict,
 };
 
 use crate::cells::{Setting, cycles};
@@ -75,7 +75,7 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     if is_known { lines } else { lines + &reasons(record, width) }
 }
 
-/// The as-found estimate, if it is outside the full-speed interval by more than
+/// The unfiltered estimate, if it is outside the full-speed interval by more than
 /// [`AS_FOUND_MIN`].
 fn differs_as_found(record: &Record, summary: &Summary) -> Option<String> {
     let (selected, found) = (summary.full_speed.as_ref()?, summary.as_found.as_ref()?);
@@ -85,7 +85,7 @@ fn differs_as_found(record: &Record, summary: &Summary) -> Option<String> {
     (off > AS_FOUND_MIN && is_outside).then(|| {
         let value = glued(&quantity(found.median, record.unit));
         let Estimate { visits, of, .. } = selected;
-        format!("{visits} clean of {of} visits; as found {value}")
+        format!("{visits} of {of} processes undisturbed; unfiltered {value}")
     })
 }
 
@@ -171,7 +171,9 @@ pub(crate) fn reason_words(record: &Record) -> String {
         text = cause_words(first.cause).to_owned();
     }
     let mut names: Vec<&str> = Vec::new();
-    for name in others.iter().map(|reason| cause_words(reason.cause)) {
+    // The others say what did move.
+    let others = others.iter().filter(|reason| reason.cause != Cause::Spread);
+    for name in others.map(|reason| cause_words(reason.cause)) {
         if !names.contains(&name) && name != cause_words(first.cause) {
             names.push(name);
         }
@@ -184,7 +186,7 @@ pub(crate) fn reason_words(record: &Record) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::{Cause, Fact};
+    use fathom_record::Fact;
 
     use super::*;
     use crate::layout::Columns;

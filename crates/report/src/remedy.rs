@@ -33,7 +33,7 @@ pub fn words(remedy: &Remedy) -> String {
         R::AvoidSwap => "free memory, to avoid swapping",
         R::CountGroups => GROUPS,
         R::FollowDrift => "a buffer fills or settles during the visit: --thorough shows more of it",
-        R::MeasureLonger => "measure longer: --thorough",
+        R::MeasureLonger => "measure longer: --thorough, or more --processes",
         R::LetSettle => {
             "let the machine settle (frequency, temperature, neighbours), and run again"
         }
@@ -53,6 +53,11 @@ pub fn words(remedy: &Remedy) -> String {
             return format!("use a kernel with {option}, outside a sandbox that forbids it");
         }
         R::RaiseLimit { limits } => return format!("raise {}", limits.join(" or ")),
+        R::Do { action } => return action.clone(),
+        R::Repeat { option: Some(option) } => {
+            return format!("measure longer: a larger --{option}");
+        }
+        R::Repeat { option: None } => "let the machine settle, and run it again",
         R::RemoveSemaphores => "remove old semaphore sets (ipcs -s, ipcrm), or raise kernel.sem",
         R::AllowIcmp => "add a group of this user to net.ipv4.ping_group_range (sysctl)",
         R::SecondCpu => "allow this process a second CPU (taskset, cpuset)",
@@ -89,17 +94,18 @@ pub(crate) fn first<'a>(reasons: impl IntoIterator<Item = &'a Reason>) -> Option
 
 /// The remedy for a finding: a command to type, if there is one, and text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Advice {
-    pub(crate) command: Option<String>,
+pub struct Advice {
+    /// To be typed, with HOST, NODE, N and PATH as placeholders.
+    pub command: Option<String>,
     /// What the command does, or what to do without one.
-    pub(crate) words: String,
+    pub words: String,
 }
 
 const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 /// The remedy for a finding of the doctor.
-pub(crate) fn advice(fix: &Fix) -> Advice {
+pub fn advice(fix: &Fix) -> Advice {
     Advice { command: command(fix), words: about(fix) }
 }
 
@@ -139,6 +145,7 @@ fn command(fix: &Fix) -> Option<String> {
         F::WaitForSwapping => "vmstat 1",
         F::RandomiseLayout => "sudo sysctl kernel.randomize_va_space=2",
         F::MountProc { .. } => "sudo mount -t proc proc /proc",
+        F::SetMachineId => "sudo systemd-machine-id-setup",
         F::MountSys => "sudo mount -t sysfs sysfs /sys",
         F::BecomeRootToDropCaches => "sudo fathom run",
         F::AllowIoUring => "sudo sysctl kernel.io_uring_disabled=0",
@@ -217,6 +224,9 @@ fn about(fix: &Fix) -> String {
         F::RaisePidsMax => "raise pids.max of the container or unit (TasksMax=)",
         F::MountProc { and_sys: false } => "or give the container its /proc",
         F::MountProc { and_sys: true } => "and sysfs at /sys",
+        F::SetMachineId => {
+            "or give the container that of its host: -v /etc/machine-id:/etc/machine-id:ro"
+        }
         F::MountSys => "or give the container its /sys",
         F::MountProcForCpus => "mount /proc: it lists the CPUs allowed to this process",
         F::SecondCpu => SECOND_CPU,
@@ -249,6 +259,7 @@ fn acceptable(why: Acceptable) -> &'static str {
         Acceptable::KernelClock => "the kernel's clock is used instead",
         Acceptable::CheckedByRun => "a run calibrates again, and checks its clock at the end",
         Acceptable::CompareWithSame => "compare only with machines that have the same",
+        Acceptable::ExpectedLoad => "the load was said to be expected",
         Acceptable::OnPurpose => "set on purpose",
         Acceptable::SeenBySpin => "frequency changes are detected by the reference loop",
         Acceptable::SizeOfMachine => "the size of the machine",

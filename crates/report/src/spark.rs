@@ -1,5 +1,7 @@
 //! Sparklines.
 
+/// Values that differ by less, relatively, read alike in four figures.
+const EQUAL: f64 = 1e-3;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The values in their order, at most `width` of them (else means of stretches), from the lowest
@@ -42,7 +44,9 @@ fn bars(values: &[Option<f64>], width: usize, scale: impl Fn(f64) -> f64) -> Str
         return String::new();
     }
     let (low, high) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::MIN, f64::max));
-    let draw = |height: &Option<f64>| height.map_or(NO_NUMBER, |at| bar(at - low, high - low));
+    // What reads alike is drawn alike.
+    let span = if high - low <= EQUAL * high.abs().max(low.abs()) { 0.0 } else { high - low };
+    let draw = |height: &Option<f64>| height.map_or(NO_NUMBER, |at| bar(at - low, span));
     heights.iter().map(draw).collect()
 }
 
@@ -83,6 +87,7 @@ mod tests {
     fn line_follows_its_values() {
         assert_eq!(line(&[1.0, 2.0, 3.0, 8.0], 8), "▁▂▃█");
         assert_eq!(line(&[2.0, 2.0, 2.0], 8), "▄▄▄");
+        assert_eq!(line(&[1.0831, 1.0833, 1.0834], 8), "▄▄▄");
         assert_eq!(line(&[2.0], 8), "");
         assert_eq!(line(&[1.0; 40], 9).chars().count(), 9);
     }

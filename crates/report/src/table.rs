@@ -310,8 +310,9 @@ impl Table {
             marks.push(glued("~: noisy,") + " cause below the row, once for rows that share it");
         }
         if self.seen.as_found {
-            let others = if self.seen.selected { ", others from clean visits only" } else { "" };
-            marks.push(glued("°: as found") + others);
+            let others =
+                if self.seen.selected { ", others from undisturbed processes only" } else { "" };
+            marks.push(glued("°: unfiltered,") + " includes disturbed processes" + others);
         }
         if self.seen.bound {
             marks.push(glued("≤: upper") + " bound of a difference too small to measure");
@@ -350,7 +351,7 @@ impl Table {
             "processes: medians, lowest ▁ to highest █"
         };
         let clean = self.columns.has(column::CLEAN);
-        let clean = if clean { "; clean: clean visits of all" } else { "" };
+        let clean = if clean { "; kept: undisturbed processes of all" } else { "" };
         format!("off by: measured ÷ predicted − 1{clean}; {error}; {bars}")
     }
 

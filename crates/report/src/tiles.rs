@@ -59,9 +59,9 @@ const RANDOM_READ: &str = "Random 4 KiB read";
 /// A result that a page begins with.
 #[derive(Serialize)]
 pub(crate) struct Tile {
-    title: &'static str,
+    pub(crate) title: String,
     /// The index of its record.
-    record: usize,
+    pub(crate) record: usize,
     /// Whether to print the reads per second as well.
     iops: bool,
     trend: Option<Trend>,
@@ -100,7 +100,7 @@ pub fn records(document: &Document) -> Vec<&Record> {
 pub(crate) fn tiles(records: &[Record], histories: &[Option<Series>]) -> Vec<Tile> {
     let tile = |(at, (title, record)): (usize, (&'static str, usize))| {
         let trend = histories.get(at).and_then(Option::as_ref).and_then(Trend::of);
-        Tile { title, record, iops: title == RANDOM_READ, trend }
+        Tile { title: title.to_owned(), record, iops: title == RANDOM_READ, trend }
     };
     chosen(records).into_iter().enumerate().map(tile).collect()
 }

@@ -3,6 +3,9 @@
 //! Text of records can come from a failed worker, so control characters are removed: they could
 //! move the cursor.
 
+use std::borrow::Cow;
+
+use fathom_record::is_hidden;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub(crate) const NARROWEST: usize = 60;
@@ -78,9 +81,35 @@ fn push_line(lines: &mut String, line: &str) {
 pub(crate) fn clean(text: &str) -> String {
     let seen = |letter: char| letter.is_control() || letter.width().unwrap_or(0) > 0;
     text.chars()
-        .filter(|letter| seen(*letter))
+        .filter(|letter| seen(*letter) && (letter.is_control() || !is_hidden(*letter)))
         .map(|letter| if letter.is_control() { ' ' } else { letter })
         .collect()
+}
+
+/// The text for a terminal or a page: hidden characters as JSON writes them, such as `\u202e`, so
+/// that a JSON document stays the same. Line breaks, tabs and the colours of views stay.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let is_plain = |letter: char| !is_hidden(letter) || matches!(letter, '\n' | '\t');
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for (at, letter) in text.char_indices() {
+        match is_plain(letter) || (letter == ESCAPE && begins_color(&text[at + 1..])) {
+            true => shown.push(letter),
+            false => shown += &format!("\\u{:04x}", u32::from(letter)),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+const ESCAPE: char = '\u{1b}';
+
+/// Whether a colour follows the escape character, such as `[1;31m`.
+fn begins_color(text: &str) -> bool {
+    let codes = text.strip_prefix('[').unwrap_or_default();
+    let end = codes.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+    end.starts_with('m')
 }
 
 #[cfg(test)]
@@ -107,6 +136,18 @@ mod tests {
     fn control_characters_are_removed() {
         assert_eq!(wrapped("a\u{1b}[2Jb\r\nc\td", 40, "", ""), "a [2Jb c d\n");
         assert_eq!(cut("a\u{7}b\u{200b}c", 10), "a bc");
+    }
+
+    #[test]
+    fn terminal_and_page_show_hidden_characters() {
+        assert_eq!(
+            visible("a\u{202e}b\u{9b}2J\u{1b}]0;x\u{7}"),
+            r"a\u202eb\u009b2J\u001b]0;x\u0007"
+        );
+        let plain = "\u{1b}[1;31mred\u{1b}[0m é 日\n\tend";
+        assert_eq!(visible(plain), plain);
+        let json = serde_json::to_string("a\u{202e}\u{9b}").unwrap();
+        assert_eq!(serde_json::from_str::<String>(&visible(&json)).unwrap(), "a\u{202e}\u{9b}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ type Simulation = fn(Trials) -> Section;
 const PARTS: [(&str, Simulation); 11] = [
     ("intervals over processes", coverage::section),
     ("stopping", stopping::section),
-    ("full speed and as found", strata::section),
+    ("full speed and unfiltered", strata::section),
     ("intervals within one run", within::section),
     ("derived metrics", derived::section),
     ("the trimmed protocol", trimmed::section),
@@ -70,9 +70,9 @@ Conclusions:
   with the number of processes, for the same reason. One median describes neither. From 10
   processes on both are marked as bimodal, with 5 mostly not: see the processes in the wide table.
 - **Full speed keeps its level wherever it is reported**, also with few and with autocorrelated
-  clean visits: with too few it is not reported. As found keeps it only if the state of the core is
-  independent from visit to visit. Otherwise the run is marked as autocorrelated, except a run of
-  one metric, which is too short: measure several metrics in a run.
+  undisturbed visits: with too few it is not reported. Unfiltered keeps it only if the state of
+  the core is independent from visit to visit. Otherwise the run is marked as autocorrelated, except
+  a run of one metric, which is too short: measure several metrics in a run.
 - Rules that stop at values or select by them have intervals that are far too narrow: *until five
   agree* and *the five smallest of eleven*.
 - Autocorrelated rounds do not affect an interval over processes.

@@ -31,7 +31,7 @@ const LOOP: f64 = 0.002;
 /// Share of visits in which the state of the core changes.
 const STATE_CHANGES: f64 = 0.1;
 /// Loops per calibration of the reference, visits of a run, and visits for the true value of the
-/// estimate as found.
+/// unfiltered estimate.
 const CALIBRATION: usize = 300;
 const RUN_VISITS: usize = 200;
 const TRUTH_VISITS: usize = 100_000;
@@ -221,19 +221,19 @@ impl Figure {
 const WORDS: &str = "\
 A core is at full speed in some share of the visits, else beside a busy sibling and 1.15 to 1.9
 times slower. The state of the core has a *correlation* from visit to visit. Visits follow the rule
-of the program (METHOD 23b): 5 or 10 as found, then more until as many are clean, at most four times
-as many. *Reported* is how often there is an estimate at full speed, *kept* how often its interval
-contains the truth, *±* half the width; *flagged* is how often a run of 200 such visits is marked as
-autocorrelated. In one visit in ten the state changes within the visit. All in per cent.";
+of the program (METHOD 23b): 5 or 10 unfiltered, then more until as many are clean, at most four
+times as many. *Reported* is how often there is an estimate at full speed, *kept* how often its
+interval contains the truth, *±* half the width; *flagged* is how often a run of 200 such visits is
+marked as autocorrelated. In one visit in ten the state changes within the visit. All in per cent.";
 
 const STRATA: &str = "\
-Full speed keeps its level wherever it is reported, also with autocorrelated visits. As found keeps
-it with independent visits. With autocorrelation, five or ten visits in a row show too few states of
-the core, and the run is flagged. A run of fewer than 30 visits, such as of one metric, is never
-flagged.";
+Full speed keeps its level wherever it is reported, also with autocorrelated visits. Unfiltered
+keeps it with independent visits. With autocorrelation, five or ten visits in a row show too few
+states of the core, and the run is flagged. A run of fewer than 30 visits, such as of one metric, is
+never flagged.";
 
 pub(crate) fn section(trials: Trials) -> Section {
-    let mut section = Section::new("Full speed and as found", WORDS);
+    let mut section = Section::new("Full speed and unfiltered", WORDS);
     let truths = each(&CLEAN, |clean| truth_as_found(*clean, trials));
     let rows: Vec<(f64, f64, f64)> = CLEAN
         .into_iter()
@@ -253,7 +253,7 @@ pub(crate) fn section(trials: Trials) -> Section {
         let stated = percent(level(wanted));
         header.push(format!("{wanted} visits: reported"));
         header.extend([format!("full speed, {stated} stated: kept"), "±".to_owned()]);
-        header.extend(["as found: kept", "±"].map(str::to_owned));
+        header.extend(["unfiltered: kept", "±"].map(str::to_owned));
     }
     header.push("flagged".to_owned());
     section.grid(&header, &rows, &figures, |(clean, correlation, _), figures| {
@@ -283,12 +283,12 @@ fn check_guarantees(
     section.at_least(figure.full_speed.kept, stated - 0.02, &format!("full speed, {what}"));
     let found = figure.as_found.kept;
     if correlation == 0.0 {
-        section.at_least(found, stated - 0.01, &format!("as found, {what}"));
+        section.at_least(found, stated - 0.01, &format!("unfiltered, {what}"));
         section.at_most(figure.flagged, 0.01, &format!("flag, {what}"));
     }
     if correlation >= 0.6 && (0.35..0.65).contains(&clean) {
         // The page states that the level is not kept.
-        section.at_most(found, stated - 0.1, &format!("as found, {what}"));
+        section.at_most(found, stated - 0.1, &format!("unfiltered, {what}"));
         section.at_least(figure.flagged, 0.95, &format!("flag, {what}"));
     }
 }
@@ -300,7 +300,7 @@ struct Rule {
     visits: fn(&mut Source, &mut Core, &Loop) -> Vec<Sample>,
 }
 
-/// Rules that the program does not use. The last two favour clean visits.
+/// Rules that the program does not use. The last two favour undisturbed visits.
 const UNUSED_RULES: [Rule; 5] = [
     Rule {
         name: "five as they come",
@@ -365,7 +365,7 @@ fn until_five_agree(source: &mut Source, core: &mut Core, _: &Loop) -> Vec<Sampl
 }
 
 const RULES: &str = "\
-Rules that the program does not use, with 46 % of the visits clean at their start, without
+Rules that the program does not use, with 46 % of the visits undisturbed at their start, without
 correlation and with 0.6: how often the interval of their visits contains the truth of the
 estimate, half its width, and the share of their visits that is *clean* in two thirds of the
 rounds. Rules that stop at values, or select by them, miss full speed. Rules that stop at clean
@@ -396,7 +396,7 @@ fn unused_rules(section: &mut Section, trials: Trials) {
         }
         (intervals, clean / f64::from(trials.runs))
     });
-    // Without selection, the share of clean visits is unbiased.
+    // Without selection, the share of undisturbed visits is unbiased.
     let unbiased = figures[0].1;
     let mut rows = Vec::new();
     for (of_rule, rule) in figures.chunks(2).zip(&UNUSED_RULES) {
@@ -417,15 +417,15 @@ fn unused_rules(section: &mut Section, trials: Trials) {
 const NEVER_SELECTED: &str = "\
 Why visits of some operations are never selected (METHOD 23c). A long operation varies in length,
 and is interrupted more often the longer it is: selecting those without an interruption favours the
-short ones. An operation that slows the reference loop leaves no clean visit, which the program
-reports.";
+short ones. An operation that slows the reference loop leaves no undisturbed visit, which the
+program reports.";
 
 fn never_selected(section: &mut Section, trials: Trials) {
     section.paragraph(NEVER_SELECTED);
     let mut rows = Vec::new();
     for (name, stratum) in [
         ("long operation, the undisturbed ones kept", Ok(Stratum::FullSpeed)),
-        ("long operation, as found", Err(NotSelected::LongOperation)),
+        ("long operation, unfiltered", Err(NotSelected::LongOperation)),
     ] {
         let (medians, rate) = long_operations(stratum, trials);
         let typical = median(&medians).unwrap_or(f64::NAN) / TRUTH;
@@ -440,9 +440,9 @@ fn never_selected(section: &mut Section, trials: Trials) {
     section.require(reported.hits == 0, "work that slows the loop is never at full speed");
     section.at_least(recognised, 0.95, "work that slows the loop is recognised");
     section.paragraph(&format!(
-        "Of an operation that slows the reference loop, with 46 % of the visits clean: full speed \
-         is reported\nin {} % of the runs, and *the work itself slows the reference loop* in \
-         {} %.",
+        "Of an operation that slows the reference loop, with 46 % of the visits undisturbed: \
+         full speed is reported\nin {} % of the runs, and *the work itself slows the reference \
+         loop* in {} %.",
         percent(reported.share()),
         percent(recognised.share())
     ));

@@ -27,3 +27,9 @@ pub(crate) fn bytes<'r>(row: &'r Row<'_>, column: usize) -> &'r [u8] {
 pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(json)
 }
+
+/// Numbers for SQLite's `json_each`.
+pub(crate) fn json_list(numbers: impl Iterator<Item = i64>) -> String {
+    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    format!("[{}]", numbers.join(","))
+}

@@ -142,7 +142,7 @@ fn check_identity(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Opens the file without its log and without locks, as a file that never changes.
-fn immutable(path: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn immutable(path: &Path) -> Result<Connection, StoreError> {
     let mut address = "file:".to_owned();
     for byte in absolute(path)?.as_os_str().as_bytes() {
         match byte {
@@ -157,7 +157,7 @@ fn immutable(path: &Path) -> Result<Connection, StoreError> {
         .map_err(|error| StoreError::from_sqlite("open", path, error))
 }
 
-fn connect(path: &Path, flags: OpenFlags, open: Open) -> Result<Connection, StoreError> {
+pub(crate) fn connect(path: &Path, flags: OpenFlags, open: Open) -> Result<Connection, StoreError> {
     let failed = |error| StoreError::from_sqlite("open", path, error);
     // Absolute, because SQLite would parse a relative `file:…` as a URI.
     let absolute = absolute(path)?;

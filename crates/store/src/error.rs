@@ -4,8 +4,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use fathom_record::{Activity, SystemCause, system_cause};
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
+use rustix::io::Errno;
 
 use crate::connect::BUSY_TIMEOUT;
 use crate::{VERSION, file};
@@ -14,7 +16,7 @@ use crate::{VERSION, file};
 const DEVICE_ATTEMPTS: u32 = 3;
 
 /// Why a store could not be opened, written or read. Variants that share a remedy share a variant.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     #[error("find the store: neither XDG_DATA_HOME nor HOME is an absolute path")]
@@ -28,8 +30,8 @@ pub enum StoreError {
     #[error("{action} {}: permission denied", .path.display())]
     PermissionDenied { action: &'static str, path: PathBuf },
     /// Records stored before remain.
-    #[error("{action} {}: no space left on the device", .path.display())]
-    Full { action: &'static str, path: PathBuf },
+    #[error("{action} {}: {}", .path.display(), .cause.text)]
+    Full { action: &'static str, path: PathBuf, cause: SystemCause },
     #[error(
         "{action} {}: locked for {} s by another process",
         .path.display(), BUSY_TIMEOUT.as_secs()
@@ -90,11 +92,19 @@ impl StoreError {
             io::ErrorKind::PermissionDenied => {
                 Self::PermissionDenied { action, path: path.to_owned() }
             }
-            io::ErrorKind::StorageFull => Self::Full { action, path: path.to_owned() },
+            io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge => {
+                Self::full(action, path, error)
+            }
             io::ErrorKind::ReadOnlyFilesystem => Self::other(action, path, READ_ONLY),
             io::ErrorKind::NotADirectory => Self::other("open", path, NOT_A_DIRECTORY),
             _ => Self::other(action, path, lower_first(&error.to_string())),
         }
+    }
+
+    fn full(action: &'static str, path: &Path, error: &io::Error) -> Self {
+        let lacks_inodes = file::lacks_inodes(path);
+        let cause = system_cause(error, Activity::Write { lacks_inodes });
+        Self::Full { action, path: path.to_owned(), cause }
     }
 
     pub(crate) fn from_sqlite(action: &'static str, path: &Path, error: rusqlite::Error) -> Self {
@@ -105,10 +115,17 @@ impl StoreError {
         };
         // A write grows the log's shared index; SQLite does not report why that failed.
         if cause.extended_code == ffi::SQLITE_IOERR_SHMSIZE && file::is_full(&path) {
-            return Self::Full { action, path };
+            return Self::full(action, &path, &Errno::NOSPC.into());
+        }
+        let fails_by_limit = [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_TRUNCATE];
+        if fails_by_limit.contains(&cause.extended_code) && file::reaches_size_limit(&path) {
+            return Self::full(action, &path, &Errno::FBIG.into());
         }
         match cause.code {
-            ErrorCode::DiskFull => Self::Full { action, path },
+            ErrorCode::DiskFull => Self::full(action, &path, &Errno::NOSPC.into()),
+            ErrorCode::CannotOpen if file::lacks_inodes(&path) => {
+                Self::full(action, &path, &Errno::NOSPC.into())
+            }
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { action, path },
             ErrorCode::NotADatabase => Self::not_a_store(&path, NOT_SQLITE),
             ErrorCode::ReadOnly => Self::other(action, &path, READ_ONLY),

@@ -54,10 +54,14 @@ pub(crate) fn prepare(path: &Path, creates_folder: bool) -> Result<bool, StoreEr
         create_file(path)?;
     }
     drop(creation);
-    access("write", path, Access::READ_OK | Access::WRITE_OK)?;
-    // The journal is created beside the store.
-    access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)?;
+    require_writable("write", path)?;
     Ok(is_new)
+}
+
+/// Makes sure that SQLite can write the file, and create its journal beside it.
+pub(crate) fn require_writable(action: &'static str, path: &Path) -> Result<(), StoreError> {
+    access(action, path, Access::READ_OK | Access::WRITE_OK)?;
+    access("create files in", folder_of(path), Access::WRITE_OK | Access::EXEC_OK)
 }
 
 /// Removes a file without content, such as a new store on a full disk.
@@ -71,8 +75,7 @@ pub(crate) fn remove_empty(path: &Path) {
 /// Whether [`prepare`] would succeed, by permissions; creates nothing. True if the file exists.
 pub(crate) fn examine(path: &Path, creates_folder: bool) -> Result<bool, StoreError> {
     if exists(path)? {
-        access("write", path, Access::READ_OK | Access::WRITE_OK)?;
-        access("create files in", folder_of(path), Access::WRITE_OK | Access::EXEC_OK)?;
+        require_writable("write", path)?;
         return Ok(true);
     }
     // The missing folders would be created in the nearest one that exists.
@@ -110,6 +113,21 @@ pub(crate) fn is_full(path: &Path) -> bool {
     rustix::fs::statvfs(folder_of(path)).is_ok_and(|facts| facts.f_bavail == 0)
 }
 
+/// Whether the file system has free blocks, but no free inode.
+pub(crate) fn lacks_inodes(path: &Path) -> bool {
+    rustix::fs::statvfs(folder_of(path))
+        .is_ok_and(|facts| facts.f_files > 0 && facts.f_favail == 0 && facts.f_bavail > 0)
+}
+
+/// Whether the store or its log has grown to the limit on file size, less the largest write.
+pub(crate) fn reaches_size_limit(path: &Path) -> bool {
+    const WRITE_MAX: u64 = 64 << 10;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    let length = |path: &Path| std::fs::metadata(path).map_or(0, |facts| facts.len());
+    let log = beside(path, "-wal");
+    limit.is_some_and(|limit| length(path).max(length(&log)) + WRITE_MAX > limit)
+}
+
 fn lock_creation() -> MutexGuard<'static, ()> {
     CREATION.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -125,9 +143,13 @@ pub(crate) fn has_journal(path: &Path) -> bool {
 }
 
 fn has_beside(path: &Path, suffix: &str) -> bool {
+    std::fs::metadata(beside(path, suffix)).is_ok_and(|facts| facts.len() > 0)
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(suffix);
-    std::fs::metadata(beside).is_ok_and(|facts| facts.len() > 0)
+    beside.into()
 }
 
 /// Whether there is a file that can be a store; an error for anything else that has this name.
@@ -181,7 +203,7 @@ fn sync_names(folder: &Path) {
 
 /// Creates an empty file, which SQLite treats as a new database. Created here for its mode, which
 /// SQLite gives to the journal too.
-fn create_file(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn create_file(path: &Path) -> Result<(), StoreError> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
         // Another process was faster.

@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use fathom_record::RunState;
+
 /// The mount point of procfs.
 pub(crate) const PROC: &str = "/proc";
 
@@ -15,27 +17,44 @@ pub(crate) struct Owner {
     /// Clock ticks since boot: field 22 of `/proc/PID/stat`.
     pub(crate) start_ticks: Option<i64>,
     pub(crate) boot_id: Option<String>,
+    /// Such as `pid:[4026531836]`. A process id means nothing in another namespace.
+    pub(crate) namespace: Option<String>,
 }
 
 impl Owner {
     pub(crate) fn current(proc: &Path) -> Self {
         let pid = std::process::id();
-        Self { pid, start_ticks: stat(proc, pid).map(|(_, start)| start), boot_id: boot_id(proc) }
+        let start_ticks = stat(proc, pid).map(|(_, start)| start);
+        Self { pid, start_ticks, boot_id: boot_id(proc), namespace: namespace(proc) }
     }
 
-    /// Whether the process has certainly ended. Without /proc the answer is false.
-    pub(crate) fn is_gone(&self, proc: &Path) -> bool {
+    /// The state of a running run by its process: interrupted if that has certainly ended, unknown
+    /// if it cannot be seen from here. Without /proc it counts as running.
+    pub(crate) fn state(&self, proc: &Path) -> RunState {
+        let differs = |known: &Option<String>, now: Option<String>| {
+            known.as_ref().zip(now).is_some_and(|(known, now)| *known != now)
+        };
         let now = boot_id(proc);
-        if self.boot_id.is_some() && now.is_some() && self.boot_id != now {
-            return true;
+        if differs(&self.boot_id, now.clone()) {
+            return RunState::Interrupted;
         }
-        match stat(proc, self.pid) {
+        if differs(&self.namespace, namespace(proc)) {
+            return RunState::Unknown;
+        }
+        let is_gone = match stat(proc, self.pid) {
             // A zombie writes nothing any more.
             Some(('Z' | 'X', _)) => true,
             Some((_, start)) => self.start_ticks.is_some_and(|known| known != start),
             None => now.is_some(),
-        }
+        };
+        if is_gone { RunState::Interrupted } else { RunState::Running }
     }
+}
+
+/// The pid namespace of this process.
+fn namespace(proc: &Path) -> Option<String> {
+    let link = std::fs::read_link(proc.join("self/ns/pid")).ok()?;
+    Some(link.to_string_lossy().into_owned())
 }
 
 /// The state and the start time of a process.
@@ -67,11 +86,14 @@ mod tests {
         let zeros = " 0".repeat(18);
         let line = format!("{pid} (a ) R 1) {state}{zeros} {start_ticks} 0 0\n");
         std::fs::write(root.path().join(format!("{pid}/stat")), line).unwrap();
+        std::fs::create_dir_all(root.path().join("self/ns")).unwrap();
+        std::os::unix::fs::symlink("pid:[1]", root.path().join("self/ns/pid")).unwrap();
         root
     }
 
     fn owner() -> Owner {
-        Owner { pid: 41, start_ticks: Some(900), boot_id: Some("boot-a".to_owned()) }
+        let [boot_id, namespace] = ["boot-a", "pid:[1]"].map(|text| Some(text.to_owned()));
+        Owner { pid: 41, start_ticks: Some(900), boot_id, namespace }
     }
 
     #[test]
@@ -79,7 +101,8 @@ mod tests {
         let proc = Path::new(PROC);
         let owner = Owner::current(proc);
         assert!(owner.start_ticks.is_some() && owner.boot_id.is_some());
-        assert!(!owner.is_gone(proc));
+        assert!(owner.namespace.as_deref().is_some_and(|it| it.starts_with("pid:[")));
+        assert_eq!(owner.state(proc), RunState::Running);
     }
 
     #[test]
@@ -93,13 +116,30 @@ mod tests {
         ];
         for (boot, pid, state, start, gone, why) in cases {
             let root = proc_with(boot, pid, state, start);
-            assert_eq!(owner().is_gone(root.path()), gone, "{why}");
+            let state = if gone { RunState::Interrupted } else { RunState::Running };
+            assert_eq!(owner().state(root.path()), state, "{why}");
         }
+    }
+
+    #[test]
+    fn process_of_another_namespace_is_unknown() {
+        let root = proc_with("boot-a", 42, 'S', 900);
+        let inside = Owner { namespace: Some("pid:[2]".to_owned()), ..owner() };
+        assert_eq!(inside.state(root.path()), RunState::Unknown);
+        let rebooted = proc_with("boot-b", 42, 'S', 900);
+        assert_eq!(
+            inside.state(rebooted.path()),
+            RunState::Interrupted,
+            "no process outlives that"
+        );
+        // As stored by version 4.
+        let unknown = Owner { namespace: None, ..owner() };
+        assert_eq!(unknown.state(root.path()), RunState::Interrupted);
     }
 
     #[test]
     fn without_proc_no_process_counts_as_gone() {
         let root = tempfile::tempdir().unwrap();
-        assert!(!owner().is_gone(root.path()));
+        assert_eq!(owner().state(root.path()), RunState::Running);
     }
 }

@@ -10,7 +10,7 @@ use crate::column::{bytes, parse, parse_word};
 use crate::headline::{self, Cases};
 use crate::liveness::{Owner, PROC};
 use crate::raw_record::{self, KEY_COLUMNS, WITH_SAMPLES, WITHOUT_SAMPLES};
-use crate::run_name::LABEL;
+use crate::run_name::{LABEL, PROCEDURE};
 use crate::{Store, StoreError};
 
 /// One run in the list of runs.
@@ -21,7 +21,8 @@ pub struct RunRow {
     /// RFC 3339 in UTC.
     pub started: String,
     pub ended: Option<String>,
-    /// Interrupted if the process of a running run has ended.
+    /// By the process of a running run: interrupted if it has ended, unknown if it is in another
+    /// pid namespace.
     pub state: RunState,
     pub effort: Effort,
     pub host_name: String,
@@ -36,7 +37,7 @@ pub struct RunRow {
 }
 
 /// Runs that could be read, and the damage in the others.
-type Readable<T> = (Vec<T>, Vec<StoreError>);
+pub(crate) type Readable<T> = (Vec<T>, Vec<StoreError>);
 
 /// The number of a run's row, and the run without its records.
 type Head = (i64, Result<Document, StoreError>);
@@ -55,8 +56,7 @@ impl RunRow {
 }
 
 impl Store {
-    /// The runs, newest first: in the order of their ids, which sort by time. Checks no checksum,
-    /// and parses no JSON but the label.
+    /// The runs, the last stored first. Checks no checksum.
     pub fn runs(&self) -> Result<Vec<RunRow>, StoreError> {
         let count = |state: State| {
             let word = state.word();
@@ -66,8 +66,8 @@ impl Store {
             "SELECT id, started, ended, state, effort, host_name, kernel, cpu_model,
                 pid, pid_start_ticks, boot_id, {}, {}, {}, {}, {}, {LABEL}, host_id,
                 CASE WHEN json_valid(body) THEN body ->> '$.asked' END,
-                CASE WHEN json_valid(body) THEN body ->> '$.procedure' END
-             FROM run ORDER BY id DESC",
+                {PROCEDURE}, pid_namespace
+             FROM run ORDER BY number DESC",
             count(State::Valid),
             count(State::Noisy),
             count(State::Unavailable),
@@ -91,28 +91,26 @@ impl Store {
         }
     }
 
-    /// The runs with records of a metric, oldest first, with only those records and no samples.
-    pub fn of_metric(&self, metric: &str) -> Result<Readable<Document>, StoreError> {
-        Ok(without_damaged(self.documents(OF_METRIC, &[&metric], false)?))
-    }
-
-    /// The same runs with only the headlines of those records, many times faster. A damaged run is
-    /// left out, so that it does not cost the history of the others.
+    /// The runs with records of a metric, oldest first, with only the headlines of those records. A
+    /// damaged run is left out, so that it does not cost the history of the others.
     pub fn history(&self, metric: &str) -> Result<Readable<Outline>, StoreError> {
         self.outlines(OF_METRIC, &[&metric])
     }
 
-    /// The newest `runs_max` runs of a host at one effort, oldest first. `host` is an
-    /// [`identity`](fathom_record::Host::identity).
+    /// The newest `runs_max` runs of a host at one effort, of a command by hand or of `fathom run`,
+    /// oldest first. `host` is an [`identity`](fathom_record::Host::identity).
     pub fn newest_of(
         &self,
         host: &str,
         effort: Effort,
+        procedure: Option<&str>,
         runs_max: u32,
     ) -> Result<Readable<Outline>, StoreError> {
-        let newest = "run.number IN (SELECT number FROM run WHERE coalesce(host_id, host_name) = ?1
-            AND effort = ?2 ORDER BY id DESC LIMIT ?3)";
-        self.outlines([newest, "true"], &[&host, &effort.word(), &runs_max])
+        let newest = format!(
+            "run.number IN (SELECT number FROM run WHERE coalesce(host_id, host_name) = ?1
+            AND effort = ?2 AND {PROCEDURE} IS ?3 ORDER BY number DESC LIMIT ?4)"
+        );
+        self.outlines([&newest, "true"], &[&host, &effort.word(), &procedure, &runs_max])
     }
 
     fn outlines(
@@ -127,7 +125,7 @@ impl Store {
         Ok(without_damaged(self.read_runs(conditions, arguments, columns, read, outline)?))
     }
 
-    fn documents(
+    pub(crate) fn documents(
         &self,
         conditions: [&str; 2],
         arguments: &[&dyn ToSql],
@@ -176,7 +174,7 @@ impl Store {
     }
 }
 
-fn without_damaged<R>(runs: Vec<Result<R, StoreError>>) -> Readable<R> {
+pub(crate) fn without_damaged<R>(runs: Vec<Result<R, StoreError>>) -> Readable<R> {
     let (mut readable, mut damaged) = (Vec::new(), Vec::new());
     for run in runs {
         match run {
@@ -194,16 +192,15 @@ fn heads(
     arguments: &[&dyn ToSql],
 ) -> rusqlite::Result<Vec<Head>> {
     let query = format!(
-        "SELECT number, id, pid, pid_start_ticks, boot_id, tool, body, host, far, crc
-         FROM run WHERE {condition} ORDER BY id"
+        "SELECT number, id, pid, pid_start_ticks, boot_id, tool, body, host, far, crc, pid_namespace
+         FROM run WHERE {condition} ORDER BY number"
     );
     let mut statement = connection.prepare_cached(&query)?;
     statement.query_map(arguments, head)?.collect()
 }
 
 fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
-    let boot_id = row.get(4).unwrap_or_default();
-    let owner = Owner { pid: row.get(2)?, start_ticks: row.get(3)?, boot_id };
+    let owner = owner(row, 2, 10)?;
     let texts = [5, 6, 7, 8].map(|column| bytes(row, column));
     let decode = || {
         let [tool, body, host, far] = texts;
@@ -232,9 +229,7 @@ pub(crate) fn run_crc(texts: [&[u8]; 4]) -> u32 {
 }
 
 fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
-    // Text that is not UTF-8 is damage of this row: the list has the others.
-    let boot_id = row.get(10).unwrap_or_default();
-    let owner = Owner { pid: row.get(8)?, start_ticks: row.get(9)?, boot_id };
+    let owner = owner(row, 8, 20)?;
     // An unknown word is damage: assume that the run did not complete.
     let state = parse_word(text(row, 3)).unwrap_or(RunState::Interrupted);
     Ok(RunRow {
@@ -260,14 +255,25 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     })
 }
 
-fn text(row: &Row<'_>, column: usize) -> String {
+pub(crate) fn text(row: &Row<'_>, column: usize) -> String {
     String::from_utf8_lossy(bytes(row, column)).into_owned()
 }
 
-/// A running run whose process has ended was interrupted.
-fn current_state(state: RunState, owner: &Owner) -> RunState {
+/// From pid, start time and boot id in three columns, and the namespace in another. Text that is
+/// not UTF-8 is damage of this row only.
+pub(crate) fn owner(row: &Row<'_>, first: usize, namespace: usize) -> rusqlite::Result<Owner> {
+    Ok(Owner {
+        pid: row.get(first)?,
+        start_ticks: row.get(first + 1)?,
+        boot_id: row.get(first + 2).unwrap_or_default(),
+        namespace: row.get(namespace).unwrap_or_default(),
+    })
+}
+
+/// The state of a running run is that of its process.
+pub(crate) fn current_state(state: RunState, owner: &Owner) -> RunState {
     match state {
-        RunState::Running if owner.is_gone(Path::new(PROC)) => RunState::Interrupted,
+        RunState::Running => owner.state(Path::new(PROC)),
         state => state,
     }
 }

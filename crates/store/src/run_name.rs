@@ -1,28 +1,96 @@
-//! Run names: an id, an id prefix, a label, `latest`, `latest~2`.
+//! Run names: an id, an id prefix, a label, `latest`, `latest~2`, `latest:file`, `latest:load~1`.
 
-use rusqlite::OptionalExtension;
+use std::collections::BTreeMap;
 
+use fathom_record::{KINDS, RunState, kind};
+use rusqlite::{OptionalExtension, Row};
+
+use crate::column::parse_word;
+use crate::read::{current_state, owner, text};
 use crate::{Store, StoreError};
 
 /// A shorter prefix would often match several runs.
 const PREFIX_MIN: usize = 4;
 
-/// The label of a run in SQL; null if the row is damaged.
-pub(crate) const LABEL: &str = "CASE WHEN json_valid(body) THEN body ->> '$.label' END";
+/// The label of a run in SQL, and its command by hand; null if the row is damaged.
+pub(crate) const LABEL: &str = "CASE WHEN json_valid(run.body) THEN run.body ->> '$.label' END";
+pub(crate) const PROCEDURE: &str =
+    "CASE WHEN json_valid(run.body) THEN run.body ->> '$.procedure' END";
 
-/// The runs with records, the newest first.
-const LATEST: &str = "SELECT id FROM run
-    WHERE EXISTS (SELECT 1 FROM record WHERE record.run = run.number)
-    ORDER BY id DESC LIMIT 1 OFFSET ?1";
+/// Whether a run has results, in SQL.
+const HAS_RECORDS: &str = "EXISTS (SELECT 1 FROM record WHERE record.run = run.number)";
+
+/// The run of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub id: String,
+    /// How many newer runs `latest` passed over, by the reason: their kind, state or host.
+    pub passed_over: BTreeMap<String, usize>,
+}
+
+/// What `latest` depends on.
+struct Candidate {
+    id: String,
+    state: RunState,
+    kind: String,
+    is_of_host: bool,
+    has_records: bool,
+}
+
+/// The runs that `latest` can be.
+#[derive(Clone, Copy)]
+struct Wanted<'n> {
+    /// Of any kind if `None`.
+    kind: Option<&'n str>,
+    is_whole: bool,
+}
+
+impl Wanted<'_> {
+    /// Why it is not a candidate.
+    fn objection(self, run: &Candidate) -> Option<String> {
+        Some(match self {
+            _ if !run.has_records => "without results".to_owned(),
+            _ if !run.is_of_host => "of another host".to_owned(),
+            Wanted { kind: Some(kind), .. } if run.kind != kind => run.kind.clone(),
+            Wanted { is_whole: true, .. } if run.state != RunState::Complete => {
+                run.state.word().to_owned()
+            }
+            _ => return None,
+        })
+    }
+}
 
 impl Store {
-    /// The id of the run with this name: an id, a label that one run has, a prefix of at least 4
-    /// characters that one id has, `latest`, or `latest~N` for the N-th run before it, in this
-    /// order. A running run can be the latest; a run without records is not.
+    /// The id of the run with this name; `latest` is of any host. See [`Store::find`].
     pub fn resolve(&self, name: &str) -> Result<String, StoreError> {
-        if let Some(rest) = name.strip_prefix("latest") {
-            return self.before_latest(name, rest);
+        Ok(self.find(name, None)?.id)
+    }
+
+    /// The run with this name: an id, a label that one run has, a prefix of at least 4 characters
+    /// that one id has, or `latest` with `:KIND`, `~N` or both, in this order.
+    ///
+    /// `latest` is the last complete run of its kind with results, of the host with this
+    /// [`identity`](fathom_record::Host::identity) if one is given, and `~N` the N-th before it.
+    /// Without a complete run it is the last of the kind. Without `:KIND` it is a `battery` if
+    /// there is one, else of any kind.
+    pub fn find(&self, name: &str, host: Option<&str>) -> Result<Found, StoreError> {
+        match name.strip_prefix("latest") {
+            Some(rest) => self.latest(name, rest, host),
+            None => Ok(Found { id: self.named(name)?, passed_over: BTreeMap::new() }),
         }
+    }
+
+    /// This host, if it has results in the store, else that of the last run with results.
+    pub fn host_or_last(&self, host: &str) -> Result<Option<String>, StoreError> {
+        let query = format!(
+            "SELECT coalesce(host_id, host_name) AS its FROM run WHERE {HAS_RECORDS}
+             ORDER BY its = ?1 DESC, number DESC LIMIT 1"
+        );
+        let found = self.connection.query_row(&query, [host], |row| Ok(text(row, 0))).optional();
+        found.map_err(|error| self.failed("read", error))
+    }
+
+    fn named(&self, name: &str) -> Result<String, StoreError> {
         let prefix = "substr(id, 1, length(?1)) = ?1 COLLATE NOCASE";
         let starting = self.ids_where(prefix, name)?;
         if let Some(whole) = starting.iter().find(|id| id.eq_ignore_ascii_case(name)) {
@@ -46,29 +114,75 @@ impl Store {
         }
     }
 
-    fn before_latest(&self, name: &str, rest: &str) -> Result<String, StoreError> {
-        let back = match rest.strip_prefix('~') {
-            None if rest.is_empty() => Some(0),
-            None => None,
-            Some(digits) => digits.parse::<u32>().ok(),
+    fn latest(&self, name: &str, rest: &str, host: Option<&str>) -> Result<Found, StoreError> {
+        let bad = || StoreError::BadName { name: name.to_owned() };
+        let (of_kind, back) = rest.split_once('~').unwrap_or((rest, "0"));
+        let back: usize = back.parse().map_err(|_| bad())?;
+        let named = match of_kind.strip_prefix(':') {
+            None if of_kind.is_empty() => None,
+            Some(kind) if KINDS.contains(&kind) => Some(kind),
+            _ => return Err(bad()),
         };
-        let Some(back) = back else {
-            return Err(StoreError::BadName { name: name.to_owned() });
-        };
-        let found = self
-            .connection
-            .query_row(LATEST, [back], |row| row.get(0))
-            .optional()
-            .map_err(|error| self.failed("read", error))?;
-        match found {
-            Some(id) => Ok(id),
-            None => Err(self.no_such_run(name)?),
+        let wanted = Wanted { kind: named.or(Some(KINDS[0])), is_whole: true };
+        let runs = self.candidates(wanted, back, host)?;
+        let partly = Wanted { is_whole: false, ..wanted };
+        let any = Wanted { kind: named, ..wanted };
+        let choices = [wanted, partly, any, Wanted { is_whole: false, ..any }];
+        let is_any = |it: &Wanted<'_>| runs.iter().any(|run| it.objection(run).is_none());
+        let choice = choices.into_iter().find(is_any).unwrap_or(wanted);
+        let mut passed_over = BTreeMap::new();
+        let mut left = back;
+        for run in runs {
+            match choice.objection(&run) {
+                Some(why) => *passed_over.entry(why).or_default() += 1,
+                None if left == 0 => return Ok(Found { id: run.id, passed_over }),
+                None => left -= 1,
+            }
         }
+        Err(self.no_such_run(name)?)
+    }
+
+    /// The runs, the last first, until more than `back` are wanted, or else all.
+    fn candidates(
+        &self,
+        wanted: Wanted<'_>,
+        back: usize,
+        host: Option<&str>,
+    ) -> Result<Vec<Candidate>, StoreError> {
+        let query = format!(
+            "SELECT id, state, coalesce(host_id, host_name), pid, pid_start_ticks, boot_id,
+                pid_namespace, {PROCEDURE}, {HAS_RECORDS} FROM run ORDER BY number DESC"
+        );
+        let candidate = |row: &Row<'_>| {
+            let state = parse_word(text(row, 1)).unwrap_or(RunState::Interrupted);
+            let procedure: Option<String> = row.get(7).unwrap_or_default();
+            Ok(Candidate {
+                id: text(row, 0),
+                state: current_state(state, &owner(row, 3, 6)?),
+                kind: kind(procedure.as_deref()).to_owned(),
+                is_of_host: host.is_none_or(|host| host == text(row, 2)),
+                has_records: row.get(8)?,
+            })
+        };
+        let read = || {
+            let mut statement = self.connection.prepare_cached(&query)?;
+            let (mut runs, mut found) = (Vec::new(), 0);
+            for run in statement.query_map([], candidate)? {
+                let run = run?;
+                found += usize::from(wanted.objection(&run).is_none());
+                runs.push(run);
+                if found > back {
+                    break;
+                }
+            }
+            Ok(runs)
+        };
+        read().map_err(|error| self.failed("read", error))
     }
 
     /// The runs that a condition on `?1` selects, newest first.
     fn ids_where(&self, condition: &str, name: &str) -> Result<Vec<String>, StoreError> {
-        let query = format!("SELECT id FROM run WHERE {condition} ORDER BY id DESC");
+        let query = format!("SELECT id FROM run WHERE {condition} ORDER BY number DESC");
         let read = || {
             let mut statement = self.connection.prepare_cached(&query)?;
             let rows = statement.query_map([name], |row| row.get(0))?;

@@ -11,9 +11,21 @@ use crate::StoreError;
 pub(crate) const APPLICATION_ID: i32 = 0x4661_7468;
 
 /// The version of the tables that this program reads and writes. Any change of the tables, or of
-/// the JSON in them, is a new version. A store of another version is refused and left unchanged.
-pub const VERSION: u32 = 4;
+/// the JSON in them, is a new version, with its step in [`CHANGES`]. A store of a version from
+/// [`OLDEST`] on is migrated, and of any other refused and left unchanged.
+pub const VERSION: u32 = OLDEST + CHANGES.len() as u32;
 
+/// The oldest version that is migrated.
+pub const OLDEST: u32 = 4;
+
+/// What each version after [`OLDEST`] adds. A new store takes the same steps, so that a migrated
+/// one does not differ from it.
+const CHANGES: [&str; 1] = ["
+CREATE INDEX record_by_case ON record (metric, params, run, verdict);
+ALTER TABLE run ADD COLUMN pid_namespace TEXT;"];
+
+/// The tables of version [`OLDEST`].
+///
 /// `body`, `host` and the like are JSON. The columns before them repeat what a list needs, so that
 /// listing parses no JSON. `crc` covers `tool`, `body`, `host` and `far`.
 const TABLES: &str = "
@@ -106,6 +118,12 @@ impl Header {
         })
     }
 
+    /// The version, if it is older than [`VERSION`] and can be migrated.
+    pub(crate) fn older(&self) -> Option<u32> {
+        let is_ours = self.application_id == APPLICATION_ID;
+        (is_ours && (OLDEST..VERSION).contains(&self.version)).then_some(self.version)
+    }
+
     /// True for a store of this version, false for an empty file, an error for anything else.
     pub(crate) fn is_store(&self, path: &Path) -> Result<bool, StoreError> {
         match (self.application_id, self.version) {
@@ -117,6 +135,13 @@ impl Header {
             (application_id, _) => Err(not_ours(path, application_id)),
         }
     }
+}
+
+/// Takes the steps from an older version to this one.
+pub(crate) fn upgrade(connection: &Connection, from: u32) -> rusqlite::Result<()> {
+    let done = from.saturating_sub(OLDEST) as usize;
+    CHANGES[done..].iter().try_for_each(|change| connection.execute_batch(change))?;
+    connection.pragma_update(None, "user_version", VERSION)
 }
 
 /// Creates the tables if the file is empty, in one transaction: another process, or one after a
@@ -136,7 +161,7 @@ pub(crate) fn create(connection: &mut Connection, path: &Path) -> Result<(), Sto
     let fill = || {
         transaction.execute_batch(TABLES)?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        transaction.pragma_update(None, "user_version", VERSION)
+        upgrade(&transaction, OLDEST)
     };
     fill().map_err(failed)?;
     transaction.commit().map_err(failed)

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fathom_record::{Document, Headline, Host, Record, Run};
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, ffi, params};
+use rusqlite::{OptionalExtension, ToSql, Transaction, TransactionBehavior, ffi, params};
 use serde_json::Error as JsonError;
 
 use crate::column::word;
@@ -16,11 +16,17 @@ use crate::{Store, StoreError, headline};
 type ToError<'e> = &'e dyn Fn(rusqlite::Error) -> StoreError;
 
 impl Store {
-    /// Stores a new run, its tool and its hosts, without records. The run belongs to this process:
-    /// if that ends without [`Store::update_run`], the run counts as interrupted.
-    pub fn begin(&mut self, document: &Document) -> Result<(), StoreError> {
+    /// Stores a new run, its tool, its hosts and its records so far, as [`Store::put`] does. The
+    /// run belongs to this process: if that ends without [`Store::update_run`], the run counts as
+    /// interrupted.
+    pub fn begin(&mut self, document: &Document) -> Result<Vec<StoreError>, StoreError> {
+        let id = &document.run.id;
         let row = RunRow::of(document)?;
-        self.write(|transaction, failed| row.insert(transaction, failed))
+        let rows = RecordRows::of_all(id, &document.records);
+        self.write(|transaction, failed| {
+            row.insert(transaction, failed)?;
+            insert_all(&rows, transaction, (transaction.last_insert_rowid(), id), failed)
+        })
     }
 
     /// Stores a whole run that has ended, in one transaction. False if the store has a run with
@@ -28,7 +34,8 @@ impl Store {
     pub fn import(&mut self, document: &Document) -> Result<bool, StoreError> {
         let id = &document.run.id;
         let row = RunRow::of(document)?;
-        let rows = RecordRows::of_all(id, &document.records)?;
+        let rows = RecordRows::of_all(id, &document.records);
+        let rows: Vec<RecordRows<'_>> = rows.into_iter().collect::<Result<_, _>>()?;
         self.write(|transaction, failed| {
             match row.insert(transaction, failed) {
                 Err(StoreError::RunExists { .. }) => return Ok(false),
@@ -49,17 +56,31 @@ impl Store {
         })
     }
 
-    /// Replaces all records of a run, in one transaction.
-    pub fn replace_records(&mut self, run_id: &str, records: &[Record]) -> Result<(), StoreError> {
-        let rows = RecordRows::of_all(run_id, records)?;
+    /// Stores records of a run in one transaction, in place of earlier ones of the same cases. One
+    /// that cannot be stored costs itself only: returns the errors of those.
+    pub fn put(&mut self, run_id: &str, records: &[Record]) -> Result<Vec<StoreError>, StoreError> {
+        let rows = RecordRows::of_all(run_id, records);
         self.write_run(run_id, |transaction, run, failed| {
-            for table in ["samples", "headline"] {
-                let of_run = "(SELECT number FROM record WHERE run = ?1)";
-                let delete = format!("DELETE FROM {table} WHERE record IN {of_run}");
-                transaction.execute(&delete, [run]).map_err(failed)?;
+            for RecordRows { record, params, .. } in rows.iter().flatten() {
+                let same = "run = ?1 AND metric = ?2 AND params = ?3";
+                let case: [&dyn ToSql; 3] = [&run, &record.metric.as_str(), params];
+                delete_records(transaction, same, &case).map_err(failed)?;
             }
-            transaction.execute("DELETE FROM record WHERE run = ?1", [run]).map_err(failed)?;
-            rows.iter().try_for_each(|row| row.insert(transaction, (run, run_id), failed))
+            insert_all(&rows, transaction, (run, run_id), failed)
+        })
+    }
+
+    /// Replaces all records of a run, in one transaction. Returns the errors of those that cannot
+    /// be stored.
+    pub fn replace_records(
+        &mut self,
+        run_id: &str,
+        records: &[Record],
+    ) -> Result<Vec<StoreError>, StoreError> {
+        let rows = RecordRows::of_all(run_id, records);
+        self.write_run(run_id, |transaction, run, failed| {
+            delete_records(transaction, "run = ?1", &[&run]).map_err(failed)?;
+            insert_all(&rows, transaction, (run, run_id), failed)
         })
     }
 
@@ -88,11 +109,11 @@ impl Store {
     }
 
     /// One transaction on the run with this id; `work` gets the number of its row.
-    fn write_run(
+    fn write_run<T>(
         &mut self,
         run_id: &str,
-        work: impl Fn(&Transaction<'_>, i64, ToError<'_>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+        work: impl Fn(&Transaction<'_>, i64, ToError<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let exists = self.write(|transaction, failed| {
             let run = transaction
                 .query_row("SELECT number FROM run WHERE id = ?1", [run_id], |row| row.get(0))
@@ -101,14 +122,14 @@ impl Store {
             run.map(|run| work(transaction, run, failed)).transpose()
         })?;
         match exists {
-            Some(()) => Ok(()),
+            Some(done) => Ok(done),
             None => Err(self.no_such_run(run_id)?),
         }
     }
 
     /// One transaction. It takes the write lock when it begins, so that what it reads cannot change
     /// before it writes. A failed transaction is rolled back, so it can be retried.
-    fn write<T>(
+    pub(crate) fn write<T>(
         &mut self,
         work: impl Fn(&Transaction<'_>, ToError<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -150,9 +171,10 @@ impl<'r> RunRow<'r> {
         let Self { run, host, texts, owner } = self;
         let inserted = transaction.execute(
             "INSERT INTO run (id, started, ended, state, effort, host_name, host_id, kernel,
-                cpu_model, pid, pid_start_ticks, boot_id, tool, body, host, far, crc)
+                cpu_model, pid, pid_start_ticks, boot_id, tool, body, host, far, crc,
+                pid_namespace)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-                ?17)",
+                ?17, ?18)",
             params![
                 run.id,
                 run.started,
@@ -171,6 +193,7 @@ impl<'r> RunRow<'r> {
                 texts.host,
                 texts.far,
                 texts.crc(),
+                owner.namespace,
             ],
         );
         inserted.map(drop).map_err(|error| match is_unique_violation(&error) {
@@ -203,7 +226,7 @@ struct RecordRows<'r> {
 }
 
 impl<'r> RecordRows<'r> {
-    fn of_all(run: &str, records: &'r [Record]) -> Result<Vec<Self>, StoreError> {
+    fn of_all(run: &str, records: &'r [Record]) -> Vec<Result<Self, StoreError>> {
         records.iter().map(|record| Self::of(run, record)).collect()
     }
 
@@ -259,6 +282,42 @@ impl<'r> RecordRows<'r> {
             false => failed(error),
         })
     }
+}
+
+/// Inserts the rows that can be stored; returns the errors of the others.
+fn insert_all(
+    rows: &[Result<RecordRows<'_>, StoreError>],
+    transaction: &Transaction<'_>,
+    run: (i64, &str),
+    failed: ToError<'_>,
+) -> Result<Vec<StoreError>, StoreError> {
+    let mut refused = Vec::new();
+    for row in rows {
+        let inserted = match row {
+            Ok(row) => row.insert(transaction, run, failed),
+            Err(error) => Err(error.clone()),
+        };
+        match inserted {
+            Err(error @ StoreError::NotStorable { .. }) => refused.push(error),
+            done => done?,
+        }
+    }
+    Ok(refused)
+}
+
+/// Deletes the records that meet a condition, with their samples and headlines.
+pub(crate) fn delete_records(
+    transaction: &Transaction<'_>,
+    condition: &str,
+    arguments: &[&dyn ToSql],
+) -> rusqlite::Result<()> {
+    for table in ["samples", "headline"] {
+        let these = format!("(SELECT number FROM record WHERE {condition})");
+        let delete = format!("DELETE FROM {table} WHERE record IN {these}");
+        transaction.prepare_cached(&delete)?.execute(arguments)?;
+    }
+    let delete = format!("DELETE FROM record WHERE {condition}");
+    transaction.prepare_cached(&delete)?.execute(arguments).map(drop)
 }
 
 /// The value as JSON that parses to an equal value. JSON has no infinity and no NaN: they would be

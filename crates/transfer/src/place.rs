@@ -8,7 +8,7 @@ use fathom_far::files::{Order, Report};
 use fathom_far::{Channel, Far, FarError, PORT, Remote, SetUp, Token, WAIT_NS, Work};
 use fathom_measure::sampler::LOOPBACK;
 use fathom_paths::device::{Obstacle, Presence};
-use fathom_record::{FarHost, Host};
+use fathom_record::{Activity, FarHost, Host, system_cause};
 
 /// An option that names a host, and its value.
 #[derive(Clone, Copy, Debug)]
@@ -142,6 +142,14 @@ impl Named<'_> {
     fn refused(self, error: &FarError) -> String {
         if let FarError::NotOwn(from) = error {
             return format!("--bind {from}: not an address of this host (`ip address` lists them)");
+        }
+        let by_system = match error {
+            FarError::System { error, .. } => Some(system_cause(error, Activity::Other)),
+            _ => None,
+        };
+        let limit = by_system.filter(|cause| cause.is_limit);
+        if let (FarError::System { call, .. }, Some(cause)) = (error, limit) {
+            return format!("{} {}: {call}: {cause}", self.option, self.text);
         }
         let remedy = match error {
             FarError::System { .. } => "; is `fathom serve` running there, and the port open?",

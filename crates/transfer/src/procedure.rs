@@ -247,6 +247,7 @@ impl Transfer {
             if recorder.stop().now().load(Relaxed) {
                 break;
             }
+            recorder.draft(&mut |recorder| records::draft(recorder, run, self));
         }
         Ok(())
     }

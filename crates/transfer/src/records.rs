@@ -33,9 +33,7 @@ pub fn all(recorder: &mut dyn Recorder, run: &Run, options: &Transfer) -> bool {
     let mut has_numbers = false;
     let mut advice = Vec::new();
     for set in 0..run.sets.len() {
-        let cells: Vec<&Measured> =
-            run.cells.iter().filter(|measured| measured.cell.set == set).collect();
-        let of_set = OfSet { run, options, set, cells };
+        let of_set = OfSet::new(run, options, set);
         let times = of_set.times(recorder);
         has_numbers |= times.iter().any(|(_, record)| record.verdict.shows_number());
         recorder.show();
@@ -58,6 +56,13 @@ pub fn all(recorder: &mut dyn Recorder, run: &Run, options: &Transfer) -> bool {
     has_numbers
 }
 
+/// Makes the records of the cells after a repetition.
+pub fn draft(recorder: &mut dyn Recorder, run: &Run, options: &Transfer) {
+    for set in 0..run.sets.len() {
+        drop(OfSet::new(run, options, set).times(recorder));
+    }
+}
+
 fn record_text(
     recorder: &mut dyn Recorder,
     metric: &OfPath,
@@ -71,7 +76,12 @@ fn record_text(
     recorder.record(Values { metric, params, text, facts, verdict, ..Values::default() });
 }
 
-impl OfSet<'_> {
+impl<'r> OfSet<'r> {
+    fn new(run: &'r Run, options: &'r Transfer, set: usize) -> Self {
+        let cells = run.cells.iter().filter(|measured| measured.cell.set == set).collect();
+        Self { run, options, set, cells }
+    }
+
     fn bytes(&self) -> u64 {
         self.run.sets[self.set].bytes()
     }

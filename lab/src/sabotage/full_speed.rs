@@ -61,7 +61,7 @@ pub(super) mod tests {
     use super::*;
     use crate::sabotage::counters::MachineCounters;
 
-    /// A run of `cpu.call` with this median, at full speed if `claims`, and 10 % more as found.
+    /// A run of `cpu.call` with this median, at full speed if `claims`, and 10 % more unfiltered.
     pub(in crate::sabotage) fn run(median: f64, claims: bool, basis: ReferenceBasis) -> RunResult {
         let (id, params) = (MetricId::new("cpu.call"), Params::none());
         let mut record = Record::new(id, params, "", Unit::Nanoseconds, Better::Lower);

@@ -21,7 +21,7 @@ const SLOWED_MIN: f64 = 1.1;
 const ATTEMPTS: usize = 3;
 /// Shares of busy seconds; with 1.0 the core is never at full speed.
 const SHARES: [f64; 3] = [0.5, 0.9, 1.0];
-/// From this share on, estimates as found must grow by this much.
+/// From this share on, unfiltered estimates must grow by this much.
 const OFTEN: f64 = 0.9;
 const MOVED_MIN: f64 = 0.05;
 
@@ -101,7 +101,7 @@ fn truth(
     let as_found: Vec<f64> = records.iter().filter_map(as_found).collect();
     let moved = median(&as_found).unwrap_or(f64::NAN);
     let text = format!(
-        "{} of {} at full speed, {:.1} % off; as found {:+.0} %",
+        "{} of {} at full speed, {:.1} % off; unfiltered {:+.0} %",
         claims.len(),
         records.len(),
         100.0 * off,

@@ -1,8 +1,8 @@
-//! A known answer: the slope of measured on injected work must be 1, at full speed and as found.
+//! A known answer: the slope of measured on injected work must be 1, at full speed and unfiltered.
 //!
 //! The dose is a chain of dependent additions. What is measured is a chain too, of loads from the
 //! first cache: what slows one slows the other alike. A busy sibling slows calls and loops and not
-//! the dose, which would lower the slope as found although the measurement is right.
+//! the dose, which would lower the unfiltered slope although the measurement is right.
 
 use anyhow::Result;
 use fathom_analysis::statistics::median;
@@ -19,7 +19,7 @@ const DOSES: [f64; 5] = [0.0, 5.0, 10.0, 15.0, 20.0];
 /// Maximum standard error of the slope, and the repeats until it is reached.
 const ERROR_MAX: f64 = 0.02;
 const REPEATS: std::ops::RangeInclusive<usize> = 8..=40;
-/// A repeat with fewer doses has no slope: not every run has clean visits.
+/// A repeat with fewer doses has no slope: not every run has undisturbed visits.
 const DOSES_MIN: usize = 4;
 /// Maximum distance of the slope from 1.
 const OFF_MAX: f64 = 0.05;
@@ -45,7 +45,7 @@ impl Points {
         let as_found = |summary: &Summary| Some(summary.as_found.as_ref()?.median);
         [
             Self { stratum: "at full speed", median_of: full_speed, repeats: Vec::new() },
-            Self { stratum: "as found", median_of: as_found, repeats: Vec::new() },
+            Self { stratum: "unfiltered", median_of: as_found, repeats: Vec::new() },
         ]
     }
 

@@ -225,7 +225,7 @@ export const SPECS: Spec[] = [
   {
     kind: 'lines',
     id: 'call',
-    title: 'Procedure call by arguments',
+    title: 'Function call by arguments',
     says: 'Time of a call and return; from the seventh, arguments go on the stack (x86-64).',
     metrics: ['cpu.call'],
     x: 'args',

@@ -1,7 +1,9 @@
 //! `xtask bench-store PROGRAM [RUNS] [METRICS]`: latency of commands on a large store.
 //!
-//! It creates a store of synthetic runs of this host, with samples and some changes, and times
-//! commands that read it: the history of a metric, and a comparison, which uses earlier runs.
+//! It creates a store of synthetic runs of this host, with some changes, and times commands that
+//! read it: the history of a metric, a comparison, which uses earlier runs, and searches for the
+//! newest results. Up to a thousand runs are all of `fathom run`, with samples. Of more, one of a
+//! hundred is, without samples, and the others are of `fathom file read`.
 
 mod synthetic;
 
@@ -16,14 +18,17 @@ use fathom_measure::clock::monotonic_raw_ns;
 const REPETITIONS: usize = 9;
 
 /// Commands, with the limit of their median in seconds.
-const COMMANDS: [(&[&str], Option<f64>); 7] = [
+const COMMANDS: [(&[&str], Option<f64>); 10] = [
     (&["history", "cpu.clock.read"], Some(0.3)),
     (&["history", "memory.latency"], Some(0.3)),
     (&["compare", "latest~1", "latest"], Some(0.3)),
     (&["compare", "latest~5", "latest~4", "latest~3", "latest~2", "latest~1", "latest"], None),
-    (&["show", "latest"], None),
+    (&["show", "latest"], Some(0.3)),
+    (&["show"], Some(0.3)),
+    (&["show", "cpu.call"], Some(0.3)),
+    (&["explain", "os.syscall"], Some(0.3)),
+    (&["show", "--classic"], Some(0.3)),
     (&["show", "--runs"], None),
-    (&["explain", "os.syscall"], None),
 ];
 
 /// Creates the store, times the commands, and prints a table.
@@ -90,6 +95,20 @@ mod tests {
     use fathom_store::Store;
 
     use super::*;
+
+    #[test]
+    fn large_synthetic_store_is_of_file_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.db");
+        synthetic::create(&path, 1001, 3).unwrap();
+        let store = Store::open_existing(&path).unwrap();
+        let kinds = store.runs().unwrap();
+        let batteries = kinds.iter().filter(|run| run.procedure.is_none());
+        assert_eq!((kinds.len(), batteries.count()), (1001, 11));
+        let document = store.document(&kinds[1].id, true).unwrap();
+        assert_eq!(document.records[0].metric.as_str(), "file.read.throughput");
+        assert!(document.records[0].samples.is_none());
+    }
 
     #[test]
     fn synthetic_store_holds_the_requested_runs() {

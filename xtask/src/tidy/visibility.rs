@@ -58,6 +58,67 @@ pub(super) fn of_crates(files: &[File]) -> Vec<String> {
     found
 }
 
+/// Compares the table of crates in ARCHITECTURE.md with the manifests: each dependency follows from
+/// its arrows, and each arrow is a dependency.
+pub(super) fn of_table(files: &[File]) -> Vec<String> {
+    let Some(page) = files.iter().find(|file| file.path == "ARCHITECTURE.md") else {
+        return Vec::new();
+    };
+    let rows: Vec<(usize, &str, Vec<&str>)> =
+        page.text.lines().enumerate().filter_map(row).collect();
+    let mut found = Vec::new();
+    for (at, name, arrows) in &rows {
+        let path = [format!("crates/{name}/Cargo.toml"), format!("{name}/Cargo.toml")];
+        let Some(manifest) = files.iter().find(|file| path.contains(&file.path)) else { continue };
+        let mut reached = arrows.clone();
+        let mut next = 0;
+        while let Some(one) = reached.get(next).copied() {
+            let more = rows.iter().filter(|(_, of, _)| *of == one).flat_map(|(.., arrows)| arrows);
+            let more: Vec<&str> = more.copied().filter(|it| !reached.contains(it)).collect();
+            reached.extend(more);
+            next += 1;
+        }
+        let own: Vec<String> = dependencies(&manifest.text).into_iter().map(|(_, it)| it).collect();
+        for one in own.iter().filter(|one| !reached.contains(&one.as_str())) {
+            let what = format!("the table lacks that `{name}` depends on `{one}`");
+            found.push(page.message(at + 1, &what, "add it to the row"));
+        }
+        for one in arrows.iter().filter(|one| !own.iter().any(|it| it == *one)) {
+            let what = format!("`{name}` does not depend on `{one}`");
+            found.push(page.message(at + 1, &what, "remove it from the row"));
+        }
+    }
+    found
+}
+
+/// Line, crate and arrows of a row of the table; none of `all`.
+fn row((at, line): (usize, &str)) -> Option<(usize, &str, Vec<&str>)> {
+    let cells: Vec<&str> = line.strip_prefix("| `")?.split(" | ").collect();
+    let [name, _, arrows] = cells[..] else { return None };
+    let name = name.trim_end_matches('`');
+    let arrows = arrows.trim_end_matches(" |");
+    let is_list = arrows.starts_with('`') || arrows == "–";
+    let names = arrows.split('`').skip(1).step_by(2).collect();
+    is_list.then_some((at, name.strip_prefix("crates/").unwrap_or(name), names))
+}
+
+/// The Rust version that README.md names is the one of the workspace.
+pub(super) fn of_rust_version(files: &[File]) -> Vec<String> {
+    let text = |path: &str| files.iter().find(|file| file.path == path);
+    let (Some(page), Some(manifest)) = (text("README.md"), text("Cargo.toml")) else {
+        return Vec::new();
+    };
+    let version = manifest.text.lines().find_map(|line| line.strip_prefix("rust-version = \""));
+    let Some(version) = version.map(|rest| rest.trim_end_matches('"')) else { return Vec::new() };
+    match page.text.contains(&format!("[Rust](https://rustup.rs) {version} or newer")) {
+        true => Vec::new(),
+        false => {
+            let what = format!("the page does not name Rust {version}, the rust-version");
+            vec![page.message(1, &what, &format!("say `Rust {version} or newer`"))]
+        }
+    }
+}
+
 /// Workspace crates among the dependencies of a manifest, with their lines. Dev-dependencies are
 /// not checked.
 fn dependencies(manifest: &str) -> Vec<(usize, String)> {
@@ -105,6 +166,35 @@ mod tests {
         ] {
             assert_eq!(check(name, &on(dependency)).len(), count, "{name} on {dependency}");
         }
+    }
+
+    #[test]
+    fn table_of_crates_has_the_arrows_of_the_manifests() {
+        let on = |names: &[&str]| {
+            let line = |name: &&str| format!("fathom-{name}.workspace = true\n");
+            format!("[dependencies]\n{}", names.iter().map(line).collect::<String>())
+        };
+        let check = |rows: &str| {
+            of_table(&[
+                File::new("ARCHITECTURE.md", rows),
+                File::new("crates/b/Cargo.toml", on(&["a"])),
+                File::new("crates/c/Cargo.toml", on(&["a", "b"])),
+            ])
+        };
+        let b = "| `crates/b` | x | `a` |\n";
+        assert_eq!(check(&format!("{b}| `crates/c` | y, `z` | `b` |")), [""; 0]);
+        assert!(check(&format!("{b}| `crates/c` | y | `a` |"))[0].contains("lacks that `c`"));
+        assert!(check("| `crates/b` | x | `a`, `d` |")[0].contains("does not depend on `d`"));
+    }
+
+    #[test]
+    fn readme_names_the_rust_version() {
+        let check = |page: &str| {
+            let manifest = File::new("Cargo.toml", "[x]\nrust-version = \"1.89\"\n");
+            of_rust_version(&[File::new("README.md", page), manifest]).len()
+        };
+        assert_eq!(check("with [Rust](https://rustup.rs) 1.89 or newer"), 0);
+        assert_eq!(check("with [Rust](https://rustup.rs) 1.88 or newer"), 1);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The stratum in which two sides are compared (METHOD 23b and 27): full speed if all runs have it
-//! and their references agree, else as found; and the speed of the core on each side.
+//! and their references agree, else unfiltered; and the speed of the core on each side.
 
 use fathom_record::{Better, Document, Estimate, Record, Stratum};
 
@@ -55,7 +55,8 @@ fn have_one_core(a: &Document, b: &Document) -> bool {
     a.run.cpu == b.run.cpu && have_one_machine(a, b)
 }
 
-/// Whether the references of both agree within the tolerances of a clean visit, or one is unknown.
+/// Whether the references of both agree within the tolerances of an undisturbed visit, or one is
+/// unknown.
 fn met_one_speed(a: &Document, b: &Document) -> bool {
     let full_speed = |run: &Document| run.run.reference.map(Loop::from);
     full_speed(a).zip(full_speed(b)).is_none_or(|(a, b)| b.is_at(&a))

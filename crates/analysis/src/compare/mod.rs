@@ -54,7 +54,8 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
     not_comparable.extend(other_parameters(in_a.keys(), in_b.keys()));
     not_comparable.extend(other_far_hosts(&in_a, &in_b));
     weigh::adjust(&mut rows);
-    // Intervals as found are too narrow while the speed of the machine drifts or is autocorrelated.
+    // Unfiltered intervals are too narrow while the speed of the machine drifts or is
+    // autocorrelated.
     if a.iter().chain([&b]).any(|run| run.run.verdict.state != State::Valid) {
         let as_found = rows.iter_mut().filter(|row| row.stratum == Stratum::AsFound);
         as_found.for_each(|row| row.word = row.word.doubted());

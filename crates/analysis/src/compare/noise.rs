@@ -29,7 +29,7 @@ pub enum NoiseBy {
     A,
 }
 
-/// A case, at full speed or as found.
+/// A case, at full speed or unfiltered.
 type Key = (MetricId, Params, bool);
 
 /// The noise of each case with enough runs.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_record::quantity::at_most;
-use fathom_record::{MetricId, Params, Protocol, Record};
+use fathom_record::{Better, MetricId, Params, Protocol, Record};
 
 use super::Key;
 use super::comparison::NotComparable;
@@ -21,6 +21,14 @@ pub(super) fn obstacle(a: &Record, b: &Record) -> Option<String> {
         let (of_a, of_b) = (a.unit.symbol(), b.unit.symbol());
         (a.unit != b.unit).then(|| format!("{of_a} in A, {of_b} in B"))
     };
+    let better = || {
+        let [of_a, of_b] = [a, b].map(|one| match one.better {
+            Better::Lower => "lower is better",
+            Better::Higher => "higher is better",
+            Better::Neither => "neither direction is better",
+        });
+        (a.better != b.better).then(|| format!("{of_a} in A, {of_b} in B"))
+    };
     let no_quantity = || {
         both_sides(a, b, |record| match DisplayValue::of(record, Protocol::Median) {
             DisplayValue::Number(_) => None,
@@ -29,7 +37,7 @@ pub(super) fn obstacle(a: &Record, b: &Record) -> Option<String> {
             DisplayValue::Withheld => Some("no value".to_owned()),
         })
     };
-    no_number.or_else(emulated).or_else(units).or_else(no_quantity)
+    no_number.or_else(emulated).or_else(units).or_else(better).or_else(no_quantity)
 }
 
 /// `invalid in A, failed in B`, from what is wrong with one record.

@@ -4,6 +4,9 @@ use super::rule::{Outcome, Rule, Subject, count, percent};
 use fathom_record::condition::{CpuShares, Look};
 use fathom_record::{Fix, Severity};
 
+/// Rules on the load of other programs of this machine.
+pub(super) const OF_OTHERS: &[&str] = &["cpu-busy", "load-average", "pressure"];
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "cpu-busy",

@@ -18,7 +18,8 @@ mod quota;
 mod rule;
 mod system;
 
-use fathom_record::{Finding, Severity};
+use fathom_record::diagnosis::Acceptable;
+use fathom_record::{Finding, Fix, Severity};
 
 pub use rule::{Rule, Subject};
 
@@ -46,6 +47,17 @@ pub fn diagnose(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = rules().map(|rule| rule.apply(subject)).collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
+}
+
+/// Findings about the load of other programs: no more than notes where that load is expected.
+pub fn expect_busy(findings: &mut [Finding]) {
+    for finding in findings.iter_mut().filter(|one| load::OF_OTHERS.contains(&one.id.as_str())) {
+        if finding.severity > Severity::Note {
+            finding.severity = Severity::Note;
+            finding.remedy = Some(Fix::Nothing { why: Acceptable::ExpectedLoad });
+        }
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
 }
 
 /// The worst severity; good without findings.

@@ -3,6 +3,7 @@
 use super::rule::{Outcome, Rule, Subject};
 use fathom_record::Fix;
 use fathom_record::diagnosis::Acceptable;
+use fathom_record::host::ID_BY_NAME;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -34,6 +35,12 @@ pub(super) const RULES: &[Rule] = &[
         touches: &["os.*", "file.*", "network.*"],
         effect: "times include seccomp filters, overlay file systems and virtual networks",
         check: container,
+    },
+    Rule {
+        id: "host-id",
+        touches: &["*"],
+        effect: "after a change of name, the host's earlier runs count as those of another",
+        check: host_id,
     },
 ];
 
@@ -90,6 +97,19 @@ fn virtual_machine(subject: &Subject<'_>) -> Outcome {
         None => Outcome::unknown("virtualization", "no CPUID or DMI data"),
     };
     outcome.from(subject, &["virtualization"]).nothing_to_do(Acceptable::Nature)
+}
+
+fn host_id(subject: &Subject<'_>) -> Outcome {
+    let origin = subject.host.origins.get("id");
+    let outcome = match &subject.host.id {
+        None => Outcome::unknown("host id", "no machine-id and no hardware facts"),
+        Some(_) if origin.is_some_and(|origin| origin.contains(ID_BY_NAME)) => {
+            Outcome::note("no machine-id: runs are identified by the host's name")
+                .fix(Fix::SetMachineId)
+        }
+        Some(_) => Outcome::good("by machine-id"),
+    };
+    outcome.read("/etc/machine-id")
 }
 
 fn container(subject: &Subject<'_>) -> Outcome {

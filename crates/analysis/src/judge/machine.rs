@@ -72,7 +72,7 @@ pub fn machine_wander(loops: &[(u64, f64)]) -> Option<Reason> {
     (correlation > limit && deviation > DEVIATION_MIN).then(|| {
         let text = format!(
             "autocorrelated (r = {correlation:.1}): core speed ± {:.1} % (reference loop), \
-             confidence intervals as found are optimistic",
+             unfiltered confidence intervals are optimistic",
             100.0 * deviation
         );
         Reason::new(Cause::MachineDrift, text).with_remedy(Remedy::LetSettleOrMeasureLonger)

@@ -115,14 +115,14 @@ fn cause_is_named_if_other_processes_are_narrow() {
     let named = verdict(&processes(&WIDE, &[5, 6], &stolen()), QUIET);
     assert_eq!(cause(&named), (Cause::Steal, "CPU steal 50 % in 2 of 7 processes"));
     let wide_without = verdict(&processes(&WIDE, &[6], &stolen()), QUIET);
-    let unknown = "wide interval over 7 processes, cause unknown";
+    let unknown = "wide interval over 7 processes; no counter or sensor moved";
     assert_eq!(cause(&wide_without), (Cause::Spread, unknown));
     let values = (0..12).map(|at| 100.0 + 10.0 * f64::from(at % 3)).collect();
     let alone = Sample { values, disturbance: quiet(), ..Sample::default() };
     let mut summary = summarise(std::slice::from_ref(&alone)).expect("values");
     summary.interval =
         Some(Interval { low: 90.0, high: 130.0, level: 0.95, basis: Basis::WithinRun });
-    let text = "wide interval within one process, cause unknown";
+    let text = "wide interval within one process; no counter or sensor moved";
     assert_eq!(cause(&judge(&[alone], &summary, QUIET, None)), (Cause::Spread, text));
 }
 
@@ -130,7 +130,7 @@ fn cause_is_named_if_other_processes_are_narrow() {
 fn cause_of_the_better_processes_is_unknown() {
     let better_where_stolen = processes(&WIDE, &[5, 6], &stolen());
     let rate = Expectation { better: Better::Higher, ..QUIET };
-    let unknown = "wide interval over 7 processes, cause unknown";
+    let unknown = "wide interval over 7 processes; no counter or sensor moved";
     assert_eq!(cause(&verdict(&better_where_stolen, rate)), (Cause::Spread, unknown));
     let neither = Expectation { better: Better::Neither, ..QUIET };
     assert_eq!(causes(&verdict(&better_where_stolen, neither)), [Cause::Steal]);

@@ -10,7 +10,7 @@ mod study;
 pub use beneath::Beneath;
 pub use study::{CLASSIC, Figure, Published, Reference, all, find};
 
-use fathom_record::{Document, Params, Protocol, Record, State};
+use fathom_record::{Document, FactValue, Params, Protocol, Record, State};
 use serde::Serialize;
 
 use crate::display_value::DisplayValue;
@@ -158,13 +158,19 @@ fn here(published: &Published, record: &Record, document: &Document) -> Result<H
         DisplayValue::Number(number) => (number, false),
         DisplayValue::Bound(bound) => (bound, true),
         DisplayValue::Text(_) | DisplayValue::Withheld => {
-            let why = if record.verdict.shows_number() { "no number" } else { state.word() };
-            return Err(Missing::NoNumber(why.to_owned()));
+            let reason = record.verdict.reasons.first().filter(|reason| !reason.text.is_empty());
+            return Err(Missing::NoNumber(match reason {
+                _ if record.verdict.shows_number() => "no number".to_owned(),
+                Some(reason) => format!("{}: {}", state.word(), reason.text),
+                None => state.word().to_owned(),
+            }));
         }
     };
     let prediction = record.prediction.as_ref();
     let of = |value: fn(&fathom_record::Prediction) -> Option<f64>| prediction.and_then(value);
     let predicted = match [of(|one| one.low), of(|one| one.high)] {
+        // It says nothing beside the number.
+        _ if record.is_loosely_bound() => [None; 2],
         [None, None] => [of(|one| one.value); 2],
         limits => limits,
     };
@@ -172,7 +178,8 @@ fn here(published: &Published, record: &Record, document: &Document) -> Result<H
         run: document.run.id.clone(),
         params: record.params.clone(),
         hardware: of(|one| one.hardware),
-        software: of(|one| one.software),
+        // What software takes off a rate is no overhead in its unit.
+        software: of(|one| one.software).filter(|software| *software >= 0.0),
         predicted,
         measured,
         is_bound,
@@ -189,5 +196,12 @@ fn sd_percent(record: &Record, protocol: Protocol) -> Option<f64> {
         (Protocol::Trimmed, None) => return None,
         (Protocol::Median, _) => (summary.n, summary.sd, summary.mean),
     };
-    (n > 1 && mean != 0.0).then(|| 100.0 * sd / mean.abs())
+    // A single value may have a deviation by the way it was found.
+    let stated = record.facts.iter().find(|fact| fact.name == "deviation" && n == 1);
+    let stated = stated.and_then(|fact| match fact.value {
+        FactValue::Quantity { value, .. } => Some(value),
+        _ => None,
+    });
+    let sd = stated.or(Some(sd).filter(|_| n > 1))?;
+    (mean != 0.0).then(|| 100.0 * sd / mean.abs())
 }

@@ -100,6 +100,12 @@ pub fn summarise(samples: &[Sample]) -> Option<Summary> {
         Some(timings) => quantiles(timings.len(), |q| timings.quantile(q)),
         None => quantiles(sorted.len() as u64, |q| quantile(&sorted, q)),
     };
+    // Of the same population as the quantiles, which the values may hold in batches.
+    if let Some(timings) =
+        timings.filter(|timings| !summary.quantiles.is_empty() && !timings.is_empty())
+    {
+        (summary.min, summary.max) = (timings.min(), timings.max());
+    }
     if let [only] = processes.as_slice() {
         let interval = interval_within(&only.values, summary.median);
         set_interval(&mut summary, interval, Basis::WithinRun);

@@ -1,4 +1,4 @@
-//! Selection of clean visits, independent of their values (METHOD 23a and 23b).
+//! Selection of undisturbed visits, independent of their values (METHOD 23a and 23b).
 
 use fathom_analysis::clean::{Conditions, Loop, reference, select};
 use fathom_analysis::strata::Strata;
@@ -242,7 +242,7 @@ fn nothing_is_selected_without_a_reference() {
 
 #[test]
 fn visits_that_waited_are_not_as_found() {
-    // Three as found, one of them clean; then three that waited for full speed.
+    // Three unfiltered, one of them clean; then three that waited for full speed.
     let visit = |process: u32| Sample {
         waited: process >= 3,
         ..slowed(process, 1.0, if process == 0 || process >= 3 { 1.0 } else { 1.5 })
@@ -293,7 +293,7 @@ fn disturbed_value_spoils_its_round_only() {
         }
     }
     assert_eq!(clean_values(pairs(vec![6, 99], 0)).len(), 6, "out of range");
-    assert_eq!(clean_values(pairs(vec![0, 2], 0)).len(), 6, "one of three is too few: as found");
+    assert_eq!(clean_values(pairs(vec![0, 2], 0)).len(), 6, "one of three is too few: unfiltered");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn loops_beside_a_round_must_be_at_full_speed() {
     };
     assert_eq!(with_slow(0, 0), [2.0, 3.0, 4.0, 5.0]);
     assert_eq!(with_slow(3, 0), [0.0, 1.0, 2.0, 3.0]);
-    assert_eq!(with_slow(1, 0).len(), 6, "two rounds are not clean: as found");
+    assert_eq!(with_slow(1, 0).len(), 6, "two rounds are not clean: unfiltered");
     assert_eq!(with_slow(0, 2), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0], "of the dropped round");
     assert_eq!(with_slow(1, 2), [2.0, 3.0, 4.0, 5.0]);
     let mut short = pairs(Vec::new(), 0);

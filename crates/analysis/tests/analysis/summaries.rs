@@ -248,6 +248,7 @@ fn quantiles_come_from_single_timings_with_ten_beyond() {
     let values = with(2_000, vec![5.0; 12]);
     assert_eq!((values.median, values.n), (5.0, 60), "values take precedence");
     assert_eq!(values.quantiles, summary.quantiles);
+    assert!(near(values.max, 2e6), "of the timings, as the quantiles: {values:?}");
 }
 
 #[test]

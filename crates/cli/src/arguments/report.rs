@@ -10,6 +10,7 @@ use super::StoreArguments;
 const EXAMPLES: &str = "\
 Examples:
   fathom report                        write the latest run of this host to report.html
+  fathom report --run latest           without the cases that only other runs have
   fathom report latest~1 latest        overlay two runs, with their comparison
   fathom report latest 0195c3 -o lab.html   overlay a run and a file sweep
   fathom report latest --reference 2016-i5-5257u   add published figures
@@ -22,9 +23,13 @@ other files only with --force.";
 #[command(after_help = EXAMPLES)]
 pub struct ReportArguments {
     /// Up to 6 runs: ids or prefixes, labels, `latest`, `latest~N`, host names (their latest run)
-    /// or JSON files [default: the latest of this host].
+    /// or JSON files [default: the latest of this host, and cases that only other runs have].
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub runs: Vec<String>,
+    /// Write this run alone, without cases of other runs.
+    #[arg(long, value_name = "RUN", conflicts_with = "runs")]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub run: Option<String>,
     /// Add the figures of a published study; list the studies if NAME is omitted.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     pub reference: Option<String>,

@@ -7,7 +7,8 @@ use super::by_hand::OutputArguments;
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom show                show the latest run
+  fathom show                show the latest run, and cases that only other runs have
+  fathom show latest:file    show the latest run of a file command
   fathom show latest~1       show the run before it
   fathom show 0195c3         show the run whose id begins with 0195c3
   fathom show memory         show all results of a group or metric of the latest run
@@ -21,16 +22,20 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ShowArguments {
-    /// Run (id or prefix, label, `latest`, `latest~N` or JSON file; default: latest), and metrics
-    /// or groups to show in detail. With --classic several runs; the first with a result gives the
-    /// row.
+    /// Run (id or prefix, label, `latest`, `latest:file~N` or JSON file; default: the latest of
+    /// this host, and cases that only other runs have), and metrics or groups to show in detail.
+    /// With --classic several runs; the first with a result gives the row.
     #[arg(value_name = "RUN] [METRIC", value_parser = NonEmptyStringValueParser::new())]
     pub names: Vec<String>,
+    /// Show this run alone, without cases of other runs.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["runs", "classic"])]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub run: Option<String>,
     /// List all stored runs.
     #[arg(long, conflicts_with_all = ["names", "classic", "markdown"])]
     pub runs: bool,
     /// Print the classic table: hardware base, software overhead, predicted, measured, standard
-    /// deviation. Without RUN, older runs of this host fill the rows that the newest does not have.
+    /// deviation. Without RUN, other runs of this host fill the rows that the latest does not have.
     #[arg(long, conflicts_with = "samples")]
     pub classic: bool,
     /// Add the published figures to the classic table.

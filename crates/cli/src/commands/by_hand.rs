@@ -1,7 +1,7 @@
 //! `fathom file` and `fathom load`: run a procedure, print its records as they complete, and
 //! store them.
 //!
-//! Records are stored at the end, so that no write of the store comes between timed passes.
+//! Records are stored as steps end, between timed passes: a killed command keeps what it finished.
 
 use std::io::IsTerminal;
 
@@ -13,7 +13,7 @@ use fathom_metric::{Ending, Event, ProcedureError};
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Host, Record};
 use fathom_report::by_hand;
-use fathom_store::Store;
+use fathom_store::{Search, Store, StoreError};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::run_store::RunStore;
@@ -35,10 +35,9 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
     let mut host = host::read();
     setup::check_environment(&host)?;
     let store = RunStore::open(&output.store);
-    let earlier = store.store().into_iter().flat_map(|store| {
-        procedure.prior_metrics().iter().flat_map(|metric| earlier_results(store, metric, &host))
-    });
-    let earlier = earlier.collect();
+    let earlier =
+        store.store().map(|store| earlier_results(store, procedure.prior_metrics(), &host));
+    let earlier = earlier.unwrap_or_default();
     let watch = match procedure.calibrates() {
         true => Watch::begin(&host),
         false => Watch::of_kernel(),
@@ -66,17 +65,19 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
         width: terminal::width(),
         printed: Vec::new(),
         store,
+        stored: Stored::Nothing,
     };
     let ending = Session::new(&REGISTRY, setup, &mut printer).run(&**procedure, timestamp);
     printer.status(ending.map_err(command_error)?)
 }
 
-/// The stored results of a metric on this host, oldest first. If the store cannot be read, the
-/// record has no model and says so.
-fn earlier_results(store: &Store, metric: &str, host: &Host) -> Vec<Record> {
-    let Ok((documents, _)) = store.of_metric(metric) else { return Vec::new() };
-    let of_this_host = |document: &Document| document.host.identity() == host.identity();
-    documents.into_iter().filter(of_this_host).flat_map(|one| one.records).collect()
+/// The newest stored number of each case of these metrics on this host, oldest first. If the store
+/// cannot be read, the record has no model and says so.
+fn earlier_results(store: &Store, metrics: &[&str], host: &Host) -> Vec<Record> {
+    let search = Search { numbers: true, ..Search::of(host.identity()) };
+    let cases = store.newest_cases(metrics.iter().copied(), search);
+    let Ok((runs, _)) = cases.and_then(|cases| store.records_of(&cases)) else { return Vec::new() };
+    runs.into_iter().flat_map(|run| run.records).collect()
 }
 
 fn command_error(error: ProcedureError) -> anyhow::Error {
@@ -94,6 +95,16 @@ struct Printer {
     width: usize,
     printed: Vec<Record>,
     store: RunStore,
+    stored: Stored,
+}
+
+/// What the store has of the run. A command that measured nothing stores no run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stored {
+    Nothing,
+    Records,
+    /// Records that those of finished steps replace at the end.
+    Drafts,
 }
 
 impl Printer {
@@ -102,6 +113,13 @@ impl Printer {
         self.output.clear_bar();
         if !self.json {
             self.output.write(text);
+        }
+    }
+
+    fn store(&mut self, write: impl FnOnce(&mut Store) -> Result<Vec<StoreError>, StoreError>) {
+        for warning in self.store.write(write) {
+            self.output.clear_bar();
+            terminal::warn(&warning);
         }
     }
 
@@ -125,6 +143,19 @@ impl Audience for Printer {
         self.print(&by_hand::group(records, &self.printed, self.width));
         let bare = |record: &Record| Record { samples: None, series: Vec::new(), ..record.clone() };
         self.printed.extend(records.iter().map(bare));
+    }
+
+    fn finished(&mut self, document: &Document, records: &[Record], are_drafts: bool) {
+        match self.stored {
+            Stored::Nothing => {
+                let document = Document { records: records.to_vec(), ..document.clone() };
+                self.store(|store| store.begin(&document));
+            }
+            _ => self.store(|store| store.put(&document.run.id, records)),
+        }
+        if are_drafts || self.stored == Stored::Nothing {
+            self.stored = if are_drafts { Stored::Drafts } else { Stored::Records };
+        }
     }
 
     fn event(&mut self, event: Event<'_>) {
@@ -155,11 +186,11 @@ impl Audience for Printer {
 
     fn ends(&mut self, document: &Document) {
         self.output.clear_bar();
-        // A command that measured nothing stores no run.
-        if !document.records.is_empty()
-            && let Some(warning) = self.store.write(|store| store.import(document))
-        {
-            terminal::warn(&warning);
+        if self.stored == Stored::Drafts {
+            self.store(|store| store.replace_records(&document.run.id, &document.records));
+        }
+        if self.stored != Stored::Nothing {
+            self.store(|store| store.update_run(&document.run).map(|()| Vec::new()));
         }
         if self.json {
             let mut document = document.clone();

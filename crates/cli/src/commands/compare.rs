@@ -120,8 +120,10 @@ fn nothing_compared(comparison: &Comparison) -> String {
 /// Run-to-run noise by the stored runs of the host, with the noise limits of the metrics where
 /// those are too few; the limits alone if the store cannot be read.
 pub(super) fn noise(a: &[Document], b: &Document, store: &StoreArguments) -> Noise {
-    let stored = stored_run::open_store(store)
-        .and_then(|store| Ok(store.newest_of(b.host.identity(), b.run.effort, NOISE_RUNS)?));
+    let stored = stored_run::open_store(store).and_then(|store| {
+        let (run, host) = (&b.run, b.host.identity());
+        Ok(store.newest_of(host, run.effort, run.procedure.as_deref(), NOISE_RUNS)?)
+    });
     let noise = stored.map_or_else(|_| Noise::default(), |(runs, _)| Noise::learn(&runs, a, b));
     let abouts = REGISTRY.entries().iter().map(Entry::about);
     noise.with_limits(abouts.map(|about| (about.id, about.noise_limit)))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fathom_analysis::diagnosis::{Subject, diagnose, worst};
+use fathom_analysis::diagnosis::{Subject, diagnose, expect_busy, rules, worst};
 use fathom_measure::clock::Watch;
 use fathom_measure::{condition, host};
 use fathom_record::condition::StorePlace;
@@ -12,17 +12,25 @@ use fathom_store::Store;
 
 use super::{setup, stored_run};
 use crate::arguments::DoctorArguments;
-use crate::exit::Status;
+use crate::exit::{Status, UsageError};
 use crate::live::timestamp;
+use crate::remedy;
 
 /// How long CPU load is sampled. The kernel counts in steps of 10 ms.
 const LOAD_WINDOW: Duration = Duration::from_millis(200);
 
 pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
+    arguments.only.iter().chain(&arguments.ignore).try_for_each(|name| check_rule(name))?;
     let diagnosis = examine(arguments);
-    let printed = super::print(arguments.json, &diagnosis, |layout| {
-        fathom_report::doctor(&diagnosis, layout.width, arguments.all)
-    });
+    let printed = match arguments.openmetrics {
+        true => super::print_text(&fathom_report::export::findings(
+            &diagnosis.host,
+            &diagnosis.findings,
+        )),
+        false => super::print(arguments.json, &diagnosis, |layout| {
+            fathom_report::doctor(&diagnosis, layout.width, arguments.all)
+        }),
+    };
     Ok(match (printed?, diagnosis.severity) {
         (Status::Success, Severity::Warning) => Status::Warning,
         (Status::Success, Severity::Severe) => Status::Severe,
@@ -37,7 +45,13 @@ fn examine(arguments: &DoctorArguments) -> Diagnosis {
     examine_store(arguments, &mut condition);
     // After the load was sampled: comparing the counters of the CPUs makes them busy.
     let clock = examine_clock(&host);
-    let findings = diagnose(&Subject { host: &host, condition: &condition, clock: &clock });
+    let mut findings = diagnose(&Subject { host: &host, condition: &condition, clock: &clock });
+    let is_named = |names: &[String], id: &String| names.contains(id);
+    findings.retain(|one| arguments.only.is_empty() || is_named(&arguments.only, &one.id));
+    findings.retain(|one| !is_named(&arguments.ignore, &one.id));
+    if arguments.expect_busy {
+        expect_busy(&mut findings);
+    }
     Diagnosis {
         schema: DIAGNOSIS_SCHEMA_VERSION,
         tool: setup::tool(),
@@ -48,6 +62,17 @@ fn examine(arguments: &DoctorArguments) -> Diagnosis {
         condition,
         clock,
     }
+}
+
+/// Fails for the name of no rule.
+fn check_rule(name: &str) -> Result<(), UsageError> {
+    let names: Vec<&str> = rules().map(|rule| rule.id).collect();
+    if names.contains(&name) {
+        return Ok(());
+    }
+    let nearest = fathom_engine::nearest_of(name, names);
+    let remedy = remedy::did_you_mean(&nearest, "`fathom doctor --all` lists all rules");
+    Err(UsageError(format!("no rule is called `{name}`; {remedy}")))
 }
 
 fn examine_store(arguments: &DoctorArguments, condition: &mut Condition) {

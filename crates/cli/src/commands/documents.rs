@@ -8,7 +8,7 @@ use std::fmt;
 use std::io::{self, BufReader, Read};
 
 use anyhow::{anyhow, bail, ensure};
-use fathom_record::{Document, SCHEMA_VERSION, label};
+use fathom_record::{Document, SCHEMA_VERSION, is_hidden, label};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor,
@@ -63,7 +63,7 @@ fn validate(document: &Document, name: &str) -> anyhow::Result<()> {
     }
     let far = document.far.iter().flat_map(|far| [&far.name, &far.host.name]);
     for host in far.chain([&document.host.name]) {
-        if host.len() > HOST_BYTES_MAX || host.chars().any(char::is_control) {
+        if host.len() > HOST_BYTES_MAX || host.chars().any(is_hidden) {
             bail!("{name}: run {id}: invalid host name {:?}", shortened(host));
         }
     }

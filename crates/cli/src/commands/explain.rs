@@ -6,8 +6,9 @@ use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::Record;
 use fathom_report::{Layout, accounts, paragraph};
+use fathom_store::Search;
 
-use super::{RUNS_SEARCHED, stored_run};
+use super::stored_run;
 use crate::arguments::ExplainArguments;
 use crate::exit::{OrUsage, Status};
 use crate::terminal::{self, Output};
@@ -49,8 +50,8 @@ fn description(entry: &Entry, width: usize) -> String {
     text
 }
 
-/// The results of `--run`, or of the newest run that has any; if there are none, the command that
-/// measures them.
+/// The results of `--run`, or of the newest run of the default host that has any; if there are
+/// none, the command that measures them.
 fn latest_results(
     entry: &Entry,
     word: &CaseSelector,
@@ -67,7 +68,7 @@ fn latest_results(
     };
     let command = match REGISTRY.command_of(about.id) {
         Some(command) => format!("fathom {}", command.path),
-        None => format!("fathom run {argument}"),
+        None => format!("fathom run {argument}{}", fathom_report::remote_option(&word.text)),
     };
     let none = format!("\nno stored result; `{command}` measures it\n\n");
     let is_named = arguments.store.store.is_some();
@@ -75,11 +76,15 @@ fn latest_results(
         return without_results(none);
     }
     let store = stored_run::open_store(&arguments.store)?;
-    let runs: Vec<String> = match &arguments.run {
-        Some(run) => vec![store.resolve(run)?],
-        None => store.runs()?.into_iter().take(RUNS_SEARCHED).map(|row| row.id).collect(),
+    let run = match &arguments.run {
+        Some(run) => Some(stored_run::find(&store, run)?),
+        None => {
+            let host = stored_run::default_host(&store)?;
+            let cases = store.newest_cases([about.id], Search::of(&host))?;
+            cases.into_iter().rev().find(|case| word.selects(&case.params)).map(|case| case.run)
+        }
     };
-    for run in &runs {
+    if let Some(run) = &run {
         let document = store.document(run, false).with_context(|| format!("read run {run}"))?;
         let of_metric =
             |record: &&Record| record.metric.as_str() == about.id && word.selects(&record.params);
@@ -91,10 +96,8 @@ fn latest_results(
             return Ok(format!("\nin run {run} of {}:\n{results}\n", document.run.started));
         }
     }
-    without_results(match &arguments.run {
+    without_results(match run {
         None => none,
-        Some(_) => {
-            format!("\nrun {} has no result of it; `{command}` measures it\n\n", runs[0])
-        }
+        Some(run) => format!("\nrun {run} has no result of it; `{command}` measures it\n\n"),
     })
 }

@@ -47,7 +47,8 @@ fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
     }
     let store = stored_run::open_store(&arguments.store)?;
     let mut documents = Vec::new();
-    for run in store.runs()? {
+    // The oldest first, so that an import stores them in this order.
+    for run in store.runs()?.iter().rev() {
         match store.document(&run.id, samples) {
             Ok(document) => documents.push(document),
             // A damaged run does not prevent the export of the others.

@@ -41,16 +41,13 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     Ok(if is_empty && printed == Status::Success { Status::Incomplete } else { printed })
 }
 
-/// The identities of the selected hosts: all with this name or id, or this host.
+/// The identities of the selected hosts: all with this name or id, or the default host.
 fn hosts(store: &Store, word: Option<&str>) -> anyhow::Result<Vec<String>> {
     let runs = store.runs()?;
     let this = host::read();
     let hosts: Vec<String> = match word {
         Some(word) => stored_run::hosts_named(&runs, word).into_keys().collect(),
-        None if runs.iter().any(|row| row.host() == this.identity()) => {
-            vec![this.identity().to_owned()]
-        }
-        None => Vec::new(),
+        None => store.host_or_last(this.identity())?.into_iter().collect(),
     };
     if !hosts.is_empty() {
         return Ok(hosts);

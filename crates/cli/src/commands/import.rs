@@ -20,7 +20,7 @@ pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
     for path in &arguments.files {
         documents.extend(read(path)?);
     }
-    let mut store = Store::open(&stored_run::store_path(&arguments.store)?)?;
+    let mut store = stored_run::announced(Store::open(&stored_run::store_path(&arguments.store)?)?);
     let mut new = 0;
     for document in &documents {
         new += usize::from(store_run(&mut store, document)?);

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, anyhow};
 use clap::CommandFactory;
+use fathom_fileio::folder::write_cause;
 
 use crate::arguments::{Arguments, ManArguments};
 use crate::exit::Status;
@@ -10,8 +11,11 @@ pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
     let folder = &arguments.folder;
     let path = folder.display();
     std::fs::create_dir_all(folder)
-        .map_err(|error| anyhow!("create {path}: {error}; choose another directory"))?;
+        .map_err(|error| anyhow!("create {path}: {}", write_cause(folder, error)))?;
     let mut command = Arguments::command();
+    // `help` repeats the page of each command.
+    command = command.disable_help_subcommand(true);
+    command = command.mut_subcommands(|one| one.disable_help_subcommand(true));
     command.build();
     let hidden = command.get_subcommands().filter(|one| one.is_hide_set());
     let hidden: Vec<String> = hidden.map(|one| one.get_name().to_owned()).collect();

@@ -21,6 +21,7 @@ mod scratch_folder;
 mod serve;
 mod setup;
 mod show;
+mod store;
 mod stored_run;
 
 use std::process::ExitCode;
@@ -62,11 +63,17 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::History(history) => history::history(history),
         Command::Export(export) => export::export(export),
         Command::Import(import) => import::import(import),
+        Command::Store(arguments) => store::store(arguments),
         Command::Completions(completions) => completions::completions(completions),
         Command::Man(man) => man::man(man),
         Command::Worker => fathom_engine::worker::serve(&REGISTRY).map(|()| Status::Success),
         Command::Far => fathom_far::serve().map(|()| Status::Success).map_err(Into::into),
     };
+    ended(outcome)
+}
+
+/// The exit status; an error is printed.
+fn ended(outcome: anyhow::Result<Status>) -> ExitCode {
     match outcome {
         Ok(status) => status.into(),
         Err(error) => {
@@ -78,9 +85,6 @@ pub fn main(arguments: Arguments) -> ExitCode {
         }
     }
 }
-
-/// How many of the newest runs are searched for a result.
-const RUNS_SEARCHED: usize = 50;
 
 /// Prints a result, as JSON or laid out for the terminal.
 fn print(
@@ -100,10 +104,15 @@ fn print_text(text: &str) -> anyhow::Result<Status> {
     output_status(&output)
 }
 
+/// Prints a help text or a version.
+pub fn print_help(text: &str) -> ExitCode {
+    ended(print_text(text))
+}
+
 /// The status of a command that only prints.
 fn output_status(output: &terminal::Output) -> anyhow::Result<Status> {
     match output.error() {
-        Some(error) => anyhow::bail!("write to standard output: {error}"),
+        Some(cause) => anyhow::bail!("write to standard output: {cause}"),
         None if output.is_closed() => Ok(Status::OutputClosed),
         None => Ok(Status::Success),
     }

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use fathom_fileio::folder::write_cause;
 use fathom_fileio::scratch::Scratch;
 
 /// Which existing files are replaced without `--force`, besides empty ones.
@@ -51,10 +52,11 @@ pub(super) fn check(
 /// Writes a file atomically.
 pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let failed = |error: std::io::Error| refusal(path, &write_cause(path, error));
     let scratch =
-        Scratch::new(folder.unwrap_or(Path::new("."))).map_err(|error| refusal(path, &error))?;
-    scratch.file().write_all(text.as_bytes()).map_err(|error| refusal(path, &error))?;
-    scratch.publish(path, true).map_err(|error| refusal(path, &error))?;
+        Scratch::new(folder.unwrap_or(Path::new("."))).map_err(|error| failed(error.into()))?;
+    scratch.file().write_all(text.as_bytes()).map_err(failed)?;
+    scratch.publish(path, true).map_err(|error| failed(error.into()))?;
     Ok(())
 }
 

@@ -1,10 +1,14 @@
 //! `--reference`: figures of a published study; and the classic table.
 
-use fathom_analysis::reference::{self as published, Beside, CLASSIC, Reference};
+use std::collections::BTreeSet;
+
+use fathom_analysis::reference::{self as published, Beside, CLASSIC, Published, Reference};
+use fathom_probes::REGISTRY;
 use fathom_record::Document;
 use fathom_report::reference::{Options, Units, known, render};
+use fathom_store::Search;
 
-use super::{RUNS_SEARCHED, stored_run};
+use super::stored_run;
 use crate::arguments::{CompareArguments, ShowArguments, StoreArguments, UnitsName};
 use crate::exit::{Status, UsageError};
 use crate::remedy::with_remedy;
@@ -22,6 +26,23 @@ pub(super) fn find(command: &str, name: &str) -> Result<Reference, UsageError> {
     })
 }
 
+/// The command that measures a published case on this host, or on a far one.
+fn command_of(published: &Published) -> Option<String> {
+    let metric = published.metric.as_str();
+    if let Some(command) = REGISTRY.command_of(metric) {
+        return Some(format!("fathom {}", command.path));
+    }
+    REGISTRY.find(metric)?;
+    let mut params = published.params.clone();
+    let remote = params.text("to") == Some("remote");
+    if remote {
+        params.0.remove("to");
+    }
+    let case = format!("{metric}{params}");
+    let case = if params.is_empty() { case } else { format!("'{case}'") };
+    Some(format!("fathom run {case}{}", if remote { " --remote HOST" } else { "" }))
+}
+
 /// `fathom compare --reference`: runs beside a study.
 pub(super) fn compare(name: &str, arguments: &CompareArguments) -> anyhow::Result<Status> {
     if name.is_empty() {
@@ -29,7 +50,7 @@ pub(super) fn compare(name: &str, arguments: &CompareArguments) -> anyhow::Resul
     }
     let beside = beside(&find("compare", name)?, &arguments.runs, &arguments.store)?;
     let options = Options { published: true, ..Options::default() };
-    super::print(arguments.json, &beside, |layout| render(&beside, options, layout))
+    super::print(arguments.json, &beside, |layout| render(&beside, options, &command_of, layout))
 }
 
 /// `fathom show --classic`.
@@ -43,11 +64,11 @@ pub(super) fn classic(arguments: &ShowArguments) -> anyhow::Result<Status> {
     };
     let published = arguments.reference.is_some();
     let options = Options { published, units, markdown: arguments.markdown };
-    super::print(output.json, &beside, |layout| render(&beside, options, layout))
+    super::print(output.json, &beside, |layout| render(&beside, options, &command_of, layout))
 }
 
-/// The named runs beside a study; without a name the newest run of this host, and older ones for
-/// the rows that it does not have.
+/// The named runs beside a study; without a name the latest run, and the newest numbers of its host
+/// for the rows that it does not have.
 fn beside(
     reference: &Reference,
     runs: &[String],
@@ -58,28 +79,40 @@ fn beside(
         let documents: Vec<Document> = runs.iter().map(read).collect::<anyhow::Result<_>>()?;
         return Ok(published::beside(reference, &documents));
     }
-    let mut documents = vec![stored_run::latest_of_this_host(false, store)?];
-    let mut beside = published::beside(reference, &documents);
-    let (host, newest) = (documents[0].host.identity().to_owned(), documents[0].run.id.clone());
+    let latest = stored_run::document("latest", false, store)?;
     let store = stored_run::open_store(store)?;
-    let older = store.runs()?.into_iter().filter(|row| row.host() == host && row.id < newest);
-    for row in older.take(RUNS_SEARCHED) {
-        if beside.missing() == 0 {
-            break;
-        }
-        match store.document(&row.id, false) {
-            Ok(document) => documents.push(document),
-            Err(error) => {
-                terminal::warn(&format!("skipped: {}", with_remedy(&error)));
-                continue;
-            }
-        }
-        let more = published::beside(reference, &documents);
-        if more.missing() < beside.missing() {
-            beside = more;
-        } else {
-            documents.pop();
+    let metrics: BTreeSet<&str> = reference.record.iter().map(|it| it.metric.as_str()).collect();
+    let search = Search { numbers: true, ..Search::of(latest.host.identity()) };
+    let (others, damaged) = store.records_of(&store.newest_cases(metrics, search)?)?;
+    damaged.iter().for_each(|error| terminal::warn(&format!("skipped: {}", with_remedy(error))));
+    let id = latest.run.id.clone();
+    let others = others.into_iter().rev().filter(|other| other.run.id != id);
+    let documents: Vec<Document> = std::iter::once(latest).chain(others).collect();
+    let mut beside = published::beside(reference, &documents);
+    let rows = &beside.rows;
+    let is_used = |run: &str| rows.iter().flat_map(|row| &row.here).any(|here| here.run == run);
+    beside.runs.retain(|run| run.id == id || is_used(&run.id));
+    Ok(beside)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::arguments::Arguments;
+
+    #[test]
+    fn every_row_of_the_classic_table_has_a_command_that_parses() {
+        let classic = find("show", CLASSIC).expect("the study");
+        let measured = classic.record.iter().filter(|one| one.unlike.is_none());
+        for published in measured.filter(|one| !classic.not_measured.contains(&one.metric)) {
+            let command = command_of(published).expect("a metric of the registry");
+            let words = command.split(' ').map(|word| word.trim_matches('\''));
+            let parsed = Arguments::try_parse_from(words);
+            assert!(parsed.is_ok(), "{command}: {:?}", parsed.err());
+            let id = published.metric.as_str();
+            assert!(command.contains(id) || REGISTRY.command_of(id).is_some(), "{command}");
         }
     }
-    Ok(beside)
 }

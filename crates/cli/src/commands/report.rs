@@ -37,7 +37,7 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
     let output = output_file::check(&arguments.output, arguments.force, &REPLACEABLE)?;
     let name = arguments.reference.as_deref();
     let reference = name.map(|name| reference::find("report", name)).transpose()?;
-    let documents = documents(arguments)?;
+    let (documents, origins) = documents(arguments)?;
     let comparison = comparison(&documents, arguments);
     let study = reference.as_ref().map(|reference| Beneath::of(reference, &documents));
     warn_of_gaps(&documents, comparison.as_ref());
@@ -45,19 +45,28 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
         terminal::warn("the study has no figure for any metric of these runs");
     }
     let histories: Vec<_> = documents.iter().map(|run| histories(run, arguments)).collect();
-    let text = page::page(TEMPLATE, &documents, &histories, comparison.as_ref(), study.as_ref());
+    let text =
+        page::page(TEMPLATE, &documents, &origins, &histories, comparison.as_ref(), study.as_ref());
     let Some(path) = output else { return super::print_text(&text) };
     output_file::write(&path, &text)?;
-    super::print_text(&summary(&arguments.output, text.len(), &documents))
+    super::print_text(&summary(&arguments.output, text.len(), &documents, origins.len()))
 }
 
-fn documents(arguments: &ReportArguments) -> anyhow::Result<Vec<Document>> {
-    let runs = &arguments.runs;
+/// The runs, and the origins of the last records of the first one, where those are of other runs.
+fn documents(arguments: &ReportArguments) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
+    let runs = arguments.run.as_ref().map_or(&arguments.runs[..], std::slice::from_ref);
     if runs.len() > RUNS_MAX {
         usage_error!("{} runs named: a page holds at most {RUNS_MAX}", runs.len());
     }
     if runs.is_empty() {
-        return Ok(vec![stored_run::latest_of_this_host(true, &arguments.store)?]);
+        let (mut latest, others) = stored_run::latest_and_others(true, &arguments.store)?;
+        let mut origins = Vec::new();
+        for mut other in others {
+            let origin = fathom_report::origin(&latest, &other);
+            origins.extend(other.records.iter().map(|_| origin.clone()));
+            latest.records.append(&mut other.records);
+        }
+        return Ok((vec![latest], origins));
     }
     let mut documents: Vec<Document> = Vec::new();
     for run in runs {
@@ -67,7 +76,7 @@ fn documents(arguments: &ReportArguments) -> anyhow::Result<Vec<Document>> {
             false => documents.push(document),
         }
     }
-    Ok(documents)
+    Ok((documents, Vec::new()))
 }
 
 /// The comparison of two runs.
@@ -82,7 +91,11 @@ fn histories(document: &Document, arguments: &ReportArguments) -> Vec<Option<Ser
     let store = stored_run::open_store(&arguments.store).ok();
     let of = |record: &Record| {
         let (mut runs, _) = store.as_ref()?.history(record.metric.as_str()).ok()?;
-        runs.retain(|run| run.document.run.started <= document.run.started);
+        match runs.iter().position(|run| run.document.run.id == document.run.id) {
+            Some(at) => runs.truncate(at + 1),
+            // Of another run, or of a file.
+            None => runs.retain(|run| run.document.run.started <= document.run.started),
+        }
         let selects = |params: &Params| *params == record.params;
         let metric = record.metric.as_str();
         let history = history::history(metric, document.host.identity(), &runs, &selects);
@@ -99,7 +112,7 @@ fn warn_of_gaps(documents: &[Document], comparison: Option<&Comparison>) {
             RunState::Interrupted => terminal::warn(&format!(
                 "run {id} was interrupted: the page shows what it finished"
             )),
-            RunState::Running => terminal::warn(&format!(
+            RunState::Running | RunState::Unknown => terminal::warn(&format!(
                 "run {id} is still running or was killed: the page shows what it finished"
             )),
         }
@@ -120,9 +133,12 @@ fn is_our_page(path: &Path) -> bool {
     read.is_ok() && String::from_utf8_lossy(&start).contains(MARK)
 }
 
-fn summary(path: &Path, bytes: usize, documents: &[Document]) -> String {
+fn summary(path: &Path, bytes: usize, documents: &[Document], of_others: usize) -> String {
     let run = |document: &Document| {
-        let cases = counted(document.records.len(), "case");
+        let mut cases = counted(document.records.len(), "case");
+        if of_others > 0 {
+            cases += &format!(", {of_others} of them from other runs");
+        }
         format!("run {} of {} ({cases})", document.run.name(), document.host.name)
     };
     let runs: Vec<String> = documents.iter().map(run).collect();

@@ -169,7 +169,7 @@ const REFERENCE_RUNS: u32 = 10;
 /// The fastest reference loop of this CPU in the newest stored runs; `None` if the store cannot be
 /// read.
 fn earlier_reference(store: &RunStore, host: &Host, cpu: u32, effort: Effort) -> Option<Reference> {
-    let (runs, _) = store.store()?.newest_of(host.identity(), effort, REFERENCE_RUNS).ok()?;
+    let (runs, _) = store.store()?.newest_of(host.identity(), effort, None, REFERENCE_RUNS).ok()?;
     let runs = runs.iter().map(|one| &one.document).filter(|one| one.run.cpu == cpu);
     let references = runs.filter_map(|one| one.run.reference);
     references.min_by(|a, b| a.loop_ns.total_cmp(&b.loop_ns))

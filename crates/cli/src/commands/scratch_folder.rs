@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use fathom_fileio::Generator;
-use fathom_fileio::folder::{self, FolderError, Space};
+use fathom_fileio::folder::{self, FolderError, Space, write_cause};
 use fathom_fileio::mount::Mount;
 use fathom_fileio::scratch::Scratch;
 use fathom_measure::sampler::{Files, Missing};
@@ -75,7 +75,8 @@ impl<T> TestFiles<T> {
             let path = parent.path.display();
             check_room(&parent.path, request.disk)?;
             let (folder, files) = create(&parent.path).map_err(|error| {
-                missing(format!("write to {path}: {error}"), Remedy::OtherFolder)
+                let cause = write_cause(&parent.path, error);
+                missing(format!("write to {path}: {cause}"), Remedy::OtherFolder)
             })?;
             let name = parent.file_system.name;
             let announcement = Some(format!("Test files go to {path} ({name}){amount}."));

@@ -2,11 +2,11 @@
 
 use fathom_engine::{CaseSelector, matches};
 use fathom_probes::REGISTRY;
-use fathom_record::{Document, Record};
+use fathom_record::{Document, Params};
 use fathom_report::{Layout, RunListing};
-use fathom_store::RunRow;
+use fathom_store::{RunRow, Search};
 
-use super::{RUNS_SEARCHED, reference, stored_run};
+use super::{reference, stored_run};
 use crate::arguments::ShowArguments;
 use crate::exit::{OrUsage, Status, usage_error};
 use crate::terminal;
@@ -23,13 +23,13 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
     if arguments.classic {
         return reference::classic(arguments);
     }
-    let (run, selectors) = names(&arguments.names)?;
-    let mut document = match run {
-        None if !selectors.is_empty() => newest_with(&selectors, arguments)?,
-        run => {
-            let run = run.unwrap_or("latest");
+    let (run, selectors) = names(arguments)?;
+    let (mut document, others) = match run {
+        None if !selectors.is_empty() => (newest_with(&selectors, arguments)?, Vec::new()),
+        None => stored_run::latest_and_others(output.samples, &output.store)?,
+        Some(run) => {
             let document = stored_run::document(run, output.samples, &output.store)?;
-            select(document, &selectors)?
+            (select(document, &selectors)?, Vec::new())
         }
     };
     if output.json {
@@ -45,19 +45,22 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
     }
     let (protocol, cycles, all) = (document.run.protocol, arguments.cycles, arguments.all);
     let layout = Layout { width: terminal::width(), cycles, protocol, all };
-    super::print_text(&fathom_report::show(&document, &layout))
+    let text = fathom_report::show(&document, &layout);
+    super::print_text(&(text + &fathom_report::others(&document, &others, &layout)))
 }
 
 /// The named run, if any, and what to show of it: the first name may be a metric or a group.
-fn names(names: &[String]) -> anyhow::Result<(Option<&str>, Vec<CaseSelector>)> {
+fn names(arguments: &ShowArguments) -> anyhow::Result<(Option<&str>, Vec<CaseSelector>)> {
+    let ShowArguments { names, run, .. } = arguments;
     let parse = |text: &String| CaseSelector::parse(text).or_usage();
     let is_metric = |selector: &CaseSelector| {
         REGISTRY.entries().iter().any(|entry| matches(entry.about().id, &selector.name))
     };
-    let (run, selectors) = match names {
-        [first, ..] if parse(first).is_ok_and(|it| is_metric(&it)) => (None, names),
+    let (run, selectors) = match names.as_slice() {
+        _ if run.is_some() => (run.as_deref(), names.as_slice()),
+        [first, ..] if parse(first).is_ok_and(|it| is_metric(&it)) => (None, names.as_slice()),
         [first, others @ ..] => (Some(first.as_str()), others),
-        [] => (None, names),
+        [] => (None, &[][..]),
     };
     let selectors = selectors.iter().map(parse).collect::<Result<Vec<CaseSelector>, _>>()?;
     if let Some(unknown) = selectors.iter().find(|selector| !is_metric(selector)) {
@@ -66,23 +69,23 @@ fn names(names: &[String]) -> anyhow::Result<(Option<&str>, Vec<CaseSelector>)> 
     Ok((run, selectors))
 }
 
-/// The selected results of the newest run that has any.
+/// The selected results of the newest run of the default host that has any.
 fn newest_with(selectors: &[CaseSelector], arguments: &ShowArguments) -> anyhow::Result<Document> {
     let store = stored_run::open_store(&arguments.output.store)?;
-    for row in store.runs()?.into_iter().take(RUNS_SEARCHED) {
-        let document = store.document(&row.id, arguments.output.samples)?;
-        if document.records.iter().any(|record| is_selected(record, selectors)) {
-            return select(document, selectors);
-        }
-    }
-    let texts = texts(selectors).join(" ");
-    anyhow::bail!("no stored run has results of {texts}; `fathom run {texts}` measures them")
+    let ids = REGISTRY.entries().iter().map(|entry| entry.about().id);
+    let ids = ids.filter(|id| selectors.iter().any(|it| matches(id, &it.name)));
+    let host = stored_run::default_host(&store)?;
+    let cases = store.newest_cases(ids, Search::of(&host))?;
+    let newest = cases.iter().rev().find(|it| is_selected(&it.metric, &it.params, selectors));
+    let Some(newest) = newest else {
+        let texts = texts(selectors).join(" ");
+        anyhow::bail!("no stored run has results of {texts}; `fathom run {texts}` measures them")
+    };
+    select(store.document(&newest.run, arguments.output.samples)?, selectors)
 }
 
-fn is_selected(record: &Record, selectors: &[CaseSelector]) -> bool {
-    selectors
-        .iter()
-        .any(|it| matches(record.metric.as_str(), &it.name) && it.selects(&record.params))
+fn is_selected(metric: &str, params: &Params, selectors: &[CaseSelector]) -> bool {
+    selectors.iter().any(|it| matches(metric, &it.name) && it.selects(params))
 }
 
 fn texts(selectors: &[CaseSelector]) -> Vec<String> {
@@ -94,7 +97,7 @@ fn select(mut document: Document, selectors: &[CaseSelector]) -> anyhow::Result<
     if selectors.is_empty() {
         return Ok(document);
     }
-    document.records.retain(|record| is_selected(record, selectors));
+    document.records.retain(|it| is_selected(it.metric.as_str(), &it.params, selectors));
     if document.records.is_empty() {
         let (run, texts) = (&document.run.id, texts(selectors).join(" "));
         anyhow::bail!("run {run} has no results of {texts}; `fathom show {run}` shows what it has");

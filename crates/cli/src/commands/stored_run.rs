@@ -8,19 +8,23 @@ use anyhow::{Context, anyhow, bail};
 use fathom_engine::nearest_of;
 use fathom_measure::host;
 use fathom_probes::REGISTRY;
-use fathom_record::Document;
 use fathom_record::host::name_with_id;
-use fathom_store::{RunRow, Store, StoreError};
+use fathom_record::{Document, Record};
+use fathom_store::{RunRow, Search, Store, StoreError, StoredCase, VERSION};
 
-use super::documents;
+use super::{counted, documents};
 use crate::arguments::StoreArguments;
+use crate::remedy::with_remedy;
+use crate::terminal;
 
-/// The named store, or the one in the user's data folder.
-pub(super) fn store_path(arguments: &StoreArguments) -> anyhow::Result<PathBuf> {
-    match named_store(arguments) {
-        Some(path) => Ok(path),
-        None => Ok(Store::default_path()?),
+/// The named store, or the one in the user's data folder. Refuses one that would be migrated, if
+/// that is not allowed.
+pub(super) fn store_path(arguments: &StoreArguments) -> Result<PathBuf, StoreError> {
+    let path = named_store(arguments).map_or_else(Store::default_path, Ok)?;
+    if arguments.no_migrate {
+        Store::refuse_older(&path)?;
     }
+    Ok(path)
 }
 
 /// The store of `--store` or FATHOM_STORE.
@@ -31,7 +35,42 @@ pub(super) fn named_store(arguments: &StoreArguments) -> Option<PathBuf> {
 
 /// Opens the store, which must exist.
 pub(super) fn open_store(arguments: &StoreArguments) -> anyhow::Result<Store> {
-    Ok(Store::open_existing(&store_path(arguments)?)?)
+    Ok(announced(Store::open_existing(&store_path(arguments)?)?))
+}
+
+/// The store, whose migration is announced.
+pub(super) fn announced(store: Store) -> Store {
+    if let Some(copy) = store.copy() {
+        let copy = copy.display();
+        terminal::warn(&format!("migrated the store to version {VERSION}; {copy} is a copy of it"));
+    }
+    store
+}
+
+/// This host, if it has results in the store, else that of the last run with results.
+pub(super) fn default_host(store: &Store) -> Result<String, StoreError> {
+    let host = host::read();
+    Ok(store.host_or_last(host.identity())?.unwrap_or_else(|| host.identity().to_owned()))
+}
+
+/// A run of the store by its id or label; `latest` is of the default host.
+pub(super) fn find(store: &Store, name: &str) -> Result<String, StoreError> {
+    if !name.starts_with("latest") {
+        return store.resolve(name);
+    }
+    let found = store.find(name, Some(&default_host(store)?))?;
+    let newer: usize = found.passed_over.values().sum();
+    if newer > 0 {
+        let reasons = found.passed_over.iter().map(|(why, count)| format!("{count} {why}"));
+        let reasons: Vec<String> = reasons.collect();
+        let runs = counted(newer, "newer run");
+        terminal::warn(&format!(
+            "{name} is {}; passed over {runs}: {}",
+            found.id,
+            reasons.join(", ")
+        ));
+    }
+    Ok(found.id)
 }
 
 /// A run of the store (by id, label, or the name of its host) or a JSON document. A name that ends
@@ -46,26 +85,43 @@ pub(super) fn document(
         return document_in_file(Path::new(name));
     }
     let store = open_store(arguments)?;
-    let id = match store.resolve(name) {
+    let id = match find(&store, name) {
         Ok(id) => id,
         Err(error) => newest_of_host(&store, name)?.ok_or_else(|| unknown(name, error))?,
     };
     store.document(&id, samples).with_context(|| format!("read run {id}"))
 }
 
-/// The latest run of this host, or of any if this host has none.
-pub(super) fn latest_of_this_host(
+/// The latest run, and the cases that it does not have: the newest numbers from other runs of the
+/// same host, kernel and CPUs, the newest run first. Commands by hand differ in their subject, so
+/// the last run of each gives all its cases or none.
+pub(super) fn latest_and_others(
     samples: bool,
     arguments: &StoreArguments,
-) -> anyhow::Result<Document> {
-    let store = open_store(arguments)?;
-    let host = host::read();
-    match store.runs()?.into_iter().find(|row| row.host() == host.identity()) {
-        Some(row) => {
-            store.document(&row.id, samples).with_context(|| format!("read run {}", row.id))
-        }
-        None => document("latest", samples, arguments),
+) -> anyhow::Result<(Document, Vec<Document>)> {
+    let latest = document("latest", samples, arguments)?;
+    if latest.run.procedure.is_some() {
+        return Ok((latest, Vec::new()));
     }
+    let store = open_store(arguments)?;
+    let ids = REGISTRY.entries().iter().map(|entry| entry.about().id);
+    let host = &latest.host;
+    let search = Search { like: Some(host), numbers: true, ..Search::of(host.identity()) };
+    let mut cases = store.newest_cases(ids, search)?;
+    let last_of: BTreeMap<Option<String>, String> =
+        cases.iter().map(|case| (case.procedure.clone(), case.run.clone())).collect();
+    let has = |case: &StoredCase| {
+        let same = |it: &Record| it.metric.as_str() == case.metric && it.params == case.params;
+        latest.records.iter().any(same)
+    };
+    cases.retain(|case| {
+        let is_last = case.procedure.is_none() || last_of[&case.procedure] == case.run;
+        is_last && !has(case)
+    });
+    let (mut others, damaged) = store.records_of(&cases)?;
+    damaged.iter().for_each(|error| terminal::warn(&format!("skipped: {}", with_remedy(error))));
+    others.reverse();
+    Ok((latest, others))
 }
 
 /// A shorter prefix of a host id could be a word.
@@ -112,8 +168,8 @@ fn newest_of_host(store: &Store, word: &str) -> anyhow::Result<Option<String>> {
             hosts.iter().map(|(id, name)| name_with_id(name, Some(id))).collect();
         bail!("{word}: several hosts have this name: {}; name an id", ids.join(", "));
     }
-    let newest = runs.iter().find(|row| hosts.contains_key(row.host()) && row.counts.total() > 0);
-    Ok(newest.map(|row| row.id.clone()))
+    let Some(host) = hosts.keys().next() else { return Ok(None) };
+    Ok(store.find("latest", Some(host)).ok().map(|found| found.id))
 }
 
 fn document_in_file(path: &Path) -> anyhow::Result<Document> {

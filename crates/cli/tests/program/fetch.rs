@@ -565,7 +565,7 @@ fn full_disk_keeps_what_is_received() {
     let mount = format!("mount -t tmpfs -o size=1m tmpfs {}", env.path_text("to"));
     for (path, parts) in [
         ("/length", ["needs 4 MiB", "free space, or choose"]),
-        ("/chunked", ["No space left on device", "to/chunked.part; without"]),
+        ("/chunked", ["no space left on the device", "to/chunked.part; without"]),
     ] {
         let line = format!("fetch {} -o {}", server.url(path), env.path_text("to"));
         let Some(output) = in_mount_namespace(&env, &mount, &line) else { return };

@@ -30,9 +30,14 @@ fn found_size_is_stored_with_prediction() {
     assert_eq!(found.params.integer("from_ms"), Some(1));
     // Without earlier results, a short read gives the prediction.
     let calibration = reads(&document)[0];
-    let prediction = found.prediction.as_ref().expect("a prediction");
-    let wanted = median(calibration) * (0.001 * 60.0_f64).sqrt();
-    assert!((prediction.value.expect("a value") / wanted - 1.0).abs() < 1e-9, "{prediction:?}");
+    match &found.prediction {
+        Some(prediction) => {
+            let wanted = median(calibration) * (0.001 * 60.0_f64).sqrt();
+            let value = prediction.value.expect("a value");
+            assert!((value / wanted - 1.0).abs() < 1e-9, "{prediction:?}");
+        }
+        None => assert_eq!(calibration.verdict.state, State::Noisy, "{:?}", found.no_model),
+    }
     assert!(found.checks["tried"].contains("iB/s"), "{:?}", found.checks);
     assert!(folder.is_empty());
     let history = env.run(&["history", "file.reasonable_size"]);
@@ -164,7 +169,7 @@ fn wide_terminal_adds_a_chart() {
         let is_row =
             |line: &&str| line.trim_start().split(' ').nth(1).is_some_and(|it| it.ends_with('B'));
         assert!(printed.lines().filter(is_row).count() >= 6, "{printed}");
-        assert_contains(printed, &["state=warm threads=1 way=read", "t = calls × "]);
+        assert_contains(printed, &["state=warm,threads=1,way=read", "t = calls × "]);
     }
     assert!(!narrow.contains("both on log scales"), "{narrow}");
     assert!(wide.contains("file.read.throughput in ") && wide.contains(" over block"), "{wide}");

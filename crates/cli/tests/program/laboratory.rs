@@ -164,7 +164,7 @@ fn wrong_system_call_result_is_invalid() {
     }
     let shown = text(&env.run(&["show"]).stdout);
     let below = shown.lines().skip_while(|line| !line.starts_with("os.epoll"));
-    let rows: Vec<&str> = below.filter(|line| line.trim_start().starts_with("fds=")).collect();
+    let rows: Vec<&str> = below.filter(|line| line.trim_start().starts_with("{fds=")).collect();
     assert!(!rows.is_empty(), "{shown}");
     for row in rows {
         assert!(row.contains("invalid") && !row.contains(" ns"), "{row}");

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_record::{Cause, Document, FactValue, Record, RunState, State, Verdict};
+use fathom_store::Store;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -208,7 +209,7 @@ fn ctrl_c_keeps_finished_steps_of_a_load() {
     let (env, server) = (TestEnv::new(), Server::start());
     let options = "--cases think0,think1,fixed --clients 1 --time 900ms";
     let mut child = spawn_piped(env.command(&format!("load {} {options}", server.url("/f1"))));
-    while !next_line(&mut child).contains("think=0 s") {}
+    while !next_line(&mut child).contains("think_s=0") {}
     send(&child, Signal::INT);
     assert_status(&child.wait_with_output().expect("it ends"), 130);
     let document = env.latest();
@@ -216,6 +217,25 @@ fn ctrl_c_keeps_finished_steps_of_a_load() {
     let first = throughput(&document);
     assert_eq!(first.params.integer("think_s"), Some(0));
     assert!(!first.verdict.is_cut_short(), "{:?}", first.verdict);
+}
+
+/// timeout(1) sends SIGTERM twice.
+#[test]
+fn killed_load_keeps_finished_steps() {
+    for signals in [&[Signal::KILL][..], &[Signal::TERM, Signal::TERM]] {
+        let (env, server) = (TestEnv::new(), Server::start());
+        let options = "--clients 1..8 --time 900ms";
+        let child = spawn_piped(env.command(&format!("load {} {options}", server.url("/f1"))));
+        wait_until("no step is stored", || {
+            let runs = Store::open_existing(&env.store()).and_then(|store| store.runs());
+            runs.is_ok_and(|runs| runs.first().is_some_and(|run| run.counts.total() > 0))
+        });
+        signals.iter().for_each(|signal| send(&child, *signal));
+        child.wait_with_output().expect("it ends");
+        let document = env.latest();
+        assert_eq!(document.run.state, RunState::Interrupted);
+        assert!(!of_metric(&document, "load.throughput").is_empty());
+    }
 }
 
 #[test]
@@ -337,11 +357,11 @@ fn steps_are_in_the_order_of_clients_in_all_views() {
     env.stdout(&format!("import {valid} {with_invalid}"));
     let history = env.stdout("history load.throughput");
     let at = |text: &str| history.find(text).unwrap_or_else(|| panic!("{text}: {history}"));
-    assert!(at("clients=1 ") < at("clients=2 ") && at("clients=2 ") < at("clients=3 "));
+    assert!(at("{clients=1,") < at("{clients=2,") && at("{clients=2,") < at("{clients=3,"));
     let compared = unwrapped_stdout(&env.exec(&format!("compare {valid} {with_invalid}")));
     assert!(compared.contains("one process a side") || compared.contains("no ratio"), "{compared}");
     // One line for a step that is invalid in a run, not one for each metric.
-    assert_eq!(compared.matches("clients=1 mode=random").count(), 1, "{compared}");
+    assert_eq!(compared.matches("clients=1,mode=random").count(), 1, "{compared}");
     let all = unwrapped_stdout(&env.exec(&format!("compare {valid} {with_invalid} --all")));
     assert_contains(&all, &["load.client.resident", "MiB → "]);
 }

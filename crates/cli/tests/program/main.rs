@@ -26,6 +26,7 @@ mod hostile;
 mod hosts;
 mod labels;
 mod laboratory;
+mod latest;
 mod limits;
 mod load;
 mod load_limits;

@@ -61,7 +61,7 @@ fn run_with_two_hosts_is_compared() {
     let csv = text(&env.run(&["export", "--format", "csv"]).stdout);
     assert_contains(
         &csv,
-        &["network.tcp.rtt,bytes=56;cpus=1;mode=block;to=bench-4,ns", "load.throughput"],
+        &["network.tcp.rtt,\"{bytes=56,cpus=1,mode=block,to=bench-4}\",ns", "load.throughput"],
     );
     let metrics = text(&env.run(&["export", "--format", "openmetrics"]).stdout);
     assert_contains(&metrics, &["to=\"bench-4\""]);

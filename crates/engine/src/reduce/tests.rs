@@ -32,6 +32,15 @@ fn sum(records: &[Record]) -> Result<Prediction, NoModel> {
 }
 
 #[test]
+fn noisy_input_gives_no_expectation() {
+    let mut records = [measured("a", 30.0, 3.0), measured("b", 10.0, 4.0)];
+    assert!(from_undisturbed(sum(&records).unwrap(), &records).is_ok());
+    records[1].verdict = Verdict::because(State::Noisy, Cause::Contention, "why");
+    let none = from_undisturbed(sum(&records).unwrap(), &records);
+    assert_eq!(none, Err(NoModel::NoisyInput { metric: "b".to_owned() }));
+}
+
+#[test]
 fn limits_carry_the_intervals_of_their_inputs() {
     let mut records = [measured("a", 30.0, 3.0), measured("b", 10.0, 4.0)];
     let prediction = sum(&records).unwrap();

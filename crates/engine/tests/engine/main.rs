@@ -278,12 +278,12 @@ const BUSY: f64 = 14_000.0;
 
 #[test]
 fn visits_go_on_until_enough_are_clean() {
-    // Every other visit is clean: two of five as found.
+    // Every other visit is undisturbed: two of five unfiltered.
     let (document, visits) =
         frequency_with(Effort::Quick, |visit| if visit.is_multiple_of(2) { IDLE } else { BUSY });
     let summary = summary_of(&document);
     let (full, found) = (summary.full_speed.as_ref(), summary.as_found.as_ref());
-    let (full, found) = (full.expect("full speed"), found.expect("as found"));
+    let (full, found) = (full.expect("full speed"), found.expect("unfiltered"));
     assert_eq!(summary.stratum, Stratum::FullSpeed);
     assert_eq!((visits, full.visits, full.of), (10, 5, 10));
     assert_eq!((found.visits, found.of), (5, 5));
@@ -292,7 +292,7 @@ fn visits_go_on_until_enough_are_clean() {
     assert_eq!((summary.median, summary.process_medians.len()), (full.median, 5));
     assert!(found.process_loops.is_empty(), "the core's speed is the result");
     let reference = document.run.reference.expect("a reference");
-    assert_eq!((reference.clean, reference.visits), (2, 5), "of the visits as found");
+    assert_eq!((reference.clean, reference.visits), (2, 5), "of the unfiltered visits");
     assert_eq!(reference.basis, ReferenceBasis::ThisRun);
 }
 

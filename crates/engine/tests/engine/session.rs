@@ -19,6 +19,8 @@ const METRIC: &str = "file.write.throughput";
 struct Heard {
     begun: usize,
     blocks: Vec<usize>,
+    /// The numbers of finished records, and whether they are drafts.
+    finished: Vec<(usize, bool)>,
     document: Option<Document>,
 }
 
@@ -30,6 +32,10 @@ impl Audience for Heard {
     fn progress(&mut self, _: &Progress) {}
     fn block(&mut self, records: &[Record]) {
         self.blocks.push(records.len());
+    }
+    fn finished(&mut self, document: &Document, records: &[Record], are_drafts: bool) {
+        assert!(document.records.is_empty() && document.run.state == RunState::Running);
+        self.finished.push((records.len(), are_drafts));
     }
     fn ends(&mut self, document: &Document) {
         self.document = Some(document.clone());
@@ -96,6 +102,28 @@ fn run_on(
 fn measured(bytes: i64, values: &[f64]) -> Measured {
     let params = Params::one("bytes", bytes);
     Measured { metric: METRIC, params, values: values.to_vec(), ..Measured::default() }
+}
+
+#[test]
+fn drafts_are_finished_but_not_of_the_run() {
+    let (_, heard) = run(Vec::new(), false, Ending::Done, |recorder| {
+        let mut drafts = |recorder: &mut dyn Recorder| {
+            recorder.record(measured(1, &[1.0]));
+            recorder.show();
+            recorder.record(measured(2, &[1.0]));
+        };
+        recorder.draft(&mut drafts);
+        recorder.draft(&mut |_| ());
+        assert!(recorder.known().is_empty());
+        recorder.record(measured(1, &[1.0, 2.0]));
+        recorder.show();
+        recorder.record(measured(2, &[1.0, 2.0]));
+    });
+    assert_eq!(heard.finished, [(2, true), (1, false), (1, false)]);
+    assert_eq!(heard.blocks, [1, 1]);
+    let document = heard.document.expect("it ended");
+    let passes = document.records.iter().flat_map(|record| &record.summary).map(|it| it.n);
+    assert_eq!(passes.collect::<Vec<u64>>(), [2, 2]);
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn generated_file_has_no_size() {
     assert_eq!((version.file_system.name, version.file_system.class), ("proc", Class::Kernel));
     assert_eq!(version.is_on_device(), Some(false));
     let file = File::open("/proc/version").unwrap();
-    assert!(matches!(residency::of(&file).state, State::Unknown { why: UnknownReason::Empty }));
+    assert_eq!(residency::of(&file).state, State::Unknown { why: UnknownReason::NoSize });
 }
 
 #[test]
@@ -215,14 +215,15 @@ fn unmount(path: &Path) {
 }
 
 #[test]
-fn overlay_may_be_on_a_device() {
+fn overlay_is_on_what_holds_its_folders() {
     let folder = tempfile::tempdir().unwrap();
-    if !inside("places::overlay_may_be_on_a_device") || !mount_overlay(folder.path()) {
+    if !inside("places::overlay_is_on_what_holds_its_folders") || !mount_overlay(folder.path()) {
         return;
     }
     let merged = folder.path().join("merged");
     let info = inspect(&merged.join("file")).unwrap();
-    assert_eq!((info.file_system.name, info.is_on_device()), ("overlay", None));
+    let below = inspect(folder.path()).unwrap();
+    assert_eq!((info.file_system.name, info.is_on_device()), ("overlay", below.is_on_device()));
     let file = File::open(merged.join("file")).unwrap();
     assert_eq!(residency::warm(&file, &NEVER_STOP).unwrap().bytes, 1 << 20);
     drop(file);

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use fathom_fileio::read::{Bypass, Change, Outcome, ReadError, Request, Way};
+use fathom_fileio::path_info::Change;
+use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
 use fathom_fileio::{Generator, Source, Sum, read};
 use fathom_lab::clock;
 use rustix::process::Pid;
@@ -153,6 +154,8 @@ fn generated_file_is_read_completely() {
     }
     let source = Source::open(path).unwrap();
     assert!(read(&source, &Request::whole(Way::Map), &clock()).is_err());
+    let threads = Request { threads: 2, ..Request::whole(Way::Pread) };
+    assert!(read(&source, &threads, &clock()).is_err());
 }
 
 #[test]
@@ -244,14 +247,14 @@ fn change_during_the_read_is_reported() {
     }
     let (file, _) = file_of(5_000_000);
     let change = changed_by(file.path(), || file.as_file().write_all_at(b"x", 77).unwrap());
-    assert!(change.is_some_and(|change| change.modified && change.size.0 == change.size.1));
+    assert!(change.is_some_and(|change| change.then.size == change.now.size));
     let change = changed_by(file.path(), || file.as_file().set_len(1_000_000).unwrap());
-    assert_eq!(change.unwrap().size, (5_000_000, 1_000_000));
+    assert_eq!(change.unwrap().to_string(), "from 5000000 to 1000000 bytes");
     let change = changed_by(file.path(), || {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
         file.as_file().set_permissions(mode).unwrap();
     });
-    assert!(change.is_some_and(|change| change.touched && !change.modified));
+    assert!(change.is_some());
     assert_eq!(changed_by(file.path(), || {}), None);
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub use pause::{Distribution, Pause};
 pub(crate) use response::parse;
 pub use response::{Chunks, Framing, HEAD_BYTES_MAX, Head, lengths, parse_fields};
-pub use tally::{Fault, SLOTS, Slot, Tally, fault_words};
+pub use tally::{Fault, REDIRECTED, SLOTS, Slot, Tally, fault_words};
 pub use window::{End, Live, Moment, Outcome, ThreadUse, Timing, run};
 
 use crate::requests::Requests;

@@ -292,6 +292,8 @@ impl<'w> Reactor<'w> {
         }
         if !(200..300).contains(&status) {
             self.count_fault(Fault::Status(status));
+        } else if status == 200 && self.work.requests.length(file, bytes) != bytes {
+            self.count_fault(Fault::WrongLength);
         } else if is_wrong {
             self.tally.wrong_file.get_or_insert(file);
             self.count_fault(Fault::WrongContent);

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use fathom_record::Histogram;
-use rustix::io::Errno;
+use fathom_record::{Activity, Cause, Histogram, SystemCause, system_cause};
 
 /// Slots of one sweep's window. Three sweeps have thirty, which form ten batches.
 pub const SLOTS: usize = 10;
@@ -21,7 +20,7 @@ pub enum Fault {
     Transfer(i32),
     /// The connection was closed within a body.
     Truncated,
-    /// The announced length is not the one of the file.
+    /// The length is not the listed one of the file, or that of its first response.
     WrongLength,
     /// A complete body with another content than the file.
     WrongContent,
@@ -35,21 +34,51 @@ pub enum Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let error = |number: i32| std::io::Error::from_raw_os_error(number);
         match *self {
-            Self::Connect(number) if number == Errno::ADDRNOTAVAIL.raw_os_error() => {
-                f.write_str("connect: no free local port")
-            }
-            Self::Connect(number) => write!(f, "connect: {}", error(number)),
+            Self::Connect(number) => write!(f, "connect: {}", cause(number).text),
             Self::ConnectTimeout => f.write_str("connect: timeout"),
             Self::Closed => f.write_str("connection closed without a response"),
-            Self::Transfer(number) => write!(f, "transfer: {}", error(number)),
+            Self::Transfer(number) => write!(f, "transfer: {}", cause(number).text),
             Self::Truncated => f.write_str("body truncated"),
-            Self::WrongLength => f.write_str("Content-Length is not the length of the file"),
+            Self::WrongLength => {
+                f.write_str("length is not that of the file or of its first response")
+            }
             Self::WrongContent => f.write_str("content is not that of the file"),
             Self::BadResponse => f.write_str("malformed response"),
             Self::Timeout => f.write_str("response timeout"),
             Self::Status(status) => write!(f, "status {status}"),
+        }
+    }
+}
+
+fn cause(errno: i32) -> SystemCause {
+    system_cause(&std::io::Error::from_raw_os_error(errno), Activity::Other)
+}
+
+/// What to do about a response with a status of redirection.
+pub const REDIRECTED: &str = "redirects are not followed; load the address it redirects to";
+
+impl Fault {
+    /// Why a load ended, if the last requests ended so, and what to do. Whether the server or this
+    /// end is at fault follows from the fault.
+    pub fn end_words(self) -> String {
+        match self {
+            Self::Status(status @ 300..=399) => {
+                format!("the server answers with status {status} only: {REDIRECTED}")
+            }
+            Self::Status(status) => format!("the server answers with status {status} only"),
+            Self::WrongLength | Self::WrongContent => format!("no response is right: {self}"),
+            Self::Connect(errno) if cause(errno).is_limit => cause(errno).to_string(),
+            fault => format!("the server stopped answering: {fault}"),
+        }
+    }
+
+    /// The cause for a verdict where the last requests ended so.
+    pub fn end_cause(self) -> Cause {
+        match self {
+            Self::Status(_) | Self::WrongLength | Self::WrongContent => Cause::WrongWork,
+            Self::Connect(errno) if cause(errno).is_limit => Cause::LoadGenerator,
+            _ => Cause::Crashed,
         }
     }
 }
@@ -136,4 +165,20 @@ pub fn fault_words(faults: &BTreeMap<Fault, u64>) -> String {
     faults.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     let words = faults.iter().take(3).map(|(fault, count)| format!("{fault} ({count}×)"));
     words.collect::<Vec<String>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn end_of_a_load_names_the_side_at_fault() {
+        let (refused, no_port) = (Fault::Connect(111), Fault::Connect(99));
+        let redirect = Fault::Status(301);
+        assert!(redirect.end_words().contains("status 301 only: redirects are not followed"));
+        assert!(no_port.end_words().starts_with("no free local port; "));
+        assert!(refused.end_words().starts_with("the server stopped answering: connect: "));
+        let causes = [redirect, no_port, refused].map(Fault::end_cause);
+        assert_eq!(causes, [Cause::WrongWork, Cause::LoadGenerator, Cause::Crashed]);
+    }
 }

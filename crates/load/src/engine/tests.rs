@@ -29,6 +29,10 @@ enum Manner {
     Garbage,
     /// In pieces of one byte.
     Drips,
+    /// Right at first; then a page of another length, with status 200.
+    ChangesLength {
+        chunked: bool,
+    },
     /// Right at first; then two words of the body are swapped.
     Swaps {
         chunked: bool,
@@ -102,6 +106,9 @@ fn serve(mut stream: TcpStream, manner: Manner) {
         if nth == 20 && matches!(manner, Manner::Swaps { .. }) {
             body[16..24].rotate_left(4);
         }
+        if nth == 20 && matches!(manner, Manner::ChangesLength { .. }) {
+            body.truncate(120);
+        }
         let mut line = String::new();
         while line != "\r\n" {
             line.clear();
@@ -118,15 +125,18 @@ fn serve(mut stream: TcpStream, manner: Manner) {
 /// `None` ends the connection.
 fn answer(stream: &mut TcpStream, manner: Manner, body: &[u8]) -> Option<()> {
     let head = |rest: &str| format!("HTTP/1.1 200 OK\r\n{rest}\r\n\r\n");
-    let length = format!("Content-Length: {BODY}");
+    let length = format!("Content-Length: {}", body.len());
     let whole = |rest: &str| [head(rest).as_bytes(), body].concat();
     let text = match manner {
-        Manner::Right | Manner::Closes { says: false } | Manner::Swaps { chunked: false } => {
-            whole(&length)
-        }
+        Manner::Right
+        | Manner::Closes { says: false }
+        | Manner::Swaps { chunked: false }
+        | Manner::ChangesLength { chunked: false } => whole(&length),
         Manner::Closes { says: true } => whole(&format!("{length}\r\nConnection: close")),
         Manner::UntilClose => whole("Connection: close"),
-        Manner::Chunked | Manner::Swaps { chunked: true } => {
+        Manner::Chunked
+        | Manner::Swaps { chunked: true }
+        | Manner::ChangesLength { chunked: true } => {
             let mut text = head("Transfer-Encoding: chunked").into_bytes();
             for part in body.chunks(999) {
                 text.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
@@ -156,7 +166,8 @@ fn answer(stream: &mut TcpStream, manner: Manner, body: &[u8]) -> Option<()> {
     };
     stream.write_all(&text).ok()?;
     let stays = [Manner::Right, Manner::Chunked, Manner::NotFound, Manner::LiesAboutLength];
-    (stays.contains(&manner) || matches!(manner, Manner::Swaps { .. })).then_some(())
+    let changes = matches!(manner, Manner::Swaps { .. } | Manner::ChangesLength { .. });
+    (stays.contains(&manner) || changes).then_some(())
 }
 
 /// No test takes as long.
@@ -232,6 +243,22 @@ fn faults_of_the_server_are_named() {
         assert_eq!(outcome.tally.completed(), 0, "{fault}");
         let faults: Vec<&Fault> = outcome.tally.faults.keys().collect();
         assert_eq!(faults, [&fault]);
+    }
+}
+
+/// Of files whose length no list states, and of those whose list does.
+#[test]
+fn other_length_than_that_of_the_first_response_fails() {
+    for (chunked, listed) in [(false, None), (true, None), (true, Some(BODY as u64))] {
+        let server = Server::start(Manner::ChangesLength { chunked });
+        let files = [("/f".to_owned(), listed)];
+        let fields = Fields { host: "test".to_owned(), ..Fields::default() };
+        let requests = Arc::new(Requests::new(&files, &fields));
+        let work = Workload { requests, ..server.work(1) };
+        let tally = sweep_of(&work, u64::MAX / 2).tally;
+        let faults: Vec<&Fault> = tally.faults.keys().collect();
+        assert_eq!(faults, [&Fault::WrongLength], "{chunked} {listed:?}");
+        assert_eq!(work.requests.bytes(0), Some(BODY as u64));
     }
 }
 

@@ -58,7 +58,7 @@ mod x86 {
         let cpuid = CpuId::new();
         let features = cpuid.get_feature_info();
         let text = |text: &str| {
-            let clean = text.trim().replace(|c: char| c.is_control(), " ");
+            let clean = text.trim().replace(fathom_record::is_hidden, " ");
             (!clean.is_empty()).then_some(clean)
         };
         let mut facts = Cpuid {

@@ -5,6 +5,7 @@
 //! change when a virtual machine is resized.
 
 use fathom_record::Host;
+use fathom_record::host::ID_BY_NAME;
 use hmac_sha256::HMAC;
 
 use super::Sources;
@@ -47,7 +48,7 @@ fn id(sources: &Sources, name: &str) -> Option<Fact<String>> {
     }
     let (key, place) = match machine_id {
         Some(id) => (id.value, id.origin),
-        None => (String::new(), "no machine-id: the host's name".to_owned()),
+        None => (String::new(), ID_BY_NAME.to_owned()),
     };
     // A name can change: it is used only if nothing else distinguishes clones.
     let name = if key.is_empty() { name } else { "" };

@@ -68,7 +68,7 @@ impl Structure<'_> {
     fn string(&self, offset: usize) -> Option<String> {
         let number = usize::from(self.byte(offset)?).checked_sub(1)?;
         let bytes = self.strings.split(|&byte| byte == 0).nth(number)?;
-        let text = String::from_utf8_lossy(bytes).replace(|c: char| c.is_control(), " ");
+        let text = String::from_utf8_lossy(bytes).replace(fathom_record::is_hidden, " ");
         let text = text.trim();
         (!text.is_empty()).then(|| text.to_owned())
     }

@@ -121,7 +121,7 @@ fn by_environment(tree: &Tree) -> Option<Fact<String>> {
     let path = "/proc/1/environ";
     let bytes = tree.bytes(path)?;
     let value = bytes.split(|&byte| byte == 0).find_map(|one| one.strip_prefix(b"container="))?;
-    let name = String::from_utf8_lossy(value).replace(|c: char| c.is_control(), " ");
+    let name = String::from_utf8_lossy(value).replace(fathom_record::is_hidden, " ");
     (!name.trim().is_empty()).then(|| Fact::new(name, format!("{path}: container")))
 }
 

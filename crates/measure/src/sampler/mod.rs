@@ -15,7 +15,10 @@ mod watch;
 use std::cell::RefCell;
 
 use fathom_analysis::clean::Loop;
-use fathom_record::{Check, Disturbance, Fact, FarEnd, Histogram, Remedy, Sample};
+use fathom_record::{
+    Activity, Check, Disturbance, Fact, FarEnd, Histogram, Remedy, Sample, SystemCause,
+    system_cause,
+};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
@@ -121,7 +124,18 @@ impl Fault {
             Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
                 Self::unavailable(format!("{call}: {error}"), Remedy::AllowCall)
             }
-            _ => Self::Failed(format!("{call}: {error}")),
+            _ => Self::of_cause(call, &system_cause(&error, Activity::Other)),
+        }
+    }
+
+    /// A failed system call with its cause: a limit of this machine makes the case unavailable.
+    pub fn of_cause(call: &str, cause: &SystemCause) -> Self {
+        match cause.remedy.filter(|_| cause.is_limit) {
+            Some(action) => Self::unavailable(
+                format!("{call}: {}", cause.text),
+                Remedy::Do { action: action.to_owned() },
+            ),
+            None => Self::Failed(format!("{call}: {}", cause.text)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! cpu.call: procedure call and return with 0 to 7 integer arguments.
+//! cpu.call: function call and return with 0 to 7 integer arguments.
 
 use self::kernels::{args0, args1, args2, args3, args4, args5, args6, args7};
 use crate::prelude::*;
@@ -11,7 +11,7 @@ pub const IN_REGISTERS: i64 = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
 
 static ABOUT: About = About {
     id: "cpu.call",
-    title: "procedure call and return",
+    title: "function call and return",
     timed: "moving n integer arguments into place, CALL, one increment of a counter in the callee \
             (which also loads stack arguments), and RET; calls run back to back at the throughput \
             of the front end",

@@ -1,4 +1,4 @@
-//! CPU metrics: timestamp counter, frequency, loop, procedure call.
+//! CPU metrics: timestamp counter, frequency, loop, function call.
 
 pub mod call;
 pub mod call_per_argument;

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use fathom_fileio::Sum;
+use fathom_fileio::path_info::Change;
 use fathom_fileio::read::{ReadFault, Way};
-use fathom_record::{Check, State};
+use fathom_record::{Check, State, is_hidden};
 
 use crate::prelude::*;
 
@@ -56,7 +57,7 @@ pub(super) fn check_length(block: usize, count: u64) -> Result<u128> {
 
 /// A path for the terminal, with control characters replaced.
 pub(super) fn printable(path: &Path) -> String {
-    path.display().to_string().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    path.display().to_string().chars().map(|c| if is_hidden(c) { '?' } else { c }).collect()
 }
 
 pub(super) fn printable_list<'p>(
@@ -158,6 +159,12 @@ pub(super) fn too_short(ns: impl Iterator<Item = f64>) -> Option<Reason> {
 pub(super) fn describe_fault(fault: &ReadFault) -> String {
     let error = std::io::Error::from_raw_os_error(fault.error);
     format!("{} bytes from byte {} on: {error}", fault.bytes, fault.at)
+}
+
+/// The verdict if a file changed: what was read is no one content of it.
+pub(super) fn changed(change: Option<Change>) -> Option<Verdict> {
+    let text = format!("the file changed: {}", change?);
+    Some(Verdict::because(State::Invalid, Cause::NotAsAsked, text))
 }
 
 /// The verdict if ranges were unreadable.

@@ -182,6 +182,8 @@ impl Cache {
             let (reads, on) = self.rounds(recorder, source, *block)?;
             goes_on = on;
             if let Some(reads) = reads {
+                // Printed after the reads of all blocks.
+                recorder.draft(&mut |recorder| _ = speedup(recorder, source, &reads));
                 speedups.push(speedup(recorder, source, &reads));
             }
             if !goes_on {

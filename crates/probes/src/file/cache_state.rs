@@ -108,13 +108,13 @@ pub(super) fn doubts(source: &Source, requested: StateName, found: &Residency) -
         let text = format!("the residency of the file is unknown: {why}");
         doubts.push(Reason::new(Cause::NotAsAsked, text));
     }
-    if requested == StateName::Direct && source.info().is_on_device() == Some(false) {
-        let name = source.info().file_system.name;
-        let text = format!("{name} is not on a device of this machine");
+    if !matches!(requested, StateName::Cold | StateName::Direct) {
+        return doubts;
+    }
+    if let Some(text) = source.info().backing().doubt() {
         doubts.push(Reason::new(Cause::NotAsAsked, text));
     }
-    if matches!(requested, StateName::Cold | StateName::Direct)
-        && let Ok(found) = extents::of(source.file())
+    if let Ok(found) = extents::of(source.file())
         && found.share() < 1.0
     {
         let text = format!(

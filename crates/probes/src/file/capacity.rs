@@ -137,7 +137,13 @@ impl Point {
             time(self.deviation),
             percent(self.resident[0]),
             percent(self.resident[1]),
-            if self.fits() { "" } else { ": does not fit" }
+            match self.device {
+                _ if self.fits() => String::new(),
+                Some(bytes) if bytes > 0 => {
+                    format!(", which read {} from the device: does not fit", size(bytes))
+                }
+                _ => ": does not fit".to_owned(),
+            }
         )
     }
 }
@@ -175,7 +181,8 @@ impl Procedure for FindCapacity {
             points.push(point);
             Ok(observation)
         })?;
-        recorder.record(measured(knee, &search, &available, &points));
+        let by_space = self.max.unwrap_or(available.limit) > search.most;
+        recorder.record(measured(knee, by_space, &available, &points));
         Ok(if matches!(knee, Knee::Above(_)) { Ending::NotFound } else { Ending::Done })
     }
 }
@@ -196,6 +203,11 @@ fn facts(knee: Knee, available: &AvailableMemory, points: &[Point]) -> Vec<Fact>
         Knee::Above(bytes) | Knee::Stopped(bytes) => format!("at least {}", size(bytes)),
     };
     facts.push(Fact::text("capacity", capacity));
+    if let Knee::Found { fits, evicted } = knee {
+        // Of a value that is anywhere between both with the same probability.
+        let deviation = (evicted - fits) as f64 / 12f64.sqrt();
+        facts.push(Fact::quantity("deviation", deviation, Unit::Bytes));
+    }
     facts
 }
 
@@ -272,12 +284,7 @@ fn pass(
     Ok(Some(times))
 }
 
-fn measured(
-    knee: Knee,
-    search: &Search,
-    available: &AvailableMemory,
-    points: &[Point],
-) -> Measured {
+fn measured(knee: Knee, by_space: bool, available: &AvailableMemory, points: &[Point]) -> Measured {
     let (values, verdict) = match knee {
         Knee::Found { fits, .. } => (vec![fits as f64], None),
         // A lower bound; the recorder marks the record as stopped.
@@ -287,12 +294,14 @@ fn measured(
             (Vec::new(), Some(Verdict::because(State::Unavailable, Cause::Interrupted, text)))
         }
         Knee::Above(fits) => {
-            let text = format!(
-                "{} fit, and the limit is {} (--max, or the free space)",
-                size(fits),
-                size(search.most)
-            );
-            (Vec::new(), Some(Verdict::because(State::Unavailable, Cause::Missing, text)))
+            let text = format!("{} fit, the largest size to try", size(fits));
+            let remedy = match by_space {
+                true => Remedy::FreeSpace,
+                false => Remedy::Do { action: "raise --max".to_owned() },
+            };
+            let reason = Reason::new(Cause::SearchLimit, text).with_remedy(remedy);
+            let reasons = vec![reason];
+            (Vec::new(), Some(Verdict { state: State::Unavailable, reasons }))
         }
     };
     let counted = Origin::Counted { at: available.source.clone() };

@@ -9,7 +9,7 @@ use fathom_fileio::scratch::Scratch;
 use fathom_fileio::{Generator, Sum};
 use fathom_measure::sampler::Files;
 
-use super::failed;
+use super::{failed, not_created};
 use crate::prelude::*;
 
 /// Bytes generated at a time.
@@ -44,7 +44,7 @@ pub(super) fn sum_of(seed: u64, at: u64, bytes: u64) -> Result<Sum> {
 /// Writes and syncs a temporary file of the data.
 pub(crate) fn write_synced(folder: &Path, bytes: u64, seed: u64) -> Result<Scratch> {
     let what = format!("write {bytes} bytes in {}", folder.display());
-    let scratch = Scratch::new(folder).map_err(|error| failed(&what, error))?;
+    let scratch = Scratch::new(folder).map_err(|error| not_created(&what, folder, error))?;
     each_piece(seed, (0, bytes), |from, piece| {
         scratch.file().write_all_at(piece, from).map_err(|error| failed(&what, error))
     })?;

@@ -1,5 +1,7 @@
 //! File metrics: read, write, create, delete and sync.
 
+use fathom_fileio::folder::write_cause;
+
 use crate::prelude::*;
 
 mod bandwidth;
@@ -48,9 +50,18 @@ const BUFFERED_DIRECT: &str = "the file system accepted O_DIRECT, but read throu
 fn failed(what: &str, error: impl Into<std::io::Error>) -> Fault {
     let error = error.into();
     match error.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT | libc::EROFS) => {
+        Some(libc::ENOSPC | libc::EDQUOT) => {
             Fault::unavailable(format!("{what}: {error}"), Remedy::FreeSpace)
         }
+        Some(libc::EROFS) => Fault::unavailable(format!("{what}: {error}"), Remedy::OtherFolder),
         _ => Fault::system(what, error),
+    }
+}
+
+/// A file that could not be created in a folder, whose file system may lack inodes.
+fn not_created(what: &str, folder: &std::path::Path, error: rustix::io::Errno) -> Fault {
+    match error {
+        rustix::io::Errno::NOSPC => Fault::of_cause(what, &write_cause(folder, error)),
+        error => failed(what, error),
     }
 }

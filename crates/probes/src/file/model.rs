@@ -73,6 +73,9 @@ fn way_named(name: &str) -> Option<Way> {
 
 /// Predicts a case of file.read.throughput.
 pub(super) fn read(kind: ReadCase, params: &Params, host: &Host, known: &Inputs<'_>) -> Model {
+    // More threads than CPUs copy no faster, and no bandwidth of theirs is ever measured.
+    let cpus = Some(host.cpu.allowed.len()).filter(|cpus| *cpus > 0);
+    let kind = ReadCase { threads: kind.threads.min(cpus.unwrap_or(usize::MAX)), ..kind };
     match (kind.state, kind.way) {
         (Some(State::Warm), Some(Way::Calls { .. } | Way::Pread)) => copied(kind, host, known),
         (Some(State::Warm), Some(Way::Map)) => mapped(kind, known),
@@ -147,7 +150,7 @@ fn copied(kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Model {
     Ok(claim
         .with_quantity("bytes", size, Unit::Bytes, Origin::Case)
         .with_input("calls", calls, Origin::calculated("bytes ÷ block"))
-        .with_input("threads", each, Origin::Case)
+        .with_input("threads", each, Origin::calculated("threads, at most one for each CPU"))
         .with_result(&call_name, call_ns, Unit::Nanoseconds)
         .with_result(&copy_name, copy, Unit::BytesPerSecond)
         .with_result(&read_name, read, Unit::BytesPerSecond)

@@ -21,7 +21,7 @@ pub struct TemporaryOptions {
 /// Requested cache state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StateName {
-    /// As found; the cached share is reported.
+    /// Unfiltered; the cached share is reported.
     AsIs,
     /// From the page cache: read once before the first pass.
     Warm,

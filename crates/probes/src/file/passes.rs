@@ -165,7 +165,7 @@ impl PassSeries {
 
     /// The pass with the median rate.
     pub(super) fn median_pass(&self) -> Option<&Pass> {
-        let mut by_rate: Vec<&Pass> = self.passes.iter().collect();
+        let mut by_rate: Vec<&Pass> = with_bytes(&self.passes).collect();
         by_rate.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
         by_rate.get(by_rate.len() / 2).copied()
     }
@@ -195,14 +195,14 @@ impl PassSeries {
             StateName::AsIs => by_hand::state_of_all(&states),
             state => state.name(),
         };
-        let file_bytes = source.info().size.unwrap_or(last.outcome.sum.bytes);
+        let file_bytes = source.info().size.unwrap_or_else(|| last.bytes());
         let mut params = Params::one("block", block as i64)
             .and("state", state_name)
             .and("threads", i64::from(threads))
             .and("way", way_name(self.config.way()))
             .and("file_bytes", file_bytes as i64);
         params.0.extend(more.0.clone());
-        let bytes = last.outcome.sum.bytes;
+        let bytes = with_bytes(&self.passes).map(Pass::bytes).max().unwrap_or(0);
         let range = self.config.range.as_ref();
         let range = range.map(|_| format!("each pass read the first {bytes} bytes of the file"));
         let repeated = match self.repeated {
@@ -211,14 +211,14 @@ impl PassSeries {
             n => Some(format!("{n} rounds were repeated: pages were reclaimed before a read")),
         };
         let mut doubts = cache_state::doubts(source, state, &first.before);
-        doubts.extend(self.passes.iter().find_map(changed));
+        doubts.extend(empty_passes(&self.passes));
         Measured {
             metric: "file.read.throughput",
             params,
             values: rates(&self.passes),
             disturbance: self.disturbance.clone().unwrap_or_default(),
             checks: checks(source, last),
-            verdict: self.invalid_verdict(source).or_else(|| by_hand::nothing_done(bytes)),
+            verdict: self.invalid_verdict(source).or_else(|| nothing_read(&self.passes)),
             doubts,
             facts: self.facts(source),
             notes: range.into_iter().chain(repeated).collect(),
@@ -252,14 +252,16 @@ impl PassSeries {
 
 pub(super) fn checks(source: &Source, last: &Pass) -> Vec<Check> {
     let mut facts = vec![("file", cache_state::describe_file(source))];
-    facts.extend(sums(last.outcome.sum));
+    // A changed file has no one content.
+    facts.extend(last.outcome.changed.map_or_else(|| sums(last.outcome.sum), |_| Vec::new()));
     facts.push(("calls", last.outcome.calls.to_string()));
     facts.push(("in memory before", cache_state::describe(&last.before)));
     facts.extend(last.device_bytes.map(|bytes| ("bytes from devices", bytes.to_string())));
     checked(facts)
 }
 
-/// The verdict if the passes are invalid: read errors, a wrong state, or buffered direct reads.
+/// The verdict if the passes are invalid: a changed file, read errors, a wrong state, or buffered
+/// direct reads.
 pub(super) fn invalid_verdict(
     passes: &[Pass],
     source: &Source,
@@ -270,26 +272,30 @@ pub(super) fn invalid_verdict(
     let faults = by_hand::unreadable(passes.iter().flat_map(|pass| &pass.outcome.faults));
     let buffered = |pass: &Pass| pass.outcome.bypass == Some(Bypass::Buffered);
     let verdict = || Verdict::because(State::Invalid, Cause::NotAsAsked, BUFFERED_DIRECT);
-    faults.or_else(wrong_state).or_else(|| passes.iter().any(buffered).then(verdict))
+    let changed = by_hand::changed(passes.iter().find_map(|pass| pass.outcome.changed));
+    changed.or(faults).or_else(wrong_state).or_else(|| passes.iter().any(buffered).then(verdict))
 }
 
-/// Bytes per second of each pass; empty if the last read nothing.
+/// The passes that read something: no other has a rate.
+fn with_bytes(passes: &[Pass]) -> impl Iterator<Item = &Pass> {
+    passes.iter().filter(|pass| pass.bytes() > 0)
+}
+
+/// Bytes per second of each pass that read something.
 pub(super) fn rates(passes: &[Pass]) -> Vec<f64> {
-    let has_bytes = passes.last().is_some_and(|last| last.bytes() > 0);
-    passes.iter().filter(|_| has_bytes).map(Pass::rate).collect()
+    with_bytes(passes).map(Pass::rate).collect()
 }
 
-/// The doubt if the file changed during a pass.
-pub(super) fn changed(pass: &Pass) -> Option<Reason> {
-    let change = pass.outcome.changed?;
-    let text = match change.size {
-        (then, now) if then != now => {
-            format!("the file changed during the read: from {then} to {now} bytes")
-        }
-        _ if change.modified => "the file's content changed during the read".to_owned(),
-        _ => return None,
-    };
-    Some(Reason::new(Cause::NotAsAsked, text))
+/// The verdict if no pass read anything.
+pub(super) fn nothing_read(passes: &[Pass]) -> Option<Verdict> {
+    by_hand::nothing_done(passes.iter().map(Pass::bytes).sum())
+}
+
+/// The doubt if some passes read nothing: those with a number are the faster ones.
+pub(super) fn empty_passes(passes: &[Pass]) -> Option<Reason> {
+    let empty = passes.len() - with_bytes(passes).count();
+    let text = format!("{empty} of {} passes read nothing in their time", passes.len());
+    (empty > 0).then(|| Reason::new(Cause::TooShort, text))
 }
 
 #[cfg(test)]
@@ -319,6 +325,58 @@ mod tests {
         series.drop_last();
         assert!(series.is_last_right(&source), "the one before");
         assert_eq!((series.passes.len(), series.repeated), (3, 1));
+    }
+
+    #[test]
+    fn pass_that_read_nothing_has_no_rate() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "1234").unwrap();
+        let source = Source::open(file.path()).unwrap();
+        let of = |bytes: u64| {
+            let range = Some(0..bytes);
+            let request = Request { range, ..Request::whole(Way::Pread) };
+            let outcome = fathom_fileio::read(&source, &request, &crate::smoke::clock()).unwrap();
+            let before = fathom_fileio::residency::of(source.file());
+            Pass { before, outcome, device_bytes: None }
+        };
+        let mut series = PassSeries::new(ReadConfig::whole(1, StateName::AsIs));
+        for (passes, rates, is_number, doubts) in [
+            ([0, 4, 0], 1, true, 1),
+            ([4, 0, 4], 2, true, 1),
+            ([4, 4, 4], 3, true, 0),
+            ([0; 3], 0, false, 1),
+        ] {
+            series.passes = passes.map(of).into();
+            let measured = series.measured(&source, &Params::none());
+            assert_eq!((measured.values.len(), measured.verdict.is_none()), (rates, is_number));
+            assert!(measured.values.iter().all(|rate| rate.is_finite() && *rate > 0.0));
+            let of_empty = |reason: &&Reason| reason.text.contains("read nothing");
+            assert_eq!(measured.doubts.iter().filter(of_empty).count(), doubts, "{passes:?}");
+        }
+    }
+
+    #[test]
+    fn all_passes_after_a_change_are_invalid() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "12345678").unwrap();
+        let source = Source::open(file.path()).unwrap();
+        let pass = || {
+            let request = Request::whole(Way::Calls { count: None });
+            let outcome = fathom_fileio::read(&source, &request, &crate::smoke::clock()).unwrap();
+            let before = fathom_fileio::residency::of(source.file());
+            Pass { before, outcome, device_bytes: None }
+        };
+        let mut series = PassSeries::new(ReadConfig::whole(1, StateName::AsIs));
+        series.passes.push(pass());
+        assert_eq!(series.invalid_verdict(&source), None);
+        // Between two passes: neither pass sees it happen.
+        file.as_file().set_len(4).unwrap();
+        series.passes = vec![pass(), pass()];
+        let measured = series.measured(&source, &Params::none());
+        let verdict = measured.verdict.unwrap();
+        assert_eq!(verdict.state, State::Invalid);
+        assert_eq!(verdict.reasons[0].text, "the file changed: from 8 to 4 bytes");
+        assert!(measured.checks.iter().all(|check| check.name != "XOR-32"));
     }
 
     #[test]

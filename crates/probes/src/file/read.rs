@@ -4,16 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use fathom_fileio::path_info::FileKind;
 use fathom_fileio::read::{Outcome, Request, Way};
 use fathom_fileio::residency;
 use fathom_metric::notation::{count, time};
-use fathom_record::quantity::NOTHING;
+use fathom_record::quantity::{NOTHING, binary_size};
 
 use super::by_hand::{self, Result, amount, printable, size, sum_facts, threads, way_name};
 use super::cache_state;
 use super::cap::Cap;
 use super::options::{DropName, StateName, block};
-use super::passes::{Pass, changed, checks, invalid_verdict, rates};
+use super::passes::{Pass, checks, empty_passes, invalid_verdict, nothing_read, rates};
 use crate::prelude::*;
 
 /// Up to this many passes are shown one per line.
@@ -47,7 +48,7 @@ XOR-32 is the exclusive or of the little-endian words of 4 bytes, the last padde
 position sum, Σ (i + 1) · word i modulo 2^64, also detects reordered words.";
 
 /// Read a file block by block, and compare its rate with a model.
-#[derive(Debug, Parser)]
+#[derive(Clone, Debug, Parser)]
 #[command(after_help = EXAMPLES)]
 pub struct Read {
     /// File or block device.
@@ -89,7 +90,8 @@ pub struct Read {
 
 impl Procedure for Read {
     fn asked(&self) -> String {
-        printable(&self.file)
+        let times = self.count.map_or(String::new(), |count| format!(" × {count}"));
+        format!("{}, {}{times}", printable(&self.file), binary_size(self.block as i64))
     }
 
     fn prior_metrics(&self) -> &'static [&'static str] {
@@ -98,36 +100,48 @@ impl Procedure for Read {
 
     fn check(&self) -> Result<()> {
         let source = Source::open(&self.file).map_err(ProcedureError::failed)?;
-        self.state_and_way(&source).map(|_| ())
+        self.for_source(&source).state_and_way(&source).map(|_| ())
     }
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending> {
         let source = Source::open(&self.file).map_err(ProcedureError::failed)?;
-        let (state, way) = self.state_and_way(&source)?;
+        self.for_source(&source).measure(recorder, &source)
+    }
+}
+
+impl Read {
+    /// Without a stable size, as in /proc, a file is generated as it is read: by one thread, once.
+    fn for_source(&self, source: &Source) -> Self {
+        let mut read = self.clone();
+        if source.info().size.is_none() && source.info().kind == FileKind::Regular {
+            (read.threads, read.repeat) = (1, 1);
+        }
+        read
+    }
+
+    fn measure(&self, recorder: &mut dyn Recorder, source: &Source) -> Result<Ending> {
+        let (state, way) = self.state_and_way(source)?;
         let limit = recorder.stop().after(self.time_limit, source.info().size.is_none())?;
         let what = format!("reading {}", source.info().size.map_or_else(String::new, size));
         let (mut passes, disturbance) = by_hand::repeated(
             recorder,
             (self.repeat, &what),
-            |recorder, _| self.pass(recorder, &source, state, way).map(Some),
-            |pass| pass.outcome.stopped || !pass.outcome.faults.is_empty(),
+            |recorder, _| self.pass(recorder, source, state, way).map(Some),
+            |pass| pass.outcome.stopped || is_bad(pass),
         )?;
         drop(limit);
         // The facts describe the last pass: drop one that was stopped before it read anything.
         if passes.len() > 1 {
             passes.pop_if(|last| last.outcome.stopped && last.outcome.sum.bytes == 0);
         }
-        let cap = cap(self, &source, way, &passes);
-        let measured = self.measured(&source, (state, way), &passes, cap.as_ref());
-        let facts = self.facts(recorder, &source, way, &passes, &measured);
+        let cap = cap(self, source, way, &passes);
+        let measured = self.measured(source, (state, way), &passes, cap.as_ref());
+        let facts = self.facts(recorder, source, way, &passes, &measured);
         let facts = facts.into_iter().chain(cap.iter().flat_map(Cap::facts)).collect();
         recorder.record(Measured { facts, disturbance, ..measured });
-        let is_faulty = passes.iter().any(|pass| !pass.outcome.faults.is_empty());
-        Ok(if is_faulty { Ending::Faulty } else { Ending::Done })
+        Ok(if passes.iter().any(is_bad) { Ending::Faulty } else { Ending::Done })
     }
-}
 
-impl Read {
     /// Resolves the defaults of --state and --way, which depend on each other.
     fn state_and_way(&self, source: &Source) -> Result<(StateName, Way)> {
         by_hand::check_length(self.block, self.count.unwrap_or(0))?;
@@ -161,9 +175,7 @@ impl Read {
             (None, _, 2..) => Way::Pread,
             (Some(WayName::Read) | None, ..) => Way::Calls { count },
         };
-        if self.count.is_none()
-            && source.info().kind == fathom_fileio::path_info::FileKind::Character
-        {
+        if self.count.is_none() && source.info().kind == FileKind::Character {
             let path = printable(&self.file);
             let text = format!("{path} has no end: needs a number of blocks, such as --count 1000");
             return Err(ProcedureError::usage(text));
@@ -221,12 +233,11 @@ impl Read {
             Way::Ring { depth } => params.and("depth", i64::from(depth)),
             _ => params,
         };
-        let verdict =
-            invalid_verdict(passes, source, state).or_else(|| by_hand::nothing_done(last.bytes()));
+        let verdict = invalid_verdict(passes, source, state).or_else(|| nothing_read(passes));
         let values = rates(passes);
         let remarks = cap.and_then(|cap| cap.reached(&values)).into_iter().collect();
         let mut doubts = cache_state::doubts(source, state, &passes[0].before);
-        doubts.extend(passes.iter().find_map(changed));
+        doubts.extend(empty_passes(passes));
         doubts.extend(by_hand::other_states(&states).filter(|_| state != StateName::Direct));
         doubts.extend(by_hand::too_short(passes.iter().map(|pass| pass.outcome.ns)));
         if passes.iter().any(|pass| pass.outcome.sum.xor != passes[0].outcome.sum.xor)
@@ -277,8 +288,10 @@ impl Read {
         let guest = cache_state::in_guest(recorder.host(), last.before.state);
         facts.push(Fact::text("before", cache_state::describe(&last.before) + guest));
         facts.push(Fact::quantity("time", *ns, Unit::Nanoseconds));
-        facts.push(Fact::quantity("calls", 1e9 * *calls as f64 / ns, Unit::PerSecond));
-        facts.extend(sum_facts(*sum));
+        if last.outcome.changed.is_none() {
+            facts.push(Fact::quantity("calls", 1e9 * *calls as f64 / ns, Unit::PerSecond));
+            facts.extend(sum_facts(*sum));
+        }
         let device = last.device_bytes;
         facts.extend(device.map(|bytes| Fact::quantity("from devices", bytes as f64, Unit::Bytes)));
         if *fallbacks > 0 {
@@ -293,6 +306,11 @@ impl Read {
         }
         facts
     }
+}
+
+/// Whether the pass is no read of one content: unreadable ranges, or a changed file.
+fn is_bad(pass: &Pass) -> bool {
+    !pass.outcome.faults.is_empty() || pass.outcome.changed.is_some()
 }
 
 /// The I/O limits of the control group, unless all passes read from the page cache.

@@ -8,7 +8,7 @@ use fathom_measure::sampler::Files;
 use rustix::fs::{CWD, Mode, OFlags, openat, stat, unlink};
 use rustix::io::Errno;
 
-use super::{SMALL_BYTES, failed};
+use super::{SMALL_BYTES, failed, not_created};
 use crate::prelude::*;
 
 /// One operation on small files.
@@ -213,7 +213,8 @@ impl SmallFiles {
     pub(super) fn open(&self, number: usize) -> Result<File> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(CWD, &self.paths[number], flags, Mode::RUSR | Mode::WUSR);
-        file.map(File::from).map_err(|error| failed("create a file", error))
+        let failed = |error| not_created("create a file", &self.paths[number], error);
+        file.map(File::from).map_err(failed)
     }
 
     /// Writes the data with one call.

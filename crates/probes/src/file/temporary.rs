@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use fathom_fileio::Generator;
-use fathom_fileio::filesystem::FileSystem;
-use fathom_fileio::folder::{self, Space};
+use fathom_fileio::backing::Backing;
+use fathom_fileio::folder::{self, Space, write_cause};
 use fathom_fileio::memory::Pages;
 use fathom_fileio::scratch::Scratch;
 
@@ -40,10 +40,9 @@ impl Folder {
     /// As [`Folder::choose`], but refuses a given folder in memory too.
     pub(super) fn on_device(named: Option<&Path>) -> Result<Self> {
         let folder = Self::choose(named)?;
-        let FileSystem { name, .. } = folder.0.file_system;
-        match folder.0.file_system.is_on_device() {
-            Some(false) => Err(ProcedureError::failed(format!(
-                "--folder {}: {name} is not on a device of this machine; name one on a disk",
+        match fathom_fileio::inspect(&folder.0.path).map(|found| found.backing()) {
+            Ok(Backing::Elsewhere(why)) => Err(ProcedureError::failed(format!(
+                "--folder {}: {why}; name one on a disk",
                 printable(&folder.0.path)
             ))),
             _ => Ok(folder),
@@ -132,7 +131,8 @@ impl Temporary {
     pub(super) fn new(folder: &Folder) -> Result<Self> {
         let place = printable(&folder.0.path);
         let scratch = Scratch::new(&folder.0.path).map_err(|error| {
-            ProcedureError::failed(format!("create a file in {place}: {error}"))
+            let cause = write_cause(&folder.0.path, error);
+            ProcedureError::failed(format!("create a file in {place}: {cause}"))
         })?;
         let path = folder.join(Path::new("(temporary)"));
         let source =
@@ -155,9 +155,9 @@ impl Temporary {
     fn resize_while(&mut self, bytes: u64, mut goes_on: impl FnMut(u64) -> bool) -> Result<bool> {
         let place = printable(self.path.parent().unwrap_or(Path::new(".")));
         let failed = |error: std::io::Error| {
-            let bytes = size(bytes);
+            let (bytes, cause) = (size(bytes), write_cause(&self.path, error));
             ProcedureError::failed(format!(
-                "write {bytes} to a temporary file in {place}: {error}; nothing is left"
+                "write {bytes} to a temporary file in {place}, of which nothing is left: {cause}"
             ))
         };
         let file = self.scratch.file();

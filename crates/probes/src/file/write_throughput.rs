@@ -7,7 +7,7 @@ use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
 use fathom_fileio::{Sum, read};
 use rustix::io::Errno;
 
-use super::{failed, model};
+use super::{failed, model, not_created};
 use crate::prelude::*;
 
 pub struct WriteThroughput;
@@ -175,7 +175,7 @@ impl Drop for Writing {
 
 fn fault(error: WriteError) -> Fault {
     match error {
-        WriteError::Failed { error: errno, .. } => failed(&error.to_string(), errno),
+        WriteError::Failed { what, path, error, .. } => not_created(what, &path, error),
         _ => Fault::Failed(error.to_string()),
     }
 }

@@ -273,10 +273,7 @@ fn measure(case: usize, remote: &Remote, sampler: &mut Sampler) -> Result<()> {
     let service = Service::open(&place, &served, sampler)?;
     let mut control = service.control();
     let path = path(&service, &mut control, remote)?;
-    let before = telemetry(&service, &mut control)?;
-    if !remote.is_cold {
-        change(&service, &mut control, "warm")?;
-    }
+    let before = begin(&service, &mut control, remote)?;
     let stream = service.connect()?;
     let first = TcpInfo::of(&stream);
     let reading = Reading {
@@ -317,6 +314,19 @@ fn measure(case: usize, remote: &Remote, sampler: &mut Sampler) -> Result<()> {
     let fetched = after.read_bytes.zip(before.read_bytes).map(|(now, then)| now - then.min(now));
     prove(case, remote, fetched, (passes_ns.len(), blocks), sampler);
     Ok(())
+}
+
+/// Warms the file of a warm case. Returns the telemetry after that: what warming reads from devices
+/// does not count.
+fn begin(
+    service: &Service,
+    control: &mut Control,
+    remote: &Remote,
+) -> Result<fathom_load::Telemetry> {
+    if !remote.is_cold {
+        change(service, control, "warm")?;
+    }
+    telemetry(service, control)
 }
 
 /// The state of the server's page cache, by what it read from devices.

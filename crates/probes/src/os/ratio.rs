@@ -10,7 +10,7 @@ static ABOUT: About = About {
     id: "os.ratio",
     title: "cost in system calls",
     unit: Unit::Ratio,
-    timed: "the headline of os.process.fork{part=fork, rss_bytes=1 MiB} or \
+    timed: "the headline of os.process.fork{part=fork,rss_bytes=1048576} or \
             os.switch.process{set_bytes=0} ÷ that of os.syscall{call=getppid}, with a bootstrap \
             interval over the processes of both",
     not_timed: "reaping the child; the pipe calls, which the switch metric subtracts",

@@ -65,7 +65,7 @@ fn by_case<'r>(steps: &[&'r Record]) -> Vec<Vec<&'r Record>> {
 fn table(steps: &[&Record], records: &[Record], width: usize) -> String {
     let mut common = steps[0].params.clone();
     common.0.remove("clients");
-    let mut text = format!("\nload  {}\n", case(&common));
+    let mut text = format!("\nload{}\n", case(&common));
     let shared = |fact: &&Fact| {
         matches!(fact.value, FactValue::Text { .. })
             && steps.iter().all(|step| step.facts.contains(fact))

@@ -155,8 +155,8 @@ fn standing(record: &Record, width: usize) -> String {
                 // The number so far, such as a lower bound of a capacity.
                 Some(Agreement::Inconclusive) if record.verdict.is_cut_short() => ": inconclusive",
                 Some(Agreement::Inconclusive) => match inside(record) {
-                    Some(true) => ": within (no interval)",
-                    Some(false) => ": outside (no interval)",
+                    Some(true) => ": inconclusive (no interval), the value is inside",
+                    Some(false) => ": inconclusive (no interval), the value is outside",
                     None => ": inconclusive",
                 },
                 Some(agreement) => &format!(": {}", agreement.word()),

@@ -7,7 +7,7 @@ use fathom_record::{Agreement, Fact, FactValue, ParamValue, Params, Record, Stat
 
 use super::findings::{AXIS, point};
 use super::{fact_words, facts};
-use crate::case::{axis_name, case, position};
+use crate::case::{axis_name, named, position};
 use crate::cells::met;
 use crate::model::no_model;
 use crate::wrap::{width_of, wrapped};
@@ -49,7 +49,7 @@ impl Column {
 /// The table of at least two records of one metric.
 pub(super) fn table(records: &[Record], above: Option<&Record>, width: usize) -> String {
     let (common, varying) = parameters(records);
-    let mut text = format!("\n{}  {}\n", records[0].metric, case(&common));
+    let mut text = format!("\n{}\n", named(&records[0].metric, &common));
     let shared = shared(records);
     let is_new = |fact: &&&Fact| above.is_none_or(|above| !above.facts.contains(fact));
     let lines: Vec<(&str, String)> = shared

@@ -140,7 +140,7 @@ fn core_words(core: f64) -> String {
     let (side, other, times) = if core > 1.0 { ("B", "A", core) } else { ("A", "B", 1.0 / core) };
     format!(
         "{}× slower throughout {side} than in {other} (reference loop), so everything is compared \
-         as found: check governor, temperature and neighbours, and measure again",
+         unfiltered: check governor, temperature and neighbours, and measure again",
         short(times)
     )
 }
@@ -164,6 +164,7 @@ fn side_words(side: &Side) -> String {
         }
         words += &match side.state {
             RunState::Running => format!(", running: {progress} so far"),
+            RunState::Unknown => format!(", running or killed: {progress} so far"),
             _ => format!(", interrupted after {progress}"),
         };
     }
@@ -406,12 +407,12 @@ fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
     let found = comparison.rows.iter().filter(|row| is_as_found(row)).count();
     if has_both && found > 0 {
         notes.push(format!(
-            "{}: {} as found, others from clean visits only",
+            "{}: {} unfiltered, others from undisturbed processes only",
             glued("°"),
             counted(found, "case")
         ));
     } else if has_both || found > 0 {
-        let all = if has_both { "from clean visits only" } else { "as found" };
+        let all = if has_both { "from undisturbed processes only" } else { "unfiltered" };
         notes.push(format!("all cases {all}"));
     }
     let spoiled = comparison.rows.iter().filter(|row| row.is_spoiled()).count();

@@ -133,7 +133,7 @@ impl Points<'_> {
         let all = glued("`fathom show --all`");
         let found = self.select(|record| shown(record).is_some() && is_as_found(record));
         if !found.is_empty() && found.len() < self.select(|it| shown(it).is_some()).len() {
-            lines.push(format!("as found at {}", self.named(&found)));
+            lines.push(format!("unfiltered at {}", self.named(&found)));
         }
         let modes = self.select(|record| {
             shown(record).is_some_and(|it| it.modes.len() > 1 && read_apart(&it.modes, record))

@@ -59,7 +59,10 @@ fn records_of_one_group_form_a_table() {
     let heads: Vec<&str> =
         table.lines().find(|line| line.contains("MiB/s")).unwrap().split_whitespace().collect();
     assert_eq!(heads[..2], ["block", "MiB/s"], "{table}");
-    assert!(table.contains("state=warm threads=1 way=read"), "{table}");
+    assert!(
+        table.contains("file.read.throughput{file_bytes=1048576,state=warm,threads=1,way=read}"),
+        "{table}"
+    );
     assert_eq!(table.matches("/data/a").count(), 1, "{table}");
     let below = group(&records, &records[..1], 100);
     assert!(!below.contains("/data/a"), "printed above already: {below}");

@@ -185,7 +185,7 @@ fn every_cause_and_remedy_is_printed_within_the_width() {
 fn all_prints_a_row_per_case_and_no_chart() {
     let document = with(curves());
     let text = table(&document, Layout { all: true, ..layout(140) });
-    assert_eq!(text.matches("  page=4K pattern=random set=").count(), 18, "{text}");
+    assert_eq!(text.matches("  {page=4K,pattern=random,set_bytes=").count(), 18, "{text}");
     assert!(!text.contains("points") && !text.contains(" |"), "{text}");
 }
 
@@ -266,14 +266,14 @@ fn unchanged_cases_are_counted_by_group() {
     let mut b = with(records);
     for width in [60, 80, 120] {
         let text = plain(&render(&compare(&a, &b, &Noise::default(), 1), &layout(width)));
-        assert!(text.contains("set=16 KiB") && text.contains("looks slower"), "{text}");
+        assert!(text.contains("set_bytes=16384}") && text.contains("looks slower"), "{text}");
         assert!(text.contains("unchanged: 49 cases: cpu 4, memory 45"), "{text}");
-        assert!(!text.contains("set=32 KiB"), "{text}");
+        assert!(!text.contains("set_bytes=32768}"), "{text}");
         assert!(text.lines().all(|line| line.width() <= width), "{text}");
     }
     let all = Layout { all: true, ..layout(120) };
     let text = plain(&render(&compare(&a, &b, &Noise::default(), 1), &all));
-    assert!(text.contains("set=32 KiB") && !text.contains("unchanged: "), "{text}");
+    assert!(text.contains("set_bytes=32768}") && !text.contains("unchanged: "), "{text}");
     b.records.retain(|record| record.metric.as_str() != "memory.latency");
     let text = plain(&render(&compare(&a, &b, &Noise::default(), 1), &layout(140)));
     assert!(text.contains("set 1 KiB…128 MiB (18 cases)"), "{text}");
@@ -299,7 +299,7 @@ fn changed_cases_of_a_metric_share_a_line() {
     let comparison = compare(&of(1.0), &of(1.5), &Noise::default(), 1);
     let text = plain(&render(&comparison, &layout(120)));
     assert_eq!(text.matches("looks slower").count(), 1, "{text}");
-    assert!(text.contains("page=4K pattern=random (18 cases)"), "{text}");
+    assert!(text.contains("{page=4K,pattern=random} (18 cases)"), "{text}");
     assert!(text.contains("18 look slower"), "{text}");
     let all = plain(&render(&comparison, &Layout { all: true, ..layout(120) }));
     assert_eq!(all.matches("looks slower").count(), 18, "{all}");
@@ -334,9 +334,9 @@ fn points_as_found_are_named_unless_all_are() {
         plain(&(table.rows(records) + &table.foot()))
     };
     let some = text(&curve(2..5));
-    assert!(some.contains("as found at 4 KiB…16 KiB") && some.contains("°2.0"), "{some}");
-    assert!(some.contains("°: as found, others from clean visits only"), "{some}");
+    assert!(some.contains("unfiltered at 4 KiB…16 KiB") && some.contains("°2.0"), "{some}");
+    assert!(some.contains("°: unfiltered, includes disturbed processes, others"), "{some}");
     let all = text(&curve(0..10));
-    assert!(all.contains("°2.0") && !all.contains("as found at"), "{all}");
+    assert!(all.contains("°2.0") && !all.contains("unfiltered at"), "{all}");
     assert!(!text(&curve(0..0)).contains('°'));
 }

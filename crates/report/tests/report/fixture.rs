@@ -72,7 +72,7 @@ pub(crate) trait Build {
     fn with(self, change: impl FnOnce(&mut Summary)) -> Record;
     /// At full speed by the first five clean of `of` visits, with this as-found median.
     fn selected(self, of: u32, as_found: f64) -> Record;
-    /// As found only, for this reason.
+    /// Unfiltered only, for this reason.
     fn found(self, why: NotSelected) -> Record;
 }
 

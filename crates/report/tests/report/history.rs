@@ -139,7 +139,7 @@ fn history_without_the_selected_cases_says_so() {
 
 #[test]
 fn strata_of_series_are_printed() {
-    assert!(rendered(7, |_, _| {}).1.contains("All values are as found."));
+    assert!(rendered(7, |_, _| {}).1.contains("All values are unfiltered."));
     let selected = |number: usize, document: &mut Document| {
         let record = document.records[0].clone().selected(9, 120.0);
         document.records.push(Record { params: Params::one("call", "stat"), ..record.clone() });
@@ -152,9 +152,11 @@ fn strata_of_series_are_printed() {
     assert_eq!((mixed.stratum, whole.stratum), (Stratum::AsFound, Stratum::FullSpeed));
     let (mixed, whole) = (text.find("°100.0 ns"), text.find(" 100.0 ns"));
     assert!(mixed.is_some() && whole.is_some(), "{text}");
-    assert!(text.contains("°: as found; others from clean visits only."), "{text}");
+    assert!(text.contains("°: unfiltered; others from undisturbed processes only."), "{text}");
     let (_, text) = rendered(7, |_, document| {
         document.records[0] = document.records[0].clone().selected(9, 120.0);
     });
-    assert!(text.contains("All values are from clean visits only.") && !text.contains('°'));
+    assert!(
+        text.contains("All values are from undisturbed processes only.") && !text.contains('°')
+    );
 }

@@ -213,6 +213,14 @@ fn list_of_runs() {
     let text: Vec<String> =
         [60, 80, 120].into_iter().map(|width| plain(&runs(&rows, &layout(width)))).collect();
     assert_snapshot("list_of_runs.txt", &text.join("\n"));
+    let asked = "file read w1gb, 4 KiB × 244141";
+    let by_hand = RunListing {
+        asked: vec![asked.to_owned()],
+        procedure: Some("file read".to_owned()),
+        ..row("0198c1a2b3c4d5e9", RunState::Complete, "falcon")
+    };
+    let text = plain(&runs(&[by_hand], &layout(80)));
+    assert_eq!((text.matches(asked).count(), text.matches("file read").count()), (1, 1), "{text}");
     assert!(runs(&[], &layout(80)).contains("No stored runs"));
 }
 

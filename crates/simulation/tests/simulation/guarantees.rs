@@ -18,7 +18,7 @@ fn intervals_over_processes_are_kept() {
 
 #[test]
 fn full_speed_is_kept() {
-    assert_kept("full speed and as found", 20);
+    assert_kept("full speed and unfiltered", 20);
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn read_after(sql: &str) -> [Result<(), StoreError>; 3] {
         assert!(changed > 0, "no row was changed: {sql}");
     }
     let store = Store::open_existing(&path).unwrap();
-    let outline = match store.newest_of("bench-3", Effort::Quick, 9).unwrap() {
+    let outline = match store.newest_of("bench-3", Effort::Quick, None, 9).unwrap() {
         (outlines, damaged) if damaged.is_empty() => {
             assert_eq!(outlines.len(), 1);
             Ok(())

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "a skipped test prints why")]
 #![expect(clippy::unwrap_used, reason = "test helpers fail like tests")]
 
+mod cases;
 mod children;
 mod damage;
 mod example;

@@ -1,5 +1,6 @@
 //! Finding a run by the name a user types.
 
+use fathom_record::RunState;
 use fathom_store::{Store, StoreError};
 
 use crate::example;
@@ -69,7 +70,19 @@ fn unknown_run_message_counts_the_runs() {
 #[test]
 fn malformed_name_differs_from_unknown_run() {
     let (_folder, store) = three_runs();
-    for name in ["", "latest~", "latest~-1", "latest~x", "latests", "0195%", "0195*", "a b"] {
+    for name in [
+        "",
+        "latest~",
+        "latest~-1",
+        "latest~x",
+        "latests",
+        "latest:",
+        "latest:bench",
+        "latest~1:file",
+        "0195%",
+        "0195*",
+        "a b",
+    ] {
         let error = store.resolve(name).unwrap_err();
         assert!(matches!(error, StoreError::BadName { .. }), "{name:?}: {error}");
     }
@@ -97,4 +110,69 @@ fn label_names_its_run_unless_ambiguous() {
     assert!(message.contains(&both), "{message}");
     store.update_run(&labelled(IDS[2], IDS[0])).unwrap();
     assert_eq!(store.resolve(IDS[0]).unwrap(), IDS[0]);
+}
+
+/// A run with one record, or without one.
+fn add(store: &mut Store, id: &str, procedure: Option<&str>, state: RunState, host: &str) {
+    let mut document = example::head(id);
+    document.host.name = host.to_owned();
+    document.run.procedure = procedure.map(str::to_owned);
+    document.run.state = state;
+    document.records = example::records(u64::from(!id.ends_with('0')));
+    store.import(&document).unwrap();
+}
+
+#[test]
+fn latest_is_the_last_complete_run_of_its_kind_and_host() {
+    use RunState::{Complete, Interrupted, Unknown};
+    let (_folder, path) = example::new_path();
+    let mut store = Store::open(&path).unwrap();
+    // The ids, and with them the clock, go back: the order is that of the store.
+    for (id, procedure, state, host) in [
+        ("0000000000000091", None, Complete, "here"),
+        ("0000000000000081", None, Complete, "here"),
+        ("0000000000000071", Some("file sweep"), Complete, "here"),
+        ("0000000000000061", None, Interrupted, "here"),
+        ("0000000000000051", Some("load"), Unknown, "here"),
+        ("0000000000000041", Some("file fast"), Complete, "here"),
+        ("0000000000000031", None, Complete, "there"),
+        ("0000000000000020", None, Complete, "here"),
+    ] {
+        add(&mut store, id, procedure, state, host);
+    }
+    let found = |name: &str| {
+        let found = store.find(name, Some("here")).unwrap();
+        let over: Vec<String> =
+            found.passed_over.iter().map(|(why, count)| format!("{count} {why}")).collect();
+        (found.id[14..].to_owned(), over.join(", "))
+    };
+    let found = |name: &str| {
+        let (id, over) = found(name);
+        format!("{id}: {over}")
+    };
+    let over = "2 file, 1 interrupted, 1 load, 1 of another host, 1 without results";
+    assert_eq!(found("latest"), format!("81: {over}"));
+    assert_eq!(found("latest~1"), format!("91: {over}"));
+    assert_eq!(found("latest:battery"), format!("81: {over}"));
+    assert_eq!(found("latest:file"), "41: 1 of another host, 1 without results");
+    let before = "71: 1 battery, 1 load, 1 of another host, 1 without results";
+    assert_eq!(found("latest:file~1").replace("1 interrupted", "1 battery"), before);
+    // The only one of its kind, although its state is not known.
+    assert!(found("latest:load").starts_with("51: "));
+    assert!(store.find("latest:transfer", Some("here")).is_err());
+    assert_eq!(store.find("latest", None).unwrap().id, "0000000000000031", "of any host");
+    assert_eq!(store.host_or_last("here").unwrap().as_deref(), Some("here"));
+    assert_eq!(store.host_or_last("nowhere").unwrap().as_deref(), Some("there"));
+}
+
+#[test]
+fn latest_is_of_any_kind_without_a_battery() {
+    let (_folder, path) = example::new_path();
+    let mut store = Store::open(&path).unwrap();
+    assert_eq!(store.host_or_last("here").unwrap(), None);
+    add(&mut store, "0000000000000041", Some("file fast"), RunState::Complete, "here");
+    add(&mut store, "0000000000000051", Some("load"), RunState::Complete, "here");
+    assert_eq!(store.resolve("latest").unwrap(), "0000000000000051");
+    assert_eq!(store.resolve("latest~1").unwrap(), "0000000000000041");
+    assert!(store.resolve("latest:battery").is_err());
 }

@@ -89,8 +89,8 @@ fn runs_are_listed_newest_first_with_their_counts() {
     }
     let rows = store.runs().unwrap();
     let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-    assert_eq!(ids, ["00000000000000c0", "00000000000000b0", "00000000000000a0"]);
-    let row = &rows[1];
+    assert_eq!(ids, ["00000000000000a0", "00000000000000c0", "00000000000000b0"], "as stored");
+    let row = &rows[2];
     assert_eq!(row.host_name, "bench-3");
     assert_eq!(row.kernel, "6.12.9");
     assert_eq!(row.cpu_model, "Example 9 7950X");
@@ -151,6 +151,18 @@ fn infinite_number_or_open_record_is_not_stored() {
         let error = store.add(RUN, &record).unwrap_err();
         assert!(matches!(error, StoreError::NotStorable { .. }), "{error}");
     }
+    let mut one = example::record(0);
+    one.summary.as_mut().unwrap().max = f64::INFINITY;
+    let all = [example::record(1), one.sealed(), example::record(2), example::record(2)];
+    let whole = [example::record(1), example::record(2)];
+    let reasons = ["a number is not finite", "the run has this record already"];
+    for refused in [store.put(RUN, &all), store.replace_records(RUN, &all)] {
+        let refused: Vec<String> = refused.unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(refused.len(), 2);
+        assert!(refused.iter().zip(reasons).all(|(it, why)| it.ends_with(why)), "{refused:?}");
+        assert_eq!(store.document(RUN, true).unwrap().records, whole, "the others are stored");
+    }
+    store.replace_records(RUN, &[]).unwrap();
     let mut open = example::record(0);
     open.verdict = Verdict::because(State::Noisy, fathom_record::Cause::Spread, "wide");
     let error = store.add(RUN, &open).unwrap_err();
@@ -223,11 +235,26 @@ fn outline_has_the_headlines_of_its_run() {
     assert_eq!((selected.stratum, selected.as_found), (Stratum::FullSpeed, Some(120.25)));
     assert_eq!(example::history(&store), [whole(RUN), whole(ids[0]), whole(ids[1])]);
     assert!(store.history("os.syscall").unwrap().0.is_empty());
-    let newest = |host: &str, most| store.newest_of(host, Effort::Quick, most).unwrap().0;
+    let newest = |host: &str, most| store.newest_of(host, Effort::Quick, None, most).unwrap().0;
     assert_eq!(newest("bench-3", 2), [whole(ids[0]), whole(ids[1])]);
     assert_eq!(newest("bench-3", 9).len(), 3);
     assert!(newest("elsewhere", 9).is_empty());
-    assert!(store.newest_of("bench-3", Effort::Thorough, 9).unwrap().0.is_empty());
+    assert!(store.newest_of("bench-3", Effort::Thorough, None, 9).unwrap().0.is_empty());
+}
+
+#[test]
+fn newest_runs_are_of_one_command() {
+    let (_folder, _path, mut store) = example::store_with("00000000000000b0", 1);
+    let mut by_hand = example::head("00000000000000b1");
+    by_hand.run.procedure = Some("file read".to_owned());
+    store.begin(&by_hand).unwrap();
+    let newest = |procedure| {
+        let (runs, _) = store.newest_of("bench-3", Effort::Quick, procedure, 1).unwrap();
+        runs.into_iter().map(|run| run.document.run.id).collect::<Vec<_>>()
+    };
+    assert_eq!(newest(None), ["00000000000000b0"]);
+    assert_eq!(newest(Some("file read")), ["00000000000000b1"]);
+    assert!(newest(Some("file write")).is_empty());
 }
 
 #[test]
@@ -242,10 +269,19 @@ fn newest_runs_are_found_by_host_id() {
         store.begin(&Document { host, ..example::head(run) }).unwrap();
     }
     let of = |host: &str| {
-        let (runs, _) = store.newest_of(host, Effort::Quick, 9).unwrap();
+        let (runs, _) = store.newest_of(host, Effort::Quick, None, 9).unwrap();
         runs.into_iter().map(|run| run.document.run.id).collect::<Vec<_>>()
     };
     assert_eq!(of("aaaa"), ["00000000000000b1", "00000000000000b3"]);
     assert_eq!(of("bbbb"), ["00000000000000b2"]);
     assert_eq!(of("bench-3"), ["00000000000000b0"], "by name without an id");
+}
+
+#[test]
+fn put_replaces_the_same_case_only() {
+    let (_folder, _path, mut store) = example::store_with(RUN, 2);
+    let again = Record { title: "measured again".to_owned(), ..example::record(1) }.sealed();
+    store.put(RUN, &[again.clone(), example::record(2)]).unwrap();
+    let expected = [example::record(0), again, example::record(2)];
+    assert_eq!(store.document(RUN, true).unwrap().records, expected);
 }

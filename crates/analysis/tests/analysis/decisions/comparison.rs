@@ -108,8 +108,8 @@ fn word_of_change_needs_eight_processes_on_each_side() {
 
 #[test]
 fn sizes_do_not_become_faster() {
-    let larger = Record { better: Better::Higher, ..record("x", Unit::Bytes, 110.0, 5) };
-    assert_eq!(word(record("x", Unit::Bytes, 100.0, 5), larger), Word::LooksBetter);
+    let of = |bytes| Record { better: Better::Higher, ..record("x", Unit::Bytes, bytes, 5) };
+    assert_eq!(word(of(100.0), of(110.0)), Word::LooksBetter);
 }
 
 #[test]
@@ -265,6 +265,8 @@ fn bounds_texts_and_other_units_are_not_comparable() {
     assert_eq!(reason(text, false), "no quantity, 7f3a, in B");
     assert_eq!(reason(|run| summary(run).median = -1.0, false), "no value in B");
     assert_eq!(reason(|run| run.records[0].unit = Unit::Bytes, false), "ns in A, bytes in B");
+    let higher = |run: &mut Document| run.records[0].better = Better::Higher;
+    assert_eq!(reason(higher, false), "lower is better in A, higher is better in B");
     let emulate = |run: &mut Document| {
         run.records[0].verdict = Verdict::because(State::Noisy, Cause::Emulated, "");
     };
@@ -325,7 +327,7 @@ fn each_difference_between_two_runs_is_named() {
         ("effort: quick → thorough", |b| b.run.effort = Effort::Thorough),
         ("CPU measured on: 1 → 0", |b| b.run.cpu = 0),
         ("tuned: governor: performance already → none", |b| b.run.tuned.clear()),
-        ("imposed: none → FATHOM_SPIN=cpu.call=5%", |b| {
+        ("test setting: none → FATHOM_SPIN=cpu.call=5%", |b| {
             b.run.imposed = vec!["FATHOM_SPIN=cpu.call=5%".to_owned()];
         }),
     ];

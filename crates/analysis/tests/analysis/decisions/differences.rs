@@ -78,7 +78,7 @@ fn all_facts_of_a_host_are_compared() {
         "SMT: unknown → on",
         "boost: unknown → off",
         "frequency driver: unknown → acpi",
-        "memory: 6004799503160661 KiB → 8 GiB",
+        "memory: 5592405 TiB → 8 GiB",
         "virtualisation: kvm → none",
         "container: none → podman",
         "kernel command line: unknown → quiet",

@@ -156,7 +156,7 @@ fn far_ends_of_one_name_are_two_series() {
     assert_eq!(series, [of_host("aaaaaaaa"), of_host("bbbbbbbb")], "another host is no change");
 }
 
-/// Too few clean visits in one run must not look like a change of the metric.
+/// Too few undisturbed visits in one run must not look like a change of the metric.
 #[test]
 fn series_never_mixes_strata() {
     let mut documents = stepped();
@@ -179,7 +179,7 @@ fn series_never_mixes_strata() {
     assert_eq!(first(&documents), (Stratum::FullSpeed, Some(100.0), None, 1));
 }
 
-/// Runs at full speed with these values, all twice as slow as found.
+/// Runs at full speed with these values, all twice as slow unfiltered.
 fn at_full_speed(values: impl IntoIterator<Item = f64>) -> Vec<Document> {
     let one = |(number, value)| {
         let mut document = document(number, "here", "6.1", value);
@@ -195,7 +195,7 @@ fn wobbling(number: usize) -> f64 {
     100.0 + ((number * 7) % 5) as f64 * 0.2
 }
 
-/// Makes a run as found only, this much slower than the others are as found.
+/// Makes a run unfiltered only, this much slower than the others are unfiltered.
 fn slow_down(document: &mut Document, times: f64) {
     let summary = summary(document);
     let found = summary.as_found.as_mut().expect("an estimate");
@@ -224,7 +224,7 @@ fn core_that_stays_slow_is_a_change() {
         let mut documents = at_full_speed((0..20).map(wobbling));
         documents[20 - slow..].iter_mut().for_each(|one| slow_down(one, 1.3));
         let first = format!("{:016x}", 20 - slow);
-        // With fewer than half of the runs at full speed, the whole series is as found.
+        // With fewer than half of the runs at full speed, the whole series is unfiltered.
         assert_eq!(changes(&documents), [(first, slow < 10)], "{slow}");
     }
 }

@@ -21,7 +21,7 @@ fn as_found(number: usize, found: f64, slower: f64) -> Document {
     run
 }
 
-/// The same, with clean visits around `full`.
+/// The same, with undisturbed visits around `full`.
 fn selected(number: usize, full: f64, found: f64, slower: f64) -> Document {
     let mut found = as_found(number, found, slower);
     let mut run = run(number, full, 10);
@@ -86,7 +86,7 @@ fn other_full_speed_of_one_core_is_compared_as_found() {
     }
 }
 
-/// The frequency of a core wanders between runs, by less than a clean visit may.
+/// The frequency of a core wanders between runs, by less than a undisturbed visit may.
 #[test]
 fn wandering_frequency_is_one_full_speed() {
     let a = selected(1, 100.0, 120.0, 1.2);
@@ -161,7 +161,7 @@ fn noisy_run_leaves_full_speed_its_words() {
     assert_eq!(row(&a, &noisy(found)).word, Word::LooksSlower);
 }
 
-/// Kept runs of an unchanged machine that differ by 3 % at full speed and by 8 % as found.
+/// Kept runs of an unchanged machine that differ by 3 % at full speed and by 8 % unfiltered.
 fn kept() -> Vec<Outline> {
     let apart = |number: usize, share: f64| 100.0 * (1.0 + share * (number % 2) as f64);
     let one = |number| selected(number, apart(number, 0.03), apart(number, 0.08), 1.0);

@@ -190,4 +190,22 @@ fn unreadable_kernel_files_are_severe() {
     is_unknown("virtual-machine", |m| m.host.virtualization = None);
     finds("container", Note, "podman", |m| m.host.container = Some("podman".to_owned()));
     assert_eq!(quiet().finding("container").severity, Good);
+    is_unknown("host-id", |m| m.host.id = None);
+    finds("host-id", Note, "by the host's name", |m| {
+        m.host.id = Some("1".to_owned());
+        m.host.origin("id", format!("HMAC of {}", fathom_record::host::ID_BY_NAME));
+    });
+}
+
+#[test]
+fn expected_load_is_no_more_than_a_note() {
+    let finding = |id: &str, severity| fathom_record::Finding {
+        id: id.to_owned(),
+        severity,
+        ..fathom_record::Finding::default()
+    };
+    let mut all = vec![finding("cpu-busy", Severe), finding("clock-calibration", Severe)];
+    fathom_analysis::diagnosis::expect_busy(&mut all);
+    let of: Vec<_> = all.iter().map(|one| (one.id.as_str(), one.severity)).collect();
+    assert_eq!(of, [("clock-calibration", Severe), ("cpu-busy", Note)], "only the load");
 }

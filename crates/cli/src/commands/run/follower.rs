@@ -72,8 +72,8 @@ impl Follower {
         self.store.has_failed() || self.output.error().is_some()
     }
 
-    fn store(&mut self, write: impl FnOnce(&mut Store) -> Result<(), StoreError>) {
-        if let Some(warning) = self.store.write(write) {
+    fn store(&mut self, write: impl FnOnce(&mut Store) -> Result<Vec<StoreError>, StoreError>) {
+        for warning in self.store.write(write) {
             self.output.clear_bar();
             terminal::warn(&warning);
         }
@@ -155,7 +155,7 @@ impl Audience for Follower {
     fn block(&mut self, records: &[Record]) {
         let run_id = self.run_id.clone();
         for record in records {
-            self.store(|store| store.add(&run_id, record));
+            self.store(|store| store.add(&run_id, record).map(|()| Vec::new()));
         }
         match self.format {
             Format::Table => match &mut self.overview {
@@ -183,7 +183,7 @@ impl Audience for Follower {
 
     fn ends(&mut self, document: &Document) {
         self.output.clear_bar();
-        self.store(|store| store.update_run(&document.run));
+        self.store(|store| store.update_run(&document.run).map(|()| Vec::new()));
         match self.format {
             Format::Table => {
                 let width = self.layout.width;
@@ -205,8 +205,8 @@ impl Audience for Follower {
             }
             Format::JsonLines | Format::Nothing => {}
         }
-        if let Some(error) = self.output.error() {
-            terminal::warn(&format!("write to standard output: {error}"));
+        if let Some(cause) = self.output.error() {
+            terminal::warn(&format!("write to standard output: {cause}"));
         }
     }
 

@@ -124,7 +124,7 @@ pub(super) fn facts(
     }
     let device = last.device_bytes;
     facts.extend(device.map(|bytes| Fact::quantity("from devices", bytes as f64, Unit::Bytes)));
-    if last.results.len() == 1 {
+    if last.results.len() == 1 && super::pass::change(passes).is_none() {
         facts.extend(sum_facts(sum));
     }
     facts.extend(
@@ -172,5 +172,8 @@ fn line(one: &FileResult, found: &FileList) -> Fact {
     let path = printable(&found.files[one.number].0);
     let Sum { xor, position, bytes } = one.fast.sum;
     let state = one.state.to_uppercase();
-    Fact::line(format!("{xor:08x} {position:016x} {bytes:>14} {state:<7} {path}"))
+    match one.fast.changed {
+        Some(change) => Fact::line(format!("{:25} {bytes:>14} CHANGED {path}: {change}", "-")),
+        None => Fact::line(format!("{xor:08x} {position:016x} {bytes:>14} {state:<7} {path}")),
+    }
 }

@@ -1,6 +1,7 @@
 //! One pass over all files: the result of each, and the totals.
 
 use fathom_fileio::fast::{FastOutcome, Part};
+use fathom_fileio::path_info::{Change, Identity};
 use fathom_fileio::read::ReadFault;
 use fathom_fileio::{Sum, extents};
 
@@ -14,6 +15,8 @@ pub(super) struct FileResult {
     pub(super) residency: String,
     /// Share of data, not holes, in a file that was not warm.
     pub(super) data: Option<f64>,
+    /// When it was opened for this pass.
+    pub(super) identity: Option<Identity>,
     pub(super) fast: FastOutcome,
 }
 
@@ -22,7 +25,8 @@ impl FileResult {
         let residency = fast.before.as_ref().map_or_else(String::new, cache_state::describe);
         let state = fast.before.map_or("unknown", |before| before.state.name());
         let data = extents::of(source.file()).ok().filter(|_| state != "warm");
-        Self { number, state, residency, data: data.map(|found| found.share()), fast }
+        let (data, identity) = (data.map(|found| found.share()), source.identity());
+        Self { number, state, residency, data, identity, fast }
     }
 }
 
@@ -54,6 +58,11 @@ impl Pass {
         self.results.iter().flat_map(|one| &one.fast.faults)
     }
 
+    /// Whether a file changed while it was read.
+    pub(super) fn is_changed(&self) -> bool {
+        self.results.iter().any(|one| one.fast.changed.is_some())
+    }
+
     /// Most threads at a time.
     pub(super) fn threads(&self) -> usize {
         let parts = self.results.iter().flat_map(|one| &one.fast.parts);
@@ -65,6 +74,17 @@ impl Pass {
         let states: Vec<&'static str> = self.results.iter().map(|one| one.state).collect();
         by_hand::state_of_all(&states)
     }
+}
+
+/// The first change of a file: while it was read, or since the first pass.
+pub(super) fn change(passes: &[Pass]) -> Option<Change> {
+    let first = passes.first()?;
+    let since = |one: &FileResult| {
+        let at = first.results.binary_search_by_key(&one.number, |then| then.number).ok()?;
+        Change::between(first.results[at].identity?, one.identity?)
+    };
+    let mut results = passes.iter().flat_map(|pass| &pass.results);
+    results.find_map(|one| one.fast.changed.or_else(|| since(one)))
 }
 
 /// The parts of all files, merged by source and method.

@@ -32,8 +32,8 @@ Examples:
   fathom file sweep FILE --blocks 4K..1M --threads 1 --with-dd
 
 Every second pass goes through the points backwards, so that drift looks like noise and not like a
-curve. Each point reads as many blocks as fit its time. A dip is a point below 0.8 × the geometric
-mean of its neighbours, with a higher right neighbour.";
+curve. Each point reads as many blocks as fit its time. A dip is a point slower than both
+neighbours, and than 0.8 × the line between them on logarithmic axes.";
 
 /// Measure the read rate over block sizes, cache states and threads.
 #[derive(Debug, Parser)]

@@ -87,7 +87,8 @@ impl Sweeper<'_> {
     ) -> Result<bool> {
         for state in &self.config.states {
             let mut skipped = Vec::new();
-            let (points, goes_on) = self.sweep_state(recorder, source, *state, &mut skipped)?;
+            let (points, goes_on) =
+                self.sweep_state(recorder, source, (*state, more), &mut skipped)?;
             for why in skipped {
                 let text = format!("{} skipped: {why}", state.name());
                 recorder.event(Event::Warning(&text));
@@ -127,7 +128,7 @@ impl Sweeper<'_> {
         &self,
         recorder: &mut dyn Recorder,
         source: &Source,
-        state: StateName,
+        (state, more): (StateName, &Params),
         skipped: &mut Vec<String>,
     ) -> Result<(Vec<Point>, bool)> {
         let blocks = usable_blocks(source, self.config, state, skipped);
@@ -149,7 +150,7 @@ impl Sweeper<'_> {
                 points.push((PassSeries::new(config.bounded(bytes, file)), Vec::new()));
             }
         }
-        let goes_on = self.passes(recorder, source, &mut points)?;
+        let goes_on = self.passes(recorder, source, more, &mut points)?;
         Ok((points, goes_on))
     }
 
@@ -159,6 +160,7 @@ impl Sweeper<'_> {
         &self,
         recorder: &mut dyn Recorder,
         source: &Source,
+        more: &Params,
         points: &mut [Point],
     ) -> Result<bool> {
         let all = u64::from(self.config.passes) * points.len() as u64;
@@ -181,6 +183,7 @@ impl Sweeper<'_> {
                 }
                 done += 1;
             }
+            recorder.draft(&mut |recorder| self.record(recorder, source, more, points));
         }
         Ok(true)
     }

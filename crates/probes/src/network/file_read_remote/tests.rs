@@ -82,6 +82,32 @@ fn other_content_or_a_missing_file_is_no_result() {
     assert!(smoke::has_no_children());
 }
 
+/// Of a file that the server does not have cached.
+#[test]
+fn bytes_read_to_warm_the_server_do_not_count() {
+    let Some(_folder) = smoke::test_folder() else { return };
+    let mut sampler = smoke::sampler(1, affinity::allowed()[0]);
+    let place = sampler.resources().far_end(LOOPBACK).unwrap();
+    let served = Served::new(&sampler).unwrap();
+    let bytes = 512_u64 << 10;
+    let file = write_synced(served.path(), bytes, SEED).unwrap();
+    file.publish(&served.path().join("file"), false).unwrap();
+    let service = match Service::open(&place, &served, &mut sampler) {
+        Ok(service) => service,
+        Err(fault) => return smoke::skipped(&fault.to_string()),
+    };
+    let mut control = service.control();
+    if let Err(fault) = change(&service, &mut control, "evict") {
+        return smoke::skipped(&fault.to_string());
+    }
+    let remote = all(Effort::Quick).remove(0);
+    let read = |telemetry: fathom_load::Telemetry| telemetry.read_bytes.unwrap_or(0);
+    let cold = read(telemetry(&service, &mut control).unwrap());
+    // Reclaim may take pages at once.
+    let Ok(warm) = begin(&service, &mut control, &remote) else { return };
+    assert!(read(warm) >= cold + bytes, "warming is over");
+}
+
 #[test]
 fn blocks_of_a_pass_are_distinct() {
     let order = |bytes, is_random| {

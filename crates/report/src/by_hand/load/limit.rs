@@ -1,5 +1,5 @@
 //! What limits the throughput of a load: what it uses of each resource, the bottleneck with its
-//! evidence, knee and doses; or why there is no answer, and what to do next.
+//! evidence, knee and effects of added load; or why there is no answer, and what to do next.
 
 use fathom_record::quantity::{NOTHING, bare, percent, quantity_within, scaled_within};
 use fathom_record::{Agreement, Fact, FactValue, Record, Summary, Unit, Value};
@@ -23,7 +23,7 @@ const FASTER: &str = "Next: more threads (`--threads`) or a faster client.";
 const MORE: &str = "Next: more clients (`--clients`), or longer steps (`--time`).";
 const LONGER: &str = "Next: longer steps (`--time`).";
 const DOSES: &str = "Next: work added to each resource in turn (`--prove`).";
-const ONLY: &str = "only its dose lowers the throughput as predicted for a bottleneck";
+const ONLY: &str = "only its added load lowers the throughput as predicted for a bottleneck";
 
 /// The capacities that were measured before a load.
 pub(super) fn capacities(records: &[Record], width: usize) -> String {
@@ -175,8 +175,8 @@ impl<'r> Case<'r> {
                 ]
             }
             "serial" => vec![format!(
-                "No resource is saturated, but the throughput is{rate}. The limit is serial: a \
-                 lock, a single thread, or a limit on connections."
+                "No resource is saturated, but the throughput is{rate}. It serves one \
+                 request at a time (lock or queue)."
             )],
             "client" => [limits("The client, not the server,"), vec![FASTER.to_owned()]].concat(),
             "server-cpu" => limits("The CPU of the server"),
@@ -217,6 +217,7 @@ impl<'r> Case<'r> {
             UNDETERMINED => None,
             "server-cpu" => Some("The CPU of the server is the limit".to_owned()),
             "pacing" => Some("The pacing of the congestion control is the limit".to_owned()),
+            "serial" => Some(format!("{} is the limit", capitalised(word("serial")))),
             name => Some(format!("The {name} is the limit")),
         };
         let sentences = [Some(capitalised(why)), busy].into_iter().flatten();
@@ -272,7 +273,7 @@ impl<'r> Case<'r> {
         columns
     }
 
-    /// The effect of each dose, and what follows for the bottleneck.
+    /// The effect of each added load, and what follows for the bottleneck.
     fn doses(&self, width: usize) -> String {
         let is_own = |record: &&Record| {
             let mut params = record.params.clone();
@@ -284,7 +285,7 @@ impl<'r> Case<'r> {
         let Some(first) = all.first() else { return String::new() };
         let clients = first.params.integer("clients").unwrap_or(0);
         let head = format!(
-            "\nThroughput with a dose of work for one resource, as a ratio to that without, at {}:",
+            "\nThroughput with load added to one resource, as a ratio to that without, at {}:",
             counted(clients as usize, "client")
         );
         let summary = |it: &&&Record| it.summary.clone().filter(|_| it.verdict.shows_number());
@@ -304,7 +305,7 @@ impl<'r> Case<'r> {
         let dose = |it: &&Record| text(it, "dose").unwrap_or_default().to_owned();
         let mut columns = vec![
             Column::words("resource", all.iter().map(of)),
-            Column::words("dose", all.iter().map(dose)),
+            Column::words("added load", all.iter().map(dose)),
             Column::new("predicted", all.iter().map(predicted)),
             Column::words("measured", all.iter().map(measured)),
             Column::new("effect", all.iter().map(effect)),
@@ -324,6 +325,7 @@ impl<'r> Case<'r> {
 fn word(resource: &str) -> &str {
     match resource {
         "server-cpu" => "server CPU",
+        "serial" => "one request at a time (lock or queue)",
         other => other,
     }
 }

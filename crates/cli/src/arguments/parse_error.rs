@@ -1,0 +1,102 @@
+//! What a parser error says: one line, with a hint that clap does not have.
+
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::Arguments;
+
+/// Prints a parser error as one line for exit status 2. Help and version are not errors.
+pub fn report_parse_error(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return crate::commands::print_help(&error.render().ansi().to_string());
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // If standard error is closed, nothing is left to do.
+        let _ = error.print();
+        return ExitCode::from(2);
+    }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    crate::terminal::warn(&explained(error, &words));
+    ExitCode::from(2)
+}
+
+/// The message in one line, with a hint that clap does not have.
+fn explained(error: &clap::Error, words: &[String]) -> String {
+    let line = one_line(&error.render().to_string());
+    let Some(ContextValue::String(got)) =
+        error.get(ContextKind::InvalidArg).filter(|_| error.kind() == ErrorKind::UnknownArgument)
+    else {
+        return line;
+    };
+    if got[1..].starts_with(|c: char| c.is_ascii_digit()) {
+        return format!("'{got}' is not a value: none is negative; try `--help`");
+    }
+    // An option that is the value of another one, as in `--direct` for `--path direct`.
+    let value = got.trim_start_matches('-');
+    let command = Arguments::command();
+    let of = |command: &clap::Command, word: &String| command.find_subcommand(word).cloned();
+    let command = words.iter().fold(command, |command, word| of(&command, word).unwrap_or(command));
+    let takes = |option: &&clap::Arg| {
+        option.get_possible_values().iter().any(|possible| possible.matches(value, false))
+    };
+    match command.get_arguments().find(takes).and_then(clap::Arg::get_long) {
+        Some(option) => {
+            format!("unexpected argument '{got}' found; did you mean `--{option} {value}`?")
+        }
+        None => line,
+    }
+}
+
+/// The parser's message in one line, without its usage.
+fn one_line(message: &str) -> String {
+    let lines = message
+        .lines()
+        .map(str::trim)
+        // No argument begins with `-`, so that clap's tip to pass one after `--` is wrong.
+        .filter(|line| !line.is_empty() && !line.starts_with("Usage:"))
+        .filter(|line| !line.starts_with("tip: to pass"))
+        .map(|line| line.strip_prefix("error: ").unwrap_or(line))
+        .map(|line| if line.starts_with("For more") { "try `--help`" } else { line });
+    let mut text = String::new();
+    for line in lines {
+        text += match text.chars().last() {
+            None => "",
+            Some(':') => " ",
+            Some(_) => "; ",
+        };
+        text += line;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn parse_error_is_one_line_with_tip() {
+        let line = |words: &[&str]| {
+            let error = Arguments::try_parse_from([&["fathom", "run"], words].concat());
+            explained(&error.unwrap_err(), &[])
+        };
+        let unknown = line(&["--quik"]);
+        assert!(unknown.contains("'--quik'") && unknown.contains("'--quick'"), "{unknown}");
+        assert!(!unknown.contains('\n') && !unknown.contains("Usage"), "{unknown}");
+        let incomplete = line(&["--keep", "99"]);
+        assert!(incomplete.contains("not provided: --protocol <PROTOCOL>; try"), "{incomplete}");
+        let negative = line(&["-1"]);
+        assert!(negative.contains("'-1'") && !negative.contains("-- -1"), "{negative}");
+    }
+
+    #[test]
+    fn value_given_as_option_is_recognised() {
+        let words = ["file", "fast", "x", "--direct"].map(str::to_owned);
+        let error = Arguments::try_parse_from([&["fathom".to_owned()], &words[..]].concat());
+        let text = explained(&error.unwrap_err(), &words);
+        assert!(text.ends_with("did you mean `--path direct`?"), "{text}");
+    }
+}

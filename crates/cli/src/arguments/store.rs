@@ -1,0 +1,80 @@
+//! `fathom store` on the command line.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use fathom_metric::notation::NotationError;
+
+use super::StoreArguments;
+
+const EXAMPLES: &str = "\
+Examples:
+  fathom store prune --keep 100             print what pruning all but the last 100 runs frees
+  fathom store prune --keep 90d --samples   delete the raw samples of runs older than 90 days
+  fathom store prune --keep 1000 --runs     delete all runs but the last 1000
+
+Without raw samples everything is kept but the samples in JSON and in the page of `fathom report`.
+Runs with a --label and running ones are always kept.";
+
+#[derive(Debug, Args)]
+pub struct StoreCommandArguments {
+    #[command(subcommand)]
+    pub command: StoreCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Print what old runs occupy, and delete their raw samples or the runs.
+    Prune(PruneArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct PruneArguments {
+    /// Keep the last N runs, or those younger than an age: 36h, 90d, 52w.
+    #[arg(long, value_name = "N|AGE", value_parser = keep)]
+    pub keep: Kept,
+    /// Delete the raw samples of the others.
+    #[arg(long, conflicts_with = "runs")]
+    pub samples: bool,
+    /// Delete the others, with their raw samples.
+    #[arg(long)]
+    pub runs: bool,
+    #[command(flatten)]
+    pub store: StoreArguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    Newest(u32),
+    Younger(Duration),
+}
+
+fn keep(text: &str) -> Result<Kept, NotationError> {
+    let wrong = || NotationError::new(text, "a number of runs, or an age such as 36h, 90d or 52w");
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let number: u32 = digits.parse().map_err(|_| wrong())?;
+    let hours = match &text[digits.len()..] {
+        "" => return Ok(Kept::Newest(number)),
+        "h" => 1,
+        "d" => 24,
+        "w" => 24 * 7,
+        _ => return Err(wrong()),
+    };
+    Ok(Kept::Younger(Duration::from_secs(u64::from(number) * hours * 3_600)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_runs_are_a_number_or_an_age() {
+        assert_eq!(keep("100"), Ok(Kept::Newest(100)));
+        assert_eq!(keep("2d"), Ok(Kept::Younger(Duration::from_secs(172_800))));
+        assert_eq!(keep("1w"), Ok(Kept::Younger(Duration::from_secs(604_800))));
+        for wrong in ["", "d", "-1", "1.5d", "3 d", "3m", "3days"] {
+            assert!(keep(wrong).is_err(), "{wrong}");
+        }
+    }
+}

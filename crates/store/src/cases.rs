@@ -1,0 +1,103 @@
+//! The newest record of each case. Each is found by an index, however many runs there are.
+
+use fathom_record::{Document, Host, Params};
+use rusqlite::{Row, params};
+
+use crate::column::{bytes, json_list, parse};
+use crate::read::{Readable, text, without_damaged};
+use crate::run_name::PROCEDURE;
+use crate::{Store, StoreError};
+
+/// Which runs are searched.
+#[derive(Clone, Copy, Debug)]
+pub struct Search<'a> {
+    /// An [`identity`](Host::identity).
+    pub host: &'a str,
+    /// Only runs on the kernel and the CPUs of this one.
+    pub like: Option<&'a Host>,
+    /// Only valid and noisy records.
+    pub numbers: bool,
+}
+
+impl<'a> Search<'a> {
+    pub fn of(host: &'a str) -> Self {
+        Self { host, like: None, numbers: false }
+    }
+}
+
+/// The newest record of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredCase {
+    /// The id of its run.
+    pub run: String,
+    /// The command by hand of that run.
+    pub procedure: Option<String>,
+    pub metric: String,
+    pub params: Params,
+    /// The rows of the run, which are in the order stored, and of the record.
+    numbers: (i64, i64),
+}
+
+/// The first record of a case after the one before, and so on: as many steps as there are cases.
+const CASES: &str = "WITH RECURSIVE one (params) AS (
+    SELECT min(params) FROM record WHERE metric = ?1
+    UNION ALL
+    SELECT (SELECT min(params) FROM record WHERE metric = ?1 AND params > one.params)
+    FROM one WHERE one.params IS NOT NULL)";
+
+impl Store {
+    /// The newest record of each case of these metrics, by the order of their runs, the oldest
+    /// first.
+    pub fn newest_cases<'m>(
+        &self,
+        metrics: impl IntoIterator<Item = &'m str>,
+        search: Search<'_>,
+    ) -> Result<Vec<StoredCase>, StoreError> {
+        let query = format!(
+            "{CASES} SELECT record.number, run.number, run.id, record.params, {PROCEDURE}
+             FROM one CROSS JOIN record ON record.number = (
+                SELECT other.number FROM record AS other CROSS JOIN run AS its
+                    ON its.number = other.run
+                WHERE other.metric = ?1 AND other.params = one.params
+                    AND coalesce(its.host_id, its.host_name) = ?2
+                    AND (NOT ?3 OR other.verdict IN ('valid', 'noisy'))
+                    AND (?4 IS NULL OR (its.kernel = ?4 AND its.cpu_model = ?5 AND ?6 =
+                        CASE WHEN json_valid(its.host) THEN its.host ->> '$.cpu.logical' END))
+                ORDER BY other.run DESC LIMIT 1)
+             CROSS JOIN run ON run.number = record.run"
+        );
+        let Search { host, like, numbers } = search;
+        let [kernel, model] = [like.map(|it| &it.kernel), like.map(|it| &it.cpu.model)];
+        let logical = like.map(|it| it.cpu.logical);
+        let read = || {
+            let mut statement = self.connection.prepare_cached(&query)?;
+            let mut cases = Vec::new();
+            for metric in metrics {
+                let case = |row: &Row<'_>| {
+                    Ok(StoredCase {
+                        run: text(row, 2),
+                        procedure: row.get(4).unwrap_or_default(),
+                        metric: metric.to_owned(),
+                        params: parse(bytes(row, 3)).unwrap_or_default(),
+                        numbers: (row.get(1)?, row.get(0)?),
+                    })
+                };
+                let rows = statement
+                    .query_map(params![metric, host, numbers, kernel, model, logical], case)?;
+                cases.extend(rows.collect::<rusqlite::Result<Vec<_>>>()?);
+            }
+            cases.sort_by_key(|case: &StoredCase| case.numbers);
+            Ok(cases)
+        };
+        read().map_err(|error| self.failed("read", error))
+    }
+
+    /// Those records in their runs, the oldest first, without samples. Damaged ones are left out.
+    pub fn records_of(&self, cases: &[StoredCase]) -> Result<Readable<Document>, StoreError> {
+        let of_runs = "run.number IN (SELECT run FROM record WHERE number IN
+            (SELECT value FROM json_each(?1)))";
+        let of_records = "record.number IN (SELECT value FROM json_each(?1))";
+        let records = json_list(cases.iter().map(|case| case.numbers.1));
+        Ok(without_damaged(self.documents([of_runs, of_records], &[&records], false)?))
+    }
+}

@@ -1,0 +1,88 @@
+//! The newest record of each case, and freeing space.
+
+use fathom_record::{Document, Host, Params, RunState};
+use fathom_store::{Keep, Search, Store};
+
+use crate::example;
+
+const METRIC: &str = "file.read.throughput";
+
+/// Runs with the records of these numbers, each on a host, a kernel and a label.
+fn store_of(runs: &[(&str, &[u64], &str, &str)]) -> (tempfile::TempDir, Store) {
+    let (folder, path) = example::new_path();
+    let mut store = Store::open(&path).unwrap();
+    for (id, records, host, kernel) in runs {
+        let mut document = example::head(id);
+        (document.host.name, document.host.kernel) = ((*host).to_owned(), (*kernel).to_owned());
+        document.run.state = RunState::Complete;
+        document.records = records.iter().map(|number| example::record(*number)).collect();
+        store.import(&document).unwrap();
+    }
+    (folder, store)
+}
+
+#[test]
+fn newest_record_of_each_case_is_found() {
+    // Record 0 is valid, 1 is noisy, 2 is unavailable.
+    let (_folder, store) = store_of(&[
+        ("00000000000000b4", &[0, 1, 2], "here", "6.1"),
+        ("00000000000000b3", &[1, 2], "here", "6.2"),
+        ("00000000000000b2", &[0, 2], "there", "6.1"),
+        ("00000000000000b1", &[7], "here", "6.2"),
+    ]);
+    let found = |search: Search<'_>| -> Vec<String> {
+        let cases = store.newest_cases([METRIC, "os.syscall"], search).unwrap();
+        let block = |params: &Params| params.integer("block").unwrap();
+        cases.iter().map(|case| format!("{} {}", &case.run[14..], block(&case.params))).collect()
+    };
+    let here = Search::of("here");
+    assert_eq!(found(here), ["b4 0", "b3 1", "b3 2", "b1 7"]);
+    assert_eq!(found(Search { numbers: true, ..here }), ["b4 0", "b3 1"], "7 is unavailable");
+    assert_eq!(found(Search::of("there")), ["b2 0", "b2 2"]);
+    let mut like = example::host();
+    like.kernel = "6.1".to_owned();
+    let on = |like: &Host| found(Search { host: "here", like: Some(like), numbers: false });
+    assert_eq!(on(&like), ["b4 0", "b4 1", "b4 2"]);
+    like.cpu.logical = 64;
+    assert!(on(&like).is_empty(), "other hardware");
+    let cases = store.newest_cases([METRIC], here).unwrap();
+    let (documents, damaged) = store.records_of(&cases[1..]).unwrap();
+    assert!(damaged.is_empty());
+    let parts: Vec<(&str, usize)> =
+        documents.iter().map(|it| (&it.run.id[14..], it.records.len())).collect();
+    assert_eq!(parts, [("b3", 2), ("b1", 1)]);
+    assert_eq!(documents[0].records[0], bare(1));
+}
+
+fn bare(number: u64) -> fathom_record::Record {
+    fathom_record::Record { samples: None, ..example::record(number) }
+}
+
+#[test]
+fn samples_are_freed_before_runs() {
+    let ids = ["00000000000000b1", "00000000000000b2", "00000000000000b3", "00000000000000b4"];
+    let (folder, mut store) = store_of(&ids.map(|id| (id, &[0, 1, 2][..], "here", "6.1")));
+    let mut run = Document { ..store.document(ids[0], false).unwrap() }.run;
+    run.label = Some("before upgrade".to_owned());
+    store.update_run(&run).unwrap();
+    // Of this process, which lives.
+    store.begin(&example::head("00000000000000a0")).unwrap();
+    assert_eq!(store.old_runs(&Keep::Newest(4)).unwrap(), [], "one with a label, three newer ones");
+    let since = |time: &str| store.old_runs(&Keep::Since(time.to_owned())).unwrap().len();
+    assert_eq!((since("2026-02-03T04:05:06.789Z"), since("2026-02-04")), (0, 3));
+    let old = store.old_runs(&Keep::Newest(2)).unwrap();
+    assert_eq!(old.len(), 2);
+    assert!(old.iter().all(|run| run.samples_bytes > 1000 && run.bytes > 1000), "{old:?}");
+    let freed = store.prune(&old, false).unwrap();
+    assert!(freed > 0, "the file shrinks");
+    assert_eq!(store.document(ids[1], true).unwrap().records, [0, 1, 2].map(bare));
+    assert_eq!(store.document(ids[0], true).unwrap().records, example::records(3), "kept");
+    let old = store.old_runs(&Keep::Newest(2)).unwrap();
+    assert_eq!((old.len(), old[0].samples_bytes), (2, 0));
+    store.prune(&old, true).unwrap();
+    let left: Vec<String> = store.runs().unwrap().into_iter().map(|row| row.id).collect();
+    assert_eq!(left, ["00000000000000a0", ids[3], ids[0]]);
+    assert_eq!(example::history(&store).len(), 2);
+    drop(store);
+    example::is_whole(&folder.path().join("fathom.db"));
+}
