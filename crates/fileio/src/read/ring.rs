@@ -49,6 +49,10 @@ pub(super) fn run(
     if depth > DEPTH_MAX {
         return Err(ReadError::Invalid(format!("queue depth {depth}: must be ≤ {DEPTH_MAX}")));
     }
+    // No more buffers than reads: they are allocated and pinned, which takes longer than reading a
+    // short range.
+    let blocks = (job.range.end - job.range.start).div_ceil(job.block as u64);
+    let depth = blocks.clamp(1, u64::from(depth)) as u32;
     let rings: Result<Vec<ThreadRing>, ReadError> =
         (0..request.threads).map(|_| ThreadRing::new(job, depth)).collect();
     let rings = rings?;

@@ -35,7 +35,8 @@ fn describe_part(part: &Part, shows_rates: bool) -> String {
 fn describe_trial(part: &Part) -> String {
     let from = if part.from == DataSource::Device { "from the device" } else { "from memory" };
     let (way, rate) = (way_name(part.method.way), quantity(part.best, Unit::BytesPerSecond));
-    format!("{way} {rate} on {} {from}", size(part.bytes))
+    let block = size(part.method.block as u64);
+    format!("{way} by {block} {rate} on {} {from}", size(part.bytes))
 }
 
 /// The methods used, tried and unavailable.
