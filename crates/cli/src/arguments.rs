@@ -450,7 +450,8 @@ pub enum FormatName {
     Csv,
     /// Each run as a table with a row for each record.
     Markdown,
-    /// One gauge per metric, labelled by host and parameters, from the latest run.
+    /// One gauge per metric, labelled by host and parameters, of the latest run, and of other runs
+    /// of its host for what it does not have.
     Openmetrics,
 }
 

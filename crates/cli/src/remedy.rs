@@ -77,7 +77,7 @@ fn for_store(error: &StoreError) -> Option<String> {
         E::Corrupt { .. } => only("restore a backup, or move it away to start a new one"),
         E::Damaged { .. } => only("measure it again, or restore a backup of the store"),
         E::RunExists { .. } => only("start the run again"),
-        E::NoSuchRun { .. } => only("`fathom show --runs` lists them"),
+        E::NoSuchRun { .. } | E::NoSuchLatest { .. } => only("`fathom show --runs` lists them"),
         E::Ambiguous { .. } => only("name one by its id"),
         E::TooShort { .. } => only("give more digits, or use `latest`"),
         E::BadName { .. } => only(

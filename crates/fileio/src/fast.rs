@@ -553,8 +553,7 @@ mod tests {
         };
         let ring = Way::Ring { depth: DEPTH };
         let direct = [(ring, 1, MIB), (Way::Direct, 8, MIB)];
-        let buffered =
-            [(Way::Pread, 2, BLOCK), (Way::Map, 2, BLOCK), (Way::Pread, 2, BLOCK_L2)];
+        let buffered = [(Way::Pread, 2, BLOCK), (Way::Map, 2, BLOCK), (Way::Pread, 2, BLOCK_L2)];
         assert_eq!(of(Some(ring), None, DataSource::Memory), direct);
         assert_eq!(of(Some(Way::Map), None, DataSource::Device), buffered[1..2]);
         assert_eq!(of(Some(Way::Direct), Some(3), DataSource::Device), [(Way::Direct, 3, MIB)]);

@@ -125,6 +125,14 @@ impl Command {
         (self.options)().name(name)
     }
 
+    /// The command line with its required arguments: `fathom file cache FILE`.
+    pub fn line(&self) -> String {
+        let options = self.options();
+        let required = options.get_positionals().filter(|argument| argument.is_required_set());
+        let names = required.filter_map(|argument| argument.get_value_names()?.first());
+        names.fold(format!("fathom {}", self.path), |line, name| line + " " + name)
+    }
+
     /// The option with which the command measures longer, without its dashes.
     pub fn repeat_option(&self) -> Option<String> {
         let options = self.options();

@@ -6,7 +6,7 @@ use fathom_record::{
     Params, Prediction, Quantile, Record, ReferenceBasis, Run, Series, Stratum, Summary, Unit,
 };
 
-use crate::case::case;
+use crate::case::{case, counted};
 use crate::cells::met;
 use crate::counters::counters;
 use crate::family;
@@ -137,9 +137,12 @@ fn measured(record: &Record, summary: &Summary) -> String {
     }
     let mut text = with_interval(summary.median, summary.interval, record.unit);
     text += &format!(
-        "; {} values from {} processes; spread {} within processes, {} between",
-        summary.n,
-        summary.processes,
+        "; {} from {}; spread {} within processes, {} between",
+        counted(summary.n as usize, "value"),
+        match summary.processes {
+            1 => "1 process".to_owned(),
+            several => format!("{several} processes"),
+        },
         percent(summary.spread_within),
         percent(summary.spread_between)
     );

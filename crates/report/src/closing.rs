@@ -106,7 +106,7 @@ pub(crate) fn progress(document: &Document) -> Option<String> {
             format!("{done} of {all} cases completed, {} partly", records.len() - done)
         }
         all if all > done => format!("{done} of {all} cases completed"),
-        _ => format!("{done} cases completed"),
+        _ => format!("{} completed", counted(done, "case")),
     };
     match document.run.state {
         RunState::Complete => None,

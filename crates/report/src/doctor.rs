@@ -17,8 +17,8 @@ const FURTHER: &str = "    ";
 const FURTHEST: &str = "      ";
 
 /// The machine, the findings by severity, and the conclusion with what to do next. `all`: with the
-/// parts of the machine, and a line for each good finding.
-pub fn doctor(diagnosis: &Diagnosis, width: usize, all: bool) -> String {
+/// parts of the machine, and a line for each good finding. `is_whole`: of all rules.
+pub fn doctor(diagnosis: &Diagnosis, width: usize, all: bool, is_whole: bool) -> String {
     let width = width.clamp(NARROWEST, WIDEST);
     let mut text = labelled("machine", &machine(&diagnosis.host), width);
     for (label, words) in hardware(&diagnosis.host).into_iter().filter(|_| all) {
@@ -34,7 +34,7 @@ pub fn doctor(diagnosis: &Diagnosis, width: usize, all: bool) -> String {
         false => in_order(&good, width),
     };
     text.push('\n');
-    text + &conclusion(diagnosis, width)
+    text + &conclusion(diagnosis, width, is_whole)
 }
 
 fn of(diagnosis: &Diagnosis, severity: Severity) -> Vec<&Finding> {
@@ -153,13 +153,16 @@ fn in_order(good: &[&Finding], width: usize) -> String {
 }
 
 /// The conclusion, and what to do next.
-fn conclusion(diagnosis: &Diagnosis, width: usize) -> String {
+fn conclusion(diagnosis: &Diagnosis, width: usize, is_whole: bool) -> String {
     let worst = diagnosis.severity;
     let names = |severity| {
         let findings = of(diagnosis, severity);
         findings.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>().join(", ")
     };
     let (verdict, next) = match worst {
+        Severity::Good | Severity::Note if !is_whole => {
+            ("No warning by the selected rules.".to_owned(), "`fathom doctor`".to_owned())
+        }
         Severity::Good | Severity::Note => {
             ("This machine is fit for measurements.".to_owned(), "`fathom run`".to_owned())
         }

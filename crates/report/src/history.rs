@@ -45,7 +45,7 @@ fn metric_text(history: &History, width: usize, marks: bool) -> String {
             _ if !history.emulated.is_empty() => {
                 format!("No comparable run of {metric} on {host}.\n")
             }
-            0 => format!("No stored run of {metric} on {host}; measure it with `fathom run`.\n"),
+            0 => format!("No stored run of {metric} on {host}.\n"),
             _ => format!("No stored run of {metric} on {host} has these cases.\n"),
         };
     } else {

@@ -79,14 +79,33 @@ pub fn render(
         closing.extend(remarks(&beside.rows));
     }
     closing.push(matched_count(beside));
-    closing.extend(unmatched(beside, command_of));
+    let (reasons, commands) = unmatched(beside, command_of);
+    closing.extend(reasons);
+    if !commands.is_empty() {
+        closing.push("Each of these commands fills a row:".to_owned());
+    }
     if options.markdown {
+        let commands = commands.iter().map(|(command, rows)| format!("`{command}`: {rows}"));
+        closing.extend(commands);
         return in_markdown(&parts, &rows, options, &closing);
     }
     let head: String =
         parts.iter().map(|(label, text)| labelled(label, &clean(text), line)).collect();
     let foot: String = closing.iter().map(|text| wrapped(text, line, "", "  ")).collect();
-    head + "\n" + &table(&rows, options, widths, line) + &paint_lines(FAINT, &foot)
+    let commands: String = commands.iter().map(|one| command_lines(one, line)).collect();
+    head + "\n" + &table(&rows, options, widths, line) + &paint_lines(FAINT, &foot) + &commands
+}
+
+/// A command that can be copied, with the rows that it fills as a comment of the shell: behind it,
+/// or above it where the line is too short.
+fn command_lines((command, rows): &(String, String), line: usize) -> String {
+    let indent = "  ";
+    let whole = format!("{indent}{command}  # {rows}\n");
+    if width_of(whole.trim_end()) <= line {
+        return whole;
+    }
+    let above = paint_lines(FAINT, &wrapped(&format!("# {rows}"), line, indent, "  # "));
+    above + &wrapped(command, line, indent, "    ")
 }
 
 /// The column of a predicted range: one more figure where there is room.
@@ -369,25 +388,34 @@ fn matched_count(beside: &Beside) -> String {
     format!("{found} of {} published figures have a counterpart here.", figures.len())
 }
 
-/// The rows without a number here, by reason.
-fn unmatched(beside: &Beside, command_of: CommandOf<'_>) -> Vec<String> {
+/// The rows without a number here by reason, and the commands that may fill them, with the names of
+/// the rows.
+fn unmatched(beside: &Beside, command_of: CommandOf<'_>) -> (Vec<String>, Vec<(String, String)>) {
     let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut by_command: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in &beside.rows {
-        if let Some(why) = &row.missing {
-            let why = reason(why, command_of(&row.published));
-            by_reason.entry(why).or_default().push(name(row, beside));
+        let Some(missing) = &row.missing else { continue };
+        let name = name(row, beside);
+        let command = match missing {
+            Missing::NotInRun | Missing::NoNumber(_) => command_of(&row.published),
+            _ => None,
+        };
+        let why = match missing {
+            Missing::NotMeasured => "not measured by this version".to_owned(),
+            Missing::Unlike(why) => format!("different work: {why}"),
+            Missing::NotInRun if command.is_some() => String::new(),
+            Missing::NotInRun => "not measured here".to_owned(),
+            Missing::NoNumber(why) | Missing::Unavailable(why) => why.clone(),
+            Missing::OtherUnit(units) => units.clone(),
+        };
+        if !why.is_empty() {
+            by_reason.entry(why).or_default().push(name.clone());
+        }
+        if let Some(command) = command {
+            by_command.entry(command).or_default().push(name);
         }
     }
-    by_reason.into_iter().map(|(why, names)| format!("{why}: {}", names.join("; "))).collect()
-}
-
-fn reason(missing: &Missing, command: Option<String>) -> String {
-    let command = command.map_or(String::new(), |command| format!(" → {}", glued(&command)));
-    match missing {
-        Missing::NotMeasured => "not measured by this version".to_owned(),
-        Missing::Unlike(why) => format!("different work: {why}"),
-        Missing::NotInRun => format!("not measured here{command}"),
-        Missing::NoNumber(why) => format!("{why}{command}"),
-        Missing::OtherUnit(units) => units.clone(),
-    }
+    let reasons = by_reason.into_iter().map(|(why, names)| format!("{why}: {}", names.join("; ")));
+    let commands = by_command.into_iter().map(|(command, names)| (command, names.join("; ")));
+    (reasons.collect(), commands.collect())
 }

@@ -60,6 +60,9 @@ pub enum StoreError {
     /// `empty` of the `runs` have no record, and are never `latest`.
     #[error("find run {name}: {}", not_found(*runs, *empty))]
     NoSuchRun { name: String, runs: u32, empty: u32 },
+    /// `kind`: `complete battery run`, and of which host.
+    #[error("find run {name}: the store has {}", shortage(*found, kind))]
+    NoSuchLatest { name: String, found: usize, kind: String },
     /// Several runs have this label, or ids with this prefix; the newest first.
     #[error("find run {name}: ambiguous: {}", shortened_list(candidates))]
     Ambiguous { name: String, candidates: Vec<String> },
@@ -172,6 +175,14 @@ fn not_found(runs: u32, empty: u32) -> String {
     }
 }
 
+fn shortage(found: usize, kind: &str) -> String {
+    match found {
+        0 => format!("no {kind}"),
+        1 => format!("only 1 {kind}"),
+        _ => format!("only {found} {}", kind.replacen("run", "runs", 1)),
+    }
+}
+
 fn shortened_list(candidates: &[String]) -> String {
     const SHOWN_MAX: usize = 8;
     let shown = candidates.iter().take(SHOWN_MAX).map(String::as_str).collect::<Vec<_>>();
@@ -215,6 +226,14 @@ mod tests {
         let empty = "find run ab: no such run among the 3 in the store; 1 without results, \
                      never `latest`";
         assert_eq!(missing(3, 1), empty);
+        let latest = |found| {
+            let (name, kind) = ("latest:load~1".to_owned(), "load run of the same host".to_owned());
+            StoreError::NoSuchLatest { name, found, kind }.to_string()
+        };
+        let lead = "find run latest:load~1: the store has";
+        assert_eq!(latest(0), format!("{lead} no load run of the same host"));
+        assert_eq!(latest(1), format!("{lead} only 1 load run of the same host"));
+        assert_eq!(latest(2), format!("{lead} only 2 load runs of the same host"));
         let of = |count: u32| {
             let candidates = (1..=count).map(|at| at.to_string()).collect();
             StoreError::Ambiguous { name: name(), candidates }.to_string()

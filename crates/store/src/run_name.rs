@@ -80,13 +80,15 @@ impl Store {
         }
     }
 
-    /// This host, if it has results in the store, else that of the last run with results.
-    pub fn host_or_last(&self, host: &str) -> Result<Option<String>, StoreError> {
+    /// Identity and name of this host, if it has results in the store, else of that of the last
+    /// run with results.
+    pub fn host_or_last(&self, host: &str) -> Result<Option<(String, String)>, StoreError> {
         let query = format!(
-            "SELECT coalesce(host_id, host_name) AS its FROM run WHERE {HAS_RECORDS}
+            "SELECT coalesce(host_id, host_name) AS its, host_name FROM run WHERE {HAS_RECORDS}
              ORDER BY its = ?1 DESC, number DESC LIMIT 1"
         );
-        let found = self.connection.query_row(&query, [host], |row| Ok(text(row, 0))).optional();
+        let names = |row: &Row<'_>| Ok((text(row, 0), text(row, 1)));
+        let found = self.connection.query_row(&query, [host], names).optional();
         found.map_err(|error| self.failed("read", error))
     }
 
@@ -131,15 +133,24 @@ impl Store {
         let is_any = |it: &Wanted<'_>| runs.iter().any(|run| it.objection(run).is_none());
         let choice = choices.into_iter().find(is_any).unwrap_or(wanted);
         let mut passed_over = BTreeMap::new();
-        let mut left = back;
+        let mut found = 0;
         for run in runs {
             match choice.objection(&run) {
                 Some(why) => *passed_over.entry(why).or_default() += 1,
-                None if left == 0 => return Ok(Found { id: run.id, passed_over }),
-                None => left -= 1,
+                None if found == back => return Ok(Found { id: run.id, passed_over }),
+                None => found += 1,
             }
         }
-        Err(self.no_such_run(name)?)
+        match self.no_such_run(name)? {
+            StoreError::NoSuchRun { runs, empty, .. } if runs > empty => {
+                let whole = if choice.is_whole && found > 0 { "complete " } else { "" };
+                let of_kind = choice.kind.map_or_else(String::new, |kind| format!("{kind} "));
+                let of_host = host.map_or("", |_| " of the same host");
+                let kind = format!("{whole}{of_kind}run{of_host}");
+                Err(StoreError::NoSuchLatest { name: name.to_owned(), found, kind })
+            }
+            empty => Err(empty),
+        }
     }
 
     /// The runs, the last first, until more than `back` are wanted, or else all.

@@ -81,8 +81,10 @@ pub enum Missing {
     Unlike(String),
     /// The run has no such case.
     NotInRun,
-    /// The record of the case is invalid, unavailable or failed.
+    /// The record of the case is invalid, or failed.
     NoNumber(String),
+    /// What it needs is not there: measuring it again would not help.
+    Unavailable(String),
     OtherUnit(String),
 }
 
@@ -105,17 +107,6 @@ pub fn beside(reference: &Reference, documents: &[Document]) -> Beside {
         note,
         runs: documents.iter().map(run).collect(),
         rows: reference.record.iter().flat_map(row).collect(),
-    }
-}
-
-impl Beside {
-    /// Rows without a number that another run may have.
-    pub fn missing(&self) -> usize {
-        let can_be_measured = |row: &&Row| match row.missing {
-            Some(Missing::NotInRun | Missing::NoNumber(_)) => true,
-            Some(Missing::NotMeasured | Missing::Unlike(_) | Missing::OtherUnit(_)) | None => false,
-        };
-        self.rows.iter().filter(can_be_measured).count()
     }
 }
 
@@ -159,11 +150,15 @@ fn here(published: &Published, record: &Record, document: &Document) -> Result<H
         DisplayValue::Bound(bound) => (bound, true),
         DisplayValue::Text(_) | DisplayValue::Withheld => {
             let reason = record.verdict.reasons.first().filter(|reason| !reason.text.is_empty());
-            return Err(Missing::NoNumber(match reason {
+            let why = match reason {
                 _ if record.verdict.shows_number() => "no number".to_owned(),
                 Some(reason) => format!("{}: {}", state.word(), reason.text),
                 None => state.word().to_owned(),
-            }));
+            };
+            return Err(match state {
+                State::Unavailable => Missing::Unavailable(why),
+                _ => Missing::NoNumber(why),
+            });
         }
     };
     let prediction = record.prediction.as_ref();

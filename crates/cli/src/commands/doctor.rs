@@ -28,7 +28,8 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
             &diagnosis.findings,
         )),
         false => super::print(arguments.json, &diagnosis, |layout| {
-            fathom_report::doctor(&diagnosis, layout.width, arguments.all)
+            let is_whole = arguments.only.is_empty() && arguments.ignore.is_empty();
+            fathom_report::doctor(&diagnosis, layout.width, arguments.all, is_whole)
         }),
     };
     Ok(match (printed?, diagnosis.severity) {

@@ -3,7 +3,6 @@
 use anyhow::Context;
 use fathom_engine::CaseSelector;
 use fathom_metric::Entry;
-use fathom_probes::REGISTRY;
 use fathom_record::Record;
 use fathom_report::{Layout, accounts, paragraph};
 use fathom_store::Search;
@@ -59,17 +58,13 @@ fn latest_results(
     width: usize,
 ) -> anyhow::Result<String> {
     let about = entry.about();
-    let argument = word.quoted(about.id);
     let without_results = |text: String| {
         if word.has_parameters() {
             super::check_cases_exist(word, entry)?;
         }
         Ok(text)
     };
-    let command = match REGISTRY.command_of(about.id) {
-        Some(command) => format!("fathom {}", command.path),
-        None => format!("fathom run {argument}{}", fathom_report::remote_option(&word.text)),
-    };
+    let command = super::measuring(word, about.id);
     let none = format!("\nno stored result; `{command}` measures it\n\n");
     let is_named = arguments.store.store.is_some();
     if !is_named && arguments.run.is_none() && !stored_run::store_path(&arguments.store)?.exists() {

@@ -39,6 +39,10 @@ pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
 
 fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
     let samples = arguments.samples;
+    if arguments.format == FormatName::Openmetrics && arguments.runs.is_empty() && !arguments.all {
+        let (latest, others) = stored_run::latest_and_others(samples, &arguments.store)?;
+        return Ok(std::iter::once(latest).chain(others).collect());
+    }
     if !arguments.all {
         let latest = ["latest".to_owned()];
         let runs = if arguments.runs.is_empty() { &latest[..] } else { &arguments.runs };

@@ -34,20 +34,32 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
         if word.has_parameters() && !is_stored {
             super::check_cases_exist(&word, entry)?;
         }
-        all.extend(hosts.iter().map(|host| history::history(id, host, &runs, &selects)));
+        let of_host = |(host, name): (&String, &String)| {
+            let mut one = history::history(id, host, &runs, &selects);
+            // Without a run of the metric only the store knows the name.
+            if one.host == *host && host != name {
+                one.host = name_with_id(name, Some(host));
+            }
+            one
+        };
+        all.extend(hosts.iter().map(of_host));
+        if !is_stored {
+            terminal::warn(&format!("`{}` measures {id}", super::measuring(&word, id)));
+        }
     }
     let printed = super::print(arguments.json, &all, |layout| render(&all, layout))?;
     let is_empty = all.iter().all(|history| history.series.is_empty());
     Ok(if is_empty && printed == Status::Success { Status::Incomplete } else { printed })
 }
 
-/// The identities of the selected hosts: all with this name or id, or the default host.
-fn hosts(store: &Store, word: Option<&str>) -> anyhow::Result<Vec<String>> {
+/// The identities and names of the selected hosts: all with this name or id, or the default host.
+fn hosts(store: &Store, word: Option<&str>) -> anyhow::Result<BTreeMap<String, String>> {
     let runs = store.runs()?;
     let this = host::read();
-    let hosts: Vec<String> = match word {
-        Some(word) => stored_run::hosts_named(&runs, word).into_keys().collect(),
-        None => store.host_or_last(this.identity())?.into_iter().collect(),
+    let hosts = match word {
+        Some(word) => stored_run::hosts_named(&runs, word),
+        None if runs.is_empty() => BTreeMap::new(),
+        None => stored_run::hosts_named(&runs, &stored_run::default_host(store)?),
     };
     if !hosts.is_empty() {
         return Ok(hosts);

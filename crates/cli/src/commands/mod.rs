@@ -130,6 +130,17 @@ fn metrics_named(names: Vec<String>) -> Result<Vec<&'static Entry>, UsageError> 
     Ok(plan.metrics(false))
 }
 
+/// The command that measures the named cases of a metric.
+fn measuring(word: &CaseSelector, id: &str) -> String {
+    match REGISTRY.command_of(id) {
+        Some(command) => command.line(),
+        None => {
+            let remote = fathom_report::remote_option(&word.text);
+            format!("fathom run {}{remote}", word.quoted(id))
+        }
+    }
+}
+
 /// Checks that a metric has the named cases although no stored run has them, as `fathom run` does.
 fn check_cases_exist(word: &CaseSelector, entry: &Entry) -> Result<(), UsageError> {
     let (effort, protocol) = (Effort::Thorough, Protocol::Median);

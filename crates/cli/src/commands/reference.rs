@@ -30,7 +30,7 @@ pub(super) fn find(command: &str, name: &str) -> Result<Reference, UsageError> {
 fn command_of(published: &Published) -> Option<String> {
     let metric = published.metric.as_str();
     if let Some(command) = REGISTRY.command_of(metric) {
-        return Some(format!("fathom {}", command.path));
+        return Some(command.line());
     }
     REGISTRY.find(metric)?;
     let mut params = published.params.clone();

@@ -1,12 +1,14 @@
 //! `fathom show`: a stored run, or the list of runs.
 
+use std::collections::BTreeSet;
+
 use fathom_engine::{CaseSelector, matches};
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Params};
 use fathom_report::{Layout, RunListing};
 use fathom_store::{RunRow, Search};
 
-use super::{reference, stored_run};
+use super::{measuring, reference, stored_run};
 use crate::arguments::ShowArguments;
 use crate::exit::{OrUsage, Status, usage_error};
 use crate::terminal;
@@ -80,13 +82,22 @@ fn newest_with(
 ) -> anyhow::Result<(Document, Vec<Document>)> {
     let store = stored_run::open_store(&arguments.output.store)?;
     let ids = REGISTRY.entries().iter().map(|entry| entry.about().id);
-    let ids = ids.filter(|id| selectors.iter().any(|it| matches(id, &it.name)));
+    let ids: Vec<&str> =
+        ids.filter(|id| selectors.iter().any(|it| matches(id, &it.name))).collect();
     let host = stored_run::default_host(&store)?;
-    let cases = store.newest_cases(ids, Search::of(&host))?;
+    let cases = store.newest_cases(ids.iter().copied(), Search::of(&host))?;
     let newest = cases.iter().rev().find(|it| is_selected(&it.metric, &it.params, selectors));
     let Some(newest) = newest else {
         let texts = texts(selectors).join(" ");
-        anyhow::bail!("no stored run has results of {texts}; `fathom run {texts}` measures them")
+        let of_word = |word: &CaseSelector| {
+            let id = ids.iter().find(|id| matches(id, &word.name))?;
+            // A group is named as it is.
+            let case = if word.name == **id { id } else { &word.name.as_str() };
+            Some(REGISTRY.command_of(id).map_or_else(|| measuring(word, case), |it| it.line()))
+        };
+        let commands: BTreeSet<String> = selectors.iter().filter_map(of_word).collect();
+        let commands = commands.into_iter().collect::<Vec<String>>().join("`, `");
+        anyhow::bail!("no stored run has results of {texts}; measure them with `{commands}`")
     };
     let document = select(store.document(&newest.run, arguments.output.samples)?, selectors)?;
     let is_wanted = |metric: &str, params: &Params| is_selected(metric, params, selectors);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use anyhow::{Context, anyhow, bail};
 use fathom_engine::nearest_of;
@@ -47,10 +48,20 @@ pub(super) fn announced(store: Store) -> Store {
     store
 }
 
-/// This host, if it has results in the store, else that of the last run with results.
+/// The identity of this host, if it has results in the store, else of that of the last run with
+/// results, which is said once.
 pub(super) fn default_host(store: &Store) -> Result<String, StoreError> {
-    let host = host::read();
-    Ok(store.host_or_last(host.identity())?.unwrap_or_else(|| host.identity().to_owned()))
+    static SAID: Once = Once::new();
+    let this = host::read();
+    let Some((found, name)) = store.host_or_last(this.identity())? else {
+        return Ok(this.identity().to_owned());
+    };
+    if found != this.identity() {
+        let other = name_with_id(&name, Some(&found).filter(|id| **id != name).map(String::as_str));
+        let text = format!("the store has no results of this host; shown is {other}");
+        SAID.call_once(|| terminal::warn(&text));
+    }
+    Ok(found)
 }
 
 /// A run of the store by its id or label; `latest` is of the default host.

@@ -73,7 +73,7 @@ pub(super) fn table(records: &[Record], above: Option<&Record>, width: usize) ->
 
 /// Splits the columns of a table into blocks that fit the width, each after the first `keys`
 /// columns, which name the rows.
-fn blocks(columns: Vec<Column>, keys: usize, width: usize) -> Vec<Vec<Column>> {
+pub(super) fn blocks(columns: Vec<Column>, keys: usize, width: usize) -> Vec<Vec<Column>> {
     let taken = |block: &[Column]| block.iter().map(|one| 2 + one.width()).sum::<usize>();
     let keys = keys.min(columns.len());
     let mut columns = columns.into_iter();

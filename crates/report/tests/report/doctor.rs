@@ -80,7 +80,7 @@ fn diagnosis(least: Severity) -> Diagnosis {
 fn diagnosis_at_80_columns() {
     assert_snapshot(
         "diagnosis_at_80_columns.txt",
-        &plain(&doctor(&diagnosis(Severity::Severe), 80, false)),
+        &plain(&doctor(&diagnosis(Severity::Severe), 80, false, true)),
     );
 }
 
@@ -88,18 +88,20 @@ fn diagnosis_at_80_columns() {
 fn diagnosis_at_140_columns_with_good_findings() {
     assert_snapshot(
         "diagnosis_at_140_columns_with_good_findings.txt",
-        &plain(&doctor(&diagnosis(Severity::Severe), 140, true)),
+        &plain(&doctor(&diagnosis(Severity::Severe), 140, true, true)),
     );
 }
 
 #[test]
 fn conclusion_names_the_worst_findings_and_a_remedy() {
     let last = |least| {
-        let text = plain(&doctor(&diagnosis(least), 200, false));
+        let text = plain(&doctor(&diagnosis(least), 200, false, true));
         text.rsplit_once("\n\n").unwrap().1.to_owned()
     };
     let good = "This machine is fit for measurements.\nNext: `fathom run`\n";
     assert_eq!([Severity::Good, Severity::Note].map(last), [good, good]);
+    let selected = plain(&doctor(&diagnosis(Severity::Good), 200, false, false));
+    assert!(selected.ends_with("\n\nNo warning by the selected rules.\nNext: `fathom doctor`\n"));
     let warned = last(Severity::Warning);
     assert!(warned.contains("cpu-governor, uptime") && warned.contains("cpupower"), "{warned}");
     let severe = last(Severity::Severe);
@@ -114,7 +116,7 @@ fn diagnosis_fits_the_width_without_escape_codes() {
     diagnosis.findings[0].read_at = vec!["/sys/".to_owned() + &"deep/".repeat(60)];
     for width in [0, 60, 80, 110, 140] {
         for all in [false, true] {
-            let text = plain(&doctor(&diagnosis, width, all));
+            let text = plain(&doctor(&diagnosis, width, all, true));
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
             assert!(widest <= width.max(60), "{width}: {widest}\n{text}");
             assert!(!text.contains('\u{1b}'), "{text:?}");

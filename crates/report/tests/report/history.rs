@@ -68,9 +68,10 @@ fn single_case_lists_its_values_within_the_width() {
 }
 
 #[test]
-fn empty_history_names_the_command_to_run() {
-    let history = history(&[], &all);
-    assert!(render(&[history], &Layout::default()).contains("measure it with `fathom run`"));
+fn empty_history_names_metric_and_host() {
+    let text = render(&[history(&[], &all)], &Layout::default());
+    assert_eq!(text.lines().count(), 1);
+    assert!(text.starts_with("No stored run of ") && text.contains(" on "), "{text}");
 }
 
 /// The history of one case over runs that `change` modifies by number, and its text.

@@ -53,14 +53,19 @@ fn ambiguous_prefix_lists_the_runs() {
 #[test]
 fn unknown_run_message_counts_the_runs() {
     let (_folder, store) = three_runs();
-    for name in ["0195c", "latest~3", "ffffffffffffffff"] {
+    let among = "no such run among the 3 in the store";
+    for (name, why) in [
+        ("0195c", among),
+        ("ffffffffffffffff", among),
+        ("latest~3", "the store has only 3 battery runs"),
+        ("latest:load", "the store has no load run"),
+    ] {
         let message = store.resolve(name).unwrap_err().to_string();
-        let expected = format!("find run {name}: no such run among the 3 in the store");
-        assert_eq!(message, expected);
+        assert_eq!(message, format!("find run {name}: {why}"));
     }
     let (_folder, mut store) = three_runs();
     store.begin(&example::head("0195cc0000000000")).unwrap();
-    let message = store.resolve("latest~3").unwrap_err().to_string();
+    let message = store.resolve("0195d").unwrap_err().to_string();
     assert!(message.contains("among the 4 in the store; 1 without results"), "{message}");
     let (_folder, path) = example::new_path();
     let message = Store::open(&path).unwrap().resolve("latest").unwrap_err().to_string();
@@ -161,8 +166,9 @@ fn latest_is_the_last_complete_run_of_its_kind_and_host() {
     assert!(found("latest:load").starts_with("51: "));
     assert!(store.find("latest:transfer", Some("here")).is_err());
     assert_eq!(store.find("latest", None).unwrap().id, "0000000000000031", "of any host");
-    assert_eq!(store.host_or_last("here").unwrap().as_deref(), Some("here"));
-    assert_eq!(store.host_or_last("nowhere").unwrap().as_deref(), Some("there"));
+    let host_or_last = |host| store.host_or_last(host).unwrap().map(|(identity, _)| identity);
+    assert_eq!(host_or_last("here"), Some("here".to_owned()));
+    assert_eq!(host_or_last("nowhere"), Some("there".to_owned()));
 }
 
 #[test]

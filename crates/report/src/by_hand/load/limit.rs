@@ -5,7 +5,7 @@ use fathom_record::quantity::{NOTHING, bare, percent, quantity_within, scaled_wi
 use fathom_record::{Agreement, Fact, FactValue, Record, Summary, Unit, Value};
 
 use super::super::facts;
-use super::super::table::{Column, rows};
+use super::super::table::{Column, blocks, rows};
 use super::{MB, TIME, number};
 use crate::case::counted;
 use crate::wrap::{glued, wrapped};
@@ -52,7 +52,7 @@ pub(super) fn limit(
     let paragraph = [of_case.uses(), of_case.conclusion()].concat().join(" ");
     let mut text = format!("\n{}", wrapped(&paragraph, width, "", ""));
     if of_case.is_ours() {
-        text += &rows(&of_case.resources());
+        blocks(of_case.resources(), 1, width).iter().for_each(|block| text += &rows(block));
     }
     let clients = |(name, metric): (&'static str, &str)| {
         let summary = of_case.shown(metric)?;
@@ -314,11 +314,12 @@ impl<'r> Case<'r> {
         if columns.iter().map(|column| column.width() + 2).sum::<usize>() > width {
             columns.pop();
         }
+        let table: String = blocks(columns, 1, width).iter().map(|block| rows(block)).collect();
         let proof = text(self.bottleneck, "proof").map(|proof| match proof {
             "confirmed" => ("proof", format!("confirmed: {ONLY}")),
             proof => ("proof", proof.to_owned()),
         });
-        wrapped(&head, width, "\n", "") + &rows(&columns) + &facts(proof.as_slice(), width)
+        wrapped(&head, width, "\n", "") + &table + &facts(proof.as_slice(), width)
     }
 }
 
