@@ -132,7 +132,8 @@ pub(crate) fn summary(document: &Document) -> String {
 
 /// The most frequent cause of a state, in parentheses.
 fn mostly(records: &[Record], state: State) -> String {
-    let causes = causes(records, state);
+    // A reason of a valid record is a remark.
+    let causes = if state == State::Valid { Vec::new() } else { causes(records, state) };
     match causes.first() {
         None => String::new(),
         Some((cause, _)) if causes.len() == 1 => format!(" ({})", cause_words(*cause)),

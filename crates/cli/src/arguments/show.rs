@@ -29,7 +29,7 @@ pub struct ShowArguments {
     #[arg(value_name = "RUN] [METRIC", value_parser = NonEmptyStringValueParser::new())]
     pub names: Vec<String>,
     /// Show this run alone, without cases of other runs.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["runs", "classic"])]
+    #[arg(long, value_name = "RUN", conflicts_with = "runs")]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub run: Option<String>,
     /// List all stored runs.

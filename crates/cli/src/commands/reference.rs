@@ -57,7 +57,8 @@ pub(super) fn compare(name: &str, arguments: &CompareArguments) -> anyhow::Resul
 pub(super) fn classic(arguments: &ShowArguments) -> anyhow::Result<Status> {
     let reference = find("show", arguments.reference.as_deref().unwrap_or(CLASSIC))?;
     let output = &arguments.output;
-    let beside = beside(&reference, &arguments.names, &output.store)?;
+    let runs: Vec<String> = arguments.run.iter().chain(&arguments.names).cloned().collect();
+    let beside = beside(&reference, &runs, &output.store)?;
     let units = match arguments.units {
         UnitsName::Binary => Units::Binary,
         UnitsName::Published => Units::Published,
