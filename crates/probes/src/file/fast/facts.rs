@@ -36,7 +36,7 @@ fn describe_trial(part: &Part) -> String {
     let from = if part.from == DataSource::Device { "from the device" } else { "from memory" };
     let (way, rate) = (way_name(part.method.way), quantity(part.best, Unit::BytesPerSecond));
     let block = size(part.method.block as u64);
-    format!("{way} by {block} {rate} on {} {from}", size(part.bytes))
+    format!("{way}, {block} blocks: {rate} on {} {from}", size(part.bytes))
 }
 
 /// The methods used, tried and unavailable.
