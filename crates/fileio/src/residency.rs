@@ -568,6 +568,16 @@ mod tests {
     }
 
     #[test]
+    fn memory_file_is_one_cached_piece() {
+        let Ok(file) = tempfile::tempfile_in("/dev/shm") else {
+            println!("skipped: no /dev/shm");
+            return;
+        };
+        std::os::unix::fs::FileExt::write_all_at(&file, &[1; 3 << 20], 0).unwrap();
+        assert_eq!(pieces(&file, 1 << 20), Some(vec![(0..3 << 20, true)]));
+    }
+
+    #[test]
     #[ignore = "lab: pages must stay cached or evicted"]
     fn half_cached_file_is_in_two_pieces() {
         let (file, half) = (&tempfile::tempfile_in("/var/tmp").unwrap(), 8 << 20);

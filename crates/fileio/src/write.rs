@@ -272,3 +272,18 @@ fn close(file: File) -> Result<(), Errno> {
         error => Err(error.unwrap_or(Errno::IO)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::FromRawFd as _;
+
+    use super::*;
+
+    #[test]
+    fn error_of_close_is_returned() {
+        // SAFETY: no descriptor has this number, so that closing it closes nothing.
+        let none = unsafe { File::from_raw_fd(i32::MAX) };
+        assert_eq!(close(none), Err(Errno::BADF));
+        assert_eq!(close(tempfile::tempfile().unwrap()), Ok(()));
+    }
+}

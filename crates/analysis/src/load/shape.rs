@@ -437,6 +437,8 @@ mod tests {
         assert_eq!(reason(&growing), "throughput grew by 100 % from 2 to 4 clients");
         let short = curve(THINK_S, 1..=8, &[1.0; 3], constant);
         assert_eq!(reason(&short), "level from 7 to 8 clients only: below a factor 1.5");
+        let longer = curve(THINK_S, 1..=10, &[1.0; 3], constant);
+        assert_eq!(reason(&longer), "level from 7 to 10 clients only: below a factor 1.5");
         // Responses of 2 s that the throughput does not explain.
         let mut early = curve(THINK_S, [4, 6], &[1.0; 3], |_| 2.0);
         let slow = early.points[0].sweeps.iter_mut();

@@ -117,6 +117,9 @@ fn drift_is_relative_to_the_headline() {
     assert!((drift(&[rising; 5]).unwrap() - 0.1).abs() < 1e-12);
     assert!((drift(&[falling; 6]).unwrap() + 0.1).abs() < 1e-12);
     assert_eq!(drift(&[rising, rising, rising, rising, falling]), Some(0.0), "interval has 0");
+    let level = [100.0; 21].as_slice();
+    let barely = drift(&[falling, falling, falling, falling, level]);
+    assert_eq!(barely, Some(0.0), "interval ends with 0");
     assert_eq!(drift(&[rising; 4]), None, "too few processes");
     assert_eq!(drift(&[&rising[..5]; 5]), None, "too few values");
 }

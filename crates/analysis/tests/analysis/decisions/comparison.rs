@@ -171,6 +171,14 @@ fn gate_does_not_pass_what_cannot_be_decided() {
 #[test]
 fn noisy_run_lets_changes_only_look_so() {
     let (a, mut b) = (run(1, 100.0, 10), run(2, 150.0, 10));
+    // Of a result, each side is marked by its own verdict.
+    let mut noisy = run(3, 150.0, 10);
+    noisy.records[0].verdict = Verdict::because(State::Noisy, Cause::Spread, "wide");
+    let marks = |a: &Document, b: &Document| {
+        let row = comparison(&[a], b).rows.remove(0);
+        [row.noisy_a, row.noisy_b]
+    };
+    assert_eq!([marks(&a, &noisy), marks(&noisy, &a)], [[false, true], [true, false]]);
     b.run.verdict = Verdict::because(State::Noisy, Cause::MachineDrift, "autocorrelated");
     let comparison = comparison(&[&a], &b);
     assert_eq!(comparison.rows[0].word, Word::LooksSlower);

@@ -72,13 +72,14 @@ fn full_speed_is_compared_where_all_runs_have_it() {
 fn other_full_speed_of_one_core_is_compared_as_found() {
     let (a, mut b) = (selected(1, 100.0, 100.0, 1.0), selected(2, 150.0, 151.0, 1.5));
     set_reference(&mut b, 1.5 * LOOP_NS, FREQUENCY_NS);
+    let mut of_other_cpu = b.clone();
+    of_other_cpu.run.cpu += 1;
+    assert_eq!(comparison(&[&a], &of_other_cpu).core, None, "another core");
     let comparison = comparison(&[&a], &b);
     assert_eq!(sides(&comparison.rows[0]), (Stratum::AsFound, 100.0, 151.0));
     assert_eq!(comparison.rows[0].word, Word::Inconclusive, "the core explains it");
     assert!((comparison.core.expect("it was slower") - 1.5).abs() < 1e-9);
     // Another core, or another setting of the machine, has a full speed of its own.
-    let mut of_other_cpu = b.clone();
-    of_other_cpu.run.cpu += 1;
     let mut with_governor = b;
     with_governor.host.cpu.governor = Some("powersave".to_owned());
     for b in [of_other_cpu, with_governor] {
