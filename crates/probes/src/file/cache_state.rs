@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 use fathom_fileio::extents;
+use fathom_fileio::path_info::FileKind;
 use fathom_fileio::residency::{self, CacheKind, Residency, State};
 use fathom_record::quantity::percent;
 
@@ -143,14 +144,15 @@ pub(super) fn describe_file(source: &Source) -> String {
         ),
         _ => String::new(),
     };
-    if info.kind == fathom_fileio::path_info::FileKind::Character {
+    if info.kind == FileKind::Character {
         return format!("{}: character device{link}", printable(&info.path));
     }
-    let file_system = match (info.is_on_device(), info.file_system.name) {
-        (Some(false), name) => format!("{name} (no device)"),
-        (_, name) => name.to_owned(),
+    let place = match (info.is_on_device(), info.file_system.name) {
+        _ if info.kind == FileKind::Block => ", block device".to_owned(),
+        (Some(false), name) => format!(" on {name} (no device)"),
+        (_, name) => format!(" on {name}"),
     };
-    format!("{}: {bytes} on {file_system}{link}{data}", printable(&info.path))
+    format!("{}: {bytes}{place}{link}{data}", printable(&info.path))
 }
 
 /// A note on cold files in a virtual machine.
