@@ -54,6 +54,12 @@ impl Pass {
         1e9 * self.sum().bytes as f64 / self.ns
     }
 
+    /// Without the residency check and other setup, so that one rule finds short reads of all
+    /// commands. Of parallel reads the sum.
+    pub(super) fn reading_ns(&self) -> f64 {
+        self.results.iter().flat_map(|one| &one.fast.parts).map(|part| part.ns).sum()
+    }
+
     pub(super) fn faults(&self) -> impl Iterator<Item = &ReadFault> {
         self.results.iter().flat_map(|one| &one.fast.faults)
     }
