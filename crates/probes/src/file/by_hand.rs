@@ -35,13 +35,18 @@ pub(super) fn repeated<P>(
         }
         recorder.event(Event::Progress { done: number.into(), all: times.into(), what });
         let Some((one, counted)) = pass(recorder, number)? else { break };
-        disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
+        add(&mut disturbance, counted);
         passes.push(one);
         if passes.last().is_some_and(&is_last) {
             break;
         }
     }
     Ok((passes, disturbance.unwrap_or_default()))
+}
+
+/// Adds the disturbance of one more step.
+pub(super) fn add(sum: &mut Option<Disturbance>, counted: Disturbance) {
+    *sum = Some(sum.as_ref().map_or(counted.clone(), |sum| sum.plus(&counted)));
 }
 
 /// Refuses more than the maximum file size.
