@@ -251,7 +251,7 @@ impl Read {
         let mut doubts = cache_state::doubts(source, state, &passes[0].before);
         doubts.extend(empty_passes(passes));
         doubts.extend(by_hand::other_states(&states).filter(|_| state != StateName::Direct));
-        doubts.extend(by_hand::too_short(passes.iter().map(|pass| pass.outcome.ns)));
+        doubts.extend(passes.iter().find_map(|pass| too_short(pass.outcome.ns, 0.0)));
         if passes.iter().any(|pass| pass.outcome.sum.xor != passes[0].outcome.sum.xor)
             && !passes.iter().any(|pass| pass.outcome.stopped)
         {
