@@ -335,6 +335,14 @@ mod tests {
     }
 
     #[test]
+    fn block_device_is_on_no_file_system() {
+        for path in ["/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/loop0"] {
+            let Ok(info) = inspect(Path::new(path)) else { continue };
+            assert_eq!(info.file_system.class, Class::Disk, "{path}");
+        }
+    }
+
+    #[test]
     fn generated_file_has_no_size_and_no_identity() {
         for path in ["/proc/version", "/sys/kernel/mm/transparent_hugepage/enabled"] {
             let Ok(source) = Source::open(Path::new(path)) else { continue };

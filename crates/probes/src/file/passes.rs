@@ -430,6 +430,10 @@ mod tests {
         let time = facts.iter().find(|fact| fact.name == "time").unwrap();
         // 4 and 2 bytes a second: the median is 3.
         assert_eq!(*time, Fact::quantity("time", 4e9 / 3.0, Unit::Nanoseconds));
+        let doubt = |series: &PassSeries| series.measured(&source, &Params::none()).doubts.pop();
+        assert_eq!(doubt(&series), None);
+        series.passes[1].outcome.ns = 1e3;
+        assert_eq!(doubt(&series).unwrap().cause, Cause::TooShort);
     }
 
     #[test]
