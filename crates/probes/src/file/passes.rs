@@ -274,7 +274,8 @@ pub(super) fn invalid_verdict(
     let faults = by_hand::unreadable(passes.iter().flat_map(|pass| &pass.outcome.faults));
     let buffered = |pass: &Pass| pass.outcome.bypass == Some(Bypass::Buffered);
     let verdict = || Verdict::because(State::Invalid, Cause::NotAsAsked, BUFFERED_DIRECT);
-    // Now too: a pass before the change does not see it, and the points beside it have other content.
+    // Now too: a pass before the change does not see it, and the points beside it have other
+    // content.
     let change = passes.iter().find_map(|pass| pass.outcome.changed).or_else(|| source.change());
     let changed = by_hand::changed(change).or_else(|| cut_short(passes));
     changed.or(faults).or_else(wrong_state).or_else(|| passes.iter().any(buffered).then(verdict))
