@@ -148,8 +148,10 @@ pub fn height() -> usize {
 
 /// Writes one line to standard error.
 pub fn warn(text: &str) {
+    // It has no colour: an escape is part of a name.
+    let text = text.replace('\u{1b}', r"\u001b");
     // In one write, so that lines of other processes do not interleave.
-    let _ = anstream::stderr().write_all(format!("fathom: {}\n", visible(text)).as_bytes());
+    let _ = anstream::stderr().write_all(format!("fathom: {}\n", visible(&text)).as_bytes());
 }
 
 /// Whether standard error is a terminal.

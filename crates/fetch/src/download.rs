@@ -38,6 +38,8 @@ pub struct Complete {
     pub received: u64,
     pub resumed_from: u64,
     pub ns: u64,
+    /// Until the first response began.
+    pub setup_ns: u64,
     pub sync_ns: u64,
     pub etag: Option<String>,
     pub connections: usize,
@@ -56,6 +58,8 @@ pub struct Download<'d> {
     part: Part,
     state: State,
     segments: Vec<Segment>,
+    /// When the first response began.
+    opened_ns: Option<u64>,
     /// Bytes of the file that earlier runs received.
     resumed_from: u64,
     connections: usize,
@@ -115,6 +119,7 @@ impl<'d> Download<'d> {
             connections: 1,
             path: ReceivePath::Copy,
             has_open_end: false,
+            opened_ns: None,
         })
     }
 
@@ -189,6 +194,7 @@ impl<'d> Download<'d> {
             received,
             resumed_from: self.resumed_from,
             ns: end_ns - begun_ns,
+            setup_ns: self.opened_ns.map_or(0, |opened_ns| opened_ns - begun_ns),
             sync_ns: now_ns() - end_ns,
             etag: self.state.etag,
             connections: self.connections,
@@ -239,6 +245,7 @@ impl<'d> Download<'d> {
         };
         let mut opened = ticking(client, vec![|| open(client, asked, range)], &mut tick)?;
         let (response, url) = opened.pop().unwrap_or(Err(Fault::Stopped))?;
+        self.opened_ns.get_or_insert_with(now_ns);
         let has_ranges = response.fields.has_ranges || response.head.status == 206;
         match range {
             Some(range) if response.head.status == 206 => check_part(&response, range)?,

@@ -9,17 +9,14 @@ use fathom_load::address::{Url, UrlError};
 use fathom_load::check_congestion;
 use fathom_load::target::{LOOPBACK, read_token};
 use fathom_measure::affinity;
-use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder};
-use fathom_record::{Cause, Check, Fact, Params, Reason, State, Unit, Verdict};
+use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, too_short};
+use fathom_record::{Cause, Check, Fact, Params, State, Unit, Verdict};
 
 use crate::download::{Complete, Download};
 use crate::metrics::ID;
 use crate::name;
 use crate::options::Fetch;
 use crate::part::Place;
-
-/// A shorter download is connect and start-up.
-const SHORT_NS: u64 = 10_000_000;
 
 impl Procedure for Fetch {
     fn asked(&self) -> String {
@@ -149,11 +146,6 @@ impl Fetch {
             .and("connections", complete.connections as i64)
             .and("file_bytes", complete.bytes as i64)
             .and("to", to);
-        let mut doubts = Vec::new();
-        if complete.ns < SHORT_NS {
-            let text = format!("only {:.1} ms: connect and start-up are part of it", 1e3 * seconds);
-            doubts.push(Reason::new(Cause::TooShort, text));
-        }
         let is_empty = complete.received == 0;
         let nothing = "0 bytes received: nothing to measure";
         recorder.record(Measured {
@@ -168,7 +160,7 @@ impl Fetch {
                 detail: complete.bytes.to_string(),
             }],
             facts: facts(complete, sum),
-            doubts,
+            doubts: too_short(complete.ns as f64, complete.setup_ns as f64).into_iter().collect(),
             ..Measured::default()
         });
         Ok(())

@@ -101,7 +101,8 @@ pub(crate) fn extents(file: BorrowedFd<'_>, from: u64) -> Result<Vec<Extent>, Er
 
 /// Opens the same file again, with its own offset and readahead state.
 pub(crate) fn reopened(file: &File, flags: OFlags) -> Result<File, Errno> {
-    reopened_fd(file.as_fd(), flags)
+    let waits = rustix::fs::fcntl_getfl(file)? & OFlags::NONBLOCK;
+    reopened_fd(file.as_fd(), flags | waits)
 }
 
 /// As [`reopened`], for an O_PATH descriptor.

@@ -24,6 +24,6 @@ pub use derived::{Derived, Estimate, MissingInput};
 pub use inputs::Inputs;
 pub use probe::{Case, Disk, Far, Needs, Probe, Sizes};
 pub use procedure::{ByHand, Command, Ending, Procedure, ProcedureError};
-pub use recorder::{Event, Measured, Recorder, observed};
+pub use recorder::{Event, Measured, Recorder, observed, too_short};
 pub use registry::{Entry, Registry};
 pub use stop::{Limit, Stop};

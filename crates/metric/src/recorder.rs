@@ -4,8 +4,8 @@
 use fathom_measure::Clock;
 use fathom_measure::sampler::{KernelCounters, Observer as _};
 use fathom_record::{
-    Check, Counters, Disturbance, Fact, FarEnd, FarHost, Histogram, Host, Interval, NoModel,
-    Params, Prediction, Reason, Record, Series, Verdict,
+    Cause, Check, Counters, Disturbance, Fact, FarEnd, FarHost, Histogram, Host, Interval, NoModel,
+    Params, Prediction, Reason, Record, Series, Unit, Verdict, quantity::quantity,
 };
 
 use crate::Stop;
@@ -92,10 +92,48 @@ pub struct Measured {
     pub prediction: Option<Prediction>,
 }
 
+/// The doubt about the rate of a pass that took less than 200 µs besides its setup, or whose setup
+/// was more than a tenth of it: startup (threads, buffers, connections, the first call) is part of
+/// the number. `setup_ns` is the part of `ns` that is known as such.
+pub fn too_short(ns: f64, setup_ns: f64) -> Option<Reason> {
+    const SHORT_NS: f64 = 200_000.0;
+    const SETUP_MAX: f64 = 0.1;
+    let [all, setup] = [ns, setup_ns].map(|ns| quantity(ns, Unit::Nanoseconds));
+    let text = if setup_ns > SETUP_MAX * ns {
+        format!("a pass took {all}, of which setup was {setup}: too short")
+    } else if ns - setup_ns < SHORT_NS {
+        format!("a pass took {all}: too short, startup dominates")
+    } else {
+        return None;
+    };
+    Some(Reason::new(Cause::TooShort, text))
+}
+
 /// Runs `work` and returns its counter differences. Waiting for a device is expected.
 pub fn observed<T>(cpu: u32, work: impl FnOnce() -> T) -> (T, Disturbance) {
     let mut counters = KernelCounters::new(cpu, Counters::DEVICE);
     counters.begin_visit();
     let output = work();
     (output, counters.end_visit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_pass_or_long_setup_is_a_doubt() {
+        for (ns, setup_ns, is_doubted) in [
+            (200_000.0, 0.0, false),
+            (199_999.0, 0.0, true),
+            (220_000.0, 20_000.0, false),
+            (220_000.0, 20_001.0, true),
+            (1e9, 1e8, false),
+            (1e9, 1.01e8, true),
+        ] {
+            let doubt = too_short(ns, setup_ns);
+            assert_eq!(doubt.is_some(), is_doubted, "{ns} {setup_ns}: {doubt:?}");
+            assert!(doubt.is_none_or(|doubt| doubt.cause == Cause::TooShort));
+        }
+    }
 }

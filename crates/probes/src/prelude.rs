@@ -8,7 +8,7 @@ pub(crate) use fathom_metric::order::{Order, earlier};
 pub(crate) use fathom_metric::sum::{Sum, Term};
 pub(crate) use fathom_metric::{
     About, ByHand, Case, Derived, Disk, Ending, Estimate, Event, Inputs, Measured, MissingInput,
-    Needs, Parameter, Probe, Procedure, ProcedureError, Recorder, Sizes, observed,
+    Needs, Parameter, Probe, Procedure, ProcedureError, Recorder, Sizes, observed, too_short,
 };
 pub(crate) use fathom_record::quantity::quantity;
 pub(crate) use fathom_record::{

@@ -1,13 +1,13 @@
 //! The account of a record: how its number was measured, and how its prediction was made.
 
-use fathom_record::quantity::{at_most, percent, quantity, range};
+use fathom_record::quantity::{at_most, percent, quantity};
 use fathom_record::{
     Agreement, Cause, Class, Document, Estimate, Fact, FactValue, Input, Interval, NoModel, Origin,
     Params, Prediction, Quantile, Record, ReferenceBasis, Run, Series, Stratum, Summary, Unit,
 };
 
 use crate::case::{case, counted};
-use crate::cells::met;
+use crate::cells::{limits, met};
 use crate::counters::counters;
 use crate::family;
 use crate::layout::Layout;
@@ -191,7 +191,7 @@ fn of_series(series: &Series) -> String {
 }
 
 fn predicted(record: &Record, prediction: &Prediction) -> String {
-    let limits = range(prediction.low, prediction.high, record.unit);
+    let limits = limits(record, prediction);
     let terms = match (prediction.hardware, prediction.software) {
         (Some(hardware), Some(software)) if software >= 0.0 => {
             let [hardware, software] = [hardware, software].map(|term| quantity(term, record.unit));

@@ -6,7 +6,9 @@ use fathom_record::quantity::{
     NOTHING, at_most, percent, quantity_rounded, quantity_within, range_within, rounded,
     scaled_range_within, terms, unit_for,
 };
-use fathom_record::{Agreement, Basis, Cause, NoModel, Protocol, Record, State, Summary, Unit};
+use fathom_record::{
+    Agreement, Basis, Cause, NoModel, Prediction, Protocol, Record, State, Summary, Unit,
+};
 
 use crate::layout::{Columns, column};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state, paint};
@@ -211,6 +213,9 @@ pub(crate) fn cycle_count(count: f64) -> String {
     }
 }
 
+/// Room for a prediction that is not in a column of fixed width.
+pub(crate) const LIMITS_WIDTH: usize = 40;
+
 /// Arms of an interval are printed separately if the longer one is at least this share.
 const LOPSIDED_MIN: f64 = 0.05;
 
@@ -259,11 +264,31 @@ fn relative(part: f64, whole: f64) -> String {
     if whole == 0.0 { NOTHING.to_owned() } else { percent(part / whole.abs()) }
 }
 
-/// A predicted range in the unit of the number beside it, if it fits.
-fn in_unit_of_number(record: &Record, low: Option<f64>, high: Option<f64>, width: usize) -> String {
-    let own = range_within(low, high, record.unit, width);
-    let Some(number) = record.summary.as_ref().map(|summary| summary.median) else { return own };
-    let (divisor, symbol) = unit_for(number, record.unit);
+/// A prediction in the unit of the number beside it.
+pub(crate) fn limits(record: &Record, prediction: &Prediction) -> String {
+    in_unit_of_number(record, prediction, LIMITS_WIDTH)
+}
+
+/// A prediction in the unit of the number beside it, if it fits.
+fn in_unit_of_number(record: &Record, prediction: &Prediction, width: usize) -> String {
+    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+    let number = summary.map(|summary| summary.median);
+    let scale = number.map_or((1.0, ""), |number| unit_for(number, record.unit));
+    limits_in(scale, prediction, record.unit, width)
+}
+
+/// A prediction in a unit, given by its divisor and symbol, if it fits.
+pub(crate) fn limits_in(
+    (divisor, symbol): (f64, &str),
+    prediction: &Prediction,
+    unit: Unit,
+    width: usize,
+) -> String {
+    let (low, high) = match (prediction.low, prediction.high) {
+        (None, None) => (prediction.value, prediction.value),
+        limits => limits,
+    };
+    let own = range_within(low, high, unit, width);
     if symbol.is_empty() || own.ends_with(&format!(" {symbol}")) {
         return own;
     }
@@ -275,13 +300,7 @@ fn in_unit_of_number(record: &Record, low: Option<f64>, high: Option<f64>, width
 pub(crate) fn predicted(record: &Record, width: usize) -> (String, Style) {
     match &record.prediction {
         Some(_) if record.is_loosely_bound() => (NOTHING.to_owned(), FAINT),
-        Some(prediction) => {
-            let (low, high) = match (prediction.low, prediction.high) {
-                (None, None) => (prediction.value, prediction.value),
-                limits => limits,
-            };
-            (in_unit_of_number(record, low, high, width), PLAIN)
-        }
+        Some(prediction) => (in_unit_of_number(record, prediction, width), PLAIN),
         None if matches!(record.no_model, Some(NoModel::NoisyInput { .. })) => {
             ("input noisy".to_owned(), FAINT)
         }
@@ -354,7 +373,7 @@ fn bars(record: &Record, summary: &Summary, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::{Interval, Prediction, Verdict};
+    use fathom_record::{Interval, Verdict};
 
     use super::*;
 

@@ -1,10 +1,11 @@
 //! The most remarkable facts about a run, at most three, as sentences with numbers.
 
 use fathom_analysis::display_value::DisplayValue;
-use fathom_record::quantity::{bare, percent, quantity, range};
+use fathom_record::quantity::{bare, percent, quantity};
 use fathom_record::{Agreement, Prediction, Protocol, Record, State, Unit};
 
 use crate::case::counted;
+use crate::cells::limits;
 use crate::counts::cause_words;
 use crate::remedy;
 use crate::wrap::glued;
@@ -69,7 +70,7 @@ fn short(record: &Record) -> Option<String> {
     let prediction = record.prediction.as_ref()?;
     let measured = DisplayValue::of(record, Protocol::Median).number()?;
     let value = glued(&quantity(measured, record.unit));
-    let limits = glued(&range(prediction.low, prediction.high, record.unit));
+    let limits = glued(&limits(record, prediction));
     Some(format!("{} {value}, expected {limits}", record.name()))
 }
 
@@ -93,7 +94,7 @@ fn far_sentence(record: &Record) -> Option<String> {
     let prediction = record.prediction.as_ref()?;
     let measured = DisplayValue::of(record, Protocol::Median).number()?;
     let half_width = record.summary.as_ref()?.relative_half_width()?;
-    let limits = glued(&range(prediction.low, prediction.high, record.unit));
+    let limits = glued(&limits(record, prediction));
     let start = format!(
         "{} {} {} (± {})",
         record.name(),

@@ -1,11 +1,11 @@
 //! Tables in GitHub-flavoured Markdown.
 
 use fathom_analysis::display_value::DisplayValue;
-use fathom_record::quantity::{NOTHING, at_most, quantity, range};
+use fathom_record::quantity::{NOTHING, at_most, quantity};
 use fathom_record::{Agreement, Document, Protocol, Record, State, Summary};
 
 use crate::case::named;
-use crate::cells::met;
+use crate::cells::{self, met};
 use crate::listing::started;
 use crate::wrap::clean;
 
@@ -84,10 +84,7 @@ fn row(record: &Record, document: &Document) -> Vec<String> {
     let interval = interval.unwrap_or_else(nothing);
     let predicted = match record.prediction.as_ref().filter(|_| !record.is_loosely_bound()) {
         None => nothing(),
-        Some(one) if one.low.is_none() && one.high.is_none() => {
-            range(one.value, one.value, record.unit)
-        }
-        Some(one) => range(one.low, one.high, record.unit),
+        Some(one) => cells::limits(record, one),
     };
     vec![
         named(&record.metric, &record.params),

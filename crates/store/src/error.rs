@@ -120,7 +120,8 @@ impl StoreError {
         if cause.extended_code == ffi::SQLITE_IOERR_SHMSIZE && file::is_full(&path) {
             return Self::full(action, &path, &Errno::NOSPC.into());
         }
-        let fails_by_limit = [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_TRUNCATE];
+        let fails_by_limit =
+            [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_TRUNCATE, ffi::SQLITE_IOERR_SHMSIZE];
         if fails_by_limit.contains(&cause.extended_code) && file::reaches_size_limit(&path) {
             return Self::full(action, &path, &Errno::FBIG.into());
         }

@@ -76,7 +76,11 @@ impl<T> TestFiles<T> {
             check_room(&parent.path, request.disk)?;
             let (folder, files) = create(&parent.path).map_err(|error| {
                 let cause = write_cause(&parent.path, error);
-                missing(format!("write to {path}: {cause}"), Remedy::OtherFolder)
+                // Another folder helps against no limit of the process.
+                let remedy = cause
+                    .remedy
+                    .map_or(Remedy::OtherFolder, |action| Remedy::Do { action: action.to_owned() });
+                missing(format!("write to {path}: {}", cause.text), remedy)
             })?;
             let name = parent.file_system.name;
             let doubt = doubt(&parent.path).map_or_else(String::new, |why| {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fathom_lab::processes;
 use fathom_measure::condition::RUN_MARK;
+use fathom_store::Store;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::test_env::{Folder, TestEnv};
@@ -114,6 +115,14 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         // mood: the one wait for the state of other processes
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Waits until the store has a record.
+pub(crate) fn wait_for_record(env: &TestEnv) {
+    wait_until("no record is stored", || {
+        let runs = Store::open_existing(&env.store()).and_then(|store| store.runs());
+        runs.is_ok_and(|runs| runs.first().is_some_and(|run| run.counts.total() > 0))
+    });
 }
 
 /// Asserts that these processes end.

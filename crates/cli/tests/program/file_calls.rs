@@ -5,7 +5,8 @@ use fathom_record::{Record, RunState};
 use rustix::process::Signal;
 
 use crate::children::{
-    assert_interrupted, assert_no_process_left, spawn_until_io, spawn_until_line, wait_until,
+    assert_interrupted, assert_no_process_left, signal_and_wait, spawn_piped, spawn_until_io,
+    spawn_until_line, wait_for_record, wait_until,
 };
 use crate::test_env::{Folder, assert_contains, document, median};
 use crate::{TestEnv, text};
@@ -66,6 +67,25 @@ fn ctrl_c_keeps_finished_calls() {
     let record = &document.records[0];
     assert_eq!(record.name(), "file.call{call=read1}");
     assert!(record.verdict.reasons.iter().any(|reason| reason.text.contains("stopped")));
+}
+
+#[test]
+fn killed_commands_keep_finished_steps() {
+    let Some(disk) = Folder::on_disk() else { return };
+    let contend = "file contend --processes 2 --bytes 1MiB --repeat 1000 --time-limit 500s";
+    for (line, metric) in
+        [("file calls --calls 1e4 --repeat 1000", "file.call"), (contend, "file.contention")]
+    {
+        let env = TestEnv::new();
+        let line = format!("{line} --folder {}", disk.path_text());
+        let child = spawn_piped(env.command(&line));
+        wait_for_record(&env);
+        signal_and_wait(child, Signal::KILL);
+        let document = env.latest();
+        assert_eq!(document.run.state, RunState::Interrupted);
+        assert_eq!(document.records[0].metric.as_str(), metric);
+        assert!(document.records[0].summary.is_some());
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use fathom_lab::fuse::Mount;
 use fathom_lab::mounts;
 use fathom_record::{Document, Record, State};
 
-use crate::children::{send, spawn_until_io};
+use crate::children::{assert_interrupted, send, spawn_piped, spawn_until_io, wait_until};
 use crate::group::skipped;
 use crate::test_env::{Folder, assert_contains, assert_status, generated, json, path_text};
 use crate::{TestEnv, assert_failure, text};
@@ -61,6 +61,25 @@ fn known_content_has_known_checksum() {
         assert_eq!(check(&record, "XOR-32"), xor);
         assert_eq!(check(&record, "bytes"), bytes.len().to_string());
     }
+}
+
+#[test]
+fn ctrl_c_ends_a_read_without_data() {
+    let device = Path::new("/dev/ptmx");
+    if !device.exists() {
+        return skipped("no /dev/ptmx");
+    }
+    let env = TestEnv::new();
+    let child = spawn_piped(env.command("file read /dev/ptmx --count 1"));
+    // A terminal that nothing is written to: opened by name, and again for the read.
+    let open = |entry: std::io::Result<fs::DirEntry>| fs::read_link(entry?.path());
+    let is_terminal = |path: PathBuf| path.to_string_lossy().contains("ptmx");
+    wait_until("it reads nothing", || {
+        let all = fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter().flatten();
+        all.filter_map(|entry| open(entry).ok()).filter(|path| is_terminal(path.clone())).count()
+            == 2
+    });
+    assert_interrupted(child, rustix::process::Signal::INT);
 }
 
 #[test]

@@ -9,11 +9,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_record::{Cause, Document, FactValue, Record, RunState, State, Verdict};
-use fathom_store::Store;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::children::{next_line, send, spawn_piped, wait_until};
+use crate::children::{next_line, send, spawn_piped, wait_for_record, wait_until};
 use crate::far::link;
 use crate::group::has_ipv6;
 use crate::test_env::{assert_contains, assert_status, of_metric, unwrapped_stdout};
@@ -226,10 +225,7 @@ fn killed_load_keeps_finished_steps() {
         let (env, server) = (TestEnv::new(), Server::start());
         let options = "--clients 1..8 --time 900ms";
         let child = spawn_piped(env.command(&format!("load {} {options}", server.url("/f1"))));
-        wait_until("no step is stored", || {
-            let runs = Store::open_existing(&env.store()).and_then(|store| store.runs());
-            runs.is_ok_and(|runs| runs.first().is_some_and(|run| run.counts.total() > 0))
-        });
+        wait_for_record(&env);
         signals.iter().for_each(|signal| send(&child, *signal));
         child.wait_with_output().expect("it ends");
         let document = env.latest();

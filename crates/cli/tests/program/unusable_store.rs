@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use rustix::process::Resource;
+
+use crate::limits::{at_most, under};
 use crate::test_env::{
     TestEnv, assert_contains, assert_failure, assert_status, entries, path_text, text,
 };
@@ -69,6 +72,18 @@ fn unusable_named_store_measures_and_fails() {
     }
     let import = format!("import {}", env.path_text("no/run.json"));
     assert_failure(&env.exec(&import), &["run.json", "No such file"]);
+}
+
+#[test]
+fn file_size_limit_of_a_store_is_named() {
+    let env = TestEnv::new();
+    drop(fathom_store::Store::open(&env.store()).expect("a store"));
+    let (line, _) = &commands(&env)[1];
+    for limit in [0, 1024] {
+        let output = under(env.command(line), at_most(Resource::Fsize, limit));
+        assert_status(&output, 1);
+        assert_contains(&text(&output.stderr), &["not stored", "File too large", "ulimit -f"]);
+    }
 }
 
 #[test]

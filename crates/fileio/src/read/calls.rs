@@ -8,7 +8,7 @@ use fathom_measure::Clock;
 use rustix::fs::{OFlags, SeekFrom, seek};
 use rustix::io::Errno;
 
-use super::job::{Job, Tally};
+use super::job::{Job, Tally, is_retried};
 use super::{BLOCK, ReadError, ReadFault, Request, failed};
 use crate::memory::Pages;
 use crate::syscall::reopened;
@@ -125,7 +125,7 @@ fn fill(
             note_end_of_file(job, position, tally);
             !position.until_end
         }
-        CallEnd::Error(Errno::INTR) => {
+        CallEnd::Error(error) if is_retried(file, error) => {
             tally.calls -= 1;
             position.left += 1;
             true
@@ -165,7 +165,7 @@ fn complete(
                 position.at += read as u64;
                 rest = &mut rest[read..];
             }
-            Err(Errno::INTR) => {}
+            Err(error) if is_retried(file, error) => {}
             Err(error) => return fault(job, file, rest, position, tally, error),
         }
     }
@@ -214,5 +214,21 @@ mod tests {
             assert!(fill(&job, &file, &mut [1; 4096], &mut position, &mut tally));
             assert_eq!((tally.calls, position.left), (calls, 100 - calls), "of one buffer");
         }
+    }
+
+    #[test]
+    fn read_without_data_returns_to_its_stop_flag() {
+        use rustix::pipe::{PipeFlags, pipe_with};
+        let (reader, _writer) = pipe_with(PipeFlags::NONBLOCK).unwrap();
+        let file = std::fs::File::from(reader);
+        let request = Request { block: 1, ..Request::whole(Way::Calls { count: Some(100) }) };
+        let job = Job::new(&file, 0..u64::MAX, &request);
+        let mut position = Position { left: 100, at: 0, end: 0, until_end: false };
+        let mut tally = Tally::default();
+        assert!(fill(&job, &file, &mut [1; 4096], &mut position, &mut tally));
+        assert_eq!((tally.calls, position.left, tally.faults), (0, 100, Vec::new()));
+        // Without O_NONBLOCK it would be returned at once, for ever.
+        let (reader, _writer) = pipe_with(PipeFlags::empty()).unwrap();
+        assert!(!is_retried(&reader.into(), Errno::AGAIN));
     }
 }

@@ -6,6 +6,8 @@ use std::io::IoSliceMut;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::pread::Worker;
@@ -201,7 +203,7 @@ impl Tally {
                     self.sum.add(job.sum_offset(at), &buffer[..read]);
                     at += read as u64;
                 }
-                Err(Errno::INTR) => {}
+                Err(error) if is_retried(file, error) => {}
                 Err(_) if wanted > to_sector => step = SECTOR,
                 Err(error) => {
                     self.faults.push(ReadFault { at, bytes: wanted, error: error.raw_os_error() });
@@ -230,6 +232,18 @@ impl Tally {
         self.fallbacks += self.calls - calls;
         goes_on
     }
+}
+
+/// Whether to repeat a read: it was interrupted, or there are no data yet. Then waits for them, but
+/// not for long: the caller checks its stop flag, which a signal can set just before the wait.
+pub(super) fn is_retried(file: &File, error: Errno) -> bool {
+    const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    let waits = || fcntl_getfl(file).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
+    let has_none = error == Errno::AGAIN && waits();
+    if has_none {
+        let _ = poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&WAIT));
+    }
+    has_none || error == Errno::INTR
 }
 
 /// Whether an error concerns one range of the medium; any other would repeat at the next.

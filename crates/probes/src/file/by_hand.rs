@@ -14,9 +14,6 @@ use crate::prelude::*;
 /// Metrics whose earlier results on this host the file models use.
 pub(super) const MODEL_INPUTS: &[&str] = &["os.syscall", "file.call", "memory.bandwidth"];
 
-/// Startup (threads, buffers, the first call) dominates shorter passes.
-const SHORT_NS: f64 = 200_000.0;
-
 pub(super) type Result<T, E = ProcedureError> = std::result::Result<T, E>;
 
 /// Runs `times` passes, or fewer if the user stops them, `pass` returns `None` or `is_last` is
@@ -35,13 +32,18 @@ pub(super) fn repeated<P>(
         }
         recorder.event(Event::Progress { done: number.into(), all: times.into(), what });
         let Some((one, counted)) = pass(recorder, number)? else { break };
-        disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
+        add(&mut disturbance, counted);
         passes.push(one);
         if passes.last().is_some_and(&is_last) {
             break;
         }
     }
     Ok((passes, disturbance.unwrap_or_default()))
+}
+
+/// Adds the disturbance of one more step.
+pub(super) fn add(sum: &mut Option<Disturbance>, counted: Disturbance) {
+    *sum = Some(sum.as_ref().map_or(counted.clone(), |sum| sum.plus(&counted)));
 }
 
 /// Refuses more than the maximum file size.
@@ -143,16 +145,6 @@ pub(super) fn without_own_waits(counted: Disturbance, threads: usize) -> Disturb
     let cpus = fathom_measure::affinity::allowed().len();
     let waits = counted.run_queue_ns.filter(|_| threads <= cpus);
     Disturbance { run_queue_ns: waits, ..counted }
-}
-
-/// The doubt if a pass was shorter than [`SHORT_NS`].
-pub(super) fn too_short(ns: impl Iterator<Item = f64>) -> Option<Reason> {
-    let least = ns.fold(f64::INFINITY, f64::min);
-    let text = || {
-        let took = quantity(least, Unit::Nanoseconds);
-        format!("a pass took {took}: too short, startup dominates")
-    };
-    (least < SHORT_NS).then(|| Reason::new(Cause::TooShort, text()))
 }
 
 /// An unreadable range for the terminal.

@@ -251,14 +251,17 @@ fn speedup(recorder: &mut dyn Recorder, source: &Source, reads: &[PassSeries; RE
     let both = reads[0].disturbance.as_ref().zip(reads[1].disturbance.as_ref());
     let disturbance = both.map(|(one, two)| one.plus(two));
     let invalid = records[..2].iter().find(|record| !record.verdict.shows_number());
+    // Holes are no device: the first read of a sparse file is not cold.
+    let mut doubts = cache_state::doubts(source, StateName::Cold, &reads[0].passes[0].before);
+    let mut passes = reads[..2].iter().flat_map(|series| &series.passes);
+    doubts.extend(passes.find_map(|pass| too_short(pass.outcome.ns, 0.0)));
     Measured {
         metric: ABOUT.id,
         params,
         values: ratios.collect(),
         disturbance: disturbance.unwrap_or_default(),
         verdict: invalid.map(|record| record.verdict.clone()),
-        // Holes are no device: the first read of a sparse file is not cold.
-        doubts: cache_state::doubts(source, StateName::Cold, &reads[0].passes[0].before),
+        doubts,
         ..Measured::default()
     }
 }

@@ -20,6 +20,8 @@ use crate::prelude::*;
 const BYTES: u64 = 16 << 20;
 /// Calls per value, and between two checks of the stop flag.
 const SLICE: u64 = 100_000;
+/// Untimed calls before the passes of a call.
+const WARM_UP: u64 = 1000;
 /// Most calls of a pass over blocks.
 const PASS_MAX: u64 = 100_000;
 const BLOCK: u64 = 4096;
@@ -107,6 +109,8 @@ impl Row {
 
     /// Runs one pass for each number of calls, until stopped.
     fn passes(&mut self, source: &Source, clock: &Clock, stop: &AtomicBool) -> Result<(), Errno> {
+        // The results of the call before were stored: the kernel's code is in no cache.
+        CallLoop::new(self.call, source.file())?.repeat(WARM_UP)?;
         for (calls, values) in &mut self.slices {
             let mut again = CallLoop::new(self.call, source.file())?;
             let mut made = 0;
@@ -143,20 +147,28 @@ impl Procedure for Calls {
         let Some(source) = self.source(recorder)? else { return Ok(Ending::Stopped) };
         let before = residency::warm(source.file(), recorder.stop().now())?;
         recorder.event(Event::Progress { done: 0, all: 1, what: "calling" });
-        let (clock, stop) = (recorder.clock(), recorder.stop().now());
         let mut rows = self.rows(&source);
-        let mut measure = || -> Result<(), Errno> {
-            // Interleaved, so that a disturbance affects all calls alike.
-            for _ in 0..self.repeat {
-                rows.iter_mut().try_for_each(|row| row.passes(&source, clock, stop))?;
+        let (count, mut sum) = (rows.len(), None);
+        // Interleaved, so that a disturbance affects all calls alike.
+        for at in (0..self.repeat).flat_map(|_| 0..count) {
+            let (clock, stop) = (recorder.clock(), recorder.stop().now());
+            let row = &mut rows[at];
+            let (done, counted) = observed(recorder.cpu(), || row.passes(&source, clock, stop));
+            done.map_err(|error| {
+                ProcedureError::failed(format!("read {}: {error}", printable(&source.info().path)))
+            })?;
+            by_hand::add(&mut sum, counted);
+            if stop.load(Ordering::Relaxed) {
+                break;
             }
-            Ok(())
-        };
-        let (result, disturbance) = observed(recorder.cpu(), &mut measure);
-        result.map_err(|error| {
-            ProcedureError::failed(format!("read {}: {error}", printable(&source.info().path)))
-        })?;
-        self.record(recorder, &source, &before, &rows, &disturbance);
+            let (row, disturbance) = (&rows[at], sum.clone().unwrap_or_default());
+            recorder.draft(&mut |recorder| {
+                for one in std::iter::once(row.clone()).chain(row.by_count()) {
+                    record_row(recorder, &source, &before, &one, &disturbance, Vec::new());
+                }
+            });
+        }
+        self.record(recorder, &source, &before, &rows, &sum.unwrap_or_default());
         Ok(Ending::Done)
     }
 }

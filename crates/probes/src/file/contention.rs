@@ -23,7 +23,7 @@ use fathom_metric::notation::{NotationError, bytes, count, time};
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::process::Pid;
 
-use super::by_hand::{Result, checked, size};
+use super::by_hand::{self, Result, checked, size};
 use super::cap::Cap;
 use super::options::{Counts, StateName};
 use super::temporary::{Folder, Temporary};
@@ -262,10 +262,7 @@ impl Procedure for Contend {
         };
         let row = |&processes: &u64| Row { processes, rounds: Vec::new() };
         let mut rows: Vec<Row> = self.processes.0.iter().map(row).collect();
-        let cpu = recorder.cpu();
-        let (done, disturbance) = observed(cpu, || rounds(recorder, self, &mut files, &mut rows));
-        done?;
-        files.check_uncached();
+        let disturbance = rounds(recorder, self, &mut files, &mut rows)?;
         record(recorder, &files, &rows, &disturbance);
         Ok(Ending::Done)
     }
@@ -317,37 +314,45 @@ fn files(
     }))
 }
 
-/// Each round has every number of processes once, so that a disturbance affects all alike.
+/// Each round has every number of processes once, so that a disturbance affects all alike. What was
+/// read so far is stored after each step.
 fn rounds(
     recorder: &mut dyn Recorder,
     contend: &Contend,
     files: &mut Files,
     rows: &mut [Row],
-) -> Result<()> {
+) -> Result<Disturbance> {
     let program = process::this_program()?;
     let all = u64::from(contend.repeat) * rows.len() as u64;
-    let mut done = 0;
-    for _ in 0..contend.repeat {
-        for row in &mut *rows {
-            if recorder.stop().now().load(Ordering::Relaxed) {
-                break;
-            }
-            let mut block = None;
-            for _ in 0..TRIES {
-                block = block.or(overlap(&files.round(&program, row.processes)?));
-                if block.is_some() {
-                    break;
-                }
-            }
-            row.rounds.push(block);
-            done += 1;
-            recorder.event(Event::Progress { done, all, what: "reading" });
+    let (count, mut sum) = (rows.len(), None);
+    for (done, at) in (1..).zip((0..contend.repeat).flat_map(|_| 0..count)) {
+        if recorder.stop().now().load(Ordering::Relaxed) {
+            break;
         }
+        let (block, counted) =
+            observed(recorder.cpu(), || files.block_ns(&program, rows[at].processes));
+        by_hand::add(&mut sum, counted);
+        rows[at].rounds.push(block?);
+        files.check_uncached();
+        recorder.event(Event::Progress { done, all, what: "reading" });
+        let disturbance = sum.clone().unwrap_or_default();
+        recorder.draft(&mut |recorder| record(recorder, files, rows, &disturbance));
     }
-    Ok(())
+    Ok(sum.unwrap_or_default())
 }
 
 impl Files {
+    /// Nanoseconds per block of a round; `None` if the processes never overlapped.
+    fn block_ns(&mut self, program: &Path, processes: u64) -> Result<Option<f64>> {
+        for _ in 0..TRIES {
+            let block = overlap(&self.round(program, processes)?);
+            if block.is_some() {
+                return Ok(block);
+            }
+        }
+        Ok(None)
+    }
+
     /// Runs one round. Returns the timestamps of each process: its start and the end of each block.
     fn round(&mut self, program: &Path, processes: u64) -> Result<Vec<Vec<u64>>> {
         if self.state == StateName::Cold {

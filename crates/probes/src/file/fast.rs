@@ -347,6 +347,6 @@ fn doubts(passes: &[Pass]) -> Vec<Reason> {
     }
     let states: Vec<&str> = passes.iter().map(Pass::state).collect();
     doubts.extend(by_hand::other_states(&states));
-    doubts.extend(by_hand::too_short(passes.iter().map(|pass| pass.ns)));
+    doubts.extend(passes.iter().find_map(|pass| too_short(pass.ns, pass.setup_ns())));
     doubts
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use fathom_fileio::read::BLOCK_MAX;
-use fathom_metric::notation::{NotationError, bytes, sizes};
+use fathom_metric::notation::{NotationError, bytes, count, sizes};
 
 /// Folder of temporary files.
 #[derive(Clone, Debug, Args)]
@@ -62,6 +62,14 @@ pub struct Sizes(pub Vec<u64>);
 #[derive(Clone, Debug)]
 pub struct Blocks(pub Vec<usize>);
 
+/// A number of blocks.
+pub(super) fn block_count(text: &str) -> Result<u64, NotationError> {
+    match count(text)? {
+        0 => Err(NotationError::new(text, "at least 1 block")),
+        blocks => Ok(blocks),
+    }
+}
+
 pub(super) fn block(text: &str) -> Result<usize, NotationError> {
     match usize::try_from(bytes(text)?) {
         Ok(size @ 1..=BLOCK_MAX) => Ok(size),
@@ -99,6 +107,7 @@ mod tests {
     fn block_is_1_byte_to_1_gib() {
         assert!(block("0").is_err() && block("2GiB").is_err());
         assert_eq!(block("1"), Ok(1));
+        assert_eq!((block_count("0").is_err(), block_count("1")), (true, Ok(1)));
         assert_eq!(blocks("4K,1,4096").map(|all| all.0), Ok(vec![1, 4096]));
         assert!(file_sizes("0,1").is_err());
     }

@@ -143,8 +143,7 @@ impl PassSeries {
         let is_stopped = recorder.stop().is_by_person();
         if !is_stopped || (self.passes.is_empty() && pass.bytes() > 0) {
             self.passes.push(pass);
-            self.disturbance =
-                Some(self.disturbance.as_ref().map_or(counted.clone(), |sum| sum.plus(&counted)));
+            by_hand::add(&mut self.disturbance, counted);
         }
         Ok(!is_stopped)
     }
@@ -212,6 +211,7 @@ impl PassSeries {
         };
         let mut doubts = cache_state::doubts(source, state, &first.before);
         doubts.extend(empty_passes(&self.passes));
+        doubts.extend(self.passes.iter().find_map(|pass| too_short(pass.outcome.ns, 0.0)));
         Measured {
             metric: "file.read.throughput",
             params,
@@ -274,8 +274,19 @@ pub(super) fn invalid_verdict(
     let faults = by_hand::unreadable(passes.iter().flat_map(|pass| &pass.outcome.faults));
     let buffered = |pass: &Pass| pass.outcome.bypass == Some(Bypass::Buffered);
     let verdict = || Verdict::because(State::Invalid, Cause::NotAsAsked, BUFFERED_DIRECT);
-    let changed = by_hand::changed(passes.iter().find_map(|pass| pass.outcome.changed));
+    // Now too: a pass before the change does not see it, and the points beside it have other
+    // content.
+    let change = passes.iter().find_map(|pass| pass.outcome.changed).or_else(|| source.change());
+    let changed = by_hand::changed(change).or_else(|| cut_short(passes));
     changed.or(faults).or_else(wrong_state).or_else(|| passes.iter().any(buffered).then(verdict))
+}
+
+/// The verdict if a pass met the end of the file before its size: a network file system may still
+/// report the old one.
+fn cut_short(passes: &[Pass]) -> Option<Verdict> {
+    let at = passes.iter().find_map(|pass| pass.outcome.ended_at)?;
+    let text = format!("the file ended at byte {at}, before its size");
+    Some(Verdict::because(State::Invalid, Cause::NotAsAsked, text))
 }
 
 /// The passes that read something: no other has a rate.
@@ -379,6 +390,24 @@ mod tests {
         assert_eq!(verdict.state, State::Invalid);
         assert_eq!(verdict.reasons[0].text, "the file changed: from 8 to 4 bytes");
         assert!(measured.checks.iter().all(|check| check.name != "XOR-32"));
+        // After the last pass.
+        let source = Source::open(file.path()).unwrap();
+        let outcome =
+            fathom_fileio::read(&source, &Request::whole(Way::Pread), &crate::smoke::clock());
+        let before = fathom_fileio::residency::of(source.file());
+        let read = Pass { before, outcome: outcome.unwrap(), device_bytes: None };
+        series.passes = vec![read.clone()];
+        assert_eq!(series.invalid_verdict(&source), None);
+        // Its size is the old one, as a network file system may report it.
+        let ended_at = Some(2);
+        let cut = Pass { outcome: Outcome { ended_at, ..read.outcome.clone() }, ..read };
+        series.passes.push(cut);
+        let text = "the file ended at byte 2, before its size";
+        assert_eq!(series.invalid_verdict(&source).unwrap().reasons[0].text, text);
+        series.passes.pop();
+        file.as_file().set_len(2).unwrap();
+        let text = "the file changed: from 4 to 2 bytes";
+        assert_eq!(series.invalid_verdict(&source).unwrap().reasons[0].text, text);
     }
 
     #[test]
@@ -402,6 +431,10 @@ mod tests {
         let time = facts.iter().find(|fact| fact.name == "time").unwrap();
         // 4 and 2 bytes a second: the median is 3.
         assert_eq!(*time, Fact::quantity("time", 4e9 / 3.0, Unit::Nanoseconds));
+        let doubt = |series: &PassSeries| series.measured(&source, &Params::none()).doubts.pop();
+        assert_eq!(doubt(&series), None);
+        series.passes[1].outcome.ns = 1e3;
+        assert_eq!(doubt(&series).unwrap().cause, Cause::TooShort);
     }
 
     #[test]

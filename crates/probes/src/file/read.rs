@@ -7,13 +7,13 @@ use clap::{Parser, ValueEnum};
 use fathom_fileio::path_info::FileKind;
 use fathom_fileio::read::{Outcome, Request, Way};
 use fathom_fileio::residency;
-use fathom_metric::notation::{count, time};
+use fathom_metric::notation::time;
 use fathom_record::quantity::{NOTHING, binary_size};
 
 use super::by_hand::{self, Result, amount, printable, size, sum_facts, threads, way_name};
 use super::cache_state;
 use super::cap::Cap;
-use super::options::{DropName, StateName, block};
+use super::options::{DropName, StateName, block, block_count};
 use super::passes::{Pass, checks, empty_passes, invalid_verdict, nothing_read, rates};
 use crate::prelude::*;
 
@@ -57,7 +57,7 @@ pub struct Read {
     #[arg(long, short, value_name = "SIZE", value_parser = block, default_value = "1MiB")]
     block: usize,
     /// Blocks to read [default: the whole file].
-    #[arg(long, short = 'n', value_name = "N", value_parser = count)]
+    #[arg(long, short = 'n', value_name = "N", value_parser = block_count)]
     count: Option<u64>,
     /// Cache state of the file.
     #[arg(long, value_enum, default_value_t = StateName::AsIs)]
@@ -251,7 +251,7 @@ impl Read {
         let mut doubts = cache_state::doubts(source, state, &passes[0].before);
         doubts.extend(empty_passes(passes));
         doubts.extend(by_hand::other_states(&states).filter(|_| state != StateName::Direct));
-        doubts.extend(by_hand::too_short(passes.iter().map(|pass| pass.outcome.ns)));
+        doubts.extend(passes.iter().find_map(|pass| too_short(pass.outcome.ns, 0.0)));
         if passes.iter().any(|pass| pass.outcome.sum.xor != passes[0].outcome.sum.xor)
             && !passes.iter().any(|pass| pass.outcome.stopped)
         {

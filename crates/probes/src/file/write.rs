@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 use fathom_fileio::folder::{Space, space};
 use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
-use fathom_metric::notation::{count, seed};
+use fathom_metric::notation::seed;
 use rustix::io::Errno;
 
 use super::by_hand::{self, Result, amount, checked, printable, size, sum_facts, sums};
 use super::cap::Cap;
-use super::options::block;
+use super::options::{block, block_count};
 use crate::prelude::*;
 
 /// No sync of dirty data is faster: a write to flash with power-loss protection takes about 10 µs.
@@ -49,7 +49,7 @@ pub struct Write {
     #[arg(long, short, value_name = "SIZE", value_parser = block)]
     block: usize,
     /// Number of blocks.
-    #[arg(long, short = 'n', value_name = "N", value_parser = count)]
+    #[arg(long, short = 'n', value_name = "N", value_parser = block_count)]
     count: u64,
     /// When to sync.
     #[arg(long, value_enum, default_value_t = SyncName::None)]
@@ -247,7 +247,7 @@ fn measured(
         verdict: by_hand::nothing_done(sum.bytes),
         doubts: doubts(write, passes)
             .into_iter()
-            .chain(by_hand::too_short(passes.iter().map(total_ns)))
+            .chain(passes.iter().find_map(|pass| too_short(total_ns(pass), 0.0)))
             .collect(),
         remarks,
         facts: facts(write, last, cap),

@@ -10,7 +10,7 @@ use fathom_record::{
     Agreement, Document, Fact, FactValue, Host, Interval, Params, Record, State, Summary, Unit,
 };
 
-use crate::cells::Setting;
+use crate::cells::{Setting, limits};
 use crate::closing::closing;
 use crate::counts::cause_words;
 use crate::family::{self, Caches};
@@ -19,7 +19,7 @@ use crate::model::no_model;
 use crate::remarks::meaning;
 use crate::remedy;
 use crate::wrap::{glued, width_of, wrapped};
-use fathom_record::quantity::{NOTHING, percent, quantity, range};
+use fathom_record::quantity::{NOTHING, percent, quantity};
 
 pub use findings::findings;
 
@@ -100,7 +100,7 @@ fn speed(record: &Record) -> Option<String> {
     let summary = record.summary.as_ref().filter(|_| record.unit == Unit::BytesPerSecond)?;
     let rate = summary.median;
     Some(match record.verdict.shows_number() {
-        true => format!("{rate:.0} B/s = {:.1} MiB/s", rate / table::MIB),
+        true => format!("{rate:.0} B/s = {}", quantity(rate, record.unit)),
         false => NOTHING.to_owned(),
     })
 }
@@ -162,7 +162,7 @@ fn standing(record: &Record, width: usize) -> String {
                 Some(agreement) => &format!(": {}", agreement.word()),
                 None => "",
             };
-            let range = glued(&range(prediction.low, prediction.high, record.unit));
+            let range = glued(&limits(record, prediction));
             lines.push(("predicted", format!("{range}{word}")));
             lines.push(("", prediction.formula.clone()));
             if let Some(meaning) = meaning(record) {

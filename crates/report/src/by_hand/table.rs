@@ -3,15 +3,17 @@
 
 use fathom_analysis::curve;
 use fathom_analysis::statistics::median;
-use fathom_record::{Agreement, Fact, FactValue, ParamValue, Params, Record, State, Unit};
+use fathom_record::{
+    Agreement, Fact, FactValue, ParamValue, Params, Prediction, Record, State, Unit,
+};
 
 use super::findings::{AXIS, point};
 use super::{fact_words, facts};
 use crate::case::{axis_name, named, position};
-use crate::cells::met;
+use crate::cells::{LIMITS_WIDTH, limits_in, met};
 use crate::model::no_model;
 use crate::wrap::{width_of, wrapped};
-use fathom_record::quantity::{NOTHING, bare, percent, quantity, range, scaled_within, unit_for};
+use fathom_record::quantity::{NOTHING, bare, percent, quantity, scaled_within, unit_for};
 
 pub(super) const MIB: f64 = 1_048_576.0;
 const VALUE_WIDTH: usize = 9;
@@ -122,6 +124,7 @@ fn measured(records: &[Record]) -> Vec<Column> {
         Some(middle) => unit_for(middle, records[0].unit),
         None => (1.0, ""),
     };
+    let limits = |it: &Prediction| limits_in((divisor, head), it, records[0].unit, LIMITS_WIDTH);
     let head = if head.is_empty() { "measured" } else { head };
     let value = |record: &Record| {
         let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
@@ -145,9 +148,9 @@ fn measured(records: &[Record]) -> Vec<Column> {
         let word = match record.agreement {
             Some(Agreement::Met) => &met(record),
             Some(agreement) if agreement != Agreement::Inconclusive => agreement.word(),
-            _ => return range(prediction.low, prediction.high, record.unit),
+            _ => return limits(prediction),
         };
-        format!("{}, {word}", range(prediction.low, prediction.high, record.unit))
+        format!("{}, {word}", limits(prediction))
     };
     vec![
         Column::new(head, records.iter().map(value)),

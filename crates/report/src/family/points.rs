@@ -2,10 +2,10 @@
 //! why, each cause once.
 
 use fathom_analysis::display_value::DisplayValue;
-use fathom_record::quantity::{at_most, quantity, range};
+use fathom_record::quantity::{at_most, quantity};
 use fathom_record::{Agreement, Cause, Prediction, Protocol, Record, State, Unit};
 
-use crate::cells::{Setting, is_as_found};
+use crate::cells::{Setting, is_as_found, limits};
 use crate::counts::{cause_words, counts_of, states, without_model};
 use crate::paint::{FAINT, of_state, paint_lines};
 use crate::remarks::{FURTHER, INDENT, meaning, read_apart, reason_words};
@@ -273,7 +273,7 @@ fn grouped<K: PartialEq>(chosen: &[usize], key: impl Fn(usize) -> K) -> Vec<(K, 
 fn figures(record: &Record, protocol: Protocol) -> Option<String> {
     let measured = DisplayValue::of(record, protocol).number()?;
     let prediction = record.prediction.as_ref()?;
-    let limits = range(prediction.low, prediction.high, record.unit);
+    let limits = limits(record, prediction);
     let measured = glued(&quantity(measured, record.unit));
     Some(format!("{measured}, {}", glued(&format!("not {limits}"))))
 }

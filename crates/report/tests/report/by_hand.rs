@@ -3,7 +3,7 @@
 use fathom_record::{Fact, NoModel, Params, Record, State, Unit, Verdict};
 use fathom_report::by_hand::{findings, group};
 
-use crate::fixture;
+use crate::fixture::{self, Build as _};
 
 fn read(block: i64, threads: i64, rate: f64) -> Record {
     let params = Params::one("block", block).and("state", "warm").and("threads", threads);
@@ -66,6 +66,16 @@ fn records_of_one_group_form_a_table() {
     assert_eq!(table.matches("/data/a").count(), 1, "{table}");
     let below = group(&records, &records[..1], 100);
     assert!(!below.contains("/data/a"), "printed above already: {below}");
+}
+
+#[test]
+fn prediction_is_in_the_unit_of_its_number() {
+    let gib = f64::from(1 << 30);
+    let record = read(4096, 1, gib / 8.0).predicted(2.0 * gib, 0.0, 0.1);
+    let table = group(&[record.clone(), read(8192, 1, gib)], &[], 100);
+    assert!(table.contains("1843–2253 MiB/s, outside"), "{table}");
+    let alone = group(&[record], &[], 100);
+    assert!(alone.contains("128.0 MiB/s") && alone.contains("1843–2253 MiB/s"), "{alone}");
 }
 
 #[test]

@@ -113,8 +113,8 @@ pub(super) fn facts(
     let mib = sum.bytes as f64 / 1_048_576.0;
     facts.push(Fact::text("read", format!("{} bytes = {mib:.3} MiB", sum.bytes)));
     facts.extend(methods(last, shows_rates));
-    let setup = last.ns - parts(last).iter().map(|part| part.ns).sum::<f64>();
-    if last.results.len() == 1 && setup > 0.0 {
+    let setup = last.setup_ns();
+    if setup > 0.0 {
         let time = quantity(setup, Unit::Nanoseconds);
         facts.push(Fact::text("setup", format!("{time} (residency check, buffers, threads)")));
     }

@@ -102,8 +102,10 @@ impl FileList {
     }
 }
 
+/// Anything else that does not exist is a missing file, such as one with a lone `[` in its name.
 fn is_pattern(path: &Path) -> bool {
-    path.to_string_lossy().contains(['*', '?', '['])
+    let text = path.to_string_lossy();
+    text.contains(['*', '?', '[']) && glob::Pattern::new(&text).is_ok()
 }
 
 #[cfg(test)]
@@ -126,6 +128,8 @@ mod tests {
         assert_eq!(FileList::of(&[at("*.bin")], false).unwrap().bytes(), 3);
         assert!(FileList::of(&[at("*.none")], false).is_err());
         assert!(FileList::of(&[at("none")], false).is_err());
+        let missing = FileList::of(&[at("bad\u{1b}[31m")], false).unwrap_err().to_string();
+        assert!(missing.contains("No such file"), "no pattern: {missing}");
         assert!(FileList::of(&[at("deep/lo*")], false).is_ok(), "a named link is followed");
     }
 

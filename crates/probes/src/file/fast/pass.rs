@@ -54,6 +54,14 @@ impl Pass {
         1e9 * self.sum().bytes as f64 / self.ns
     }
 
+    /// Residency check, buffers and threads. Of several files 0: opening each is part of the work.
+    pub(super) fn setup_ns(&self) -> f64 {
+        match self.results.as_slice() {
+            [one] => self.ns - one.fast.parts.iter().map(|part| part.ns).sum::<f64>(),
+            _ => 0.0,
+        }
+    }
+
     pub(super) fn faults(&self) -> impl Iterator<Item = &ReadFault> {
         self.results.iter().flat_map(|one| &one.fast.faults)
     }
