@@ -135,7 +135,7 @@ pub fn range(data: &[u8]) {
     let Ok(request) = parse(&head, FIELDS_MAX) else { return };
     let fields = &request.fields;
     let modified = UNIX_EPOCH + Duration::from_secs(784_111_777);
-    let version = Version { bytes, etag: "\"a\"".to_owned(), modified };
+    let version = Version { bytes, etag: "\"a\"".to_owned(), is_strong: true, modified };
     let selection = select(fields, &version, is_get);
     if fields.if_match.or(fields.if_unmodified_since).is_none() {
         assert_ne!(selection, Selection::PreconditionFailed);
