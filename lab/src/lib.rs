@@ -26,8 +26,12 @@ pub mod relay;
 pub mod seeded;
 pub mod strace;
 
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::Duration;
+
 use fathom_measure::Clock;
-use fathom_measure::clock::{Source, Specification};
+use fathom_measure::clock::{Source, Specification, wall_ns};
 
 /// Why a fault cannot be injected on this machine; its test is skipped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,4 +42,18 @@ pub struct Unmet(pub String);
 pub fn clock() -> Clock {
     let source = Source::MonotonicRaw;
     Clock::from_specification(Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 })
+}
+
+/// Waits until `fathom serve` gives a file a strong ETag: until its change time is so old that the
+/// next change has another one.
+///
+/// # Panics
+/// If there is no such file.
+pub fn settle(path: &Path) {
+    let stat = path.metadata().expect("a file");
+    let changed_ns = (stat.ctime() * 1_000_000_000 + stat.ctime_nsec()) as u64;
+    let step_ns = if stat.ctime_nsec() == 0 { 2_100_000_000 } else { 25_000_000 };
+    while wall_ns() < changed_ns + step_ns {
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

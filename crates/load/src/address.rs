@@ -8,7 +8,7 @@ use fathom_metric::notation::NotationError;
 /// `http://HOST[:PORT][/PATH]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// A name or an address, without the brackets of IPv6.
+    /// A name or an address, without the brackets of IPv6, with its zone: `fe80::1%eth0`.
     pub host: String,
     pub port: u16,
     /// Begins with `/`; may have a query.
@@ -52,13 +52,17 @@ impl Url {
             return Err(wrong().into());
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { host: host.to_owned(), port, path })
+        // The zone of an address begins with `%`, which RFC 6874 has encoded.
+        let is_address = authority.starts_with('[');
+        let host = if is_address { host.replacen("%25", "%", 1) } else { host.to_owned() };
+        Ok(Self { host, port, path })
     }
 
     /// Value of the field Host.
     pub fn authority(&self) -> String {
-        let host =
-            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        // A zone means nothing to another host.
+        let host = self.host.split('%').next().unwrap_or_default();
+        let host = if host.contains(':') { format!("[{host}]") } else { self.host.clone() };
         if self.port == 80 { host } else { format!("{host}:{}", self.port) }
     }
 
@@ -133,6 +137,10 @@ mod tests {
         assert_eq!(url("HTTP://a:81/x?y=1"), parts("a:81", 81, "/x?y=1"));
         assert_eq!(url("http://[::1]:8080/f"), parts("[::1]:8080", 8080, "/f"));
         assert_eq!(url("http://a?q"), parts("a", 80, "/?q"));
+        for zoned in ["http://[fe80::1%25v0]:81/f", "http://[fe80::1%v0]:81/f"] {
+            assert_eq!(url(zoned), parts("[fe80::1]:81", 81, "/f"), "no zone in Host");
+            assert_eq!(Url::parse(zoned).unwrap().host, "fe80::1%v0");
+        }
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub enum ControlError {
     Status(u16),
     #[error("{0}")]
     Answer(&'static str),
+    /// It must not reach a record.
+    #[error("the far end's figure is implausible: {0}")]
+    Implausible(&'static str),
     #[error("unexpected JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -113,6 +116,64 @@ pub struct DiskRate {
     pub unavailable: Option<String>,
 }
 
+/// Beyond every counter: about 36 years in nanoseconds, and small enough that sums do not overflow.
+const COUNTER_MAX: u64 = 1 << 60;
+/// A pebibyte, far above the memory of any host.
+const MEMORY_MAX: u64 = 1 << 50;
+const CPUS_MAX: u64 = 1 << 16;
+const SLOTS_MAX: usize = 100_000;
+
+/// The first figure that cannot be.
+fn implausible(figures: &[(&'static str, u64, u64)]) -> Result<(), ControlError> {
+    let found = figures.iter().find(|(_, value, most)| value > most);
+    found.map_or(Ok(()), |(name, ..)| Err(ControlError::Implausible(name)))
+}
+
+impl Telemetry {
+    fn checked(self) -> Result<Self, ControlError> {
+        let device = self.device.clone().unwrap_or_default();
+        let counters = [
+            ("time", self.at_ns),
+            ("CPU time", self.cpu_ns),
+            ("responses", self.responses),
+            ("bytes sent", self.bytes_sent),
+            ("bytes on the wire", self.bytes_on_wire.unwrap_or(0)),
+            ("busy time", self.busy_ns),
+            ("CPU time of reactors", self.reactor_cpu_ns),
+            ("waiting time of reactors", self.reactor_wait_ns),
+            ("waiting time", self.run_queue_wait_ns),
+            ("throttled time", self.throttled_ns.unwrap_or(0)),
+            ("bytes read", self.read_bytes.unwrap_or(0)),
+            ("serial section", self.serial_ns),
+            ("reads of the device", device.reads.max(device.read_bytes)),
+            ("busy time of the device", device.busy_ns.unwrap_or(0)),
+            ("retransmits", self.tcp_retransmits.unwrap_or(0)),
+        ];
+        implausible(&counters.map(|(name, value)| (name, value, COUNTER_MAX)))?;
+        // A float above 2⁶⁴ is the largest integer.
+        let cpus = if self.cpus >= 0.0 { self.cpus.ceil() as u64 } else { u64::MAX };
+        implausible(&[
+            ("memory", self.resident_bytes, MEMORY_MAX),
+            ("CPUs", cpus, CPUS_MAX),
+            ("threads", self.threads, CPUS_MAX),
+        ])?;
+        Ok(self)
+    }
+}
+
+impl DiskRate {
+    fn checked(self) -> Result<Self, ControlError> {
+        let bytes = self.slots.iter().copied().max().unwrap_or(0);
+        let slots = if self.slots.len() > SLOTS_MAX { u64::MAX } else { 0 };
+        let figures = [("slots", slots), ("bytes read", bytes), ("time", self.slot_ns)];
+        implausible(&figures.map(|(name, value)| (name, value, COUNTER_MAX)))?;
+        match self.slot_ns {
+            0 if self.unavailable.is_none() => Err(ControlError::Implausible("no time")),
+            _ => Ok(self),
+        }
+    }
+}
+
 /// A blocking client of one request at a time.
 pub struct Control {
     address: SocketAddr,
@@ -150,22 +211,27 @@ impl Control {
     }
 
     pub fn telemetry(&mut self) -> Result<Telemetry, ControlError> {
-        self.json("GET", "/.fathom/telemetry", BODY_BYTES_MAX)
+        self.json::<Telemetry>("GET", "/.fathom/telemetry", BODY_BYTES_MAX)?.checked()
     }
 
     pub fn host(&mut self) -> Result<Host, ControlError> {
         let host: Host = self.json("GET", "/.fathom/host", BODY_BYTES_MAX)?;
+        let (cpus, memory) = (u64::from(host.cpu.logical), host.memory.total_bytes.unwrap_or(0));
+        implausible(&[("memory", memory, MEMORY_MAX), ("CPUs", cpus, CPUS_MAX)])?;
         let is_printable = host.is_printable();
         is_printable.then_some(host).ok_or(ControlError::Answer("control characters in the facts"))
     }
 
     /// `evict` or `warm`.
     pub fn change_cache(&mut self, what: &str) -> Result<CacheChange, ControlError> {
-        self.order(what)
+        let change: CacheChange = self.order(what)?;
+        let bytes = change.bytes.max(change.resident_bytes_after.unwrap_or(0));
+        implausible(&[("files", change.files, COUNTER_MAX), ("bytes", bytes, COUNTER_MAX)])?;
+        Ok(change)
     }
 
     pub fn read_disk(&mut self, time_ms: u64) -> Result<DiskRate, ControlError> {
-        self.order(&format!("disk/{time_ms}"))
+        self.order::<DiskRate>(&format!("disk/{time_ms}"))?.checked()
     }
 
     /// Lets the next request open a new connection.
@@ -351,6 +417,36 @@ fn unchunked(text: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_that_cannot_be_reach_no_record() {
+        fn of<T: DeserializeOwned>(
+            text: &str,
+            checked: fn(T) -> Result<T, ControlError>,
+        ) -> String {
+            let figures = serde_json::from_str(text).unwrap();
+            checked(figures).map_or_else(|error| error.to_string(), |_| "plausible".to_owned())
+        }
+        let lead = "the far end's figure is implausible: ";
+        for (text, what) in [
+            (r#"{"cpu_ns": 18446744073709551615}"#, "CPU time"),
+            (r#"{"resident_bytes": 1125899906842625}"#, "memory"),
+            (r#"{"cpus": -1}"#, "CPUs"),
+            (r#"{"cpus": 1e300}"#, "CPUs"),
+            (
+                r#"{"device": {"reads": 0, "read_bytes": 18446744073709551615}}"#,
+                "reads of the device",
+            ),
+        ] {
+            assert_eq!(of(text, Telemetry::checked), format!("{lead}{what}"), "{text}");
+        }
+        let largest = r#"{"cpu_ns": 1152921504606846976, "resident_bytes": 1125899906842624}"#;
+        assert_eq!(of(largest, Telemetry::checked), "plausible");
+        let no_time = r#"{"slots": [1], "slot_ns": 0}"#;
+        assert_eq!(of(no_time, DiskRate::checked), format!("{lead}no time"));
+        let refused = r#"{"slots": [], "slot_ns": 0, "unavailable": "no files"}"#;
+        assert_eq!(of(refused, DiskRate::checked), "plausible");
+    }
 
     #[test]
     fn endless_answers_end() {

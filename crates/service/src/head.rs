@@ -143,7 +143,8 @@ pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refus
             let mut words = field.value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
             let has = |word: &[u8]| words.clone().any(|one| one.eq_ignore_ascii_case(word));
             keep_alive |= has(b"keep-alive");
-            upgrades |= has(b"upgrade");
+            // HTTP/1.0 has no Upgrade.
+            upgrades |= !is_http_1_0 && has(b"upgrade");
             close |= words.any(|one| one.eq_ignore_ascii_case(b"close"));
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
             codings = Some(field.value);

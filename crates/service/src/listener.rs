@@ -44,20 +44,24 @@ pub(crate) fn open(options: &Options) -> Result<Vec<Listener>, ServiceError> {
     let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     let both = loopback.map(|address| SocketAddr::new(address, PORT));
     let all = if options.listen.is_empty() { &both[..] } else { &options.listen };
-    let mut listeners = Vec::new();
+    let (mut listeners, mut missing) = (Vec::new(), None);
     for address in all {
-        let other = SocketAddr::new(loopback[0], address.port());
-        let is_second = address.ip() == loopback[1] && all.contains(&other);
+        let is_one_of_both = address.ip().is_loopback()
+            && loopback.iter().all(|ip| all.contains(&SocketAddr::new(*ip, address.port())));
         match one(address) {
             Ok(listener) => listeners.push(listener),
-            // This machine has no IPv6: one loopback address is left.
+            // This machine has no IPv4 or no IPv6: the other loopback address is enough.
             Err(ServiceError::Listen {
-                error: Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL, ..
-            }) if is_second => {}
+                error: error @ (Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL),
+                address,
+            }) if is_one_of_both => missing = Some(ServiceError::Listen { error, address }),
             Err(error) => return Err(error),
         }
     }
-    Ok(listeners)
+    match missing {
+        Some(error) if listeners.is_empty() => Err(error),
+        _ => Ok(listeners),
+    }
 }
 
 /// Accepted sockets inherit the options.

@@ -66,7 +66,7 @@ impl Reply<'_> {
     }
 
     fn validators(&self, out: &mut Vec<u8>, version: &Version) {
-        out.extend_from_slice(b"\r\nETag: ");
+        out.extend_from_slice(if version.is_strong { b"\r\nETag: " } else { b"\r\nETag: W/" });
         out.extend_from_slice(version.etag.as_bytes());
         field(out, "Last-Modified", HttpDate::from(version.modified));
         out.extend_from_slice(b"\r\nAccept-Ranges: bytes");
@@ -119,12 +119,14 @@ fn line(status: u16) -> &'static str {
 /// The current date, formatted once a second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Date {
+    pub(crate) wall_ns: u64,
     second: u64,
     text: Vec<u8>,
 }
 
 impl Date {
     pub(crate) fn set(&mut self, wall_ns: u64) {
+        self.wall_ns = wall_ns;
         let second = wall_ns / 1_000_000_000;
         if second != self.second || self.text.is_empty() {
             self.second = second;
@@ -143,7 +145,7 @@ mod tests {
         let mut date = Date::default();
         date.set(784_111_777_000_000_000);
         let modified = UNIX_EPOCH + Duration::from_secs(1);
-        let version = Version { bytes: 10, etag: "\"e\"".to_owned(), modified };
+        let version = Version { bytes: 10, etag: "\"e\"".to_owned(), is_strong: true, modified };
         let mut out = b"old".to_vec();
         let reply = Reply {
             status: 206,
@@ -164,6 +166,9 @@ mod tests {
         Reply { status: 416, part: None, ..reply.clone() }.write(&mut out, &date);
         let head = String::from_utf8(out.clone()).unwrap();
         assert!(head.contains("\r\nContent-Range: bytes */10\r\n"), "{head}");
+        let young = Version { is_strong: false, ..version.clone() };
+        Reply { version: Some(&young), ..reply.clone() }.write(&mut out, &date);
+        assert!(String::from_utf8_lossy(&out).contains("\r\nETag: W/\"e\"\r\n"));
         Reply { status: 304, part: None, ..reply }.write(&mut out, &date);
         let head = String::from_utf8(out).unwrap();
         assert!(!head.contains("Content-Length") && head.contains("ETag"), "{head}");

@@ -13,13 +13,22 @@ use crate::refusal::Refusal;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) bytes: u64,
-    /// Strong: changes with every write and every replacement of the file.
+    /// Changes with every write and every replacement of the file, in quotes.
     pub(crate) etag: String,
+    /// Whether a later change would have another change time: a strong tag.
+    pub(crate) is_strong: bool,
+    /// Never after the date of the response.
     pub(crate) modified: SystemTime,
 }
 
+/// Stamps of a file advance by the kernel's tick, at most 10 ms, and two of them may be one apart.
+const TICK_NS: u64 = 20_000_000;
+/// File systems whose stamps have no fraction advance them by one or two seconds.
+const COARSE_NS: u64 = 2_000_000_000;
+
 impl Version {
-    pub(crate) fn of(stat: &Stat) -> Self {
+    /// `wall_ns`: the time of the response since 1970.
+    pub(crate) fn of(stat: &Stat, wall_ns: u64) -> Self {
         let bytes = stat.st_size as u64;
         let mut etag = String::with_capacity(56);
         let ns = |s: i64, ns: u64| (s as u64).wrapping_mul(1_000_000_000).wrapping_add(ns);
@@ -27,11 +36,12 @@ impl Version {
         let changed = ns(stat.st_ctime, stat.st_ctime_nsec);
         // Writing to a String cannot fail.
         let _ = write!(etag, "\"{:x}-{bytes:x}-{modified:x}-{changed:x}\"", stat.st_ino);
+        let step_ns = if stat.st_ctime_nsec == 0 { COARSE_NS } else { TICK_NS };
+        // A time of the future wraps to a large one, and says as little as one that has passed.
+        let is_strong = wall_ns.wrapping_sub(changed) > step_ns;
         // HTTP dates have no fractions, and none before 1970.
-        let seconds = Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
-        // Years beyond 9999 cannot be written.
-        let modified = UNIX_EPOCH + seconds.min(Duration::from_secs(253_402_300_799));
-        Self { bytes, etag, modified }
+        let seconds = u64::try_from(stat.st_mtime).unwrap_or(0).min(wall_ns / 1_000_000_000);
+        Self { bytes, etag, is_strong, modified: UNIX_EPOCH + Duration::from_secs(seconds) }
     }
 }
 
@@ -60,7 +70,7 @@ impl Selection {
 /// In the order of RFC 9110, 13.2.2.
 pub(crate) fn select(fields: &Fields<'_>, version: &Version, is_get: bool) -> Selection {
     if let Some(list) = fields.if_match {
-        if !lists(list, &version.etag, false) {
+        if !lists(list, version, false) {
             return Selection::PreconditionFailed;
         }
     } else if fields.if_unmodified_since.and_then(date).is_some_and(|date| version.modified > date)
@@ -68,7 +78,7 @@ pub(crate) fn select(fields: &Fields<'_>, version: &Version, is_get: bool) -> Se
         return Selection::PreconditionFailed;
     }
     if let Some(list) = fields.if_none_match {
-        if lists(list, &version.etag, true) {
+        if lists(list, version, true) {
             return Selection::NotModified;
         }
     } else if fields.if_modified_since.and_then(date).is_some_and(|date| version.modified <= date) {
@@ -95,16 +105,17 @@ pub(crate) fn select_page(fields: &Fields<'_>) -> Selection {
 /// If-Range: a strong tag or the exact date.
 fn is_range_current(if_range: Option<&[u8]>, version: &Version) -> bool {
     if_range.is_none_or(|value| {
-        value == version.etag.as_bytes() || date(value) == Some(version.modified)
+        let is_same = value == version.etag.as_bytes() || date(value) == Some(version.modified);
+        version.is_strong && is_same
     })
 }
 
 /// Whether a list of entity tags has this one. A weak tag matches only where `weak` is allowed.
-fn lists(list: &[u8], etag: &str, weak: bool) -> bool {
+fn lists(list: &[u8], version: &Version, weak: bool) -> bool {
     list.trim_ascii() == b"*"
         || list.split(|&b| b == b',').map(<[u8]>::trim_ascii).any(|one| {
             let strong = one.strip_prefix(b"W/").filter(|_| weak).unwrap_or(one);
-            strong == etag.as_bytes()
+            (weak || version.is_strong) && strong == version.etag.as_bytes()
         })
 }
 
@@ -173,7 +184,24 @@ mod tests {
 
     fn version() -> Version {
         let modified = UNIX_EPOCH + Duration::from_secs(784_111_777);
-        Version { bytes: 10, etag: "\"a\"".to_owned(), modified }
+        Version { bytes: 10, etag: "\"a\"".to_owned(), is_strong: true, modified }
+    }
+
+    #[test]
+    fn tag_is_strong_when_the_next_change_has_another_stamp() {
+        let mut stat = rustix::fs::stat("/").unwrap();
+        (stat.st_mtime, stat.st_ctime) = (1000, 1000);
+        let mut of = |fraction: u64, passed_ns: u64| {
+            stat.st_ctime_nsec = fraction;
+            Version::of(&stat, 1_000_000_000_000 + fraction + passed_ns).is_strong
+        };
+        for (fraction, step_ns) in [(7, TICK_NS), (0, COARSE_NS)] {
+            assert_eq!([0, step_ns, step_ns + 1].map(|it| of(fraction, it)), [false, false, true]);
+        }
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let modified = |wall_ns| Version::of(&stat, wall_ns).modified;
+        assert_eq!(modified(1_000_900_000_000), at(1000));
+        assert_eq!(modified(999_900_000_000), at(999), "not after the date of the response");
     }
 
     const DATE: &[u8] = b"Sun, 06 Nov 1994 08:49:37 GMT";
@@ -224,5 +252,14 @@ mod tests {
             assert_eq!(select(&fields(if_range), &version(), true), expected, "{if_range:?}");
         }
         assert_eq!(select(&fields(None), &version(), false), Selection::Whole, "HEAD");
+        // While the tag is weak only what does not need a strong one matches.
+        let young = Version { is_strong: false, ..version() };
+        for if_range in [&b"\"a\""[..], DATE] {
+            assert_eq!(select(&fields(Some(if_range)), &young, true), Selection::Whole);
+        }
+        let same = Fields { if_match: Some(b"\"a\""), ..Fields::default() };
+        assert_eq!(select(&same, &young, true), Selection::PreconditionFailed);
+        let none = Fields { if_none_match: Some(b"\"a\""), ..Fields::default() };
+        assert_eq!(select(&none, &young, true), Selection::NotModified);
     }
 }

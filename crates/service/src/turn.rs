@@ -261,7 +261,7 @@ impl Reactor {
         opened: Opened,
         (path, filling): (&[u8], u64),
     ) -> Flow {
-        let version = Version::of(&opened.stat);
+        let version = Version::of(&opened.stat, self.date.wall_ns);
         let is_get = request.method == Method::Get;
         let (status, part) = match select(&request.fields, &version, is_get).answer(version.bytes) {
             Ok(answer) => answer,

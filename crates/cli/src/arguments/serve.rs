@@ -1,6 +1,6 @@
 //! `fathom serve`: the folder, where it listens, and its limits.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -102,6 +102,9 @@ fn listen(text: &str) -> Result<Listen, NotationError> {
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         loopback.map(|address| SocketAddr::new(address, port)).to_vec()
     };
+    if text.contains('%') {
+        return zoned(text).map(|address| Listen(vec![address]));
+    }
     let of_both = match text.strip_prefix("localhost") {
         Some("") => return Ok(Listen(both(PORT))),
         Some(rest) if rest.starts_with(':') => rest,
@@ -125,6 +128,23 @@ fn listen(text: &str) -> Result<Listen, NotationError> {
     let expected = "an address, a port, or both, such as 127.0.0.1:8080, [::1]:8080, 0.0.0.0, \
                     localhost or 8080";
     whole.map(|address| Listen(vec![address])).map_err(|_| NotationError::new(text, expected))
+}
+
+/// A link-local address with its interface: `fe80::1%eth0` or `[fe80::1%eth0]:8080`.
+fn zoned(text: &str) -> Result<SocketAddr, NotationError> {
+    let wrong = || NotationError::new(text, "an interface of this machine after the %");
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, "")) => (host, PORT),
+        Some((host, port)) => {
+            let port = port.strip_prefix(':').and_then(|digits| digits.parse().ok());
+            (host, port.ok_or_else(wrong)?)
+        }
+        None => (text, PORT),
+    };
+    // The resolver knows the interfaces; a number after a colon could only be a name.
+    let is_address = host.split('%').next().is_some_and(|it| it.parse::<Ipv6Addr>().is_ok());
+    let found = is_address.then(|| (host, port).to_socket_addrs().ok()?.next()).flatten();
+    found.ok_or_else(wrong)
 }
 
 /// A name as in Host, without a port.
@@ -170,11 +190,23 @@ mod tests {
             ("localhost:81", "127.0.0.1:81 [::1]:81"),
             ("[::1:9000]", "[::1:9000]:3284"),
             ("2001:db8::a", "[2001:db8::a]:3284"),
+            ("fe80::1%lo", "[fe80::1%1]:3284"),
+            ("[fe80::1%lo]:81", "[fe80::1%1]:81"),
         ] {
             assert_eq!(of(text).unwrap(), expected, "{text}");
         }
-        for text in ["", "host:80", "1.2.3", "70000", "1.2.3.4:99999", "localhost.", "localhost:x"]
-        {
+        for text in [
+            "",
+            "host:80",
+            "1.2.3",
+            "70000",
+            "1.2.3.4:99999",
+            "localhost.",
+            "localhost:x",
+            "fe80::1%no-such",
+            "[fe80::1%lo]81",
+            "host%lo",
+        ] {
             assert!(of(text).is_err(), "{text}");
         }
         assert!(of("::1:9000").unwrap_err().to_string().contains("expected [::1]:9000, or"));

@@ -5,16 +5,20 @@ use std::net::TcpStream;
 use std::process::Child;
 use std::time::Duration;
 
+use fathom_lab::settle;
 use rustix::net::sockopt;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit, setrlimit};
 
 use crate::children::{next_line, send, signal_and_wait, spawn_piped, wait_until};
 use crate::group::{has_ipv6, skipped};
-use crate::test_env::{TestEnv, assert_contains, assert_failure, assert_usage_error, generated};
+use crate::test_env::{
+    TestEnv, assert_contains, assert_failure, assert_usage_error, entries, generated,
+};
 
 /// A running service, and its address.
 pub(crate) fn start(env: &TestEnv, options: &str) -> (Child, String) {
     let mut child = spawn_piped(env.command(&format!("serve . --listen 0 {options}")));
+    entries(env.path()).iter().filter(|path| path.is_file()).for_each(|it| settle(it));
     let line = next_line(&mut child);
     let address = line.trim().trim_end_matches('/').rsplit('/').next().expect("an address");
     assert!(line.contains("Serving . on http://127.0.0.1:"), "{line}");

@@ -168,6 +168,11 @@ fn connection_field_and_version_decide_persistence() {
         let head = format!("GET / {line}\r\n");
         assert_eq!(parse(head.as_bytes(), 8).unwrap().close, closes, "{line}");
     }
+    let upgrades = |version: &str| {
+        let head = format!("GET / HTTP/{version}\r\nHost: a\r\nConnection: Upgrade\r\n\r\n");
+        parse(head.as_bytes(), 8).unwrap().upgrades
+    };
+    assert_eq!(["1.0", "1.1"].map(upgrades), [false, true]);
 }
 
 proptest::proptest! {

@@ -73,6 +73,7 @@ fn ranges_are_cut_from_the_file() {
 fn validators_follow_the_file() {
     let service = Service::new();
     service.file("a", 10);
+    fathom_lab::settle(&service.path("a"));
     let mut client = service.connect();
     let first = client.get("/a");
     let tag = first.field("ETag").expect("a tag").to_owned();

@@ -53,6 +53,7 @@ impl Gate {
         let outside = service.outside("").to_str().expect("UTF-8").trim_end_matches('/').to_owned();
         let mut gate = Self { service, _socket: socket, words: Vec::new() };
         let authorization = format!("Authorization: Bearer {TOKEN}");
+        fathom_lab::settle(&gate.service.path("a"));
         let reply = gate.connect().request("HEAD", "/a", &[&authorization]);
         let etag = reply.field("ETag").expect("a tag").to_owned();
         gate.words = vec![("etag", etag), ("outside", outside), ("hidden", HIDDEN.to_owned())];
