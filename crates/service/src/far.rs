@@ -64,8 +64,10 @@ impl FarEnds {
             if far.places.enter(peer, speaks) {
                 far.host(socket, token.map(text));
                 far.places.leave(peer);
-            } else if speaks {
-                let text = "too many far ends run there".to_owned();
+            } else {
+                let silent = format!("no answer within {} s", SILENT.tv_sec);
+                let full = "too many far ends run there".to_owned();
+                let text = if speaks { full } else { silent };
                 // The near end may have gone.
                 let _ = Channel::new(socket).send(&Message::Error { text });
             }

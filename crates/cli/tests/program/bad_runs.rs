@@ -60,8 +60,12 @@ fn runs_without_common_case_are_not_compared() {
     let other = write_changed(&env, "b", |document| {
         document.records.iter_mut().for_each(|one| one.metric = fathom_record::MetricId::new("x"));
     });
-    assert_error(&env.run(&["compare", "latest", &other]), 3, &["nothing to compare: no common"]);
-    let output = env.run(&["compare", "--json", "latest", &other]);
+    assert_error(
+        &env.run(&["compare", &canned().run.id, &other]),
+        3,
+        &["nothing to compare: no common"],
+    );
+    let output = env.run(&["compare", "--json", &canned().run.id, &other]);
     assert_status(&output, 3);
     let comparison: serde_json::Value = json(&output);
     assert_eq!(comparison["rows"].as_array().map(Vec::len), Some(0), "{comparison}");
@@ -69,7 +73,7 @@ fn runs_without_common_case_are_not_compared() {
         let verdict = Verdict::because(State::Invalid, Cause::WrongWork, "wrong");
         document.records.iter_mut().for_each(|one| one.verdict = verdict.clone());
     });
-    let output = env.run(&["compare", "latest", &invalid]);
+    let output = env.run(&["compare", &canned().run.id, &invalid]);
     assert_error(&output, 3, &["nothing to compare", "invalid in B", "fathom run"]);
     // It can still be imported and exported.
     assert!(env.run(&["import", &invalid]).status.success());
@@ -102,9 +106,9 @@ fn several_runs_of_one_host_are_one_side() {
     let elsewhere = write_changed(&env, "d", |document| {
         (document.host.name, document.host.id) = ("elsewhere".to_owned(), None);
     });
-    let output = env.run(&["compare", "latest", &elsewhere, &like[0]]);
+    let output = env.run(&["compare", &canned().run.id, &elsewhere, &like[0]]);
     assert_usage_error(&output, &["elsewhere", "hosts are never pooled", "runs of one host"]);
-    let output = env.run(&["compare", &like[0], &like[0], "latest"]);
+    let output = env.run(&["compare", &like[0], &like[0], &canned().run.id]);
     assert_usage_error(&output, &["named twice"]);
 }
 

@@ -49,7 +49,10 @@ fn commands_take_the_latest_battery_and_say_so() {
     let of_file = env.exec("show latest:file~1 --json");
     assert_eq!(json::<Document>(&of_file).run.id, id(61));
     assert!(of_file.stderr.is_empty(), "{}", text(&of_file.stderr));
-    assert_failure(&env.exec("show latest:load"), &["find run latest:load: no such run"]);
+    assert_failure(
+        &env.exec("show latest:load"),
+        &["find run latest:load: the store has no load run"],
+    );
     assert_failure(&env.exec("show latest:cpu"), &["not a run name", "`latest:file`"]);
 }
 

@@ -103,8 +103,8 @@ fn every_metric_is_listed_and_explained() {
         let explained = own.split_inclusive(" measures it").next().unwrap_or_default();
         assert_contains(explained, &["timed", "model", "source", "pitfall", "no stored result"]);
         let by_hand = fathom_probes::REGISTRY.command_of(id);
-        let command = by_hand.map_or(format!("run {id}"), |command| command.path.to_owned());
-        assert!(explained.contains(&format!("`fathom {command}` measures it")), "{explained}");
+        let command = by_hand.map_or(format!("fathom run {id}"), |command| command.line());
+        assert!(explained.contains(&format!("`{command}` measures it")), "{explained}");
     }
 }
 
