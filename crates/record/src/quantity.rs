@@ -371,6 +371,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn ratios_have_at_most_six_columns() {
+        for (ratio, text) in [
+            (0.0, "0.000"),
+            (0.000_49, "5e-4"),
+            (1.0966, "1.097"),
+            (9.999_4, "9.999"),
+            (9.999_6, "10.00"),
+            (-12.345, "-12.35"),
+            (99.994, "99.99"),
+            (99.996, "100"),
+            (99_999.6, "1.0e5"),
+            (f64::NAN, NOTHING),
+        ] {
+            assert_eq!(short(ratio), text, "{ratio}");
+        }
+    }
+
+    #[test]
     fn measured_values_have_four_significant_figures() {
         for (value, unit, text) in [
             (165.23, Unit::Nanoseconds, "165.2 ns"),
