@@ -1,31 +1,31 @@
 #!/usr/bin/env bash
 # Changes SAMPLE places of the code one at a time (an operator, a returned value) and runs the tests
-# of the crate, and where they miss it the golden cases of the program: a change that no test notices
-# shows what is not tested. SHARD selects the sample.
-# A later call goes on: what was caught, or does not build, is not tried again.
+# of the crate: a change that no test notices shows what is not tested. SHARD selects the sample.
+# A later call goes on with the crates that are left; without target/mutants it begins anew.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sample=${1:-100} shard=${2:-0}
-packages=()
-for name in analysis engine store fileio record service report load; do
-  packages+=(-p "fathom-$name")
-done
+names=(analysis engine store fileio record service report load)
+packages=("${names[@]/#/fathom-}")
 
 command -v cargo-mutants >/dev/null || cargo install --locked cargo-mutants
-output=target/mutants/$sample-$shard
-mkdir -p "$output"
-all=$(cargo mutants --list "${packages[@]}" | wc -l)
-status=0
-try() { # options of cargo mutants; 2 and 3: some were missed, or took too long
-  cargo mutants "${packages[@]}" --shard "$shard/$((all / sample))" --sharding round-robin \
-    --iterate --output "$output" "$@" || status=$?
-}
-try
-[ $status -ne 2 ] || { status=0 && try --test-package fathom -- --test program golden::; }
-found=$output/mutants.out
-count() { cat "$@" 2>/dev/null | sort -u | wc -l; }
-caught=$(count "$found"/{caught,timeout,previously_caught}.txt) missed=$(count "$found/missed.txt")
+output=$PWD/target/mutants/$sample-$shard
+# Dependencies are built once, although each crate is tested in a new copy.
+export CARGO_TARGET_DIR=$PWD/target/mutants/build
+all=$(cargo mutants --list "${packages[@]/#/--package=}" | wc -l)
+for package in "${packages[@]}"; do
+  folder=$output/$package
+  [ ! -e "$folder/done" ] || continue
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  # Status 2: some were missed; 3: some took too long, and count as caught.
+  status=0
+  cargo mutants --package "$package" --shard "$shard/$((all / sample))" --sharding round-robin \
+    --output "$folder" || status=$?
+  case $status in 0 | 2 | 3) touch "$folder/done" ;; *) exit $status ;; esac
+done
+count() { cat "$output"/*/mutants.out/"$1".txt | wc -l; }
+caught=$(($(count caught) + $(count timeout))) missed=$(count missed)
 echo "missed:"
-cat "$found/missed.txt"
+cat "$output"/*/mutants.out/missed.txt
 echo "$caught of $((caught + missed)) viable mutants caught"
-exit $status
