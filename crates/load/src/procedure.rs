@@ -90,7 +90,10 @@ impl Procedure for Load {
             };
             return crate::make::make(set, self.target.as_ref(), &mut watch);
         }
-        let mut target = Target::prepare(self, recorder.host())?;
+        let mut target = match Target::prepare(self, recorder) {
+            Err(_) if recorder.stop().now().load(Relaxed) => return Ok(Ending::Stopped),
+            target => target?,
+        };
         target.warnings.iter().for_each(|text| recorder.event(Event::Warning(text)));
         self.check_ports(&target, recorder)?;
         recorder.set_seed(self.seed);
@@ -190,6 +193,13 @@ impl Load {
                 target.address
             ))),
         }
+    }
+
+    /// Requests of a sweep, if they are counted; the last one has the rest.
+    pub fn requests_in(&self, sweep: usize) -> Option<u64> {
+        let (all, sweeps) = (self.requests?, SWEEPS as u64);
+        let is_last = sweep + 1 == SWEEPS;
+        Some(all / sweeps + if is_last { all % sweeps } else { 0 })
     }
 
     pub fn window_ns(&self) -> u64 {
@@ -388,7 +398,7 @@ impl Run<'_> {
     ) -> Result<Outcome, ProcedureError> {
         self.set_cache(step)?;
         let work = self.load.workload(&self.target, case, step.clients, seed);
-        let requests = self.load.requests.map(|all| all.div_ceil(SWEEPS as u64));
+        let requests = self.load.requests_in(step.sweeps);
         let timing = Timing::of(self.load.window_ns(), requests);
         let what = format!("{} clients", step.clients);
         let (outcome, telemetry) = self.window(&work, timing, &what, recorder)?;

@@ -168,6 +168,8 @@ pub struct Step {
     pub wrong_path: Option<String>,
     pub connections: u64,
     pub closed_idle: u64,
+    /// Of the requests that had no complete response at the end of a window.
+    pub longest_in_flight_ns: u64,
     lag_ns: f64,
     lags: u64,
     /// CPU time of all client threads, and of the busiest one with its wall time.
@@ -198,8 +200,10 @@ impl Step {
     /// Adds a sweep, with the server's counters before and after its window.
     pub fn add(&mut self, outcome: &Outcome, telemetry: Option<(Telemetry, Telemetry)>) {
         let tally = &outcome.tally;
-        let seconds = outcome.window_ns as f64 / 1e9 / SLOTS as f64;
-        tally.slots.iter().for_each(|slot| self.add_slot(slot, seconds));
+        for (slot, ns) in tally.slots.iter().zip(outcome.slots_ns) {
+            self.add_slot(slot, ns as f64 / 1e9);
+        }
+        self.longest_in_flight_ns = self.longest_in_flight_ns.max(tally.longest_in_flight_ns);
         self.window_ns += outcome.window_ns;
         self.warm_up_ns += outcome.warm_up_ns;
         self.unsettled += usize::from(!outcome.is_settled);
@@ -382,6 +386,7 @@ mod tests {
         Outcome {
             tally: Tally { slots: counts.map(slot).to_vec(), ..Tally::default() },
             window_ns: 1_000_000_000,
+            slots_ns: [100_000_000; SLOTS],
             warm_up_ns: 0,
             is_settled: true,
             threads: vec![ThreadUse { cpu_ns: 200_000_000, wait_ns: 0, wall_ns: 1_000_000_000 }],

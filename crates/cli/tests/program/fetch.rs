@@ -319,7 +319,13 @@ fn truncated_bodies_have_no_name() {
         let answer = match head.split(' ').nth(1) {
             Some("/length") => "200 x\r\nContent-Length: 9\r\n\r\n1234",
             Some("/chunked") => "200 x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n",
-            Some("/both") => "200 x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n1234",
+            Some("/digits") => "200 x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n\r\n\r\n",
+            Some("/gzip") => "200 x\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n1234",
+            Some("/number") => "200 x\r\nContent-Length: 12abc\r\n\r\n1234",
+            Some("/list") => "200 x\r\nContent-Length: 6, 6\r\n\r\n123456",
+            Some("/both") => {
+                "200 x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n123456\r\n0\r\n\r\n"
+            }
             Some("/range") => {
                 "206 x\r\nContent-Range: bytes 0-3/9\r\nContent-Length: 4\r\n\r\n1234"
             }
@@ -332,9 +338,11 @@ fn truncated_bodies_have_no_name() {
     for (path, why) in [
         ("/length", "body truncated at byte 4, expected 9"),
         ("/chunked", "body truncated after 4 bytes, no last chunk"),
-        ("/both", "malformed response"),
+        ("/digits", "malformed response: chunk size; `curl -v`"),
+        ("/gzip", "Content-Encoding: gzip, which was not asked for; `curl --compressed"),
+        ("/number", "malformed response: Content-Length: 12abc"),
         ("/range", "status 206, expected 200"),
-        ("/head", "malformed response"),
+        ("/head", "malformed response: status line: HTTP/1.1 x"),
     ] {
         let line = format!("fetch {} -o to --retries 0", server.url(path));
         assert_failure(&env.exec(&line), &[path, why]);
@@ -342,10 +350,94 @@ fn truncated_bodies_have_no_name() {
     }
     assert_eq!(
         names(&env),
-        ["chunked.part", "chunked.part.state", "length.part", "length.part.state"]
+        [
+            "chunked.part",
+            "chunked.part.state",
+            "digits.part",
+            "digits.part.state",
+            "length.part",
+            "length.part.state"
+        ]
     );
-    env.stdout(&format!("fetch {} -o to", server.url("/whole")));
-    assert_eq!(content(&env, "whole"), b"123456");
+    for name in ["whole", "list", "both"] {
+        env.stdout(&format!("fetch {} -o to", server.url(&format!("/{name}"))));
+        assert_eq!(content(&env, name), b"123456", "{name}");
+    }
+}
+
+#[test]
+fn wrong_ranges_are_cut_or_not_used() {
+    let bytes: &[u8] = generated(6, 100_000).leak();
+    let length = bytes.len();
+    for (path, why) in [
+        // Used: from an earlier byte on, and of an unknown length.
+        ("/earlier", "body truncated at byte 40000"),
+        ("/any", "body truncated at byte 40000"),
+        ("/later", "sent bytes 40001-99999 instead of 40000-99999; retry 2"),
+        ("/short", "sent bytes 40000-99998 instead of 40000-99999; retry 2"),
+        ("/bare", "a status 206 without Content-Range; retry 2"),
+        ("/bad", "malformed response: Content-Range: bytes 9-5/*; retry 2"),
+        ("/none", "status 416 (range not satisfiable) for bytes 40000-99999; retry 2"),
+        ("/less", "status 416: the file has 9 bytes now; retry 2"),
+    ] {
+        let server = Server::start(move |_, head, stream| {
+            let Some(_) = field(head, "Range") else {
+                let (head, body) = part(head, bytes, "\"a\"");
+                // A complete response only to a second one without a range.
+                let cut = if head.contains("X-All") { body.len() } else { 40_000 };
+                let _ = stream.write_all(head.as_bytes());
+                let _ = stream.write_all(&body[..cut]);
+                return;
+            };
+            let answer = |status: &str, range: &str, from: usize, to: usize| {
+                let size = to - from;
+                let fields = format!("{range}ETag: \"a\"\r\nContent-Length: {size}\r\n\r\n");
+                [format!("HTTP/1.1 {status} x\r\n{fields}").as_bytes(), &bytes[from..to]].concat()
+            };
+            let ranged = |from: usize, to: usize, all: &str| {
+                let range = format!("Content-Range: bytes {from}-{}/{all}\r\n", to - 1);
+                answer("206", &range, from, to)
+            };
+            let all = length.to_string();
+            let text = match head.split(' ').nth(1).unwrap_or_default() {
+                "/earlier" => ranged(500, length, &all),
+                "/any" => ranged(40_000, length, "*"),
+                "/later" => ranged(40_001, length, &all),
+                "/short" => ranged(40_000, length - 1, &all),
+                "/bare" => answer("206", "", 40_000, length),
+                "/bad" => answer("206", "Content-Range: bytes 9-5/*\r\n", 40_000, length),
+                "/less" => answer("416", "Content-Range: bytes */9\r\n", 0, 0),
+                _ => answer("416", &format!("Content-Range: bytes */{length}\r\n"), 0, 0),
+            };
+            let _ = stream.write_all(&text);
+        });
+        for receive in ["copy", "mmap", "splice"] {
+            let env = new_env();
+            let before = server.heads().len();
+            let line = format!("fetch {} -o to --retries 3 --receive {receive}", server.url(path));
+            let output = env.exec(&line);
+            assert_contains(&text(&output.stderr), &[why]);
+            let ranges = |heads: &[String]| {
+                heads.iter().map(|head| field(head, "Range").is_some()).collect::<Vec<_>>()
+            };
+            let ranges = ranges(&server.heads()[before..]);
+            if ["/earlier", "/any"].contains(&path) {
+                assert_status(&output, 0);
+                assert!(content(&env, &path[1..]) == bytes, "{path} {receive}");
+                assert_eq!(ranges, [false, true], "{path} {receive}");
+            } else {
+                // It is cut again: what matters is that no wrong range was stored.
+                assert_status(&output, 1);
+                let expected = if path == "/less" {
+                    vec![false, true, false, true]
+                } else {
+                    vec![false, true, false, false]
+                };
+                assert_eq!(ranges, expected, "{path} {receive}");
+                assert!(!names(&env).contains(&path[1..].to_owned()), "{path}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -393,6 +485,8 @@ fn only_passing_statuses_are_retried() {
             "/busy" if number == 0 => "503 x\r\nRetry-After: 0",
             "/missing" => "404 x",
             "/secret" => "401 x",
+            "/slow" if number == 2 => "408 x\r\nRetry-After: 0",
+            "/often" if number == 4 => "429 x\r\nRetry-After: Sun, 06 Nov 1994 08:49:37 GMT",
             "/many" => "429 x",
             _ => return send_file(head, stream, b"content", "\"a\""),
         };
@@ -402,16 +496,21 @@ fn only_passing_statuses_are_retried() {
     let output = env.exec(&format!("fetch {} -o to", server.url("/busy")));
     assert_status(&output, 0);
     assert_contains(&text(&output.stderr), &["status 503; retry 1 in 0.0 s"]);
+    for (path, status) in [("/slow", "status 408"), ("/often", "status 429 (too many requests)")] {
+        let output = env.exec(&format!("fetch {} -o to", server.url(path)));
+        assert_status(&output, 0);
+        assert_contains(&text(&output.stderr), &[status, "; retry 1 in 0.0 s"]);
+    }
     for (path, why) in [
         ("/missing", "status 404: the server has no such file; nothing is kept"),
         ("/secret", "--token-file"),
-        ("/many", "status 429, expected 200"),
+        ("/many", "status 429 (too many requests) without Retry-After"),
     ] {
         let before = server.heads().len();
         assert_failure(&env.exec(&format!("fetch {} -o to", server.url(path))), &[why]);
         assert_eq!(server.heads().len(), before + 1, "{path}");
     }
-    assert_eq!(names(&env), ["busy"]);
+    assert_eq!(names(&env), ["busy", "often", "slow"]);
 }
 
 #[test]
@@ -422,6 +521,7 @@ fn bad_requests_are_one_line() {
     std::fs::write(env.file("to/f"), "mine").expect("a file");
     std::fs::write(env.file("to/g.part"), "mine").expect("a file");
     symlink("/dev/null", env.file("to/h.part")).expect("a link");
+    symlink("to/f", env.file("link")).expect("a link");
     let table = format!(
         "{url}/..%2f.. | separator | -o FILE
          {url}/%00 | control character
@@ -431,6 +531,11 @@ fn bad_requests_are_one_line() {
          {url}/f -o to | to/f exists (4 bytes) | --force
          {url}/g -o to | to/g.part exists and is not of `fathom fetch` | --force
          {url}/h -o to | to/h.part
+         {url}/f -o /dev/null --force | /dev/null is a device | -o
+         {url}/f -o link --force | link is a symlink
+         {url}/f -o to/h.part --force | is a symlink
+         {url}/a {url}/a.part -o to | a.part is also the name of an unfinished file
+         {url}/a.part.state {url}/a -o to --force | a.part.state is also the name
          {url}/f -o none/f | folder none
          {url}/f -o none/ | none
          {url}/a {url}/b -o none | several URLs need a folder
@@ -479,11 +584,31 @@ fn interrupted_download_says_how_to_resume() {
         &["stopped: 1048576 of 2097152 bytes are in to/f.part", "again to resume"],
     );
     assert_eq!(names(&env), ["f.part", "f.part.state"]);
+    for name in ["f.part", "f.part.state"] {
+        let line = format!("fetch {} -o to --force", server.url(&format!("/{name}")));
+        assert_failure(&env.exec(&line), &[name, "is an unfinished download"]);
+    }
     let second = spawn_piped(env.command(&format!("fetch {} -o to", server.url("/f"))));
     wait_until("it does not resume", || server.heads().len() == 2);
     let third = env.exec(&format!("fetch {} -o to", server.url("/f")));
     assert_failure(&third, &["to/f.part: another process downloads it"]);
     signal_and_wait(second, Signal::KILL);
+}
+
+#[test]
+fn ctrl_c_in_a_pause_sends_no_request() {
+    let server = Server::start(move |_, _, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 503 x\r\nRetry-After: 60\r\nContent-Length: 0\r\n\r\n");
+    });
+    let env = new_env();
+    let line = format!("fetch {} -o to --retries 1000", server.url("/f"));
+    let child = spawn_piped(env.command(&line));
+    wait_until("no request", || server.heads().len() == 1);
+    send(&child, Signal::INT);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    assert_contains(&text(&output.stderr), &["stopped: nothing is kept"]);
+    assert_eq!(server.heads().len(), 1);
 }
 
 #[test]
