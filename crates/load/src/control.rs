@@ -566,7 +566,7 @@ mod tests {
         assert!(text.contains("missing field `path` at line 1"), "{text}");
         let text = list(&begin, b"{\"path\":\"\",\"bytes\":1},");
         assert!(text.contains("above 1048576 files"), "{text}");
-        let body = format!("{{\"files\":[{{\"path\":\"a\",\"bytes\":7}}],\"more\":1}}");
+        let body = "{\"files\":[{\"path\":\"a\",\"bytes\":7}],\"more\":1}";
         let size = body.len();
         let whole = format!("{CHUNKED}{size:x}\r\n{body}\r\n0\r\n\r\n");
         let mut text = whole.as_bytes();
