@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fathom_http::{Chunks, Framing, Part};
+use fathom_http::{Chunks, EXCESS, Framing};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_paths::{Io, PathError, ReceivePath, Receiving, Step, Waiter};
 use fathom_record::{Activity, system_cause};
@@ -139,7 +139,7 @@ impl Copying<'_> {
         written?;
         match fed {
             // What follows the last chunk is of no use to the file.
-            Err(malformed) if malformed.part != Part::Excess => Err(malformed.into()),
+            Err(malformed) if malformed.part != EXCESS => Err(malformed.into()),
             _ => Ok(*chunks == Chunks::Done),
         }
     }

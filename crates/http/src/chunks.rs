@@ -1,9 +1,11 @@
 //! Chunked bodies (RFC 9112 7.1).
 
-use crate::{HEAD_BYTES_MAX, Malformed, Part};
+use crate::{EXCESS, HEAD_BYTES_MAX, Malformed};
 
 /// Longest line with a size: its extensions are ignored.
 const LINE_BYTES_MAX: u16 = 4 << 10;
+const LONG_LINE: &str = "chunk line above 4 KiB";
+const LONG_TRAILER: &str = "trailer above 16 KiB";
 
 /// Position in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +45,7 @@ impl Chunks {
             *self = self.after(data[at]).map_err(|part| {
                 let begin =
                     data[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |it| it + 1);
-                let is_length = matches!(part, Part::ChunkLineLength | Part::TrailerLength);
+                let is_length = matches!(part, LONG_LINE | LONG_TRAILER);
                 let line = data[begin..].split(|&byte| byte == b'\n').next().unwrap_or_default();
                 Malformed::new(part, if is_length { b"" } else { line })
             })?;
@@ -53,34 +55,34 @@ impl Chunks {
     }
 
     /// The position after a byte that is not data.
-    fn after(self, byte: u8) -> Result<Self, Part> {
+    fn after(self, byte: u8) -> Result<Self, &'static str> {
         Ok(match (self, byte) {
             // Without a digit it is no size, and not the last chunk.
-            (Self::Size(_, 0), b'\n') => return Err(Part::ChunkSize),
+            (Self::Size(_, 0), b'\n') => return Err("chunk size"),
             (Self::Size(0, _) | Self::Extension(0, _), b'\n') => Self::Trailer(0, 0),
             (Self::Size(size, _) | Self::Extension(size, _), b'\n') => Self::Data(size),
             (Self::Size(_, LINE_BYTES_MAX) | Self::Extension(_, LINE_BYTES_MAX), _) => {
-                return Err(Part::ChunkLineLength);
+                return Err(LONG_LINE);
             }
             (Self::Size(size, count), byte) => match char::from(byte).to_digit(16) {
                 Some(digit) if size < 1 << 56 => {
                     Self::Size(16 * size + u64::from(digit), count + 1)
                 }
                 None if count > 0 && b"\r; \t".contains(&byte) => Self::Extension(size, count + 1),
-                _ => return Err(Part::ChunkSize),
+                _ => return Err("chunk size"),
             },
             (Self::Extension(size, count), _) => Self::Extension(size, count + 1),
             (Self::DataEnd, b'\r') => Self::DataLineFeed,
             (Self::DataEnd | Self::DataLineFeed, b'\n') => Self::default(),
             (Self::Trailer(0, _), b'\n') => Self::Done,
             (Self::Trailer(_, all), _) if usize::from(all) >= HEAD_BYTES_MAX => {
-                return Err(Part::TrailerLength);
+                return Err(LONG_TRAILER);
             }
             (Self::Trailer(_, all), b'\n') => Self::Trailer(0, all + 1),
             (Self::Trailer(line, all), b'\r') => Self::Trailer(line, all + 1),
             (Self::Trailer(line, all), _) => Self::Trailer(line + 1, all + 1),
-            (Self::DataEnd | Self::DataLineFeed, _) => return Err(Part::ChunkEnd),
-            (Self::Done | Self::Data(_), _) => return Err(Part::Excess),
+            (Self::DataEnd | Self::DataLineFeed, _) => return Err("no line end after a chunk"),
+            (Self::Done | Self::Data(_), _) => return Err(EXCESS),
         })
     }
 }
@@ -89,7 +91,7 @@ impl Chunks {
 mod tests {
     use super::*;
 
-    fn feed(chunks: &mut Chunks, data: &[u8]) -> Result<u64, Part> {
+    fn feed(chunks: &mut Chunks, data: &[u8]) -> Result<u64, &'static str> {
         let mut body = 0;
         let fed = chunks.feed_to(data, |part| body += part.len() as u64);
         fed.map(|()| body).map_err(|malformed| malformed.part)
@@ -102,31 +104,31 @@ mod tests {
             let mut chunks = Chunks::default();
             let bytes: u64 = body.chunks(piece).map(|part| feed(&mut chunks, part).unwrap()).sum();
             assert_eq!((bytes, chunks), (14, Chunks::Done), "pieces of {piece}");
-            assert_eq!(feed(&mut chunks, b"x"), Err(Part::Excess), "after the end");
+            assert_eq!(feed(&mut chunks, b"x"), Err(EXCESS), "after the end");
         }
     }
 
     #[test]
     fn malformed_and_endless_lines_are_named() {
         for (body, part) in [
-            (&b"g\r\n"[..], Part::ChunkSize),
+            (&b"g\r\n"[..], "chunk size"),
             // Each looks like the last chunk to a parser that needs no digit.
-            (b"\r\n\r\n", Part::ChunkSize),
-            (b"\n\n", Part::ChunkSize),
-            (b";x\r\n\r\n", Part::ChunkSize),
-            (b" 0\r\n\r\n", Part::ChunkSize),
-            (b"1\r\na\r\n\r\n", Part::ChunkSize),
-            (b"100000000000000000\r\n", Part::ChunkSize),
-            (b"1\r\nab", Part::ChunkEnd),
-            (b"1\r\na\r\r\n", Part::ChunkEnd),
+            (b"\r\n\r\n", "chunk size"),
+            (b"\n\n", "chunk size"),
+            (b";x\r\n\r\n", "chunk size"),
+            (b" 0\r\n\r\n", "chunk size"),
+            (b"1\r\na\r\n\r\n", "chunk size"),
+            (b"100000000000000000\r\n", "chunk size"),
+            (b"1\r\nab", "no line end after a chunk"),
+            (b"1\r\na\r\r\n", "no line end after a chunk"),
         ] {
             assert_eq!(feed(&mut Chunks::default(), body), Err(part), "{}", body.escape_ascii());
         }
         for (begin, part) in [
-            (&b"5;x="[..], Part::ChunkLineLength),
-            (b"5 ", Part::ChunkLineLength),
-            (b"0", Part::ChunkLineLength),
-            (b"0\r\nX: y\r\n", Part::TrailerLength),
+            (&b"5;x="[..], LONG_LINE),
+            (b"5 ", LONG_LINE),
+            (b"0", LONG_LINE),
+            (b"0\r\nX: y\r\n", LONG_TRAILER),
         ] {
             let mut chunks = Chunks::default();
             feed(&mut chunks, begin).unwrap();

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
-use crate::{Malformed, Part};
+use crate::Malformed;
 
 /// The elements of a list; empty ones do not count (RFC 9110 5.6.1).
 pub(crate) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -33,7 +33,7 @@ pub struct ContentRange {
 /// # Errors
 /// If the range is empty, reversed or beyond the length, or neither is known.
 pub fn content_range(value: &[u8]) -> Result<ContentRange, Malformed> {
-    parse_range(value).ok_or_else(|| Malformed::new(Part::ContentRange, value))
+    parse_range(value).ok_or_else(|| Malformed::new("Content-Range", value))
 }
 
 fn parse_range(value: &[u8]) -> Option<ContentRange> {

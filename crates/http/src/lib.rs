@@ -12,55 +12,19 @@ pub use chunks::Chunks;
 pub use field::{ContentRange, coded, content_range, retry_after};
 pub use response::{Framing, HEAD_BYTES_MAX, Head, lengths, parse, parse_fields};
 
-/// What of a response is malformed or too long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    StatusLine,
-    /// A line of the head that is no field.
-    FieldLine,
-    HeadLength,
-    FieldCount,
-    InterimLength,
-    ContentLength,
-    ContentRange,
-    TransferEncoding,
-    ChunkSize,
-    ChunkLineLength,
-    ChunkEnd,
-    TrailerLength,
-    Excess,
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::StatusLine => "status line",
-            Self::FieldLine => "field line",
-            Self::HeadLength => "head above 16 KiB",
-            Self::FieldCount => "more than 64 fields",
-            Self::InterimLength => "interim responses above 64 KiB",
-            Self::ContentLength => "Content-Length",
-            Self::ContentRange => "Content-Range",
-            Self::TransferEncoding => "Transfer-Encoding",
-            Self::ChunkSize => "chunk size",
-            Self::ChunkLineLength => "chunk line above 4 KiB",
-            Self::ChunkEnd => "no line end after a chunk",
-            Self::TrailerLength => "trailer above 16 KiB",
-            Self::Excess => "bytes after the end of the body",
-        })
-    }
-}
+/// The part of a response after which none may follow.
+pub const EXCESS: &str = "bytes after the end of the body";
 
 /// A malformed field or line, with its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    pub part: Part,
+    pub part: &'static str,
     /// In printable ASCII; may be empty.
     pub got: String,
 }
 
 impl Malformed {
-    fn new(part: Part, got: &[u8]) -> Self {
+    fn new(part: &'static str, got: &[u8]) -> Self {
         const SHOWN: usize = 60;
         let got = got[..got.len().min(SHOWN)].trim_ascii().escape_ascii().to_string();
         Self { part, got }

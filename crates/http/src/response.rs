@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use crate::field::{content_length, list};
-use crate::{Chunks, Malformed, Part};
+use crate::{Chunks, Malformed};
 
 /// Longest head that is accepted.
 pub const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -46,7 +46,7 @@ pub fn parse_fields(
         from += head.bytes;
         // Interim responses without an end.
         if from > INTERIM_BYTES_MAX {
-            return Err(Malformed::new(Part::InterimLength, b""));
+            return Err(Malformed::new("interim responses above 64 KiB", b""));
         }
         if !(100..200).contains(&head.status) {
             return Ok(Some(Head { bytes: from, ..head }));
@@ -65,7 +65,7 @@ pub fn lengths(data: &[u8]) -> Result<Option<(u16, usize, u64)>, Malformed> {
         Some(Head { status, bytes, framing: Framing::Length(body), .. }) => {
             Ok(Some((status, bytes, body)))
         }
-        Some(_) => Err(Malformed::new(Part::ContentLength, b"")),
+        Some(_) => Err(Malformed::new("Content-Length", b"")),
     }
 }
 
@@ -80,7 +80,7 @@ fn parse_one(
         .map_err(|error| malformed_line(data, error))?;
     let httparse::Status::Complete(bytes) = status else {
         let is_short = data.len() <= HEAD_BYTES_MAX;
-        return if is_short { Ok(None) } else { Err(Malformed::new(Part::HeadLength, b"")) };
+        return if is_short { Ok(None) } else { Err(Malformed::new("head above 16 KiB", b"")) };
     };
     let status = response.code.unwrap_or(0);
     let (mut closes, mut keeps) = (false, response.version == Some(1));
@@ -91,13 +91,13 @@ fn parse_one(
             14 if field.name.eq_ignore_ascii_case("content-length") => {
                 let found = content_length(field.value)
                     .filter(|found| length.is_none_or(|length| length == *found));
-                let wrong = || Malformed::new(Part::ContentLength, field.value);
+                let wrong = || Malformed::new("Content-Length", field.value);
                 length = Some(found.ok_or_else(wrong)?);
             }
             17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
                 for coding in list(field.value) {
                     if chunked || !coding.eq_ignore_ascii_case(b"chunked") {
-                        return Err(Malformed::new(Part::TransferEncoding, field.value));
+                        return Err(Malformed::new("Transfer-Encoding", field.value));
                     }
                     chunked = true;
                 }
@@ -129,19 +129,19 @@ fn parse_one(
 /// The first line that cannot be parsed.
 fn malformed_line(data: &[u8], error: httparse::Error) -> Malformed {
     if error == httparse::Error::TooManyHeaders {
-        return Malformed::new(Part::FieldCount, b"");
+        return Malformed::new("more than 64 fields", b"");
     }
     let mut from = 0;
     for line in data.split_inclusive(|&byte| byte == b'\n') {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let to = from + line.len();
         if httparse::Response::new(&mut fields).parse(&data[..to]).is_err() {
-            let part = if from == 0 { Part::StatusLine } else { Part::FieldLine };
+            let part = if from == 0 { "status line" } else { "field line" };
             return Malformed::new(part, line);
         }
         from = to;
     }
-    Malformed::new(Part::StatusLine, data)
+    Malformed::new("status line", data)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fathom_http::{Chunks, Framing, Malformed, Part, parse};
+use fathom_http::{Chunks, EXCESS, Framing, Malformed, parse};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::Host;
 use rustix::io::Errno;
@@ -409,7 +409,7 @@ impl<'s> Body<'s> {
         let piece = &mut self.piece;
         self.is_complete = match &mut self.framing {
             Framing::Length(missing) => {
-                let extra = Malformed { part: Part::Excess, got: String::new() };
+                let extra = Malformed { part: EXCESS, got: String::new() };
                 *missing = missing.checked_sub(data.len() as u64).ok_or(extra)?;
                 piece.extend_from_slice(data);
                 *missing == 0

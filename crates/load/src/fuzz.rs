@@ -20,6 +20,7 @@ pub fn telemetry(data: &[u8]) {
             stop: &AtomicBool::new(false),
             body_max: BODY_MAX,
         };
+        let _ = Body::begin(&mut &bytes[..], limits).and_then(|mut body| body.json::<Listing>());
         let mut body = Body::begin(&mut bytes, limits).ok()?;
         let answer = body.answer(body.status).ok()?;
         assert!(answer.body.len() <= data.len() && answer.body_bytes <= BODY_MAX);

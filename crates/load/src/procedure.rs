@@ -222,11 +222,18 @@ impl Load {
         let timing = Timing::of(self.window_ns(), None);
         let warm_up = timing.warm_up_max_ns as f64 / timing.window_ns as f64;
         let all_ns = (sweeps_ns + capacities_ns + proofs_ns) as f64;
+        let measured = match self.requests {
+            None => format!(
+                "{} measured{more}, at most {} of warm-up",
+                seconds(sweeps_ns),
+                duration(all_ns / 1e9 * warm_up)
+            ),
+            Some(count) => {
+                format!("requests: {count} a step, at most {}{more}", seconds(sweeps_ns))
+            }
+        };
         format!(
-            "{steps} × {SWEEPS} windows (steps × sweeps): {} measured{more}, at most {} of \
-             warm-up; files: {}, from {}",
-            seconds(sweeps_ns),
-            duration(all_ns / 1e9 * warm_up),
+            "{steps} × {SWEEPS} windows (steps × sweeps): {measured}; files: {}, from {}",
             target.requests.len(),
             target.address
         )

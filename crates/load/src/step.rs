@@ -259,7 +259,8 @@ impl Step {
         let (mut sum, mut count, mut time) = self.pending.take().unwrap_or_default();
         sum.merge(slot);
         (count, time) = (count + 1, time + seconds);
-        if count < BATCH_SLOTS {
+        // Slots of counted requests may be empty.
+        if count < BATCH_SLOTS || time == 0.0 {
             self.pending = Some((sum, count, time));
             return;
         }
@@ -436,6 +437,16 @@ mod tests {
         assert!((interval.low - batches[1] as f64 / 0.3).abs() < 1e-9, "{interval:?}");
         assert!((interval.high - batches[8] as f64 / 0.3).abs() < 1e-9, "{interval:?}");
         assert!((interval.level - 0.978_515_625).abs() < 1e-12);
+    }
+
+    #[test]
+    fn batches_of_empty_slots_have_a_time() {
+        let mut step = Step::new(1);
+        let mut few = outcome([0; SLOTS]);
+        few.slots_ns = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1_000];
+        (0..SWEEPS).for_each(|_| step.add(&few, None));
+        assert!(step.batches.iter().all(|batch| batch.seconds > 0.0), "{:?}", step.batches);
+        assert!(step.no_interval().is_some());
     }
 
     #[test]

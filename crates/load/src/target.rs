@@ -79,10 +79,11 @@ impl Target {
             ));
         }
         let files = files(load, &url, is_ours.then_some(&mut control), &mut warnings)?;
-        check_first(load, &mut control, &files)?;
+        let first_bytes = check_first(load, &mut control, &files)?;
         control.set_timeout(load.timeout.min(TELEMETRY_TIMEOUT));
         let fields = Fields { host: url.authority(), more: fields, closes: load.fresh };
         let requests = Arc::new(Requests::new(&files, &fields));
+        first_bytes.map(|bytes| requests.length(0, bytes));
         let is_own = url.is_loopback(&address)
             || host.as_ref().is_some_and(|host| host.identity() == recorder.host().identity());
         let name = host.as_ref().map_or(url.host.clone(), |host| host.name.clone());
@@ -250,7 +251,12 @@ fn by_option(urls: &str, url: &Url) -> Result<Vec<String>, ProcedureError> {
 }
 
 /// Requests the first file once, so that a wrong path or token ends the command at once.
-fn check_first(load: &Load, control: &mut Control, files: &Files) -> Result<(), ProcedureError> {
+/// Returns the length of a whole file.
+fn check_first(
+    load: &Load,
+    control: &mut Control,
+    files: &Files,
+) -> Result<Option<u64>, ProcedureError> {
     let (path, bytes) = &files[0];
     let failed = |what: String| {
         ProcedureError::failed(format!("{}: first request, {path}: {what}", load.target))
@@ -261,7 +267,7 @@ fn check_first(load: &Load, control: &mut Control, files: &Files) -> Result<(), 
             let got = answer.body_bytes;
             Err(failed(format!("{got} bytes, but the list says {expected}; did the file change?")))
         }
-        (200..300, _) => Ok(()),
+        (status @ 200..300, _) => Ok((status == 200).then_some(answer.body_bytes)),
         (401 | 403, _) => {
             Err(failed(format!("status {}; name a token file by --token-file", answer.status)))
         }

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use fathom_fileio::Sum;
-use fathom_http::{Chunks, Framing, HEAD_BYTES_MAX, Part, parse};
+use fathom_http::{Chunks, EXCESS, Framing, HEAD_BYTES_MAX, parse};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
 
@@ -116,7 +116,7 @@ impl Client {
             return if fits {
                 Ok(Progress::Incomplete)
             } else {
-                Err(Fault::BadResponse(Part::HeadLength))
+                Err(Fault::BadResponse("head above 16 KiB"))
             };
         };
         self.head.clear();
@@ -141,9 +141,8 @@ impl Client {
         };
         let is_complete = match &mut self.framing {
             Framing::Length(missing) => {
-                *missing = missing
-                    .checked_sub(data.len() as u64)
-                    .ok_or(Fault::BadResponse(Part::Excess))?;
+                *missing =
+                    missing.checked_sub(data.len() as u64).ok_or(Fault::BadResponse(EXCESS))?;
                 add(data);
                 *missing == 0
             }
@@ -199,7 +198,7 @@ mod tests {
         client.begin_response();
         assert_eq!(
             client.receive(&[RESPONSE, b"x"].concat(), None),
-            Err(Fault::BadResponse(Part::Excess))
+            Err(Fault::BadResponse(EXCESS))
         );
         client.begin_response();
         client.receive(&RESPONSE[..RESPONSE.len() - 1], None).unwrap();

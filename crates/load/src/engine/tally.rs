@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use fathom_http::{Malformed, Part};
+use fathom_http::Malformed;
 use fathom_record::{Activity, Cause, Histogram, SystemCause, system_cause};
 
 /// Slots of one sweep's window. Three sweeps have thirty, which form ten batches.
@@ -26,7 +26,7 @@ pub enum Fault {
     /// A complete body with another content than the file.
     WrongContent,
     /// A malformed head or chunk, or bytes after the end of a body.
-    BadResponse(Part),
+    BadResponse(&'static str),
     /// No complete response within the time limit.
     Timeout,
     /// A complete response other than 2xx.

@@ -8,8 +8,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fathom_http::Part;
-
 use super::*;
 use crate::requests::Fields;
 
@@ -250,8 +248,8 @@ fn faults_of_the_server_are_named() {
         (Manner::Truncates, Fault::Truncated),
         (Manner::LiesAboutLength, Fault::WrongLength),
         (Manner::ClosesWithoutResponse, Fault::Closed),
-        (Manner::Garbage, Fault::BadResponse(Part::StatusLine)),
-        (Manner::Endless, Fault::BadResponse(Part::ChunkLineLength)),
+        (Manner::Garbage, Fault::BadResponse("status line")),
+        (Manner::Endless, Fault::BadResponse("chunk line above 4 KiB")),
         (Manner::Stalls, Fault::Timeout),
     ] {
         let server = Server::start(manner);
