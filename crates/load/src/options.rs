@@ -87,7 +87,7 @@ pub struct Load {
     /// Time limit of a connect.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
     pub connect_timeout: Duration,
-    /// Time limit from a request to the end of its response.
+    /// Time limit from a request to the end of its response, also of the first one.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     pub timeout: Duration,
     /// Send the token in this file (Authorization: Bearer) [default: $FATHOM_TOKEN_FILE].

@@ -83,6 +83,8 @@ impl Target {
         control.set_timeout(load.timeout.min(TELEMETRY_TIMEOUT));
         let fields = Fields { host: url.authority(), more: fields, closes: load.fresh };
         let requests = Arc::new(Requests::new(&files, &fields));
+        // Of a list only: as a parameter it would make another case.
+        let file_bytes = requests.mean_bytes();
         first_bytes.map(|bytes| requests.length(0, bytes));
         let is_own = url.is_loopback(&address)
             || host.as_ref().is_some_and(|host| host.identity() == recorder.host().identity());
@@ -106,7 +108,7 @@ impl Target {
         Ok(Self {
             address,
             is_loopback_path: is_own_address(address),
-            file_bytes: requests.mean_bytes(),
+            file_bytes,
             requests,
             fields,
             contents: None,
