@@ -3,13 +3,14 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use fathom_http::{
-    ContentRange, HEAD_BYTES_MAX, Head, Malformed, coded, content_range, parse_fields, retry_after,
+    ContentRange, Framing, HEAD_BYTES_MAX, Head, Malformed, coded, content_range, parse_fields,
+    retry_after,
 };
 use fathom_load::address::Url;
-use fathom_measure::clock::monotonic_raw_ns as now_ns;
+use fathom_measure::clock::{monotonic_raw_ns as now_ns, wall_ns};
 use fathom_record::{Activity, system_cause};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -240,7 +241,7 @@ impl ResponseFields {
             "content-range" => self.range = Some(content_range(value.as_bytes())),
             "content-encoding" if coded(value.as_bytes()) => self.coding = Some(value.to_owned()),
             "location" => self.location = Some(value.to_owned()),
-            "retry-after" => self.retry_after = retry_after(value, SystemTime::now()),
+            "retry-after" => self.retry_after = retry_after(value, wall_ns()),
             _ => {}
         }
     }
@@ -251,6 +252,55 @@ fn strong(value: &str) -> Option<String> {
     let inner = value.strip_prefix('"')?.strip_suffix('"')?;
     let is_tag = inner.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
     (is_tag && value.len() <= ETAG_BYTES_MAX).then(|| value.to_owned())
+}
+
+/// What a status 416 says.
+pub fn unsatisfied(response: &Response, asked: Range<'_>) -> Fault {
+    match response.fields.range {
+        Some(Ok(ContentRange { length: Some(length), .. })) if length < asked.to => {
+            Fault::Changed(format!("status 416: the file has {length} bytes now"))
+        }
+        _ => Fault::Ranges(format!(
+            "status 416 (range not satisfiable) for bytes {}-{}",
+            asked.from,
+            asked.to - 1
+        )),
+    }
+}
+
+/// A status 206 must be of the same file and include the range that was asked for.
+pub fn check_part(
+    response: &mut Response,
+    asked: Range<'_>,
+    length: Option<u64>,
+) -> Result<(), Fault> {
+    let fields = &response.fields;
+    match &fields.etag {
+        Some(etag) if etag == asked.etag => {}
+        Some(_) => return Err(Fault::Changed("a part has another ETag".to_owned())),
+        None => return Err(Fault::Ranges("a status 206 without its strong ETag".to_owned())),
+    }
+    let found = match &fields.range {
+        Some(Ok(found)) => found,
+        Some(Err(malformed)) => return Err(Fault::Ranges(malformed.to_string())),
+        None => return Err(Fault::Ranges("a status 206 without Content-Range".to_owned())),
+    };
+    if found.length.is_some() && found.length != length {
+        return Err(Fault::Changed("the file has another length now".to_owned()));
+    }
+    let range = found.range.clone().unwrap_or_default();
+    let has_length = response.head.framing == Framing::Length(range.end - range.start);
+    if range.start > asked.from || range.end < asked.to || !has_length {
+        return Err(Fault::Ranges(format!(
+            "the server sent bytes {}-{} instead of {}-{}",
+            range.start,
+            range.end.saturating_sub(1),
+            asked.from,
+            asked.to - 1
+        )));
+    }
+    response.skipped = asked.from - range.start;
+    Ok(())
 }
 
 /// The target of a redirect, if it is on the same host and port.

@@ -4,7 +4,7 @@ use std::net::ToSocketAddrs as _;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fathom_http::{ContentRange, Framing};
+use fathom_http::Framing;
 use fathom_load::address::Url;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_metric::{Event, Recorder};
@@ -12,7 +12,7 @@ use fathom_paths::ReceivePath;
 use fathom_record::Unit;
 use fathom_record::quantity::quantity;
 
-use crate::connection::{Client, Fault, Range, Response, redirected};
+use crate::connection::{Client, Fault, Range, Response, check_part, redirected, unsatisfied};
 use crate::options::{Fetch, Receive};
 use crate::part::{Part, Place, State};
 use crate::receive::{Segment, receive};
@@ -479,51 +479,6 @@ fn open_part(
     }
     check_part(&mut response, range, length)?;
     Ok(response)
-}
-
-/// What a status 416 says.
-fn unsatisfied(response: &Response, asked: Range<'_>) -> Fault {
-    match response.fields.range {
-        Some(Ok(ContentRange { length: Some(length), .. })) if length < asked.to => {
-            Fault::Changed(format!("status 416: the file has {length} bytes now"))
-        }
-        _ => Fault::Ranges(format!(
-            "status 416 (range not satisfiable) for bytes {}-{}",
-            asked.from,
-            asked.to - 1
-        )),
-    }
-}
-
-/// A status 206 must be of the same file and include the range that was asked for.
-fn check_part(response: &mut Response, asked: Range<'_>, length: Option<u64>) -> Result<(), Fault> {
-    let fields = &response.fields;
-    match &fields.etag {
-        Some(etag) if etag == asked.etag => {}
-        Some(_) => return Err(Fault::Changed("a part has another ETag".to_owned())),
-        None => return Err(Fault::Ranges("a status 206 without its strong ETag".to_owned())),
-    }
-    let found = match &fields.range {
-        Some(Ok(found)) => found,
-        Some(Err(malformed)) => return Err(Fault::Ranges(malformed.to_string())),
-        None => return Err(Fault::Ranges("a status 206 without Content-Range".to_owned())),
-    };
-    if found.length.is_some() && found.length != length {
-        return Err(Fault::Changed("the file has another length now".to_owned()));
-    }
-    let range = found.range.clone().unwrap_or_default();
-    let has_length = response.head.framing == Framing::Length(range.end - range.start);
-    if range.start > asked.from || range.end < asked.to || !has_length {
-        return Err(Fault::Ranges(format!(
-            "the server sent bytes {}-{} instead of {}-{}",
-            range.start,
-            range.end.saturating_sub(1),
-            asked.from,
-            asked.to - 1
-        )));
-    }
-    response.skipped = asked.from - range.start;
-    Ok(())
 }
 
 /// The line of progress.

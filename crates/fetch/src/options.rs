@@ -19,8 +19,8 @@ Examples:
 The file gets its name when it is complete, has the announced length and is on the disk; until then
 it is NAME.part, and NAME.part.state has what a later run needs to resume: run the same command
 again. Only a file with a strong ETag is resumed; if it changed, or the server's ranges are wrong,
-the download starts anew. A body with a Content-Encoding is refused: none is asked for. Redirects are
-followed within the same host and port. There is no TLS.
+the download starts anew. A body with a Content-Encoding is refused: none is asked for. Redirects
+are followed within the same host and port. There is no TLS.
 
 Exit status: 0 all files are complete, 1 one is not, 2 wrong usage, 130 Ctrl-C.";
 
@@ -47,8 +47,8 @@ pub struct Fetch {
     /// Print XOR-32 and position sum.
     #[arg(long)]
     pub sum: bool,
-    /// Retries after a lost connection, a status 408, 500, 502, 503 or 504, or 429 with Retry-After;
-    /// 1 MiB of progress renews them.
+    /// Retries after a lost connection, a status 408, 500, 502, 503 or 504, or 429 with
+    /// Retry-After; 1 MiB of progress renews them.
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub retries: u32,
