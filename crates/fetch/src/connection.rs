@@ -5,9 +5,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use fathom_http::{
+    ContentRange, Framing, HEAD_BYTES_MAX, Head, Malformed, coded, content_range, parse_fields,
+    retry_after,
+};
 use fathom_load::address::Url;
-use fathom_load::engine::{HEAD_BYTES_MAX, Head, parse_fields};
-use fathom_measure::clock::monotonic_raw_ns as now_ns;
+use fathom_measure::clock::{monotonic_raw_ns as now_ns, wall_ns};
 use fathom_record::{Activity, system_cause};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -28,12 +31,20 @@ pub enum Fault {
     Passing(String, Option<Duration>),
     /// The file is another one than before.
     Changed(String),
+    /// The server has ranges, but not as they are asked for.
+    Ranges(String),
     Final(String),
 }
 
 impl Fault {
     pub fn passing(what: impl std::fmt::Display) -> Self {
         Self::Passing(what.to_string(), None)
+    }
+}
+
+impl From<Malformed> for Fault {
+    fn from(malformed: Malformed) -> Self {
+        Self::Final(format!("{malformed}; `curl -v` shows all that the server sends"))
     }
 }
 
@@ -57,8 +68,7 @@ pub struct Client<'c> {
 #[derive(Clone, Copy, Debug)]
 pub struct Range<'r> {
     pub from: u64,
-    /// `None`: to the end of the file.
-    pub to: Option<u64>,
+    pub to: u64,
     pub etag: &'r str,
 }
 
@@ -68,6 +78,8 @@ pub struct Response {
     pub fields: ResponseFields,
     /// What came of the body with the head.
     pub body: Vec<u8>,
+    /// Bytes at the beginning of the body that were not asked for.
+    pub skipped: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,8 +87,9 @@ pub struct ResponseFields {
     /// If it is a strong one.
     pub etag: Option<String>,
     pub has_ranges: bool,
-    /// First byte, byte after the last one, length of the file.
-    pub range: Option<(u64, u64, u64)>,
+    pub range: Option<Result<ContentRange, Malformed>>,
+    /// A Content-Encoding, which is never asked for.
+    pub coding: Option<String>,
     pub location: Option<String>,
     pub retry_after: Option<Duration>,
 }
@@ -149,7 +162,7 @@ impl Client<'_> {
             env!("CARGO_PKG_VERSION")
         );
         if let Some(Range { from, to, etag }) = range {
-            let last = to.map_or(String::new(), |to| (to - 1).to_string());
+            let last = to - 1;
             request += &format!("Range: bytes={from}-{last}\r\nIf-Range: {etag}\r\n");
         }
         for field in &self.fields {
@@ -178,20 +191,19 @@ impl Client<'_> {
                     fields.add(name, value);
                 }
             });
-            match parsed {
-                Ok(Some(head)) => {
+            match parsed? {
+                Some(head) => {
                     let body = data[head.bytes..filled].to_vec();
-                    return Ok(Response { stream, head, fields, body });
+                    return Ok(Response { stream, head, fields, body, skipped: 0 });
                 }
                 // A byte now and then does not prolong it.
-                Ok(None) if filled < data.len() => {
+                None if filled < data.len() => {
                     self.wait(&ErrorKind::WouldBlock.into(), begun_ns)?;
                 }
-                Ok(None) => {
+                None => {
                     let text = format!("a response head above {HEAD_BYTES_MAX} bytes");
                     return Err(Fault::Final(text));
                 }
-                Err(_) => return Err(Fault::Final("malformed response".to_owned())),
             }
         }
     }
@@ -226,9 +238,10 @@ impl ResponseFields {
         match name.to_ascii_lowercase().as_str() {
             "etag" => self.etag = strong(value),
             "accept-ranges" => self.has_ranges = value.eq_ignore_ascii_case("bytes"),
-            "content-range" => self.range = content_range(value),
+            "content-range" => self.range = Some(content_range(value.as_bytes())),
+            "content-encoding" if coded(value.as_bytes()) => self.coding = Some(value.to_owned()),
             "location" => self.location = Some(value.to_owned()),
-            "retry-after" => self.retry_after = value.parse().ok().map(Duration::from_secs),
+            "retry-after" => self.retry_after = retry_after(value, wall_ns()),
             _ => {}
         }
     }
@@ -241,15 +254,53 @@ fn strong(value: &str) -> Option<String> {
     (is_tag && value.len() <= ETAG_BYTES_MAX).then(|| value.to_owned())
 }
 
-fn content_range(value: &str) -> Option<(u64, u64, u64)> {
-    let (range, length) = value.strip_prefix("bytes ")?.split_once('/')?;
-    let (first, last) = range.split_once('-')?;
-    let number = |text: &str| {
-        text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok())?
+/// What a status 416 says.
+pub fn unsatisfied(response: &Response, asked: Range<'_>) -> Fault {
+    match response.fields.range {
+        Some(Ok(ContentRange { length: Some(length), .. })) if length < asked.to => {
+            Fault::Changed(format!("status 416: the file has {length} bytes now"))
+        }
+        _ => Fault::Ranges(format!(
+            "status 416 (range not satisfiable) for bytes {}-{}",
+            asked.from,
+            asked.to - 1
+        )),
+    }
+}
+
+/// A status 206 must be of the same file and include the range that was asked for.
+pub fn check_part(
+    response: &mut Response,
+    asked: Range<'_>,
+    length: Option<u64>,
+) -> Result<(), Fault> {
+    let fields = &response.fields;
+    match &fields.etag {
+        Some(etag) if etag == asked.etag => {}
+        Some(_) => return Err(Fault::Changed("a part has another ETag".to_owned())),
+        None => return Err(Fault::Ranges("a status 206 without its strong ETag".to_owned())),
+    }
+    let found = match &fields.range {
+        Some(Ok(found)) => found,
+        Some(Err(malformed)) => return Err(Fault::Ranges(malformed.to_string())),
+        None => return Err(Fault::Ranges("a status 206 without Content-Range".to_owned())),
     };
-    let (from, to) = (number(first)?, number(last)?.checked_add(1)?);
-    let length = number(length)?;
-    (from < to && to <= length).then_some((from, to, length))
+    if found.length.is_some() && found.length != length {
+        return Err(Fault::Changed("the file has another length now".to_owned()));
+    }
+    let range = found.range.clone().unwrap_or_default();
+    let has_length = response.head.framing == Framing::Length(range.end - range.start);
+    if range.start > asked.from || range.end < asked.to || !has_length {
+        return Err(Fault::Ranges(format!(
+            "the server sent bytes {}-{} instead of {}-{}",
+            range.start,
+            range.end.saturating_sub(1),
+            asked.from,
+            asked.to - 1
+        )));
+    }
+    response.skipped = asked.from - range.start;
+    Ok(())
 }
 
 /// The target of a redirect, if it is on the same host and port.
@@ -292,14 +343,6 @@ mod tests {
         assert_eq!(strong("\"a-1\"").as_deref(), Some("\"a-1\""));
         for weak in ["W/\"a\"", "a", "\"a", "\"a\"b\"", "\"a b\"", "\""] {
             assert_eq!(strong(weak), None, "{weak}");
-        }
-    }
-
-    #[test]
-    fn content_ranges_are_exact() {
-        assert_eq!(content_range("bytes 5-9/20"), Some((5, 10, 20)));
-        for wrong in ["bytes 9-5/20", "bytes 5-20/20", "bytes 5-9/*", "bytes */20", "5-9/20"] {
-            assert_eq!(content_range(wrong), None, "{wrong}");
         }
     }
 

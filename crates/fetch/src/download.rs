@@ -4,15 +4,15 @@ use std::net::ToSocketAddrs as _;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use fathom_http::Framing;
 use fathom_load::address::Url;
-use fathom_load::engine::Framing;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_metric::{Event, Recorder};
 use fathom_paths::ReceivePath;
 use fathom_record::Unit;
 use fathom_record::quantity::quantity;
 
-use crate::connection::{Client, Fault, Range, Response, redirected};
+use crate::connection::{Client, Fault, Range, Response, check_part, redirected, unsatisfied};
 use crate::options::{Fetch, Receive};
 use crate::part::{Part, Place, State};
 use crate::receive::{Segment, receive};
@@ -65,6 +65,10 @@ pub struct Download<'d> {
     connections: usize,
     path: ReceivePath,
     has_open_end: bool,
+    /// Why the next attempt begins at the first byte.
+    anew: Option<String>,
+    /// Unless its answers to them were wrong.
+    uses_ranges: bool,
 }
 
 impl<'d> Download<'d> {
@@ -120,6 +124,8 @@ impl<'d> Download<'d> {
             path: ReceivePath::Copy,
             has_open_end: false,
             opened_ns: None,
+            anew: None,
+            uses_ranges: true,
         })
     }
 
@@ -133,7 +139,13 @@ impl<'d> Download<'d> {
         loop {
             // Of a run that was killed before the rename.
             let is_complete = self.state.bytes.is_some() && self.state.missing.is_empty();
-            let attempt = if is_complete { Ok(()) } else { self.attempt(recorder) };
+            // Also after Ctrl-C in a pause.
+            let stops = recorder.stop().now().load(Ordering::Relaxed);
+            let attempt = match is_complete {
+                true => Ok(()),
+                false if stops => Err(Fault::Stopped),
+                false => self.attempt(recorder),
+            };
             let (what, asked) = match attempt {
                 Ok(()) => break,
                 Err(Fault::Stopped) => {
@@ -143,7 +155,12 @@ impl<'d> Download<'d> {
                 }
                 Err(Fault::Passing(what, asked)) => (what, asked),
                 Err(Fault::Changed(what)) => {
-                    (self.state.etag, self.state.bytes) = (None, None);
+                    self.anew = Some("the file changed on the server".to_owned());
+                    (what, Some(Duration::ZERO))
+                }
+                Err(Fault::Ranges(what)) => {
+                    self.anew = Some("without ranges".to_owned());
+                    self.uses_ranges = false;
                     (what, Some(Duration::ZERO))
                 }
                 Err(Fault::Final(what)) => return Err(format!("{what}; {}", self.keep())),
@@ -234,8 +251,10 @@ impl<'d> Download<'d> {
     fn attempt(&mut self, recorder: &mut dyn Recorder) -> Result<(), Fault> {
         self.client.stop.store(false, Ordering::Relaxed);
         let (client, asked) = (&self.client, &self.asked);
+        let begins_anew = self.anew.is_some() || !self.uses_ranges;
         let range = self.state.etag.as_deref().zip(self.segments.iter().find_map(Segment::missing));
-        let range = range.map(|(etag, (from, to))| Range { from, to: Some(to), etag });
+        let range = range.map(|(etag, (from, to))| Range { from, to, etag });
+        let range = range.filter(|_| !begins_anew && self.state.bytes.is_some());
         let name = self.part.place.name.clone();
         let mut tick = || {
             let stops = recorder.stop().now().load(Ordering::Relaxed);
@@ -244,17 +263,20 @@ impl<'d> Download<'d> {
             recorder.event(Event::Progress { done: 0, all: 1, what: &what });
         };
         let mut opened = ticking(client, vec![|| open(client, asked, range)], &mut tick)?;
-        let (response, url) = opened.pop().unwrap_or(Err(Fault::Stopped))?;
+        let (mut response, url) = opened.pop().unwrap_or(Err(Fault::Stopped))?;
         self.opened_ns.get_or_insert_with(now_ns);
         let has_ranges = response.fields.has_ranges || response.head.status == 206;
         match range {
-            Some(range) if response.head.status == 206 => check_part(&response, range)?,
+            Some(range) if response.head.status == 206 => {
+                check_part(&mut response, range, self.state.bytes)?;
+            }
             _ => self.begin_anew(&response, recorder)?,
         }
         self.url = url;
         self.check_space()?;
         self.segments.retain(|segment| segment.missing().is_some());
-        if has_ranges && self.state.etag.is_some() && self.state.bytes.is_some() {
+        if has_ranges && self.uses_ranges && self.state.etag.is_some() && self.state.bytes.is_some()
+        {
             split(&mut self.segments, usize::from(self.fetch.connections));
         }
         if let (Receive::Mmap, Some(bytes)) = (self.fetch.receive, self.state.bytes) {
@@ -273,15 +295,19 @@ impl<'d> Download<'d> {
         let local = |error: std::io::Error| Fault::Final(error.to_string());
         let lost = self.done();
         if lost > 0 {
-            let why = match (&self.state.etag, &response.fields.etag) {
-                (Some(before), Some(now)) if before == now => "the server ignored the range",
-                (Some(_), _) => "the file changed on the server",
-                (None, _) => "the server gave no strong ETag",
+            let why = match (&self.anew, &self.state.etag, &response.fields.etag) {
+                (Some(why), ..) => why,
+                (_, Some(_), _) if !self.uses_ranges => "without ranges",
+                (_, None, _) => "the server gave no strong ETag",
+                _ if self.state.bytes.is_none() => "the server announced no length",
+                (_, Some(before), Some(now)) if before == now => "the server ignored the range",
+                (_, Some(_), _) => "the file changed on the server",
             };
             let shown = &self.part.place.shown;
             let text = format!("{shown}: {why}: started anew, without the {lost} bytes before");
             recorder.event(Event::Warning(&text));
         }
+        self.anew = None;
         let length = match response.head.framing {
             Framing::Length(bytes) => Some(bytes),
             Framing::Chunked(_) | Framing::UntilClose => None,
@@ -405,20 +431,32 @@ fn open(
     for _ in 0..=REDIRECTS_MAX {
         let response = client.get(&url, range)?;
         let status = response.head.status;
+        if let (416, Some(range)) = (status, range) {
+            return Err(unsatisfied(&response, range));
+        }
         match (status, &response.fields.location) {
-            (200, _) => return Ok((response, url)),
-            (206, _) if range.is_some() => return Ok((response, url)),
+            (200 | 206, _) if status == 200 || range.is_some() => {
+                return match &response.fields.coding {
+                    None => Ok((response, url)),
+                    Some(coding) => Err(Fault::Final(format!(
+                        "the server sends Content-Encoding: {coding}, which was not asked for; \
+                         `curl --compressed -O` decodes it"
+                    ))),
+                };
+            }
             (301 | 302 | 303 | 307 | 308, Some(location)) => {
                 url = redirected(&url, location).map_err(Fault::Final)?;
             }
-            (416, _) if range.is_some() => {
-                return Err(Fault::Changed("the file is shorter now".to_owned()));
+            (408 | 500 | 502 | 503 | 504, _) => {
+                let text = format!("status {status}");
+                return Err(Fault::Passing(text, response.fields.retry_after));
             }
-            (500 | 502 | 503 | 504, _) => {
-                return Err(Fault::Passing(
-                    format!("status {status}"),
-                    response.fields.retry_after,
-                ));
+            (429, _) => {
+                let text = "status 429 (too many requests)".to_owned();
+                return Err(match response.fields.retry_after {
+                    None => Fault::Final(format!("{text} without Retry-After; try again later")),
+                    pause => Fault::Passing(text, pause),
+                });
             }
             (401 | 403, _) => {
                 let text = format!("status {status}; name a token file by --token-file, or use -H");
@@ -441,35 +479,13 @@ fn open_part(
 ) -> Result<Response, Fault> {
     let (from, to) = segment.missing().unwrap_or((0, segment.end));
     let etag = etag.unwrap_or_default();
-    let range = Range { from, to: Some(to), etag };
-    let (response, _) = open(client, url, Some(range))?;
+    let range = Range { from, to, etag };
+    let (mut response, _) = open(client, url, Some(range))?;
     if response.head.status != 206 {
         return Err(Fault::Changed("the file changed on the server".to_owned()));
     }
-    check_part(&response, range)?;
-    match response.fields.range {
-        Some((_, _, all)) if Some(all) != length => {
-            Err(Fault::Changed("the file has another length now".to_owned()))
-        }
-        _ => Ok(response),
-    }
-}
-
-/// A status 206 must be of the same file and of the range that was asked for.
-fn check_part(response: &Response, asked: Range<'_>) -> Result<(), Fault> {
-    if response.fields.etag.as_deref() != Some(asked.etag) {
-        return Err(Fault::Changed("a part has another ETag".to_owned()));
-    }
-    let found = response.fields.range.map(|(from, to, _)| (from, to));
-    let bytes = asked.to.map(|to| to - asked.from);
-    let has_length = bytes.map(Framing::Length) == Some(response.head.framing);
-    match found == asked.to.map(|to| (asked.from, to)) && has_length {
-        true => Ok(()),
-        false => Err(Fault::Final(format!(
-            "the server sent another range than bytes {} to {:?}",
-            asked.from, asked.to
-        ))),
-    }
+    check_part(&mut response, range, length)?;
+    Ok(response)
 }
 
 /// The line of progress.

@@ -18,7 +18,8 @@ Examples:
 
 The file gets its name when it is complete, has the announced length and is on the disk; until then
 it is NAME.part, and NAME.part.state has what a later run needs to resume: run the same command
-again. Only a file with a strong ETag is resumed; if it changed, the download starts anew. Redirects
+again. Only a file with a strong ETag is resumed; if it changed, or the server's ranges are wrong,
+the download starts anew. A body with a Content-Encoding is refused: none is asked for. Redirects
 are followed within the same host and port. There is no TLS.
 
 Exit status: 0 all files are complete, 1 one is not, 2 wrong usage, 130 Ctrl-C.";
@@ -33,7 +34,7 @@ pub struct Fetch {
     /// Folder for the files; for one URL also the name of the file.
     #[arg(long, short, value_name = "DIR|FILE", default_value = ".")]
     pub output: PathBuf,
-    /// Replace existing files, and unfinished ones of other programs.
+    /// Replace existing regular files, and unfinished ones of other programs.
     #[arg(long)]
     pub force: bool,
     /// How bodies get from the socket to the file.
@@ -46,8 +47,8 @@ pub struct Fetch {
     /// Print XOR-32 and position sum.
     #[arg(long)]
     pub sum: bool,
-    /// Retries after a lost connection or a status 500, 502, 503 or 504; 1 MiB of progress renews
-    /// them.
+    /// Retries after a lost connection, a status 408, 500, 502, 503 or 504, or 429 with
+    /// Retry-After; 1 MiB of progress renews them.
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub retries: u32,
@@ -63,7 +64,7 @@ pub struct Fetch {
     /// Time limit of a connect.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub connect_timeout: Duration,
-    /// Longest time without a byte.
+    /// Longest time without a byte of the body, or to the end of a head.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     pub timeout: Duration,
 }

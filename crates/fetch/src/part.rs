@@ -7,8 +7,8 @@ use std::path::Path;
 
 use fathom_fileio::folder::write_cause;
 use rustix::fs::{
-    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, flock, openat, renameat,
-    renameat_with, statat, unlinkat,
+    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat, flock, openat,
+    renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -52,10 +52,32 @@ impl Place {
         Ok(Self { folder: opened, name, shown })
     }
 
+    fn stat(&self, name: &str) -> Option<Stat> {
+        statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()
+    }
+
     /// Length of an existing file of this name.
-    pub fn existing(&self) -> Option<u64> {
-        let stat = statat(&self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        u64::try_from(stat.st_size).ok()
+    ///
+    /// # Errors
+    /// If it is not a regular file: such a one is never replaced.
+    pub fn existing(&self) -> Result<Option<u64>, String> {
+        let Some(stat) = self.stat(&self.name) else { return Ok(None) };
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => return Ok(Some(stat.st_size as u64)),
+            FileType::Directory => "a folder",
+            FileType::Symlink => "a symlink",
+            FileType::CharacterDevice | FileType::BlockDevice => "a device",
+            _ => "a FIFO or socket",
+        };
+        let shown = &self.shown;
+        Err(format!("{shown} is {kind}; fetch replaces regular files only: name another by -o"))
+    }
+
+    /// Whether this is the name of an unfinished file, or of its state.
+    pub fn is_unfinished(&self) -> bool {
+        let part = self.name.strip_suffix(".state").unwrap_or(&self.name);
+        let has = |name: &str| self.stat(name).is_some();
+        part.ends_with(".part") && has(part) && has(&format!("{part}.state"))
     }
 
     /// Opens a regular file of this user and this name alone, or makes it. `true`: it is new.
@@ -107,9 +129,8 @@ impl Part {
             .map_err(|_| format!("{shown}: another process downloads it"))?;
         // The other process may have renamed it before it let go of the lock.
         let stat = file.metadata().map_err(|error| format!("{shown}: {error}"))?;
-        let named =
-            statat(&place.folder, format!("{}.part", place.name), AtFlags::SYMLINK_NOFOLLOW);
-        if named.map_or(true, |named| named.st_ino != stat.ino()) {
+        let named = place.stat(&format!("{}.part", place.name));
+        if named.is_none_or(|named| named.st_ino != stat.ino()) {
             return Err(format!("{shown}: another process has just finished it"));
         }
         let (state, has_no_state) = place.open(".part.state", 0o600)?;
@@ -174,6 +195,7 @@ impl Part {
             format!("{what} {}: {error}; the whole file is {}.part", place.shown, place.shown)
         };
         file.sync_all().map_err(|error| failed("fsync", &error))?;
+        place.existing().map_err(|why| failed("rename to", &why))?;
         let part = format!("{}.part", place.name);
         let renamed = match replaces {
             true => renameat(&place.folder, &part, &place.folder, &place.name),
@@ -181,7 +203,7 @@ impl Part {
                 let flags = RenameFlags::NOREPLACE;
                 match renameat_with(&place.folder, &part, &place.folder, &place.name, flags) {
                     // A file system without this flag.
-                    Err(Errno::INVAL) if place.existing().is_none() => {
+                    Err(Errno::INVAL) if place.stat(&place.name).is_none() => {
                         renameat(&place.folder, &part, &place.folder, &place.name)
                     }
                     other => other,

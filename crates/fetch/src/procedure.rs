@@ -41,6 +41,14 @@ impl Procedure for Fetch {
                 return Err(of_url(format!("another URL is saved as {name} too; fetch it apart")));
             }
         }
+        for name in &names {
+            let is_of_other = |part: &str| names.contains(part.strip_suffix(".part").unwrap_or(""));
+            if is_of_other(name) || name.strip_suffix(".state").is_some_and(is_of_other) {
+                return Err(ProcedureError::failed(format!(
+                    "{name} is also the name of an unfinished file of another URL; fetch it apart"
+                )));
+            }
+        }
         if self.urls.len() > 1 && !self.output.is_dir() {
             let text = format!("-o {}: several URLs need a folder; make it", self.output.display());
             return Err(ProcedureError::failed(text));
@@ -115,8 +123,13 @@ impl Fetch {
         recorder: &mut dyn Recorder,
     ) -> Result<Option<Complete>, String> {
         let place = self.place(&url)?;
-        if let Some(bytes) = place.existing().filter(|_| !self.force) {
-            let shown = &place.shown;
+        let shown = &place.shown;
+        if place.is_unfinished() {
+            return Err(format!(
+                "{shown} is an unfinished download: finish that, or name the file by -o"
+            ));
+        }
+        if let Some(bytes) = place.existing()?.filter(|_| !self.force) {
             return Err(format!("{shown} exists ({bytes} bytes); replace it by --force"));
         }
         let mut fields = self.header.clone();

@@ -1,13 +1,13 @@
 //! Bodies from the socket to the file.
 
 use std::fs::File;
-use std::io::{Error, Read as _};
+use std::io::{Error, ErrorKind, Read as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fathom_load::engine::{Chunks, Framing};
+use fathom_http::{Chunks, EXCESS, Framing};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_paths::{Io, PathError, ReceivePath, Receiving, Step, Waiter};
 use fathom_record::{Activity, system_cause};
@@ -55,7 +55,7 @@ pub fn receive(
     (file, segment): (&File, &Segment),
     path: ReceivePath,
 ) -> Result<(), Fault> {
-    let body = std::mem::take(&mut response.body);
+    let body = beginning(client, &mut response)?;
     let copying = Copying { client, file, segment };
     if copying.take(&body, &mut response.head.framing)? {
         return Ok(());
@@ -66,6 +66,31 @@ pub fn receive(
         }
         (path, Framing::Length(_)) => by_path(client, &response, (file, segment), path),
     }
+}
+
+/// What came of the body with the head, without the bytes before those that were asked for.
+fn beginning(client: &Client<'_>, response: &mut Response) -> Result<Vec<u8>, Fault> {
+    let mut body = std::mem::take(&mut response.body);
+    let last_ns = now_ns();
+    while response.skipped > 0 {
+        if body.is_empty() {
+            client.look()?;
+            body.resize(BUFFER, 0);
+            let count = match response.stream.read(&mut body) {
+                Ok(0) => return Err(Fault::passing("body truncated before the range")),
+                Ok(count) => count,
+                Err(error) => {
+                    client.wait(&error, last_ns)?;
+                    0
+                }
+            };
+            body.truncate(count);
+        }
+        let count = response.skipped.min(body.len() as u64);
+        body.drain(..count as usize);
+        response.skipped -= count;
+    }
+    Ok(body)
 }
 
 struct Copying<'c> {
@@ -84,10 +109,15 @@ impl Copying<'_> {
                 Ok(0) if response.head.framing == Framing::UntilClose => return Ok(()),
                 Ok(0) => return Err(truncated(self.segment)),
                 Ok(count) => {
+                    let before = self.segment.at.load(Ordering::Relaxed);
                     if self.take(&buffer[..count], &mut response.head.framing)? {
                         return Ok(());
                     }
-                    last_ns = now_ns();
+                    // Of a chunked body: extensions and trailers are no progress.
+                    match self.segment.at.load(Ordering::Relaxed) > before {
+                        true => last_ns = now_ns(),
+                        false => self.client.wait(&ErrorKind::WouldBlock.into(), last_ns)?,
+                    }
                 }
                 Err(error) => self.client.wait(&error, last_ns)?,
             }
@@ -107,8 +137,11 @@ impl Copying<'_> {
             }
         });
         written?;
-        fed.map_err(|_| Fault::Final("malformed chunk".to_owned()))?;
-        Ok(*chunks == Chunks::Done)
+        match fed {
+            // What follows the last chunk is of no use to the file.
+            Err(malformed) if malformed.part != EXCESS => Err(malformed.into()),
+            _ => Ok(*chunks == Chunks::Done),
+        }
     }
 
     fn write(&self, data: &[u8]) -> Result<(), Fault> {

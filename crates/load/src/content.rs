@@ -20,7 +20,7 @@ pub fn know(target: &mut Target, goes_on: &mut dyn FnMut() -> bool) -> &'static 
         let Some(control) = target.control.as_mut().filter(|_| bytes <= FETCHED_MAX) else {
             return false;
         };
-        let answer = control.ask("GET", &requests.path(file), bytes as usize);
+        let answer = control.ask("GET", &requests.path(file), bytes);
         answer.is_ok_and(|answer| Sum::of(&answer.body) == make::sum(number, bytes))
     });
     if !is_set {

@@ -1,26 +1,32 @@
 //! The connection beside the load: file list, telemetry, page-cache state and facts of the server.
 //! A server that is not `fathom serve` answers 404, and these are unknown.
 
-use std::io::{ErrorKind, Read, Write as _};
+use std::fmt;
+use std::io::{BufReader, ErrorKind, Read, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use fathom_http::{Chunks, EXCESS, Framing, Malformed, parse};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::Host;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
-use crate::engine::{Framing, parse};
+use crate::address::PATHS_MAX;
 
 /// Longest answers: a list of a million files, and anything else.
-const LIST_BYTES_MAX: usize = 256 << 20;
-const BODY_BYTES_MAX: usize = 1 << 20;
-/// How many times its time-out an answer may take as a whole: a byte now and then does not prolong
-/// it.
-const TIMEOUTS_MAX: u32 = 6;
+const LIST_BYTES_MAX: u64 = 256 << 20;
+const BODY_BYTES_MAX: u64 = 1 << 20;
+/// What is kept of a list.
+const PATH_BYTES_MAX: usize = 128 << 20;
+/// A blocked receive looks so often whether it is to stop.
+const LOOK: Duration = Duration::from_millis(100);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Warming or evicting a large set takes long.
 const WORK_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -28,8 +34,14 @@ const WORK_TIMEOUT: Duration = Duration::from_secs(600);
 pub enum ControlError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
+    #[error("no complete response in {} s", .0.as_secs_f64())]
+    Timeout(Duration),
+    #[error("stopped")]
+    Stopped,
     #[error("status {0}")]
     Status(u16),
+    #[error("{0}")]
+    Malformed(#[from] Malformed),
     #[error("{0}")]
     Answer(&'static str),
     /// It must not reach a record.
@@ -42,15 +54,41 @@ pub enum ControlError {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Listing {
+    #[serde(deserialize_with = "listed_files")]
     pub files: Vec<ListedFile>,
     pub truncated: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
 pub struct ListedFile {
     pub path: String,
     pub bytes: u64,
+}
+
+/// A list that is too long ends where it becomes so: a short text can be a large list.
+fn listed_files<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ListedFile>, D::Error> {
+    struct Files;
+    impl<'de> Visitor<'de> for Files {
+        type Value = Vec<ListedFile>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of files")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let (mut files, mut path_bytes) = (Vec::new(), 0);
+            while let Some(file) = list.next_element::<ListedFile>()? {
+                path_bytes += file.path.len();
+                files.push(file);
+                if files.len() > PATHS_MAX as usize || path_bytes > PATH_BYTES_MAX {
+                    let text = format!("above {PATHS_MAX} files or 128 MiB of paths; use --urls");
+                    return Err(A::Error::custom(text));
+                }
+            }
+            Ok(files)
+        }
+    }
+    from.deserialize_seq(Files)
 }
 
 /// Counters of the server at one time.
@@ -180,7 +218,9 @@ pub struct Control {
     host: String,
     /// Further fields, each `Name: value`.
     fields: Vec<String>,
+    /// Of a whole answer: a byte now and then does not prolong it.
     timeout: Duration,
+    stop: Arc<AtomicBool>,
     /// The source address of connections, if not the kernel's choice.
     source: Option<IpAddr>,
     stream: Option<TcpStream>,
@@ -197,7 +237,18 @@ pub struct Answer {
 impl Control {
     pub fn new(address: SocketAddr, host: &str, fields: &[String], timeout: Duration) -> Self {
         let (host, fields) = (host.to_owned(), fields.to_vec());
-        Self { address, host, fields, timeout, source: None, stream: None }
+        let stop = Arc::default();
+        Self { address, host, fields, timeout, stop, source: None, stream: None }
+    }
+
+    /// Waits end when the flag is set.
+    #[must_use]
+    pub fn stopped_by(self, stop: Arc<AtomicBool>) -> Self {
+        Self { stop, ..self }
+    }
+
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
     }
 
     /// Connects from this address of this host.
@@ -253,44 +304,55 @@ impl Control {
         &mut self,
         method: &str,
         path: &str,
-        body_max: usize,
+        body_max: u64,
     ) -> Result<T, ControlError> {
-        let answer = self.ask(method, path, body_max)?;
-        match answer.status {
-            200 => Ok(serde_json::from_slice(&answer.body)?),
-            status => Err(ControlError::Status(status)),
-        }
+        self.repeated(method, path, body_max, |status, body| match status {
+            200 => body.json(),
+            status => {
+                body.drain()?;
+                Err(ControlError::Status(status))
+            }
+        })
+    }
+
+    /// Keeps at most `body_max` bytes of the body; if that is not 0, more are an error.
+    pub fn ask(&mut self, method: &str, path: &str, body_max: u64) -> Result<Answer, ControlError> {
+        self.repeated(method, path, body_max, |status, body| body.answer(status))
     }
 
     /// Asks once more over a new connection if a kept one was closed.
-    pub fn ask(
+    fn repeated<T>(
         &mut self,
         method: &str,
         path: &str,
-        body_max: usize,
-    ) -> Result<Answer, ControlError> {
+        body_max: u64,
+        read: impl Fn(u16, &mut Body<'_>) -> Result<T, ControlError>,
+    ) -> Result<T, ControlError> {
         let was_kept = self.stream.is_some();
-        match self.ask_once(method, path, body_max) {
+        match self.ask_once(method, path, body_max, &read) {
             Err(ControlError::Io(_)) if was_kept => {
                 self.stream = None;
-                self.ask_once(method, path, body_max)
+                self.ask_once(method, path, body_max, &read)
             }
             answer => answer,
         }
     }
 
-    fn ask_once(
+    fn ask_once<T>(
         &mut self,
         method: &str,
         path: &str,
-        body_max: usize,
-    ) -> Result<Answer, ControlError> {
+        body_max: u64,
+        read: impl Fn(u16, &mut Body<'_>) -> Result<T, ControlError>,
+    ) -> Result<T, ControlError> {
+        let until_ns = monotonic_raw_ns()
+            .saturating_add(u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX));
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => self.connect()?,
         };
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(self.timeout))?;
+        set_socket_timeout(&stream, Timeout::Recv, Some(LOOK)).map_err(std::io::Error::from)?;
         stream.set_write_timeout(Some(self.timeout))?;
         let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.host);
         if method == "POST" {
@@ -300,21 +362,24 @@ impl Control {
             request += &format!("{field}\r\n");
         }
         stream.write_all(format!("{request}\r\n").as_bytes())?;
-        let until_ns = deadline_ns(self.timeout, body_max);
-        let (answer, keeps) = read_answer(&mut stream, body_max, until_ns)?;
-        self.stream = keeps.then_some(stream);
-        Ok(answer)
+        let limits = Limits { timeout: self.timeout, until_ns, stop: &self.stop, body_max };
+        let mut body = Body::begin(&mut stream, limits)?;
+        let outcome = read(body.status, &mut body);
+        let is_kept = body.keeps && body.is_complete;
+        self.stream = is_kept.then_some(stream);
+        outcome
     }
 
     fn connect(&self) -> std::io::Result<TcpStream> {
+        let timeout = self.timeout.min(CONNECT_TIMEOUT);
         let Some(source) = self.source else {
-            return TcpStream::connect_timeout(&self.address, self.timeout);
+            return TcpStream::connect_timeout(&self.address, timeout);
         };
         let is_v4 = self.address.is_ipv4();
         let family = if is_v4 { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         // It limits connect(2), which then says EINPROGRESS.
-        set_socket_timeout(&socket, Timeout::Send, Some(self.timeout))?;
+        set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
         bind(&socket, &SocketAddr::new(source, 0))?;
         match connect(&socket, &self.address) {
             Ok(()) => Ok(socket.into()),
@@ -324,73 +389,170 @@ impl Control {
     }
 }
 
-/// When an answer must be complete; of a file, whose body is dropped, there is no limit.
-fn deadline_ns(timeout: Duration, body_max: usize) -> u64 {
-    let limit_ns = u64::try_from((timeout * TIMEOUTS_MAX).as_nanos()).unwrap_or(u64::MAX);
-    if body_max == 0 { u64::MAX } else { monotonic_raw_ns().saturating_add(limit_ns) }
+/// Of one answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits<'l> {
+    pub timeout: Duration,
+    pub until_ns: u64,
+    pub stop: &'l AtomicBool,
+    /// Of the body; 0 if it is dropped.
+    pub body_max: u64,
 }
 
-/// Reads one answer. At most `body_max` bytes of its body are kept; if that is not 0, more are an
-/// error.
-pub(crate) fn read_answer(
-    stream: &mut impl Read,
-    body_max: usize,
-    until_ns: u64,
-) -> Result<(Answer, bool), ControlError> {
-    let mut read = |piece: &mut [u8]| match monotonic_raw_ns() < until_ns {
-        true => stream.read(piece),
-        false => Err(ErrorKind::TimedOut.into()),
-    };
-    let malformed = |_| ControlError::Answer("malformed response");
-    let mut data = Vec::new();
-    let mut piece = vec![0; 64 << 10];
-    let head = loop {
-        if let Some(head) = parse(&data).map_err(malformed)? {
-            break head;
+/// The body of an answer, as it arrives.
+pub(crate) struct Body<'s> {
+    stream: &'s mut dyn Read,
+    limits: Limits<'s>,
+    pub status: u16,
+    keeps: bool,
+    framing: Framing,
+    is_complete: bool,
+    /// Bytes of the body so far.
+    bytes: u64,
+    /// What was received and not read yet; of a chunked body only its data.
+    piece: Vec<u8>,
+    read: usize,
+    buffer: Vec<u8>,
+    /// Why it is incomplete, if a reader has failed.
+    error: Option<ControlError>,
+}
+
+impl<'s> Body<'s> {
+    /// Reads the head.
+    pub(crate) fn begin(
+        stream: &'s mut dyn Read,
+        limits: Limits<'s>,
+    ) -> Result<Self, ControlError> {
+        let mut body = Self {
+            stream,
+            limits,
+            status: 0,
+            keeps: false,
+            framing: Framing::Length(0),
+            is_complete: false,
+            bytes: 0,
+            piece: Vec::new(),
+            read: 0,
+            buffer: vec![0; 64 << 10],
+            error: None,
+        };
+        let mut data = Vec::new();
+        let head = loop {
+            if let Some(head) = parse(&data)? {
+                break head;
+            }
+            match body.receive()? {
+                0 if data.is_empty() => return Err(closed()),
+                0 => return Err(ControlError::Answer("connection closed within the head")),
+                count => data.extend_from_slice(&body.buffer[..count]),
+            }
+        };
+        (body.status, body.keeps, body.framing) = (head.status, head.keeps, head.framing);
+        body.accept(&data[head.bytes..])?;
+        Ok(body)
+    }
+
+    /// Waits for bytes in the buffer.
+    fn receive(&mut self) -> Result<usize, ControlError> {
+        loop {
+            if self.limits.stop.load(Ordering::Relaxed) {
+                return Err(ControlError::Stopped);
+            }
+            if monotonic_raw_ns() >= self.limits.until_ns {
+                return Err(ControlError::Timeout(self.limits.timeout));
+            }
+            match self.stream.read(&mut self.buffer) {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                count => return Ok(count?),
+            }
         }
-        match read(&mut piece)? {
-            0 if data.is_empty() => return Err(closed()),
-            0 => return Err(ControlError::Answer("connection closed within the head")),
-            count => data.extend_from_slice(&piece[..count]),
-        }
-    };
-    let mut framing = head.framing;
-    let mut rest = data.split_off(head.bytes);
-    let mut body = Vec::new();
-    let mut body_bytes = 0;
-    let is_plain = !matches!(framing, Framing::Chunked(_));
-    loop {
-        body_bytes += if is_plain { rest.len() as u64 } else { 0 };
-        let is_complete = match &mut framing {
+    }
+
+    fn accept(&mut self, data: &[u8]) -> Result<(), ControlError> {
+        self.piece.clear();
+        self.read = 0;
+        let piece = &mut self.piece;
+        self.is_complete = match &mut self.framing {
             Framing::Length(missing) => {
-                let extra = ControlError::Answer("more bytes than Content-Length");
-                *missing = missing.checked_sub(rest.len() as u64).ok_or(extra)?;
+                let extra = Malformed { part: EXCESS, got: String::new() };
+                *missing = missing.checked_sub(data.len() as u64).ok_or(extra)?;
+                piece.extend_from_slice(data);
                 *missing == 0
             }
             Framing::Chunked(chunks) => {
-                body_bytes += chunks.feed(&rest).map_err(malformed)?;
-                *chunks == crate::engine::Chunks::Done
+                chunks.feed_to(data, |part| piece.extend_from_slice(part))?;
+                *chunks == Chunks::Done
             }
-            Framing::UntilClose => false,
+            Framing::UntilClose => {
+                piece.extend_from_slice(data);
+                false
+            }
         };
-        if body_max > 0 && body_bytes > body_max as u64 {
-            return Err(ControlError::Answer("body too long"));
-        }
-        let room = body_max.saturating_sub(body.len());
-        body.extend_from_slice(&rest[..rest.len().min(room)]);
-        if is_complete {
-            break;
-        }
-        match read(&mut piece)? {
-            0 if framing == Framing::UntilClose => break,
-            0 => return Err(ControlError::Answer("body truncated")),
-            count => rest = piece[..count].to_vec(),
+        self.bytes += self.piece.len() as u64;
+        match self.limits.body_max {
+            1.. if self.bytes > self.limits.body_max => Err(ControlError::Answer("body too long")),
+            _ => Ok(()),
         }
     }
-    if !is_plain && head.status == 200 && body_max > 0 {
-        body = unchunked(&body);
+
+    /// Waits for the next piece, after the one before was read.
+    fn next(&mut self) -> Result<(), ControlError> {
+        let count = self.receive()?;
+        let buffer = std::mem::take(&mut self.buffer);
+        let taken = match (count, self.framing) {
+            (0, Framing::UntilClose) => {
+                (self.is_complete, self.read) = (true, self.piece.len());
+                Ok(())
+            }
+            (0, _) => Err(ControlError::Answer("body truncated")),
+            _ => self.accept(&buffer[..count]),
+        };
+        self.buffer = buffer;
+        taken
     }
-    Ok((Answer { status: head.status, body, body_bytes }, head.keeps))
+
+    fn drain(&mut self) -> Result<(), ControlError> {
+        while !self.is_complete {
+            self.next()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn answer(&mut self, status: u16) -> Result<Answer, ControlError> {
+        let mut body = Vec::new();
+        loop {
+            if self.limits.body_max > 0 {
+                body.extend_from_slice(&self.piece[self.read..]);
+            }
+            if self.is_complete {
+                return Ok(Answer { status, body, body_bytes: self.bytes });
+            }
+            self.next()?;
+        }
+    }
+
+    /// Parses it as it arrives: what is kept is bounded by its type, and not by its text.
+    pub(crate) fn json<T: DeserializeOwned>(&mut self) -> Result<T, ControlError> {
+        let parsed = serde_json::from_reader(BufReader::with_capacity(64 << 10, &mut *self));
+        parsed.map_err(|error| self.error.take().unwrap_or(ControlError::Json(error)))
+    }
+}
+
+impl Read for Body<'_> {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        while self.read == self.piece.len() && !self.is_complete {
+            if let Err(error) = self.next() {
+                self.error = Some(error);
+                return Err(ErrorKind::Other.into());
+            }
+        }
+        let rest = &self.piece[self.read..];
+        let count = rest.len().min(to.len());
+        to[..count].copy_from_slice(&rest[..count]);
+        self.read += count;
+        Ok(count)
+    }
 }
 
 fn closed() -> ControlError {
@@ -400,23 +562,31 @@ fn closed() -> ControlError {
     ))
 }
 
-/// The data of complete chunks.
-fn unchunked(text: &[u8]) -> Vec<u8> {
-    let mut body = Vec::new();
-    let mut rest = text;
-    while let Ok(httparse::Status::Complete((at, size))) = httparse::parse_chunk_size(rest) {
-        let Some(data) = rest.get(at..at + size as usize).filter(|data| !data.is_empty()) else {
-            break;
-        };
-        body.extend_from_slice(data);
-        rest = rest.get(at + size as usize + 2..).unwrap_or_default();
-    }
-    body
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const HEAD: &str = "HTTP/1.1 200 OK\r\n\r\n";
+    const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    static GOES_ON: AtomicBool = AtomicBool::new(false);
+
+    fn limits(body_max: u64, until_ns: u64) -> Limits<'static> {
+        Limits { timeout: Duration::from_secs(3), until_ns, stop: &GOES_ON, body_max }
+    }
+
+    /// A text again and again.
+    struct Endless(&'static [u8], usize);
+
+    impl Read for Endless {
+        fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+            let Self(text, at) = self;
+            to.fill_with(|| {
+                *at += 1;
+                text[(*at - 1) % text.len()]
+            });
+            Ok(to.len())
+        }
+    }
 
     #[test]
     fn figures_that_cannot_be_reach_no_record() {
@@ -450,19 +620,54 @@ mod tests {
 
     #[test]
     fn endless_answers_end() {
-        let head = "HTTP/1.1 200 OK\r\n\r\n";
-        let whole = format!("{head}0123456789");
-        let body = |body_max, until_ns| {
-            let answer = read_answer(&mut whole.as_bytes(), body_max, until_ns);
-            answer.map(|(answer, _)| (answer.body.len(), answer.body_bytes))
+        let whole = format!("{HEAD}0123456789");
+        let body = |body_max, limits: Limits<'_>| {
+            let mut text = whole.as_bytes();
+            let answer = Body::begin(&mut text, Limits { body_max, ..limits })?.answer(200)?;
+            Ok::<_, ControlError>((answer.body.len(), answer.body_bytes))
         };
-        assert_eq!(body(10, u64::MAX).unwrap(), (10, 10));
-        assert!(matches!(body(9, u64::MAX), Err(ControlError::Answer("body too long"))));
+        let long = limits(10, u64::MAX);
+        assert_eq!(body(10, long).unwrap(), (10, 10));
+        assert!(matches!(body(9, long), Err(ControlError::Answer("body too long"))));
         // Of a file only the length is of interest.
-        assert_eq!(body(0, u64::MAX).unwrap(), (0, 10));
-        assert!(matches!(body(10, 0), Err(ControlError::Io(_))));
-        let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(10_000);
-        let outcome = read_answer(&mut interim.as_bytes(), 10, u64::MAX);
-        assert!(matches!(outcome, Err(ControlError::Answer("malformed response"))));
+        assert_eq!(body(0, long).unwrap(), (0, 10));
+        let late = body(10, limits(10, 0)).unwrap_err().to_string();
+        assert_eq!(late, "no complete response in 3 s");
+        let stop = AtomicBool::new(true);
+        let stopped = body(10, Limits { stop: &stop, ..long });
+        assert!(matches!(stopped, Err(ControlError::Stopped)));
+        for (begin, endless, why) in [
+            ("", &b"HTTP/1.1 100 Continue\r\n\r\n"[..], "interim responses above 64 KiB"),
+            ("HTTP/1.1 200 OK\r\nX: ", b"y", "head above 16 KiB"),
+            (&format!("{CHUNKED}5;x="), b"y", "chunk line above 4 KiB"),
+            (&format!("{CHUNKED}1\r\na\r\n0\r\n"), b"X: y\r\n", "trailer above 16 KiB"),
+            (&format!("{CHUNKED}\r\n"), b"\r\n", "chunk size"),
+        ] {
+            let mut text = begin.as_bytes().chain(Endless(endless, 0));
+            let end = Body::begin(&mut text, long).and_then(|mut body| body.answer(200));
+            let text = end.map(|answer| answer.body_bytes).unwrap_err().to_string();
+            assert!(text.starts_with(&format!("malformed response: {why}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_are_bounded_as_they_are_read() {
+        let list = |begin: &str, endless: &'static [u8]| {
+            let mut text = begin.as_bytes().chain(Endless(endless, 0));
+            let body = Body::begin(&mut text, limits(32 << 20, u64::MAX));
+            body.and_then(|mut body| body.json::<Listing>()).unwrap_err().to_string()
+        };
+        let begin = format!("{HEAD}{{\"files\": [");
+        let text = list(&begin, b"{},");
+        assert!(text.contains("missing field `path` at line 1"), "{text}");
+        let text = list(&begin, b"{\"path\":\"\",\"bytes\":1},");
+        assert!(text.contains("above 1048576 files"), "{text}");
+        let body = "{\"files\":[{\"path\":\"a\",\"bytes\":7}],\"more\":1}";
+        let size = body.len();
+        let whole = format!("{CHUNKED}{size:x}\r\n{body}\r\n0\r\n\r\n");
+        let mut text = whole.as_bytes();
+        let mut body = Body::begin(&mut text, limits(99, u64::MAX)).unwrap();
+        let files = body.json::<Listing>().unwrap().files;
+        assert_eq!((files.len(), files[0].bytes, body.is_complete), (1, 7, true));
     }
 }

@@ -1,18 +1,29 @@
 //! Answers of a malicious server, for the fuzzer in `fuzz/` and for tests, which replay its corpus.
 
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
 use fathom_record::Host;
 use serde::de::DeserializeOwned;
 
-use crate::control::{CacheChange, Listing, Telemetry, read_answer};
+use crate::control::{Body, CacheChange, Limits, Listing, Telemetry};
 use crate::step::ServerUse;
 
-const BODY_MAX: usize = 1 << 10;
+const BODY_MAX: u64 = 1 << 10;
 
 /// Two answers, separated by a NUL: telemetry at the beginning and at the end of a window.
 pub fn telemetry(data: &[u8]) {
     let mut answers = data.splitn(2, |&byte| byte == 0).map(|mut bytes| {
-        let (answer, _) = read_answer(&mut bytes, BODY_MAX, u64::MAX).ok()?;
-        assert!(answer.body.len() <= data.len() && answer.body_bytes <= BODY_MAX as u64);
+        let limits = Limits {
+            timeout: Duration::MAX,
+            until_ns: u64::MAX,
+            stop: &AtomicBool::new(false),
+            body_max: BODY_MAX,
+        };
+        let _ = Body::begin(&mut &bytes[..], limits).and_then(|mut body| body.json::<Listing>());
+        let mut body = Body::begin(&mut bytes, limits).ok()?;
+        let answer = body.answer(body.status).ok()?;
+        assert!(answer.body.len() <= data.len() && answer.body_bytes <= BODY_MAX);
         Some(answer.body)
     });
     let (Some(Some(begin)), end) = (answers.next(), answers.next().flatten()) else { return };

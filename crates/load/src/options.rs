@@ -65,7 +65,8 @@ pub struct Load {
     /// Add a header field to each request; can be repeated.
     #[arg(long, short = 'H', value_name = "NAME: VALUE", value_parser = field)]
     pub header: Vec<String>,
-    /// End each step after about this many requests, if --time is not over before.
+    /// Make exactly this many requests for each number of clients, without a warm-up; --time ends
+    /// a step before.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub requests: Option<u64>,
     /// Open a new connection for each request.
@@ -86,7 +87,7 @@ pub struct Load {
     /// Time limit of a connect.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
     pub connect_timeout: Duration,
-    /// Time limit from a request to the end of its response.
+    /// Time limit from a request to the end of its response, also of the first one.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     pub timeout: Duration,
     /// Send the token in this file (Authorization: Bearer) [default: $FATHOM_TOKEN_FILE].
@@ -315,6 +316,10 @@ mod tests {
             load.all_cases().iter().map(|it| (it.choice.word(), it.think.as_secs())).collect();
         assert_eq!(cases, [("random", 0), ("random", 1), ("fixed", 0)]);
         assert_eq!(think("0s"), Ok(Duration::ZERO));
+        for (count, of_sweeps) in [("30", [10, 10, 10]), ("32", [10, 10, 12]), ("1", [0, 0, 1])] {
+            let load = Load::parse_from(["load", "http://a/", "--requests", count]);
+            assert_eq!([0, 1, 2].map(|sweep| load.requests_in(sweep).unwrap()), of_sweeps);
+        }
         assert!(Load::try_parse_from(["load", "http://a/", "--clients", "0"]).is_err());
     }
 }

@@ -90,7 +90,10 @@ impl Procedure for Load {
             };
             return crate::make::make(set, self.target.as_ref(), &mut watch);
         }
-        let mut target = Target::prepare(self, recorder.host())?;
+        let mut target = match Target::prepare(self, recorder) {
+            Err(_) if recorder.stop().now().load(Relaxed) => return Ok(Ending::Stopped),
+            target => target?,
+        };
         target.warnings.iter().for_each(|text| recorder.event(Event::Warning(text)));
         self.check_ports(&target, recorder)?;
         recorder.set_seed(self.seed);
@@ -192,6 +195,13 @@ impl Load {
         }
     }
 
+    /// Requests of a sweep, if they are counted; the last one has the rest.
+    pub fn requests_in(&self, sweep: usize) -> Option<u64> {
+        let (all, sweeps) = (self.requests?, SWEEPS as u64);
+        let is_last = sweep + 1 == SWEEPS;
+        Some(all / sweeps + if is_last { all % sweeps } else { 0 })
+    }
+
     pub fn window_ns(&self) -> u64 {
         (self.time.as_nanos() as u64 / SWEEPS as u64).max(1)
     }
@@ -212,11 +222,18 @@ impl Load {
         let timing = Timing::of(self.window_ns(), None);
         let warm_up = timing.warm_up_max_ns as f64 / timing.window_ns as f64;
         let all_ns = (sweeps_ns + capacities_ns + proofs_ns) as f64;
+        let measured = match self.requests {
+            None => format!(
+                "{} measured{more}, at most {} of warm-up",
+                seconds(sweeps_ns),
+                duration(all_ns / 1e9 * warm_up)
+            ),
+            Some(count) => {
+                format!("requests: {count} a step, at most {}{more}", seconds(sweeps_ns))
+            }
+        };
         format!(
-            "{steps} × {SWEEPS} windows (steps × sweeps): {} measured{more}, at most {} of \
-             warm-up; files: {}, from {}",
-            seconds(sweeps_ns),
-            duration(all_ns / 1e9 * warm_up),
+            "{steps} × {SWEEPS} windows (steps × sweeps): {measured}; files: {}, from {}",
             target.requests.len(),
             target.address
         )
@@ -388,7 +405,7 @@ impl Run<'_> {
     ) -> Result<Outcome, ProcedureError> {
         self.set_cache(step)?;
         let work = self.load.workload(&self.target, case, step.clients, seed);
-        let requests = self.load.requests.map(|all| all.div_ceil(SWEEPS as u64));
+        let requests = self.load.requests_in(step.sweeps);
         let timing = Timing::of(self.load.window_ns(), requests);
         let what = format!("{} clients", step.clients);
         let (outcome, telemetry) = self.window(&work, timing, &what, recorder)?;

@@ -151,7 +151,10 @@ fn cpu_times(step: &Step) -> Vec<(&'static OfServer, f64, Vec<f64>)> {
 /// Doubts whether a step did what was asked.
 fn as_asked(step: &Step, shared: &Shared<'_>) -> Vec<Reason> {
     let mut doubts = Vec::new();
-    doubts.extend(missing_work(step, shared.case.think.as_nanos() as f64));
+    // Counted requests all end within their windows, at whose end there are fewer clients.
+    if shared.load.requests.is_none() {
+        doubts.extend(missing_work(step, shared.case.think.as_nanos() as f64));
+    }
     let kept = step.connections > u64::from(step.clients) * SWEEPS as u64
         && step.connections as f64 > CLOSED_MAX * step.completed as f64;
     if kept && !shared.load.fresh && step.completed > 0 {
@@ -382,6 +385,7 @@ impl Shared<'_> {
             facts.push(Fact::text("server cache", states.join("; ")));
         }
         let ratio = |name: &str, value: f64| Fact::quantity(name, value, Unit::Ratio);
+        let ns = |name: &str, ns: f64| Fact::quantity(name, ns, Unit::Nanoseconds);
         if let Some(server) = &step.server {
             facts.extend(server.cpus().map(|cpus| ratio("server CPU", cpus)));
             let rate = |name: &str, value: Option<f64>, unit| {
@@ -395,11 +399,14 @@ impl Shared<'_> {
             facts.extend(busy.map(|share| ratio("disk busy", share)));
             facts.extend(server.retransmits.map(|it| ratio("retransmits", it as f64)));
             facts.push(ratio("server responses", server.responses as f64));
-            let ns = |name: &str, ns: u64| Fact::quantity(name, ns as f64, Unit::Nanoseconds);
-            facts.push(ns("server busy", server.busy_ns));
-            facts.push(ns("server window", server.wall_ns));
+            facts.push(ns("server busy", server.busy_ns as f64));
+            facts.push(ns("server window", server.wall_ns as f64));
+        }
+        if step.longest_in_flight_ns > 0 {
+            facts.push(ns("longest in flight at the end", step.longest_in_flight_ns as f64));
         }
         if step.completed > 0 {
+            facts.push(ns("longest response", step.times.max()));
             facts.push(ratio("client CPU", step.busiest()));
             facts.push(ratio("client lag", step.mean_lag_ns() / step.mean_ns()));
         }
@@ -419,7 +426,11 @@ impl Shared<'_> {
         let time = time_words(self.load.time);
         let connection =
             if self.load.fresh { "a new connection for each request" } else { "kept connections" };
-        format!("{time} each in {SWEEPS} sweeps, seed {}, {connection}", self.load.seed)
+        let each = match self.load.requests {
+            None => format!("{time} each"),
+            Some(count) => format!("{count} requests each, no warm-up, at most {time},"),
+        };
+        format!("{each} in {SWEEPS} sweeps, seed {}, {connection}", self.load.seed)
     }
 
     fn server_congestion(&self) -> String {
@@ -472,7 +483,7 @@ fn record_end(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{End, Outcome, Tally, ThreadUse};
+    use crate::engine::{End, Outcome, SLOTS, Tally, ThreadUse};
     use crate::step::ServerUse;
 
     fn stepped() -> Step {
@@ -552,8 +563,9 @@ mod tests {
             let threads = vec![ThreadUse { cpu_ns, wait_ns: 0, wall_ns: 100 }];
             let mut step = stepped();
             let (window_ns, end) = (1, End::Complete);
+            let (slots_ns, is_settled) = ([0; SLOTS], true);
             let outcome =
-                Outcome { tally, window_ns, warm_up_ns: 0, is_settled: true, threads, end };
+                Outcome { tally, window_ns, slots_ns, warm_up_ns: 0, is_settled, threads, end };
             step.add(&outcome, None);
             // The mean of 1 000 completions.
             step.sum_ns = 1e9;

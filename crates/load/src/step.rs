@@ -168,6 +168,8 @@ pub struct Step {
     pub wrong_path: Option<String>,
     pub connections: u64,
     pub closed_idle: u64,
+    /// Of the requests that had no complete response at the end of a window.
+    pub longest_in_flight_ns: u64,
     lag_ns: f64,
     lags: u64,
     /// CPU time of all client threads, and of the busiest one with its wall time.
@@ -198,8 +200,10 @@ impl Step {
     /// Adds a sweep, with the server's counters before and after its window.
     pub fn add(&mut self, outcome: &Outcome, telemetry: Option<(Telemetry, Telemetry)>) {
         let tally = &outcome.tally;
-        let seconds = outcome.window_ns as f64 / 1e9 / SLOTS as f64;
-        tally.slots.iter().for_each(|slot| self.add_slot(slot, seconds));
+        for (slot, ns) in tally.slots.iter().zip(outcome.slots_ns) {
+            self.add_slot(slot, ns as f64 / 1e9);
+        }
+        self.longest_in_flight_ns = self.longest_in_flight_ns.max(tally.longest_in_flight_ns);
         self.window_ns += outcome.window_ns;
         self.warm_up_ns += outcome.warm_up_ns;
         self.unsettled += usize::from(!outcome.is_settled);
@@ -255,7 +259,8 @@ impl Step {
         let (mut sum, mut count, mut time) = self.pending.take().unwrap_or_default();
         sum.merge(slot);
         (count, time) = (count + 1, time + seconds);
-        if count < BATCH_SLOTS {
+        // Slots of counted requests may be empty.
+        if count < BATCH_SLOTS || time == 0.0 {
             self.pending = Some((sum, count, time));
             return;
         }
@@ -382,6 +387,7 @@ mod tests {
         Outcome {
             tally: Tally { slots: counts.map(slot).to_vec(), ..Tally::default() },
             window_ns: 1_000_000_000,
+            slots_ns: [100_000_000; SLOTS],
             warm_up_ns: 0,
             is_settled: true,
             threads: vec![ThreadUse { cpu_ns: 200_000_000, wait_ns: 0, wall_ns: 1_000_000_000 }],
@@ -431,6 +437,16 @@ mod tests {
         assert!((interval.low - batches[1] as f64 / 0.3).abs() < 1e-9, "{interval:?}");
         assert!((interval.high - batches[8] as f64 / 0.3).abs() < 1e-9, "{interval:?}");
         assert!((interval.level - 0.978_515_625).abs() < 1e-12);
+    }
+
+    #[test]
+    fn batches_of_empty_slots_have_a_time() {
+        let mut step = Step::new(1);
+        let mut few = outcome([0; SLOTS]);
+        few.slots_ns = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1_000];
+        (0..SWEEPS).for_each(|_| step.add(&few, None));
+        assert!(step.batches.iter().all(|batch| batch.seconds > 0.0), "{:?}", step.batches);
+        assert!(step.no_interval().is_some());
     }
 
     #[test]

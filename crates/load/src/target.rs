@@ -5,9 +5,10 @@ use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use fathom_metric::ProcedureError;
-use fathom_record::{Activity, FarHost, Host, system_cause};
+use fathom_metric::{ProcedureError, Recorder};
+use fathom_record::{Activity, FarHost, system_cause};
 
 use crate::address::{PATHS_MAX, Url, encoded, expand};
 use crate::control::{Control, ControlError};
@@ -17,6 +18,8 @@ use crate::requests::{Fields, Requests};
 
 /// The name of this host in records.
 pub const LOOPBACK: &str = "loopback";
+/// A late answer would delay the end of a window.
+const TELEMETRY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Environment variable with the path of the token.
 const TOKEN_FILE: &str = "FATHOM_TOKEN_FILE";
 
@@ -51,7 +54,7 @@ impl Target {
     ///
     /// # Errors
     /// If the server is unreachable, has no files, or does not answer the first request.
-    pub fn prepare(load: &Load, own: &Host) -> Result<Self, ProcedureError> {
+    pub fn prepare(load: &Load, recorder: &dyn Recorder) -> Result<Self, ProcedureError> {
         let url = Url::parse(&load.target).map_err(ProcedureError::usage)?;
         let failed = |what: String| ProcedureError::failed(format!("{}: {what}", load.target));
         let address = url.connect(load.connect_timeout).map_err(|error| {
@@ -62,8 +65,8 @@ impl Target {
         let token = token(load)?;
         let has_token = token.is_some();
         fields.extend(token.map(|token| format!("Authorization: Bearer {token}")));
-        let timeout = load.timeout.min(std::time::Duration::from_secs(10));
-        let mut control = Control::new(address, &url.authority(), &fields, timeout);
+        let mut control = Control::new(address, &url.authority(), &fields, load.timeout)
+            .stopped_by(recorder.stop().flag());
         let host = known(control.host(), has_token).map_err(&failed)?;
         let is_ours = host.is_some();
         let mut warnings = Vec::new();
@@ -76,11 +79,15 @@ impl Target {
             ));
         }
         let files = files(load, &url, is_ours.then_some(&mut control), &mut warnings)?;
-        check_first(load, &mut control, &files)?;
+        let first_bytes = check_first(load, &mut control, &files)?;
+        control.set_timeout(load.timeout.min(TELEMETRY_TIMEOUT));
         let fields = Fields { host: url.authority(), more: fields, closes: load.fresh };
         let requests = Arc::new(Requests::new(&files, &fields));
+        // Of a list only: as a parameter it would make another case.
+        let file_bytes = requests.mean_bytes();
+        first_bytes.map(|bytes| requests.length(0, bytes));
         let is_own = url.is_loopback(&address)
-            || host.as_ref().is_some_and(|host| host.identity() == own.identity());
+            || host.as_ref().is_some_and(|host| host.identity() == recorder.host().identity());
         let name = host.as_ref().map_or(url.host.clone(), |host| host.name.clone());
         let to = if is_own { LOOPBACK.to_owned() } else { name.clone() };
         let far = host.filter(|_| !is_own).map(|host| FarHost { name, host, clock: None });
@@ -101,7 +108,7 @@ impl Target {
         Ok(Self {
             address,
             is_loopback_path: is_own_address(address),
-            file_bytes: requests.mean_bytes(),
+            file_bytes,
             requests,
             fields,
             contents: None,
@@ -139,11 +146,23 @@ fn known<T>(answer: Result<T, ControlError>, has_token: bool) -> Result<Option<T
         Err(ControlError::Status(status @ (401 | 403))) => Err(format!(
             "status {status}: the server requires a token; name its file by --token-file"
         )),
-        Err(ControlError::Io(error)) => {
-            Err(format!("no response: {}", system_cause(&error, Activity::Other)))
-        }
+        Err(error @ ControlError::Io(_)) => Err(format!("no response: {}", with_remedy(&error))),
+        Err(
+            error @ (ControlError::Timeout(_) | ControlError::Stopped | ControlError::Malformed(_)),
+        ) => Err(with_remedy(&error)),
         Err(_) => Ok(None),
     }
+}
+
+/// The words of an error, with what to do.
+fn with_remedy(error: &ControlError) -> String {
+    let remedy = match error {
+        ControlError::Io(error) => return system_cause(error, Activity::Other).to_string(),
+        ControlError::Timeout(_) => " (--timeout): the server stalls, or needs a longer time",
+        ControlError::Malformed(_) => "; `curl -v` shows all that the server sends",
+        _ => "",
+    };
+    format!("{error}{remedy}")
 }
 
 fn token(load: &Load) -> Result<Option<String>, ProcedureError> {
@@ -182,7 +201,8 @@ fn files(
         return Ok(vec![(url.path.clone(), None)]);
     };
     let failed = |what: String| ProcedureError::failed(format!("{}: {what}", load.target));
-    let listing = control.list().map_err(|error| failed(format!("list files: {error}")))?;
+    let listing =
+        control.list().map_err(|error| failed(format!("list files: {}", with_remedy(&error))))?;
     if listing.truncated {
         warnings.push(format!("the server lists only its first {} files", listing.files.len()));
     }
@@ -233,18 +253,23 @@ fn by_option(urls: &str, url: &Url) -> Result<Vec<String>, ProcedureError> {
 }
 
 /// Requests the first file once, so that a wrong path or token ends the command at once.
-fn check_first(load: &Load, control: &mut Control, files: &Files) -> Result<(), ProcedureError> {
+/// Returns the length of a whole file.
+fn check_first(
+    load: &Load,
+    control: &mut Control,
+    files: &Files,
+) -> Result<Option<u64>, ProcedureError> {
     let (path, bytes) = &files[0];
     let failed = |what: String| {
         ProcedureError::failed(format!("{}: first request, {path}: {what}", load.target))
     };
-    let answer = control.ask("GET", path, 0).map_err(|error| failed(error.to_string()))?;
+    let answer = control.ask("GET", path, 0).map_err(|error| failed(with_remedy(&error)))?;
     match (answer.status, *bytes) {
         (200..300, Some(expected)) if answer.body_bytes != expected => {
             let got = answer.body_bytes;
             Err(failed(format!("{got} bytes, but the list says {expected}; did the file change?")))
         }
-        (200..300, _) => Ok(()),
+        (status @ 200..300, _) => Ok((status == 200).then_some(answer.body_bytes)),
         (401 | 403, _) => {
             Err(failed(format!("status {}; name a token file by --token-file", answer.status)))
         }

@@ -30,6 +30,11 @@ impl Stop {
         &self.now
     }
 
+    /// The same flag, for what outlives the borrow.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.now)
+    }
+
     /// Whether Ctrl-C was pressed.
     pub fn is_by_person(&self) -> bool {
         self.by_person.load(Ordering::Relaxed)

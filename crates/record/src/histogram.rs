@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,18 +17,29 @@ use serde::{Deserialize, Deserializer as From, Serialize, Serializer as Into};
 const DIGITS: u8 = 3;
 /// The first bytes of an uncompressed HdrHistogram V2.
 const COOKIE: [u8; 4] = 0x1c84_9313_u32.to_be_bytes();
-/// Position of the number of significant digits in an encoded histogram.
-const DIGITS_AT: std::ops::Range<usize> = 12..16;
+/// Positions in an encoded histogram: the length of its counts, the number of significant digits,
+/// and the counts.
+const LENGTH_AT: Range<usize> = 4..8;
+const DIGITS_AT: Range<usize> = 12..16;
+const COUNTS_AT: usize = 40;
 /// The longest text that is decoded; a histogram of three digits is never longer.
 const TEXT_MAX: usize = 1 << 20;
 
 /// Counts of single timings, in the metric's unit. Histograms can be merged; quantiles cannot.
-#[derive(Clone, PartialEq)]
-pub struct Histogram(Counts<u64>);
+#[derive(Clone)]
+pub struct Histogram(Form);
+
+#[derive(Clone)]
+enum Form {
+    Counts(Counts<u64>),
+    /// As it was read, and decoded once to check it: a text of 60 bytes may have a count at 2⁶³,
+    /// and needs half a megabyte when it is decoded.
+    Encoded(Box<[u8]>),
+}
 
 impl Histogram {
     pub fn new() -> Self {
-        Self(Counts::new(DIGITS).expect("a valid precision"))
+        Self(Form::Counts(Counts::new(DIGITS).expect("a valid precision")))
     }
 
     /// Of timings up to `max`, all of whose memory is in use from the start: a histogram that grows
@@ -37,64 +49,108 @@ impl Histogram {
         counts.auto(true);
         // Writes every page.
         counts.clear();
-        Self(counts)
+        Self(Form::Counts(counts))
+    }
+
+    fn counts(&self) -> Cow<'_, Counts<u64>> {
+        match &self.0 {
+            Form::Counts(counts) => Cow::Borrowed(counts),
+            Form::Encoded(bytes) => Cow::Owned(decoded(bytes).expect("decoded before")),
+        }
+    }
+
+    fn counts_mut(&mut self) -> &mut Counts<u64> {
+        if let Form::Encoded(bytes) = &self.0 {
+            self.0 = Form::Counts(decoded(bytes).expect("decoded before"));
+        }
+        match &mut self.0 {
+            Form::Counts(counts) => counts,
+            Form::Encoded(_) => unreachable!("decoded above"),
+        }
     }
 
     /// Counts one timing, rounded to a whole number.
     pub fn add(&mut self, value: f64) {
-        self.0.record(value.round() as u64).expect("resizes automatically");
+        self.counts_mut().record(value.round() as u64).expect("resizes automatically");
     }
 
     pub fn merge(&mut self, other: &Self) {
-        self.0.add(&other.0).expect("resizes automatically");
+        self.counts_mut().add(&*other.counts()).expect("resizes automatically");
     }
 
     /// The number of timings.
     pub fn len(&self) -> u64 {
-        self.0.len()
+        self.counts().len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.counts().is_empty()
     }
 
     /// The time that a share `q` of all timings does not exceed.
     pub fn quantile(&self, q: f64) -> Option<f64> {
-        (!self.is_empty()).then(|| self.middle_of(self.0.value_at_quantile(q)))
+        let counts = self.counts();
+        (!counts.is_empty()).then(|| middle_of(&counts, counts.value_at_quantile(q)))
     }
 
     /// At most `most` timings, ascending, at evenly spaced ranks: they preserve the distribution.
     pub fn ranks(&self, most: u64) -> Vec<f64> {
-        let (count, mut below) = (most.min(self.len()), 0);
+        let counts = self.counts();
+        let (count, mut below) = (most.min(counts.len()), 0);
         let mut ranks = Vec::new();
-        for bucket in self.0.iter_recorded() {
+        for bucket in counts.iter_recorded() {
             below += bucket.count_at_value();
-            while ranks.len() as u64 * self.len() < below * count {
-                ranks.push(self.middle_of(bucket.value_iterated_to()));
+            while ranks.len() as u64 * counts.len() < below * count {
+                ranks.push(middle_of(&counts, bucket.value_iterated_to()));
             }
         }
         ranks
     }
 
     pub fn min(&self) -> f64 {
-        self.middle_of(self.0.min())
+        let counts = self.counts();
+        middle_of(&counts, counts.min())
     }
 
     pub fn max(&self) -> f64 {
-        self.middle_of(self.0.max())
+        let counts = self.counts();
+        middle_of(&counts, counts.max())
     }
 
     pub fn mean(&self) -> f64 {
-        self.0.mean()
+        self.counts().mean()
     }
 
     pub fn standard_deviation(&self) -> f64 {
-        self.0.stdev()
+        self.counts().stdev()
     }
+}
 
-    /// The middle of a bucket: either end would be biased.
-    fn middle_of(&self, ns: u64) -> f64 {
-        self.0.median_equivalent(ns) as f64
+/// The middle of a bucket: either end would be biased.
+fn middle_of(counts: &Counts<u64>, ns: u64) -> f64 {
+    counts.median_equivalent(ns) as f64
+}
+
+/// The header determines what is allocated, so it is checked first.
+fn decoded(bytes: &[u8]) -> Result<Counts<u64>, String> {
+    let has_digits = bytes.get(DIGITS_AT) == Some(&u32::from(DIGITS).to_be_bytes());
+    if !bytes.starts_with(&COOKIE) || !has_digits {
+        return Err("not an HdrHistogram V2 of three significant digits".to_owned());
+    }
+    let length = bytes.len().checked_sub(COUNTS_AT).and_then(|length| u32::try_from(length).ok());
+    if bytes.get(LENGTH_AT) != length.map(u32::to_be_bytes).as_ref().map(<[u8; 4]>::as_slice) {
+        return Err("histogram of another length than its header says".to_owned());
+    }
+    let mut rest = bytes;
+    let mut counts: Counts<u64> =
+        Deserializer::new().deserialize(&mut rest).map_err(|error| error.to_string())?;
+    counts.auto(true);
+    Ok(counts)
+}
+
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        self.counts() == other.counts()
     }
 }
 
@@ -121,9 +177,15 @@ impl fmt::Debug for Histogram {
 /// HdrHistogram V2 in base64, which other implementations can decode.
 impl Serialize for Histogram {
     fn serialize<S: Into>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut bytes = Vec::new();
-        V2Serializer::new().serialize(&self.0, &mut bytes).map_err(S::Error::custom)?;
-        to.serialize_str(&STANDARD.encode(bytes))
+        match &self.0 {
+            // Byte for byte, so that checksums stay.
+            Form::Encoded(bytes) => to.serialize_str(&STANDARD.encode(bytes)),
+            Form::Counts(counts) => {
+                let mut bytes = Vec::new();
+                V2Serializer::new().serialize(counts, &mut bytes).map_err(S::Error::custom)?;
+                to.serialize_str(&STANDARD.encode(bytes))
+            }
+        }
     }
 }
 
@@ -134,15 +196,8 @@ impl<'de> Deserialize<'de> for Histogram {
             return Err(D::Error::custom("histogram too long for three significant digits"));
         }
         let bytes = STANDARD.decode(text.as_bytes()).map_err(D::Error::custom)?;
-        // The header determines the allocation, so it is checked first.
-        let has_digits = bytes.get(DIGITS_AT) == Some(&u32::from(DIGITS).to_be_bytes());
-        if !bytes.starts_with(&COOKIE) || !has_digits {
-            return Err(D::Error::custom("not an HdrHistogram V2 of three significant digits"));
-        }
-        let mut counts: Counts<u64> =
-            Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(D::Error::custom)?;
-        counts.auto(true);
-        Ok(Self(counts))
+        decoded(&bytes).map_err(D::Error::custom)?;
+        Ok(Self(Form::Encoded(bytes.into_boxed_slice())))
     }
 }
 
@@ -202,21 +257,42 @@ mod tests {
     }
 
     #[test]
+    fn histogram_that_was_read_is_as_small_as_its_text() {
+        let wide: Histogram = [(1_u64 << 62) as f64].into_iter().collect();
+        let text = serde_json::to_string(&wide).unwrap();
+        let back: Histogram = serde_json::from_str(&text).unwrap();
+        let Form::Encoded(bytes) = &back.0 else { panic!("decoded") };
+        assert!(bytes.len() < 60, "{}", bytes.len());
+        assert_eq!(serde_json::to_string(&back).unwrap(), text);
+        assert_eq!((back.len(), back.max()), (1, wide.max()));
+    }
+
+    #[test]
     fn foreign_or_damaged_histogram_is_refused() {
         let five_digits = {
             let mut bytes = Vec::new();
             V2Serializer::new().serialize(&Counts::<u64>::new(5).unwrap(), &mut bytes).unwrap();
             STANDARD.encode(bytes)
         };
+        let text: String = serde_json::from_value(serde_json::json!(Histogram::new())).unwrap();
+        let bytes = STANDARD.decode(text).unwrap();
         // A compressed one has a second header, which is not checked.
         let compressed = {
-            let text: String = serde_json::from_value(serde_json::json!(Histogram::new())).unwrap();
-            let mut bytes = STANDARD.decode(text).unwrap();
+            let mut bytes = bytes.clone();
             bytes[3] += 1;
             STANDARD.encode(bytes)
         };
         let refused = serde_json::from_value::<Histogram>(compressed.into()).unwrap_err();
         assert!(refused.to_string().starts_with("not an HdrHistogram V2"), "{refused}");
+        // A length of 4 GiB, which would be allocated first.
+        let (mut long, mut short) = (bytes.clone(), bytes.clone());
+        long[LENGTH_AT].fill(0xff);
+        short.pop();
+        for bytes in [long, short] {
+            let text = STANDARD.encode(bytes);
+            let refused = serde_json::from_value::<Histogram>(text.into()).unwrap_err();
+            assert!(refused.to_string().starts_with("histogram of another length"), "{refused}");
+        }
         for text in ["", "AAAA", "not base64!", &five_digits, &"A".repeat(TEXT_MAX + 1)] {
             serde_json::from_value::<Histogram>(text.into()).unwrap_err();
         }

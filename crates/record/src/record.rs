@@ -65,10 +65,17 @@ pub struct Record {
     /// Notes on the number, such as the clock's floor or what was subtracted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// CRC-32 of the record without its samples, 8 hexadecimal digits. It detects accidents, not
-    /// manipulation.
-    /// not intent.
+    /// CRC-32 of the samples, 8 hexadecimal digits; absent without them, and in records of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples_checksum: Option<String>,
+    /// CRC-32 of the record without its samples and their checksum, 8 hexadecimal digits. It
+    /// detects accidents, not manipulation.
     pub checksum: String,
+}
+
+fn checksum(part: &impl Serialize) -> String {
+    let text = serde_json::to_vec(part).expect("plain data has a JSON form");
+    format!("{:08x}", crc32fast::hash(&text))
 }
 
 impl Record {
@@ -83,9 +90,12 @@ impl Record {
     }
 
     pub fn expected_checksum(&self) -> String {
-        let bare = Self { samples: None, checksum: String::new(), ..self.clone() };
-        let text = serde_json::to_vec(&bare).expect("plain data has a JSON form");
-        format!("{:08x}", crc32fast::hash(&text))
+        checksum(&Self {
+            samples: None,
+            samples_checksum: None,
+            checksum: String::new(),
+            ..self.clone()
+        })
     }
 
     /// The record with the unfiltered estimate as its headline.
@@ -122,24 +132,27 @@ impl Record {
         !self.agreement.is_some_and(Agreement::fails) && self.slack().is_some_and(|it| it > LOOSE)
     }
 
-    /// Sets the headline of the median protocol and the checksum.
+    /// Sets the headline of the median protocol and the checksums.
     #[must_use]
     pub fn sealed(self) -> Self {
         self.sealed_by(Protocol::Median)
     }
 
-    /// Sets the headline of a protocol and the checksum.
+    /// Sets the headline of a protocol and the checksums.
     #[must_use]
     pub fn sealed_by(mut self, protocol: Protocol) -> Self {
         if !matches!(self.value, Some(Value::Text(_))) {
             self.value = self.number(protocol).map(Value::Number);
         }
+        self.samples_checksum = self.samples.as_ref().map(checksum);
         self.checksum = self.expected_checksum();
         self
     }
 
-    /// Whether the checksum matches the content.
+    /// Whether the checksums match the content.
     pub fn is_intact(&self) -> bool {
-        self.checksum == self.expected_checksum()
+        let of_samples = self.samples_checksum.as_ref().zip(self.samples.as_ref());
+        of_samples.is_none_or(|(expected, samples)| *expected == checksum(samples))
+            && self.checksum == self.expected_checksum()
     }
 }

@@ -93,6 +93,23 @@ fn record() -> impl Strategy<Value = Record> {
         })
 }
 
+#[test]
+fn changed_samples_are_damage() {
+    let record = Record {
+        samples: Some(vec![Sample { values: vec![1.5], ..Sample::default() }]),
+        ..Record::default()
+    };
+    let mut record = record.sealed();
+    let without = Record { samples: None, ..record.clone() };
+    assert!(record.is_intact() && without.is_intact());
+    let of_before = Record { samples_checksum: None, ..record.clone() };
+    assert!(of_before.is_intact());
+    let text = serde_json::to_string(&of_before).unwrap();
+    assert!(!text.contains("samples_checksum"), "{text}");
+    record.samples.as_mut().unwrap()[0].values[0] = 1.6;
+    assert!(!record.is_intact());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 64,

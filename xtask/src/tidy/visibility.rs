@@ -20,10 +20,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("engine", &["analysis", "measure", "metric", "record"]),
     (
         "probes",
-        &["analysis", "far", "fetch", "fileio", "load", "measure", "metric", "record", "transfer"],
+        &[
+            "analysis", "far", "fetch", "fileio", "http", "load", "measure", "metric", "record",
+            "transfer",
+        ],
     ),
-    ("load", &["analysis", "fileio", "measure", "metric", "record", "service"]),
-    ("fetch", &["fileio", "load", "measure", "metric", "paths", "record"]),
+    ("http", &[]),
+    ("load", &["analysis", "fileio", "http", "measure", "metric", "record", "service"]),
+    ("fetch", &["fileio", "http", "load", "measure", "metric", "paths", "record"]),
     ("lab", &["analysis", "measure", "record"]),
 ];
 

@@ -1,7 +1,8 @@
 //! JSON documents of runs from untrusted files: parsed and validated; errors name line and field.
 //!
 //! A file that is not a run is refused by its first field, without reading on. A run is limited in
-//! size, which bounds the memory that its strings may take.
+//! its size and in the numbers of its texts and elements, of which each takes more memory than in
+//! the file.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,29 +18,52 @@ use serde::de::{
 const FIELDS: [&str; 6] = ["schema", "tool", "run", "host", "far", "records"];
 /// The size limit of a document: ten times that of a thorough run with samples.
 const BYTES_MAX: u64 = 64 << 20;
+/// As many as a run of that size has: texts with the names of fields, and elements of lists.
+const TEXTS_MAX: u64 = 2 << 20;
+const ELEMENTS_MAX: u64 = 4 << 20;
 
-/// Reads all documents, each validated as soon as it is read.
+/// Reads all documents, and passes on each one when it is valid.
 ///
 /// # Errors
-/// The first invalid document: line, column and field.
-pub(super) fn read(reader: impl Read, name: &str) -> anyhow::Result<Vec<Document>> {
-    read_limited(reader, name, BYTES_MAX)
+/// The first invalid document: line, column and field. Or an error of `each`.
+pub(super) fn each(
+    reader: impl Read,
+    name: &str,
+    each: &mut dyn FnMut(Document) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    each_limited(reader, name, BYTES_MAX, each)
 }
 
-fn read_limited(reader: impl Read, name: &str, limit: u64) -> anyhow::Result<Vec<Document>> {
-    let left = Cell::new(limit);
-    let limited = BufReader::new(Limited { inner: reader, left: &left, limit });
+/// All documents at once.
+pub(super) fn read(reader: impl Read, name: &str) -> anyhow::Result<Vec<Document>> {
     let mut documents = Vec::new();
+    each(reader, name, &mut |document| {
+        documents.push(document);
+        Ok(())
+    })?;
+    Ok(documents)
+}
+
+fn each_limited(
+    reader: impl Read,
+    name: &str,
+    limit: u64,
+    each: &mut dyn FnMut(Document) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let left = Cell::new(Left::of(limit));
+    let limited = BufReader::new(Limited { inner: reader, left: &left, limit });
+    let mut is_empty = true;
     for document in serde_json::Deserializer::from_reader(limited).into_iter::<Tracked>() {
         let Tracked(document) = document.map_err(|error| {
             anyhow!("{name} is not a run of `fathom export` or `fathom run --json`: {error}")
         })?;
         validate(&document, name)?;
-        documents.push(document);
-        left.set(limit);
+        each(document)?;
+        is_empty = false;
+        left.set(Left::of(limit));
     }
-    ensure!(!documents.is_empty(), "{name} is empty; name a file of `fathom export`");
-    Ok(documents)
+    ensure!(!is_empty, "{name} is empty; name a file of `fathom export`");
+    Ok(())
 }
 
 const ID_DIGITS: usize = 16;
@@ -93,24 +117,47 @@ impl SchemaError {
     }
 }
 
-/// A reader that fails after a number of bytes, which the caller may reset.
+/// What a document may still have.
+#[derive(Clone, Copy)]
+struct Left {
+    bytes: u64,
+    quotes: u64,
+    commas: u64,
+}
+
+impl Left {
+    fn of(bytes: u64) -> Self {
+        Self { bytes, quotes: 2 * TEXTS_MAX, commas: ELEMENTS_MAX }
+    }
+}
+
+/// A reader that fails after a document of a certain size. The caller may begin another one.
 struct Limited<'l, R> {
     inner: R,
-    left: &'l Cell<u64>,
+    left: &'l Cell<Left>,
     limit: u64,
 }
 
 impl<R: Read> Read for Limited<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.left.get();
-        if left == 0 {
-            let mib = self.limit >> 20;
-            let text = format!("a run exceeds {mib} MiB; export it without --samples");
+        let mut left = self.left.get();
+        let exceeded = match left {
+            Left { bytes: 0, .. } => format!("{} MiB", self.limit >> 20),
+            Left { quotes: 0, .. } => format!("{TEXTS_MAX} texts"),
+            Left { commas: 0, .. } => format!("{ELEMENTS_MAX} elements"),
+            _ => String::new(),
+        };
+        if !exceeded.is_empty() {
+            let text = format!("a run exceeds {exceeded}; export it without --samples");
             return Err(io::Error::other(text));
         }
-        let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let most = buffer.len().min(usize::try_from(left.bytes).unwrap_or(usize::MAX));
         let count = self.inner.read(&mut buffer[..most])?;
-        self.left.set(left - count as u64);
+        let count_of = |byte: u8| buffer[..count].iter().filter(|it| **it == byte).count() as u64;
+        left.bytes -= count as u64;
+        left.quotes = left.quotes.saturating_sub(count_of(b'"'));
+        left.commas = left.commas.saturating_sub(count_of(b','));
+        self.left.set(left);
         Ok(count)
     }
 }
@@ -248,6 +295,7 @@ mod tests {
     /// An endless file that begins with a text, and how many bytes of it were read.
     struct Endless<'c> {
         begin: &'static [u8],
+        then: &'static [u8],
         count: &'c Cell<u64>,
     }
 
@@ -257,7 +305,8 @@ mod tests {
             let rest = self.begin.get(at..).unwrap_or_default();
             let length = rest.len().min(buffer.len());
             buffer[..length].copy_from_slice(&rest[..length]);
-            buffer[length..].fill(b'1');
+            let mut next = (at + length..).map(|at| self.then[at % self.then.len()]);
+            buffer[length..].fill_with(|| next.next().expect("it is endless"));
             self.count.set((at + buffer.len()) as u64);
             Ok(buffer.len())
         }
@@ -278,10 +327,22 @@ mod tests {
             (b"1", LIMIT, "line 1"),
         ] {
             count.set(0);
-            let endless = Endless { begin, count: &count };
-            let text = read_limited(endless, "x", LIMIT).unwrap_err().to_string();
+            let endless = Endless { begin, then: b"1", count: &count };
+            let text = each_limited(endless, "x", LIMIT, &mut |_| Ok(())).unwrap_err().to_string();
             assert!(count.get() <= most, "{} bytes were read: {text}", count.get());
             assert!(text.contains(why), "{text}");
+        }
+        // Their strings and numbers would take some times the memory of the text.
+        for (begin, then, why) in [
+            (&br#"{"schema": 3, "tool": ["#[..], &br#""","#[..], "exceeds 2097152 texts"),
+            (br#"{"schema": 3, "tool": ["#, b"1,", "exceeds 4194304 elements"),
+        ] {
+            count.set(0);
+            let endless = Endless { begin, then, count: &count };
+            let mut limited =
+                Limited { inner: endless, left: &Cell::new(Left::of(BYTES_MAX)), limit: 0 };
+            let error = io::copy(&mut limited, &mut io::sink()).unwrap_err().to_string();
+            assert!(error.contains(why) && count.get() < BYTES_MAX / 4, "{error}");
         }
         assert_eq!(BYTES_MAX, 64 << 20);
     }

@@ -4,6 +4,7 @@
 mod fuzz;
 
 use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -15,27 +16,41 @@ use crate::arguments::ImportArguments;
 use crate::exit::Status;
 
 pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
-    // All files are validated before any run is stored.
-    let mut documents = Vec::new();
+    // All files are validated before any run is stored: files are read twice, and one run is held
+    // at a time. A pipe can be read once.
+    let mut of_pipes = Vec::new();
     for path in &arguments.files {
-        documents.extend(read(path)?);
+        match open(path)? {
+            Input::File(file) => documents::each(file, &name(path), &mut |_| Ok(()))?,
+            Input::Pipe(pipe) => of_pipes.extend(documents::read(pipe, &name(path))?),
+        }
     }
     let mut store = stored_run::announced(Store::open(&stored_run::store_path(&arguments.store)?)?);
-    let mut new = 0;
-    for document in &documents {
+    let (mut new, mut all) = (0, 0);
+    let mut keep = |document: Document| {
+        all += 1;
         new += usize::from(store_run(&mut store, document)?);
+        Ok(())
+    };
+    of_pipes.into_iter().try_for_each(&mut keep)?;
+    for path in &arguments.files {
+        if let Input::File(file) = open(path)? {
+            documents::each(file, &name(path), &mut keep)?;
+        }
     }
-    let known = match documents.len() - new {
+    let known = match all - new {
         0 => String::new(),
         known => format!("; skipped {known} that the store already had"),
     };
     let runs = counted(new, "run");
-    super::print_text(&format!("Imported {runs}{known}. `fathom show --runs` lists them.\n"))
+    super::print_text(&format!(
+        "Imported {runs}{known}. `fathom show --runs` lists them.
+"
+    ))
 }
 
 /// Stores a run; false if the store already has it.
-fn store_run(store: &mut Store, document: &Document) -> Result<bool, StoreError> {
-    let mut document = document.clone();
+fn store_run(store: &mut Store, mut document: Document) -> Result<bool, StoreError> {
     if document.run.state == RunState::Running {
         // It will never be completed in this store.
         document.run.state = RunState::Interrupted;
@@ -43,15 +58,26 @@ fn store_run(store: &mut Store, document: &Document) -> Result<bool, StoreError>
     store.import(&document)
 }
 
-/// All documents of a file.
-fn read(path: &Path) -> anyhow::Result<Vec<Document>> {
-    let name = path.display();
+enum Input {
+    File(File),
+    Pipe(Box<dyn Read>),
+}
+
+fn name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+fn open(path: &Path) -> anyhow::Result<Input> {
     if path == Path::new("-") {
-        return documents::read(std::io::stdin().lock(), "standard input");
+        return Ok(Input::Pipe(Box::new(std::io::stdin().lock())));
     }
+    let name = path.display();
     let file = File::open(path).with_context(|| format!("open {name}"))?;
-    if file.metadata().is_ok_and(|facts| facts.is_dir()) {
-        bail!("{name} is a directory; name files of `fathom export`");
+    match file.metadata().map(|facts| facts.file_type()) {
+        Ok(kind) if kind.is_dir() => {
+            bail!("{name} is a directory; name files of `fathom export`");
+        }
+        Ok(kind) if !kind.is_file() => Ok(Input::Pipe(Box::new(file))),
+        _ => Ok(Input::File(file)),
     }
-    documents::read(file, &name.to_string())
 }

@@ -79,9 +79,11 @@ fn invalid_import_stores_nothing() {
     let schema = changed(&good, |run| run["schema"] = 99.into());
     let id = changed(&good, |run| run["run"]["id"] = "../x".into());
     let median = changed(&good, |run| run["records"][0]["summary"]["median"] = 1.5.into());
+    let sampled = here.run(&["export", "--samples"]).stdout;
+    let sample = changed(&sampled, |run| run["records"][0]["samples"][0]["batch"] = 7.into());
     let half = &good[..good.len() / 2];
     let second = [&good[..], b"{\"schema\":3}\n"].concat();
-    let cases: [(&[u8], &[&str]); 8] = [
+    let cases: [(&[u8], &[&str]); 9] = [
         (b"", &["empty"]),
         (b"hello", &["line 1"]),
         (half, &["EOF"]),
@@ -89,6 +91,7 @@ fn invalid_import_stores_nothing() {
         (&schema, &["schema 99", "reads 3"]),
         (&id, &["../x", "invalid run id"]),
         (&median, &["damaged", "checksum"]),
+        (&sample, &["damaged", "checksum"]),
         (&second, &["line 2", "missing field"]),
     ];
     for (input, parts) in cases {

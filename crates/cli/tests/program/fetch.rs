@@ -19,6 +19,8 @@ use crate::test_env::{
     generated, text,
 };
 
+mod malformed;
+
 /// A server whose answers the test makes. Each connection has one request.
 struct Server {
     address: SocketAddr,
@@ -314,41 +316,6 @@ fn part_with_another_etag_starts_anew() {
 }
 
 #[test]
-fn truncated_bodies_have_no_name() {
-    let server = Server::start(move |_, head, stream| {
-        let answer = match head.split(' ').nth(1) {
-            Some("/length") => "200 x\r\nContent-Length: 9\r\n\r\n1234",
-            Some("/chunked") => "200 x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n",
-            Some("/both") => "200 x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n1234",
-            Some("/range") => {
-                "206 x\r\nContent-Range: bytes 0-3/9\r\nContent-Length: 4\r\n\r\n1234"
-            }
-            Some("/head") => "x",
-            _ => "200 x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n2\r\n56\r\n0\r\n\r\n",
-        };
-        let _ = write!(stream, "HTTP/1.1 {answer}");
-    });
-    let env = new_env();
-    for (path, why) in [
-        ("/length", "body truncated at byte 4, expected 9"),
-        ("/chunked", "body truncated after 4 bytes, no last chunk"),
-        ("/both", "malformed response"),
-        ("/range", "status 206, expected 200"),
-        ("/head", "malformed response"),
-    ] {
-        let line = format!("fetch {} -o to --retries 0", server.url(path));
-        assert_failure(&env.exec(&line), &[path, why]);
-        assert!(!names(&env).contains(&path[1..].to_owned()), "{path}");
-    }
-    assert_eq!(
-        names(&env),
-        ["chunked.part", "chunked.part.state", "length.part", "length.part.state"]
-    );
-    env.stdout(&format!("fetch {} -o to", server.url("/whole")));
-    assert_eq!(content(&env, "whole"), b"123456");
-}
-
-#[test]
 fn redirects_stay_on_the_host() {
     let other = Server::start(move |_, head, stream| send_file(head, stream, b"other", "\"a\""));
     let target = other.url("/stolen");
@@ -393,6 +360,8 @@ fn only_passing_statuses_are_retried() {
             "/busy" if number == 0 => "503 x\r\nRetry-After: 0",
             "/missing" => "404 x",
             "/secret" => "401 x",
+            "/slow" if number == 2 => "408 x\r\nRetry-After: 0",
+            "/often" if number == 4 => "429 x\r\nRetry-After: Sun, 06 Nov 1994 08:49:37 GMT",
             "/many" => "429 x",
             _ => return send_file(head, stream, b"content", "\"a\""),
         };
@@ -402,16 +371,21 @@ fn only_passing_statuses_are_retried() {
     let output = env.exec(&format!("fetch {} -o to", server.url("/busy")));
     assert_status(&output, 0);
     assert_contains(&text(&output.stderr), &["status 503; retry 1 in 0.0 s"]);
+    for (path, status) in [("/slow", "status 408"), ("/often", "status 429 (too many requests)")] {
+        let output = env.exec(&format!("fetch {} -o to", server.url(path)));
+        assert_status(&output, 0);
+        assert_contains(&text(&output.stderr), &[status, "; retry 1 in 0.0 s"]);
+    }
     for (path, why) in [
         ("/missing", "status 404: the server has no such file; nothing is kept"),
         ("/secret", "--token-file"),
-        ("/many", "status 429, expected 200"),
+        ("/many", "status 429 (too many requests) without Retry-After"),
     ] {
         let before = server.heads().len();
         assert_failure(&env.exec(&format!("fetch {} -o to", server.url(path))), &[why]);
         assert_eq!(server.heads().len(), before + 1, "{path}");
     }
-    assert_eq!(names(&env), ["busy"]);
+    assert_eq!(names(&env), ["busy", "often", "slow"]);
 }
 
 #[test]
@@ -422,6 +396,7 @@ fn bad_requests_are_one_line() {
     std::fs::write(env.file("to/f"), "mine").expect("a file");
     std::fs::write(env.file("to/g.part"), "mine").expect("a file");
     symlink("/dev/null", env.file("to/h.part")).expect("a link");
+    symlink("to/f", env.file("link")).expect("a link");
     let table = format!(
         "{url}/..%2f.. | separator | -o FILE
          {url}/%00 | control character
@@ -431,6 +406,11 @@ fn bad_requests_are_one_line() {
          {url}/f -o to | to/f exists (4 bytes) | --force
          {url}/g -o to | to/g.part exists and is not of `fathom fetch` | --force
          {url}/h -o to | to/h.part
+         {url}/f -o /dev/null --force | /dev/null is a device | -o
+         {url}/f -o link --force | link is a symlink
+         {url}/f -o to/h.part --force | is a symlink
+         {url}/a {url}/a.part -o to | a.part is also the name of an unfinished file
+         {url}/a.part.state {url}/a -o to --force | a.part.state is also the name
          {url}/f -o none/f | folder none
          {url}/f -o none/ | none
          {url}/a {url}/b -o none | several URLs need a folder
@@ -479,6 +459,10 @@ fn interrupted_download_says_how_to_resume() {
         &["stopped: 1048576 of 2097152 bytes are in to/f.part", "again to resume"],
     );
     assert_eq!(names(&env), ["f.part", "f.part.state"]);
+    for name in ["f.part", "f.part.state"] {
+        let line = format!("fetch {} -o to --force", server.url(&format!("/{name}")));
+        assert_failure(&env.exec(&line), &[name, "is an unfinished download"]);
+    }
     let second = spawn_piped(env.command(&format!("fetch {} -o to", server.url("/f"))));
     wait_until("it does not resume", || server.heads().len() == 2);
     let third = env.exec(&format!("fetch {} -o to", server.url("/f")));

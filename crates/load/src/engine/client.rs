@@ -3,11 +3,11 @@
 use std::os::fd::OwnedFd;
 
 use fathom_fileio::Sum;
+use fathom_http::{Chunks, EXCESS, Framing, HEAD_BYTES_MAX, parse};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
 
 use super::Fault;
-use super::response::{Chunks, Framing, HEAD_BYTES_MAX, parse};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -113,7 +113,11 @@ impl Client {
                 self.head.extend_from_slice(data);
             }
             let fits = self.head.len() <= HEAD_BYTES_MAX;
-            return if fits { Ok(Progress::Incomplete) } else { Err(Fault::BadResponse) };
+            return if fits {
+                Ok(Progress::Incomplete)
+            } else {
+                Err(Fault::BadResponse("head above 16 KiB"))
+            };
         };
         self.head.clear();
         (self.status, self.framing, self.keeps) = (head.status, head.framing, head.keeps);
@@ -137,7 +141,8 @@ impl Client {
         };
         let is_complete = match &mut self.framing {
             Framing::Length(missing) => {
-                *missing = missing.checked_sub(data.len() as u64).ok_or(Fault::BadResponse)?;
+                *missing =
+                    missing.checked_sub(data.len() as u64).ok_or(Fault::BadResponse(EXCESS))?;
                 add(data);
                 *missing == 0
             }
@@ -191,7 +196,10 @@ mod tests {
         client.begin_response();
         assert_eq!(client.receive(RESPONSE, Some(11)), Err(Fault::WrongLength));
         client.begin_response();
-        assert_eq!(client.receive(&[RESPONSE, b"x"].concat(), None), Err(Fault::BadResponse));
+        assert_eq!(
+            client.receive(&[RESPONSE, b"x"].concat(), None),
+            Err(Fault::BadResponse(EXCESS))
+        );
         client.begin_response();
         client.receive(&RESPONSE[..RESPONSE.len() - 1], None).unwrap();
         assert_eq!((client.missing(), client.end()), (Some(1), Err(Fault::Truncated)));

@@ -4,7 +4,6 @@
 mod client;
 mod pause;
 mod reactor;
-mod response;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -14,8 +13,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub use pause::{Distribution, Pause};
-pub(crate) use response::parse;
-pub use response::{Chunks, Framing, HEAD_BYTES_MAX, Head, lengths, parse_fields};
 pub use tally::{Fault, REDIRECTED, SLOTS, Slot, Tally, fault_words};
 pub use window::{End, Live, Moment, Outcome, ThreadUse, Timing, run};
 

@@ -79,6 +79,8 @@ impl<'w> Reactor<'w> {
 
     /// Runs until the end of the window.
     pub(super) fn run(mut self) -> Tally {
+        self.shared.await_window();
+        self.now = now_ns();
         for at in 0..self.clients.len() as u32 {
             // Clients that think do not begin together: constant times would keep them in step.
             let mean_ns = self.work.pause.mean_ns.min(u32::MAX.into()) as u32;
@@ -112,6 +114,12 @@ impl<'w> Reactor<'w> {
                 check_ns = self.now + DEADLINES_NS;
             }
         }
+        let in_flight = self.clients.iter().filter(|client| client.state != State::Idle);
+        for client in in_flight {
+            self.tally.in_flight += 1;
+            let since_ns = self.now.saturating_sub(client.begun_ns);
+            self.tally.longest_in_flight_ns = self.tally.longest_in_flight_ns.max(since_ns);
+        }
         self.tally
     }
 
@@ -137,6 +145,9 @@ impl<'w> Reactor<'w> {
 
     /// Chooses a file and sends the request, over a new connection if there is none.
     fn begin(&mut self, at: u32) {
+        if !self.shared.admits() {
+            return;
+        }
         let files = self.work.requests.len() as u32;
         let number = self.first + at * self.work.threads;
         let client = &mut self.clients[at as usize];
@@ -258,6 +269,15 @@ impl<'w> Reactor<'w> {
                             self.now = now_ns();
                             return;
                         }
+                        // An endless response is never short.
+                        self.now = now_ns();
+                        if client.deadline_ns <= self.now {
+                            self.fail(at, Fault::Timeout);
+                            return;
+                        }
+                        if self.shared.is_over(self.now) {
+                            return;
+                        }
                         continue;
                     }
                     progress
@@ -356,7 +376,7 @@ impl<'w> Reactor<'w> {
 
     fn count_fault(&mut self, fault: Fault) {
         *self.tally.faults.entry(fault).or_default() += 1;
-        if self.shared.slot(self.now).is_some() {
+        if self.shared.since_begin(self.now).is_some() {
             *self.tally.window_faults.entry(fault).or_default() += 1;
         }
         self.seat.failed.fetch_add(1, Relaxed);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use fathom_http::Malformed;
 use fathom_record::{Activity, Cause, Histogram, SystemCause, system_cause};
 
 /// Slots of one sweep's window. Three sweeps have thirty, which form ten batches.
@@ -25,7 +26,7 @@ pub enum Fault {
     /// A complete body with another content than the file.
     WrongContent,
     /// A malformed head or chunk, or bytes after the end of a body.
-    BadResponse,
+    BadResponse(&'static str),
     /// No complete response within the time limit.
     Timeout,
     /// A complete response other than 2xx.
@@ -48,10 +49,16 @@ impl fmt::Display for Fault {
                 )
             }
             Self::WrongContent => f.write_str("content is not that of the file"),
-            Self::BadResponse => f.write_str("malformed response"),
+            Self::BadResponse(part) => write!(f, "malformed response: {part}"),
             Self::Timeout => f.write_str("response timeout"),
             Self::Status(status) => write!(f, "status {status}"),
         }
+    }
+}
+
+impl From<Malformed> for Fault {
+    fn from(malformed: Malformed) -> Self {
+        Self::BadResponse(malformed.part)
     }
 }
 
@@ -120,6 +127,9 @@ pub struct Tally {
     pub connections: u64,
     /// Connections that the server closed between two requests.
     pub closed_idle: u64,
+    /// Requests without a complete response at the end of the window, and the longest of them.
+    pub in_flight: u64,
+    pub longest_in_flight_ns: u64,
     /// Sum of the delays between the readiness of a connection and its handling.
     pub lag_ns: f64,
     pub lags: u64,
@@ -149,6 +159,8 @@ impl Tally {
         self.wrong_file = self.wrong_file.or(other.wrong_file);
         self.connections += other.connections;
         self.closed_idle += other.closed_idle;
+        self.in_flight += other.in_flight;
+        self.longest_in_flight_ns = self.longest_in_flight_ns.max(other.longest_in_flight_ns);
         self.lag_ns += other.lag_ns;
         self.lags += other.lags;
         self.congestion = self.congestion.take().or_else(|| other.congestion.clone());

@@ -26,6 +26,8 @@ enum Manner {
     LiesAboutLength,
     ClosesWithoutResponse,
     Stalls,
+    /// A chunk extension without an end.
+    Endless,
     Garbage,
     /// In pieces of one byte.
     Drips,
@@ -44,6 +46,8 @@ const BODY: usize = 5_000;
 struct Server {
     address: SocketAddr,
     connections: Arc<AtomicU32>,
+    /// Heads that arrived.
+    requests: Arc<AtomicU32>,
     over: Arc<AtomicBool>,
 }
 
@@ -53,16 +57,19 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let (connections, over) = (Arc::<AtomicU32>::default(), Arc::<AtomicBool>::default());
         let (count, ended) = (Arc::clone(&connections), Arc::clone(&over));
+        let requests = Arc::<AtomicU32>::default();
+        let heads = Arc::clone(&requests);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if ended.load(Relaxed) {
                     break;
                 }
                 count.fetch_add(1, Relaxed);
-                std::thread::spawn(move || serve(stream, manner));
+                let heads = Arc::clone(&heads);
+                std::thread::spawn(move || serve(stream, manner, &heads));
             }
         });
-        Self { address, connections, over }
+        Self { address, connections, requests, over }
     }
 
     fn work(&self, clients: u32) -> Workload {
@@ -99,7 +106,7 @@ fn work(address: SocketAddr, clients: u32) -> Workload {
 }
 
 /// Answers until the client closes, or as the manner requires.
-fn serve(mut stream: TcpStream, manner: Manner) {
+fn serve(mut stream: TcpStream, manner: Manner, heads: &AtomicU32) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut body: Vec<u8> = (0..BODY).map(|at| at as u8).collect();
     for nth in 0.. {
@@ -116,6 +123,7 @@ fn serve(mut stream: TcpStream, manner: Manner) {
                 return;
             }
         }
+        heads.fetch_add(1, Relaxed);
         if answer(&mut stream, manner, &body).is_none() {
             return;
         }
@@ -151,6 +159,12 @@ fn answer(stream: &mut TcpStream, manner: Manner, body: &[u8]) -> Option<()> {
         Manner::LiesAboutLength => whole(&format!("Content-Length: {}", BODY + 1)),
         Manner::ClosesWithoutResponse => Vec::new(),
         Manner::Garbage => b"what is HTTP?\r\n\r\n".to_vec(),
+        Manner::Endless => {
+            stream.write_all(head("Transfer-Encoding: chunked").as_bytes()).ok()?;
+            stream.write_all(b"5;x=").ok()?;
+            while stream.write_all(&[b'y'; 1 << 10]).is_ok() {}
+            return None;
+        }
         Manner::Stalls => {
             // Until the client closes.
             let _ = stream.read(&mut [0]);
@@ -234,7 +248,8 @@ fn faults_of_the_server_are_named() {
         (Manner::Truncates, Fault::Truncated),
         (Manner::LiesAboutLength, Fault::WrongLength),
         (Manner::ClosesWithoutResponse, Fault::Closed),
-        (Manner::Garbage, Fault::BadResponse),
+        (Manner::Garbage, Fault::BadResponse("status line")),
+        (Manner::Endless, Fault::BadResponse("chunk line above 4 KiB")),
         (Manner::Stalls, Fault::Timeout),
     ] {
         let server = Server::start(manner);
@@ -339,16 +354,38 @@ fn threads_that_end_first_have_their_cpu_time() {
 }
 
 #[test]
-fn requests_shorten_the_window() {
-    let timing = Timing { requests: Some(50), ..TIMING };
-    for (rate, expected) in [(1e3, 50_000_000), (1e9, 20_000_000), (1e-3, LONG_NS)] {
-        assert_eq!(timing.length_ns(rate), expected, "{rate}");
+fn counted_requests_are_exactly_as_many() {
+    for (manner, count) in [
+        (Manner::Right, 50),
+        (Manner::Right, 1),
+        (Manner::Closes { says: false }, 7),
+        (Manner::NotFound, 3),
+        (Manner::Stalls, 2),
+    ] {
+        let server = Server::start(manner);
+        let timeout_ns = if manner == Manner::Stalls { 1_000_000 } else { LONG_NS };
+        let timing = Timing { requests: Some(count), ..TIMING };
+        let work = Workload { timeout_ns, ..server.work(2) };
+        let outcome = run(&work, timing, &mut |_, _| true).unwrap();
+        let Outcome { tally, slots_ns, window_ns, end, .. } = outcome;
+        assert_eq!((end, tally.completed() + tally.failed()), (End::Complete, count));
+        assert_eq!(server.requests.load(Relaxed), count as u32);
+        assert_eq!(slots_ns.iter().sum::<u64>().max(1), window_ns);
+        assert_eq!(tally.in_flight, 0);
+        if count == 50 {
+            let slots: Vec<u64> = tally.slots.iter().map(|slot| slot.completed).collect();
+            assert_eq!(slots, [5; SLOTS]);
+        }
     }
-    assert_eq!(TIMING.length_ns(1e3), LONG_NS);
-    let server = Server::start(Manner::Right);
-    let outcome = run(&server.work(2), timing, &mut |_, _| true).unwrap();
-    assert_eq!(outcome.end, End::Complete);
-    assert!(outcome.window_ns < LONG_NS, "{}", outcome.window_ns);
+}
+
+#[test]
+fn requests_in_flight_at_the_end_are_counted() {
+    let server = Server::start(Manner::Stalls);
+    let mut watch = |_: Moment, _: &Live| server.requests.load(Relaxed) < 3;
+    let outcome = run(&server.work(3), TIMING, &mut watch).unwrap();
+    assert_eq!((outcome.end, outcome.tally.in_flight), (End::Stopped, 3));
+    assert!(outcome.tally.longest_in_flight_ns > 0);
 }
 
 #[test]

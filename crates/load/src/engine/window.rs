@@ -13,6 +13,8 @@ use super::reactor::Reactor;
 use super::tally::SLOTS;
 use super::{Fault, Tally, Workload};
 
+/// Between two looks whether the window has begun.
+const GATE: Duration = Duration::from_micros(50);
 /// Between two looks at the threads.
 const TICK: Duration = Duration::from_millis(20);
 /// A part of the warm-up lasts at least this long and has this many completions.
@@ -53,13 +55,23 @@ pub(super) struct Shared {
     from_ns: AtomicU64,
     length_ns: AtomicU64,
     until_ns: AtomicU64,
+    /// Requests of the window, if they are counted, and how many of them are not begun.
+    limit: Option<u64>,
+    left: AtomicU64,
+    /// Then the window is divided by completions: how many there were, and the last of each slot.
+    completions: AtomicU64,
+    slot_ends_ns: [AtomicU64; SLOTS],
     pub(super) seats: Vec<Seat>,
     last_fault: Mutex<Option<Fault>>,
 }
 
 impl Shared {
-    fn new(threads: u32) -> Self {
+    fn new(threads: u32, limit: Option<u64>) -> Self {
         Self {
+            limit,
+            left: AtomicU64::new(limit.unwrap_or(0)),
+            completions: AtomicU64::new(0),
+            slot_ends_ns: [const { AtomicU64::new(0) }; SLOTS],
             from_ns: AtomicU64::new(u64::MAX),
             length_ns: AtomicU64::new(0),
             until_ns: AtomicU64::new(u64::MAX),
@@ -72,11 +84,49 @@ impl Shared {
         now >= self.until_ns.load(Relaxed)
     }
 
+    /// Counted requests begin with the window.
+    pub(super) fn await_window(&self) {
+        let is_open = || self.from_ns.load(Acquire) != u64::MAX || self.is_over(0);
+        while self.limit.is_some() && !is_open() {
+            std::thread::sleep(GATE);
+        }
+    }
+
+    /// Whether a further request may begin.
+    pub(super) fn admits(&self) -> bool {
+        let one_less = |left: u64| left.checked_sub(1);
+        self.limit.is_none() || self.left.fetch_update(Relaxed, Relaxed, one_less).is_ok()
+    }
+
+    /// The time since the window began; `None` outside of it.
+    pub(super) fn since_begin(&self, at: u64) -> Option<u64> {
+        let since = at.checked_sub(self.from_ns.load(Acquire))?;
+        (since < self.length_ns.load(Relaxed)).then_some(since)
+    }
+
     /// The slot of a completion; `None` outside the window.
     pub(super) fn slot(&self, at: u64) -> Option<usize> {
-        let since = at.checked_sub(self.from_ns.load(Acquire))?;
-        let length = self.length_ns.load(Relaxed);
-        (since < length).then(|| (u128::from(since) * SLOTS as u128 / u128::from(length)) as usize)
+        let since = self.since_begin(at)?;
+        let Some(limit) = self.limit else {
+            let length = self.length_ns.load(Relaxed);
+            return Some((u128::from(since) * SLOTS as u128 / u128::from(length)) as usize);
+        };
+        let before = u128::from(self.completions.fetch_add(1, Relaxed));
+        let slot = (before * SLOTS as u128 / u128::from(limit)) as usize;
+        self.slot_ends_ns[slot].fetch_max(at, Relaxed);
+        Some(slot)
+    }
+
+    /// The lengths of the slots of a window that has ended.
+    fn slots_ns(&self, window_ns: u64) -> [u64; SLOTS] {
+        if self.limit.is_none() {
+            return [window_ns / SLOTS as u64; SLOTS];
+        }
+        let mut before = self.from_ns.load(Relaxed);
+        self.slot_ends_ns.each_ref().map(|end| {
+            let end = end.load(Relaxed).max(before);
+            end - std::mem::replace(&mut before, end)
+        })
     }
 
     pub(super) fn note(&self, fault: Fault) {
@@ -100,7 +150,7 @@ impl Shared {
 pub struct Timing {
     pub window_ns: u64,
     pub warm_up_max_ns: u64,
-    /// Shortens the window to about this many requests, by the rate of the warm-up.
+    /// Makes exactly so many requests, without a warm-up, if the window is not over before.
     pub requests: Option<u64>,
 }
 
@@ -108,12 +158,6 @@ impl Timing {
     /// The longest warm-up is a quarter of the window.
     pub fn of(window_ns: u64, requests: Option<u64>) -> Self {
         Self { window_ns, warm_up_max_ns: (window_ns / 4).max(5 * PART_NS[0]), requests }
-    }
-
-    /// The length of the window, by the rate of requests per second.
-    pub(super) fn length_ns(&self, rate: f64) -> u64 {
-        let by_requests = self.requests.map(|requests| (requests as f64 / rate * 1e9) as u64);
-        self.window_ns.min(by_requests.unwrap_or(u64::MAX)).max(PART_NS[0])
     }
 }
 
@@ -169,6 +213,7 @@ pub enum End {
 pub struct Outcome {
     pub tally: Tally,
     pub window_ns: u64,
+    pub slots_ns: [u64; SLOTS],
     pub warm_up_ns: u64,
     /// Whether the throughput was steady before the window.
     pub is_settled: bool,
@@ -184,7 +229,7 @@ pub type Watch<'w> = dyn FnMut(Moment, &Live) -> bool + 'w;
 /// # Errors
 /// If a thread cannot be started or has no epoll instance.
 pub fn run(work: &Workload, timing: Timing, watch: &mut Watch<'_>) -> std::io::Result<Outcome> {
-    let shared = Shared::new(work.threads);
+    let shared = Shared::new(work.threads, timing.requests);
     let reactors: Vec<Reactor<'_>> = (0..work.threads)
         .map(|thread| Reactor::new(work, &shared, thread))
         .collect::<rustix::io::Result<_>>()?;
@@ -239,19 +284,17 @@ impl<'c, 'w> Coordinator<'c, 'w> {
         let mut outcome = Outcome {
             tally: Tally::default(),
             window_ns: 0,
+            slots_ns: [0; SLOTS],
             warm_up_ns: 0,
             is_settled: false,
             threads: Vec::new(),
             end: End::Complete,
         };
-        let rate = match self.warm_up(timing) {
-            Ok((is_settled, rate)) => {
-                outcome.is_settled = is_settled;
-                rate
-            }
+        match timing.requests.map_or_else(|| self.warm_up(timing), |_| Ok(true)) {
+            Ok(is_settled) => outcome.is_settled = is_settled,
             Err(end) => return Outcome { end, ..outcome },
-        };
-        let length = timing.length_ns(rate);
+        }
+        let length = timing.window_ns.max(PART_NS[0]);
         let live = self.live();
         if !(self.watch)(Moment::Begin, &live) {
             return Outcome { end: End::Stopped, ..outcome };
@@ -262,7 +305,7 @@ impl<'c, 'w> Coordinator<'c, 'w> {
         outcome.warm_up_ns = from - begun_ns;
         outcome.end = loop {
             let left = (from + length).saturating_sub(now_ns());
-            if left == 0 {
+            if left == 0 || self.is_all_done() {
                 break End::Complete;
             }
             if let Err(end) = self.step(Moment::Running, Duration::from_nanos(left).min(TICK)) {
@@ -271,6 +314,11 @@ impl<'c, 'w> Coordinator<'c, 'w> {
         };
         let end_ns = now_ns();
         outcome.window_ns = length.min(end_ns - from);
+        outcome.slots_ns = self.shared.slots_ns(outcome.window_ns);
+        if timing.requests.is_some() {
+            // Up to the last completion.
+            outcome.window_ns = outcome.slots_ns.iter().sum::<u64>().clamp(1, outcome.window_ns);
+        }
         let after = self.threads();
         let used = |(a, b): (&Stamped, &Stamped)| ThreadUse {
             cpu_ns: b.cpu_ns.saturating_sub(a.cpu_ns),
@@ -283,9 +331,14 @@ impl<'c, 'w> Coordinator<'c, 'w> {
         outcome
     }
 
-    /// Waits until the throughput is steady, or the longest warm-up is over; returns whether it is,
-    /// and the last rate per second.
-    fn warm_up(&mut self, timing: Timing) -> Result<(bool, f64), End> {
+    /// Whether the counted requests have ended, in whichever way.
+    fn is_all_done(&self) -> bool {
+        let ended = self.shared.sum(|seat| &seat.completed) + self.shared.sum(|seat| &seat.failed);
+        self.shared.limit.is_some_and(|limit| ended >= limit)
+    }
+
+    /// Waits until the throughput is steady, or the longest warm-up is over; returns whether it is.
+    fn warm_up(&mut self, timing: Timing) -> Result<bool, End> {
         let part_ns = (timing.window_ns / 40).clamp(PART_NS[0], PART_NS[1]);
         let begun = self.live();
         let (mut last, mut rate) = (begun, None);
@@ -302,14 +355,13 @@ impl<'c, 'w> Coordinator<'c, 'w> {
                 if before
                     .is_some_and(|before: f64| (now / before - 1.0).abs() < SETTLED.max(chance))
                 {
-                    return Ok((true, now));
+                    return Ok(true);
                 }
             }
             let all_ns = live.now_ns - begun.now_ns;
             if all_ns >= timing.warm_up_max_ns {
-                let mean = live.completed.max(1) as f64 / all_ns as f64 * 1e9;
                 // Too few completions to compare are no sign of drift.
-                return Ok((rate.is_none(), rate.unwrap_or(mean)));
+                return Ok(rate.is_none());
             }
         }
     }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fathom_far::Token;
-use fathom_load::{Control, ControlError, engine};
+use fathom_load::{Control, ControlError};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::Running;
 use fathom_measure::sampler::FarPlace;
@@ -147,9 +147,10 @@ impl Service {
                 stream.read(&mut buffer[at..]).map_err(|error| self.failed("recv", error))?;
             at += count;
             if end.is_none() {
-                let malformed = |_| Fault::WrongWork("a malformed response".to_owned());
+                let malformed =
+                    |malformed: fathom_http::Malformed| Fault::WrongWork(malformed.to_string());
                 if let Some((status, head, body)) =
-                    engine::lengths(&buffer[..at]).map_err(malformed)?
+                    fathom_http::lengths(&buffer[..at]).map_err(malformed)?
                 {
                     if status != expected {
                         return Err(Fault::WrongWork(format!("status {status}, not {expected}")));

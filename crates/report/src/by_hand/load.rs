@@ -87,6 +87,7 @@ fn table(steps: &[&Record], records: &[Record], width: usize) -> String {
     text += &wrapped(LEGEND, width, "", "  ");
     text += &remarks(steps, width);
     text += &highest(steps, width);
+    text += &longest(steps, width);
     text
 }
 
@@ -213,6 +214,24 @@ fn highest(steps: &[&Record], width: usize) -> String {
         lines.push(("by clients", format!("{bars}  {first} to {last}, log scale")));
     }
     facts(&lines, width)
+}
+
+/// The longest response of all steps, and what was longer and had none: a stall at the end.
+fn longest(steps: &[&Record], width: usize) -> String {
+    let most = |name: &str| {
+        let of = |step: &&Record| Some((number(step, name)?, step.params.integer("clients")?));
+        let (ns, clients) = steps.iter().filter_map(of).max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let time = glued(&quantity(ns, Unit::Nanoseconds));
+        Some(format!("{time} at {}", counted(clients as usize, "client")))
+    };
+    let response = most("longest response").map(|text| format!("response {text}"));
+    let in_flight =
+        most("longest in flight at the end").map(|text| format!("in flight at the end {text}"));
+    let words: Vec<String> = response.into_iter().chain(in_flight).collect();
+    if words.is_empty() {
+        return String::new();
+    }
+    facts(&[("longest", words.join("; "))], width)
 }
 
 /// Memory of both ends, with its growth.

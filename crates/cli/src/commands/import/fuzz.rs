@@ -158,7 +158,7 @@ fn fuzz(mutations: u32) -> Counts {
         };
         for document in documents {
             let before = store.runs().expect("the runs").len();
-            match store_run(&mut store, &document) {
+            match store_run(&mut store, document.clone()) {
                 Ok(is_new) => {
                     counts.stored += 1;
                     let stored = store.document(&document.run.id, true).expect("a whole run");

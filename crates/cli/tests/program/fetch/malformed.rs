@@ -1,0 +1,114 @@
+//! Answers that are cut, malformed or not what was asked for.
+
+use super::*;
+
+#[test]
+fn truncated_bodies_have_no_name() {
+    let server = Server::start(move |_, head, stream| {
+        let answer = match head.split(' ').nth(1) {
+            Some("/length") => "200 x\r\nContent-Length: 9\r\n\r\n1234",
+            Some("/chunked") => "200 x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n",
+            Some("/digits") => "200 x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n\r\n\r\n",
+            Some("/gzip") => "200 x\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n1234",
+            Some("/number") => "200 x\r\nContent-Length: 12abc\r\n\r\n1234",
+            Some("/list") => "200 x\r\nContent-Length: 6, 6\r\n\r\n123456",
+            Some("/both") => {
+                "200 x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n123456\r\n\
+                 0\r\n\r\n"
+            }
+            Some("/range") => {
+                "206 x\r\nContent-Range: bytes 0-3/9\r\nContent-Length: 4\r\n\r\n1234"
+            }
+            Some("/head") => "x",
+            _ => "200 x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n2\r\n56\r\n0\r\n\r\n",
+        };
+        let _ = write!(stream, "HTTP/1.1 {answer}");
+    });
+    let env = new_env();
+    for (path, why) in [
+        ("/length", "body truncated at byte 4, expected 9"),
+        ("/chunked", "body truncated after 4 bytes, no last chunk"),
+        ("/digits", "malformed response: chunk size; `curl -v`"),
+        ("/gzip", "Content-Encoding: gzip, which was not asked for; `curl --compressed"),
+        ("/number", "malformed response: Content-Length: 12abc"),
+        ("/range", "status 206, expected 200"),
+        ("/head", "malformed response: status line: HTTP/1.1 x"),
+    ] {
+        let line = format!("fetch {} -o to --retries 0", server.url(path));
+        assert_failure(&env.exec(&line), &[path, why]);
+        assert!(!names(&env).contains(&path[1..].to_owned()), "{path}");
+    }
+    assert_eq!(
+        names(&env),
+        [
+            "chunked.part",
+            "chunked.part.state",
+            "digits.part",
+            "digits.part.state",
+            "length.part",
+            "length.part.state"
+        ]
+    );
+    for name in ["whole", "list", "both"] {
+        env.stdout(&format!("fetch {} -o to", server.url(&format!("/{name}"))));
+        assert_eq!(content(&env, name), b"123456", "{name}");
+    }
+}
+
+#[test]
+fn wrong_ranges_are_cut_or_not_used() {
+    let bytes: &[u8] = generated(6, 100_000).leak();
+    // An answer to bytes 40000-99999, and why the next request is without a range, if it is.
+    for (status, range, from, why) in [
+        (206, "bytes 500-99999/100000", 500, ""),
+        (206, "bytes 40000-99999/*", 40_000, ""),
+        (206, "bytes 40001-99999/*", 40_001, "sent bytes 40001-99999 instead of 40000-99999"),
+        (206, "bytes 9-5/*", 40_000, "malformed response: Content-Range: bytes 9-5/*"),
+        (416, "bytes */100000", 99_999, "416 (range not satisfiable) for bytes 40000-99999"),
+        (416, "bytes */9", 99_999, "status 416: the file has 9 bytes now"),
+    ] {
+        for receive in ["copy", "mmap", "splice"] {
+            let server = Server::start(move |number, head, stream| {
+                let (head, body) = part(head, bytes, "\"a\"");
+                let (head, body) = match (number, head.starts_with("HTTP/1.1 206")) {
+                    (_, true) => {
+                        let size = bytes.len() - from;
+                        let fields = format!("Content-Length: {size}\r\nETag: \"a\"\r\n\r\n");
+                        let line = format!("HTTP/1.1 {status} x\r\nContent-Range: {range}\r\n");
+                        (line + &fields, &bytes[from..])
+                    }
+                    (0, _) => (head, &body[..40_000]),
+                    _ => (head, body),
+                };
+                let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+            });
+            let env = new_env();
+            let line = format!("fetch {} -o to --receive {receive}", server.url("/f"));
+            let output = env.exec(&line);
+            assert_status(&output, 0);
+            assert_contains(&text(&output.stderr), &["body truncated at byte 40000", why]);
+            assert!(content(&env, "f") == bytes, "{range} {receive}");
+            let has_range = |head: &String| field(head, "Range").is_some();
+            let ranges: Vec<bool> = server.heads().iter().map(has_range).collect();
+            let expected: &[bool] =
+                if why.is_empty() { &[false, true] } else { &[false, true, false] };
+            assert_eq!(ranges, expected, "{range} {receive}");
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_in_a_pause_sends_no_request() {
+    let server = Server::start(move |_, _, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 503 x\r\nRetry-After: 60\r\nContent-Length: 0\r\n\r\n");
+    });
+    let env = new_env();
+    let line = format!("fetch {} -o to --retries 1000", server.url("/f"));
+    let child = spawn_piped(env.command(&line));
+    wait_until("no request", || server.heads().len() == 1);
+    send(&child, Signal::INT);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    assert_contains(&text(&output.stderr), &["stopped: nothing is kept"]);
+    assert_eq!(server.heads().len(), 1);
+}
