@@ -1,8 +1,10 @@
 //! What the device gives to this process: direct reads of whole files, in random order, by as many
 //! threads as there are lanes, within the cgroup and the limits of the service.
 
+use std::panic::resume_unwind;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::ScopedJoinHandle;
 
 use fathom_fileio::memory::Pages;
 use fathom_measure::clock::monotonic_raw_ns;
@@ -52,9 +54,12 @@ pub(crate) fn measure(shared: &Shared, time_ms: u64) -> DiskRate {
         read: AtomicU64::new(0),
     };
     let failed = std::thread::scope(|scope| {
-        let start = || std::thread::Builder::new().spawn_scoped(scope, || reading.run());
+        let thread = || std::thread::Builder::new().name("disk".to_owned());
+        let start = || thread().spawn_scoped(scope, || reading.run());
         let threads: Vec<_> = (0..threads).filter_map(|_| start().ok()).collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()?.err()).next()
+        let join =
+            |thread: ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|it| resume_unwind(it));
+        threads.into_iter().filter_map(|thread| join(thread).err()).next()
     });
     match failed {
         Some(error) => none(&format!("direct read: {error}")),
@@ -80,6 +85,7 @@ struct Reading<'r> {
 
 impl Reading<'_> {
     fn run(&self) -> Result<(), std::io::Error> {
+        self.shared.trip();
         let mut buffer = Pages::new(PIECE)?;
         while self.slot().is_some() && !self.shared.stops() {
             let turn = self.next.fetch_add(1, Relaxed);

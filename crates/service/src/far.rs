@@ -58,11 +58,11 @@ impl FarEnds {
         }
         let of_thread = Arc::clone(shared);
         let run = move || {
+            of_thread.trip();
             of_thread.far.host(socket, of_thread.token.as_ref().map(text));
             of_thread.far.running.leave(peer);
         };
-        let thread = std::thread::Builder::new().name("far".to_owned()).stack_size(256 << 10);
-        thread.spawn(run).map(drop).map_err(|_| {
+        shared.spawn("far".to_owned(), run).map(drop).map_err(|_| {
             self.running.leave(peer);
             Refusal::Busy
         })

@@ -1,7 +1,7 @@
 //! Lanes: threads that wait for devices, so that no reactor does.
 
 use std::fs::File;
-use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::page::{Made, Page};
 use crate::refusal::Refusal;
 use crate::root::Opened;
 use crate::send::Response;
-use crate::shared::Shared;
+use crate::shared::{Handle, Shared};
 
 /// Attempts to evict a file after its response: its pages stay while they are in a socket's
 /// buffer.
@@ -48,6 +48,8 @@ pub(crate) enum Done {
     Opened(Result<Opened, Refusal>),
     Loaded(Box<Response>),
     Made(Made),
+    /// The lane has panicked.
+    Failed,
 }
 
 #[derive(Debug)]
@@ -66,6 +68,18 @@ pub(crate) enum Kind {
     Serial,
 }
 
+impl Kind {
+    /// Name of its threads.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Read => "lane",
+            Self::Page => "page",
+            Self::Bulk => "bulk",
+            Self::Serial => "serial",
+        }
+    }
+}
+
 impl Work {
     pub(crate) fn kind(&self) -> Kind {
         match self {
@@ -75,39 +89,52 @@ impl Work {
             Self::Page(_) => Kind::Page,
         }
     }
+
+    fn run(self, shared: &Shared, buffer: &mut Option<Pages>, nowhere: Option<&File>) -> Done {
+        match self {
+            Self::Open(path, dose) => {
+                if dose.is_long() {
+                    dose.spin();
+                }
+                let opened = shared.root.open_waiting(&path);
+                if let Ok(opened) = &opened {
+                    read_dose(&opened.file, buffer, dose.disk_bytes);
+                }
+                Done::Opened(opened)
+            }
+            Self::Load(mut response) => {
+                load(&response, nowhere);
+                response.set_loaded(monotonic_raw_ns());
+                Done::Loaded(response)
+            }
+            Self::Page(page) => Done::Made(page.make(shared)),
+        }
+    }
 }
 
 /// Serves one queue until it is closed.
 pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind, nowhere: Option<&File>) {
     let mut buffer = None;
     while let Some(Job { ticket, work }) = shared.queue(kind).pop() {
-        let done = match work {
+        let work = match work {
             // Only the section is serial: what follows, such as a dose of the disk, is not.
-            Work::Open(path, dose) if kind == Kind::Serial => {
+            Work::Open(path, dose) if dose.serial_ns > 0 => {
+                shared.trip();
                 std::thread::sleep(Duration::from_nanos(dose.serial_ns));
                 let work = Work::Open(path, Dose { serial_ns: 0, ..dose });
                 shared.queue(Kind::Read).push(Job { ticket, work });
                 continue;
             }
-            Work::Open(path, dose) => {
-                if dose.is_long() {
-                    dose.spin();
-                }
-                let opened = shared.root.open_waiting(&path);
-                if let Ok(opened) = &opened {
-                    read_dose(&opened.file, &mut buffer, dose.disk_bytes);
-                }
-                Done::Opened(opened)
-            }
-            Work::Load(mut response) => {
-                load(&response, nowhere);
-                response.set_loaded(monotonic_raw_ns());
-                Done::Loaded(response)
-            }
-            Work::Page(page) => Done::Made(page.make(shared)),
+            work => work,
         };
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            shared.trip();
+            work.run(shared, &mut buffer, nowhere)
+        }));
+        let (done, panic) = done.map_or_else(|it| (Done::Failed, Some(it)), |done| (done, None));
         let Ticket { reactor, slot, generation } = ticket;
         shared.mailboxes[reactor].leave(Mail::Done { slot, generation, done });
+        panic.into_iter().for_each(|panic| resume_unwind(panic));
     }
 }
 
@@ -158,6 +185,7 @@ pub(crate) fn evict_later(shared: &Shared, file: File) {
 /// Evicts files until the queue is closed.
 pub(crate) fn evict(shared: &Shared) {
     while let Some(Eviction { file, attempts }) = shared.evictions.pop() {
+        shared.trip();
         // They were only read: nothing is to be written back.
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
         match cached_pages(&file, 0, 0) {
@@ -182,20 +210,14 @@ pub(crate) fn start(shared: &Arc<Shared>, lanes: usize) -> std::io::Result<Vec<H
         let for_lane = Arc::clone(shared);
         // Before the service is ready: from then on only clients need descriptors.
         let nowhere = File::options().write(true).open("/dev/null").ok();
-        handles.push(spawn("lane", move || serve(&for_lane, kind, nowhere.as_ref()))?);
+        let run = move || serve(&for_lane, kind, nowhere.as_ref());
+        handles.push(shared.spawn(kind.name().to_owned(), run)?);
     }
     if shared.cold {
         let for_lane = Arc::clone(shared);
-        handles.push(spawn("evict", move || evict(&for_lane))?);
+        handles.push(shared.spawn("evict".to_owned(), move || evict(&for_lane))?);
     }
     Ok(handles)
-}
-
-pub(crate) type Handle = std::thread::JoinHandle<()>;
-
-pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<Handle> {
-    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
-    builder.spawn(run).map_err(|error| std::io::Error::new(ErrorKind::OutOfMemory, error))
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub struct Options {
     /// A section that every request for a file passes, one at a time: known answer of a load whose
     /// bottleneck is no device.
     pub serial_ns: u64,
+    /// A thread that panics at its next work: known fault of tests.
+    pub panic_in: Option<String>,
     pub limits: Limits,
     /// The program of far ends; `None` for a service without.
     pub far: Option<Program>,
@@ -87,6 +89,7 @@ impl Options {
             threads: None,
             lanes: 4,
             serial_ns: 0,
+            panic_in: None,
             limits: Limits::default(),
             far: None,
             receive: None,

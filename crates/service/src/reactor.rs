@@ -122,13 +122,13 @@ impl Reactor {
         &self.shared.counters[self.number]
     }
 
-    /// Serves until the service stops and its connections have ended. Returns how many were cut.
-    pub(crate) fn run(mut self) -> usize {
+    /// Serves until the service stops and its connections have ended, or are cut.
+    pub(crate) fn run(mut self) {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         loop {
             let left = self.own().connections.load(Relaxed);
             if self.is_stopping && (left == 0 || self.shared.is_ended.load(Relaxed)) {
-                return left;
+                return;
             }
             self.wait(&mut events, self.timeout(left));
             self.round(&events);

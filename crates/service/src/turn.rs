@@ -165,6 +165,7 @@ impl Reactor {
         let (path, dose) = match route(&self.shared, &request) {
             Err(refused) => return self.refuse_in(c, slot, exchange, refused),
             Ok(Route::Health) => {
+                self.shared.trip();
                 exchange.is_work = false;
                 let made = Made { status: 200, media: media::TEXT, body: b"ok\n".to_vec() };
                 return self.made(c, slot, exchange, made);
