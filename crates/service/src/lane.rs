@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use fathom_fileio::memory::Pages;
@@ -25,14 +25,31 @@ use crate::shared::{Handle, Shared};
 const EVICTIONS_MAX: u32 = 100;
 const EVICTION_PAUSE: Duration = Duration::from_millis(1);
 /// Files that wait to be evicted; each is an open descriptor.
-const EVICTIONS_WAITING_MAX: usize = 256;
+pub(crate) const EVICTIONS_WAITING_MAX: usize = 256;
+/// Requests to the service itself that wait.
+pub(crate) const CONTROL_MAX: usize = 32;
+
+/// Whether nobody waits for a piece of work any more.
+pub(crate) type IsOver<'o> = &'o (dyn Fn() -> bool + Sync);
 
 /// Who waits for a lane.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Ticket {
     pub(crate) reactor: usize,
     pub(crate) slot: u32,
     pub(crate) generation: u32,
+    pub(crate) is_cancelled: Arc<AtomicBool>,
+}
+
+impl Ticket {
+    /// Whether the connection is gone, or the service stops: long work ends.
+    pub(crate) fn is_over(&self, shared: &Shared) -> bool {
+        self.is_left() || shared.stops()
+    }
+
+    pub(crate) fn is_left(&self) -> bool {
+        self.is_cancelled.load(Relaxed)
+    }
 }
 
 #[derive(Debug)]
@@ -63,6 +80,8 @@ pub(crate) struct Job {
 pub(crate) enum Kind {
     Read,
     Page,
+    /// What monitoring asks for.
+    Control,
     Bulk,
     /// One at a time.
     Serial,
@@ -74,6 +93,7 @@ impl Kind {
         match self {
             Self::Read => "lane",
             Self::Page => "page",
+            Self::Control => "control",
             Self::Bulk => "bulk",
             Self::Serial => "serial",
         }
@@ -85,12 +105,27 @@ impl Work {
         match self {
             Self::Open(_, dose) if dose.serial_ns > 0 => Kind::Serial,
             Self::Open(..) | Self::Load(_) => Kind::Read,
-            Self::Page(page) if page.is_bulk() => Kind::Bulk,
-            Self::Page(_) => Kind::Page,
+            Self::Page(page) => page.kind(),
         }
     }
 
-    fn run(self, shared: &Shared, buffer: &mut Option<Pages>, nowhere: Option<&File>) -> Done {
+    /// How long a connection waits for it, if `wait_ns` is for a page or a read.
+    pub(crate) fn limit_ns(&self, wait_ns: u64) -> u64 {
+        match self {
+            Self::Page(Page::Disk(time_ms)) => wait_ns.saturating_add(time_ms * 1_000_000),
+            // All files of the folder.
+            Self::Page(Page::Evict | Page::Warm) => wait_ns.saturating_mul(10),
+            _ => wait_ns,
+        }
+    }
+
+    fn run(
+        self,
+        shared: &Shared,
+        ticket: &Ticket,
+        buffer: &mut Option<Pages>,
+        nowhere: Option<&File>,
+    ) -> Done {
         match self {
             Self::Open(path, dose) => {
                 if dose.is_long() {
@@ -98,7 +133,8 @@ impl Work {
                 }
                 let opened = shared.root.open_waiting(&path);
                 if let Ok(opened) = &opened {
-                    read_dose(&opened.file, buffer, dose.disk_bytes);
+                    let is_over = &|| ticket.is_over(shared);
+                    read_dose(&opened.file, buffer, dose.disk_bytes, is_over);
                 }
                 Done::Opened(opened)
             }
@@ -107,7 +143,7 @@ impl Work {
                 response.set_loaded(monotonic_raw_ns());
                 Done::Loaded(response)
             }
-            Self::Page(page) => Done::Made(page.make(shared)),
+            Self::Page(page) => Done::Made(page.make(shared, ticket)),
         }
     }
 }
@@ -116,12 +152,16 @@ impl Work {
 pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind, nowhere: Option<&File>) {
     let mut buffer = None;
     while let Some(Job { ticket, work }) = shared.queue(kind).pop() {
+        if ticket.is_left() {
+            continue;
+        }
         let work = match work {
             // Only the section is serial: what follows, such as a dose of the disk, is not.
             Work::Open(path, dose) if dose.serial_ns > 0 => {
                 shared.trip();
                 std::thread::sleep(Duration::from_nanos(dose.serial_ns));
                 let work = Work::Open(path, Dose { serial_ns: 0, ..dose });
+                // There is room: a connection has one job, and those of the others are dropped.
                 shared.queue(Kind::Read).push(Job { ticket, work });
                 continue;
             }
@@ -129,17 +169,17 @@ pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind, nowhere: Option<&File>) {
         };
         let done = catch_unwind(AssertUnwindSafe(|| {
             shared.trip();
-            work.run(shared, &mut buffer, nowhere)
+            work.run(shared, &ticket, &mut buffer, nowhere)
         }));
         let (done, panic) = done.map_or_else(|it| (Done::Failed, Some(it)), |done| (done, None));
-        let Ticket { reactor, slot, generation } = ticket;
+        let Ticket { reactor, slot, generation, .. } = ticket;
         shared.mailboxes[reactor].leave(Mail::Done { slot, generation, done });
         panic.into_iter().for_each(|panic| resume_unwind(panic));
     }
 }
 
 /// Where direct reads are not possible, or the memory is short, the dose is none.
-fn read_dose(file: &File, buffer: &mut Option<Pages>, bytes: u64) {
+fn read_dose(file: &File, buffer: &mut Option<Pages>, bytes: u64, is_over: IsOver<'_>) {
     if bytes == 0 {
         return;
     }
@@ -147,7 +187,7 @@ fn read_dose(file: &File, buffer: &mut Option<Pages>, bytes: u64) {
         *buffer = Pages::new(dose::PIECE).ok();
     }
     if let Some(buffer) = buffer {
-        let _ = dose::read_direct(file, buffer, 0, bytes);
+        let _ = dose::read_direct(file, buffer, 0, bytes, is_over);
     }
 }
 
@@ -175,9 +215,7 @@ pub(crate) struct Eviction {
 
 /// Evicts a file after its response.
 pub(crate) fn evict_later(shared: &Shared, file: File) {
-    if shared.evictions.len() < EVICTIONS_WAITING_MAX {
-        shared.evictions.push(Eviction { file, attempts: 0 });
-    } else {
+    if !shared.evictions.push(Eviction { file, attempts: 0 }) {
         shared.evictions_missed.fetch_add(1, Relaxed);
     }
 }
@@ -194,7 +232,9 @@ pub(crate) fn evict(shared: &Shared) {
                 if shared.evictions.len() == 0 {
                     std::thread::sleep(EVICTION_PAUSE);
                 }
-                shared.evictions.push(Eviction { file, attempts: attempts + 1 });
+                if !shared.evictions.push(Eviction { file, attempts: attempts + 1 }) {
+                    shared.evictions_missed.fetch_add(1, Relaxed);
+                }
             }
             _ => _ = shared.evictions_missed.fetch_add(1, Relaxed),
         }
@@ -203,8 +243,12 @@ pub(crate) fn evict(shared: &Shared) {
 
 /// The lanes of a service.
 pub(crate) fn start(shared: &Arc<Shared>, lanes: usize) -> std::io::Result<Vec<Handle>> {
-    let kinds =
-        std::iter::repeat_n(Kind::Read, lanes).chain([Kind::Page, Kind::Bulk, Kind::Serial]);
+    let kinds = std::iter::repeat_n(Kind::Read, lanes).chain([
+        Kind::Page,
+        Kind::Control,
+        Kind::Bulk,
+        Kind::Serial,
+    ]);
     let mut handles = Vec::new();
     for kind in kinds {
         let for_lane = Arc::clone(shared);

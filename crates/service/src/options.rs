@@ -52,6 +52,8 @@ pub struct Limits {
     /// That a client must read, once it had `rate_after_ns`.
     pub rate_bytes_per_s: u64,
     pub rate_after_ns: u64,
+    /// That a request waits for a lane: for a device, or for others before it.
+    pub wait_ns: u64,
     /// Connections; `None` for as many as descriptors allow, at most 10,000.
     pub connections: Option<usize>,
     /// Connections of one address beyond loopback.
@@ -70,6 +72,7 @@ impl Default for Limits {
             idle_ns: 15 * SECOND_NS,
             rate_bytes_per_s: 4096,
             rate_after_ns: 10 * SECOND_NS,
+            wait_ns: 60 * SECOND_NS,
             connections: None,
             connections_per_address: CONNECTIONS_MAX / 4,
         }

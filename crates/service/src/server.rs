@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::counters::{Counters, connections};
 use crate::error::ServiceError;
 use crate::far::FarEnds;
-use crate::lane;
+use crate::lane::{self, CONTROL_MAX, EVICTIONS_WAITING_MAX};
 use crate::listener;
 use crate::mailbox::Mailbox;
 use crate::options::{CONNECTIONS_MAX, DESCRIPTORS_KEPT, Options};
@@ -174,11 +174,13 @@ pub(crate) fn prepare(options: Options) -> Result<(Arc<Shared>, Vec<SocketAddr>)
         listeners,
         counters: (0..threads).map(|_| Counters::default()).collect(),
         mailboxes: mailboxes.map_err(ServiceError::Start)?,
-        reads: Queue::new(),
-        pages: Queue::new(),
-        bulk: Queue::new(),
-        serial: Queue::new(),
-        evictions: Queue::new(),
+        // A connection has one job.
+        reads: Queue::new(connections_max),
+        pages: Queue::new(connections_max),
+        control: Queue::new(CONTROL_MAX),
+        bulk: Queue::new(CONTROL_MAX),
+        serial: Queue::new(connections_max),
+        evictions: Queue::new(EVICTIONS_WAITING_MAX),
         evicted: AtomicU64::new(0),
         evictions_missed: AtomicU64::new(0),
         peers: Mutex::new(HashMap::new()),

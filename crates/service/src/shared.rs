@@ -40,6 +40,7 @@ pub(crate) struct Shared {
     pub(crate) mailboxes: Box<[Mailbox]>,
     pub(crate) reads: Queue<Job>,
     pub(crate) pages: Queue<Job>,
+    pub(crate) control: Queue<Job>,
     pub(crate) bulk: Queue<Job>,
     pub(crate) serial: Queue<Job>,
     pub(crate) evictions: Queue<Eviction>,
@@ -62,13 +63,19 @@ impl Shared {
         match kind {
             Kind::Read => &self.reads,
             Kind::Page => &self.pages,
+            Kind::Control => &self.control,
             Kind::Bulk => &self.bulk,
             Kind::Serial => &self.serial,
         }
     }
 
+    /// Those of the lanes.
+    pub(crate) fn queues(&self) -> [&Queue<Job>; 5] {
+        [&self.reads, &self.pages, &self.control, &self.bulk, &self.serial]
+    }
+
     pub(crate) fn close_queues(&self) {
-        [&self.reads, &self.pages, &self.bulk, &self.serial].into_iter().for_each(Queue::close);
+        self.queues().into_iter().for_each(Queue::close);
         self.evictions.close();
     }
 

@@ -105,6 +105,7 @@ fn panic_in_any_thread_ends_the_service() {
         ("lane", get("/a") + "Fathom-Dose: disk_bytes=1\r\n"),
         ("serial", get("/a") + "Fathom-Dose: serial_ns=1\r\n"),
         ("page", get("/")),
+        ("control", get("/.fathom/metrics")),
         ("bulk", get("/.fathom/list")),
         ("disk", post("/.fathom/disk/1")),
         ("evict", get("/a")),
