@@ -414,9 +414,14 @@ fn drop_clean(file: &File) -> Result<Residency, Errno> {
 
 /// Reads a file into the page cache and returns its residency. Ends early on `stop`.
 pub fn warm(file: &File, stop: &AtomicBool) -> Result<Residency, Errno> {
+    warm_unless(file, &|| stop.load(Ordering::Relaxed))
+}
+
+/// As [`warm`]; ends early once `is_over`.
+pub fn warm_unless(file: &File, is_over: &dyn Fn() -> bool) -> Result<Residency, Errno> {
     let mut block = Pages::new(WARMING)?;
     let mut at = 0;
-    while !stop.load(Ordering::Relaxed) {
+    while !is_over() {
         match rustix::io::pread(file, &mut block[..], at) {
             Ok(0) => break,
             Ok(read) => at += read as u64,

@@ -7,6 +7,7 @@ use rustix::fs::syncfs;
 use rustix::io::Errno;
 use serde::Serialize;
 
+use crate::lane::IsOver;
 use crate::listing::Listing;
 use crate::shared::Shared;
 
@@ -19,24 +20,25 @@ pub(crate) struct CacheState {
     resident_bytes_after: Option<u64>,
 }
 
-pub(crate) fn evict(shared: &Shared) -> CacheState {
+pub(crate) fn evict(shared: &Shared, is_over: IsOver<'_>) -> CacheState {
     // Once for all files: evicting waits for the device after each that is synced alone.
     let _ = syncfs(shared.root.fd());
-    change(shared, |file| {
+    change(shared, is_over, |file| {
         shared.evicted.fetch_add(1, Relaxed);
         residency::evict_clean(file)
     })
 }
 
-pub(crate) fn warm(shared: &Shared) -> CacheState {
-    change(shared, |file| residency::warm(file, &shared.is_stopping))
+pub(crate) fn warm(shared: &Shared, is_over: IsOver<'_>) -> CacheState {
+    change(shared, is_over, |file| residency::warm_unless(file, is_over))
 }
 
 fn change(
     shared: &Shared,
+    is_over: IsOver<'_>,
     each: impl Fn(&std::fs::File) -> Result<Residency, Errno>,
 ) -> CacheState {
-    let listing = Listing::read(&shared.root);
+    let listing = Listing::read(&shared.root, is_over);
     let mut state = CacheState { resident_bytes_after: Some(0), ..CacheState::default() };
     for listed in listing.files {
         // It may have been deleted meanwhile.
@@ -47,7 +49,7 @@ fn change(
         let resident = after.and_then(resident_bytes);
         state.resident_bytes_after =
             state.resident_bytes_after.zip(resident).map(|(all, one)| all + one);
-        if shared.stops() {
+        if is_over() {
             break;
         }
     }

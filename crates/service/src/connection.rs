@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
@@ -27,6 +29,21 @@ pub(crate) struct Connection {
     pub(crate) is_ended: bool,
     /// Bytes in the socket's buffer when they were last counted.
     pub(crate) unsent_bytes: u64,
+    /// In the states of waiting for a lane.
+    pub(crate) waiting: Option<Waiting>,
+}
+
+/// A job of a lane. Dropped with its connection or at its limit, and then the lane drops the job.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) is_cancelled: Arc<AtomicBool>,
+    pub(crate) limit_ns: u64,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.is_cancelled.store(true, Relaxed);
+    }
 }
 
 #[derive(Debug)]
@@ -40,7 +57,11 @@ pub(crate) enum State {
         begun_ns: u64,
     },
     /// A lane reads the next window.
-    Loading,
+    Loading {
+        exchange: Exchange,
+        /// Bytes of the response have left.
+        has_begun: bool,
+    },
     /// A lane makes the page.
     Making(Exchange),
     /// The response has left; what the client still sends is dropped.
@@ -60,11 +81,17 @@ impl Connection {
             is_readable: true,
             is_ended: false,
             unsent_bytes: 0,
+            waiting: None,
         }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.state, State::Reading) && self.pending.is_empty()
+    }
+
+    /// Whether the client has closed its side while a lane works for it.
+    pub(crate) fn has_left(&self) -> bool {
+        self.is_ended && self.waiting.is_some()
     }
 
     /// Whether there are bytes to read, without reading them.

@@ -1,14 +1,17 @@
 //! What the device gives to this process: direct reads of whole files, in random order, by as many
 //! threads as there are lanes, within the cgroup and the limits of the service.
 
+use std::panic::resume_unwind;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::ScopedJoinHandle;
 
 use fathom_fileio::memory::Pages;
 use fathom_measure::clock::monotonic_raw_ns;
 use serde::Serialize;
 
 use crate::dose::{PIECE, read_direct};
+use crate::lane::IsOver;
 use crate::listing::{Listed, Listing};
 use crate::shared::Shared;
 use crate::telemetry;
@@ -30,20 +33,21 @@ pub(crate) struct DiskRate {
     unavailable: Option<String>,
 }
 
-pub(crate) fn measure(shared: &Shared, time_ms: u64) -> DiskRate {
+pub(crate) fn measure(shared: &Shared, time_ms: u64, is_over: IsOver<'_>) -> DiskRate {
     let threads = shared.lanes;
     let slot_ns = (time_ms.clamp(1, TIME_MS_MAX) * 1_000_000) / SLOTS as u64;
     let none = |why: &str| DiskRate { unavailable: Some(why.to_owned()), ..DiskRate::default() };
     if !telemetry::has_device(shared) {
         return none("the folder is on no block device");
     }
-    let mut listed = Listing::read(&shared.root).files;
+    let mut listed = Listing::read(&shared.root, is_over).files;
     listed.retain(|file| file.bytes > 0);
     if listed.is_empty() {
         return none("the folder has no file with content");
     }
     let reading = Reading {
         shared,
+        is_over,
         files: &listed,
         from_ns: monotonic_raw_ns(),
         slot_ns,
@@ -52,9 +56,12 @@ pub(crate) fn measure(shared: &Shared, time_ms: u64) -> DiskRate {
         read: AtomicU64::new(0),
     };
     let failed = std::thread::scope(|scope| {
-        let start = || std::thread::Builder::new().spawn_scoped(scope, || reading.run());
+        let thread = || std::thread::Builder::new().name("disk".to_owned());
+        let start = || thread().spawn_scoped(scope, || reading.run());
         let threads: Vec<_> = (0..threads).filter_map(|_| start().ok()).collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()?.err()).next()
+        let join =
+            |thread: ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|it| resume_unwind(it));
+        threads.into_iter().filter_map(|thread| join(thread).err()).next()
     });
     match failed {
         Some(error) => none(&format!("direct read: {error}")),
@@ -70,6 +77,7 @@ pub(crate) fn measure(shared: &Shared, time_ms: u64) -> DiskRate {
 
 struct Reading<'r> {
     shared: &'r Shared,
+    is_over: IsOver<'r>,
     files: &'r [Listed],
     from_ns: u64,
     slot_ns: u64,
@@ -80,8 +88,9 @@ struct Reading<'r> {
 
 impl Reading<'_> {
     fn run(&self) -> Result<(), std::io::Error> {
+        self.shared.trip();
         let mut buffer = Pages::new(PIECE)?;
-        while self.slot().is_some() && !self.shared.stops() {
+        while self.slot().is_some() && !(self.is_over)() {
             let turn = self.next.fetch_add(1, Relaxed);
             let Some(listed) = self.files.get(scattered(turn) as usize % self.files.len()) else {
                 break;
@@ -90,9 +99,9 @@ impl Reading<'_> {
             let Ok(opened) = self.shared.root.open_waiting(&listed.raw) else { continue };
             // In pieces, so that a large file falls into the right slots.
             let mut at = 0;
-            while at < listed.bytes && self.slot().is_some() && !self.shared.stops() {
+            while at < listed.bytes && self.slot().is_some() && !(self.is_over)() {
                 let piece = (listed.bytes - at).min(PIECE as u64);
-                let read = read_direct(&opened.file, &mut buffer, at, piece)?;
+                let read = read_direct(&opened.file, &mut buffer, at, piece, self.is_over)?;
                 if let Some(slot) = self.slot() {
                     self.slots[slot].fetch_add(read.min(piece), Relaxed);
                 }

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 
+use crate::lane::IsOver;
 use fathom_fileio::memory::Pages;
 use fathom_measure::clock::thread_cpu_ns;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -14,6 +15,7 @@ pub(crate) const BYTES_MAX: u64 = 16 << 20;
 const LONG_NS: u64 = 1_000_000;
 /// Bytes of one direct read.
 pub(crate) const PIECE: usize = 2 << 20;
+const BLOCK: u64 = 4096;
 
 /// The field `Fathom-Dose` of a request, such as `cpu_ns=200000`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,25 +73,36 @@ impl Dose {
 }
 
 /// Reads `bytes` of a file past the page cache, from a whole block on; after the end of the file
-/// from its beginning again. Returns how many were read: 0 of an empty file.
+/// from its beginning again. Returns how many were read: 0 of an empty file, and at most a read for
+/// each block of `bytes` of a file that is smaller than a block.
 pub(crate) fn read_direct(
     file: &File,
     buffer: &mut Pages,
     from: u64,
     bytes: u64,
+    is_over: IsOver<'_>,
 ) -> Result<u64, Errno> {
     let flags = fcntl_getfl(file)?;
     fcntl_setfl(file, flags | OFlags::DIRECT)?;
-    let read = read_around(file, buffer, from, bytes);
+    let read = read_around(file, buffer, from, bytes, is_over);
     fcntl_setfl(file, flags)?;
     read
 }
 
-fn read_around(file: &File, buffer: &mut Pages, from: u64, bytes: u64) -> Result<u64, Errno> {
+fn read_around(
+    file: &File,
+    buffer: &mut Pages,
+    from: u64,
+    bytes: u64,
+    is_over: IsOver<'_>,
+) -> Result<u64, Errno> {
     let (mut read, mut at) = (0, from);
-    while read < bytes {
+    for _ in 0..bytes.div_ceil(BLOCK) {
+        if read >= bytes || is_over() {
+            break;
+        }
         // Direct reads have whole blocks, also of the last bytes of a file.
-        let most = (bytes - read).next_multiple_of(4096).min(PIECE as u64) as usize;
+        let most = (bytes - read).next_multiple_of(BLOCK).min(PIECE as u64) as usize;
         match pread(file, &mut buffer[..most], at) {
             Ok(0) if at == 0 => return Ok(read),
             // Short only at the end of the file.
@@ -129,8 +142,12 @@ mod tests {
         std::fs::write(&path, vec![7; 10_000]).unwrap();
         let mut buffer = Pages::new(PIECE).unwrap();
         let file = File::open(&path).unwrap();
-        assert_eq!(read_direct(&file, &mut buffer, 8192, 21_808), Ok(21_808));
+        assert_eq!(read_direct(&file, &mut buffer, 8192, 21_808, &|| false), Ok(21_808));
+        assert_eq!(read_direct(&file, &mut buffer, 0, 21_808, &|| true), Ok(0), "not wanted");
         std::fs::write(&path, []).unwrap();
-        assert_eq!(read_direct(&File::open(&path).unwrap(), &mut buffer, 0, 1), Ok(0), "empty");
+        let mut read = || read_direct(&File::open(&path).unwrap(), &mut buffer, 0, 9000, &|| false);
+        assert_eq!(read(), Ok(0), "empty");
+        std::fs::write(&path, [7]).unwrap();
+        assert_eq!(read(), Ok(3), "a read for each block");
     }
 }

@@ -59,6 +59,7 @@ impl FarEnds {
         }
         let of_thread = Arc::clone(shared);
         let run = move || {
+            of_thread.trip();
             let (far, token) = (&of_thread.far, of_thread.token.as_ref());
             let speaks = far.is_spoken_to(&socket);
             if far.places.enter(peer, speaks) {
@@ -72,8 +73,7 @@ impl FarEnds {
                 let _ = Channel::new(socket).send(&Message::Error { text });
             }
         };
-        let thread = std::thread::Builder::new().name("far".to_owned()).stack_size(256 << 10);
-        thread.spawn(run).map(drop).map_err(|_| {
+        shared.spawn("far".to_owned(), run).map(drop).map_err(|_| {
             self.places.enter(peer, false);
             Refusal::Busy
         })

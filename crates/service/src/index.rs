@@ -6,6 +6,7 @@ use std::fs::File;
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
 
+use crate::lane::IsOver;
 use crate::target::{CONTROL, encode};
 
 const ENTRIES_MAX: usize = 10_000;
@@ -18,7 +19,7 @@ struct Entry {
 }
 
 /// The entries of a folder as HTML, sorted by name.
-pub(crate) fn of(folder: File, path: &[u8]) -> Result<String, Errno> {
+pub(crate) fn of(folder: File, path: &[u8], is_over: IsOver<'_>) -> Result<String, Errno> {
     let mut entries = Vec::new();
     let mut is_truncated = false;
     for entry in Dir::read_from(&folder)? {
@@ -28,7 +29,7 @@ pub(crate) fn of(folder: File, path: &[u8]) -> Result<String, Errno> {
         if name == b"." || name == b".." || (path.is_empty() && name == CONTROL) {
             continue;
         }
-        if entries.len() == ENTRIES_MAX {
+        if entries.len() == ENTRIES_MAX || is_over() {
             is_truncated = true;
             break;
         }

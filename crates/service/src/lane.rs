@@ -1,9 +1,9 @@
 //! Lanes: threads that wait for devices, so that no reactor does.
 
 use std::fs::File;
-use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use fathom_fileio::memory::Pages;
@@ -18,21 +18,38 @@ use crate::page::{Made, Page};
 use crate::refusal::Refusal;
 use crate::root::Opened;
 use crate::send::Response;
-use crate::shared::Shared;
+use crate::shared::{Handle, Shared};
 
 /// Attempts to evict a file after its response: its pages stay while they are in a socket's
 /// buffer.
 const EVICTIONS_MAX: u32 = 100;
 const EVICTION_PAUSE: Duration = Duration::from_millis(1);
 /// Files that wait to be evicted; each is an open descriptor.
-const EVICTIONS_WAITING_MAX: usize = 256;
+pub(crate) const EVICTIONS_WAITING_MAX: usize = 256;
+/// Requests to the service itself that wait.
+pub(crate) const CONTROL_MAX: usize = 32;
+
+/// Whether nobody waits for a piece of work any more.
+pub(crate) type IsOver<'o> = &'o (dyn Fn() -> bool + Sync);
 
 /// Who waits for a lane.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Ticket {
     pub(crate) reactor: usize,
     pub(crate) slot: u32,
     pub(crate) generation: u32,
+    pub(crate) is_cancelled: Arc<AtomicBool>,
+}
+
+impl Ticket {
+    /// Whether the connection is gone, or the service stops: long work ends.
+    pub(crate) fn is_over(&self, shared: &Shared) -> bool {
+        self.is_left() || shared.stops()
+    }
+
+    pub(crate) fn is_left(&self) -> bool {
+        self.is_cancelled.load(Relaxed)
+    }
 }
 
 #[derive(Debug)]
@@ -48,6 +65,8 @@ pub(crate) enum Done {
     Opened(Result<Opened, Refusal>),
     Loaded(Box<Response>),
     Made(Made),
+    /// The lane has panicked.
+    Failed,
 }
 
 #[derive(Debug)]
@@ -61,9 +80,24 @@ pub(crate) struct Job {
 pub(crate) enum Kind {
     Read,
     Page,
+    /// What monitoring asks for.
+    Control,
     Bulk,
     /// One at a time.
     Serial,
+}
+
+impl Kind {
+    /// Name of its threads.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Read => "lane",
+            Self::Page => "page",
+            Self::Control => "control",
+            Self::Bulk => "bulk",
+            Self::Serial => "serial",
+        }
+    }
 }
 
 impl Work {
@@ -71,8 +105,45 @@ impl Work {
         match self {
             Self::Open(_, dose) if dose.serial_ns > 0 => Kind::Serial,
             Self::Open(..) | Self::Load(_) => Kind::Read,
-            Self::Page(page) if page.is_bulk() => Kind::Bulk,
-            Self::Page(_) => Kind::Page,
+            Self::Page(page) => page.kind(),
+        }
+    }
+
+    /// How long a connection waits for it, if `wait_ns` is for a page or a read.
+    pub(crate) fn limit_ns(&self, wait_ns: u64) -> u64 {
+        match self {
+            Self::Page(Page::Disk(time_ms)) => wait_ns.saturating_add(time_ms * 1_000_000),
+            // All files of the folder.
+            Self::Page(Page::Evict | Page::Warm) => wait_ns.saturating_mul(10),
+            _ => wait_ns,
+        }
+    }
+
+    fn run(
+        self,
+        shared: &Shared,
+        ticket: &Ticket,
+        buffer: &mut Option<Pages>,
+        nowhere: Option<&File>,
+    ) -> Done {
+        match self {
+            Self::Open(path, dose) => {
+                if dose.is_long() {
+                    dose.spin();
+                }
+                let opened = shared.root.open_waiting(&path);
+                if let Ok(opened) = &opened {
+                    let is_over = &|| ticket.is_over(shared);
+                    read_dose(&opened.file, buffer, dose.disk_bytes, is_over);
+                }
+                Done::Opened(opened)
+            }
+            Self::Load(mut response) => {
+                load(&response, nowhere);
+                response.set_loaded(monotonic_raw_ns());
+                Done::Loaded(response)
+            }
+            Self::Page(page) => Done::Made(page.make(shared, ticket)),
         }
     }
 }
@@ -81,38 +152,34 @@ impl Work {
 pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind, nowhere: Option<&File>) {
     let mut buffer = None;
     while let Some(Job { ticket, work }) = shared.queue(kind).pop() {
-        let done = match work {
+        if ticket.is_left() {
+            continue;
+        }
+        let work = match work {
             // Only the section is serial: what follows, such as a dose of the disk, is not.
-            Work::Open(path, dose) if kind == Kind::Serial => {
+            Work::Open(path, dose) if dose.serial_ns > 0 => {
+                shared.trip();
                 std::thread::sleep(Duration::from_nanos(dose.serial_ns));
                 let work = Work::Open(path, Dose { serial_ns: 0, ..dose });
+                // There is room: a connection has one job, and those of the others are dropped.
                 shared.queue(Kind::Read).push(Job { ticket, work });
                 continue;
             }
-            Work::Open(path, dose) => {
-                if dose.is_long() {
-                    dose.spin();
-                }
-                let opened = shared.root.open_waiting(&path);
-                if let Ok(opened) = &opened {
-                    read_dose(&opened.file, &mut buffer, dose.disk_bytes);
-                }
-                Done::Opened(opened)
-            }
-            Work::Load(mut response) => {
-                load(&response, nowhere);
-                response.set_loaded(monotonic_raw_ns());
-                Done::Loaded(response)
-            }
-            Work::Page(page) => Done::Made(page.make(shared)),
+            work => work,
         };
-        let Ticket { reactor, slot, generation } = ticket;
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            shared.trip();
+            work.run(shared, &ticket, &mut buffer, nowhere)
+        }));
+        let (done, panic) = done.map_or_else(|it| (Done::Failed, Some(it)), |done| (done, None));
+        let Ticket { reactor, slot, generation, .. } = ticket;
         shared.mailboxes[reactor].leave(Mail::Done { slot, generation, done });
+        panic.into_iter().for_each(|panic| resume_unwind(panic));
     }
 }
 
 /// Where direct reads are not possible, or the memory is short, the dose is none.
-fn read_dose(file: &File, buffer: &mut Option<Pages>, bytes: u64) {
+fn read_dose(file: &File, buffer: &mut Option<Pages>, bytes: u64, is_over: IsOver<'_>) {
     if bytes == 0 {
         return;
     }
@@ -120,7 +187,7 @@ fn read_dose(file: &File, buffer: &mut Option<Pages>, bytes: u64) {
         *buffer = Pages::new(dose::PIECE).ok();
     }
     if let Some(buffer) = buffer {
-        let _ = dose::read_direct(file, buffer, 0, bytes);
+        let _ = dose::read_direct(file, buffer, 0, bytes, is_over);
     }
 }
 
@@ -148,9 +215,7 @@ pub(crate) struct Eviction {
 
 /// Evicts a file after its response.
 pub(crate) fn evict_later(shared: &Shared, file: File) {
-    if shared.evictions.len() < EVICTIONS_WAITING_MAX {
-        shared.evictions.push(Eviction { file, attempts: 0 });
-    } else {
+    if !shared.evictions.push(Eviction { file, attempts: 0 }) {
         shared.evictions_missed.fetch_add(1, Relaxed);
     }
 }
@@ -158,6 +223,7 @@ pub(crate) fn evict_later(shared: &Shared, file: File) {
 /// Evicts files until the queue is closed.
 pub(crate) fn evict(shared: &Shared) {
     while let Some(Eviction { file, attempts }) = shared.evictions.pop() {
+        shared.trip();
         // They were only read: nothing is to be written back.
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
         match cached_pages(&file, 0, 0) {
@@ -166,7 +232,9 @@ pub(crate) fn evict(shared: &Shared) {
                 if shared.evictions.len() == 0 {
                     std::thread::sleep(EVICTION_PAUSE);
                 }
-                shared.evictions.push(Eviction { file, attempts: attempts + 1 });
+                if !shared.evictions.push(Eviction { file, attempts: attempts + 1 }) {
+                    shared.evictions_missed.fetch_add(1, Relaxed);
+                }
             }
             _ => _ = shared.evictions_missed.fetch_add(1, Relaxed),
         }
@@ -175,27 +243,25 @@ pub(crate) fn evict(shared: &Shared) {
 
 /// The lanes of a service.
 pub(crate) fn start(shared: &Arc<Shared>, lanes: usize) -> std::io::Result<Vec<Handle>> {
-    let kinds =
-        std::iter::repeat_n(Kind::Read, lanes).chain([Kind::Page, Kind::Bulk, Kind::Serial]);
+    let kinds = std::iter::repeat_n(Kind::Read, lanes).chain([
+        Kind::Page,
+        Kind::Control,
+        Kind::Bulk,
+        Kind::Serial,
+    ]);
     let mut handles = Vec::new();
     for kind in kinds {
         let for_lane = Arc::clone(shared);
         // Before the service is ready: from then on only clients need descriptors.
         let nowhere = File::options().write(true).open("/dev/null").ok();
-        handles.push(spawn("lane", move || serve(&for_lane, kind, nowhere.as_ref()))?);
+        let run = move || serve(&for_lane, kind, nowhere.as_ref());
+        handles.push(shared.spawn(kind.name().to_owned(), run)?);
     }
     if shared.cold {
         let for_lane = Arc::clone(shared);
-        handles.push(spawn("evict", move || evict(&for_lane))?);
+        handles.push(shared.spawn("evict".to_owned(), move || evict(&for_lane))?);
     }
     Ok(handles)
-}
-
-pub(crate) type Handle = std::thread::JoinHandle<()>;
-
-pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<Handle> {
-    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
-    builder.spawn(run).map_err(|error| std::io::Error::new(ErrorKind::OutOfMemory, error))
 }
 
 #[cfg(test)]

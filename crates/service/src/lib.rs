@@ -50,5 +50,5 @@ mod turn;
 pub use error::ServiceError;
 pub use fathom_far::Token;
 pub use options::{Limits, Options, PORT};
-pub use server::Server;
+pub use server::{Ending, Server};
 pub use token::token_from_file;

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, openat2, statat};
 use serde::Serialize;
 
+use crate::lane::IsOver;
 use crate::root::Root;
 use crate::target::encode;
 
@@ -32,12 +33,13 @@ pub(crate) struct Listed {
 
 impl Listing {
     /// Lists what can be read, sorted by path.
-    pub(crate) fn read(root: &Root) -> Self {
+    pub(crate) fn read(root: &Root, is_over: IsOver<'_>) -> Self {
         let mut listing = Self::default();
         let mut folders = vec![Vec::new()];
         while let Some(folder) = folders.pop() {
             listing.folders += 1;
-            if listing.files.len() >= FILES_MAX || listing.folders > FOLDERS_MAX {
+            let is_full = listing.files.len() >= FILES_MAX || listing.folders > FOLDERS_MAX;
+            if is_full || is_over() {
                 listing.truncated = true;
                 break;
             }

@@ -31,6 +31,8 @@ pub struct Options {
     /// A section that every request for a file passes, one at a time: known answer of a load whose
     /// bottleneck is no device.
     pub serial_ns: u64,
+    /// A thread that panics at its next work: known fault of tests.
+    pub panic_in: Option<String>,
     pub limits: Limits,
     /// The program of far ends; `None` for a service without.
     pub far: Option<Program>,
@@ -50,6 +52,8 @@ pub struct Limits {
     /// That a client must read, once it had `rate_after_ns`.
     pub rate_bytes_per_s: u64,
     pub rate_after_ns: u64,
+    /// That a request waits for a lane: for a device, or for others before it.
+    pub wait_ns: u64,
     /// Connections; `None` for as many as descriptors allow, at most 10,000.
     pub connections: Option<usize>,
     /// Connections of one address beyond loopback.
@@ -68,6 +72,7 @@ impl Default for Limits {
             idle_ns: 15 * SECOND_NS,
             rate_bytes_per_s: 4096,
             rate_after_ns: 10 * SECOND_NS,
+            wait_ns: 60 * SECOND_NS,
             connections: None,
             connections_per_address: CONNECTIONS_MAX / 4,
         }
@@ -87,6 +92,7 @@ impl Options {
             threads: None,
             lanes: 4,
             serial_ns: 0,
+            panic_in: None,
             limits: Limits::default(),
             far: None,
             receive: None,

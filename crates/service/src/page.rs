@@ -2,6 +2,7 @@
 
 use std::fs::File;
 
+use crate::lane::{Kind, Ticket};
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 use crate::{cache, disk, index, listing, media, metrics, telemetry};
@@ -38,27 +39,34 @@ impl Made {
 }
 
 impl Page {
-    pub(crate) fn is_bulk(&self) -> bool {
-        matches!(self, Self::Evict | Self::Warm | Self::List | Self::Disk(_))
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Index { .. } => Kind::Page,
+            Self::Telemetry | Self::Metrics | Self::Host => Kind::Control,
+            Self::Evict | Self::Warm | Self::List | Self::Disk(_) => Kind::Bulk,
+        }
     }
 
     pub(crate) fn is_work(&self) -> bool {
         matches!(self, Self::Index { .. })
     }
 
-    pub(crate) fn make(self, shared: &Shared) -> Made {
+    /// Makes it as far as it is wanted.
+    pub(crate) fn make(self, shared: &Shared, ticket: &Ticket) -> Made {
+        let is_over = &|| ticket.is_over(shared);
         let (media, body) = match self {
-            Self::Index { folder, path } => match index::of(folder, &path) {
+            // It is finished while the service stops, as it would say that there is no more.
+            Self::Index { folder, path } => match index::of(folder, &path, &|| ticket.is_left()) {
                 Ok(html) => (media::HTML, html.into_bytes()),
                 Err(_) => return Made::refusal(Refusal::Unreadable),
             },
             Self::Metrics => (media::OPENMETRICS, metrics::text(shared).into_bytes()),
             Self::Telemetry => json(&telemetry::read(shared)),
-            Self::List => json(&listing::Listing::read(&shared.root)),
+            Self::List => json(&listing::Listing::read(&shared.root, is_over)),
             Self::Host => json(&fathom_measure::host::read()),
-            Self::Evict => json(&cache::evict(shared)),
-            Self::Warm => json(&cache::warm(shared)),
-            Self::Disk(time_ms) => json(&disk::measure(shared, time_ms)),
+            Self::Evict => json(&cache::evict(shared, is_over)),
+            Self::Warm => json(&cache::warm(shared, is_over)),
+            Self::Disk(time_ms) => json(&disk::measure(shared, time_ms, is_over)),
         };
         Made { status: 200, media, body }
     }

@@ -13,21 +13,32 @@ pub(crate) struct Queue<T> {
 struct Items<T> {
     waiting: VecDeque<T>,
     is_closed: bool,
+    most: usize,
 }
 
 impl<T> Queue<T> {
-    pub(crate) fn new() -> Self {
-        let items = Items { waiting: VecDeque::new(), is_closed: false };
+    /// For at most so many items.
+    pub(crate) fn new(most: usize) -> Self {
+        let items = Items { waiting: VecDeque::new(), is_closed: false, most };
         Self { items: Mutex::new(items), arrived: Condvar::new() }
     }
 
-    /// Adds an item; after [`Queue::close`] it is dropped.
-    pub(crate) fn push(&self, item: T) {
+    /// Adds an item; after [`Queue::close`] it is dropped. False if there is no room.
+    pub(crate) fn push(&self, item: T) -> bool {
         let mut items = self.lock();
+        if items.waiting.len() >= items.most {
+            return false;
+        }
         if !items.is_closed {
             items.waiting.push_back(item);
             self.arrived.notify_one();
         }
+        true
+    }
+
+    /// Drops items that are not wanted any more.
+    pub(crate) fn retain(&self, is_wanted: impl FnMut(&T) -> bool) {
+        self.lock().waiting.retain(is_wanted);
     }
 
     /// Waits for an item; `None` after [`Queue::close`].

@@ -9,6 +9,7 @@ mod tests;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::ControlFlow::{Break, Continue};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,12 +25,13 @@ use rustix::net::{
 
 use crate::connection::{Connection, State};
 use crate::counters::{Counters, connections};
+use crate::lane::Job;
 use crate::mailbox::Mail;
 use crate::refusal::Refusal;
 use crate::reply::Date;
 use crate::resident::Probe;
 use crate::shared::Shared;
-use crate::turn::Next;
+use crate::turn::{Flow, Next};
 
 const EVENTS: usize = 256;
 const INPUT_BYTES: usize = 16 << 10;
@@ -39,6 +41,9 @@ const LINGER_NS: u64 = 1_000_000_000;
 /// While there is room, a connection that is idle for less is not closed: its request may be on its
 /// way.
 const FRESH_NS: u64 = 1_000_000_000;
+/// A client that has closed its side while it waits for a lane may still read the response; mostly
+/// it has given up.
+const LEFT_NS: u64 = 1_000_000_000;
 /// Connections accepted at a time.
 const ACCEPTS: usize = 64;
 
@@ -76,6 +81,8 @@ pub(crate) struct Reactor {
     /// Given up for a moment to accept, and refuse, a connection for which none is left.
     reserve: Option<OwnedFd>,
     is_stopping: bool,
+    /// Jobs of lanes that nobody waits for may be in their queues.
+    pub(crate) has_cancelled: bool,
     /// Scripted by tests.
     pub(crate) clock: fn() -> u64,
 }
@@ -114,6 +121,7 @@ impl Reactor {
             ticked_ns: 0,
             reserve,
             is_stopping: false,
+            has_cancelled: false,
             clock,
         })
     }
@@ -122,13 +130,13 @@ impl Reactor {
         &self.shared.counters[self.number]
     }
 
-    /// Serves until the service stops and its connections have ended. Returns how many were cut.
-    pub(crate) fn run(mut self) -> usize {
+    /// Serves until the service stops and its connections have ended, or are cut.
+    pub(crate) fn run(mut self) {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         loop {
             let left = self.own().connections.load(Relaxed);
             if self.is_stopping && (left == 0 || self.shared.is_ended.load(Relaxed)) {
-                return left;
+                return;
             }
             self.wait(&mut events, self.timeout(left));
             self.round(&events);
@@ -197,6 +205,9 @@ impl Reactor {
         let ends = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         c.is_ended |= flags.intersects(ends);
         c.is_readable |= flags.intersects(ends | EventFlags::IN);
+        if c.waiting.is_some() && flags.intersects(EventFlags::HUP | EventFlags::ERR) {
+            return self.drive(slot, |this, _, _| this.leave_lane());
+        }
         self.drive(slot, Reactor::turn);
     }
 
@@ -217,6 +228,7 @@ impl Reactor {
 
     fn release(&mut self, slot: u32, c: Connection) {
         self.shared.leave(c.peer);
+        self.has_cancelled |= c.waiting.is_some();
         // The descriptor is not shared: closing it removes it from epoll.
         drop(c);
         self.generations[slot as usize] = self.generations[slot as usize].wrapping_add(1);
@@ -342,8 +354,8 @@ impl Reactor {
     /// Makes room: closes the hundredth of the connections that is idle for longest, at least for
     /// `least_ns`. If no time is asked for, also one that was answered and waits for its client.
     fn close_idle(&mut self, least_ns: u64) {
-        let may =
-            |c: &Connection| c.is_idle() || (least_ns == 0 && matches!(c.state, State::Lingering));
+        let is_left = |c: &Connection| matches!(c.state, State::Lingering) || c.has_left();
+        let may = |c: &Connection| c.is_idle() || (least_ns == 0 && is_left(c));
         let mut idle: Vec<(u64, u32)> = self
             .present()
             .filter(|(_, c)| may(c) && self.now_ns.saturating_sub(c.since_ns) >= least_ns)
@@ -384,7 +396,12 @@ impl Reactor {
                 State::Responding(_) => limits.rate_after_ns,
                 State::Lingering => LINGER_NS,
                 // They wait for this machine, not for the client.
-                State::Opening { .. } | State::Loading | State::Making(_) => return false,
+                State::Opening { .. } | State::Loading { .. } | State::Making(_) => {
+                    match &c.waiting {
+                        Some(waiting) if !c.is_ended => waiting.limit_ns,
+                        _ => LEFT_NS,
+                    }
+                }
             };
             let since_ns = match &c.state {
                 State::Responding(response) => response.checked.0,
@@ -396,6 +413,11 @@ impl Reactor {
             self.present().filter(|(_, c)| late(c)).map(|(slot, _)| slot).collect();
         for slot in slots {
             self.drive(slot, Reactor::time_out);
+        }
+        // They have files open.
+        if std::mem::take(&mut self.has_cancelled) {
+            let is_wanted = |job: &Job| !job.ticket.is_left();
+            shared.queues().iter().for_each(|queue| queue.retain(is_wanted));
         }
     }
 
@@ -429,17 +451,40 @@ impl Reactor {
                     c.abort();
                 }
             }
+            _ if c.has_left() => return self.leave_lane(),
+            State::Opening { .. } | State::Loading { .. } | State::Making(_) => {
+                self.own().timed_out.add(1);
+                return self.follow(c, slot, |this, c| this.give_up(c, slot, Refusal::Late));
+            }
             State::Reading => {
                 self.own().timed_out.add(1);
                 let pending = std::mem::take(&mut c.pending);
-                return match self.refuse(c, slot, Refusal::SlowHead.close(), &pending) {
-                    std::ops::ControlFlow::Break(next) => next,
-                    std::ops::ControlFlow::Continue(()) => self.turn(c, slot),
-                };
+                return self.follow(c, slot, |this, c| {
+                    this.refuse(c, slot, Refusal::SlowHead.close(), &pending)
+                });
             }
-            _ => {}
+            State::Lingering => {}
         }
         self.own().timed_out.add(1);
+        Next::Close
+    }
+
+    /// Goes on with a connection outside of its turn.
+    pub(crate) fn follow(
+        &mut self,
+        c: &mut Connection,
+        slot: u32,
+        flow: impl FnOnce(&mut Self, &mut Connection) -> Flow,
+    ) -> Next {
+        match flow(self, c) {
+            Break(next) => next,
+            Continue(()) => self.turn(c, slot),
+        }
+    }
+
+    /// The client has left while it waited for a lane.
+    fn leave_lane(&self) -> Next {
+        self.own().broken.add(1);
         Next::Close
     }
 

@@ -51,6 +51,9 @@ impl Reply<'_> {
         if self.status == 401 {
             out.extend_from_slice(b"\r\nWWW-Authenticate: Bearer");
         }
+        if self.status == 503 {
+            out.extend_from_slice(b"\r\nRetry-After: 1");
+        }
         if let Some(methods) = self.allow {
             field(out, "Allow", methods);
         }

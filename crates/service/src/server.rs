@@ -2,40 +2,54 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{Shutdown, shutdown, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::counters::Counters;
+use crate::counters::{Counters, connections};
 use crate::error::ServiceError;
 use crate::far::FarEnds;
-use crate::lane;
+use crate::lane::{self, CONTROL_MAX, EVICTIONS_WAITING_MAX};
 use crate::listener;
 use crate::mailbox::Mailbox;
 use crate::options::{CONNECTIONS_MAX, DESCRIPTORS_KEPT, Options};
 use crate::queue::Queue;
 use crate::reactor::Reactor;
 use crate::root::Root;
-use crate::shared::Shared;
+use crate::shared::{Handle, Shared};
 
 /// Name of the threads of reactors, before their numbers.
 pub(crate) const REACTOR: &str = "reactor";
 /// How often the end is checked while it stops.
 const POLL: std::time::Duration = std::time::Duration::from_millis(10);
+/// For threads to end after the grace, unless they wait in the kernel.
+const END_NS: u64 = 500_000_000;
 
 /// A running service. It serves until [`Server::stop`], or until the process ends.
 #[derive(Debug)]
 pub struct Server {
     shared: Arc<Shared>,
     addresses: Vec<SocketAddr>,
-    reactors: Vec<JoinHandle<usize>>,
-    lanes: Vec<lane::Handle>,
+    reactors: Vec<Handle>,
+    lanes: Vec<Handle>,
+}
+
+/// How a service ended.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// Connections that were cut.
+    pub cut: usize,
+    /// Names of the threads that did not end: they wait in the kernel, such as for a disk that does
+    /// not respond.
+    pub waiting: Vec<String>,
+    pub has_panicked: bool,
 }
 
 impl Server {
@@ -55,8 +69,8 @@ impl Server {
         self.lanes = lane::start(&self.shared, lanes)?;
         for number in 0..self.threads() {
             let reactor = Reactor::new(Arc::clone(&self.shared), number, monotonic_raw_ns)?;
-            let builder = std::thread::Builder::new().name(format!("{REACTOR} {number}"));
-            self.reactors.push(builder.stack_size(512 << 10).spawn(|| reactor.run())?);
+            let name = format!("{REACTOR} {number}");
+            self.reactors.push(self.shared.spawn(name, || reactor.run())?);
         }
         Ok(())
     }
@@ -79,34 +93,33 @@ impl Server {
         &self.shared.congestion
     }
 
-    /// Accepts nothing more, and lets responses finish for at most `grace_ns`. Returns how many
-    /// connections were cut.
-    pub fn stop(mut self, grace_ns: u64) -> usize {
+    /// Readable once a thread has panicked: the service must be stopped.
+    pub fn panicked(&self) -> BorrowedFd<'_> {
+        self.shared.panicked.as_fd()
+    }
+
+    /// Accepts nothing more, and lets responses finish for at most `grace_ns`.
+    pub fn stop(mut self, grace_ns: u64) -> Ending {
         self.end(grace_ns)
     }
 
-    fn end(&mut self, grace_ns: u64) -> usize {
+    fn end(&mut self, grace_ns: u64) -> Ending {
         self.shared.is_stopping.store(true, Relaxed);
         for listener in &self.shared.listeners {
             // It listens no longer, although its descriptor is shared.
             let _ = shutdown(listener, Shutdown::Both);
         }
         self.ring();
-        let until_ns = monotonic_raw_ns().saturating_add(grace_ns);
-        let all_ended =
-            |reactors: &[JoinHandle<usize>]| reactors.iter().all(|one| one.is_finished());
-        while !all_ended(&self.reactors) && monotonic_raw_ns() < until_ns {
-            std::thread::sleep(POLL);
-        }
+        running(&self.reactors, grace_ns);
         self.shared.is_ended.store(true, Relaxed);
         self.shared.far.stop();
         self.ring();
-        let cut = self.reactors.drain(..).map(|reactor| reactor.join().unwrap_or(0)).sum();
+        running(&self.reactors, END_NS);
         self.shared.close_queues();
-        for lane in self.lanes.drain(..) {
-            let _ = lane.join();
-        }
-        cut
+        let threads: Vec<Handle> = self.reactors.drain(..).chain(self.lanes.drain(..)).collect();
+        let waiting = running(&threads, END_NS);
+        let cut = connections(&self.shared.counters);
+        Ending { cut, waiting, has_panicked: self.shared.has_panicked.load(Relaxed) }
     }
 
     fn ring(&self) {
@@ -117,6 +130,19 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end(0);
+    }
+}
+
+/// Waits for threads to end, for at most this time. Returns the names of those that run on.
+fn running(threads: &[Handle], most_ns: u64) -> Vec<String> {
+    let until_ns = monotonic_raw_ns().saturating_add(most_ns);
+    loop {
+        let left = threads.iter().filter(|thread| !thread.is_finished());
+        let names: Vec<_> = left.map(|it| it.thread().name().unwrap_or("?").to_owned()).collect();
+        if names.is_empty() || monotonic_raw_ns() >= until_ns {
+            return names;
+        }
+        std::thread::sleep(POLL);
     }
 }
 
@@ -144,19 +170,25 @@ pub(crate) fn prepare(options: Options) -> Result<(Arc<Shared>, Vec<SocketAddr>)
         congestion: first.and_then(Result::ok).unwrap_or_default(),
         lanes: options.lanes.max(1),
         serial_ns: options.serial_ns,
+        panic_in: options.panic_in,
         listeners,
         counters: (0..threads).map(|_| Counters::default()).collect(),
         mailboxes: mailboxes.map_err(ServiceError::Start)?,
-        reads: Queue::new(),
-        pages: Queue::new(),
-        bulk: Queue::new(),
-        serial: Queue::new(),
-        evictions: Queue::new(),
+        // A connection has one job.
+        reads: Queue::new(connections_max),
+        pages: Queue::new(connections_max),
+        control: Queue::new(CONTROL_MAX),
+        bulk: Queue::new(CONTROL_MAX),
+        serial: Queue::new(connections_max),
+        evictions: Queue::new(EVICTIONS_WAITING_MAX),
         evicted: AtomicU64::new(0),
         evictions_missed: AtomicU64::new(0),
         peers: Mutex::new(HashMap::new()),
         is_stopping: AtomicBool::new(false),
         is_ended: AtomicBool::new(false),
+        has_panicked: AtomicBool::new(false),
+        panicked: eventfd(0, EventfdFlags::CLOEXEC)
+            .map_err(|error| ServiceError::Start(error.into()))?,
     });
     Ok((shared, addresses))
 }

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fathom_far::Token;
 
@@ -15,6 +16,8 @@ use crate::mailbox::Mailbox;
 use crate::options::Limits;
 use crate::queue::Queue;
 use crate::root::Root;
+
+pub(crate) type Handle = std::thread::JoinHandle<()>;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -31,11 +34,13 @@ pub(crate) struct Shared {
     pub(crate) lanes: usize,
     /// Of every request for a file.
     pub(crate) serial_ns: u64,
+    pub(crate) panic_in: Option<String>,
     pub(crate) listeners: Vec<OwnedFd>,
     pub(crate) counters: Box<[Counters]>,
     pub(crate) mailboxes: Box<[Mailbox]>,
     pub(crate) reads: Queue<Job>,
     pub(crate) pages: Queue<Job>,
+    pub(crate) control: Queue<Job>,
     pub(crate) bulk: Queue<Job>,
     pub(crate) serial: Queue<Job>,
     pub(crate) evictions: Queue<Eviction>,
@@ -48,6 +53,9 @@ pub(crate) struct Shared {
     pub(crate) is_stopping: AtomicBool,
     /// Whether responses are cut off.
     pub(crate) is_ended: AtomicBool,
+    pub(crate) has_panicked: AtomicBool,
+    /// Readable once a thread has panicked.
+    pub(crate) panicked: OwnedFd,
 }
 
 impl Shared {
@@ -55,14 +63,48 @@ impl Shared {
         match kind {
             Kind::Read => &self.reads,
             Kind::Page => &self.pages,
+            Kind::Control => &self.control,
             Kind::Bulk => &self.bulk,
             Kind::Serial => &self.serial,
         }
     }
 
+    /// Those of the lanes.
+    pub(crate) fn queues(&self) -> [&Queue<Job>; 5] {
+        [&self.reads, &self.pages, &self.control, &self.bulk, &self.serial]
+    }
+
     pub(crate) fn close_queues(&self) {
-        [&self.reads, &self.pages, &self.bulk, &self.serial].into_iter().for_each(Queue::close);
+        self.queues().into_iter().for_each(Queue::close);
         self.evictions.close();
+    }
+
+    /// Starts a thread. If it panics, the service ends: what the thread did would never be done.
+    pub(crate) fn spawn(
+        self: &Arc<Self>,
+        name: String,
+        run: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<Handle> {
+        let shared = Arc::clone(self);
+        let guarded = move || {
+            // The program prints the panic by its hook.
+            if catch_unwind(AssertUnwindSafe(run)).is_err() {
+                shared.has_panicked.store(true, Relaxed);
+                // It fails only where the counter is full, which is readable as well.
+                let _ = rustix::io::write(&shared.panicked, &1_u64.to_ne_bytes());
+            }
+        };
+        let builder = std::thread::Builder::new().name(name).stack_size(512 << 10);
+        let failed = |error| std::io::Error::new(std::io::ErrorKind::OutOfMemory, error);
+        builder.spawn(guarded).map_err(failed)
+    }
+
+    /// Panics where the options ask for it.
+    pub(crate) fn trip(&self) {
+        if let Some(name) = &self.panic_in {
+            let own = std::thread::current();
+            assert!(own.name() != Some(name), "asked for by FATHOM_PANIC");
+        }
     }
 
     pub(crate) fn stops(&self) -> bool {

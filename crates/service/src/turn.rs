@@ -4,11 +4,13 @@ use std::fs::File;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::ops::Range;
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 
-use crate::connection::{Connection, State};
+use crate::connection::{Connection, State, Waiting};
 use crate::head::{self, Method, Request};
 use crate::lane::{Done, Job, Ticket, Work, evict_later};
 use crate::media;
@@ -42,7 +44,7 @@ pub(crate) enum Next {
     Close,
 }
 
-type Flow = ControlFlow<Next>;
+pub(crate) type Flow = ControlFlow<Next>;
 
 /// The body of a response.
 enum Body {
@@ -165,6 +167,7 @@ impl Reactor {
         let (path, dose) = match route(&self.shared, &request) {
             Err(refused) => return self.refuse_in(c, slot, exchange, refused),
             Ok(Route::Health) => {
+                self.shared.trip();
                 exchange.is_work = false;
                 let made = Made { status: 200, media: media::TEXT, body: b"ok\n".to_vec() };
                 return self.made(c, slot, exchange, made);
@@ -188,9 +191,8 @@ impl Reactor {
         let opened = opened.map(|(opened, _)| opened).or_else(now);
         match opened {
             None => {
-                c.state = State::Opening { head: head.to_vec(), begun_ns: exchange.begun_ns };
-                self.submit(slot, Work::Open(path.into_owned(), dose));
-                Break(Next::Wait)
+                let state = State::Opening { head: head.to_vec(), begun_ns: exchange.begun_ns };
+                self.submit(c, slot, state, Work::Open(path.into_owned(), dose))
             }
             Some(Err(why)) => self.refuse_in(c, slot, exchange, why.keep()),
             Some(Ok(opened)) if opened.is_folder => {
@@ -329,9 +331,8 @@ impl Reactor {
     }
 
     fn page(&mut self, c: &mut Connection, slot: u32, exchange: Exchange, page: Page) -> Flow {
-        c.state = State::Making(Exchange { is_work: page.is_work(), ..exchange });
-        self.submit(slot, Work::Page(page));
-        Break(Next::Wait)
+        let state = State::Making(Exchange { is_work: page.is_work(), ..exchange });
+        self.submit(c, slot, state, Work::Page(page))
     }
 
     fn made(&mut self, c: &mut Connection, slot: u32, exchange: Exchange, made: Made) -> Flow {
@@ -339,30 +340,57 @@ impl Reactor {
         self.begin(c, slot, exchange, &reply, Body::Bytes(made.body))
     }
 
-    fn submit(&self, slot: u32, work: Work) {
+    /// Waits for a lane.
+    fn submit(&mut self, c: &mut Connection, slot: u32, state: State, work: Work) -> Flow {
         let generation = self.generations[slot as usize];
-        let ticket = Ticket { reactor: self.number, slot, generation };
-        self.shared.queue(work.kind()).push(Job { ticket, work });
+        let limit_ns = work.limit_ns(self.shared.limits.wait_ns);
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        c.waiting = Some(Waiting { is_cancelled: Arc::clone(&is_cancelled), limit_ns });
+        (c.state, c.since_ns) = (state, self.now_ns);
+        let ticket = Ticket { reactor: self.number, slot, generation, is_cancelled };
+        match self.shared.queue(work.kind()).push(Job { ticket, work }) {
+            true => Break(Next::Wait),
+            false => self.give_up(c, slot, Refusal::Queued),
+        }
+    }
+
+    /// No lane does what the connection waits for. It is refused where nothing was sent.
+    pub(crate) fn give_up(&mut self, c: &mut Connection, slot: u32, why: Refusal) -> Flow {
+        c.waiting = None;
+        self.has_cancelled = true;
+        match std::mem::replace(&mut c.state, State::Reading) {
+            State::Opening { head, .. } => self.refuse(c, slot, why.close(), &head),
+            State::Making(exchange) | State::Loading { exchange, has_begun: false } => {
+                self.refuse_in(c, slot, exchange, why.close())
+            }
+            _ => {
+                c.abort();
+                self.broken()
+            }
+        }
     }
 
     /// Continues with what a lane has done.
     pub(crate) fn resume(&mut self, c: &mut Connection, slot: u32, done: Done) -> Next {
+        // It has given up already.
+        if c.waiting.take().is_none() {
+            return Next::Wait;
+        }
         let flow = match (std::mem::replace(&mut c.state, State::Reading), done) {
             (State::Opening { head, begun_ns }, Done::Opened(opened)) => {
                 self.request(c, slot, &head, Some((opened, begun_ns)))
             }
-            (State::Loading, Done::Loaded(response)) => {
+            (State::Loading { .. }, Done::Loaded(response)) => {
                 self.own().lane_reads.add(1);
                 self.respond(c, slot, response)
             }
             (State::Making(exchange), Done::Made(made)) => self.made(c, slot, exchange, made),
-            // A generation is one connection, and it waits for one thing.
-            _ => Break(Next::Close),
+            (state, _) => {
+                c.state = state;
+                self.give_up(c, slot, Refusal::Unreadable)
+            }
         };
-        match flow {
-            Break(next) => next,
-            Continue(()) => self.turn(c, slot),
-        }
+        self.follow(c, slot, |_, _| flow)
     }
 
     /// Sends a head, and a small body with it in the same call.
@@ -469,9 +497,9 @@ impl Reactor {
                     return Break(Next::Wait);
                 }
                 Ok(Step::NeedsLane) => {
-                    c.state = State::Loading;
-                    self.submit(slot, Work::Load(response));
-                    return Break(Next::Wait);
+                    let has_begun = response.sent() > 0;
+                    let state = State::Loading { exchange: response.exchange, has_begun };
+                    return self.submit(c, slot, state, Work::Load(response));
                 }
                 Ok(Step::Done) => {
                     let (exchange, status) = (response.exchange, response.status);

@@ -1,10 +1,11 @@
 //! `fathom serve`: serves a folder until a signal.
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use fathom_service::{Limits, Options, Server, ServiceError, token_from_file};
+use fathom_service::{Ending, Limits, Options, Server, ServiceError, token_from_file};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::arguments::serve::ServeArguments;
@@ -39,10 +40,18 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
         threads: arguments.threads.map(usize::from),
         lanes: usize::from(arguments.lanes),
         serial_ns: serial_ns()?,
+        panic_in: std::env::var("FATHOM_PANIC").ok(),
         limits: limits(arguments),
         far: Some(fathom_far::Program::this().context("find this program")?),
         receive: arguments.receive.as_deref().map(receive_folder).transpose()?,
     };
+    // In one line; it ends the service.
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        let (name, why) = (thread.name().unwrap_or("?"), panic.payload_as_str().unwrap_or("?"));
+        let at = panic.location().map_or(String::new(), |at| format!(" at {at}"));
+        warn(&format!("thread {name} panicked{at}: {why}; serving ends"));
+    }));
     let server = Server::start(options)?;
     if let Some(path) = token_file.as_deref().filter(|path| is_below(path, &arguments.folder)) {
         let shown = path.display();
@@ -58,15 +67,19 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
              -n)"
         ));
     }
-    let mut wait = [PollFd::new(&interrupt, PollFlags::IN)];
+    let ends = [interrupt.as_fd(), server.panicked()];
+    let mut wait = ends.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     while printed == Status::Success && poll(&mut wait, None).is_err() {}
-    match server.stop(GRACE_NS) {
-        0 => Ok(printed),
-        cut => {
-            warn(&format!("{} cut off after 5 s", super::counted(cut, "response")));
-            Ok(Status::Failed)
-        }
+    let ending = server.stop(GRACE_NS);
+    if ending.cut > 0 {
+        warn(&format!("{} cut off after 5 s", super::counted(ending.cut, "response")));
     }
+    if !ending.waiting.is_empty() {
+        let (threads, names) = (ending.waiting.len(), ending.waiting.join(", "));
+        let threads = super::counted(threads, "thread");
+        warn(&format!("{threads} still in the kernel ({names}): the disk does not respond"));
+    }
+    Ok(if ending == Ending::default() { printed } else { Status::Failed })
 }
 
 /// `FATHOM_SERIALIZE`: a serial section in every request, as a known answer for loads.

@@ -100,6 +100,53 @@ fn wait_until_asleep(child: &Child) {
 }
 
 #[test]
+fn panic_in_any_thread_ends_the_service() {
+    let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n");
+    let post = |target| get(target).replace("GET", "POST") + "Content-Length: 0\r\n";
+    let far = "Connection: Upgrade\r\nUpgrade: fathom-far/1\r\n";
+    for (thread, asked) in [
+        ("reactor 1", get("/.fathom/health")),
+        ("lane", get("/a") + "Fathom-Dose: disk_bytes=1\r\n"),
+        ("serial", get("/a") + "Fathom-Dose: serial_ns=1\r\n"),
+        ("page", get("/")),
+        ("control", get("/.fathom/metrics")),
+        ("bulk", get("/.fathom/list")),
+        ("disk", post("/.fathom/disk/1")),
+        ("evict", get("/a")),
+        ("far", get("/.fathom/far") + far),
+    ] {
+        let Some(env) = TestEnv::on_device() else { return };
+        let mut command = env.command("serve . --listen 0 --threads 2 --lanes 1 --cold");
+        command.env("FATHOM_PANIC", thread);
+        let mut child = spawn_piped(command);
+        let line = next_line(&mut child);
+        let address = line.trim().trim_end_matches('/').rsplit('/').next().expect("an address");
+        std::fs::write(env.file("a"), "hello").expect("a file");
+        // Reactors share connections so that each has some.
+        let target = "/.fathom/source/16777216";
+        let others: Vec<TcpStream> = (0..4).map(|_| request(address, target)).collect();
+        others.iter().for_each(|one| _ = one.peek(&mut [0]).expect("a response"));
+        let asking = if thread == "reactor 1" { 4 } else { 1 };
+        let mut asking: Vec<TcpStream> =
+            (0..asking).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+        for stream in &mut asking {
+            let _ = stream.write_all(format!("{asked}\r\n").as_bytes());
+        }
+        let is_whole = |mut other: TcpStream| {
+            let mut bytes = Vec::new();
+            other.read_to_end(&mut bytes).is_ok() && bytes.len() > 16_777_216
+        };
+        let drained = others.into_iter().map(is_whole).filter(|is_whole| *is_whole).count();
+        assert!(drained == 4 || (thread == "reactor 1" && drained > 0), "{thread}: {drained}");
+        let output = child.wait_with_output().expect("it ends");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{thread}: {errors}");
+        assert_contains(&errors, &[&format!("thread {thread} panicked at crates/service/src/")]);
+        assert_eq!(errors.lines().filter(|line| line.contains("panicked")).count(), 1, "{errors}");
+    }
+}
+
+#[test]
 fn exhausted_descriptors_refuse_and_recover() {
     let env = TestEnv::new();
     let (child, address) = start(&env, "");

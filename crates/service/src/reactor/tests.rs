@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 
 use super::*;
+use crate::lane::{CONTROL_MAX, Done, Kind};
 use crate::options::{Limits, Options};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -18,6 +19,11 @@ const LARGE: &str = "GET /.fathom/source/67108864 HTTP/1.1\r\nHost: localhost\r\
 /// The kernel takes all of it, and a client with a small buffer gets only a part.
 const MEDIUM: &str = "GET /.fathom/source/16384 HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
+/// Opened without a lane.
+const OPENED: &str = "/opened";
+/// In the counters by status.
+const STATUS_503: usize = 19;
+
 thread_local! {
     static NOW_NS: Cell<u64> = const { Cell::new(SECOND_NS) };
 }
@@ -26,7 +32,7 @@ struct Scripted {
     reactor: Reactor,
     address: SocketAddr,
     limits: Limits,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Scripted {
@@ -39,7 +45,7 @@ impl Scripted {
         let limits = options.limits.clone();
         let (shared, addresses) = crate::server::prepare(options).unwrap();
         let reactor = Reactor::new(shared, 0, || NOW_NS.get()).unwrap();
-        Self { reactor, address: addresses[0], limits, _folder: folder }
+        Self { reactor, address: addresses[0], limits, folder }
     }
 
     /// Handles the events that come until something holds.
@@ -95,6 +101,28 @@ impl Scripted {
         let sent = self.reactor.own().wire_bytes.get();
         client.write_all(request.as_bytes()).unwrap();
         self.until(|own| own.wire_bytes.get() > sent);
+    }
+
+    /// Sends a request that waits for a lane. None runs.
+    fn wait_for_lane(&mut self, target: &str) -> TcpStream {
+        let mut client = self.connect();
+        let waiting = self.waiting();
+        let method = if target.contains("evict") { "POST" } else { "GET" };
+        let head =
+            format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n");
+        // With it a lane opens the file.
+        let dose = if target == OPENED { "" } else { "Fathom-Dose: disk_bytes=1\r\n" };
+        let sent = self.reactor.own().wire_bytes.get();
+        client.write_all(format!("{head}{dose}\r\n").as_bytes()).unwrap();
+        while self.waiting() == waiting && self.reactor.own().wire_bytes.get() == sent {
+            self.turn();
+        }
+        client
+    }
+
+    /// Jobs in the queues of lanes.
+    fn waiting(&self) -> usize {
+        self.reactor.shared.queues().iter().map(|queue| queue.len()).sum()
     }
 
     /// Connects clients, and answers one request of each, a millisecond after that of the one
@@ -243,6 +271,88 @@ fn response_in_the_kernel_has_time_to_be_read() {
     service.pass(service.limits.idle_ns);
     assert_eq!((service.connections(), service.closed()), (0, (2, 0)));
     assert!(rest(reader).is_ok() && rest(other).is_err());
+}
+
+#[test]
+fn wait_for_a_lane_has_a_limit() {
+    // Opening, making a page of each kind; the last has the time of ten.
+    for (target, waits) in
+        [("/a", 1), ("/", 1), ("/.fathom/metrics", 1), ("/.fathom/list", 1), ("/.fathom/evict", 10)]
+    {
+        let mut service = Scripted::new(100);
+        let mut client = service.wait_for_lane(target);
+        service.pass(waits * service.limits.wait_ns - 1);
+        assert_eq!((service.waiting(), service.closed()), (1, (0, 0)), "{target}");
+        service.pass(TICK_NS);
+        assert_eq!((status(&mut client), service.closed()), (503, (1, 0)), "{target}");
+        assert_eq!(service.waiting(), 0, "its job is dropped");
+        // What a lane has done meanwhile is ignored.
+        let done = Done::Opened(Err(Refusal::NotFound));
+        service.reactor.shared.mailboxes[0].leave(Mail::Done { slot: 0, generation: 0, done });
+        service.turn();
+        assert_eq!(service.reactor.own().by_status[STATUS_503].get(), 1, "{target}");
+    }
+}
+
+#[test]
+fn load_of_a_file_has_a_limit() {
+    // Before its first byte, and behind it.
+    for sent in [0, 4 << 20] {
+        let mut service = Scripted::new(100);
+        // Nothing of it is in memory.
+        let file = std::fs::File::create(service.folder.path().join("opened")).unwrap();
+        file.set_len(64 << 20).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &vec![1; sent], 0).unwrap();
+        let mut client = service.wait_for_lane(OPENED);
+        if sent > 0 {
+            service.read(&mut client, sent);
+        }
+        while service.waiting() == 0 {
+            service.turn();
+        }
+        service.pass(service.limits.wait_ns);
+        match sent {
+            0 => assert_eq!(status(&mut client), 503),
+            _ => assert!(rest(client).is_err(), "reset"),
+        }
+        assert_eq!((service.waiting(), service.closed().0), (0, 1), "{sent}");
+    }
+}
+
+#[test]
+fn client_that_left_frees_its_place_and_its_job() {
+    for is_reset in [true, false] {
+        let mut service = Scripted::new(4);
+        let clients: Vec<TcpStream> = (0..4).map(|_| service.wait_for_lane("/")).collect();
+        let waiting = service.waiting();
+        let linger = is_reset.then_some(std::time::Duration::ZERO);
+        clients.iter().for_each(|one| sockopt::set_socket_linger(one, linger).unwrap());
+        drop(clients);
+        let has_left = |c: &Connection| c.is_ended;
+        while service.reactor.present().any(|(_, c)| !has_left(c)) {
+            service.turn();
+        }
+        assert_eq!((waiting, service.connections()), (4, if is_reset { 0 } else { 4 }));
+        // Those that have only closed their side make room at once where it is needed.
+        let mut new = service.connect();
+        service.ask(&mut new, HEALTH);
+        assert_eq!(status(&mut new), 200);
+        service.pass(LEFT_NS);
+        assert_eq!((service.connections(), service.waiting()), (1, 0), "{is_reset}");
+    }
+}
+
+#[test]
+fn full_queue_refuses() {
+    let mut service = Scripted::new(100);
+    let waiting: Vec<TcpStream> =
+        (0..CONTROL_MAX).map(|_| service.wait_for_lane("/.fathom/evict")).collect();
+    let mut refused = service.wait_for_lane("/.fathom/evict");
+    assert_eq!((status(&mut refused), service.waiting()), (503, CONTROL_MAX));
+    // Other kinds have room.
+    let _other = service.wait_for_lane("/.fathom/metrics");
+    assert_eq!(service.reactor.shared.queue(Kind::Control).len(), 1);
+    drop(waiting);
 }
 
 #[test]

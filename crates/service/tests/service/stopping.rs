@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use fathom_service::{Options, Server, ServiceError};
+use fathom_service::{Ending, Options, Server, ServiceError};
 
 use crate::Service;
 
@@ -32,7 +32,7 @@ fn responses_finish_after_stop() {
     assert!(TcpStream::connect(address).is_err(), "it still listens");
     assert!(client.reply().body == bytes);
     client.assert_closed();
-    assert_eq!(stopping.join().expect("no panic"), 0);
+    assert_eq!(stopping.join().expect("no panic"), Ending::default());
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn unread_responses_are_cut_after_the_grace() {
     client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(client.stream.peek(&mut [0]).expect("a response"), 1);
     let server = service.server.take().expect("it runs");
-    assert_eq!(server.stop(SECOND_NS / 10), 1);
+    assert_eq!(server.stop(SECOND_NS / 10), Ending { cut: 1, ..Ending::default() });
 }
 
 #[test]
