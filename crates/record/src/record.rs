@@ -65,7 +65,8 @@ pub struct Record {
     /// Notes on the number, such as the clock's floor or what was subtracted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// CRC-32 of the samples, 8 hexadecimal digits; absent without them, and in records of before.
+    /// CRC-32 of the samples, 8 hexadecimal digits, also where they are left out; absent in records
+    /// that never had any, and in those of before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_checksum: Option<String>,
     /// CRC-32 of the record without its samples and their checksum, 8 hexadecimal digits. It
