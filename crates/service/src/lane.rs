@@ -174,7 +174,9 @@ pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind, nowhere: &File) {
         let (done, panic) = done.map_or_else(|it| (Done::Failed, Some(it)), |done| (done, None));
         let Ticket { reactor, slot, generation, .. } = ticket;
         shared.mailboxes[reactor].leave(Mail::Done { slot, generation, done });
-        panic.into_iter().for_each(|panic| resume_unwind(panic));
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
     }
 }
 

@@ -424,6 +424,7 @@ impl Reactor {
         Filled { body, filling }: Filled,
     ) -> Flow {
         let mut filling = if exchange.is_head { 0 } else { filling };
+        let at = (self.now_ns, 0);
         self.output.clear();
         self.output.extend_from_slice(head);
         // A small source, too, leaves in the same call.
@@ -445,30 +446,14 @@ impl Reactor {
                 if small > SMALL || filling > 0 || !self.append(part.as_ref(), small as usize) {
                     let memory = head.to_vec();
                     let length = head.len();
-                    let rest = Response::rest(
-                        exchange,
-                        status,
-                        memory,
-                        length,
-                        (self.now_ns, 0),
-                        part,
-                        filling,
-                    );
+                    let rest = Response::rest(exchange, status, memory, length, at, part, filling);
                     return self.respond(c, slot, rest);
                 }
             }
         }
         if filling > 0 {
             let memory = std::mem::take(&mut self.output);
-            let rest = Response::rest(
-                exchange,
-                status,
-                memory,
-                head.len(),
-                (self.now_ns, 0),
-                part,
-                filling,
-            );
+            let rest = Response::rest(exchange, status, memory, head.len(), at, part, filling);
             return self.respond(c, slot, rest);
         }
         let sent = loop {
@@ -489,15 +474,8 @@ impl Reactor {
         if let Some(part) = &mut part {
             part.at += sent.saturating_sub(head.len()) as u64;
         }
-        let rest = Response::rest(
-            exchange,
-            status,
-            memory,
-            head.len(),
-            (self.now_ns, sent as u64),
-            part,
-            0,
-        );
+        let at = (at.0, sent as u64);
+        let rest = Response::rest(exchange, status, memory, head.len(), at, part, 0);
         self.respond(c, slot, rest)
     }
 
