@@ -32,6 +32,9 @@ pub struct Faults {
     pub read_delay: Duration,
     /// Reads of these bytes of the file with this name fail with EIO.
     pub unreadable: Option<(String, Range<u64>)>,
+    /// Reads are not answered, while files can be opened and what is cached is kept. Set before
+    /// the mount, files are read ahead.
+    pub hangs: bool,
     /// No page cache: each read reaches the disk, and files cannot be mapped.
     pub uncached: bool,
 }
@@ -134,6 +137,10 @@ impl Disk {
 
     pub(crate) fn is_uncached(&self) -> bool {
         self.lock().faults.uncached
+    }
+
+    pub(crate) fn hangs(&self) -> bool {
+        self.lock().faults.hangs
     }
 }
 

@@ -11,6 +11,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use fuser::{
@@ -58,7 +59,7 @@ impl Mount {
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         mount("fathom-lab", folder, kind, flags, options.as_c_str())?;
         let mut this = Self { folder: folder.to_owned(), session: None };
-        let server = DiskServer(disk.clone());
+        let server = DiskServer(disk.clone(), Mutex::default());
         let acl = SessionACL::Owner;
         let session = Session::from_fd(server, device.into(), acl, Config::default())?;
         this.session = Some(session.spawn()?);
@@ -77,7 +78,8 @@ impl Drop for Mount {
 }
 
 /// Serves the disk to the kernel. Unimplemented requests fail with ENOSYS.
-struct DiskServer(Disk);
+/// Reads of a disk that hangs wait here.
+struct DiskServer(Disk, Mutex<Vec<ReplyData>>);
 
 impl DiskServer {
     fn attributes(&self, node: u64) -> Result<FileAttr, Errno> {
@@ -119,9 +121,10 @@ impl DiskServer {
     }
 
     fn open_flags(&self) -> FopenFlags {
-        match self.0.is_uncached() {
-            true => FopenFlags::FOPEN_DIRECT_IO,
-            false => FopenFlags::empty(),
+        match (self.0.is_uncached(), self.0.hangs()) {
+            (true, _) => FopenFlags::FOPEN_DIRECT_IO,
+            (false, true) => FopenFlags::FOPEN_KEEP_CACHE,
+            (false, false) => FopenFlags::empty(),
         }
     }
 }
@@ -148,7 +151,8 @@ impl Filesystem for DiskServer {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // Less than a page disables readahead, so that reads can be counted.
         let refused = |_| Errno::INVAL;
-        config.set_max_readahead(1).map_err(refused)?;
+        let readahead = if self.0.hangs() { 128 << 10 } else { 1 };
+        config.set_max_readahead(readahead).map_err(refused)?;
         config.set_max_write(WRITE_BYTES_MAX).map_err(refused)?;
         Ok(())
     }
@@ -264,6 +268,9 @@ impl Filesystem for DiskServer {
     ) {
         let (read, delay) = self.0.read(node.0, at..at + u64::from(length));
         std::thread::sleep(delay);
+        if self.0.hangs() {
+            return self.1.lock().unwrap_or_else(PoisonError::into_inner).push(reply);
+        }
         answer!(read, reply, bytes => reply.data(&bytes));
     }
 

@@ -365,7 +365,8 @@ fn mincore(file: &File, windows: &[(u64, u64)]) -> Result<u64, Errno> {
         let mut done = 0;
         while done < length {
             let step = (length - done).min(STEP);
-            pages += syscall::resident_pages(file.as_fd(), at + done, step as usize)?;
+            let resident = syscall::resident_pages(file.as_fd(), at + done, step as usize)?;
+            pages += resident.iter().map(|page| u64::from(page & 1)).sum::<u64>();
             done += step;
         }
     }
@@ -410,6 +411,18 @@ fn drop_clean(file: &File) -> Result<Residency, Errno> {
         std::thread::yield_now();
     }
     Ok(left)
+}
+
+/// The end of the bytes from `at` on, at most `end`, that can be read without waiting for a device.
+/// By mincore, to which a page that is still being read is not resident, as it is to cachestat.
+/// `None` without the permission.
+pub fn resident_to(file: &File, at: u64, end: u64) -> Option<u64> {
+    let page = page() as u64;
+    let from = at / page * page;
+    let pages = is_mincore_permitted(file)
+        .then(|| syscall::resident_pages(file.as_fd(), from, (end - from) as usize).ok())??;
+    let missing = pages.iter().position(|page| page & 1 == 0);
+    Some(missing.map_or(end, |missing| (from + missing as u64 * page).max(at)))
 }
 
 /// Reads a file into the page cache and returns its residency. Ends early on `stop`.

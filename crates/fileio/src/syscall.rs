@@ -40,8 +40,13 @@ pub(crate) fn cachestat(file: BorrowedFd<'_>, at: u64, length: u64) -> Result<Ca
     if done == 0 { Ok(stat) } else { Err(last_error()) }
 }
 
-/// Resident pages of a range of a file by mincore(2). `at` must be page-aligned.
-pub(crate) fn resident_pages(file: BorrowedFd<'_>, at: u64, length: usize) -> Result<u64, Errno> {
+/// Whether each page of a range of a file is resident, by mincore(2): bit 0. `at` must be
+/// page-aligned.
+pub(crate) fn resident_pages(
+    file: BorrowedFd<'_>,
+    at: u64,
+    length: usize,
+) -> Result<Vec<u8>, Errno> {
     let mut pages = vec![0_u8; length.div_ceil(page())];
     // SAFETY: a new mapping at an address chosen by the kernel affects no existing memory. It is
     // never read, so concurrent changes of the file do not matter.
@@ -52,7 +57,7 @@ pub(crate) fn resident_pages(file: BorrowedFd<'_>, at: u64, length: usize) -> Re
     // SAFETY: nothing refers to the mapping.
     let _ = unsafe { munmap(start, length) };
     match done {
-        0 => Ok(pages.iter().map(|page| u64::from(page & 1)).sum()),
+        0 => Ok(pages),
         _ => Err(error),
     }
 }

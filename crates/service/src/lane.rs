@@ -63,7 +63,8 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) enum Done {
     Opened(Result<Opened, Refusal>),
-    Loaded(Box<Response>),
+    /// What could be read of the window.
+    Loaded(Box<Response>, Result<(), Errno>),
     Made(Made),
     /// The lane has panicked.
     Failed,
@@ -124,7 +125,7 @@ impl Work {
         shared: &Shared,
         ticket: &Ticket,
         buffer: &mut Option<Pages>,
-        nowhere: Option<&File>,
+        nowhere: &File,
     ) -> Done {
         match self {
             Self::Open(path, dose) => {
@@ -139,9 +140,8 @@ impl Work {
                 Done::Opened(opened)
             }
             Self::Load(mut response) => {
-                load(&response, nowhere);
-                response.set_loaded(monotonic_raw_ns());
-                Done::Loaded(response)
+                let loaded = load(&mut response, nowhere);
+                Done::Loaded(response, loaded)
             }
             Self::Page(page) => Done::Made(page.make(shared, ticket)),
         }
@@ -149,7 +149,7 @@ impl Work {
 }
 
 /// Serves one queue until it is closed.
-pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind, nowhere: Option<&File>) {
+pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind, nowhere: &File) {
     let mut buffer = None;
     while let Some(Job { ticket, work }) = shared.queue(kind).pop() {
         if ticket.is_left() {
@@ -194,18 +194,23 @@ fn read_dose(file: &File, buffer: &mut Option<Pages>, bytes: u64, is_over: IsOve
 }
 
 /// Reads the window of a response into memory, without copying it: to /dev/null by sendfile.
-fn load(response: &Response, nowhere: Option<&File>) {
-    let (Some(part), Some(nowhere)) = (response.part(), nowhere) else { return };
-    let (mut at, end) = part.window();
+/// An error, or an end before the one that the head promises, counts where nothing was read.
+fn load(response: &mut Response, nowhere: &File) -> Result<(), Errno> {
+    let Some(part) = response.part() else { return Ok(()) };
+    let (from, end) = part.window();
+    let mut at = from;
     while at < end {
         let bytes = (end - at) as usize;
         match sendfile(nowhere, &part.file, Some(&mut at), bytes) {
             Err(Errno::INTR) => {}
-            // The reactor meets the same end or error when it sends.
-            Ok(0) | Err(_) => return,
+            Ok(0) if at == from => return Err(Errno::NODATA),
+            Err(error) if at == from => return Err(error),
+            Ok(0) | Err(_) => break,
             Ok(_) => {}
         }
     }
+    response.set_loaded(at, monotonic_raw_ns());
+    Ok(())
 }
 
 /// A file whose pages are to leave memory.
@@ -255,8 +260,8 @@ pub(crate) fn start(shared: &Arc<Shared>, lanes: usize) -> std::io::Result<Vec<H
     for kind in kinds {
         let for_lane = Arc::clone(shared);
         // Before the service is ready: from then on only clients need descriptors.
-        let nowhere = File::options().write(true).open("/dev/null").ok();
-        let run = move || serve(&for_lane, kind, nowhere.as_ref());
+        let nowhere = File::options().write(true).open("/dev/null")?;
+        let run = move || serve(&for_lane, kind, &nowhere);
         handles.push(shared.spawn(kind.name().to_owned(), run)?);
     }
     if shared.cold {

@@ -102,7 +102,7 @@ impl Reactor {
             epoll::add(&epoll, listener, EventData::new_u64(LISTENER - at as u64), flags)?;
         }
         let reserve = reserve();
-        let probe = Probe::new(shared.cold);
+        let probe = Probe::new(shared.cold, Arc::clone(&shared.loads));
         Ok(Self {
             shared,
             number,

@@ -2,25 +2,39 @@
 
 use std::fs::File;
 use std::io::IoSliceMut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use fathom_fileio::residency::cached_pages;
+use fathom_fileio::residency;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use rustix::param::page_size;
 
-/// Bytes read to find out what is in memory, where cachestat cannot.
+/// Bytes read to find out what is in memory, where mincore cannot.
 const LOOK_BYTES: usize = 128 << 10;
-/// cachestat costs a tenth of sending the same pages: for this time after it found all of a range,
-/// only the first and the last page are checked again. Pages in use are not reclaimed so fast.
-const VALID_NS: u64 = 1_000_000_000;
-const KNOWN: usize = 1024;
+/// mincore costs a tenth of sending the same pages, and cachestat much less: for this time after all
+/// of a range was resident, its pages are only counted, as long as no lane reads the file. To
+/// cachestat pages count that are still being read.
+const VALID_NS: u64 = 10_000_000_000;
+const KNOWN: usize = 4096;
 
-/// Asks the kernel, by cachestat or by reading without waiting.
+/// How often lanes began to read files, by the hash of their inodes.
+pub(crate) type Loads = Arc<[AtomicU64]>;
+
+pub(crate) fn loads() -> Loads {
+    (0..KNOWN).map(|_| AtomicU64::new(0)).collect()
+}
+
+pub(crate) fn loads_of(loads: &Loads, inode: u64) -> &AtomicU64 {
+    &loads[(inode % KNOWN as u64) as usize]
+}
+
+/// Asks the kernel, by mincore and cachestat or by reading without waiting.
 #[derive(Debug)]
 pub(crate) struct Probe {
     scratch: Vec<u8>,
-    has_cachestat: bool,
     /// Ranges that were in memory, by the hash of their inode. Empty if nothing is to be known.
     known: Vec<Known>,
+    loads: Loads,
 }
 
 /// A range of a file that was in memory at a time.
@@ -30,19 +44,16 @@ struct Known {
     from: u64,
     to: u64,
     since_ns: u64,
+    loads: u64,
+    /// mincore is not permitted.
+    is_denied: bool,
 }
 
 impl Probe {
     /// `is_cold`: files are evicted all the time, so that each check must be new.
-    pub(crate) fn new(is_cold: bool) -> Self {
+    pub(crate) fn new(is_cold: bool, loads: Loads) -> Self {
         let known = vec![Known::default(); if is_cold { 0 } else { KNOWN }];
-        Self { scratch: Vec::new(), has_cachestat: true, known }
-    }
-
-    /// As on a kernel before 6.5.
-    #[cfg(test)]
-    pub(crate) fn without_cachestat() -> Self {
-        Self { has_cachestat: false, ..Self::new(true) }
+        Self { scratch: Vec::new(), known, loads }
     }
 
     /// Files were evicted.
@@ -61,47 +72,46 @@ impl Probe {
         now_ns: u64,
     ) -> u64 {
         let slot = (inode % KNOWN as u64) as usize;
+        let loads = loads_of(&self.loads, inode).load(Relaxed);
         let known = self.known.get(slot).copied().unwrap_or_default();
-        let is_fresh = known.inode == inode && now_ns.saturating_sub(known.since_ns) < VALID_NS;
-        if is_fresh && known.from <= at && end <= known.to {
-            // A memory file system does not know this flag.
-            let is_here =
-                |at| matches!(read_now(file, &mut [0], at), Ok(1) | Err(Errno::OPNOTSUPP));
-            return if is_here(at) && is_here(end - 1) { end } else { at };
+        let is_fresh = known.inode == inode
+            && known.loads == loads
+            && now_ns.saturating_sub(known.since_ns) < VALID_NS;
+        if is_fresh && known.from <= at && end <= known.to && has_all_pages(file, at, end) {
+            return end;
         }
-        let to = self.look(file, at, end);
+        let looked = match known.inode == inode && known.is_denied {
+            true => None,
+            false => residency::resident_to(file, at, end),
+        };
+        let Some(to) = looked else {
+            if let Some(slot) = self.known.get_mut(slot) {
+                *slot = Known { inode, is_denied: true, ..Known::default() };
+            }
+            return self.look(file, at, end);
+        };
         if let Some(slot) = self.known.get_mut(slot).filter(|_| to == end) {
             // The windows of a large file are one range.
             let (from, since_ns) = match is_fresh && known.to == at {
                 true => (known.from, known.since_ns),
                 false => (at, now_ns),
             };
-            *slot = Known { inode, from, to, since_ns };
+            *slot = Known { inode, from, to, since_ns, loads, is_denied: false };
         }
         to
     }
 
     fn look(&mut self, file: &File, at: u64, end: u64) -> u64 {
-        if self.has_cachestat {
-            let page = page_size() as u64;
-            let pages = (end - 1) / page - at / page + 1;
-            match cached_pages(file, at, end - at) {
-                // It counts pages that are still being read, as readahead does: the last one shows
-                // that they have arrived.
-                Ok(cached) if cached >= pages => {
-                    let last = read_now(file, &mut [0], end - 1);
-                    return if last == Err(Errno::AGAIN) { at } else { end };
-                }
-                Ok(_) => return at,
-                Err(Errno::NOSYS) => self.has_cachestat = false,
-                // Of another user's file it is not allowed.
-                Err(_) => {}
-            }
-        }
         let bytes = (end - at).min(LOOK_BYTES as u64) as usize;
         self.scratch.resize(LOOK_BYTES, 0);
         at + read_now(file, &mut self.scratch[..bytes], at).unwrap_or(0) as u64
     }
+}
+
+fn has_all_pages(file: &File, at: u64, end: u64) -> bool {
+    let page = page_size() as u64;
+    let pages = (end - 1) / page - at / page + 1;
+    residency::cached_pages(file, at, end - at).is_ok_and(|cached| cached >= pages)
 }
 
 /// Reads what is in memory, without waiting for a device.
@@ -114,23 +124,40 @@ mod tests {
     use std::os::unix::fs::FileExt as _;
 
     use fathom_fileio::residency::{State, evict};
-    use rustix::fs::{MemfdFlags, memfd_create};
+    use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
     use super::*;
 
     const BYTES: u64 = 3 << 20;
+
+    fn probe(is_cold: bool) -> Probe {
+        Probe::new(is_cold, loads())
+    }
 
     #[test]
     fn bytes_in_memory_are_resident() {
         // Unlike pages of a file on a disk, these stay.
         let file = File::from(memfd_create("fathom-test", MemfdFlags::CLOEXEC).unwrap());
         file.write_all_at(&vec![7; BYTES as usize], 0).unwrap();
-        for mut probe in [Probe::new(false), Probe::new(true)] {
+        for mut probe in [probe(false), probe(true)] {
             for now_ns in [0, 1] {
-                let to = probe.resident_to(&file, 1, 5, BYTES, now_ns);
-                // Before Linux 6.5 the answer is unknown.
-                assert_eq!(to, if probe.has_cachestat { BYTES } else { 5 });
+                assert_eq!(probe.resident_to(&file, 1, 5, BYTES, now_ns), BYTES);
             }
+        }
+    }
+
+    #[test]
+    fn hole_in_the_middle_is_not_resident() {
+        // Its pages exist where they were written, without a disk.
+        let file = File::from(memfd_create("fathom-test", MemfdFlags::CLOEXEC).unwrap());
+        file.write_all_at(&vec![7; BYTES as usize], 0).unwrap();
+        let mut probe = probe(false);
+        assert_eq!(probe.resident_to(&file, 1, 5, BYTES, 0), BYTES);
+        let hole = 1 << 20..(1 << 20) + 4096;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&file, flags, hole.start, 4096).unwrap();
+        for (at, to) in [(5, hole.start), (hole.start, hole.start), (hole.end, BYTES)] {
+            assert_eq!(probe.resident_to(&file, 1, at, BYTES, 1), to);
         }
     }
 
@@ -141,15 +168,14 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, vec![7; BYTES as usize]).unwrap();
         let file = File::open(&path).unwrap();
-        for mut probe in [Probe::new(false), Probe::new(true), Probe::without_cachestat()] {
+        for mut probe in [probe(false), probe(true)] {
             for now_ns in [2, VALID_NS + 1] {
-                // Each look starts the readahead of what it misses.
                 if evict(&file).unwrap().state != State::Cold {
                     eprintln!("skipped: this file system does not evict");
                     return;
                 }
                 if let Some(known) = probe.known.get_mut(1) {
-                    *known = Known { inode: 1, from: 5, to: BYTES, since_ns: 0 };
+                    *known = Known { inode: 1, from: 5, to: BYTES, ..Known::default() };
                 }
                 assert_eq!(probe.resident_to(&file, 1, 5, BYTES, now_ns), 5);
             }
@@ -157,16 +183,29 @@ mod tests {
     }
 
     #[test]
-    fn forgotten_ranges_are_checked_again() {
+    fn known_ranges_are_checked_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, [7; 9]).unwrap();
         let file = File::open(&path).unwrap();
-        let mut probe = Probe::new(false);
-        probe.known[3] = Known { inode: 3, from: 0, to: 100, since_ns: 0 };
-        assert_eq!(probe.resident_to(&file, 3, 0, 50, 1), 0, "byte 49 does not exist");
+        let mut probe = probe(false);
+        let set = |probe: &mut Probe| {
+            probe.known[3] = Known { inode: 3, to: 9, since_ns: 5, ..Known::default() };
+        };
+        let since_ns = |probe: &mut Probe, now_ns| {
+            assert_eq!(probe.resident_to(&file, 3, 0, 9, now_ns), 9);
+            probe.known[3].since_ns
+        };
+        set(&mut probe);
+        assert_eq!(since_ns(&mut probe, 6), 5, "counted only");
+        loads_of(&probe.loads, 3).fetch_add(1, Relaxed);
+        assert_eq!(since_ns(&mut probe, 7), 7, "a lane reads it");
+        set(&mut probe);
         probe.forget();
-        assert!(probe.known.iter().all(|known| known.to == 0));
-        assert!(Probe::new(true).known.is_empty());
+        assert_eq!(since_ns(&mut probe, 8), 8);
+        // Without mincore it is read.
+        probe.known[3] = Known { inode: 3, is_denied: true, ..Known::default() };
+        assert_eq!((since_ns(&mut probe, 9), probe.known[3].to), (0, 0));
+        assert!(Probe::new(true, loads()).known.is_empty());
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct Response {
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) file: File,
-    inode: u64,
+    pub(crate) inode: u64,
     pub(crate) at: u64,
     pub(crate) end: u64,
     /// Up to here it was in memory, at a time.
@@ -84,16 +84,18 @@ impl Part {
 
 impl Response {
     /// What is left after `sent` bytes: of `memory`, which begins with the head, and of a file.
+    ///
+    /// Its rate counts from `now_ns` on: the client is not charged for the wait of its request.
     pub(crate) fn rest(
         exchange: Exchange,
         status: u16,
         memory: Vec<u8>,
         head_bytes: usize,
-        sent: u64,
+        (now_ns, sent): (u64, u64),
         part: Option<Part>,
         filling: u64,
     ) -> Box<Self> {
-        let checked = (exchange.begun_ns, 0);
+        let checked = (now_ns, 0);
         let head_bytes = head_bytes as u64;
         let memory_at = 0;
         Box::new(Self {
@@ -125,10 +127,10 @@ impl Response {
         self.part.as_ref()
     }
 
-    /// A lane has read the window.
-    pub(crate) fn set_loaded(&mut self, now_ns: u64) {
+    /// A lane has read the bytes up to here.
+    pub(crate) fn set_loaded(&mut self, to: u64, now_ns: u64) {
         if let Some(part) = &mut self.part {
-            (part.loaded_to, part.loaded_ns) = (part.window().1, now_ns);
+            (part.loaded_to, part.loaded_ns) = (to, now_ns);
         }
     }
 

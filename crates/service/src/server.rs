@@ -181,6 +181,7 @@ pub(crate) fn prepare(options: Options) -> Result<(Arc<Shared>, Vec<SocketAddr>)
         bulk: Queue::new(CONTROL_MAX),
         serial: Queue::new(connections_max),
         evictions: Queue::new(EVICTIONS_WAITING_MAX),
+        loads: crate::resident::loads(),
         evicted: AtomicU64::new(0),
         evictions_missed: AtomicU64::new(0),
         peers: Mutex::new(HashMap::new()),

@@ -15,6 +15,7 @@ use crate::lane::{Eviction, Job, Kind};
 use crate::mailbox::Mailbox;
 use crate::options::Limits;
 use crate::queue::Queue;
+use crate::resident::Loads;
 use crate::root::Root;
 
 pub(crate) type Handle = std::thread::JoinHandle<()>;
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) bulk: Queue<Job>,
     pub(crate) serial: Queue<Job>,
     pub(crate) evictions: Queue<Eviction>,
+    pub(crate) loads: Loads,
     /// Files that were evicted on request.
     pub(crate) evicted: AtomicU64,
     /// Files that could not be evicted after a response.

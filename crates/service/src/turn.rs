@@ -5,7 +5,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
@@ -18,7 +18,7 @@ use crate::page::{Made, Page};
 use crate::reactor::Reactor;
 use crate::refusal::{Refusal, Refused};
 use crate::reply::{self, Reply};
-use crate::resident::read_now;
+use crate::resident::{loads_of, read_now};
 use crate::root::Opened;
 use crate::route::{Route, route};
 use crate::selection::{Selection, Version, select, select_page};
@@ -363,8 +363,11 @@ impl Reactor {
             State::Making(exchange) | State::Loading { exchange, has_begun: false } => {
                 self.refuse_in(c, slot, exchange, why.close())
             }
+            // What was read before an error can still be received.
             _ => {
-                c.abort();
+                if why == Refusal::Late {
+                    c.abort();
+                }
                 self.broken()
             }
         }
@@ -380,8 +383,10 @@ impl Reactor {
             (State::Opening { head, begun_ns }, Done::Opened(opened)) => {
                 self.request(c, slot, &head, Some((opened, begun_ns)))
             }
-            (State::Loading { .. }, Done::Loaded(response)) => {
+            (State::Loading { .. }, Done::Loaded(mut response, Ok(()))) => {
                 self.own().lane_reads.add(1);
+                // The client is not charged for this wait either.
+                response.checked.0 += self.now_ns.saturating_sub(c.since_ns);
                 self.respond(c, slot, response)
             }
             (State::Making(exchange), Done::Made(made)) => self.made(c, slot, exchange, made),
@@ -419,6 +424,7 @@ impl Reactor {
         Filled { body, filling }: Filled,
     ) -> Flow {
         let mut filling = if exchange.is_head { 0 } else { filling };
+        let at = (self.now_ns, 0);
         self.output.clear();
         self.output.extend_from_slice(head);
         // A small source, too, leaves in the same call.
@@ -440,14 +446,14 @@ impl Reactor {
                 if small > SMALL || filling > 0 || !self.append(part.as_ref(), small as usize) {
                     let memory = head.to_vec();
                     let length = head.len();
-                    let rest = Response::rest(exchange, status, memory, length, 0, part, filling);
+                    let rest = Response::rest(exchange, status, memory, length, at, part, filling);
                     return self.respond(c, slot, rest);
                 }
             }
         }
         if filling > 0 {
             let memory = std::mem::take(&mut self.output);
-            let rest = Response::rest(exchange, status, memory, head.len(), 0, part, filling);
+            let rest = Response::rest(exchange, status, memory, head.len(), at, part, filling);
             return self.respond(c, slot, rest);
         }
         let sent = loop {
@@ -468,7 +474,8 @@ impl Reactor {
         if let Some(part) = &mut part {
             part.at += sent.saturating_sub(head.len()) as u64;
         }
-        let rest = Response::rest(exchange, status, memory, head.len(), sent as u64, part, 0);
+        let at = (at.0, sent as u64);
+        let rest = Response::rest(exchange, status, memory, head.len(), at, part, 0);
         self.respond(c, slot, rest)
     }
 
@@ -498,6 +505,9 @@ impl Reactor {
                 }
                 Ok(Step::NeedsLane) => {
                     let has_begun = response.sent() > 0;
+                    if let Some(part) = response.part() {
+                        loads_of(&self.shared.loads, part.inode).fetch_add(1, Relaxed);
+                    }
                     let state = State::Loading { exchange: response.exchange, has_begun };
                     return self.submit(c, slot, state, Work::Load(response));
                 }

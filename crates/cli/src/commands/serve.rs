@@ -72,7 +72,8 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
     while printed == Status::Success && poll(&mut wait, None).is_err() {}
     let ending = server.stop(GRACE_NS);
     if ending.cut > 0 {
-        warn(&format!("{} cut off after 5 s", super::counted(ending.cut, "response")));
+        let when = if ending.has_panicked { "" } else { " after 5 s" };
+        warn(&format!("{} cut off{when}", super::counted(ending.cut, "response")));
     }
     if !ending.waiting.is_empty() {
         let (threads, names) = (ending.waiting.len(), ending.waiting.join(", "));

@@ -1,14 +1,20 @@
 //! Reads of a mounted file system, with FUSE: no network file system can be had in every sandbox.
 
+use std::io::Read as _;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use fathom_lab::disk::{Disk, Faults};
 use fathom_lab::fuse::Mount;
 use fathom_lab::mounts;
 use fathom_record::{Document, FactValue, Record, State};
+use rustix::fs::{Advice, fadvise};
+use rustix::process::Signal;
 
+use crate::children::{send, signal_and_wait};
 use crate::file_read::print_skip;
-use crate::test_env::{TestEnv, document};
+use crate::serve::{request, start};
+use crate::test_env::{TestEnv, assert_contains, document, generated};
 
 const DELAY: Duration = Duration::from_millis(5);
 
@@ -81,6 +87,72 @@ fn mount_is_a_fact_and_its_delay_is_in_cold_reads() {
         let is = "FUSE file system, subtype fathom-lab, source fathom-lab";
         assert_eq!(text, &format!("{is}, not known as a network file system"));
     }
+}
+
+#[test]
+fn serve_outlives_a_disk_that_hangs() {
+    const WINDOW: usize = 2 << 20;
+    if !mounts::inside("mounted::serve_outlives_a_disk_that_hangs", print_skip) {
+        return;
+    }
+    let env = TestEnv::new();
+    let disk = Disk::new();
+    let hang = || disk.misbehave(Faults { hangs: true, ..Faults::default() });
+    hang();
+    let mount = Mount::new(&disk, env.path()).expect("a mount");
+    let bytes = generated(1, 2 * WINDOW);
+    std::fs::write(env.file("a"), &bytes).expect("a file");
+    disk.misbehave(Faults::default());
+    // In memory, apart from a page in the middle of the second window.
+    let file = std::fs::File::open(env.file("a")).expect("a file");
+    assert!(std::fs::read(env.file("a")).expect("a file") == bytes);
+    let page = NonZeroU64::new(4096);
+    fadvise(&file, 3 << 20, page, Advice::DontNeed).expect("a page");
+    hang();
+    let (child, address) = start(&env, "--threads 1 --lanes 2");
+    // The second finds all pages in the page cache: the first has begun to read the missing one.
+    let mut clients = [(); 2].map(|()| {
+        let mut client = request(&address, "/a");
+        let mut arrived = vec![0; WINDOW];
+        client.read_exact(&mut arrived).expect("the first window");
+        client
+    });
+    let mut answer = String::new();
+    request(&address, "/.fathom/health").read_to_string(&mut answer).expect("an answer");
+    assert!(answer.ends_with("ok\n"), "{answer}");
+    send(&child, Signal::TERM);
+    let output = child.wait_with_output().expect("it ends");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert_contains(&errors, &["2 responses cut", "2 threads still in the kernel (lane, lane)"]);
+    clients.iter_mut().for_each(|client| _ = client.read_to_end(&mut Vec::new()));
+    drop(mount);
+}
+
+#[test]
+fn unreadable_file_is_refused_by_serve() {
+    if !mounts::inside("mounted::unreadable_file_is_refused_by_serve", print_skip) {
+        return;
+    }
+    let env = TestEnv::new();
+    let disk = Disk::new();
+    let _mount = Mount::new(&disk, env.path()).expect("a mount");
+    // The first bytes of one, and the last of the other.
+    for (name, bytes) in [("small", 1000), ("large", 4 << 20)] {
+        std::fs::write(env.file(name), generated(1, bytes)).expect("a file");
+    }
+    let (child, address) = start(&env, "");
+    for (name, from, status) in
+        [("small", 0, "500"), ("large", 0, "500"), ("large", 3 << 20, "200")]
+    {
+        let unreadable = Some((name.to_owned(), from..u64::MAX));
+        disk.misbehave(Faults { unreadable, ..Faults::default() });
+        let mut answer = Vec::new();
+        request(&address, &format!("/{name}")).read_to_end(&mut answer).expect("an answer");
+        assert_eq!(String::from_utf8_lossy(&answer[9..12]), status, "{name} from {from}");
+        assert!(status == "500" || answer.len() > 3 << 20, "{}", answer.len());
+    }
+    assert_eq!(signal_and_wait(child, Signal::TERM).code(), Some(0));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 
 use super::*;
-use crate::lane::{CONTROL_MAX, Done, Kind};
+use crate::lane::{CONTROL_MAX, Done, Kind, Work};
 use crate::options::{Limits, Options};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -105,7 +105,11 @@ impl Scripted {
 
     /// Sends a request that waits for a lane. None runs.
     fn wait_for_lane(&mut self, target: &str) -> TcpStream {
-        let mut client = self.connect();
+        let client = self.connect();
+        self.ask_lane(client, target)
+    }
+
+    fn ask_lane(&mut self, mut client: TcpStream, target: &str) -> TcpStream {
         let waiting = self.waiting();
         let method = if target.contains("evict") { "POST" } else { "GET" };
         let head =
@@ -317,6 +321,27 @@ fn load_of_a_file_has_a_limit() {
         }
         assert_eq!((service.waiting(), service.closed().0), (0, 1), "{sent}");
     }
+}
+
+#[test]
+fn wait_for_a_lane_is_not_charged_to_the_client() {
+    let mut service = Scripted::new(100);
+    let file = std::fs::File::create(service.folder.path().join("opened")).unwrap();
+    file.set_len(64 << 20).unwrap();
+    let client = service.connect_small();
+    let client = service.ask_lane(client, OPENED);
+    service.pass(service.limits.rate_after_ns);
+    let job = service.reactor.shared.queue(Kind::Read).pop().unwrap();
+    let Work::Load(mut response) = job.work else { panic!("{job:?}") };
+    response.set_loaded(2 << 20, NOW_NS.get());
+    let done = Done::Loaded(response, Ok(()));
+    service.reactor.shared.mailboxes[0].leave(Mail::Done { slot: 0, generation: 0, done });
+    service.turn();
+    service.pass(TICK_NS);
+    assert_eq!((service.connections(), service.closed()), (1, (0, 0)));
+    service.pass(service.limits.rate_after_ns);
+    assert_eq!((service.connections(), service.closed()), (0, (1, 1)));
+    drop(client);
 }
 
 #[test]
