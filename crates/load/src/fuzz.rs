@@ -6,7 +6,8 @@ use std::time::Duration;
 use fathom_record::Host;
 use serde::de::DeserializeOwned;
 
-use crate::control::{Body, CacheChange, Limits, Listing, Telemetry};
+use crate::control::{Body, Limits, Listing};
+use crate::figures::{CacheChange, Telemetry};
 use crate::step::ServerUse;
 
 const BODY_MAX: u64 = 1 << 10;

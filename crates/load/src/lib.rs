@@ -12,6 +12,7 @@ mod content;
 mod control;
 mod dose;
 pub mod engine;
+mod figures;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod limit;
@@ -28,7 +29,8 @@ pub mod target;
 
 use fathom_metric::Command;
 
-pub use control::{CacheChange, Control, ControlError, Listing, Telemetry};
+pub use control::{Control, ControlError, Listing};
+pub use figures::{CacheChange, Telemetry};
 pub use options::Load;
 pub use procedure::check_congestion;
 

@@ -7,7 +7,7 @@ use fathom_measure::clock::process_cpu_ns;
 use fathom_measure::disturbance::throttled_ns;
 use fathom_record::{Series, Unit};
 
-use crate::control::Telemetry;
+use crate::figures::Telemetry;
 
 /// Readings of a case that are kept.
 const READINGS_MAX: usize = 4_000;

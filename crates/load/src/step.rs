@@ -6,8 +6,8 @@ use fathom_analysis::load::SweepPoint;
 use fathom_analysis::statistics;
 use fathom_record::{Basis, Histogram, Interval};
 
-use crate::control::Telemetry;
 use crate::engine::{Fault, Outcome, SLOTS, Slot, ThreadUse};
+use crate::figures::Telemetry;
 
 /// Sweeps over all steps, each in another random order.
 pub const SWEEPS: usize = 3;

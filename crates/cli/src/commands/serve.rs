@@ -48,7 +48,9 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
     // In one line; it ends the service.
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
-        let (name, why) = (thread.name().unwrap_or("?"), panic.payload_as_str().unwrap_or("?"));
+        let (name, payload) = (thread.name().unwrap_or("?"), panic.payload());
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let why = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("?");
         let at = panic.location().map_or(String::new(), |at| format!(" at {at}"));
         warn(&format!("thread {name} panicked{at}: {why}; serving ends"));
     }));
