@@ -11,8 +11,8 @@ use rustix::param::page_size;
 
 /// Bytes read to find out what is in memory, where mincore cannot.
 const LOOK_BYTES: usize = 128 << 10;
-/// mincore costs a tenth of sending the same pages, and cachestat much less: for this time after all
-/// of a range was resident, its pages are only counted, as long as no lane reads the file. To
+/// mincore costs a tenth of sending the same pages, and cachestat much less: for this time after
+/// all of a range was resident, its pages are only counted, as long as no lane reads the file. To
 /// cachestat pages count that are still being read.
 const VALID_NS: u64 = 10_000_000_000;
 const KNOWN: usize = 4096;
