@@ -1,6 +1,6 @@
 //! Development commands:
 //!
-//! - `tidy` checks the source tree
+//! - `tidy` checks the source tree, `structure` prints what it counts inside crates
 //! - `test` runs all checks and tests of CI, `lab` those that measure this machine
 //! - `repeat` runs tests several times, `flaky` under conditions that are hard for them
 //! - `docs` generates docs/METRICS.md and the JSON schemas
@@ -32,7 +32,7 @@ use std::process::ExitCode;
 
 use runner::Suite;
 
-const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | \
+const USAGE: &str = "usage: cargo run -p xtask -- tidy | structure | docs | docs --check | \
                      test [PART] | lab [PART] | repeat TIMES PART | \
                      flaky loaded|stranger|twice | flaky repeated PROGRAM | \
                      repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | \
@@ -45,6 +45,10 @@ fn main() -> ExitCode {
     let root = root();
     match words.as_slice() {
         ["tidy"] => report(tidy::check(&root)),
+        ["structure"] => {
+            print!("{}", tidy::structure(&root));
+            ExitCode::SUCCESS
+        }
         ["docs"] => report(docs::write(&root)),
         ["docs", "--check"] => report(docs::check(&root)),
         ["repeatability", program, runs, metrics @ ..] => match runs.parse() {

@@ -11,6 +11,7 @@ mod layout;
 mod links;
 mod mood;
 mod reach;
+mod structure;
 mod visibility;
 mod vocabulary;
 
@@ -58,9 +59,7 @@ impl File {
 /// Checks all files below `root`, and returns the messages, sorted by file.
 pub(crate) fn check(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    let mut files = Vec::new();
-    walk(root, "", &mut files, &mut found);
-    files.sort_by(|a, b| a.path.cmp(&b.path));
+    let files = files(root, &mut found);
     for file in &files {
         found.extend(layout::of_any(file));
         found.extend(bans::of_any(file));
@@ -78,8 +77,21 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     found.extend(visibility::of_rust_version(&files));
     found.extend(reach::of_sources(&files));
     found.extend(mood::of_tests(&files));
+    found.extend(structure::of_sources(&files));
     found.extend(vocabulary::of_texts(&files));
     found
+}
+
+/// Circles and arrows up inside each crate, and its lines.
+pub(crate) fn structure(root: &Path) -> String {
+    structure::page(&structure::of_crates(&files(root, &mut Vec::new())))
+}
+
+fn files(root: &Path, found: &mut Vec<String>) -> Vec<File> {
+    let mut files = Vec::new();
+    walk(root, "", &mut files, found);
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files
 }
 
 /// Collects the files that are UTF-8.

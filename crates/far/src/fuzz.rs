@@ -7,12 +7,12 @@ use std::os::unix::net::UnixStream;
 
 use fathom_record::{Disturbance, FarEnd};
 
-use crate::channel::{Channel, LINE_BYTES_MAX};
-use crate::message::{Closing, Message, Outcome, SetUp, Work};
 use crate::near::Far;
-use crate::process::{Orders, converse};
+use crate::process::converse;
+use crate::protocol::channel::{Channel, LINE_BYTES_MAX};
+use crate::protocol::message::{Closing, Message, Orders, Outcome, SetUp, Work};
+use crate::protocol::token::Token;
 use crate::tcp_info::TcpInfo;
-use crate::token::Token;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// Stands for [`LONG`] letters, so that a short input has lines beyond the limit.

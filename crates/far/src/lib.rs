@@ -11,35 +11,27 @@
 //! The work itself runs over a data connection of its own, which must begin with the nonce that the
 //! far end sent over the control connection. So must the first datagram of work over UDP.
 
-mod accept;
-mod channel;
-mod datagram;
-mod echo;
-mod error;
-pub mod files;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod limit;
-mod message;
 mod near;
 mod process;
-mod proof;
-pub mod sink;
+mod protocol;
 pub mod tcp_info;
-mod token;
-pub mod transfer;
-mod work;
+mod works;
 
 /// The port of a service without another choice: FATH on a telephone.
 pub const PORT: u16 = 3284;
 
-pub use accept::{ACCEPTED, CLOSED};
-pub use channel::{Channel, LINE_BYTES_MAX, WAIT_NS};
-pub use datagram::{TRIP_NS, TripEnd, datagram_trip};
-pub use echo::round_trip;
-pub use error::FarError;
-pub use message::{Closing, Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE, Work};
 pub use near::{Far, Remote, connect};
-pub use process::{IDLE_NS, Orders, Program, serve};
-pub use proof::{Side, nonce, proof};
-pub use token::Token;
+pub use process::{Program, serve};
+pub use protocol::channel::{Channel, LINE_BYTES_MAX};
+pub use protocol::error::FarError;
+pub use protocol::message::{Closing, Hello, IDLE_NS, Message, Orders, Outcome, SetUp, Work};
+pub use protocol::proof::{Side, nonce, proof};
+pub use protocol::token::Token;
+pub use protocol::{DATAGRAM_BYTES, DATAGRAM_BYTES_V6, PROTOCOL, UPGRADE, WAIT_NS};
+pub use works::accept::{ACCEPTED, CLOSED};
+pub use works::datagram::{TRIP_NS, TripEnd, datagram_trip};
+pub use works::echo::round_trip;
+pub use works::{files, sink, transfer};

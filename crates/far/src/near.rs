@@ -12,13 +12,14 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, socketpair, sockopt};
 
-use crate::channel::{Channel, Deadline, WAIT_NS};
-use crate::datagram;
-use crate::error::FarError;
-use crate::message::{Hello, Message, Outcome, PROTOCOL, SetUp, UPGRADE};
-use crate::process::{Orders, Program};
-use crate::proof::{Side, is_nonce, is_same, nonce, proof};
-use crate::token::Token;
+use crate::process::Program;
+use crate::protocol::channel::{Channel, Deadline};
+use crate::protocol::error::FarError;
+use crate::protocol::message::{Hello, Message, Orders, Outcome, SetUp};
+use crate::protocol::proof::{Side, is_nonce, is_same, nonce, proof};
+use crate::protocol::token::Token;
+use crate::protocol::{UPGRADE, WAIT_NS};
+use crate::works::datagram;
 
 const CONNECT: Duration = Duration::from_secs(5);
 /// Of the response to the upgrade.
@@ -126,9 +127,7 @@ impl Far {
         let Message::Hello(hello) = self.channel.receive(WAIT_NS)? else {
             return Err(FarError::Unexpected("expected hello"));
         };
-        if hello.protocol != PROTOCOL {
-            return Err(FarError::protocol(&hello));
-        }
+        hello.check()?;
         match (token, hello.challenge, hello.proof) {
             (None, None, _) => Ok(()),
             (None, Some(_), _) => Err(FarError::TokenMissing),

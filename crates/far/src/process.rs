@@ -9,41 +9,18 @@ use std::time::Duration;
 use fathom_measure::process::{Running, end_with, this_program};
 use fathom_measure::{affinity, host};
 use rustix::process::Pid;
-use serde::{Deserialize, Serialize};
 
-use crate::channel::{Channel, LINE_BYTES_MAX};
-use crate::error::FarError;
-use crate::message::{Hello, Message, Outcome, PROTOCOL, SetUp};
-use crate::proof::{Side, is_nonce, is_same, nonce, proof};
-use crate::token::Token;
-use crate::work::work;
+use crate::protocol::channel::{Channel, LINE_BYTES_MAX};
+use crate::protocol::error::FarError;
+use crate::protocol::message::{Hello, Message, Orders, Outcome, SetUp};
+use crate::protocol::proof::{Side, is_nonce, is_same, nonce, proof};
+use crate::protocol::token::Token;
+use crate::works::work;
 
-/// A far end without work or message for this long ends.
-pub const IDLE_NS: u64 = 30_000_000_000;
 /// How long the near end may take for its hello, and for its proof: until then it may be anyone.
 const GREET_NS: u64 = 3_000_000_000;
 /// How long CPU load is sampled to find an idle CPU.
 const LOAD_WINDOW: Duration = Duration::from_millis(100);
-
-/// What a far end gets from the process that starts it, as JSON on standard input.
-#[derive(Serialize, Deserialize)]
-pub struct Orders {
-    /// The far end is killed when this process ends.
-    pub parent: u32,
-    /// Required from the near end.
-    pub token: Option<String>,
-    pub idle_ns: u64,
-    /// Where it may write the files that it receives, without names.
-    #[serde(default)]
-    pub folder: Option<PathBuf>,
-}
-
-impl Orders {
-    /// Orders by this process.
-    pub fn new(token: Option<String>) -> Self {
-        Self { parent: std::process::id(), token, idle_ns: IDLE_NS, folder: None }
-    }
-}
 
 /// The program that runs as a far end.
 #[derive(Clone, Debug)]
@@ -155,9 +132,7 @@ pub(crate) fn greet(
     let Message::Hello(hello) = channel.receive(wait_ns)? else {
         return Err(FarError::Unexpected("expected hello"));
     };
-    if hello.protocol != PROTOCOL {
-        return Err(FarError::protocol(&hello));
-    }
+    hello.check()?;
     let Some(token) = token else {
         return channel.send(&Message::Hello(Hello::new(None, None)));
     };

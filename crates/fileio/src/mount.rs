@@ -6,9 +6,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::filesystem::{Class, FileSystem};
 use crate::inspect;
-
-/// `STATX_MNT_ID`, Linux 5.8.
-pub(crate) const MOUNT_ID: u32 = 0x1000;
+use crate::syscall::MOUNT_ID;
 
 /// Types of FUSE whose server reads from other hosts, or from that of a virtual machine. The magic
 /// number is the same for all.

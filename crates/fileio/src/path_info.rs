@@ -11,8 +11,7 @@ use rustix::io::Errno;
 
 use crate::backing::{self, Backing};
 use crate::filesystem::{Class, FileSystem};
-use crate::mount::MOUNT_ID;
-use crate::syscall::reopened_fd;
+use crate::syscall::{MOUNT_ID, reopened_fd};
 
 /// `STATX_DIOALIGN`, Linux 6.1.
 const DIOALIGN: u32 = 0x2000;

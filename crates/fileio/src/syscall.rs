@@ -11,6 +11,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::memory::page;
 
+/// `STATX_MNT_ID`, Linux 5.8.
+pub(crate) const MOUNT_ID: u32 = 0x1000;
+
 /// cachestat(2), the same number on all supported architectures.
 const CACHESTAT: libc::c_long = 451;
 /// `FS_IOC_FIEMAP`: `_IOWR('f', 11, struct fiemap)`, whose header has 32 bytes.

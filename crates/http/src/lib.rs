@@ -10,8 +10,10 @@ use std::fmt;
 
 pub use chunks::Chunks;
 pub use field::{ContentRange, coded, content_range, retry_after};
-pub use response::{Framing, HEAD_BYTES_MAX, Head, lengths, parse, parse_fields};
+pub use response::{Framing, Head, lengths, parse, parse_fields};
 
+/// Longest head that is accepted.
+pub const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The part of a response after which none may follow.
 pub const EXCESS: &str = "bytes after the end of the body";
 

@@ -3,10 +3,8 @@
 use std::mem::MaybeUninit;
 
 use crate::field::{content_length, list};
-use crate::{Chunks, Malformed};
+use crate::{Chunks, HEAD_BYTES_MAX, Malformed};
 
-/// Longest head that is accepted.
-pub const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Of a final response, together with the interim ones before it.
 const INTERIM_BYTES_MAX: usize = 64 << 10;
 const FIELDS_MAX: usize = 64;

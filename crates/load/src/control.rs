@@ -18,6 +18,7 @@ use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::address::PATHS_MAX;
+use crate::control_error::ControlError;
 use crate::figures::{
     COUNTER_MAX, CPUS_MAX, CacheChange, DiskRate, MEMORY_MAX, Telemetry, implausible,
 };
@@ -32,27 +33,6 @@ const LOOK: Duration = Duration::from_millis(100);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Warming or evicting a large set takes long.
 const WORK_TIMEOUT: Duration = Duration::from_secs(600);
-
-#[derive(Debug, thiserror::Error)]
-pub enum ControlError {
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
-    #[error("no complete response in {} s", .0.as_secs_f64())]
-    Timeout(Duration),
-    #[error("stopped")]
-    Stopped,
-    #[error("status {0}")]
-    Status(u16),
-    #[error("{0}")]
-    Malformed(#[from] Malformed),
-    #[error("{0}")]
-    Answer(&'static str),
-    /// It must not reach a record.
-    #[error("the far end's figure is implausible: {0}")]
-    Implausible(&'static str),
-    #[error("unexpected JSON: {0}")]
-    Json(#[from] serde_json::Error),
-}
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]

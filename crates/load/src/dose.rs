@@ -8,12 +8,12 @@ use fathom_metric::{Measured, ProcedureError, Recorder};
 use fathom_record::quantity::quantity;
 use fathom_record::{Basis, Fact, Interval, Params, Prediction, Unit, Verdict};
 
-use crate::capacity::{Capacities, Rate};
+use crate::capacities::{Capacities, Rate};
 use crate::engine::{Body, End, Timing};
-use crate::limit::{Limit, id, mean, word};
+use crate::limit::{Limit, Proof, id, mean, word};
 use crate::metrics;
 use crate::options::Case;
-use crate::procedure::{Run, shuffled};
+use crate::run::{Run, shuffled};
 use crate::step::{ServerUse, Step};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
@@ -35,26 +35,6 @@ const TOLERANCE: f64 = 0.1;
 const LANE_REQUEST_S: f64 = 200e-6;
 const FORMULA: &str = "(1 ÷ X) ÷ max(1 ÷ X, D + δ): X throughput at saturation, D demand of the \
     resource per request, δ added load";
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Proof {
-    Confirmed,
-    Refuted(String),
-    Inconclusive(String),
-    NotDone(String),
-}
-
-impl Proof {
-    pub fn words(&self) -> String {
-        match self {
-            Self::Confirmed => "confirmed".to_owned(),
-            // The reason is one of the verdict.
-            Self::Refuted(_) => "refuted".to_owned(),
-            Self::Inconclusive(why) => format!("inconclusive: {why}"),
-            Self::NotDone(why) => format!("not done: {why}"),
-        }
-    }
-}
 
 /// Work that is added to each request.
 #[derive(Clone, Debug, PartialEq)]

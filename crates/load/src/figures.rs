@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::control::ControlError;
+use crate::control_error::ControlError;
 
 /// Counters of the server at one time.
 #[derive(Clone, Debug, Default, Deserialize)]

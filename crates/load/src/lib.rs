@@ -7,9 +7,11 @@
 //! that with what the steps used, and [`dose`] proves it.
 
 pub mod address;
+mod capacities;
 mod capacity;
 mod content;
 mod control;
+mod control_error;
 mod dose;
 pub mod engine;
 mod figures;
@@ -24,12 +26,14 @@ mod procedure;
 mod readings;
 mod records;
 pub mod requests;
+mod run;
 mod step;
 pub mod target;
 
 use fathom_metric::Command;
 
-pub use control::{Control, ControlError, Listing};
+pub use control::{Control, Listing};
+pub use control_error::ControlError;
 pub use figures::{CacheChange, Telemetry};
 pub use options::Load;
 pub use procedure::check_congestion;

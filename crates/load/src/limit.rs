@@ -6,11 +6,9 @@ use fathom_analysis::load::{bottleneck, shape};
 use fathom_metric::{Measured, Recorder};
 use fathom_record::{Basis, Cause, Fact, Interval, Params, Reason, Series, State, Unit, Verdict};
 
-use crate::capacity::{Capacities, Rate, wide};
-use crate::dose::Proof;
+use crate::capacities::{Capacities, Rate, wide};
 use crate::metrics::{self, OfServer};
-use crate::records::Judged;
-use crate::step::{ServerUse, Step, Sweep, half_width};
+use crate::step::{Judged, ServerUse, Step, Sweep, half_width};
 
 /// Less than this share of the bytes sent is not work of the disk.
 const DISK_SHARE_MIN: f64 = 0.01;
@@ -343,6 +341,27 @@ fn share(used: &[f64], rate: Rate) -> Option<Estimate> {
 
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// What an added load says of the resource that is named.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Proof {
+    Confirmed,
+    Refuted(String),
+    Inconclusive(String),
+    NotDone(String),
+}
+
+impl Proof {
+    pub fn words(&self) -> String {
+        match self {
+            Self::Confirmed => "confirmed".to_owned(),
+            // The reason is one of the verdict.
+            Self::Refuted(_) => "refuted".to_owned(),
+            Self::Inconclusive(why) => format!("inconclusive: {why}"),
+            Self::NotDone(why) => format!("not done: {why}"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,9 +2,40 @@
 
 use std::fs;
 
+use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::{Interval, Series, Unit};
 
+use crate::figures::Telemetry;
 use crate::step::interval;
+
+/// Most values of a series of memory.
+const READINGS_MAX: usize = 20_000;
+
+/// Memory of both ends, since the run began.
+pub struct Memory {
+    pub begun_ns: u64,
+    pub client: Resident,
+    pub server: Resident,
+}
+
+impl Memory {
+    pub fn since_begin_ns(&self) -> u64 {
+        monotonic_raw_ns().saturating_sub(self.begun_ns)
+    }
+
+    pub fn read(&mut self, server: Option<&Telemetry>) {
+        let at = self.since_begin_ns() as f64;
+        if self.client.bytes.len() >= READINGS_MAX {
+            return;
+        }
+        if let Some(bytes) = own_bytes() {
+            self.client.add(at, bytes);
+        }
+        if let Some(telemetry) = server {
+            self.server.add(at, telemetry.resident_bytes);
+        }
+    }
+}
 
 /// Values by time, in nanoseconds since the start.
 #[derive(Clone, Debug, Default)]

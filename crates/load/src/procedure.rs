@@ -1,10 +1,7 @@
 //! The order of the steps: three sweeps over all numbers of clients, case by case.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
-use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_measure::host::Reader;
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
@@ -14,52 +11,22 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::address::Url;
-use crate::capacity::{self, Capacities};
+use crate::capacities::Capacities;
+use crate::capacity;
 use crate::content;
-use crate::dose::{self, Proof};
-use crate::engine::{self, End, Fault, Live, Moment, Outcome, Pause, Timing, Workload};
-use crate::figures::Telemetry;
-use crate::limit::Limit;
-use crate::memory::{Resident, own_bytes};
-use crate::options::{BodyName, Case, Load, ServerCache};
+use crate::dose;
+use crate::engine::{End, Outcome, Timing};
+use crate::limit::{Limit, Proof};
+use crate::memory::{Memory, Resident};
+use crate::options::{BodyName, Case, Load};
 use crate::readings::Readings;
-use crate::records::{self, Judged};
-use crate::step::{SWEEPS, Step};
+use crate::records;
+use crate::run::{Run, duration, shuffled};
+use crate::step::{Judged, SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
 
 /// Descriptors of the process besides those of the clients.
 const DESCRIPTORS: u64 = 64;
-/// Between two readings of memory and telemetry.
-const READING_NS: u64 = 1_000_000_000;
-const PROGRESS_NS: u64 = 200_000_000;
-/// Most values of a series of memory.
-const READINGS_MAX: usize = 20_000;
-
-/// Memory of both ends, since the run began.
-pub struct Memory {
-    begun_ns: u64,
-    pub client: Resident,
-    pub server: Resident,
-}
-
-impl Memory {
-    fn since_begin_ns(&self) -> u64 {
-        now_ns().saturating_sub(self.begun_ns)
-    }
-
-    fn read(&mut self, server: Option<&Telemetry>) {
-        let at = self.since_begin_ns() as f64;
-        if self.client.bytes.len() >= READINGS_MAX {
-            return;
-        }
-        if let Some(bytes) = own_bytes() {
-            self.client.add(at, bytes);
-        }
-        if let Some(telemetry) = server {
-            self.server.add(at, telemetry.resident_bytes);
-        }
-    }
-}
 
 impl Procedure for Load {
     fn asked(&self) -> String {
@@ -202,10 +169,6 @@ impl Load {
         Some(all / sweeps + if is_last { all % sweeps } else { 0 })
     }
 
-    pub fn window_ns(&self) -> u64 {
-        (self.time.as_nanos() as u64 / SWEEPS as u64).max(1)
-    }
-
     /// What the command is about to do, and how long that takes.
     fn plan(&self, target: &Target) -> String {
         let steps = self.all_cases().len() * self.clients.0.len();
@@ -251,61 +214,6 @@ impl Load {
             proofs * dose::planned_ns(self.window_ns()),
         ]
     }
-
-    /// Threads of the generator.
-    pub fn client_threads(&self, target: &Target, clients: u32) -> u32 {
-        let cpus = affinity::allowed().len() as u32;
-        // The server needs a CPU too.
-        let usual = if target.to == LOOPBACK { cpus / 2 } else { cpus };
-        self.threads.unwrap_or(usual).clamp(1, clients)
-    }
-
-    pub fn workload(&self, target: &Target, case: Case, clients: u32, seed: u64) -> Workload {
-        Workload {
-            address: target.address,
-            requests: Arc::clone(&target.requests),
-            clients,
-            threads: self.client_threads(target, clients),
-            choice: case.choice,
-            pause: Pause {
-                mean_ns: case.think.as_nanos() as u64,
-                distribution: self.think_distribution.into(),
-            },
-            fresh: self.fresh,
-            body: self.body.into(),
-            connect_timeout_ns: self.connect_timeout.as_nanos() as u64,
-            timeout_ns: self.timeout.as_nanos() as u64,
-            congestion: self.congestion.clone(),
-            seed,
-            spin_ns: 0,
-        }
-    }
-}
-
-/// `90 s`, `12 min`, `3.5 h`.
-fn duration(seconds: f64) -> String {
-    match seconds {
-        s if s < 120.0 => format!("{s:.0} s"),
-        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.1} h", s / 3600.0),
-    }
-}
-
-/// The present run.
-pub struct Run<'l> {
-    pub load: &'l Load,
-    pub target: Target,
-    pub memory: Memory,
-    /// Of the present case.
-    readings: Readings,
-    /// CPUs of this process, if it has a quota.
-    pub quota: Option<f64>,
-    /// Of the measured time.
-    pub done_ns: u64,
-    all_ns: u64,
-    has_numbers: bool,
-    dead: Option<Fault>,
-    capacities: Capacities,
 }
 
 impl Run<'_> {
@@ -419,139 +327,5 @@ impl Run<'_> {
             step.faults.clone_from(&outcome.tally.faults);
         }
         Ok(outcome)
-    }
-
-    /// A window, with the server's telemetry at its begin and end.
-    pub fn window(
-        &mut self,
-        work: &Workload,
-        timing: Timing,
-        what: &str,
-        recorder: &mut dyn Recorder,
-    ) -> Result<(Outcome, Option<(Telemetry, Telemetry)>), ProcedureError> {
-        let mut watcher = Watcher {
-            target: &mut self.target,
-            memory: &mut self.memory,
-            readings: &mut self.readings,
-            recorder: &mut *recorder,
-            begin: None,
-            end: None,
-            from: None,
-            read_ns: 0,
-            shown_ns: 0,
-            what,
-            done_ns: self.done_ns,
-            all_ns: self.all_ns,
-            timing,
-        };
-        let outcome = engine::run(work, timing, &mut |moment, live| watcher.at(moment, live))
-            .map_err(|error| {
-                ProcedureError::failed(format!("start the client threads: {error}"))
-            })?;
-        let telemetry = watcher.begin.zip(watcher.end);
-        self.done_ns += timing.window_ns;
-        Ok((outcome, telemetry))
-    }
-
-    /// Shows work that has no windows.
-    pub fn progress(&self, recorder: &mut dyn Recorder, what: &str, inside_ns: u64) {
-        let done = self.done_ns + inside_ns;
-        let left = duration(self.all_ns.saturating_sub(done) as f64 / 1e9);
-        let what = format!("{left} left, {what}");
-        recorder.event(Event::Progress { done, all: self.all_ns, what: &what });
-    }
-
-    /// Brings the server's page cache into the requested state, and keeps the proof.
-    pub fn set_cache(&mut self, step: &mut Step) -> Result<(), ProcedureError> {
-        let (what, word) = match self.load.server_cache {
-            ServerCache::AsIs => return Ok(()),
-            ServerCache::Cold => ("evict", "evicted"),
-            ServerCache::Warm => ("warm", "read"),
-        };
-        let Some(control) = &mut self.target.control else { return Ok(()) };
-        let change = control.change_cache(what).map_err(|error| {
-            ProcedureError::failed(format!("{}: {what} the files: {error}", self.load.target))
-        })?;
-        let share = change.resident_bytes_after.map(|it| it as f64 / change.bytes.max(1) as f64);
-        let text = match share {
-            Some(share) => format!("{word}, {:.1} % resident", 100.0 * share),
-            None => format!("{word}, residency unknown"),
-        };
-        let is_right = match self.load.server_cache {
-            ServerCache::Cold => share.is_some_and(|share| share <= 0.01),
-            _ => share.is_some_and(|share| share >= 0.99),
-        };
-        if !is_right {
-            step.cache_doubt = Some(text.clone());
-        }
-        step.cache.push(text);
-        Ok(())
-    }
-}
-
-pub fn shuffled(count: usize, random: &mut Xoshiro256PlusPlus) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    for at in (1..count).rev() {
-        order.swap(at, (random.next_u64() % (at as u64 + 1)) as usize);
-    }
-    order
-}
-
-/// Looks at a sweep from outside: telemetry, memory, progress and Ctrl-C.
-struct Watcher<'w> {
-    target: &'w mut Target,
-    memory: &'w mut Memory,
-    readings: &'w mut Readings,
-    recorder: &'w mut dyn Recorder,
-    begin: Option<Telemetry>,
-    end: Option<Telemetry>,
-    /// The state when the window began.
-    from: Option<Live>,
-    read_ns: u64,
-    shown_ns: u64,
-    what: &'w str,
-    done_ns: u64,
-    all_ns: u64,
-    timing: Timing,
-}
-
-impl Watcher<'_> {
-    fn at(&mut self, moment: Moment, live: &Live) -> bool {
-        let is_due = live.now_ns.saturating_sub(self.read_ns) >= READING_NS;
-        if is_due || matches!(moment, Moment::Begin | Moment::End) {
-            self.read_ns = live.now_ns;
-            let telemetry = self.target.control.as_mut().and_then(|it| it.telemetry().ok());
-            self.memory.read(telemetry.as_ref());
-            self.readings.add(self.memory.since_begin_ns(), telemetry.as_ref());
-            match moment {
-                Moment::Begin => (self.begin, self.from) = (telemetry, Some(*live)),
-                Moment::End => self.end = telemetry,
-                Moment::WarmUp | Moment::Running => {}
-            }
-        }
-        if live.now_ns.saturating_sub(self.shown_ns) >= PROGRESS_NS {
-            self.shown_ns = live.now_ns;
-            self.show(live);
-        }
-        !self.recorder.stop().now().load(Relaxed)
-    }
-
-    fn show(&mut self, live: &Live) {
-        let window_ns = self.timing.window_ns;
-        let (mut inside, mut rates) = (0, "warm-up".to_owned());
-        if let Some(from) = &self.from {
-            inside = (live.now_ns - from.now_ns).min(window_ns);
-            let seconds = inside.max(1) as f64 / 1e9;
-            let requests = (live.completed - from.completed) as f64 / seconds;
-            let megabytes = (live.body_bytes - from.body_bytes) as f64 / seconds / 1e6;
-            rates = format!("{requests:.1} requests/s, {megabytes:.1} MB/s");
-        }
-        let (passed, all) = (self.done_ns + inside, self.all_ns);
-        let left = duration(Duration::from_nanos(all.saturating_sub(passed)).as_secs_f64());
-        let failed =
-            if live.failed > 0 { format!(", {} failed", live.failed) } else { String::new() };
-        // A narrow terminal cuts the end.
-        let what = format!("{left} left{failed}, {}: {rates}", self.what);
-        self.recorder.event(Event::Progress { done: passed, all, what: &what });
     }
 }

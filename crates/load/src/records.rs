@@ -10,11 +10,10 @@ use fathom_record::{
 };
 
 use crate::engine::{Choice, Distribution, Fault, fault_words};
-use crate::memory::{Resident, growth_interval};
+use crate::memory::{Memory, Resident, growth_interval};
 use crate::metrics::{self, OfServer};
 use crate::options::{Case, Load, ServerCache};
-use crate::procedure::Memory;
-use crate::step::{BUSY_MAX, Batch, SWEEPS, Step};
+use crate::step::{BUSY_MAX, Batch, Judged, SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
 
 /// Events that are handled one after another make the last ones late: more than this share of the
@@ -50,16 +49,6 @@ pub struct Shared<'s> {
     pub target: &'s Target,
     pub case: Case,
     pub congestion: &'s Option<String>,
-}
-
-/// What the records of a step say of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Judged {
-    /// It has numbers.
-    pub shows: bool,
-    /// And responses within its windows, so that it is a point of the curve.
-    pub is_point: bool,
-    pub is_noisy: bool,
 }
 
 /// Makes the records of a step.

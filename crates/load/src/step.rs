@@ -371,6 +371,16 @@ pub fn interval(headline: f64, batches: &[f64]) -> Option<Interval> {
     Some(Interval::new(limits, level, Basis::WithinRun))
 }
 
+/// What the records of a step say of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// It has numbers.
+    pub shows: bool,
+    /// And responses within its windows, so that it is a point of the curve.
+    pub is_point: bool,
+    pub is_noisy: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

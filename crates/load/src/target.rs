@@ -11,7 +11,8 @@ use fathom_metric::{ProcedureError, Recorder};
 use fathom_record::{Activity, FarHost, system_cause};
 
 use crate::address::{PATHS_MAX, Url, encoded, expand};
-use crate::control::{Control, ControlError};
+use crate::control::Control;
+use crate::control_error::ControlError;
 use crate::engine::REDIRECTED;
 use crate::options::{Load, ServerCache};
 use crate::requests::{Fields, Requests};

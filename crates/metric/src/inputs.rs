@@ -4,7 +4,6 @@ use fathom_record::run::ClockFacts;
 use fathom_record::{FactValue, Host, NoModel, Params, Prediction, Record, Summary};
 
 use crate::MissingInput;
-use crate::order::earlier;
 
 /// Earlier records of the run, its clock and its host. Returns valid and noisy numbers only.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +94,13 @@ impl<'r> Inputs<'r> {
     pub fn frequency(&self) -> Result<f64, NoModel> {
         earlier("cpu.frequency", &Params::none(), self)
     }
+}
+
+/// The headline of an earlier result of this run.
+pub fn earlier(metric: &str, params: &Params, known: &Inputs<'_>) -> Result<f64, NoModel> {
+    known
+        .quantity(metric, params)
+        .ok_or_else(|| NoModel::MissingInput { metric: format!("{metric}{params}") })
 }
 
 #[cfg(test)]

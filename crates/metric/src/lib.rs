@@ -8,10 +8,12 @@
 mod about;
 mod derived;
 mod inputs;
+mod missing_input;
 pub mod notation;
 pub mod order;
 mod probe;
 mod procedure;
+mod procedure_error;
 mod recorder;
 mod registry;
 mod stop;
@@ -20,10 +22,12 @@ pub mod sum;
 mod tests;
 
 pub use about::{About, Parameter};
-pub use derived::{Derived, Estimate, MissingInput};
-pub use inputs::Inputs;
+pub use derived::{Derived, Estimate};
+pub use inputs::{Inputs, earlier};
+pub use missing_input::MissingInput;
 pub use probe::{Case, Disk, Far, Needs, Probe, Sizes};
-pub use procedure::{ByHand, Command, Ending, Procedure, ProcedureError};
+pub use procedure::{ByHand, Command, Ending, Procedure};
+pub use procedure_error::ProcedureError;
 pub use recorder::{Event, Measured, Recorder, observed, too_short};
 pub use registry::{Entry, Registry};
 pub use stop::{Limit, Stop};

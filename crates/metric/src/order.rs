@@ -2,7 +2,7 @@
 
 use fathom_record::{NoModel, Params, Prediction, Unit};
 
-use crate::Inputs;
+use crate::{Inputs, earlier};
 
 /// The bound `factor` × an earlier result of this run.
 #[derive(Clone, Copy)]
@@ -29,13 +29,6 @@ impl Order<'_> {
         );
         Ok(claim.with_result(&name, limit, Unit::Nanoseconds))
     }
-}
-
-/// The headline of an earlier result of this run.
-pub fn earlier(metric: &str, params: &Params, known: &Inputs<'_>) -> Result<f64, NoModel> {
-    known
-        .quantity(metric, params)
-        .ok_or_else(|| NoModel::MissingInput { metric: format!("{metric}{params}") })
 }
 
 #[cfg(test)]

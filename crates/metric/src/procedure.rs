@@ -4,11 +4,9 @@
 //! One file holds the options of a command, its metrics, model and timed work. The program builds
 //! the command line from the registry; views use the records.
 
-use std::fmt;
-
 use fathom_record::{Host, NoModel, Params, Prediction};
 
-use crate::{About, Inputs, Recorder};
+use crate::{About, Inputs, ProcedureError, Recorder};
 
 /// A metric that only a command of its own measures, such as `fathom file contend`.
 pub trait ByHand: Sync {
@@ -65,38 +63,6 @@ pub enum Ending {
     Faulty,
     /// Interrupted, or not confirmed.
     Stopped,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum ProcedureError {
-    /// The command line is wrong on any machine.
-    #[error("{0}")]
-    Usage(String),
-    /// A file, a folder, a device or the machine does not allow it.
-    #[error("{0}")]
-    Failed(String),
-}
-
-impl ProcedureError {
-    pub fn usage(text: impl fmt::Display) -> Self {
-        Self::Usage(text.to_string())
-    }
-
-    pub fn failed(text: impl fmt::Display) -> Self {
-        Self::Failed(text.to_string())
-    }
-}
-
-impl From<std::io::Error> for ProcedureError {
-    fn from(error: std::io::Error) -> Self {
-        Self::failed(error)
-    }
-}
-
-impl From<rustix::io::Errno> for ProcedureError {
-    fn from(error: rustix::io::Errno) -> Self {
-        Self::failed(std::io::Error::from(error))
-    }
 }
 
 type Parse = fn(&clap::ArgMatches) -> Result<Box<dyn Procedure>, clap::Error>;

@@ -3,7 +3,7 @@
 use fathom_record::{NoModel, Params, Prediction, Unit};
 
 use crate::Inputs;
-use crate::order::earlier;
+use crate::earlier;
 
 pub struct Term<'a> {
     pub times: f64,

@@ -8,8 +8,10 @@ use std::ptr;
 
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-use crate::prelude::*;
+use crate::shared::Result;
 use crate::smaps::{self, MemoryUsage};
+use fathom_measure::sampler::Fault;
+use fathom_record::Remedy;
 
 /// Relative deviation of the kernel's count from the requested bytes.
 const DEVIATION_MAX: f64 = 0.01;

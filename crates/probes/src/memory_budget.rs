@@ -1,7 +1,9 @@
 //! How much memory a probe may allocate: a quarter of what is available and of the cgroup's limit.
 
 use crate::buffer::binary_size;
-use crate::prelude::*;
+use crate::shared::Result;
+use fathom_measure::sampler::Fault;
+use fathom_record::{Host, Remedy};
 
 /// A probe allocates at most 1 ÷ this share of the available memory.
 const SHARE_MAX: u64 = 4;

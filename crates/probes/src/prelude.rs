@@ -4,11 +4,12 @@ pub(crate) use fathom_analysis::statistics;
 pub(crate) use fathom_fileio::Source;
 pub(crate) use fathom_measure::sampler::Fault;
 pub(crate) use fathom_measure::{Clock, Sampler, Work, affinity};
-pub(crate) use fathom_metric::order::{Order, earlier};
+pub(crate) use fathom_metric::order::Order;
 pub(crate) use fathom_metric::sum::{Sum, Term};
 pub(crate) use fathom_metric::{
     About, ByHand, Case, Derived, Disk, Ending, Estimate, Event, Inputs, Measured, MissingInput,
-    Needs, Parameter, Probe, Procedure, ProcedureError, Recorder, Sizes, observed, too_short,
+    Needs, Parameter, Probe, Procedure, ProcedureError, Recorder, Sizes, earlier, observed,
+    too_short,
 };
 pub(crate) use fathom_record::quantity::quantity;
 pub(crate) use fathom_record::{
@@ -19,11 +20,7 @@ pub(crate) use fathom_record::{
 pub(crate) use crate::buffer::{Buffer, Page, binary_size};
 pub(crate) use crate::memory_budget::MemoryBudget;
 pub(crate) use crate::shared::{
-    all_parsed, at_least, at_least_getppid, at_most, each, getppid, parsed, same_as, single,
-    thread_usage,
+    Model, Result, all_parsed, at_least, at_least_getppid, at_most, each, getppid, parsed, same_as,
+    single, thread_usage,
 };
 pub(crate) use crate::uarch;
-
-/// A prediction, or why there is none.
-pub(crate) type Model = Result<Prediction, NoModel>;
-pub(crate) type Result<T, E = Fault> = std::result::Result<T, E>;

@@ -2,7 +2,15 @@
 
 use std::mem::MaybeUninit;
 
-use crate::prelude::*;
+use fathom_measure::sampler::Fault;
+use fathom_measure::{Clock, Sampler, Work};
+use fathom_metric::order::Order;
+use fathom_metric::sum::{Sum, Term};
+use fathom_metric::{Case, Inputs};
+use fathom_record::{NoModel, Params, Prediction, Unit};
+/// A prediction, or why there is none.
+pub(crate) type Model = Result<Prediction, NoModel>;
+pub(crate) type Result<T, E = Fault> = std::result::Result<T, E>;
 
 /// The bound `≥` an earlier result. `source`: why the case cannot cost less.
 pub(crate) fn at_least(metric: &str, params: &Params, source: &str, known: &Inputs<'_>) -> Model {

@@ -15,8 +15,9 @@ pub mod host;
 pub mod metric;
 pub mod outline;
 pub mod prediction;
+pub mod protocol;
 pub mod quantity;
-pub mod record;
+mod record;
 pub mod remedy;
 #[cfg(test)]
 mod round_trip;
@@ -38,11 +39,12 @@ pub use host::Host;
 pub use metric::{Better, MetricId, ParamValue, Params, Unit};
 pub use outline::{Headline, Outline};
 pub use prediction::{Agreement, Class, Input, LOOSE, NoModel, Origin, Prediction};
+pub use protocol::Protocol;
 pub use record::{Record, Value};
 pub use remedy::Remedy;
 pub use run::{
-    ClockOffset, Document, Effort, FarHost, KINDS, LabelError, Protocol, Reference, ReferenceBasis,
-    Run, RunState, Tool, kind, label, name,
+    ClockOffset, Document, Effort, FarHost, KINDS, LabelError, Reference, ReferenceBasis, Run,
+    RunState, Tool, kind, label, name,
 };
 pub use sample::{Check, Disturbance, FarEnd, Sample};
 pub use series::Series;

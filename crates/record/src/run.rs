@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Host, Params, Record, Verdict};
+use crate::{Host, Params, Protocol, Record, Verdict};
 
 /// The JSON document of a run, with its host and its records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -247,17 +247,6 @@ impl Effort {
             Self::Thorough => "thorough",
         }
     }
-}
-
-/// The sampling protocol, which defines the headline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// Median of the process medians.
-    #[default]
-    Median,
-    /// Classic trimmed mean: 500 of 800 trials.
-    Trimmed,
 }
 
 /// Whether a run is complete.

@@ -5,7 +5,7 @@ use fathom_record::quantity::{NOTHING, quantity, quantity_within, short};
 use fathom_record::{CrossOutcome, CrossRow, Crosscheck, PairRatio, PeerStatistic, State};
 
 use crate::case::{counted, named};
-use crate::cells::Grid;
+use crate::grid::Grid;
 use crate::paint::{BAD, CARE, FAINT, PLAIN, STRONG, paint, paint_lines};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 

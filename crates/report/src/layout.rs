@@ -2,7 +2,7 @@
 
 use fathom_record::Protocol;
 
-use crate::cells::Grid;
+use crate::grid::Grid;
 use crate::wrap::NARROWEST;
 
 /// What the user selects for a view.

@@ -31,6 +31,7 @@ mod counts;
 mod doctor;
 mod family;
 mod findings;
+mod grid;
 mod json;
 mod layout;
 mod listing;

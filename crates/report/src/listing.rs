@@ -6,7 +6,7 @@ use fathom_record::host::name_with_id;
 use fathom_record::{Counts, Effort, RunState};
 use serde::{Deserialize, Serialize};
 
-use crate::cells::Grid;
+use crate::grid::Grid;
 use crate::layout::Layout;
 use crate::paint::{CARE, FAINT, PLAIN, STRONG, paint_lines};
 use crate::wrap::{NARROWEST, cut, width_of, wrapped};

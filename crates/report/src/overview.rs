@@ -8,10 +8,11 @@ use fathom_record::{
 };
 
 use crate::case::counted;
-use crate::cells::{Grid, mark, measured, predicted, uncertainty};
+use crate::cells::{mark, measured, predicted, uncertainty};
 use crate::closing::{agreement, duration, progress};
 use crate::counts::{cause_words, causes};
 use crate::findings::outside;
+use crate::grid::Grid;
 use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state};
 use crate::remedy;

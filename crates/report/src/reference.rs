@@ -8,7 +8,7 @@ use fathom_record::quantity::{NOTHING, percent, scaled_range_within, scaled_with
 use fathom_record::{Protocol, State, Unit};
 
 use crate::case::{case, named};
-use crate::cells::Grid;
+use crate::grid::Grid;
 use crate::layout::Layout;
 use crate::listing::started;
 use crate::markdown;

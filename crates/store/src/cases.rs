@@ -3,9 +3,8 @@
 use fathom_record::{Document, Host, Params};
 use rusqlite::{Row, params};
 
-use crate::column::{bytes, json_list, parse};
+use crate::column::{PROCEDURE, bytes, json_list, parse};
 use crate::read::{Readable, text, without_damaged};
-use crate::run_name::PROCEDURE;
 use crate::{Store, StoreError};
 
 /// Which runs are searched.

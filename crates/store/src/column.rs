@@ -6,6 +6,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Error, Value};
 
+/// The label of a run in SQL, and its command by hand; null if the row is damaged.
+pub(crate) const LABEL: &str = "CASE WHEN json_valid(run.body) THEN run.body ->> '$.label' END";
+pub(crate) const PROCEDURE: &str =
+    "CASE WHEN json_valid(run.body) THEN run.body ->> '$.procedure' END";
+
 /// The JSON name of an enum variant.
 pub(crate) fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {

@@ -13,12 +13,10 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
-use crate::error::READ_ONLY;
+use crate::error::{BUSY_TIMEOUT, READ_ONLY};
 use crate::schema::Header;
+use crate::tables::APPLICATION_ID;
 use crate::{StoreError, file, schema};
-
-/// Wait for a lock: longer than any transaction here takes on a slow disk.
-pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Changing the journal mode does not wait for locks, so it is retried for as long as
 /// [`Open::busy_timeout`].
@@ -132,7 +130,7 @@ fn private_index(path: &Path, open: Open) -> Result<Connection, StoreError> {
 /// torn; then [`schema`] decides under locks.
 fn check_identity(path: &Path) -> Result<(), StoreError> {
     match schema::application_id(&immutable(path)?) {
-        Ok(id) if id != 0 && id != schema::APPLICATION_ID => Err(schema::not_ours(path, id)),
+        Ok(id) if id != 0 && id != APPLICATION_ID => Err(schema::not_ours(path, id)),
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
             Err(StoreError::from_sqlite("open", path, error))
         }
@@ -238,6 +236,7 @@ fn needs_to_write(error: &rusqlite::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tables::VERSION;
 
     /// A VFS of SQLite without shared memory, as on some network file systems.
     const NO_SHARED_MEMORY: &str = "unix-dotfile";
@@ -279,12 +278,9 @@ mod tests {
             let path = folder.path().join(name);
             file::prepare(&path, false).unwrap();
             drop(writer(&path, Open::default()).unwrap());
-            assert_eq!(
-                schema::version(&reader(&path, Open::default()).unwrap()).unwrap(),
-                schema::VERSION
-            );
+            assert_eq!(schema::version(&reader(&path, Open::default()).unwrap()).unwrap(), VERSION);
             let id = schema::application_id(&immutable(&path).unwrap());
-            assert_eq!(id, Ok(schema::APPLICATION_ID), "{name}");
+            assert_eq!(id, Ok(APPLICATION_ID), "{name}");
         }
     }
 
@@ -329,7 +325,7 @@ mod tests {
             let connection = writer(&path, without).unwrap();
             assert_eq!(pragma::<String>(&connection, "journal_mode"), "delete");
             assert_eq!(pragma::<i64>(&connection, "synchronous"), 3, "EXTRA");
-            assert_eq!(schema::version(&connection).unwrap(), schema::VERSION);
+            assert_eq!(schema::version(&connection).unwrap(), VERSION);
         }
     }
 }

@@ -3,15 +3,18 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fathom_record::{Activity, SystemCause, system_cause};
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 use rustix::io::Errno;
 
-use crate::connect::BUSY_TIMEOUT;
-use crate::{VERSION, file};
+use crate::space;
+use crate::tables::VERSION;
 
+/// Wait for a lock: longer than any transaction here takes on a slow disk.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Attempts at an operation that fails with a device error.
 const DEVICE_ATTEMPTS: u32 = 3;
 
@@ -105,7 +108,7 @@ impl StoreError {
     }
 
     fn full(action: &'static str, path: &Path, error: &io::Error) -> Self {
-        let lacks_inodes = file::lacks_inodes(path);
+        let lacks_inodes = space::lacks_inodes(path);
         let cause = system_cause(error, Activity::Write { lacks_inodes });
         Self::Full { action, path: path.to_owned(), cause }
     }
@@ -117,17 +120,17 @@ impl StoreError {
             return Self::Other { action, path, reason };
         };
         // A write grows the log's shared index; SQLite does not report why that failed.
-        if cause.extended_code == ffi::SQLITE_IOERR_SHMSIZE && file::is_full(&path) {
+        if cause.extended_code == ffi::SQLITE_IOERR_SHMSIZE && space::is_full(&path) {
             return Self::full(action, &path, &Errno::NOSPC.into());
         }
         let fails_by_limit =
             [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_TRUNCATE, ffi::SQLITE_IOERR_SHMSIZE];
-        if fails_by_limit.contains(&cause.extended_code) && file::reaches_size_limit(&path) {
+        if fails_by_limit.contains(&cause.extended_code) && space::reaches_size_limit(&path) {
             return Self::full(action, &path, &Errno::FBIG.into());
         }
         match cause.code {
             ErrorCode::DiskFull => Self::full(action, &path, &Errno::NOSPC.into()),
-            ErrorCode::CannotOpen if file::lacks_inodes(&path) => {
+            ErrorCode::CannotOpen if space::lacks_inodes(&path) => {
                 Self::full(action, &path, &Errno::NOSPC.into())
             }
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { action, path },

@@ -15,6 +15,7 @@ use rustix::fs::Access;
 
 use crate::StoreError;
 use crate::error::{NOT_A_DIRECTORY, NOT_SQLITE};
+use crate::space::{beside, folder_of};
 
 /// The smallest page of a SQLite database: no smaller file can be one, except an empty one.
 const PAGE_BYTES_MIN: u64 = 512;
@@ -108,26 +109,6 @@ pub(crate) fn is_writable(path: &Path) -> bool {
         && access("write", folder_of(path), Access::WRITE_OK).is_ok()
 }
 
-/// Whether the file system has no free block.
-pub(crate) fn is_full(path: &Path) -> bool {
-    rustix::fs::statvfs(folder_of(path)).is_ok_and(|facts| facts.f_bavail == 0)
-}
-
-/// Whether the file system has free blocks, but no free inode.
-pub(crate) fn lacks_inodes(path: &Path) -> bool {
-    rustix::fs::statvfs(folder_of(path))
-        .is_ok_and(|facts| facts.f_files > 0 && facts.f_favail == 0 && facts.f_bavail > 0)
-}
-
-/// Whether the store or its log has grown to the limit on file size, less the largest write.
-pub(crate) fn reaches_size_limit(path: &Path) -> bool {
-    const WRITE_MAX: u64 = 64 << 10;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-    let length = |path: &Path| std::fs::metadata(path).map_or(0, |facts| facts.len());
-    let log = beside(path, "-wal");
-    limit.is_some_and(|limit| length(path).max(length(&log)) + WRITE_MAX > limit)
-}
-
 fn lock_creation() -> MutexGuard<'static, ()> {
     CREATION.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -144,12 +125,6 @@ pub(crate) fn has_journal(path: &Path) -> bool {
 
 fn has_beside(path: &Path, suffix: &str) -> bool {
     std::fs::metadata(beside(path, suffix)).is_ok_and(|facts| facts.len() > 0)
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(suffix);
-    beside.into()
 }
 
 /// Whether there is a file that can be a store; an error for anything else that has this name.
@@ -217,16 +192,10 @@ fn access(action: &'static str, path: &Path, wanted: Access) -> Result<(), Store
         .map_err(|errno| StoreError::from_io(action, path, &io::Error::from(errno)))
 }
 
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::space::is_full;
 
     #[test]
     fn default_path_follows_the_xdg_specification() {

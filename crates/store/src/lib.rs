@@ -32,6 +32,8 @@ mod raw_record;
 mod read;
 mod run_name;
 mod schema;
+mod space;
+mod tables;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -44,7 +46,7 @@ pub use error::StoreError;
 pub use prune::{Keep, OldRun};
 pub use read::RunRow;
 pub use run_name::Found;
-pub use schema::{OLDEST, VERSION};
+pub use tables::{OLDEST, VERSION};
 
 #[derive(Debug)]
 pub struct Store {

@@ -3,9 +3,8 @@
 use fathom_record::RunState;
 use rusqlite::{Row, params};
 
-use crate::column::{json_list, parse_word};
+use crate::column::{LABEL, PROCEDURE, json_list, parse_word};
 use crate::read::{current_state, owner, text};
-use crate::run_name::{LABEL, PROCEDURE};
 use crate::write::delete_records;
 use crate::{Store, StoreError};
 

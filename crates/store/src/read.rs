@@ -6,11 +6,10 @@ use std::path::Path;
 use fathom_record::{Counts, Document, Effort, Outline, Run, RunState, SCHEMA_VERSION, State};
 use rusqlite::{Connection, Row, ToSql};
 
-use crate::column::{bytes, parse, parse_word};
+use crate::column::{LABEL, PROCEDURE, bytes, parse, parse_word};
 use crate::headline::{self, Cases};
 use crate::liveness::{Owner, PROC};
 use crate::raw_record::{self, KEY_COLUMNS, WITH_SAMPLES, WITHOUT_SAMPLES};
-use crate::run_name::{LABEL, PROCEDURE};
 use crate::{Store, StoreError};
 
 /// One run in the list of runs.

@@ -5,17 +5,12 @@ use std::collections::BTreeMap;
 use fathom_record::{KINDS, RunState, kind};
 use rusqlite::{OptionalExtension, Row};
 
-use crate::column::parse_word;
+use crate::column::{LABEL, PROCEDURE, parse_word};
 use crate::read::{current_state, owner, text};
 use crate::{Store, StoreError};
 
 /// A shorter prefix would often match several runs.
 const PREFIX_MIN: usize = 4;
-
-/// The label of a run in SQL, and its command by hand; null if the row is damaged.
-pub(crate) const LABEL: &str = "CASE WHEN json_valid(run.body) THEN run.body ->> '$.label' END";
-pub(crate) const PROCEDURE: &str =
-    "CASE WHEN json_valid(run.body) THEN run.body ->> '$.procedure' END";
 
 /// Whether a run has results, in SQL.
 const HAS_RECORDS: &str = "EXISTS (SELECT 1 FROM record WHERE record.run = run.number)";

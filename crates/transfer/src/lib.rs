@@ -9,6 +9,7 @@ mod page;
 pub mod place;
 mod procedure;
 mod records;
+mod run;
 mod sender;
 mod set;
 

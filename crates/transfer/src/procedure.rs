@@ -11,7 +11,6 @@ use fathom_measure::process::{Running, this_program};
 use fathom_measure::{affinity, sampler::LOOPBACK};
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
 use fathom_paths::device::{Presence, Role, presence};
-use fathom_record::{Disturbance, FarEnd};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,6 +20,7 @@ use crate::metrics::BANDWIDTH;
 use crate::options::Transfer;
 use crate::place::{self, Named};
 use crate::records;
+use crate::run::{Measured, REPEAT_MIN, Run};
 use crate::sender::{self, Done, Line, Orders, Place};
 use crate::set::{self, Set};
 
@@ -28,55 +28,12 @@ type Result<T> = std::result::Result<T, ProcedureError>;
 
 /// Repetitions of the study, and at most.
 const REPEAT_MAX: u32 = 100;
-/// Fewer have no interval.
-pub const REPEAT_MIN: u32 = 5;
 /// A look at Ctrl-C while a sending end works.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// How long CPU load is sampled to find an idle CPU.
 const LOAD_WINDOW: Duration = Duration::from_millis(100);
 /// Pages that the kernel took are read again this often.
 const WARMINGS: u32 = 3;
-
-/// A cell and its results.
-pub struct Measured {
-    pub cell: Cell,
-    /// By block; `None` where it failed.
-    pub done: Vec<Option<Done>>,
-    /// Why it failed first.
-    pub failed: Option<String>,
-}
-
-/// A run.
-pub struct Run {
-    pub sets: Vec<Set>,
-    pub cells: Vec<Measured>,
-    /// The name of the other host.
-    pub to: Option<String>,
-    /// The two ends may use one CPU only.
-    pub shares_cpu: bool,
-    /// A CPU of one end is emulated.
-    pub is_emulated: bool,
-    orders: Orders,
-    /// What disturbed the ends, over all repetitions.
-    pub disturbed: Option<(Disturbance, FarEnd)>,
-}
-
-impl Run {
-    /// The CPUs of both ends.
-    pub fn cpus(&self) -> [u32; 2] {
-        self.orders.cpus
-    }
-
-    fn add(&mut self, (near, far): (Disturbance, FarEnd)) {
-        self.disturbed = Some(match self.disturbed.take() {
-            None => (near, far),
-            Some((before, mut sum)) => {
-                sum.disturbance = sum.disturbance.plus(&far.disturbance);
-                (before.plus(&near), sum)
-            }
-        });
-    }
-}
 
 /// The receiving end.
 struct FarSide {

@@ -12,7 +12,7 @@ use crate::claims;
 use crate::metrics::{ADVICE, BANDWIDTH, CLAIM, EFFECT, OfPath, PAGE, RATE, TIME};
 use crate::options::Transfer;
 use crate::page;
-use crate::procedure::{Measured, REPEAT_MIN, Run};
+use crate::run::{Measured, REPEAT_MIN, Run};
 use crate::sender::{Done, Usage};
 
 /// Smaller interactions are not shown.

@@ -113,7 +113,7 @@ fn is_test_module(code: &Code, at: usize) -> bool {
 }
 
 /// The first line after this one that is no attribute.
-fn item_after(code: &Code, at: usize) -> Option<&str> {
+pub(super) fn item_after(code: &Code, at: usize) -> Option<&str> {
     let lines = code.lines[at + 1..].iter().map(String::as_str);
     lines.into_iter().find(|line| !line.trim().is_empty() && !line.trim_start().starts_with("#["))
 }
@@ -133,7 +133,7 @@ fn test_modules(file: &File, code: &Code) -> Vec<String> {
 }
 
 /// The line after the one that closes the first block that is opened from `at` on.
-fn end_of_body(code: &Code, at: usize) -> usize {
+pub(super) fn end_of_body(code: &Code, at: usize) -> usize {
     let mut depth = 0_i32;
     for (index, line) in code.lines.iter().enumerate().skip(at) {
         let opened = line.matches('{').count() as i32;

@@ -8,7 +8,7 @@ use fathom_measure::Clock;
 use rustix::fs::OFlags;
 
 use super::job::{Chunks, Job, Tally};
-use super::pread::Worker;
+use super::worker::Worker;
 use super::{ReadError, Request, threads};
 use crate::syscall::reopened;
 

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use super::pread::Worker;
+use super::worker::Worker;
 use super::{ReadFault, Request};
 use crate::path_info::size_of;
 use crate::residency::Look;

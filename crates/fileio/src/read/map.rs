@@ -7,8 +7,8 @@ use fathom_measure::Clock;
 use rustix::io::Errno;
 
 use super::job::{Job, Tally};
-use super::pread::Worker;
 use super::window::Window;
+use super::worker::Worker;
 use super::{BLOCK, ReadError, Request, threads};
 use crate::memory::page;
 use crate::sum::Sum;

@@ -12,6 +12,7 @@ mod pread;
 mod ring;
 mod threads;
 mod window;
+mod worker;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};

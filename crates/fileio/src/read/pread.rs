@@ -1,36 +1,12 @@
 //! pread(2) into a buffer that stays in the CPU cache. Each thread opens the file for itself:
 //! readahead state belongs to the open file, and would see random offsets if threads shared it.
 
-use std::fs::File;
-
 use fathom_measure::Clock;
-use rustix::fs::{Advice, OFlags, fadvise};
+use rustix::fs::{Advice, fadvise};
 
 use super::job::{Chunks, Job, Tally};
-use super::{ReadError, Request, failed, threads};
-use crate::memory::Pages;
-use crate::syscall::reopened;
-
-/// The open file and the buffer of one thread.
-pub(super) struct Worker {
-    pub(super) file: File,
-    pub(super) buffer: Pages,
-}
-
-impl Worker {
-    pub(super) fn new(file: &File, bytes: usize) -> Result<Self, ReadError> {
-        let copy =
-            || file.try_clone().map_err(|_| failed("open the file", rustix::io::Errno::MFILE));
-        // Without /proc the threads share the readahead state.
-        let file = reopened(file, OFlags::RDONLY).or_else(|_| copy())?;
-        let buffer = Pages::new(bytes).map_err(|error| failed("allocate memory", error))?;
-        Ok(Self { file, buffer })
-    }
-
-    pub(super) fn many(file: &File, bytes: usize, threads: usize) -> Result<Vec<Self>, ReadError> {
-        (0..threads).map(|_| Self::new(file, bytes)).collect()
-    }
-}
+use super::worker::Worker;
+use super::{ReadError, Request, threads};
 
 pub(super) fn run(
     job: &Job<'_>,

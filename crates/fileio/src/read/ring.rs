@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::direct::{middle, open_direct, read_ends};
 use super::job::{Chunks, Job, Tally};
-use super::pread::Worker;
+use super::worker::Worker;
 use super::{ReadError, ReadFault, Request, failed, threads};
 use crate::filesystem::Class;
 use crate::memory::Pages;

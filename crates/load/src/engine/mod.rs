@@ -4,6 +4,7 @@
 mod client;
 mod pause;
 mod reactor;
+mod shared;
 mod tally;
 #[cfg(test)]
 mod tests;

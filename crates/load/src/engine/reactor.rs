@@ -18,7 +18,7 @@ use rustix::net::{
 
 use super::client::{Client, Progress, State};
 use super::pause::below;
-use super::window::{Seat, Shared};
+use super::shared::{Seat, Shared};
 use super::{Body, Choice, Fault, Tally, Workload};
 
 /// Large enough for whatever a socket has received.

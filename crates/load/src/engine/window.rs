@@ -1,20 +1,16 @@
 //! The measured window of one sweep of a step: warm-up, begin, end, and the threads meanwhile.
 
 use std::fs;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 
 use super::reactor::Reactor;
+use super::shared::{Seat, Shared};
 use super::tally::SLOTS;
 use super::{Fault, Tally, Workload};
 
-/// Between two looks whether the window has begun.
-const GATE: Duration = Duration::from_micros(50);
 /// Between two looks at the threads.
 const TICK: Duration = Duration::from_millis(20);
 /// A part of the warm-up lasts at least this long and has this many completions.
@@ -26,125 +22,6 @@ const SETTLED: f64 = 0.10;
 const SILENCE_NS: u64 = 1_000_000_000;
 /// Failures in that time if connections are possible.
 const FAILURES_MIN: u64 = 100;
-
-/// Counters of one thread, on cache lines of their own.
-#[derive(Default)]
-#[repr(align(128))]
-pub(super) struct Seat {
-    completed: AtomicU64,
-    body_bytes: AtomicU64,
-    pub(super) failed: AtomicU64,
-    pub(super) unconnected: AtomicU64,
-    thread: AtomicU32,
-    /// CPU time of the thread at its end, and its wait for a CPU: a thread that has ended has no
-    /// file in /proc.
-    final_cpu_ns: AtomicU64,
-    final_wait_ns: AtomicU64,
-}
-
-impl Seat {
-    /// Only its thread writes: no locked instruction is needed.
-    pub(super) fn count(&self, bytes: u64) {
-        self.completed.store(self.completed.load(Relaxed) + 1, Relaxed);
-        self.body_bytes.store(self.body_bytes.load(Relaxed) + bytes, Relaxed);
-    }
-}
-
-/// The window, and the counters of all threads.
-pub(super) struct Shared {
-    from_ns: AtomicU64,
-    length_ns: AtomicU64,
-    until_ns: AtomicU64,
-    /// Requests of the window, if they are counted, and how many of them are not begun.
-    limit: Option<u64>,
-    left: AtomicU64,
-    /// Then the window is divided by completions: how many there were, and the last of each slot.
-    completions: AtomicU64,
-    slot_ends_ns: [AtomicU64; SLOTS],
-    pub(super) seats: Vec<Seat>,
-    last_fault: Mutex<Option<Fault>>,
-}
-
-impl Shared {
-    fn new(threads: u32, limit: Option<u64>) -> Self {
-        Self {
-            limit,
-            left: AtomicU64::new(limit.unwrap_or(0)),
-            completions: AtomicU64::new(0),
-            slot_ends_ns: [const { AtomicU64::new(0) }; SLOTS],
-            from_ns: AtomicU64::new(u64::MAX),
-            length_ns: AtomicU64::new(0),
-            until_ns: AtomicU64::new(u64::MAX),
-            seats: (0..threads).map(|_| Seat::default()).collect(),
-            last_fault: Mutex::new(None),
-        }
-    }
-
-    pub(super) fn is_over(&self, now: u64) -> bool {
-        now >= self.until_ns.load(Relaxed)
-    }
-
-    /// Counted requests begin with the window.
-    pub(super) fn await_window(&self) {
-        let is_open = || self.from_ns.load(Acquire) != u64::MAX || self.is_over(0);
-        while self.limit.is_some() && !is_open() {
-            std::thread::sleep(GATE);
-        }
-    }
-
-    /// Whether a further request may begin.
-    pub(super) fn admits(&self) -> bool {
-        let one_less = |left: u64| left.checked_sub(1);
-        self.limit.is_none() || self.left.fetch_update(Relaxed, Relaxed, one_less).is_ok()
-    }
-
-    /// The time since the window began; `None` outside of it.
-    pub(super) fn since_begin(&self, at: u64) -> Option<u64> {
-        let since = at.checked_sub(self.from_ns.load(Acquire))?;
-        (since < self.length_ns.load(Relaxed)).then_some(since)
-    }
-
-    /// The slot of a completion; `None` outside the window.
-    pub(super) fn slot(&self, at: u64) -> Option<usize> {
-        let since = self.since_begin(at)?;
-        let Some(limit) = self.limit else {
-            let length = self.length_ns.load(Relaxed);
-            return Some((u128::from(since) * SLOTS as u128 / u128::from(length)) as usize);
-        };
-        let before = u128::from(self.completions.fetch_add(1, Relaxed));
-        let slot = (before * SLOTS as u128 / u128::from(limit)) as usize;
-        self.slot_ends_ns[slot].fetch_max(at, Relaxed);
-        Some(slot)
-    }
-
-    /// The lengths of the slots of a window that has ended.
-    fn slots_ns(&self, window_ns: u64) -> [u64; SLOTS] {
-        if self.limit.is_none() {
-            return [window_ns / SLOTS as u64; SLOTS];
-        }
-        let mut before = self.from_ns.load(Relaxed);
-        self.slot_ends_ns.each_ref().map(|end| {
-            let end = end.load(Relaxed).max(before);
-            end - std::mem::replace(&mut before, end)
-        })
-    }
-
-    pub(super) fn note(&self, fault: Fault) {
-        if let Ok(mut last) = self.last_fault.lock() {
-            *last = Some(fault);
-        }
-    }
-
-    fn open(&self, from: u64, length: u64) {
-        self.length_ns.store(length, Relaxed);
-        self.until_ns.store(from + length, Relaxed);
-        self.from_ns.store(from, Release);
-    }
-
-    fn sum(&self, of: impl Fn(&Seat) -> &AtomicU64) -> u64 {
-        self.seats.iter().map(|seat| of(seat).load(Relaxed)).sum()
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {

@@ -3,7 +3,6 @@
 use fathom_fileio::read::{BLOCK, Way};
 
 use super::by_hand::way_name;
-use super::read_throughput;
 use super::state::State;
 use crate::memory::bandwidth;
 use crate::memory::latency::model::Level;
@@ -11,7 +10,10 @@ use crate::prelude::*;
 
 /// Queue depth of io_uring.
 const DEPTH: u32 = 16;
-const THROUGHPUT: &str = "file.read.throughput";
+pub(super) const THROUGHPUT: &str = "file.read.throughput";
+/// Bytes and blocks of a pass past the page cache.
+pub(super) const PASS_BYTES: i64 = 16 << 20;
+pub(super) const DIRECT_BLOCK: i64 = 1 << 20;
 const BANDWIDTH: &str = "memory.bandwidth";
 const SYSCALL: &str = "os.syscall";
 /// Includes the page cache lookup, unlike a call on a device such as /dev/zero.
@@ -170,12 +172,20 @@ fn mapped(kind: ReadCase, known: &Inputs<'_>) -> Model {
     Ok(at_most((&name, limit), Unit::BytesPerSecond, (source, meaning)))
 }
 
+/// The rate of the device past the page cache, under its name.
+pub(super) fn of_device(known: &Inputs<'_>) -> Result<(String, f64), NoModel> {
+    let params = Params::one("block", DIRECT_BLOCK).and("state", "direct").and("threads", 1);
+    let params = params.and("way", "direct").and("file_bytes", PASS_BYTES);
+    let rate = earlier(THROUGHPUT, &params, known)?;
+    Ok((format!("{THROUGHPUT}{params}"), rate))
+}
+
 /// A cold file: each byte comes from the device, and is then read like a cached one. A bracket:
 /// with deep readahead the device may be faster than one direct read after the other.
 fn fetched(params: &Params, kind: ReadCase, known: &Inputs<'_>) -> Model {
     let mut warm = params.clone();
     warm.0.insert("state".to_owned(), "warm".into());
-    let (device_name, device) = read_throughput::of_device(known)?;
+    let (device_name, device) = of_device(known)?;
     let (warm_name, cached) = (format!("{THROUGHPUT}{warm}"), earlier(THROUGHPUT, &warm, known)?);
     let size = kind.bytes as f64;
     let formula = format!("bytes ÷ (bytes ÷ {device_name} + bytes ÷ {warm_name})");

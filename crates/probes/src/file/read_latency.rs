@@ -16,7 +16,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use super::generated_file::{self, LargeFile};
 use super::model::block_read;
 use super::state::{State, describe};
-use super::{LARGE_BYTES, failed, read_throughput};
+use super::{LARGE_BYTES, failed, model};
 use crate::memory::latency::model::{Level, outer_level_of};
 use crate::prelude::*;
 
@@ -225,7 +225,7 @@ fn fetched(case: &Case, direct: Params, warm: Params, known: &Inputs<'_>) -> Mod
         let formula = format!("≥ 0.7 × ({})", sum.formula);
         return Ok(Prediction { low, formula, ..sum.as_lower_limit() });
     }
-    let (name, rate) = read_throughput::of_device(known)?;
+    let (name, rate) = model::of_device(known)?;
     let moved_ns = (1.0 - waits) * BLOCK as f64 / rate * 1e9;
     let hardware = sum.hardware.unwrap_or(0.0) + moved_ns;
     let formula = format!("{} + {:.3} × 4096 ÷ {name}", sum.formula, 1.0 - waits);

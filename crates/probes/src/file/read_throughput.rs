@@ -8,14 +8,14 @@ use fathom_fileio::residency::Residency;
 
 use super::LARGE_BYTES;
 use super::generated_file::LargeFile;
-use super::model::{self, ReadCase};
+use super::model::{self, DIRECT_BLOCK, PASS_BYTES, ReadCase};
 use super::state::{State, TRIES, describe};
 use crate::prelude::*;
 
 pub struct ReadThroughput;
 
 static ABOUT: About = About {
-    id: "file.read.throughput",
+    id: model::THROUGHPUT,
     title: "file read",
     unit: Unit::BytesPerSecond,
     better: Better::Higher,
@@ -65,17 +65,7 @@ static ABOUT: About = About {
     ..super::OF_RUNS
 };
 
-const PASS_BYTES: i64 = 16 << 20;
-const DIRECT_BLOCK: i64 = 1 << 20;
 const SMOKE_BYTES: i64 = 256 << 10;
-
-/// The rate of the device past the page cache, under its name.
-pub(super) fn of_device(known: &Inputs<'_>) -> Result<(String, f64), NoModel> {
-    let params = Params::one("block", DIRECT_BLOCK).and("state", "direct").and("threads", 1);
-    let params = params.and("way", "direct").and("file_bytes", PASS_BYTES);
-    let rate = earlier(ABOUT.id, &params, known)?;
-    Ok((format!("{}{params}", ABOUT.id), rate))
-}
 
 impl Probe for ReadThroughput {
     fn about(&self) -> &'static About {

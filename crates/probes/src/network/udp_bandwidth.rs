@@ -1,7 +1,8 @@
 //! network.udp.bandwidth: paced datagrams to a far end, and what arrives of them.
 
 use fathom_analysis::judge::RATE_REACHED;
-use fathom_far::sink::{DATAGRAM_BYTES, DATAGRAM_BYTES_V6, Round, Sender};
+use fathom_far::sink::{Round, Sender};
+use fathom_far::{DATAGRAM_BYTES, DATAGRAM_BYTES_V6};
 use fathom_measure::sampler::LOOPBACK;
 use fathom_metric::Far as FarNeed;
 use fathom_record::Counter;

@@ -14,7 +14,7 @@ use fathom_record::{MetricId, Params, RunState, Stratum};
 
 use self::families::{Line, Many};
 use crate::case::{case, counted, named};
-use crate::cells::Grid;
+use crate::grid::Grid;
 use crate::layout::Layout;
 use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};

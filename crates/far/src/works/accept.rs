@@ -9,8 +9,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, listen, recv, send, sockopt};
 
-use crate::error::FarError;
-use crate::message::Closing;
+use crate::protocol::error::FarError;
+use crate::protocol::message::Closing;
 
 /// What the near end gets over the data connection once a connection was accepted, and once it was
 /// closed.

@@ -13,9 +13,10 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::channel::{Deadline, WAIT_NS};
-use crate::error::FarError;
-use crate::proof::{NONCE_DIGITS, is_same};
+use crate::protocol::WAIT_NS;
+use crate::protocol::channel::Deadline;
+use crate::protocol::error::FarError;
+use crate::protocol::proof::{NONCE_DIGITS, is_same};
 
 /// A round trip that takes longer is lost.
 pub const TRIP_NS: u64 = 1_000_000_000;

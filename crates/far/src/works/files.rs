@@ -21,9 +21,10 @@ use fathom_paths::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::accept;
-use crate::channel::{Channel, WAIT_NS};
-use crate::error::FarError;
+use crate::protocol::WAIT_NS;
+use crate::protocol::channel::Channel;
+use crate::protocol::error::FarError;
+use crate::works::accept;
 
 /// Files of a round.
 pub const FILES_MAX: u32 = 500;

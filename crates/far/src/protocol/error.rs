@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-use crate::channel::printable;
-use crate::message::{Hello, PROTOCOL};
+use crate::protocol::PROTOCOL;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FarError {
@@ -62,10 +61,6 @@ pub enum FarError {
 }
 
 impl FarError {
-    pub(crate) fn protocol(hello: &Hello) -> Self {
-        Self::Protocol { found: hello.protocol, version: printable(&hello.version) }
-    }
-
     pub(crate) fn system(call: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |error| Self::System { call, error }
     }

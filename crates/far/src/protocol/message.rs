@@ -1,18 +1,15 @@
 //! The messages of the control connection.
 
+use std::path::PathBuf;
+
 use fathom_record::FarEnd;
 use serde::{Deserialize, Serialize};
 
-use crate::channel::printable;
-use crate::error::FarError;
-use crate::sink::{DATAGRAM_BYTES, HEAD_BYTES};
+use crate::protocol::error::FarError;
+use crate::protocol::{
+    CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, DATAGRAM_BYTES, HEAD_BYTES, PROTOCOL, STREAMS_MAX, printable,
+};
 use crate::tcp_info::TcpInfo;
-use crate::transfer::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, STREAMS_MAX};
-
-/// Version of the protocol. Both ends must have the same.
-pub const PROTOCOL: u32 = 1;
-/// The value of the header field `Upgrade`.
-pub const UPGRADE: &str = "fathom-far/1";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
@@ -51,6 +48,29 @@ pub enum Message {
     Error { text: String },
 }
 
+/// A far end without work or message for this long ends.
+pub const IDLE_NS: u64 = 30_000_000_000;
+
+/// What a far end gets from the process that starts it, as JSON on standard input.
+#[derive(Serialize, Deserialize)]
+pub struct Orders {
+    /// The far end is killed when this process ends.
+    pub parent: u32,
+    /// Required from the near end.
+    pub token: Option<String>,
+    pub idle_ns: u64,
+    /// Where it may write the files that it receives, without names.
+    #[serde(default)]
+    pub folder: Option<PathBuf>,
+}
+
+impl Orders {
+    /// Orders by this process.
+    pub fn new(token: Option<String>) -> Self {
+        Self { parent: std::process::id(), token, idle_ns: IDLE_NS, folder: None }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     pub protocol: u32,
@@ -66,6 +86,16 @@ impl Hello {
     pub fn new(challenge: Option<String>, proof: Option<String>) -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Self { protocol: PROTOCOL, version, challenge, proof }
+    }
+
+    /// # Errors
+    /// If the other end has another version of the protocol.
+    pub(crate) fn check(&self) -> Result<(), FarError> {
+        if self.protocol == PROTOCOL {
+            return Ok(());
+        }
+        let version = printable(&self.version);
+        Err(FarError::Protocol { found: self.protocol, version })
     }
 }
 

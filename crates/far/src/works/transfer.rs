@@ -18,14 +18,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::channel::WAIT_NS;
-use crate::error::FarError;
+use crate::protocol::WAIT_NS;
+use crate::protocol::error::FarError;
 
-/// Data connections, at most.
-pub const STREAMS_MAX: u32 = 16;
-/// Bytes of a call. A chunk has room for a word.
-pub const CHUNK_BYTES_MIN: u32 = 64;
-pub const CHUNK_BYTES_MAX: u32 = 16 << 20;
 /// Bytes of a block, at most.
 pub const BLOCK_BYTES_MAX: u64 = 1 << 30;
 const WORD_BYTES: usize = size_of::<u64>();

@@ -12,15 +12,11 @@ use fathom_measure::clock::monotonic_raw_ns;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::datagram::{Datagrams, is_passing};
-use crate::error::FarError;
-use crate::transfer::Track;
+use crate::protocol::HEAD_BYTES;
+use crate::protocol::error::FarError;
+use crate::works::datagram::{Datagrams, is_passing};
+use crate::works::transfer::Track;
 
-/// Bytes of the words of a datagram; an answer has as many.
-pub const HEAD_BYTES: usize = 5 * size_of::<u64>();
-/// The payload of a frame of 1514 bytes over IPv4, and of one over IPv6.
-pub const DATAGRAM_BYTES: u32 = 1472;
-pub const DATAGRAM_BYTES_V6: u32 = 1452;
 /// Answers in a round, at even distances.
 const ANSWERS: u64 = 16;
 /// How often the near end asks at the end of a round, and how long it waits for each answer.
@@ -234,7 +230,7 @@ mod tests {
         far.connect(near.local_addr().unwrap()).unwrap();
         let mut sender = Sender { round: 2, ..Sender::new(near, 64) };
         let mut round = Round { sent: 10, received: 3, ..Round::default() };
-        let clock = crate::transfer::tests::clock();
+        let clock = crate::works::transfer::tests::clock();
         for words in [[1, 5, 0, 0, 5], [2, 11, 0, 0, 5], [2, 2, 0, 0, 5], [2, 7, 99, 4, 6]] {
             let mut answer = [0; HEAD_BYTES];
             write(words, &mut answer);

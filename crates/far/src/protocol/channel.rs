@@ -3,23 +3,20 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use fathom_measure::clock::monotonic_raw_ns;
-use fathom_record::is_hidden;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::FarError;
-use crate::message::Message;
+use crate::protocol::error::FarError;
+use crate::protocol::message::Message;
+use crate::protocol::{WAIT_NS, printable};
 
 /// The longest line, without its end.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
-/// The longest wait for an answer.
-pub const WAIT_NS: u64 = 10_000_000_000;
 
 const READ_BYTES: usize = 4 << 10;
-const TEXT_CHARACTERS_MAX: usize = 200;
 
 #[derive(Debug)]
 pub struct Channel {
@@ -124,11 +121,6 @@ impl AsFd for Channel {
     }
 }
 
-/// A text of the other end, for a message of this one.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().filter(|c| !is_hidden(*c)).take(TEXT_CHARACTERS_MAX).collect()
-}
-
 /// The end of a wait.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
@@ -184,6 +176,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::protocol::TEXT_CHARACTERS_MAX;
 
     #[test]
     fn slow_line_does_not_prolong_the_wait() {

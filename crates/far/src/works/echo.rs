@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::error::FarError;
+use crate::protocol::error::FarError;
 
 /// Sends each request back until the near end closes the connection. Returns their number.
 pub(crate) fn answer(

@@ -1,5 +1,12 @@
 //! The work of a far end: its data connections, and what it counts meanwhile.
 
+pub(crate) mod accept;
+pub(crate) mod datagram;
+pub(crate) mod echo;
+pub mod files;
+pub mod sink;
+pub mod transfer;
+
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,18 +20,13 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, getsockname, recv, sockopt};
 
-use crate::accept;
-use crate::channel::{Channel, Deadline, WAIT_NS, poll_once};
-use crate::datagram::Datagrams;
-use crate::echo;
-use crate::error::FarError;
-use crate::files;
-use crate::message::{Message, Outcome, SetUp, Work};
-use crate::process::Orders;
-use crate::proof::{NONCE_DIGITS, is_same, nonce};
-use crate::sink;
+use crate::protocol::WAIT_NS;
+use crate::protocol::channel::{Channel, Deadline, poll_once};
+use crate::protocol::error::FarError;
+use crate::protocol::message::{Message, Orders, Outcome, SetUp, Work};
+use crate::protocol::proof::{NONCE_DIGITS, is_same, nonce};
 use crate::tcp_info::TcpInfo;
-use crate::transfer;
+use crate::works::datagram::Datagrams;
 
 /// How long a data connection may take to send its nonce: others wait meanwhile.
 const NONCE_NS: u64 = 1_000_000_000;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use crate::error::FarError;
+use crate::protocol::error::FarError;
 
 const CHARACTERS_MAX: usize = 4096;
 

@@ -6,9 +6,9 @@ use std::io::Read as _;
 use hmac_sha256::HMAC;
 use subtle::ConstantTimeEq as _;
 
-use crate::error::FarError;
-use crate::message::UPGRADE;
-use crate::token::Token;
+use crate::protocol::UPGRADE;
+use crate::protocol::error::FarError;
+use crate::protocol::token::Token;
 
 const NONCE_BYTES: usize = 32;
 /// In hexadecimal digits.

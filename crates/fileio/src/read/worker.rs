@@ -1,0 +1,30 @@
+//! What each thread of a read has for itself.
+
+use std::fs::File;
+
+use rustix::fs::OFlags;
+
+use super::{ReadError, failed};
+use crate::memory::Pages;
+use crate::syscall::reopened;
+
+/// The open file and the buffer of one thread.
+pub(super) struct Worker {
+    pub(super) file: File,
+    pub(super) buffer: Pages,
+}
+
+impl Worker {
+    pub(super) fn new(file: &File, bytes: usize) -> Result<Self, ReadError> {
+        let copy =
+            || file.try_clone().map_err(|_| failed("open the file", rustix::io::Errno::MFILE));
+        // Without /proc the threads share the readahead state.
+        let file = reopened(file, OFlags::RDONLY).or_else(|_| copy())?;
+        let buffer = Pages::new(bytes).map_err(|error| failed("allocate memory", error))?;
+        Ok(Self { file, buffer })
+    }
+
+    pub(super) fn many(file: &File, bytes: usize, threads: usize) -> Result<Vec<Self>, ReadError> {
+        (0..threads).map(|_| Self::new(file, bytes)).collect()
+    }
+}

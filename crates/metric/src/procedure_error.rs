@@ -1,0 +1,35 @@
+//! Why a procedure has no result.
+
+use std::fmt;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProcedureError {
+    /// The command line is wrong on any machine.
+    #[error("{0}")]
+    Usage(String),
+    /// A file, a folder, a device or the machine does not allow it.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl ProcedureError {
+    pub fn usage(text: impl fmt::Display) -> Self {
+        Self::Usage(text.to_string())
+    }
+
+    pub fn failed(text: impl fmt::Display) -> Self {
+        Self::Failed(text.to_string())
+    }
+}
+
+impl From<std::io::Error> for ProcedureError {
+    fn from(error: std::io::Error) -> Self {
+        Self::failed(error)
+    }
+}
+
+impl From<rustix::io::Errno> for ProcedureError {
+    fn from(error: rustix::io::Errno) -> Self {
+        Self::failed(std::io::Error::from(error))
+    }
+}

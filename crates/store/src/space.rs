@@ -1,0 +1,36 @@
+//! Where a store lies, and whether it can grow there.
+
+use std::path::{Path, PathBuf};
+
+/// Whether the file system has no free block.
+pub(crate) fn is_full(path: &Path) -> bool {
+    rustix::fs::statvfs(folder_of(path)).is_ok_and(|facts| facts.f_bavail == 0)
+}
+
+/// Whether the file system has free blocks, but no free inode.
+pub(crate) fn lacks_inodes(path: &Path) -> bool {
+    rustix::fs::statvfs(folder_of(path))
+        .is_ok_and(|facts| facts.f_files > 0 && facts.f_favail == 0 && facts.f_bavail > 0)
+}
+
+/// Whether the store or its log has grown to the limit on file size, less the largest write.
+pub(crate) fn reaches_size_limit(path: &Path) -> bool {
+    const WRITE_MAX: u64 = 64 << 10;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    let length = |path: &Path| std::fs::metadata(path).map_or(0, |facts| facts.len());
+    let log = beside(path, "-wal");
+    limit.is_some_and(|limit| length(path).max(length(&log)) + WRITE_MAX > limit)
+}
+
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(suffix);
+    beside.into()
+}
+
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}

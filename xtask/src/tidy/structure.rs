@@ -1,0 +1,361 @@
+//! The structure inside each crate, from the `use` statements of its files: circles between files,
+//! and arrows up, from a file to one above it.
+//!
+//! An arrow runs from a file to the file that defines what it uses: a name that a module passes on
+//! counts for the file it comes from, a glob for its module. No arrow counts from a test, or between
+//! a module and those inside it, which are one thing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::File;
+use super::code::{Code, words};
+use super::mood::{end_of_body, item_after};
+
+/// The most that the tree may have. Lower them when the tree gets better; never raise them.
+const CIRCLES_MAX: usize = 1;
+const FILES_OF_CIRCLE_MAX: usize = 16;
+const ARROWS_UP_MAX: usize = 10;
+
+/// How far a name that is passed on from module to module is followed.
+const STEPS_MAX: usize = 8;
+
+/// The structure of a crate.
+#[derive(Debug)]
+pub(crate) struct Structure {
+    pub(crate) package: String,
+    pub(crate) files: usize,
+    /// Lines that are neither empty nor comments, with tests.
+    pub(crate) lines: usize,
+    /// Each with its files.
+    pub(crate) circles: Vec<Vec<String>>,
+    /// From, to.
+    pub(crate) arrows_up: Vec<(String, String)>,
+}
+
+/// Each crate's.
+pub(super) fn of_crates(files: &[File]) -> Vec<Structure> {
+    let mut packages: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
+    for file in files.iter().filter(|file| file.is("rs")) {
+        let folder = file.path.split_once("/src/").or_else(|| file.path.split_once("/tests/"));
+        if let Some((package, _)) = folder {
+            packages.entry(package).or_default().push(file);
+        }
+    }
+    packages.into_iter().map(|(package, files)| of_crate(package, &files)).collect()
+}
+
+pub(super) fn of_sources(files: &[File]) -> Vec<String> {
+    let crates = of_crates(files);
+    let circles: Vec<&Vec<String>> = crates.iter().flat_map(|one| &one.circles).collect();
+    let longest = circles.iter().map(|files| files.len()).max().unwrap_or(0);
+    let up: usize = crates.iter().map(|one| one.arrows_up.len()).sum();
+    let counts = [
+        (circles.len(), CIRCLES_MAX, "circles between files"),
+        (longest, FILES_OF_CIRCLE_MAX, "files in one circle"),
+        (up, ARROWS_UP_MAX, "arrows up inside crates"),
+    ];
+    let over = counts.into_iter().filter(|(found, most, _)| found > most);
+    let message = |(found, most, what)| {
+        format!("crates:1: {found} {what}, at most {most}; see `cargo run -p xtask -- structure`")
+    };
+    over.map(message).collect()
+}
+
+fn of_crate(package: &str, files: &[&File]) -> Structure {
+    let prefix = format!("{package}/src/");
+    let codes: Vec<Code> = files.iter().map(|file| Code::of(&file.text)).collect();
+    let is_line = |line: &&String| !line.trim().is_empty();
+    let lines = codes.iter().flat_map(|code| &code.lines).filter(is_line).count();
+    let modules: BTreeMap<Vec<String>, Module> = files
+        .iter()
+        .zip(&codes)
+        .filter(|(file, _)| !is_of_tests(&file.path))
+        .filter_map(|(file, code)| {
+            let path = file.path.strip_prefix(&prefix)?;
+            Some((module_path(path), Module::new(path, code)))
+        })
+        .collect();
+    let arrows = arrows(&modules);
+    let names: Vec<String> = modules.values().map(|module| module.file.clone()).collect();
+    let circles = circles(&arrows);
+    let name = |at: &usize| names[*at].clone();
+    let mut arrows_up = Vec::new();
+    for circle in &circles {
+        let up = against(circle, &arrows);
+        arrows_up.extend(up.iter().map(|(from, to)| (name(from), name(to))));
+    }
+    let circles = circles.iter().map(|circle| circle.iter().map(name).collect()).collect();
+    Structure { package: package.to_owned(), files: modules.len(), lines, circles, arrows_up }
+}
+
+fn is_of_tests(path: &str) -> bool {
+    let parts: Vec<&str> = path.trim_end_matches(".rs").split('/').collect();
+    parts.iter().any(|part| *part == "tests" || *part == "fuzz" || part.ends_with("_tests"))
+}
+
+#[derive(Debug)]
+struct Module {
+    file: String,
+    /// The paths that it uses, each from `crate`, `self`, `super` or a module of its own.
+    paths: Vec<Vec<String>>,
+    /// What its `use` statements name: the last part, and the path.
+    used: BTreeMap<String, Vec<String>>,
+}
+
+impl Module {
+    fn new(file: &str, code: &Code) -> Self {
+        let text = without_tests(code);
+        let mut module = Self { file: file.to_owned(), paths: Vec::new(), used: BTreeMap::new() };
+        let mut own: Vec<String> = vec!["crate".into(), "self".into(), "super".into()];
+        for at in words(&text, "mod") {
+            let name = text[at + "mod".len()..].split([';', '{']).next().unwrap_or_default();
+            own.push(name.trim().to_owned());
+        }
+        for at in words(&text, "use") {
+            let statement = text[at + "use".len()..].split(';').next().unwrap_or_default();
+            let mut paths = Vec::new();
+            expand(statement, &[], &mut paths);
+            for (name, path) in paths {
+                if path.first().is_some_and(|first| own.contains(first)) {
+                    module.used.insert(name, path.clone());
+                    module.paths.push(path);
+                }
+            }
+        }
+        module
+    }
+}
+
+/// The code without what is compiled for tests only.
+fn without_tests(code: &Code) -> String {
+    let mut kept = Vec::new();
+    let mut at = 0;
+    while at < code.lines.len() {
+        let line = code.lines[at].trim_start();
+        let is_test = line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(any(test");
+        if is_test && let Some(item) = item_after(code, at) {
+            let ends = code.lines.iter().skip(at).position(|line| line == item).unwrap_or(0) + at;
+            let is_short = item.trim_end().ends_with(';');
+            at = if is_short { ends + 1 } else { end_of_body(code, ends) };
+        } else {
+            kept.push(code.lines[at].as_str());
+            at += 1;
+        }
+    }
+    kept.join("\n")
+}
+
+/// The names and paths of a `use` statement: `a::{b, c as d}` has `b` and `d`.
+fn expand(statement: &str, before: &[String], found: &mut Vec<(String, Vec<String>)>) {
+    let statement = statement.trim();
+    if let Some((head, group)) = statement.split_once('{') {
+        let mut path = before.to_vec();
+        path.extend(parts(head));
+        let group = group.trim_end().strip_suffix('}').unwrap_or(group);
+        let mut depth = 0;
+        let in_group = |character: char| {
+            depth += i32::from(character == '{') - i32::from(character == '}');
+            character == ',' && depth == 0
+        };
+        group.split(in_group).for_each(|one| expand(one, &path, found));
+    } else if !statement.is_empty() {
+        let (path, alias) = statement.split_once(" as ").unwrap_or((statement, ""));
+        let mut whole = before.to_vec();
+        whole.extend(parts(path).filter(|part| before.is_empty() || part != "self"));
+        let last = if alias.is_empty() { whole.last().cloned() } else { Some(alias.into()) };
+        found.push((last.unwrap_or_default().trim().to_owned(), whole));
+    }
+}
+
+fn parts(path: &str) -> impl Iterator<Item = String> {
+    path.split("::").map(|part| part.trim().to_owned()).filter(|part| !part.is_empty())
+}
+
+/// `a/b.rs` and `a/b/mod.rs` are `a::b`; `lib.rs` and `main.rs` have no name.
+fn module_path(file: &str) -> Vec<String> {
+    let mut path: Vec<String> =
+        file.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+    let is_root = path.len() == 1 && ["lib", "main"].contains(&path[0].as_str());
+    if is_root || path.last().is_some_and(|last| last == "mod") {
+        path.pop();
+    }
+    path
+}
+
+/// For each module, in order, the numbers of those that define what it names.
+fn arrows(modules: &BTreeMap<Vec<String>, Module>) -> Vec<BTreeSet<usize>> {
+    let number: BTreeMap<&Vec<String>, usize> =
+        modules.keys().enumerate().map(|(at, path)| (path, at)).collect();
+    let mut arrows = Vec::with_capacity(modules.len());
+    for (own, module) in modules {
+        let defined = module.paths.iter().filter_map(|path| place(modules, own, path, STEPS_MAX));
+        let others = defined.filter(|place| !place.starts_with(own) && !own.starts_with(place));
+        arrows.push(others.map(|place| number[&place]).collect());
+    }
+    arrows
+}
+
+/// The module that defines what `path` names in module `own`.
+fn place(
+    modules: &BTreeMap<Vec<String>, Module>,
+    own: &[String],
+    path: &[String],
+    steps: usize,
+) -> Option<Vec<String>> {
+    let mut here = own.to_vec();
+    let mut at = 0;
+    while let Some(part) = path.get(at) {
+        match part.as_str() {
+            "crate" if at == 0 => here.clear(),
+            "self" if at == 0 => {}
+            "super" => here.truncate(here.len().saturating_sub(1)),
+            _ => break,
+        }
+        at += 1;
+    }
+    // A module in braces has the file around it.
+    while !modules.contains_key(&here) {
+        here.pop()?;
+    }
+    while let Some(part) = path.get(at) {
+        here.push(part.clone());
+        if !modules.contains_key(&here) {
+            here.pop();
+            break;
+        }
+        at += 1;
+    }
+    let passed_on = path.get(at).and_then(|name| modules[&here].used.get(name));
+    // A private name of the module itself is no path through another.
+    match passed_on.filter(|_| steps > 0 && here != own) {
+        Some(next) => place(modules, &here, next, steps - 1),
+        None => Some(here),
+    }
+}
+
+/// Sets of files that reach each other, larger ones first.
+fn circles(arrows: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
+    let reached: Vec<BTreeSet<usize>> = (0..arrows.len()).map(|from| reach(arrows, from)).collect();
+    let mut circles = BTreeSet::new();
+    for (from, to) in reached.iter().enumerate() {
+        let circle: Vec<usize> =
+            to.iter().copied().filter(|other| reached[*other].contains(&from)).collect();
+        if circle.len() > 1 {
+            circles.insert(circle);
+        }
+    }
+    let mut circles: Vec<Vec<usize>> = circles.into_iter().collect();
+    circles.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
+    circles
+}
+
+fn reach(arrows: &[BTreeSet<usize>], from: usize) -> BTreeSet<usize> {
+    let mut reached = BTreeSet::new();
+    let mut next = vec![from];
+    while let Some(at) = next.pop() {
+        next.extend(arrows[at].iter().copied().filter(|to| reached.insert(*to)));
+    }
+    reached
+}
+
+/// The arrows of a circle against the order of its files that a greedy search finds: files that
+/// name many others of the circle, and are named by few, come first.
+fn against(circle: &[usize], arrows: &[BTreeSet<usize>]) -> Vec<(usize, usize)> {
+    let mut left: Vec<usize> = circle.to_vec();
+    let mut order = Vec::new();
+    while !left.is_empty() {
+        let surplus = |of: usize| {
+            let out = left.iter().filter(|to| arrows[of].contains(to)).count();
+            let inward = left.iter().filter(|from| arrows[**from].contains(&of)).count();
+            (inward == 0, out as i64 - inward as i64)
+        };
+        let first = left.iter().copied().max_by_key(|of| surplus(*of)).unwrap_or_default();
+        left.retain(|other| *other != first);
+        order.push(first);
+    }
+    let mut up = Vec::new();
+    for (at, from) in order.iter().enumerate() {
+        up.extend(
+            order[..at].iter().filter(|to| arrows[*from].contains(to)).map(|to| (*from, *to)),
+        );
+    }
+    up
+}
+
+/// The counts of each crate, its circles and its arrows up.
+pub(super) fn page(crates: &[Structure]) -> String {
+    let mut text =
+        format!("{:28}{:>6}{:>9}{:>9}{:>11}\n", "crate", "files", "lines", "circles", "arrows up");
+    let mut row = |name: &str, counts: [usize; 4]| {
+        let [files, lines, circles, up] = counts;
+        text += &format!("{name:28}{files:6}{lines:9}{circles:9}{up:11}\n");
+    };
+    let counts = |one: &Structure| [one.files, one.lines, one.circles.len(), one.arrows_up.len()];
+    crates.iter().for_each(|one| row(&one.package, counts(one)));
+    let sum = |at: usize| crates.iter().map(|one| counts(one)[at]).sum();
+    row("all", [sum(0), sum(1), sum(2), sum(3)]);
+    for one in crates.iter().filter(|one| !one.circles.is_empty()) {
+        text += &format!("\n{}\n", one.package);
+        for files in &one.circles {
+            text += &format!("  circle: {}\n", files.join(", "));
+        }
+        for (from, to) in &one.arrows_up {
+            text += &format!("  up: {from} -> {to}\n");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn structure(files: &[(&str, &str)]) -> Structure {
+        let path = |name: &str| format!("crates/a/src/{name}");
+        let files: Vec<File> =
+            files.iter().map(|(name, text)| File::new(path(name), *text)).collect();
+        let mut crates = of_crates(&files);
+        assert_eq!(crates.len(), 1);
+        crates.remove(0)
+    }
+
+    #[test]
+    fn circle_and_its_arrow_up_are_found() {
+        let found = structure(&[
+            ("lib.rs", "mod b;\nmod c;\nmod d;\npub use c::C;\npub use d::D;\nstruct A;"),
+            ("b.rs", "use crate::{A, C, d::{self, D}};\n"),
+            ("c.rs", "use super::D;\nfn f() -> D {}\n"),
+            ("d.rs", "// A comment\nuse crate::b::{\n  B,\n};\nuse super::c;\n"),
+        ]);
+        assert_eq!(found.circles, [["b.rs", "c.rs", "d.rs"]]);
+        assert_eq!((found.files, found.lines, found.arrows_up.len()), (4, 13, 2));
+    }
+
+    #[test]
+    fn passed_on_names_and_tests_make_no_circle() {
+        let found = structure(&[
+            ("lib.rs", "mod b;\nmod c;\nmod tests;\npub use b::B as Other;\npub use c::C;\n"),
+            ("b.rs", "pub struct B;\n#[cfg(test)]\nmod tests {\n  use crate::C;\n}\n"),
+            ("c.rs", "use crate::Other;\nuse crate::c::inner::I;\nmod inner;\n"),
+            ("c/inner.rs", "#[cfg(test)]\nuse super::C;\nuse crate::Other;\n"),
+            ("tests.rs", "use crate::{C, Other};\n"),
+        ]);
+        assert!(found.circles.is_empty() && found.arrows_up.is_empty(), "{found:?}");
+        assert_eq!(found.files, 4);
+    }
+
+    #[test]
+    fn ceilings_are_held() {
+        let file = |name: usize| {
+            let text = format!("use crate::m{:02}::F;", (name + 1) % 20);
+            File::new(format!("crates/a/src/m{name:02}.rs"), text)
+        };
+        let mut files: Vec<File> = (0..20).map(file).collect();
+        let declared: String = (0..20).map(|name| format!("mod m{name:02};")).collect();
+        files.push(File::new("crates/a/src/lib.rs", declared));
+        let found = of_sources(&files);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("20 files in one circle, at most"), "{found:?}");
+        assert!(page(&of_crates(&files)).contains("circle: m00.rs, m01.rs"));
+    }
+}
