@@ -2,8 +2,8 @@
 //! and arrows up, from a file to one above it.
 //!
 //! An arrow runs from a file to the file that defines what it uses: a name that a module passes on
-//! counts for the file it comes from, a glob for its module. No arrow counts from a test, or between
-//! a module and those inside it, which are one thing.
+//! counts for the file it comes from, a glob for its module. No arrow counts from a test, nor
+//! between a module and those inside it, which are one thing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
