@@ -9,7 +9,7 @@ use super::full_speed::FullSpeed;
 use super::guard::{GROUP, Guard};
 use super::program::{Launch, RunResult};
 
-/// A kind of disturbance. All are listed in `sabotage/mod.rs`.
+/// A kind of disturbance. All are listed in `sabotage.rs`.
 #[derive(Clone, Copy)]
 pub(super) struct Sabotage {
     pub(super) name: &'static str,

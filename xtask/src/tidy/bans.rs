@@ -152,12 +152,12 @@ mod tests {
         for call in ["Instant::now()", "libc::clock_gettime(x)", "_rdtsc()", "__rdtscp(p)"] {
             assert_eq!(rust(PROBE, call).len(), 1, "{call}");
             assert!(rust("crates/measure/src/clock/tsc.rs", call).is_empty(), "{call}");
-            assert!(rust("crates/measure/src/disturbance/mod.rs", call).is_empty(), "{call}");
+            assert!(rust("crates/measure/src/disturbance.rs", call).is_empty(), "{call}");
         }
         let vdso = "crates/probes/src/os/vdso.rs";
         assert!(rust(vdso, "libc::clock_gettime(x)").is_empty());
         assert_eq!(rust(vdso, "Instant::now()").len(), 1);
-        assert_eq!(rust("crates/measure/src/host/mod.rs", "SystemTime::now()").len(), 1);
+        assert_eq!(rust("crates/measure/src/host.rs", "SystemTime::now()").len(), 1);
         assert!(rust("crates/measure/src/clock.rs", "SystemTime::now()").is_empty());
         assert!(rust(PROBE, "let instant: Instant = clock_gettime_name();").is_empty());
     }

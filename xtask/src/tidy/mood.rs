@@ -121,7 +121,7 @@ pub(super) fn item_after(code: &Code, at: usize) -> Option<&str> {
 /// The files and folders of `#[cfg(test)] mod name;`.
 fn test_modules(file: &File, code: &Code) -> Vec<String> {
     let stem = file.name().trim_end_matches(".rs");
-    let own = ["lib", "main", "mod"].contains(&stem);
+    let own = ["lib", "main"].contains(&stem);
     let base = if own { file.folder().to_owned() } else { format!("{}/{stem}", file.folder()) };
     let attributes = (0..code.lines.len()).filter(|at| code.lines[*at].contains("#[cfg(test)]"));
     let items = attributes.filter_map(|at| item_after(code, at));

@@ -14,7 +14,7 @@ pub(super) fn of_sources(files: &[File]) -> Vec<String> {
     while let Some(path) = to_read.pop() {
         let Some(file) = by_path.get(path.as_str()) else { continue };
         if reached.insert(path) {
-            to_read.extend(modules(file).into_iter().flatten());
+            to_read.extend(modules(file));
         }
     }
     let dead = files
@@ -42,20 +42,17 @@ fn is_root(file: &File) -> bool {
     below == "lib.rs" || below == "main.rs" || program
 }
 
-/// For each `mod name;` of a file, the two possible paths of its file.
-fn modules(file: &File) -> Vec<[String; 2]> {
+/// For each `mod name;` of a file, the path of its file.
+fn modules(file: &File) -> Vec<String> {
     let text = Code::of(&file.text).text();
-    let stem = file.name().trim_end_matches(".rs");
-    let folder = file.folder();
-    let base =
-        if is_root(file) || stem == "mod" { folder.to_owned() } else { format!("{folder}/{stem}") };
+    let base = if is_root(file) { file.folder() } else { file.path.trim_end_matches(".rs") };
     let mut found = Vec::new();
     for at in words(&text, "mod") {
         let declaration = text[at + "mod".len()..].split([';', '{']).next().unwrap_or_default();
         let is_declared = text[at + "mod".len() + declaration.len()..].starts_with(';');
         if is_declared {
             let name = declaration.trim();
-            found.push([format!("{base}/{name}.rs"), format!("{base}/{name}/mod.rs")]);
+            found.push(format!("{base}/{name}.rs"));
         }
     }
     found
@@ -79,12 +76,12 @@ mod tests {
     }
 
     #[test]
-    fn both_layouts_of_modules_are_followed() {
+    fn declared_files_are_followed() {
         let files = [
             ("crates/a/src/main.rs", "pub mod b;\nmod d;\n"),
             ("crates/a/src/b.rs", "#[cfg(test)]\nmod c;"),
             ("crates/a/src/b/c.rs", ""),
-            ("crates/a/src/d/mod.rs", "mod e;"),
+            ("crates/a/src/d.rs", "mod e;"),
             ("crates/a/src/d/e.rs", ""),
             ("lab/src/lib.rs", "mod h;"),
             ("lab/src/h.rs", ""),

@@ -171,12 +171,11 @@ fn parts(path: &str) -> impl Iterator<Item = String> {
     path.split("::").map(|part| part.trim().to_owned()).filter(|part| !part.is_empty())
 }
 
-/// `a/b.rs` and `a/b/mod.rs` are `a::b`; `lib.rs` and `main.rs` have no name.
+/// `a/b.rs` is `a::b`; `lib.rs` and `main.rs` have no name.
 fn module_path(file: &str) -> Vec<String> {
     let mut path: Vec<String> =
         file.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
-    let is_root = path.len() == 1 && ["lib", "main"].contains(&path[0].as_str());
-    if is_root || path.last().is_some_and(|last| last == "mod") {
+    if path.len() == 1 && ["lib", "main"].contains(&path[0].as_str()) {
         path.pop();
     }
     path
