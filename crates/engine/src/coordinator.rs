@@ -123,8 +123,9 @@ pub fn coordinate(
         note_clock(&mut document.run, &clock);
         let block = Block { units: block, visited, clock_failure: clock.failure() };
         block.reduce(plan, &document, reference.as_ref(), &mut results);
-        audience.block(&results.records[document.records.len()..]);
-        document.records.clone_from(&results.records);
+        let added = &results.records[document.records.len()..];
+        audience.block(added);
+        document.records.extend_from_slice(added);
         done.push((block, reference));
         if stopped || audience.has_left() {
             document.run.state = RunState::Interrupted;
