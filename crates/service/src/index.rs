@@ -7,9 +7,11 @@ use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
 
 use crate::lane::IsOver;
+use crate::root::Root;
 use crate::target::{CONTROL, encode};
 
 const ENTRIES_MAX: usize = 10_000;
+const PAGE_BYTES_MAX: usize = 4 << 20;
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
@@ -19,10 +21,15 @@ struct Entry {
 }
 
 /// The entries of a folder as HTML, sorted by name.
-pub(crate) fn of(folder: File, path: &[u8], is_over: IsOver<'_>) -> Result<String, Errno> {
+pub(crate) fn of(
+    root: &Root,
+    folder: &File,
+    path: &[u8],
+    is_over: IsOver<'_>,
+) -> Result<String, Errno> {
     let mut entries = Vec::new();
     let mut is_truncated = false;
-    for entry in Dir::read_from(&folder)? {
+    for entry in Dir::read_from(folder)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         // The service's own resources hide what has their name.
@@ -33,8 +40,16 @@ pub(crate) fn of(folder: File, path: &[u8], is_over: IsOver<'_>) -> Result<Strin
             is_truncated = true;
             break;
         }
-        // It may have been deleted meanwhile, or be a symlink to nowhere.
-        let Ok(stat) = statat(&folder, entry.file_name(), AtFlags::empty()) else { continue };
+        // It may have been deleted meanwhile.
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let Ok(mut stat) = statat(folder, entry.file_name(), flags) else { continue };
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+            // What cannot be got is not shown, nor is its size.
+            match root.stat(&[path, name].concat()) {
+                Some(target) => stat = target,
+                None => continue,
+            }
+        }
         let is_folder = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => true,
             FileType::RegularFile => false,
@@ -56,7 +71,12 @@ fn html(path: &[u8], entries: &[Entry], is_truncated: bool) -> String {
     if !path.is_empty() {
         page += "<tr><td><a href=\"../\">../</a></td><td></td></tr>\n";
     }
+    let mut shown = 0;
     for Entry { name, is_folder, bytes } in entries {
+        if page.len() >= PAGE_BYTES_MAX {
+            break;
+        }
+        shown += 1;
         let slash = if *is_folder { "/" } else { "" };
         let size = if *is_folder { String::new() } else { bytes.to_string() };
         // `./` so that a name with a colon is no scheme.
@@ -68,8 +88,8 @@ fn html(path: &[u8], entries: &[Entry], is_truncated: bool) -> String {
         );
     }
     page += "</table>\n";
-    if is_truncated {
-        let _ = writeln!(page, "<p>The first {ENTRIES_MAX} entries.</p>");
+    if is_truncated || shown < entries.len() {
+        let _ = writeln!(page, "<p>{shown} of more entries.</p>");
     }
     page + "</body></html>\n"
 }
@@ -102,7 +122,37 @@ mod tests {
         let file = "<a href=\"./%3Cb%3E%26%22%27.txt\">&lt;b&gt;&amp;&quot;&#39;.txt</a></td><td>5";
         assert!(page.contains(file), "{page}");
         assert!(page.contains("<a href=\"./a%20b%3Ac/\">a b:c/</a></td><td></td>"), "{page}");
-        assert!(page.contains("<a href=\"../\">") && page.contains("The first 10000"), "{page}");
+        assert!(page.contains("<a href=\"../\">") && page.contains("2 of more entries"), "{page}");
         assert!(!html(b"", &[], false).contains("../"));
+    }
+
+    #[test]
+    fn page_of_long_names_ends_before_it_is_too_large() {
+        let name = |number: usize| format!("{number:0>6}{}", "&".repeat(249)).into_bytes();
+        let entry = |number| Entry { name: name(number), is_folder: false, bytes: 1 };
+        let entries: Vec<Entry> = (0..ENTRIES_MAX).map(entry).collect();
+        let page = html(b"", &entries, false);
+        assert!(page.len() < PAGE_BYTES_MAX + 4096, "{}", page.len());
+        let shown = page.matches("<tr>").count();
+        assert!(shown < ENTRIES_MAX && page.contains(&format!("<p>{shown} of more entries")));
+    }
+
+    #[test]
+    fn links_out_of_the_folder_and_to_the_service_are_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let inside = folder.path().join("shared");
+        std::fs::create_dir_all(inside.join(".fathom")).unwrap();
+        std::fs::write(inside.join("file"), "12345").unwrap();
+        std::fs::write(folder.path().join("secret"), "1234567").unwrap();
+        for (target, name) in
+            [("file", "own"), (".fathom", "ctl"), ("../secret", "out"), ("no", "none")]
+        {
+            std::os::unix::fs::symlink(target, inside.join(name)).unwrap();
+        }
+        let root = Root::open(&inside).unwrap();
+        let page = of(&root, &File::open(&inside).unwrap(), b"", &|| false).unwrap();
+        let names: Vec<&str> = page.split("href=\"./").skip(1).map(|it| &it[..3]).collect();
+        assert_eq!(names, ["fil", "own"], "{page}");
+        assert_eq!(page.matches("<td>5</td>").count(), 2, "{page}");
     }
 }

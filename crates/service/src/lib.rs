@@ -22,6 +22,7 @@ mod far;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod head;
+mod held;
 mod index;
 mod lane;
 mod listener;

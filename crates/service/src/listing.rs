@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, openat2, statat};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::lane::IsOver;
 use crate::root::Root;
@@ -11,24 +11,31 @@ use crate::target::encode;
 
 const FILES_MAX: usize = 100_000;
 const FOLDERS_MAX: usize = 100_000;
+/// Percent-encoded they are at most three times as long.
+const PATH_BYTES_MAX: usize = 10 << 20;
 
 /// Symlinks are not followed.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Listing {
     pub(crate) files: Vec<Listed>,
-    /// Whether there are more than 100,000 files or folders.
+    /// Whether there are more than 100,000 files or folders, or than 10 MiB of paths.
     pub(crate) truncated: bool,
     #[serde(skip)]
     folders: usize,
+    #[serde(skip)]
+    path_bytes: usize,
 }
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Listed {
-    /// Percent-encoded, relative to the folder.
-    path: String,
-    pub(crate) bytes: u64,
-    #[serde(skip)]
+    /// Relative to the folder; in JSON percent-encoded.
+    #[serde(rename = "path", serialize_with = "encoded")]
     pub(crate) raw: Vec<u8>,
+    pub(crate) bytes: u64,
+}
+
+fn encoded<S: Serializer>(raw: &[u8], to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&encode(raw))
 }
 
 impl Listing {
@@ -38,8 +45,7 @@ impl Listing {
         let mut folders = vec![Vec::new()];
         while let Some(folder) = folders.pop() {
             listing.folders += 1;
-            let is_full = listing.files.len() >= FILES_MAX || listing.folders > FOLDERS_MAX;
-            if is_full || is_over() {
+            if listing.is_full() || listing.folders > FOLDERS_MAX || is_over() {
                 listing.truncated = true;
                 break;
             }
@@ -47,6 +53,10 @@ impl Listing {
         }
         listing.files.sort_by(|a, b| a.raw.cmp(&b.raw));
         listing
+    }
+
+    fn is_full(&self) -> bool {
+        self.files.len() >= FILES_MAX || self.path_bytes >= PATH_BYTES_MAX
     }
 
     fn add(&mut self, root: &Root, folder: &[u8], folders: &mut Vec<Vec<u8>>) {
@@ -63,9 +73,9 @@ impl Listing {
             match FileType::from_raw_mode(stat.st_mode) {
                 // A mount point cannot be opened.
                 FileType::Directory if stat.st_dev == root.stat.st_dev => folders.push(raw),
-                FileType::RegularFile if self.files.len() < FILES_MAX => {
-                    let path = encode(&raw);
-                    self.files.push(Listed { path, bytes: stat.st_size as u64, raw });
+                FileType::RegularFile if !self.is_full() => {
+                    self.path_bytes += raw.len();
+                    self.files.push(Listed { raw, bytes: stat.st_size as u64 });
                 }
                 FileType::RegularFile => self.truncated = true,
                 _ => {}

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 
+use crate::held::{Held, SMALL};
 use crate::lane::{Kind, Ticket};
 use crate::refusal::Refusal;
 use crate::shared::Shared;
@@ -29,12 +30,14 @@ pub(crate) struct Made {
     pub(crate) status: u16,
     pub(crate) media: &'static str,
     pub(crate) body: Vec<u8>,
+    /// Of a body that may be large.
+    pub(crate) held: Option<Held>,
 }
 
 impl Made {
     pub(crate) fn refusal(why: Refusal) -> Self {
         let body = format!("{} {}\n", why.status(), why.text()).into_bytes();
-        Self { status: why.status(), media: media::TEXT, body }
+        Self { status: why.status(), media: media::TEXT, body, held: None }
     }
 }
 
@@ -56,10 +59,13 @@ impl Page {
         let is_over = &|| ticket.is_over(shared);
         let (media, body) = match self {
             // It is finished while the service stops, as it would say that there is no more.
-            Self::Index { folder, path } => match index::of(folder, &path, &|| ticket.is_left()) {
-                Ok(html) => (media::HTML, html.into_bytes()),
-                Err(_) => return Made::refusal(Refusal::Unreadable),
-            },
+            Self::Index { folder, path } => {
+                let is_left = &|| ticket.is_left();
+                match index::of(&shared.root, &folder, &path, is_left) {
+                    Ok(html) => (media::HTML, html.into_bytes()),
+                    Err(_) => return Made::refusal(Refusal::Unreadable),
+                }
+            }
             Self::Metrics => (media::OPENMETRICS, metrics::text(shared).into_bytes()),
             Self::Telemetry => json(&telemetry::read(shared)),
             Self::List => json(&listing::Listing::read(&shared.root, is_over)),
@@ -68,7 +74,13 @@ impl Page {
             Self::Warm => json(&cache::warm(shared, is_over)),
             Self::Disk(time_ms) => json(&disk::measure(shared, time_ms, is_over)),
         };
-        Made { status: 200, media, body }
+        let bytes = body.len() as u64;
+        // Monitoring is answered whatever others hold.
+        let held = (bytes > SMALL).then(|| shared.budget.hold(bytes));
+        match held {
+            Some(None) => Made::refusal(Refusal::Held),
+            held => Made { status: 200, media, body, held: held.flatten() },
+        }
     }
 }
 

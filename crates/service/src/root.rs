@@ -6,11 +6,14 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, open, openat2};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, open, openat2, statat,
+};
 use rustix::io::Errno;
 
 use crate::error::ServiceError;
 use crate::refusal::Refusal;
+use crate::target::CONTROL;
 
 const INSIDE: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_XDEV);
@@ -61,6 +64,16 @@ impl Root {
 
     pub(crate) fn open_waiting(&self, path: &[u8]) -> Result<Opened, Refusal> {
         self.open_at(path, ResolveFlags::empty()).and_then(classify).map_err(refusal)
+    }
+
+    /// What a path in the folder refers to, unless that is the name of the service's own resources.
+    pub(crate) fn stat(&self, path: &[u8]) -> Option<Stat> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let found = fstat(openat2(&self.folder, path, flags, Mode::empty(), INSIDE).ok()?).ok()?;
+        let control = statat(&self.folder, CONTROL, AtFlags::SYMLINK_NOFOLLOW);
+        let is_control =
+            |control: Stat| (control.st_dev, control.st_ino) == (found.st_dev, found.st_ino);
+        (!control.is_ok_and(is_control)).then_some(found)
     }
 
     fn open_at(&self, path: &[u8], more: ResolveFlags) -> Result<OwnedFd, Errno> {

@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::sendfile;
+use rustix::fs::{Stat, fstat, sendfile};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
+use crate::held::Held;
 use crate::resident::Probe;
 
 /// Bytes that are checked and sent at a time: enough that a check costs little beside them.
@@ -46,13 +47,38 @@ pub(crate) struct Response {
     sent: u64,
     /// When the rate was last checked, and how much had arrived then.
     pub(crate) checked: (u64, u64),
+    /// The share of `memory` in the budget, if it was large.
+    held: Option<Held>,
+}
+
+/// What changes with a file, as far as the kernel's clock can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) inode: u64,
+    bytes: i64,
+    /// Fewer once it was replaced; of another width on each architecture.
+    links: u128,
+    changed: (i64, u64),
+}
+
+impl Stamp {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        let changed = (stat.st_ctime, stat.st_ctime_nsec);
+        Self { inode: stat.st_ino, bytes: stat.st_size, links: stat.st_nlink.into(), changed }
+    }
+
+    /// # Errors
+    /// If the file has changed since.
+    pub(crate) fn check(self, file: &File) -> Result<(), Errno> {
+        if Self::of(&fstat(file)?) == self { Ok(()) } else { Err(Errno::STALE) }
+    }
 }
 
 /// Bytes of a file.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) file: File,
-    pub(crate) inode: u64,
+    pub(crate) stamp: Stamp,
     pub(crate) at: u64,
     pub(crate) end: u64,
     /// Up to here it was in memory, at a time.
@@ -72,8 +98,8 @@ pub(crate) enum Step {
 }
 
 impl Part {
-    pub(crate) fn new(file: File, inode: u64, at: u64, end: u64) -> Self {
-        Self { file, inode, at, end, loaded_to: at, loaded_ns: 0 }
+    pub(crate) fn new(file: File, stamp: Stamp, at: u64, end: u64) -> Self {
+        Self { file, stamp, at, end, loaded_to: at, loaded_ns: 0 }
     }
 
     /// The range that a lane is to read.
@@ -108,7 +134,14 @@ impl Response {
             head_bytes,
             sent,
             checked,
+            held: None,
         })
+    }
+
+    /// With a body in memory that counts against the budget.
+    pub(crate) fn holding(mut self: Box<Self>, held: Option<Held>) -> Box<Self> {
+        self.held = held;
+        self
     }
 
     /// Counts bytes handed to the kernel; returns how many of them were of the body.
@@ -192,7 +225,7 @@ impl Part {
             return true;
         }
         let (at, end) = self.window();
-        self.loaded_to = probe.resident_to(&self.file, self.inode, at, end, now_ns);
+        self.loaded_to = probe.resident_to(&self.file, self.stamp.inode, at, end, now_ns);
         self.loaded_ns = now_ns;
         self.loaded_to > self.at
     }
@@ -207,6 +240,11 @@ impl Part {
             return Ok(Step::NeedsLane);
         }
         let bytes = (self.loaded_to.min(self.end) - self.at) as usize;
+        if self.loaded_to >= self.end {
+            // A head that was sent promises one version of the file: the last part is only sent of
+            // that.
+            self.stamp.check(&self.file)?;
+        }
         match sendfile(socket, &self.file, Some(&mut self.at), bytes) {
             // The end of the file, before the end that the head promised.
             Ok(0) => Err(Errno::NODATA),

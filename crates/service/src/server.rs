@@ -16,6 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::counters::{Counters, connections};
 use crate::error::ServiceError;
 use crate::far::FarEnds;
+use crate::held::Budget;
 use crate::lane::{self, CONTROL_MAX, EVICTIONS_WAITING_MAX};
 use crate::listener;
 use crate::mailbox::Mailbox;
@@ -181,6 +182,7 @@ pub(crate) fn prepare(options: Options) -> Result<(Arc<Shared>, Vec<SocketAddr>)
         bulk: Queue::new(CONTROL_MAX),
         serial: Queue::new(connections_max),
         evictions: Queue::new(EVICTIONS_WAITING_MAX),
+        budget: Budget::default(),
         loads: crate::resident::loads(),
         evicted: AtomicU64::new(0),
         evictions_missed: AtomicU64::new(0),

@@ -11,6 +11,7 @@ use fathom_far::Token;
 
 use crate::counters::Counters;
 use crate::far::FarEnds;
+use crate::held::Budget;
 use crate::lane::{Eviction, Job, Kind};
 use crate::mailbox::Mailbox;
 use crate::options::Limits;
@@ -46,6 +47,7 @@ pub(crate) struct Shared {
     pub(crate) serial: Queue<Job>,
     pub(crate) evictions: Queue<Eviction>,
     pub(crate) loads: Loads,
+    pub(crate) budget: Budget,
     /// Files that were evicted on request.
     pub(crate) evicted: AtomicU64,
     /// Files that could not be evicted after a response.

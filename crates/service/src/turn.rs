@@ -12,6 +12,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt}
 
 use crate::connection::{Connection, State, Waiting};
 use crate::head::{self, Method, Request};
+use crate::held::{Held, SMALL};
 use crate::lane::{Done, Job, Ticket, Work, evict_later};
 use crate::media;
 use crate::page::{Made, Page};
@@ -22,15 +23,12 @@ use crate::resident::{loads_of, read_now};
 use crate::root::Opened;
 use crate::route::{Route, route};
 use crate::selection::{Selection, Version, select, select_page};
-use crate::send::{Exchange, FILLING, Part, Response, Step};
+use crate::send::{Exchange, FILLING, Part, Response, Stamp, Step};
 use crate::target::encode;
 
 /// Requests, and bytes of one response, that a connection may have before others have their turn.
 const REQUESTS_PER_TURN: u32 = 16;
 const BYTES_PER_TURN: usize = 4 << 20;
-/// Up to this size a body is copied behind its head and leaves in the same call; above it,
-/// sendfile costs less.
-const SMALL: u64 = 32 << 10;
 /// Dropped of a client that sends on.
 const LINGER_BYTES: usize = 1 << 20;
 
@@ -49,9 +47,9 @@ pub(crate) type Flow = ControlFlow<Next>;
 /// The body of a response.
 enum Body {
     None,
-    Bytes(Vec<u8>),
-    /// A file, its inode and a range of its bytes.
-    File(File, u64, Range<u64>),
+    Bytes(Vec<u8>, Option<Held>),
+    /// A file and a range of its bytes.
+    File(File, Stamp, Range<u64>),
 }
 
 /// A body, and bytes from memory behind it.
@@ -169,7 +167,8 @@ impl Reactor {
             Ok(Route::Health) => {
                 self.shared.trip();
                 exchange.is_work = false;
-                let made = Made { status: 200, media: media::TEXT, body: b"ok\n".to_vec() };
+                let made =
+                    Made { held: None, status: 200, media: media::TEXT, body: b"ok\n".to_vec() };
                 return self.made(c, slot, exchange, made);
             }
             // More bytes belong to the next request, which does not come.
@@ -274,7 +273,7 @@ impl Reactor {
         let mut reply = self.reply(exchange, status, length, media::of(path));
         reply.version = Some(&version);
         reply.part = (status == 206).then(|| part.clone());
-        let body = Body::File(opened.file, opened.stat.st_ino, part);
+        let body = Body::File(opened.file, Stamp::of(&opened.stat), part);
         self.begin(c, slot, exchange, &reply, Filled { body, filling })
     }
 
@@ -324,10 +323,10 @@ impl Reactor {
     ) -> Flow {
         exchange.close |= close;
         exchange.linger |= close;
-        let Made { status, media, body } = Made::refusal(why);
+        let Made { status, media, body, held } = Made::refusal(why);
         let mut reply = self.reply(exchange, status, body.len() as u64, media);
         reply.allow = why.allow();
-        self.begin(c, slot, exchange, &reply, Body::Bytes(body))
+        self.begin(c, slot, exchange, &reply, Body::Bytes(body, held))
     }
 
     fn page(&mut self, c: &mut Connection, slot: u32, exchange: Exchange, page: Page) -> Flow {
@@ -337,7 +336,7 @@ impl Reactor {
 
     fn made(&mut self, c: &mut Connection, slot: u32, exchange: Exchange, made: Made) -> Flow {
         let reply = self.reply(exchange, made.status, made.body.len() as u64, made.media);
-        self.begin(c, slot, exchange, &reply, Body::Bytes(made.body))
+        self.begin(c, slot, exchange, &reply, Body::Bytes(made.body, made.held))
     }
 
     /// Waits for a lane.
@@ -435,14 +434,20 @@ impl Reactor {
         let mut part = None;
         match body {
             Body::None => {}
-            Body::Bytes(bytes) if !exchange.is_head => self.output.extend_from_slice(&bytes),
-            Body::Bytes(_) => {}
-            Body::File(file, inode, range) if exchange.is_head || range.is_empty() => {
-                part = Some(Part::new(file, inode, range.end, range.end));
+            Body::Bytes(..) if exchange.is_head => {}
+            // Of a large page there is no second copy.
+            Body::Bytes(mut bytes, held) if bytes.len() as u64 > SMALL => {
+                bytes.splice(..0, head.iter().copied());
+                let rest = Response::rest(exchange, status, bytes, head.len(), at, None, 0);
+                return self.respond(c, slot, rest.holding(held));
             }
-            Body::File(file, inode, range) => {
+            Body::Bytes(bytes, _) => self.output.extend_from_slice(&bytes),
+            Body::File(file, stamp, range) if exchange.is_head || range.is_empty() => {
+                part = Some(Part::new(file, stamp, range.end, range.end));
+            }
+            Body::File(file, stamp, range) => {
                 let small = range.end - range.start;
-                part = Some(Part::new(file, inode, range.start, range.end));
+                part = Some(Part::new(file, stamp, range.start, range.end));
                 if small > SMALL || filling > 0 || !self.append(part.as_ref(), small as usize) {
                     let memory = head.to_vec();
                     let length = head.len();
@@ -484,6 +489,7 @@ impl Reactor {
         let (Some(part), at) = (part, self.output.len()) else { return false };
         self.output.resize(at + bytes, 0);
         read_now(&part.file, &mut self.output[at..], part.at) == Ok(bytes)
+            && part.stamp.check(&part.file).is_ok()
     }
 
     fn respond(&mut self, c: &mut Connection, slot: u32, mut response: Box<Response>) -> Flow {
@@ -506,7 +512,7 @@ impl Reactor {
                 Ok(Step::NeedsLane) => {
                     let has_begun = response.sent() > 0;
                     if let Some(part) = response.part() {
-                        loads_of(&self.shared.loads, part.inode).fetch_add(1, Relaxed);
+                        loads_of(&self.shared.loads, part.stamp.inode).fetch_add(1, Relaxed);
                     }
                     let state = State::Loading { exchange: response.exchange, has_begun };
                     return self.submit(c, slot, state, Work::Load(response));

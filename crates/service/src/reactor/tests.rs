@@ -9,7 +9,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 
 use super::*;
-use crate::lane::{CONTROL_MAX, Done, Kind, Work};
+use crate::held::HELD_BYTES_MAX;
+use crate::lane::{CONTROL_MAX, Done, Kind, Ticket, Work};
 use crate::options::{Limits, Options};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -451,4 +452,68 @@ fn refused_connections_make_room() {
     assert_eq!((service.connections(), service.closed()), (4, (1, 0)));
     service.ask(&mut new, HEALTH);
     assert_eq!(status(&mut new), 200);
+}
+
+#[test]
+fn last_part_of_a_file_that_changed_is_not_sent() {
+    const BYTES: u64 = 64 << 10;
+    for change in ["none", "appended", "replaced"] {
+        let mut service = Scripted::new(100);
+        let path = service.folder.path().join("opened");
+        // Nothing of it is in memory: a lane reads it before its first byte is sent.
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(BYTES).unwrap();
+        let mut client = service.connect();
+        client = service.ask_lane(client, OPENED);
+        let job = service.reactor.shared.queue(Kind::Read).pop().unwrap();
+        let Work::Load(mut response) = job.work else { panic!("{job:?}") };
+        response.set_loaded(BYTES, NOW_NS.get());
+        match change {
+            "appended" => file.set_len(BYTES + 1).unwrap(),
+            "replaced" => {
+                let other = service.folder.path().join("other");
+                std::fs::write(&other, "other").unwrap();
+                std::fs::rename(other, path).unwrap();
+            }
+            _ => {}
+        }
+        let done = Done::Loaded(response, Ok(()));
+        service.reactor.shared.mailboxes[0].leave(Mail::Done { slot: 0, generation: 0, done });
+        service.turn();
+        if change == "none" {
+            assert_eq!((status(&mut client), service.closed()), (200, (0, 0)));
+        } else {
+            assert_eq!((service.connections(), service.closed()), (0, (0, 1)), "{change}");
+            assert!(rest(client).unwrap() < BYTES as usize, "{change}");
+        }
+    }
+}
+
+#[test]
+fn large_pages_of_slow_readers_hold_bounded_memory() {
+    let mut service = Scripted::new(100);
+    for number in 0..400 {
+        std::fs::write(service.folder.path().join(format!("{number:0>100}")), "").unwrap();
+    }
+    let shared = Arc::clone(&service.reactor.shared);
+    // What others hold leaves no room for the page.
+    let mut others = shared.budget.hold(HELD_BYTES_MAX);
+    for expected in ["503", "200"] {
+        let mut client = service.wait_for_lane("/.fathom/list");
+        let Job { ticket, work } = shared.queue(Kind::Bulk).pop().unwrap();
+        let Work::Page(page) = work else { panic!("{work:?}") };
+        let Ticket { slot, generation, .. } = ticket;
+        let done = Done::Made(page.make(&shared, &ticket));
+        shared.mailboxes[0].leave(Mail::Done { slot, generation, done });
+        service.turn();
+        let mut begin = [0; 12];
+        client.read_exact(&mut begin).unwrap();
+        assert!(begin.ends_with(expected.as_bytes()), "{begin:?}");
+        drop(client);
+        while service.connections() > 0 {
+            service.turn();
+        }
+        drop(others.take());
+        assert!(shared.budget.hold(HELD_BYTES_MAX).is_some(), "{expected}: free again");
+    }
 }
