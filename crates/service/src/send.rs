@@ -51,20 +51,19 @@ pub(crate) struct Response {
     held: Option<Held>,
 }
 
-/// What changes with a file, as far as the kernel's clock can tell.
+/// What changes with the content of a file, as far as the kernel's clock can tell. Its change time
+/// moves with a rename, too: a file that is replaced or deleted arrives as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) inode: u64,
     bytes: i64,
-    /// Fewer once it was replaced; of another width on each architecture.
-    links: u128,
-    changed: (i64, u64),
+    modified: (i64, u64),
 }
 
 impl Stamp {
     pub(crate) fn of(stat: &Stat) -> Self {
-        let changed = (stat.st_ctime, stat.st_ctime_nsec);
-        Self { inode: stat.st_ino, bytes: stat.st_size, links: stat.st_nlink.into(), changed }
+        let modified = (stat.st_mtime, stat.st_mtime_nsec);
+        Self { inode: stat.st_ino, bytes: stat.st_size, modified }
     }
 
     /// # Errors

@@ -457,7 +457,7 @@ fn refused_connections_make_room() {
 #[test]
 fn last_part_of_a_file_that_changed_is_not_sent() {
     const BYTES: u64 = 64 << 10;
-    for change in ["none", "appended", "replaced"] {
+    for change in ["none", "replaced", "appended", "overwritten"] {
         let mut service = Scripted::new(100);
         let path = service.folder.path().join("opened");
         // Nothing of it is in memory: a lane reads it before its first byte is sent.
@@ -470,6 +470,7 @@ fn last_part_of_a_file_that_changed_is_not_sent() {
         response.set_loaded(BYTES, NOW_NS.get());
         match change {
             "appended" => file.set_len(BYTES + 1).unwrap(),
+            "overwritten" => file.set_modified(std::time::UNIX_EPOCH).unwrap(),
             "replaced" => {
                 let other = service.folder.path().join("other");
                 std::fs::write(&other, "other").unwrap();
@@ -480,7 +481,7 @@ fn last_part_of_a_file_that_changed_is_not_sent() {
         let done = Done::Loaded(response, Ok(()));
         service.reactor.shared.mailboxes[0].leave(Mail::Done { slot: 0, generation: 0, done });
         service.turn();
-        if change == "none" {
+        if ["none", "replaced"].contains(&change) {
             assert_eq!((status(&mut client), service.closed()), (200, (0, 0)));
         } else {
             assert_eq!((service.connections(), service.closed()), (0, (0, 1)), "{change}");
