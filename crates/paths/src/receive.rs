@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use fathom_fileio::memory::Pages;
 use rustix::event::PollFlags;
-use rustix::fs::{fstat, ftruncate};
+use rustix::fs::{FallocateFlags, fallocate, fstat, ftruncate};
 use rustix::io::{Errno, pwrite};
 use rustix::mm::ProtFlags;
 use rustix::net::{RecvFlags, recv};
@@ -159,7 +159,8 @@ impl Receiving {
                 let (start, bytes) = mapped.part(*filled..mapped.len());
                 // SAFETY: the part is mapped; the kernel reports a page that is gone as an error.
                 let received = unsafe { libc::recv(socket.as_raw_fd(), start, bytes, 0) };
-                let received = result(received).map_err(PathError::of("recv"))?;
+                let received = result(received).map_err(|error| lacking(file, *at, error));
+                let received = received.map_err(PathError::of("recv"))?;
                 *filled += received;
                 if *filled == mapped.len() || received == 0 {
                     watch.look(mapped);
@@ -295,4 +296,12 @@ pub fn receive_exact(
         }
     }
     Ok(())
+}
+
+/// Why a page of a mapped file could not be had: the kernel says no more than that.
+fn lacking(file: &File, at: u64, error: Errno) -> Errno {
+    match error {
+        Errno::FAULT => fallocate(file, FallocateFlags::empty(), at, 1).err().unwrap_or(error),
+        _ => error,
+    }
 }

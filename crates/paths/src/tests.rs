@@ -15,9 +15,13 @@ use crate::device::{Presence, Role, flag, presence};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-#[expect(clippy::print_stdout, reason = "a test says what it does not cover")]
 pub(crate) fn skipped(reason: &str) {
-    println!("skipped: {reason}");
+    say(&format!("skipped: {reason}"));
+}
+
+#[expect(clippy::print_stdout, reason = "a test says what it does not cover")]
+fn say(text: &str) {
+    println!("{text}");
 }
 
 /// The paths of this host, with those of the kernel devices if it has them.
@@ -181,6 +185,31 @@ fn end_of_connection_and_excess_are_errors() {
                 ),
             }
         }
+    }
+}
+
+#[test]
+fn full_disk_is_named_by_every_path() {
+    if !fathom_lab::mounts::inside("tests::full_disk_is_named_by_every_path", say) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut mount = std::process::Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(folder.path());
+    assert!(mount.status().unwrap().success());
+    let waiter = Waiter::new(Io::Blocking, LIMIT).unwrap();
+    for path in receive_paths() {
+        let (near, far) = connection();
+        let sent = sender((SendPath::Copy, 4096, Io::Blocking), vec![data(256 << 10)], near);
+        let mut receiving = Receiving::new(path, 16 << 10).unwrap();
+        receiving.prepare(far.as_fd(), &waiter).unwrap();
+        let target = tempfile::tempfile_in(folder.path()).unwrap();
+        let (socket, progress) = ((far.as_fd(), &waiter), AtomicU64::new(0));
+        let found = receive(&mut receiving, (target, Some(256 << 10), 0), socket, &progress);
+        let found = found.unwrap_err().to_string();
+        assert!(found.contains("No space left"), "{path}: {found}");
+        drop(far);
+        let _ = sent.join();
     }
 }
 
