@@ -1,6 +1,7 @@
 //! Child processes: started in their own process group, tied to this process, with limits, and
 //! killed together with their descendants.
 
+mod adopted;
 mod descendants;
 mod exit;
 mod output;
@@ -8,6 +9,7 @@ mod program;
 mod running;
 mod tie;
 
+pub use adopted::reap_adopted;
 pub use descendants::{children, descendants};
 pub use exit::{exit_text, last_words};
 pub use output::{CollectError, Limits};

@@ -5,8 +5,9 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use fathom_measure::process::reap_adopted;
 use fathom_service::{Ending, Limits, Options, Server, ServiceError, token_from_file};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::arguments::serve::ServeArguments;
 use crate::exit::{Status, usage_error};
@@ -71,7 +72,14 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
     }
     let ends = [interrupt.as_fd(), server.panicked()];
     let mut wait = ends.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-    while printed == Status::Success && poll(&mut wait, None).is_err() {}
+    // As the first process of a container it adopts processes.
+    let is_first = std::process::id() == 1;
+    let tick = is_first.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
+    while printed == Status::Success && !poll(&mut wait, tick.as_ref()).is_ok_and(|it| it > 0) {
+        if is_first {
+            reap_adopted();
+        }
+    }
     let ending = server.stop(GRACE_NS);
     if ending.cut > 0 {
         let when = if ending.has_panicked { "" } else { " after 5 s" };

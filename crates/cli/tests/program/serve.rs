@@ -2,7 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::Child;
+use std::path::Path;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use fathom_lab::settle;
@@ -46,6 +47,30 @@ fn folder_is_served_until_a_signal() {
         assert_contains(&text, &["congestion control", "curl http://127", "fathom load http://"]);
         assert_eq!(signal_and_wait(child, signal).code(), Some(0));
     }
+}
+
+#[test]
+fn first_process_of_a_namespace_reaps_orphans() {
+    let probe = Command::new("unshare").args(["--pid", "--fork", "true"]).status();
+    if !probe.is_ok_and(|status| status.success()) {
+        return skipped("a PID namespace needs root, and unshare of util-linux");
+    }
+    let env = TestEnv::new();
+    let serve = env.command("serve . --listen 0");
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--kill-child"]);
+    command.arg(serve.get_program()).args(serve.get_args()).current_dir(env.path());
+    let mut child = spawn_piped(command);
+    next_line(&mut child);
+    let first = fathom_measure::process::children(child.id())[0].to_string();
+    // The parent ends at once.
+    let orphan = ["--pid", "--target", &first, "sh", "-c", "(readlink /proc/self &)"];
+    let output = Command::new("nsenter").args(orphan).output().expect("nsenter starts");
+    let orphan = Path::new("/proc").join(String::from_utf8_lossy(&output.stdout).trim());
+    assert!(orphan != Path::new("/proc/"), "{output:?}");
+    wait_until("it is not reaped", || !orphan.exists());
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
 }
 
 #[test]
