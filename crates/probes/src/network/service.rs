@@ -24,6 +24,8 @@ use crate::prelude::*;
 const WAIT: Duration = Duration::from_secs(10);
 /// The longest text before the address.
 const OPENING_BYTES_MAX: usize = 16 << 10;
+/// The service may be another program: more is not asked for.
+const BODY_BYTES_MAX: u64 = 64 << 20;
 /// Room for the head of a response.
 const HEAD_BYTES: usize = 16 << 10;
 
@@ -155,6 +157,9 @@ impl Service {
                     if status != expected {
                         return Err(Fault::WrongWork(format!("status {status}, not {expected}")));
                     }
+                    if body > BODY_BYTES_MAX {
+                        return Err(Fault::WrongWork(format!("a body of {body} bytes")));
+                    }
                     let all = head + body as usize;
                     buffer.resize(buffer.len().max(all), 0);
                     end = Some((head, all));
@@ -216,4 +221,41 @@ fn address(process: &mut Running) -> Result<SocketAddr> {
         rest.parse().ok()
     });
     address.ok_or_else(|| Fault::Failed(format!("the service does not listen: `{line}`")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn length_from_another_program_takes_no_memory() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let to = "elsewhere".to_owned();
+        let host = address.to_string();
+        let service = Service { to, address, host, token: None, bind: None, _process: None };
+        let near = TcpStream::connect(address).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        for (length, expected) in
+            [(5, None), (BODY_BYTES_MAX + 1, Some(67_108_865)), (u64::MAX >> 1, Some(i64::MAX))]
+        {
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+            far.write_all(head.as_bytes()).unwrap();
+            if expected.is_none() {
+                far.write_all(b"hello").unwrap();
+            }
+            let mut buffer = Vec::new();
+            let found = service.exchange(&near, b"", 200, &mut buffer);
+            match expected {
+                None => assert_eq!(&buffer[found.unwrap()], b"hello"),
+                Some(bytes) => {
+                    let fault = format!("{:?}", found.unwrap_err());
+                    assert!(fault.contains(&format!("a body of {bytes} bytes")), "{fault}");
+                }
+            }
+            assert!(buffer.len() <= HEAD_BYTES);
+        }
+    }
 }
