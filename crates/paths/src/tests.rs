@@ -204,8 +204,8 @@ fn full_disk_is_named_by_every_path() {
         let mut receiving = Receiving::new(path, 16 << 10).unwrap();
         receiving.prepare(far.as_fd(), &waiter).unwrap();
         let target = tempfile::tempfile_in(folder.path()).unwrap();
-        let (socket, progress) = ((far.as_fd(), &waiter), AtomicU64::new(0));
-        let found = receive(&mut receiving, (target, Some(256 << 10), 0), socket, &progress);
+        let file = (target, Some(256 << 10), 0);
+        let found = receive(&mut receiving, file, (far.as_fd(), &waiter), &AtomicU64::new(0));
         let found = found.unwrap_err().to_string();
         assert!(found.contains("No space left"), "{path}: {found}");
         drop(far);

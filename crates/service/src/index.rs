@@ -89,7 +89,7 @@ fn html(path: &[u8], entries: &[Entry], is_truncated: bool) -> String {
     }
     page += "</table>\n";
     if is_truncated || shown < entries.len() {
-        let _ = writeln!(page, "<p>{shown} of more entries.</p>");
+        let _ = writeln!(page, "<p>The first {shown} entries; there are more.</p>");
     }
     page + "</body></html>\n"
 }
@@ -122,7 +122,10 @@ mod tests {
         let file = "<a href=\"./%3Cb%3E%26%22%27.txt\">&lt;b&gt;&amp;&quot;&#39;.txt</a></td><td>5";
         assert!(page.contains(file), "{page}");
         assert!(page.contains("<a href=\"./a%20b%3Ac/\">a b:c/</a></td><td></td>"), "{page}");
-        assert!(page.contains("<a href=\"../\">") && page.contains("2 of more entries"), "{page}");
+        assert!(
+            page.contains("<a href=\"../\">") && page.contains("The first 2 entries;"),
+            "{page}"
+        );
         assert!(!html(b"", &[], false).contains("../"));
     }
 
@@ -134,7 +137,7 @@ mod tests {
         let page = html(b"", &entries, false);
         assert!(page.len() < PAGE_BYTES_MAX + 4096, "{}", page.len());
         let shown = page.matches("<tr>").count();
-        assert!(shown < ENTRIES_MAX && page.contains(&format!("<p>{shown} of more entries")));
+        assert!(shown < ENTRIES_MAX && page.contains(&format!("<p>The first {shown} entries;")));
     }
 
     #[test]

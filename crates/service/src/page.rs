@@ -75,12 +75,12 @@ impl Page {
             Self::Disk(time_ms) => json(&disk::measure(shared, time_ms, is_over)),
         };
         let bytes = body.len() as u64;
+        let held = shared.budget.hold(bytes);
         // Monitoring is answered whatever others hold.
-        let held = (bytes > SMALL).then(|| shared.budget.hold(bytes));
-        match held {
-            Some(None) => Made::refusal(Refusal::Held),
-            held => Made { status: 200, media, body, held: held.flatten() },
+        if held.is_none() && bytes > SMALL {
+            return Made::refusal(Refusal::Held);
         }
+        Made { status: 200, media, body, held }
     }
 }
 

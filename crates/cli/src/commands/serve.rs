@@ -73,10 +73,9 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
     let ends = [interrupt.as_fd(), server.panicked()];
     let mut wait = ends.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     // As the first process of a container it adopts processes.
-    let is_first = std::process::id() == 1;
-    let tick = is_first.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
+    let tick = (std::process::id() == 1).then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
     while printed == Status::Success && !poll(&mut wait, tick.as_ref()).is_ok_and(|it| it > 0) {
-        if is_first {
+        if tick.is_some() {
             reap_adopted();
         }
     }

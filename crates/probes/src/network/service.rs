@@ -238,22 +238,19 @@ mod tests {
         let service = Service { to, address, host, token: None, bind: None, _process: None };
         let near = TcpStream::connect(address).unwrap();
         let (mut far, _) = listener.accept().unwrap();
-        for (length, expected) in
-            [(5, None), (BODY_BYTES_MAX + 1, Some(67_108_865)), (u64::MAX >> 1, Some(i64::MAX))]
-        {
+        for length in [5, BODY_BYTES_MAX + 1, u64::MAX >> 1] {
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
             far.write_all(head.as_bytes()).unwrap();
-            if expected.is_none() {
+            if length == 5 {
                 far.write_all(b"hello").unwrap();
             }
             let mut buffer = Vec::new();
             let found = service.exchange(&near, b"", 200, &mut buffer);
-            match expected {
-                None => assert_eq!(&buffer[found.unwrap()], b"hello"),
-                Some(bytes) => {
-                    let fault = format!("{:?}", found.unwrap_err());
-                    assert!(fault.contains(&format!("a body of {bytes} bytes")), "{fault}");
-                }
+            if length == 5 {
+                assert_eq!(&buffer[found.unwrap()], b"hello");
+            } else {
+                let fault = format!("{:?}", found.unwrap_err());
+                assert!(fault.contains(&format!("a body of {length} bytes")), "{fault}");
             }
             assert!(buffer.len() <= HEAD_BYTES);
         }
