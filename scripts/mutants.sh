@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Changes SAMPLE places of the code one at a time (an operator, a returned value) and runs the tests
-# of the crate: a change that no test notices shows what is not tested. SHARD selects the sample.
-# A later call goes on with the crates that are left; without target/mutants it begins anew.
+# of the crate, and where they miss it the golden cases of the program: a change that no test notices
+# shows what is not tested. SHARD selects the sample.
+# A later call goes on with what is left; without target/mutants it begins anew.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sample=${1:-100} shard=${2:-0}
@@ -12,20 +13,30 @@ command -v cargo-mutants >/dev/null || cargo install --locked cargo-mutants
 output=$PWD/target/mutants/$sample-$shard
 # Dependencies are built once, although each crate is tested in a new copy.
 export CARGO_TARGET_DIR=$PWD/target/mutants/build
-all=$(cargo mutants --list "${packages[@]/#/--package=}" | wc -l)
-for package in "${packages[@]}"; do
-  folder=$output/$package
-  [ ! -e "$folder/done" ] || continue
+try() { # folder, options of cargo mutants
+  local folder=$output/$1 status=0
+  shift
+  [ ! -e "$folder/done" ] || return 0
   rm -rf "$folder"
   mkdir -p "$folder"
   # Status 2: some were missed; 3: some took too long, and count as caught.
-  status=0
-  cargo mutants --package "$package" --shard "$shard/$((all / sample))" --sharding round-robin \
-    --output "$folder" || status=$?
+  cargo mutants --output "$folder" "$@" || status=$?
   case $status in 0 | 2 | 3) touch "$folder/done" ;; *) exit $status ;; esac
+}
+found() { cat "$output"/$1/mutants.out/"$2".txt 2>/dev/null || true; }
+
+all=$(cargo mutants --list "${packages[@]/#/--package=}" | wc -l)
+for package in "${packages[@]}"; do
+  try "$package" --package "$package" --shard "$shard/$((all / sample))" --sharding round-robin
 done
-count() { cat "$output"/*/mutants.out/"$1".txt | wc -l; }
-caught=$(($(count caught) + $(count timeout))) missed=$(count missed)
+missed=()
+while read -r name; do
+  # As a pattern that fits this name alone.
+  missed+=(--re "^$(sed 's/[][\.^$*+?(){}|]/\\&/g' <<<"$name")\$")
+done < <(found 'fathom-*' missed)
+[ ${#missed[@]} -eq 0 ] ||
+  try golden "${missed[@]}" --test-package fathom -- --test program golden::
+caught=$(for which in 'fathom-*' golden; do found "$which" caught && found "$which" timeout; done)
 echo "missed:"
-cat "$output"/*/mutants.out/missed.txt
-echo "$caught of $((caught + missed)) viable mutants caught"
+found golden missed
+echo "$(wc -l <<<"$caught") of $(($(wc -l <<<"$caught") + $(found golden missed | wc -l))) viable mutants caught"

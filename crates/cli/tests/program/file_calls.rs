@@ -72,12 +72,20 @@ fn ctrl_c_keeps_finished_calls() {
 #[test]
 fn killed_commands_keep_finished_steps() {
     let Some(disk) = Folder::on_disk() else { return };
+    const WRITE: &str = "file write --block 4K --count 100 --force --sync none --repeat 100000";
     let contend = "file contend --processes 2 --bytes 1MiB --repeat 1000 --time-limit 500s";
-    for (line, metric) in
-        [("file calls --calls 1e4 --repeat 1000", "file.call"), (contend, "file.contention")]
-    {
+    let named = disk.path().join("file");
+    std::fs::write(&named, vec![1; 1 << 20]).expect("a file");
+    let (folder, file) = (format!("--folder {}", disk.path_text()), named.display().to_string());
+    for (line, place, metric) in [
+        ("file calls --calls 1e4 --repeat 1000", &folder, "file.call"),
+        (contend, &folder, "file.contention"),
+        ("file read --repeat 100000", &file, "file.read.throughput"),
+        ("file fast --repeat 100000", &file, "file.fast"),
+        (WRITE, &file, "file.write.throughput"),
+    ] {
         let env = TestEnv::new();
-        let line = format!("{line} --folder {}", disk.path_text());
+        let line = format!("{line} {place}");
         let child = spawn_piped(env.command(&line));
         wait_for_record(&env);
         signal_and_wait(child, Signal::KILL);

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use fathom_fileio::Sum;
 use fathom_fileio::path_info::Change;
 use fathom_fileio::read::{ReadFault, Way};
+use fathom_measure::clock;
 use fathom_record::{Check, State, is_hidden};
 
 use crate::prelude::*;
@@ -16,16 +17,21 @@ pub(super) const MODEL_INPUTS: &[&str] = &["os.syscall", "file.call", "memory.ba
 
 pub(super) type Result<T, E = ProcedureError> = std::result::Result<T, E>;
 
+/// How often the passes so far are stored: a killed command loses this and one pass at most.
+const DRAFT_NS: u64 = 1_000_000_000;
+
 /// Runs `times` passes, or fewer if the user stops them, `pass` returns `None` or `is_last` is
-/// true. Returns them with their total disturbance.
+/// true. Returns them with their total disturbance. `record` makes the record of the passes so far.
 pub(super) fn repeated<P>(
     recorder: &mut dyn Recorder,
     (times, what): (u32, &str),
     mut pass: impl FnMut(&mut dyn Recorder, u32) -> Result<Option<(P, Disturbance)>>,
     is_last: impl Fn(&P) -> bool,
+    record: impl Fn(&mut dyn Recorder, &[P], Disturbance),
 ) -> Result<(Vec<P>, Disturbance)> {
     let mut passes = Vec::new();
     let mut disturbance: Option<Disturbance> = None;
+    let mut stored_ns = clock::monotonic_raw_ns();
     for number in 0..times {
         if recorder.stop().now().load(Ordering::Relaxed) && !passes.is_empty() {
             break;
@@ -36,6 +42,11 @@ pub(super) fn repeated<P>(
         passes.push(one);
         if passes.last().is_some_and(&is_last) {
             break;
+        }
+        if number + 1 < times && clock::monotonic_raw_ns() - stored_ns >= DRAFT_NS {
+            let counted = disturbance.clone().unwrap_or_default();
+            recorder.draft(&mut |recorder| record(recorder, &passes, counted.clone()));
+            stored_ns = clock::monotonic_raw_ns();
         }
     }
     Ok((passes, disturbance.unwrap_or_default()))

@@ -157,8 +157,14 @@ impl Procedure for ReadFast {
             let counted = by_hand::without_own_waits(counted, pass.threads());
             Ok(Some((pass, counted)))
         };
+        let record = |recorder: &mut dyn Recorder, passes: &[Pass], disturbance| {
+            let measured = measured(self, &found, passes, disturbance);
+            let facts = facts(recorder, self, &found, passes, measured.verdict.is_none());
+            recorder.record(Measured { facts, ..measured });
+        };
+        let times = (self.repeat, what.as_str());
         let (mut passes, disturbance) =
-            by_hand::repeated(recorder, (self.repeat, &what), pass, |pass| pass.is_changed())?;
+            by_hand::repeated(recorder, times, pass, Pass::is_changed, record)?;
         // The facts describe the last pass: drop one that was stopped before it read anything.
         if passes.len() > 1 {
             let is_stopped = |last: &Pass| last.results.iter().any(|one| one.fast.stopped);
@@ -169,9 +175,7 @@ impl Procedure for ReadFast {
         let is_changed = pass::change(&passes).is_some();
         let is_faulty = not_read().next().is_some() || last.faults().next().is_some() || is_changed;
         not_read().for_each(|why| recorder.event(Event::Warning(why)));
-        let measured = measured(self, &found, &passes, disturbance);
-        let facts = facts(recorder, self, &found, &passes, measured.verdict.is_none());
-        recorder.record(Measured { facts, ..measured });
+        record(recorder, &passes, disturbance);
         Ok(if is_faulty { Ending::Faulty } else { Ending::Done })
     }
 }

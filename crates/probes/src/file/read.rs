@@ -134,23 +134,28 @@ impl Read {
         let (state, way) = self.state_and_way(source)?;
         let limit = recorder.stop().after(self.time_limit, source.info().size.is_none())?;
         let what = format!("reading {}", source.info().size.map_or_else(String::new, size));
+        let record = |recorder: &mut dyn Recorder, passes: &[Pass], disturbance| {
+            let cap = cap(self, source, way, passes);
+            let measured = self.measured(source, (state, way), passes, cap.as_ref());
+            let facts = self.facts(recorder, source, way, passes, &measured);
+            let facts = facts.into_iter().chain(cap.iter().flat_map(Cap::facts));
+            let note = note.iter().map(|note| Fact::text("note", note));
+            let facts = facts.chain(note).collect();
+            recorder.record(Measured { facts, disturbance, ..measured });
+        };
         let (mut passes, disturbance) = by_hand::repeated(
             recorder,
             (self.repeat, &what),
             |recorder, _| self.pass(recorder, source, state, way).map(Some),
             |pass| pass.outcome.stopped || is_bad(pass),
+            record,
         )?;
         drop(limit);
         // The facts describe the last pass: drop one that was stopped before it read anything.
         if passes.len() > 1 {
             passes.pop_if(|last| last.outcome.stopped && last.outcome.sum.bytes == 0);
         }
-        let cap = cap(self, source, way, &passes);
-        let measured = self.measured(source, (state, way), &passes, cap.as_ref());
-        let facts = self.facts(recorder, source, way, &passes, &measured);
-        let facts = facts.into_iter().chain(cap.iter().flat_map(Cap::facts));
-        let facts = facts.chain(note.map(|note| Fact::text("note", note))).collect();
-        recorder.record(Measured { facts, disturbance, ..measured });
+        record(recorder, &passes, disturbance);
         Ok(if passes.iter().any(is_bad) { Ending::Faulty } else { Ending::Done })
     }
 

@@ -97,16 +97,19 @@ impl Procedure for Write {
                 Err(error) => Err(failure(error)),
             }
         };
+        let record = |recorder: &mut dyn Recorder, passes: &[WriteOutcome], disturbance| {
+            // Without a sync only the page cache is written.
+            let is_synced = self.sync != SyncName::None;
+            let file = std::fs::File::open(&self.file).ok().filter(|_| is_synced);
+            let cap = file.and_then(|file| Cap::on_writes(&file));
+            recorder.record(measured(self, passes, cap.as_ref(), disturbance));
+        };
         let (passes, disturbance) =
-            by_hand::repeated(recorder, (self.repeat, "writing"), pass, |_| false)?;
+            by_hand::repeated(recorder, (self.repeat, "writing"), pass, |_| false, record)?;
         if passes.is_empty() {
             return Ok(Ending::Stopped);
         }
-        // Without a sync only the page cache is written.
-        let is_synced = self.sync != SyncName::None;
-        let file = std::fs::File::open(&self.file).ok().filter(|_| is_synced);
-        let cap = file.and_then(|file| Cap::on_writes(&file));
-        recorder.record(measured(self, &passes, cap.as_ref(), disturbance));
+        record(recorder, &passes, disturbance);
         Ok(Ending::Done)
     }
 }
