@@ -76,12 +76,19 @@ impl Root {
         (!control.is_ok_and(is_control)).then_some(found)
     }
 
+    /// Opens what can be served. A look at it comes first: whoever waits to write into a FIFO would
+    /// be let go by a mere open, and die at its close.
     fn open_at(&self, path: &[u8], more: ResolveFlags) -> Result<OwnedFd, Errno> {
         let path = if path.is_empty() { b"." } else { path };
-        // Without O_NONBLOCK a FIFO would wait for its writer.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        is_folder(&fstat(self.walk(path, OFlags::PATH, more)?)?)?;
+        // Without O_NONBLOCK a FIFO that has taken the place since would wait for its writer.
+        self.walk(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, more)
+    }
+
+    fn walk(&self, path: &[u8], flags: OFlags, more: ResolveFlags) -> Result<OwnedFd, Errno> {
         let mut tries = 0;
         loop {
+            let flags = flags | OFlags::CLOEXEC;
             match openat2(&self.folder, path, flags, Mode::empty(), INSIDE | more) {
                 // The tree was renamed during the walk of a path with `..` in a symlink.
                 Err(Errno::AGAIN) if more.is_empty() && tries < 100 => tries += 1,
@@ -94,13 +101,17 @@ impl Root {
 
 fn classify(opened: OwnedFd) -> Result<Opened, Errno> {
     let stat = fstat(&opened)?;
-    let is_folder = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => false,
-        FileType::Directory => true,
-        // Devices, FIFOs and sockets are not served.
-        _ => return Err(Errno::NOENT),
-    };
+    let is_folder = is_folder(&stat)?;
     Ok(Opened { file: File::from(opened), stat, is_folder })
+}
+
+/// Devices, FIFOs and sockets are not served.
+fn is_folder(stat: &Stat) -> Result<bool, Errno> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(false),
+        FileType::Directory => Ok(true),
+        _ => Err(Errno::NOENT),
+    }
 }
 
 fn refusal(error: Errno) -> Refusal {

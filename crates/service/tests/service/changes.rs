@@ -5,8 +5,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
 
-use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, makedev, mknodat, open};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 
 use crate::Service;
@@ -145,4 +146,28 @@ fn unservable_files_fail_alone() {
     let page = client.get("/").text();
     assert!(page.contains("self/") && !targets.iter().any(|name| page.contains(name)), "{page}");
     assert!(others.iter_mut().all(|client| client.reply().body == large));
+}
+
+/// A writer waits in its open until somebody reads. A mere open would let it go, and its write fail.
+#[test]
+fn writer_of_fifo_waits_on() {
+    let service = Service::new();
+    let (path, mode) = (service.path("fifo"), Mode::from_raw_mode(0o666));
+    mknodat(CWD, &path, FileType::Fifo, mode, 0).expect("a FIFO");
+    std::thread::scope(|scope| {
+        let (begun, begins) = mpsc::channel();
+        let path = &path;
+        let writer = scope.spawn(move || {
+            begun.send(()).expect("the test waits");
+            fs::write(path, "content")
+        });
+        begins.recv().expect("it begins");
+        for _ in 0..100 {
+            assert_eq!(service.get("/fifo").status, 404);
+        }
+        let nonblocking = OFlags::RDONLY | OFlags::NONBLOCK;
+        let reader = open(path, nonblocking, Mode::empty()).expect("a FIFO");
+        writer.join().expect("no panic").expect("somebody reads");
+        assert_eq!(std::io::read_to_string(fs::File::from(reader)).expect("a FIFO"), "content");
+    });
 }
