@@ -170,3 +170,16 @@ impl Look {
         self.cpus.iter().find(|shares| shares.cpu == Some(cpu))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_named_capabilities_are_held() {
+        let capabilities = vec!["CAP_SYS_NICE".to_owned(), "CAP_NET_RAW".to_owned()];
+        let held = Permissions { capabilities, ..Permissions::default() };
+        assert!(held.can("CAP_NET_RAW") && !held.can("CAP_SYS_ADMIN"));
+        assert!(!Permissions::default().can("CAP_NET_RAW"));
+    }
+}

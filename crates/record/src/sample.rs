@@ -147,3 +147,26 @@ pub struct Check {
     /// The count and the expected count, in words.
     pub detail: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sum_has_each_counter_unless_one_visit_lacks_it() {
+        // Distinct powers of two, so that no counter can stand for another.
+        let mut numbers = (0..).map(|power| 1_u64 << power);
+        let mut next = || numbers.next().expect("no end");
+        let mut value = serde_json::to_value(Disturbance::default()).expect("JSON");
+        for (_, counter) in value.as_object_mut().expect("an object") {
+            *counter = next().into();
+        }
+        let one: Disturbance = serde_json::from_value(value.clone()).expect("counters");
+        let sum = serde_json::to_value(one.plus(&one)).expect("JSON");
+        for (name, counter) in value.as_object().expect("an object") {
+            assert_eq!(sum[name], counter.as_u64().expect("a number") * 2, "{name}");
+        }
+        let unknown = Disturbance { steal_ns: None, ..one.clone() };
+        assert_eq!(one.plus(&unknown), Disturbance { steal_ns: None, ..one.plus(&one) });
+    }
+}
