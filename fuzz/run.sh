@@ -14,7 +14,7 @@ done
 # With a target the flags do not go to build scripts.
 RUSTFLAGS="$flags" "${CARGO:-cargo}" build --quiet --release --locked --target "$host"
 programs="$CARGO_TARGET_DIR/$host/release"
-[ $# -gt 0 ] || set -- head range token control_far control_near telemetry
+[ $# -gt 0 ] || set -- head range token control_far control_near telemetry chunks response histogram
 work="$CARGO_TARGET_DIR/work"
 mkdir -p "$work"
 
@@ -25,7 +25,7 @@ fuzz() {
 	if ! "$programs/$1" "$new" "corpus/$1" -max_total_time="$seconds" -max_len=4096 \
 		-timeout=60 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=0 \
 		-artifact_prefix="found-$1-" >"$work/$1.log" 2>&1; then
-		echo "$1: FAILED; see $work/$1.log" >&2
+		echo "$1: FAILED; see fuzz/$work/$1.log"
 		return 1
 	fi
 	cover=$("$programs/$1" "$new" "corpus/$1" -runs=0 2>&1 | sed -n 's/.*DONE *//p' | tail -1)

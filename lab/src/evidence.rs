@@ -28,6 +28,7 @@ pub const FLAKY: Page = Page {
     title: "Tests under load, without privileges, twice",
     command: "make flaky",
 };
+pub const FUZZ: Page = Page { name: "FUZZ.md", title: "Fuzzing", command: "make fuzz" };
 pub const HTTP_PEERS: Page = Page {
     name: "HTTP-PEERS.md",
     title: "Fathom and other servers on the same requests",
@@ -42,8 +43,17 @@ pub const SABOTAGE: Page =
 pub const SIMULATION: Page =
     Page { name: "SIMULATION.md", title: "Simulation", command: "make simulate" };
 
-pub const PAGES: [&Page; 8] =
-    [&ANSWERS, &FAULTS, &FLAKY, &HTTP_PEERS, &LOAD_LAB, &REPEATABILITY, &SABOTAGE, &SIMULATION];
+pub const PAGES: [&Page; 9] = [
+    &ANSWERS,
+    &FAULTS,
+    &FLAKY,
+    &FUZZ,
+    &HTTP_PEERS,
+    &LOAD_LAB,
+    &REPEATABILITY,
+    &SABOTAGE,
+    &SIMULATION,
+];
 
 /// The fields of a head, in their order.
 pub const FIELDS: [&str; 4] = ["Command", "Commit", "Machine", "Date (UTC)"];

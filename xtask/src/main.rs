@@ -6,6 +6,7 @@
 //! - `docs` generates docs/METRICS.md and the JSON schemas
 //! - `repeatability` measures how well runs repeat
 //! - `simulate` counts the coverage of intervals and the false alarms
+//! - `fuzz` fuzzes the parsers of what other ends send
 //! - `soak` runs the fault tests with their full counts
 //! - `compare-check` counts the changes that a comparison finds
 //! - `bench-store` times commands on a store of a thousand runs
@@ -19,6 +20,7 @@ mod docs;
 #[cfg(test)]
 mod evidence;
 mod flaky;
+mod fuzz;
 mod repeatability;
 mod runner;
 mod simulate;
@@ -36,7 +38,7 @@ const USAGE: &str = "usage: cargo run -p xtask -- tidy | structure | docs | docs
                      test [PART] | lab [PART] | repeat TIMES PART | \
                      flaky loaded|stranger|twice | flaky repeated PROGRAM | \
                      repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | \
-                     soak [TEST] | bench-store PROGRAM [RUNS] [METRICS] | \
+                     fuzz SECONDS [TARGET…] | soak [TEST] | bench-store PROGRAM [RUNS] [METRICS] | \
                      compare-check PROGRAM PAIRS";
 
 fn main() -> ExitCode {
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
             Ok(pairs) => report(problems(compare_check::run(program, pairs))),
             Err(_) => report(vec![format!("{pairs} is no number of pairs")]),
         },
+        ["fuzz", seconds, targets @ ..] => report(lines(fuzz::run(&root, seconds, targets))),
         ["soak"] => report(lines(soak::write(&root, None))),
         ["soak", name] => report(lines(soak::write(&root, Some(name)))),
         ["test"] => test::everything(&root),

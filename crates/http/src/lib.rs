@@ -4,6 +4,7 @@
 
 mod chunks;
 mod field;
+pub mod fuzz;
 mod response;
 
 use std::fmt;

@@ -19,9 +19,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::address::PATHS_MAX;
 use crate::control_error::ControlError;
-use crate::figures::{
-    COUNTER_MAX, CPUS_MAX, CacheChange, DiskRate, MEMORY_MAX, Telemetry, implausible,
-};
+use crate::figures::{CPUS_MAX, CacheChange, DiskRate, MEMORY_MAX, Telemetry, implausible};
 
 /// Longest answers: a list of a million files, and anything else.
 const LIST_BYTES_MAX: u64 = 256 << 20;
@@ -137,10 +135,7 @@ impl Control {
 
     /// `evict` or `warm`.
     pub fn change_cache(&mut self, what: &str) -> Result<CacheChange, ControlError> {
-        let change: CacheChange = self.order(what)?;
-        let bytes = change.bytes.max(change.resident_bytes_after.unwrap_or(0));
-        implausible(&[("files", change.files, COUNTER_MAX), ("bytes", bytes, COUNTER_MAX)])?;
-        Ok(change)
+        self.order::<CacheChange>(what)?.checked()
     }
 
     pub fn read_disk(&mut self, time_ms: u64) -> Result<DiskRate, ControlError> {

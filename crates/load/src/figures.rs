@@ -68,7 +68,7 @@ pub struct DiskRate {
 }
 
 /// Beyond every counter: about 36 years in nanoseconds, and small enough that sums do not overflow.
-pub(crate) const COUNTER_MAX: u64 = 1 << 60;
+const COUNTER_MAX: u64 = 1 << 60;
 /// A pebibyte, far above the memory of any host.
 pub(crate) const MEMORY_MAX: u64 = 1 << 50;
 pub(crate) const CPUS_MAX: u64 = 1 << 16;
@@ -112,9 +112,17 @@ impl Telemetry {
     }
 }
 
+impl CacheChange {
+    pub(crate) fn checked(self) -> Result<Self, ControlError> {
+        let bytes = self.bytes.max(self.resident_bytes_after.unwrap_or(0));
+        implausible(&[("files", self.files, COUNTER_MAX), ("bytes", bytes, COUNTER_MAX)])?;
+        Ok(self)
+    }
+}
+
 impl DiskRate {
     pub(crate) fn checked(self) -> Result<Self, ControlError> {
-        let bytes = self.slots.iter().copied().max().unwrap_or(0);
+        let bytes = self.slots.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
         let slots = if self.slots.len() > SLOTS_MAX { u64::MAX } else { 0 };
         let figures = [("slots", slots), ("bytes read", bytes), ("time", self.slot_ns)];
         implausible(&figures.map(|(name, value)| (name, value, COUNTER_MAX)))?;
@@ -157,6 +165,10 @@ mod tests {
         assert_eq!(of(largest, Telemetry::checked), "plausible");
         let no_time = r#"{"slots": [1], "slot_ns": 0}"#;
         assert_eq!(of(no_time, DiskRate::checked), format!("{lead}no time"));
+        let sum = r#"{"slots": [1152921504606846976, 1], "slot_ns": 1}"#;
+        assert_eq!(of(sum, DiskRate::checked), format!("{lead}bytes read"));
+        let after = r#"{"resident_bytes_after": 1152921504606846977}"#;
+        assert_eq!(of(after, CacheChange::checked), format!("{lead}bytes"));
         let refused = r#"{"slots": [], "slot_ns": 0, "unavailable": "no files"}"#;
         assert_eq!(of(refused, DiskRate::checked), "plausible");
     }

@@ -7,7 +7,7 @@ use fathom_record::Host;
 use serde::de::DeserializeOwned;
 
 use crate::control::{Body, Limits, Listing};
-use crate::figures::{CacheChange, Telemetry};
+use crate::figures::{CacheChange, DiskRate, Telemetry};
 use crate::step::ServerUse;
 
 const BODY_MAX: u64 = 1 << 10;
@@ -28,12 +28,19 @@ pub fn telemetry(data: &[u8]) {
         Some(answer.body)
     });
     let (Some(Some(begin)), end) = (answers.next(), answers.next().flatten()) else { return };
-    let _ = (parsed::<Listing>(&begin), parsed::<CacheChange>(&begin));
+    let _ = parsed::<Listing>(&begin);
+    let change = parsed::<CacheChange>(&begin).and_then(|change| change.checked().ok());
+    change.inspect(|change| _ = change.bytes + change.resident_bytes_after.unwrap_or(0));
+    if let Some(rate) = parsed::<DiskRate>(&begin).and_then(|rate| rate.checked().ok()) {
+        let _: u64 = rate.slots.iter().sum();
+    }
     if let Some(host) = parsed::<Host>(&begin).filter(Host::is_printable) {
         assert!(!host.name.contains('\n'));
     }
-    let end = end.and_then(|end| parsed::<Telemetry>(&end));
-    let Some((begin, end)) = parsed::<Telemetry>(&begin).zip(end) else { return };
+    let telemetry = |body: &Vec<u8>| parsed::<Telemetry>(body)?.checked().ok();
+    let Some((begin, end)) = telemetry(&begin).zip(end.as_ref().and_then(telemetry)) else {
+        return;
+    };
     let one = ServerUse::of(&begin, &end);
     // As over the sweeps of a step.
     let all = one.clone().plus(one.clone()).plus(one);

@@ -24,6 +24,8 @@ const DIGITS_AT: Range<usize> = 12..16;
 const COUNTS_AT: usize = 40;
 /// The longest text that is decoded; a histogram of three digits is never longer.
 const TEXT_MAX: usize = 1 << 20;
+/// The most timings that are read: of each nanosecond of three days, so that no sum overflows.
+const TIMINGS_MAX: u64 = 1 << 48;
 
 /// Counts of single timings, in the metric's unit. Histograms can be merged; quantiles cannot.
 #[derive(Clone)]
@@ -144,6 +146,10 @@ fn decoded(bytes: &[u8]) -> Result<Counts<u64>, String> {
     let mut rest = bytes;
     let mut counts: Counts<u64> =
         Deserializer::new().deserialize(&mut rest).map_err(|error| error.to_string())?;
+    // The total of the decoder does not pass the largest integer.
+    if counts.len() > TIMINGS_MAX {
+        return Err("histogram of more than 2^48 timings".to_owned());
+    }
     counts.auto(true);
     Ok(counts)
 }

@@ -9,6 +9,7 @@ pub mod counter;
 pub mod crosscheck;
 pub mod diagnosis;
 pub mod fact;
+pub mod fuzz;
 pub mod hidden;
 pub mod histogram;
 pub mod host;

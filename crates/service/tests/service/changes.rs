@@ -148,7 +148,8 @@ fn unservable_files_fail_alone() {
     assert!(others.iter_mut().all(|client| client.reply().body == large));
 }
 
-/// A writer waits in its open until somebody reads. A mere open would let it go, and its write fail.
+/// A writer waits in its open until somebody reads. A mere open would let it go, and its write
+/// fail.
 #[test]
 fn writer_of_fifo_waits_on() {
     let service = Service::new();
