@@ -143,6 +143,10 @@ fn decoded(bytes: &[u8]) -> Result<Counts<u64>, String> {
     if bytes.get(LENGTH_AT) != length.map(u32::to_be_bytes).as_ref().map(<[u8; 4]>::as_slice) {
         return Err("histogram of another length than its header says".to_owned());
     }
+    // -2^63 zeros: the decoder negates it, and overflows. No count comes near.
+    if bytes[COUNTS_AT..].windows(9).any(|nine| nine == [0xff; 9]) {
+        return Err("histogram with a count beyond 2^63".to_owned());
+    }
     let mut rest = bytes;
     let mut counts: Counts<u64> =
         Deserializer::new().deserialize(&mut rest).map_err(|error| error.to_string())?;
