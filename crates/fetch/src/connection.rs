@@ -86,6 +86,7 @@ pub struct Response {
 pub struct ResponseFields {
     /// If it is a strong one.
     pub etag: Option<String>,
+    pub has_etag: bool,
     pub has_ranges: bool,
     pub range: Option<Result<ContentRange, Malformed>>,
     /// A Content-Encoding, which is never asked for.
@@ -234,9 +235,10 @@ impl Client<'_> {
 
 impl ResponseFields {
     fn add(&mut self, name: &str, value: &[u8]) {
-        let Ok(value) = std::str::from_utf8(value).map(str::trim) else { return };
+        let value = String::from_utf8_lossy(value);
+        let value = value.trim();
         match name.to_ascii_lowercase().as_str() {
-            "etag" => self.etag = strong(value),
+            "etag" => (self.etag, self.has_etag) = (strong(value), true),
             "accept-ranges" => self.has_ranges = value.eq_ignore_ascii_case("bytes"),
             "content-range" => self.range = Some(content_range(value.as_bytes())),
             "content-encoding" if coded(value.as_bytes()) => self.coding = Some(value.to_owned()),
@@ -290,7 +292,12 @@ pub fn check_part(
     }
     let range = found.range.clone().unwrap_or_default();
     let has_length = response.head.framing == Framing::Length(range.end - range.start);
-    if range.start > asked.from || range.end < asked.to || !has_length {
+    let has_all = range.start <= asked.from && range.end >= asked.to;
+    if has_all && !has_length {
+        let text = "a status 206 without a Content-Length of its range".to_owned();
+        return Err(Fault::Ranges(text));
+    }
+    if !has_all {
         return Err(Fault::Ranges(format!(
             "the server sent bytes {}-{} instead of {}-{}",
             range.start,

@@ -178,7 +178,11 @@ impl<'d> Download<'d> {
                 return Err(format!("{what}{after}; {}", self.keep()));
             }
             (left, retries) = (left - 1, retries + 1);
-            let wait = asked.map_or(pause, |asked| asked.min(RETRY_AFTER_MAX));
+            let wait = asked.unwrap_or(pause);
+            if wait > RETRY_AFTER_MAX {
+                let text = format!("{what}; the server asks for a pause of {} s", wait.as_secs());
+                return Err(format!("{text}: try again then; {}", self.keep()));
+            }
             pause = (2 * pause).min(PAUSE_MAX);
             let seconds = wait.as_secs_f64();
             let name = &self.part.place.shown;
@@ -293,7 +297,21 @@ impl<'d> Download<'d> {
         recorder: &mut dyn Recorder,
     ) -> Result<(), Fault> {
         let local = |error: std::io::Error| Fault::Final(error.to_string());
+        let length = match response.head.framing {
+            Framing::Length(bytes) => Some(bytes),
+            Framing::Chunked(_) | Framing::UntilClose => None,
+        };
         let lost = self.done();
+        let is_untagged = self.state.etag.is_some() && !response.fields.has_etag;
+        if lost > 0 && self.anew.is_none() && is_untagged && length != self.state.bytes {
+            // Rather a page of a proxy than the file: what is there is not given up for it.
+            let text = format!(
+                "status 200 with another length and without the ETag of the file (if it has \
+                 changed, remove {}.part)",
+                self.part.place.shown
+            );
+            return Err(Fault::passing(text));
+        }
         if lost > 0 {
             let why = match (&self.anew, &self.state.etag, &response.fields.etag) {
                 (Some(why), ..) => why,
@@ -308,10 +326,6 @@ impl<'d> Download<'d> {
             recorder.event(Event::Warning(&text));
         }
         self.anew = None;
-        let length = match response.head.framing {
-            Framing::Length(bytes) => Some(bytes),
-            Framing::Chunked(_) | Framing::UntilClose => None,
-        };
         self.has_open_end = response.head.framing == Framing::UntilClose;
         self.segments = vec![Segment::new(0, length.unwrap_or(u64::MAX))];
         self.resumed_from = 0;
@@ -434,6 +448,8 @@ fn open(
         if let (416, Some(range)) = (status, range) {
             return Err(unsatisfied(&response, range));
         }
+        // At once would be no pause.
+        let asked = response.fields.retry_after.map(|asked| asked.max(PAUSE));
         match (status, &response.fields.location) {
             (200 | 206, _) if status == 200 || range.is_some() => {
                 return match &response.fields.coding {
@@ -449,11 +465,11 @@ fn open(
             }
             (408 | 500 | 502 | 503 | 504, _) => {
                 let text = format!("status {status}");
-                return Err(Fault::Passing(text, response.fields.retry_after));
+                return Err(Fault::Passing(text, asked));
             }
             (429, _) => {
                 let text = "status 429 (too many requests)".to_owned();
-                return Err(match response.fields.retry_after {
+                return Err(match asked {
                     None => Fault::Final(format!("{text} without Retry-After; try again later")),
                     pause => Fault::Passing(text, pause),
                 });

@@ -49,7 +49,8 @@ pub struct Fetch {
     #[arg(long)]
     pub sum: bool,
     /// Retries after a lost connection, a status 408, 500, 502, 503 or 504, or 429 with
-    /// Retry-After; 1 MiB of progress renews them.
+    /// Retry-After; 1 MiB of progress renews them. A server that asks for a pause above 60 s ends
+    /// the download.
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub retries: u32,

@@ -124,7 +124,7 @@ impl Part {
     /// and else why not.
     pub fn open(place: Place, is_forced: bool) -> Result<(Self, Result<State, String>), String> {
         let (file, is_new) = place.open(".part", 0o666)?;
-        let shown = format!("{}.part", place.shown);
+        let [shown, shown_state] = [".part", ".part.state"].map(|it| place.shown.clone() + it);
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| format!("{shown}: another process downloads it"))?;
         // The other process may have renamed it before it let go of the lock.
@@ -134,10 +134,21 @@ impl Part {
             return Err(format!("{shown}: another process has just finished it"));
         }
         let (state, has_no_state) = place.open(".part.state", 0o600)?;
-        if !is_new && has_no_state && stat.len() > 0 && !is_forced {
-            place.remove(".part.state");
+        let is_foreign_part = !is_new && has_no_state && stat.len() > 0;
+        let foreign = match is_foreign_part {
+            true => Some(&shown),
+            false => is_foreign(&state).then_some(&shown_state),
+        };
+        if let Some(foreign) = foreign.filter(|_| !is_forced) {
+            // What was made here.
+            if is_new {
+                place.remove(".part");
+            }
+            if has_no_state {
+                place.remove(".part.state");
+            }
             return Err(format!(
-                "{shown} exists and is not of `fathom fetch`; remove it, or replace it by --force"
+                "{foreign} exists and is not of `fathom fetch`; remove it, or replace it by --force"
             ));
         }
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -147,10 +158,7 @@ impl Part {
     }
 
     fn read(&self) -> Result<State, String> {
-        let mut text = vec![0; STATE_BYTES_MAX];
-        let count = self.state.read_at(&mut text, 0).unwrap_or(0);
-        let state: State = serde_json::from_slice(&text[..count])
-            .map_err(|_| "its state is not readable".to_owned())?;
+        let state = read(&self.state).ok_or("its state is not readable")?;
         let bytes = state.bytes.unwrap_or(0);
         let received_to = match state.missing.last() {
             Some((from, to)) if *to == bytes => *from,
@@ -215,4 +223,15 @@ impl Part {
         rustix::fs::fsync(&place.folder).map_err(|error| failed("fsync the folder of", &error))?;
         Ok(place)
     }
+}
+
+fn read(state: &File) -> Option<State> {
+    let mut text = vec![0; STATE_BYTES_MAX];
+    let count = state.read_at(&mut text, 0).ok()?;
+    serde_json::from_slice(&text[..count]).ok()
+}
+
+/// Whether a file of this name is not a state, nor empty, as one that was just made.
+fn is_foreign(state: &File) -> bool {
+    state.metadata().is_ok_and(|stat| stat.len() > 0) && read(state).is_none()
 }

@@ -71,14 +71,17 @@ pub fn receive(
 /// What came of the body with the head, without the bytes before those that were asked for.
 fn beginning(client: &Client<'_>, response: &mut Response) -> Result<Vec<u8>, Fault> {
     let mut body = std::mem::take(&mut response.body);
-    let last_ns = now_ns();
+    let mut last_ns = now_ns();
     while response.skipped > 0 {
         if body.is_empty() {
             client.look()?;
             body.resize(BUFFER, 0);
             let count = match response.stream.read(&mut body) {
                 Ok(0) => return Err(Fault::passing("body truncated before the range")),
-                Ok(count) => count,
+                Ok(count) => {
+                    last_ns = now_ns();
+                    count
+                }
                 Err(error) => {
                     client.wait(&error, last_ns)?;
                     0

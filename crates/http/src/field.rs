@@ -59,7 +59,8 @@ fn parse_range(value: &[u8]) -> Option<ContentRange> {
 pub fn retry_after(value: &str, now_ns: u64) -> Option<Duration> {
     let now = SystemTime::UNIX_EPOCH + Duration::from_nanos(now_ns);
     let date = || httpdate::parse_http_date(value).ok();
-    match number(value.as_bytes()) {
+    let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    match is_number.then(|| number(value.as_bytes()).unwrap_or(u64::MAX)) {
         Some(seconds) => Some(Duration::from_secs(seconds)),
         None => Some(date()?.duration_since(now).unwrap_or_default()),
     }
@@ -116,6 +117,7 @@ mod tests {
             ("120", Some(120)),
             ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
             ("Sun, 06 Nov 1994 08:00:00 GMT", Some(0)),
+            ("99999999999999999999", Some(u64::MAX)),
             ("-1", None),
             ("soon", None),
         ] {

@@ -363,6 +363,13 @@ fn only_passing_statuses_are_retried() {
             "/slow" if number == 2 => "408 x\r\nRetry-After: 0",
             "/often" if number == 4 => "429 x\r\nRetry-After: Sun, 06 Nov 1994 08:49:37 GMT",
             "/many" => "429 x",
+            "/hour" => "503 x\r\nRetry-After: 3600",
+            "/ages" => "429 x\r\nRetry-After: 99999999999999999999",
+            "/coded" => {
+                let head = b"HTTP/1.1 200 x\r\nContent-Encoding: gzip\xe9\r\n\r\n";
+                let _ = stream.write_all(head);
+                return;
+            }
             _ => return send_file(head, stream, b"content", "\"a\""),
         };
         let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
@@ -370,16 +377,19 @@ fn only_passing_statuses_are_retried() {
     let env = new_env();
     let output = env.exec(&format!("fetch {} -o to", server.url("/busy")));
     assert_status(&output, 0);
-    assert_contains(&text(&output.stderr), &["status 503; retry 1 in 0.0 s"]);
+    assert_contains(&text(&output.stderr), &["status 503; retry 1 in 0.2 s"]);
     for (path, status) in [("/slow", "status 408"), ("/often", "status 429 (too many requests)")] {
         let output = env.exec(&format!("fetch {} -o to", server.url(path)));
         assert_status(&output, 0);
-        assert_contains(&text(&output.stderr), &[status, "; retry 1 in 0.0 s"]);
+        assert_contains(&text(&output.stderr), &[status, "; retry 1 in 0.2 s"]);
     }
     for (path, why) in [
         ("/missing", "status 404: the server has no such file; nothing is kept"),
         ("/secret", "--token-file"),
         ("/many", "status 429 (too many requests) without Retry-After"),
+        ("/hour", "status 503; the server asks for a pause of 3600 s: try again then"),
+        ("/ages", "the server asks for a pause of 18446744073709551615 s"),
+        ("/coded", "the server sends Content-Encoding: gzip"),
     ] {
         let before = server.heads().len();
         assert_failure(&env.exec(&format!("fetch {} -o to", server.url(path))), &[why]);
@@ -395,6 +405,7 @@ fn bad_requests_are_one_line() {
     let url = server.url("");
     std::fs::write(env.file("to/f"), "mine").expect("a file");
     std::fs::write(env.file("to/g.part"), "mine").expect("a file");
+    std::fs::write(env.file("to/i.part.state"), "mine").expect("a file");
     symlink("/dev/null", env.file("to/h.part")).expect("a link");
     symlink("to/f", env.file("link")).expect("a link");
     let table = format!(
@@ -406,6 +417,7 @@ fn bad_requests_are_one_line() {
          {url}/f -o to | to/f exists (4 bytes) | --force
          {url}/g -o to | to/g.part exists and is not of `fathom fetch` | --force
          {url}/h -o to | to/h.part
+         {url}/i -o to | to/i.part.state exists and is not of `fathom fetch` | --force
          {url}/f -o /dev/null --force | /dev/null is a device | -o
          {url}/f -o link --force | link is a symlink
          {url}/f -o to/h.part --force | is a symlink
@@ -428,8 +440,9 @@ fn bad_requests_are_one_line() {
          http://h/f --receive dma | copy, mmap, splice";
     env.assert_usage_errors("fetch", usage);
     assert_usage_error(&env.run(&["fetch"]), &["URL"]);
-    assert_eq!(names(&env), ["f", "g.part", "h.part"]);
+    assert_eq!(names(&env), ["f", "g.part", "h.part", "i.part.state"]);
     assert_eq!(content(&env, "g.part"), b"mine");
+    assert_eq!(content(&env, "i.part.state"), b"mine");
     let both = env.exec(&format!("fetch {url}/f {url}/k -o to"));
     assert_status(&both, 1);
     assert_contains(&text(&both.stderr), &["to/f exists"]);

@@ -112,3 +112,22 @@ fn ctrl_c_in_a_pause_sends_no_request() {
     assert_contains(&text(&output.stderr), &["stopped: nothing is kept"]);
     assert_eq!(server.heads().len(), 1);
 }
+
+#[test]
+fn page_without_the_tag_of_the_file_does_not_replace_it() {
+    let bytes: &[u8] = generated(6, 2 << 20).leak();
+    let server = Server::start(move |number, head, stream| match number {
+        0 => {
+            let (head, body) = part(head, bytes, "\"a\"");
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body[..9]));
+        }
+        1 => _ = stream.write_all(b"HTTP/1.1 200 x\r\nContent-Length: 5\r\n\r\nbusy!"),
+        _ => send_file(head, stream, bytes, "\"a\""),
+    });
+    let env = new_env();
+    let output = env.exec(&format!("fetch {} -o to", server.url("/f")));
+    assert_status(&output, 0);
+    assert_contains(&text(&output.stderr), &["without the ETag of the file (if", "retry 2"]);
+    assert!(content(&env, "f") == bytes);
+    assert_eq!(field(&server.heads()[2], "Range"), Some("bytes=9-2097151"));
+}
