@@ -58,7 +58,9 @@ impl Capacities {
     pub fn rates(&self) -> Vec<(&'static str, Rate)> {
         let bytes = self.request_bytes;
         let by_cpu = |cpus: f64, ns: Option<f64>| {
-            Some(Rate { bytes_s: cpus / (ns? / 1e9) * bytes?, half: 0.0 })
+            // A server may say that it used no time.
+            let ns = ns.filter(|ns| *ns > 0.0)?;
+            Some(Rate { bytes_s: cpus / (ns / 1e9) * bytes?, half: 0.0 })
         };
         let all = [
             ("network", self.network),

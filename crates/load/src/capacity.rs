@@ -297,5 +297,6 @@ mod tests {
         };
         let rates = all.rates();
         assert_eq!(rates, [("server-cpu", Rate { bytes_s: 500_000.0, half: 0.0 })]);
+        assert_eq!(Capacities { server_ns: Some(0.0), ..all }.rates(), [], "no time, no rate");
     }
 }

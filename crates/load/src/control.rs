@@ -46,6 +46,8 @@ pub struct ListedFile {
     pub bytes: u64,
 }
 
+const PATH_MAX: usize = 4096;
+
 /// A list that is too long ends where it becomes so: a short text can be a large list.
 fn listed_files<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ListedFile>, D::Error> {
     struct Files;
@@ -60,6 +62,10 @@ fn listed_files<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ListedFile>, D
             let (mut files, mut path_bytes) = (Vec::new(), 0);
             while let Some(file) = list.next_element::<ListedFile>()? {
                 path_bytes += file.path.len();
+                // A request's head would be refused, by any server.
+                if file.path.len() > PATH_MAX {
+                    return Err(A::Error::custom("a path above 4 KiB"));
+                }
                 files.push(file);
                 if files.len() > PATHS_MAX as usize || path_bytes > PATH_BYTES_MAX {
                     let text = format!("above {PATHS_MAX} files or 128 MiB of paths; use --urls");
@@ -130,7 +136,7 @@ impl Control {
         let (cpus, memory) = (u64::from(host.cpu.logical), host.memory.total_bytes.unwrap_or(0));
         implausible(&[("memory", memory, MEMORY_MAX), ("CPUs", cpus, CPUS_MAX)])?;
         let is_printable = host.is_printable();
-        is_printable.then_some(host).ok_or(ControlError::Answer("control characters in the facts"))
+        is_printable.then_some(host).ok_or(ControlError::Implausible("control characters"))
     }
 
     /// `evict` or `warm`.
@@ -362,7 +368,8 @@ impl<'s> Body<'s> {
                 (self.is_complete, self.read) = (true, self.piece.len());
                 Ok(())
             }
-            (0, _) => Err(ControlError::Answer("body truncated")),
+            (0, Framing::Length(missing)) => Err(ControlError::Truncated(self.bytes, missing)),
+            (0, _) => Err(ControlError::Answer("body truncated: no last chunk")),
             _ => self.accept(&buffer[..count]),
         };
         self.buffer = buffer;

@@ -18,6 +18,8 @@ pub enum ControlError {
     Malformed(#[from] Malformed),
     #[error("{0}")]
     Answer(&'static str),
+    #[error("body truncated: {0} bytes received, {1} missing")]
+    Truncated(u64, u64),
     /// It must not reach a record.
     #[error("the far end's figure is implausible: {0}")]
     Implausible(&'static str),

@@ -73,6 +73,8 @@ const COUNTER_MAX: u64 = 1 << 60;
 pub(crate) const MEMORY_MAX: u64 = 1 << 50;
 pub(crate) const CPUS_MAX: u64 = 1 << 16;
 const SLOTS_MAX: usize = 100_000;
+/// Of the name of a congestion control, in the kernel.
+const NAME_MAX: u64 = 16;
 
 /// The first figure that cannot be.
 pub(crate) fn implausible(figures: &[(&'static str, u64, u64)]) -> Result<(), ControlError> {
@@ -107,8 +109,30 @@ impl Telemetry {
             ("memory", self.resident_bytes, MEMORY_MAX),
             ("CPUs", cpus, CPUS_MAX),
             ("threads", self.threads, CPUS_MAX),
+            (
+                "congestion control",
+                self.congestion.as_ref().map_or(0, String::len) as u64,
+                NAME_MAX,
+            ),
         ])?;
         Ok(self)
+    }
+
+    /// Whether counters have not gone backwards since an earlier time.
+    pub(crate) fn follows(&self, earlier: &Self) -> bool {
+        let counters = |it: &Self| {
+            [
+                it.at_ns,
+                it.cpu_ns,
+                it.responses,
+                it.bytes_sent,
+                it.busy_ns,
+                it.reactor_cpu_ns,
+                it.reactor_wait_ns,
+                it.run_queue_wait_ns,
+            ]
+        };
+        counters(earlier).iter().zip(counters(self)).all(|(earlier, now)| *earlier <= now)
     }
 }
 
@@ -154,6 +178,7 @@ mod tests {
             (r#"{"resident_bytes": 1125899906842625}"#, "memory"),
             (r#"{"cpus": -1}"#, "CPUs"),
             (r#"{"cpus": 1e300}"#, "CPUs"),
+            (r#"{"congestion": "as long as seventeen"}"#, "congestion control"),
             (
                 r#"{"device": {"reads": 0, "read_bytes": 18446744073709551615}}"#,
                 "reads of the device",
@@ -163,6 +188,8 @@ mod tests {
         }
         let largest = r#"{"cpu_ns": 1152921504606846976, "resident_bytes": 1125899906842624}"#;
         assert_eq!(of(largest, Telemetry::checked), "plausible");
+        let at = |at_ns, cpu_ns| Telemetry { at_ns, cpu_ns, ..Telemetry::default() };
+        assert!(at(2, 1).follows(&at(1, 1)) && !at(2, 1).follows(&at(1, 2)));
         let no_time = r#"{"slots": [1], "slot_ns": 0}"#;
         assert_eq!(of(no_time, DiskRate::checked), format!("{lead}no time"));
         let sum = r#"{"slots": [1152921504606846976, 1], "slot_ns": 1}"#;

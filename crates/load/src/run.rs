@@ -103,6 +103,8 @@ impl Run<'_> {
                 ProcedureError::failed(format!("start the client threads: {error}"))
             })?;
         let telemetry = watcher.begin.zip(watcher.end);
+        // Differences of counters that went backwards would be figures of nothing.
+        let telemetry = telemetry.filter(|(begin, end)| end.follows(begin));
         self.done_ns += timing.window_ns;
         Ok((outcome, telemetry))
     }

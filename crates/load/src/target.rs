@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_metric::{ProcedureError, Recorder};
-use fathom_record::{Activity, FarHost, system_cause};
+use fathom_record::{Activity, FarHost, Host, system_cause};
 
 use crate::address::{PATHS_MAX, Url, encoded, expand};
 use crate::control::Control;
 use crate::control_error::ControlError;
 use crate::engine::REDIRECTED;
+use crate::figures::Telemetry;
 use crate::options::{Load, ServerCache};
 use crate::requests::{Fields, Requests};
 
@@ -68,9 +69,9 @@ impl Target {
         fields.extend(token.map(|token| format!("Authorization: Bearer {token}")));
         let mut control = Control::new(address, &url.authority(), &fields, load.timeout)
             .stopped_by(recorder.stop().flag());
-        let host = known(control.host(), has_token).map_err(&failed)?;
-        let is_ours = host.is_some();
         let mut warnings = Vec::new();
+        let Known { host, telemetry, is_ours } =
+            Known::ask(&mut control, has_token, &mut warnings).map_err(&failed)?;
         if has_token && !url.is_loopback(&address) {
             warnings.push(format!(
                 "the token is sent unencrypted to {address}; `ssh -L {port}:127.0.0.1:{port} \
@@ -101,7 +102,6 @@ impl Target {
             let text = "--prove: only `fathom serve` can add load, and this server is another one";
             return Err(failed(text.to_owned()));
         }
-        let telemetry = is_ours.then(|| control.telemetry().ok()).flatten().unwrap_or_default();
         let server = match is_ours {
             true => "fathom serve",
             false => "not fathom serve: its CPU, disk, memory and page cache are unknown",
@@ -135,6 +135,42 @@ fn is_own_address(address: SocketAddr) -> bool {
         socket.local_addr()
     });
     address.ip().is_loopback() || local.is_ok_and(|local| local.ip() == address.ip())
+}
+
+/// What the server says of itself.
+struct Known {
+    host: Option<Host>,
+    telemetry: Telemetry,
+    is_ours: bool,
+}
+
+impl Known {
+    fn ask(
+        control: &mut Control,
+        has_token: bool,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, String> {
+        let mut unavailable = |what: &str, error: &ControlError| {
+            warnings.push(format!("{what} of the server are unavailable: {error}"));
+        };
+        let (host, is_ours) = match control.host() {
+            Err(error @ ControlError::Implausible(_)) => {
+                unavailable("facts", &error);
+                (None, true)
+            }
+            host => {
+                let host = known(host, has_token)?;
+                let is_ours = host.is_some();
+                (host, is_ours)
+            }
+        };
+        let telemetry = is_ours.then(|| control.telemetry());
+        if let Some(Err(error @ ControlError::Implausible(_))) = &telemetry {
+            unavailable("figures", error);
+        }
+        let telemetry = telemetry.and_then(Result::ok).unwrap_or_default();
+        Ok(Self { host, telemetry, is_ours })
+    }
 }
 
 /// `None` if the server does not know the request.
@@ -266,19 +302,65 @@ fn check_first(
     };
     let answer = control.ask("GET", path, 0).map_err(|error| failed(with_remedy(&error)))?;
     match (answer.status, *bytes) {
-        (200..300, Some(expected)) if answer.body_bytes != expected => {
+        (200..=299, Some(expected)) if answer.body_bytes != expected => {
             let got = answer.body_bytes;
             Err(failed(format!("{got} bytes, but the list says {expected}; did the file change?")))
         }
-        (status @ 200..300, _) => Ok((status == 200).then_some(answer.body_bytes)),
+        (status @ 200..=299, _) => Ok((status == 200).then_some(answer.body_bytes)),
         (401 | 403, _) => {
             Err(failed(format!("status {}; name a token file by --token-file", answer.status)))
         }
         (404, _) => Err(failed("status 404; check the path, or name paths by --urls".to_owned())),
-        (300..=399, _) => {
+        (301 | 302 | 303 | 307 | 308, _) => {
             let status = answer.status;
             Err(failed(format!("status {status}: {REDIRECTED}")))
         }
         (status, _) => Err(failed(format!("status {status}, expected 200"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn figure_that_cannot_be_is_said_and_not_used() {
+        let host = |total_bytes| {
+            let memory = fathom_record::host::Memory { total_bytes, ..Default::default() };
+            serde_json::to_string(&Host { memory, ..Host::default() }).expect("JSON")
+        };
+        let most = u64::MAX;
+        for (host, telemetry, what) in [
+            (host(Some(most)), "{}".to_owned(), "facts of the server|memory"),
+            (host(None), format!(r#"{{"cpu_ns":{most}}}"#), "figures of the server|CPU time"),
+        ] {
+            let (whose, figure) = what.split_once('|').expect("two parts");
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let address = listener.local_addr().expect("its address");
+            let server = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().expect("a connection");
+                for body in [host, telemetry] {
+                    let mut head = Vec::new();
+                    while !head.ends_with(b"\r\n\r\n") {
+                        let mut byte = [0];
+                        stream.read_exact(&mut byte).expect("a request");
+                        head.push(byte[0]);
+                    }
+                    let length = body.len();
+                    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+                    stream.write_all((head + &body).as_bytes()).expect("a client");
+                }
+            });
+            let mut control = Control::new(address, "localhost", &[], Duration::from_secs(60));
+            let mut warnings = Vec::new();
+            let known = Known::ask(&mut control, false, &mut warnings).expect("an answer");
+            assert!(known.is_ours, "its list is used");
+            let lead = "the far end's figure is implausible";
+            assert_eq!(warnings, [format!("{whose} are unavailable: {lead}: {figure}")]);
+            server.join().expect("no panic");
+        }
     }
 }
