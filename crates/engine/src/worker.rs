@@ -65,7 +65,8 @@ impl Workers {
             Ok(status) => crashed(format!("the worker {}{stderr}", exit_text(status))),
             Err(CollectError::TimedOut(seconds)) => {
                 let text = format!("the worker timed out after {seconds:.0} s and was killed");
-                Outcome::Failed(Reason::new(Cause::TimedOut, text))
+                let remedy = Remedy::Repeat { option: None };
+                Outcome::Failed(Reason::new(Cause::TimedOut, text).with_remedy(remedy))
             }
             Err(error) => crashed(format!("the worker {error}")),
         }

@@ -91,7 +91,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::Clock => "clock failure",
         Cause::WrongWork => "wrong work",
         Cause::NotAsAsked => "conditions not met",
-        Cause::Missing => "missing permission or feature",
+        Cause::Missing => "missing permission, feature or space",
         Cause::LoadGenerator => "load generator",
         Cause::MissingInput => "missing input",
         Cause::Crashed => "crash",

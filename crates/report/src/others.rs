@@ -7,6 +7,7 @@ use crate::has_overview;
 use crate::layout::Layout;
 use crate::overview::rows_beside;
 use crate::paint::{FAINT, paint_lines};
+use crate::table::Table;
 use crate::wrap::{NARROWEST, clean, wrapped};
 
 /// The id, the age and the command of another run: `0123456789abcdef, 3 d older: file sweep data`.
@@ -31,8 +32,8 @@ fn age(this: &str, other: &str) -> Option<String> {
     Some(format!("{amount} {word}"))
 }
 
-/// The cases that a run does not have, by the runs that have them, the newest first; under an
-/// overview with their rows.
+/// The cases that a run does not have with their rows, by the runs that have them, the newest
+/// first.
 pub fn others(document: &Document, others: &[Document], layout: &Layout) -> String {
     if others.is_empty() {
         return String::new();
@@ -46,9 +47,10 @@ pub fn others(document: &Document, others: &[Document], layout: &Layout) -> Stri
     for other in others {
         let cases = counted(other.records.len(), "case");
         text += &paragraph(&format!("{}: {cases}", origin(document, other)));
-        if has_overview(&document.run, layout) {
-            text += &rows_beside(&other.records, &known, &other.run, layout.width);
-        }
+        text += &match has_overview(&document.run, layout) {
+            true => rows_beside(&other.records, &known, &other.run, layout.width),
+            false => Table::new(*layout).on(&other.host).rows(&other.records),
+        };
         known.push(&other.records);
     }
     text

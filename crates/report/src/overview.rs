@@ -347,23 +347,39 @@ fn remarkable(records: &[Record]) -> Vec<(&'static str, String)> {
     if !noisy.is_empty() {
         lines.push(("noisy", format!("{} of {all}: {}", total(&noisy), list(&noisy))));
     }
-    let missing: Vec<String> = [State::Unavailable, State::Invalid, State::Failed]
-        .map(|state| (state, causes(records, state)))
-        .into_iter()
-        .filter(|(_, causes)| !causes.is_empty())
-        .map(|(state, causes)| format!("{} {}: {}", total(&causes), state.word(), list(&causes)))
-        .collect();
+    let missing = missing(records);
     if !missing.is_empty() {
-        let without = records.iter().filter(|record| !record.verdict.shows_number());
-        let remedy = remedy::first(without.flat_map(|record| &record.verdict.reasons));
-        let remedy = remedy.map_or(String::new(), |remedy| format!(" → {remedy}"));
-        lines.push(("missing", missing.join("; ") + &remedy));
+        lines.push(("missing", missing.join("; ")));
     }
     let predictions = agreement(records);
     if !predictions.is_empty() {
         lines.push(("models", predictions.trim().to_owned()));
     }
     lines
+}
+
+/// The results without a number by their states, with the remedy of the most frequent cause that
+/// has one.
+fn missing(records: &[Record]) -> Vec<String> {
+    let states = [State::Unavailable, State::Invalid, State::Failed];
+    let remedy_of = |state: State, cause: Cause| {
+        let of_state = records.iter().filter(|record| record.verdict.state == state);
+        let reasons = of_state.flat_map(|record| &record.verdict.reasons);
+        remedy::first(reasons.filter(|reason| reason.cause == cause))
+    };
+    let by_state = states.map(|state| (state, causes(records, state)));
+    let each = by_state
+        .iter()
+        .flat_map(|(state, causes)| causes.iter().map(|(cause, count)| (*count, *state, *cause)));
+    let remedied =
+        each.filter_map(|(count, state, cause)| Some((count, state, remedy_of(state, cause)?)));
+    let most = remedied.reduce(|most, other| if other.0 > most.0 { other } else { most });
+    let words = |(state, causes): &(State, Vec<(Cause, usize)>)| {
+        let remedy = most.as_ref().filter(|(_, of, _)| of == state);
+        let remedy = remedy.map_or(String::new(), |(.., remedy)| format!(" → {remedy}"));
+        format!("{} {}: {}{remedy}", total(causes), state.word(), list(causes))
+    };
+    by_state.iter().filter(|(_, causes)| !causes.is_empty()).map(words).collect()
 }
 
 fn total(causes: &[(Cause, usize)]) -> usize {

@@ -6,7 +6,7 @@ use fathom_engine::{CaseSelector, matches};
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Params};
 use fathom_report::{Layout, RunListing};
-use fathom_store::{RunRow, Search};
+use fathom_store::{RunRow, Search, StoredCase};
 
 use super::{measuring, reference, stored_run};
 use crate::arguments::ShowArguments;
@@ -74,8 +74,8 @@ fn names(arguments: &ShowArguments) -> anyhow::Result<(Option<&str>, Vec<CaseSel
     Ok((run, selectors))
 }
 
-/// The selected results of the newest run of the default host that has any, and those that only
-/// other runs have.
+/// The selected results of the latest battery of the default host that has any, else of the newest
+/// run, and those that only other runs have.
 fn newest_with(
     selectors: &[CaseSelector],
     arguments: &ShowArguments,
@@ -86,8 +86,10 @@ fn newest_with(
         ids.filter(|id| selectors.iter().any(|it| matches(id, &it.name))).collect();
     let host = stored_run::default_host(&store)?;
     let cases = store.newest_cases(ids.iter().copied(), Search::of(&host))?;
-    let newest = cases.iter().rev().find(|it| is_selected(&it.metric, &it.params, selectors));
-    let Some(newest) = newest else {
+    let selected = |it: &&StoredCase| is_selected(&it.metric, &it.params, selectors);
+    let newest = cases.iter().rev().filter(selected);
+    let is_battery = |it: &&StoredCase| it.procedure.is_none();
+    let Some(newest) = newest.clone().find(is_battery).or_else(|| newest.clone().next()) else {
         let texts = texts(selectors).join(" ");
         let of_word = |word: &CaseSelector| {
             let id = ids.iter().find(|id| matches(id, &word.name))?;

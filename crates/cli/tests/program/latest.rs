@@ -32,8 +32,15 @@ fn kind_of_every_command_has_a_name() {
 #[test]
 fn commands_take_the_latest_battery_and_say_so() {
     let env = TestEnv::with_run();
-    env.store_run(&stored_run(2));
+    let mut battery = stored_run(2);
+    battery.records[1].metric = MetricId::new("file.fsync");
+    env.store_run(&battery);
     (3..63).for_each(|number| env.store_run(&file_run(number)));
+    // Of the battery, with what only newer runs have.
+    assert_contains(
+        &env.stdout("show file"),
+        &[&id(2), "file.fsync", &format!("{}: file", id(62)), "file.read.throughput"],
+    );
     let shown = env.exec("show");
     assert_contains(&text(&shown.stdout), &[&format!("run      {}, ", id(2))]);
     let note = format!("latest is {}; passed over 60 newer runs: 60 file", id(2));

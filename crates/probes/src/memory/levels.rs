@@ -278,8 +278,16 @@ fn check_largest_set(host: &Host, known: &Inputs<'_>) -> Result<(), MissingInput
     if largest >= needed {
         return Ok(());
     }
+    // None was measured: no memory is short.
+    if largest == 0 {
+        return Err(no_latency());
+    }
     let why = "the last-level cache holds much of a smaller working set";
     Err(MissingInput::SetTooSmall { largest, needed, why })
+}
+
+fn no_latency() -> MissingInput {
+    MissingInput::Case { metric: "memory.latency", params: Params::one("pattern", "random") }
 }
 
 /// The valid and noisy points with random order and these pages: working set and process medians.
@@ -313,8 +321,7 @@ impl Curves {
         };
         let processes = points.iter().map(|(_, medians)| medians.len()).min().unwrap_or(0);
         if processes == 0 {
-            let params = Params::one("pattern", "random");
-            return Err(MissingInput::Case { metric: "memory.latency", params });
+            return Err(no_latency());
         }
         let curve =
             |process: usize| points.iter().map(|(set, medians)| (*set, medians[process])).collect();
