@@ -7,6 +7,7 @@ use fathom_record::{Activity, SystemCause, system_cause};
 use rustix::fs::{Access, AtFlags, CWD, accessat, statvfs};
 use rustix::io::Errno;
 
+use crate::backing::Backing;
 use crate::filesystem::{Class, FileSystem};
 use crate::path_info::{FileKind, OpenError, PathInfo, inspect};
 
@@ -73,6 +74,9 @@ impl Folder {
         let name = self.file_system.name;
         match self.file_system.class {
             Class::Memory if !allow_memory => return Err(FolderError::InMemory(name)),
+            Class::Overlay if !allow_memory && is_elsewhere(&self.path) => {
+                return Err(FolderError::InMemory("this overlay"));
+            }
             Class::Kernel => return Err(FolderError::Unusable(format!("{name} keeps no files"))),
             _ => {}
         }
@@ -80,6 +84,11 @@ impl Folder {
         accessat(CWD, &self.path, mode, AtFlags::EACCESS).map_err(FolderError::unusable)?;
         Ok(self)
     }
+}
+
+/// Whether what is written here goes to no device.
+fn is_elsewhere(folder: &Path) -> bool {
+    inspect(folder).is_ok_and(|found| matches!(found.backing(), Backing::Elsewhere(_)))
 }
 
 /// Why a file of this path could not be created or written, and what to do.

@@ -7,7 +7,10 @@ use fathom_fileio::Sum;
 use fathom_record::{Document, State};
 
 use crate::children::spawn_until_io;
-use crate::test_env::{assert_contains, assert_status, generated, json, path_text};
+use crate::forbidden::in_mount_namespace;
+use crate::test_env::{
+    assert_contains, assert_status, generated, json, path_text, unwrapped_stdout,
+};
 use crate::{TestEnv, text};
 
 fn write(path: &Path, seed: u64, length: usize) -> Sum {
@@ -130,4 +133,24 @@ fn keep_going_reads_on_after_an_error() {
     assert_status(&output, 1);
     assert_contains(&text(&output.stdout), &[&format!("{:08x}", sum.xor), "not read"]);
     assert_contains(&text(&output.stderr), &["missing: No such file"]);
+}
+
+/// Looks through the overlay, whatever the command.
+#[test]
+fn overlay_in_memory_is_no_device() {
+    let env = TestEnv::new();
+    let at = env.path().display();
+    let mounts = format!(
+        "mount -t tmpfs none {at} && mkdir {at}/l {at}/u {at}/w {at}/m && mount -t overlay none \
+         -o lowerdir={at}/l,upperdir={at}/u,workdir={at}/w {at}/m && yes | head -c 1M >{at}/m/f"
+    );
+    let line = format!("file fast {at}/m/f --path direct");
+    let Some(output) = in_mount_namespace(&env, &mounts, &line) else { return };
+    assert_contains(&unwrapped_stdout(&output), &["tmpfs is not on a device of this machine"]);
+    let line = format!("run --only --quick file.fsync --folder {at}/m");
+    let Some(output) = in_mount_namespace(&env, &mounts, &line) else { return };
+    assert_contains(
+        &(unwrapped_stdout(&output) + &text(&output.stderr)),
+        &["this overlay keeps files in memory", "--allow-memory"],
+    );
 }

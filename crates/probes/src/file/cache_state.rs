@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 use fathom_fileio::extents;
-use fathom_fileio::path_info::FileKind;
+use fathom_fileio::path_info::{FileKind, PathInfo};
 use fathom_fileio::residency::{self, CacheKind, Residency, State};
 use fathom_record::quantity::percent;
 
@@ -112,9 +112,7 @@ pub(super) fn doubts(source: &Source, requested: StateName, found: &Residency) -
     if !matches!(requested, StateName::Cold | StateName::Direct) {
         return doubts;
     }
-    if let Some(text) = source.info().backing().doubt() {
-        doubts.push(Reason::new(Cause::NotAsAsked, text));
-    }
+    doubts.extend(no_device(source.info()));
     if let Ok(found) = extents::of(source.file())
         && found.share() < 1.0
     {
@@ -125,6 +123,11 @@ pub(super) fn doubts(source: &Source, requested: StateName, found: &Residency) -
         doubts.push(Reason::new(Cause::NotAsAsked, text));
     }
     doubts
+}
+
+/// A doubt about a number of cold or direct reads, if they may reach no device.
+pub(super) fn no_device(info: &PathInfo) -> Option<Reason> {
+    info.backing().doubt().map(|text| Reason::new(Cause::NotAsAsked, text))
 }
 
 /// Path, size, file system and extents of a file.

@@ -452,6 +452,7 @@ fn fitted(rows: &[Row]) -> Option<[Vec<f64>; 3]> {
 
 fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance: &Disturbance) {
     let cap = Cap::on_reads(files.sources[0].file(), Some(BLOCK));
+    let no_device = cache_state::no_device(files.sources[0].info());
     for row in rows.iter().filter(|row| !row.rounds.is_empty()) {
         let values = row.values();
         let all = |ns: &f64| 1e9 * row.processes as f64 * BLOCK as f64 / ns;
@@ -471,7 +472,7 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
                 ("block", BLOCK.to_string()),
             ]),
             verdict: files.wrong.clone(),
-            doubts: row.doubt().into_iter().collect(),
+            doubts: row.doubt().into_iter().chain(no_device.clone()).collect(),
             remarks: cap.iter().filter_map(|cap| cap.reached(&rates)).collect(),
             facts: deviation
                 .into_iter()
@@ -494,6 +495,7 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
         in_fresh_processes: true,
         disturbance: disturbance.clone(),
         verdict: files.wrong.clone(),
+        doubts: no_device.into_iter().collect(),
         facts: vec![
             Fact::text("fit", fit),
             Fact::quantity("intercept", intercept, Unit::Nanoseconds),

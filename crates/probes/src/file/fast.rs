@@ -4,6 +4,8 @@ mod facts;
 mod file_list;
 mod pass;
 
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,9 +21,9 @@ use fathom_record::quantity::percent;
 use self::facts::facts;
 use self::file_list::FileList;
 use self::pass::{FileResult, Pass};
-use super::bandwidth;
 use super::by_hand::{self, Result, checked, printable, size};
 use super::options::block;
+use super::{bandwidth, cache_state};
 use crate::prelude::*;
 
 pub struct Fast;
@@ -321,9 +323,24 @@ fn measured(
         disturbance,
         checks: checked(verified),
         verdict,
-        doubts: doubts(passes),
+        doubts: doubts(passes).into_iter().chain(no_device(read, found, passes)).collect(),
         ..Measured::default()
     }
+}
+
+/// A doubt if reads past the page cache may have reached no device.
+fn no_device(read: &ReadFast, found: &FileList, passes: &[Pass]) -> Option<Reason> {
+    let mut results = passes.iter().flat_map(|pass| &pass.results);
+    let is_past_cache = read.path == Some(PathName::Direct) || results.any(|it| it.state != "warm");
+    // One file of each file system.
+    let mut known = BTreeSet::new();
+    let mut files = found
+        .files
+        .iter()
+        .filter(|(path, _)| std::fs::metadata(path).is_ok_and(|found| known.insert(found.dev())));
+    files
+        .find_map(|(path, _)| cache_state::no_device(&fathom_fileio::inspect(path).ok()?))
+        .filter(|_| is_past_cache)
 }
 
 /// Doubts about rate or sums: files shorter than their size, passes that differ, holes.
