@@ -10,7 +10,7 @@ mod study;
 pub use beneath::Beneath;
 pub use study::{CLASSIC, Figure, Published, Reference, all, find};
 
-use fathom_record::{Document, FactValue, Params, Protocol, Record, State};
+use fathom_record::{Cause, Document, FactValue, Params, Protocol, Record, State};
 use serde::Serialize;
 
 use crate::display_value::DisplayValue;
@@ -155,8 +155,10 @@ fn here(published: &Published, record: &Record, document: &Document) -> Result<H
                 Some(reason) => format!("{}: {}", state.word(), reason.text),
                 None => state.word().to_owned(),
             };
+            // An input can be measured again, what the machine lacks cannot.
+            let lacks_input = reason.is_some_and(|reason| reason.cause == Cause::MissingInput);
             return Err(match state {
-                State::Unavailable => Missing::Unavailable(why),
+                State::Unavailable if !lacks_input => Missing::Unavailable(why),
                 _ => Missing::NoNumber(why),
             });
         }

@@ -276,6 +276,8 @@ fn window(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::{End, SLOTS, Tally, ThreadUse};
+    use crate::figures::Telemetry;
 
     #[test]
     fn rate_is_all_bytes_by_all_time() {
@@ -285,6 +287,35 @@ mod tests {
         assert!((rate.half - 6.353).abs() < 1e-3, "{}", rate.half);
         assert_eq!(Rate::of(&[0.0, 0.0], 1.0), None);
         assert_eq!(Rate::of(&[], 1.0), None);
+    }
+
+    #[test]
+    fn cpu_that_limits_is_of_its_share() {
+        let of = |cpu_ns: u64, server: Option<u64>| {
+            let thread = ThreadUse { cpu_ns, wait_ns: 0, wall_ns: 1_000 };
+            let outcome = Outcome {
+                tally: Tally::default(),
+                window_ns: 1_000,
+                slots_ns: [0; SLOTS],
+                warm_up_ns: 0,
+                is_settled: true,
+                threads: vec![thread],
+                end: End::Complete,
+            };
+            let at = |at_ns, cpu_ns| Telemetry {
+                at_ns,
+                cpu_ns,
+                cpus: 1.0,
+                threads: 1,
+                ..Telemetry::default()
+            };
+            let server = server.map(|ns| ServerUse::of(&at(0, 0), &at(1_000, ns)));
+            // A thread that may use half a CPU.
+            Window { outcome, server }.busy_cpu(0.5)
+        };
+        assert_eq!(of(499, None), Some(Resource::Client));
+        assert_eq!(of(250, Some(10)), None);
+        assert_eq!(of(499, Some(999)), Some(Resource::ServerCpu));
     }
 
     #[test]

@@ -332,6 +332,31 @@ fn judge(suspect: &str, found: &[Effect]) -> Option<Proof> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::Telemetry;
+
+    #[test]
+    fn demand_is_the_use_of_a_resource_by_its_capacity() {
+        let server = ServerUse::of(
+            &Telemetry::default(),
+            &Telemetry { cpu_ns: 3_000_000_000, bytes_on_wire: Some(10), ..Telemetry::default() },
+        );
+        let server = ServerUse { wire_bytes: Some(4_000), disk_bytes: Some(800), ..server };
+        let used = Used { server, client_ns: 2_000_000_000, completed: 10.0 };
+        let rate = |bytes_s| Rate { bytes_s, half: 0.0 };
+        let all = Capacities {
+            network: Some(rate(100.0)),
+            paced: Some(rate(50.0)),
+            disk: Some(Ok(rate(20.0))),
+            server_cpus: 3.0,
+            client_cpus: 0.5,
+            ..Capacities::default()
+        };
+        let resources = ["network", "pacing", "disk", "server-cpu", "client", "queue"];
+        let found = resources.map(|of| demand(of, &used, &all));
+        assert_eq!(found, [Some(4.0), Some(8.0), Some(4.0), Some(0.1), Some(0.4), None]);
+        let none = Capacities { disk: Some(Err("in memory".to_owned())), ..Capacities::default() };
+        assert_eq!(resources.map(|of| demand(of, &used, &none)), [None; 6]);
+    }
 
     fn effect(of: &'static str, predicted: f64, measured: f64) -> Effect {
         let measured = Estimate { value: measured, interval: None };

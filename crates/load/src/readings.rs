@@ -99,11 +99,14 @@ mod tests {
             reading(1_000_000_000, 0, server(77, 0)),
             reading(2_000_000_000, 250_000_000, server(2_000_000_077, 5_000)),
             reading(3_000_000_000, 500_000_000, None),
+            // A clock that stands has no rate.
+            reading(4_000_000_000, 750_000_000, server(3_000_000_000, 6_000)),
+            reading(5_000_000_000, 1_000_000_000, server(3_000_000_000, 7_000)),
         ]);
         let all = readings.series(Some("far"));
         let names: Vec<_> = all.iter().map(|it| (it.name.as_str(), it.at.as_deref())).collect();
         assert_eq!(names, [("client CPU", None), ("wire", Some("far"))], "and no series of zeros");
-        assert_eq!(all[0].values, [0.25, 0.25]);
+        assert_eq!(all[0].values, [0.25; 4]);
         assert_eq!((&all[1].times_ns[..], &all[1].values[..]), (&[2e9][..], &[2_500.0][..]));
     }
 }

@@ -406,6 +406,16 @@ mod tests {
     }
 
     #[test]
+    fn limits_of_the_client_are_told_apart() {
+        let mut step = Step::new(1);
+        assert!(!step.is_quota_bound() && !step.is_client_bound());
+        step.mark_busy(1.0);
+        assert!(step.is_quota_bound() && step.is_client_bound());
+        let use_of = |cpu_ns, wait_ns| ThreadUse { cpu_ns, wait_ns, wall_ns: 8 };
+        assert_eq!((use_of(6, 1).used(), use_of(6, 1).waiting()), (0.75, 0.125));
+    }
+
+    #[test]
     fn interval_of_a_rate_is_by_batch_means() {
         let batch = |completed| Batch { completed, seconds: 10.0, ..Batch::default() };
         let mut step = Step::new(1);

@@ -326,6 +326,40 @@ mod tests {
 
     use super::*;
 
+    /// Answers each connection with the next of these bodies, one a request, and closes it.
+    fn serve(connections: Vec<Vec<String>>) -> (SocketAddr, std::thread::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let server = std::thread::spawn(move || {
+            for bodies in connections {
+                let (mut stream, _) = listener.accept().expect("a connection");
+                for body in bodies {
+                    let mut head = Vec::new();
+                    while !head.ends_with(b"\r\n\r\n") {
+                        let mut byte = [0];
+                        stream.read_exact(&mut byte).expect("a request");
+                        head.push(byte[0]);
+                    }
+                    let length = body.len();
+                    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+                    stream.write_all((head + &body).as_bytes()).expect("a client");
+                }
+            }
+        });
+        (address, server)
+    }
+
+    #[test]
+    fn kept_connection_that_was_closed_is_opened_once_more() {
+        let bodies = |all: &[&str]| all.iter().map(|&one| one.to_owned()).collect();
+        let (address, server) = serve(vec![bodies(&["a"]), bodies(&["b"])]);
+        let mut control = Control::new(address, "localhost", &[], Duration::from_secs(60));
+        let mut ask = || control.ask("GET", "/", 9).map(|answer| answer.body);
+        assert_eq!(ask().expect("an answer"), b"a");
+        assert_eq!(ask().expect("over another connection"), b"b");
+        server.join().expect("no panic");
+    }
+
     #[test]
     fn figure_that_cannot_be_is_said_and_not_used() {
         let host = |total_bytes| {
@@ -338,22 +372,7 @@ mod tests {
             (host(None), format!(r#"{{"cpu_ns":{most}}}"#), "figures of the server|CPU time"),
         ] {
             let (whose, figure) = what.split_once('|').expect("two parts");
-            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-            let address = listener.local_addr().expect("its address");
-            let server = std::thread::spawn(move || {
-                let (mut stream, _) = listener.accept().expect("a connection");
-                for body in [host, telemetry] {
-                    let mut head = Vec::new();
-                    while !head.ends_with(b"\r\n\r\n") {
-                        let mut byte = [0];
-                        stream.read_exact(&mut byte).expect("a request");
-                        head.push(byte[0]);
-                    }
-                    let length = body.len();
-                    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
-                    stream.write_all((head + &body).as_bytes()).expect("a client");
-                }
-            });
+            let (address, server) = serve(vec![vec![host, telemetry]]);
             let mut control = Control::new(address, "localhost", &[], Duration::from_secs(60));
             let mut warnings = Vec::new();
             let known = Known::ask(&mut control, false, &mut warnings).expect("an answer");

@@ -79,6 +79,17 @@ fn brief_run_fits_24_rows() {
     assert_golden(&env, "brief.txt");
 }
 
+/// Two whole runs that were recorded, in all views.
+#[test]
+fn battery_is_shown_compared_and_explained() {
+    let env = TestEnv::new();
+    for name in ["quick-1.json.gz", "quick-2.json.gz"] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+        fs::copy(file, env.file(name)).expect("a copy");
+    }
+    assert_golden(&env, "battery.txt");
+}
+
 #[test]
 fn metric_is_explained() {
     assert_golden(&env_with_runs(), "explain.txt");

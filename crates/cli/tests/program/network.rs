@@ -12,8 +12,9 @@ use rustix::process::Signal;
 
 use crate::children::{next_line, signal, signal_and_wait, spawn_piped};
 use crate::far::RTT;
+use crate::forbidden::in_mount_namespace;
 use crate::group::skipped;
-use crate::test_env::{TestEnv, assert_contains, document, of_metric, text};
+use crate::test_env::{TestEnv, assert_contains, document, of_metric, text, unwrapped_stdout};
 
 const PORT: u16 = 7000;
 const BLOCKING: &str = "{bytes=1,cpus=2,mode=block}";
@@ -223,4 +224,18 @@ fn busy_neighbour_of_the_far_end_is_named_there() {
     spinner.kill().expect("it runs");
     spinner.wait().expect("a child");
     assert_contains(&reasons(&record), &["far end: CPU contention"]);
+}
+
+/// Of a namespace with so few local ports that none is left for the second socket.
+#[test]
+fn used_up_ports_are_no_crash() {
+    let env = TestEnv::new();
+    let ports = "unshare --net true && exec unshare --net sh -c 'ip link set lo up && \
+                 sysctl -qw net.ipv4.ip_local_port_range=\"40000 40001\" && exec \"$@\"' sh \"$@\"";
+    let Some(output) = in_mount_namespace(&env, ports, "run --only --quick network.tcp.connect")
+    else {
+        return;
+    };
+    let shown = unwrapped_stdout(&output);
+    assert_contains(&shown, &["1 unavailable", "widen net.ipv4.ip_local_port_range"]);
 }

@@ -2,7 +2,7 @@
 
 use fathom_analysis::reference::all;
 use fathom_probes::REGISTRY;
-use fathom_record::{MetricId, ParamValue, Record, Unit};
+use fathom_record::{Cause, MetricId, ParamValue, Record, State, Unit, Verdict};
 
 use crate::test_env::{assert_contains, json, stored_run};
 use crate::{TestEnv, text};
@@ -124,8 +124,13 @@ fn classic_table_has_37_rows_over_several_runs() {
     record.verdict = fathom_record::Verdict::default();
     let summary = record.summary.as_mut().expect("a summary");
     (summary.median, summary.mean, summary.sd) = (4_000.0, 4_000.0, 1_000.0);
-    old.records = vec![record];
+    let mut without = Record { summary: None, ..record.clone() };
+    without.metric = MetricId::new("memory.latency.l1");
+    without.verdict = Verdict::because(State::Unavailable, Cause::MissingInput, "no latency");
+    old.records = vec![record, without];
     env.store_run(&old);
+    // An input can be measured again.
+    assert_contains(&env.stdout("show --classic"), &["fathom run memory.latency.l1"]);
     let printed = env.stdout("show --classic --reference --markdown");
     let rows = rows(&printed);
     let names: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();

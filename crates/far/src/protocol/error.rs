@@ -1,15 +1,17 @@
 //! What can go wrong at either end.
 
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use fathom_record::{Activity, system_cause};
 use rustix::io::Errno;
 
 use crate::protocol::PROTOCOL;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FarError {
-    #[error("{call}: {error}")]
+    #[error("{call}: {}", system_cause(.error, Activity::Other))]
     System { call: &'static str, error: std::io::Error },
     #[error("connection closed by the other end")]
     Closed,
@@ -63,6 +65,14 @@ pub enum FarError {
 impl FarError {
     pub(crate) fn system(call: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |error| Self::System { call, error }
+    }
+
+    /// Of a bind to any port: an address in use is that of every port.
+    pub(crate) fn any_port(call: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |error| match error.kind() {
+            ErrorKind::AddrInUse => Self::System { call, error: Errno::ADDRNOTAVAIL.into() },
+            _ => Self::System { call, error },
+        }
     }
 
     pub(crate) fn errno(call: &'static str) -> impl FnOnce(Errno) -> Self {

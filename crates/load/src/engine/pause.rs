@@ -55,6 +55,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn distributions_have_the_words_of_their_option() {
+        let words = [Distribution::Constant, Distribution::Exponential].map(Distribution::word);
+        assert_eq!(words, ["constant", "exponential"]);
+    }
+
+    #[test]
     fn exponential_pauses_have_their_mean() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
         let pause = Pause { mean_ns: 1_000_000, distribution: Distribution::Exponential };

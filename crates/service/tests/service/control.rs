@@ -93,6 +93,11 @@ fn evict_and_warm_count_every_file() {
     for what in ["warm", "evict", "warm"] {
         let resident = change_cache(&service, what);
         assert!(resident.is_none_or(|bytes| bytes <= CACHED_BYTES), "{what}: {resident:?}");
+        // It is known where the kernel says it of each file.
+        let file = std::fs::File::open(service.path("a")).expect("a file");
+        let state = fathom_fileio::residency::of(&file).state;
+        let is_known = !matches!(state, fathom_fileio::residency::State::Unknown { .. });
+        assert_eq!(resident.is_some(), is_known, "{what}");
     }
 }
 
