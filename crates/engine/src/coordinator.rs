@@ -32,8 +32,9 @@ pub trait Audience {
     /// The reference loops of the whole run changed some records: all records, those that differ,
     /// and the number of those with another value, verdict or agreement.
     fn revised(&mut self, _: &Document, _again: &[Record], _changed: usize) {}
-    /// Records of a finished step of a procedure, between its passes, with the run so far. Drafts
-    /// are of a step that is measured again, and are not among the records at the end.
+    /// Records of a finished step of a procedure, between its passes, or of the visits of a block
+    /// so far, with the run so far. Drafts are of what is measured again, and are not among the
+    /// records at the end.
     fn finished(&mut self, _: &Document, _records: &[Record], _are_drafts: bool) {}
     /// An event of a procedure, between its passes.
     fn event(&mut self, _: Event<'_>) {}
@@ -105,16 +106,30 @@ pub fn coordinate(
     let blocks = blocks::cut(&plan.units);
     let mut done = Vec::new();
     let mut results = Results::default();
+    let mut due_ns = DRAFTS_NS;
     for (at, block) in blocks.iter().enumerate() {
         let mut visited = ProbeVisits::of_block(plan, block, &document.host);
         let later_ns = later_ns(plan, &blocks[at + 1..], &document.host, clean_share);
         let reference = speed.reference();
         let facts = VisitContext { reference: reference.as_ref(), ..facts };
+        let mut keep = |visited: &[ProbeVisits<'_>], now: &dyn Fn() -> u64| {
+            let begun_ns = now();
+            if begun_ns < due_ns {
+                return Vec::new();
+            }
+            let drafts = results.drafts(|results| {
+                for one in visited {
+                    reduce::measured(one, plan, &document, reference.as_ref(), results);
+                }
+            });
+            due_ns = now() + DRAFTS_NS.max((now() - begun_ns) * DRAFTS_TIMES);
+            drafts.into_iter().map(|record| record.sealed_by(plan.protocol)).collect()
+        };
         let stopped = visit_all(
             plan,
             &mut visited,
             machine,
-            audience,
+            (audience, &document, &mut keep),
             (&mut random, facts),
             later_ns,
             &mut speed,
@@ -299,12 +314,20 @@ fn later_ns(plan: &Plan, blocks: &[Vec<usize>], host: &Host, clean_share: f64) -
     units.map(|unit| unit.estimate_ns(plan.visits().rounds, clean_share)).sum()
 }
 
+/// Records of the visits so far are stored this often, in at most one of so many parts of the time:
+/// a killed run keeps them.
+const DRAFTS_NS: u64 = 1_000_000_000;
+const DRAFTS_TIMES: u64 = 50;
+
+/// The records of the visits of a block so far, if they are due; by the time of the run.
+type Keep<'k> = dyn FnMut(&[ProbeVisits<'_>], &dyn Fn() -> u64) -> Vec<Record> + 'k;
+
 /// Makes all visits of a block. True if the run was interrupted.
 fn visit_all(
     plan: &Plan,
     visited: &mut [ProbeVisits<'_>],
     machine: &mut dyn Machine,
-    audience: &mut dyn Audience,
+    (audience, document, keep): (&mut dyn Audience, &Document, &mut Keep<'_>),
     (random, facts): (&mut Xoshiro256PlusPlus, VisitContext<'_>),
     later_ns: f64,
     speed: &mut CoreSpeed,
@@ -328,6 +351,10 @@ fn visit_all(
         // Threads of a probe on the sibling slow the loop: such loops are no reference.
         if !visited[index].selection.contains(&Err(NotSelected::SecondCpu)) {
             speed.add_visit(&loops);
+        }
+        let drafts = keep(visited, &|| machine.elapsed_ns());
+        if !drafts.is_empty() {
+            audience.finished(document, &drafts, true);
         }
     }
     machine.interrupted()

@@ -29,6 +29,14 @@ impl Results {
         self.found.push(Record { samples: None, ..record.clone().as_found() });
         self.records.push(record);
     }
+
+    /// The records that `make` appends, which the results do not keep.
+    pub(crate) fn drafts(&mut self, make: impl FnOnce(&mut Self)) -> Vec<Record> {
+        let (records, found) = (self.records.len(), self.found.len());
+        make(self);
+        self.found.truncate(found);
+        self.records.split_off(records)
+    }
 }
 
 /// Appends the records of a measured metric.

@@ -83,6 +83,7 @@ fn killed_commands_keep_finished_steps() {
         ("file read --repeat 100000", &file, "file.read.throughput"),
         ("file fast --repeat 100000", &file, "file.fast"),
         (WRITE, &file, "file.write.throughput"),
+        ("run --thorough --only os.syscall", &String::new(), "os.syscall"),
     ] {
         let env = TestEnv::new();
         let line = format!("{line} {place}");

@@ -154,9 +154,7 @@ impl Audience for Follower {
 
     fn block(&mut self, records: &[Record]) {
         let run_id = self.run_id.clone();
-        for record in records {
-            self.store(|store| store.add(&run_id, record).map(|()| Vec::new()));
-        }
+        self.store(|store| store.put(&run_id, records));
         match self.format {
             Format::Table => match &mut self.overview {
                 Some(settled) => {
@@ -171,6 +169,10 @@ impl Audience for Follower {
             Format::JsonLines => self.write_lines(records),
             Format::Json | Format::Nothing => {}
         }
+    }
+
+    fn finished(&mut self, document: &Document, records: &[Record], _: bool) {
+        self.store(|store| store.put(&document.run.id, records));
     }
 
     fn revised(&mut self, document: &Document, again: &[Record], changed: usize) {
