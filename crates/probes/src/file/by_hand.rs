@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use fathom_fileio::Sum;
-use fathom_fileio::path_info::Change;
+use fathom_fileio::path_info::{Change, FileKind, PathInfo};
 use fathom_fileio::read::{ReadFault, Way};
 use fathom_measure::clock;
 use fathom_record::{Check, State, is_hidden};
@@ -55,6 +55,18 @@ pub(super) fn repeated<P>(
 /// Adds the disturbance of one more step.
 pub(super) fn add(sum: &mut Option<Disturbance>, counted: Disturbance) {
     *sum = Some(sum.as_ref().map_or(counted.clone(), |sum| sum.plus(&counted)));
+}
+
+/// Why a file has no pages to measure; `None` if it has.
+pub(super) fn no_pages(info: &PathInfo) -> Option<&'static str> {
+    match (info.size, info.kind) {
+        (Some(1..), _) => None,
+        (Some(0), _) => Some("is empty: it has no pages"),
+        (None, FileKind::Regular) => {
+            Some("has no pages: the kernel generates it when it is read; name a file on a disk")
+        }
+        (None, _) => Some("has no end: name a regular file"),
+    }
 }
 
 /// Refuses more than the maximum file size.
@@ -120,15 +132,19 @@ pub(super) fn sum_facts(sum: Sum) -> impl Iterator<Item = Fact> {
 }
 
 pub(super) fn amount(blocks: u64, block: usize, bytes: u64) -> String {
-    let mib = bytes as f64 / 1_048_576.0;
     let plural = if blocks == 1 { "" } else { "s" };
-    format!("{blocks} block{plural} of {block} bytes: {bytes} bytes = {mib:.3} MiB")
+    let whole = match bytes {
+        0..1024 => String::new(),
+        1024..1_048_576 => format!(" = {:.3} KiB", bytes as f64 / 1024.0),
+        _ => format!(" = {:.3} MiB", bytes as f64 / 1_048_576.0),
+    };
+    format!("{blocks} block{plural} of {block} bytes: {bytes} bytes{whole}")
 }
 
 /// The verdict if no byte was read or written.
 pub(super) fn nothing_done(bytes: u64) -> Option<Verdict> {
     let text = "0 bytes: nothing to measure";
-    (bytes == 0).then(|| Verdict::because(State::Unavailable, Cause::Missing, text))
+    (bytes == 0).then(|| Verdict::because(State::Unavailable, Cause::NotAsAsked, text))
 }
 
 /// The common state of passes or files: `unknown` if one is, `mixed` if they differ.

@@ -164,13 +164,9 @@ impl Cache {
     fn named(&self) -> Result<Option<Source>> {
         let Some(path) = &self.file else { return Ok(None) };
         let source = Source::open(path).map_err(ProcedureError::failed)?;
-        match source.info().size {
-            Some(1..) => Ok(Some(source)),
-            _ => {
-                let path = printable(path);
-                let text = format!("{path} is empty or has no size: it has no pages");
-                Err(ProcedureError::failed(text))
-            }
+        match by_hand::no_pages(source.info()) {
+            None => Ok(Some(source)),
+            Some(why) => Err(ProcedureError::failed(format!("{} {why}", printable(path)))),
         }
     }
 

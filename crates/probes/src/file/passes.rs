@@ -218,7 +218,7 @@ impl PassSeries {
             values: rates(&self.passes),
             disturbance: self.disturbance.clone().unwrap_or_default(),
             checks: checks(source, last),
-            verdict: self.invalid_verdict(source).or_else(|| nothing_read(&self.passes)),
+            verdict: self.invalid_verdict(source).or_else(|| nothing_read_in_time(&self.passes)),
             doubts,
             facts: self.facts(source),
             notes: range.into_iter().chain(repeated).collect(),
@@ -302,6 +302,13 @@ pub(super) fn rates(passes: &[Pass]) -> Vec<f64> {
 /// The verdict if no pass read anything.
 pub(super) fn nothing_read(passes: &[Pass]) -> Option<Verdict> {
     by_hand::nothing_done(passes.iter().map(Pass::bytes).sum())
+}
+
+/// The same of passes with a time limit, on a file that is not empty.
+fn nothing_read_in_time(passes: &[Pass]) -> Option<Verdict> {
+    let text = "no pass read anything in its time: a larger --each, or smaller blocks";
+    let verdict = |_| Verdict::because(State::Unavailable, Cause::TooShort, text);
+    nothing_read(passes).map(verdict)
 }
 
 /// The doubt if some passes read nothing: those with a number are the faster ones.

@@ -203,12 +203,10 @@ impl Sweep {
 fn opened(files: &[PathBuf]) -> Result<Vec<Source>> {
     let open = |path: &PathBuf| {
         let source = Source::open(path).map_err(ProcedureError::failed)?;
-        let why = match source.info().size {
-            Some(1..) => return Ok(source),
-            Some(0) => "is empty",
-            None => "has no end: name a regular file",
-        };
-        Err(ProcedureError::failed(format!("{} {why}", printable(path))))
+        match by_hand::no_pages(source.info()) {
+            None => Ok(source),
+            Some(why) => Err(ProcedureError::failed(format!("{} {why}", printable(path)))),
+        }
     };
     files.iter().map(open).collect()
 }
