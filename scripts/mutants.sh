@@ -21,7 +21,7 @@ try() { # folder, options of cargo mutants
   mkdir -p "$folder"
   # Status 2: some were missed; 3: some took too long, and count as caught.
   # What fuzzers call is a test itself.
-  cargo mutants --exclude '**/fuzz.rs' --output "$folder" "$@" || status=$?
+  cargo mutants --gitignore true --exclude '**/fuzz.rs' --output "$folder" "$@" || status=$?
   case $status in 0 | 2 | 3) touch "$folder/done" ;; *) exit $status ;; esac
 }
 found() { cat "$output"/$1/mutants.out/"$2".txt 2>/dev/null || true; }

@@ -109,11 +109,7 @@ fn speed(record: &Record) -> Option<String> {
 fn fact_words(record: &Record, fact: &Fact) -> String {
     match &fact.value {
         FactValue::Line { line: text } | FactValue::Text { text } => text.clone(),
-        FactValue::Quantity { unit: Unit::BytesPerSecond | Unit::PerSecond, .. }
-            if !record.verdict.shows_number() =>
-        {
-            NOTHING.to_owned()
-        }
+        FactValue::Quantity { unit, .. } if is_withheld(record, *unit) => NOTHING.to_owned(),
         // As dd prints it, for comparison.
         FactValue::Quantity { value, unit: Unit::PerSecond } => {
             format!("{value:.0} {}/s", fact.name)
@@ -128,6 +124,12 @@ fn fact_words(record: &Record, fact: &Fact) -> String {
         }
         FactValue::Quantity { value, unit } => quantity(*value, *unit),
     }
+}
+
+/// A time as well as a rate would be the number that the record must not have.
+fn is_withheld(record: &Record, unit: Unit) -> bool {
+    let is_measured = matches!(unit, Unit::BytesPerSecond | Unit::PerSecond | Unit::Nanoseconds);
+    is_measured && !record.verdict.shows_number()
 }
 
 /// Names and texts, one pair below the other.

@@ -8,7 +8,7 @@ use fathom_record::{
 };
 
 use super::findings::{AXIS, point};
-use super::{fact_words, facts};
+use super::{fact_words, facts, is_withheld};
 use crate::case::{axis_name, named, position};
 use crate::cells::{LIMITS_WIDTH, limits_in, met};
 use crate::model::no_model;
@@ -233,11 +233,7 @@ fn shared(records: &[Record]) -> Vec<&Fact> {
 /// A fact as a short cell.
 fn short(record: &Record, fact: &Fact) -> String {
     match &fact.value {
-        FactValue::Quantity { unit: Unit::BytesPerSecond | Unit::PerSecond, .. }
-            if !record.verdict.shows_number() =>
-        {
-            NOTHING.to_owned()
-        }
+        FactValue::Quantity { unit, .. } if is_withheld(record, *unit) => NOTHING.to_owned(),
         FactValue::Quantity { value, unit: Unit::BytesPerSecond } => {
             format!("{} MiB/s", bare(value / MIB))
         }

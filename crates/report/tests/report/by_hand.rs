@@ -45,11 +45,14 @@ fn removed_fact_removes_its_line() {
 fn invalid_record_shows_no_rate() {
     let mut record = read(4096, 1, 1e9);
     record.facts.push(Fact::quantity("calls", 1234.0, Unit::PerSecond));
+    record.facts.push(Fact::quantity("deviation", 5678.0, Unit::Nanoseconds));
     record.verdict.state = State::Invalid;
     let alone = group(std::slice::from_ref(&record), &[], 100);
     assert!(!alone.contains("iB/s") && !alone.contains("1234"), "{alone}");
+    assert!(!alone.contains("5.678"), "a time gives the rate: {alone}");
     let table = group(&[record, read(8192, 1, 2e9)], &[], 100);
     assert!(!table.contains("954") && table.contains("1907"), "{table}");
+    assert!(!table.contains("5.678"), "{table}");
 }
 
 #[test]
