@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::case::counted;
 use crate::counts::{
-    agreements, cause_words, causes, counts_of, median_tolerance, states, without_model,
+    agreements, cause_words, causes, counts_of, median_tolerance, states, without_prediction,
 };
 use crate::findings::{findings, sentence};
 use crate::paint::{CARE, of_state, paint_lines};
@@ -162,13 +162,15 @@ pub(crate) fn agreement(records: &[Record]) -> String {
         }
         (all > 0).then_some(text)
     };
-    let without = without_model(records);
+    let (without, noisy) = without_prediction(records);
     let without = (without > 0).then(|| format!("{without} without a model"));
+    let noisy = (noisy > 0).then(|| format!("{noisy} with a noisy input"));
     let clauses: Vec<String> = [
         clause(Class::Value, "predicted value"),
         clause(Class::SelfConsistency, "self-consistency check"),
         clause(Class::Bound, "bound"),
         without,
+        noisy,
     ]
     .into_iter()
     .flatten()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_record::{Agreement, Cause, Class, Counts, Record, State};
+use fathom_record::{Agreement, Cause, Class, Counts, NoModel, Record, State};
 
 pub(crate) fn counts_of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Counts {
     Counts::of(records.into_iter().map(|record| record.verdict.state))
@@ -51,10 +51,16 @@ pub(crate) fn median_tolerance(records: &[Record]) -> Option<f64> {
     all.get(all.len().checked_sub(1)? / 2).copied()
 }
 
-/// Records with a valid or noisy number and no prediction.
-pub(crate) fn without_model<'a>(records: impl IntoIterator<Item = &'a Record>) -> usize {
+/// Records with a valid or noisy number and no prediction: without a model, and with one of which
+/// an input is noisy.
+pub(crate) fn without_prediction<'a>(
+    records: impl IntoIterator<Item = &'a Record>,
+) -> (usize, usize) {
     let without = |record: &&Record| record.verdict.shows_number() && record.prediction.is_none();
-    records.into_iter().filter(without).count()
+    let is_noisy = |record: &&Record| matches!(record.no_model, Some(NoModel::NoisyInput { .. }));
+    let (noisy, others): (Vec<&Record>, Vec<&Record>) =
+        records.into_iter().filter(without).partition(is_noisy);
+    (others.len(), noisy.len())
 }
 
 /// The first causes of the records in a state, the most frequent first.

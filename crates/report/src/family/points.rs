@@ -6,7 +6,7 @@ use fathom_record::quantity::{at_most, quantity};
 use fathom_record::{Agreement, Cause, Prediction, Protocol, Record, State, Unit};
 
 use crate::cells::{Setting, is_as_found, limits};
-use crate::counts::{cause_words, counts_of, states, without_model};
+use crate::counts::{cause_words, counts_of, states, without_prediction};
 use crate::paint::{FAINT, of_state, paint_lines};
 use crate::remarks::{FURTHER, INDENT, meaning, read_apart, reason_words};
 use crate::wrap::{glued, wrapped};
@@ -61,12 +61,13 @@ impl Points<'_> {
                 .len();
             words.extend((count > 0).then(|| glued(&format!("{count} {}", agreement.word()))));
         }
-        let without = without_model(self.records.iter().copied());
+        let (without, noisy) = without_prediction(self.records.iter().copied());
         // Without any prediction the row has `no model`.
-        words.extend(
-            (without > 0 && !words.is_empty())
-                .then(|| glued(&format!("{without} without a model"))),
-        );
+        if !words.is_empty() {
+            for (count, what) in [(without, "without a model"), (noisy, "with a noisy input")] {
+                words.extend((count > 0).then(|| glued(&format!("{count} {what}"))));
+            }
+        }
         if !words.is_empty() {
             text += &format!("; {}", words.join(", "));
         }
