@@ -82,7 +82,7 @@ fn for_store(error: &StoreError) -> Option<String> {
         E::TooShort { .. } => only("give more digits, or use `latest`"),
         E::BadName { .. } => only(
             "use an id, its first digits, a label, `latest`, `latest~1` for the run before it, or \
-             `latest:file` for the latest run of a file command",
+             `latest:file` (or load, transfer, fetch) for the latest run of such a command",
         ),
         E::Device { .. } => or_other("check the kernel log for device errors (dmesg)"),
         E::NotStorable { .. } => None,

@@ -21,6 +21,9 @@ pub struct Found {
     pub id: String,
     /// How many newer runs `latest` passed over, by the reason: their kind, state or host.
     pub passed_over: BTreeMap<String, usize>,
+    /// The state and kind of the run, if `latest` had to take another than a complete one of the
+    /// kind that was asked for.
+    pub instead: Option<String>,
 }
 
 /// What `latest` depends on.
@@ -71,7 +74,9 @@ impl Store {
     pub fn find(&self, name: &str, host: Option<&str>) -> Result<Found, StoreError> {
         match name.strip_prefix("latest") {
             Some(rest) => self.latest(name, rest, host),
-            None => Ok(Found { id: self.named(name)?, passed_over: BTreeMap::new() }),
+            None => {
+                Ok(Found { id: self.named(name)?, passed_over: BTreeMap::new(), instead: None })
+            }
         }
     }
 
@@ -132,7 +137,12 @@ impl Store {
         for run in runs {
             match choice.objection(&run) {
                 Some(why) => *passed_over.entry(why).or_default() += 1,
-                None if found == back => return Ok(Found { id: run.id, passed_over }),
+                None if found == back => {
+                    let is_wanted = wanted.objection(&run).is_none();
+                    let words = || format!("{} {} run", run.state.word(), run.kind);
+                    let instead = (!is_wanted).then(words);
+                    return Ok(Found { id: run.id, passed_over, instead });
+                }
                 None => found += 1,
             }
         }

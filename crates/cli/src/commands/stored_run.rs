@@ -70,6 +70,12 @@ pub(super) fn find(store: &Store, name: &str) -> Result<String, StoreError> {
         return store.resolve(name);
     }
     let found = store.find(name, Some(&default_host(store)?))?;
+    if let Some(kind) = &found.instead {
+        let wanted = if name.contains(':') { "complete one" } else { "complete `fathom run`" };
+        let text =
+            format!("{name} is {} ({kind}): the store has no {wanted} of this host", found.id);
+        terminal::warn(&text);
+    }
     let newer: usize = found.passed_over.values().sum();
     if newer > 0 {
         let reasons = found.passed_over.iter().map(|(why, count)| format!("{count} {why}"));

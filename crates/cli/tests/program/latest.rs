@@ -1,7 +1,7 @@
 //! Which run a command takes when none is named, and the results of others beside it.
 
 use fathom_probes::REGISTRY;
-use fathom_record::{Document, KINDS, MetricId, State, Verdict, kind};
+use fathom_record::{Document, KINDS, MetricId, RunState, State, Verdict, kind};
 
 use crate::test_env::{
     TestEnv, assert_contains, assert_failure, assert_status, assert_usage_error, canned, json,
@@ -61,6 +61,20 @@ fn commands_take_the_latest_battery_and_say_so() {
         &["find run latest:load: the store has no load run"],
     );
     assert_failure(&env.exec("show latest:cpu"), &["not a run name", "`latest:file`"]);
+}
+
+#[test]
+fn another_run_than_asked_for_is_said() {
+    let env = TestEnv::new();
+    env.store_run(&file_run(1));
+    let note = format!("fathom: latest is {} (complete file run): the store has no", id(1));
+    assert_contains(&text(&env.exec("show").stderr), &[&note, "complete `fathom run`"]);
+    assert!(env.exec("show latest:file").stderr.is_empty());
+    let mut cut = stored_run(2);
+    cut.run.state = RunState::Interrupted;
+    env.store_run(&cut);
+    let note = format!("latest is {} (interrupted battery run)", id(2));
+    assert_contains(&text(&env.exec("show").stderr), &[&note]);
 }
 
 #[test]
