@@ -182,7 +182,7 @@ impl Client<'_> {
                 Ok(0) => return Err(Fault::passing("connection closed without a response")),
                 Ok(count) => filled += count,
                 Err(error) => {
-                    self.wait(&error, begun_ns)?;
+                    self.wait_for("whole head", &error, begun_ns)?;
                     continue;
                 }
             }
@@ -199,7 +199,7 @@ impl Client<'_> {
                 }
                 // A byte now and then does not prolong it.
                 None if filled < data.len() => {
-                    self.wait(&ErrorKind::WouldBlock.into(), begun_ns)?;
+                    self.wait_for("whole head", &ErrorKind::WouldBlock.into(), begun_ns)?;
                 }
                 None => {
                     let text = format!("a response head above {HEAD_BYTES_MAX} bytes");
@@ -218,16 +218,20 @@ impl Client<'_> {
     /// What an error of a receive means: nothing, if its time-out only lets it look around.
     ///
     /// # Errors
-    /// If the connection failed, or had no byte since `last_ns` for too long.
+    /// If the connection failed, or had no byte of the body since `last_ns` for too long.
     pub fn wait(&self, error: &std::io::Error, last_ns: u64) -> Result<(), Fault> {
+        self.wait_for("byte of the body", error, last_ns)
+    }
+
+    fn wait_for(&self, what: &str, error: &std::io::Error, since_ns: u64) -> Result<(), Fault> {
         let kinds = [ErrorKind::WouldBlock, ErrorKind::TimedOut, ErrorKind::Interrupted];
         if !kinds.contains(&error.kind()) || error.raw_os_error() == Some(TIMED_OUT) {
             return Err(Fault::passing(error));
         }
         self.look()?;
-        if u128::from(now_ns() - last_ns) > self.timeout.as_nanos() {
+        if u128::from(now_ns() - since_ns) > self.timeout.as_nanos() {
             let limit = self.timeout.as_secs_f64();
-            return Err(Fault::passing(format!("no byte in {limit} s (--timeout)")));
+            return Err(Fault::passing(format!("no {what} in {limit} s (--timeout)")));
         }
         Ok(())
     }

@@ -485,15 +485,19 @@ fn interrupted_download_says_how_to_resume() {
 
 #[test]
 fn silent_server_is_a_timeout() {
-    let server = Server::start(move |_, head, stream| {
-        stall(head, stream, (&[7; 1000], 10), "\"a\"");
+    let server = Server::start(move |_, head, stream| match head.contains("/f") {
+        true => stall(head, stream, (&[7; 1000], 10), "\"a\""),
+        false => _ = stream.write_all(b"HTTP/1.1 200").and_then(|()| stream.read(&mut [0])),
     });
     let env = new_env();
-    let line = format!("fetch {} -o to --timeout 300ms --retries 1", server.url("/f"));
-    let output = env.exec(&line);
-    assert_status(&output, 1);
-    assert_contains(&text(&output.stderr), &["no byte in 0.3 s (--timeout)", "(retries: 1)"]);
-    assert_eq!(server.heads().len(), 2);
+    for (path, what) in [("/f", "byte of the body"), ("/head", "whole head")] {
+        let line = format!("fetch {} -o to --timeout 300ms --retries 1", server.url(path));
+        let output = env.exec(&line);
+        assert_status(&output, 1);
+        let why = format!("no {what} in 0.3 s (--timeout)");
+        assert_contains(&text(&output.stderr), &[&why, "(retries: 1)"]);
+    }
+    assert_eq!(server.heads().len(), 4);
 }
 
 #[test]
