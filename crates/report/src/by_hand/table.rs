@@ -187,8 +187,10 @@ fn beside(records: &[Record], shared: &[&Fact]) -> Vec<Column> {
 
 /// Dips in a curve, and reasons for missing numbers.
 fn standing(records: &[Record], varying: &[String]) -> Option<Column> {
-    let points: Vec<curve::Point> = records.iter().filter_map(point).collect();
-    let quickest = records.iter().filter(|one| point(one).is_some());
+    // A noisy point may be low by what disturbed it.
+    let valid = || records.iter().filter(|one| one.verdict.state == State::Valid);
+    let points: Vec<curve::Point> = valid().filter_map(point).collect();
+    let quickest = valid().filter(|one| point(one).is_some());
     let quickest: Vec<f64> = quickest.filter_map(|one| Some(one.summary.as_ref()?.max)).collect();
     let is_curve = varying == [AXIS];
     let dips = if is_curve { curve::dips(&points, &quickest) } else { Vec::new() };

@@ -103,6 +103,16 @@ fn column_of_dd_is_ours_divided_by_its_rate() {
 }
 
 #[test]
+fn only_a_valid_point_dips() {
+    let mut records = [read(4096, 1, 1e9), read(65_536, 1, 0.2e9), read(1 << 20, 1, 1.9e9)];
+    let table = group(&records, &[], 120);
+    assert_eq!(table.matches("dips").count(), 1, "{table}");
+    records[1].verdict.state = State::Noisy;
+    let table = group(&records, &[], 120);
+    assert!(!table.contains("dips"), "{table}");
+}
+
+#[test]
 fn wide_table_continues_below_with_its_first_columns() {
     let mut records = [read(4096, 1, 1e9), read(65_536, 1, 2e9), read(1 << 20, 1, 1.9e9)];
     for (at, record) in records.iter_mut().enumerate() {
