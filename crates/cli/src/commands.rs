@@ -31,6 +31,7 @@ use fathom_engine::{CaseSelector, Plan, PlanError};
 use fathom_measure::host;
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
+use fathom_record::quantity::counted;
 use fathom_record::{Effort, Host, Protocol};
 use fathom_report::Layout;
 
@@ -116,10 +117,6 @@ fn output_status(output: &terminal::Output) -> anyhow::Result<Status> {
         None if output.is_closed() => Ok(Status::OutputClosed),
         None => Ok(Status::Success),
     }
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// The registry's metrics under some names, without regard to this machine.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fathom_analysis::load::{Little, little};
 use fathom_metric::{Measured, Recorder};
-use fathom_record::quantity::percent;
+use fathom_record::quantity::{counted, percent};
 use fathom_record::{
     Cause, Check, Fact, Interval, ParamValue, Params, Reason, State, Unit, Verdict,
 };
@@ -251,7 +251,7 @@ fn judge(step: &Step, more: Vec<Reason>) -> (Option<Verdict>, Vec<Reason>) {
         doubts.push(Reason::new(Cause::LoadGenerator, format!("{late}: they include it")));
     }
     if step.failed() > 0 {
-        let text = format!("{} requests failed: {faults}", step.failed());
+        let text = format!("{} failed: {faults}", counted(step.failed() as usize, "request"));
         doubts.push(Reason::new(Cause::WrongWork, text));
     }
     if let Some(fault) = step.death {

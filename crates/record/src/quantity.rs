@@ -366,6 +366,11 @@ fn trimmed_zeros(digits: &str) -> String {
     }
 }
 
+/// `1 case`, `12 cases`.
+pub fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,16 +1,12 @@
 //! Names of cases: metric, parameters, position on an axis.
 
 use fathom_record::quantity::binary_size;
+pub(crate) use fathom_record::quantity::counted;
 use fathom_record::{MetricId, Params};
 
 /// A case with its metric, as every command takes it: `os.syscall{call=stat}`.
 pub(crate) fn named(metric: &MetricId, params: &Params) -> String {
     format!("{metric}{params}")
-}
-
-/// `1 case`, `12 cases`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// The parameters of a case, as every command takes them after a metric: `{set_bytes=0}`.

@@ -20,6 +20,7 @@ use fathom_fileio::residency::{self, State};
 use fathom_measure::clock;
 use fathom_measure::process::{self, Running};
 use fathom_metric::notation::{NotationError, bytes, count, time};
+use fathom_record::quantity::counted;
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::process::Pid;
 
@@ -288,7 +289,8 @@ fn files(
 ) -> Result<Option<Files>> {
     let all = size(most * bytes);
     let reads = format!("reads for {:.0} s at most", contend.time_limit.as_secs_f64());
-    let text = format!("writes {most} files of {}, {all}, and {reads}", size(bytes));
+    let files = counted(most as usize, "file");
+    let text = format!("writes {files} of {}, {all} in all, and {reads}", size(bytes));
     recorder.confirm(&text, false);
     let mut sources = Vec::new();
     for _ in 0..most {

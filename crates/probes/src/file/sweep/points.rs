@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use fathom_fileio::path_info::Direct;
+use fathom_record::quantity::counted;
 
 use super::dd::Dd;
 use crate::file::by_hand::{Result, size};
@@ -35,7 +36,9 @@ impl SweepConfig {
     pub(super) fn describe(&self, files: usize) -> String {
         let points = files * self.blocks.len() * self.states.len() * self.threads.len();
         let ms = self.each.as_millis();
-        format!("{points} points, each {} times for about {ms} ms", self.passes)
+        let points = counted(points, "point");
+        let passes = counted(self.passes as usize, "time");
+        format!("{points}, each {passes} for about {ms} ms")
     }
 
     /// Time limit of a pass.
