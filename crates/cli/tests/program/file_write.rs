@@ -47,7 +47,7 @@ fn headline_includes_sync_and_close() {
     let env = TestEnv::new();
     let path = env.path_text("data");
     let output = env.exec(&format!("file write {path} --block 64K --count 16 --sync data"));
-    let parts = ["data ", "sync ", "close ", "total ", "naming the file", "XOR-32", "MiB/s"];
+    let parts = ["data ", "sync ", "close ", "total ", "naming the file", "XOR-32", "iB/s"];
     assert_contains(&text(&output.stdout), &parts);
     let kept = env.latest();
     let record = &kept.records[0];
