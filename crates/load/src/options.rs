@@ -65,8 +65,8 @@ pub struct Load {
     /// Add a header field to each request; can be repeated.
     #[arg(long, short = 'H', value_name = "NAME: VALUE", value_parser = field)]
     pub header: Vec<String>,
-    /// Make exactly this many requests for each number of clients, without a warm-up; --time ends
-    /// a step before.
+    /// Make exactly this many requests for each number of clients, without a warm-up and besides
+    /// the one that checks the first file; --time ends a step before.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub requests: Option<u64>,
     /// Open a new connection for each request.
