@@ -1,7 +1,7 @@
 //! What each resource gives, and how it was measured.
 
 use fathom_analysis::load::Resource;
-use fathom_metric::{Measured, Recorder};
+use fathom_metric::Measured;
 use fathom_record::{Basis, Cause, Fact, Interval, Params, State, Unit, Verdict};
 
 use crate::metrics;
@@ -72,8 +72,9 @@ impl Capacities {
         all.into_iter().filter_map(|(of, rate)| Some((of, rate?))).collect()
     }
 
-    pub fn record(&self, recorder: &mut dyn Recorder, params: &Params) {
-        for (of, rate) in self.rates() {
+    /// A record for each resource.
+    pub fn measured(&self, params: &Params) -> Vec<Measured> {
+        let measured = |(of, rate): (&'static str, Rate)| {
             let limits = [(1.0 - rate.half).max(0.0), 1.0 + rate.half];
             let limits = limits.map(|share| rate.bytes_s * share);
             let interval = Interval::new(limits, 0.95, Basis::WithinRun);
@@ -81,7 +82,7 @@ impl Capacities {
             let requests = requests.map(|rate| Fact::quantity("requests", rate, Unit::PerSecond));
             let methods = self.methods.iter().filter(|(known, _)| *known == of);
             let methods = methods.map(|(_, text)| Fact::text("method", text.clone()));
-            recorder.record(Measured {
+            Measured {
                 metric: metrics::CAPACITY.0.id,
                 params: params.clone().and("of", of),
                 values: vec![rate.bytes_s],
@@ -89,8 +90,9 @@ impl Capacities {
                 verdict: Some(wide(rate.half)),
                 facts: requests.into_iter().chain(methods).collect(),
                 ..Measured::default()
-            });
-        }
+            }
+        };
+        self.rates().into_iter().map(measured).collect()
     }
 }
 

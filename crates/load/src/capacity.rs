@@ -275,9 +275,12 @@ fn window(
 
 #[cfg(test)]
 mod tests {
+    use fathom_record::Params;
+
     use super::*;
     use crate::engine::{End, SLOTS, Tally, ThreadUse};
     use crate::figures::Telemetry;
+    use crate::metrics;
 
     #[test]
     fn rate_is_all_bytes_by_all_time() {
@@ -316,6 +319,33 @@ mod tests {
         assert_eq!(of(499, None), Some(Resource::Client));
         assert_eq!(of(250, Some(10)), None);
         assert_eq!(of(499, Some(999)), Some(Resource::ServerCpu));
+    }
+
+    #[test]
+    fn record_of_a_capacity_has_its_rate_and_its_method() {
+        let all = Capacities {
+            network: Some(Rate { bytes_s: 1e6, half: 0.1 }),
+            client_ns: Some(1e6),
+            client_cpus: 1.0,
+            request_bytes: Some(1_000.0),
+            methods: vec![("network", "by 8 connections".to_owned())],
+            ..Capacities::default()
+        };
+        let measured = all.measured(&Params::one("to", "far"));
+        let of = |at: usize| &measured[at];
+        assert_eq!(of(0).metric, metrics::CAPACITY.0.id);
+        assert_eq!(of(0).params, Params::one("to", "far").and("of", "network"));
+        assert_eq!((&of(0).values[..], &of(1).values[..]), (&[1e6][..], &[1e6][..]));
+        let (value, interval) = of(0).headline.expect("a number");
+        let limits = interval.map(|interval| (interval.low, interval.high));
+        assert_eq!((value, limits), (1e6, Some((9e5, 1.1e6))));
+        assert_eq!(of(1).headline.map(|(_, interval)| interval), Some(None));
+        assert!(of(0).verdict.is_some());
+        let facts = |at: usize| of(at).facts.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+        assert_eq!(
+            (facts(0), facts(1)),
+            (vec!["requests".to_owned(), "method".to_owned()], vec!["requests".to_owned()])
+        );
     }
 
     #[test]

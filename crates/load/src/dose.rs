@@ -189,7 +189,7 @@ pub fn prove(
     let both = doses.iter().zip(ratios.iter().zip(&demands));
     let found: Vec<Effect> = both.filter_map(effect).collect();
     let params = params.clone().and("clients", i64::from(clients));
-    found.iter().for_each(|effect| effect.record(recorder, &params));
+    found.iter().for_each(|effect| _ = recorder.record(effect.measured(&params)));
     let without = || Proof::NotDone("no load can be added to it".to_owned());
     Ok(judge(suspect, &found).unwrap_or_else(without))
 }
@@ -274,11 +274,11 @@ impl Effect {
         })
     }
 
-    fn record(&self, recorder: &mut dyn Recorder, params: &Params) {
+    fn measured(&self, params: &Params) -> Measured {
         let interval = self.measured.interval.map(|it| Interval::new(it, 0.95, Basis::WithinRun));
         let prediction =
             Prediction::sum(self.predicted, 0.0, TOLERANCE, FORMULA, "utilisation law");
-        recorder.record(Measured {
+        Measured {
             metric: metrics::DOSE.0.id,
             params: params.clone().and("resource", self.of),
             values: self.ratios.clone(),
@@ -290,7 +290,7 @@ impl Effect {
                 Fact::quantity("predicted", self.predicted, Unit::Ratio),
             ],
             ..Measured::default()
-        });
+        }
     }
 }
 
@@ -361,6 +361,25 @@ mod tests {
     fn effect(of: &'static str, predicted: f64, measured: f64) -> Effect {
         let measured = Estimate { value: measured, interval: None };
         Effect { of, predicted, side: 1.0, measured, words: String::new(), ratios: Vec::new() }
+    }
+
+    #[test]
+    fn record_of_a_dose_has_its_effect_and_its_prediction() {
+        let mut effect = effect("disk", 0.5, 0.55);
+        effect.measured.interval = Some([0.5, 0.6]);
+        effect.words = "8 KiB more".to_owned();
+        effect.ratios = vec![0.54, 0.56];
+        let measured = effect.measured(&Params::one("to", "far"));
+        assert_eq!(measured.metric, metrics::DOSE.0.id);
+        assert_eq!(measured.params, Params::one("to", "far").and("resource", "disk"));
+        assert_eq!(measured.values, [0.54, 0.56]);
+        let (value, interval) = measured.headline.expect("a number");
+        let limits = interval.map(|interval| (interval.low, interval.high));
+        assert_eq!((value, limits), (0.55, Some((0.5, 0.6))));
+        assert_eq!(measured.verdict, Some(Verdict::default()));
+        assert_eq!(measured.prediction.and_then(|it| it.value), Some(0.5));
+        let facts: Vec<&str> = measured.facts.iter().map(|fact| fact.name.as_str()).collect();
+        assert_eq!(facts, ["dose", "predicted"]);
     }
 
     fn dose(demand_s: f64, dose_s: f64) -> Dose {

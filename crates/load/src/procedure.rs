@@ -88,7 +88,8 @@ impl Procedure for Load {
         };
         run.capacities = capacity::measure(&mut run, recorder)?;
         if run.target.control.is_some() {
-            run.capacities.record(recorder, &records::place(&run.target));
+            let capacities = run.capacities.measured(&records::place(&run.target));
+            capacities.into_iter().for_each(|one| _ = recorder.record(one));
             recorder.show();
         }
         for case in self.all_cases() {
