@@ -3,7 +3,7 @@
 
 use fathom_analysis::load::{Curve, Estimate, Name, Point, Resource, Saturation, Shape, Use};
 use fathom_analysis::load::{bottleneck, shape};
-use fathom_metric::{Measured, Recorder};
+use fathom_metric::Measured;
 use fathom_record::{Basis, Cause, Fact, Interval, Params, Reason, Series, State, Unit, Verdict};
 
 use crate::capacities::{Capacities, Rate, wide};
@@ -116,7 +116,7 @@ impl Limit {
     }
 
     /// Records of the shape of the curve.
-    pub fn record_curve(&self, recorder: &mut dyn Recorder, params: &Params) {
+    pub fn of_curve(&self, params: &Params) -> Vec<Measured> {
         let plain = |metric: &OfServer, estimate: &Estimate, least: f64| {
             let value = estimate.value.max(least);
             let limits = estimate.interval.map(|limits| limits.map(|limit| limit.max(least)));
@@ -139,12 +139,11 @@ impl Limit {
                     Fact::quantity("falls from clients", f64::from(falls), Unit::Ratio)
                 }));
                 let rate = plain(&metrics::SATURATION, &found.throughput, 0.0);
-                recorder.record(Measured { facts, ..rate });
                 // One client is the least.
-                if let Some(knee) = &found.knee {
-                    recorder.record(plain(&metrics::KNEE, knee, 1.0));
-                }
-                recorder.record(plain(&metrics::CLIENTS_95, &found.clients_95, 1.0));
+                let knee = found.knee.as_ref().map(|knee| plain(&metrics::KNEE, knee, 1.0));
+                let rest = plain(&metrics::CLIENTS_95, &found.clients_95, 1.0);
+                let first = Measured { facts, ..rate };
+                [Some(first), knee, Some(rest)].into_iter().flatten().collect()
             }
             Shape::NotSaturated { up_to, why } => {
                 let text = match up_to {
@@ -154,20 +153,19 @@ impl Limit {
                 let verdict = Verdict::because(State::Unavailable, Cause::TooShort, text);
                 let (metric, params) = (metrics::SATURATION.0.id, params.clone());
                 let verdict = Some(verdict);
-                recorder.record(Measured { metric, params, verdict, ..Measured::default() });
+                vec![Measured { metric, params, verdict, ..Measured::default() }]
             }
         }
     }
 
     /// The record of the bottleneck.
-    pub fn record(
+    pub fn of_bottleneck(
         &self,
-        recorder: &mut dyn Recorder,
         params: &Params,
         (all, is_loopback): (&Capacities, bool),
         proof: Option<&Proof>,
         series: Vec<Series>,
-    ) {
+    ) -> Measured {
         let name = self.standing(is_loopback, proof);
         let remarks = match &name {
             Name::Undetermined(why) => vec![Reason::new(Cause::NotAsAsked, why.clone())],
@@ -180,7 +178,7 @@ impl Limit {
                 Fact::quantity("client-bound from clients", f64::from(from), Unit::Ratio)
             }),
         );
-        recorder.record(Measured {
+        Measured {
             metric: metrics::BOTTLENECK.0.id,
             params: params.clone(),
             text: Some(word(&name).to_owned()),
@@ -190,7 +188,7 @@ impl Limit {
             series,
             remarks,
             ..Measured::default()
-        });
+        }
     }
 
     fn doubts(&self) -> Vec<Reason> {
@@ -434,6 +432,37 @@ mod tests {
             let saturation = limit.saturation().expect("flat from 16 clients on");
             assert!((saturation.throughput.value - 10.0).abs() < 0.05);
         }
+    }
+
+    #[test]
+    fn records_have_the_shape_and_the_bottleneck() {
+        let all = capacities(10.1 * MB, 40.0 * MB);
+        let mut limit = limit(0.5, &all);
+        limit.is_noisy = true;
+        let params = Params::one("to", "far");
+        let curve = limit.of_curve(&params);
+        let metrics: Vec<_> = curve.iter().map(|one| one.metric).collect();
+        let knee = metrics::KNEE.0.id;
+        assert_eq!(metrics, [metrics::SATURATION.0.id, knee, metrics::CLIENTS_95.0.id]);
+        for one in &curve {
+            let (value, _) = one.headline.expect("a number");
+            assert_eq!((&one.params, &one.values[..]), (&params, &[value][..]));
+            assert!(one.verdict.is_some() && one.doubts.len() == 1);
+        }
+        assert_eq!(curve[0].facts[0], Fact::quantity("from clients", 16.0, Unit::Ratio));
+        let (name, unit, values) = ("client CPU".to_owned(), Unit::Ratio, vec![0.5]);
+        let series = vec![Series { name, unit, at: None, times_ns: vec![1e9], values }];
+        let one = limit.of_bottleneck(&params, (&all, false), Some(&Proof::Confirmed), series);
+        assert_eq!((one.metric, one.params), (metrics::BOTTLENECK.0.id, params.clone()));
+        assert_eq!((one.text.as_deref(), one.verdict), (Some("network"), Some(Verdict::default())));
+        assert_eq!((one.doubts.len(), one.series.len(), one.remarks.len()), (1, 1, 0));
+        assert!(one.facts.iter().any(|fact| fact.name == "proof"));
+        let unproved = limit.of_bottleneck(&params, (&all, true), None, Vec::new());
+        assert_eq!((unproved.text.as_deref(), unproved.remarks.len()), (Some("undetermined"), 1));
+        limit.shape = Shape::NotSaturated { up_to: 4, why: "more clients".to_owned() };
+        let [none] = &limit.of_curve(&params)[..] else { panic!("one record") };
+        assert_eq!((none.metric, &none.params), (metrics::SATURATION.0.id, &params));
+        assert_eq!(none.verdict.as_ref().map(|it| it.state), Some(State::Unavailable));
     }
 
     #[test]

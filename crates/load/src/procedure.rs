@@ -258,7 +258,7 @@ impl Run<'_> {
         }
         let all = self.capacities.clone();
         let limit = Limit::of(steps, judged, case.think.as_secs_f64(), &all);
-        limit.record_curve(recorder, params);
+        limit.of_curve(params).into_iter().for_each(|one| _ = recorder.record(one));
         let proof = match limit.plateau_to() {
             _ if !self.load.prove => None,
             None => Some(Proof::NotDone("throughput is not saturated".to_owned())),
@@ -272,7 +272,7 @@ impl Run<'_> {
         let far = (self.target.to != LOOPBACK).then_some(self.target.to.as_str());
         let series = self.readings.series(far);
         let is_loopback = self.target.is_loopback_path;
-        limit.record(recorder, params, (&all, is_loopback), proof.as_ref(), series);
+        recorder.record(limit.of_bottleneck(params, (&all, is_loopback), proof.as_ref(), series));
         Ok(())
     }
 
