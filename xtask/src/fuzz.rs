@@ -11,8 +11,8 @@ const SECONDS_MIN: u64 = 900;
 
 const PREFACE: &str = "\
 Coverage-guided fuzzing of every parser that reads what another end sent: inputs of up to 4 KiB,
-64-bit integers checked for overflow, at most 1 GiB of memory and 60 s for each input. *New* counts
-the inputs found that reach further than those in fuzz/corpus, which tests replay.
+64-bit integers checked for overflow, at most 1 GiB of memory and 60 s for each input. *corp* counts
+the inputs that reach new code, with those of fuzz/corpus, which tests replay.
 
 | target | inputs tried | result |
 |---|---:|---|
