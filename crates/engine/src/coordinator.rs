@@ -117,13 +117,14 @@ pub fn coordinate(
             if begun_ns < due_ns {
                 return Vec::new();
             }
-            let drafts = results.drafts(|results| {
+            let mut drafts = results.drafts(|results| {
                 for one in visited {
                     reduce::measured(one, plan, &document, reference.as_ref(), results);
                 }
             });
+            seal(&mut drafts, None, plan, &document);
             due_ns = now() + DRAFTS_NS.max((now() - begun_ns) * DRAFTS_TIMES);
-            drafts.into_iter().map(|record| record.sealed_by(plan.protocol)).collect()
+            drafts
         };
         let stopped = visit_all(
             plan,
@@ -392,14 +393,19 @@ impl Block<'_> {
                 Entry::ByHand(_) => {}
             }
         }
-        for record in &mut results.records[earlier..] {
-            if let Some(failure) = &self.clock_failure {
-                record.verdict = Verdict::because(State::Invalid, Cause::Clock, failure.clone());
-                record.agreement = None;
-            }
-            reduce::note_emulation(record, document);
-            *record = record.clone().sealed_by(plan.protocol);
+        seal(&mut results.records[earlier..], self.clock_failure.as_deref(), plan, document);
+    }
+}
+
+/// What all records of a block get, also drafts.
+fn seal(records: &mut [Record], clock_failure: Option<&str>, plan: &Plan, document: &Document) {
+    for record in records {
+        if let Some(failure) = clock_failure {
+            record.verdict = Verdict::because(State::Invalid, Cause::Clock, failure);
+            record.agreement = None;
         }
+        reduce::note_emulation(record, document);
+        *record = record.clone().sealed_by(plan.protocol);
     }
 }
 

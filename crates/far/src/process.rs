@@ -87,7 +87,8 @@ pub fn serve() -> Result<(), FarError> {
         Err(FarError::Closed) => Ok(()),
         Err(error) => {
             // The near end may have gone.
-            let _ = channel.send(&Message::Error { text: error.to_string() });
+            let _ = channel
+                .send(&Message::Error { text: error.to_string(), is_limit: error.is_limit() });
             Err(error)
         }
         Ok(()) => Ok(()),

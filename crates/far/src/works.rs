@@ -144,7 +144,7 @@ fn open(channel: &Channel, set_up: &SetUp, wait_ns: u64) -> Result<Opened, FarEr
     let local = getsockname(channel).ok().and_then(|any| SocketAddr::try_from(any).ok());
     let mut address = local.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
     address.set_port(0);
-    let listener = TcpListener::bind(address).map_err(FarError::any_port("listen"))?;
+    let listener = TcpListener::bind(address).map_err(FarError::system("listen"))?;
     let port = listener.local_addr().map_err(FarError::system("listen"))?.port();
     listener.set_nonblocking(true).map_err(FarError::system("listen"))?;
     if let Some(name) = &set_up.congestion {
@@ -161,7 +161,7 @@ fn open(channel: &Channel, set_up: &SetUp, wait_ns: u64) -> Result<Opened, FarEr
     let listen_port = local.map_err(FarError::system("listen"))?.map(|local| local.port());
     let nonce = nonce()?;
     let udp = set_up.work.uses_udp().then(|| UdpSocket::bind(address)).transpose();
-    let udp = udp.map_err(FarError::any_port("bind a UDP socket"))?;
+    let udp = udp.map_err(FarError::system("bind a UDP socket"))?;
     let udp_port = udp.as_ref().map(UdpSocket::local_addr).transpose();
     let udp_port = udp_port.map_err(FarError::system("getsockname"))?.map(|own| own.port());
     channel.send(&Message::Ready { port, nonce: nonce.clone(), udp_port, listen_port })?;

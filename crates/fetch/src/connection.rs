@@ -182,7 +182,7 @@ impl Client<'_> {
                 Ok(0) => return Err(Fault::passing("connection closed without a response")),
                 Ok(count) => filled += count,
                 Err(error) => {
-                    self.wait_for("whole head", &error, begun_ns)?;
+                    self.wait_for("complete head", &error, begun_ns)?;
                     continue;
                 }
             }
@@ -199,7 +199,7 @@ impl Client<'_> {
                 }
                 // A byte now and then does not prolong it.
                 None if filled < data.len() => {
-                    self.wait_for("whole head", &ErrorKind::WouldBlock.into(), begun_ns)?;
+                    self.wait_for("complete head", &ErrorKind::WouldBlock.into(), begun_ns)?;
                 }
                 None => {
                     let text = format!("a response head above {HEAD_BYTES_MAX} bytes");

@@ -180,8 +180,13 @@ impl<'d> Download<'d> {
             (left, retries) = (left - 1, retries + 1);
             let wait = asked.unwrap_or(pause);
             if wait > RETRY_AFTER_MAX {
-                let text = format!("{what}; the server asks for a pause of {} s", wait.as_secs());
-                return Err(format!("{text}: try again then; {}", self.keep()));
+                let asked = match wait.as_secs() {
+                    // More than it could be read as.
+                    u64::MAX => "a longer pause than 60 s".to_owned(),
+                    seconds => format!("a pause of {seconds} s"),
+                };
+                let keep = self.keep();
+                return Err(format!("{what}; the server asks for {asked}: try again then; {keep}"));
             }
             pause = (2 * pause).min(PAUSE_MAX);
             let seconds = wait.as_secs_f64();

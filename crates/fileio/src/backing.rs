@@ -18,7 +18,9 @@ pub enum Backing {
     Device,
     /// To this machine's page cache, in which a loop device has its image; with the reason.
     PageCache(String),
-    /// To memory, another machine or the kernel; with the reason.
+    /// To memory, where the file system keeps it; with the reason.
+    Memory(String),
+    /// To another machine or the kernel; with the reason.
     Elsewhere(String),
     /// With the reason.
     Unknown(String),
@@ -29,7 +31,10 @@ impl Backing {
     pub fn doubt(&self) -> Option<&str> {
         match self {
             Self::Device => None,
-            Self::PageCache(why) | Self::Elsewhere(why) | Self::Unknown(why) => Some(why),
+            Self::PageCache(why)
+            | Self::Memory(why)
+            | Self::Elsewhere(why)
+            | Self::Unknown(why) => Some(why),
         }
     }
 
@@ -37,8 +42,10 @@ impl Backing {
         Self::Unknown(format!("unknown whether {what} is on a device of this machine: {why}"))
     }
 
-    fn elsewhere(what: &str) -> Self {
-        Self::Elsewhere(format!("{what} is not on a device of this machine"))
+    /// Of a file system without a device of this machine.
+    fn without_device(what: &str, is_in_memory: bool) -> Self {
+        let why = format!("{what} is not on a device of this machine");
+        if is_in_memory { Self::Memory(why) } else { Self::Elsewhere(why) }
     }
 
     /// Of what has several parts, each of which may hold the data.
@@ -116,7 +123,9 @@ impl Layers<'_> {
         let what = mount.kind;
         match FileSystem::of_type(what).class {
             Class::Disk => self.number(mount.device, layers),
-            Class::Memory | Class::Network | Class::Kernel => Backing::elsewhere(what),
+            class @ (Class::Memory | Class::Network | Class::Kernel) => {
+                Backing::without_device(what, class == Class::Memory)
+            }
             Class::Overlay => self.overlay(mount, layers),
             Class::Program | Class::Unknown => {
                 Backing::unknown(what, "the type of its file system does not say")
@@ -179,8 +188,9 @@ impl Layers<'_> {
             let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
             kinds.contains(&kind)
         };
-        if is_any(&["ram", "zram", "nbd", "rbd", "drbd"]) {
-            return Backing::elsewhere(name);
+        let is_in_memory = is_any(&["ram", "zram"]);
+        if is_in_memory || is_any(&["nbd", "rbd", "drbd"]) {
+            return Backing::without_device(name, is_in_memory);
         }
         let below = self.reader.names(&format!("{whole}/slaves"));
         if below.is_empty() && !is_any(&["dm-", "md", "loop"]) {
@@ -265,22 +275,23 @@ mod tests {
         let kind = |backing: &Backing| match backing {
             Backing::Device => "device",
             Backing::PageCache(_) => "page cache",
+            Backing::Memory(_) => "memory",
             Backing::Elsewhere(_) => "elsewhere",
             Backing::Unknown(_) => "unknown",
         };
         for (id, expected, text) in [
             (20, "device", ""),
-            (21, "elsewhere", "tmpfs is not on a device"),
+            (21, "memory", "tmpfs is not on a device"),
             (22, "page cache", "loop0 reads its image through the page cache: /a.img"),
             (23, "device", ""),
-            (24, "elsewhere", "tmpfs"),
+            (24, "memory", "tmpfs"),
             (25, "device", ""),
             (26, "unknown", "dm-1"),
-            (27, "elsewhere", "tmpfs"),
+            (27, "memory", "tmpfs"),
             (28, "device", ""),
             (29, "unknown", "virtiofs"),
             (30, "unknown", "loop0 reads its image"),
-            (40, "elsewhere", "tmpfs"),
+            (40, "memory", "tmpfs"),
             (41, "device", ""),
             (42, "unknown", "tmpfs"),
             (43, "unknown", "relative"),
@@ -293,7 +304,7 @@ mod tests {
         }
         let of = |major, minor| of_device(&reader, major, minor);
         assert_eq!([of(8, 0), of(8, 1)], [Backing::Device, Backing::Device]);
-        assert_eq!(of(253, 0), Backing::elsewhere("zram0"));
+        assert_eq!(of(253, 0), Backing::without_device("zram0", true));
         assert_eq!(kind(&of(9, 9)), "unknown");
     }
 

@@ -74,7 +74,7 @@ impl Folder {
         let name = self.file_system.name;
         match self.file_system.class {
             Class::Memory if !allow_memory => return Err(FolderError::InMemory(name)),
-            Class::Overlay if !allow_memory && is_elsewhere(&self.path) => {
+            Class::Overlay if !allow_memory && is_in_memory(&self.path) => {
                 return Err(FolderError::InMemory("this overlay"));
             }
             Class::Kernel => return Err(FolderError::Unusable(format!("{name} keeps no files"))),
@@ -86,9 +86,8 @@ impl Folder {
     }
 }
 
-/// Whether what is written here goes to no device.
-fn is_elsewhere(folder: &Path) -> bool {
-    inspect(folder).is_ok_and(|found| matches!(found.backing(), Backing::Elsewhere(_)))
+fn is_in_memory(folder: &Path) -> bool {
+    inspect(folder).is_ok_and(|found| matches!(found.backing(), Backing::Memory(_)))
 }
 
 /// Why a file of this path could not be created or written, and what to do.

@@ -99,7 +99,7 @@ impl PathInfo {
     pub fn is_on_device(&self) -> Option<bool> {
         match self.backing() {
             Backing::Device => Some(true),
-            Backing::Elsewhere(_) => Some(false),
+            Backing::Memory(_) | Backing::Elsewhere(_) => Some(false),
             Backing::PageCache(_) | Backing::Unknown(_) => None,
         }
     }

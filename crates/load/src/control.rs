@@ -62,7 +62,7 @@ fn listed_files<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ListedFile>, D
             let (mut files, mut path_bytes) = (Vec::new(), 0);
             while let Some(file) = list.next_element::<ListedFile>()? {
                 path_bytes += file.path.len();
-                // A request's head would be refused, by any server.
+                // Its request's head would be refused.
                 if file.path.len() > PATH_MAX {
                     return Err(A::Error::custom("a path above 4 KiB"));
                 }

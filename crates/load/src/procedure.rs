@@ -85,6 +85,7 @@ impl Procedure for Load {
             has_numbers: false,
             dead: None,
             capacities: Capacities::default(),
+            has_warned: false,
         };
         run.capacities = capacity::measure(&mut run, recorder)?;
         if run.target.control.is_some() {

@@ -72,6 +72,8 @@ pub struct Run<'l> {
     pub has_numbers: bool,
     pub dead: Option<Fault>,
     pub capacities: Capacities,
+    /// Whether it was said that counters of the server went backwards.
+    pub has_warned: bool,
 }
 
 impl Run<'_> {
@@ -104,7 +106,12 @@ impl Run<'_> {
             })?;
         let telemetry = watcher.begin.zip(watcher.end);
         // Differences of counters that went backwards would be figures of nothing.
-        let telemetry = telemetry.filter(|(begin, end)| end.follows(begin));
+        let is_right = telemetry.as_ref().is_none_or(|(begin, end)| end.follows(begin));
+        if !is_right && !std::mem::replace(&mut self.has_warned, true) {
+            let text = "figures of the server are unavailable: its counters went backwards";
+            recorder.event(Event::Warning(text));
+        }
+        let telemetry = telemetry.filter(|_| is_right);
         self.done_ns += timing.window_ns;
         Ok((outcome, telemetry))
     }

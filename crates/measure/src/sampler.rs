@@ -124,7 +124,7 @@ impl Fault {
             Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
                 Self::unavailable(format!("{call}: {error}"), Remedy::AllowCall)
             }
-            _ => Self::of_cause(call, &system_cause(&error, Activity::Other)),
+            _ => Self::of_cause(call, &system_cause(&error, Activity::AnyPort)),
         }
     }
 

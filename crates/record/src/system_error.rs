@@ -11,6 +11,8 @@ pub enum Activity {
         /// Whether its file system has free blocks, but no free inode.
         lacks_inodes: bool,
     },
+    /// Anything of an end whose sockets are bound to any free port.
+    AnyPort,
     /// Anything else, such as a connect.
     Other,
 }
@@ -41,7 +43,12 @@ pub fn system_cause(error: &Error, activity: Activity) -> SystemCause {
     use ErrorKind as K;
     let by_kernel = || error.to_string();
     let lacks_inodes = activity == Activity::Write { lacks_inodes: true };
-    let (text, remedy, is_limit) = match (error.kind(), error.raw_os_error()) {
+    let kind = match (error.kind(), activity) {
+        // In use is every port.
+        (K::AddrInUse, Activity::AnyPort) => K::AddrNotAvailable,
+        (kind, _) => kind,
+    };
+    let (text, remedy, is_limit) = match (kind, error.raw_os_error()) {
         (K::StorageFull, _) if lacks_inodes => (
             "no free inode on the file system, though it has free space".to_owned(),
             "delete files: each takes an inode (df -i counts them)",
@@ -89,6 +96,9 @@ mod tests {
         assert!(of(efbig, write(false)).ends_with("; raise it (ulimit -f)"));
         let ports = of(eaddrnotavail, Activity::Other);
         assert!(ports.starts_with("no free local port; wait") && !ports.contains("server"));
+        let eaddrinuse = 98;
+        assert_eq!(of(eaddrinuse, Activity::AnyPort), ports);
+        assert!(!of(eaddrinuse, Activity::Other).contains("port"), "that of a listener");
         assert!(of(econnrefused, Activity::Other).ends_with("is the server running there?"));
         assert!(of(EMFILE, Activity::Other).ends_with("(ulimit -n)"));
         assert!(!of(5, Activity::Other).contains(';'), "EIO has no remedy");

@@ -70,7 +70,7 @@ impl FarEnds {
                 let full = "too many far ends run there".to_owned();
                 let text = if speaks { full } else { silent };
                 // The near end may have gone.
-                let _ = Channel::new(socket).send(&Message::Error { text });
+                let _ = Channel::new(socket).send(&Message::Error { text, is_limit: false });
             }
         };
         shared.spawn("far".to_owned(), run).map(drop).map_err(|_| {
@@ -103,7 +103,7 @@ impl FarEnds {
             }
             Err(error) => {
                 let text = format!("start the far end: {error}");
-                let _ = Channel::new(answer).send(&Message::Error { text });
+                let _ = Channel::new(answer).send(&Message::Error { text, is_limit: false });
             }
         }
     }

@@ -47,17 +47,9 @@ impl Store {
         })
     }
 
-    /// Stores one record of a run and its samples, in one transaction. After `Ok` the whole record
-    /// is on the disk; after an error none of it is stored.
-    pub fn add(&mut self, run_id: &str, record: &Record) -> Result<(), StoreError> {
-        let row = RecordRows::of(run_id, record)?;
-        self.write_run(run_id, |transaction, run, failed| {
-            row.insert(transaction, (run, run_id), failed)
-        })
-    }
-
-    /// Stores records of a run in one transaction, in place of earlier ones of the same cases. One
-    /// that cannot be stored costs itself only: returns the errors of those.
+    /// Stores records of a run with their samples in one transaction, in place of earlier ones of
+    /// the same cases. One that cannot be stored costs itself only: returns the errors of those.
+    /// After `Ok` all others are on the disk; after an error nothing is stored.
     pub fn put(&mut self, run_id: &str, records: &[Record]) -> Result<Vec<StoreError>, StoreError> {
         let rows = RecordRows::of_all(run_id, records);
         self.write_run(run_id, |transaction, run, failed| {

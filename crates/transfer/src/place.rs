@@ -144,7 +144,7 @@ impl Named<'_> {
             return format!("--bind {from}: not an address of this host (`ip address` lists them)");
         }
         let by_system = match error {
-            FarError::System { error, .. } => Some(system_cause(error, Activity::Other)),
+            FarError::System { error, .. } => Some(system_cause(error, Activity::AnyPort)),
             _ => None,
         };
         let limit = by_system.filter(|cause| cause.is_limit);

@@ -74,7 +74,10 @@ impl Audience for StoreWriter {
     }
     fn progress(&mut self, _: &Progress) {}
     fn block(&mut self, records: &[Record]) {
-        records.iter().for_each(|one| self.store.add(&self.run_id, one).expect("a record"));
+        assert!(self.store.put(&self.run_id, records).expect("records").is_empty());
+    }
+    fn finished(&mut self, _: &Document, records: &[Record], _: bool) {
+        self.block(records);
     }
     fn revised(&mut self, document: &Document, _: &[Record], _: usize) {
         self.store.replace_records(&self.run_id, &document.records).expect("records");

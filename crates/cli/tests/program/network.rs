@@ -226,13 +226,14 @@ fn busy_neighbour_of_the_far_end_is_named_there() {
     assert_contains(&reasons(&record), &["far end: CPU contention"]);
 }
 
-/// Of a namespace with so few local ports that none is left for the second socket.
+/// In a network namespace all of whose local ports are reserved, as if they were used up.
 #[test]
 fn used_up_ports_are_no_crash() {
     let env = TestEnv::new();
-    let ports = "unshare --net true && exec unshare --net sh -c 'ip link set lo up && \
-                 sysctl -qw net.ipv4.ip_local_port_range=\"40000 40001\" && exec \"$@\"' sh \"$@\"";
-    let Some(output) = in_mount_namespace(&env, ports, "run --only --quick network.tcp.connect")
+    let set = "cd /proc/sys/net/ipv4 && echo 40000 40001 >ip_local_port_range && \
+               echo 40000-40001 >ip_local_reserved_ports && ip link set lo up && exec \"$@\"";
+    let ports = format!("exec unshare --net sh -c '{set}' sh \"$@\"");
+    let Some(output) = in_mount_namespace(&env, &ports, "run --only --quick network.tcp.connect")
     else {
         return;
     };

@@ -64,7 +64,8 @@ impl Channel {
     pub fn receive(&mut self, wait_ns: u64) -> Result<Message, FarError> {
         let line = self.until(b"\n", LINE_BYTES_MAX, wait_ns)?;
         match serde_json::from_slice(&line) {
-            Ok(Message::Error { text }) => Err(FarError::Reported(printable(&text))),
+            Ok(Message::Error { text, is_limit: true }) => Err(FarError::Limit(printable(&text))),
+            Ok(Message::Error { text, .. }) => Err(FarError::Reported(printable(&text))),
             Ok(message) => Ok(message),
             Err(error) => Err(FarError::Unknown(printable(&error.to_string()))),
         }
@@ -209,7 +210,7 @@ mod tests {
     fn reported_error_has_no_control_characters() {
         let (near, far) = UnixStream::pair().unwrap();
         let text = format!("\u{1b}[2Jno{}", "o".repeat(1_000));
-        Channel::new(far.into()).send(&Message::Error { text }).unwrap();
+        Channel::new(far.into()).send(&Message::Error { text, is_limit: false }).unwrap();
         let error = Channel::new(near.into()).receive(WAIT_NS).unwrap_err().to_string();
         assert!(error.starts_with("[2Jno") && error.len() == TEXT_CHARACTERS_MAX, "{error}");
     }

@@ -1,6 +1,5 @@
 //! What can go wrong at either end.
 
-use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -11,7 +10,7 @@ use crate::protocol::PROTOCOL;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FarError {
-    #[error("{call}: {}", system_cause(.error, Activity::Other))]
+    #[error("{call}: {}", system_cause(.error, Activity::AnyPort))]
     System { call: &'static str, error: std::io::Error },
     #[error("connection closed by the other end")]
     Closed,
@@ -44,6 +43,9 @@ pub enum FarError {
     /// The other end reported this error.
     #[error("{0}")]
     Reported(String),
+    /// The other end reported that a limit of its host was reached.
+    #[error("{0}")]
+    Limit(String),
     #[error("too many far ends run there")]
     Busy,
     #[error("not a fathom service: {0}")]
@@ -67,11 +69,11 @@ impl FarError {
         move |error| Self::System { call, error }
     }
 
-    /// Of a bind to any port: an address in use is that of every port.
-    pub(crate) fn any_port(call: &'static str) -> impl FnOnce(std::io::Error) -> Self {
-        move |error| match error.kind() {
-            ErrorKind::AddrInUse => Self::System { call, error: Errno::ADDRNOTAVAIL.into() },
-            _ => Self::System { call, error },
+    /// Whether a limit of this host was reached.
+    pub(crate) fn is_limit(&self) -> bool {
+        match self {
+            Self::System { error, .. } => system_cause(error, Activity::AnyPort).is_limit,
+            _ => false,
         }
     }
 

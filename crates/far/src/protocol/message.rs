@@ -45,7 +45,12 @@ pub enum Message {
     /// By the far end, after the end of the data connections.
     Result(Outcome),
     /// By the far end, before it ends.
-    Error { text: String },
+    Error {
+        text: String,
+        /// Whether a limit of its host was reached.
+        #[serde(default)]
+        is_limit: bool,
+    },
 }
 
 /// A far end without work or message for this long ends.

@@ -24,7 +24,7 @@ const CONNECTIONS_MAX: u64 = 1 << 20;
 
 /// A listening socket for such connections.
 pub(crate) fn open(address: IpAddr, backlog: i32) -> Result<TcpListener, FarError> {
-    let failed = FarError::any_port("listen");
+    let failed = FarError::system("listen");
     let listener = TcpListener::bind((address, 0)).and_then(|listener| {
         listen(&listener, backlog)?;
         listener.set_nonblocking(true)?;

@@ -163,7 +163,7 @@ pub(crate) fn is_passing(error: Errno) -> bool {
 pub(crate) fn open(data: &TcpStream, far: SocketAddr, nonce: &str) -> Result<UdpSocket, FarError> {
     let mut own = data.local_addr().map_err(FarError::system("getsockname"))?;
     own.set_port(0);
-    let socket = UdpSocket::bind(own).map_err(FarError::any_port("bind a UDP socket"))?;
+    let socket = UdpSocket::bind(own).map_err(FarError::system("bind a UDP socket"))?;
     socket.connect(far).map_err(FarError::system("connect the UDP socket"))?;
     let limit = |ns| socket.set_read_timeout(Some(Duration::from_nanos(ns)));
     limit(TRY_NS).map_err(FarError::system("SO_RCVTIMEO"))?;

@@ -8,6 +8,7 @@ use fathom_fileio::Sum;
 use fathom_fileio::path_info::{Change, FileKind, PathInfo};
 use fathom_fileio::read::{ReadFault, Way};
 use fathom_measure::clock;
+use fathom_record::quantity::counted;
 use fathom_record::{Check, State, is_hidden};
 
 use crate::prelude::*;
@@ -132,13 +133,13 @@ pub(super) fn sum_facts(sum: Sum) -> impl Iterator<Item = Fact> {
 }
 
 pub(super) fn amount(blocks: u64, block: usize, bytes: u64) -> String {
-    let plural = if blocks == 1 { "" } else { "s" };
+    let blocks = counted(blocks as usize, "block");
     let whole = match bytes {
         0..1024 => String::new(),
         1024..1_048_576 => format!(" = {:.3} KiB", bytes as f64 / 1024.0),
         _ => format!(" = {:.3} MiB", bytes as f64 / 1_048_576.0),
     };
-    format!("{blocks} block{plural} of {block} bytes: {bytes} bytes{whole}")
+    format!("{blocks} of {block} bytes: {bytes} bytes{whole}")
 }
 
 /// The verdict if no byte was read or written.

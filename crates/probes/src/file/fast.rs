@@ -5,6 +5,7 @@ mod file_list;
 mod pass;
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -328,19 +329,17 @@ fn measured(
     }
 }
 
-/// A doubt if reads past the page cache may have reached no device.
+/// A doubt if reads past the page cache may have reached no device, by a file of each file system.
 fn no_device(read: &ReadFast, found: &FileList, passes: &[Pass]) -> Option<Reason> {
     let mut results = passes.iter().flat_map(|pass| &pass.results);
-    let is_past_cache = read.path == Some(PathName::Direct) || results.any(|it| it.state != "warm");
-    // One file of each file system.
+    if read.path != Some(PathName::Direct) && results.all(|one| one.state == "warm") {
+        return None;
+    }
     let mut known = BTreeSet::new();
-    let mut files = found
-        .files
-        .iter()
-        .filter(|(path, _)| std::fs::metadata(path).is_ok_and(|found| known.insert(found.dev())));
-    files
-        .find_map(|(path, _)| cache_state::no_device(&fathom_fileio::inspect(path).ok()?))
-        .filter(|_| is_past_cache)
+    let mut is_new = |path: &PathBuf| fs::metadata(path).is_ok_and(|it| known.insert(it.dev()));
+    let files = found.files.iter().map(|(path, _)| path).filter(|path| is_new(path));
+    let mut infos = files.filter_map(|path| fathom_fileio::inspect(path).ok());
+    infos.find_map(|info| cache_state::no_device(&info))
 }
 
 /// Doubts about rate or sums: files shorter than their size, passes that differ, holes.

@@ -306,7 +306,7 @@ pub(super) fn nothing_read(passes: &[Pass]) -> Option<Verdict> {
 
 /// The same of passes with a time limit, on a file that is not empty.
 fn nothing_read_in_time(passes: &[Pass]) -> Option<Verdict> {
-    let text = "no pass read anything in its time: a larger --each, or smaller blocks";
+    let text = "no pass read anything within its time; use a larger --each, or smaller blocks";
     let verdict = |_| Verdict::because(State::Unavailable, Cause::TooShort, text);
     nothing_read(passes).map(verdict)
 }

@@ -41,10 +41,9 @@ impl Folder {
     pub(super) fn on_device(named: Option<&Path>) -> Result<Self> {
         let folder = Self::choose(named)?;
         match fathom_fileio::inspect(&folder.0.path).map(|found| found.backing()) {
-            Ok(Backing::Elsewhere(why)) => Err(ProcedureError::failed(format!(
-                "--folder {}: {why}; name one on a disk",
-                printable(&folder.0.path)
-            ))),
+            Ok(Backing::Memory(why) | Backing::Elsewhere(why)) => Err(ProcedureError::failed(
+                format!("--folder {}: {why}; name one on a disk", printable(&folder.0.path)),
+            )),
             _ => Ok(folder),
         }
     }

@@ -104,8 +104,7 @@ pub(super) fn fault(to: &str, error: FarError) -> Fault {
     let is_system = matches!(error, FarError::System { .. });
     let fault = match error {
         FarError::System { call, error } => Fault::system(&format!("far end {to}: {call}"), error),
-        // Nothing crashed there: it says what it lacks.
-        error @ (FarError::NoDatagrams(_) | FarError::Reported(_)) => {
+        error @ (FarError::NoDatagrams(_) | FarError::Limit(_)) => {
             Fault::Unavailable(format!("far end {to}: {error}"), None)
         }
         error => Fault::Failed(format!("far end {to}: {error}")),

@@ -39,7 +39,7 @@ fn write(path: &Path, run_id: &str, records: u64) {
     store.begin(&example::head(run_id)).unwrap();
     say("begun");
     for number in 0..records {
-        store.add(run_id, &example::record(number)).unwrap();
+        example::add(&mut store, run_id, &example::record(number)).unwrap();
         say(&format!("added {number}"));
     }
     let run = Run { state: RunState::Complete, ..example::run(run_id) };

@@ -8,7 +8,7 @@ use fathom_record::{
     Interval, MetricId, Outline, ParamValue, Params, Prediction, Reason, Record, Remedy, Run,
     SCHEMA_VERSION, Sample, State, Stratum, Summary, Tool, Unit, Verdict,
 };
-use fathom_store::Store;
+use fathom_store::{Store, StoreError};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -31,9 +31,15 @@ pub(crate) fn store_at(path: &Path, run_id: &str, records: u64) -> Store {
     let mut store = Store::open(path).unwrap();
     store.begin(&head(run_id)).unwrap();
     for number in 0..records {
-        store.add(run_id, &record(number)).unwrap();
+        add(&mut store, run_id, &record(number)).unwrap();
     }
     store
+}
+
+/// Stores one record.
+pub(crate) fn add(store: &mut Store, run_id: &str, record: &Record) -> Result<(), StoreError> {
+    let refused = store.put(run_id, std::slice::from_ref(record))?;
+    refused.into_iter().next().map_or(Ok(()), Err)
 }
 
 pub(crate) fn records(count: u64) -> Vec<Record> {

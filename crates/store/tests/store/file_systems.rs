@@ -65,7 +65,7 @@ pub(crate) fn fill(path: &Path) {
         std::fs::copy(of(path), of(&killed)).unwrap();
     }
     let error = loop {
-        match store.add(RUN, &example::record(stored)) {
+        match example::add(&mut store, RUN, &example::record(stored)) {
             Ok(()) => stored += 1,
             Err(error) => break error,
         }
@@ -99,7 +99,7 @@ pub(crate) fn fill(path: &Path) {
     std::fs::remove_file(&filler).unwrap();
     let mut store = Store::open(path).unwrap();
     is_intact(path, &store.document(RUN, true).unwrap(), stored);
-    store.add(RUN, &example::record(stored)).unwrap();
+    example::add(&mut store, RUN, &example::record(stored)).unwrap();
     is_intact(path, &store.document(RUN, true).unwrap(), stored + 1);
 }
 

@@ -12,7 +12,7 @@ fn three_runs() -> (tempfile::TempDir, Store) {
     let mut store = Store::open(&path).unwrap();
     for id in IDS {
         store.begin(&example::head(id)).unwrap();
-        store.add(id, &example::record(0)).unwrap();
+        example::add(&mut store, id, &example::record(0)).unwrap();
     }
     (folder, store)
 }

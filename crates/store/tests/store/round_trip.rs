@@ -38,7 +38,7 @@ fn samples_are_read_only_on_request() {
     let (_folder, _path, mut store) = example::store_with(RUN, 3);
     let mut bare = example::record(3);
     bare.samples = None;
-    store.add(RUN, &bare).unwrap();
+    example::add(&mut store, RUN, &bare).unwrap();
     let without = store.document(RUN, false).unwrap();
     assert!(without.records.iter().all(|record| record.samples.is_none()));
     assert!(without.records.iter().all(Record::is_intact));
@@ -52,7 +52,7 @@ fn replace_records_leaves_other_runs_unchanged() {
     let (_folder, path, mut store) = example::store_with(RUN, 3);
     let other = "0000019514ab3c5e";
     store.begin(&example::head(other)).unwrap();
-    store.add(other, &example::record(0)).unwrap();
+    example::add(&mut store, other, &example::record(0)).unwrap();
     let records = [example::record(7), example::record(1)];
     store.replace_records(RUN, &records).unwrap();
     assert_eq!(store.document(RUN, true).unwrap().records, records);
@@ -107,15 +107,17 @@ fn duplicate_record_or_run_is_refused() {
     let (_folder, _path, mut store) = example::store_with(RUN, 1);
     let mut again = example::record(0);
     again.title = "another title".to_owned();
-    let error = store.add(RUN, &again.sealed()).unwrap_err();
-    assert!(matches!(error, StoreError::NotStorable { .. }), "{error}");
+    let again = again.sealed();
+    let refused = store.put(RUN, &[again.clone(), example::record(0)]).unwrap();
+    let [error @ StoreError::NotStorable { .. }] = &refused[..] else { panic!("{refused:?}") };
     let record = "file.read.throughput{block=0,mode=cold}";
     assert!(error.to_string().contains(record), "{error}");
-    assert_eq!(store.document(RUN, true).unwrap().records, [example::record(0)]);
+    // In place of the earlier one.
+    assert_eq!(store.document(RUN, true).unwrap().records, [again]);
 
     let other = "0000019514ab3c5e";
     store.begin(&example::head(other)).unwrap();
-    store.add(other, &example::record(0)).unwrap();
+    example::add(&mut store, other, &example::record(0)).unwrap();
     let error = store.begin(&example::head(RUN)).unwrap_err();
     assert!(matches!(error, StoreError::RunExists { .. }), "{error}");
 }
@@ -130,11 +132,11 @@ fn failed_insert_stores_nothing_of_a_record() {
              BEGIN SELECT RAISE(ABORT, 'the device is on fire'); END",
         )
         .unwrap();
-    let error = store.add(RUN, &example::record(1)).unwrap_err();
+    let error = example::add(&mut store, RUN, &example::record(1)).unwrap_err();
     assert!(error.to_string().contains("on fire"), "{error}");
     assert_eq!(store.document(RUN, true).unwrap().records, [example::record(0)]);
     other.execute_batch("DROP TRIGGER fail").unwrap();
-    store.add(RUN, &example::record(1)).unwrap();
+    example::add(&mut store, RUN, &example::record(1)).unwrap();
     assert_eq!(store.document(RUN, true).unwrap().records.len(), 2);
 }
 
@@ -148,7 +150,7 @@ fn infinite_number_or_open_record_is_not_stored() {
     let mut quiet = example::record(0);
     quiet.prediction.as_mut().unwrap().low = Some(f64::NAN);
     for record in [infinite.sealed(), hole.sealed(), quiet.sealed()] {
-        let error = store.add(RUN, &record).unwrap_err();
+        let error = example::add(&mut store, RUN, &record).unwrap_err();
         assert!(matches!(error, StoreError::NotStorable { .. }), "{error}");
     }
     let mut one = example::record(0);
@@ -165,7 +167,7 @@ fn infinite_number_or_open_record_is_not_stored() {
     store.replace_records(RUN, &[]).unwrap();
     let mut open = example::record(0);
     open.verdict = Verdict::because(State::Noisy, fathom_record::Cause::Spread, "wide");
-    let error = store.add(RUN, &open).unwrap_err();
+    let error = example::add(&mut store, RUN, &open).unwrap_err();
     assert!(error.to_string().contains("checksum mismatch"), "{error}");
     assert_eq!(store.document(RUN, true).unwrap().records, []);
 }
@@ -175,7 +177,7 @@ fn run_that_was_not_begun_gets_no_records() {
     let (_folder, _path, mut store) = example::store_with(RUN, 0);
     let stranger = "00000000deadbeef";
     let errors = [
-        store.add(stranger, &example::record(0)).unwrap_err(),
+        example::add(&mut store, stranger, &example::record(0)).unwrap_err(),
         store.update_run(&example::run(stranger)).unwrap_err(),
         store.document(stranger, false).unwrap_err(),
     ];
@@ -199,7 +201,7 @@ fn reader_writes_nothing() {
     let (_folder, path, store) = example::store_with(RUN, 1);
     drop(store);
     let mut reader = Store::open_existing(&path).unwrap();
-    let error = reader.add(RUN, &example::record(1)).unwrap_err();
+    let error = example::add(&mut reader, RUN, &example::record(1)).unwrap_err();
     assert!(error.to_string().contains("read-only"), "{error}");
     drop(reader);
     let left: Vec<_> = std::fs::read_dir(path.parent().unwrap()).unwrap().collect();
@@ -220,15 +222,15 @@ fn outline_has_the_headlines_of_its_run() {
     let (_folder, _path, mut store) = example::store_with(RUN, 7);
     let mut extreme = example::record(10);
     extreme.summary.as_mut().unwrap().interval.as_mut().unwrap().high = f64::MAX;
-    store.add(RUN, &extreme.sealed()).unwrap();
+    example::add(&mut store, RUN, &extreme.sealed()).unwrap();
     let mut bound = example::record(11);
     bound.summary.as_mut().unwrap().bound = Some(0.1 + 0.2);
     bound.verdict = Verdict::because(State::Noisy, fathom_record::Cause::Interrupted, "2 of 5");
-    store.add(RUN, &bound.sealed()).unwrap();
+    example::add(&mut store, RUN, &bound.sealed()).unwrap();
     let ids = ["0000019514ab3c5e", "0000019514ab3c5f"];
     for id in ids {
         store.begin(&example::head(id)).unwrap();
-        store.add(id, &example::record(1)).unwrap();
+        example::add(&mut store, id, &example::record(1)).unwrap();
     }
     let whole = |id: &str| Outline::from(&store.document(id, false).unwrap());
     let selected = &whole(RUN).headlines[0];
