@@ -5,6 +5,13 @@ set -eu
 seconds=$1
 shift
 cd "$(dirname "$0")"
+known=$(cd targets && printf '%s ' *.rs | sed 's/\.rs//g')
+for target; do
+	case " $known" in
+	*" $target "*) ;;
+	*) echo "fuzz: $target is no target; they are $known" >&2 && exit 2 ;;
+	esac
+done
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}"
 host=$(rustc -vV | sed -n 's/^host: //p')
 flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
