@@ -439,11 +439,15 @@ fn loop_of(sample: &Sample) -> Option<Loop> {
 fn shapes(summary: &Summary, noise_limit: f64) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let modes = |modes: &[Mode], place: &str| {
-        let apart = ((modes.last()?.at - modes.first()?.at) / summary.median).abs();
+        let (first, last) = (modes.first()?.at, modes.last()?.at);
+        let apart = ((last - first) / summary.median).abs();
         let share = |mode: &Mode| format!("{:.0} %", 100.0 * mode.share);
         let shares = modes.iter().map(share).collect::<Vec<String>>().join(" / ");
-        (apart > noise_limit)
-            .then(|| format!("bimodal {place} processes ({shares}, {:.0} % apart)", 100.0 * apart))
+        let distance = match last / first {
+            times if times >= 2.0 => format!("{times:.1} × apart"),
+            _ => format!("{:.0} % apart", 100.0 * apart),
+        };
+        (apart > noise_limit).then(|| format!("bimodal {place} processes ({shares}, {distance})"))
     };
     if let Some(text) = modes(&summary.clusters, "across") {
         reasons.push(Reason::new(Cause::TwoClusters, text).with_remedy(Remedy::CountGroups));
@@ -452,7 +456,8 @@ fn shapes(summary: &Summary, noise_limit: f64) -> Vec<Reason> {
         reasons.push(Reason::new(Cause::SeveralModes, text));
     }
     if let Some(drift) = summary.drift.filter(|drift| drift.abs() > noise_limit) {
-        let text = format!("drifted {:+.0} % while sampling", 100.0 * drift);
+        let percent = format!("{:+.0}", 100.0 * drift).replace('-', "−");
+        let text = format!("drifted {percent} % while sampling");
         reasons.push(Reason::new(Cause::Drift, text).with_remedy(Remedy::FollowDrift));
     }
     reasons

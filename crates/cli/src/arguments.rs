@@ -343,9 +343,9 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
 pub struct ExplainArguments {
-    /// Metric, or cases of it.
-    #[arg(value_name = "METRIC")]
-    pub metric: String,
+    /// Metrics, or cases of them.
+    #[arg(value_name = "METRIC", required = true)]
+    pub metrics: Vec<String>,
     /// Show the results of this run: id or prefix, label, `latest` or `latest~N` [default: the
     /// latest run that measured the metric].
     #[arg(long, value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]

@@ -283,8 +283,8 @@ fn predicted(
     Ok(with_uncertainty(prediction, Stratum::AsFound, &mut results.found, predict))
 }
 
-/// The prediction, unless it has a value and a result among its inputs is noisy. A bound stays: it
-/// is far from what a disturbance adds.
+/// The prediction, unless it has two limits and a result among its inputs is noisy. A bound stays:
+/// it is far from what a disturbance adds.
 pub(crate) fn from_undisturbed(
     prediction: Prediction,
     records: &[Record],
@@ -294,7 +294,8 @@ pub(crate) fn from_undisturbed(
         let input = records.iter().rev().find(has_number);
         input.is_some_and(|input| input.verdict.state == State::Noisy)
     };
-    let noisy = prediction.value.and_then(|_| prediction.results().find(is_noisy));
+    let has_two = prediction.low.and(prediction.high).is_some();
+    let noisy = has_two.then(|| prediction.results().find(is_noisy)).flatten();
     match noisy.map(str::to_owned) {
         Some(metric) => Err(NoModel::NoisyInput { metric }),
         None => Ok(prediction),

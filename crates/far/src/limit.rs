@@ -38,7 +38,7 @@ impl Limit {
                 "pacing: inferred, as the congestion control paces and no window is full"
             }
             Self::Link => "link: neither CPU nor window, and the rate is steady",
-            Self::Undetermined => "undetermined: no single limit is evident",
+            Self::Undetermined => "no single resource: none is evidently used up",
         }
     }
 }

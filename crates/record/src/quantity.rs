@@ -96,12 +96,16 @@ pub fn range(low: Option<f64>, high: Option<f64>, unit: Unit) -> String {
     range_figures(low, high, unit, FIGURES_PREDICTED)
 }
 
-/// As [`range`], in three or two figures as fit `width`; if neither fits, the approximate middle.
+/// As [`range`], in three or two figures as fit `width`; if neither fits, the approximate middle of
+/// a narrow range, or the lower limit of a wide one.
 pub fn range_within(low: Option<f64>, high: Option<f64>, unit: Unit, width: usize) -> String {
     let write = |count| range_figures(low, high, unit, count);
     widest_fit(2..=FIGURES_PREDICTED, write, |text| fits(text, width)).unwrap_or_else(|| {
         match (low, high) {
-            (Some(low), Some(high)) => format!("≈ {}", figures((low + high) / 2.0, unit, 2)),
+            (Some(low), Some(high)) => {
+                let (sign, value) = in_short(low, high);
+                format!("{sign} {}", figures(value, unit, 2))
+            }
             (Some(low), None) => format!("> {}", figures(low, unit, 2)),
             (None, Some(high)) => format!("< {}", figures(high, unit, 2)),
             (None, None) => NOTHING.to_owned(),
@@ -277,8 +281,15 @@ pub fn scaled_range_within(
         let decimals = decimals_for(high, count).max(decimals_for(low, 1));
         format!("{}–{}", fixed(low, decimals), fixed(high, decimals))
     };
-    widest_fit(2..=FIGURES_PREDICTED, write, |text| fits(text, width))
-        .unwrap_or_else(|| format!("≈ {}", one((low + high) / 2.0, width.saturating_sub(2))))
+    widest_fit(2..=FIGURES_PREDICTED, write, |text| fits(text, width)).unwrap_or_else(|| {
+        let (sign, value) = in_short(low, high);
+        format!("{sign} {}", one(value, width.saturating_sub(2)))
+    })
+}
+
+/// One number for a range: its middle, unless that is far from both limits.
+fn in_short(low: f64, high: f64) -> (char, f64) {
+    if high > 2.0 * low { ('>', low) } else { ('≈', (low + high) / 2.0) }
 }
 
 /// A number without unit in three significant figures.
@@ -440,6 +451,7 @@ mod tests {
         assert_eq!(range_within(low, high, rate, 15), "1.02–1.38 GiB/s");
         assert_eq!(range_within(low, high, rate, 13), "1.0–1.4 GiB/s");
         assert_eq!(range_within(low, high, rate, 12), "≈ 1.2 GiB/s");
+        assert_eq!(range_within(low.map(|low| low / 2.0), high, rate, 12), "> 522 MiB/s");
     }
 
     #[test]
@@ -472,6 +484,7 @@ mod tests {
         assert_eq!(range(Some(7.5e9), Some(8.5e9), 9), "7.50–8.50");
         assert_eq!(range(Some(7.5e9), Some(8.5e9), 8), "7.5–8.5");
         assert_eq!(range(Some(7.5e9), Some(8.5e9), 6), "≈ 8.00");
+        assert_eq!(range(Some(3.5e9), Some(8.5e9), 6), "> 3.50");
         assert_eq!(range(None, Some(8.5e9), 8), "< 8.500");
         assert_eq!(range(Some(11.1e9), Some(11.1e9), 8), "11.10");
     }

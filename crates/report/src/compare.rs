@@ -124,7 +124,8 @@ fn sides(comparison: &Comparison, width: usize) -> String {
     let facts = |label: &str, differences: &[Difference]| -> String {
         let fact = |(i, fact): (usize, &Difference)| {
             let label = if i == 0 { label } else { "" };
-            labelled(label, &format!("{}: {} → {}", fact.what, fact.a, fact.b), width)
+            let [a, b] = what_differs(fact);
+            labelled(label, &format!("{}: {a} → {b}", fact.what), width)
         };
         differences.iter().enumerate().map(fact).collect()
     };
@@ -134,6 +135,21 @@ fn sides(comparison: &Comparison, width: usize) -> String {
         differences => facts("differ", differences),
     };
     text + &comparison.core.map_or(String::new(), |core| labelled("core", &core_words(core), width))
+}
+
+/// Both sides of a difference. Of long lists, such as the kernel's command line, only the words that
+/// the other side does not have.
+fn what_differs(fact: &Difference) -> [String; 2] {
+    const WORDS_MIN: usize = 8;
+    let words = [&fact.a, &fact.b].map(|side| side.split_whitespace().collect::<Vec<_>>());
+    if words.iter().any(|side| side.len() < WORDS_MIN) {
+        return [fact.a.clone(), fact.b.clone()];
+    }
+    let without = |side: &[&str], other: &[&str]| {
+        let only: Vec<&str> = side.iter().filter(|word| !other.contains(word)).copied().collect();
+        if only.is_empty() { "nothing more".to_owned() } else { only.join(" ") }
+    };
+    [without(&words[0], &words[1]), without(&words[1], &words[0])]
 }
 
 fn core_words(core: f64) -> String {
@@ -169,7 +185,7 @@ fn side_words(side: &Side) -> String {
         };
     }
     if let Some(why) = &side.noisy {
-        words += &format!("; low-quality run ({why}): as-found differences are tentative");
+        words += &format!("; low-quality run ({why}): unfiltered differences are tentative");
     }
     words
 }

@@ -49,7 +49,9 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
             add(text);
         }
         if summary.modes.len() > 1 && read_apart(&summary.modes, record) {
-            add(distribution(&format!("{} modes", summary.modes.len()), &summary.modes, record));
+            let of = if summary.quantiles.is_empty() { "" } else { " of single operations" };
+            let title = format!("{} modes{of}", summary.modes.len());
+            add(distribution(&title, &summary.modes, record));
         }
         if summary.clusters.len() > 1 && read_apart(&summary.clusters, record) {
             add(distribution("bimodal across processes", &summary.clusters, record));

@@ -324,7 +324,7 @@ fn drift_and_clusters_beyond_the_limit_are_noisy() {
     let of = |shape: Summary| judge(&samples, &shape, QUIET, None);
     let summary = summarise(&samples).expect("values");
     let drifting = |drift| Summary { drift: Some(drift), ..summary.clone() };
-    assert_eq!(cause(&of(drifting(-0.08))), (Cause::Drift, "drifted -8 % while sampling"));
+    assert_eq!(cause(&of(drifting(-0.08))), (Cause::Drift, "drifted −8 % while sampling"));
     assert_eq!(of(drifting(-0.04)), Verdict::default());
     let grouped = |low, high| {
         let clusters = [(low, 0.4), (high, 0.6)].map(|(at, share)| Mode { at, share });
@@ -333,6 +333,8 @@ fn drift_and_clusters_beyond_the_limit_are_noisy() {
     let apart = "bimodal across processes (40 % / 60 %, 10 % apart)";
     assert_eq!(cause(&of(grouped(95.0, 105.0))), (Cause::TwoClusters, apart));
     assert_eq!(of(grouped(99.5, 100.5)), Verdict::default());
+    let apart = "bimodal across processes (40 % / 60 %, 3.0 × apart)";
+    assert_eq!(cause(&of(grouped(50.0, 150.0))), (Cause::TwoClusters, apart));
 }
 
 #[test]

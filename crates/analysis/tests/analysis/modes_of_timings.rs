@@ -56,7 +56,7 @@ fn one_wide_peak_of_timings_has_no_modes() {
 fn modes_far_apart_are_the_cause_of_noise() {
     let (state, causes, text) = causes_of(&five_processes(two_peaks));
     assert_eq!((state, causes), (State::Noisy, vec![Cause::SeveralModes]));
-    assert_eq!(text, "bimodal within processes (30 % / 70 %, 134 % apart)");
+    assert_eq!(text, "bimodal within processes (30 % / 70 %, 3.6 × apart)");
     let near = five_processes(|_, i| {
         let slower = if i % 500 < 150 { 0.95 } else { 1.0 };
         3e9 * slower * (1.0 + f64::from(i * 7 % 100) / 1e4)

@@ -14,7 +14,7 @@ Examples:
   fathom store prune --keep 1000 --runs     delete all runs but the last 1000
 
 Without raw samples everything is kept but the samples in JSON and in the page of `fathom report`.
-Runs with a --label and running ones are always kept.";
+Always kept: labelled and running runs, and the last complete one of each kind and host.";
 
 #[derive(Debug, Args)]
 pub struct StoreCommandArguments {

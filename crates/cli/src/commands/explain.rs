@@ -13,15 +13,20 @@ use crate::exit::{OrUsage, Status};
 use crate::terminal::{self, Output};
 
 pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
-    let word = CaseSelector::parse(&arguments.metric).or_usage()?;
+    let words = arguments.metrics.iter().map(|word| CaseSelector::parse(word));
+    let words = words.collect::<Result<Vec<_>, _>>().or_usage()?;
     let width = terminal::width();
-    let mut output = Output::new();
-    // Whether the named cases exist depends on the machine: the stored results decide that.
-    for entry in super::metrics_named(vec![word.name.clone()])? {
-        let results = latest_results(entry, &word, arguments, width)?;
-        output.write(&description(entry, width));
-        output.write(&results);
+    let mut text = String::new();
+    for word in &words {
+        // Whether the named cases exist depends on the machine: the stored results decide that.
+        for entry in super::metrics_named(vec![word.name.clone()])? {
+            let results = latest_results(entry, word, arguments, width)?;
+            text += &description(entry, width);
+            text += &results;
+        }
     }
+    let mut output = Output::new();
+    output.write(&text);
     super::output_status(&output)
 }
 

@@ -3,6 +3,7 @@
 use crate::assert_snapshot;
 use crate::fixture::{Build, document, measured, plain};
 use fathom_analysis::compare::{Comparison, Noise, NoiseBy, Word, compare, compare_to_all};
+use fathom_analysis::differences::Difference;
 use fathom_record::{Cause, Document, NotSelected, Params, Reason, Record, RunState, State, Unit};
 use fathom_report::Layout;
 use fathom_report::compare::render;
@@ -59,6 +60,19 @@ fn core_speed_is_named_if_it_explains_a_change() {
         let words = format!("core 1.500× slower throughout {slow} than in {other}");
         assert!(text.contains(&words), "{text}");
     }
+}
+
+#[test]
+fn only_the_words_that_differ_of_a_long_list_are_printed() {
+    let long = |more: &str| format!("console=ttyS0 quiet {more} panic=1 root=/dev/vda ro a=1 b=2");
+    let text = comparison_text(|it| {
+        let (a, b) = (long("psi=1 nomodule"), long("psi=1"));
+        it.differences.push(Difference { what: "kernel command line".to_owned(), a, b });
+        let what = "kernel".to_owned();
+        it.differences.push(Difference { what, a: "6.1 x".to_owned(), b: "6.12 x".to_owned() });
+    });
+    assert!(text.contains("kernel command line: nomodule → nothing more"), "{text}");
+    assert!(text.contains("kernel: 6.1 x → 6.12 x"), "{text}");
 }
 
 #[test]
