@@ -47,7 +47,7 @@ Examples:
   fathom load http://HOST:8080/ --clients 1..20  measure an HTTP server under load
 
 Exit status:
-  0    success
+  0    success; numbers may still be invalid or missing: see run --strict
   1    failure: a file, a run or the store is missing, unreadable or not writable, or every case to
        the host of run --remote failed
   2    usage error: the command line is invalid, whatever the files and the store contain

@@ -2,7 +2,7 @@
 //! which block size threads pay off, and from which caching matters.
 
 use fathom_analysis::curve::{self, Fit, Point};
-use fathom_record::{Host, Record, Unit};
+use fathom_record::{Host, Record, State, Unit};
 
 use super::{drawing, facts};
 use crate::case::counted;
@@ -117,9 +117,16 @@ fn cost(curve: &Curve<'_>, host: &Host) -> Option<String> {
         None => "a bandwidth too high to measure".to_owned(),
     };
     let call = quantity(call_ns, Unit::Nanoseconds);
+    let is_noisy = |one: &&&Record| {
+        one.verdict.state == State::Noisy && point(one).is_some_and(|(block, _)| block <= most)
+    };
+    let noisy = match curve.records.iter().filter(is_noisy).count() {
+        0 => String::new(),
+        count => format!(" ({count} noisy)"),
+    };
     let text = format!(
         "t = calls × {call} + bytes ÷ {bandwidth}, warm, one thread, fitted over {points} block \
-         sizes up to {}, half the L2 cache; largest deviation {}. Not valid for larger blocks, \
+         sizes{noisy} up to {}, half the L2 cache; largest deviation {}. Not valid for larger blocks, \
          which exceed that cache, nor for cold files, which are read ahead",
         binary_size(most as i64),
         percent(off)
