@@ -25,7 +25,7 @@ fn with_metric_names(command: Command) -> Command {
         ("run", "metrics", true),
         ("list", "metrics", true),
         ("show", "names", true),
-        ("explain", "metric", false),
+        ("explain", "metrics", false),
         ("history", "metric", false),
     ];
     places.into_iter().fold(command, |command, (name, argument, has_groups)| {
