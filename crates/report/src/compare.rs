@@ -137,8 +137,8 @@ fn sides(comparison: &Comparison, width: usize) -> String {
     text + &comparison.core.map_or(String::new(), |core| labelled("core", &core_words(core), width))
 }
 
-/// Both sides of a difference. Of long lists, such as the kernel's command line, only the words that
-/// the other side does not have.
+/// Both sides of a difference. Of long lists, such as the kernel's command line, only the words
+/// that the other side does not have.
 fn what_differs(fact: &Difference) -> [String; 2] {
     const WORDS_MIN: usize = 8;
     let words = [&fact.a, &fact.b].map(|side| side.split_whitespace().collect::<Vec<_>>());

@@ -126,8 +126,8 @@ fn cost(curve: &Curve<'_>, host: &Host) -> Option<String> {
     };
     let text = format!(
         "t = calls × {call} + bytes ÷ {bandwidth}, warm, one thread, fitted over {points} block \
-         sizes{noisy} up to {}, half the L2 cache; largest deviation {}. Not valid for larger blocks, \
-         which exceed that cache, nor for cold files, which are read ahead",
+         sizes{noisy} up to {}, half the L2 cache; largest deviation {}. Not valid for larger \
+         blocks, which exceed that cache, nor for cold files, which are read ahead",
         binary_size(most as i64),
         percent(off)
     );
