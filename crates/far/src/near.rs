@@ -2,18 +2,17 @@
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use fathom_http::{ConnectError, Connector, parse_fields, request};
 use fathom_measure::process::Running;
 use fathom_record::Host;
-use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, socketpair, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use crate::process::Program;
-use crate::protocol::channel::{Channel, Deadline};
+use crate::protocol::channel::Channel;
 use crate::protocol::error::FarError;
 use crate::protocol::message::{Hello, Message, Orders, Outcome, SetUp};
 use crate::protocol::proof::{Side, is_nonce, is_same, nonce, proof};
@@ -22,8 +21,6 @@ use crate::protocol::{UPGRADE, WAIT_NS};
 use crate::works::datagram;
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// Of the response to the upgrade.
-const HEAD_BYTES_MAX: usize = 4 << 10;
 /// Lower ports are reserved for other services (RFC 6335).
 const PORT_MIN: u16 = 1024;
 
@@ -98,26 +95,29 @@ impl Far {
 
     /// From HTTP to the control protocol.
     pub(crate) fn upgrade(&mut self) -> Result<(), FarError> {
-        let request = format!(
-            "GET /.fathom/far HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\n\
-             Upgrade: {UPGRADE}\r\n\r\n",
-            self.address
-        );
+        let host = self.address.to_string();
+        let fields = ["Connection: Upgrade", &format!("Upgrade: {UPGRADE}")];
+        let request = request("GET", "/.fathom/far", &host, fields);
         self.channel.send_bytes(request.as_bytes())?;
-        let head = self.channel.until(b"\r\n\r\n", HEAD_BYTES_MAX, WAIT_NS);
-        let head = match head {
-            Err(FarError::Closed | FarError::TooLong) => {
-                return Err(FarError::OtherProgram("it does not answer by HTTP".to_owned()));
-            }
-            head => String::from_utf8_lossy(&head?).into_owned(),
-        };
-        let is_ours = head.contains("\r\nServer: fathom\r\n");
-        match status(&head) {
-            Some("101") => Ok(()),
-            Some("503") if is_ours => Err(FarError::Busy),
-            Some(status) if is_ours => Err(FarError::OtherService(status.to_owned())),
-            Some(status) => Err(FarError::OtherProgram(format!("HTTP status {status}"))),
-            None => Err(FarError::OtherProgram("it does not answer by HTTP".to_owned())),
+        let no_http = || FarError::OtherProgram("it does not answer by HTTP".to_owned());
+        let (mut is_ours, mut status) = (false, 0);
+        let head = self.channel.until(WAIT_NS, |data| {
+            let field = |_, name: &str, value: &[u8]| {
+                is_ours |= name.eq_ignore_ascii_case("server") && value == b"fathom";
+            };
+            let head = parse_fields(data, field).map_err(|_| no_http())?;
+            Ok(head.map(|head| {
+                status = head.status;
+                head.bytes
+            }))
+        });
+        match (head, status) {
+            (Err(FarError::Closed), _) => Err(no_http()),
+            (Err(error), _) => Err(error),
+            (Ok(_), 101) => Ok(()),
+            (Ok(_), 503) if is_ours => Err(FarError::Busy),
+            (Ok(_), status) if is_ours => Err(FarError::OtherService(status)),
+            (Ok(_), status) => Err(FarError::OtherProgram(format!("HTTP status {status}"))),
         }
     }
 
@@ -254,49 +254,16 @@ pub fn connect(
     congestion: Option<&str>,
     call: &'static str,
 ) -> Result<TcpStream, FarError> {
-    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(family, SocketType::STREAM, flags, None);
-    let socket = socket.map_err(FarError::errno("socket"))?;
-    if let Some(name) = congestion {
-        // Before the connection: one that is set later keeps the pacing of the first.
-        sockopt::set_tcp_congestion(&socket, name).map_err(FarError::errno("TCP_CONGESTION"))?;
-    }
-    if let Some(from) = bind {
-        bind_to(&socket, from, to)?;
-    }
-    match rustix::net::connect(&socket, &to) {
-        Ok(()) => {}
-        Err(Errno::INPROGRESS) => {
-            Deadline::after(CONNECT.as_nanos() as u64).wait(socket.as_fd(), PollFlags::OUT)?;
-            let outcome = sockopt::socket_error(&socket).map_err(FarError::errno(call))?;
-            outcome.map_err(FarError::errno(call))?;
-        }
-        Err(error) => return Err(FarError::errno(call)(error)),
-    }
-    let stream = TcpStream::from(socket);
-    stream.set_nonblocking(false).map_err(FarError::system(call))?;
-    stream.set_nodelay(true).map_err(FarError::system("TCP_NODELAY"))?;
-    Ok(stream)
-}
-
-fn bind_to(socket: &OwnedFd, from: IpAddr, to: SocketAddr) -> Result<(), FarError> {
-    let mut own = SocketAddr::new(from, 0);
-    if let (SocketAddr::V6(own), SocketAddr::V6(to)) = (&mut own, to) {
-        // A link-local address belongs to an interface.
-        own.set_scope_id(to.scope_id());
-    }
-    rustix::net::bind(socket, &own).map_err(|error| match error {
-        Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::INVAL => FarError::NotOwn(from),
-        error => FarError::errno("bind")(error),
+    let connector = Connector { from: bind, congestion, ..Connector::default() };
+    connector.open(to, CONNECT, None).map_err(|error| match (error, bind) {
+        (ConnectError::TimedOut, _) => FarError::TimedOut(CONNECT.as_secs_f64()),
+        (
+            ConnectError::Bind(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::INVAL),
+            Some(from),
+        ) => FarError::NotOwn(from),
+        (ConnectError::Bind(error), _) => FarError::errno("bind")(error),
+        (ConnectError::Congestion(error), _) => FarError::errno("TCP_CONGESTION")(error),
+        (ConnectError::Socket(error), _) => FarError::errno("socket")(error),
+        (error, _) => FarError::system(call)(error.into()),
     })
-}
-
-/// The status of a response of any HTTP/1.x.
-fn status(head: &str) -> Option<&str> {
-    let rest = head.strip_prefix("HTTP/1.")?;
-    let (minor, rest) = rest.split_once(' ')?;
-    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let status = rest.get(..3).filter(|status| is_digits(status))?;
-    (minor.len() == 1 && is_digits(minor)).then_some(status)
 }

@@ -1,26 +1,16 @@
 //! Connections, requests and the heads of responses.
 
-use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use fathom_http::{
-    ContentRange, Framing, HEAD_BYTES_MAX, Head, Malformed, coded, content_range, parse_fields,
-    retry_after,
+    ConnectError, Connector, ContentRange, ExchangeError, Framing, HEAD_BYTES_MAX, Head, Limits,
+    Malformed, Url, coded, content_range, request, retry_after,
 };
-use fathom_load::address::Url;
-use fathom_measure::clock::{monotonic_raw_ns as now_ns, wall_ns};
+use fathom_measure::clock::wall_ns;
 use fathom_record::{Activity, system_cause};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_timeout, set_tcp_congestion, set_tcp_nodelay, socket_error};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
-/// A blocked receive looks so often whether it is to stop.
-const LOOK: Duration = Duration::from_millis(100);
-/// The kernel's own: it has no answer from the other end. SO_RCVTIMEO gives EAGAIN.
-const TIMED_OUT: i32 = Errno::TIMEDOUT.raw_os_error();
 const ETAG_BYTES_MAX: usize = 256;
 
 /// Why an attempt failed.
@@ -39,6 +29,20 @@ pub enum Fault {
 impl Fault {
     pub fn passing(what: impl std::fmt::Display) -> Self {
         Self::Passing(what.to_string(), None)
+    }
+
+    /// `what` was waited for.
+    pub fn of(what: &str, error: ExchangeError) -> Self {
+        match error {
+            ExchangeError::Stopped => Self::Stopped,
+            ExchangeError::TimedOut(limit) => {
+                let limit = limit.as_secs_f64();
+                Self::passing(format!("no {what} in {limit} s (--timeout)"))
+            }
+            ExchangeError::Malformed(malformed) => malformed.into(),
+            ExchangeError::ClosedInHead => Self::passing("connection closed without a response"),
+            ExchangeError::Io(error) => Self::passing(error),
+        }
     }
 }
 
@@ -97,143 +101,65 @@ pub struct ResponseFields {
 
 impl Client<'_> {
     fn connect(&self) -> Result<TcpStream, Fault> {
+        let connector = Connector { congestion: self.congestion, ..Connector::default() };
         let mut last = Fault::Final("the host has no address".to_owned());
         for address in &self.addresses {
-            match self.connect_to(address) {
-                Err(fault @ Fault::Passing(..)) => last = fault,
-                other => return other,
+            match connector.open(*address, self.connect_timeout, Some(&self.stop)) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = self.unconnected(address, error)?,
             }
         }
         Err(last)
     }
 
-    fn connect_to(&self, address: &SocketAddr) -> Result<TcpStream, Fault> {
-        let failed = |error: Errno| {
-            let cause = system_cause(&error.into(), Activity::Other);
-            Fault::passing(format!("connect to {address}: {cause}"))
-        };
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = socket_with(family, SocketType::STREAM, flags, None).map_err(failed)?;
-        // Before the handshake, in which ECN is negotiated.
-        if let Some(name) = self.congestion {
-            set_tcp_congestion(&socket, name)
-                .map_err(|error| Fault::Final(format!("--congestion {name}: {error}")))?;
-        }
-        match connect(&socket, address) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(error) => return Err(failed(error)),
-        }
-        let begun_ns = now_ns();
-        let look = Timespec::try_from(LOOK).expect("a short time");
-        loop {
-            let mut wait = [PollFd::new(&socket, PollFlags::OUT)];
-            match poll(&mut wait, Some(&look)) {
-                Ok(0) | Err(Errno::INTR) => self.look()?,
-                Ok(_) => break,
-                Err(error) => return Err(failed(error)),
+    /// Why an address was not reached, after which another may be.
+    fn unconnected(&self, address: &SocketAddr, error: ConnectError) -> Result<Fault, Fault> {
+        match error {
+            ConnectError::Stopped => Err(Fault::Stopped),
+            ConnectError::Congestion(error) => {
+                let name = self.congestion.unwrap_or_default();
+                Err(Fault::Final(format!("--congestion {name}: {error}")))
             }
-            if u128::from(now_ns() - begun_ns) > self.connect_timeout.as_nanos() {
+            ConnectError::TimedOut => {
                 let limit = self.connect_timeout.as_secs_f64();
-                let text = format!("connect to {address}: no answer in {limit} s");
-                return Err(Fault::passing(text));
+                Ok(Fault::passing(format!("connect to {address}: no answer in {limit} s")))
+            }
+            error => {
+                let cause = system_cause(&error.into(), Activity::Other);
+                Ok(Fault::passing(format!("connect to {address}: {cause}")))
             }
         }
-        socket_error(&socket).map_err(failed)?.map_err(failed)?;
-        let stream = TcpStream::from(socket);
-        let set = || -> std::io::Result<()> {
-            stream.set_nonblocking(false)?;
-            set_tcp_nodelay(&stream, true)?;
-            let receive = rustix::net::sockopt::Timeout::Recv;
-            set_socket_timeout(&stream, receive, Some(LOOK))?;
-            stream.set_write_timeout(Some(self.timeout))
-        };
-        set().map_err(Fault::passing)?;
-        Ok(stream)
     }
 
     /// Sends a request, and reads the head of its response.
     pub fn get(&self, url: &Url, range: Option<Range<'_>>) -> Result<Response, Fault> {
         let mut stream = self.connect()?;
-        let mut request = format!(
-            "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: fathom/{}\r\nConnection: close\r\n\
-             Accept-Encoding: identity\r\n",
-            url.path,
-            url.authority(),
-            env!("CARGO_PKG_VERSION")
-        );
-        if let Some(Range { from, to, etag }) = range {
-            let last = to - 1;
-            request += &format!("Range: bytes={from}-{last}\r\nIf-Range: {etag}\r\n");
-        }
-        for field in &self.fields {
-            request += &format!("{field}\r\n");
-        }
-        request += "\r\n";
-        stream.write_all(request.as_bytes()).map_err(Fault::passing)?;
-        self.head(stream)
-    }
-
-    fn head(&self, mut stream: TcpStream) -> Result<Response, Fault> {
-        let (mut data, mut filled) = (vec![0; HEAD_BYTES_MAX], 0);
-        let begun_ns = now_ns();
-        loop {
-            match stream.read(&mut data[filled..]) {
-                Ok(0) => return Err(Fault::passing("connection closed without a response")),
-                Ok(count) => filled += count,
-                Err(error) => {
-                    self.wait_for("complete head", &error, begun_ns)?;
-                    continue;
-                }
-            }
-            let mut fields = ResponseFields::default();
-            let parsed = parse_fields(&data[..filled], |status, name, value| {
+        let own = [
+            concat!("User-Agent: fathom/", env!("CARGO_PKG_VERSION")).to_owned(),
+            "Connection: close".to_owned(),
+            "Accept-Encoding: identity".to_owned(),
+        ];
+        let range = range.map(|Range { from, to, etag }| {
+            [format!("Range: bytes={from}-{}", to - 1), format!("If-Range: {etag}")]
+        });
+        let fields_sent = own.iter().chain(range.iter().flatten()).chain(&self.fields);
+        let request = request("GET", &url.path, &url.authority(), fields_sent);
+        let limits = self.limits();
+        let mut fields = ResponseFields::default();
+        let received = limits.send(&stream, &request).and_then(|()| {
+            limits.head(&mut stream, &mut [0; HEAD_BYTES_MAX], |status, name, value| {
                 if status >= 200 {
                     fields.add(name, value);
                 }
-            });
-            match parsed? {
-                Some(head) => {
-                    let body = data[head.bytes..filled].to_vec();
-                    return Ok(Response { stream, head, fields, body, skipped: 0 });
-                }
-                // A byte now and then does not prolong it.
-                None if filled < data.len() => {
-                    self.wait_for("complete head", &ErrorKind::WouldBlock.into(), begun_ns)?;
-                }
-                None => {
-                    let text = format!("a response head above {HEAD_BYTES_MAX} bytes");
-                    return Err(Fault::Final(text));
-                }
-            }
-        }
+            })
+        });
+        let (head, body) = received.map_err(|error| Fault::of("complete head", error))?;
+        Ok(Response { stream, head, fields, body, skipped: 0 })
     }
 
-    /// # Errors
-    /// If the download is to stop.
-    pub fn look(&self) -> Result<(), Fault> {
-        if self.stop.load(Ordering::Relaxed) { Err(Fault::Stopped) } else { Ok(()) }
-    }
-
-    /// What an error of a receive means: nothing, if its time-out only lets it look around.
-    ///
-    /// # Errors
-    /// If the connection failed, or had no byte of the body since `last_ns` for too long.
-    pub fn wait(&self, error: &std::io::Error, last_ns: u64) -> Result<(), Fault> {
-        self.wait_for("byte of the body", error, last_ns)
-    }
-
-    fn wait_for(&self, what: &str, error: &std::io::Error, since_ns: u64) -> Result<(), Fault> {
-        let kinds = [ErrorKind::WouldBlock, ErrorKind::TimedOut, ErrorKind::Interrupted];
-        if !kinds.contains(&error.kind()) || error.raw_os_error() == Some(TIMED_OUT) {
-            return Err(Fault::passing(error));
-        }
-        self.look()?;
-        if u128::from(now_ns() - since_ns) > self.timeout.as_nanos() {
-            let limit = self.timeout.as_secs_f64();
-            return Err(Fault::passing(format!("no {what} in {limit} s (--timeout)")));
-        }
-        Ok(())
+    /// Of a head, or of the next byte of a body.
+    pub fn limits(&self) -> Limits<'_> {
+        Limits::new(self.timeout, &self.stop)
     }
 }
 

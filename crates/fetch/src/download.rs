@@ -1,11 +1,9 @@
 //! One download: requests, resumption, parallel ranges and retries.
 
-use std::net::ToSocketAddrs as _;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fathom_http::Framing;
-use fathom_load::address::Url;
+use fathom_http::{Framing, Url};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_metric::{Event, Recorder};
 use fathom_paths::ReceivePath;
@@ -79,10 +77,10 @@ impl<'d> Download<'d> {
         fields: Vec<String>,
         recorder: &mut dyn Recorder,
     ) -> Result<Self, String> {
-        let addresses = (asked.host.as_str(), asked.port).to_socket_addrs();
+        let addresses = asked.addresses();
         let addresses = addresses.map_err(|error| format!("look up {}: {error}", asked.host))?;
         let client = Client {
-            addresses: addresses.collect(),
+            addresses,
             fields,
             congestion: fetch.congestion.as_deref(),
             connect_timeout: fetch.connect_timeout,

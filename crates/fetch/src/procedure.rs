@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fathom_fileio::fast::{Options, read_fast};
 use fathom_fileio::{Source, Sum};
-use fathom_load::address::{Url, UrlError};
+use fathom_http::{Url, UrlError};
 use fathom_load::check_congestion;
 use fathom_load::target::{LOOPBACK, read_token};
 use fathom_measure::affinity;

@@ -1,14 +1,13 @@
 //! Bodies from the socket to the file.
 
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read as _};
+use std::io::Error;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fathom_http::{Chunks, EXCESS, Framing};
-use fathom_measure::clock::monotonic_raw_ns as now_ns;
+use fathom_http::{EXCESS, ExchangeError, Framing, is_pause};
 use fathom_paths::{Io, PathError, ReceivePath, Receiving, Step, Waiter};
 use fathom_record::{Activity, system_cause};
 use rustix::io::Errno;
@@ -71,29 +70,24 @@ pub fn receive(
 /// What came of the body with the head, without the bytes before those that were asked for.
 fn beginning(client: &Client<'_>, response: &mut Response) -> Result<Vec<u8>, Fault> {
     let mut body = std::mem::take(&mut response.body);
-    let mut last_ns = now_ns();
     while response.skipped > 0 {
         if body.is_empty() {
-            client.look()?;
             body.resize(BUFFER, 0);
-            let count = match response.stream.read(&mut body) {
-                Ok(0) => return Err(Fault::passing("body truncated before the range")),
-                Ok(count) => {
-                    last_ns = now_ns();
-                    count
-                }
-                Err(error) => {
-                    client.wait(&error, last_ns)?;
-                    0
-                }
-            };
-            body.truncate(count);
+            let count = client.limits().receive(&mut response.stream, &mut body);
+            body.truncate(count.map_err(of_body)?);
+            if body.is_empty() {
+                return Err(Fault::passing("body truncated before the range"));
+            }
         }
         let count = response.skipped.min(body.len() as u64);
         body.drain(..count as usize);
         response.skipped -= count;
     }
     Ok(body)
+}
+
+fn of_body(error: ExchangeError) -> Fault {
+    Fault::of("byte of the body", error)
 }
 
 struct Copying<'c> {
@@ -105,46 +99,40 @@ struct Copying<'c> {
 impl Copying<'_> {
     fn run(&self, mut response: Response) -> Result<(), Fault> {
         let mut buffer = vec![0; BUFFER];
-        let mut last_ns = now_ns();
+        let mut limits = self.client.limits();
         loop {
-            self.client.look()?;
-            match response.stream.read(&mut buffer) {
-                Ok(0) if response.head.framing == Framing::UntilClose => return Ok(()),
-                Ok(0) => return Err(truncated(self.segment)),
-                Ok(count) => {
-                    let before = self.segment.at.load(Ordering::Relaxed);
-                    if self.take(&buffer[..count], &mut response.head.framing)? {
-                        return Ok(());
-                    }
-                    // Of a chunked body: extensions and trailers are no progress.
-                    match self.segment.at.load(Ordering::Relaxed) > before {
-                        true => last_ns = now_ns(),
-                        false => self.client.wait(&ErrorKind::WouldBlock.into(), last_ns)?,
-                    }
-                }
-                Err(error) => self.client.wait(&error, last_ns)?,
+            let count = limits.receive(&mut response.stream, &mut buffer).map_err(of_body)?;
+            if count == 0 {
+                let is_end = response.head.framing == Framing::UntilClose;
+                return if is_end { Ok(()) } else { Err(truncated(self.segment)) };
             }
+            let before = self.segment.at.load(Ordering::Relaxed);
+            if self.take(&buffer[..count], &mut response.head.framing)? {
+                return Ok(());
+            }
+            // Of a chunked body: extensions and trailers are no progress.
+            if self.segment.at.load(Ordering::Relaxed) > before {
+                limits.renew();
+            }
+            limits.check().map_err(of_body)?;
         }
     }
 
     /// Takes received bytes; true at the end of the body or the segment.
     fn take(&self, data: &[u8], framing: &mut Framing) -> Result<bool, Fault> {
-        let Framing::Chunked(chunks) = framing else {
-            self.write(data)?;
-            return Ok(self.segment.missing().is_none());
-        };
         let mut written = Ok(());
-        let fed = chunks.feed_to(data, |body| {
+        let fed = framing.feed_to(data, |body| {
             if written.is_ok() {
                 written = self.write(body);
             }
         });
         written?;
-        match fed {
-            // What follows the last chunk is of no use to the file.
-            Err(malformed) if malformed.part != EXCESS => Err(malformed.into()),
-            _ => Ok(*chunks == Chunks::Done),
-        }
+        let is_whole = match fed {
+            // What follows the body is of no use to the file.
+            Err(malformed) if malformed.part == EXCESS => true,
+            fed => fed?,
+        };
+        Ok(is_whole || self.segment.missing().is_none())
     }
 
     fn write(&self, data: &[u8]) -> Result<(), Fault> {
@@ -168,14 +156,13 @@ fn by_path(
     let mut receiving = Receiving::new(path, WINDOW).map_err(|error| failed(&error))?;
     let Some((at, end)) = segment.missing() else { return Ok(()) };
     receiving.begin_at(file.try_clone().map_err(|error| failed(&error))?, at, end);
-    let mut last_ns = now_ns();
+    let mut limits = client.limits();
     loop {
-        client.look()?;
         let step = receiving.step(response.stream.as_fd(), &waiter);
         segment.advance(client, receiving.received());
         match step {
             Ok(Step::Done) => return Ok(()),
-            Ok(Step::More) => last_ns = now_ns(),
+            Ok(Step::More) => limits.renew(),
             Err(PathError::Short { .. }) => return Err(truncated(segment)),
             // A mapped page for which the disk has no room.
             Err(PathError::Call { call: "recv", error: Errno::FAULT }) => {
@@ -190,9 +177,11 @@ fn by_path(
             Err(PathError::Call { error, .. }) if is_of_disk(error) => {
                 return Err(not_written(&error.into()));
             }
-            Err(PathError::Call { error, .. }) => client.wait(&error.into(), last_ns)?,
+            Err(PathError::Call { error, .. }) if is_pause(&error.into()) => {}
+            Err(PathError::Call { error, .. }) => return Err(Fault::passing(Error::from(error))),
             Err(error) => return Err(failed(&error)),
         }
+        limits.check().map_err(of_body)?;
     }
 }
 

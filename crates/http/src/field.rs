@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 use crate::Malformed;
 
 /// The elements of a list; empty ones do not count (RFC 9110 5.6.1).
-pub(crate) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|one| !one.is_empty())
 }
 
 /// Digits only: a sign or blanks are an error.
-pub(crate) fn number(text: &[u8]) -> Option<u64> {
+pub fn number(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }

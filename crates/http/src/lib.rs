@@ -1,17 +1,29 @@
-//! HTTP/1.1 responses as a client reads them (RFC 9110, RFC 9112): heads, the framing of bodies and
-//! the values of fields. No I/O; memory is allocated only to say what is malformed.
+//! The client's side of HTTP/1.1 (RFC 9110, RFC 9112). It decides nothing about what is asked for,
+//! nor about retries.
+//!
+//! - [`Url`] and [`resolve`]: addresses, with zones.
+//! - [`Connector`]: one connection, begun without blocking, or made within a time.
+//! - [`PartialHead`], [`Framing`]: what received bytes mean. No I/O; memory is allocated only for a
+//!   head in pieces, and to say what is malformed.
+//! - [`Limits`]: an exchange that blocks, at most for a time.
 #![forbid(unsafe_code)]
 
+mod address;
 mod chunks;
+mod connect;
+mod exchange;
 mod field;
 pub mod fuzz;
 mod response;
 
 use std::fmt;
 
+pub use address::{Url, UrlError, host_and_port, is_host, resolve};
 pub use chunks::Chunks;
-pub use field::{ContentRange, coded, content_range, retry_after};
-pub use response::{Framing, Head, lengths, parse, parse_fields};
+pub use connect::{ConnectError, Connector};
+pub use exchange::{ExchangeError, Limits, is_pause, request};
+pub use field::{ContentRange, coded, content_range, list, number, retry_after};
+pub use response::{Framing, Head, PartialHead, lengths, parse, parse_fields};
 
 /// Longest head that is accepted.
 pub const HEAD_BYTES_MAX: usize = 16 << 10;

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use crate::field::{content_length, list};
-use crate::{Chunks, HEAD_BYTES_MAX, Malformed};
+use crate::{Chunks, EXCESS, HEAD_BYTES_MAX, Malformed};
 
 /// Of a final response, together with the interim ones before it.
 const INTERIM_BYTES_MAX: usize = 64 << 10;
@@ -18,6 +18,32 @@ pub enum Framing {
     UntilClose,
 }
 
+impl Framing {
+    /// Takes received bytes, and passes on what belongs to the body. Whether that is complete.
+    ///
+    /// # Errors
+    /// If a chunk is malformed, or more bytes follow, after the body was passed on.
+    pub fn feed_to(&mut self, data: &[u8], mut to: impl FnMut(&[u8])) -> Result<bool, Malformed> {
+        match self {
+            Self::Length(missing) => {
+                let taken = data.len().min(usize::try_from(*missing).unwrap_or(usize::MAX));
+                to(&data[..taken]);
+                *missing -= taken as u64;
+                let has_excess = taken < data.len();
+                if has_excess { Err(Malformed::new(EXCESS, b"")) } else { Ok(*missing == 0) }
+            }
+            Self::Chunked(chunks) => {
+                chunks.feed_to(data, to)?;
+                Ok(*chunks == Chunks::Done)
+            }
+            Self::UntilClose => {
+                to(data);
+                Ok(false)
+            }
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub status: u16,
@@ -26,6 +52,49 @@ pub struct Head {
     pub keeps: bool,
     /// Bytes of the head itself.
     pub bytes: usize,
+}
+
+/// A head that may arrive in pieces. Bytes are kept only if it does.
+#[derive(Debug, Default)]
+pub struct PartialHead(Vec<u8>);
+
+impl PartialHead {
+    /// The head, and what of `data` follows it; `None` if more is needed. `field`: as of
+    /// [`parse_fields`].
+    ///
+    /// # Errors
+    /// If it is malformed or too long.
+    pub fn add<'d>(
+        &mut self,
+        data: &'d [u8],
+        field: impl FnMut(u16, &str, &[u8]),
+    ) -> Result<Option<(Head, &'d [u8])>, Malformed> {
+        let before = self.0.len();
+        let parsed = if before == 0 {
+            parse_fields(data, field)?
+        } else {
+            self.0.extend_from_slice(data);
+            parse_fields(&self.0, field)?
+        };
+        match parsed {
+            Some(head) => {
+                self.clear();
+                return Ok(Some((head, &data[head.bytes - before..])));
+            }
+            None if before == 0 => self.0.extend_from_slice(data),
+            None => {}
+        }
+        Ok(None)
+    }
+
+    /// Whether no byte of it has arrived.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 /// Parses the head of a final response, after any interim ones. `None` if it is incomplete.
@@ -46,7 +115,8 @@ pub fn parse_fields(
         if from > INTERIM_BYTES_MAX {
             return Err(Malformed::new("interim responses above 64 KiB", b""));
         }
-        if !(100..200).contains(&head.status) {
+        // After 101 follows another protocol.
+        if head.status == 101 || !(100..200).contains(&head.status) {
             return Ok(Some(Head { bytes: from, ..head }));
         }
     }
@@ -165,6 +235,7 @@ mod tests {
                 "HTTP/1.1 200 OK\r\nContent-Length: 7\r\nTransfer-Encoding: chunked\r\n\r\n",
                 Framing::Chunked(Chunks::default()),
             ),
+            ("HTTP/1.1 101 x\r\nUpgrade: y\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", Framing::Length(0)),
             (
                 "HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n",
                 Framing::Length(7),
@@ -173,6 +244,39 @@ mod tests {
             assert_eq!(framing(head), Ok(Some(expected)), "{head}");
         }
         assert_eq!(framing("HTTP/1.1 200 OK\r\nContent-Le"), Ok(None));
+    }
+
+    #[test]
+    fn body_is_passed_on_up_to_its_end() {
+        let chunked = Framing::Chunked(Chunks::default());
+        for (mut framing, data, body, end) in [
+            (Framing::Length(5), "01234", "01234", Ok(true)),
+            (Framing::Length(6), "01234", "01234", Ok(false)),
+            (Framing::Length(4), "01234", "0123", Err(EXCESS)),
+            (Framing::Length(0), "", "", Ok(true)),
+            (chunked, "3\r\nabc\r\n0\r\n\r\n", "abc", Ok(true)),
+            (chunked, "3\r\nabc\r\n0\r\n\r\nx", "abc", Err(EXCESS)),
+            (chunked, "3\r\nab", "ab", Ok(false)),
+            (Framing::UntilClose, "01234", "01234", Ok(false)),
+        ] {
+            let (what, mut passed) = (format!("{framing:?} {data}"), Vec::new());
+            let fed = framing.feed_to(data.as_bytes(), |part| passed.extend_from_slice(part));
+            assert_eq!((&passed[..], fed.map_err(|it| it.part)), (body.as_bytes(), end), "{what}");
+        }
+    }
+
+    #[test]
+    fn head_is_the_same_in_pieces_of_any_size() {
+        let text = b"HTTP/1.1 103 x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc";
+        let whole = parse(text).unwrap().unwrap();
+        for piece in 1..=text.len() {
+            let mut pieces = PartialHead::default();
+            let mut add = |part| pieces.add(part, |_, _, _| {}).unwrap();
+            let found = text.chunks(piece).find_map(&mut add);
+            let (head, rest) = found.expect("a head");
+            assert!(head == whole && b"abc".starts_with(rest), "pieces of {piece}");
+            assert!(pieces.is_empty(), "pieces of {piece}");
+        }
     }
 
     #[test]

@@ -2,32 +2,26 @@
 //! A server that is not `fathom serve` answers 404, and these are unknown.
 
 use std::fmt;
-use std::io::{BufReader, ErrorKind, Read, Write as _};
+use std::io::{BufReader, ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fathom_http::{Chunks, EXCESS, Framing, Malformed, parse};
-use fathom_measure::clock::monotonic_raw_ns;
+use fathom_http::{Connector, ExchangeError, Framing, Limits, request};
 use fathom_record::Host;
-use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::address::PATHS_MAX;
 use crate::control_error::ControlError;
 use crate::figures::{CPUS_MAX, CacheChange, DiskRate, MEMORY_MAX, Telemetry, implausible};
+use crate::paths::PATHS_MAX;
 
 /// Longest answers: a list of a million files, and anything else.
 const LIST_BYTES_MAX: u64 = 256 << 20;
 const BODY_BYTES_MAX: u64 = 1 << 20;
 /// What is kept of a list.
 const PATH_BYTES_MAX: usize = 128 << 20;
-/// A blocked receive looks so often whether it is to stop.
-const LOOK: Duration = Duration::from_millis(100);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Warming or evicting a large set takes long.
 const WORK_TIMEOUT: Duration = Duration::from_secs(600);
@@ -193,7 +187,7 @@ impl Control {
     ) -> Result<T, ControlError> {
         let was_kept = self.stream.is_some();
         match self.ask_once(method, path, body_max, &read) {
-            Err(ControlError::Io(_)) if was_kept => {
+            Err(ControlError::Exchange(ExchangeError::Io(_))) if was_kept => {
                 self.stream = None;
                 self.ask_once(method, path, body_max, &read)
             }
@@ -208,64 +202,35 @@ impl Control {
         body_max: u64,
         read: impl Fn(u16, &mut Body<'_>) -> Result<T, ControlError>,
     ) -> Result<T, ControlError> {
-        let until_ns = monotonic_raw_ns()
-            .saturating_add(u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX));
+        let stop = Arc::clone(&self.stop);
+        let limits = Limits::new(self.timeout, &stop);
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => self.connect()?,
         };
-        stream.set_nodelay(true)?;
-        set_socket_timeout(&stream, Timeout::Recv, Some(LOOK)).map_err(std::io::Error::from)?;
-        stream.set_write_timeout(Some(self.timeout))?;
-        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.host);
-        if method == "POST" {
-            request += "Content-Length: 0\r\n";
-        }
-        for field in &self.fields {
-            request += &format!("{field}\r\n");
-        }
-        stream.write_all(format!("{request}\r\n").as_bytes())?;
-        let limits = Limits { timeout: self.timeout, until_ns, stop: &self.stop, body_max };
-        let mut body = Body::begin(&mut stream, limits)?;
+        let length = (method == "POST").then_some("Content-Length: 0");
+        let fields = length.into_iter().chain(self.fields.iter().map(String::as_str));
+        limits.send(&stream, &request(method, path, &self.host, fields))?;
+        let mut body = Body::begin(&mut stream, limits, body_max)?;
         let outcome = read(body.status, &mut body);
         let is_kept = body.keeps && body.is_complete;
         self.stream = is_kept.then_some(stream);
         outcome
     }
 
-    fn connect(&self) -> std::io::Result<TcpStream> {
+    fn connect(&self) -> Result<TcpStream, ExchangeError> {
+        let connector = Connector { from: self.source, ..Connector::default() };
         let timeout = self.timeout.min(CONNECT_TIMEOUT);
-        let Some(source) = self.source else {
-            return TcpStream::connect_timeout(&self.address, timeout);
-        };
-        let is_v4 = self.address.is_ipv4();
-        let family = if is_v4 { AddressFamily::INET } else { AddressFamily::INET6 };
-        let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // It limits connect(2), which then says EINPROGRESS.
-        set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
-        bind(&socket, &SocketAddr::new(source, 0))?;
-        match connect(&socket, &self.address) {
-            Ok(()) => Ok(socket.into()),
-            Err(Errno::INPROGRESS | Errno::AGAIN) => Err(ErrorKind::TimedOut.into()),
-            Err(error) => Err(error.into()),
-        }
+        Ok(connector.open(self.address, timeout, Some(&self.stop))?)
     }
-}
-
-/// Of one answer.
-#[derive(Clone, Copy)]
-pub(crate) struct Limits<'l> {
-    pub timeout: Duration,
-    pub until_ns: u64,
-    pub stop: &'l AtomicBool,
-    /// Of the body; 0 if it is dropped.
-    pub body_max: u64,
 }
 
 /// The body of an answer, as it arrives.
 pub(crate) struct Body<'s> {
     stream: &'s mut dyn Read,
     limits: Limits<'s>,
+    /// 0 if it is dropped.
+    bytes_max: u64,
     pub status: u16,
     keeps: bool,
     framing: Framing,
@@ -285,83 +250,45 @@ impl<'s> Body<'s> {
     pub(crate) fn begin(
         stream: &'s mut dyn Read,
         limits: Limits<'s>,
+        bytes_max: u64,
     ) -> Result<Self, ControlError> {
+        let mut buffer = vec![0; 64 << 10];
+        let (head, begun) = limits.head(stream, &mut buffer, |_, _, _| {})?;
         let mut body = Self {
             stream,
             limits,
-            status: 0,
-            keeps: false,
-            framing: Framing::Length(0),
+            bytes_max,
+            status: head.status,
+            keeps: head.keeps,
+            framing: head.framing,
             is_complete: false,
             bytes: 0,
             piece: Vec::new(),
             read: 0,
-            buffer: vec![0; 64 << 10],
+            buffer,
             error: None,
         };
-        let mut data = Vec::new();
-        let head = loop {
-            if let Some(head) = parse(&data)? {
-                break head;
-            }
-            match body.receive()? {
-                0 if data.is_empty() => return Err(closed()),
-                0 => return Err(ControlError::Answer("connection closed within the head")),
-                count => data.extend_from_slice(&body.buffer[..count]),
-            }
-        };
-        (body.status, body.keeps, body.framing) = (head.status, head.keeps, head.framing);
-        body.accept(&data[head.bytes..])?;
+        body.accept(&begun)?;
         Ok(body)
-    }
-
-    /// Waits for bytes in the buffer.
-    fn receive(&mut self) -> Result<usize, ControlError> {
-        loop {
-            if self.limits.stop.load(Ordering::Relaxed) {
-                return Err(ControlError::Stopped);
-            }
-            if monotonic_raw_ns() >= self.limits.until_ns {
-                return Err(ControlError::Timeout(self.limits.timeout));
-            }
-            match self.stream.read(&mut self.buffer) {
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-                count => return Ok(count?),
-            }
-        }
     }
 
     fn accept(&mut self, data: &[u8]) -> Result<(), ControlError> {
         self.piece.clear();
         self.read = 0;
         let piece = &mut self.piece;
-        self.is_complete = match &mut self.framing {
-            Framing::Length(missing) => {
-                let extra = Malformed { part: EXCESS, got: String::new() };
-                *missing = missing.checked_sub(data.len() as u64).ok_or(extra)?;
-                piece.extend_from_slice(data);
-                *missing == 0
-            }
-            Framing::Chunked(chunks) => {
-                chunks.feed_to(data, |part| piece.extend_from_slice(part))?;
-                *chunks == Chunks::Done
-            }
-            Framing::UntilClose => {
-                piece.extend_from_slice(data);
-                false
-            }
-        };
+        let fed = self.framing.feed_to(data, |part| piece.extend_from_slice(part));
+        self.is_complete = fed.map_err(ExchangeError::from)?;
         self.bytes += self.piece.len() as u64;
-        match self.limits.body_max {
-            1.. if self.bytes > self.limits.body_max => Err(ControlError::Answer("body too long")),
+        match self.bytes_max {
+            1.. if self.bytes > self.bytes_max => Err(ControlError::Answer("body too long")),
             _ => Ok(()),
         }
     }
 
     /// Waits for the next piece, after the one before was read.
     fn next(&mut self) -> Result<(), ControlError> {
-        let count = self.receive()?;
+        self.limits.check()?;
+        let count = self.limits.receive(self.stream, &mut self.buffer)?;
         let buffer = std::mem::take(&mut self.buffer);
         let taken = match (count, self.framing) {
             (0, Framing::UntilClose) => {
@@ -386,7 +313,7 @@ impl<'s> Body<'s> {
     pub(crate) fn answer(&mut self, status: u16) -> Result<Answer, ControlError> {
         let mut body = Vec::new();
         loop {
-            if self.limits.body_max > 0 {
+            if self.bytes_max > 0 {
                 body.extend_from_slice(&self.piece[self.read..]);
             }
             if self.is_complete {
@@ -419,13 +346,6 @@ impl Read for Body<'_> {
     }
 }
 
-fn closed() -> ControlError {
-    ControlError::Io(std::io::Error::new(
-        std::io::ErrorKind::UnexpectedEof,
-        "connection closed without a response",
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -434,8 +354,8 @@ mod tests {
     const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     static GOES_ON: AtomicBool = AtomicBool::new(false);
 
-    fn limits(body_max: u64, until_ns: u64) -> Limits<'static> {
-        Limits { timeout: Duration::from_secs(3), until_ns, stop: &GOES_ON, body_max }
+    fn limits() -> Limits<'static> {
+        Limits::new(Duration::from_secs(600), &GOES_ON)
     }
 
     /// A text again and again.
@@ -455,21 +375,20 @@ mod tests {
     #[test]
     fn endless_answers_end() {
         let whole = format!("{HEAD}0123456789");
-        let body = |body_max, limits: Limits<'_>| {
+        let body = |bytes_max, limits: Limits<'_>| {
             let mut text = whole.as_bytes();
-            let answer = Body::begin(&mut text, Limits { body_max, ..limits })?.answer(200)?;
+            let answer = Body::begin(&mut text, limits, bytes_max)?.answer(200)?;
             Ok::<_, ControlError>((answer.body.len(), answer.body_bytes))
         };
-        let long = limits(10, u64::MAX);
-        assert_eq!(body(10, long).unwrap(), (10, 10));
-        assert!(matches!(body(9, long), Err(ControlError::Answer("body too long"))));
+        assert_eq!(body(10, limits()).unwrap(), (10, 10));
+        assert!(matches!(body(9, limits()), Err(ControlError::Answer("body too long"))));
         // Of a file only the length is of interest.
-        assert_eq!(body(0, long).unwrap(), (0, 10));
-        let late = body(10, limits(10, 0)).unwrap_err().to_string();
-        assert_eq!(late, "no complete response in 3 s");
+        assert_eq!(body(0, limits()).unwrap(), (0, 10));
+        let late = body(10, Limits::new(Duration::ZERO, &GOES_ON)).unwrap_err().to_string();
+        assert_eq!(late, "no complete response in 0 s");
         let stop = AtomicBool::new(true);
-        let stopped = body(10, Limits { stop: &stop, ..long });
-        assert!(matches!(stopped, Err(ControlError::Stopped)));
+        let stopped = body(10, Limits::new(Duration::MAX, &stop));
+        assert_eq!(stopped.unwrap_err().to_string(), "stopped");
         for (begin, endless, why) in [
             ("", &b"HTTP/1.1 100 Continue\r\n\r\n"[..], "interim responses above 64 KiB"),
             ("HTTP/1.1 200 OK\r\nX: ", b"y", "head above 16 KiB"),
@@ -478,7 +397,7 @@ mod tests {
             (&format!("{CHUNKED}\r\n"), b"\r\n", "chunk size"),
         ] {
             let mut text = begin.as_bytes().chain(Endless(endless, 0));
-            let end = Body::begin(&mut text, long).and_then(|mut body| body.answer(200));
+            let end = Body::begin(&mut text, limits(), 10).and_then(|mut body| body.answer(200));
             let text = end.map(|answer| answer.body_bytes).unwrap_err().to_string();
             assert!(text.starts_with(&format!("malformed response: {why}")), "{text}");
         }
@@ -488,7 +407,7 @@ mod tests {
     fn lists_are_bounded_as_they_are_read() {
         let list = |begin: &str, endless: &'static [u8]| {
             let mut text = begin.as_bytes().chain(Endless(endless, 0));
-            let body = Body::begin(&mut text, limits(32 << 20, u64::MAX));
+            let body = Body::begin(&mut text, limits(), 32 << 20);
             body.and_then(|mut body| body.json::<Listing>()).unwrap_err().to_string()
         };
         let begin = format!("{HEAD}{{\"files\": [");
@@ -500,7 +419,7 @@ mod tests {
         let size = body.len();
         let whole = format!("{CHUNKED}{size:x}\r\n{body}\r\n0\r\n\r\n");
         let mut text = whole.as_bytes();
-        let mut body = Body::begin(&mut text, limits(99, u64::MAX)).unwrap();
+        let mut body = Body::begin(&mut text, limits(), 99).unwrap();
         let files = body.json::<Listing>().unwrap().files;
         assert_eq!((files.len(), files[0].bytes, body.is_complete), (1, 7, true));
     }

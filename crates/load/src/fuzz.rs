@@ -3,10 +3,11 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use fathom_http::Limits;
 use fathom_record::Host;
 use serde::de::DeserializeOwned;
 
-use crate::control::{Body, Limits, Listing};
+use crate::control::{Body, Listing};
 use crate::figures::{CacheChange, DiskRate, Telemetry};
 use crate::step::ServerUse;
 
@@ -15,14 +16,11 @@ const BODY_MAX: u64 = 1 << 10;
 /// Two answers, separated by a NUL: telemetry at the beginning and at the end of a window.
 pub fn telemetry(data: &[u8]) {
     let mut answers = data.splitn(2, |&byte| byte == 0).map(|mut bytes| {
-        let limits = Limits {
-            timeout: Duration::MAX,
-            until_ns: u64::MAX,
-            stop: &AtomicBool::new(false),
-            body_max: BODY_MAX,
-        };
-        let _ = Body::begin(&mut &bytes[..], limits).and_then(|mut body| body.json::<Listing>());
-        let mut body = Body::begin(&mut bytes, limits).ok()?;
+        let stop = AtomicBool::new(false);
+        let limits = Limits::new(Duration::MAX, &stop);
+        let _ = Body::begin(&mut &bytes[..], limits, BODY_MAX)
+            .and_then(|mut body| body.json::<Listing>());
+        let mut body = Body::begin(&mut bytes, limits, BODY_MAX).ok()?;
         let answer = body.answer(body.status).ok()?;
         assert!(answer.body.len() <= data.len() && answer.body_bytes <= BODY_MAX);
         Some(answer.body)

@@ -6,7 +6,6 @@
 //! What limits the throughput: [`capacity`] measures what each resource gives, [`limit`] compares
 //! that with what the steps used, and [`dose`] proves it.
 
-pub mod address;
 mod capacities;
 mod capacity;
 mod content;
@@ -22,6 +21,7 @@ mod make;
 mod memory;
 mod metrics;
 pub mod options;
+mod paths;
 mod procedure;
 mod readings;
 mod records;

@@ -250,7 +250,7 @@ fn set(text: &str) -> Result<Set, NotationError> {
     let wrong = || NotationError::new(text, "COUNTxSIZE, such as 10000x2MB");
     let (files, size) = text.split_once(['x', '×']).ok_or_else(wrong)?;
     let set = Set { files: count(files.trim())?, bytes: bytes(size.trim())? };
-    let is_right = set.files > 0 && set.files <= u64::from(crate::address::PATHS_MAX);
+    let is_right = set.files > 0 && set.files <= u64::from(crate::paths::PATHS_MAX);
     (is_right && set.bytes > 0 && set.files.checked_mul(set.bytes).is_some())
         .then_some(set)
         .ok_or_else(wrong)

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use fathom_http::Url;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_measure::host::Reader;
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
@@ -10,7 +11,6 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::address::Url;
 use crate::capacities::Capacities;
 use crate::capacity;
 use crate::content;

@@ -1,9 +1,9 @@
 //! The requests of a run, rendered once for each file.
 
-use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use fathom_fileio::Sum;
+use fathom_http::request;
 
 /// One text with all requests, the end of each, and the lengths of the files: the listed ones, else
 /// those of the first responses.
@@ -31,18 +31,10 @@ impl Requests {
     /// `files`: encoded paths with the lengths of the files.
     pub fn new(files: &[(String, Option<u64>)], fields: &Fields) -> Self {
         let mut requests = Self::default();
-        let mut tail = format!(" HTTP/1.1\r\nHost: {}\r\n", fields.host);
-        if fields.closes {
-            tail += "Connection: close\r\n";
-        }
-        for field in &fields.more {
-            let _ = write!(tail, "{field}\r\n");
-        }
-        tail += "\r\n";
+        let closes = fields.closes.then_some("Connection: close");
         for (path, bytes) in files {
-            requests.text.extend_from_slice(b"GET ");
-            requests.text.extend_from_slice(path.as_bytes());
-            requests.text.extend_from_slice(tail.as_bytes());
+            let more = closes.into_iter().chain(fields.more.iter().map(String::as_str));
+            requests.text.extend_from_slice(request("GET", path, &fields.host, more).as_bytes());
             requests.ends.push(requests.text.len());
             requests.bytes.push(bytes.map_or_else(OnceLock::new, OnceLock::from));
             requests.contents.push(OnceLock::new());

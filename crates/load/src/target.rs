@@ -7,15 +7,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fathom_http::{Connector, ExchangeError, Url};
 use fathom_metric::{ProcedureError, Recorder};
 use fathom_record::{Activity, FarHost, Host, system_cause};
 
-use crate::address::{PATHS_MAX, Url, encoded, expand};
 use crate::control::Control;
 use crate::control_error::ControlError;
 use crate::engine::REDIRECTED;
 use crate::figures::Telemetry;
 use crate::options::{Load, ServerCache};
+use crate::paths::{PATHS_MAX, encoded, expand};
 use crate::requests::{Fields, Requests};
 
 /// The name of this host in records.
@@ -59,7 +60,7 @@ impl Target {
     pub fn prepare(load: &Load, recorder: &dyn Recorder) -> Result<Self, ProcedureError> {
         let url = Url::parse(&load.target).map_err(ProcedureError::usage)?;
         let failed = |what: String| ProcedureError::failed(format!("{}: {what}", load.target));
-        let address = url.connect(load.connect_timeout).map_err(|error| {
+        let address = reach(&url, load.connect_timeout).map_err(|error| {
             let port = url.port;
             failed(format!("connect to port {port}: {}", system_cause(&error, Activity::Other)))
         })?;
@@ -72,7 +73,8 @@ impl Target {
         let mut warnings = Vec::new();
         let Known { host, telemetry, is_ours } =
             Known::ask(&mut control, has_token, &mut warnings).map_err(&failed)?;
-        if has_token && !url.is_loopback(&address) {
+        let is_loopback = address.ip().to_canonical().is_loopback();
+        if has_token && !is_loopback {
             warnings.push(format!(
                 "the token is sent unencrypted to {address}; `ssh -L {port}:127.0.0.1:{port} \
                  {name}` encrypts it: load http://127.0.0.1:{port}/",
@@ -88,7 +90,7 @@ impl Target {
         // Of a list only: as a parameter it would make another case.
         let file_bytes = requests.mean_bytes();
         first_bytes.map(|bytes| requests.length(0, bytes));
-        let is_own = url.is_loopback(&address)
+        let is_own = is_loopback
             || host.as_ref().is_some_and(|host| host.identity() == recorder.host().identity());
         let name = host.as_ref().map_or(url.host.clone(), |host| host.name.clone());
         let to = if is_own { LOOPBACK.to_owned() } else { name.clone() };
@@ -122,6 +124,18 @@ impl Target {
             warnings,
         })
     }
+}
+
+/// The first address that accepts a connection, which is closed at once.
+fn reach(url: &Url, timeout: Duration) -> std::io::Result<SocketAddr> {
+    let mut last = std::io::Error::other("no address");
+    for to in url.addresses()? {
+        match Connector::default().open(to, timeout, None) {
+            Ok(_) => return Ok(to),
+            Err(error) => last = error.into(),
+        }
+    }
+    Err(last)
 }
 
 /// A connection to an own address comes from that address.
@@ -183,20 +197,22 @@ fn known<T>(answer: Result<T, ControlError>, has_token: bool) -> Result<Option<T
         Err(ControlError::Status(status @ (401 | 403))) => Err(format!(
             "status {status}: the server requires a token; name its file by --token-file"
         )),
-        Err(error @ ControlError::Io(_)) => Err(format!("no response: {}", with_remedy(&error))),
-        Err(
-            error @ (ControlError::Timeout(_) | ControlError::Stopped | ControlError::Malformed(_)),
-        ) => Err(with_remedy(&error)),
+        Err(ControlError::Exchange(ExchangeError::ClosedInHead)) => Ok(None),
+        Err(error @ ControlError::Exchange(ExchangeError::Io(_))) => {
+            Err(format!("no response: {}", with_remedy(&error)))
+        }
+        Err(error @ ControlError::Exchange(_)) => Err(with_remedy(&error)),
         Err(_) => Ok(None),
     }
 }
 
 /// The words of an error, with what to do.
 fn with_remedy(error: &ControlError) -> String {
-    let remedy = match error {
-        ControlError::Io(error) => return system_cause(error, Activity::Other).to_string(),
-        ControlError::Timeout(_) => " (--timeout): the server stalls, or needs a longer time",
-        ControlError::Malformed(_) => "; `curl -v` shows all that the server sends",
+    let ControlError::Exchange(cause) = error else { return error.to_string() };
+    let remedy = match cause {
+        ExchangeError::Io(error) => return system_cause(error, Activity::Other).to_string(),
+        ExchangeError::TimedOut(_) => " (--timeout): the server stalls, or needs a longer time",
+        ExchangeError::Malformed(_) => "; `curl -v` shows all that the server sends",
         _ => "",
     };
     format!("{error}{remedy}")

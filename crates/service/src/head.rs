@@ -5,6 +5,8 @@
 
 use std::net::Ipv6Addr;
 
+use fathom_http::{list, number};
+
 use crate::refusal::{Refusal, Refused};
 use crate::target::are_escapes_valid;
 
@@ -140,12 +142,11 @@ pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refus
     let mut codings = None;
     for field in parsed.headers.iter() {
         if field.name.eq_ignore_ascii_case("connection") {
-            let mut words = field.value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
-            let has = |word: &[u8]| words.clone().any(|one| one.eq_ignore_ascii_case(word));
+            let has = |word: &[u8]| list(field.value).any(|one| one.eq_ignore_ascii_case(word));
             keep_alive |= has(b"keep-alive");
             // HTTP/1.0 has no Upgrade.
             upgrades |= !is_http_1_0 && has(b"upgrade");
-            close |= words.any(|one| one.eq_ignore_ascii_case(b"close"));
+            close |= has(b"close");
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
             codings = Some(field.value);
         } else if let Some(slot) = fields.slot(field.name)
@@ -162,6 +163,7 @@ pub(crate) fn parse(head: &[u8], fields_max: usize) -> Result<Request<'_>, Refus
         let refusal = if is_chunked { Refusal::TransferEncoding } else { Refusal::Coding };
         return Err(refusal.close());
     }
+    let length = |value| number(value).ok_or(Refusal::ContentLength.close());
     let content_length = fields.content_length.map(length).transpose()?;
     if fields.expect.is_some_and(|value| !value.eq_ignore_ascii_case(b"100-continue")) {
         return Err(Refusal::Expectation.close());
@@ -210,13 +212,6 @@ fn version(head: &[u8]) -> Refusal {
         }
         _ => Refusal::Syntax,
     }
-}
-
-fn length(value: &[u8]) -> Result<u64, Refused> {
-    let digits = std::str::from_utf8(value)
-        .ok()
-        .filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()));
-    digits.and_then(|text| text.parse().ok()).ok_or(Refusal::ContentLength.close())
 }
 
 fn method(name: &str, content_length: Option<u64>) -> Result<Method, Refused> {

@@ -1,11 +1,12 @@
 //! A service on another host, by the name and token that the user gives.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use fathom_far::files::{Order, Report};
 use fathom_far::{Channel, Far, FarError, PORT, Remote, SetUp, Token, WAIT_NS, Work};
+use fathom_http::{host_and_port, is_host, resolve};
 use fathom_measure::sampler::LOOPBACK;
 use fathom_paths::device::{Obstacle, Presence};
 use fathom_record::{Activity, FarHost, Host, system_cause};
@@ -71,7 +72,7 @@ impl Named<'_> {
         let (host, cpu) = far.host().map_err(|error| self.refused(&error))?;
         // One host may be both, over an address that is not loopback's.
         let is_other = host.identity() != own.identity() && host.name != LOOPBACK;
-        let is_named = is_other && is_host_name(&host.name);
+        let is_named = is_other && is_host(&host.name);
         let to = if is_named { host.name.clone() } else { name.to_owned() };
         let host = FarHost { name: to.clone(), host, clock: None };
         Ok(Reached { to, address, host, cpu })
@@ -112,31 +113,25 @@ impl Named<'_> {
     /// The first address that answers.
     fn connect(
         self,
-        host: (&str, u16),
+        (host, port): (&str, Option<u16>),
         token: Option<Token>,
         bind: Option<IpAddr>,
     ) -> Result<(SocketAddr, Far), String> {
         let Self { option, text } = self;
-        let addresses = host.to_socket_addrs();
+        let addresses = resolve(host, port.unwrap_or(PORT));
         let addresses = addresses.map_err(|error| format!("{option} {text}: {error}"))?;
-        let mut addresses = addresses.peekable();
-        let is_named = addresses.peek().is_some();
+        let of_family = |to: &SocketAddr| bind.is_none_or(|from| from.is_ipv4() == to.is_ipv4());
         let mut first = None;
-        for address in addresses.filter(|to| bind.is_none_or(|from| from.is_ipv4() == to.is_ipv4()))
-        {
+        for address in addresses.into_iter().filter(of_family) {
             match Far::connect(&Remote { address, token: token.clone(), bind }) {
                 Ok(far) => return Ok((address, far)),
                 Err(error) => _ = first.get_or_insert(self.refused(&error)),
             }
         }
-        Err(match first {
-            Some(error) => error,
-            None if is_named => {
-                let family = if bind.is_some_and(|from| from.is_ipv4()) { "IPv4" } else { "IPv6" };
-                format!("--bind: {text} has no {family} address; bind to an address of its family")
-            }
-            None => format!("{option} {text}: the name has no address"),
-        })
+        Err(first.unwrap_or_else(|| {
+            let family = if bind.is_some_and(|from| from.is_ipv4()) { "IPv4" } else { "IPv6" };
+            format!("--bind: {text} has no {family} address; bind to an address of its family")
+        }))
     }
 
     fn refused(self, error: &FarError) -> String {
@@ -171,27 +166,6 @@ impl Named<'_> {
     }
 }
 
-/// `host`, `host:port`, `[::1]`, `[::1]:port` or `::1`.
-fn host_and_port(text: &str) -> Option<(&str, u16)> {
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (host, rest) = rest.split_once(']')?;
-            let port = if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) };
-            (host, port)
-        }
-        None if text.matches(':').count() > 1 => (text, None),
-        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
-    };
-    let port = port.map_or(Ok(PORT), str::parse).ok().filter(|port| *port > 0)?;
-    is_host_name(host).then_some((host, port))
-}
-
-/// Whether it can be a parameter of records.
-fn is_host_name(name: &str) -> bool {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.:%".contains(c);
-    (1..=255).contains(&name.len()) && name.chars().all(is_allowed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,22 +176,5 @@ mod tests {
         let text = place.refused(&FarError::TimedOut(10.0));
         assert!(text.starts_with("--to bench-4: no answer within 10 s; "), "{text}");
         assert!(text.contains("long packets"), "{text}");
-    }
-
-    #[test]
-    fn host_accepts_names_and_addresses() {
-        for (text, expected) in [
-            ("bench-4", ("bench-4", PORT)),
-            ("10.0.0.2:80", ("10.0.0.2", 80)),
-            ("[::1]", ("::1", PORT)),
-            ("[::1]:81", ("::1", 81)),
-            ("fe80::1%eth0", ("fe80::1%eth0", PORT)),
-        ] {
-            assert_eq!(host_and_port(text), Some(expected), "{text}");
-        }
-        for text in ["", ":80", "a:", "a:0", "a:70000", "[::1", "[::1]80", "a b", "a,b", "http://a"]
-        {
-            assert_eq!(host_and_port(text), None, "{text}");
-        }
     }
 }

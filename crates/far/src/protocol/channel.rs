@@ -62,7 +62,7 @@ impl Channel {
     /// # Errors
     /// If none arrives in time, or it is too long or unknown.
     pub fn receive(&mut self, wait_ns: u64) -> Result<Message, FarError> {
-        let line = self.until(b"\n", LINE_BYTES_MAX, wait_ns)?;
+        let line = self.until(wait_ns, line)?;
         match serde_json::from_slice(&line) {
             Ok(Message::Error { text, is_limit: true }) => Err(FarError::Limit(printable(&text))),
             Ok(Message::Error { text, .. }) => Err(FarError::Reported(printable(&text))),
@@ -76,7 +76,7 @@ impl Channel {
     /// # Errors
     /// As [`Channel::receive`].
     pub fn json<T: DeserializeOwned>(&mut self, wait_ns: u64) -> Result<T, FarError> {
-        let line = self.until(b"\n", LINE_BYTES_MAX, wait_ns)?;
+        let line = self.until(wait_ns, line)?;
         serde_json::from_slice(&line)
             .map_err(|error| FarError::Unknown(printable(&error.to_string())))
     }
@@ -87,23 +87,18 @@ impl Channel {
         self.pending.len()
     }
 
-    /// Receives up to `end`, which is included.
+    /// Receives what ends where `end` says, by what has arrived.
     pub(crate) fn until(
         &mut self,
-        end: &[u8],
-        bytes_max: usize,
         wait_ns: u64,
+        mut end: impl FnMut(&[u8]) -> Result<Option<usize>, FarError>,
     ) -> Result<Vec<u8>, FarError> {
         // One deadline for the whole: a byte now and then does not prolong it.
         let until = Deadline::after(wait_ns);
         let mut piece = [0; READ_BYTES];
         loop {
-            let found = self.pending.windows(end.len()).position(|window| window == end);
-            if found.unwrap_or(self.pending.len()) > bytes_max {
-                return Err(FarError::TooLong);
-            }
-            if let Some(at) = found {
-                return Ok(self.pending.drain(..at + end.len()).collect());
+            if let Some(end) = end(&self.pending)? {
+                return Ok(self.pending.drain(..end).collect());
             }
             match recv(&self.socket, &mut piece, RecvFlags::DONTWAIT) {
                 Ok((0, _)) | Err(Errno::CONNRESET) => return Err(FarError::Closed),
@@ -114,6 +109,15 @@ impl Channel {
             }
         }
     }
+}
+
+/// The length of a line, with its end.
+fn line(data: &[u8]) -> Result<Option<usize>, FarError> {
+    let found = data.iter().position(|&byte| byte == b'\n');
+    if found.unwrap_or(data.len()) > LINE_BYTES_MAX {
+        return Err(FarError::TooLong);
+    }
+    Ok(found.map(|at| at + 1))
 }
 
 impl AsFd for Channel {

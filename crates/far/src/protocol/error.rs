@@ -52,7 +52,7 @@ pub enum FarError {
     OtherProgram(String),
     /// A service that refuses to start a far end, with this status.
     #[error("another version of fathom, or a service that starts no far ends (HTTP status {0})")]
-    OtherService(String),
+    OtherService(u16),
     /// Of a file that is received.
     #[error("{0}")]
     Path(#[from] fathom_paths::PathError),

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use fathom_fileio::Sum;
-use fathom_http::{Chunks, EXCESS, Framing, HEAD_BYTES_MAX, parse};
+use fathom_http::{Framing, PartialHead};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
 
@@ -46,8 +46,7 @@ pub(super) struct Client {
     keeps: bool,
     /// Responses on this connection.
     pub(super) responses: u32,
-    /// The beginning of a head that came in pieces.
-    head: Vec<u8>,
+    head: PartialHead,
     pub(super) random: Xoshiro256PlusPlus,
 }
 
@@ -67,7 +66,7 @@ impl Client {
             framing: Framing::Length(0),
             keeps: true,
             responses: 0,
-            head: Vec::new(),
+            head: PartialHead::default(),
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
         }
     }
@@ -101,25 +100,9 @@ impl Client {
         if self.state == State::Receiving {
             return self.receive_body(data);
         }
-        let before = self.head.len();
-        let parsed = if before == 0 {
-            parse(data)?
-        } else {
-            self.head.extend_from_slice(data);
-            parse(&self.head)?
+        let Some((head, body)) = self.head.add(data, |_, _, _| {})? else {
+            return Ok(Progress::Incomplete);
         };
-        let Some(head) = parsed else {
-            if before == 0 {
-                self.head.extend_from_slice(data);
-            }
-            let fits = self.head.len() <= HEAD_BYTES_MAX;
-            return if fits {
-                Ok(Progress::Incomplete)
-            } else {
-                Err(Fault::BadResponse("head above 16 KiB"))
-            };
-        };
-        self.head.clear();
         (self.status, self.framing, self.keeps) = (head.status, head.framing, head.keeps);
         self.state = State::Receiving;
         if let (200, Framing::Length(length), Some(expected)) =
@@ -128,33 +111,17 @@ impl Client {
         {
             return Err(Fault::WrongLength);
         }
-        self.receive_body(&data[head.bytes - before..])
+        self.receive_body(body)
     }
 
     fn receive_body(&mut self, data: &[u8]) -> Result<Progress, Fault> {
         let (body_bytes, sum) = (&mut self.body_bytes, &mut self.sum);
-        let mut add = |part: &[u8]| {
+        let is_complete = self.framing.feed_to(data, |part| {
             if let Some(sum) = sum {
                 sum.add(*body_bytes, part);
             }
             *body_bytes += part.len() as u64;
-        };
-        let is_complete = match &mut self.framing {
-            Framing::Length(missing) => {
-                *missing =
-                    missing.checked_sub(data.len() as u64).ok_or(Fault::BadResponse(EXCESS))?;
-                add(data);
-                *missing == 0
-            }
-            Framing::Chunked(chunks) => {
-                chunks.feed_to(data, add)?;
-                *chunks == Chunks::Done
-            }
-            Framing::UntilClose => {
-                add(data);
-                false
-            }
-        };
+        })?;
         Ok(if is_complete { Progress::Complete } else { Progress::Incomplete })
     }
 
@@ -171,6 +138,8 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
+    use fathom_http::EXCESS;
+
     use super::*;
 
     const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";

@@ -5,16 +5,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use fathom_fileio::Sum;
+use fathom_http::{ConnectError, Connector};
 use fathom_measure::clock::{monotonic_raw_ns as now_ns, thread_cpu_ns};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with,
-    sockopt,
-};
+use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
 use super::client::{Client, Progress, State};
 use super::pause::below;
@@ -176,27 +173,12 @@ impl<'w> Reactor<'w> {
         }
     }
 
-    fn connect(&mut self, at: u32) -> rustix::io::Result<()> {
-        let family = match self.work.address.is_ipv4() {
-            true => AddressFamily::INET,
-            false => AddressFamily::INET6,
-        };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-        sockopt::set_tcp_nodelay(&socket, true)?;
-        if let Some(name) = &self.work.congestion {
-            sockopt::set_tcp_congestion(&socket, name)?;
-        }
-        if self.work.fresh {
-            // Closed by RST: no port stays in TIME_WAIT.
-            sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
-        }
+    fn connect(&mut self, at: u32) -> Result<(), Errno> {
+        let (congestion, resets) = (self.work.congestion.as_deref(), self.work.fresh);
+        let connector = Connector { from: None, congestion, resets };
+        let socket = connector.begin(self.work.address).map_err(ConnectError::errno)?;
         if self.tally.congestion.is_none() {
             self.tally.congestion = sockopt::tcp_congestion(&socket).ok();
-        }
-        match connect(&socket, &self.work.address) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(error) => return Err(error),
         }
         epoll::add(&self.epoll, &socket, EventData::new_u64(at.into()), INTEREST)?;
         let client = &mut self.clients[at as usize];

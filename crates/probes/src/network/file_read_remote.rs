@@ -429,8 +429,8 @@ impl Reading<'_> {
 
     /// Reads and compares a block; the nanoseconds of its request.
     fn block(&mut self, at: u64, clock: &Clock) -> Result<f64> {
-        let range = format!("Range: bytes={at}-{}\r\n", at + BLOCK - 1);
-        let request = self.service.request(&self.path, &range);
+        let range = format!("Range: bytes={at}-{}", at + BLOCK - 1);
+        let request = self.service.request(&self.path, Some(&range));
         let start = clock.start();
         let fresh = self.remote.is_fresh.then(|| self.service.connect()).transpose()?;
         let stream = fresh.as_ref().unwrap_or(self.stream);
@@ -450,7 +450,7 @@ impl Reading<'_> {
 
     /// The median time of a request without a file over a connection that is kept.
     fn trip_ns(&mut self, clock: &Clock) -> Result<f64> {
-        let request = self.service.request("/.fathom/health", "");
+        let request = self.service.request("/.fathom/health", None);
         // The kept connection may have been idle for too long.
         let fresh = self.remote.is_fresh.then(|| self.service.connect()).transpose()?;
         let stream = fresh.as_ref().unwrap_or(self.stream);

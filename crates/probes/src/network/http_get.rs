@@ -132,7 +132,7 @@ fn measure(case: usize, (to, bytes): (&str, i64), sampler: &mut Sampler) -> Resu
     let mut near = Near {
         service: &service,
         stream: &stream,
-        request: service.request(&format!("/.fathom/source/{bytes}"), ""),
+        request: service.request(&format!("/.fathom/source/{bytes}"), None),
         bytes: bytes as usize,
         buffer: Vec::new(),
         done: 0,

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fathom_far::Token;
+use fathom_http::{ExchangeError, request};
 use fathom_load::{Control, ControlError};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::Running;
@@ -95,11 +96,11 @@ impl Service {
         Some(format!("Authorization: Bearer {token}"))
     }
 
-    /// A request for a path, with further fields, each with its line end.
-    pub(super) fn request(&self, path: &str, fields: &str) -> Vec<u8> {
-        let token = self.authorization().map_or(String::new(), |field| format!("{field}\r\n"));
-        let host = &self.host;
-        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{token}{fields}\r\n").into_bytes()
+    /// A request for a path, with a further field.
+    pub(super) fn request(&self, path: &str, fields: Option<&str>) -> Vec<u8> {
+        let token = self.authorization();
+        let fields = token.iter().map(String::as_str).chain(fields);
+        request("GET", path, &self.host, fields).into_bytes()
     }
 
     /// A new connection. Closing it leaves no TIME_WAIT.
@@ -122,7 +123,7 @@ impl Service {
     /// Why a request beside the work failed.
     pub(super) fn refused(&self, what: &str, error: ControlError) -> Fault {
         match error {
-            ControlError::Io(error) => self.failed("control", error),
+            ControlError::Exchange(ExchangeError::Io(error)) => self.failed("control", error),
             ControlError::Status(status @ (401 | 403)) => {
                 Fault::Unavailable(format!("{}: {what} is refused ({status})", self.to), None)
             }

@@ -1,0 +1,165 @@
+//! Where a server is: from a URL or a name to addresses.
+
+use std::io::{Error, Result};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+
+/// `http://HOST[:PORT][/PATH]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// A name or an address, without the brackets of IPv6, with its zone: `fe80::1%eth0`.
+    pub host: String,
+    pub port: u16,
+    /// Begins with `/`; may have a query.
+    pub path: String,
+}
+
+/// Why a URL cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    #[error("{0}: https is not supported, because it would measure cryptography; use http://")]
+    Tls(String),
+    #[error("`{0}`: expected http://HOST[:PORT][/PATH]")]
+    Malformed(String),
+}
+
+impl Url {
+    pub fn parse(text: &str) -> std::result::Result<Self, UrlError> {
+        let wrong = || UrlError::Malformed(text.to_owned());
+        let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
+        if scheme.eq_ignore_ascii_case("https") {
+            return Err(UrlError::Tls(text.to_owned()));
+        }
+        let at = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(at);
+        let (host, port) = host_and_port(authority).ok_or_else(wrong)?;
+        let is_bracketed = authority.starts_with('[');
+        let is_path = |c: char| c.is_ascii_graphic() && c != '#';
+        let is_right = scheme.eq_ignore_ascii_case("http")
+            && (is_bracketed || !host.contains(':'))
+            && path.chars().all(is_path);
+        if !is_right {
+            return Err(wrong());
+        }
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        // The zone of an address begins with `%`, which RFC 6874 has encoded.
+        let host = if is_bracketed { host.replacen("%25", "%", 1) } else { host.to_owned() };
+        Ok(Self { host, port: port.unwrap_or(80), path })
+    }
+
+    /// Value of the field Host.
+    pub fn authority(&self) -> String {
+        // A zone means nothing to another host.
+        let host = self.host.split('%').next().unwrap_or_default();
+        let host = if host.contains(':') { format!("[{host}]") } else { self.host.clone() };
+        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// As [`resolve`].
+    pub fn addresses(&self) -> Result<Vec<SocketAddr>> {
+        resolve(&self.host, self.port)
+    }
+}
+
+/// The parts of `host`, `host:port`, `[::1]`, `[::1]:port` or `::1`.
+pub fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']')?;
+            (host, if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) })
+        }
+        None if text.matches(':').count() > 1 => (text, None),
+        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+    };
+    let port = port.map(|digits| digits.parse().ok().filter(|port| *port > 0));
+    if port == Some(None) { None } else { is_host(host).then_some((host, port.flatten())) }
+}
+
+/// Whether a text can be a name or an address.
+pub fn is_host(text: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.:%".contains(c);
+    (1..=255).contains(&text.len()) && text.chars().all(is_allowed)
+}
+
+/// At least one address; a zone becomes the number of its interface.
+///
+/// # Errors
+/// If the name is unknown.
+pub fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>> {
+    let found = (host, port).to_socket_addrs().map(Vec::from_iter);
+    let found = found.or_else(|error| loopback(host, port).ok_or(error))?;
+    if found.is_empty() { Err(Error::other("the name has no address")) } else { Ok(found) }
+}
+
+/// A system without /etc/hosts may not know `localhost` (RFC 6761 6.3).
+fn loopback(host: &str, port: u16) -> Option<Vec<SocketAddr>> {
+    let both = [(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()];
+    host.eq_ignore_ascii_case("localhost").then(|| both.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn url_has_host_port_and_path() {
+        let url = |text| Url::parse(text).map(|it| (it.authority(), it.port, it.path)).unwrap();
+        let parts = |host: &str, port, path: &str| (host.to_owned(), port, path.to_owned());
+        assert_eq!(url("http://a.b"), parts("a.b", 80, "/"));
+        assert_eq!(url("HTTP://a:81/x?y=1"), parts("a:81", 81, "/x?y=1"));
+        assert_eq!(url("http://[::1]:8080/f"), parts("[::1]:8080", 8080, "/f"));
+        assert_eq!(url("http://a?q"), parts("a", 80, "/?q"));
+        for zoned in ["http://[fe80::1%25v0]:81/f", "http://[fe80::1%v0]:81/f"] {
+            assert_eq!(url(zoned), parts("[fe80::1]:81", 81, "/f"), "no zone in Host");
+            assert_eq!(Url::parse(zoned).unwrap().host, "fe80::1%v0");
+        }
+    }
+
+    #[test]
+    fn malformed_urls_are_refused() {
+        for text in [
+            "localhost:80",
+            "ftp://a",
+            "http://",
+            "http://a:0/",
+            "http://a:99999/",
+            "http://[::1",
+            "http://::1/",
+            "http://u@a/",
+            "http://a/b c",
+            "http://a/#x",
+            "http://a:8x/",
+            "http://[::1]x/",
+        ] {
+            assert!(matches!(Url::parse(text), Err(UrlError::Malformed(_))), "{text}");
+        }
+        let text = Url::parse("https://a/").unwrap_err().to_string();
+        assert!(text.contains("https is not supported"), "{text}");
+    }
+
+    #[test]
+    fn host_accepts_names_and_addresses() {
+        for (text, expected) in [
+            ("bench-4", ("bench-4", None)),
+            ("10.0.0.2:80", ("10.0.0.2", Some(80))),
+            ("[::1]", ("::1", None)),
+            ("[::1]:81", ("::1", Some(81))),
+            ("fe80::1%eth0", ("fe80::1%eth0", None)),
+        ] {
+            assert_eq!(host_and_port(text), Some(expected), "{text}");
+        }
+        for text in ["", ":80", "a:", "a:0", "a:70000", "[::1", "[::1]80", "a b", "a,b", "http://a"]
+        {
+            assert_eq!(host_and_port(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn zone_and_localhost_are_resolved() {
+        let zoned = resolve("fe80::1%lo", 81).unwrap();
+        assert!(matches!(zoned[..], [SocketAddr::V6(six)] if six.scope_id() > 0), "{zoned:?}");
+        assert!(resolve("localhost", 81).unwrap().iter().all(|it| it.ip().is_loopback()));
+        let both = loopback("LocalHost", 81).unwrap();
+        assert_eq!(format!("{both:?}"), "[127.0.0.1:81, [::1]:81]");
+        assert_eq!(loopback("localhost.invalid", 81), None);
+    }
+}

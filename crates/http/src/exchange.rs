@@ -1,0 +1,171 @@
+//! One request and its response over a connection that blocks.
+
+use std::io::{Error, ErrorKind, Read, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fathom_measure::clock::monotonic_raw_ns;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+
+use crate::connect::LOOK;
+use crate::{ConnectError, Head, Malformed, PartialHead};
+
+/// The head of a request without a body. `fields`: each `Name: value`.
+pub fn request<F: AsRef<str>>(
+    method: &str,
+    target: &str,
+    host: &str,
+    fields: impl IntoIterator<Item = F>,
+) -> String {
+    let mut head = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n");
+    for field in fields {
+        head += field.as_ref();
+        head += "\r\n";
+    }
+    head + "\r\n"
+}
+
+/// Why an exchange ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    #[error("{0}")]
+    Io(#[from] Error),
+    #[error("connection closed within the head")]
+    ClosedInHead,
+    #[error("no complete response in {} s", .0.as_secs_f64())]
+    TimedOut(Duration),
+    #[error("stopped")]
+    Stopped,
+    #[error("{0}")]
+    Malformed(#[from] Malformed),
+}
+
+impl From<ConnectError> for ExchangeError {
+    fn from(error: ConnectError) -> Self {
+        if error == ConnectError::Stopped { Self::Stopped } else { Self::Io(error.into()) }
+    }
+}
+
+/// When an exchange is given up.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits<'l> {
+    timeout: Duration,
+    until_ns: u64,
+    stop: &'l AtomicBool,
+}
+
+impl<'l> Limits<'l> {
+    pub fn new(timeout: Duration, stop: &'l AtomicBool) -> Self {
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        Self { timeout, until_ns: monotonic_raw_ns().saturating_add(timeout_ns), stop }
+    }
+
+    /// Begins the time again.
+    pub fn renew(&mut self) {
+        *self = Self::new(self.timeout, self.stop);
+    }
+
+    /// # Errors
+    /// If the exchange is to stop, or its time is over.
+    pub fn check(&self) -> Result<(), ExchangeError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(ExchangeError::Stopped);
+        }
+        let is_over = monotonic_raw_ns() >= self.until_ns;
+        if is_over { Err(ExchangeError::TimedOut(self.timeout)) } else { Ok(()) }
+    }
+
+    /// Sends a request. From then on a blocked receive returns now and then, to look around.
+    ///
+    /// # Errors
+    /// If the connection fails.
+    pub fn send(&self, mut stream: &TcpStream, request: &str) -> Result<(), ExchangeError> {
+        set_socket_timeout(stream, Timeout::Recv, Some(LOOK)).map_err(Error::from)?;
+        stream.set_write_timeout(Some(self.timeout))?;
+        Ok(stream.write_all(request.as_bytes())?)
+    }
+
+    /// Waits for bytes; 0 at the end of the connection.
+    ///
+    /// # Errors
+    /// If none arrive in time, the connection fails, or the exchange is to stop.
+    pub fn receive(
+        &self,
+        from: &mut (impl Read + ?Sized),
+        buffer: &mut [u8],
+    ) -> Result<usize, ExchangeError> {
+        loop {
+            match from.read(buffer) {
+                Err(error) if is_pause(&error) => self.check()?,
+                count => return Ok(count?),
+            }
+        }
+    }
+
+    /// Receives a head, and what of the body comes with it. `field`: as of
+    /// [`parse_fields`](crate::parse_fields).
+    ///
+    /// # Errors
+    /// If it is malformed or not complete in time: a byte now and then does not prolong it.
+    pub fn head(
+        &self,
+        from: &mut (impl Read + ?Sized),
+        buffer: &mut [u8],
+        mut field: impl FnMut(u16, &str, &[u8]),
+    ) -> Result<(Head, Vec<u8>), ExchangeError> {
+        let mut pieces = PartialHead::default();
+        loop {
+            self.check()?;
+            let count = self.receive(from, buffer)?;
+            if let Some((head, body)) = pieces.add(&buffer[..count], &mut field)? {
+                return Ok((head, body.to_vec()));
+            }
+            match count {
+                0 if pieces.is_empty() => {
+                    let text = "connection closed without a response";
+                    return Err(Error::new(ErrorKind::UnexpectedEof, text).into());
+                }
+                0 => return Err(ExchangeError::ClosedInHead),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether a receive was not answered yet: the end of SO_RCVTIMEO is EAGAIN, while ETIMEDOUT means
+/// that the kernel has given up.
+pub fn is_pause(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_is_its_line_and_fields() {
+        let text = request("GET", "/a", "b:81", ["X: y", "Z: 1"]);
+        assert_eq!(text, "GET /a HTTP/1.1\r\nHost: b:81\r\nX: y\r\nZ: 1\r\n\r\n");
+    }
+
+    #[test]
+    fn end_before_and_within_a_head_differ() {
+        let stop = AtomicBool::new(false);
+        let head = |mut text: &[u8], timeout| {
+            let limits = Limits::new(timeout, &stop);
+            limits.head(&mut text, &mut [0; 7], |_, _, _| {}).map_err(|error| error.to_string())
+        };
+        let long = Duration::from_secs(3);
+        let (found, body) = head(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab", long).unwrap();
+        assert_eq!((found.status, &body[..]), (200, &b"ab"[..]));
+        for (text, timeout, why) in [
+            (&b""[..], long, "connection closed without a response"),
+            (b"HTTP/1.1 2", long, "connection closed within the head"),
+            (b"HTTP/1.1 2", Duration::ZERO, "no complete response in 0 s"),
+            (b"220 mail\r\n", long, "malformed response: status line: 220 mai"),
+        ] {
+            assert_eq!(head(text, timeout).unwrap_err(), why, "{}", text.escape_ascii());
+        }
+    }
+}
