@@ -6,6 +6,7 @@
 //!   that delays and loses packets.
 //! - [`limited`]: `fathom serve` with a limit of known size, for the known answers of a load.
 //! - [`bandwidth`]: the bandwidth of the network to a far end behind such a limit.
+//! - [`client`]: an HTTP client that sends exact bytes.
 //! - [`strace`]: makes a chosen system call of a program fail.
 //! - [`processes`]: waits for programs and finds processes that they left.
 //! - [`evidence`]: pages with their command, commit, machine and date.
@@ -14,6 +15,7 @@
 #![deny(unsafe_code)]
 
 pub mod bandwidth;
+pub mod client;
 pub mod disk;
 pub mod evidence;
 pub mod fuse;

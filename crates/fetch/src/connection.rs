@@ -103,47 +103,37 @@ impl Client<'_> {
     fn connect(&self) -> Result<TcpStream, Fault> {
         let connector = Connector { congestion: self.congestion, ..Connector::default() };
         let mut last = Fault::Final("the host has no address".to_owned());
-        for address in &self.addresses {
-            match connector.open(*address, self.connect_timeout, Some(&self.stop)) {
+        for to in &self.addresses {
+            last = match connector.open(*to, self.connect_timeout, Some(&self.stop)) {
                 Ok(stream) => return Ok(stream),
-                Err(error) => last = self.unconnected(address, error)?,
-            }
+                Err(ConnectError::Stopped) => return Err(Fault::Stopped),
+                Err(ConnectError::Congestion(error)) => {
+                    let name = connector.congestion.unwrap_or_default();
+                    return Err(Fault::Final(format!("--congestion {name}: {error}")));
+                }
+                Err(ConnectError::TimedOut) => {
+                    let limit = self.connect_timeout.as_secs_f64();
+                    Fault::passing(format!("connect to {to}: no answer in {limit} s"))
+                }
+                Err(error) => {
+                    let cause = system_cause(&error.into(), Activity::Other);
+                    Fault::passing(format!("connect to {to}: {cause}"))
+                }
+            };
         }
         Err(last)
-    }
-
-    /// Why an address was not reached, after which another may be.
-    fn unconnected(&self, address: &SocketAddr, error: ConnectError) -> Result<Fault, Fault> {
-        match error {
-            ConnectError::Stopped => Err(Fault::Stopped),
-            ConnectError::Congestion(error) => {
-                let name = self.congestion.unwrap_or_default();
-                Err(Fault::Final(format!("--congestion {name}: {error}")))
-            }
-            ConnectError::TimedOut => {
-                let limit = self.connect_timeout.as_secs_f64();
-                Ok(Fault::passing(format!("connect to {address}: no answer in {limit} s")))
-            }
-            error => {
-                let cause = system_cause(&error.into(), Activity::Other);
-                Ok(Fault::passing(format!("connect to {address}: {cause}")))
-            }
-        }
     }
 
     /// Sends a request, and reads the head of its response.
     pub fn get(&self, url: &Url, range: Option<Range<'_>>) -> Result<Response, Fault> {
         let mut stream = self.connect()?;
-        let own = [
-            concat!("User-Agent: fathom/", env!("CARGO_PKG_VERSION")).to_owned(),
-            "Connection: close".to_owned(),
-            "Accept-Encoding: identity".to_owned(),
-        ];
+        let agent = concat!("User-Agent: fathom/", env!("CARGO_PKG_VERSION"));
+        let own = [agent, "Connection: close", "Accept-Encoding: identity"];
         let range = range.map(|Range { from, to, etag }| {
-            [format!("Range: bytes={from}-{}", to - 1), format!("If-Range: {etag}")]
+            format!("Range: bytes={from}-{}\r\nIf-Range: {etag}", to - 1)
         });
-        let fields_sent = own.iter().chain(range.iter().flatten()).chain(&self.fields);
-        let request = request("GET", &url.path, &url.authority(), fields_sent);
+        let more = range.iter().chain(&self.fields).map(String::as_str);
+        let request = request("GET", &url.path, &url.authority(), own.into_iter().chain(more));
         let limits = self.limits();
         let mut fields = ResponseFields::default();
         let received = limits.send(&stream, &request).and_then(|()| {

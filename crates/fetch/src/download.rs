@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fathom_http::{Framing, Url};
+use fathom_http::{Framing, Url, resolve};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_metric::{Event, Recorder};
 use fathom_paths::ReceivePath;
@@ -77,7 +77,7 @@ impl<'d> Download<'d> {
         fields: Vec<String>,
         recorder: &mut dyn Recorder,
     ) -> Result<Self, String> {
-        let addresses = asked.addresses();
+        let addresses = resolve(&asked.host, asked.port);
         let addresses = addresses.map_err(|error| format!("look up {}: {error}", asked.host))?;
         let client = Client {
             addresses,

@@ -31,11 +31,12 @@ impl Url {
         }
         let at = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
-        let (host, port) = host_and_port(authority).ok_or_else(wrong)?;
+        let (host, port) = host_and_port(authority, 80).ok_or_else(wrong)?;
         let is_bracketed = authority.starts_with('[');
         let is_path = |c: char| c.is_ascii_graphic() && c != '#';
         let is_right = scheme.eq_ignore_ascii_case("http")
             && (is_bracketed || !host.contains(':'))
+            && port > 0
             && path.chars().all(is_path);
         if !is_right {
             return Err(wrong());
@@ -43,7 +44,7 @@ impl Url {
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         // The zone of an address begins with `%`, which RFC 6874 has encoded.
         let host = if is_bracketed { host.replacen("%25", "%", 1) } else { host.to_owned() };
-        Ok(Self { host, port: port.unwrap_or(80), path })
+        Ok(Self { host, port, path })
     }
 
     /// Value of the field Host.
@@ -53,15 +54,10 @@ impl Url {
         let host = if host.contains(':') { format!("[{host}]") } else { self.host.clone() };
         if self.port == 80 { host } else { format!("{host}:{}", self.port) }
     }
-
-    /// As [`resolve`].
-    pub fn addresses(&self) -> Result<Vec<SocketAddr>> {
-        resolve(&self.host, self.port)
-    }
 }
 
 /// The parts of `host`, `host:port`, `[::1]`, `[::1]:port` or `::1`.
-pub fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
+pub fn host_and_port(text: &str, default: u16) -> Option<(&str, u16)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']')?;
@@ -70,8 +66,8 @@ pub fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
         None if text.matches(':').count() > 1 => (text, None),
         None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
     };
-    let port = port.map(|digits| digits.parse().ok().filter(|port| *port > 0));
-    if port == Some(None) { None } else { is_host(host).then_some((host, port.flatten())) }
+    let port = port.map_or(Ok(default), str::parse).ok()?;
+    is_host(host).then_some((host, port))
 }
 
 /// Whether a text can be a name or an address.
@@ -139,17 +135,16 @@ mod tests {
     #[test]
     fn host_accepts_names_and_addresses() {
         for (text, expected) in [
-            ("bench-4", ("bench-4", None)),
-            ("10.0.0.2:80", ("10.0.0.2", Some(80))),
-            ("[::1]", ("::1", None)),
-            ("[::1]:81", ("::1", Some(81))),
-            ("fe80::1%eth0", ("fe80::1%eth0", None)),
+            ("bench-4", ("bench-4", 3284)),
+            ("10.0.0.2:80", ("10.0.0.2", 80)),
+            ("[::1]", ("::1", 3284)),
+            ("[::1]:81", ("::1", 81)),
+            ("fe80::1%eth0", ("fe80::1%eth0", 3284)),
         ] {
-            assert_eq!(host_and_port(text), Some(expected), "{text}");
+            assert_eq!(host_and_port(text, 3284), Some(expected), "{text}");
         }
-        for text in ["", ":80", "a:", "a:0", "a:70000", "[::1", "[::1]80", "a b", "a,b", "http://a"]
-        {
-            assert_eq!(host_and_port(text), None, "{text}");
+        for text in ["", ":80", "a:", "a:70000", "[::1", "[::1]80", "a b", "a,b", "http://a"] {
+            assert_eq!(host_and_port(text, 3284), None, "{text}");
         }
     }
 

@@ -42,9 +42,21 @@ impl Connector<'_> {
     /// # Errors
     /// If a call fails.
     pub fn begin(&self, to: SocketAddr) -> Result<OwnedFd, ConnectError> {
+        let socket = self.socket(to, SocketFlags::NONBLOCK)?;
+        match connect(&socket, &to) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+            Err(error) => Err(ConnectError::Connect(error)),
+        }
+    }
+
+    /// A socket for a connection to this address.
+    ///
+    /// # Errors
+    /// If a call fails.
+    pub fn socket(&self, to: SocketAddr, flags: SocketFlags) -> Result<OwnedFd, ConnectError> {
         use ConnectError as E;
         let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let flags = flags | SocketFlags::CLOEXEC;
         let socket = socket_with(family, SocketType::STREAM, flags, None).map_err(E::Socket)?;
         sockopt::set_tcp_nodelay(&socket, true).map_err(E::Socket)?;
         if self.resets {
@@ -63,10 +75,7 @@ impl Connector<'_> {
             }
             bind(&socket, &own).map_err(E::Bind)?;
         }
-        match connect(&socket, &to) {
-            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
-            Err(error) => Err(E::Connect(error)),
-        }
+        Ok(socket)
     }
 
     /// Makes a connection, whose calls block.

@@ -1,7 +1,7 @@
 //! What servers may send, for the fuzzer in `fuzz/` and for tests, which replay its corpus. Each
 //! result is compared with that of the same bytes in other pieces.
 
-use crate::{Chunks, Framing, parse};
+use crate::{Chunks, Framing, PartialHead, parse};
 
 /// A body in chunks.
 pub fn chunks(data: &[u8]) {
@@ -24,7 +24,10 @@ pub fn response(data: &[u8]) {
     assert!(whole.bytes <= data.len() && data[..whole.bytes].ends_with(b"\n"));
     assert_eq!(parse(&data[..whole.bytes]), Ok(Some(whole)));
     for end in [whole.bytes - 1, whole.bytes / 2, whole.bytes / 3] {
-        assert_eq!(parse(&data[..end]), Ok(None));
+        let mut pieces = PartialHead::default();
+        assert_eq!(pieces.add(&data[..end], |_, _, _| {}), Ok(None));
+        let rest = &data[whole.bytes..];
+        assert_eq!(pieces.add(&data[end..], |_, _, _| {}), Ok(Some((whole, rest))));
     }
     assert!(!whole.keeps || whole.framing != Framing::UntilClose);
 }

@@ -23,7 +23,7 @@ pub use chunks::Chunks;
 pub use connect::{ConnectError, Connector};
 pub use exchange::{ExchangeError, Limits, is_pause, request};
 pub use field::{ContentRange, coded, content_range, list, number, retry_after};
-pub use response::{Framing, Head, PartialHead, lengths, parse, parse_fields};
+pub use response::{Framing, Head, PartialHead, parse, parse_fields};
 
 /// Longest head that is accepted.
 pub const HEAD_BYTES_MAX: usize = 16 << 10;

@@ -70,21 +70,16 @@ impl PartialHead {
         field: impl FnMut(u16, &str, &[u8]),
     ) -> Result<Option<(Head, &'d [u8])>, Malformed> {
         let before = self.0.len();
-        let parsed = if before == 0 {
-            parse_fields(data, field)?
-        } else {
+        if before > 0 {
             self.0.extend_from_slice(data);
-            parse_fields(&self.0, field)?
-        };
+        }
+        let parsed = parse_fields(if before > 0 { &self.0 } else { data }, field)?;
         match parsed {
-            Some(head) => {
-                self.clear();
-                return Ok(Some((head, &data[head.bytes - before..])));
-            }
+            Some(_) => self.clear(),
             None if before == 0 => self.0.extend_from_slice(data),
             None => {}
         }
-        Ok(None)
+        Ok(parsed.map(|head| (head, &data[head.bytes - before..])))
     }
 
     /// Whether no byte of it has arrived.
@@ -119,21 +114,6 @@ pub fn parse_fields(
         if head.status == 101 || !(100..200).contains(&head.status) {
             return Ok(Some(Head { bytes: from, ..head }));
         }
-    }
-}
-
-/// Status, and bytes of the head and of the body of a response with a Content-Length. `None` if its
-/// head is incomplete.
-///
-/// # Errors
-/// If it is malformed, or its length is unknown.
-pub fn lengths(data: &[u8]) -> Result<Option<(u16, usize, u64)>, Malformed> {
-    match parse(data)? {
-        None => Ok(None),
-        Some(Head { status, bytes, framing: Framing::Length(body), .. }) => {
-            Ok(Some((status, bytes, body)))
-        }
-        Some(_) => Err(Malformed::new("Content-Length", b"")),
     }
 }
 
@@ -253,29 +233,13 @@ mod tests {
             (Framing::Length(5), "01234", "01234", Ok(true)),
             (Framing::Length(6), "01234", "01234", Ok(false)),
             (Framing::Length(4), "01234", "0123", Err(EXCESS)),
-            (Framing::Length(0), "", "", Ok(true)),
             (chunked, "3\r\nabc\r\n0\r\n\r\n", "abc", Ok(true)),
             (chunked, "3\r\nabc\r\n0\r\n\r\nx", "abc", Err(EXCESS)),
-            (chunked, "3\r\nab", "ab", Ok(false)),
             (Framing::UntilClose, "01234", "01234", Ok(false)),
         ] {
             let (what, mut passed) = (format!("{framing:?} {data}"), Vec::new());
             let fed = framing.feed_to(data.as_bytes(), |part| passed.extend_from_slice(part));
             assert_eq!((&passed[..], fed.map_err(|it| it.part)), (body.as_bytes(), end), "{what}");
-        }
-    }
-
-    #[test]
-    fn head_is_the_same_in_pieces_of_any_size() {
-        let text = b"HTTP/1.1 103 x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc";
-        let whole = parse(text).unwrap().unwrap();
-        for piece in 1..=text.len() {
-            let mut pieces = PartialHead::default();
-            let mut add = |part| pieces.add(part, |_, _, _| {}).unwrap();
-            let found = text.chunks(piece).find_map(&mut add);
-            let (head, rest) = found.expect("a head");
-            assert!(head == whole && b"abc".starts_with(rest), "pieces of {piece}");
-            assert!(pieces.is_empty(), "pieces of {piece}");
         }
     }
 
@@ -300,8 +264,12 @@ mod tests {
         }
         let line = "malformed response: status line: no response at all";
         assert_eq!(names("no response at all\r\n\r\n"), line);
-        let endless = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(HEAD_BYTES_MAX));
-        assert_eq!(names(&endless), "malformed response: head above 16 KiB");
+        for (endless, name) in [
+            (format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(HEAD_BYTES_MAX)), "head above 16 KiB"),
+            ("HTTP/1.1 100 x\r\n\r\n".repeat(4000), "interim responses above 64 KiB"),
+        ] {
+            assert_eq!(names(&endless), format!("malformed response: {name}"));
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_http::{Connector, ExchangeError, Url};
+use fathom_http::{Connector, ExchangeError, Url, resolve};
 use fathom_metric::{ProcedureError, Recorder};
 use fathom_record::{Activity, FarHost, Host, system_cause};
 
@@ -129,7 +129,7 @@ impl Target {
 /// The first address that accepts a connection, which is closed at once.
 fn reach(url: &Url, timeout: Duration) -> std::io::Result<SocketAddr> {
     let mut last = std::io::Error::other("no address");
-    for to in url.addresses()? {
+    for to in resolve(&url.host, url.port)? {
         match Connector::default().open(to, timeout, None) {
             Ok(_) => return Ok(to),
             Err(error) => last = error.into(),

@@ -52,7 +52,8 @@ impl Named<'_> {
     pub fn check(self) -> Result<(), String> {
         let Self { option, text } = self;
         let expected = "expected HOST or HOST:PORT, such as 10.0.0.2 or [::1]:3284";
-        host_and_port(text).map(drop).ok_or_else(|| format!("{option} {text}: {expected}"))
+        let found = host_and_port(text, PORT).filter(|(_, port)| *port > 0);
+        found.map(drop).ok_or_else(|| format!("{option} {text}: {expected}"))
     }
 
     /// Connects once: whatever is wrong shows before anything is measured.
@@ -67,7 +68,7 @@ impl Named<'_> {
     ) -> Result<Reached, String> {
         self.check()?;
         let token = token_file.map(Token::read).transpose().map_err(|error| error.to_string())?;
-        let (name, port) = host_and_port(self.text).unwrap_or_default();
+        let (name, port) = host_and_port(self.text, PORT).unwrap_or_default();
         let (address, mut far) = self.connect((name, port), token, bind)?;
         let (host, cpu) = far.host().map_err(|error| self.refused(&error))?;
         // One host may be both, over an address that is not loopback's.
@@ -113,12 +114,12 @@ impl Named<'_> {
     /// The first address that answers.
     fn connect(
         self,
-        (host, port): (&str, Option<u16>),
+        (host, port): (&str, u16),
         token: Option<Token>,
         bind: Option<IpAddr>,
     ) -> Result<(SocketAddr, Far), String> {
         let Self { option, text } = self;
-        let addresses = resolve(host, port.unwrap_or(PORT));
+        let addresses = resolve(host, port);
         let addresses = addresses.map_err(|error| format!("{option} {text}: {error}"))?;
         let of_family = |to: &SocketAddr| bind.is_none_or(|from| from.is_ipv4() == to.is_ipv4());
         let mut first = None;

@@ -1,10 +1,11 @@
 //! `fathom serve`: the folder, where it listens, and its limits.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use fathom_http::{host_and_port, resolve};
 use fathom_metric::notation::{NotationError, bytes, time};
 use fathom_service::PORT;
 
@@ -133,17 +134,10 @@ fn listen(text: &str) -> Result<Listen, NotationError> {
 /// A link-local address with its interface: `fe80::1%eth0` or `[fe80::1%eth0]:8080`.
 fn zoned(text: &str) -> Result<SocketAddr, NotationError> {
     let wrong = || NotationError::new(text, "an interface of this machine after the %");
-    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, "")) => (host, PORT),
-        Some((host, port)) => {
-            let port = port.strip_prefix(':').and_then(|digits| digits.parse().ok());
-            (host, port.ok_or_else(wrong)?)
-        }
-        None => (text, PORT),
-    };
+    let (host, port) = host_and_port(text, PORT).ok_or_else(wrong)?;
     // The resolver knows the interfaces; a number after a colon could only be a name.
     let is_address = host.split('%').next().is_some_and(|it| it.parse::<Ipv6Addr>().is_ok());
-    let found = is_address.then(|| (host, port).to_socket_addrs().ok()?.next()).flatten();
+    let found = is_address.then(|| resolve(host, port).ok()?.pop()).flatten();
     found.ok_or_else(wrong)
 }
 

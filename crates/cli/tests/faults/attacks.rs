@@ -191,7 +191,7 @@ fn serves_all(service: &Serving, count: usize) -> bool {
     let mut clients: Vec<_> = (0..count).map(|_| service.connect()).collect();
     (0..2).all(|_| {
         clients.iter_mut().all(|client| {
-            client.request("GET", "/small", "").is_ok_and(|reply| reply.status == 200)
+            client.try_request("GET", "/small", &[]).is_ok_and(|reply| reply.status == 200)
         })
     })
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use fathom_analysis::statistics;
+use fathom_lab::client::Client;
 use fathom_lab::seeded::Seeded;
 
-use crate::serving::{Client, Serving, Usage, field};
+use crate::serving::{Serving, Usage};
 use crate::test_env::wait_for;
 use crate::{is_soak, scaled, write_section};
 
@@ -78,8 +79,8 @@ impl Files {
     fn write(service: &Serving) -> Self {
         let (small, medium) = (service.file("small", 100), service.file("medium", 100_000));
         service.file("large", 8 << 20);
-        let head = service.connect().get("/small").head;
-        Self { small, medium, etag: field(&head, "ETag").expect("a tag").to_owned() }
+        let reply = service.connect().get("/small");
+        Self { small, medium, etag: reply.field("ETag").expect("a tag").to_owned() }
     }
 
     /// Makes a request and checks the response; false if the connection ends with it.
@@ -101,15 +102,16 @@ impl Files {
             Kind::Malformed => ("GET", "/small", "no field\r\n", 400, None),
             Kind::Refused => ("POST", "/small", "Content-Length: 9\r\n", 400, None),
             Kind::HalfSent => {
-                client.send("GET /small HTTP/1.1\r\nHost: loc").expect("it is open");
+                client.send("GET /small HTTP/1.1\r\nHost: loc");
                 return false;
             }
             Kind::Unread => {
-                client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is open");
+                client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
                 return false;
             }
         };
-        let reply = client.request(method, target, fields).expect("a response");
+        let fields: Vec<&str> = fields.lines().collect();
+        let reply = client.request(method, target, &fields);
         assert_eq!(reply.status, status, "{kind:?}: {}", reply.head);
         assert!(body.is_none_or(|body| reply.body == body), "{kind:?}");
         !matches!(kind, Kind::Malformed | Kind::Refused)

@@ -1,19 +1,17 @@
 //! `fathom serve` as a process of its own, and clients of it.
 
-use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
 use std::process::Child;
 use std::time::Duration;
 
 use fathom_fileio::Generator;
+use fathom_lab::client::Client;
 use fathom_lab::processes;
 use rustix::net::sockopt;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 use crate::test_env::{TestEnv, signal};
-
-/// A client that waits longer was not answered.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A service over a folder of its own.
 pub(crate) struct Serving {
@@ -56,7 +54,10 @@ impl Serving {
     }
 
     pub(crate) fn connect(&self) -> Client {
-        Client::connect(self.address)
+        let client = Client::connect(self.address);
+        // Closed by a reset: no port stays in TIME_WAIT.
+        sockopt::set_socket_linger(&client.stream, Some(Duration::ZERO)).expect("an option");
+        client
     }
 
     pub(crate) fn usage(&self) -> Usage {
@@ -91,77 +92,6 @@ impl Drop for Serving {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// A connection that sends exact bytes and reads one response at a time.
-pub(crate) struct Client {
-    stream: TcpStream,
-    arrived: Vec<u8>,
-}
-
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Client {
-    pub(crate) fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("it listens");
-        // Closed by a reset: no port stays in TIME_WAIT.
-        sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("an option");
-        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
-        stream.set_nodelay(true).expect("an option");
-        Self { stream, arrived: Vec::new() }
-    }
-
-    pub(crate) fn send(&mut self, request: &str) -> io::Result<()> {
-        self.stream.write_all(request.as_bytes())
-    }
-
-    /// The response to a GET, which must come.
-    pub(crate) fn get(&mut self, target: &str) -> Reply {
-        self.request("GET", target, "").expect("a response")
-    }
-
-    /// `fields` end with CR LF each.
-    pub(crate) fn request(
-        &mut self,
-        method: &str,
-        target: &str,
-        fields: &str,
-    ) -> io::Result<Reply> {
-        self.send(&format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))?;
-        self.reply(method == "HEAD")
-    }
-
-    pub(crate) fn reply(&mut self, is_head: bool) -> io::Result<Reply> {
-        let end = loop {
-            if let Some(at) = self.arrived.windows(4).position(|four| four == b"\r\n\r\n") {
-                break at + 4;
-            }
-            self.read()?;
-        };
-        let head = String::from_utf8(self.arrived.drain(..end).collect()).expect("UTF-8");
-        let status = head[9..12].parse().expect("a status");
-        let length = field(&head, "Content-Length").map_or(0, |text| text.parse().expect("digits"));
-        let length = if is_head { 0 } else { length };
-        while self.arrived.len() < length {
-            self.read()?;
-        }
-        Ok(Reply { status, head, body: self.arrived.drain(..length).collect() })
-    }
-
-    fn read(&mut self) -> io::Result<()> {
-        let mut bytes = [0; 1 << 14];
-        let read = self.stream.read(&mut bytes)?;
-        self.arrived.extend_from_slice(&bytes[..read]);
-        if read == 0 { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
-    }
-}
-
-pub(crate) fn field<'h>(head: &'h str, name: &str) -> Option<&'h str> {
-    head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
 /// Raises the limit of this process and of those it starts; false if `count` are not allowed.

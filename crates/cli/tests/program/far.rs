@@ -397,7 +397,8 @@ fn unusable_remote_host_is_one_line() {
     );
     env.assert_usage_errors(
         &format!("run {RTT}"),
-        "--remote a:b:c] | expected HOST
+        "--remote a:0 | expected HOST
+         --remote a:b:c] | expected HOST
          --remote 10.0.0.1:x | expected HOST
          --token-file token | --remote",
     );

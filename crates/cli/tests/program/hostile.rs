@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use fathom_far::{Far, Hello, Message, SetUp, Token, UPGRADE, Work};
+use fathom_lab::client::Client;
 use fathom_lab::processes::children;
 use fathom_record::{Document, State};
 use rustix::process::Signal;
@@ -344,15 +345,10 @@ fn token_is_in_no_process_file_or_output() {
         texts.extend([output.stdout, output.stderr]);
     }
     for target in ["host", "telemetry", "list", "metrics", "health", "none"] {
-        let mut stream = TcpStream::connect(address).expect("it listens");
-        let request = format!(
-            "GET /.fathom/{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-             Authorization: Bearer {token}\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).expect("sent");
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).expect("an answer");
-        texts.push(answer);
+        let mut client = Client::connect(address.parse().expect("an address"));
+        let field = format!("Authorization: Bearer {token}");
+        let reply = client.request("GET", &format!("/.fathom/{target}"), &[&field]);
+        texts.extend([reply.head.into_bytes(), reply.body]);
     }
     let stores = std::fs::read_dir(env.path()).expect("a folder").flatten();
     let stores = stores.filter(|it| it.file_name().to_string_lossy().starts_with("fathom.db"));

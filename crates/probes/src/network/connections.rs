@@ -7,15 +7,13 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use fathom_far::{ACCEPTED, CLOSED, Closing, Far};
+use fathom_http::{ConnectError, Connector};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::sampler::LOOPBACK;
 use fathom_record::Histogram;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
-use rustix::net::{
-    AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType, connect, recv, shutdown,
-    socket_with,
-};
+use rustix::net::{RecvFlags, Shutdown, SocketFlags, connect, recv, shutdown};
 
 use super::ends;
 use super::ports::{self, Ports};
@@ -251,20 +249,13 @@ pub(super) fn socket(
     is_reset: bool,
     wait: Duration,
 ) -> Result<OwnedFd> {
-    let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let made = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
-    let set = made.and_then(|socket| {
+    let connector = Connector { from: bind, resets: is_reset, ..Connector::default() };
+    let set = connector.socket(target, SocketFlags::empty()).and_then(|socket| {
         // It limits connect(2), too.
-        sockopt::set_socket_timeout(&socket, Timeout::Send, Some(wait))?;
-        if let Some(source) = bind {
-            rustix::net::bind(&socket, &SocketAddr::new(source, 0))?;
-        }
-        if is_reset {
-            sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
-        }
-        Ok(socket)
+        let set = sockopt::set_socket_timeout(&socket, Timeout::Send, Some(wait));
+        set.map_err(ConnectError::Socket).map(|()| socket)
     });
-    set.map_err(|error| Fault::system("socket", error))
+    set.map_err(|error| Fault::system("socket", error.errno()))
 }
 
 /// From shutdown(2) until both directions are closed: the kernel then keeps the connection in

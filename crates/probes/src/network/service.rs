@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fathom_far::Token;
-use fathom_http::{ExchangeError, request};
+use fathom_http::{ExchangeError, Framing, Head, Malformed, parse, request};
 use fathom_load::{Control, ControlError};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::Running;
@@ -109,7 +109,6 @@ impl Service {
         let connected = connect(&socket, &self.address).map_err(connections::timed_out);
         let connected = connected.and_then(|()| {
             let stream = TcpStream::from(socket);
-            stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(WAIT))?;
             Ok(stream)
         });
@@ -150,11 +149,14 @@ impl Service {
                 stream.read(&mut buffer[at..]).map_err(|error| self.failed("recv", error))?;
             at += count;
             if end.is_none() {
-                let malformed =
-                    |malformed: fathom_http::Malformed| Fault::WrongWork(malformed.to_string());
-                if let Some((status, head, body)) =
-                    fathom_http::lengths(&buffer[..at]).map_err(malformed)?
+                let malformed = |malformed: Malformed| Fault::WrongWork(malformed.to_string());
+                if let Some(Head { status, framing, bytes: head, .. }) =
+                    parse(&buffer[..at]).map_err(malformed)?
                 {
+                    let Framing::Length(body) = framing else {
+                        let part = "malformed response: Content-Length";
+                        return Err(Fault::WrongWork(part.to_owned()));
+                    };
                     if status != expected {
                         return Err(Fault::WrongWork(format!("status {status}, not {expected}")));
                     }

@@ -183,7 +183,8 @@ fn assert_good(client: &mut Client, name: &str) {
 fn assert_answered(client: &mut Client, case: &Case) {
     let name = &case.name;
     for (at, expected) in case.replies.iter().enumerate() {
-        let reply = client.reply_to(if expected.is_head { "HEAD" } else { "GET" });
+        let method = if expected.is_head { "HEAD" } else { "GET" };
+        let reply = client.reply_to(method).expect("a response");
         assert_eq!(reply.status, expected.status, "{name}: reply {at}: {}", reply.text());
         let is_last = at + 1 == case.replies.len();
         let says_close = reply.field("Connection") == Some("close");

@@ -1,7 +1,6 @@
 //! The service over real sockets.
 
 mod changes;
-mod client;
 mod control;
 mod corpus;
 mod doses;
@@ -15,8 +14,8 @@ mod traversal;
 use std::fs;
 use std::path::PathBuf;
 
-use client::Client;
 use fathom_fileio::Generator;
+use fathom_lab::client::{self, Client};
 use fathom_service::{Options, Server};
 use tempfile::TempDir;
 
