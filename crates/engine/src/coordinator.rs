@@ -1,4 +1,4 @@
-//! The coordinator of a run: blocks, visits, records.
+//! The coordinator of a run: visits, spread over its whole time, and their records.
 
 use fathom_analysis::clean::{self, Loop};
 use fathom_analysis::{judge, statistics};
@@ -14,7 +14,6 @@ use fathom_record::{
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use crate::blocks;
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::reduce::{self, Results};
@@ -27,14 +26,11 @@ pub trait Audience {
     fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>);
     /// Before each visit.
     fn progress(&mut self, progress: &Progress);
-    /// After each block, with its records in the order of the table.
-    fn block(&mut self, records: &[Record]);
-    /// The reference loops of the whole run changed some records: all records, those that differ,
-    /// and the number of those with another value, verdict or agreement.
-    fn revised(&mut self, _: &Document, _again: &[Record], _changed: usize) {}
-    /// Records of a finished step of a procedure, between its passes, or of the visits of a block
-    /// so far, with the run so far. Drafts are of what is measured again, and are not among the
-    /// records at the end.
+    /// After all visits, or a step of a procedure, with the records in the order of the table.
+    fn measured(&mut self, records: &[Record]);
+    /// Records of a finished step of a procedure, between its passes, or of the visits so far, with
+    /// the run so far. Drafts are of what is measured again, and are not among the records at the
+    /// end.
     fn finished(&mut self, _: &Document, _records: &[Record], _are_drafts: bool) {}
     /// An event of a procedure, between its passes.
     fn event(&mut self, _: Event<'_>) {}
@@ -103,55 +99,26 @@ pub fn coordinate(
     let mut document = begin(plan, setup, machine);
     let clean_share = speed.clean_share();
     audience.begins(&document, Some((plan, estimate_ns(plan, &document.host, clean_share))));
-    let blocks = blocks::cut(&plan.units);
-    let mut done = Vec::new();
-    let mut results = Results::default();
-    let mut due_ns = DRAFTS_NS;
-    for (at, block) in blocks.iter().enumerate() {
-        let mut visited = ProbeVisits::of_block(plan, block, &document.host);
-        let later_ns = later_ns(plan, &blocks[at + 1..], &document.host, clean_share);
-        let reference = speed.reference();
-        let facts = VisitContext { reference: reference.as_ref(), ..facts };
-        let mut keep = |visited: &[ProbeVisits<'_>], now: &dyn Fn() -> u64| {
-            let begun_ns = now();
-            if begun_ns < due_ns {
-                return Vec::new();
-            }
-            let mut drafts = results.drafts(|results| {
-                for one in visited {
-                    reduce::measured(one, plan, &document, reference.as_ref(), results);
-                }
-            });
-            seal(&mut drafts, None, plan, &document);
-            due_ns = now() + DRAFTS_NS.max((now() - begun_ns) * DRAFTS_TIMES);
-            drafts
-        };
-        let stopped = visit_all(
-            plan,
-            &mut visited,
-            machine,
-            (audience, &document, &mut keep),
-            (&mut random, facts),
-            later_ns,
-            &mut speed,
-        );
-        let clock = machine.clock_check();
-        note_clock(&mut document.run, &clock);
-        let block = Block { units: block, visited, clock_failure: clock.failure() };
-        block.reduce(plan, &document, reference.as_ref(), &mut results);
-        let added = &results.records[document.records.len()..];
-        audience.block(added);
-        document.records.extend_from_slice(added);
-        done.push((block, reference));
-        if stopped || audience.has_left() {
-            document.run.state = RunState::Interrupted;
-            break;
-        }
-    }
-    if document.run.state == RunState::Running {
-        document.run.state = RunState::Complete;
-    }
-    classify_again(plan, &mut document, &done, &speed, audience);
+    let mut visited = ProbeVisits::of_plan(plan, &document.host);
+    let is_stopped = visit_all(
+        plan,
+        &mut visited,
+        machine,
+        (audience, &document),
+        (&mut random, facts),
+        &mut speed,
+    );
+    let clock = machine.clock_check();
+    note_clock(&mut document.run, &clock);
+    let reference = speed.of_this_run();
+    note_reference(&mut document, &visited, reference, &speed);
+    let clock = clock.failure();
+    document.records = reduced(plan, &visited, &document, reference.as_ref(), clock.as_deref());
+    audience.measured(&document.records);
+    document.run.state = match is_stopped || audience.has_left() {
+        true => RunState::Interrupted,
+        false => RunState::Complete,
+    };
     document.run.ended = Some(machine.timestamp());
     document.run.duration_ns = Some(machine.elapsed_ns() as f64);
     document.run.verdict.reasons.extend(judge::machine_changed(&speed.by_visit));
@@ -160,18 +127,15 @@ pub fn coordinate(
     document
 }
 
-/// Classifies all visits again with the reference of the whole run (METHOD 23a), and reports the
-/// records that changed.
-fn classify_again(
-    plan: &Plan,
+/// Records the reference of the whole run, and how many visits were clean by it.
+fn note_reference(
     document: &mut Document,
-    done: &[(Block<'_>, Option<Loop>)],
+    visited: &[ProbeVisits<'_>],
+    reference: Option<Loop>,
     speed: &CoreSpeed,
-    audience: &mut dyn Audience,
 ) {
-    let Some(reference) = speed.of_this_run() else { return };
-    let visited = || done.iter().flat_map(|(block, _)| &block.visited);
-    let (clean, visits) = visited().fold((0, 0), |(clean, visits), unit| {
+    let Some(reference) = reference else { return };
+    let (clean, visits) = visited.iter().fold((0, 0), |(clean, visits), unit| {
         let (its_clean, its_visits) = unit.clean_as_found(&reference);
         (clean + its_clean, visits + its_visits)
     });
@@ -182,32 +146,7 @@ fn classify_again(
         visits,
         clean,
     });
-    let is_near = |a: f64, b: f64| (a / b - 1.0).abs() <= MOVED_MIN;
-    let is_same = |used: &Option<Loop>| {
-        used.is_some_and(|used| {
-            is_near(used.sibling_ns, reference.sibling_ns)
-                && is_near(used.frequency_ns, reference.frequency_ns)
-        })
-    };
-    if done.iter().all(|(_, used)| is_same(used)) {
-        return;
-    }
-    let mut results = Results::default();
-    for (block, _) in done {
-        block.reduce(plan, document, Some(&reference), &mut results);
-    }
-    let printed = |it: &Record| (it.value.clone(), it.verdict.clone(), it.agreement);
-    let pairs = document.records.iter().zip(&results.records);
-    let changed = pairs.filter(|(old, new)| printed(old) != printed(new)).count();
-    let again = results.records.iter().zip(&document.records).filter(|(new, old)| new != old);
-    let again: Vec<Record> = again.map(|(new, _)| new.clone()).collect();
-    document.records = results.records;
-    audience.revised(document, &again, changed);
 }
-
-/// A smaller relative change of the reference affects the selection only at the edge of the
-/// tolerance.
-const MOVED_MIN: f64 = 0.005;
 
 /// The speed of the measured core.
 struct CoreSpeed {
@@ -304,102 +243,96 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
 
 /// The estimated duration of a plan with this share of undisturbed visits.
 fn estimate_ns(plan: &Plan, host: &Host, clean_share: f64) -> f64 {
-    let all: Vec<usize> = (0..plan.units.len()).collect();
-    later_ns(plan, &[all], host, clean_share)
+    let units = ProbeVisits::of_plan(plan, host);
+    units.iter().map(|unit| unit.estimate_ns(clean_share)).sum()
 }
 
-/// The estimated duration of blocks that have not begun.
-fn later_ns(plan: &Plan, blocks: &[Vec<usize>], host: &Host, clean_share: f64) -> f64 {
-    let of_block = |block: &Vec<usize>| ProbeVisits::of_block(plan, block, host);
-    let units = blocks.iter().flat_map(of_block);
-    units.map(|unit| unit.estimate_ns(plan.visits().rounds, clean_share)).sum()
-}
-
-/// Records of the visits so far are stored this often, in at most one of so many parts of the time:
-/// a killed run keeps them.
+/// Records of the visits so far are made this often, in at most one of so many parts of the time: a
+/// killed run keeps them.
 const DRAFTS_NS: u64 = 1_000_000_000;
 const DRAFTS_TIMES: u64 = 50;
 
-/// The records of the visits of a block so far, if they are due; by the time of the run.
-type Keep<'k> = dyn FnMut(&[ProbeVisits<'_>], &dyn Fn() -> u64) -> Vec<Record> + 'k;
-
-/// Makes all visits of a block. True if the run was interrupted.
+/// Makes all visits: those that are planned, then again and again those that are missing. True if
+/// the run was interrupted.
 fn visit_all(
     plan: &Plan,
     visited: &mut [ProbeVisits<'_>],
     machine: &mut dyn Machine,
-    (audience, document, keep): (&mut dyn Audience, &Document, &mut Keep<'_>),
+    (audience, document): (&mut dyn Audience, &Document),
     (random, facts): (&mut Xoshiro256PlusPlus, VisitContext<'_>),
-    later_ns: f64,
     speed: &mut CoreSpeed,
 ) -> bool {
-    let visits = plan.visits();
-    let reference = facts.reference;
-    while let Some(index) = visits::next(visited, visits, reference, random) {
-        if machine.interrupted() || audience.has_left() {
-            return true;
+    let mut due_ns = DRAFTS_NS;
+    loop {
+        let reference = speed.reference();
+        let order = visits::order(visited, reference.as_ref(), random);
+        if order.is_empty() {
+            return machine.interrupted();
         }
-        let left = |unit: &ProbeVisits<'_>| {
-            f64::from(unit.visits_left(reference)) * unit.visit_ns(visits.rounds)
-        };
-        audience.progress(&Progress {
-            metric: visited[index].id().to_owned(),
-            elapsed_ns: machine.elapsed_ns() as f64,
-            left_ns: later_ns + visited.iter().map(left).sum::<f64>(),
-        });
-        let facts = VisitContext { seed: random.next_u64(), ..facts };
-        let loops = visited[index].visit(machine, visits, facts);
-        // Threads of a probe on the sibling slow the loop: such loops are no reference.
-        if !visited[index].selection.contains(&Err(NotSelected::SecondCpu)) {
-            speed.add_visit(&loops);
-        }
-        let drafts = keep(visited, &|| machine.elapsed_ns());
-        if !drafts.is_empty() {
-            audience.finished(document, &drafts, true);
-        }
-    }
-    machine.interrupted()
-}
-
-/// A block after its visits.
-struct Block<'p> {
-    units: &'p [usize],
-    visited: Vec<ProbeVisits<'p>>,
-    clock_failure: Option<String>,
-}
-
-impl Block<'_> {
-    /// Appends its records, in the order of the table.
-    fn reduce(
-        &self,
-        plan: &Plan,
-        document: &Document,
-        reference: Option<&Loop>,
-        results: &mut Results,
-    ) {
-        let earlier = results.records.len();
-        let mut visited = self.visited.iter();
-        for index in self.units {
-            let unit = &plan.units[*index];
-            match unit.entry {
-                Entry::Probe(_) => {
-                    if let Some(one) = visited.next() {
-                        reduce::measured(one, plan, document, reference, results);
-                    }
-                }
-                Entry::Derived(derived) => {
-                    reduce::derived(*derived, &unit.cases, document, reference, results);
-                }
-                Entry::ByHand(_) => {}
+        for (done, index) in order.iter().enumerate() {
+            if visited[*index].is_over() {
+                continue;
+            }
+            if machine.interrupted() || audience.has_left() {
+                return true;
+            }
+            let left = order[done..].iter().map(|index| visited[*index].visit_ns());
+            audience.progress(&Progress {
+                metric: visited[*index].id().to_owned(),
+                elapsed_ns: machine.elapsed_ns() as f64,
+                left_ns: left.sum::<f64>(),
+            });
+            let reference = reference.as_ref();
+            let facts = VisitContext { seed: random.next_u64(), reference, ..facts };
+            let loops = visited[*index].visit(machine, facts);
+            // Threads of a probe on the sibling slow the loop: such loops are no reference.
+            if !visited[*index].selection.contains(&Err(NotSelected::SecondCpu)) {
+                speed.add_visit(&loops);
+            }
+            let begun_ns = machine.elapsed_ns();
+            if begun_ns >= due_ns {
+                let drafts = reduced(plan, visited, document, reference, None);
+                audience.finished(document, &drafts, true);
+                let took_ns = machine.elapsed_ns() - begun_ns;
+                due_ns = machine.elapsed_ns() + DRAFTS_NS.max(took_ns * DRAFTS_TIMES);
             }
         }
-        seal(&mut results.records[earlier..], self.clock_failure.as_deref(), plan, document);
     }
 }
 
-/// What all records of a block get, also drafts.
-fn seal(records: &mut [Record], clock_failure: Option<&str>, plan: &Plan, document: &Document) {
-    for record in records {
+/// The records of all visits, in the order of the table.
+fn reduced(
+    plan: &Plan,
+    visited: &[ProbeVisits<'_>],
+    document: &Document,
+    reference: Option<&Loop>,
+    clock_failure: Option<&str>,
+) -> Vec<Record> {
+    let mut results = Results::default();
+    let mut visited = visited.iter();
+    // The run was interrupted before the first visit of a metric that another is derived from.
+    let is_missing = |need: &str, results: &Results| {
+        let mut planned = plan.units.iter().filter(|unit| !unit.cases.is_empty());
+        planned.any(|unit| unit.entry.about().id == need)
+            && results.records.iter().all(|record| record.metric.as_str() != need)
+    };
+    for unit in &plan.units {
+        match unit.entry {
+            Entry::Probe(_) => {
+                if let Some(one) = visited.next() {
+                    reduce::measured(one, document, reference, &mut results);
+                }
+            }
+            Entry::Derived(derived) => {
+                if derived.inputs().iter().any(|need| is_missing(need, &results)) {
+                    continue;
+                }
+                reduce::derived(*derived, &unit.cases, document, reference, &mut results);
+            }
+            Entry::ByHand(_) => {}
+        }
+    }
+    for record in &mut results.records {
         if let Some(failure) = clock_failure {
             record.verdict = Verdict::because(State::Invalid, Cause::Clock, failure);
             record.agreement = None;
@@ -407,6 +340,7 @@ fn seal(records: &mut [Record], clock_failure: Option<&str>, plan: &Plan, docume
         reduce::note_emulation(record, document);
         *record = record.clone().sealed_by(plan.protocol);
     }
+    results.records
 }
 
 /// Records the clock's drift and steps of the wall clock.

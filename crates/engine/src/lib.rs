@@ -6,7 +6,6 @@
 //!
 //! [`coordinate`] executes a run with visits; a [`Session`] runs a procedure, which has none.
 
-mod blocks;
 mod case_selector;
 mod coordinator;
 mod injected;
@@ -22,6 +21,6 @@ pub use case_selector::CaseSelector;
 pub use coordinator::{Audience, Progress, RunSetup, coordinate};
 pub use injected::{INJECT, InjectError, InjectedSpin};
 pub use machine::{Machine, Outcome, VisitAnswer, VisitRequest};
-pub use plan::{KEPT, Plan, beginnings, matches, nearest_of};
+pub use plan::{KEPT, Plan, Visits, beginnings, matches, nearest_of};
 pub use plan_error::PlanError;
 pub use session::{Session, SessionSetup};

@@ -12,7 +12,7 @@ use fathom_record::{
     Unit, Verdict,
 };
 
-use crate::plan::Plan;
+use crate::plan::Visits;
 use crate::visits::ProbeVisits;
 
 /// The records of a run so far.
@@ -29,20 +29,11 @@ impl Results {
         self.found.push(Record { samples: None, ..record.clone().as_found() });
         self.records.push(record);
     }
-
-    /// The records that `make` appends, which the results do not keep.
-    pub(crate) fn drafts(&mut self, make: impl FnOnce(&mut Self)) -> Vec<Record> {
-        let (records, found) = (self.records.len(), self.found.len());
-        make(self);
-        self.found.truncate(found);
-        self.records.split_off(records)
-    }
 }
 
 /// Appends the records of a measured metric.
 pub(crate) fn measured(
     visited: &ProbeVisits<'_>,
-    plan: &Plan,
     document: &Document,
     reference: Option<&Loop>,
     results: &mut Results,
@@ -61,7 +52,7 @@ pub(crate) fn measured(
         };
         let about = &About { expects: probe.expects(case), ..*about };
         let may = visited.selection[at];
-        let wanted = (*processes, plan.visits().processes_min);
+        let wanted = (*processes, visited.visits.processes_min);
         let strata = Strata::of(samples, may, wanted, visited.tried[at], reference);
         match failure_verdict(failure, &faults[at]) {
             Some(verdict) => record.verdict = verdict,
@@ -77,7 +68,7 @@ pub(crate) fn measured(
         doubted(&mut record.verdict, doubt.map(|it| it.with_remedy(Remedy::OtherFolder)));
         record.facts = stated(samples);
         note_interruption(&mut record, samples.len() as u32, *processes);
-        record.notes.push(process_count_note(*processes, plan));
+        record.notes.push(process_count_note(*processes, visited.visits));
         let predict = |records: &[Record]| {
             let known = Inputs::new(records).under(&document.run.clock);
             probe.predict(case, &document.host, &known)
@@ -458,8 +449,7 @@ pub(crate) fn fill(
 }
 
 /// The number of processes of each estimate, and the reason for it (METHOD 13).
-fn process_count_note(processes: u32, plan: &Plan) -> String {
-    let visits = plan.visits();
+fn process_count_note(processes: u32, visits: Visits) -> String {
     let why = match processes > visits.processes_min {
         _ if visits.processes_max == visits.processes_min => "fixed",
         false => "interval narrow enough",

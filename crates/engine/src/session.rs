@@ -285,7 +285,7 @@ impl Recorder for Session<'_> {
         self.begin();
         let new = &self.known[self.shown..];
         if !new.is_empty() {
-            self.audience.block(new);
+            self.audience.measured(new);
             self.audience.finished(&self.document, new, false);
         }
         self.shown = self.known.len();

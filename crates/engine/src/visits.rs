@@ -1,4 +1,4 @@
-//! The visits of a block, in seeded random order.
+//! The visits of a run, in seeded random order.
 
 use fathom_analysis::clean::{Conditions, Loop, clean_visits};
 use fathom_analysis::strata::Strata;
@@ -11,14 +11,12 @@ use rand_xoshiro::rand_core::Rng;
 
 use crate::InjectedSpin;
 use crate::machine::{Machine, Outcome, VisitRequest};
-use crate::plan::{Plan, VisitGroup, Visits};
+use crate::plan::{Plan, VisitGroup, Visits, WORKER_NS};
 
 /// Duration of a visit that does not reach full speed.
 const UNMET_NS: f64 = 35e6;
-/// Start, pinning and exit of a worker.
-const WORKER_NS: f64 = 10e6;
 
-/// A probe of a block and the results of its visits so far.
+/// A probe of the plan and the results of its visits so far.
 pub(crate) struct ProbeVisits<'p> {
     pub(crate) unit: &'p VisitGroup,
     pub(crate) probe: &'static dyn Probe,
@@ -37,6 +35,7 @@ pub(crate) struct ProbeVisits<'p> {
     /// For each case, the number of all visits, including those that did not reach full speed.
     pub(crate) tried: Vec<u32>,
     spent_ns: u64,
+    pub(crate) visits: Visits,
     /// The number of processes of each estimate.
     pub(crate) processes: u32,
 }
@@ -45,15 +44,13 @@ pub(crate) struct ProbeVisits<'p> {
 const VISITS_PER_PROCESS: u32 = 4;
 
 impl<'p> ProbeVisits<'p> {
-    /// The probes of a block. Derived metrics have no visits.
-    pub(crate) fn of_block(plan: &'p Plan, block: &[usize], host: &Host) -> Vec<Self> {
-        let measured = |index: &usize| match plan.units[*index].entry {
-            Entry::Probe(probe) => {
-                Some(Self::new(&plan.units[*index], *probe, plan.visits(), host))
-            }
+    /// The probes of a plan, in its order. Derived metrics have no visits.
+    pub(crate) fn of_plan(plan: &'p Plan, host: &Host) -> Vec<Self> {
+        let measured = |unit: &'p VisitGroup| match unit.entry {
+            Entry::Probe(probe) => Some(Self::new(unit, *probe, plan.visits(unit), host)),
             Entry::Derived(_) | Entry::ByHand(_) => None,
         };
-        block.iter().filter_map(measured).collect()
+        plan.units.iter().filter_map(measured).collect()
     }
 
     fn new(unit: &'p VisitGroup, probe: &'static dyn Probe, visits: Visits, host: &Host) -> Self {
@@ -73,6 +70,7 @@ impl<'p> ProbeVisits<'p> {
             found: 0,
             tried: vec![0; cases],
             spent_ns: 0,
+            visits,
             processes: visits.processes_min,
         }
     }
@@ -82,9 +80,9 @@ impl<'p> ProbeVisits<'p> {
     }
 
     /// The duration of a visit, measured so far or else estimated.
-    pub(crate) fn visit_ns(&self, rounds: u32) -> f64 {
+    pub(crate) fn visit_ns(&self) -> f64 {
         match self.tried.iter().max() {
-            None | Some(0) => estimated_visit_ns(self.unit, rounds),
+            None | Some(0) => self.unit.visit_ns(self.visits.rounds),
             Some(tried) => self.spent_ns as f64 / f64::from(*tried),
         }
     }
@@ -92,7 +90,7 @@ impl<'p> ProbeVisits<'p> {
     /// The number of remaining visits: those unfiltered, then one for each missing undisturbed
     /// visit.
     pub(crate) fn visits_left(&self, reference: Option<&Loop>) -> u32 {
-        if self.failure.is_some() || self.all_faulty() {
+        if self.is_over() {
             return 0;
         }
         let extra = (0..self.samples.len()).map(|case| self.missing(case, reference));
@@ -110,9 +108,9 @@ impl<'p> ProbeVisits<'p> {
     }
 
     /// The estimated duration of all visits with this share of clean ones.
-    pub(crate) fn estimate_ns(&self, rounds: u32, clean_share: f64) -> f64 {
-        let (processes, cost_ns) =
-            (f64::from(self.processes), estimated_visit_ns(self.unit, rounds));
+    pub(crate) fn estimate_ns(&self, clean_share: f64) -> f64 {
+        let cost_ns = self.unit.visit_ns(self.visits.rounds);
+        let processes = f64::from(self.processes);
         if self.selection.iter().all(Result::is_err) {
             return processes * cost_ns;
         }
@@ -132,15 +130,15 @@ impl<'p> ProbeVisits<'p> {
         (clean_visits(&conditions, reference).len() as u32, conditions.len() as u32)
     }
 
-    fn all_faulty(&self) -> bool {
-        self.faults.iter().all(Option::is_some)
+    /// Whether no case can be measured.
+    pub(crate) fn is_over(&self) -> bool {
+        self.failure.is_some() || self.faults.iter().all(Option::is_some)
     }
 
     /// Makes one visit and returns its reference loops. An interrupted visit is not counted.
     pub(crate) fn visit(
         &mut self,
         machine: &mut dyn Machine,
-        visits: Visits,
         request: VisitContext<'_>,
     ) -> Vec<LoopTime> {
         let begun = machine.elapsed_ns();
@@ -151,7 +149,7 @@ impl<'p> ProbeVisits<'p> {
         let wanted: Vec<usize> = (0..self.samples.len()).filter(is_wanted).collect();
         // A process without rounds has a number, too.
         let process = self.tried.iter().copied().max().unwrap_or(0);
-        let cost_ns = estimated_visit_ns(self.unit, visits.rounds);
+        let (visits, cost_ns) = (self.visits, self.unit.visit_ns(self.visits.rounds));
         let outcome = machine.visit(&VisitRequest {
             metric: self.id().to_owned(),
             params: wanted.iter().map(|case| self.unit.cases[*case].params.clone()).collect(),
@@ -197,8 +195,8 @@ impl<'p> ProbeVisits<'p> {
     }
 
     /// Doubles the processes once if all visits are done and the interval of a case is wide.
-    fn extend(&mut self, visits: Visits, reference: Option<&Loop>) {
-        if self.processes >= visits.processes_max || self.visits_left(reference) > 0 {
+    fn extend(&mut self, reference: Option<&Loop>) {
+        if self.processes >= self.visits.processes_max || self.visits_left(reference) > 0 {
             return;
         }
         let is_wide = |case: usize| {
@@ -212,15 +210,9 @@ impl<'p> ProbeVisits<'p> {
             self.faults[case].is_none() && !judge::is_precise(&medians)
         };
         if self.failure.is_none() && (0..self.samples.len()).any(is_wide) {
-            self.processes = visits.processes_max;
+            self.processes = self.visits.processes_max;
         }
     }
-}
-
-/// The estimated duration of a visit, including the start of its worker.
-fn estimated_visit_ns(unit: &VisitGroup, rounds: u32) -> f64 {
-    let rounds = f64::from(rounds) / 12.0;
-    WORKER_NS + rounds * unit.cases.iter().map(|case| case.cost_ns).sum::<f64>()
 }
 
 /// Settings of a visit that do not depend on the probe.
@@ -235,30 +227,32 @@ pub(crate) struct VisitContext<'s> {
     pub(crate) resources: &'s Resources,
 }
 
-/// The next probe to visit, at random. `None` if all visits are done.
-pub(crate) fn next(
+/// The probes to visit next: each as often as it has visits left, at even distances with a random
+/// offset. Visits that follow one another share an episode of the machine; these are apart
+/// (METHOD 11).
+pub(crate) fn order(
     visited: &mut [ProbeVisits<'_>],
-    visits: Visits,
     reference: Option<&Loop>,
     random: &mut Xoshiro256PlusPlus,
-) -> Option<usize> {
-    visited.iter_mut().for_each(|unit| unit.extend(visits, reference));
-    // Each remaining visit is equally likely, as in a shuffled list.
-    let left: Vec<u64> =
-        visited.iter().map(|unit| u64::from(unit.visits_left(reference))).collect();
-    let tickets: u64 = left.iter().sum();
-    let mut drawn = if tickets == 0 { return None } else { random.next_u64() % tickets };
-    left.iter().position(|own| {
-        let here = drawn < *own;
-        drawn = drawn.saturating_sub(*own);
-        here
-    })
+) -> Vec<usize> {
+    let mut places: Vec<(f64, usize)> = Vec::new();
+    for (at, unit) in visited.iter_mut().enumerate() {
+        unit.extend(reference);
+        let left = unit.visits_left(reference);
+        places.extend((0..left).map(|visit| {
+            let offset = random.next_u64() as f64 / 2f64.powi(64);
+            ((f64::from(visit) + offset) / f64::from(left), at)
+        }));
+    }
+    places.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    places.into_iter().map(|(_, at)| at).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use fathom_metric::Case;
     use fathom_record::{Effort, Params, Protocol};
+    use rand_xoshiro::rand_core::SeedableRng;
 
     use super::*;
 
@@ -270,11 +264,11 @@ mod tests {
             Plan::new(registry, asked, Effort::Quick, Protocol::Median, 7, &host).expect("a plan");
         let case = |cost_ns| Case { cost_ns, ..Case::usual(Params::none()) };
         plan.units[0].cases = vec![case(3e6), case(4e6)];
-        let mut visits = ProbeVisits::of_block(&plan, &[0], &host).remove(0);
-        assert_eq!((visits.visit_ns(12), visits.visit_ns(24)), (17e6, 24e6));
+        let mut visits = ProbeVisits::of_plan(&plan, &host).remove(0);
+        assert_eq!((visits.visit_ns(), visits.unit.visit_ns(24)), (17e6, 24e6));
+        visits.processes = 5;
         // Five processes of 17 ms each, and visits of 45 ms that do not reach full speed.
-        let ms =
-            |visits: &ProbeVisits<'_>, share| (visits.estimate_ns(12, share) / 1e4).round() / 1e2;
+        let ms = |visits: &ProbeVisits<'_>, share| (visits.estimate_ns(share) / 1e4).round() / 1e2;
         assert_eq!(ms(&visits, 1.0), 85.0);
         assert_eq!(ms(&visits, 0.5), 7.5 * 17.0 + 2.5 * 45.0);
         assert_eq!(ms(&visits, 0.2), 8.0 * 17.0 + 12.0 * 45.0);
@@ -285,11 +279,36 @@ mod tests {
         visits.selection[1] = Err(NotSelected::Device);
         assert_eq!(ms(&visits, 0.5), 85.0);
         (visits.spent_ns, visits.tried) = (90_000_000, vec![2, 3]);
-        assert_eq!(visits.visit_ns(12), 30e6, "as measured");
+        assert_eq!(visits.visit_ns(), 30e6, "as measured");
         assert_eq!(visits.visits_left(None), 5);
         visits.found = 2;
         assert_eq!(visits.visits_left(None), 3);
         visits.failure = Some(Reason::new(fathom_record::Cause::Crashed, ""));
         assert_eq!(visits.visits_left(None), 0);
+    }
+
+    /// In each part of the run each probe has one of its visits.
+    #[test]
+    fn visits_of_a_probe_are_spread_over_the_run() {
+        let (registry, host) = (&fathom_probes::REGISTRY, Host::default());
+        let plan = Plan::new(registry, Vec::new(), Effort::Quick, Protocol::Median, 7, &host);
+        let plan = plan.expect("a plan");
+        let mut visited = ProbeVisits::of_plan(&plan, &host);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+        let dear: Vec<usize> =
+            (0..visited.len()).filter(|at| visited[*at].processes == 5).collect();
+        let mut of = || order(&mut visited, None, &mut random);
+        let (one, other) = (of(), of());
+        assert_ne!(one, other, "the order is random");
+        // A fifth of the visits has no more than neighbouring visits of a probe.
+        let mut fifths = vec![[0_u32; 5]; visited.len()];
+        for (place, at) in one.iter().enumerate() {
+            fifths[*at][5 * place / one.len()] += 1;
+        }
+        assert!(dear.len() > 5);
+        assert!(dear.iter().all(|at| fifths[*at].iter().all(|count| *count <= 2)), "{fifths:?}");
+        let is_cheap = |one: &&[u32; 5]| one.iter().sum::<u32>() == 12;
+        let mut cheap = fifths.iter().filter(is_cheap);
+        assert!(cheap.all(|one| one.iter().all(|count| (1..=4).contains(count))), "{fifths:?}");
     }
 }

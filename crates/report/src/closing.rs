@@ -63,19 +63,6 @@ pub fn closing(document: &Document, width: usize) -> String {
     text
 }
 
-/// A warning that rows printed before have changed; empty if none has.
-pub fn changed(document: &Document, rows: usize, width: usize) -> String {
-    if rows == 0 {
-        return String::new();
-    }
-    let text = format!(
-        "{} above changed after all visits were classified with all reference loops: {}.",
-        if rows == 1 { "1 row has".to_owned() } else { format!("{rows} rows have") },
-        glued(&format!("`fathom show {}`", document.run.id)),
-    );
-    paint_lines(CARE, &wrapped(&text, width.max(NARROWEST), "", ""))
-}
-
 /// The last lines of a stored run: its id, and the commands that show more of it.
 pub fn kept(document: &Document, width: usize) -> String {
     let id = &document.run.id;

@@ -48,7 +48,7 @@ mod wrap;
 
 pub use account::accounts;
 pub use brief::brief;
-pub use closing::{changed, closing, kept};
+pub use closing::{closing, kept};
 pub use doctor::doctor;
 pub use fathom_record::quantity::{at_most, binary_size, percent, quantity, range};
 pub use json::{document_json, json, record_line};

@@ -141,7 +141,7 @@ impl Audience for Printer {
 
     fn progress(&mut self, _: &Progress) {}
 
-    fn block(&mut self, records: &[Record]) {
+    fn measured(&mut self, records: &[Record]) {
         self.print(&by_hand::group(records, &self.printed, self.width));
         let bare = |record: &Record| Record { samples: None, series: Vec::new(), ..record.clone() };
         self.printed.extend(records.iter().map(bare));

@@ -73,14 +73,11 @@ impl Audience for StoreWriter {
         self.store.begin(document).expect("a run");
     }
     fn progress(&mut self, _: &Progress) {}
-    fn block(&mut self, records: &[Record]) {
-        assert!(self.store.put(&self.run_id, records).expect("records").is_empty());
+    fn measured(&mut self, records: &[Record]) {
+        self.store.replace_records(&self.run_id, records).expect("records");
     }
     fn finished(&mut self, _: &Document, records: &[Record], _: bool) {
-        self.block(records);
-    }
-    fn revised(&mut self, document: &Document, _: &[Record], _: usize) {
-        self.store.replace_records(&self.run_id, &document.records).expect("records");
+        self.measured(records);
     }
     fn ends(&mut self, document: &Document) {
         self.store.update_run(&document.run).expect("an end");

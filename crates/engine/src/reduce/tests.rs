@@ -194,16 +194,13 @@ fn interruption_is_noted_before_all_processes() {
 
 #[test]
 fn number_of_processes_has_a_reason() {
-    use fathom_record::{Effort, Host, Protocol};
-    let of = |effort, processes| {
-        let asked = vec!["cpu.call".to_owned()];
-        let (registry, host) = (&fathom_probes::REGISTRY, Host::default());
-        let plan = Plan::new(registry, asked, effort, Protocol::Median, 1, &host).unwrap();
-        process_count_note(processes, &plan)
+    let of = |processes_min, processes_max, processes| {
+        let visits = Visits { processes_min, processes_max, rounds: 12, trials: false };
+        process_count_note(processes, visits)
     };
-    assert_eq!(of(Effort::Quick, 5), "5 processes (fixed)");
-    assert_eq!(of(Effort::Standard, 10), "10 processes (interval narrow enough)");
-    assert_eq!(of(Effort::Standard, 20), "20 processes (extended once, wide interval)");
+    assert_eq!(of(5, 5, 5), "5 processes (fixed)");
+    assert_eq!(of(12, 24, 12), "12 processes (interval narrow enough)");
+    assert_eq!(of(12, 24, 24), "24 processes (extended once, wide interval)");
 }
 
 #[test]

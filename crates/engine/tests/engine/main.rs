@@ -25,11 +25,8 @@ struct Screen {
     table: Table,
     text: String,
     leaves_after: usize,
-    blocks: usize,
-    /// The records of all blocks, as they were printed.
+    /// The records as they were printed.
     printed: Vec<Record>,
-    /// The numbers of records that differ and of those with another result, once revised.
-    revised: Option<(usize, usize)>,
     progress: Vec<Progress>,
 }
 
@@ -41,9 +38,7 @@ impl Screen {
             table: Table::new(layout),
             text,
             leaves_after,
-            blocks: 0,
             printed: Vec::new(),
-            revised: None,
             progress: Vec::new(),
         }
     }
@@ -57,11 +52,7 @@ impl Audience for Screen {
     fn progress(&mut self, progress: &Progress) {
         self.progress.push(progress.clone());
     }
-    fn revised(&mut self, _: &Document, again: &[Record], changed: usize) {
-        self.revised = Some((again.len(), changed));
-    }
-    fn block(&mut self, records: &[Record]) {
-        self.blocks += 1;
+    fn measured(&mut self, records: &[Record]) {
         self.printed.extend_from_slice(records);
         self.text += &self.table.rows(records);
     }
@@ -70,7 +61,7 @@ impl Audience for Screen {
         self.text += &fathom_report::closing(document, 80);
     }
     fn has_left(&self) -> bool {
-        self.blocks >= self.leaves_after
+        self.progress.len() >= self.leaves_after
     }
 }
 
@@ -157,17 +148,17 @@ fn stopped_run_keeps_finished_records() {
         .iter()
         .filter(|record| record.samples.as_ref().is_some_and(|samples| samples.len() < 5))
         .collect();
-    assert!(!partial.is_empty(), "the script stops in the middle of a block");
+    assert!(!partial.is_empty(), "the script stops in the middle");
     assert!(partial.iter().all(|record| record.verdict.state == State::Noisy), "{partial:?}");
     assert!(text.contains("stopped"), "{text}");
 }
 
 #[test]
 fn run_ends_after_the_output_is_closed() {
-    let mut screen = Screen::new(80, 1);
+    let mut screen = Screen::new(80, 3);
     let mut script = Script::new();
     let document = coordinate(&plan(&ASKED), setup(), &mut script, &mut screen);
-    assert_eq!((document.run.state, screen.blocks), (RunState::Interrupted, 1));
+    assert_eq!((document.run.state, script.visits.len()), (RunState::Interrupted, 3));
 }
 
 #[test]
@@ -324,23 +315,16 @@ fn visits_are_classified_again_by_all_loops() {
     let mut script = Script { slow_times: 1.5, ..Script::new() };
     script.calibration_ns = BUSY;
     script.loop_ns = |visit| if visit <= 12 { BUSY } else { IDLE };
-    let mut screen = Screen::new(80, usize::MAX);
-    let document = coordinate(&plan(&ASKED), setup(), &mut script, &mut screen);
-    let text = plain(&screen.text);
-    let pairs = || screen.printed.iter().zip(&document.records);
-    let differ = pairs().filter(|(old, new)| old != new).count();
-    let result = |it: &Record| (it.value.clone(), it.verdict.clone(), it.agreement);
-    let changed = pairs().filter(|(old, new)| result(old) != result(new)).count();
-    assert!(changed > 0 && 2 * changed != document.records.len(), "{changed}");
-    assert_eq!(screen.revised, Some((differ, changed)));
-    let frequency = document.records.iter().find(|one| one.metric.as_str() == "cpu.frequency");
-    let summary = frequency.and_then(|it| it.summary.as_ref()).expect("a summary");
-    assert_eq!(summary.stratum, Stratum::AsFound);
-    assert_eq!(summary.not_selected, Some(NotSelected::TooFewClean));
+    let document = run_quietly(&mut script, &plan(&ASKED));
     assert!(document.records.iter().all(Record::is_intact));
-    let of_call = document.records.iter().find(|one| one.metric.as_str() == "os.thread.create");
-    let of_call = of_call.and_then(|it| it.summary.as_ref()).expect("a summary");
-    assert_eq!(of_call.stratum, Stratum::FullSpeed, "{text}");
+    let reference = document.run.reference.expect("a reference");
+    assert_eq!((reference.loop_ns, reference.visits - reference.clean), (IDLE, 12));
+    for record in document.records.iter().filter(|record| record.samples.is_some()) {
+        let summary = record.summary.as_ref().expect("a summary");
+        let full = summary.full_speed.as_ref().expect("visited again");
+        assert_eq!((summary.stratum, full.visits), (Stratum::FullSpeed, 5), "{}", record.name());
+        assert!(full.of > 5, "{}", record.name());
+    }
 }
 
 /// In the battery as by hand. Warm reads need no device.

@@ -30,7 +30,7 @@ impl Audience for Heard {
         self.begun += 1;
     }
     fn progress(&mut self, _: &Progress) {}
-    fn block(&mut self, records: &[Record]) {
+    fn measured(&mut self, records: &[Record]) {
         self.blocks.push(records.len());
     }
     fn finished(&mut self, document: &Document, records: &[Record], are_drafts: bool) {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use fathom_engine::{Audience, Plan, Progress};
+use fathom_engine::{Audience, Plan, Progress, Visits};
+use fathom_metric::Entry;
 use fathom_record::{Document, Record};
 use fathom_report::{Layout, Table};
 use fathom_store::{Store, StoreError};
@@ -34,8 +35,6 @@ pub(super) struct Follower {
     /// The announcement of the test files, if any.
     files: Option<String>,
     run_id: String,
-    /// How many printed rows have changed since.
-    changed: usize,
     /// Whether only the shortest view is printed, at the end.
     brief: bool,
     /// The records so far of a run shown as an overview; `None` if it is shown as a table.
@@ -65,7 +64,6 @@ impl Follower {
             store,
             files,
             run_id: String::new(),
-            changed: 0,
             brief: arguments.brief,
             overview: None,
         }
@@ -152,15 +150,13 @@ impl Audience for Follower {
         self.output.progress(template, done, 1000, &format!("{left} s left, {}", progress.metric));
     }
 
-    fn block(&mut self, records: &[Record]) {
+    fn measured(&mut self, records: &[Record]) {
         let run_id = self.run_id.clone();
-        self.store(|store| store.put(&run_id, records));
+        self.store(|store| store.replace_records(&run_id, records));
         match self.format {
             Format::Table => match &mut self.overview {
-                Some(settled) => {
-                    settled.extend_from_slice(records);
-                    self.draw_settled();
-                }
+                // It is printed whole at the end.
+                Some(_) => {}
                 None => {
                     let records: Vec<Record> = records.iter().map(|it| self.printed(it)).collect();
                     self.output.write(&self.table.rows(&records));
@@ -171,15 +167,11 @@ impl Audience for Follower {
         }
     }
 
-    fn finished(&mut self, document: &Document, records: &[Record], _: bool) {
-        self.store(|store| store.put(&document.run.id, records));
-    }
-
-    fn revised(&mut self, document: &Document, again: &[Record], changed: usize) {
-        self.store(|store| store.replace_records(&document.run.id, &document.records));
-        self.changed = changed;
-        if self.format == Format::JsonLines {
-            self.write_lines(again);
+    fn finished(&mut self, document: &Document, records: &[Record], are_drafts: bool) {
+        self.store(|store| store.replace_records(&document.run.id, records));
+        if let Some(settled) = self.overview.as_mut().filter(|_| are_drafts) {
+            *settled = records.to_vec();
+            self.draw_settled();
         }
     }
 
@@ -195,7 +187,6 @@ impl Audience for Follower {
                     self.output.write(&fathom_report::overview(document, width));
                 } else {
                     self.output.write(&self.table.foot());
-                    self.output.write(&fathom_report::changed(document, self.changed, width));
                     self.output.write(&fathom_report::closing(document, width));
                 }
                 if is_stored && !self.brief {
@@ -221,17 +212,18 @@ impl Audience for Follower {
 
 /// What will be measured and how long it takes.
 fn announcement(plan: &Plan, estimate_ns: f64) -> String {
-    let visits = plan.visits();
     let needed: Vec<&str> = plan.metrics(true).iter().map(|entry| entry.about().id).collect();
     let needed_by_models = match needed.as_slice() {
         [] => String::new(),
         ids => format!(" (including {}, needed by predictions)", ids.join(", ")),
     };
-    let processes = match visits.processes_max == visits.processes_min {
-        true => format!("{}", visits.processes_min),
-        false => format!("{} to {}", visits.processes_min, visits.processes_max),
-    };
-    let longest = f64::from(visits.processes_max) / f64::from(visits.processes_min);
+    let measured = plan.units.iter().filter(|unit| matches!(unit.entry, Entry::Probe(_)));
+    let visits: Vec<Visits> = measured.map(|unit| plan.visits(unit)).collect();
+    let least = visits.iter().map(|it| it.processes_min).min().unwrap_or(0);
+    let most = visits.iter().map(|it| it.processes_max).max().unwrap_or(0);
+    let processes = if least == most { least.to_string() } else { format!("{least} to {most}") };
+    let is_longer = visits.iter().any(|it| it.processes_max > it.processes_min);
+    let longest = if is_longer { 2.0 } else { 1.0 };
     let seconds = (estimate_ns / 1e9).ceil();
     let time = match longest > 1.0 {
         true => format!("{seconds:.0} to {:.0} s", (seconds * longest).ceil()),
