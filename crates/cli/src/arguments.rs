@@ -122,8 +122,8 @@ pub enum ColorName {
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  fathom run                           measure everything, 10 to 20 processes per case
-  fathom run --quick                   measure everything, 5 processes per case
+  fathom run                           measure everything, 9 to 24 processes per case
+  fathom run --quick                   measure everything, 5 to 12 processes per case
   fathom run os                        measure one group
   fathom run os.syscall cpu.call       measure two metrics (and what their predictions need)
   fathom run 'os.syscall{call=stat}'   measure one case (quoted, because of the braces)
@@ -143,7 +143,7 @@ pub struct RunArguments {
     /// Skip metrics that only predictions need: faster, but most results then have no model.
     #[arg(long, requires = "metrics")]
     pub only: bool,
-    /// Use 5 processes per case: everything takes 1 to 3 minutes.
+    /// Use 5 to 12 processes per case: everything takes 1 to 3 minutes.
     #[arg(long, conflicts_with = "thorough")]
     pub quick: bool,
     /// Use 20 to 40 processes per case.

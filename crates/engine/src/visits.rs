@@ -180,7 +180,10 @@ impl<'p> ProbeVisits<'p> {
                 wanted.iter().for_each(|case| self.tried[*case] += 1);
                 for (case, result) in wanted.into_iter().zip(answer.samples) {
                     match result {
-                        Ok(sample) => self.samples[case].push(sample),
+                        Ok(sample) => {
+                            let started_ns = Some(begun);
+                            self.samples[case].push(Sample { started_ns, ..sample });
+                        }
                         Err(fault) => {
                             self.faults[case].get_or_insert(fault);
                         }

@@ -230,9 +230,9 @@ pub struct ClockFacts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
-    /// 5 processes per case, a fixed share of time.
+    /// 12 processes per case, 5 where visits are long.
     Quick,
-    /// 10 to 20 processes per case, until the interval is narrow.
+    /// 12 processes per case, 9 where visits are long; twice as many if the interval is wide.
     #[default]
     Standard,
     /// 20 to 40 processes per case.

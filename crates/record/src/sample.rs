@@ -15,6 +15,9 @@ pub struct Sample {
     /// The visit waited for a core at full speed, so the unfiltered estimate excludes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waited: bool,
+    /// When the visit began, in nanoseconds since the run did; absent for a procedure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_ns: Option<u64>,
     /// Iterations per batch; 1 for single timings.
     pub batch: u64,
     /// One value per batch (or single operation), in the metric's unit, in the order measured.
