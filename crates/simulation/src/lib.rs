@@ -11,6 +11,7 @@ mod comparisons;
 mod coverage;
 mod derived;
 mod effects;
+mod episodes;
 mod load;
 mod machine;
 mod many;

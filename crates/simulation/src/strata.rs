@@ -19,7 +19,7 @@ const CLEAN: [f64; 5] = [0.2, 0.35, 0.46, 0.6, 0.9];
 /// Correlations of the state of the core from visit to visit.
 const CORRELATIONS: [f64; 4] = [0.0, 0.3, 0.6, 0.8];
 /// Visits per estimate, and the limit of all visits as a multiple of it.
-const WANTED: [usize; 2] = [5, 10];
+const WANTED: [usize; 2] = [5, 12];
 const VISITS_PER_PROCESS: usize = 4;
 /// The reference loop at full speed.
 const FULL: Loop = Loop { sibling_ns: 9_000.0, frequency_ns: 8_000.0 };

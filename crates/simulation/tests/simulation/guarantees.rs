@@ -13,6 +13,7 @@ fn assert_kept(part: &str, runs: u32) {
 #[test]
 fn intervals_over_processes_are_kept() {
     assert_kept("intervals over processes", 200);
+    assert_kept("episodes", 50);
     assert_kept("stopping", 200);
 }
 
