@@ -102,9 +102,9 @@ fn apart(mean_s: f64, how: Order, processes: usize, trials: Trials) -> Rate {
 const WORDS: &str = "\
 Two runs of 48 probes one after the other. The machine is slower by 5 % in a quarter of the time, in
 episodes of some seconds that no counter shows; processes differ by 1 %. Counted are the pairs of
-intervals of one probe that do not overlap, in per cent: 3 % are allowed (METHOD 11). *In blocks*: all
-visits of six probes, then those of the next six. *Spread*: each probe is visited throughout the run,
-as the program does it.";
+intervals of one probe that do not overlap, in per cent: 3 % are allowed (METHOD 11). *In blocks*:
+all visits of six probes, then those of the next six. *Spread*: each probe is visited throughout the
+run, as the program does it.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let mut columns: Vec<(Order, usize)> = Vec::new();

@@ -69,9 +69,9 @@ fn coverage_of_both(effort: usize) -> f64 {
 }
 
 const WORDS: &str = "\
-Standard effort measures 12 processes, or 9 where visits are long, thorough effort 20, and twice as many if half the width of
-their interval is above 1 %. The effect on the level is largest for a *spread* of processes (in per
-cent) at which either number is likely.";
+Standard effort measures 12 processes, or 9 where visits are long, thorough effort 20, and twice as
+many if half the width of their interval is above 1 %. The effect on the level is largest for a
+*spread* of processes (in per cent) at which either number is likely.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let rows: Vec<(Shape, f64)> =
