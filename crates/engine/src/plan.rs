@@ -7,7 +7,7 @@ use fathom_record::{Effort, Host, Params, Protocol};
 /// Rounds of a case in one visit.
 const ROUNDS: u32 = 12;
 /// Visits below this many nanoseconds are cheap: more of them are made.
-const CHEAP_NS: f64 = 350e6;
+const CHEAP_NS: f64 = 120e6;
 /// Start, pinning and exit of a worker.
 pub(crate) const WORKER_NS: f64 = 10e6;
 /// Default number of values that remain with the trimmed protocol.
@@ -531,7 +531,7 @@ mod tests {
                 assert_eq!((visits.rounds, visits.trials), (12, false));
                 (visits.processes_min, visits.processes_max)
             };
-            [of_cost(&mut plan, 339e6), of_cost(&mut plan, 341e6)]
+            [of_cost(&mut plan, 109e6), of_cost(&mut plan, 111e6)]
         };
         assert_eq!(of(Effort::Quick, None), [(12, 12), (5, 5)]);
         assert_eq!(of(Effort::Standard, None), [(12, 24), (9, 18)]);
