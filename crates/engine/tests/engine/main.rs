@@ -319,13 +319,15 @@ fn visits_are_classified_again_by_all_loops() {
     let document = run_quietly(&mut script, &plan(&ASKED));
     assert!(document.records.iter().all(Record::is_intact));
     let reference = document.run.reference.expect("a reference");
-    assert_eq!((reference.loop_ns, reference.visits - reference.clean), (IDLE, 12));
+    // One of the twelve is of a case that cannot be measured.
+    assert_eq!((reference.loop_ns, reference.visits - reference.clean), (IDLE, 11));
     let mut again = 0;
     for record in document.records.iter().filter(|record| record.samples.is_some()) {
         let summary = record.summary.as_ref().expect("a summary");
         let full = summary.full_speed.as_ref().expect("visited again");
-        assert_eq!((summary.stratum, full.visits), (Stratum::FullSpeed, 12), "{}", record.name());
-        again += full.of - 12;
+        assert_eq!(summary.stratum, Stratum::FullSpeed, "{}", record.name());
+        assert!(full.visits == 5 || full.visits == 12, "{}", record.name());
+        again += full.of - full.visits;
     }
     assert!(again > 0, "visits were missing");
 }
