@@ -7,9 +7,9 @@ use rustix::fs::syncfs;
 use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::lane::IsOver;
 use crate::listing::Listing;
 use crate::shared::Shared;
+use crate::ticket::IsOver;
 
 /// What is in memory afterwards.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]

@@ -1,49 +1,62 @@
 //! The state of a connection. Small, and without a buffer while it is idle.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{RecvFlags, recv};
 
 use crate::head::Scan;
+use crate::options::Limits;
+use crate::refusal::Refused;
 use crate::send::{Exchange, Response};
+use crate::ticket::{Claim, Place};
+
+/// For a client to read the last response and to close.
+pub(crate) const LINGER_NS: u64 = 1_000_000_000;
+/// A client that has closed its side while it waits for a lane may still read the response; mostly
+/// it has given up.
+pub(crate) const LEFT_NS: u64 = 1_000_000_000;
+
+/// Dropped of a client that sends on.
+const LINGER_BYTES: usize = 1 << 20;
+
+/// What follows a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// An event or a lane brings the next turn.
+    Wait,
+    /// There is more to do, after the others.
+    Again,
+    Close,
+    /// A far end has the socket, too: closing it here does not remove it from epoll.
+    Detach,
+}
+
+pub(crate) type Flow = ControlFlow<Next>;
 
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     /// The client's address, if it is beyond loopback.
     pub(crate) peer: Option<IpAddr>,
+    pub(crate) place: Place,
     pub(crate) state: State,
     /// When the state began.
     pub(crate) since_ns: u64,
     /// What arrived and was not handled: part of a head, or further requests. Empty while idle.
     pub(crate) pending: Vec<u8>,
-    pub(crate) scan: Scan,
+    scan: Scan,
     /// There may be more to read: events are edges.
     pub(crate) is_readable: bool,
     /// The client has closed its side.
     pub(crate) is_ended: bool,
     /// Bytes in the socket's buffer when they were last counted.
     pub(crate) unsent_bytes: u64,
-    /// In the states of waiting for a lane.
-    pub(crate) waiting: Option<Waiting>,
-}
-
-/// A job of a lane. Dropped with its connection or at its limit, and then the lane drops the job.
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    pub(crate) is_cancelled: Arc<AtomicBool>,
-    pub(crate) limit_ns: u64,
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.is_cancelled.store(true, Relaxed);
-    }
 }
 
 #[derive(Debug)]
@@ -51,28 +64,41 @@ pub(crate) enum State {
     /// Waiting for a request, or for the rest of its head.
     Reading,
     Responding(Box<Response>),
-    /// A lane opens the file; the head is then handled again.
-    Opening {
-        head: Vec<u8>,
-        begun_ns: u64,
-    },
-    /// A lane reads the next window.
-    Loading {
-        exchange: Exchange,
-        /// Bytes of the response have left.
-        has_begun: bool,
-    },
-    /// A lane makes the page.
-    Making(Exchange),
+    /// A lane opens a file, reads a part of it or makes a page.
+    Waiting(Waiting),
     /// The response has left; what the client still sends is dropped.
     Lingering,
 }
 
+/// What a client has sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Input<'i> {
+    Head(Cow<'i, [u8]>),
+    /// With the bytes that are no head.
+    Malformed(Refused, Cow<'i, [u8]>),
+    /// There may be more.
+    Part,
+    Nothing,
+    /// The client has closed its side, or the connection is broken.
+    End,
+}
+
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) exchange: Exchange,
+    /// Bytes of the response have left.
+    pub(crate) has_begun: bool,
+    pub(crate) limit_ns: u64,
+    #[expect(dead_code, reason = "its drop cancels the job")]
+    pub(crate) claim: Claim,
+}
+
 impl Connection {
-    pub(crate) fn new(socket: OwnedFd, peer: Option<IpAddr>, now_ns: u64) -> Self {
+    pub(crate) fn new(socket: OwnedFd, peer: Option<IpAddr>, place: Place, now_ns: u64) -> Self {
         Self {
             socket,
             peer,
+            place,
             state: State::Reading,
             since_ns: now_ns,
             pending: Vec::new(),
@@ -81,17 +107,106 @@ impl Connection {
             is_readable: true,
             is_ended: false,
             unsent_bytes: 0,
-            waiting: None,
         }
+    }
+
+    /// The next head that has arrived whole: where it lies, else from what was kept of it.
+    pub(crate) fn receive<'i>(
+        &mut self,
+        input: &'i mut [u8],
+        head_bytes_max: usize,
+        now_ns: u64,
+    ) -> Input<'i> {
+        if !self.pending.is_empty() {
+            let pending = std::mem::take(&mut self.pending);
+            match self.split(pending.into(), head_bytes_max) {
+                Input::Part => {}
+                found => return found,
+            }
+        }
+        if !self.is_readable {
+            return Input::Nothing;
+        }
+        match recv(&self.socket, &mut *input, RecvFlags::empty()) {
+            Ok((0, _)) => Input::End,
+            Ok((bytes, _)) => {
+                // Less than there was room for: the socket is empty.
+                self.is_readable = bytes == input.len() || self.is_ended;
+                if !self.pending.is_empty() {
+                    self.pending.extend_from_slice(&input[..bytes]);
+                    return Input::Part;
+                }
+                self.since_ns = now_ns;
+                self.split(input[..bytes].into(), head_bytes_max)
+            }
+            Err(Errno::AGAIN) => {
+                self.is_readable = false;
+                Input::Nothing
+            }
+            Err(Errno::INTR) => Input::Part,
+            Err(_) => Input::End,
+        }
+    }
+
+    /// The head at the beginning of `bytes`; what does not belong to it is kept.
+    fn split<'i>(&mut self, mut bytes: Cow<'i, [u8]>, head_bytes_max: usize) -> Input<'i> {
+        match self.scan.end(&bytes, head_bytes_max) {
+            Err(refused) => Input::Malformed(refused, bytes),
+            Ok(Some(end)) => {
+                self.scan = Scan::default();
+                self.pending = bytes[end..].to_vec();
+                match &mut bytes {
+                    Cow::Borrowed(bytes) => *bytes = &bytes[..end],
+                    Cow::Owned(bytes) => bytes.truncate(end),
+                }
+                Input::Head(bytes)
+            }
+            Ok(None) => {
+                self.pending = bytes.into_owned();
+                Input::Part
+            }
+        }
+    }
+
+    /// Drops what a client still sends. True once it has ended or has sent too much.
+    pub(crate) fn drop_input(&self, input: &mut [u8]) -> bool {
+        let mut dropped = 0;
+        while dropped < LINGER_BYTES {
+            match recv(&self.socket, &mut *input, RecvFlags::empty()) {
+                Ok((0, _)) => return true,
+                Ok((bytes, _)) => dropped += bytes,
+                Err(Errno::INTR) => {}
+                Err(error) => return error != Errno::AGAIN,
+            }
+        }
+        true
     }
 
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.state, State::Reading) && self.pending.is_empty()
     }
 
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting(_))
+    }
+
     /// Whether the client has closed its side while a lane works for it.
     pub(crate) fn has_left(&self) -> bool {
-        self.is_ended && self.waiting.is_some()
+        self.is_ended && self.is_waiting()
+    }
+
+    /// Whether a time limit has passed.
+    pub(crate) fn is_late(&self, limits: &Limits, now_ns: u64) -> bool {
+        let (since_ns, limit_ns) = match &self.state {
+            State::Reading if self.pending.is_empty() => (self.since_ns, limits.idle_ns),
+            State::Reading => (self.since_ns, limits.head_ns),
+            State::Responding(response) => (response.checked.0, limits.rate_after_ns),
+            State::Lingering => (self.since_ns, LINGER_NS),
+            State::Waiting(_) if self.is_ended => (self.since_ns, LEFT_NS),
+            // It waits for this machine, not for the client.
+            State::Waiting(waiting) => (self.since_ns, waiting.limit_ns),
+        };
+        now_ns.saturating_sub(since_ns) >= limit_ns
     }
 
     /// Whether there are bytes to read, without reading them.

@@ -11,13 +11,12 @@ use fathom_measure::clock::monotonic_raw_ns;
 use serde::Serialize;
 
 use crate::dose::{PIECE, read_direct};
-use crate::lane::IsOver;
 use crate::listing::{Listed, Listing};
+use crate::page::DISK_TIME_MS_MAX;
 use crate::shared::Shared;
 use crate::telemetry;
+use crate::ticket::IsOver;
 
-/// Most time of one measurement.
-pub(crate) const TIME_MS_MAX: u64 = 60_000;
 /// Equal parts of the time: their scatter gives an interval.
 const SLOTS: usize = 10;
 
@@ -35,7 +34,7 @@ pub(crate) struct DiskRate {
 
 pub(crate) fn measure(shared: &Shared, time_ms: u64, is_over: IsOver<'_>) -> DiskRate {
     let threads = shared.lanes;
-    let slot_ns = (time_ms.clamp(1, TIME_MS_MAX) * 1_000_000) / SLOTS as u64;
+    let slot_ns = (time_ms.clamp(1, DISK_TIME_MS_MAX) * 1_000_000) / SLOTS as u64;
     let none = |why: &str| DiskRate { unavailable: Some(why.to_owned()), ..DiskRate::default() };
     if !telemetry::has_device(shared) {
         return none("the folder is on no block device");

@@ -3,11 +3,12 @@
 
 use std::fs::File;
 
-use crate::lane::IsOver;
 use fathom_fileio::memory::Pages;
 use fathom_measure::clock::thread_cpu_ns;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, pread};
+
+use crate::ticket::IsOver;
 
 /// Of one request.
 pub(crate) const TIME_NS_MAX: u64 = 100_000_000;

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use fathom_far::{Channel, Message, Orders, Program, Token};
 use fathom_measure::process::Limits;
@@ -12,7 +12,6 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{SendFlags, send};
 
 use crate::refusal::Refusal;
-use crate::shared::Shared;
 
 /// Far ends at a time.
 const FAR_ENDS_MAX: usize = 8;
@@ -46,37 +45,30 @@ impl FarEnds {
         self.program.is_some()
     }
 
-    /// Starts a far end in a thread of its own, since that blocks, and waits there for its end.
+    /// Whether another connection may begin: then [`FarEnds::serve`] or [`FarEnds::forget`] follows.
     /// The near end has address `peer`, if it is beyond loopback.
-    pub(crate) fn start(
-        &self,
-        shared: &Arc<Shared>,
-        socket: OwnedFd,
-        peer: Option<IpAddr>,
-    ) -> Result<(), Refusal> {
-        if !self.places.knock(peer) {
-            return Err(Refusal::ManyFarEnds);
+    pub(crate) fn knock(&self, peer: Option<IpAddr>) -> Result<(), Refusal> {
+        if self.places.knock(peer) { Ok(()) } else { Err(Refusal::ManyFarEnds) }
+    }
+
+    /// No thread can serve the connection.
+    pub(crate) fn forget(&self, peer: Option<IpAddr>) {
+        self.places.enter(peer, false);
+    }
+
+    /// Starts a far end, and waits for its end.
+    pub(crate) fn serve(&self, socket: OwnedFd, peer: Option<IpAddr>, token: Option<&Token>) {
+        let speaks = self.is_spoken_to(&socket);
+        if self.places.enter(peer, speaks) {
+            self.host(socket, token.map(text));
+            self.places.leave(peer);
+        } else {
+            let silent = format!("no answer within {} s", SILENT.tv_sec);
+            let full = "too many far ends run there".to_owned();
+            let text = if speaks { full } else { silent };
+            // The near end may have gone.
+            let _ = Channel::new(socket).send(&Message::Error { text, is_limit: false });
         }
-        let of_thread = Arc::clone(shared);
-        let run = move || {
-            of_thread.trip();
-            let (far, token) = (&of_thread.far, of_thread.token.as_ref());
-            let speaks = far.is_spoken_to(&socket);
-            if far.places.enter(peer, speaks) {
-                far.host(socket, token.map(text));
-                far.places.leave(peer);
-            } else {
-                let silent = format!("no answer within {} s", SILENT.tv_sec);
-                let full = "too many far ends run there".to_owned();
-                let text = if speaks { full } else { silent };
-                // The near end may have gone.
-                let _ = Channel::new(socket).send(&Message::Error { text, is_limit: false });
-            }
-        };
-        shared.spawn("far".to_owned(), run).map(drop).map_err(|_| {
-            self.places.enter(peer, false);
-            Refusal::Busy
-        })
     }
 
     /// Accepts the connection, and waits for its first byte.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::head::{Fields, Method, Request, Scan, parse};
+use crate::head::{Conditions, Fields, Method, Request, Scan, parse};
 use crate::refusal::Refused;
 use crate::reply::{Connection, Date, Reply};
 use crate::selection::{Selection, Version, select};
@@ -67,10 +67,10 @@ fn check_request(request: &Request<'_>, head: &[u8]) {
     let of = |name: &str| -> Vec<&str> {
         fields.iter().filter(|(known, _)| known == name).map(|(_, value)| *value).collect()
     };
-    let Fields { host, origin, authorization, range, if_range, .. } = request.fields;
-    let Fields { if_match, if_none_match, if_modified_since, if_unmodified_since, .. } =
-        request.fields;
-    let Fields { content_length, expect, upgrade, .. } = request.fields;
+    let Fields { host, origin, authorization, content_length, expect, .. } = request.fields;
+    let Fields { upgrade, conditions, .. } = request.fields;
+    let Conditions { range, if_range, if_match, if_none_match, .. } = conditions;
+    let Conditions { if_modified_since, if_unmodified_since, .. } = conditions;
     for (name, found) in [
         ("host", host),
         ("origin", origin),
@@ -133,7 +133,7 @@ pub fn range(data: &[u8]) {
     let (bytes, is_get) = (u64::from_le_bytes(*length), first % 2 == 0);
     let head = [b"GET / HTTP/1.1\r\nHost: a\r\n", fields, b"\r\n\r\n"].concat();
     let Ok(request) = parse(&head, FIELDS_MAX) else { return };
-    let fields = &request.fields;
+    let fields = &request.fields.conditions;
     let modified = UNIX_EPOCH + Duration::from_secs(784_111_777);
     let version = Version { bytes, etag: "\"a\"".to_owned(), is_strong: true, modified };
     let selection = select(fields, &version, is_get);

@@ -84,16 +84,37 @@ pub(crate) struct Fields<'h> {
     pub(crate) host: Option<&'h [u8]>,
     pub(crate) origin: Option<&'h [u8]>,
     pub(crate) authorization: Option<&'h [u8]>,
-    pub(crate) range: Option<&'h [u8]>,
-    pub(crate) if_range: Option<&'h [u8]>,
-    pub(crate) if_match: Option<&'h [u8]>,
-    pub(crate) if_none_match: Option<&'h [u8]>,
-    pub(crate) if_modified_since: Option<&'h [u8]>,
-    pub(crate) if_unmodified_since: Option<&'h [u8]>,
+    pub(crate) conditions: Conditions<&'h [u8]>,
     pub(crate) content_length: Option<&'h [u8]>,
     pub(crate) expect: Option<&'h [u8]>,
     pub(crate) upgrade: Option<&'h [u8]>,
     pub(crate) dose: Option<&'h [u8]>,
+}
+
+/// Fields that decide which part of a file answers the request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Conditions<B> {
+    pub(crate) range: Option<B>,
+    pub(crate) if_range: Option<B>,
+    pub(crate) if_match: Option<B>,
+    pub(crate) if_none_match: Option<B>,
+    pub(crate) if_modified_since: Option<B>,
+    pub(crate) if_unmodified_since: Option<B>,
+}
+
+impl<B: AsRef<[u8]>> Conditions<B> {
+    /// Borrows them, or copies them out of their head.
+    pub(crate) fn map<'s, T>(&'s self, to: impl Fn(&'s [u8]) -> T) -> Conditions<T> {
+        let to = |field: &'s Option<B>| field.as_ref().map(|value| to(value.as_ref()));
+        Conditions {
+            range: to(&self.range),
+            if_range: to(&self.if_range),
+            if_match: to(&self.if_match),
+            if_none_match: to(&self.if_none_match),
+            if_modified_since: to(&self.if_modified_since),
+            if_unmodified_since: to(&self.if_unmodified_since),
+        }
+    }
 }
 
 impl<'h> Fields<'h> {
@@ -103,12 +124,12 @@ impl<'h> Fields<'h> {
             ("host", &mut self.host),
             ("origin", &mut self.origin),
             ("authorization", &mut self.authorization),
-            ("range", &mut self.range),
-            ("if-range", &mut self.if_range),
-            ("if-match", &mut self.if_match),
-            ("if-none-match", &mut self.if_none_match),
-            ("if-modified-since", &mut self.if_modified_since),
-            ("if-unmodified-since", &mut self.if_unmodified_since),
+            ("range", &mut self.conditions.range),
+            ("if-range", &mut self.conditions.if_range),
+            ("if-match", &mut self.conditions.if_match),
+            ("if-none-match", &mut self.conditions.if_none_match),
+            ("if-modified-since", &mut self.conditions.if_modified_since),
+            ("if-unmodified-since", &mut self.conditions.if_unmodified_since),
             ("content-length", &mut self.content_length),
             ("expect", &mut self.expect),
             ("upgrade", &mut self.upgrade),

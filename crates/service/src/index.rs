@@ -6,9 +6,9 @@ use std::fs::File;
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
 
-use crate::lane::IsOver;
 use crate::root::Root;
 use crate::target::{CONTROL, encode};
+use crate::ticket::IsOver;
 
 const ENTRIES_MAX: usize = 10_000;
 const PAGE_BYTES_MAX: usize = 4 << 20;

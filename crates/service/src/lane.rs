@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use fathom_fileio::memory::Pages;
@@ -12,13 +12,15 @@ use fathom_measure::clock::monotonic_raw_ns;
 use rustix::fs::{Advice, fadvise, sendfile};
 use rustix::io::Errno;
 
-use crate::dose::{self, Dose};
+use crate::held::SMALL;
+use crate::job::{Done, Eviction, Job, Kind, Work};
 use crate::mailbox::Mail;
 use crate::page::{Made, Page};
 use crate::refusal::Refusal;
-use crate::root::Opened;
 use crate::send::Response;
 use crate::shared::{Handle, Shared};
+use crate::ticket::{IsOver, Ticket};
+use crate::{cache, disk, dose, index, listing, media, metrics, telemetry};
 
 /// Attempts to evict a file after its response: its pages stay while they are in a socket's
 /// buffer.
@@ -29,125 +31,6 @@ pub(crate) const EVICTIONS_WAITING_MAX: usize = 256;
 /// Requests to the service itself that wait.
 pub(crate) const CONTROL_MAX: usize = 32;
 
-/// Whether nobody waits for a piece of work any more.
-pub(crate) type IsOver<'o> = &'o (dyn Fn() -> bool + Sync);
-
-/// Who waits for a lane.
-#[derive(Debug)]
-pub(crate) struct Ticket {
-    pub(crate) reactor: usize,
-    pub(crate) slot: u32,
-    pub(crate) generation: u32,
-    pub(crate) is_cancelled: Arc<AtomicBool>,
-}
-
-impl Ticket {
-    /// Whether the connection is gone, or the service stops: long work ends.
-    pub(crate) fn is_over(&self, shared: &Shared) -> bool {
-        self.is_left() || shared.stops()
-    }
-
-    pub(crate) fn is_left(&self) -> bool {
-        self.is_cancelled.load(Relaxed)
-    }
-}
-
-#[derive(Debug)]
-pub(crate) enum Work {
-    Open(Vec<u8>, Dose),
-    /// Read the next window of the response's file.
-    Load(Box<Response>),
-    Page(Page),
-}
-
-#[derive(Debug)]
-pub(crate) enum Done {
-    Opened(Result<Opened, Refusal>),
-    /// What could be read of the window.
-    Loaded(Box<Response>, Result<(), Errno>),
-    Made(Made),
-    /// The lane has panicked.
-    Failed,
-}
-
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) ticket: Ticket,
-    pub(crate) work: Work,
-}
-
-/// Which threads do a piece of work: long ones must not delay reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Read,
-    Page,
-    /// What monitoring asks for.
-    Control,
-    Bulk,
-    /// One at a time.
-    Serial,
-}
-
-impl Kind {
-    /// Name of its threads.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Read => "lane",
-            Self::Page => "page",
-            Self::Control => "control",
-            Self::Bulk => "bulk",
-            Self::Serial => "serial",
-        }
-    }
-}
-
-impl Work {
-    pub(crate) fn kind(&self) -> Kind {
-        match self {
-            Self::Open(_, dose) if dose.serial_ns > 0 => Kind::Serial,
-            Self::Open(..) | Self::Load(_) => Kind::Read,
-            Self::Page(page) => page.kind(),
-        }
-    }
-
-    /// How long a connection waits for it, if `wait_ns` is for a page or a read.
-    pub(crate) fn limit_ns(&self, wait_ns: u64) -> u64 {
-        match self {
-            Self::Page(Page::Disk(time_ms)) => wait_ns.saturating_add(time_ms * 1_000_000),
-            // All files of the folder.
-            Self::Page(Page::Evict | Page::Warm) => wait_ns.saturating_mul(10),
-            _ => wait_ns,
-        }
-    }
-
-    fn run(
-        self,
-        shared: &Shared,
-        ticket: &Ticket,
-        buffer: &mut Option<Pages>,
-        nowhere: &File,
-    ) -> Done {
-        match self {
-            Self::Open(path, dose) => {
-                if dose.is_long() {
-                    dose.spin();
-                }
-                let opened = shared.root.open_waiting(&path);
-                if let Ok(opened) = &opened {
-                    let is_over = &|| ticket.is_over(shared);
-                    read_dose(&opened.file, buffer, dose.disk_bytes, is_over);
-                }
-                Done::Opened(opened)
-            }
-            Self::Load(mut response) => {
-                let loaded = load(&mut response, nowhere);
-                Done::Loaded(response, loaded)
-            }
-            Self::Page(page) => Done::Made(page.make(shared, ticket)),
-        }
-    }
-}
-
 /// Serves one queue until it is closed.
 pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind, nowhere: &File) {
     let mut buffer = None;
@@ -157,27 +40,90 @@ pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind, nowhere: &File) {
         }
         let work = match work {
             // Only the section is serial: what follows, such as a dose of the disk, is not.
-            Work::Open(path, dose) if dose.serial_ns > 0 => {
+            Work::Open(mut request) if request.dose.serial_ns > 0 => {
                 shared.trip();
-                std::thread::sleep(Duration::from_nanos(dose.serial_ns));
-                let work = Work::Open(path, Dose { serial_ns: 0, ..dose });
+                std::thread::sleep(Duration::from_nanos(request.dose.serial_ns));
+                request.dose.serial_ns = 0;
                 // There is room: a connection has one job, and those of the others are dropped.
-                shared.queue(Kind::Read).push(Job { ticket, work });
+                shared.queue(Kind::Read).push(Job { ticket, work: Work::Open(request) });
                 continue;
             }
             work => work,
         };
         let done = catch_unwind(AssertUnwindSafe(|| {
             shared.trip();
-            work.run(shared, &ticket, &mut buffer, nowhere)
+            run(work, shared, &ticket, &mut buffer, nowhere)
         }));
         let (done, panic) = done.map_or_else(|it| (Done::Failed, Some(it)), |done| (done, None));
-        let Ticket { reactor, slot, generation, .. } = ticket;
-        shared.mailboxes[reactor].leave(Mail::Done { slot, generation, done });
+        shared.mailboxes[ticket.reactor].leave(Mail::Done { place: ticket.place, done });
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
     }
+}
+
+/// Does a piece of work.
+fn run(
+    work: Work,
+    shared: &Shared,
+    ticket: &Ticket,
+    buffer: &mut Option<Pages>,
+    nowhere: &File,
+) -> Done {
+    match work {
+        Work::Open(request) => {
+            let dose = request.dose;
+            if dose.is_long() {
+                dose.spin();
+            }
+            let opened = shared.root.open_waiting(&request.path);
+            if let Ok(opened) = &opened {
+                let is_over = &|| shared.is_over(ticket);
+                read_dose(&opened.file, buffer, dose.disk_bytes, is_over);
+            }
+            Done::Opened(request, opened)
+        }
+        Work::Load(mut response) => {
+            let loaded = load(&mut response, nowhere);
+            Done::Loaded(response, loaded)
+        }
+        Work::Page(page) => Done::Made(make(page, shared, ticket)),
+    }
+}
+
+/// Makes a page as far as it is wanted.
+pub(crate) fn make(page: Page, shared: &Shared, ticket: &Ticket) -> Made {
+    let is_over = &|| shared.is_over(ticket);
+    let (media, body) = match page {
+        // It is finished while the service stops, as it would say that there is no more.
+        Page::Index { folder, path } => {
+            let is_left = &|| ticket.is_left();
+            match index::of(&shared.root, &folder, &path, is_left) {
+                Ok(html) => (media::HTML, html.into_bytes()),
+                Err(_) => return Made::refusal(Refusal::Unreadable),
+            }
+        }
+        Page::Metrics => (media::OPENMETRICS, metrics::text(shared).into_bytes()),
+        Page::Telemetry => json(&telemetry::read(shared)),
+        Page::List => json(&listing::Listing::read(&shared.root, is_over)),
+        Page::Host => json(&fathom_measure::host::read()),
+        Page::Evict => json(&cache::evict(shared, is_over)),
+        Page::Warm => json(&cache::warm(shared, is_over)),
+        Page::Disk(time_ms) => json(&disk::measure(shared, time_ms, is_over)),
+    };
+    let bytes = body.len() as u64;
+    let held = shared.budget.hold(bytes);
+    // Monitoring is answered whatever others hold.
+    if held.is_none() && bytes > SMALL {
+        return Made::refusal(Refusal::Held);
+    }
+    Made { status: 200, media, body, held }
+}
+
+fn json(value: &impl serde::Serialize) -> (&'static str, Vec<u8>) {
+    let mut body = serde_json::to_vec(value).unwrap_or_default();
+    body.push(b'\n');
+    (media::JSON, body)
 }
 
 /// Where direct reads are not possible, or the memory is short, the dose is none.
@@ -213,20 +159,6 @@ fn load(response: &mut Response, nowhere: &File) -> Result<(), Errno> {
     Ok(())
 }
 
-/// A file whose pages are to leave memory.
-#[derive(Debug)]
-pub(crate) struct Eviction {
-    file: File,
-    attempts: u32,
-}
-
-/// Evicts a file after its response.
-pub(crate) fn evict_later(shared: &Shared, file: File) {
-    if !shared.evictions.push(Eviction { file, attempts: 0 }) {
-        shared.evictions_missed.fetch_add(1, Relaxed);
-    }
-}
-
 /// Evicts files until the queue is closed.
 pub(crate) fn evict(shared: &Shared) {
     while let Some(Eviction { file, attempts }) = shared.evictions.pop() {
@@ -239,9 +171,7 @@ pub(crate) fn evict(shared: &Shared) {
                 if shared.evictions.len() == 0 {
                     std::thread::sleep(EVICTION_PAUSE);
                 }
-                if !shared.evictions.push(Eviction { file, attempts: attempts + 1 }) {
-                    shared.evictions_missed.fetch_add(1, Relaxed);
-                }
+                shared.push_eviction(Eviction { file, attempts: attempts + 1 });
             }
             _ => _ = shared.evictions_missed.fetch_add(1, Relaxed),
         }
@@ -289,7 +219,7 @@ mod tests {
         let (shared, _) = crate::server::prepare(options).unwrap();
         let missed = || shared.evictions_missed.load(Relaxed);
         for _ in 0..=EVICTIONS_WAITING_MAX {
-            evict_later(&shared, file.try_clone().unwrap().into());
+            shared.evict_later(file.try_clone().unwrap().into());
         }
         assert_eq!((shared.evictions.len(), missed()), (EVICTIONS_WAITING_MAX, 1));
         std::thread::scope(|scope| {

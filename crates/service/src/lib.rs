@@ -21,9 +21,11 @@ mod error;
 mod far;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod handler;
 mod head;
 mod held;
 mod index;
+mod job;
 mod lane;
 mod listener;
 mod listing;
@@ -45,8 +47,8 @@ mod server;
 mod shared;
 mod target;
 mod telemetry;
+mod ticket;
 mod token;
-mod turn;
 
 pub use error::ServiceError;
 pub use fathom_far::Token;

@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, openat2, statat};
 use serde::{Serialize, Serializer};
 
-use crate::lane::IsOver;
 use crate::root::Root;
 use crate::target::encode;
+use crate::ticket::IsOver;
 
 const FILES_MAX: usize = 100_000;
 const FOLDERS_MAX: usize = 100_000;

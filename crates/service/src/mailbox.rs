@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::lane::Done;
+use crate::job::Done;
+use crate::ticket::Place;
 
 #[derive(Debug)]
 pub(crate) enum Mail {
@@ -16,8 +17,7 @@ pub(crate) enum Mail {
         peer: Option<IpAddr>,
     },
     Done {
-        slot: u32,
-        generation: u32,
+        place: Place,
         done: Done,
     },
 }

@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::disk;
 use crate::dose::Dose;
 use crate::head::{Method, Request, split_port};
-use crate::page::Page;
+use crate::page::{DISK_TIME_MS_MAX, Page};
 use crate::refusal::{Refusal, Refused};
 use crate::shared::Shared;
 use crate::target::Target;
@@ -68,7 +67,7 @@ fn dose(shared: &Shared, request: &Request<'_>) -> Result<Dose, Refused> {
 
 fn time_ms(text: &str) -> Option<u64> {
     let is_number = text.bytes().all(|b| b.is_ascii_digit());
-    text.parse().ok().filter(|ms| is_number && (1..=disk::TIME_MS_MAX).contains(ms))
+    text.parse().ok().filter(|ms| is_number && (1..=DISK_TIME_MS_MAX).contains(ms))
 }
 
 /// `BYTES`, or `BYTES/CONGESTION`.

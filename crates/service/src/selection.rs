@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
 
-use crate::head::Fields;
+use crate::head::Conditions;
 use crate::refusal::Refusal;
 
 /// A file as validators see it.
@@ -68,34 +68,41 @@ impl Selection {
 }
 
 /// In the order of RFC 9110, 13.2.2.
-pub(crate) fn select(fields: &Fields<'_>, version: &Version, is_get: bool) -> Selection {
-    if let Some(list) = fields.if_match {
+pub(crate) fn select(conditions: &Conditions<&[u8]>, version: &Version, is_get: bool) -> Selection {
+    if let Some(list) = conditions.if_match {
         if !lists(list, version, false) {
             return Selection::PreconditionFailed;
         }
-    } else if fields.if_unmodified_since.and_then(date).is_some_and(|date| version.modified > date)
+    } else if conditions
+        .if_unmodified_since
+        .and_then(date)
+        .is_some_and(|date| version.modified > date)
     {
         return Selection::PreconditionFailed;
     }
-    if let Some(list) = fields.if_none_match {
+    if let Some(list) = conditions.if_none_match {
         if lists(list, version, true) {
             return Selection::NotModified;
         }
-    } else if fields.if_modified_since.and_then(date).is_some_and(|date| version.modified <= date) {
+    } else if conditions
+        .if_modified_since
+        .and_then(date)
+        .is_some_and(|date| version.modified <= date)
+    {
         return Selection::NotModified;
     }
-    match fields.range.filter(|_| is_get && is_range_current(fields.if_range, version)) {
+    match conditions.range.filter(|_| is_get && is_range_current(conditions.if_range, version)) {
         Some(range) => part(range, version.bytes),
         None => Selection::Whole,
     }
 }
 
 /// The preconditions of what has no validators: only `*` matches.
-pub(crate) fn select_page(fields: &Fields<'_>) -> Selection {
+pub(crate) fn select_page(conditions: &Conditions<&[u8]>) -> Selection {
     let is_any = |list: &[u8]| list.trim_ascii() == b"*";
-    if fields.if_match.is_some_and(|list| !is_any(list)) {
+    if conditions.if_match.is_some_and(|list| !is_any(list)) {
         Selection::PreconditionFailed
-    } else if fields.if_none_match.is_some_and(is_any) {
+    } else if conditions.if_none_match.is_some_and(is_any) {
         Selection::NotModified
     } else {
         Selection::Whole
@@ -152,6 +159,8 @@ fn part(range: &[u8], bytes: u64) -> Selection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    type Conditions = super::Conditions<&'static [u8]>;
 
     #[test]
     fn ranges_select_bytes() {
@@ -210,27 +219,27 @@ mod tests {
     #[test]
     fn preconditions_follow_their_order() {
         use Selection::{NotModified, PreconditionFailed, Whole};
-        let none = Fields::default();
+        let none = Conditions::default();
         let cases = [
-            (Fields { if_none_match: Some(b"\"a\""), ..none }, NotModified),
-            (Fields { if_none_match: Some(b"\"b\", W/\"a\""), ..none }, NotModified),
-            (Fields { if_none_match: Some(b"*"), ..none }, NotModified),
-            (Fields { if_none_match: Some(b"\"b\""), ..none }, Whole),
+            (Conditions { if_none_match: Some(b"\"a\""), ..none }, NotModified),
+            (Conditions { if_none_match: Some(b"\"b\", W/\"a\""), ..none }, NotModified),
+            (Conditions { if_none_match: Some(b"*"), ..none }, NotModified),
+            (Conditions { if_none_match: Some(b"\"b\""), ..none }, Whole),
             (
-                Fields { if_none_match: Some(b"\"b\""), if_modified_since: Some(DATE), ..none },
+                Conditions { if_none_match: Some(b"\"b\""), if_modified_since: Some(DATE), ..none },
                 Whole,
             ),
-            (Fields { if_modified_since: Some(DATE), ..none }, NotModified),
-            (Fields { if_modified_since: Some(EARLIER), ..none }, Whole),
-            (Fields { if_modified_since: Some(b"yesterday"), ..none }, Whole),
-            (Fields { if_match: Some(b"\"a\""), ..none }, Whole),
-            (Fields { if_match: Some(b"W/\"a\""), ..none }, PreconditionFailed),
+            (Conditions { if_modified_since: Some(DATE), ..none }, NotModified),
+            (Conditions { if_modified_since: Some(EARLIER), ..none }, Whole),
+            (Conditions { if_modified_since: Some(b"yesterday"), ..none }, Whole),
+            (Conditions { if_match: Some(b"\"a\""), ..none }, Whole),
+            (Conditions { if_match: Some(b"W/\"a\""), ..none }, PreconditionFailed),
             (
-                Fields { if_match: Some(b"\"b\""), if_none_match: Some(b"\"a\""), ..none },
+                Conditions { if_match: Some(b"\"b\""), if_none_match: Some(b"\"a\""), ..none },
                 PreconditionFailed,
             ),
-            (Fields { if_unmodified_since: Some(EARLIER), ..none }, PreconditionFailed),
-            (Fields { if_unmodified_since: Some(DATE), ..none }, Whole),
+            (Conditions { if_unmodified_since: Some(EARLIER), ..none }, PreconditionFailed),
+            (Conditions { if_unmodified_since: Some(DATE), ..none }, Whole),
         ];
         for (fields, expected) in cases {
             assert_eq!(select(&fields, &version(), true), expected, "{fields:?}");
@@ -239,7 +248,8 @@ mod tests {
 
     #[test]
     fn range_needs_the_current_version() {
-        let fields = |if_range| Fields { range: Some(b"bytes=1-2"), if_range, ..Fields::default() };
+        let fields =
+            |if_range| Conditions { range: Some(b"bytes=1-2"), if_range, ..Conditions::default() };
         let part = Selection::Part(1..3);
         for (if_range, expected) in [
             (None, part.clone()),
@@ -257,9 +267,9 @@ mod tests {
         for if_range in [&b"\"a\""[..], DATE] {
             assert_eq!(select(&fields(Some(if_range)), &young, true), Selection::Whole);
         }
-        let same = Fields { if_match: Some(b"\"a\""), ..Fields::default() };
+        let same = Conditions { if_match: Some(b"\"a\""), ..Conditions::default() };
         assert_eq!(select(&same, &young, true), Selection::PreconditionFailed);
-        let none = Fields { if_none_match: Some(b"\"a\""), ..Fields::default() };
+        let none = Conditions { if_none_match: Some(b"\"a\""), ..Conditions::default() };
         assert_eq!(select(&none, &young, true), Selection::NotModified);
     }
 }

@@ -1,4 +1,5 @@
-//! Sending a response: one resumable step over a socket and what is left to send.
+//! Sending a response: its beginning in one call, then resumable steps over a socket and what is
+//! left to send.
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
@@ -7,8 +8,9 @@ use rustix::fs::{Stat, fstat, sendfile};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
-use crate::held::Held;
-use crate::resident::Probe;
+use crate::held::{Held, SMALL};
+use crate::reply::{Date, Reply};
+use crate::resident::{Probe, read_now};
 
 /// Bytes that are checked and sent at a time: enough that a check costs little beside them.
 pub(crate) const WINDOW: u64 = 2 << 20;
@@ -16,7 +18,7 @@ pub(crate) const WINDOW: u64 = 2 << 20;
 const CHECKED_NS: u64 = 100_000_000;
 
 /// Sent by the source and by doses.
-pub(crate) static FILLING: [u8; 256 << 10] = [b'.'; 256 << 10];
+static FILLING: [u8; 256 << 10] = [b'.'; 256 << 10];
 
 /// What every response of a connection needs to know of its request.
 #[derive(Clone, Copy, Debug)]
@@ -101,48 +103,134 @@ impl Part {
         Self { file, stamp, at, end, loaded_to: at, loaded_ns: 0 }
     }
 
+    /// Copies a small part behind the head, if it is in memory.
+    fn append(&self, out: &mut Vec<u8>) -> bool {
+        let (at, bytes) = (out.len(), self.end - self.at);
+        if bytes == 0 {
+            return true;
+        }
+        if bytes > SMALL {
+            return false;
+        }
+        out.resize(at + bytes as usize, 0);
+        read_now(&self.file, &mut out[at..], self.at) == Ok(bytes as usize)
+            && self.stamp.check(&self.file).is_ok()
+    }
+
     /// The range that a lane is to read.
     pub(crate) fn window(&self) -> (u64, u64) {
         (self.at, self.end.min(self.at + WINDOW))
     }
 }
 
+/// A body. It fills the length of its head, unless the request was HEAD.
+pub(crate) enum Body {
+    Bytes(Vec<u8>, Option<Held>),
+    /// Bytes from memory.
+    Filling(u64),
+    /// A part of a file, and bytes from memory behind it.
+    File(Part, u64),
+}
+
+/// What the first call has sent.
+pub(crate) struct Begun {
+    pub(crate) bytes: u64,
+    pub(crate) of_body: u64,
+    pub(crate) left: Left,
+}
+
+pub(crate) enum Left {
+    Nothing(Option<File>),
+    Rest(Box<Response>),
+}
+
+/// Begins a response: writes its head to `out`, and sends it with a small body in one call.
+///
+/// # Errors
+/// If the connection is broken.
+pub(crate) fn begin(
+    out: &mut Vec<u8>,
+    socket: BorrowedFd<'_>,
+    exchange: Exchange,
+    (reply, date): (&Reply<'_>, &Date),
+    body: Body,
+    now_ns: u64,
+) -> Result<Begun, Errno> {
+    reply.write(out, date);
+    let head_bytes = out.len();
+    // Its rate counts from now on: the client is not charged for the wait of its request.
+    let mut rest = Response {
+        exchange,
+        status: reply.status,
+        memory: Vec::new(),
+        memory_at: 0,
+        part: None,
+        filling: 0,
+        head_bytes: head_bytes as u64,
+        sent: 0,
+        checked: (now_ns, 0),
+        held: None,
+    };
+    let is_small = match body {
+        Body::Bytes(..) | Body::Filling(_) if exchange.is_head => true,
+        Body::Bytes(bytes, _) if bytes.len() as u64 <= SMALL => {
+            out.extend_from_slice(&bytes);
+            true
+        }
+        // Of a large page there is no second copy.
+        Body::Bytes(bytes, held) => {
+            (rest.memory, rest.held) = (bytes, held);
+            rest.memory.splice(..0, out.iter().copied());
+            return Ok(Begun { bytes: 0, of_body: 0, left: Left::Rest(Box::new(rest)) });
+        }
+        Body::Filling(bytes) if bytes <= SMALL => {
+            out.resize(head_bytes + bytes as usize, FILLING[0]);
+            true
+        }
+        Body::Filling(bytes) => {
+            rest.filling = bytes;
+            false
+        }
+        Body::File(mut part, filling) => {
+            if exchange.is_head {
+                part.at = part.end;
+            } else {
+                rest.filling = filling;
+            }
+            let is_small = rest.filling == 0 && part.append(out);
+            rest.part = Some(part);
+            is_small
+        }
+    };
+    if !is_small {
+        rest.memory = out[..head_bytes].to_vec();
+        return Ok(Begun { bytes: 0, of_body: 0, left: Left::Rest(Box::new(rest)) });
+    }
+    let sent = loop {
+        match send(socket, out, SendFlags::NOSIGNAL) {
+            Ok(sent) => break sent,
+            Err(Errno::AGAIN) => break 0,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    };
+    let of_body = sent.saturating_sub(head_bytes) as u64;
+    let left = if sent == out.len() {
+        Left::Nothing(rest.into_file())
+    } else {
+        // What is left of a file's bytes is read again, so that a slow reader keeps no copy.
+        let end = if rest.part.is_some() { head_bytes } else { out.len() };
+        rest.memory = out[sent.min(end)..end].to_vec();
+        if let Some(part) = &mut rest.part {
+            part.at += of_body;
+        }
+        rest.sent = sent as u64;
+        Left::Rest(Box::new(rest))
+    };
+    Ok(Begun { bytes: sent as u64, of_body, left })
+}
+
 impl Response {
-    /// What is left after `sent` bytes: of `memory`, which begins with the head, and of a file.
-    ///
-    /// Its rate counts from `now_ns` on: the client is not charged for the wait of its request.
-    pub(crate) fn rest(
-        exchange: Exchange,
-        status: u16,
-        memory: Vec<u8>,
-        head_bytes: usize,
-        (now_ns, sent): (u64, u64),
-        part: Option<Part>,
-        filling: u64,
-    ) -> Box<Self> {
-        let checked = (now_ns, 0);
-        let head_bytes = head_bytes as u64;
-        let memory_at = 0;
-        Box::new(Self {
-            exchange,
-            status,
-            memory,
-            memory_at,
-            part,
-            filling,
-            head_bytes,
-            sent,
-            checked,
-            held: None,
-        })
-    }
-
-    /// With a body in memory that counts against the budget.
-    pub(crate) fn holding(mut self: Box<Self>, held: Option<Held>) -> Box<Self> {
-        self.held = held;
-        self
-    }
-
     /// Counts bytes handed to the kernel; returns how many of them were of the body.
     pub(crate) fn count(&mut self, bytes: u64) -> u64 {
         let of_body = |sent: u64| sent.saturating_sub(self.head_bytes);
@@ -202,9 +290,7 @@ impl Response {
         }
         Ok(sent)
     }
-}
 
-impl Response {
     fn fill(&mut self, socket: BorrowedFd<'_>) -> Result<Step, Errno> {
         if self.filling == 0 {
             return Ok(Step::Done);

@@ -24,10 +24,8 @@ use crate::options::{CONNECTIONS_MAX, DESCRIPTORS_KEPT, Options};
 use crate::queue::Queue;
 use crate::reactor::Reactor;
 use crate::root::Root;
-use crate::shared::{Handle, Shared};
+use crate::shared::{Handle, REACTOR, Shared};
 
-/// Name of the threads of reactors, before their numbers.
-pub(crate) const REACTOR: &str = "reactor";
 /// How often the end is checked while it stops.
 const POLL: std::time::Duration = std::time::Duration::from_millis(10);
 /// For threads to end after the grace, unless they wait in the kernel.

@@ -1,6 +1,7 @@
 //! What the threads of a service share.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,12 +13,16 @@ use fathom_far::Token;
 use crate::counters::Counters;
 use crate::far::FarEnds;
 use crate::held::Budget;
-use crate::lane::{Eviction, Job, Kind};
+use crate::job::{Eviction, Job, Kind};
 use crate::mailbox::Mailbox;
 use crate::options::Limits;
 use crate::queue::Queue;
 use crate::resident::Loads;
 use crate::root::Root;
+use crate::ticket::Ticket;
+
+/// Name of the threads of reactors, before their numbers.
+pub(crate) const REACTOR: &str = "reactor";
 
 pub(crate) type Handle = std::thread::JoinHandle<()>;
 
@@ -109,6 +114,22 @@ impl Shared {
             let own = std::thread::current();
             assert!(own.name() != Some(name), "asked for by FATHOM_PANIC");
         }
+    }
+
+    /// Evicts a file after its response.
+    pub(crate) fn evict_later(&self, file: File) {
+        self.push_eviction(Eviction { file, attempts: 0 });
+    }
+
+    pub(crate) fn push_eviction(&self, eviction: Eviction) {
+        if !self.evictions.push(eviction) {
+            self.evictions_missed.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Whether the connection is gone, or the service stops: long work ends.
+    pub(crate) fn is_over(&self, ticket: &Ticket) -> bool {
+        ticket.is_left() || self.stops()
     }
 
     pub(crate) fn stops(&self) -> bool {

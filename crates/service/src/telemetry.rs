@@ -6,8 +6,7 @@ use fathom_measure::clock::{monotonic_raw_ns, process_cpu_ns};
 use serde::Serialize;
 
 use crate::counters::{Count, Counters, connections, sum};
-use crate::server::REACTOR;
-use crate::shared::Shared;
+use crate::shared::{REACTOR, Shared};
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Telemetry {

@@ -9,9 +9,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 
 use super::*;
+use crate::connection::{LEFT_NS, LINGER_NS};
 use crate::held::HELD_BYTES_MAX;
-use crate::lane::{CONTROL_MAX, Done, Kind, Ticket, Work};
+use crate::job::{Done, Job, Kind, Work};
+use crate::lane::{CONTROL_MAX, make};
 use crate::options::{Limits, Options};
+use crate::page::Made;
+use crate::refusal::Refusal;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const HEALTH: &str = "GET /.fathom/health HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -127,7 +131,7 @@ impl Scripted {
 
     /// Jobs in the queues of lanes.
     fn waiting(&self) -> usize {
-        self.reactor.shared.queues().iter().map(|queue| queue.len()).sum()
+        self.reactor.handler.shared.queues().iter().map(|queue| queue.len()).sum()
     }
 
     /// Connects clients, and answers one request of each, a millisecond after that of the one
@@ -292,8 +296,9 @@ fn wait_for_a_lane_has_a_limit() {
         assert_eq!((status(&mut client), service.closed()), (503, (1, 0)), "{target}");
         assert_eq!(service.waiting(), 0, "its job is dropped");
         // What a lane has done meanwhile is ignored.
-        let done = Done::Opened(Err(Refusal::NotFound));
-        service.reactor.shared.mailboxes[0].leave(Mail::Done { slot: 0, generation: 0, done });
+        let done = Done::Made(Made::refusal(Refusal::Late));
+        service.reactor.handler.shared.mailboxes[0]
+            .leave(Mail::Done { place: Place::default(), done });
         service.turn();
         assert_eq!(service.reactor.own().by_status[STATUS_503].get(), 1, "{target}");
     }
@@ -332,11 +337,11 @@ fn wait_for_a_lane_is_not_charged_to_the_client() {
     let client = service.connect_small();
     let client = service.ask_lane(client, OPENED);
     service.pass(service.limits.rate_after_ns);
-    let job = service.reactor.shared.queue(Kind::Read).pop().unwrap();
+    let job = service.reactor.handler.shared.queue(Kind::Read).pop().unwrap();
     let Work::Load(mut response) = job.work else { panic!("{job:?}") };
     response.set_loaded(2 << 20, NOW_NS.get());
     let done = Done::Loaded(response, Ok(()));
-    service.reactor.shared.mailboxes[0].leave(Mail::Done { slot: 0, generation: 0, done });
+    service.reactor.handler.shared.mailboxes[0].leave(Mail::Done { place: Place::default(), done });
     service.turn();
     service.pass(TICK_NS);
     assert_eq!((service.connections(), service.closed()), (1, (0, 0)));
@@ -355,7 +360,7 @@ fn client_that_left_frees_its_place_and_its_job() {
         clients.iter().for_each(|one| sockopt::set_socket_linger(one, linger).unwrap());
         drop(clients);
         let has_left = |c: &Connection| c.is_ended;
-        while service.reactor.present().any(|(_, c)| !has_left(c)) {
+        while service.reactor.present().any(|c| !has_left(c)) {
             service.turn();
         }
         assert_eq!((waiting, service.connections()), (4, if is_reset { 0 } else { 4 }));
@@ -377,7 +382,7 @@ fn full_queue_refuses() {
     assert_eq!((status(&mut refused), service.waiting()), (503, CONTROL_MAX));
     // Other kinds have room.
     let _other = service.wait_for_lane("/.fathom/metrics");
-    assert_eq!(service.reactor.shared.queue(Kind::Control).len(), 1);
+    assert_eq!(service.reactor.handler.shared.queue(Kind::Control).len(), 1);
     drop(waiting);
 }
 
@@ -412,7 +417,7 @@ fn place_of_waiting_request_is_not_taken() {
     // Both have arrived after the reactor looked for events.
     let reactor = &mut service.reactor;
     let waiting = reactor.connections[0].as_ref().unwrap();
-    for socket in [&waiting.socket, &reactor.shared.listeners[0]] {
+    for socket in [&waiting.socket, &reactor.handler.shared.listeners[0]] {
         poll(&mut [PollFd::new(socket, PollFlags::IN)], None).unwrap();
     }
     reactor.accept(0);
@@ -465,7 +470,7 @@ fn last_part_of_a_file_that_changed_is_not_sent() {
         file.set_len(BYTES).unwrap();
         let mut client = service.connect();
         client = service.ask_lane(client, OPENED);
-        let job = service.reactor.shared.queue(Kind::Read).pop().unwrap();
+        let job = service.reactor.handler.shared.queue(Kind::Read).pop().unwrap();
         let Work::Load(mut response) = job.work else { panic!("{job:?}") };
         response.set_loaded(BYTES, NOW_NS.get());
         match change {
@@ -479,7 +484,8 @@ fn last_part_of_a_file_that_changed_is_not_sent() {
             _ => {}
         }
         let done = Done::Loaded(response, Ok(()));
-        service.reactor.shared.mailboxes[0].leave(Mail::Done { slot: 0, generation: 0, done });
+        service.reactor.handler.shared.mailboxes[0]
+            .leave(Mail::Done { place: Place::default(), done });
         service.turn();
         if ["none", "replaced"].contains(&change) {
             assert_eq!((status(&mut client), service.closed()), (200, (0, 0)));
@@ -496,16 +502,15 @@ fn large_pages_of_slow_readers_hold_bounded_memory() {
     for number in 0..400 {
         std::fs::write(service.folder.path().join(format!("{number:0>100}")), "").unwrap();
     }
-    let shared = Arc::clone(&service.reactor.shared);
+    let shared = Arc::clone(&service.reactor.handler.shared);
     // What others hold leaves no room for the page.
     let mut others = shared.budget.hold(HELD_BYTES_MAX);
     for expected in ["503", "200"] {
         let mut client = service.wait_for_lane("/.fathom/list");
         let Job { ticket, work } = shared.queue(Kind::Bulk).pop().unwrap();
         let Work::Page(page) = work else { panic!("{work:?}") };
-        let Ticket { slot, generation, .. } = ticket;
-        let done = Done::Made(page.make(&shared, &ticket));
-        shared.mailboxes[0].leave(Mail::Done { slot, generation, done });
+        let done = Done::Made(make(page, &shared, &ticket));
+        shared.mailboxes[0].leave(Mail::Done { place: ticket.place, done });
         service.turn();
         let mut begin = [0; 12];
         client.read_exact(&mut begin).unwrap();
