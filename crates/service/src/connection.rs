@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -14,7 +15,7 @@ use crate::head::Scan;
 use crate::options::Limits;
 use crate::refusal::Refused;
 use crate::send::{Exchange, Response};
-use crate::ticket::{Claim, Place};
+use crate::ticket::Place;
 
 /// For a client to read the last response and to close.
 pub(crate) const LINGER_NS: u64 = 1_000_000_000;
@@ -89,8 +90,9 @@ pub(crate) struct Waiting {
     /// Bytes of the response have left.
     pub(crate) has_begun: bool,
     pub(crate) limit_ns: u64,
-    #[expect(dead_code, reason = "its drop cancels the job")]
-    pub(crate) claim: Claim,
+    /// The lane drops the job once this is dropped.
+    #[expect(dead_code, reason = "held only")]
+    pub(crate) claim: Arc<()>,
 }
 
 impl Connection {

@@ -21,7 +21,7 @@ use crate::resident::{Probe, loads_of};
 use crate::root::Opened;
 use crate::route::{Route, route};
 use crate::selection::{Selection, Version, select, select_page};
-use crate::send::{self, Begun, Body, Exchange, Left, Part, Response, Stamp, Step};
+use crate::send::{self, Body, Exchange, Part, Response, Stamp, Step};
 use crate::shared::Shared;
 use crate::target::encode;
 use crate::ticket::Ticket;
@@ -95,7 +95,7 @@ impl Handler {
     pub(crate) fn drop_cancelled(&mut self) {
         if std::mem::take(&mut self.has_cancelled) {
             let is_wanted = |job: &Job| !job.ticket.is_left();
-            self.shared.queues().iter().for_each(|queue| queue.retain(is_wanted));
+            self.shared.queues.iter().for_each(|queue| queue.retain(is_wanted));
         }
     }
 
@@ -466,12 +466,12 @@ impl Handler {
     ) -> Flow {
         let (head, socket) = ((reply, &self.date), c.socket.as_fd());
         let begun = send::begin(&mut self.output, socket, exchange, head, body, self.now_ns);
-        let Ok(Begun { bytes, of_body, left }) = begun else { return self.broken() };
-        self.count_sent(exchange, bytes, of_body);
-        match left {
-            Left::Nothing(file) => self.finish(c, exchange, reply.status, file),
-            Left::Rest(response) => self.respond(c, response),
+        let Ok((response, of_body)) = begun else { return self.broken() };
+        self.count_sent(exchange, response.sent(), of_body);
+        if response.is_done() {
+            return self.finish(c, exchange, reply.status, response.into_file());
         }
+        self.respond(c, Box::new(response))
     }
 
     fn respond(&mut self, c: &mut Connection, mut response: Box<Response>) -> Flow {

@@ -66,7 +66,19 @@ pub(crate) enum Kind {
     Serial,
 }
 
+/// Requests to the service itself that wait.
+pub(crate) const CONTROL_MAX: usize = 32;
+
 impl Kind {
+    /// In their order.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Read, Self::Page, Self::Control, Self::Bulk, Self::Serial];
+
+    /// Jobs that may wait. A connection has one.
+    pub(crate) fn waiting_max(self, connections_max: usize) -> usize {
+        if matches!(self, Self::Control | Self::Bulk) { CONTROL_MAX } else { connections_max }
+    }
+
     /// Name of its threads.
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -28,8 +28,6 @@ const EVICTIONS_MAX: u32 = 100;
 const EVICTION_PAUSE: Duration = Duration::from_millis(1);
 /// Files that wait to be evicted; each is an open descriptor.
 pub(crate) const EVICTIONS_WAITING_MAX: usize = 256;
-/// Requests to the service itself that wait.
-pub(crate) const CONTROL_MAX: usize = 32;
 
 /// Serves one queue until it is closed.
 pub(crate) fn serve(shared: &Arc<Shared>, kind: Kind, nowhere: &File) {
@@ -180,14 +178,9 @@ pub(crate) fn evict(shared: &Shared) {
 
 /// The lanes of a service.
 pub(crate) fn start(shared: &Arc<Shared>, lanes: usize) -> std::io::Result<Vec<Handle>> {
-    let kinds = std::iter::repeat_n(Kind::Read, lanes).chain([
-        Kind::Page,
-        Kind::Control,
-        Kind::Bulk,
-        Kind::Serial,
-    ]);
     let mut handles = Vec::new();
-    for kind in kinds {
+    // Of all kinds one, and further ones that read.
+    for kind in std::iter::repeat_n(Kind::Read, lanes - 1).chain(Kind::ALL) {
         let for_lane = Arc::clone(shared);
         // Before the service is ready: from then on only clients need descriptors.
         let nowhere = File::options().write(true).open("/dev/null")?;

@@ -3,8 +3,9 @@
 //! - A request: [`head`] finds its end and checks it, [`target`] and [`route`] find what it asks
 //!   for, [`root`] opens it beneath the folder, [`selection`] decides which bytes answer it,
 //!   [`reply`] writes the head, [`send`] sends it.
-//! - Threads: a [`reactor`] per CPU gives each connection its turns ([`turn`]); a [`lane`] waits
-//!   for devices, so that no reactor does ([`resident`] says what is in memory).
+//! - Threads: a [`reactor`] per CPU has the events; its [`handler`] gives each [`connection`]
+//!   its turns; a [`lane`] does the [`job`]s that wait for devices, so that no reactor does
+//!   ([`resident`] says what is in memory).
 //! - The service itself: [`page`], with [`telemetry`], [`metrics`], [`listing`] and [`cache`].
 //! - For the analysis of a load: [`disk`] measures what the device gives to this process, [`dose`]
 //!   adds known work to a request.

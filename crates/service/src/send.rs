@@ -132,19 +132,8 @@ pub(crate) enum Body {
     File(Part, u64),
 }
 
-/// What the first call has sent.
-pub(crate) struct Begun {
-    pub(crate) bytes: u64,
-    pub(crate) of_body: u64,
-    pub(crate) left: Left,
-}
-
-pub(crate) enum Left {
-    Nothing(Option<File>),
-    Rest(Box<Response>),
-}
-
-/// Begins a response: writes its head to `out`, and sends it with a small body in one call.
+/// Begins a response: writes its head to `out`, and sends it with a small body in one call. Returns
+/// the response with what is left of it, and how many bytes of the body were sent.
 ///
 /// # Errors
 /// If the connection is broken.
@@ -155,11 +144,10 @@ pub(crate) fn begin(
     (reply, date): (&Reply<'_>, &Date),
     body: Body,
     now_ns: u64,
-) -> Result<Begun, Errno> {
+) -> Result<(Response, u64), Errno> {
     reply.write(out, date);
     let head_bytes = out.len();
-    // Its rate counts from now on: the client is not charged for the wait of its request.
-    let mut rest = Response {
+    let mut response = Response {
         exchange,
         status: reply.status,
         memory: Vec::new(),
@@ -168,43 +156,36 @@ pub(crate) fn begin(
         filling: 0,
         head_bytes: head_bytes as u64,
         sent: 0,
+        // The client is not charged for the wait of its request.
         checked: (now_ns, 0),
         held: None,
     };
-    let is_small = match body {
-        Body::Bytes(..) | Body::Filling(_) if exchange.is_head => true,
-        Body::Bytes(bytes, _) if bytes.len() as u64 <= SMALL => {
-            out.extend_from_slice(&bytes);
-            true
-        }
+    match body {
+        Body::Bytes(..) | Body::Filling(_) if exchange.is_head => {}
+        Body::Bytes(bytes, _) if bytes.len() as u64 <= SMALL => out.extend_from_slice(&bytes),
         // Of a large page there is no second copy.
         Body::Bytes(bytes, held) => {
-            (rest.memory, rest.held) = (bytes, held);
-            rest.memory.splice(..0, out.iter().copied());
-            return Ok(Begun { bytes: 0, of_body: 0, left: Left::Rest(Box::new(rest)) });
+            (response.memory, response.held) = (bytes, held);
+            response.memory.splice(..0, out.iter().copied());
+            return Ok((response, 0));
         }
         Body::Filling(bytes) if bytes <= SMALL => {
             out.resize(head_bytes + bytes as usize, FILLING[0]);
-            true
         }
-        Body::Filling(bytes) => {
-            rest.filling = bytes;
-            false
+        Body::Filling(bytes) => (response.memory, response.filling) = (out.clone(), bytes),
+        Body::File(part, _) if exchange.is_head => {
+            response.part = Some(Part { at: part.end, ..part });
         }
-        Body::File(mut part, filling) => {
-            if exchange.is_head {
-                part.at = part.end;
-            } else {
-                rest.filling = filling;
+        Body::File(part, filling) => {
+            // Sent in steps where it is not copied.
+            if filling > 0 || !part.append(out) {
+                response.memory = out[..head_bytes].to_vec();
             }
-            let is_small = rest.filling == 0 && part.append(out);
-            rest.part = Some(part);
-            is_small
+            (response.part, response.filling) = (Some(part), filling);
         }
-    };
-    if !is_small {
-        rest.memory = out[..head_bytes].to_vec();
-        return Ok(Begun { bytes: 0, of_body: 0, left: Left::Rest(Box::new(rest)) });
+    }
+    if !response.memory.is_empty() {
+        return Ok((response, 0));
     }
     let sent = loop {
         match send(socket, out, SendFlags::NOSIGNAL) {
@@ -214,20 +195,14 @@ pub(crate) fn begin(
             Err(error) => return Err(error),
         }
     };
-    let of_body = sent.saturating_sub(head_bytes) as u64;
-    let left = if sent == out.len() {
-        Left::Nothing(rest.into_file())
-    } else {
-        // What is left of a file's bytes is read again, so that a slow reader keeps no copy.
-        let end = if rest.part.is_some() { head_bytes } else { out.len() };
-        rest.memory = out[sent.min(end)..end].to_vec();
-        if let Some(part) = &mut rest.part {
-            part.at += of_body;
-        }
-        rest.sent = sent as u64;
-        Left::Rest(Box::new(rest))
-    };
-    Ok(Begun { bytes: sent as u64, of_body, left })
+    let of_body = response.count(sent as u64);
+    // What is left of a file's bytes is read again, so that a slow reader keeps no copy.
+    let end = if response.part.is_some() { head_bytes } else { out.len() };
+    response.memory = out[sent.min(end)..end].to_vec();
+    if let Some(part) = &mut response.part {
+        part.at += of_body;
+    }
+    Ok((response, of_body))
 }
 
 impl Response {
@@ -252,6 +227,11 @@ impl Response {
         if let Some(part) = &mut self.part {
             (part.loaded_to, part.loaded_ns) = (to, now_ns);
         }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        let is_in_part = self.part.as_ref().is_some_and(|part| part.at < part.end);
+        self.memory_at == self.memory.len() && !is_in_part && self.filling == 0
     }
 
     pub(crate) fn into_file(self) -> Option<File> {

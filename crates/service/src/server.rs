@@ -17,7 +17,8 @@ use crate::counters::{Counters, connections};
 use crate::error::ServiceError;
 use crate::far::FarEnds;
 use crate::held::Budget;
-use crate::lane::{self, CONTROL_MAX, EVICTIONS_WAITING_MAX};
+use crate::job::Kind;
+use crate::lane::{self, EVICTIONS_WAITING_MAX};
 use crate::listener;
 use crate::mailbox::Mailbox;
 use crate::options::{CONNECTIONS_MAX, DESCRIPTORS_KEPT, Options};
@@ -173,12 +174,7 @@ pub(crate) fn prepare(options: Options) -> Result<(Arc<Shared>, Vec<SocketAddr>)
         listeners,
         counters: (0..threads).map(|_| Counters::default()).collect(),
         mailboxes: mailboxes.map_err(ServiceError::Start)?,
-        // A connection has one job.
-        reads: Queue::new(connections_max),
-        pages: Queue::new(connections_max),
-        control: Queue::new(CONTROL_MAX),
-        bulk: Queue::new(CONTROL_MAX),
-        serial: Queue::new(connections_max),
+        queues: Kind::ALL.map(|kind| Queue::new(kind.waiting_max(connections_max))),
         evictions: Queue::new(EVICTIONS_WAITING_MAX),
         budget: Budget::default(),
         loads: crate::resident::loads(),

@@ -45,11 +45,8 @@ pub(crate) struct Shared {
     pub(crate) listeners: Vec<OwnedFd>,
     pub(crate) counters: Box<[Counters]>,
     pub(crate) mailboxes: Box<[Mailbox]>,
-    pub(crate) reads: Queue<Job>,
-    pub(crate) pages: Queue<Job>,
-    pub(crate) control: Queue<Job>,
-    pub(crate) bulk: Queue<Job>,
-    pub(crate) serial: Queue<Job>,
+    /// Those of the lanes, by kind.
+    pub(crate) queues: [Queue<Job>; Kind::ALL.len()],
     pub(crate) evictions: Queue<Eviction>,
     pub(crate) loads: Loads,
     pub(crate) budget: Budget,
@@ -69,22 +66,11 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn queue(&self, kind: Kind) -> &Queue<Job> {
-        match kind {
-            Kind::Read => &self.reads,
-            Kind::Page => &self.pages,
-            Kind::Control => &self.control,
-            Kind::Bulk => &self.bulk,
-            Kind::Serial => &self.serial,
-        }
-    }
-
-    /// Those of the lanes.
-    pub(crate) fn queues(&self) -> [&Queue<Job>; 5] {
-        [&self.reads, &self.pages, &self.control, &self.bulk, &self.serial]
+        &self.queues[kind as usize]
     }
 
     pub(crate) fn close_queues(&self) {
-        self.queues().into_iter().for_each(Queue::close);
+        self.queues.iter().for_each(Queue::close);
         self.evictions.close();
     }
 

@@ -1,7 +1,6 @@
 //! Who waits for a lane, and whether still.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 /// Whether nobody waits for a piece of work any more.
 pub(crate) type IsOver<'o> = &'o (dyn Fn() -> bool + Sync);
@@ -33,34 +32,23 @@ impl Place {
     }
 }
 
-/// Who waits for a lane.
+/// Who waits for a lane, as long as the claim on it lives: a connection drops that at its end or at
+/// its limit.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     pub(crate) reactor: usize,
     pub(crate) place: Place,
-    is_cancelled: Arc<AtomicBool>,
+    claim: Weak<()>,
 }
 
-/// The other half of a ticket. Once it is dropped, with its connection or at its limit, the lane
-/// drops the job.
-#[derive(Debug)]
-pub(crate) struct Claim(Arc<AtomicBool>);
-
 impl Ticket {
-    pub(crate) fn new(reactor: usize, place: Place) -> (Self, Claim) {
-        let is_cancelled = Arc::new(AtomicBool::new(false));
-        let claim = Claim(Arc::clone(&is_cancelled));
-        (Self { reactor, place, is_cancelled }, claim)
+    pub(crate) fn new(reactor: usize, place: Place) -> (Self, Arc<()>) {
+        let claim = Arc::new(());
+        (Self { reactor, place, claim: Arc::downgrade(&claim) }, claim)
     }
 
     pub(crate) fn is_left(&self) -> bool {
-        self.is_cancelled.load(Relaxed)
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
+        self.claim.strong_count() == 0
     }
 }
 

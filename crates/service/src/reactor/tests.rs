@@ -11,8 +11,8 @@ use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 use super::*;
 use crate::connection::{LEFT_NS, LINGER_NS};
 use crate::held::HELD_BYTES_MAX;
-use crate::job::{Done, Job, Kind, Work};
-use crate::lane::{CONTROL_MAX, make};
+use crate::job::{CONTROL_MAX, Done, Job, Kind, Work};
+use crate::lane::make;
 use crate::options::{Limits, Options};
 use crate::page::Made;
 use crate::refusal::Refusal;
@@ -131,7 +131,7 @@ impl Scripted {
 
     /// Jobs in the queues of lanes.
     fn waiting(&self) -> usize {
-        self.reactor.handler.shared.queues().iter().map(|queue| queue.len()).sum()
+        self.reactor.handler.shared.queues.iter().map(|queue| queue.len()).sum()
     }
 
     /// Connects clients, and answers one request of each, a millisecond after that of the one
