@@ -232,3 +232,54 @@ impl Connection {
         let _ = set_socket_linger(&self.socket, Some(Duration::ZERO));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+
+    use super::*;
+
+    const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    fn pair() -> (OwnedFd, Connection) {
+        let (family, flags) = (AddressFamily::UNIX, SocketFlags::NONBLOCK);
+        let (client, socket) = socketpair(family, SocketType::STREAM, flags, None).unwrap();
+        (client, Connection::new(socket, None, Place::default(), 0))
+    }
+
+    #[test]
+    fn pipelined_and_split_heads_arrive_whole() {
+        let (client, mut c) = pair();
+        let (first, rest) = HEAD.split_at(9);
+        send(&client, &[HEAD, HEAD, first].concat(), SendFlags::empty()).unwrap();
+        let mut input = vec![0; 1024];
+        let mut next = |c: &mut Connection, now_ns| match c.receive(&mut input, 1024, now_ns) {
+            Input::Head(head) => assert_eq!(&head[..], HEAD),
+            other => assert_eq!(other, Input::Nothing),
+        };
+        next(&mut c, 1);
+        next(&mut c, 2);
+        next(&mut c, 3);
+        assert_eq!((&c.pending[..], c.is_idle(), c.since_ns), (first, false, 1));
+        send(&client, rest, SendFlags::empty()).unwrap();
+        c.is_readable = true;
+        assert_eq!(c.receive(&mut [0; 99], 1024, 4), Input::Part);
+        next(&mut c, 5);
+        assert!(c.is_idle());
+        drop(client);
+        c.is_readable = true;
+        assert_eq!(c.receive(&mut [0; 99], 1024, 6), Input::End);
+    }
+
+    #[test]
+    fn limits_depend_on_the_state() {
+        let (_client, mut c) = pair();
+        let limits = Limits { idle_ns: 20, head_ns: 10, ..Limits::default() };
+        let is_late = |c: &Connection| [9, 10, 19, 20].map(|now_ns| c.is_late(&limits, now_ns));
+        assert_eq!(is_late(&c), [false, false, false, true]);
+        c.pending = HEAD[..5].to_vec();
+        assert_eq!(is_late(&c), [false, true, true, true]);
+        c.state = State::Lingering;
+        assert!(!c.is_late(&limits, LINGER_NS - 1) && c.is_late(&limits, LINGER_NS));
+    }
+}

@@ -327,7 +327,7 @@ impl Handler {
     }
 
     fn page(&mut self, c: &mut Connection, exchange: Exchange, page: Page) -> Flow {
-        let exchange = Exchange { is_work: page.is_work(), ..exchange };
+        let exchange = Exchange { is_work: matches!(page, Page::Index { .. }), ..exchange };
         self.submit(c, exchange, false, Work::Page(page))
     }
 

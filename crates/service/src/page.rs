@@ -41,9 +41,3 @@ impl Made {
         Self { status: why.status(), media: media::TEXT, body, held: None }
     }
 }
-
-impl Page {
-    pub(crate) fn is_work(&self) -> bool {
-        matches!(self, Self::Index { .. })
-    }
-}

@@ -327,3 +327,80 @@ fn or_would_block(sent: Result<usize, Errno>) -> Result<Step, Errno> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::fd::AsFd as _;
+    use std::os::unix::net::UnixStream;
+
+    use rustix::fs::{MemfdFlags, memfd_create};
+
+    use super::*;
+    use crate::reply::Connection;
+
+    #[test]
+    fn body_leaves_with_its_head_or_in_steps() {
+        let file = |bytes: u64| {
+            let file = File::from(memfd_create("fathom-test", MemfdFlags::CLOEXEC).unwrap());
+            rustix::io::write(&file, &vec![b'f'; bytes as usize]).unwrap();
+            let stamp = Stamp::of(&fstat(&file).unwrap());
+            Part::new(file, stamp, 0, bytes)
+        };
+        let small = SMALL as usize;
+        // tmpfs does not read without waiting.
+        let can_copy = read_now(&file(1).file, &mut [0], 0).is_ok();
+        // The body, its length, and whether the first call sends all.
+        let bodies = || {
+            [
+                (Body::Bytes(vec![b'p'; small], None), small, true),
+                (Body::Bytes(vec![b'p'; small + 1], None), small + 1, false),
+                (Body::Filling(0), 0, true),
+                (Body::Filling(SMALL), small, true),
+                (Body::Filling(SMALL + 1), small + 1, false),
+                (Body::File(file(0), 0), 0, true),
+                (Body::File(file(SMALL), 0), small, can_copy),
+                (Body::File(file(SMALL + 1), 0), small + 1, false),
+                (Body::File(file(5), 3), 8, false),
+            ]
+        };
+        let get = Exchange {
+            begun_ns: 0,
+            close: false,
+            linger: false,
+            is_head: false,
+            is_http_1_0: false,
+            is_work: true,
+        };
+        let exchanges = [get, Exchange { is_head: true, ..get }];
+        let mut probe = Probe::new(true, crate::resident::loads());
+        for (exchange, (body, length, is_whole)) in
+            exchanges.into_iter().flat_map(|exchange| bodies().map(|body| (exchange, body)))
+        {
+            let (socket, mut client) = UnixStream::pair().unwrap();
+            let reply = Reply {
+                status: 200,
+                length: length as u64,
+                media: "",
+                version: None,
+                part: None,
+                location: None,
+                allow: None,
+                connection: Connection::Default,
+            };
+            let head = (&reply, &Date::default());
+            let begun = begin(&mut Vec::new(), socket.as_fd(), exchange, head, body, 1);
+            let (mut response, mut of_body) = begun.unwrap();
+            assert_eq!(response.is_done(), is_whole || exchange.is_head, "{response:?}");
+            while let Step::Sent(bytes) = response.step(socket.as_fd(), &mut probe, 1).unwrap() {
+                of_body += response.count(bytes as u64);
+            }
+            drop(socket);
+            let mut text = String::new();
+            client.read_to_string(&mut text).unwrap();
+            let (_, sent) = text.split_once("\r\n\r\n").unwrap();
+            let expected = if exchange.is_head { 0 } else { length };
+            assert_eq!((sent.len(), of_body), (expected, expected as u64));
+        }
+    }
+}
