@@ -81,6 +81,33 @@ fn doses_add_known_work_to_a_request() {
 }
 
 #[test]
+fn request_that_waits_for_a_lane_keeps_its_conditions() {
+    let service = Service::new();
+    let bytes = service.file("a", 100);
+    let mut client = service.connect();
+    for (fields, status) in [
+        (&["Range: bytes=10-19"][..], 206),
+        (&["Range: bytes=10-19", "If-Range: \"other\""], 200),
+        (&["If-None-Match: *"], 304),
+        (&["If-Match: \"other\""], 412),
+        (&["If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT"], 304),
+        (&["If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT"], 412),
+    ] {
+        // Both lanes: the serial one hands it on.
+        for dose in ["Fathom-Dose: disk_bytes=1", "Fathom-Dose: serial_ns=1"] {
+            let fields = [fields, &[dose]].concat();
+            let reply = client.request("GET", "/a", &fields);
+            assert_eq!(reply.status, status, "{fields:?}");
+            if status == 206 {
+                assert_eq!(reply.body, bytes[10..20]);
+            }
+        }
+    }
+    let head = client.request("HEAD", "/a", &["Fathom-Dose: disk_bytes=1", "Range: bytes=1-2"]);
+    assert_eq!((head.status, head.body.len()), (200, 0));
+}
+
+#[test]
 fn serial_section_has_one_request_at_a_time() {
     let service = Service::with(|options| options.serial_ns = 5_000_000);
     service.file("a", 10);
