@@ -45,7 +45,8 @@ impl FarEnds {
         self.program.is_some()
     }
 
-    /// Whether another connection may begin: then [`FarEnds::serve`] or [`FarEnds::forget`] follows.
+    /// Whether another connection may begin: then [`FarEnds::serve`] or [`FarEnds::forget`]
+    /// follows.
     /// The near end has address `peer`, if it is beyond loopback.
     pub(crate) fn knock(&self, peer: Option<IpAddr>) -> Result<(), Refusal> {
         if self.places.knock(peer) { Ok(()) } else { Err(Refusal::ManyFarEnds) }
