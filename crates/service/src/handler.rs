@@ -411,10 +411,9 @@ impl Handler {
     pub(crate) fn time_out(&mut self, c: &mut Connection) -> Next {
         let now_ns = self.now_ns;
         let rate = self.shared.limits.rate_bytes_per_s as f64 / 1e9;
-        match c.state {
-            State::Responding(_) => {
-                let unsent = c.count_unsent();
-                let State::Responding(response) = &mut c.state else { return Next::Close };
+        let unsent = c.count_unsent();
+        match &mut c.state {
+            State::Responding(response) => {
                 let arrived = response.sent().saturating_sub(unsent);
                 let (checked_ns, before) =
                     std::mem::replace(&mut response.checked, (now_ns, arrived));
@@ -427,7 +426,6 @@ impl Handler {
             }
             State::Reading if c.pending.is_empty() => {
                 // All was handed to the kernel; the client may still be reading it.
-                let unsent = c.count_unsent();
                 let read = c.unsent_bytes.saturating_sub(unsent) as f64;
                 let is_first = c.unsent_bytes == 0;
                 if unsent > 0 && (is_first || read >= rate * (now_ns - c.since_ns) as f64) {
@@ -438,7 +436,7 @@ impl Handler {
                     c.abort();
                 }
             }
-            _ if c.has_left() => return self.leave_lane(),
+            State::Waiting(_) if c.is_ended => return self.leave_lane(),
             State::Waiting(_) => {
                 self.own().timed_out.add(1);
                 let flow = self.give_up(c, Refusal::Late);
@@ -469,7 +467,7 @@ impl Handler {
         let Ok((response, of_body)) = begun else { return self.broken() };
         self.count_sent(exchange, response.sent(), of_body);
         if response.is_done() {
-            return self.finish(c, exchange, reply.status, response.into_file());
+            return self.finish(c, response);
         }
         self.respond(c, Box::new(response))
     }
@@ -498,10 +496,7 @@ impl Handler {
                     }
                     return self.submit(c, exchange, has_begun, Work::Load(response));
                 }
-                Ok(Step::Done) => {
-                    let (exchange, status) = (response.exchange, response.status);
-                    return self.finish(c, exchange, status, response.into_file());
-                }
+                Ok(Step::Done) => return self.finish(c, *response),
                 Err(_) => return self.broken(),
             }
         }
@@ -520,15 +515,9 @@ impl Handler {
     }
 
     /// The last byte was handed to the kernel.
-    fn finish(
-        &mut self,
-        c: &mut Connection,
-        exchange: Exchange,
-        status: u16,
-        file: Option<File>,
-    ) -> Flow {
-        let now_ns = (self.clock)();
-        let own = self.own();
+    fn finish(&mut self, c: &mut Connection, response: Response) -> Flow {
+        let Response { exchange, status, .. } = response;
+        let (now_ns, own) = ((self.clock)(), self.own());
         own.status(status);
         if exchange.is_work {
             own.responses.add(1);
@@ -536,7 +525,7 @@ impl Handler {
             own.busy_ns.add(now_ns.saturating_sub(exchange.begun_ns));
         }
         if self.shared.cold
-            && let Some(file) = file
+            && let Some(file) = response.into_file()
         {
             self.shared.evict_later(file);
         }
