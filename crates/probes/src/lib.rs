@@ -8,6 +8,8 @@ pub mod cpu;
 pub mod file;
 pub mod memory;
 mod memory_budget;
+#[cfg(test)]
+mod models;
 pub mod network;
 pub mod os;
 mod prelude;

@@ -209,19 +209,6 @@ mod kernels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::smoke;
-
-    #[test]
-    fn arguments_are_free_while_branches_limit() {
-        let host = smoke::zen4();
-        let records = [smoke::record("cpu.frequency", &Params::none(), 4e9, 1e6)];
-        let value = |args: i64| {
-            let case = Case::usual(Params::one("args", args));
-            Call.predict(&case, &host, &Inputs::new(&records)).unwrap().value
-        };
-        // Two taken branches of 2 cycles at 4 GHz leave 24 issue slots for 3 + n instructions.
-        assert_eq!([0, 3, 7].map(value), [Some(1.0); 3]);
-    }
 
     #[test]
     fn callee_counts_every_call() {

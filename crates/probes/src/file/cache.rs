@@ -261,26 +261,3 @@ fn speedup(recorder: &mut dyn Recorder, source: &Source, reads: &[PassSeries; RE
         ..Measured::default()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::smoke;
-
-    #[test]
-    fn speedup_is_first_read_over_call_and_copy_time() {
-        let case = Params::one("block", 1000).and("file_bytes", 1_000_000);
-        let first = case.clone().and("state", "cold").and("threads", 1).and("way", "read");
-        let dram = Params::one("op", "read").and("threads", 1).and("level", "dram");
-        let records = [
-            smoke::record("os.syscall", &Params::one("call", "read1"), 900.0, 1.0),
-            smoke::record("memory.bandwidth", &dram.and("page", "huge"), 1e10, 1.0),
-            smoke::record("file.read.throughput", &first.and("read", 1), 1e8, 1.0),
-        ];
-        // 10 ms cold; 1000 calls of 900 ns and 100 µs of bytes warm.
-        let predict = |known: &Inputs<'_>| Speedup.predict(&case, &Host::default(), known);
-        let ratio = predict(&Inputs::new(&records)).expect("a model").value.expect("a value");
-        assert!((ratio - 10.0).abs() < 1e-9, "{ratio}");
-        assert!(predict(&Inputs::new(&records[..2])).is_err());
-    }
-}

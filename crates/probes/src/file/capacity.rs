@@ -320,19 +320,3 @@ fn measured(knee: Knee, by_space: bool, available: &AvailableMemory, points: &[P
         ..Measured::default()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lower_of_machine_and_group_is_predicted() {
-        let mut host = Host::default();
-        let predict = |host: &Host| Capacity.predict(&Params::none(), host, &Inputs::new(&[]));
-        assert!(predict(&host).is_err());
-        host.memory.available_bytes = Some(8 << 30);
-        assert_eq!(predict(&host).map(|it| it.value), Ok(Some(8.0 * f64::from(1 << 30))));
-        host.cgroup.memory_limit_bytes = Some(1 << 30);
-        assert_eq!(predict(&host).map(|it| it.value), Ok(Some(f64::from(1 << 30))));
-    }
-}

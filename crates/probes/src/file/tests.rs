@@ -3,7 +3,6 @@
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use fathom_fileio::read::Way;
 use fathom_measure::sampler::{Files, Resources};
 use fathom_record::host::Cache;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -180,123 +179,6 @@ fn records() -> Vec<Record> {
     records.push(smoke::record("network.tcp.rtt", &trip, 20e3, 100.0));
     records.push(smoke::record("network.tcp.connect", &to, 15e3, 100.0));
     records
-}
-
-fn reading(block: i64, state: &str, threads: i64, way: &str) -> Params {
-    let params = Params::one("block", block).and("state", state).and("threads", threads);
-    params.and("way", way).and("file_bytes", 16 << 20)
-}
-
-fn read_at(params: &Params, records: &[Record]) -> Model {
-    let case = Case::usual(params.clone());
-    read_throughput::ReadThroughput.predict(&case, &host(), &Inputs::new(records))
-}
-
-#[test]
-fn warm_read_is_calls_plus_copy_plus_checksum() {
-    let bytes = f64::from(16 << 20);
-    let one = |params: &Params| read_at(params, &records()).unwrap();
-    // Half of the buffer is written to memory.
-    let moves = |copy: f64, read: f64, sum: f64| bytes / copy + bytes / read / 2.0 + bytes / sum;
-    let near = |one: f64, other: f64| assert!((one / other - 1.0).abs() < 1e-9, "{one} {other}");
-    let is = |prediction: Prediction, calls: f64, moves: f64| {
-        let value = prediction.value.unwrap();
-        near(value, bytes / (calls + moves));
-        near(prediction.hardware.unwrap(), bytes / moves);
-        near(prediction.software.unwrap(), value - bytes / moves);
-        assert!((0.2 - 1e-9..=0.3 + 1e-9).contains(&prediction.tolerance().unwrap()));
-    };
-    let calls = 4096.0 * 100e-9;
-    // Sequential calls fill a buffer that is too large for the L2 cache.
-    is(one(&reading(4096, "warm", 1, "read")), calls, moves(20e9, 25e9, 50e9));
-    is(one(&reading(4096, "warm", 2, "pread")), calls / 2.0, moves(40e9, 60e9, 200e9));
-    let large = one(&reading(1 << 20, "warm", 1, "pread"));
-    is(large, 16.0 * 100e-9, moves(20e9, 25e9, 50e9));
-    let three = read_at(&reading(4096, "warm", 3, "pread"), &records());
-    let metric = "memory.bandwidth{op=copy,threads=3,level=dram}".to_owned();
-    assert_eq!(three, Err(NoModel::MissingInput { metric }));
-}
-
-#[test]
-fn device_reads_have_a_bound_or_no_model() {
-    let mut records = records();
-    let (warm, cold) = (reading(1 << 20, "warm", 1, "read"), reading(1 << 20, "cold", 1, "read"));
-    let predicted = read_at(&cold, &records).unwrap();
-    assert_eq!(predicted.high, read_at(&warm, &records).unwrap().value, "by the model of warm");
-    assert_eq!((predicted.value, predicted.low), (None, None));
-    records.push(smoke::record("file.read.throughput", &warm, 5e9, 1e6));
-    assert_eq!(read_at(&cold, &records).unwrap().high, Some(5e9), "by the result of warm");
-    let device = reading(1 << 20, "direct", 1, "direct");
-    assert_eq!(read_at(&device, &records).unwrap_err(), NoModel::SpeedOfDevice);
-    records.push(smoke::record("file.read.throughput", &device, 1.25e9, 1e6));
-    let bracket = read_at(&cold, &records).unwrap();
-    let low = bracket.low.unwrap();
-    assert!((low / 0.7e9 - 1.0).abs() < 1e-9, "4 parts from the device, 1 from the cache: {low}");
-    assert_eq!((bracket.value, bracket.high), (None, Some(5e9)));
-    assert!(read_at(&reading(1 << 20, "mixed", 1, "read"), &records).is_err());
-    let mapped = read_at(&reading(1 << 18, "warm", 2, "mmap"), &records).unwrap();
-    assert_eq!((mapped.value, mapped.high), (None, Some(60e9)));
-    let Some(kind) = super::model::ReadCase::of(&warm) else { panic!("{warm}") };
-    assert_eq!(kind.way, Some(Way::Calls { count: None }));
-}
-
-#[test]
-fn block_is_call_plus_copy_plus_misses_and_cold_is_direct_plus_warm() {
-    let mut records = records();
-    let of = |order: &str, state: &str, bytes: i64| {
-        let params = Params::one("order", order).and("state", state);
-        Case::usual(params.and("file_bytes", bytes))
-    };
-    let predicted = |case: &Case, records: &[Record]| {
-        read_latency::ReadLatency.predict(case, &host(), &Inputs::new(records)).unwrap()
-    };
-    let value = |case: &Case| predicted(case, &records).value.unwrap();
-    let large = 64 << 20;
-    let [l2, memory] = [4096.0 / 100.0, 4096.0 / 25.0];
-    // The call and its return as a function.
-    let call = 100.0 + 40.0;
-    assert!((value(&of("random", "warm", 4096)) - (call + l2)).abs() < 1e-9);
-    assert!((value(&of("sequential", "warm", large)) - (call + memory)).abs() < 1e-9);
-    let random = of("random", "warm", large);
-    assert!((value(&random) - (call + memory + 180.0)).abs() < 1e-9, "two misses");
-    assert_eq!(predicted(&random, &records).hardware, Some(memory + 180.0));
-
-    let (direct, cold) = (of("random", "direct", large), of("random", "cold", large));
-    assert!(predicted(&cold, &records).is_ordinal(), "nothing was read yet");
-    records.push(smoke::record("file.read.latency", &direct.params, 50e3, 1.0));
-    records.push(smoke::record("file.read.latency", &random.params, 500.0, 1.0));
-    let value = predicted(&cold, &records);
-    // The wait for the device is hardware time.
-    assert_eq!((value.value, value.hardware), (Some(50_500.0), Some(50e3)));
-    // In order a pass of 64 blocks waits once at least; then the device reads ahead at its rate.
-    let sequential = of("sequential", "cold", large);
-    let warm = of("sequential", "warm", large);
-    records.push(smoke::record("file.read.latency", &warm.params, 400.0, 1.0));
-    assert!(predicted(&sequential, &records).is_ordinal(), "no rate of the device");
-    let direct = reading(1 << 20, "direct", 1, "direct");
-    records.push(smoke::record("file.read.throughput", &direct, 1e9, 1e6));
-    let bound = predicted(&sequential, &records);
-    let expected = 0.7 * (50e3 / 64.0 + 400.0 + 63.0 / 64.0 * 4096.0);
-    assert!((bound.low.unwrap() - expected).abs() < 1e-6 && bound.is_ordinal(), "{bound:?}");
-    // A file of one block is one wait.
-    let one = of("sequential", "cold", 4096);
-    let warm = of("sequential", "warm", 4096);
-    records.push(smoke::record("file.read.latency", &warm.params, 300.0, 1.0));
-    let bound = predicted(&one, &records);
-    assert!((bound.low.unwrap() - 0.7 * 50_300.0).abs() < 1e-6 && bound.value.is_none());
-}
-
-#[test]
-fn write_is_bounded_by_calls_and_stores() {
-    let params = Params::one("block", 4096).and("sync", "none").and("file_bytes", 16 << 20);
-    let case = Case::usual(params);
-    let records = records();
-    let known = Inputs::new(&records);
-    let claim = write_throughput::WriteThroughput.predict(&case, &host(), &known).unwrap();
-    let bytes = f64::from(16 << 20);
-    let limit = bytes / (4096.0 * 100e-9 + bytes / 10e9);
-    assert!((claim.high.unwrap() / limit - 1.0).abs() < 1e-9, "{claim:?}");
-    assert_eq!((claim.value, claim.low), (None, None));
 }
 
 #[test]

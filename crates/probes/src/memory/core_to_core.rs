@@ -250,22 +250,4 @@ mod tests {
         assert_eq!(pairs(&[2], Effort::Quick), [(2, 3)]);
         assert!(pairs(&[], Effort::Quick).is_empty());
     }
-
-    #[test]
-    fn cores_have_a_bound_and_smt_siblings_no_model() {
-        let mut host = smoke::zen4();
-        host.cpu.siblings = vec![vec![0, 2], vec![1, 3]];
-        let records = [smoke::record("cpu.frequency", &Params::none(), 2e9, 1e6)];
-        let predict = |a: i64, b: i64| {
-            let case = Case::usual(Params::one("a", a).and("b", b));
-            CoreToCore.predict(&case, &host, &Inputs::new(&records))
-        };
-        for (a, b) in [(0, 1), (0, 3), (2, 3)] {
-            let bound = predict(a, b).unwrap();
-            assert_eq!((bound.value, bound.low, bound.high), (None, Some(25.0), None));
-        }
-        for (a, b) in [(0, 2), (1, 3)] {
-            assert_eq!(predict(a, b), Err(NoModel::ThreadsOfOneCore));
-        }
-    }
 }

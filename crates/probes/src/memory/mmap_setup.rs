@@ -182,18 +182,6 @@ mod tests {
     }
 
     #[test]
-    fn prediction_of_every_size_is_that_of_one_page() {
-        let one = [smoke::record(ABOUT.id, &params(SIZES[0]), 700.0, 1.0)];
-        for bytes in &SIZES[1..] {
-            let case = Case::usual(params(*bytes));
-            let predict =
-                |records| MmapSetup.predict(&case, &Host::default(), &Inputs::new(records));
-            assert_eq!(predict(&one).unwrap().value, Some(700.0));
-            assert!(predict(&[]).is_err());
-        }
-    }
-
-    #[test]
     fn size_beyond_the_address_space_is_unavailable() {
         let samples = smoke::visit(&MmapSetup, &[Case::usual(params(1 << 60))]);
         let Err(Fault::Unavailable(_, Some(remedy))) = &samples[0] else { panic!("{samples:?}") };

@@ -208,26 +208,4 @@ mod tests {
         let Err(Fault::Unavailable(reason, _)) = &samples[1] else { panic!("{samples:?}") };
         assert!(reason.contains("needs 1073741824 MiB"), "{reason}");
     }
-
-    #[test]
-    fn more_pages_have_a_bound_and_empty_sizes_a_value() {
-        let ns = |bytes: u64| 1000.0 + 30.0 * (bytes / 4096) as f64;
-        let [low, high, largest] = TOUCHED;
-        let records = [
-            smoke::record(ABOUT.id, &params(low, true), ns(low), 1.0),
-            smoke::record(ABOUT.id, &params(high, true), ns(high), 1.0),
-            smoke::record(ABOUT.id, &params(SIZES[0], false), 900.0, 1.0),
-        ];
-        let predict = |bytes, touched| {
-            let case = Case::usual(params(bytes, touched));
-            Munmap.predict(&case, &Host::default(), &Inputs::new(&records)).unwrap()
-        };
-        for (bytes, expected) in [(high, 0.7 * 16.0 * ns(low)), (largest, 0.9 * 4.0 * ns(high))] {
-            let bound = predict(bytes, true);
-            let limit = bound.low.unwrap();
-            assert!(bound.is_ordinal() && (limit - expected).abs() < 1e-6 * expected, "{limit}");
-            assert!(limit < ns(bytes), "a fixed cost per call does not violate the bound");
-        }
-        assert_eq!(predict(SIZES[3], false).value, Some(900.0));
-    }
 }

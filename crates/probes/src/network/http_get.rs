@@ -213,21 +213,6 @@ mod tests {
     use crate::smoke;
 
     #[test]
-    fn short_response_is_a_round_trip_and_a_wait() {
-        let records = [
-            smoke::record("network.tcp.rtt", &rtt(LOOPBACK, "block", 56), 40_000.0, 10.0),
-            smoke::record("os.epoll", &Params::one("fds", 10), 300.0, 1.0),
-        ];
-        let cases = HttpGet.cases(&Host::default(), &Sizes::default());
-        let predicted = cases.iter().map(|case| {
-            let model = HttpGet.predict(case, &Host::default(), &Inputs::new(&records)).unwrap();
-            (model.value, model.low)
-        });
-        let value = (Some(40_300.0), Some(0.8 * 40_300.0));
-        assert_eq!(predicted.collect::<Vec<_>>(), [value, value, (None, Some(40_000.0))]);
-    }
-
-    #[test]
     fn service_of_the_visit_answers() {
         let Some(_folder) = smoke::test_folder() else { return };
         let mut measured = 0;

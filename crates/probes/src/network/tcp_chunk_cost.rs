@@ -187,18 +187,4 @@ mod tests {
         };
         assert!(unpaced.iter().all(used) && !all.iter().any(used));
     }
-
-    #[test]
-    fn call_and_byte_have_lower_bounds() {
-        let copy = Params::one("op", "copy").and("threads", 1).and("level", "l2");
-        let records = [
-            smoke::record("os.syscall", &getppid(), 50.0, 1.0),
-            smoke::record("memory.bandwidth", &copy, 20e9, 1.0),
-        ];
-        let low = |of| {
-            let known = Inputs::new(&records);
-            TcpChunkCost.predict(&Params::one("of", of), &Host::default(), &known).unwrap().low
-        };
-        assert_eq!((low("call"), low("byte")), (Some(50.0), Some(0.1)));
-    }
 }

@@ -166,29 +166,4 @@ mod tests {
         assert_eq!(sleeper.join().unwrap(), 0);
         assert_eq!(call.repeat(10), 10);
     }
-
-    fn predicted(op: &str, family: u32) -> Model {
-        let mut host = smoke::zen4();
-        host.cpu.family = Some(family);
-        let records = [
-            smoke::record("cpu.frequency", &Params::none(), 2e9, 1e6),
-            smoke::record("os.syscall", &Params::one("call", "getppid"), 100.0, 1.0),
-        ];
-        let case = Case::usual(Params::one("op", op));
-        FutexUncontended.predict(&case, &host, &Inputs::new(&records))
-    }
-
-    #[test]
-    fn lock_unlock_is_bracketed_by_two_instructions() {
-        let prediction = predicted(LOCK_UNLOCK, 25).unwrap();
-        // LOCK CMPXCHG is inferred for this core: a bracket of 20 %.
-        let limits = [prediction.low, prediction.high].map(|it| it.unwrap() / (9.4 + 7.9) * 2.0);
-        assert!((limits[0] - 0.8).abs() < 1e-9 && (limits[1] - 1.2).abs() < 1e-9, "{limits:?}");
-        assert_eq!(prediction.value, None);
-        assert_eq!(prediction.inputs.len(), 3);
-        let none = predicted(LOCK_UNLOCK, 99).unwrap_err();
-        let is_named = |figure: &str| figure == "lock_cmpxchg_cycles";
-        assert!(matches!(&none, NoModel::NotPublished { figure, .. } if is_named(figure)));
-        assert_eq!(predicted("wake", 25).unwrap().low, Some(100.0));
-    }
 }

@@ -1,20 +1,6 @@
 //! Models, lists of processes, and the overlap of a round.
 
 use super::*;
-use crate::smoke;
-
-#[test]
-fn block_alone_bounds_block_with_others() {
-    let params = |n: i64| Params::one("processes", n).and("state", "direct");
-    let records = [smoke::record("file.contention", &params(1), 80_000.0, 100.0)];
-    let known = Inputs::new(&records);
-    let predict = |params: &Params| Contention.predict(params, &Host::default(), &known);
-    assert_eq!(predict(&params(4)).map(|claim| claim.low), Ok(Some(80_000.0)));
-    assert!(predict(&params(1)).is_err(), "a case does not predict itself");
-    assert!(predict(&Params::one("processes", 4).and("state", "cold")).is_err());
-    let slope = PerProcess.predict(&Params::one("state", "direct"), &Host::default(), &known);
-    assert_eq!(slope.map(|claim| claim.high), Ok(Some(80_000.0)));
-}
 
 #[test]
 fn range_means_every_number_and_1_is_included() {

@@ -1,7 +1,5 @@
 //! The cases of simulated hosts, the models on simulated results, and a visit on this machine.
 
-use fathom_record::host::MemoryModule;
-
 use super::*;
 use crate::smoke;
 
@@ -86,72 +84,4 @@ fn thorough_run_sweeps_the_thread_counts() {
     let mut without = host(2);
     without.memory.thp = Some("never".to_owned());
     assert!(stream_cases(&without, Effort::Thorough).iter().all(|case| case.page == Page::Base));
-}
-
-fn record(case: StreamCase, rate: f64) -> Record {
-    smoke::record(ABOUT.id, &case.params(), rate, 0.01 * rate)
-}
-
-fn predicted(case: StreamCase, host: &Host, records: &[Record]) -> Prediction {
-    model::predict(case, host, &Inputs::new(records)).unwrap()
-}
-
-#[test]
-fn all_readers_are_bounded_by_one_or_by_the_modules() {
-    let one = record(case(Op::Read, 1, Level::Memory), 10e9);
-    let all = case(Op::Read, 4, Level::Memory);
-    let bound = predicted(all, &host(4), std::slice::from_ref(&one));
-    assert_eq!((bound.low, bound.high), (Some(9e9), None));
-    let mut reported = host(4);
-    let module = MemoryModule { transfers_per_s: Some(3.2e9), ..MemoryModule::default() };
-    reported.memory.modules = vec![module.clone(), module];
-    let bound = predicted(all, &reported, &[one]);
-    assert_eq!((bound.low, bound.high), (None, Some(2.0 * 3.2e9 * 8.0)));
-    reported.memory.modules[0].transfers_per_s = None;
-    let none = model::predict(all, &reported, &Inputs::new(&[]));
-    assert!(matches!(none, Err(NoModel::MissingInput { .. })), "{none:?}");
-}
-
-#[test]
-fn stores_load_as_reads_do_and_caches_scale() {
-    let read = record(case(Op::Read, 2, Level::Memory), 20e9);
-    for op in [Op::Write, Op::Copy, Op::Triad] {
-        let bound = predicted(case(op, 2, Level::Memory), &host(2), std::slice::from_ref(&read));
-        assert_eq!((bound.value, bound.high), (Some(20e9), Some(25e9)), "{op:?}");
-    }
-    let nt = model::predict(case(Op::WriteNt, 2, Level::Memory), &host(2), &Inputs::new(&[read]));
-    assert!(nt.is_err());
-    let l2 = record(case(Op::Read, 1, Level::Cache(2)), 100e9);
-    let sum = predicted(case(Op::Read, 4, Level::Cache(2)), &host(4), std::slice::from_ref(&l2));
-    assert_eq!((sum.value, sum.low), (Some(400e9), Some(320e9)));
-    assert_eq!(sum.class(), fathom_record::Class::SelfConsistency);
-    let bound = predicted(case(Op::Read, 1, Level::Cache(3)), &host(4), &[l2]);
-    assert_eq!(bound.high, Some(100e9));
-}
-
-#[test]
-fn one_reader_reads_at_least_a_line_per_latency() {
-    let latency = smoke::record("memory.latency.dram", &Params::none(), 100.0, 2.0);
-    let one = case(Op::Read, 1, Level::Memory);
-    let bound = predicted(one, &host(1), &[latency]);
-    assert_eq!((bound.low, bound.high), (Some(0.64e9), None));
-    assert!(model::predict(one, &host(1), &Inputs::new(&[])).is_err());
-}
-
-#[test]
-fn l1_reads_at_the_published_bytes_per_cycle() {
-    let mut skylake = host(1);
-    skylake.cpu.vendor = Some("GenuineIntel".to_owned());
-    (skylake.cpu.family, skylake.cpu.model_number) = (Some(6), Some(0x55));
-    let hz = [smoke::record("cpu.frequency", &Params::none(), 2e9, 1e6)];
-    let first = predicted(case(Op::Read, 1, Level::Cache(1)), &skylake, &hz);
-    assert_eq!(first.value, Some(128.0 * 2e9));
-    let second = predicted(case(Op::Read, 1, Level::Cache(2)), &skylake, &hz);
-    assert_eq!((second.value, second.high), (None, Some(64.0 * 2e9)));
-    // Half a line per cycle is reached; a whole one is not.
-    let mut zen4 = host(1);
-    zen4.cpu.vendor = Some("AuthenticAMD".to_owned());
-    (zen4.cpu.family, zen4.cpu.model_number) = (Some(25), Some(0x11));
-    let second = predicted(case(Op::Read, 1, Level::Cache(2)), &zen4, &hz);
-    assert_eq!((second.value, second.low), (Some(32.0 * 2e9), Some(0.8 * 32.0 * 2e9)));
 }

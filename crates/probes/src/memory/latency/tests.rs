@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use fathom_record::host::MemoryModule;
-
 use super::super::chain::Pattern;
 use super::*;
 use crate::smoke;
@@ -109,121 +107,6 @@ fn each_effort_has_its_patterns_and_cases_are_unique() {
             }
         }
     }
-}
-
-fn known() -> Vec<Record> {
-    vec![smoke::record("cpu.frequency", &Params::none(), 4e9, 1e6)]
-}
-
-fn predict(case: ChaseCase, host: &Host) -> Model {
-    Latency.predict(&Case::usual(case.params()), host, &Inputs::new(&known()))
-}
-
-#[test]
-fn set_clearly_in_a_level_is_predicted_by_its_cycles() {
-    for (set, ns) in [
-        (KIB, 1.0),
-        (16 * KIB, 1.0),
-        (64 * KIB, 3.5),
-        (512 * KIB, 3.5),
-        (2 * MIB, 12.5),
-        (16 * MIB, 12.5),
-    ] {
-        assert_eq!(predict(random(Page::Huge, set), &zen4()).unwrap().value, Some(ns));
-    }
-    // Between two levels: their latencies, each with its tolerance.
-    for (between, low, high) in [
-        (32 * KIB, 0.9, Some(3.85)),
-        (MIB, 3.15, Some(16.25)),
-        (32 * MIB, 8.75, None),
-        (48 * MIB, 8.75, None),
-    ] {
-        let bracket = predict(random(Page::Huge, between), &zen4()).unwrap();
-        let near = |limit: Option<f64>, wanted: Option<f64>| {
-            limit
-                .zip(wanted)
-                .map_or(limit == wanted, |(limit, wanted)| (limit - wanted).abs() < 1e-9)
-        };
-        assert!(near(bracket.low, Some(low)) && near(bracket.high, high), "{between}: {bracket:?}");
-        assert_eq!(bracket.value, None, "{between}");
-    }
-}
-
-/// A cyclic walk over more than a cache misses all loads with LRU replacement; with random
-/// replacement 58.3 % at 1.5 times the size (m = 1 − exp(−1.5 m)).
-#[test]
-fn set_beyond_a_cache_is_between_random_and_lru_replacement() {
-    for (set, hit, miss, high) in
-        [(48 * KIB, 0.9, 0.9 * 3.5, 1.1 * 3.5), (3 * MIB / 2, 0.9 * 3.5, 0.7 * 12.5, 1.3 * 12.5)]
-    {
-        let bracket = predict(random(Page::Huge, set), &zen4()).unwrap();
-        let low = (1.0 - 0.583) * hit + 0.583 * miss;
-        assert!((bracket.low.unwrap() / low - 1.0).abs() < 1e-3, "{set}: {bracket:?}");
-        assert!((bracket.high.unwrap() / high - 1.0).abs() < 1e-9 && bracket.value.is_none());
-        assert_eq!(bracket.inputs.len(), 4, "two latencies, frequency and share: {bracket:?}");
-    }
-    // 4K pages collide in a physically indexed cache before it is full: one limit only.
-    assert_eq!(predict(random(Page::Base, 3 * MIB / 2), &zen4()).unwrap().high, None);
-}
-
-/// Where other guests share the last-level cache, a set of half its size is not clearly inside.
-#[test]
-fn set_in_a_shared_cache_needs_more_room() {
-    let mut guest = zen4();
-    guest.virtualization = Some("kvm".to_owned());
-    for (inside, beyond, ns) in [(4 * MIB, 6 * MIB, 12.5), (KIB << 8, KIB << 9, 3.5)] {
-        assert_eq!(predict(random(Page::Huge, inside), &guest).unwrap().value, Some(ns));
-        assert_eq!(predict(random(Page::Huge, beyond), &zen4()).unwrap().value, Some(ns));
-        assert!(predict(random(Page::Huge, beyond), &guest).unwrap().is_ordinal());
-    }
-}
-
-#[test]
-fn memory_and_base_pages_beyond_the_tlb_have_a_bound_only() {
-    let memory = predict(random(Page::Huge, 64 * MIB), &zen4()).unwrap();
-    assert_eq!((memory.low, memory.high, memory.value), (Some(12.5), None, None));
-    let l2 = predict(random(Page::Base, 64 * KIB), &zen4()).unwrap();
-    assert_eq!(l2.value, Some(3.5), "within half of the reach of 3072 entries");
-    let l3 = predict(random(Page::Base, 8 * MIB), &zen4()).unwrap();
-    assert_eq!((l3.low, l3.value), (Some(12.5), None), "beyond");
-    assert_eq!(predict(random(Page::Base, 4 * KIB), &zen4()).unwrap().value, Some(1.0));
-}
-
-#[test]
-fn prefetched_patterns_have_a_model_in_l1_only() {
-    for pattern in [Pattern::RandomPage, Pattern::Stride(64)] {
-        let case = |set| ChaseCase { pattern, ..random(Page::Huge, set) };
-        assert_eq!(predict(case(4 * KIB), &zen4()).unwrap().value, Some(1.0));
-        assert_eq!(predict(case(64 * MIB), &zen4()), Err(NoModel::Prefetched));
-    }
-}
-
-#[test]
-fn reported_ddr4_module_adds_row_and_column() {
-    let mut host = zen4();
-    for (kind, low, is_weak) in
-        [(None, 12.5, true), (Some("DDR4"), 12.5 + 25.0, false), (Some("DDR5"), 12.5, true)]
-    {
-        let module = |kind: &str| MemoryModule {
-            kind: Some(kind.to_owned()),
-            transfers_per_s: Some(3.2e9),
-            ..MemoryModule::default()
-        };
-        host.memory.modules = kind.map(module).into_iter().collect();
-        let bound = predict(random(Page::Huge, 128 * MIB), &host).unwrap();
-        assert_eq!(bound.low, Some(low));
-        assert_eq!(bound.formula.contains("a weak lower bound"), is_weak, "{kind:?}");
-    }
-}
-
-#[test]
-fn missing_frequency_or_caches_leave_no_model() {
-    let case = random(Page::Huge, 4 * KIB);
-    let none = Latency.predict(&Case::usual(case.params()), &zen4(), &Inputs::new(&[]));
-    assert_eq!(none, Err(NoModel::MissingInput { metric: "cpu.frequency".to_owned() }));
-    let mut host = zen4();
-    host.cpu.caches.clear();
-    assert_eq!(predict(case, &host), Err(NoModel::unknown_fact(&["cpu.caches"])));
 }
 
 #[test]

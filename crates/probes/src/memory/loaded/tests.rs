@@ -44,28 +44,3 @@ fn loads_above_0_are_unavailable_on_one_cpu() {
         }
     });
 }
-
-#[test]
-fn load_0_is_the_latency_and_bounds_other_loads() {
-    let of = |percent| LoadCase { page: Page::Huge, set_bytes: 128 << 20, percent };
-    let chase = of(0).chase().params();
-    let records = [
-        smoke::record("memory.latency", &chase, 100.0, 1.0),
-        smoke::record(ABOUT.id, &of(0).params(), 110.0, 1.0),
-    ];
-    let predict = |percent, records: &[_]| {
-        let case = Case::usual(of(percent).params());
-        Loaded.predict(&case, &Host::default(), &Inputs::new(records))
-    };
-    let none = predict(0, &records).unwrap();
-    assert_eq!(none.value, Some(100.0));
-    let [low, high] = [none.low.unwrap(), none.high.unwrap()];
-    assert!((low - 85.0).abs() < 1e-9 && (high - 115.0).abs() < 1e-9, "{low} {high}");
-    for percent in [25, 100] {
-        let bound = predict(percent, &records).unwrap();
-        assert_eq!((bound.value, bound.low, bound.high), (None, Some(110.0), None));
-    }
-    let metric = format!("memory.latency{chase}");
-    assert_eq!(predict(0, &[]), Err(NoModel::MissingInput { metric }));
-    assert!(predict(25, &records[..1]).is_err(), "its own earlier case is missing");
-}

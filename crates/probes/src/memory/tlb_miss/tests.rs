@@ -66,19 +66,3 @@ fn guest_notes_that_huge_pages_may_miss_too() {
     host.virtualization = Some("kvm".to_owned());
     assert!(notes(&host)[1].contains("the chase with huge pages misses too"));
 }
-
-#[test]
-fn bound_is_a_load_of_the_table_and_nested_no_model() {
-    let mut host = smoke::zen4();
-    let mut records = pair(LARGE);
-    records.push(smoke::record("cpu.frequency", &Params::none(), 4e9, 1e6));
-    let predict = |host: &Host| TlbMiss.predict(&Params::none(), host, &Inputs::new(&records));
-    let nested = |host: &Host| predict(host) == Err(NoModel::NestedPaging);
-    assert!(nested(&host), "unknown virtualization");
-    host.virtualization = Some("kvm".to_owned());
-    assert!(nested(&host));
-    host.virtualization = Some("none".to_owned());
-    // 256 KiB of entries are in L2, at 14 cycles on Zen 4.
-    let bound = predict(&host).unwrap();
-    assert_eq!((bound.low, bound.value), (Some(3.5), None));
-}

@@ -163,33 +163,3 @@ fn full_queue_is_not_waited_for_without_a_limit() {
     let fault = failed(LOOPBACK, "connect", Errno::TIMEDOUT.into()).to_string();
     assert!(fault.starts_with("far end loopback: connect: "), "{fault}");
 }
-
-#[test]
-fn models_use_declared_needs_only() {
-    let wake = Params::one("via", "futex");
-    for (to, bounds) in [(LOOPBACK, [None, Some(9e3)]), ("bench-4", [Some(15e3), Some(15e3)])] {
-        let mut records = vec![
-            smoke::record("network.tcp.rtt", &rtt(to, "block", 1), 9e3, 1.0),
-            smoke::record("network.tcp.rtt", &rtt(to, "busy", 1), 5e3, 1.0),
-            smoke::record("os.wake.cross_cpu", &wake, 10e3, 1.0),
-        ];
-        let probes: [&dyn Probe; 4] = [&TcpConnect, &CLOSE_FIN, &CLOSE_RST, &TcpTeardown];
-        let mut found = Vec::new();
-        for probe in probes {
-            let here = probe.cases(&Host::default(), &Sizes::default()).remove(0);
-            let case = if to == LOOPBACK { here } else { probe.remote(&here, to).unwrap() };
-            let of_needs = |record: &&Record| {
-                let metric = record.metric.as_str();
-                probe.about().needs.contains(&metric)
-            };
-            let known: Vec<Record> = records.iter().filter(of_needs).cloned().collect();
-            let model = probe.predict(&case, &Host::default(), &Inputs::new(&known)).unwrap();
-            found.push((model.value, model.high));
-            records.push(smoke::record(probe.about().id, &case.params, 8e3, 1.0));
-        }
-        let connect = (bounds[0], bounds[0].map_or(bounds[1], |value| Some(value * 1.3)));
-        // close_fin and close_rst are at most connect; the tear-down is a sum.
-        let close = (None, Some(8e3));
-        assert_eq!(found, [connect, close, close, (Some(23e3), Some(23e3 * 1.3))], "{to}");
-    }
-}

@@ -167,39 +167,3 @@ fn mount_is_read_in_proved_states_and_named() {
         assert!(text.contains(", source "), "{text}");
     }
 }
-
-#[test]
-fn models_of_a_mount_are_bounds() {
-    let read = Params::one("call", "read1");
-    let mut records = vec![smoke::record("os.syscall", &read, 100.0, 1.0)];
-    for case in of_mount(Effort::Standard) {
-        let known = Inputs::new(&records);
-        let model = FileReadRemote.predict(&case, &Host::default(), &known).expect("a model");
-        let low = if case.params.text("client") == Some("cold") { 700.0 } else { 100.0 };
-        assert_eq!((model.value, model.low), (None, Some(low)), "{}", case.params);
-        records.push(smoke::record(ABOUT.id, &case.params, 700.0, 1.0));
-    }
-}
-
-#[test]
-fn models_use_declared_needs_only() {
-    let connect = Params::one("to", LOOPBACK);
-    let mut records = vec![
-        smoke::record("network.tcp.rtt", &rtt(LOOPBACK, "block", 56), 40e3, 1.0),
-        smoke::record("network.tcp.connect", &connect, 30e3, 1.0),
-        smoke::record("os.syscall", &Params::one("call", "open_close"), 1e3, 1.0),
-        smoke::record("os.syscall", &Params::one("call", "fstat"), 1e2, 1.0),
-    ];
-    assert!(records.iter().all(|record| ABOUT.needs.contains(&record.metric.as_str())));
-    for case in of_effort(Effort::Thorough) {
-        let known = Inputs::new(&records);
-        let model = FileReadRemote.predict(&case, &Host::default(), &known).expect("a model");
-        let expected = match Remote::of(&case.params).unwrap() {
-            Remote { is_fresh: true, .. } => (Some(80e3), Some(56e3)),
-            Remote { is_cold: true, .. } => (None, Some(50e3)),
-            _ => (Some(41_100.0), Some(28_770.0)),
-        };
-        assert_eq!((model.value, model.low.map(f64::round)), expected, "{}", case.params);
-        records.push(smoke::record(ABOUT.id, &case.params, 50e3, 1.0));
-    }
-}

@@ -1,6 +1,5 @@
 use std::collections::BTreeSet;
 
-use fathom_record::host::NetworkLink;
 use fathom_record::{FactValue, Sample};
 
 use super::*;
@@ -47,43 +46,6 @@ fn start_and_stragglers_do_not_count() {
     assert_eq!(steady_rate(&[even], &clock), Some(10e9));
     assert_eq!(bytes_at(&late, 400), 2000.0);
     assert_eq!(steady_rate(&[vec![(7, 0)]], &clock), None);
-}
-
-#[test]
-fn loopback_is_bounded_by_the_fastest_copy() {
-    let params = |op: &str, level: &str| {
-        Params::one("op", op).and("threads", 1).and("level", level).and("page", "4 KiB")
-    };
-    let record = |op, level, rate| smoke::record("memory.bandwidth", &params(op, level), rate, 1.0);
-    let mut records = vec![record("copy", "dram", 20e9), record("read", "l2", 60e9)];
-    let high = |records: &[Record], cpus| {
-        at_most_copied(cpus, &Inputs::new(records)).map(|bound| bound.high.unwrap())
-    };
-    assert_eq!((high(&records, 2), high(&records, 1)), (Ok(60e9), Ok(30e9)));
-    records.extend([record("copy", "l3", 40e9), record("copy", "l2", 50e9)]);
-    assert_eq!((high(&records, 2), high(&records, 1)), (Ok(25e9), Ok(12.5e9)));
-    assert!(matches!(high(&records[..1], 2), Err(NoModel::MissingInput { .. })));
-}
-
-#[test]
-fn other_host_is_bounded_by_the_only_known_link() {
-    let link = |name: &str, bits_per_s| NetworkLink {
-        name: name.to_owned(),
-        bits_per_s,
-        mtu_bytes: Some(1500),
-        up: Some(true),
-        ..NetworkLink::default()
-    };
-    let network = vec![link("eth0", Some(1_000_000_000)), link("lo", None)];
-    let mut host = Host { network, ..Host::default() };
-    let high = |to, direction, host: &Host| {
-        at_most_of_link(to, directions(direction), host).map(|bound| bound.high.unwrap().round())
-    };
-    assert_eq!(high("bench-4", Direction::Send, &host), Ok(117_685_306.0));
-    assert_eq!(high("bench-4", Direction::Both, &host), Ok(235_370_611.0));
-    assert!(high("127.0.0.1", Direction::Send, &host).is_err());
-    host.network.push(link("eth1", Some(1_000_000_000)));
-    assert!(high("bench-4", Direction::Send, &host).is_err());
 }
 
 #[test]

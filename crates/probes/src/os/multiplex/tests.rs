@@ -56,11 +56,3 @@ fn visit_raises_the_soft_limit() {
     let child = unsafe { fork(visit) }.unwrap();
     assert_eq!(child.wait_for(7), Ok(()));
 }
-
-#[test]
-fn equal_small_sets_have_no_slope() {
-    let records = [10, 100].map(|fds| smoke::record(POLL.about.id, &params(fds), 400.0, 1.0));
-    let case = Case::usual(params(500));
-    let prediction = POLL.predict(&case, &Host::default(), &Inputs::new(&records));
-    assert_eq!(prediction, Err(NoModel::NoSlope));
-}

@@ -70,39 +70,3 @@ fn failed_call_is_not_counted() {
     assert_eq!(repeat(libc::CLOCK_MONOTONIC, 100), 100);
     assert_eq!(repeat(99, 100), 0);
 }
-
-fn genoa(source: &str) -> Host {
-    Host { clocksource: Some(source.to_owned()), ..smoke::zen4() }
-}
-
-fn predicted(clock: &str, host: &Host) -> Model {
-    let clock = Params::one("clock", clock);
-    let records = [
-        smoke::record("cpu.frequency", &Params::none(), 3e9, 1e6),
-        smoke::record("cpu.call", &Params::one("args", 0), 1.5, 0.1),
-        smoke::record(ABOUT.id, &Params::one("clock", MONOTONIC), 30.0, 2.0),
-    ];
-    let case = Case::usual(clock);
-    ClockGettime.predict(&case, host, &Inputs::new(&records))
-}
-
-#[test]
-fn prediction_is_counter_conversion_and_two_calls() {
-    let prediction = predicted(MONOTONIC, &genoa("tsc")).unwrap();
-    assert_eq!((prediction.hardware, prediction.software), (Some(25.0), Some(3.0)));
-    assert_eq!(prediction.inputs.len(), 4);
-    assert!(prediction.source.contains("RDTSCP") && prediction.source.contains("IMUL"));
-    assert_eq!(predicted("realtime", &genoa("tsc")).unwrap().value, Some(28.0), "the same code");
-    let unknown = Host { clocksource: Some("tsc".to_owned()), ..Host::default() };
-    let sibling = predicted("realtime", &unknown).unwrap();
-    assert_eq!((sibling.value, sibling.self_consistency), (Some(30.0), true));
-    let coarse = predicted("monotonic_coarse", &genoa("tsc")).unwrap();
-    assert_eq!((coarse.low, coarse.high), (None, Some(30.0)));
-}
-
-#[test]
-fn other_clock_sources_have_no_model() {
-    let source = "kvm-clock".to_owned();
-    let none = predicted(MONOTONIC, &genoa(&source));
-    assert_eq!(none, Err(NoModel::ClockSourceNotPublished { source }));
-}
