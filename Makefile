@@ -27,9 +27,10 @@ flaky: needs ## run `make test` five times under a CONDITION (loaded, stranger, 
 	@scripts/needs.sh lab
 	$(CARGO) run --quiet --locked --package xtask -- flaky $(if $(PROGRAM),repeated $(PROGRAM),$(or $(CONDITION),loaded))
 
-golden: ## write the golden files anew: screens and predictions; look at the difference before you commit it
+golden: ## write the golden files anew: screens, predictions, host facts; look at the difference before you commit it
 	SNAPSHOTS=overwrite $(CARGO) test --quiet --locked --package fathom --test program golden::
 	SNAPSHOTS=overwrite $(CARGO) test --quiet --locked --package fathom-probes --lib models::
+	SNAPSHOTS=overwrite $(CARGO) test --quiet --locked --package fathom-measure --test host golden::
 
 docs: ## regenerate docs/METRICS.md and the JSON schemas
 	$(CARGO) run --quiet --locked --package xtask -- docs

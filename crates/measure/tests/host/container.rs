@@ -21,21 +21,6 @@ pub(crate) fn machine() -> Machine {
 }
 
 #[test]
-fn container_without_sys_is_read() {
-    let host = machine().read();
-    assert_eq!((host.kernel.as_str(), host.uptime_s), ("4.4.0", Some(12.5)));
-    assert_eq!(host.container.as_deref(), Some("oci"));
-    assert_eq!((host.cpu.logical, host.cpu.cores), (1, None));
-    assert_eq!(host.cpu.base_hz, Some(2.2e9));
-    assert_eq!(host.memory.total_bytes, Some(2 << 30));
-    assert_eq!(host.memory.available_bytes, None);
-    assert_eq!(host.virtualization, None, "unknown without flags");
-    let (version, path) = (host.cgroup.version, host.cgroup.path.as_deref());
-    assert_eq!((version, path), (Some(1), Some("/docker/0123")));
-    assert_eq!((host.cgroup.cpu_quota, host.cgroup.memory_limit_bytes), (None, None));
-}
-
-#[test]
 fn container_managers_are_detected() {
     let container = |machine: Machine| machine.read().container;
     let empty = Machine::default;

@@ -6,6 +6,7 @@ mod board;
 mod condition;
 mod container;
 mod fixture;
+mod golden;
 mod identity;
 mod junk;
 mod laptop;
