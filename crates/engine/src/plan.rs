@@ -1,7 +1,7 @@
 //! The plan of a run: selected cases, effort, protocol and seed.
 
 use crate::{CaseSelector, InjectedSpin, PlanError};
-use fathom_metric::{Case, Entry, Far, Registry, Sizes};
+use fathom_metric::{Case, Entry, Registry, Sizes};
 use fathom_record::{Effort, Host, Params, Protocol};
 
 /// Rounds of a case in one visit.
@@ -221,11 +221,7 @@ impl Plan {
 
     /// Whether a probe uses other hosts.
     pub(crate) fn has_far_ends(&self) -> bool {
-        let is_far = |unit: &VisitGroup| match unit.entry {
-            Entry::Probe(probe) => probe.needs().far == Some(Far::Anywhere),
-            _ => false,
-        };
-        self.units.iter().any(is_far)
+        self.units.iter().any(|unit| unit.entry.about().has_far_end)
     }
 
     /// The number of records of the complete run.
@@ -283,7 +279,7 @@ fn cases(entry: &Entry, host: &Host, sizes: &Sizes) -> Vec<Case> {
 /// One unit with all cases, or one for each if they disturb each other.
 fn units_of(entry: &'static Entry, cases: Vec<Case>, needed: bool) -> Vec<VisitGroup> {
     match entry {
-        Entry::Probe(probe) if !probe.cases_share_visits() => {
+        Entry::Probe(probe) if !probe.about().cases_share_visits => {
             cases.into_iter().map(|case| VisitGroup { entry, cases: vec![case], needed }).collect()
         }
         _ => vec![VisitGroup { entry, cases, needed }],

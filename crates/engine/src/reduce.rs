@@ -60,7 +60,7 @@ pub(crate) fn measured(
                 let (summary, chosen) = (strata.summarise(), strata.headline());
                 let headline = HeadlineSamples { summary, samples: chosen, reference };
                 let read_ns = document.run.clock.read_ns;
-                fill(&mut record, about, samples, headline, (probe.is_difference(), read_ns));
+                fill(&mut record, about, samples, headline, (about.is_difference, read_ns));
             }
         }
         let doubt = visited.doubt.as_ref().filter(|_| probe.reads_device(case));

@@ -29,6 +29,15 @@ pub struct About {
     pub published: &'static str,
     /// Counters that the measured work increments itself; they never count as a disturbance.
     pub expects: Counters,
+    /// Whether values are differences: printed as a bound where the interval includes 0 (METHOD 6).
+    pub is_difference: bool,
+    /// Whether one visit measures all cases. False where the state that one case leaves in caches,
+    /// predictors or the scheduler changes the cost of the next.
+    pub cases_share_visits: bool,
+    /// Disk space that a visit uses.
+    pub disk: Option<Disk>,
+    /// Whether the other end of its connections may be on the remote host of the run.
+    pub has_far_end: bool,
     /// Largest relative half width of the confidence interval on an idle machine. A wider
     /// interval makes the record noisy.
     pub noise_limit: f64,
@@ -51,6 +60,10 @@ impl About {
         requires: "",
         published: "",
         expects: Counters::NONE,
+        is_difference: false,
+        cases_share_visits: true,
+        disk: None,
+        has_far_end: false,
         noise_limit: 0.05,
     };
 
@@ -58,6 +71,15 @@ impl About {
     pub fn group(&self) -> &'static str {
         self.id.split('.').next().unwrap_or(self.id)
     }
+}
+
+/// Disk space that a probe uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// Bytes of the shared large file that it reads; 0 for none.
+    pub large: u64,
+    /// Peak bytes that one visit writes.
+    pub own: u64,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -21,11 +21,11 @@ pub mod sum;
 #[cfg(test)]
 mod tests;
 
-pub use about::{About, Parameter};
+pub use about::{About, Disk, Parameter};
 pub use derived::{Derived, Estimate};
 pub use inputs::{Inputs, earlier};
 pub use missing_input::MissingInput;
-pub use probe::{Case, Disk, Far, Needs, Probe, Sizes};
+pub use probe::{Case, Probe, Sizes};
 pub use procedure::{ByHand, Command, Ending, Procedure};
 pub use procedure_error::ProcedureError;
 pub use recorder::{Event, Measured, Recorder, observed, too_short};

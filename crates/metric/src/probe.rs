@@ -42,43 +42,9 @@ impl Case {
     }
 }
 
-/// Disk space that a probe uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Disk {
-    /// Bytes of the shared large file that it reads; 0 for none.
-    pub large: u64,
-    /// Peak bytes that one visit writes.
-    pub own: u64,
-}
-
-/// Where the other end of a connection runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Far {
-    /// A process on this host.
-    Here,
-    /// This host, and the remote host where the run has one.
-    Anywhere,
-}
-
-/// Resources beyond the CPU of the worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
-    pub disk: Option<Disk>,
-    pub far: Option<Far>,
-}
-
 /// A metric measured by visits. Stateless; listed once in the registry.
 pub trait Probe: Sync {
     fn about(&self) -> &'static About;
-    /// Whether values are differences: printed as a bound where the interval includes 0 (METHOD 6).
-    fn is_difference(&self) -> bool {
-        false
-    }
-    /// Whether one visit measures all cases. False where the state that one case leaves in caches,
-    /// predictors or the scheduler changes the cost of the next.
-    fn cases_share_visits(&self) -> bool {
-        true
-    }
     /// Counters that the measured work increments itself. Cases with different sets must not share
     /// a visit.
     fn expects(&self, _: &Case) -> Counters {
@@ -88,7 +54,7 @@ pub trait Probe: Sync {
     /// result.
     fn reads_device(&self, case: &Case) -> bool {
         let state = case.params.text("state");
-        self.needs().disk.is_some() && matches!(state, Some("cold" | "direct"))
+        self.about().disk.is_some() && matches!(state, Some("cold" | "direct"))
     }
     /// The stratum that selected visits of this case form, or why visits cannot be selected by core
     /// speed. A probe overrides it for work outside the core, threads on other CPUs and long
@@ -96,15 +62,12 @@ pub trait Probe: Sync {
     fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
         let expects = self.expects(case);
         match () {
-            () if self.needs().disk.is_some() || expects.has(Counter::MajorFaults) => {
+            () if self.about().disk.is_some() || expects.has(Counter::MajorFaults) => {
                 Err(NotSelected::Device)
             }
             () if expects.has(Counter::NotRunning) => Err(NotSelected::SecondCpu),
             () => Ok(Stratum::FullSpeed),
         }
-    }
-    fn needs(&self) -> Needs {
-        Needs::default()
     }
     /// The cases to measure on this host.
     fn cases(&self, _host: &Host, _sizes: &Sizes) -> Vec<Case> {

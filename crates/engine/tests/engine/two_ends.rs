@@ -8,7 +8,7 @@ use fathom_engine::{Machine, Outcome, Plan, VisitAnswer, VisitRequest, coordinat
 use fathom_measure::clock::{FakeClock, Specification, WholeRun};
 use fathom_measure::sampler::{FarPlace, Fault, LOOPBACK, LoopTime, Resources};
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_metric::{About, Case, Entry, Far, Inputs, Needs, Probe, Registry, Sizes};
+use fathom_metric::{About, Case, Entry, Inputs, Probe, Registry, Sizes};
 use fathom_record::{
     Check, Disturbance, Effort, FarEnd, FarHost, Histogram, Host, NoModel, Params, Prediction,
     Protocol, State,
@@ -21,14 +21,12 @@ const BENCH: &str = "bench-4";
 
 struct RoundTrip;
 
-static ABOUT: About = About { id: "network.round_trip", title: "round trip", ..About::BASE };
+static ABOUT: About =
+    About { id: "network.round_trip", title: "round trip", has_far_end: true, ..About::BASE };
 
 impl Probe for RoundTrip {
     fn about(&self) -> &'static About {
         &ABOUT
-    }
-    fn needs(&self) -> Needs {
-        Needs { disk: None, far: Some(Far::Anywhere) }
     }
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         [LOOPBACK, BENCH, "gone"].map(|to| Case::usual(Params::one("to", to))).into()

@@ -56,6 +56,9 @@ static ABOUT: About = About {
     ],
     needs: &["os.syscall", "memory.bandwidth"],
     requires: "a folder on a device",
+    // Each call trains the branch predictors differently, as for os.syscall.
+    cases_share_visits: false,
+    disk: Some(Disk { large: 0, own: FILE_BYTES }),
     ..About::BASE
 };
 
@@ -71,15 +74,6 @@ impl Probe for FileCall {
     fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
         // No device is involved.
         Ok(Stratum::FullSpeed)
-    }
-
-    fn needs(&self) -> Needs {
-        Needs { disk: Some(Disk { large: 0, own: FILE_BYTES }), far: None }
-    }
-
-    /// Each call trains the branch predictors differently, as for os.syscall.
-    fn cases_share_visits(&self) -> bool {
-        false
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {

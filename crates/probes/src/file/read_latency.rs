@@ -70,6 +70,7 @@ static ABOUT: About = About {
         "memory.latency.dram",
         "file.read.throughput",
     ],
+    disk: Some(Disk { large: LARGE_BYTES, own: 2 * SMALL_MAX as u64 }),
     ..super::OF_RUNS
 };
 
@@ -91,10 +92,6 @@ impl Probe for ReadLatency {
             Some("warm") => Ok(Stratum::CoreAtFullSpeed),
             _ => Err(NotSelected::Device),
         }
-    }
-
-    fn needs(&self) -> Needs {
-        Needs { disk: Some(Disk { large: LARGE_BYTES, own: 2 * SMALL_MAX as u64 }), far: None }
     }
 
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {

@@ -62,6 +62,7 @@ static ABOUT: About = About {
         },
     ],
     needs: &["file.call", "memory.bandwidth"],
+    disk: Some(Disk { large: LARGE_BYTES, own: 0 }),
     ..super::OF_RUNS
 };
 
@@ -78,10 +79,6 @@ impl Probe for ReadThroughput {
             (Some("warm"), _) => Err(NotSelected::SecondCpu),
             _ => Err(NotSelected::Device),
         }
-    }
-
-    fn needs(&self) -> Needs {
-        Needs { disk: Some(Disk { large: LARGE_BYTES, own: 0 }), far: None }
     }
 
     fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {

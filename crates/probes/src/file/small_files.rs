@@ -25,7 +25,7 @@ pub struct SmallFileMetric {
 
 pub static CREATE: SmallFileMetric = SmallFileMetric {
     about: &CREATE_ABOUT,
-    count: 64,
+    count: SET,
     cost_ns: 40e6,
     check: ("files", "64 files of the right size after each pass"),
     operation: |set, clock| {
@@ -43,7 +43,7 @@ pub static CREATE: SmallFileMetric = SmallFileMetric {
 };
 pub static DELETE: SmallFileMetric = SmallFileMetric {
     about: &DELETE_ABOUT,
-    count: 64,
+    count: SET,
     cost_ns: 40e6,
     check: ("files", "0 of 64 files left after each pass"),
     operation: |set, clock| {
@@ -71,6 +71,12 @@ pub static FSYNC: SmallFileMetric = SmallFileMetric {
     },
 };
 
+/// Files of a set, but for file.fsync.
+const SET: usize = 64;
+
+/// Bytes of the blocks that one file of each size takes.
+const ALL_SIZES: u64 = (4 + 4 + 12) << 10;
+
 static CREATE_ABOUT: About = About {
     id: "file.create",
     title: "file creation",
@@ -87,6 +93,7 @@ static CREATE_ABOUT: About = About {
         "the size of each file is verified after the pass",
     ],
     parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "per file" }],
+    disk: Some(Disk { large: 0, own: SET as u64 * ALL_SIZES }),
     ..super::OF_RUNS
 };
 
@@ -105,6 +112,7 @@ static DELETE_ABOUT: About = About {
         "the deletion is verified after each pass",
     ],
     parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "per file" }],
+    disk: Some(Disk { large: 0, own: SET as u64 * ALL_SIZES }),
     ..super::OF_RUNS
 };
 
@@ -127,18 +135,13 @@ static FSYNC_ABOUT: About = About {
     ],
     parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "of the file" }],
     noise_limit: 0.30,
+    disk: Some(Disk { large: 0, own: ALL_SIZES }),
     ..super::OF_RUNS
 };
 
 impl Probe for SmallFileMetric {
     fn about(&self) -> &'static About {
         self.about
-    }
-
-    /// In whole file system blocks.
-    fn needs(&self) -> Needs {
-        let blocks: i64 = SMALL_BYTES.iter().map(|bytes| (bytes + 4095) / 4096 * 4096).sum();
-        Needs { disk: Some(Disk { large: 0, own: self.count as u64 * blocks as u64 }), far: None }
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {

@@ -89,7 +89,7 @@ fn evicted_file_is_not_warm() {
 fn probe_without_a_folder_returns_the_reason() {
     for entry in REGISTRY.entries() {
         let Entry::Probe(probe) = entry else { continue };
-        if probe.needs().disk.is_none() {
+        if entry.about().disk.is_none() {
             continue;
         }
         let cases = probe.cases(&Host::default(), &Sizes { smoke: true, ..Sizes::default() });

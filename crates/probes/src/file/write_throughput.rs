@@ -41,6 +41,7 @@ static ABOUT: About = About {
         Parameter { name: "file_bytes", values: "bytes", meaning: "bytes written" },
     ],
     needs: &["os.syscall", "memory.bandwidth"],
+    disk: Some(Disk { large: 0, own: 2 * FILE_BYTES as u64 }),
     ..super::OF_RUNS
 };
 
@@ -50,10 +51,6 @@ const SMOKE_BYTES: i64 = 256 << 10;
 impl Probe for WriteThroughput {
     fn about(&self) -> &'static About {
         &ABOUT
-    }
-
-    fn needs(&self) -> Needs {
-        Needs { disk: Some(Disk { large: 0, own: 2 * FILE_BYTES as u64 }), far: None }
     }
 
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {

@@ -64,6 +64,8 @@ static ABOUT: About = About {
     requires: "huge: transparent huge pages. major: a folder on a disk ($TMPDIR or /var/tmp)",
     published: "230 µs (major, SSD; 2016, i5-5257U)",
     noise_limit: 0.10,
+    // A kind changes the caches and the kernel's free lists for the next.
+    cases_share_visits: false,
     ..About::BASE
 };
 
@@ -173,11 +175,6 @@ impl FaultKind {
 impl Probe for PageFault {
     fn about(&self) -> &'static About {
         &ABOUT
-    }
-
-    /// A kind changes the caches and the kernel's free lists for the next.
-    fn cases_share_visits(&self) -> bool {
-        false
     }
 
     fn expects(&self, case: &Case) -> Counters {

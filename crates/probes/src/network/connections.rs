@@ -30,6 +30,41 @@ pub(super) enum Timed {
     Teardown,
 }
 
+/// A metric of one part of a connection.
+pub struct ConnectionMetric {
+    pub(super) timed: Timed,
+    pub(super) about: &'static About,
+    pub(super) predict: fn(&Case, &Inputs<'_>) -> Model,
+}
+
+impl Probe for ConnectionMetric {
+    fn about(&self) -> &'static About {
+        self.about
+    }
+
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+        match (self.timed, sizes.effort) {
+            (Timed::CloseReset, Effort::Quick) => Vec::new(),
+            _ => vec![Case { params: Params::one("to", LOOPBACK), cost_ns: 60e6 }],
+        }
+    }
+
+    fn remote(&self, _: &Case, to: &str) -> Option<Case> {
+        Some(Case { params: Params::one("to", to), cost_ns: 400e6 })
+    }
+
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
+        (self.predict)(case, known)
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
+        each(cases, sampler, |index, case, sampler| {
+            let to = to(&case.params).ok_or_else(|| crate::unknown_case(&case.params))?;
+            measure(self.timed, index, to, sampler)
+        })
+    }
+}
+
 /// A wait for the other end, at most: a lost SYN is sent again after 1, 3 and 7 s.
 const WAIT: Duration = Duration::from_secs(5);
 /// Connections of one value on this host, and to another, whose round trips make it long.
@@ -41,17 +76,6 @@ const SETTLE_NS: f64 = 20_000.0;
 const ESTABLISHED: u8 = 1;
 const TIME_WAIT: u8 = 6;
 const CLOSE: u8 = 7;
-
-/// The case of each metric of connections.
-pub(super) fn cases() -> Vec<Case> {
-    vec![Case { params: Params::one("to", LOOPBACK), cost_ns: 60e6 }]
-}
-
-pub(super) fn remote(to: &str) -> Option<Case> {
-    Some(Case { params: Params::one("to", to), cost_ns: 400e6 })
-}
-
-pub(super) const NEEDS: Needs = Needs { disk: None, far: Some(fathom_metric::Far::Anywhere) };
 
 pub(super) const TO: Parameter = Parameter {
     name: "to",
@@ -72,23 +96,6 @@ pub(super) fn rtt(to: &str, mode: &str, bytes: i64) -> Params {
 pub(super) fn wake<'a>() -> Term<'a> {
     let params = Params::one("via", "futex");
     Term { times: 1.0, metric: "os.wake.cross_cpu", params }
-}
-
-/// The bound `≤ network.tcp.connect` to the same far end.
-pub(super) fn below_connect(case: &Case, known: &Inputs<'_>) -> Model {
-    let name = format!("network.tcp.connect{}", case.params);
-    let limit = earlier("network.tcp.connect", &case.params, known)?;
-    let source = "one packet leaves, three make a connection";
-    let meaning = "the call waited, or ran the far end's work";
-    Ok(at_most((&name, limit), Unit::Nanoseconds, (source, meaning)))
-}
-
-/// Measures each case of such a metric.
-pub(super) fn visit(timed: Timed, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-    each(cases, sampler, |index, case, sampler| {
-        let to = to(&case.params).ok_or_else(|| crate::unknown_case(&case.params))?;
-        measure(timed, index, to, sampler)
-    })
 }
 
 fn measure(timed: Timed, case: usize, to: &str, sampler: &mut Sampler) -> Result<()> {

@@ -9,10 +9,11 @@ use std::time::Duration;
 use fathom_fileio::Generator;
 use fathom_load::Control;
 use fathom_measure::sampler::LOOPBACK;
-use fathom_record::{Counter, Histogram};
+use fathom_record::Histogram;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
+use super::FAR_END;
 use super::connections::{TO, rtt};
 use super::http_get::state;
 use super::service::{Served, Service};
@@ -96,9 +97,10 @@ static ABOUT: About = About {
     requires: "loopback: two CPUs and a folder on a device. Another host: files of these sizes in \
                the folder that it serves. over=mount: a folder on a network file system",
     published: "6.68 ms, sequential and random, over a network file system (2016)",
-    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
     noise_limit: 0.15,
-    ..About::BASE
+    cases_share_visits: false,
+    disk: Some(Disk { large: 0, own: LARGE as u64 }),
+    ..FAR_END
 };
 
 const BLOCK: u64 = 4096;
@@ -183,15 +185,6 @@ fn all(effort: Effort) -> Vec<Remote> {
 impl Probe for FileReadRemote {
     fn about(&self) -> &'static About {
         &ABOUT
-    }
-
-    fn cases_share_visits(&self) -> bool {
-        false
-    }
-
-    fn needs(&self) -> Needs {
-        let disk = Some(Disk { large: 0, own: LARGE as u64 });
-        Needs { disk, far: Some(fathom_metric::Far::Anywhere) }
     }
 
     fn expects(&self, case: &Case) -> Counters {

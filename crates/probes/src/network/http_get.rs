@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::net::TcpStream;
 
 use fathom_measure::sampler::LOOPBACK;
-use fathom_record::{Counter, Histogram};
+use fathom_record::Histogram;
 use rustix::net::sockopt;
 
+use super::FAR_END;
 use super::connections::{TO, rtt, to};
 use super::service::{Served, Service};
 use super::tcp_info::TcpInfo;
@@ -42,9 +43,10 @@ static ABOUT: About = About {
     ],
     needs: &["network.tcp.rtt", "os.epoll"],
     requires: "a loopback interface and two CPUs; a folder for temporary files",
-    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
-    noise_limit: 0.10,
-    ..About::BASE
+    cases_share_visits: false,
+    // The folder that the service serves is empty.
+    disk: Some(Disk { large: 0, own: 4096 }),
+    ..FAR_END
 };
 
 const SIZES: [i64; 3] = [1, 4 << 10, 1 << 20];
@@ -58,16 +60,6 @@ fn params(bytes: i64, to: &str) -> Params {
 impl Probe for HttpGet {
     fn about(&self) -> &'static About {
         &ABOUT
-    }
-
-    fn cases_share_visits(&self) -> bool {
-        false
-    }
-
-    /// The folder that the service serves is empty.
-    fn needs(&self) -> Needs {
-        let disk = Some(Disk { large: 0, own: 4096 });
-        Needs { disk, far: Some(fathom_metric::Far::Anywhere) }
     }
 
     fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {

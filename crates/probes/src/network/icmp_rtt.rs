@@ -5,10 +5,10 @@ mod echo;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use fathom_measure::sampler::LOOPBACK;
-use fathom_metric::Far;
 use fathom_record::Counter;
 
 use self::echo::Echo;
+use super::FAR_END;
 use super::near::{Near, check_cpu};
 use crate::prelude::*;
 
@@ -49,9 +49,8 @@ pub(super) static ABOUT: About = About {
     ],
     needs: &["os.syscall"],
     requires: "net.ipv4.ping_group_range with a group of this user, or CAP_NET_RAW",
-    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
-    noise_limit: 0.10,
-    ..About::BASE
+    cases_share_visits: false,
+    ..FAR_END
 };
 
 pub(super) fn params(to: &str) -> Params {
@@ -65,14 +64,6 @@ fn to_of(params: &Params) -> Option<String> {
 impl Probe for IcmpRtt {
     fn about(&self) -> &'static About {
         &ABOUT
-    }
-
-    fn cases_share_visits(&self) -> bool {
-        false
-    }
-
-    fn needs(&self) -> Needs {
-        Needs { disk: None, far: Some(Far::Anywhere) }
     }
 
     /// On loopback the reply is there before recv.

@@ -8,7 +8,6 @@ use std::net::TcpStream;
 
 use fathom_far::{Far, FarError, Outcome, TripEnd, datagram_trip, round_trip};
 use fathom_measure::sampler::LOOPBACK;
-use fathom_metric::Far as FarNeed;
 use fathom_record::Counter;
 use rustix::net::sockopt;
 
@@ -61,15 +60,6 @@ impl Trip {
 impl Probe for Rtt {
     fn about(&self) -> &'static About {
         self.about
-    }
-
-    /// An adaptive idle governor would carry its state from one case to the other.
-    fn cases_share_visits(&self) -> bool {
-        false
-    }
-
-    fn needs(&self) -> Needs {
-        Needs { disk: None, far: Some(FarNeed::Anywhere) }
     }
 
     /// Received segments are processed in interrupt context. On one CPU the ends alternate.

@@ -6,10 +6,10 @@ use fathom_far::Outcome;
 use fathom_far::transfer::{BLOCK_BYTES_MAX, Direction, Length, Track, Transfer};
 use fathom_measure::clock::thread_cpu_ns;
 use fathom_measure::sampler::LOOPBACK;
-use fathom_metric::Far as FarNeed;
 use fathom_record::Counter;
 use rustix::net::sockopt;
 
+use super::FAR_END;
 use super::ends;
 use super::limit::{Evidence, paces, spread};
 use super::tcp_info::TcpInfo;
@@ -83,8 +83,9 @@ static ABOUT: About = About {
     needs: &["memory.bandwidth"],
     requires: "a loopback interface; two CPUs for cpus=2",
     published: "18 to 37 Gbit/s with BBR, 37 to 62 with cubic (iperf3, loopback)",
-    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
-    noise_limit: 0.10,
+    // The kernel keeps metrics of a route from one connection to the next.
+    cases_share_visits: false,
+    ..FAR_END
 };
 
 /// Blocks of a transfer, and those to another host, where segments arrive in bursts.
@@ -164,15 +165,6 @@ impl Flow {
 impl Probe for TcpBandwidth {
     fn about(&self) -> &'static About {
         &ABOUT
-    }
-
-    /// The kernel keeps metrics of a route from one connection to the next.
-    fn cases_share_visits(&self) -> bool {
-        false
-    }
-
-    fn needs(&self) -> Needs {
-        Needs { disk: None, far: Some(FarNeed::Anywhere) }
     }
 
     /// Received segments are processed in interrupt context. On one CPU the ends alternate.

@@ -1,18 +1,13 @@
 //! network.tcp.close_fin and network.tcp.close_rst: the call that closes a TCP connection.
 
-use fathom_record::Counter;
-
-use super::connections::{self, NEEDS, TO, Timed, below_connect};
+use super::FAR_END;
+use super::connections::{ConnectionMetric, TO, Timed};
 use crate::prelude::*;
 
-/// One of the two metrics.
-pub struct TcpClose {
-    timed: Timed,
-    about: &'static About,
-}
-
-pub static CLOSE_FIN: TcpClose = TcpClose { timed: Timed::CloseFin, about: &FIN };
-pub static CLOSE_RST: TcpClose = TcpClose { timed: Timed::CloseReset, about: &RESET };
+pub static CLOSE_FIN: ConnectionMetric =
+    ConnectionMetric { timed: Timed::CloseFin, about: &FIN, predict: below_connect };
+pub static CLOSE_RST: ConnectionMetric =
+    ConnectionMetric { timed: Timed::CloseReset, about: &RESET, predict: below_connect };
 
 const MODEL: &str = "a bound: ≤ network.tcp.connect to the same far end: the call sends one packet \
                      and does not wait for an answer. No value: it is known from this metric alone";
@@ -25,9 +20,7 @@ const BASE: About = About {
     parameters: &[TO],
     needs: &["network.tcp.connect"],
     requires: "a loopback interface and two CPUs",
-    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
-    noise_limit: 0.10,
-    ..About::BASE
+    ..FAR_END
 };
 
 static FIN: About = About {
@@ -63,31 +56,11 @@ static RESET: About = About {
     ..BASE
 };
 
-impl Probe for TcpClose {
-    fn about(&self) -> &'static About {
-        self.about
-    }
-
-    fn needs(&self) -> Needs {
-        NEEDS
-    }
-
-    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
-        match (self.timed, sizes.effort) {
-            (Timed::CloseReset, Effort::Quick) => Vec::new(),
-            _ => connections::cases(),
-        }
-    }
-
-    fn remote(&self, _: &Case, to: &str) -> Option<Case> {
-        connections::remote(to)
-    }
-
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
-        below_connect(case, known)
-    }
-
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        connections::visit(self.timed, cases, sampler)
-    }
+/// The bound `≤ network.tcp.connect` to the same far end.
+fn below_connect(case: &Case, known: &Inputs<'_>) -> Model {
+    let name = format!("network.tcp.connect{}", case.params);
+    let limit = earlier("network.tcp.connect", &case.params, known)?;
+    let source = "one packet leaves, three make a connection";
+    let meaning = "the call waited, or ran the far end's work";
+    Ok(at_most((&name, limit), Unit::Nanoseconds, (source, meaning)))
 }

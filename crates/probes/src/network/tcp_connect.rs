@@ -1,12 +1,13 @@
 //! network.tcp.connect: the call that makes a TCP connection.
 
 use fathom_measure::sampler::LOOPBACK;
-use fathom_record::Counter;
 
-use super::connections::{self, NEEDS, TO, Timed, rtt, to, wake};
+use super::FAR_END;
+use super::connections::{ConnectionMetric, TO, Timed, rtt, to, wake};
 use crate::prelude::*;
 
-pub struct TcpConnect;
+pub static CONNECT: ConnectionMetric =
+    ConnectionMetric { timed: Timed::Connect, about: &ABOUT, predict };
 
 static ABOUT: About = About {
     id: "network.tcp.connect",
@@ -37,50 +38,26 @@ static ABOUT: About = About {
     needs: &["network.tcp.rtt", "os.wake.cross_cpu"],
     requires: "a loopback interface and two CPUs",
     published: "182 µs on loopback, 8.05 ms between two hosts (2016)",
-    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
-    noise_limit: 0.10,
-    ..About::BASE
+    ..FAR_END
 };
 
-impl Probe for TcpConnect {
-    fn about(&self) -> &'static About {
-        &ABOUT
+fn predict(case: &Case, known: &Inputs<'_>) -> Model {
+    let to = parsed(&case.params, |params| to(params).map(str::to_owned))?;
+    if to == LOOPBACK {
+        let params = rtt(&to, "block", 1);
+        let limit = earlier("network.tcp.rtt", &params, known)?;
+        let source = "three packets and no sleep; a round trip has two packets and two sleeps";
+        let meaning = "the call waited, or memory for the sockets is short";
+        let name = format!("network.tcp.rtt{params}");
+        return Ok(at_most((&name, limit), Unit::Nanoseconds, (source, meaning)));
     }
-
-    fn needs(&self) -> Needs {
-        NEEDS
-    }
-
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        connections::cases()
-    }
-
-    fn remote(&self, _: &Case, to: &str) -> Option<Case> {
-        connections::remote(to)
-    }
-
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
-        let to = parsed(&case.params, |params| to(params).map(str::to_owned))?;
-        if to == LOOPBACK {
-            let params = rtt(&to, "block", 1);
-            let limit = earlier("network.tcp.rtt", &params, known)?;
-            let source = "three packets and no sleep; a round trip has two packets and two sleeps";
-            let meaning = "the call waited, or memory for the sockets is short";
-            let name = format!("network.tcp.rtt{params}");
-            return Ok(at_most((&name, limit), Unit::Nanoseconds, (source, meaning)));
-        }
-        let trip = Term { times: 1.0, metric: "network.tcp.rtt", params: rtt(&to, "busy", 1) };
-        let sum = Sum {
-            terms: &[trip, wake()],
-            tolerance: 0.3,
-            source: "one round trip, of which this end sleeps through; the far kernel answers",
-            otherwise: "a lost SYN, a firewall that inspects new connections, or a far end under \
-                        load",
-        };
-        sum.predict(known)
-    }
-
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        connections::visit(Timed::Connect, cases, sampler)
-    }
+    let trip = Term { times: 1.0, metric: "network.tcp.rtt", params: rtt(&to, "busy", 1) };
+    let sum = Sum {
+        terms: &[trip, wake()],
+        tolerance: 0.3,
+        source: "one round trip, of which this end sleeps through; the far kernel answers",
+        otherwise: "a lost SYN, a firewall that inspects new connections, or a far end under \
+                    load",
+    };
+    sum.predict(known)
 }

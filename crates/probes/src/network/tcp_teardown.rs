@@ -1,11 +1,11 @@
 //! network.tcp.teardown: from shutdown(2) to the end of the FIN exchange.
 
-use fathom_record::Counter;
-
-use super::connections::{self, NEEDS, TO, Timed, rtt, to, wake};
+use super::FAR_END;
+use super::connections::{ConnectionMetric, TO, Timed, rtt, to, wake};
 use crate::prelude::*;
 
-pub struct TcpTeardown;
+pub static TEARDOWN: ConnectionMetric =
+    ConnectionMetric { timed: Timed::Teardown, about: &ABOUT, predict };
 
 static ABOUT: About = About {
     id: "network.tcp.teardown",
@@ -29,43 +29,19 @@ static ABOUT: About = About {
     parameters: &[TO],
     needs: &["network.tcp.rtt", "os.wake.cross_cpu", "network.tcp.close_fin"],
     requires: "a loopback interface and two CPUs; Linux 4.10",
-    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
-    noise_limit: 0.10,
-    ..About::BASE
+    ..FAR_END
 };
 
-impl Probe for TcpTeardown {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
-    fn needs(&self) -> Needs {
-        NEEDS
-    }
-
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        connections::cases()
-    }
-
-    fn remote(&self, _: &Case, to: &str) -> Option<Case> {
-        connections::remote(to)
-    }
-
-    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Model {
-        let to = parsed(&case.params, |params| to(params).map(str::to_owned))?;
-        let trip = Term { times: 1.0, metric: "network.tcp.rtt", params: rtt(&to, "busy", 1) };
-        let params = case.params.clone();
-        let close = Term { times: 1.0, metric: "network.tcp.close_fin", params };
-        let sum = Sum {
-            terms: &[trip, wake(), close],
-            tolerance: 0.3,
-            source: "a FIN each way; the far end sleeps until the first arrives",
-            otherwise: "a lost packet, or a far end that was descheduled",
-        };
-        sum.predict(known)
-    }
-
-    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        connections::visit(Timed::Teardown, cases, sampler)
-    }
+fn predict(case: &Case, known: &Inputs<'_>) -> Model {
+    let to = parsed(&case.params, |params| to(params).map(str::to_owned))?;
+    let trip = Term { times: 1.0, metric: "network.tcp.rtt", params: rtt(&to, "busy", 1) };
+    let params = case.params.clone();
+    let close = Term { times: 1.0, metric: "network.tcp.close_fin", params };
+    let sum = Sum {
+        terms: &[trip, wake(), close],
+        tolerance: 0.3,
+        source: "a FIN each way; the far end sleeps until the first arrives",
+        otherwise: "a lost packet, or a far end that was descheduled",
+    };
+    sum.predict(known)
 }

@@ -2,10 +2,9 @@
 
 use fathom_far::transfer::{Direction, Length, Transfer};
 use fathom_measure::sampler::LOOPBACK;
-use fathom_metric::Far as FarNeed;
-use fathom_record::Counter;
 use rustix::net::sockopt;
 
+use super::FAR_END;
 use super::ends;
 use crate::prelude::*;
 
@@ -38,8 +37,8 @@ static ABOUT: About = About {
     needs: &["network.tcp.bandwidth"],
     requires: "a loopback interface and two CPUs, or another host",
     published: "2.97 GB/s on loopback, 5.6 MB/s between two hosts by 802.11ac (2016)",
-    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
-    noise_limit: 0.10,
+    cases_share_visits: false,
+    ..FAR_END
 };
 
 const BYTES: i64 = 128 << 20;
@@ -56,14 +55,6 @@ fn params(bytes: i64, to: &str) -> Params {
 impl Probe for TcpTransfer {
     fn about(&self) -> &'static About {
         &ABOUT
-    }
-
-    fn needs(&self) -> Needs {
-        Needs { disk: None, far: Some(FarNeed::Anywhere) }
-    }
-
-    fn cases_share_visits(&self) -> bool {
-        false
     }
 
     /// Not at quick effort: a visit takes most of a second.

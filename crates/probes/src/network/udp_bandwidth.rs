@@ -4,9 +4,8 @@ use fathom_analysis::judge::RATE_REACHED;
 use fathom_far::sink::{Round, Sender};
 use fathom_far::{DATAGRAM_BYTES, DATAGRAM_BYTES_V6};
 use fathom_measure::sampler::LOOPBACK;
-use fathom_metric::Far as FarNeed;
-use fathom_record::Counter;
 
+use super::FAR_END;
 use super::ends;
 use super::tcp_bandwidth::{TRIES, at_most_of_link, steady_rate};
 use crate::prelude::*;
@@ -49,9 +48,8 @@ static ABOUT: About = About {
     ],
     needs: &[],
     requires: "a loopback interface and two CPUs, or another host",
-    expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),
-    noise_limit: 0.10,
-    ..About::BASE
+    cases_share_visits: false,
+    ..FAR_END
 };
 
 const RATES: [i64; 2] = [100_000_000, 10_000_000];
@@ -70,14 +68,6 @@ fn params(rate: i64, to: &str) -> Params {
 impl Probe for UdpBandwidth {
     fn about(&self) -> &'static About {
         &ABOUT
-    }
-
-    fn cases_share_visits(&self) -> bool {
-        false
-    }
-
-    fn needs(&self) -> Needs {
-        Needs { disk: None, far: Some(FarNeed::Anywhere) }
     }
 
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {

@@ -38,6 +38,8 @@ const BASE: About = About {
                 difference of N and 2N chunks removes; producing and consuming data: the buffers \
                 stay cached, as reused buffers do",
     requires: "for cpus=2, a second CPU",
+    // Other cases change the scheduler's statistics of the worker.
+    cases_share_visits: false,
     ..super::TURNS
 };
 const IN_FLIGHT: &str = "a writer that runs ahead fills the buffer before the timer starts, which \
@@ -129,11 +131,6 @@ fn params(chunk_bytes: i64, cpus: i64) -> Params {
 impl Probe for Bandwidth {
     fn about(&self) -> &'static About {
         self.about
-    }
-
-    /// Other cases change the scheduler's statistics of the worker.
-    fn cases_share_visits(&self) -> bool {
-        false
     }
 
     /// On two CPUs the worker sleeps while the writer fills the buffer.

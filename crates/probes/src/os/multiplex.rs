@@ -38,6 +38,8 @@ const BASE: About = About {
     }],
     needs: &["os.syscall"],
     requires: "fds descriptors within the hard limit of RLIMIT_NOFILE; the soft limit is raised",
+    // One set per process keeps its descriptors contiguous: select scans gaps too.
+    cases_share_visits: false,
     ..About::BASE
 };
 const FILES: &str = "descriptors that are dup'ed from one, as in lmbench's lat_select, share one \
@@ -112,11 +114,6 @@ fn fds_of(case: &Case) -> i64 {
 impl Probe for Multiplex {
     fn about(&self) -> &'static About {
         self.about
-    }
-
-    /// One set per process keeps its descriptors contiguous: select scans gaps too.
-    fn cases_share_visits(&self) -> bool {
-        false
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {

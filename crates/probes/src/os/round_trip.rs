@@ -30,6 +30,8 @@ const BASE: About = About {
     not_timed: "creating the link and the peer process; the C library's wrappers: the system calls \
                 are inlined. Nothing is subtracted: os.switch.process has the cost of the switch \
                 alone",
+    // As for os.switch.process.
+    cases_share_visits: false,
     ..super::TURNS
 };
 const ONE_CPU: &str = "on two CPUs this would be two wake-ups (os.wake.cross_cpu); lmbench, which \
@@ -156,11 +158,6 @@ static SEMAPHORE: About = About {
 impl Probe for RoundTrip {
     fn about(&self) -> &'static About {
         self.about
-    }
-
-    /// As for os.switch.process.
-    fn cases_share_visits(&self) -> bool {
-        false
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {

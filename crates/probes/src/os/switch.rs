@@ -45,6 +45,9 @@ const BASE: About = About {
         values: "0, 16 KiB, 64 KiB, 256 KiB, 1 MiB",
         meaning: "working set that each side reads and writes at each turn",
     }],
+    // Other cases change the scheduler's statistics of the worker.
+    cases_share_visits: false,
+    is_difference: true,
     ..super::TURNS
 };
 
@@ -81,15 +84,6 @@ const SET_BYTES: [i64; 5] = [0, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 impl Probe for Switch {
     fn about(&self) -> &'static About {
         self.about
-    }
-
-    fn is_difference(&self) -> bool {
-        true
-    }
-
-    /// Other cases change the scheduler's statistics of the worker.
-    fn cases_share_visits(&self) -> bool {
-        false
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {

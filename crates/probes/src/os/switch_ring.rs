@@ -46,6 +46,9 @@ static ABOUT: About = About {
         },
     ],
     needs: &["os.switch.process"],
+    // As for os.switch.process.
+    cases_share_visits: false,
+    is_difference: true,
     ..super::TURNS
 };
 
@@ -60,15 +63,6 @@ fn params((processes, set_bytes): (i64, i64)) -> Params {
 impl Probe for SwitchRing {
     fn about(&self) -> &'static About {
         &ABOUT
-    }
-
-    fn is_difference(&self) -> bool {
-        true
-    }
-
-    /// As for os.switch.process.
-    fn cases_share_visits(&self) -> bool {
-        false
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {

@@ -53,6 +53,8 @@ static ABOUT: About = About {
                   /dev/null",
     }],
     needs: &["cpu.call"],
+    // Other calls train the branch predictors in ways that can slow thousands of later calls.
+    cases_share_visits: false,
     ..About::BASE
 };
 
@@ -70,11 +72,6 @@ const ZERO: &CStr = c"/dev/zero";
 impl Probe for Syscall {
     fn about(&self) -> &'static About {
         &ABOUT
-    }
-
-    /// Other calls train the branch predictors in ways that can slow thousands of later calls.
-    fn cases_share_visits(&self) -> bool {
-        false
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {

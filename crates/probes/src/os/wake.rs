@@ -46,6 +46,8 @@ static ABOUT: About = About {
     requires: "two CPUs",
     expects: Counters::SLEEP,
     noise_limit: 0.10,
+    // An adaptive idle governor would carry its state from one case to the other.
+    cases_share_visits: false,
     ..About::BASE
 };
 
@@ -54,11 +56,6 @@ const VIA: [&str; 2] = ["futex", "pipe"];
 impl Probe for Wake {
     fn about(&self) -> &'static About {
         &ABOUT
-    }
-
-    /// An adaptive idle governor would carry its state from one case to the other.
-    fn cases_share_visits(&self) -> bool {
-        false
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {

@@ -2,7 +2,7 @@
 
 use fathom_engine::Plan;
 use fathom_measure::sampler::Files;
-use fathom_metric::{Disk, Entry};
+use fathom_metric::Disk;
 
 use super::super::scratch_folder::{Request, RunFolder, TestFiles, size};
 use crate::arguments::RunArguments;
@@ -45,8 +45,7 @@ pub(super) fn prepare(
 fn needed(plan: &Plan) -> Option<(Disk, bool)> {
     let mut needed = None;
     for unit in &plan.units {
-        let Entry::Probe(probe) = unit.entry else { continue };
-        let Some(disk) = probe.needs().disk else { continue };
+        let Some(disk) = unit.entry.about().disk else { continue };
         let (so_far, requested) = needed.unwrap_or((Disk::default(), false));
         let most = Disk { large: so_far.large.max(disk.large), own: so_far.own.max(disk.own) };
         needed = Some((most, requested || !(unit.needed || plan.asked.is_empty())));

@@ -8,8 +8,8 @@ use fathom_record::Sample;
 use rustix::net::listen;
 
 use super::super::tcp_close::{CLOSE_FIN, CLOSE_RST};
-use super::super::tcp_connect::TcpConnect;
-use super::super::tcp_teardown::TcpTeardown;
+use super::super::tcp_connect::CONNECT;
+use super::super::tcp_teardown::TEARDOWN;
 use super::*;
 use crate::smoke;
 
@@ -23,7 +23,7 @@ fn count(sample: &Sample, name: &str) -> f64 {
 
 #[test]
 fn every_connection_is_made_and_closed() {
-    let probes: [&dyn Probe; 4] = [&TcpConnect, &CLOSE_FIN, &CLOSE_RST, &TcpTeardown];
+    let probes: [&dyn Probe; 4] = [&CONNECT, &CLOSE_FIN, &CLOSE_RST, &TEARDOWN];
     for probe in probes {
         let id = probe.about().id;
         for (_, sample) in smoke::run(probe) {
