@@ -33,14 +33,14 @@ static ABOUT: About = About {
         "of a resumed file only the bytes received in this run count",
     ],
     parameters: &[
-        Parameter {
-            name: "path",
-            values: "copy, mmap, splice",
-            meaning: "receive path: recv and pwrite, recv into a mapping, splice through a pipe",
-        },
-        Parameter { name: "connections", values: "1, 2, …", meaning: "connections at a time" },
-        Parameter { name: "file_bytes", values: "bytes", meaning: "length of the file" },
-        Parameter { name: "to", values: "loopback, NAME", meaning: "the server's host" },
+        Parameter::new(
+            "path",
+            "copy, mmap, splice",
+            "receive path: recv and pwrite, recv into a mapping, splice through a pipe",
+        ),
+        Parameter::new("connections", "1, 2, …", "connections at a time"),
+        Parameter::new("file_bytes", "bytes", "length of the file"),
+        Parameter::new("to", "loopback, NAME", "the server's host"),
     ],
     requires: "an HTTP server",
     expects: Counters::DEVICE,

@@ -57,54 +57,34 @@ const MODEL: &str = "none: what the server needs for a request is not known befo
 const TELEMETRY: &str = "a server that is `fathom serve`";
 
 const PARAMETERS: &[Parameter] = &[
-    Parameter { name: "clients", values: "1, 2, …", meaning: "closed-loop clients" },
-    Parameter {
-        name: "mode",
-        values: "random, fixed",
-        meaning: "any file for each request; client i always asks for file i",
-    },
-    Parameter { name: "think_s", values: "0, 1, …", meaning: "think time of a client" },
-    Parameter { name: "to", values: "loopback, NAME", meaning: "the server's host" },
-    Parameter {
-        name: "of",
-        values: "network, pacing, disk, server-cpu, client",
-        meaning: "the resource of a capacity",
-    },
-    Parameter {
-        name: "resource",
-        values: "network, pacing, disk, server-cpu, client, serial",
-        meaning: "the resource with added load",
-    },
-    Parameter {
-        name: "port",
-        values: "1 to 65535",
-        meaning: "of a server other than `fathom serve`",
-    },
-    Parameter {
-        name: "file_bytes",
-        values: "bytes",
-        meaning: "mean length of the files, if known",
-    },
-    Parameter {
-        name: "connection",
-        values: "fresh",
-        meaning: "a new connection for each request; absent if kept",
-    },
-    Parameter {
-        name: "think",
-        values: "exponential",
-        meaning: "distribution of the think time; absent if constant",
-    },
-    Parameter {
-        name: "server_cache",
-        values: "cold, warm",
-        meaning: "the server's page cache before each sweep; absent: as it is",
-    },
-    Parameter {
-        name: "body",
-        values: "discard, verify",
-        meaning: "bodies dropped by the kernel, or compared with the files; absent if copied",
-    },
+    Parameter::new("clients", "1, 2, …", "closed-loop clients"),
+    Parameter::new(
+        "mode",
+        "random, fixed",
+        "any file for each request; client i always asks for file i",
+    ),
+    Parameter::new("think_s", "0, 1, …", "think time of a client"),
+    Parameter::new("to", "loopback, NAME", "the server's host"),
+    Parameter::new("of", "network, pacing, disk, server-cpu, client", "the resource of a capacity"),
+    Parameter::new(
+        "resource",
+        "network, pacing, disk, server-cpu, client, serial",
+        "the resource with added load",
+    ),
+    Parameter::new("port", "1 to 65535", "of a server other than `fathom serve`"),
+    Parameter::new("file_bytes", "bytes", "mean length of the files, if known"),
+    Parameter::new("connection", "fresh", "a new connection for each request; absent if kept"),
+    Parameter::new("think", "exponential", "distribution of the think time; absent if constant"),
+    Parameter::new(
+        "server_cache",
+        "cold, warm",
+        "the server's page cache before each sweep; absent: as it is",
+    ),
+    Parameter::new(
+        "body",
+        "discard, verify",
+        "bodies dropped by the kernel, or compared with the files; absent if copied",
+    ),
 ];
 
 const CLIENT_LIMIT: &str = "a client thread that is busy for more than 90 %, or that handles \

@@ -90,6 +90,14 @@ impl<'k> Work<'k> {
         Self::Single { cases, batch: 1, operation: Box::new(operation), timings: None }
     }
 
+    /// With single timings, which the kernel or the operation adds.
+    #[must_use]
+    pub fn timed(mut self, by: &'k RefCell<Histogram>) -> Self {
+        let (Self::Batched { timings, .. } | Self::Single { timings, .. }) = &mut self;
+        *timings = Some(by);
+        self
+    }
+
     fn cases(&self) -> &[usize] {
         match self {
             Self::Batched { case, .. } => std::slice::from_ref(case),

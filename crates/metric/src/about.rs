@@ -88,3 +88,9 @@ pub struct Parameter {
     pub values: &'static str,
     pub meaning: &'static str,
 }
+
+impl Parameter {
+    pub const fn new(name: &'static str, values: &'static str, meaning: &'static str) -> Self {
+        Self { name, values, meaning }
+    }
+}

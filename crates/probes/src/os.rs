@@ -7,7 +7,7 @@
 use crate::prelude::*;
 
 pub mod bandwidth;
-mod child;
+pub(crate) mod child;
 pub mod file_lock;
 pub mod futex;
 mod handler;

@@ -80,6 +80,19 @@ pub(crate) fn each(
     Ok(())
 }
 
+/// The same with the parsed parameters of each case.
+pub(crate) fn each_parsed<T>(
+    cases: &[Case],
+    sampler: &mut Sampler,
+    parse: impl Fn(&Params) -> Option<T>,
+    mut measure: impl FnMut(usize, T, &mut Sampler) -> Result<()>,
+) -> Result<()> {
+    each(cases, sampler, |index, case, sampler| {
+        let parsed = parse(&case.params).ok_or_else(|| crate::unknown_case(&case.params))?;
+        measure(index, parsed, sampler)
+    })
+}
+
 /// An operation of one case that times itself and returns one value. `batch`: operations per value.
 pub(crate) fn single<'k>(
     case: usize,

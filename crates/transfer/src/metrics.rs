@@ -28,53 +28,53 @@ impl ByHand for OfPath {
 }
 
 const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "set",
-        values: "small, file, video, NAME",
-        meaning: "10 files of 24114 bytes in all; one of 12022972; two of 364344508 in all (the \
+    Parameter::new(
+        "set",
+        "small, file, video, NAME",
+        "10 files of 24114 bytes in all; one of 12022972; two of 364344508 in all (the \
                   study does not publish how they divide: evenly here); a folder of the user",
-    },
-    Parameter {
-        name: "send",
-        values: "copy, mmap, sendfile, splice, zerocopy, uring, device-copy, device-mmap",
-        meaning: "read and send; send from a mapped window; the call; through a pipe; \
+    ),
+    Parameter::new(
+        "send",
+        "copy, mmap, sendfile, splice, zerocopy, uring, device-copy, device-mmap",
+        "read and send; send from a mapped window; the call; through a pipe; \
                   MSG_ZEROCOPY from a mapped window; a read and a send in flight by io_uring; read \
                   and write to the kernel device; read into the mapped window of the kernel \
                   device, which sends it",
-    },
-    Parameter {
-        name: "receive",
-        values: "copy, mmap, splice, uring, device-copy, device-mmap",
-        meaning: "recv and write; recv into a mapped window; through a pipe; by io_uring; read \
+    ),
+    Parameter::new(
+        "receive",
+        "copy, mmap, splice, uring, device-copy, device-mmap",
+        "recv and write; recv into a mapped window; through a pipe; by io_uring; read \
                   from the kernel device and write; write from the mapped window of the kernel \
                   device, which receives into it",
-    },
-    Parameter {
-        name: "connection",
-        values: "persistent, per-file",
-        meaning: "one for all files, each after its length; one for each, which ends with it",
-    },
-    Parameter {
-        name: "io",
-        values: "blocking, nonblocking, async",
-        meaning: "calls on the sockets or devices block; return, and poll waits; return, and SIGIO \
+    ),
+    Parameter::new(
+        "connection",
+        "persistent, per-file",
+        "one for all files, each after its length; one for each, which ends with it",
+    ),
+    Parameter::new(
+        "io",
+        "blocking, nonblocking, async",
+        "calls on the sockets or devices block; return, and poll waits; return, and SIGIO \
                   is sent when they are ready (O_ASYNC). uring waits for completions; both ends by \
                   uring are async",
-    },
-    Parameter { name: "buffer_bytes", values: "bytes", meaning: "of copy, uring, device-copy" },
-    Parameter { name: "window_bytes", values: "bytes", meaning: "of mmap, zerocopy, device-mmap" },
-    Parameter { name: "ack", values: "per-file", meaning: "the receiver answers after each file" },
-    Parameter { name: "to", values: "NAME", meaning: "another host; absent on this one" },
-    Parameter { name: "factor", values: "send, receive, …", meaning: "what an effect changes" },
-    Parameter { name: "from", values: "a level", meaning: "the reference" },
-    Parameter { name: "level", values: "a level", meaning: "what is compared with it" },
-    Parameter {
-        name: "with",
-        values: "a level of another factor",
-        meaning: "the effect there ÷ the effect at that factor's reference (interaction)",
-    },
-    Parameter { name: "end", values: "send, receive", meaning: "of a page" },
-    Parameter { name: "claim", values: "text", meaning: "a conclusion of the 2020 study" },
+    ),
+    Parameter::new("buffer_bytes", "bytes", "of copy, uring, device-copy"),
+    Parameter::new("window_bytes", "bytes", "of mmap, zerocopy, device-mmap"),
+    Parameter::new("ack", "per-file", "the receiver answers after each file"),
+    Parameter::new("to", "NAME", "another host; absent on this one"),
+    Parameter::new("factor", "send, receive, …", "what an effect changes"),
+    Parameter::new("from", "a level", "the reference"),
+    Parameter::new("level", "a level", "what is compared with it"),
+    Parameter::new(
+        "with",
+        "a level of another factor",
+        "the effect there ÷ the effect at that factor's reference (interaction)",
+    ),
+    Parameter::new("end", "send, receive", "of a page"),
+    Parameter::new("claim", "text", "a conclusion of the 2020 study"),
 ];
 
 const SOURCE: &str = "Linux net/ipv4/tcp.c, fs/splice.c; randomised complete blocks: Box, Hunter \

@@ -30,11 +30,11 @@ static ABOUT: About = About {
         "out-of-order cores execute argument moves in parallel with the branches: more arguments \
          can be free",
     ],
-    parameters: &[Parameter {
-        name: "args",
-        values: "0 … 7",
-        meaning: "integer arguments; on x86-64 the seventh is passed on the stack",
-    }],
+    parameters: &[Parameter::new(
+        "args",
+        "0 … 7",
+        "integer arguments; on x86-64 the seventh is passed on the stack",
+    )],
     needs: &["cpu.frequency"],
     published: "10.7 … 12.3 ns including 30 cycles of clock reads (2016, i5-5257U)",
     ..About::BASE

@@ -16,11 +16,11 @@ static ABOUT: About = About {
     source: "data/uarch.toml: moves_per_cycle, stack_argument_cycles",
     pitfalls: &["one line over eight points hides the step where arguments go to the stack: \
                  register and stack arguments have lines of their own"],
-    parameters: &[Parameter {
-        name: "through",
-        values: "registers, stack, all",
-        meaning: "arguments that the line covers",
-    }],
+    parameters: &[Parameter::new(
+        "through",
+        "registers, stack, all",
+        "arguments that the line covers",
+    )],
     needs: &["cpu.frequency", "cpu.call"],
     published: "0.22 ns (2016, i5-5257U)",
     noise_limit: 0.25,

@@ -20,11 +20,7 @@ static ABOUT: About = About {
         "Zen 2 and later, and Intel since Ice Lake, forward some stores with zero latency: the \
          memory form can be as fast as the register form",
     ],
-    parameters: &[Parameter {
-        name: "form",
-        values: "register, memory",
-        meaning: "location of the loop counter",
-    }],
+    parameters: &[Parameter::new("form", "register, memory", "location of the loop counter")],
     needs: &["cpu.frequency"],
     published: "2.58 ns, memory form (2016, i5-5257U)",
     ..About::BASE

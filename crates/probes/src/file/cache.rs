@@ -36,8 +36,8 @@ static ABOUT: About = About {
          guest",
     ],
     parameters: &[
-        Parameter { name: "block", values: "bytes", meaning: "bytes per call" },
-        Parameter { name: "file_bytes", values: "bytes", meaning: "size of the file" },
+        Parameter::new("block", "bytes", "bytes per call"),
+        Parameter::new("file_bytes", "bytes", "size of the file"),
     ],
     needs: &["os.syscall", "memory.bandwidth", "file.read.throughput"],
     requires: "a file on a device",

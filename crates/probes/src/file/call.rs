@@ -37,22 +37,18 @@ static ABOUT: About = About {
          large file",
     ],
     parameters: &[
-        Parameter {
-            name: "call",
-            values: "read1, read4, pread4k, lseek, fstat, buffered_read1",
-            meaning: "sequential reads of 1 byte or 4 bytes; the first 4 KiB; to the next block; \
+        Parameter::new(
+            "call",
+            "read1, read4, pread4k, lseek, fstat, buffered_read1",
+            "sequential reads of 1 byte or 4 bytes; the first 4 KiB; to the next block; \
                       attributes; 1 byte through a user-space buffer",
-        },
-        Parameter {
-            name: "block",
-            values: "bytes",
-            meaning: "of reads or seeks over a whole file (`fathom file calls`)",
-        },
-        Parameter {
-            name: "calls",
-            values: "count",
-            meaning: "calls of a pass (`fathom file calls`)",
-        },
+        ),
+        Parameter::new(
+            "block",
+            "bytes",
+            "of reads or seeks over a whole file (`fathom file calls`)",
+        ),
+        Parameter::new("calls", "count", "calls of a pass (`fathom file calls`)"),
     ],
     needs: &["os.syscall", "memory.bandwidth"],
     requires: "a folder on a device",

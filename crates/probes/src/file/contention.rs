@@ -64,12 +64,8 @@ static ABOUT: About = About {
         "in a virtual machine the host may cache the files",
     ],
     parameters: &[
-        Parameter { name: "processes", values: "1, 2, …", meaning: "concurrent readers" },
-        Parameter {
-            name: "state",
-            values: "direct, cold",
-            meaning: "O_DIRECT; through the page cache, after eviction",
-        },
+        Parameter::new("processes", "1, 2, …", "concurrent readers"),
+        Parameter::new("state", "direct, cold", "O_DIRECT; through the page cache, after eviction"),
     ],
     published: "2016: 28.4 µs × processes + 53.1 µs",
     noise_limit: 0.20,
@@ -87,11 +83,7 @@ static ABOUT_PER_PROCESS: About = About {
             the device is not published",
     source: "closed queue: n customers with one request each at one server wait n service times",
     pitfalls: &["a parallel device gives a step where it saturates, not a line"],
-    parameters: &[Parameter {
-        name: "state",
-        values: "direct, cold",
-        meaning: "as for file.contention",
-    }],
+    parameters: &[Parameter::new("state", "direct, cold", "as for file.contention")],
     needs: &["file.contention"],
     published: "2016: 28.4 µs",
     noise_limit: 0.20,

@@ -47,13 +47,9 @@ static ABOUT: About = About {
         "a second run finds pages that the first left in the cache; direct reads leave none",
     ],
     parameters: &[
-        Parameter {
-            name: "state",
-            values: "warm, cold, mixed, unknown",
-            meaning: "residency of the files before",
-        },
-        Parameter { name: "files", values: "1, 2, …", meaning: "number of files" },
-        Parameter { name: "file_bytes", values: "bytes", meaning: "size of all files" },
+        Parameter::new("state", "warm, cold, mixed, unknown", "residency of the files before"),
+        Parameter::new("files", "1, 2, …", "number of files"),
+        Parameter::new("file_bytes", "bytes", "size of all files"),
     ],
     ..super::BASE
 };

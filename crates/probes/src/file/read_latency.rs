@@ -49,17 +49,13 @@ static ABOUT: About = About {
          verified",
     ],
     parameters: &[
-        Parameter { name: "order", values: "sequential, random", meaning: "of the blocks" },
-        Parameter {
-            name: "state",
-            values: "cold, warm, direct",
-            meaning: "from a device · from the page cache · O_DIRECT",
-        },
-        Parameter {
-            name: "file_bytes",
-            values: "4K, doubling to 512K, 64M",
-            meaning: "of the file; quick: 4K and 64M",
-        },
+        Parameter::new("order", "sequential, random", "of the blocks"),
+        Parameter::new(
+            "state",
+            "cold, warm, direct",
+            "from a device · from the page cache · O_DIRECT",
+        ),
+        Parameter::new("file_bytes", "4K, doubling to 512K, 64M", "of the file; quick: 4K and 64M"),
     ],
     published: "130 µs sequential, 128 µs random (2016, SSD)",
     noise_limit: 0.15,
@@ -298,14 +294,11 @@ fn work<'r>(
         return Work::batched(index, |blocks| reading.borrow_mut().repeat(blocks));
     }
     let batch = reading.borrow().order.len() as u64;
-    let operation = |clock: &Clock, values: &mut [f64]| {
-        values[0] = reading.borrow_mut().pass(clock, &mut timings.borrow_mut())?;
-        Ok(())
-    };
+    let operation = |clock: &Clock| reading.borrow_mut().pass(clock, &mut timings.borrow_mut());
+    let work = single(index, batch, operation);
     // With readahead the times of single blocks are not latencies.
     let is_single = batch == 1 || reading.borrow().is_random;
-    let timings = Some(timings).filter(|_| is_single);
-    Work::Single { cases: vec![index], batch, operation: Box::new(operation), timings }
+    if is_single { work.timed(timings) } else { work }
 }
 
 enum CaseFile {

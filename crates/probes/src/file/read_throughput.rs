@@ -43,23 +43,23 @@ static ABOUT: About = About {
          pass reads another part of a larger file",
     ],
     parameters: &[
-        Parameter { name: "block", values: "bytes", meaning: "bytes per call, never rounded" },
-        Parameter {
-            name: "state",
-            values: "cold, warm, mixed, unknown, direct",
-            meaning: "residency before the pass; O_DIRECT",
-        },
-        Parameter { name: "threads", values: "1, 2, …", meaning: "each reads its own chunks" },
-        Parameter {
-            name: "way",
-            values: "read, pread, mmap, direct, ring",
-            meaning: "read(2); pread(2); mmap(2); pread(2), O_DIRECT; io_uring, O_DIRECT",
-        },
-        Parameter {
-            name: "file_bytes",
-            values: "bytes",
-            meaning: "bytes read; of `file sweep` and `file cache`, the size of the file",
-        },
+        Parameter::new("block", "bytes", "bytes per call, never rounded"),
+        Parameter::new(
+            "state",
+            "cold, warm, mixed, unknown, direct",
+            "residency before the pass; O_DIRECT",
+        ),
+        Parameter::new("threads", "1, 2, …", "each reads its own chunks"),
+        Parameter::new(
+            "way",
+            "read, pread, mmap, direct, ring",
+            "read(2); pread(2); mmap(2); pread(2), O_DIRECT; io_uring, O_DIRECT",
+        ),
+        Parameter::new(
+            "file_bytes",
+            "bytes",
+            "bytes read; of `file sweep` and `file cache`, the size of the file",
+        ),
     ],
     needs: &["file.call", "memory.bandwidth"],
     disk: Some(Disk { large: LARGE_BYTES, own: 0 }),

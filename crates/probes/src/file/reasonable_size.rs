@@ -44,14 +44,10 @@ static ABOUT: About = About {
         "the result is any size within the window, not the smallest",
     ],
     parameters: &[
-        Parameter { name: "block", values: "bytes", meaning: "bytes per call" },
-        Parameter {
-            name: "state",
-            values: "warm, cold, direct",
-            meaning: "cache state of the file",
-        },
-        Parameter { name: "from_ms", values: "ms", meaning: "shortest time of the window" },
-        Parameter { name: "to_ms", values: "ms", meaning: "longest time of the window" },
+        Parameter::new("block", "bytes", "bytes per call"),
+        Parameter::new("state", "warm, cold, direct", "cache state of the file"),
+        Parameter::new("from_ms", "ms", "shortest time of the window"),
+        Parameter::new("to_ms", "ms", "longest time of the window"),
     ],
     needs: &[BANDWIDTH, THROUGHPUT],
     requires: "disk space, and if warm memory, for the size found; at most half of either is used",
@@ -318,10 +314,7 @@ pub(super) fn find(
         let least = if pass.outcome.stopped { search.limit().as_secs_f64() } else { 0.0 };
         let seconds = pass.seconds().max(least);
         let rate = quantity(pass.rate(), Unit::BytesPerSecond);
-        let part = match bytes < all {
-            true => format!(" ({} read)", size(bytes)),
-            false => String::new(),
-        };
+        let part = if bytes < all { format!(" ({} read)", size(bytes)) } else { String::new() };
         let text = format!("{}{part}: {}, {rate}", size(all), time(seconds));
         recorder.event(Event::Progress { done: 0, all: 1, what: &format!("tried {text}") });
         tries.push(text);

@@ -92,7 +92,7 @@ static CREATE_ABOUT: About = About {
         "a large folder takes longer to search: this one has 64 files",
         "the size of each file is verified after the pass",
     ],
-    parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "per file" }],
+    parameters: &[Parameter::new("bytes", "0, 1K, 4K, 10K", "per file")],
     disk: Some(Disk { large: 0, own: SET as u64 * ALL_SIZES }),
     ..super::OF_RUNS
 };
@@ -111,7 +111,7 @@ static DELETE_ABOUT: About = About {
          temporary files of a build",
         "the deletion is verified after each pass",
     ],
-    parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "per file" }],
+    parameters: &[Parameter::new("bytes", "0, 1K, 4K, 10K", "per file")],
     disk: Some(Disk { large: 0, own: SET as u64 * ALL_SIZES }),
     ..super::OF_RUNS
 };
@@ -133,7 +133,7 @@ static FSYNC_ABOUT: About = About {
         "fsync waits for other writes to the same journal: on a busy machine those dominate",
         "cachestat verifies after each fsync that no page is dirty",
     ],
-    parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "of the file" }],
+    parameters: &[Parameter::new("bytes", "0, 1K, 4K, 10K", "of the file")],
     noise_limit: 0.30,
     disk: Some(Disk { large: 0, own: ALL_SIZES }),
     ..super::OF_RUNS

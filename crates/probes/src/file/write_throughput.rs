@@ -32,13 +32,9 @@ static ABOUT: About = About {
          sums are verified",
     ],
     parameters: &[
-        Parameter { name: "block", values: "bytes", meaning: "bytes per call, never rounded" },
-        Parameter {
-            name: "sync",
-            values: "none, data, every",
-            meaning: "never; once at the end; after every block",
-        },
-        Parameter { name: "file_bytes", values: "bytes", meaning: "bytes written" },
+        Parameter::new("block", "bytes", "bytes per call, never rounded"),
+        Parameter::new("sync", "none, data, every", "never; once at the end; after every block"),
+        Parameter::new("file_bytes", "bytes", "bytes written"),
     ],
     needs: &["os.syscall", "memory.bandwidth"],
     disk: Some(Disk { large: 0, own: 2 * FILE_BYTES as u64 }),
@@ -73,9 +69,7 @@ impl Probe for WriteThroughput {
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
         // Not interleaved: a sync would wait for the writeback of the other case.
-        each(cases, sampler, |index, case, sampler| {
-            let kind = WriteCase::of(&case.params);
-            let kind = kind.ok_or_else(|| crate::unknown_case(&case.params))?;
+        each_parsed(cases, sampler, WriteCase::of, |index, kind, sampler| {
             let path = files.folder.join(format!("f-{}-{index}", std::process::id()));
             let mut writing = Writing { path, kind, last: None };
             sampler.run(vec![single(index, 1, |clock| writing.measure(clock))]);

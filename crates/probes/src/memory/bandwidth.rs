@@ -52,22 +52,22 @@ pub(super) static ABOUT: About = About {
         "in a guest, level=l3 is the share of the last-level cache that other guests leave",
     ],
     parameters: &[
-        Parameter {
-            name: "op",
-            values: "read, write, write_nt, copy, triad",
-            meaning: "operation; write_nt uses non-temporal stores",
-        },
-        Parameter {
-            name: "threads",
-            values: "1, powers of two, all cores",
-            meaning: "one per core of the measured type; quick: one and all",
-        },
-        Parameter {
-            name: "level",
-            values: "l1, l2, l3, dram",
-            meaning: "half of the level's size per thread, or four last-level caches in all",
-        },
-        Parameter { name: "page", values: "huge, 4K", meaning: "page size of the arrays" },
+        Parameter::new(
+            "op",
+            "read, write, write_nt, copy, triad",
+            "operation; write_nt uses non-temporal stores",
+        ),
+        Parameter::new(
+            "threads",
+            "1, powers of two, all cores",
+            "one per core of the measured type; quick: one and all",
+        ),
+        Parameter::new(
+            "level",
+            "l1, l2, l3, dram",
+            "half of the level's size per thread, or four last-level caches in all",
+        ),
+        Parameter::new("page", "huge, 4K", "page size of the arrays"),
     ],
     needs: &["cpu.frequency", "memory.latency.dram"],
     requires: "available memory and cgroup limit of sixteen times the last-level cache",

@@ -30,13 +30,13 @@ static ABOUT: About = About {
          hypervisor, and may change",
     ],
     parameters: &[
-        Parameter { name: "a", values: "CPU number", meaning: "first toucher of the line" },
-        Parameter {
-            name: "b",
-            values: "CPU number above a",
-            meaning: "the other end. quick and standard: the first allowed CPU with at most 16 \
+        Parameter::new("a", "CPU number", "first toucher of the line"),
+        Parameter::new(
+            "b",
+            "CPU number above a",
+            "the other end. quick and standard: the first allowed CPU with at most 16 \
                       others; thorough: all pairs of at most 24 CPUs",
-        },
+        ),
     ],
     needs: &["cpu.frequency"],
     requires: "two CPUs",
@@ -68,7 +68,7 @@ impl Probe for CoreToCore {
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
-        let (a, b) = ends(case).unwrap_or((0, 0));
+        let (a, b) = ends(&case.params).unwrap_or((0, 0));
         if host.cpu.siblings.iter().any(|core| core.contains(&a) && core.contains(&b)) {
             return Err(NoModel::ThreadsOfOneCore);
         }
@@ -85,8 +85,7 @@ impl Probe for CoreToCore {
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let allowed = sampler.cpus().to_vec();
-        each(cases, sampler, |index, case, sampler| {
-            let ends = ends(case).ok_or_else(|| crate::unknown_case(&case.params))?;
+        each_parsed(cases, sampler, ends, |index, ends, sampler| {
             measure(index, ends, &allowed, sampler)
         })
     }
@@ -108,8 +107,8 @@ fn pairs(allowed: &[u32], effort: Effort) -> Vec<(u32, u32)> {
     firsts.iter().flat_map(|a| above(*a)).collect()
 }
 
-fn ends(case: &Case) -> Option<(u32, u32)> {
-    let end = |name| case.params.integer(name).and_then(|cpu| u32::try_from(cpu).ok());
+fn ends(params: &Params) -> Option<(u32, u32)> {
+    let end = |name| params.integer(name).and_then(|cpu| u32::try_from(cpu).ok());
     Some((end("a")?, end("b")?)).filter(|(a, b)| a < b)
 }
 

@@ -53,13 +53,13 @@ static ABOUT: About = About {
          dropped; mincore and cachestat verify it before each pass. In a guest it is guest-cold: \
          the host may cache it",
     ],
-    parameters: &[Parameter {
-        name: "kind",
-        values: "zero_read, anonymous, anonymous_first, huge, file_page, file_minor, cow, major",
-        meaning: "read before the first write · written, memory used before · written, memory new \
+    parameters: &[Parameter::new(
+        "kind",
+        "zero_read, anonymous, anonymous_first, huge, file_page, file_minor, cow, major",
+        "read before the first write · written, memory used before · written, memory new \
                   to the process · written, huge pages · a cached file, one page per mapping · a \
                   cached file in order, with fault-around · copy-on-write · from a disk",
-    }],
+    )],
     needs: &["memory.bandwidth", "os.syscall"],
     requires: "huge: transparent huge pages. major: a folder on a disk ($TMPDIR or /var/tmp)",
     published: "230 µs (major, SSD; 2016, i5-5257U)",

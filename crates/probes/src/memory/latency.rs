@@ -52,26 +52,26 @@ static ABOUT: About = About {
          tables",
     ],
     parameters: &[
-        Parameter {
-            name: "set_bytes",
-            values: "1 KiB to at least 4 × the last-level cache, in octaves, with steps of a \
+        Parameter::new(
+            "set_bytes",
+            "1 KiB to at least 4 × the last-level cache, in octaves, with steps of a \
                      quarter of each cache's size around it for pattern=random",
-            meaning: "working set; limited to a quarter of the available memory",
-        },
-        Parameter {
-            name: "pattern",
-            values: "random; from standard effort on random_page, stride64; at thorough effort \
+            "working set; limited to a quarter of the available memory",
+        ),
+        Parameter::new(
+            "pattern",
+            "random; from standard effort on random_page, stride64; at thorough effort \
                      stride32, 128, 256, 512, 1024 up to 128 MiB",
-            meaning: "random: one random cycle through all lines · random_page: pages in random \
+            "random: one random cycle through all lines · random_page: pages in random \
                       order, all lines of a page in random order before the next · stride: \
                       ascending by that many bytes",
-        },
-        Parameter {
-            name: "page",
-            values: "4K, huge",
-            meaning: "base page size · transparent huge pages by madvise (in a guest: guest-huge, \
+        ),
+        Parameter::new(
+            "page",
+            "4K, huge",
+            "base page size · transparent huge pages by madvise (in a guest: guest-huge, \
                       as the host may use other pages beneath)",
-        },
+        ),
     ],
     needs: &["cpu.frequency"],
     requires: "available memory and cgroup limit of four times the largest working set; else the \

@@ -40,17 +40,17 @@ static ABOUT: About = About {
          is the bandwidth of that core",
     ],
     parameters: &[
-        Parameter {
-            name: "load",
-            values: "0, 25, 50, 100",
-            meaning: "percentage of the time that each other core reads",
-        },
-        Parameter {
-            name: "set_bytes",
-            values: "at least 4 × the last-level cache",
-            meaning: "working set of the chase, and bytes that the other cores read",
-        },
-        Parameter { name: "page", values: "huge, 4K", meaning: "page size of all memory" },
+        Parameter::new(
+            "load",
+            "0, 25, 50, 100",
+            "percentage of the time that each other core reads",
+        ),
+        Parameter::new(
+            "set_bytes",
+            "at least 4 × the last-level cache",
+            "working set of the chase, and bytes that the other cores read",
+        ),
+        Parameter::new("page", "huge, 4K", "page size of all memory"),
     ],
     needs: &["memory.latency"],
     requires: "two cores, except for load=0; available memory of eight times the working set",

@@ -35,8 +35,7 @@ static ABOUT: About = About {
     ..About::BASE
 };
 
-const BYTES: Parameter =
-    Parameter { name: "bytes", values: "4 KiB, 1, 256, 1024 MiB", meaning: "size of a mapping" };
+const BYTES: Parameter = Parameter::new("bytes", "4 KiB, 1, 256, 1024 MiB", "size of a mapping");
 /// One page, and sizes with no, some and many page tables.
 pub(super) const SIZES: [u64; 4] = [4 << 10, 1 << 20, 256 << 20, 1 << 30];
 

@@ -29,16 +29,16 @@ static ABOUT: About = About {
         "beyond some MiB freed pages exceed the per-CPU free lists and go to the shared one",
     ],
     parameters: &[
-        Parameter {
-            name: "bytes",
-            values: "4 KiB, 1, 256, 1024 MiB (touched=no); 1, 16, 64 MiB (touched=yes)",
-            meaning: "size of the mapping",
-        },
-        Parameter {
-            name: "touched",
-            values: "no, yes",
-            meaning: "whether all pages were written before, without huge pages",
-        },
+        Parameter::new(
+            "bytes",
+            "4 KiB, 1, 256, 1024 MiB (touched=no); 1, 16, 64 MiB (touched=yes)",
+            "size of the mapping",
+        ),
+        Parameter::new(
+            "touched",
+            "no, yes",
+            "whether all pages were written before, without huge pages",
+        ),
     ],
     needs: &["os.syscall"],
     requires: "touched=yes: available memory and cgroup limit of four times the size",

@@ -16,6 +16,7 @@ use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{RecvFlags, Shutdown, SocketFlags, connect, recv, shutdown};
 
 use super::ends;
+use super::near::check_cpu;
 use super::ports::{self, Ports};
 use super::tcp_info::TcpInfo;
 use crate::prelude::*;
@@ -58,9 +59,9 @@ impl Probe for ConnectionMetric {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        each(cases, sampler, |index, case, sampler| {
-            let to = to(&case.params).ok_or_else(|| crate::unknown_case(&case.params))?;
-            measure(self.timed, index, to, sampler)
+        let parse = |params: &Params| to(params).map(str::to_owned);
+        each_parsed(cases, sampler, parse, |index, to, sampler| {
+            measure(self.timed, index, &to, sampler)
         })
     }
 }
@@ -77,11 +78,11 @@ const ESTABLISHED: u8 = 1;
 const TIME_WAIT: u8 = 6;
 const CLOSE: u8 = 7;
 
-pub(super) const TO: Parameter = Parameter {
-    name: "to",
-    values: "loopback, remote",
-    meaning: "the far end is on this host · on another, by whose name it is recorded",
-};
+pub(super) const TO: Parameter = Parameter::new(
+    "to",
+    "loopback, remote",
+    "the far end is on this host · on another, by whose name it is recorded",
+);
 
 /// The far end of a case.
 pub(super) fn to(params: &Params) -> Option<&str> {
@@ -102,17 +103,9 @@ fn measure(timed: Timed, case: usize, to: &str, sampler: &mut Sampler) -> Result
     let mut near = Near::open(timed, to, sampler)?;
     let before = ports::time_waits();
     let timings = RefCell::new(Histogram::new());
-    let operation = |clock: &Clock, values: &mut [f64]| {
-        values[0] = near.value(clock, &mut timings.borrow_mut())?;
-        Ok(())
-    };
+    let operation = |clock: &Clock| near.value(clock, &mut timings.borrow_mut());
     let batch = if to == LOOPBACK { BATCH } else { BATCH_REMOTE };
-    sampler.run(vec![Work::Single {
-        cases: vec![case],
-        batch,
-        operation: Box::new(operation),
-        timings: Some(&timings),
-    }]);
+    sampler.run(vec![single(case, batch, operation).timed(&timings)]);
     near.report(case, before, sampler)
 }
 
@@ -229,9 +222,7 @@ impl Near {
             let text = format!("{slept} voluntary context switches in {made} calls of connect");
             sampler.check(case, "awake", slept == 0, text);
         }
-        let allowed = affinity::allowed();
-        let is_pinned = allowed == [sampler.settings().cpu];
-        sampler.check(case, "CPU", is_pinned, format!("affinity: {allowed:?}"));
+        check_cpu(case, sampler);
         let names = ["TIME_WAIT sockets before", "TIME_WAIT sockets after"];
         for (name, count) in names.into_iter().zip([before, ports::time_waits()]) {
             if let Some(count) = count {

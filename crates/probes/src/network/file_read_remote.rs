@@ -65,32 +65,24 @@ static ABOUT: About = About {
          token is sent with each request, unencrypted",
     ],
     parameters: &[
-        Parameter {
-            name: "client",
-            values: "cold, warm",
-            meaning: "over=mount: the file is in no page of the page cache here · in it as a whole",
-        },
-        Parameter {
-            name: "connection",
-            values: "kept, fresh",
-            meaning: "over=http: one for all blocks · one for each",
-        },
-        Parameter {
-            name: "file_bytes",
-            values: "4K, doubling to 512K, 64M, 1G",
-            meaning: "of the file; 64M on loopback is 1G to another host; quick: 512K",
-        },
-        Parameter { name: "order", values: "sequential, random", meaning: "of the blocks" },
-        Parameter {
-            name: "over",
-            values: "http, mount",
-            meaning: "range requests · a mounted network file system",
-        },
-        Parameter {
-            name: "server",
-            values: "cold, warm",
-            meaning: "over=http: the file is in no page of the server's cache · in it as a whole",
-        },
+        Parameter::new(
+            "client",
+            "cold, warm",
+            "over=mount: the file is in no page of the page cache here · in it as a whole",
+        ),
+        Parameter::new("connection", "kept, fresh", "over=http: one for all blocks · one for each"),
+        Parameter::new(
+            "file_bytes",
+            "4K, doubling to 512K, 64M, 1G",
+            "of the file; 64M on loopback is 1G to another host; quick: 512K",
+        ),
+        Parameter::new("order", "sequential, random", "of the blocks"),
+        Parameter::new("over", "http, mount", "range requests · a mounted network file system"),
+        Parameter::new(
+            "server",
+            "cold, warm",
+            "over=http: the file is in no page of the server's cache · in it as a whole",
+        ),
         TO,
     ],
     needs: &["os.syscall", "network.tcp.rtt", "network.tcp.connect"],
@@ -246,9 +238,7 @@ impl Probe for FileReadRemote {
         if cases.iter().any(|case| mount::is_mount(&case.params)) {
             return mount::visit(cases, sampler);
         }
-        each(cases, sampler, |index, case, sampler| {
-            let remote = Remote::of(&case.params);
-            let remote = remote.ok_or_else(|| crate::unknown_case(&case.params))?;
+        each_parsed(cases, sampler, Remote::of, |index, remote, sampler| {
             measure(index, &remote, sampler)
         })
     }
@@ -283,17 +273,9 @@ fn measure(case: usize, remote: &Remote, sampler: &mut Sampler) -> Result<()> {
     };
     let reading = RefCell::new(reading);
     let timings = RefCell::new(Histogram::new());
-    let operation = |clock: &Clock, values: &mut [f64]| {
-        values[0] = reading.borrow_mut().pass(clock, &mut timings.borrow_mut())?;
-        Ok(())
-    };
+    let operation = |clock: &Clock| reading.borrow_mut().pass(clock, &mut timings.borrow_mut());
     let batch = (remote.bytes as u64 / BLOCK).min(BLOCKS as u64);
-    sampler.run(vec![Work::Single {
-        cases: vec![case],
-        batch,
-        operation: Box::new(operation),
-        timings: Some(&timings),
-    }]);
+    sampler.run(vec![single(case, batch, operation).timed(&timings)]);
     let clock = sampler.clock().clone();
     let mut reading = reading.into_inner();
     let trip_ns = reading.trip_ns(&clock)?;

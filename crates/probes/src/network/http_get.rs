@@ -37,10 +37,7 @@ static ABOUT: About = About {
          control, the windows and the retransmits",
         "each response is parsed; another status or length is no result",
     ],
-    parameters: &[
-        Parameter { name: "bytes", values: "1, 4K, 1M", meaning: "of the body; quick: 4K" },
-        TO,
-    ],
+    parameters: &[Parameter::new("bytes", "1, 4K, 1M", "of the body; quick: 4K"), TO],
     needs: &["network.tcp.rtt", "os.epoll"],
     requires: "a loopback interface and two CPUs; a folder for temporary files",
     cases_share_visits: false,
@@ -103,10 +100,9 @@ impl Probe for HttpGet {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        each(cases, sampler, |index, case, sampler| {
-            let (to, bytes) = (to(&case.params), case.params.integer("bytes"));
-            let both = to.zip(bytes).ok_or_else(|| crate::unknown_case(&case.params))?;
-            measure(index, both, sampler)
+        let parse = |params: &Params| Some((to(params)?.to_owned(), params.integer("bytes")?));
+        each_parsed(cases, sampler, parse, |index, (to, bytes), sampler| {
+            measure(index, (&to, bytes), sampler)
         })
     }
 }
@@ -131,14 +127,8 @@ fn measure(case: usize, (to, bytes): (&str, i64), sampler: &mut Sampler) -> Resu
         fault: None,
     };
     let clock = sampler.clock().clone();
-    sampler.run(vec![Work::Batched {
-        case,
-        kernel: Box::new(|requests| near.repeat(requests, &clock, &timings)),
-        twin: None,
-        per_iteration: 1.0,
-        to_unit: |ns| ns,
-        timings: Some(&timings),
-    }]);
+    let work = Work::batched(case, |requests| near.repeat(requests, &clock, &timings));
+    sampler.run(vec![work.timed(&timings)]);
     let (done, fault) = (near.done, near.fault.take());
     fault.map_or(Ok(()), Err)?;
     let after = control.telemetry().map_err(telemetry)?;

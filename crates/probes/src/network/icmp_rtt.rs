@@ -40,12 +40,12 @@ pub(super) static ABOUT: About = About {
          content must match",
     ],
     parameters: &[
-        Parameter { name: "bytes", values: "56", meaning: "after the header of 8 bytes" },
-        Parameter {
-            name: "to",
-            values: "loopback, remote",
-            meaning: "this host · another, by whose name it is recorded",
-        },
+        Parameter::new("bytes", "56", "after the header of 8 bytes"),
+        Parameter::new(
+            "to",
+            "loopback, remote",
+            "this host · another, by whose name it is recorded",
+        ),
     ],
     needs: &["os.syscall"],
     requires: "net.ipv4.ping_group_range with a group of this user, or CAP_NET_RAW",
@@ -87,10 +87,7 @@ impl Probe for IcmpRtt {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        each(cases, sampler, |index, case, sampler| {
-            let to = to_of(&case.params).ok_or_else(|| crate::unknown_case(&case.params))?;
-            measure(index, &to, sampler)
-        })
+        each_parsed(cases, sampler, to_of, |index, to, sampler| measure(index, &to, sampler))
     }
 }
 

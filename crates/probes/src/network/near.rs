@@ -71,14 +71,8 @@ impl<F: FnMut(&[u8]) -> Result<TripEnd, FarError>> Near<F> {
     pub(super) fn run(&mut self, case: usize, sampler: &mut Sampler) {
         let timings = RefCell::new(Histogram::new());
         let clock = sampler.clock().clone();
-        sampler.run(vec![Work::Batched {
-            case,
-            kernel: Box::new(|trips| self.repeat(trips, &clock, &timings)),
-            twin: None,
-            per_iteration: 1.0,
-            to_unit: |ns| ns,
-            timings: Some(&timings),
-        }]);
+        let work = Work::batched(case, |trips| self.repeat(trips, &clock, &timings));
+        sampler.run(vec![work.timed(&timings)]);
     }
 
     /// Why the round trips ended early.

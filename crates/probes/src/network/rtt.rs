@@ -14,6 +14,7 @@ use rustix::net::sockopt;
 use super::ends;
 use super::near::{Near, check_cpu, delayed_acknowledgements};
 use super::tcp_info::TcpInfo;
+use crate::os::child::Switches;
 use crate::prelude::*;
 
 pub static TCP_RTT: Rtt = Rtt { transport: Transport::Tcp, about: &about::TCP };
@@ -108,8 +109,7 @@ impl Probe for Rtt {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        each(cases, sampler, |index, case, sampler| {
-            let trip = Trip::of(&case.params).ok_or_else(|| crate::unknown_case(&case.params))?;
+        each_parsed(cases, sampler, Trip::of, |index, trip, sampler| {
             self.measure(index, &trip, sampler)
         })
     }
@@ -185,7 +185,7 @@ impl Visit<'_> {
     {
         let before = Switches::of_this_thread();
         near.run(self.case, sampler);
-        let own = Switches::of_this_thread().since(before);
+        let own = Switches::of_this_thread().since(&before);
         match near.fault(&self.trip.to) {
             // The reason why the sampler counted too few.
             Some(fault) => {
@@ -229,32 +229,6 @@ fn check_acknowledgements(case: usize, min_rtt_ns: f64, sampler: &mut Sampler) {
     sampler.check(case, "acknowledgements", share.is_none(), text);
 }
 
-/// Context switches, voluntary and involuntary.
-#[derive(Clone, Copy, Debug)]
-struct Switches {
-    voluntary: u64,
-    involuntary: u64,
-}
-
-impl Switches {
-    fn of_this_thread() -> Self {
-        let usage = thread_usage();
-        // The kernel's counts are never negative.
-        Self { voluntary: usage.ru_nvcsw as u64, involuntary: usage.ru_nivcsw as u64 }
-    }
-
-    fn since(self, earlier: Self) -> Self {
-        Self {
-            voluntary: self.voluntary - earlier.voluntary,
-            involuntary: self.involuntary - earlier.involuntary,
-        }
-    }
-
-    fn total(self) -> f64 {
-        (self.voluntary + self.involuntary) as f64
-    }
-}
-
 /// Minimum share of trips at which an end slept, on one CPU and on two; see os.wake.cross_cpu.
 const ASLEEP_MIN: [f64; 2] = [0.98, 0.90];
 /// Maximum share at which a polling end slept, and switches beside the trips.
@@ -286,7 +260,7 @@ fn check(
     );
     let passed = [own, far].iter().all(|end| match trip.busy {
         true => end.voluntary as f64 <= ASLEEP_MAX * trips as f64 + EXTRA_SWITCHES,
-        false => end.total() >= ASLEEP_MIN[usize::from(trip.cpus == 2)] * trips as f64,
+        false => end.total() as f64 >= ASLEEP_MIN[usize::from(trip.cpus == 2)] * trips as f64,
     });
     let name = if trip.busy { "awake" } else { "asleep when woken" };
     sampler.check(case, name, passed, counts);

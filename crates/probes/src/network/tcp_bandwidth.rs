@@ -10,8 +10,10 @@ use fathom_record::Counter;
 use rustix::net::sockopt;
 
 use super::FAR_END;
+use super::connections::TO;
 use super::ends;
 use super::limit::{Evidence, paces, spread};
+use super::near::check_cpu;
 use super::tcp_info::TcpInfo;
 use crate::prelude::*;
 
@@ -53,32 +55,16 @@ static ABOUT: About = About {
          newer iperf3 use a thread for each",
     ],
     parameters: &[
-        Parameter {
-            name: "chunk_bytes",
-            values: "4 KiB, 64 KiB, 1 MiB",
-            meaning: "bytes of a send or recv",
-        },
-        Parameter {
-            name: "congestion",
-            values: "cubic",
-            meaning: "of both ends; absent: the default one of this host",
-        },
-        Parameter {
-            name: "cpus",
-            values: "1, 2",
-            meaning: "both ends on the worker's CPU · each on its own",
-        },
-        Parameter {
-            name: "direction",
-            values: "send, receive, both",
-            meaning: "the worker sends · receives · both at the same time",
-        },
-        Parameter { name: "streams", values: "1, 2, 4", meaning: "connections" },
-        Parameter {
-            name: "to",
-            values: "loopback, remote",
-            meaning: "the far end is on this host · on another, by whose name it is recorded",
-        },
+        Parameter::new("chunk_bytes", "4 KiB, 64 KiB, 1 MiB", "bytes of a send or recv"),
+        Parameter::new("congestion", "cubic", "of both ends; absent: the default one of this host"),
+        Parameter::new("cpus", "1, 2", "both ends on the worker's CPU · each on its own"),
+        Parameter::new(
+            "direction",
+            "send, receive, both",
+            "the worker sends · receives · both at the same time",
+        ),
+        Parameter::new("streams", "1, 2, 4", "connections"),
+        TO,
     ],
     needs: &["memory.bandwidth"],
     requires: "a loopback interface; two CPUs for cpus=2",
@@ -228,10 +214,7 @@ impl Probe for TcpBandwidth {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        each(cases, sampler, |index, case, sampler| {
-            let flow = Flow::of(&case.params).ok_or_else(|| crate::unknown_case(&case.params))?;
-            measure(index, &flow, sampler)
-        })
+        each_parsed(cases, sampler, Flow::of, |index, flow, sampler| measure(index, &flow, sampler))
     }
 }
 
@@ -389,9 +372,7 @@ fn check(
     let is_own = flow.congestion.as_deref().is_none_or(|name| name == near);
     let is_same = is_own && (near == far || is_remote);
     sampler.check(case, "tcp congestion", is_same, format!("near {near}, far {far}"));
-    let allowed = affinity::allowed();
-    let is_pinned = allowed == [sampler.settings().cpu];
-    sampler.check(case, "CPU", is_pinned, format!("affinity: {allowed:?}"));
+    check_cpu(case, sampler);
     sampler.check(case, "transferred", bytes > 0, format!("{bytes} bytes"));
 }
 

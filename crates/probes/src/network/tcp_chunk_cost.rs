@@ -27,11 +27,7 @@ static ABOUT: About = About {
          of a case from it, and beyond 25 % there is no result. A chunk of 1 MiB may leave a cache \
          that holds 64 KiB",
     ],
-    parameters: &[Parameter {
-        name: "of",
-        values: "call, byte",
-        meaning: "one more send and recv · one more byte",
-    }],
+    parameters: &[Parameter::new("of", "call, byte", "one more send and recv · one more byte")],
     needs: &["os.syscall", "memory.bandwidth", "network.tcp.bandwidth"],
     requires: "a loopback interface and two CPUs; standard effort",
     expects: Counters::of(&[Counter::NotRunning, Counter::Interrupts]),

@@ -5,6 +5,7 @@ use fathom_measure::sampler::LOOPBACK;
 use rustix::net::sockopt;
 
 use super::FAR_END;
+use super::connections::TO;
 use super::ends;
 use crate::prelude::*;
 
@@ -26,14 +27,7 @@ static ABOUT: About = About {
          network.tcp.bandwidth leaves them out",
         "where the transfer would take more than 15 s, it is unavailable",
     ],
-    parameters: &[
-        Parameter { name: "bytes", values: "128 MiB", meaning: "bytes of the transfer" },
-        Parameter {
-            name: "to",
-            values: "loopback, remote",
-            meaning: "the far end is on this host · on another, by whose name it is recorded",
-        },
-    ],
+    parameters: &[Parameter::new("bytes", "128 MiB", "bytes of the transfer"), TO],
     needs: &["network.tcp.bandwidth"],
     requires: "a loopback interface and two CPUs, or another host",
     published: "2.97 GB/s on loopback, 5.6 MB/s between two hosts by 802.11ac (2016)",
@@ -89,12 +83,11 @@ impl Probe for TcpTransfer {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        each(cases, sampler, |index, case, sampler| {
-            let bytes = case.params.integer("bytes").and_then(|bytes| u64::try_from(bytes).ok());
-            let (bytes, to) = bytes
-                .zip(case.params.text("to"))
-                .ok_or_else(|| crate::unknown_case(&case.params))?;
-            measure(index, bytes, to, sampler)
+        let parse = |params: &Params| {
+            Some((u64::try_from(params.integer("bytes")?).ok()?, params.text("to")?.to_owned()))
+        };
+        each_parsed(cases, sampler, parse, |index, (bytes, to), sampler| {
+            measure(index, bytes, &to, sampler)
         })
     }
 }

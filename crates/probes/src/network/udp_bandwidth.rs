@@ -6,6 +6,7 @@ use fathom_far::{DATAGRAM_BYTES, DATAGRAM_BYTES_V6};
 use fathom_measure::sampler::LOOPBACK;
 
 use super::FAR_END;
+use super::connections::TO;
 use super::ends;
 use super::tcp_bandwidth::{TRIES, at_most_of_link, steady_rate};
 use crate::prelude::*;
@@ -35,16 +36,12 @@ static ABOUT: About = About {
          this host is required",
     ],
     parameters: &[
-        Parameter {
-            name: "rate_bytes_s",
-            values: "10 MB/s, 100 MB/s",
-            meaning: "payload sent per second, in datagrams of 1,472 bytes",
-        },
-        Parameter {
-            name: "to",
-            values: "loopback, remote",
-            meaning: "the far end is on this host · on another, by whose name it is recorded",
-        },
+        Parameter::new(
+            "rate_bytes_s",
+            "10 MB/s, 100 MB/s",
+            "payload sent per second, in datagrams of 1,472 bytes",
+        ),
+        TO,
     ],
     needs: &[],
     requires: "a loopback interface and two CPUs, or another host",
@@ -65,6 +62,11 @@ fn params(rate: i64, to: &str) -> Params {
     Params::one("rate_bytes_s", rate).and("to", to)
 }
 
+fn rate_and_to(params: &Params) -> Option<(f64, String)> {
+    let rate = params.integer("rate_bytes_s").filter(|rate| *rate > 0)?;
+    Some((rate as f64, params.text("to")?.to_owned()))
+}
+
 impl Probe for UdpBandwidth {
     fn about(&self) -> &'static About {
         &ABOUT
@@ -82,9 +84,7 @@ impl Probe for UdpBandwidth {
     }
 
     fn predict(&self, case: &Case, host: &Host, _: &Inputs<'_>) -> Model {
-        let (rate, to) = parsed(&case.params, |params| {
-            Some((params.integer("rate_bytes_s")? as f64, params.text("to")?.to_owned()))
-        })?;
+        let (rate, to) = parsed(&case.params, rate_and_to)?;
         if to != LOOPBACK {
             let link = at_most_of_link(&to, 1.0, host);
             if let Some(bound) = link.ok().filter(|link| link.high.is_some_and(|it| it < rate)) {
@@ -101,12 +101,8 @@ impl Probe for UdpBandwidth {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        each(cases, sampler, |index, case, sampler| {
-            let rate = case.params.integer("rate_bytes_s").filter(|rate| *rate > 0);
-            let (rate, to) = rate
-                .zip(case.params.text("to"))
-                .ok_or_else(|| crate::unknown_case(&case.params))?;
-            measure(index, rate as f64, to, sampler)
+        each_parsed(cases, sampler, rate_and_to, |index, (rate, to), sampler| {
+            measure(index, rate, &to, sampler)
         })
     }
 }

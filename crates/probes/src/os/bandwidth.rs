@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use fathom_measure::sampler::Kernel;
 use fathom_record::Histogram;
 
-use super::ping_pong::switches_of_this_thread;
+use super::child::Switches;
 use super::stream::{Channel, PIPE_BYTES, Stream};
 use super::wake::no_second_cpu;
 use crate::prelude::*;
@@ -23,16 +23,16 @@ const BASE: About = About {
     unit: Unit::BytesPerSecond,
     better: Better::Higher,
     parameters: &[
-        Parameter {
-            name: "chunk_bytes",
-            values: "64 KiB, 4 KiB",
-            meaning: "bytes of one write; the reader reads until it has as many",
-        },
-        Parameter {
-            name: "cpus",
-            values: "1, 2",
-            meaning: "1: writer and reader share the worker's CPU · 2: the writer has another CPU",
-        },
+        Parameter::new(
+            "chunk_bytes",
+            "64 KiB, 4 KiB",
+            "bytes of one write; the reader reads until it has as many",
+        ),
+        Parameter::new(
+            "cpus",
+            "1, 2",
+            "1: writer and reader share the worker's CPU · 2: the writer has another CPU",
+        ),
     ],
     not_timed: "starting the writer; waking it for the first chunk of a batch, which the \
                 difference of N and 2N chunks removes; producing and consuming data: the buffers \
@@ -193,13 +193,13 @@ impl Probe for Bandwidth {
             let chunk_bytes = chunk_of(case);
             let mut stream = Stream::start(self.channel, chunk_bytes, cpu)?;
             sampler.works_with(stream.process());
-            let before = switches_of_this_thread();
+            let before = Switches::of_this_thread();
             let clock = sampler.clock().clone();
             let timings = RefCell::default();
             let is_pipe = self.channel == Channel::Pipe;
             let timed = is_pipe.then_some(&timings);
             sampler.run(vec![work(index, chunk_bytes, &mut stream, &clock, timed)]);
-            let switches = switches_of_this_thread().since(&before).total();
+            let switches = Switches::of_this_thread().since(&before).total();
             let bytes = stream.received * chunk_bytes as u64;
             // On one CPU the worker must switch once for each full pipe.
             if is_pipe && cpu == settings.cpu {

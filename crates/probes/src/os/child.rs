@@ -44,6 +44,11 @@ impl Switches {
         Self { voluntary: usage.ru_nvcsw as u64, involuntary: usage.ru_nivcsw as u64 }
     }
 
+    /// Of the calling thread since it started.
+    pub(crate) fn of_this_thread() -> Self {
+        Self::of(&thread_usage())
+    }
+
     pub(crate) fn total(&self) -> u64 {
         self.voluntary + self.involuntary
     }

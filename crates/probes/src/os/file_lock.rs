@@ -35,11 +35,11 @@ static ABOUT: About = About {
          of the branch predictors that depends on program layout and on what ran before, and that \
          100 ms of repeated calls do not change",
     ],
-    parameters: &[Parameter {
-        name: "kind",
-        values: "posix, ofd, flock",
-        meaning: "fcntl F_SETLK · fcntl F_OFD_SETLK · flock",
-    }],
+    parameters: &[Parameter::new(
+        "kind",
+        "posix, ofd, flock",
+        "fcntl F_SETLK · fcntl F_OFD_SETLK · flock",
+    )],
     needs: &["os.syscall"],
     // Other kinds of calls train the branch predictors in ways that slow these by up to a quarter.
     cases_share_visits: false,

@@ -34,11 +34,11 @@ static ABOUT: About = About {
          even without contention",
         "an unlock that does not track waiters pays for a wake each time, also without waiters",
     ],
-    parameters: &[Parameter {
-        name: "op",
-        values: "lock_unlock, wake",
-        meaning: "lock and unlock without system call · FUTEX_WAKE without waiters",
-    }],
+    parameters: &[Parameter::new(
+        "op",
+        "lock_unlock, wake",
+        "lock and unlock without system call · FUTEX_WAKE without waiters",
+    )],
     needs: &["cpu.frequency", "os.syscall"],
     ..About::BASE
 };

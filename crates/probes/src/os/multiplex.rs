@@ -31,11 +31,11 @@ const BASE: About = About {
             value for fds=500: extrapolated linearly from the two, since each descriptor costs the \
             same and the call itself is paid once. The small cases have no value: the cost per \
             descriptor is known from them alone",
-    parameters: &[Parameter {
-        name: "fds",
-        values: "10, 100, 500",
-        meaning: "number of descriptors watched; the last one is ready",
-    }],
+    parameters: &[Parameter::new(
+        "fds",
+        "10, 100, 500",
+        "number of descriptors watched; the last one is ready",
+    )],
     needs: &["os.syscall"],
     requires: "fds descriptors within the hard limit of RLIMIT_NOFILE; the soft limit is raised",
     // One set per process keeps its descriptors contiguous: select scans gaps too.

@@ -254,10 +254,5 @@ fn watch(handle: &PeerHandle, on_death: OnPeerDeath) -> Result<Option<JoinHandle
     thread.map(Some).map_err(|error| creation_fault("pthread_create", &error))
 }
 
-/// Context switches of the calling thread since it started.
-pub(super) fn switches_of_this_thread() -> Switches {
-    Switches::of(&thread_usage())
-}
-
 #[cfg(test)]
 mod tests;

@@ -29,12 +29,12 @@ enum Method {
 }
 
 const BASE: About = About {
-    parameters: &[Parameter {
-        name: "part",
-        values: "first_instruction, total",
-        meaning: "until the program's first instructions have read the clock · until the program, \
+    parameters: &[Parameter::new(
+        "part",
+        "first_instruction, total",
+        "until the program's first instructions have read the clock · until the program, \
                   or its shell, is reaped",
-    }],
+    )],
     not_timed: "writing the program, a static ELF file of 300 bytes in memory; loading it for the \
                 first time; C library start-up and dynamic loading (none)",
     requires: "executable memfds (vm.memfd_noexec below 2) and /proc",
@@ -261,9 +261,10 @@ impl Starter {
                 report.stamp
             )));
         }
-        match report.pid == pid {
-            true => self.as_child += 1,
-            false => self.as_grandchild += 1,
+        if report.pid == pid {
+            self.as_child += 1
+        } else {
+            self.as_grandchild += 1
         }
         Ok([report.stamp, end].map(|stop| clock.ns(start, stop)))
     }

@@ -38,16 +38,16 @@ static ABOUT: About = About {
          caches: a page then costs more",
     ],
     parameters: &[
-        Parameter {
-            name: "part",
-            values: "fork, total",
-            meaning: "until fork returns in the parent · until the child is reaped",
-        },
-        Parameter {
-            name: "rss_bytes",
-            values: "1, 16, 256, 1024 MiB",
-            meaning: "resident memory in base pages, in addition to the worker's own",
-        },
+        Parameter::new(
+            "part",
+            "fork, total",
+            "until fork returns in the parent · until the child is reaped",
+        ),
+        Parameter::new(
+            "rss_bytes",
+            "1, 16, 256, 1024 MiB",
+            "resident memory in base pages, in addition to the worker's own",
+        ),
     ],
     needs: &["os.thread.create"],
     requires: "four times rss_bytes of available memory, also within the cgroup's limit",

@@ -27,11 +27,11 @@ static ABOUT: About = About {
         "numerator and denominator come from different processes: the interval includes the \
          spread of both",
     ],
-    parameters: &[Parameter {
-        name: "of",
-        values: "fork, switch",
-        meaning: "the numerator: fork of 1 MiB · switch between processes",
-    }],
+    parameters: &[Parameter::new(
+        "of",
+        "fork, switch",
+        "the numerator: fork of 1 MiB · switch between processes",
+    )],
     needs: &["os.syscall", "os.process.fork", "os.switch.process"],
     published: "fork 200, switch 6.5 (as published for a course's machine)",
     expects: Counters::TURNS,

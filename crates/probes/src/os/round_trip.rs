@@ -63,11 +63,11 @@ static PIPE: About = About {
          costs several times as much after a switch: programs, lmbench and perf bench sched pipe \
          pay that four times a round trip. Compare them with calls=libc",
     ],
-    parameters: &[Parameter {
-        name: "calls",
-        values: "bare, libc",
-        meaning: "inlined system calls · the C library's read and write, as programs use",
-    }],
+    parameters: &[Parameter::new(
+        "calls",
+        "bare, libc",
+        "inlined system calls · the C library's read and write, as programs use",
+    )],
     needs: &["os.syscall", "os.switch.process"],
     ..BASE
 };
@@ -109,11 +109,7 @@ static UNIX: About = About {
         "a datagram socket does not report that its peer is gone: a sleeping thread watches the \
          peer process, so that no wait is endless",
     ],
-    parameters: &[Parameter {
-        name: "kind",
-        values: "stream, datagram",
-        meaning: "SOCK_STREAM · SOCK_DGRAM",
-    }],
+    parameters: &[Parameter::new("kind", "stream, datagram", "SOCK_STREAM · SOCK_DGRAM")],
     needs: &["os.pipe.rtt"],
     ..BASE
 };
@@ -145,11 +141,11 @@ static SEMAPHORE: About = About {
         "semaphores do not report a dead process: a sleeping thread watches the peer. A System V \
          set outlives its users: the worker removes it, or the peer if the worker is killed",
     ],
-    parameters: &[Parameter {
-        name: "kind",
-        values: "sysv, posix",
-        meaning: "System V semaphores (semop) · sem_t in shared memory (a futex)",
-    }],
+    parameters: &[Parameter::new(
+        "kind",
+        "sysv, posix",
+        "System V semaphores (semop) · sem_t in shared memory (a futex)",
+    )],
     needs: &["os.syscall", "os.switch.process"],
     requires: "System V IPC for kind=sysv",
     ..BASE

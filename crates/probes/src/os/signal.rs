@@ -56,11 +56,11 @@ static DELIVER: About = About {
         "sandboxes that handle signals themselves (gVisor, Wine, some debuggers) make it many \
          times slower",
     ],
-    parameters: &[Parameter {
-        name: "by",
-        values: "kill, fault",
-        meaning: "SIGUSR1 to the own thread · SIGSEGV for a write to a read-only page",
-    }],
+    parameters: &[Parameter::new(
+        "by",
+        "kill, fault",
+        "SIGUSR1 to the own thread · SIGSEGV for a write to a read-only page",
+    )],
     needs: &["os.syscall"],
     ..About::BASE
 };

@@ -40,11 +40,11 @@ const BASE: About = About {
          no mitigation flushes between processes (IBPB): process ÷ thread was 1.04 by pipes and \
          1.06 by futexes there, which a quick run cannot always resolve",
     ],
-    parameters: &[Parameter {
-        name: "set_bytes",
-        values: "0, 16 KiB, 64 KiB, 256 KiB, 1 MiB",
-        meaning: "working set that each side reads and writes at each turn",
-    }],
+    parameters: &[Parameter::new(
+        "set_bytes",
+        "0, 16 KiB, 64 KiB, 256 KiB, 1 MiB",
+        "working set that each side reads and writes at each turn",
+    )],
     // Other cases change the scheduler's statistics of the worker.
     cases_share_visits: false,
     is_difference: true,

@@ -34,16 +34,12 @@ static ABOUT: About = About {
          is random, and redrawn with each process of the run",
     ],
     parameters: &[
-        Parameter {
-            name: "processes",
-            values: "8, 16",
-            meaning: "processes in the ring, the worker included",
-        },
-        Parameter {
-            name: "set_bytes",
-            values: "0, 16 KiB, 64 KiB",
-            meaning: "working set that each process reads and writes at each turn",
-        },
+        Parameter::new("processes", "8, 16", "processes in the ring, the worker included"),
+        Parameter::new(
+            "set_bytes",
+            "0, 16 KiB, 64 KiB",
+            "working set that each process reads and writes at each turn",
+        ),
     ],
     needs: &["os.switch.process"],
     // As for os.switch.process.

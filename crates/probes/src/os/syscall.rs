@@ -43,15 +43,15 @@ static ABOUT: About = About {
          opposite case",
         "in a container /dev/null may be a separate mount, which stat and open_close then cross",
     ],
-    parameters: &[Parameter {
-        name: "call",
-        values: "getppid, getppid_called, invalid, read1, write1, stat, fstat, open_close",
-        meaning: "getppid: little more than entry and exit; getppid_called: the same in a \
+    parameters: &[Parameter::new(
+        "call",
+        "getppid, getppid_called, invalid, read1, write1, stat, fstat, open_close",
+        "getppid: little more than entry and exit; getppid_called: the same in a \
                   function, with trained predictors; invalid: a number without a system call; \
                   read1: 1 byte from /dev/zero; write1: 1 byte to /dev/null; stat: the path \
                   /dev/null; fstat: /dev/null held open; open_close: openat and close of \
                   /dev/null",
-    }],
+    )],
     needs: &["cpu.call"],
     // Other calls train the branch predictors in ways that can slow thousands of later calls.
     cases_share_visits: false,

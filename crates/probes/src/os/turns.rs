@@ -4,7 +4,7 @@ use fathom_measure::sampler::Kernel;
 
 use super::child::Switches;
 use super::link::Link;
-use super::ping_pong::{Report, Ring, switches_of_this_thread};
+use super::ping_pong::{Report, Ring};
 use crate::prelude::*;
 
 /// The part of a round trip that a metric reports.
@@ -39,9 +39,9 @@ pub(super) fn measure<L: Link>(
         Err(fault) => return sampler.fault(case, fault),
     };
     ring.processes().for_each(|process| sampler.works_with(process));
-    let before = switches_of_this_thread();
+    let before = Switches::of_this_thread();
     sampler.run(vec![work(case, &ring, quantity)]);
-    let own = switches_of_this_thread().since(&before);
+    let own = Switches::of_this_thread().since(&before);
     match ring.finish() {
         Ok(report) => check(case, quantity, own, &report, sampler),
         Err(fault) => sampler.fault(case, fault),

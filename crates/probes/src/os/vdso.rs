@@ -39,11 +39,11 @@ static ABOUT: About = About {
         "a hypervisor that intercepts RDTSCP makes the call up to a thousand times slower, which \
          shows here",
     ],
-    parameters: &[Parameter {
-        name: "clock",
-        values: "monotonic, realtime, monotonic_coarse",
-        meaning: "CLOCK_MONOTONIC · CLOCK_REALTIME · CLOCK_MONOTONIC_COARSE",
-    }],
+    parameters: &[Parameter::new(
+        "clock",
+        "monotonic, realtime, monotonic_coarse",
+        "CLOCK_MONOTONIC · CLOCK_REALTIME · CLOCK_MONOTONIC_COARSE",
+    )],
     needs: &["cpu.frequency", "cpu.call"],
     requires: "a kernel with seccomp filters, for the check",
     ..About::BASE

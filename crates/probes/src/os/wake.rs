@@ -37,11 +37,11 @@ static ABOUT: About = About {
          compared with the turns, and below 90 % the result is invalid",
         "shared cores and caches matter: the other process runs on another core where there is one",
     ],
-    parameters: &[Parameter {
-        name: "via",
-        values: "futex, pipe",
-        meaning: "what both sleep on: a futex in shared memory · the read end of a pipe",
-    }],
+    parameters: &[Parameter::new(
+        "via",
+        "futex, pipe",
+        "what both sleep on: a futex in shared memory · the read end of a pipe",
+    )],
     needs: &["os.syscall"],
     requires: "two CPUs",
     expects: Counters::SLEEP,

@@ -1,6 +1,7 @@
 //! The texts of the round trips.
 
 use crate::network::FAR_END;
+use crate::network::connections::TO;
 use crate::prelude::*;
 
 pub(super) static TCP: About = About {
@@ -103,20 +104,8 @@ const ASLEEP: &str = "an end that is woken before it sleeps costs no wake-up: th
                       90 % the result is invalid";
 
 const PARAMETERS: &[Parameter] = &[
-    Parameter { name: "bytes", values: "1, 56", meaning: "request and answer; 56 as ping" },
-    Parameter {
-        name: "cpus",
-        values: "1, 2",
-        meaning: "both ends on the worker's CPU · each on its own",
-    },
-    Parameter {
-        name: "mode",
-        values: "block, busy",
-        meaning: "sleep until data arrive · poll for them (cpus=2 only)",
-    },
-    Parameter {
-        name: "to",
-        values: "loopback, remote",
-        meaning: "the far end is on this host · on another, by whose name it is recorded",
-    },
+    Parameter::new("bytes", "1, 56", "request and answer; 56 as ping"),
+    Parameter::new("cpus", "1, 2", "both ends on the worker's CPU · each on its own"),
+    Parameter::new("mode", "block, busy", "sleep until data arrive · poll for them (cpus=2 only)"),
+    TO,
 ];

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use super::{ENDS_MAX, switches_of_this_thread};
+use super::ENDS_MAX;
 use crate::os::child::{Child, Switches, close_all_but, creation_fault, fork_beside};
 use crate::os::link::Link;
 use crate::os::link::sysv::REMOVED;
@@ -71,7 +71,7 @@ impl<L: Link> PeerTask<L> {
             let is_unshared = unshared.is_ok();
             let _ = sender.send(unshared);
             let exit = if is_unshared { self.run() } else { 0 };
-            (exit, switches_of_this_thread())
+            (exit, Switches::of_this_thread())
         };
         let thread = std::thread::Builder::new().name("switch".to_owned()).spawn(run);
         let thread = thread.map_err(|error| creation_fault("pthread_create", &error))?;

@@ -20,9 +20,9 @@ fn each_end_switches_once_a_round_trip() {
     smoke::pinned(|cpu| {
         for kind in [PeerKind::Thread, PeerKind::Process] {
             let pair = pair(kind, cpu);
-            let before = switches_of_this_thread();
+            let before = Switches::of_this_thread();
             assert_eq!(pair.round_trips(1000), 1000);
-            let own = switches_of_this_thread().since(&before);
+            let own = Switches::of_this_thread().since(&before);
             assert!(own.total() >= 1000, "{own:?} in 1000 round trips");
             assert_eq!(pair.loopback_trips(1000), 1000);
             let report = pair.finish().unwrap();
