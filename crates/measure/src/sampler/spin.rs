@@ -129,27 +129,17 @@ fn multiplications(iterations: u64) -> u64 {
 
 /// A chain of dependent additions of registers. Not inlined and aligned to a cache line: otherwise
 /// its alignment would decide whether an iteration takes one cycle or two.
-#[cfg(target_arch = "x86_64")]
 #[inline(never)]
 pub(super) fn chain(iterations: u64) -> u64 {
     let mut sum: u64 = 1;
     // SAFETY: register arithmetic only.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         core::arch::asm!(
             ".p2align 6", "2:", "add {sum}, {step}", "dec {count}", "jnz 2b",
             sum = inout(reg) sum, step = in(reg) 3u64, count = inout(reg) iterations => _,
             options(nomem, nostack));
-    }
-    sum
-}
-
-/// As on x86-64.
-#[cfg(target_arch = "aarch64")]
-#[inline(never)]
-pub(super) fn chain(iterations: u64) -> u64 {
-    let mut sum: u64 = 1;
-    // SAFETY: register arithmetic only.
-    unsafe {
+        #[cfg(target_arch = "aarch64")]
         core::arch::asm!(
             ".p2align 6", "2:", "add {sum}, {sum}, {step}", "subs {count}, {count}, #1", "b.ne 2b",
             sum = inout(reg) sum, step = in(reg) 3u64, count = inout(reg) iterations => _,

@@ -67,12 +67,21 @@ fn only(visit: Visit) -> Sample {
     visit.samples.into_iter().next().expect("one case").expect("a sample")
 }
 
+/// The sample of one case whose reads of the clock take `read_ns`.
+fn measured<'k>(
+    read_ns: u64,
+    disturbed: &[u32],
+    work: impl FnOnce(Rc<FakeClock>) -> Work<'k>,
+) -> Sample {
+    let fake = Rc::new(FakeClock::new(read_ns));
+    let mut sampler = sampler(&fake, 1, disturbed);
+    sampler.run(vec![work(fake)]);
+    only(sampler.finish())
+}
+
 #[test]
 fn batch_overhead_is_subtracted() {
-    let fake = Rc::new(FakeClock::new(30));
-    let mut sampler = sampler(&fake, 1, &[]);
-    sampler.run(vec![Work::batched(0, kernel(&fake, 7, 400))]);
-    let sample = only(sampler.finish());
+    let sample = measured(30, &[], |fake| Work::batched(0, kernel(&fake, 7, 400)));
     assert_eq!(sample.values, vec![7.0; 7]);
     // 400 ns of entry, and one clock read.
     assert_eq!(sample.overhead_ns, 430.0);
@@ -82,39 +91,28 @@ fn batch_overhead_is_subtracted() {
 
 #[test]
 fn twin_is_subtracted_per_operation() {
-    let fake = Rc::new(FakeClock::new(0));
-    let mut sampler = sampler(&fake, 1, &[]);
-    let twin: Kernel<'_> = Box::new(kernel(&fake, 40, 0));
-    let kernel: Kernel<'_> = Box::new(kernel(&fake, 100, 50));
-    let to_unit = |ns: f64| 10.0 * ns;
-    sampler.run(vec![Work::Batched {
+    let sample = measured(0, &[], |fake| Work::Batched {
         case: 0,
-        kernel,
-        twin: Some(twin),
+        kernel: Box::new(kernel(&fake, 100, 50)),
+        twin: Some(Box::new(kernel(&fake, 40, 0))),
         per_iteration: 2.0,
-        to_unit,
+        to_unit: |ns| 10.0 * ns,
         timings: None,
-    }]);
-    let sample = only(sampler.finish());
+    });
     assert_eq!((sample.values, sample.twin_ns), (vec![300.0; 7], Some(20.0)));
 }
 
 #[test]
 fn single_timings_exclude_the_warm_up() {
-    let fake = Rc::new(FakeClock::new(0));
-    let mut sampler = sampler(&fake, 1, &[]);
-    let timings = RefCell::new(Histogram::new());
-    let mut operations = kernel(&fake, 100, 0);
-    let timed = |iterations| {
-        (0..iterations).for_each(|_| timings.borrow_mut().add(100.0));
-        operations(iterations)
-    };
-    let mut work = Work::batched(0, timed);
-    if let Work::Batched { timings: kept, .. } = &mut work {
-        *kept = Some(&timings);
-    }
-    sampler.run(vec![work]);
-    let sample = only(sampler.finish());
+    let timings = &RefCell::new(Histogram::new());
+    let sample = measured(0, &[], |fake| {
+        let mut operations = kernel(&fake, 100, 0);
+        let timed = move |iterations| {
+            (0..iterations).for_each(|_| timings.borrow_mut().add(100.0));
+            operations(iterations)
+        };
+        Work::batched(0, timed).timed(timings)
+    });
     // Each of 8 rounds has N and 2N iterations.
     assert_eq!(sample.histogram.map(|it| it.len()), Some(8 * 3 * sample.batch));
 }
@@ -138,50 +136,42 @@ fn wrong_iteration_count_gives_no_sample() {
 
 #[test]
 fn first_round_is_dropped_whatever_its_value() {
-    let fake = Rc::new(FakeClock::new(0));
-    let mut sampler = sampler(&fake, 1, &[0, 4]);
-    let (clock, count) = (Rc::clone(&fake), Cell::new(0));
-    sampler.run(vec![Work::single(vec![0], move |_, values| {
-        // Ten operations of 20 µs are the warm-up.
-        count.set(count.get() + 1);
-        clock.advance(20_000);
-        values[0] = f64::from(count.get());
-        Ok(())
-    })]);
-    let sample = only(sampler.finish());
+    let mut count = 0;
+    let sample = measured(0, &[0, 4], |fake| {
+        Work::single(vec![0], move |_, values| {
+            // Ten operations of 20 µs are the warm-up.
+            count += 1;
+            fake.advance(20_000);
+            values[0] = f64::from(count);
+            Ok(())
+        })
+    });
     assert_eq!((sample.warmup_dropped, sample.values.len()), (1, 7));
     assert_eq!(sample.disturbed, vec![3], "round 4 is index 3 without the first round");
 }
 
 #[test]
 fn time_limit_allows_three_rounds() {
-    let fake = Rc::new(FakeClock::new(0));
-    let mut sampler = sampler(&fake, 1, &[]);
-    sampler.run(vec![Work::batched(0, kernel(&fake, 2_000_000_000, 0))]);
-    assert_eq!(only(sampler.finish()).values.len(), 3);
+    let sample = measured(0, &[], |fake| Work::batched(0, kernel(&fake, 2_000_000_000, 0)));
+    assert_eq!(sample.values.len(), 3);
 }
 
 #[test]
 fn short_operations_share_a_round() {
-    let fake = Rc::new(FakeClock::new(0));
-    let mut sampler = sampler(&fake, 1, &[1]);
-    let clock = Rc::clone(&fake);
-    sampler.run(vec![Work::single(vec![0], move |_, values| {
-        clock.advance(2_500);
-        values[0] = 2_500.0;
-        Ok(())
-    })]);
-    let sample = only(sampler.finish());
+    let sample = measured(0, &[1], |fake| {
+        Work::single(vec![0], move |_, values| {
+            fake.advance(2_500);
+            values[0] = 2_500.0;
+            Ok(())
+        })
+    });
     assert_eq!((sample.warmup_dropped, sample.values.len()), (4, 7 * 4));
     assert_eq!(sample.disturbed, vec![0, 1, 2, 3], "the second round is the first kept");
 }
 
 #[test]
 fn every_reference_loop_is_kept() {
-    let fake = Rc::new(FakeClock::new(0));
-    let mut sampler = sampler(&fake, 1, &[4]);
-    sampler.run(vec![Work::batched(0, kernel(&fake, 5, 0))]);
-    let sample = only(sampler.finish());
+    let sample = measured(0, &[4], |fake| Work::batched(0, kernel(&fake, 5, 0)));
     // Before, between and after eight rounds of one value each.
     let loops: Vec<f64> = (1..=9).map(f64::from).collect();
     assert_eq!(sample.reference_ns, loops);
@@ -244,16 +234,15 @@ fn order_of_cases_depends_on_the_seed() {
 
 #[test]
 fn kernel_warms_up_for_twenty_batches() {
-    let fake = Rc::new(FakeClock::new(0));
-    let mut sampler = sampler(&fake, 1, &[]);
-    let (clock, done) = (Rc::clone(&fake), Rc::new(Cell::new(0)));
-    let count = Rc::clone(&done);
-    sampler.run(vec![Work::batched(0, move |iterations| {
-        clock.advance(10 * iterations);
-        count.set(count.get() + iterations);
-        iterations
-    })]);
-    let sample = only(sampler.finish());
+    let done = Cell::new(0);
+    let sample = measured(0, &[], |fake| {
+        let done = &done;
+        Work::batched(0, move |iterations| {
+            fake.advance(10 * iterations);
+            done.set(done.get() + iterations);
+            iterations
+        })
+    });
     let of_rounds = 8 * 3 * sample.batch;
     assert!(10 * (done.get() - of_rounds) >= 20 * 10_000, "{} iterations", done.get());
 }

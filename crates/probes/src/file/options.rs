@@ -33,12 +33,7 @@ pub enum StateName {
 
 impl StateName {
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::AsIs => "as-is",
-            Self::Warm => "warm",
-            Self::Cold => "cold",
-            Self::Direct => "direct",
-        }
+        ["as-is", "warm", "cold", "direct"][self as usize]
     }
 }
 

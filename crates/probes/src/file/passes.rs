@@ -321,20 +321,27 @@ pub(super) fn empty_passes(passes: &[Pass]) -> Option<Reason> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::smoke;
+
+    /// A pass over a file, from whatever is in memory.
+    fn pass(source: &Source, request: &Request<'_>) -> Pass {
+        let outcome = fathom_fileio::read(source, request, &smoke::clock()).unwrap();
+        let before = fathom_fileio::residency::of(source.file());
+        Pass { before, outcome, device_bytes: None }
+    }
 
     #[test]
     fn series_knows_whether_its_last_pass_began_as_requested() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let source = Source::open(file.path()).unwrap();
-        let request = Request::whole(Way::Pread);
-        let outcome = fathom_fileio::read(&source, &request, &crate::smoke::clock()).unwrap();
+        let read = pass(&source, &Request::whole(Way::Pread));
         let mut series = PassSeries::new(ReadConfig::whole(1, StateName::Warm));
         assert!(series.is_last_right(&source), "no pass");
         let mut is_right_after = |state| {
             let counted_by = fathom_fileio::residency::CountedBy::Both;
             let before =
                 Residency { state, bytes: 9, cached: 0, dirty: 0, writeback: 0, counted_by };
-            series.passes.push(Pass { before, outcome: outcome.clone(), device_bytes: None });
+            series.passes.push(Pass { before, ..read.clone() });
             series.is_last_right(&source)
         };
         use fathom_fileio::residency::State as InMemory;
@@ -353,11 +360,7 @@ mod tests {
         std::fs::write(file.path(), "1234").unwrap();
         let source = Source::open(file.path()).unwrap();
         let of = |bytes: u64| {
-            let range = Some(0..bytes);
-            let request = Request { range, ..Request::whole(Way::Pread) };
-            let outcome = fathom_fileio::read(&source, &request, &crate::smoke::clock()).unwrap();
-            let before = fathom_fileio::residency::of(source.file());
-            Pass { before, outcome, device_bytes: None }
+            pass(&source, &Request { range: Some(0..bytes), ..Request::whole(Way::Pread) })
         };
         let mut series = PassSeries::new(ReadConfig::whole(1, StateName::AsIs));
         for (passes, rates, is_number, doubts) in [
@@ -380,18 +383,13 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "12345678").unwrap();
         let source = Source::open(file.path()).unwrap();
-        let pass = || {
-            let request = Request::whole(Way::Calls { count: None });
-            let outcome = fathom_fileio::read(&source, &request, &crate::smoke::clock()).unwrap();
-            let before = fathom_fileio::residency::of(source.file());
-            Pass { before, outcome, device_bytes: None }
-        };
+        let by_calls = || pass(&source, &Request::whole(Way::Calls { count: None }));
         let mut series = PassSeries::new(ReadConfig::whole(1, StateName::AsIs));
-        series.passes.push(pass());
+        series.passes.push(by_calls());
         assert_eq!(series.invalid_verdict(&source), None);
         // Between two passes: neither pass sees it happen.
         file.as_file().set_len(4).unwrap();
-        series.passes = vec![pass(), pass()];
+        series.passes = vec![by_calls(), by_calls()];
         let measured = series.measured(&source, &Params::none());
         let verdict = measured.verdict.unwrap();
         assert_eq!(verdict.state, State::Invalid);
@@ -399,10 +397,7 @@ mod tests {
         assert!(measured.checks.iter().all(|check| check.name != "XOR-32"));
         // After the last pass.
         let source = Source::open(file.path()).unwrap();
-        let outcome =
-            fathom_fileio::read(&source, &Request::whole(Way::Pread), &crate::smoke::clock());
-        let before = fathom_fileio::residency::of(source.file());
-        let read = Pass { before, outcome: outcome.unwrap(), device_bytes: None };
+        let read = pass(&source, &Request::whole(Way::Pread));
         series.passes = vec![read.clone()];
         assert_eq!(series.invalid_verdict(&source), None);
         // Its size is the old one, as a network file system may report it.
@@ -422,18 +417,10 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "1234").unwrap();
         let source = Source::open(file.path()).unwrap();
-        let outcome =
-            fathom_fileio::read(&source, &Request::whole(Way::Pread), &crate::smoke::clock());
-        let outcome = outcome.unwrap();
+        let read = pass(&source, &Request::whole(Way::Pread));
         let mut series = PassSeries::new(ReadConfig::whole(1, StateName::AsIs));
-        let before = fathom_fileio::residency::of(source.file());
-        series.passes = [1e9, 2e9]
-            .map(|ns| Pass {
-                before,
-                outcome: Outcome { ns, ..outcome.clone() },
-                device_bytes: None,
-            })
-            .into();
+        let of = |ns| Pass { outcome: Outcome { ns, ..read.outcome.clone() }, ..read.clone() };
+        series.passes = [1e9, 2e9].map(of).into();
         let facts = series.facts(&source);
         let time = facts.iter().find(|fact| fact.name == "time").unwrap();
         // 4 and 2 bytes a second: the median is 3.

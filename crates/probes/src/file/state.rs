@@ -41,11 +41,7 @@ impl State {
     pub(super) const ALL: [Self; 3] = [Self::Warm, Self::Cold, Self::Direct];
 
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Warm => "warm",
-            Self::Cold => "cold",
-            Self::Direct => "direct",
-        }
+        ["warm", "cold", "direct"][self as usize]
     }
 
     pub(super) fn named(name: &str) -> Option<Self> {

@@ -42,6 +42,14 @@ fn tree(root: &Path, files: &Files<'_>) {
     write(root, "sys/fs/cgroup/pod/box/cpu.stat", &stat(0));
 }
 
+/// The counters of that process on CPU 1, which look at its files of before.
+fn opened() -> (tempfile::TempDir, VisitCounters) {
+    let dir = tempfile::tempdir().unwrap();
+    tree(dir.path(), &BEFORE);
+    let counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, true);
+    (dir, counters)
+}
+
 /// The counters that are read from files.
 fn from_files(it: &Disturbance) -> [Option<u64>; 5] {
     [it.run_queue_ns, it.interrupt_ns, it.steal_ns, it.cpu_pressure_ns, it.throttled_ns]
@@ -149,9 +157,7 @@ fn cgroup_version_1_counts_nanoseconds() {
 
 #[test]
 fn new_mark_replaces_the_old_one() {
-    let dir = tempfile::tempdir().unwrap();
-    tree(dir.path(), &BEFORE);
-    let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, true);
+    let (dir, mut counters) = opened();
     let later = Files { schedstat: "2000 900 8\n", pressure: 20, ..BEFORE };
     tree(dir.path(), &later);
     counters.mark();
@@ -247,9 +253,7 @@ fn counters_of_this_kernel_are_read() {
 fn malformed_counters_are_unknown() {
     let junk = ["", "\0", "-1 -1 -1", "99999999999999999999 1", "some total=", "cpu1 a b", "cpu1"];
     for junk in junk {
-        let dir = tempfile::tempdir().unwrap();
-        tree(dir.path(), &BEFORE);
-        let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, true);
+        let (dir, mut counters) = opened();
         let files = ["proc/self/schedstat", "proc/stat", "proc/pressure/cpu"];
         files.iter().for_each(|path| write(dir.path(), path, junk));
         write(dir.path(), "sys/fs/cgroup/pod/cpu.stat", junk);

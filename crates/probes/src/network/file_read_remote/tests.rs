@@ -38,17 +38,20 @@ fn bytes_from_devices_prove_the_servers_cache() {
     assert_eq!([true, false].map(|is_cold| passed(is_cold, None)), [true, false], "unknown");
 }
 
+/// A service on this host.
+fn opened(served: &Served, sampler: &mut Sampler) -> Option<Service> {
+    let place = sampler.resources().far_end(LOOPBACK).unwrap();
+    let service = Service::open(&place, served, sampler);
+    service.map_err(|fault| smoke::skipped(&fault.to_string())).ok()
+}
+
 #[test]
 fn other_content_or_a_missing_file_is_no_result() {
     let Some(_folder) = smoke::test_folder() else { return };
     let mut sampler = smoke::sampler(1, affinity::allowed()[0]);
     let remote = all(Effort::Quick).remove(0);
-    let place = sampler.resources().far_end(LOOPBACK).unwrap();
     let served = Served::new(&sampler).unwrap();
-    let service = match Service::open(&place, &served, &mut sampler) {
-        Ok(service) => service,
-        Err(fault) => return smoke::skipped(&fault.to_string()),
-    };
+    let Some(service) = opened(&served, &mut sampler) else { return };
     let mut control = service.control();
     let fault = path(&service, &mut control, &remote).unwrap_err();
     let remedy = Some(Remedy::ServeFile { bytes: 512 << 10 });
@@ -87,15 +90,11 @@ fn other_content_or_a_missing_file_is_no_result() {
 fn bytes_read_to_warm_the_server_do_not_count() {
     let Some(_folder) = smoke::test_folder() else { return };
     let mut sampler = smoke::sampler(1, affinity::allowed()[0]);
-    let place = sampler.resources().far_end(LOOPBACK).unwrap();
     let served = Served::new(&sampler).unwrap();
     let bytes = 512_u64 << 10;
     let file = write_synced(served.path(), bytes, SEED).unwrap();
     file.publish(&served.path().join("file"), false).unwrap();
-    let service = match Service::open(&place, &served, &mut sampler) {
-        Ok(service) => service,
-        Err(fault) => return smoke::skipped(&fault.to_string()),
-    };
+    let Some(service) = opened(&served, &mut sampler) else { return };
     let mut control = service.control();
     if let Err(fault) = change(&service, &mut control, "evict") {
         return smoke::skipped(&fault.to_string());
