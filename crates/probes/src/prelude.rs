@@ -19,7 +19,7 @@ pub(crate) use fathom_record::{
 pub(crate) use crate::buffer::{Buffer, Page, binary_size};
 pub(crate) use crate::memory_budget::MemoryBudget;
 pub(crate) use crate::shared::{
-    Model, Result, all_parsed, at_least, at_least_getppid, at_most, each, each_parsed, getppid,
-    parsed, same_as, single, thread_usage,
+    Model, Result, all_parsed, at_least, at_least_getppid, at_most, at_most_earlier, each,
+    each_parsed, getppid, parsed, same_as, single, thread_usage,
 };
 pub(crate) use crate::uarch;

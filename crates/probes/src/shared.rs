@@ -6,7 +6,7 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{Case, Inputs};
+use fathom_metric::{Case, Inputs, earlier};
 use fathom_record::{NoModel, Params, Prediction, Unit};
 /// A prediction, or why there is none.
 pub(crate) type Model = Result<Prediction, NoModel>;
@@ -25,6 +25,17 @@ pub(crate) fn at_most(
 ) -> Prediction {
     let bound = Prediction::at_most(limit, &format!("≤ {name}"), source);
     bound.with_result(name, limit, unit).if_above(meaning)
+}
+
+/// The bound `≤` an earlier result of this run in nanoseconds.
+pub(crate) fn at_most_earlier(
+    metric: &str,
+    params: &Params,
+    texts: (&str, &str),
+    known: &Inputs<'_>,
+) -> Model {
+    let limit = earlier(metric, params, known)?;
+    Ok(at_most((&format!("{metric}{params}"), limit), Unit::Nanoseconds, texts))
 }
 
 pub(crate) fn getppid() -> Params {

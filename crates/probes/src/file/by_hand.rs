@@ -59,7 +59,7 @@ pub(super) fn add(sum: &mut Option<Disturbance>, counted: Disturbance) {
 }
 
 /// Why a file has no pages to measure; `None` if it has.
-pub(super) fn no_pages(info: &PathInfo) -> Option<&'static str> {
+fn no_pages(info: &PathInfo) -> Option<&'static str> {
     match (info.size, info.kind) {
         (Some(1..), _) => None,
         (Some(0), _) => Some("is empty: it has no pages"),
@@ -67,6 +67,15 @@ pub(super) fn no_pages(info: &PathInfo) -> Option<&'static str> {
             Some("has no pages: the kernel generates it when it is read; name a file on a disk")
         }
         (None, _) => Some("has no end: name a regular file"),
+    }
+}
+
+/// Opens a file, which must have pages to measure.
+pub(super) fn open_with_pages(path: &Path) -> Result<Source> {
+    let source = Source::open(path).map_err(ProcedureError::failed)?;
+    match no_pages(source.info()) {
+        None => Ok(source),
+        Some(why) => Err(ProcedureError::failed(format!("{} {why}", printable(path)))),
     }
 }
 

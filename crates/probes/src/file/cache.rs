@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use super::by_hand::{self, Result, printable, size};
+use super::by_hand::{self, Result, size};
 use super::cache_state;
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
 use super::passes::{Pass, PassSeries, ReadConfig};
@@ -162,12 +162,7 @@ impl Cache {
 
     /// The given file, which must not be empty.
     fn named(&self) -> Result<Option<Source>> {
-        let Some(path) = &self.file else { return Ok(None) };
-        let source = Source::open(path).map_err(ProcedureError::failed)?;
-        match by_hand::no_pages(source.info()) {
-            None => Ok(Some(source)),
-            Some(why) => Err(ProcedureError::failed(format!("{} {why}", printable(path)))),
-        }
+        self.file.as_deref().map(by_hand::open_with_pages).transpose()
     }
 
     /// Measures one file with all blocks. Returns false if the user stopped it.

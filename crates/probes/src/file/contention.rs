@@ -115,13 +115,10 @@ impl ByHand for PerProcess {
     }
 
     fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
-        let alone = alone(params);
-        let name = format!("{}{alone}", ABOUT.id);
-        let limit = earlier(ABOUT.id, &alone, known)?;
         let meaning = "processes delay each other by more than the service time: they interrupt \
                        sequential access, or there are too few CPUs";
         let texts = (ABOUT_PER_PROCESS.source, meaning);
-        Ok(at_most((&name, limit), Unit::Nanoseconds, texts))
+        at_most_earlier(ABOUT.id, &alone(params), texts, known)
     }
 }
 

@@ -183,8 +183,7 @@ pub(super) fn of_device(known: &Inputs<'_>) -> Result<(String, f64), NoModel> {
 /// A cold file: each byte comes from the device, and is then read like a cached one. A bracket:
 /// with deep readahead the device may be faster than one direct read after the other.
 fn fetched(params: &Params, kind: ReadCase, known: &Inputs<'_>) -> Model {
-    let mut warm = params.clone();
-    warm.0.insert("state".to_owned(), "warm".into());
+    let warm = params.clone().and("state", "warm");
     let (device_name, device) = of_device(known)?;
     let (warm_name, cached) = (format!("{THROUGHPUT}{warm}"), earlier(THROUGHPUT, &warm, known)?);
     let size = kind.bytes as f64;
@@ -207,8 +206,7 @@ fn fetched(params: &Params, kind: ReadCase, known: &Inputs<'_>) -> Model {
 
 /// A cold file: bounded by the warm read, measured or modelled.
 fn at_most_warm(params: &Params, kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Model {
-    let mut warm = params.clone();
-    warm.0.insert("state".to_owned(), "warm".into());
+    let warm = params.clone().and("state", "warm");
     let source = "data from a device is stored in the page cache and copied from there";
     let meaning = "part of the file was cached, or one of the two was disturbed";
     match known.quantity(THROUGHPUT, &warm) {

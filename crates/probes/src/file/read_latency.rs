@@ -119,11 +119,6 @@ impl Probe for ReadLatency {
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {
-        let with = |state: State| {
-            let mut params = case.params.clone();
-            params.0.insert("state".to_owned(), state.name().into());
-            params
-        };
         let is_random = case.params.text("order") == Some("random");
         let least = || {
             let source = "the same entry and exit, plus lookup and copy of a block";
@@ -135,7 +130,7 @@ impl Probe for ReadLatency {
                 // The first block is anywhere on the device.
                 let direct = Params::one("order", "random").and("state", State::Direct.name());
                 let direct = direct.and("file_bytes", LARGE_BYTES as i64);
-                let warm = with(State::Warm);
+                let warm = case.params.clone().and("state", State::Warm.name());
                 let source = "data from a device is stored in the page cache and copied from there";
                 let bound = || at_least(ABOUT.id, &warm, source, known);
                 fetched(case, direct, warm.clone(), known).or_else(|_| bound()).or_else(|_| least())

@@ -201,14 +201,7 @@ impl Sweep {
 
 /// Opens the files; each must have a size above 0.
 fn opened(files: &[PathBuf]) -> Result<Vec<Source>> {
-    let open = |path: &PathBuf| {
-        let source = Source::open(path).map_err(ProcedureError::failed)?;
-        match by_hand::no_pages(source.info()) {
-            None => Ok(source),
-            Some(why) => Err(ProcedureError::failed(format!("{} {why}", printable(path)))),
-        }
-    };
-    files.iter().map(open).collect()
+    files.iter().map(|path| by_hand::open_with_pages(path)).collect()
 }
 
 /// Additional parameters for files of the same size, which would be the same case otherwise: the

@@ -58,9 +58,7 @@ static RESET: About = About {
 
 /// The bound `≤ network.tcp.connect` to the same far end.
 fn below_connect(case: &Case, known: &Inputs<'_>) -> Model {
-    let name = format!("network.tcp.connect{}", case.params);
-    let limit = earlier("network.tcp.connect", &case.params, known)?;
     let source = "one packet leaves, three make a connection";
     let meaning = "the call waited, or ran the far end's work";
-    Ok(at_most((&name, limit), Unit::Nanoseconds, (source, meaning)))
+    at_most_earlier("network.tcp.connect", &case.params, (source, meaning), known)
 }

@@ -44,12 +44,10 @@ static ABOUT: About = About {
 fn predict(case: &Case, known: &Inputs<'_>) -> Model {
     let to = parsed(&case.params, |params| to(params).map(str::to_owned))?;
     if to == LOOPBACK {
-        let params = rtt(&to, "block", 1);
-        let limit = earlier("network.tcp.rtt", &params, known)?;
         let source = "three packets and no sleep; a round trip has two packets and two sleeps";
         let meaning = "the call waited, or memory for the sockets is short";
-        let name = format!("network.tcp.rtt{params}");
-        return Ok(at_most((&name, limit), Unit::Nanoseconds, (source, meaning)));
+        let trip = rtt(&to, "block", 1);
+        return at_most_earlier("network.tcp.rtt", &trip, (source, meaning), known);
     }
     let trip = Term { times: 1.0, metric: "network.tcp.rtt", params: rtt(&to, "busy", 1) };
     let sum = Sum {

@@ -199,16 +199,8 @@ impl Probe for ProcessExec {
         // A direct start first: its error is precise, a shell only returns an exit status.
         Starter::new(Method::Vfork, sampler.clock())?.start(sampler.clock())?;
         let mut starter = Starter::new(self.method, sampler.clock())?;
-        let is_total = |case: &Case| case.params.text("part") == Some("total");
-        let totals: Vec<bool> = cases.iter().map(is_total).collect();
-        let operation = |clock: &Clock, values: &mut [f64]| {
-            let times = starter.start(clock)?;
-            for (value, total) in values.iter_mut().zip(&totals) {
-                *value = times[usize::from(*total)];
-            }
-            Ok(())
-        };
-        sampler.run(vec![Work::single((0..cases.len()).collect(), operation)]);
+        let indices = (0..cases.len()).collect();
+        sampler.run(vec![super::both_parts(cases, indices, |clock| starter.start(clock))]);
         let (consistent, detail) = starter.is_consistent();
         for index in 0..cases.len() {
             sampler.check(index, "start method", consistent, detail.clone());

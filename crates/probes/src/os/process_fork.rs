@@ -178,16 +178,7 @@ fn measure_size(
 ) {
     // Ascending sizes, so that memory of the smaller ones is reused and never freed.
     buffer.grow_to(rss as usize);
-    let total: Vec<bool> =
-        indices.iter().map(|index| cases[*index].params.text("part") == Some("total")).collect();
-    let operation = |clock: &Clock, values: &mut [f64]| {
-        let times = fork_once(clock)?;
-        for (value, total) in values.iter_mut().zip(&total) {
-            *value = times[usize::from(*total)];
-        }
-        Ok(())
-    };
-    sampler.run(vec![Work::single(indices.to_vec(), operation)]);
+    sampler.run(vec![super::both_parts(cases, indices.to_vec(), fork_once)]);
     let verified = buffer.check();
     for index in indices {
         match &verified {

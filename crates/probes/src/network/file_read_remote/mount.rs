@@ -50,8 +50,7 @@ pub(super) fn cases(effort: Effort) -> Vec<Case> {
 
 pub(super) fn predict(case: &Case, known: &Inputs<'_>) -> Model {
     if !is_warm(&case.params) {
-        let mut warm = case.params.clone();
-        warm.0.insert("client".to_owned(), "warm".into());
+        let warm = case.params.clone().and("client", "warm");
         let source = "data from the server are stored in the page cache and copied from there";
         return at_least(ABOUT.id, &warm, source, known);
     }
