@@ -1,16 +1,18 @@
-//! Golden tests of the models: what they predict from given results, on given hosts.
+//! Golden tests of the models and of derived metrics: what they predict and compute from given
+//! results, on given hosts.
 //!
 //! A file in `tests/models/` has paragraphs, which know nothing of each other. Their lines:
 //! - `# …`: what the paragraph shows.
 //! - `host cpu.family = 6`: a fact of the host, in TOML; `host = zen4`: those of `smoke::zen4`.
-//! - `os.syscall{call=getppid} = 100`: a result known from there on. Facts of its record follow:
-//!   `= 100, TCP_INFO min_rtt = 90`.
+//! - `os.syscall{call=getppid} = 100`: a result known from there on; `= 100 90 110`: that of each
+//!   process. Facts of its record follow: `= 100, TCP_INFO min_rtt = 90`.
 //! - `? os.ratio{of=fork}`: a case, or with `? os.syscall` all cases of the metric. The prediction
-//!   of each is below it, written anew by `SNAPSHOTS=overwrite`.
+//!   of each is below it, and what a derived metric computes, written anew by `SNAPSHOTS=overwrite`.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
+use fathom_analysis::statistics::Ratio;
 use fathom_metric::Entry;
 use snapbox::data::DataFormat;
 use snapbox::{Assert, Data};
@@ -73,7 +75,9 @@ fn result(line: &str) -> Record {
     let mut numbers = numbers.split(", ");
     let number = |text: &str| text.parse().unwrap_or_else(|error| panic!("{line}: {error}"));
     let (metric, params) = metric_and_params(case);
-    let mut record = smoke::record(metric, &params, number(numbers.next().unwrap()), 0.0);
+    let medians: Vec<f64> = numbers.next().unwrap().split(' ').map(number).collect();
+    let mut record = smoke::record(metric, &params, medians[0], 0.0);
+    record.summary.as_mut().unwrap().process_medians = medians;
     record.facts.extend(numbers.map(|fact| {
         let (name, value) = fact.split_once(" = ").unwrap_or_else(|| panic!("{line}"));
         Fact::quantity(name, number(value), Unit::Nanoseconds)
@@ -108,7 +112,8 @@ fn answers(asked: &str, host: &Host, records: &[Record]) -> String {
     let mut all = String::new();
     for params in &cases {
         let name = if cases.len() > 1 { format!("{params} ") } else { String::new() };
-        let model = entry.predict(params, host, &Inputs::new(records));
+        let known = Inputs::new(records).on(host);
+        let model = entry.predict(params, host, &known);
         if let (Ok(model), Entry::Probe(_) | Entry::Derived(_)) = (&model, entry) {
             let is_declared = |name: &str| {
                 let used = name.split('{').next().unwrap();
@@ -117,6 +122,13 @@ fn answers(asked: &str, host: &Host, records: &[Record]) -> String {
             assert!(model.results().all(is_declared), "{asked}: an input is no need: {model:?}");
         }
         writeln!(all, "{INDENT}{name}{}", described(&model)).unwrap();
+        if let Entry::Derived(derived) = entry {
+            let computed = match derived.reduce(params, &known) {
+                Ok(estimate) => computed(&estimate),
+                Err(missing) => format!("no result: {missing}"),
+            };
+            writeln!(all, "{INDENT}{name}{computed}").unwrap();
+        }
     }
     all
 }
@@ -136,6 +148,18 @@ fn described(model: &Model) -> String {
     text += if model.self_consistency { ", self-consistent" } else { "" };
     let inputs = model.inputs.iter().map(|one| format!("{} = {}", one.name, digits(one.value)));
     format!("{text}: {} | {}", model.formula, inputs.collect::<Vec<_>>().join(", "))
+}
+
+fn computed(estimate: &Estimate) -> String {
+    let Estimate { per_process, difference, quotient, notes, doubts } = estimate;
+    let values: Vec<String> = per_process.iter().copied().map(digits).collect();
+    let mut text = values.join(", ") + if *difference { ", a difference" } else { "" };
+    if let Some(Ratio { ratio, low, high, .. }) = quotient {
+        text += &format!(", ratio {} ({} to {})", digits(*ratio), digits(*low), digits(*high));
+    }
+    let doubts = doubts.iter().map(|doubt| &doubt.text);
+    notes.iter().chain(doubts).for_each(|note| text += &format!("; {note}"));
+    text
 }
 
 /// Six significant digits: the last ones of a double depend on the order of its operations.

@@ -126,61 +126,18 @@ mod tests {
     use super::*;
     use crate::smoke;
 
-    /// Records of the three cases, with these nanoseconds of a chunk.
-    fn records(host: &Host, ns: impl Fn(f64) -> f64) -> Vec<Record> {
-        let record = |chunk: u32| {
-            let rate = f64::from(chunk) * 1e9 / ns(f64::from(chunk));
-            let params = of_chunk(chunk, Some(host));
-            let mut record = smoke::record(BANDWIDTH, &params, rate, 1.0);
-            record.summary.as_mut().unwrap().process_medians = vec![rate; 5];
-            record
-        };
-        CHUNKS.map(record).into()
-    }
-
-    fn reduce(host: &Host, of: &str, records: &[Record]) -> Result<Estimate, MissingInput> {
-        TcpChunkCost.reduce(&Params::one("of", of), &Inputs::new(records).on(host))
-    }
-
-    #[test]
-    fn known_line_is_found() {
-        let host = Host::default();
-        let records = records(&host, |bytes| 2000.0 + 0.2 * bytes);
-        for (of, expected) in [("call", 2000.0), ("byte", 0.2)] {
-            let found = reduce(&host, of, &records).unwrap();
-            assert_eq!(found.per_process.len(), 5);
-            assert!((found.per_process[0] / expected - 1.0).abs() < 1e-9, "{of}: {found:?}");
-            assert_eq!(found.notes, ["cases up to 0 % off the line (median over processes)"]);
-        }
-        let missing = reduce(&host, "call", &records[1..]).unwrap_err();
-        assert!(missing.to_string().contains("chunk_bytes=4"), "{missing}");
-    }
-
-    #[test]
-    fn times_off_a_line_have_no_result() {
-        let host = Host::default();
-        // A rate that a congestion control chose for 4 KiB and 64 KiB, and a higher one.
-        let paced = |bytes| if bytes < 1e6 { bytes / 1.8 } else { bytes / 6.4 };
-        let error = reduce(&host, "byte", &records(&host, paced)).unwrap_err();
-        assert!(error.to_string().contains("25 % off a line"), "{error}");
-        let slower = |bytes| 2000.0 + if bytes < 1e6 { 0.2 } else { 0.24 } * bytes;
-        let estimate = reduce(&host, "byte", &records(&host, slower)).unwrap();
-        assert_eq!(estimate.notes, ["cases up to 9 % off the line (median over processes)"]);
-    }
-
     #[test]
     fn paced_default_is_replaced_by_cubic() {
         let mut host = Host::default();
         host.tcp.congestion = Some("bbr".to_owned());
-        let unpaced = records(&host, |bytes| 1000.0 + bytes);
-        assert_eq!(unpaced[0].params.text("congestion"), Some("cubic"));
-        assert!(reduce(&host, "call", &unpaced).is_ok());
-        let all = records(&Host::default(), |bytes| 1000.0 + bytes);
-        assert!(reduce(&host, "call", &all).is_err(), "of the default only");
-        let used = |record| {
-            let known = Inputs::new(&all).on(&host);
-            TcpChunkCost.depends_on(&Params::one("of", "call"), record, &known)
+        let uses = |chunk, of: &Host| {
+            let record = smoke::record(BANDWIDTH, &of_chunk(chunk, Some(of)), 1e9, 1.0);
+            let known = Inputs::new(&[]).on(&host);
+            TcpChunkCost.depends_on(&Params::one("of", "call"), &record, &known)
         };
-        assert!(unpaced.iter().all(used) && !all.iter().any(used));
+        assert_eq!(of_chunk(CHUNKS[0], Some(&host)).text("congestion"), Some("cubic"));
+        for chunk in CHUNKS {
+            assert!(uses(chunk, &host) && !uses(chunk, &Host::default()));
+        }
     }
 }
