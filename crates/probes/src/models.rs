@@ -7,7 +7,9 @@
 //! - `os.syscall{call=getppid} = 100`: a result known from there on; `= 100 90 110`: that of each
 //!   process. Facts of its record follow: `= 100, TCP_INFO min_rtt = 90`.
 //! - `? os.ratio{of=fork}`: a case, or with `? os.syscall` all cases of the metric. The prediction
-//!   of each is below it, and what a derived metric computes, written anew by `SNAPSHOTS=overwrite`.
+//!   of each is below it, and what a derived metric computes: `SNAPSHOTS=overwrite` writes them.
+//! - `cases os.syscall`: the cases at each effort, also those of a mounted folder and those to
+//!   another host, `b`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -47,6 +49,8 @@ fn paragraph(text: &str) -> String {
             host = with_fact(&host, fact);
         } else if let Some(asked) = line.strip_prefix("? ") {
             all += &answers(asked, &host, &records);
+        } else if let Some(metric) = line.strip_prefix("cases ") {
+            all += &cases(metric, &host);
         } else if !line.starts_with('#') && !line.is_empty() {
             records.push(result(line));
         }
@@ -128,6 +132,21 @@ fn answers(asked: &str, host: &Host, records: &[Record]) -> String {
                 Err(missing) => format!("no result: {missing}"),
             };
             writeln!(all, "{INDENT}{name}{computed}").unwrap();
+        }
+    }
+    all
+}
+
+fn cases(metric: &str, host: &Host) -> String {
+    let Some(Entry::Probe(probe)) = REGISTRY.find(metric) else { panic!("no probe {metric}") };
+    let mut all = String::new();
+    for effort in [Effort::Quick, Effort::Standard, Effort::Thorough] {
+        let here = probe.cases(host, &Sizes { mount: true, ..effort.into() });
+        let there = here.iter().filter_map(|case| probe.remote(case, "b")).collect();
+        let both = [(here, ""), (there, " to b")];
+        for (cases, place) in both.into_iter().filter(|(cases, _)| !cases.is_empty()) {
+            let params: String = cases.iter().map(|case| format!(" {}", case.params)).collect();
+            writeln!(all, "{INDENT}{}{place}, {}:{params}", effort.word(), cases.len()).unwrap();
         }
     }
     all

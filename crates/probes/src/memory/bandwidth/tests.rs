@@ -67,21 +67,3 @@ fn arrays_in_a_cache_are_half_of_each_share() {
     let missing = array_and_chunk(case(Op::Read, 1, Level::Cache(3)), 1, &Host::default());
     assert!(matches!(missing, Err(Fault::Unavailable(text, _)) if text.contains("no l3 cache")));
 }
-
-#[test]
-fn thorough_run_sweeps_the_thread_counts() {
-    let of = |effort| stream_cases(&host(12), effort);
-    let quick = of(Effort::Quick);
-    assert_eq!(quick.iter().filter(|case| case.level == Level::Memory).count(), 10);
-    assert!(quick.iter().all(|case| [1, 12].contains(&case.threads)));
-    let thorough = of(Effort::Thorough);
-    for threads in [1, 2, 4, 8, 12] {
-        assert!(thorough.contains(&case(Op::Triad, threads, Level::Memory)));
-    }
-    let mut unique = thorough.clone();
-    unique.dedup();
-    assert_eq!(unique.len(), thorough.len());
-    let mut without = host(2);
-    without.memory.thp = Some("never".to_owned());
-    assert!(stream_cases(&without, Effort::Thorough).iter().all(|case| case.page == Page::Base));
-}

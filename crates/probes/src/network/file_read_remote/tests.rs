@@ -122,15 +122,6 @@ fn blocks_of_a_pass_are_distinct() {
     assert!(sorted.len() == 16 && sorted != random && sorted[15] < 512 << 10);
 }
 
-#[test]
-fn efforts_have_more_and_more_cases() {
-    let counts = [Effort::Quick, Effort::Standard, Effort::Thorough].map(|it| of_effort(it).len());
-    assert_eq!(counts, [2, 10, 52]);
-    let large = of_effort(Effort::Thorough).pop().unwrap();
-    let there = FileReadRemote.remote(&large, "bench-4").unwrap();
-    assert_eq!(there.params.integer("file_bytes"), Some(1 << 30));
-}
-
 /// The cases of a mount.
 fn of_mount(effort: Effort) -> Vec<Case> {
     let sizes = Sizes { mount: true, ..effort.into() };
@@ -138,16 +129,6 @@ fn of_mount(effort: Effort) -> Vec<Case> {
     assert_eq!(cases[..of_effort(effort).len()], of_effort(effort));
     cases.drain(..of_effort(effort).len());
     cases
-}
-
-#[test]
-fn mount_has_cases_of_its_own() {
-    let counts = [Effort::Quick, Effort::Standard, Effort::Thorough].map(|it| of_mount(it).len());
-    assert_eq!(counts, [2, 6, 34]);
-    for case in of_mount(Effort::Thorough) {
-        assert!(mount::is_mount(&case.params) && case.params.text("server").is_none());
-        assert_eq!(FileReadRemote.remote(&case, "bench-4"), None);
-    }
 }
 
 #[test]

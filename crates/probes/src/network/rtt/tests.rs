@@ -97,17 +97,6 @@ fn one_cpu_or_unknown_host_is_unavailable() {
 }
 
 #[test]
-fn only_two_cpus_have_a_remote_case() {
-    let remote: Vec<String> = all()
-        .iter()
-        .filter_map(|case| TCP_RTT.remote(case, "bench-4"))
-        .map(|case| case.params.to_string())
-        .collect();
-    assert_eq!(remote.len(), 4);
-    assert_eq!(remote[0], "{bytes=1,cpus=2,mode=busy,to=bench-4}");
-}
-
-#[test]
 fn lost_and_late_answers_are_counted() {
     let far = UdpSocket::bind("127.0.0.1:0").unwrap();
     let near = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -195,13 +184,4 @@ fn delayed_acknowledgement_is_recognised() {
     assert_eq!(delayed_acknowledgements(&all(&[40.0, 40.1, 41.0, 40.2, 42.0]), 40e6), None);
     let stall: Vec<f64> = (0..33).map(|at| if at == 9 { 40.5 } else { 0.1 }).collect();
     assert_eq!(delayed_acknowledgements(&all(&stall), 20e3), None);
-}
-
-#[test]
-fn quick_effort_has_few_cases() {
-    let count = |probe: &Rtt, effort| {
-        probe.cases(&Host::default(), &Sizes { effort, ..Sizes::default() }).len()
-    };
-    let quick = [&TCP_RTT, &UDP_RTT].map(|probe| count(probe, Effort::Quick));
-    assert_eq!((quick, count(&UDP_RTT, Effort::Standard)), ([5, 3], 6));
 }
