@@ -194,6 +194,10 @@ export function intervalOf(record: Result, run: Document['run']): [number, numbe
   return run.protocol === 'trimmed' || !interval ? null : [interval.low, interval.high];
 }
 
+/** Of an edge, the measured points on both sides. */
+export const edgeOf = (record: Result, run: Document['run']): [number, number] | null =>
+  record.summary?.interval?.basis === 'grid' ? intervalOf(record, run) : null;
+
 /** Standard deviation ÷ mean. */
 export function deviationOf(record: Result, run: Document['run']): number | null {
   const { summary } = record;
@@ -294,11 +298,13 @@ export function valueText(record: Result, run: Document['run']): string {
   if (what.kind === 'text') return what.text;
   if (what.kind === 'bound') return atMost(what.value, record.unit);
   const about = record.verdict.state === 'noisy' ? '~' : '';
-  return about + quantity(what.value, record.unit);
+  const edge = edgeOf(record, run);
+  return about + (edge ? range(edge[0], edge[1], record.unit) : quantity(what.value, record.unit));
 }
 
-/** Half the width of the interval: `± 1.2 %`. */
+/** Half the width of the interval: `± 1.2 %`; the limits of an edge are its value. */
 export function widthText(record: Result, run: Document['run']): string {
+  if (edgeOf(record, run)) return '';
   const [value, ends] = [numberOf(record, run), intervalOf(record, run)];
   if (value === null || value === 0 || !ends) return '';
   return `± ${percent((ends[1] - ends[0]) / 2 / Math.abs(value))}`;

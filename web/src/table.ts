@@ -3,6 +3,8 @@
 import type { Contents, Document, Published, Result } from './contents';
 import {
   deviationOf,
+  edgeOf,
+  factsOf,
   groupOf,
   intervalOf,
   letter,
@@ -15,6 +17,7 @@ import {
   slackOf,
   strataOf,
   titleOf,
+  valueText,
   wordsOf,
 } from './contents';
 import type { Change } from './compared';
@@ -22,7 +25,7 @@ import { changeCell, changesOf, inPairs } from './compared';
 import { element } from './element';
 import { levelOf } from './parameters';
 import { deviationText, figureText, publishedOf } from './published';
-import { NOTHING, atMost, percent, quantity, range } from './quantity';
+import { NOTHING, percent, quantity, range } from './quantity';
 import { finder, parameterTexts, searchable } from './search';
 
 interface Row {
@@ -139,14 +142,13 @@ function columnsOf(contents: Contents): Column[] {
 
 function measuredCell(record: Result, run: Document['run']): Cell {
   const what = shown(record, run);
-  if (what.kind === 'text') return [what.text];
-  if (what.kind === 'bound') return [atMost(what.value, record.unit)];
   if (what.kind === 'nothing') return [NOTHING];
-  const about = record.verdict.state === 'noisy' ? '~' : '';
-  const ends = intervalOf(record, run);
+  if (what.kind !== 'number') return [valueText(record, run)];
+  const ends = edgeOf(record, run) ? null : intervalOf(record, run);
   const interval = ends && range(ends[0], ends[1], record.unit, 4);
-  const value = about + quantity(what.value, record.unit);
-  const strata = strataOf(record, run).map((text) => element('small', { class: 'stratum' }, text));
+  const value = valueText(record, run);
+  const levels = factsOf(record, 'between levels').map((names) => `between ${names}`);
+  const strata = [...levels, ...strataOf(record, run)].map((text) => element('small', { class: 'stratum' }, text));
   return interval ? [value, element('small', {}, interval), ...strata] : [value, ...strata];
 }
 

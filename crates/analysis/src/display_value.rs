@@ -1,12 +1,14 @@
 //! The value of a record for output. Views read values through [`DisplayValue`] only, so that
 //! values of invalid, unavailable and failed records are never printed.
 
-use fathom_record::{Protocol, Record, Value};
+use fathom_record::{Interval, Protocol, Record, Value};
 
 /// The value of a record for output, in its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DisplayValue<'a> {
     Number(f64),
+    /// An edge: between these.
+    Edge([f64; 2]),
     /// An upper limit.
     Bound(f64),
     Text(&'a str),
@@ -29,7 +31,8 @@ impl<'a> DisplayValue<'a> {
         if let Some(bound) = summary.bound {
             return Self::Bound(bound);
         }
-        record.number(protocol).map_or(Self::Withheld, Self::Number)
+        let number = record.number(protocol).map_or(Self::Withheld, Self::Number);
+        summary.interval.and_then(Interval::edge).map_or(number, Self::Edge)
     }
 
     pub fn number(self) -> Option<f64> {

@@ -14,8 +14,8 @@ use crate::clean::Loop;
 use crate::statistics::{median, median_interval, quantile, sorted_finite};
 use fathom_record::summary::Mode;
 use fathom_record::{
-    Better, Cause, Counter, Counters, Disturbance, FactValue, NotSelected, Reason, Record, Remedy,
-    Sample, State, Stratum, Summary, Verdict,
+    Better, Cause, Counter, Counters, Disturbance, Fact, FactValue, NotSelected, Reason, Record,
+    Remedy, Sample, State, Stratum, Summary, Verdict,
 };
 
 /// A visit is disturbed if it was throttled for a larger share of its wall time. Lower than the
@@ -73,8 +73,11 @@ pub fn judge(
         return Verdict { state: State::Invalid, reasons: vec![reason] };
     }
     let case = Case { samples, summary, expectation };
-    // A bound already states that the interval is wide.
+    // A bound already states that the interval is wide. On an edge it is, and there are several
+    // modes, also on a quiet machine.
+    let is_on_edge = Fact::are_on_edge(samples.iter().flat_map(|sample| &sample.facts));
     let is_wide = summary.bound.is_none()
+        && !is_on_edge
         && summary.relative_half_width().is_some_and(|it| it > expectation.noise_limit);
     let mut reasons: Vec<Reason> = case.lost_time(End::Near, is_wide);
     reasons.extend(case.lost_time(End::Far, is_wide));
@@ -83,7 +86,10 @@ pub fn judge(
     }
     reasons.extend(case.disturbed_rounds(is_wide));
     reasons.extend(case.stall());
-    let shapes = shapes(summary, expectation.noise_limit);
+    let shapes = match is_on_edge {
+        true => Vec::new(),
+        false => shapes(summary, expectation.noise_limit),
+    };
     if is_wide && reasons.is_empty() && shapes.is_empty() {
         reasons.push(case.unknown_cause());
     }

@@ -146,7 +146,7 @@ fn here(published: &Published, record: &Record, document: &Document) -> Result<H
         return Err(Missing::NoNumber("emulated".to_owned()));
     }
     let (measured, is_bound) = match DisplayValue::of(record, protocol) {
-        DisplayValue::Number(number) => (number, false),
+        DisplayValue::Number(number) | DisplayValue::Edge([number, _]) => (number, false),
         DisplayValue::Bound(bound) => (bound, true),
         DisplayValue::Text(_) | DisplayValue::Withheld => {
             let reason = record.verdict.reasons.first().filter(|reason| !reason.text.is_empty());

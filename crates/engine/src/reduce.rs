@@ -7,9 +7,9 @@ use fathom_analysis::strata::Strata;
 use fathom_measure::sampler::Fault;
 use fathom_metric::{About, Case, Derived, Inputs, MissingInput};
 use fathom_record::{
-    Agreement, Better, Cause, Counter, Counters, Document, Estimate, Fact, FactValue, MetricId,
-    NoModel, NotSelected, Prediction, Reason, Record, Remedy, Sample, State, Stratum, Summary,
-    Unit, Verdict,
+    Agreement, Basis, Better, Cause, Counter, Counters, Document, Estimate, Fact, FactValue,
+    Interval, MetricId, NoModel, NotSelected, Prediction, Reason, Record, Remedy, Sample, State,
+    Stratum, Summary, Unit, Verdict,
 };
 
 use crate::plan::Visits;
@@ -157,6 +157,7 @@ pub(crate) fn derived(
                         Verdict::because(state, cause, "no process has a value")
                     }
                 };
+                let edge = result.edge;
                 let full_speed = result.estimate().filter(|_| stratum != Stratum::AsFound);
                 let not_selected = (stratum == Stratum::AsFound).then_some(NotSelected::Input);
                 record.summary = result.summary.map(|summary| Summary {
@@ -164,6 +165,7 @@ pub(crate) fn derived(
                     not_selected,
                     full_speed,
                     as_found: found,
+                    interval: edge.or(summary.interval),
                     ..summary
                 });
             }
@@ -181,6 +183,9 @@ pub(crate) fn derived(
 /// A derived result with its source records.
 struct Derivation<'r> {
     summary: Option<Summary>,
+    /// Replaces the interval of a location that was found between two points. The verdict goes by
+    /// the interval of what the processes found: a step is no noise.
+    edge: Option<Interval>,
     stratum: Stratum,
     notes: Vec<String>,
     doubts: Vec<Reason>,
@@ -220,8 +225,17 @@ fn derive<'r>(
         strata if strata.contains(&Stratum::CoreAtFullSpeed) => Stratum::CoreAtFullSpeed,
         _ => Stratum::FullSpeed,
     };
+    let edge = summary.as_ref().and_then(|it| edge_of(&estimate.edges, it.interval?.level));
     let (notes, doubts) = (estimate.notes, estimate.doubts);
-    Ok(Derivation { summary, stratum, notes, doubts, inputs, sources })
+    Ok(Derivation { summary, edge, stratum, notes, doubts, inputs, sources })
+}
+
+/// From the lower points on the near sides of an edge to the upper ones on its far sides.
+fn edge_of(edges: &[[f64; 2]], level: f64) -> Option<Interval> {
+    let of = |side: usize| edges.iter().map(|edge| edge[side]).collect::<Vec<f64>>();
+    let (([low, _], _), ([_, high], _)) =
+        statistics::median_interval(&of(0)).zip(statistics::median_interval(&of(1)))?;
+    Some(Interval::new([low, high], level, Basis::Grid))
 }
 
 impl Derivation<'_> {
@@ -241,7 +255,7 @@ impl Derivation<'_> {
         let loops: Option<Vec<f64>> = (0..processes).map(of_process).collect();
         Some(Estimate {
             median: summary.median,
-            interval: summary.interval,
+            interval: self.edge.or(summary.interval),
             visits: summary.processes,
             of: estimates.iter().map(|one| one.of).max().unwrap_or(0),
             process_medians: summary.process_medians.clone(),

@@ -115,6 +115,14 @@ impl Limit {
         }
     }
 
+    /// A number of clients between two steps is known to those only.
+    fn between_steps(&self, found: Interval) -> Interval {
+        let steps = || self.clients.iter().copied().map(f64::from);
+        let low = steps().filter(|step| *step < found.low).reduce(f64::max).unwrap_or(found.low);
+        let high = steps().find(|step| *step >= found.high).unwrap_or(found.high);
+        Interval { low, high, basis: Basis::Grid, ..found }
+    }
+
     /// Records of the shape of the curve.
     pub fn of_curve(&self, params: &Params) -> Vec<Measured> {
         let plain = |metric: &OfServer, estimate: &Estimate, least: f64| {
@@ -141,7 +149,10 @@ impl Limit {
                 let rate = plain(&metrics::SATURATION, &found.throughput, 0.0);
                 // One client is the least.
                 let knee = found.knee.as_ref().map(|knee| plain(&metrics::KNEE, knee, 1.0));
-                let rest = plain(&metrics::CLIENTS_95, &found.clients_95, 1.0);
+                let mut rest = plain(&metrics::CLIENTS_95, &found.clients_95, 1.0);
+                if let Some((_, Some(interval))) = &mut rest.headline {
+                    *interval = self.between_steps(*interval);
+                }
                 let first = Measured { facts, ..rate };
                 [Some(first), knee, Some(rest)].into_iter().flatten().collect()
             }
@@ -449,6 +460,9 @@ mod tests {
             assert_eq!((&one.params, &one.values[..]), (&params, &[value][..]));
             assert!(one.verdict.is_some() && one.doubts.len() == 1);
         }
+        let sides = curve[2].headline.and_then(|it| it.1?.edge()).expect("between two steps");
+        let is_step = |side: &f64| limit.clients.iter().any(|step| f64::from(*step) == *side);
+        assert!(sides.iter().all(is_step) && sides[0] < sides[1], "{sides:?}");
         assert_eq!(curve[0].facts[0], Fact::quantity("from clients", 16.0, Unit::Ratio));
         let (name, unit, values) = ("client CPU".to_owned(), Unit::Ratio, vec![0.5]);
         let series = vec![Series { name, unit, at: None, times_ns: vec![1e9], values }];

@@ -225,7 +225,8 @@ static ABOUT_CLIENTS_95: About = About {
     title: "clients for 95 % of saturation",
     unit: Unit::Ratio,
     better: Better::Lower,
-    timed: "the number of clients at 95 % of load.saturation, between two steps by a line",
+    timed: "the number of clients at 95 % of load.saturation: a location, from the step before it \
+            to the step after it; the median in JSON is on a line between the two",
     not_timed: "nothing",
     pitfalls: &["depends on the distribution of service and think times, unlike the knee"],
     published: "2015: 2 without think time, 10 with 1 s",

@@ -35,6 +35,8 @@ pub trait Derived: Sync {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Estimate {
     pub per_process: Vec<f64>,
+    /// Where the values are locations of edges: per process the measured points on both sides.
+    pub edges: Vec<[f64; 2]>,
     /// A difference or a slope: printed as a bound where its interval includes 0 (METHOD 6).
     pub difference: bool,
     /// Ratio of two headlines whose metrics ran in different processes. Replaces the median of

@@ -1,7 +1,7 @@
 //! The inputs of predictions and derived metrics: earlier results of a run.
 
 use fathom_record::run::ClockFacts;
-use fathom_record::{FactValue, Host, NoModel, Params, Prediction, Record, Summary};
+use fathom_record::{Fact, FactValue, Host, NoModel, Params, Prediction, Record, Summary};
 
 use crate::MissingInput;
 
@@ -36,7 +36,7 @@ impl<'r> Inputs<'r> {
         self.clock.map(|clock| clock.source.as_str())
     }
 
-    /// The summary of a case whose record is valid or noisy.
+    /// The summary of a case whose record is valid or noisy, and not on an edge.
     pub fn summary(&self, metric: &str, params: &Params) -> Option<&'r Summary> {
         self.record(metric, params)?.summary.as_ref()
     }
@@ -63,6 +63,7 @@ impl<'r> Inputs<'r> {
             record.metric.as_str() == metric
                 && record.params == *params
                 && record.verdict.shows_number()
+                && !Fact::are_on_edge(&record.facts)
         };
         self.records.iter().rev().find(has_number)
     }
@@ -105,7 +106,7 @@ pub fn earlier(metric: &str, params: &Params, known: &Inputs<'_>) -> Result<f64,
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::{Cause, State, Verdict};
+    use fathom_record::{BETWEEN_LEVELS, Cause, State, Verdict};
 
     use super::*;
     use crate::tests;
@@ -119,6 +120,17 @@ mod tests {
         assert!(Inputs::new(&records).frequency().is_err());
         records[0].verdict = Verdict::because(State::Noisy, Cause::Steal, "why");
         assert!(Inputs::new(&records).frequency().is_ok(), "noisy numbers are usable");
+    }
+
+    #[test]
+    fn point_on_an_edge_is_no_input_but_in_the_curve() {
+        let params = Params::one("set_bytes", 1 << 20);
+        let mut record = tests::record("memory.latency", &params, 12.0, 1.0);
+        record.facts = vec![Fact::text(BETWEEN_LEVELS, "L2 and L3")];
+        let records = [record];
+        let known = Inputs::new(&records);
+        assert_eq!(known.quantity("memory.latency", &params), None);
+        assert_eq!(known.cases_of("memory.latency").count(), 1);
     }
 
     #[test]

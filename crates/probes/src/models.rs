@@ -16,6 +16,7 @@ use std::path::Path;
 
 use fathom_analysis::statistics::Ratio;
 use fathom_metric::Entry;
+use fathom_record::Class;
 use snapbox::data::DataFormat;
 use snapbox::{Assert, Data};
 
@@ -125,6 +126,17 @@ fn answers(asked: &str, host: &Host, records: &[Record]) -> String {
             };
             assert!(model.results().all(is_declared), "{asked}: an input is no need: {model:?}");
         }
+        if let Some(model) = model.as_ref().ok().filter(|it| it.class() == Class::Value) {
+            let parts = [model.hardware, model.software];
+            assert!(parts.into_iter().flatten().all(|it| it >= 0.0), "{asked}: {model:?}");
+            let again = |records: &[Record]| {
+                entry.predict(params, host, &Inputs::new(records).on(host)).ok()?.value
+            };
+            let is_nearly = |input: &&str| is_nearly(input, records, &again);
+            // The frequency of the core only turns cycles into times.
+            let nearly = model.results().filter(|it| *it != "cpu.frequency").find(is_nearly);
+            assert_eq!(nearly, None, "{asked}: a self-consistency at most (METHOD 26a)");
+        }
         writeln!(all, "{INDENT}{name}{}", described(&model)).unwrap();
         if let Entry::Derived(derived) = entry {
             let computed = match derived.reduce(params, &known) {
@@ -135,6 +147,17 @@ fn answers(asked: &str, host: &Host, records: &[Record]) -> String {
         }
     }
     all
+}
+
+/// Whether a value is nearly one of its inputs: if this result moves by 1 %, it moves by 0.8 % or
+/// more.
+fn is_nearly(input: &str, records: &[Record], again: &dyn Fn(&[Record]) -> Option<f64>) -> bool {
+    let mut moved = records.to_vec();
+    let of_name = moved.iter_mut().rev().find(|record| record.name() == input);
+    let Some(Record { summary: Some(summary), .. }) = of_name else { return false };
+    summary.median *= 1.01;
+    let share = |(to, from): (f64, f64)| (to / from - 1.0) / 0.01;
+    again(&moved).zip(again(records)).map_or(0.0, share) >= 0.8 - 1e-6
 }
 
 fn cases(metric: &str, host: &Host) -> String {
@@ -170,9 +193,11 @@ fn described(model: &Model) -> String {
 }
 
 fn computed(estimate: &Estimate) -> String {
-    let Estimate { per_process, difference, quotient, notes, doubts } = estimate;
+    let Estimate { per_process, edges, difference, quotient, notes, doubts } = estimate;
     let values: Vec<String> = per_process.iter().copied().map(digits).collect();
-    let mut text = values.join(", ") + if *difference { ", a difference" } else { "" };
+    let sides = edges.iter().map(|[from, to]| format!(" [{} to {}]", digits(*from), digits(*to)));
+    let mut text = values.join(", ") + &sides.collect::<String>();
+    text += if *difference { ", a difference" } else { "" };
     if let Some(Ratio { ratio, low, high, .. }) = quotient {
         text += &format!(", ratio {} ({} to {})", digits(*ratio), digits(*low), digits(*high));
     }

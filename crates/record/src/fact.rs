@@ -38,7 +38,16 @@ pub enum FactValue {
     },
 }
 
+/// The name of the fact that a working set is held by no level of the memory hierarchy alone, by
+/// the sizes of the caches. Its text names the levels.
+pub const BETWEEN_LEVELS: &str = "between levels";
+
 impl Fact {
+    /// Whether these are of a case on an edge: no median describes it, whatever its interval.
+    pub fn are_on_edge<'f>(facts: impl IntoIterator<Item = &'f Self>) -> bool {
+        facts.into_iter().any(|fact| fact.name == BETWEEN_LEVELS)
+    }
+
     pub fn text(name: &str, text: impl Into<String>) -> Self {
         Self { name: name.to_owned(), value: FactValue::Text { text: text.into() } }
     }

@@ -33,7 +33,7 @@ pub use condition::Condition;
 pub use counter::{Counter, Counters};
 pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, PeerStatistic, Turn};
 pub use diagnosis::{Diagnosis, Finding, Fix, Severity};
-pub use fact::{Fact, FactValue};
+pub use fact::{BETWEEN_LEVELS, Fact, FactValue};
 pub use hidden::is_hidden;
 pub use histogram::Histogram;
 pub use host::Host;

@@ -60,17 +60,20 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// A prediction of `hardware + software` within ± `tolerance`.
+    /// A prediction of `hardware + software` within ± `tolerance`. If one of them is negative there
+    /// is no division into parts, and the formula says so.
     pub fn sum(hardware: f64, software: f64, tolerance: f64, formula: &str, source: &str) -> Self {
         debug_assert!(tolerance <= TOLERANCE_MAX, "tolerance above 30 %");
         let value = hardware + software;
+        let has_parts = hardware >= 0.0 && software >= 0.0;
+        let why = if has_parts { "" } else { " (without parts: one of them is negative)" };
         Self {
-            hardware: Some(hardware),
-            software: Some(software),
+            hardware: has_parts.then_some(hardware),
+            software: has_parts.then_some(software),
             value: Some(value),
             low: Some(value * (1.0 - tolerance)),
             high: Some(value * (1.0 + tolerance)),
-            ..Self::of(formula, source)
+            ..Self::of(&format!("{formula}{why}"), source)
         }
     }
 
@@ -474,6 +477,15 @@ mod tests {
         assert_eq!(agreement(111.0, 120.0), Agreement::Outside);
         assert_eq!(agreement(105.0, 115.0), Agreement::Inconclusive);
         assert_eq!(prediction.agreement(None), Agreement::Inconclusive);
+    }
+
+    #[test]
+    fn negative_part_is_refused() {
+        for (hardware, software) in [(120.0, -20.0), (-20.0, 120.0)] {
+            let sum = Prediction::sum(hardware, software, 0.1, "a − b", "");
+            assert_eq!((sum.hardware, sum.software, sum.value), (None, None, Some(100.0)));
+            assert_eq!(sum.formula, "a − b (without parts: one of them is negative)");
+        }
     }
 
     #[test]

@@ -12,7 +12,8 @@ fn finite() -> impl Strategy<Value = f64> + Clone {
 }
 
 fn interval() -> impl Strategy<Value = Interval> + Clone {
-    let basis = prop_oneof![Just(Basis::Processes), Just(Basis::WithinRun), Just(Basis::Derived)];
+    let basis = [Basis::Processes, Basis::WithinRun, Basis::Derived, Basis::Grid];
+    let basis = proptest::sample::select(basis.to_vec());
     (finite(), finite(), 0.5..1.0, basis).prop_map(|(low, high, level, basis)| Interval {
         low,
         high,

@@ -125,6 +125,11 @@ impl Interval {
     pub fn limits(self) -> [f64; 2] {
         [self.low, self.high]
     }
+
+    /// Of an edge, its limits.
+    pub fn edge(self) -> Option<[f64; 2]> {
+        (self.basis == Basis::Grid).then(|| self.limits())
+    }
 }
 
 /// What an interval was computed over.
@@ -137,6 +142,9 @@ pub enum Basis {
     WithinRun,
     /// Derived: the intervals of the inputs, propagated per process.
     Derived,
+    /// An edge, such as the size of a cache: from the last point before it to the first one behind
+    /// it, over all processes. Where it is between them is not known.
+    Grid,
 }
 
 /// Which visits an estimate rests on. Ratios and histories never mix strata.

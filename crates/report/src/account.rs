@@ -1,13 +1,13 @@
 //! The account of a record: how its number was measured, and how its prediction was made.
 
-use fathom_record::quantity::{at_most, percent, quantity};
+use fathom_record::quantity::{at_most, percent, quantity, span_within};
 use fathom_record::{
     Agreement, Cause, Class, Document, Estimate, Fact, FactValue, Input, Interval, NoModel, Origin,
     Params, Prediction, Quantile, Record, ReferenceBasis, Run, Series, Stratum, Summary, Unit,
 };
 
 use crate::case::{case, counted};
-use crate::cells::{limits, met};
+use crate::cells::{LIMITS_WIDTH, limits, met};
 use crate::counters::counters;
 use crate::family;
 use crate::layout::Layout;
@@ -166,6 +166,9 @@ fn estimate(record: &Record, estimate: &Estimate) -> String {
 /// `12.25 ns, interval 12.00 ns to 12.50 ns (94 %)`.
 fn with_interval(median: f64, interval: Option<Interval>, unit: Unit) -> String {
     let mut text = quantity(median, unit);
+    if let Some([low, high]) = interval.and_then(Interval::edge) {
+        return format!("between {}", span_within(low, high, unit, LIMITS_WIDTH));
+    }
     if let Some(Interval { low, high, level, .. }) = interval {
         let [low, high] = [low, high].map(|end| quantity(end, unit));
         text += &format!(", interval {low} to {high} ({})", percent(level));

@@ -4,10 +4,10 @@ use anstyle::Style;
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{
     NOTHING, at_most, percent, quantity_rounded, quantity_within, range_within, rounded,
-    scaled_range_within, terms, unit_for,
+    scaled_range_within, span_within, terms, unit_for,
 };
 use fathom_record::{
-    Agreement, Basis, Cause, NoModel, Prediction, Protocol, Record, State, Summary, Unit,
+    Agreement, Basis, Cause, Interval, NoModel, Prediction, Protocol, Record, State, Summary, Unit,
 };
 
 use crate::layout::{Columns, column};
@@ -127,6 +127,9 @@ pub(crate) fn measured(record: &Record, protocol: Protocol, width: usize) -> (St
                     None => quantity_within(value, record.unit, width),
                 }
         }
+        DisplayValue::Edge([low, high]) => {
+            mark.to_owned() + &span_within(low, high, record.unit, width - width_of(mark))
+        }
         DisplayValue::Bound(bound) => mark.to_owned() + &at_most(bound, record.unit),
         DisplayValue::Text(text) if width_of(text) < width => mark.to_owned() + text,
         DisplayValue::Text(_) => "see below".to_owned(),
@@ -181,7 +184,9 @@ pub(crate) fn uncertainty(record: &Record, protocol: Protocol) -> String {
     // Half a width around the middle of two modes describes neither.
     let modes = [Cause::SeveralModes, Cause::TwoClusters];
     let has_modes = record.verdict.reasons.iter().any(|reason| modes.contains(&reason.cause));
-    if summary.bound.is_some() || has_modes {
+    // The limits of an edge are its number.
+    let is_edge = summary.interval.and_then(Interval::edge).is_some();
+    if summary.bound.is_some() || has_modes || is_edge {
         return NOTHING.to_owned();
     }
     if protocol == Protocol::Trimmed {
@@ -327,7 +332,7 @@ fn bars(record: &Record, summary: &Summary, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::{Interval, Verdict};
+    use fathom_record::Verdict;
 
     use super::*;
 
@@ -361,6 +366,15 @@ mod tests {
         assert_eq!(verdict_word(&sibling), ("within".to_owned(), PLAIN));
         let value = record(sum, Agreement::Within);
         assert_eq!(verdict_word(&value), ("within".to_owned(), GOOD));
+    }
+
+    #[test]
+    fn edge_is_a_range_without_a_half_width() {
+        let interval = Interval::new([32_768.0, 40_960.0], 0.95, Basis::Grid);
+        let summary = Summary { median: 36_000.0, interval: Some(interval), ..Summary::default() };
+        let record = Record { summary: Some(summary), unit: Unit::Bytes, ..Record::default() };
+        assert_eq!(measured(&record, Protocol::Median, 15).0, "32.0…40.0 KiB");
+        assert_eq!(uncertainty(&record, Protocol::Median), NOTHING);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tables in GitHub-flavoured Markdown.
 
 use fathom_analysis::display_value::DisplayValue;
-use fathom_record::quantity::{NOTHING, at_most, quantity};
+use fathom_record::quantity::{NOTHING, at_most, quantity, span_within};
 use fathom_record::{Agreement, Document, Protocol, Record, State, Summary};
 
 use crate::case::named;
@@ -63,6 +63,9 @@ fn row(record: &Record, document: &Document) -> Vec<String> {
     let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
     let measured = match DisplayValue::of(record, document.run.protocol) {
         DisplayValue::Number(value) => format!("{mark}{}", quantity(value, record.unit)),
+        DisplayValue::Edge([low, high]) => {
+            format!("{mark}{}", span_within(low, high, record.unit, cells::LIMITS_WIDTH))
+        }
         DisplayValue::Bound(bound) => format!("{mark}{}", at_most(bound, record.unit)),
         DisplayValue::Text(text) => format!("{mark}{text}"),
         DisplayValue::Withheld => nothing(),

@@ -4,7 +4,8 @@ use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::summary::Mode;
 use fathom_record::{
-    Agreement, Cause, Estimate, FactValue, Protocol, Record, State, Summary, Unit, Verdict,
+    Agreement, BETWEEN_LEVELS, Cause, Estimate, FactValue, Protocol, Record, State, Summary, Unit,
+    Verdict,
 };
 
 use crate::cells::{Setting, cycles};
@@ -60,6 +61,9 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
             add("median: no trimmed mean available".to_owned());
         }
     }
+    if let Some(levels) = text_of(record, BETWEEN_LEVELS) {
+        add(format!("between {levels}: no level alone holds this working set"));
+    }
     if let Some(by) = limit(record).filter(|by| above.and_then(limit) != Some(*by)) {
         add(format!("limited by {by}"));
     }
@@ -93,7 +97,11 @@ fn differs_as_found(record: &Record, summary: &Summary) -> Option<String> {
 
 /// What limited the work, if its probe says so.
 fn limit(record: &Record) -> Option<&str> {
-    let fact = record.facts.iter().find(|fact| fact.name == "limited by")?;
+    text_of(record, "limited by")
+}
+
+fn text_of<'r>(record: &'r Record, name: &str) -> Option<&'r str> {
+    let fact = record.facts.iter().find(|fact| fact.name == name)?;
     match &fact.value {
         FactValue::Text { text } => Some(text),
         FactValue::Quantity { .. } | FactValue::Line { .. } => None,

@@ -273,7 +273,7 @@ impl Table {
                     let least = seen.within_run.map_or(level, |known| known.min(level));
                     seen.within_run = Some(least);
                 }
-                Basis::Derived => {}
+                Basis::Derived | Basis::Grid => {}
             }
         }
     }

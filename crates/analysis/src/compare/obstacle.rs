@@ -31,7 +31,7 @@ pub(super) fn obstacle(a: &Record, b: &Record) -> Option<String> {
     };
     let no_quantity = || {
         both_sides(a, b, |record| match DisplayValue::of(record, Protocol::Median) {
-            DisplayValue::Number(_) => None,
+            DisplayValue::Number(_) | DisplayValue::Edge(_) => None,
             DisplayValue::Bound(bound) => Some(format!("only {}", at_most(bound, record.unit))),
             DisplayValue::Text(text) => Some(format!("no quantity, {text},")),
             DisplayValue::Withheld => Some("no value".to_owned()),

@@ -4,7 +4,7 @@ mod far;
 
 use super::*;
 use crate::statistics::summarise;
-use fathom_record::{Basis, Check, Estimate, Interval, summary::Mode};
+use fathom_record::{BETWEEN_LEVELS, Basis, Check, Estimate, Interval, summary::Mode};
 use fathom_record::{Better, Histogram, MetricId, Params, Unit};
 
 const QUIET: Expectation =
@@ -66,6 +66,15 @@ fn cause(verdict: &Verdict) -> (Cause, &str) {
     assert_eq!(verdict.state, State::Noisy);
     assert!(only.remedy.is_some(), "{only:?}");
     (only.cause, &only.text)
+}
+
+#[test]
+fn edge_is_not_noisy_for_its_interval() {
+    let fact = Fact::text(BETWEEN_LEVELS, "L3 and memory");
+    let mut samples = processes(&[10.0, 12.0, 20.0, 40.0, 50.0], &[], &quiet());
+    assert_eq!(verdict(&samples, QUIET).state, State::Noisy);
+    samples.iter_mut().for_each(|sample| sample.facts.push(fact.clone()));
+    assert_eq!(verdict(&samples, QUIET), Verdict::default());
 }
 
 #[test]

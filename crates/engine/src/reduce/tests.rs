@@ -227,6 +227,17 @@ fn slowdown_explains_the_worse_side_only() {
 }
 
 #[test]
+fn edge_reaches_to_the_points_on_both_sides() {
+    let near = [[32.0, 40.0]; 5];
+    let edge = edge_of(&near, 0.9375).unwrap();
+    assert_eq!((edge.edge(), edge.level), (Some([32.0, 40.0]), 0.9375));
+    let mut apart = near;
+    apart[4] = [40.0, 48.0];
+    assert_eq!(edge_of(&apart, 0.9375).unwrap().limits(), [32.0, 48.0]);
+    assert_eq!(edge_of(&near[1..], 0.9375), None, "too few processes");
+}
+
+#[test]
 fn doubts_of_a_computation_make_it_noisy() {
     let about = fathom_probes::REGISTRY.entries()[0].about();
     let summary = statistics::summarise_estimates(&[14.0; 10]).unwrap();

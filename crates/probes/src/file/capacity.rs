@@ -10,8 +10,8 @@ use fathom_fileio::available_memory::{self, AvailableMemory};
 use fathom_fileio::memory::Pages;
 use fathom_fileio::{proc_io, residency};
 use fathom_metric::notation::bytes;
-use fathom_record::State;
 use fathom_record::quantity::percent;
+use fathom_record::{Basis, Interval, State};
 use rustix::fs::{Advice, fadvise};
 
 use self::knee::{Knee, Observation, Search};
@@ -26,8 +26,8 @@ static ABOUT: About = About {
     title: "page cache capacity",
     unit: Unit::Bytes,
     better: Better::Higher,
-    timed: "nothing: the largest file that is completely cached after two reads, by the kernel's \
-            count of its pages, to 2 %",
+    timed: "nothing: a location, from the largest file that is completely cached after two reads, \
+            by the kernel's count of its pages, to the smallest that is not, 2 % larger at most",
     not_timed: "the time of a block, shown with its standard deviation for every size",
     model: "MemAvailable, or the limit of the control group minus its usage",
     source: "Linux mm/show_mem.c: si_mem_available; mm/memcontrol.c charges pages of files to the \
@@ -285,6 +285,13 @@ fn pass(
 }
 
 fn measured(knee: Knee, by_space: bool, available: &AvailableMemory, points: &[Point]) -> Measured {
+    let headline = match knee {
+        Knee::Found { fits, evicted } => {
+            let sides = [fits, evicted].map(|bytes| bytes as f64);
+            Some((sides[0], Some(Interval::new(sides, 1.0, Basis::Grid))))
+        }
+        Knee::Above(_) | Knee::Stopped(_) => None,
+    };
     let (values, verdict) = match knee {
         Knee::Found { fits, .. } => (vec![fits as f64], None),
         // A lower bound; the recorder marks the record as stopped.
@@ -309,6 +316,7 @@ fn measured(knee: Knee, by_space: bool, available: &AvailableMemory, points: &[P
         metric: ABOUT.id,
         params: Params::none(),
         values,
+        headline,
         // No disturbance: what takes CPU time from this process takes no memory from the file.
         checks: checked(vec![
             ("sizes tried", points.len().to_string()),

@@ -145,9 +145,11 @@ fn copied(kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Model {
     let source = "Linux mm/filemap.c: filemap_read copies from the page cache to a buffer that is \
                   written to memory (the copy bandwidth counts bytes read and written) or stays \
                   in a CPU cache: half of each; then the block is summed from the CPU cache";
-    let [whole, hardware] = [calls_s + moves_s, moves_s].map(|seconds| size / seconds);
+    let whole = size / (calls_s + moves_s);
     let tolerance = apart.clamp(0.2, TOLERANCE);
-    let claim = Prediction::sum(hardware, whole - hardware, tolerance, &formula, source);
+    // The time has two parts, but the rate does not.
+    let claim = Prediction::sum(whole, 0.0, tolerance, &formula, source);
+    let claim = Prediction { hardware: None, software: None, ..claim };
     let call_name = format!("{CALL}{call}");
     Ok(claim
         .with_quantity("bytes", size, Unit::Bytes, Origin::Case)

@@ -81,6 +81,8 @@ impl ByHand for ReasonableSize {
         // Any size whose time is within the window may be found.
         prediction.low = Some((1.0 - TOLERANCE) * rate * from);
         prediction.high = Some((1.0 + TOLERANCE) * rate * to);
+        // A size that takes a given time is a rate.
+        prediction.self_consistency = inputs.iter().any(|(name, ..)| name.starts_with(THROUGHPUT));
         for (name, value, unit) in inputs {
             prediction = prediction.with_result(&name, value, unit);
         }

@@ -27,10 +27,11 @@ pub(super) static ABOUT: About = About {
     model: "read, one thread, level=dram: at least one 64-byte line per memory.latency.dram; the \
             maximum is not published, as L2 prefetches into a queue of its own. All threads: at \
             most modules × transfers/s × 8 bytes where SMBIOS reports them, else at least 0.9 × \
-            one thread. write, copy and triad: as read, ± 25 %, as write-allocate loads as many \
-            lines. Caches: one thread reads L1 at the published bytes per cycle × cpu.frequency, \
-            L2 too where a cycle brings half a line, else at most; private levels scale with the \
-            threads; copy stores half of its bytes: at most 2 × write",
+            one thread. write, copy and triad: a bracket of program bytes ÷ bus bytes, assumed \
+            1 ÷ 2, 2 ÷ 3 and 3 ÷ 4 (write-allocate), × read, less 10 %, to read, plus 10 %; \
+            write_nt has no write-allocate and no model. Caches: one thread reads L1 at the \
+            published bytes per cycle × cpu.frequency, L2 too where a cycle brings half a line, \
+            else at most; private levels scale with the threads; copy stores half of its bytes: at most 2 × write",
     source: "Little's law (J. D. C. Little, Operations Research 9, 1961): concurrency = rate × \
              time; J. D. McCalpin, STREAM (bytes of copy and triad); data/uarch.toml",
     pitfalls: &[

@@ -101,13 +101,15 @@ fn candidate(logs: &[Point], first: usize, last: usize) -> Option<Plateau> {
 /// In a cyclic walk an LRU cache goes from all hits to all misses at its size. Conflict misses,
 /// which depend on the physical addresses of pages, widen the ramp around the size. With random
 /// replacement half of the loads miss at 1.4 times the size.
-pub(crate) fn edge(curve: &[Point], plateau: &Plateau, next: &Plateau) -> Option<f64> {
+/// Returned with the measured sets on both sides: between them the curve is not known.
+pub(crate) fn edge(curve: &[Point], plateau: &Plateau, next: &Plateau) -> Option<(f64, [f64; 2])> {
     let half_way = f64::midpoint(plateau.level, next.level);
     let ramp = &curve[plateau.last..=next.first];
     ramp.windows(2).find_map(|pair| {
         let [(from, low), (to, high)] = [pair[0], pair[1]];
         let share = (half_way - low) / (high - low);
-        (high >= half_way).then(|| from * (to / from).powf(share.clamp(0.0, 1.0)))
+        let at = from * (to / from).powf(share.clamp(0.0, 1.0));
+        (high >= half_way).then_some((at, [from, to]))
     })
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod cases;
 pub(crate) mod model;
 
 use fathom_measure::host;
+use fathom_record::BETWEEN_LEVELS;
 
 use self::cases::ChaseCase;
 use super::chain::{Chain, LOADS, Shape};
@@ -20,7 +21,7 @@ static ABOUT: About = About {
     not_timed: "linking and warming the working set; overlapping loads, which most programs have",
     model: "a value where the working set is clearly in one level (at most three quarters of L1, \
             half of others, in a guest a quarter of L2 and an eighth of L3, at least twice the \
-            previous level): load-to-use cycles ÷ cpu.frequency, ± 10 % in L1 and L2, ± 30 % in \
+            previous level): load-to-use cycles ÷ cpu.frequency, ± 2 % in L1 and L2, ± 30 % in \
             L3. With 4K pages the same, ± 20 % in L2, within half of the reach of the second TLB; \
             beyond, page walks add an unpublished cost and the value is a lower bound. Huge pages \
             from 1.25 to 2 times L1 or L2 a bracket: a cyclic walk misses all loads with LRU \
@@ -28,7 +29,9 @@ static ABOUT: About = About {
             twice the last level on: ≥ its cycles ÷ frequency, plus tRCD and tAA of DDR4 where \
             SMBIOS reports it; the cost of the path to the memory controller is not published. \
             Without DDR4 in SMBIOS this is a weak bound. Otherwise between two levels a bracket: \
-            at least the one, at most the other. No model for patterns that prefetchers detect",
+            at least the one, at most the other; no median describes such a set, which the record \
+            states, is not noisy for its interval, and is no input of a model. No model for \
+            patterns that prefetchers detect",
     source: "data/uarch.toml: l1_cycles, l2_cycles, l3_cycles; random cycle: S. Sattolo, An \
              algorithm to generate a random cyclic permutation, Information Processing Letters 22 \
              (1986); dependent loads over growing arrays: lmbench's lat_mem_rd (McVoy & Staelin, \
@@ -153,6 +156,9 @@ fn measure_chase(
     chain.warm();
     if !chain.settle() {
         return Err(Fault::WrongWork(NOT_ONE_CYCLE.to_owned()));
+    }
+    if let Err(NoModel::BetweenLevels) = model::level_of(set_bytes, host) {
+        sampler.state(index, Fact::text(BETWEEN_LEVELS, model::levels_around(set_bytes, host)));
     }
     let chase = |iterations| chain.chase(iterations);
     sampler.run(vec![Work::unrolled(index, LOADS as f64, chase)]);

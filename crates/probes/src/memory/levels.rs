@@ -57,7 +57,7 @@ const PLATEAU: About = About {
             the last-level cache on, as the plateau of memory can start while some loads still hit \
             that cache",
     not_timed: "the level of a plateau follows from its position, not from its latency",
-    model: "l1, l2, l3: load-to-use cycles ÷ cpu.frequency, ± 10, 10 and 30 %. dram: the lower \
+    model: "l1, l2, l3: load-to-use cycles ÷ cpu.frequency, ± 2, 2 and 30 %. dram: the lower \
             bound of memory.latency beyond the last level; a weak one where SMBIOS reports no \
             DDR4. No value for dram: the latency of the path to the memory controller is not \
             published",
@@ -80,12 +80,12 @@ const EDGE: About = About {
     unit: Unit::Bytes,
     better: Better::Neither,
     timed: "working set at which half of the loads miss: the latency is the mean of two adjacent \
-            plateaus, interpolated in the curve of each process; median and interval over \
-            processes",
+            plateaus. A location: from the largest measured set before it to the smallest after \
+            it, over the processes. The median in JSON is interpolated between the two",
     not_timed: "associativity and replacement policy, which shape the ramp between plateaus",
-    model: "the size reported by the kernel, ± a quarter octave (19 %); of a cache that a guest \
-            shares with others a bound: at most that size, no value: the hypervisor states it, \
-            and the clock has not verified it",
+    model: "the size reported by the kernel, ± a step between working sets (25 %); of a cache that \
+            a guest shares with others a bound: at most that size, no value: the hypervisor \
+            states it, and the clock has not verified it",
     source: "/sys/devices/system/cpu/cpu*/cache",
     pitfalls: &[
         "a cyclic walk misses half of its loads at the size of an LRU cache, and at 1.4 times the \
@@ -104,7 +104,8 @@ const EDGE: About = About {
 /// The size of a cache that other guests share.
 const SHARE: &str =
     "the share of the cache that a chase keeps resident; a fast stream can use more";
-const QUARTER_OCTAVE: f64 = 0.189;
+/// Working sets around a cache are a quarter of its size apart.
+const STEP: f64 = 0.25;
 
 impl Derived for LevelMetric {
     fn about(&self) -> &'static About {
@@ -133,13 +134,14 @@ impl Derived for LevelMetric {
         let curves = Curves::of(known)?;
         let plateaus = curves.plateaus(&levels, host);
         let mut values = Vec::new();
-        let mut spans = Vec::new();
+        let (mut spans, mut edges) = (Vec::new(), Vec::new());
         let mut missing = String::new();
         for (curve, plateaus) in curves.per_process.iter().zip(&plateaus) {
             match self.value(index, least, curve, plateaus) {
-                Ok((value, span)) => {
+                Ok((value, span, edge)) => {
                     values.push(value);
                     spans.push(span);
+                    edges.extend(edge);
                 }
                 Err(LevelError(why)) => missing = why,
             }
@@ -164,7 +166,7 @@ impl Derived for LevelMetric {
             notes.push(format!("in a guest: {SHARE}"));
         }
         let doubts = doubts(values.len(), processes, &missing);
-        Ok(Estimate { per_process: values, notes, doubts, ..Estimate::default() })
+        Ok(Estimate { per_process: values, edges, notes, doubts, ..Estimate::default() })
     }
 
     fn predict(&self, _: &Params, host: &Host, known: &Inputs<'_>) -> Model {
@@ -178,8 +180,7 @@ impl Derived for LevelMetric {
             "other processes use the cache, or conflict misses before it is full (4K pages)";
         let above =
             "random replacement, or an exclusive cache, whose size adds to the previous level";
-        let sum =
-            Prediction::sum(size, 0.0, QUARTER_OCTAVE, "size reported by the kernel", EDGE.source);
+        let sum = Prediction::sum(size, 0.0, STEP, "size reported by the kernel", EDGE.source);
         // What a hypervisor states of a shared cache is unverified: a guest has a part of it.
         let is_part = model::shared_with_other_guests(host, number);
         let prediction = if is_part {
@@ -204,14 +205,14 @@ impl Derived for LevelMetric {
 
 impl LevelMetric {
     /// The value in one process, with the range of the working sets used, which are at least
-    /// `least`.
+    /// `least`, and of a size with the working sets on both sides.
     fn value(
         &self,
         index: usize,
         least: f64,
         curve: &[Point],
         plateaus: &[Option<Plateau>],
-    ) -> Result<(f64, (f64, f64)), LevelError> {
+    ) -> Result<(f64, (f64, f64), Option<[f64; 2]>), LevelError> {
         let of = |at: usize| plateaus.get(at).copied().flatten();
         let plateau = of(index).ok_or_else(|| no_plateau(curve, plateaus))?;
         let to = curve[plateau.last].0;
@@ -221,12 +222,13 @@ impl LevelMetric {
         let from = *sets.first().ok_or_else(missing)?;
         let level = statistics::median(&latencies).ok_or_else(missing)?;
         if self.quantity == Quantity::Latency {
-            return Ok((level, (from, to)));
+            return Ok((level, (from, to), None));
         }
         let no_next = || LevelError("the next level has no plateau".to_owned());
         let edge = curve::edge(curve, &plateau, &of(index + 1).ok_or_else(no_next)?);
         let no_rise = || LevelError("the curve does not rise between the plateaus".to_owned());
-        Ok((edge.ok_or_else(no_rise)?, (from, to)))
+        let (at, sides) = edge.ok_or_else(no_rise)?;
+        Ok((at, (from, to), Some(sides)))
     }
 }
 

@@ -231,7 +231,8 @@ impl Probe for FileReadRemote {
             otherwise: "the server waits for something else, or the network is slow enough that \
                         the bytes count",
         };
-        sum.predict(known)
+        // The round trip is nearly all of it.
+        Ok(sum.predict(known)?.self_consistent())
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {

@@ -72,7 +72,8 @@ impl Probe for FutexUncontended {
                      table lookup, and a full barrier before it counts the waiters",
             otherwise: "a cold hash table, or a sandbox that looks at the call",
         };
-        sum.predict(known).or_else(|_| at_least_getppid(1.0, sum.source, known))
+        let mainly_a_call = sum.predict(known).map(Prediction::self_consistent);
+        mainly_a_call.or_else(|_| at_least_getppid(1.0, sum.source, known))
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {

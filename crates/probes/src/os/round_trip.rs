@@ -173,10 +173,13 @@ impl Probe for RoundTrip {
                 Ok(parts.as_lower_limit())
             }
             ("os.pipe.rtt", _) => four_returns(known),
-            ("os.semaphore.rtt", Some("sysv")) => two_switches(&[("write1", 4.0)], known),
+            ("os.semaphore.rtt", Some("sysv")) => {
+                // Mainly the switch, which was computed from such a round trip.
+                Ok(two_switches(&[("write1", 4.0)], known)?.self_consistent())
+            }
             ("os.semaphore.rtt", _) => {
                 let [called, bare] = RETURNS;
-                two_switches(&[("write1", 4.0), called, bare], known)
+                Ok(two_switches(&[("write1", 4.0), called, bare], known)?.self_consistent())
             }
             ("os.fifo.rtt", _) => {
                 let source = "Linux fs/pipe.c: the same code once they are open";

@@ -3,7 +3,7 @@
 
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{at_most, quantity};
-use fathom_record::{Agreement, Cause, Prediction, Protocol, Record, State, Unit};
+use fathom_record::{Agreement, Cause, Fact, Prediction, Protocol, Record, State, Unit};
 
 use crate::cells::{Setting, is_as_found, limits};
 use crate::counts::{cause_words, counts_of, states, without_prediction};
@@ -135,6 +135,11 @@ impl Points<'_> {
         let found = self.select(|record| shown(record).is_some() && is_as_found(record));
         if !found.is_empty() && found.len() < self.select(|it| shown(it).is_some()).len() {
             lines.push(format!("unfiltered at {}", self.named(&found)));
+        }
+        let between = self.select(|record| Fact::are_on_edge(&record.facts));
+        if !between.is_empty() {
+            let at = self.named(&between);
+            lines.push(format!("between two levels at {at}: no level alone holds these sets"));
         }
         let modes = self.select(|record| {
             shown(record).is_some_and(|it| it.modes.len() > 1 && read_apart(&it.modes, record))

@@ -26,25 +26,32 @@ fn of_memory(case: StreamCase, host: &Host, known: &Inputs<'_>) -> Model {
         Op::Read if case.threads == 1 => of_one_reader(known),
         Op::Read => of_all_readers(case, host, known),
         Op::WriteNt => Err(NoModel::WriteCombining),
-        Op::Write | Op::Copy | Op::Triad => {
-            write_allocated(StreamCase { op: Op::Read, ..case }, known)
-        }
+        Op::Write | Op::Copy | Op::Triad => write_allocated(case, known),
     }
 }
 
-/// A store loads its line first: write, copy and triad load a byte for each byte that they count,
-/// as a read does. The lines that are written back besides pass the other way meanwhile.
-fn write_allocated(read: StreamCase, known: &Inputs<'_>) -> Model {
+/// A store loads its line first, which is written back later: the bus moves more bytes than the
+/// program. At least it moves all of them at the rate of a read. At most the write-backs pass the
+/// other way meanwhile, and the loads, as many as the counted bytes, have that rate. A bracket, as
+/// no counter shows which of both it is.
+fn write_allocated(case: StreamCase, known: &Inputs<'_>) -> Model {
+    let read = StreamCase { op: Op::Read, ..case };
     let (value, name) = (rate(read, known)?, read.result_name());
-    let source = "write-allocate: a store loads its line first, so that as many lines are loaded \
-                  as by a read of as many bytes; write-backs pass meanwhile";
-    Ok(Prediction::sum(value, 0.0, 0.25, &name, source)
+    let (own, bus) = (case.op.arrays(), case.op.bus_arrays());
+    let share = own as f64 / bus as f64;
+    let source = "write-allocate: a store loads its line first, and the line is written back, so \
+                  that a bus moves more bytes than the program; assumed, not counted";
+    let formula = format!("≥ 0.9 × {own} ÷ {bus} × {name}, ≤ 1.1 × {name}");
+    let from = format!("assumed: the bus moves {bus} arrays, the program {own}");
+    let bracket = Prediction::at_least(0.9 * share * value, &formula, source);
+    Ok(Prediction { high: Some(1.1 * value), ..bracket }
         .with_result(&name, value, Unit::BytesPerSecond)
+        .with_input("program bytes ÷ bus bytes", share, Origin::calculated(&from))
         .if_above(
             "the core avoids write-allocate for lines that are overwritten whole, or prefetches \
              for several streams further than for one",
         )
-        .if_below("the write-backs use bandwidth that the loads need"))
+        .if_below("changes between loads and write-backs cost time on the bus"))
 }
 
 /// A lower bound: independent loads reach at least the rate of dependent ones. The maximum is not

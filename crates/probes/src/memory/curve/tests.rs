@@ -40,7 +40,7 @@ impl Machine {
 /// Levels, and the edges between them.
 fn levels_and_edges(curve: &[Point], at_most: usize) -> (Vec<f64>, Vec<f64>) {
     let plateaus = plateaus(curve, at_most);
-    let edges = plateaus.windows(2).map(|two| edge(curve, &two[0], &two[1]).unwrap()).collect();
+    let edges = plateaus.windows(2).map(|two| edge(curve, &two[0], &two[1]).unwrap().0).collect();
     (plateaus.iter().map(|plateau| plateau.level).collect(), edges)
 }
 

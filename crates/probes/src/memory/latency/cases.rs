@@ -123,8 +123,8 @@ fn fine(host: &Host, effort: Effort, largest: usize) -> Vec<usize> {
         let size = cache.size_bytes as usize;
         let quarters: &[usize] = match effort {
             // A working set of this size takes 0.1 s of a quick run. Three times it adds a point to
-            // the plateau of memory.
-            Effort::Quick if size as u64 == last => &[4, 6, 12],
+            // the plateau of memory, and a quarter more ends the step in which it is found.
+            Effort::Quick if size as u64 == last => &[4, 5, 6, 12],
             Effort::Quick => &[3, 4, 5, 6],
             Effort::Standard | Effort::Thorough => &[2, 3, 4, 5, 6, 7, 8, 12],
         };

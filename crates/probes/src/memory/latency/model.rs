@@ -35,6 +35,15 @@ pub(crate) fn level_of(set_bytes: usize, host: &Host) -> Result<Level, NoModel> 
     Err(NoModel::BetweenLevels)
 }
 
+/// The levels between which a working set is, by name: `L2 and L3`.
+pub(crate) fn levels_around(set_bytes: usize, host: &Host) -> String {
+    let caches = caches(host);
+    let inside = caches.iter().rposition(|cache| 2 * cache.size_bytes <= set_bytes as u64);
+    let name = |at: usize| caches.get(at).map_or("memory".into(), |it| format!("L{}", it.level));
+    let first = inside.map_or(0, |before| before + 1);
+    format!("{} and {}", name(first), name(first + 1))
+}
+
 /// A working set is clearly inside a cache if it is at most one of so many parts: half of it, or
 /// three quarters of L1, whose sets are chosen by virtual addresses; in a guest a quarter of L2,
 /// which the guest of an SMT sibling may use too, and an eighth of L3, of which a few CPUs of many
@@ -189,7 +198,7 @@ fn of_cache(level: u32, row: &Row, frequency: f64, host: &Host) -> Model {
     let cycles = row.sourced(&name)?;
     let cycle_ns = 1e9 / frequency;
     // L1 and L2 run at the clock of the core; load-to-use cycles are whole numbers.
-    let tolerance = if level <= 2 { 0.1 } else { 0.3 };
+    let tolerance = if level <= 2 { 0.02 } else { 0.3 };
     let formula = format!("{name} ÷ frequency");
     let prediction =
         Prediction::sum(cycles.value * cycle_ns, 0.0, tolerance, &formula, &cycles.source)

@@ -4,6 +4,18 @@ use std::collections::BTreeSet;
 
 use super::super::chain::Pattern;
 use super::*;
+
+#[test]
+fn sets_between_levels_are_known_by_cache_sizes() {
+    let host = crate::smoke::zen4();
+    for (kib, levels) in [(24, None), (32, Some("L1 and L2")), (1536, Some("L2 and L3"))] {
+        let set = kib << 10;
+        let is_between = model::level_of(set, &host) == Err(NoModel::BetweenLevels);
+        assert_eq!(is_between.then(|| model::levels_around(set, &host)).as_deref(), levels);
+    }
+    assert_eq!(model::levels_around(24 << 20, &host), "L3 and memory");
+}
+
 use crate::smoke;
 
 const KIB: usize = 1 << 10;

@@ -70,8 +70,9 @@ fn level_is_the_median_of_its_plateau_per_process() {
         // Half-way between the last point of the level and the first of the next.
         let middle = size as f64 * 0.25_f64.exp2();
         assert_eq!(estimate.per_process.len(), 3);
-        for edge in &estimate.per_process {
-            assert!((edge / middle - 1.0).abs() < 0.02, "{edge} {size}");
+        for (at, [from, to]) in estimate.per_process.iter().zip(&estimate.edges) {
+            assert!((at / middle - 1.0).abs() < 0.02, "{at} {size}");
+            assert!(*from == size as f64 && (to / from - 0.5_f64.exp2()).abs() < 0.01, "{to}");
         }
     }
 }
@@ -225,8 +226,10 @@ fn predicted_size_is_the_kernels() {
     };
     let l2 = predict(&SIZE_L2, &host);
     assert_eq!(l2.value, Some(1048576.0));
-    assert_eq!(l2.agreement(Some([0.86e6, 1.2e6])), Agreement::Within);
-    assert_eq!(l2.agreement(Some([1.25e6, 1.3e6])), Agreement::Outside);
+    // In the steps around the size, below and above it, and two steps above it.
+    let step = |quarters: f64| [quarters, quarters + 1.0].map(|it| it / 4.0 * 1048576.0);
+    assert_eq!([3.0, 4.0].map(|it| l2.agreement(Some(step(it)))), [Agreement::Within; 2]);
+    assert_eq!(l2.agreement(Some(step(6.0))), Agreement::Outside);
     assert!(predict(&SIZE_L3, &host).value.is_some());
     host.virtualization = Some("kvm".to_owned());
     let stated = predict(&SIZE_L3, &host);

@@ -86,6 +86,7 @@ fn below_tcp(low: Prediction, trip: &Trip, known: &Inputs<'_>) -> Model {
     Ok(both.if_above("a firewall or connection tracking costs UDP more, or one was disturbed"))
 }
 
+/// The way there and back is nearly all of it.
 fn to_another_host(trip: &Trip, known: &Inputs<'_>) -> Model {
     if trip.busy {
         return at_least_getppid(2.0, "send and recv of the near end", known);
@@ -100,7 +101,7 @@ fn to_another_host(trip: &Trip, known: &Inputs<'_>) -> Model {
             source,
             otherwise: "ICMP takes another queue or way, or the far host's CPU sleeps deeper",
         };
-        return sum.predict(known);
+        return Ok(sum.predict(known)?.self_consistent());
     }
     let busy = Trip { busy: true, ..trip.clone() };
     let one = Trip { bytes: 1, ..busy.clone() };
@@ -118,5 +119,6 @@ fn to_another_host(trip: &Trip, known: &Inputs<'_>) -> Model {
     let origin = Origin::Counted { at: format!("TCP_INFO of {at}") };
     let sum = sum.with_quantity("TCP_INFO min_rtt", min_ns, Unit::Nanoseconds, origin);
     let queue = "a queue on the way, which the minimum does not have, or deeper sleep";
-    Ok(sum.with_result(&name, wake_ns, Unit::Nanoseconds).otherwise(queue))
+    let sum = sum.with_result(&name, wake_ns, Unit::Nanoseconds).otherwise(queue);
+    Ok(sum.self_consistent())
 }
