@@ -132,7 +132,15 @@ fn answers(asked: &str, host: &Host, records: &[Record]) -> String {
             let again = |records: &[Record]| {
                 entry.predict(params, host, &Inputs::new(records).on(host)).ok()?.value
             };
-            let is_nearly = |input: &&str| is_nearly(input, records, &again);
+            // If the input moves by 1 %, the value moves by 0.8 % or more.
+            let is_nearly = |input: &&str| {
+                let mut moved = records.to_vec();
+                let of_name = moved.iter_mut().rev().find(|record| record.name() == **input);
+                if let Some(summary) = of_name.and_then(|it| it.summary.as_mut()) {
+                    summary.median *= 1.01;
+                }
+                again(&moved).zip(again(records)).is_some_and(|(to, from)| to / from >= 1.007_999)
+            };
             // The frequency of the core only turns cycles into times.
             let nearly = model.results().filter(|it| *it != "cpu.frequency").find(is_nearly);
             assert_eq!(nearly, None, "{asked}: a self-consistency at most (METHOD 26a)");
@@ -147,17 +155,6 @@ fn answers(asked: &str, host: &Host, records: &[Record]) -> String {
         }
     }
     all
-}
-
-/// Whether a value is nearly one of its inputs: if this result moves by 1 %, it moves by 0.8 % or
-/// more.
-fn is_nearly(input: &str, records: &[Record], again: &dyn Fn(&[Record]) -> Option<f64>) -> bool {
-    let mut moved = records.to_vec();
-    let of_name = moved.iter_mut().rev().find(|record| record.name() == input);
-    let Some(Record { summary: Some(summary), .. }) = of_name else { return false };
-    summary.median *= 1.01;
-    let share = |(to, from): (f64, f64)| (to / from - 1.0) / 0.01;
-    again(&moved).zip(again(records)).map_or(0.0, share) >= 0.8 - 1e-6
 }
 
 fn cases(metric: &str, host: &Host) -> String {
@@ -193,11 +190,9 @@ fn described(model: &Model) -> String {
 }
 
 fn computed(estimate: &Estimate) -> String {
-    let Estimate { per_process, edges, difference, quotient, notes, doubts } = estimate;
+    let Estimate { per_process, difference, quotient, notes, doubts, edges: _ } = estimate;
     let values: Vec<String> = per_process.iter().copied().map(digits).collect();
-    let sides = edges.iter().map(|[from, to]| format!(" [{} to {}]", digits(*from), digits(*to)));
-    let mut text = values.join(", ") + &sides.collect::<String>();
-    text += if *difference { ", a difference" } else { "" };
+    let mut text = values.join(", ") + if *difference { ", a difference" } else { "" };
     if let Some(Ratio { ratio, low, high, .. }) = quotient {
         text += &format!(", ratio {} ({} to {})", digits(*ratio), digits(*low), digits(*high));
     }

@@ -61,9 +61,8 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
             add("median: no trimmed mean available".to_owned());
         }
     }
-    if let Some(levels) = text_of(record, BETWEEN_LEVELS) {
-        add(format!("between {levels}: no level alone holds this working set"));
-    }
+    let levels = text_of(record, BETWEEN_LEVELS);
+    levels.into_iter().for_each(|levels| add(format!("between {levels}")));
     if let Some(by) = limit(record).filter(|by| above.and_then(limit) != Some(*by)) {
         add(format!("limited by {by}"));
     }

@@ -287,10 +287,10 @@ fn pass(
 fn measured(knee: Knee, by_space: bool, available: &AvailableMemory, points: &[Point]) -> Measured {
     let headline = match knee {
         Knee::Found { fits, evicted } => {
-            let sides = [fits, evicted].map(|bytes| bytes as f64);
+            let sides = [fits as f64, evicted as f64];
             Some((sides[0], Some(Interval::new(sides, 1.0, Basis::Grid))))
         }
-        Knee::Above(_) | Knee::Stopped(_) => None,
+        _ => None,
     };
     let (values, verdict) = match knee {
         Knee::Found { fits, .. } => (vec![fits as f64], None),

@@ -31,7 +31,8 @@ pub(super) static ABOUT: About = About {
             1 ÷ 2, 2 ÷ 3 and 3 ÷ 4 (write-allocate), × read, less 10 %, to read, plus 10 %; \
             write_nt has no write-allocate and no model. Caches: one thread reads L1 at the \
             published bytes per cycle × cpu.frequency, L2 too where a cycle brings half a line, \
-            else at most; private levels scale with the threads; copy stores half of its bytes: at most 2 × write",
+            else at most; private levels scale with the threads; copy stores half of its bytes: \
+            at most 2 × write",
     source: "Little's law (J. D. C. Little, Operations Research 9, 1961): concurrency = rate × \
              time; J. D. McCalpin, STREAM (bytes of copy and triad); data/uarch.toml",
     pitfalls: &[
