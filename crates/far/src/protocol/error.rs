@@ -26,6 +26,9 @@ pub enum FarError {
     TooLong,
     #[error("unknown message: {0}")]
     Unknown(String),
+    /// What the other end reports must not reach a record.
+    #[error("the far end's figure is implausible: {0}")]
+    Implausible(&'static str),
     #[error("unexpected message: {0}")]
     Unexpected(&'static str),
     #[error("protocol {found} (fathom {version}), this fathom has protocol {PROTOCOL}")]
