@@ -4,6 +4,7 @@ pub(crate) mod accept;
 pub(crate) mod datagram;
 pub(crate) mod echo;
 pub mod files;
+pub(crate) mod reserve;
 pub mod sink;
 pub mod transfer;
 

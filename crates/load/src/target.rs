@@ -13,7 +13,7 @@ use fathom_record::{Activity, FarHost, Host, system_cause};
 
 use crate::control::Control;
 use crate::control_error::ControlError;
-use crate::engine::REDIRECTED;
+use crate::engine::{REDIRECTED, UNASKED};
 use crate::figures::Telemetry;
 use crate::options::{Load, ServerCache};
 use crate::paths::{PATHS_MAX, encoded, expand};
@@ -83,9 +83,9 @@ impl Target {
             ));
         }
         let files = files(load, &url, is_ours.then_some(&mut control), &mut warnings)?;
-        let first_bytes = check_first(load, &mut control, &files)?;
-        control.set_timeout(load.timeout.min(TELEMETRY_TIMEOUT));
         let fields = Fields { host: url.authority(), more: fields, closes: load.fresh };
+        let first_bytes = check_first(load, &mut control, &files, fields.ask_for_coding())?;
+        control.set_timeout(load.timeout.min(TELEMETRY_TIMEOUT));
         let requests = Arc::new(Requests::new(&files, &fields));
         // Of a list only: as a parameter it would make another case.
         let file_bytes = requests.mean_bytes();
@@ -311,6 +311,7 @@ fn check_first(
     load: &Load,
     control: &mut Control,
     files: &Files,
+    as_coded: bool,
 ) -> Result<Option<u64>, ProcedureError> {
     let (path, bytes) = &files[0];
     let failed = |what: String| {
@@ -318,6 +319,7 @@ fn check_first(
     };
     let answer = control.ask("GET", path, 0).map_err(|error| failed(with_remedy(&error)))?;
     match (answer.status, *bytes) {
+        (200..=299, _) if answer.is_coded && !as_coded => Err(failed(UNASKED.to_owned())),
         (200..=299, Some(expected)) if answer.body_bytes != expected => {
             let got = answer.body_bytes;
             Err(failed(format!("{got} bytes, but the list says {expected}; did the file change?")))
@@ -380,11 +382,12 @@ mod tests {
     fn figure_that_cannot_be_is_said_and_not_used() {
         let host = |total_bytes| {
             let memory = fathom_record::host::Memory { total_bytes, ..Default::default() };
-            serde_json::to_string(&Host { memory, ..Host::default() }).expect("JSON")
+            let cpu = fathom_record::host::Cpu { logical: 1, ..Default::default() };
+            serde_json::to_string(&Host { memory, cpu, ..Host::default() }).expect("JSON")
         };
         let most = u64::MAX;
         for (host, telemetry, what) in [
-            (host(Some(most)), "{}".to_owned(), "facts of the server|memory"),
+            (host(Some(1 << 50)), "{}".to_owned(), "facts of the server|memory"),
             (host(None), format!(r#"{{"cpu_ns":{most}}}"#), "figures of the server|CPU time"),
         ] {
             let (whose, figure) = what.split_once('|').expect("two parts");

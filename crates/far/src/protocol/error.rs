@@ -26,6 +26,9 @@ pub enum FarError {
     TooLong,
     #[error("unknown message: {0}")]
     Unknown(String),
+    /// What the other end reports must not reach a record.
+    #[error("the far end's figure is implausible: {0}")]
+    Implausible(&'static str),
     #[error("unexpected message: {0}")]
     Unexpected(&'static str),
     #[error("protocol {found} (fathom {version}), this fathom has protocol {PROTOCOL}")]
@@ -56,12 +59,17 @@ pub enum FarError {
     /// Of a file that is received.
     #[error("{0}")]
     Path(#[from] fathom_paths::PathError),
-    #[error("{bytes} bytes exceed half of the free space, {free} bytes")]
-    NoSpace { bytes: u64, free: u64 },
+    /// `others`: bytes of rounds that are being received.
+    #[error("{bytes} bytes{} exceed half of the free space, {free} bytes", beside(*.others))]
+    NoSpace { bytes: u64, others: u64, free: u64 },
     #[error("it receives no files: `fathom serve` there needs --receive DIR")]
     NoFolder,
     #[error("a far end is started by a run or by the service, with orders on standard input")]
     NoOrders,
+}
+
+fn beside(others: u64) -> String {
+    if others > 0 { format!(" and {others} bytes of other rounds") } else { String::new() }
 }
 
 impl FarError {
