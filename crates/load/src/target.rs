@@ -1,12 +1,12 @@
 //! What is requested and from whom: addresses, files, the far host, and a first request that shows
 //! whether all that works.
 
-use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fathom_fileio::read_text;
 use fathom_http::{Connector, ExchangeError, Url, resolve};
 use fathom_metric::{ProcedureError, Recorder};
 use fathom_record::{Activity, FarHost, Host, system_cause};
@@ -224,10 +224,13 @@ fn token(load: &Load) -> Result<Option<String>, ProcedureError> {
     path.map(|path| read_token(&path)).transpose()
 }
 
+/// Bytes of a file with a token, at most.
+const TOKEN_MAX: u64 = 64 << 10;
+
 /// The token in a file.
 pub fn read_token(path: &Path) -> Result<String, ProcedureError> {
     let shown = path.display();
-    let text = fs::read_to_string(path)
+    let text = read_text(path, TOKEN_MAX)
         .map_err(|error| ProcedureError::failed(format!("token file {shown}: {error}")))?;
     let token = text.trim();
     let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -271,6 +274,9 @@ fn files(
 }
 
 /// Paths of a pattern, or the lines of a file.
+/// Bytes of a file with paths, at most.
+const URLS_MAX: u64 = 1 << 30;
+
 fn by_option(urls: &str, url: &Url) -> Result<Vec<String>, ProcedureError> {
     let failed =
         |what: &dyn std::fmt::Display| ProcedureError::failed(format!("--urls {urls}: {what}"));
@@ -278,7 +284,7 @@ fn by_option(urls: &str, url: &Url) -> Result<Vec<String>, ProcedureError> {
     if urls.starts_with('/') && !is_file {
         return expand(urls).map_err(ProcedureError::usage);
     }
-    let text = fs::read_to_string(urls).map_err(|error| failed(&error))?;
+    let text = read_text(Path::new(urls), URLS_MAX).map_err(|error| failed(&error))?;
     let lines =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let mut paths = Vec::new();

@@ -2,10 +2,10 @@
 //!
 //! A round is N iterations, which bring back what other cases displaced from caches and predictors,
 //! and then 2N, which are timed. The overhead, what an empty kernel seems to take, is that of the
-//! clock: one figure for all visits of a run, always subtracted. Where each call of the kernel has a
-//! cost of its own, the time of the first N is subtracted instead. An overhead estimated from the first N of each
-//! visit and subtracted where it was significant, it made 3.97 cycles of the 4 of an L1 hit and
-//! shifted context switches by 2 to 11 %: it was what the displaced lines cost.
+//! clock: one figure for all visits of a run, always subtracted. Where each call of the kernel has
+//! a cost of its own, the time of the first N is subtracted instead. An overhead estimated from the
+//! first N of each visit and subtracted where it was significant made 3.97 cycles of the 4 of an L1
+//! hit and shifted context switches by 2 to 11 %: it was what the displaced lines cost.
 
 use std::cell::RefCell;
 
