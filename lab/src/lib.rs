@@ -43,7 +43,7 @@ pub struct Unmet(pub String);
 /// The kernel's raw clock with approximate constants.
 pub fn clock() -> Clock {
     let source = Source::MonotonicRaw;
-    Clock::from_specification(Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 })
+    Clock::from_specification(Specification::uncalibrated(source))
 }
 
 /// Waits until `fathom serve` gives a file a strong ETag: until its change time is so old that the

@@ -5,6 +5,10 @@
 //! N is the number of clients, X the throughput, R the response time, Z the think time, D the
 //! total demand of a request (R at one client), and Dmax its demand at the bottleneck.
 
+/// Errors: a step in which more than this share of the requests failed is measured, but no answer:
+/// neither the highest throughput nor a point of the curve.
+pub const ERRORS_MAX: f64 = 0.001;
+
 mod bottleneck;
 mod laws;
 mod shape;

@@ -532,10 +532,11 @@ fn is_explained(summary: &Summary, prediction: &Prediction, better: Better, slow
     }
 }
 
-/// Compares the interval with the prediction. For a bound, the interval from 0 to the bound.
+/// Compares the interval with the prediction. For a bound, the interval from 0 to the bound: its
+/// own interval is not shown, so that no reader could follow.
 fn agreement(prediction: &Prediction, summary: &Summary) -> Agreement {
     prediction.agreement(match summary.bound {
-        Some(bound) => Some([summary.limits().map_or(0.0, |[low, _]| low.min(bound)), bound]),
+        Some(bound) => Some([0.0, bound]),
         None => summary.limits(),
     })
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use fathom_http::{ConnectError, Connector, parse_fields, request};
 use fathom_measure::process::Running;
 use fathom_record::Host;
+use fathom_record::plausible::{CPUS, implausible};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -158,7 +159,10 @@ impl Far {
             Message::Facts { host, cpu } => {
                 let host: Option<Host> = serde_json::from_value(host).ok();
                 let host = host.filter(Host::is_printable);
-                Ok((host.ok_or(FarError::Unexpected("expected facts"))?, cpu))
+                let host = host.ok_or(FarError::Unexpected("expected facts"))?;
+                let number = ("CPU number", cpu.into(), 0..=*CPUS.end());
+                let name = host.implausible().or_else(|| implausible(&[number]));
+                name.map_or(Ok((host, cpu)), |name| Err(FarError::Implausible(name)))
             }
             _ => Err(FarError::Unexpected("expected facts")),
         }
@@ -237,8 +241,10 @@ impl Far {
     /// If it does not come.
     pub fn finish(mut self) -> Result<Outcome, FarError> {
         match self.channel.receive(WAIT_NS)? {
-            Message::Result(outcome) if outcome.is_plausible(self.cpu) => Ok(outcome),
-            Message::Result(_) => Err(FarError::Unexpected("a result that cannot be")),
+            Message::Result(outcome) => match outcome.implausible(self.cpu) {
+                Some(name) => Err(FarError::Implausible(name)),
+                None => Ok(outcome),
+            },
             _ => Err(FarError::Unexpected("expected a result")),
         }
     }

@@ -3,6 +3,7 @@
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, AsRawFd as _};
 
+use fathom_record::plausible::VISIT;
 use fathom_record::{Fact, Unit};
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +83,7 @@ impl TcpInfo {
         let times = [self.rtt_ns, self.min_rtt_ns, self.busy_ns];
         let waits = [self.window_limited_ns, self.buffer_limited_ns];
         let mut numbers = times.into_iter().chain(waits).chain(self.pacing_bytes_s);
-        numbers.all(|number| (0.0..=1e20).contains(&number)) && self.acknowledged <= 1 << 53
+        numbers.all(|number| (0.0..=1e20).contains(&number)) && VISIT.contains(&self.acknowledged)
     }
 
     /// The facts of a connection after its work. `first`: the same end before it. `controls`: the

@@ -4,6 +4,7 @@ pub(crate) mod accept;
 pub(crate) mod datagram;
 pub(crate) mod echo;
 pub mod files;
+pub(crate) mod reserve;
 pub mod sink;
 pub mod transfer;
 
@@ -61,9 +62,7 @@ pub(crate) fn work(
         return Err(FarError::Unexpected("expected go"));
     };
     let udp = udp.map(|(socket, nonce)| Datagrams::of(socket, &data[0], nonce)).transpose()?;
-    let source = Source::MonotonicRaw;
-    let specification = Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 20.0 };
-    let clock = Clock::from_specification(specification);
+    let clock = Clock::from_specification(Specification::uncalibrated(Source::MonotonicRaw));
     let loops = || (0..LOOPS).map(|_| reference_loop(&clock).sibling_ns.round());
     let mut reference_ns: Vec<f64> = loops().collect();
     let first: Vec<Option<TcpInfo>> = kept.iter().map(TcpInfo::of).collect();

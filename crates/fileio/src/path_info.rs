@@ -2,6 +2,7 @@
 //! direct I/O.
 
 use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -204,6 +205,22 @@ fn open_path(path: &Path) -> Result<(PathInfo, Identity, rustix::fd::OwnedFd), O
     Ok((info, identity, handle))
 }
 
+/// Reads a small text file, or what a writer of a FIFO sends. A FIFO without a writer is empty: its
+/// open would wait for one, whatever signals say.
+///
+/// # Errors
+/// If it cannot be read, or is no text of at most `bytes_max`.
+pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    let mut text = String::new();
+    match file.take(bytes_max + 1).read_to_string(&mut text)? as u64 > bytes_max {
+        true => Err(Errno::FBIG.into()),
+        false => Ok(text),
+    }
+}
+
 /// A file opened for reading.
 #[derive(Debug)]
 pub struct Source {
@@ -331,6 +348,18 @@ mod tests {
         for other in [Identity { inode: 3, ..then }, Identity { device: 3, size: 0, ..then }] {
             assert_eq!(of(other).unwrap(), "replaced by another file");
         }
+    }
+
+    #[test]
+    fn fifo_without_a_writer_is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
+        assert_eq!(read_text(&fifo, 9).unwrap(), "");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "123").unwrap();
+        assert_eq!(read_text(&file, 3).unwrap(), "123");
+        assert!(read_text(&file, 2).is_err());
     }
 
     #[test]

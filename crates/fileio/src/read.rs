@@ -16,6 +16,7 @@ mod worker;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use fathom_measure::Clock;
 use rustix::io::Errno;
@@ -77,6 +78,9 @@ pub struct Request<'a> {
     pub stop: &'a AtomicBool,
     /// Counts the cached pages meanwhile and leaves out uncached ranges, by pread and mmap.
     pub look: Option<&'a Look>,
+    /// The longest wait for data of a device, or of a file that the kernel generates, such as
+    /// /proc/kmsg. `None`: until it is stopped.
+    pub patience: Option<Duration>,
 }
 
 /// A stop flag that is never set.
@@ -94,6 +98,7 @@ impl Request<'_> {
             keep_going: false,
             stop: &NEVER_STOP,
             look: None,
+            patience: None,
         }
     }
 }
@@ -134,8 +139,10 @@ pub struct Outcome {
     pub faults: Vec<ReadFault>,
     /// Where the file ended, if before the end of the range.
     pub ended_at: Option<u64>,
-    /// Ended early on request.
+    /// Ended early: on request, or without data.
     pub stopped: bool,
+    /// Ended since no data came for as long as the request waits.
+    pub has_no_data: bool,
     /// Since the file was opened, which is before its first read.
     pub changed: Option<Change>,
     /// Set for direct reads that are no part (`origin`) of a larger one.
@@ -197,7 +204,8 @@ pub fn read(source: &Source, request: &Request<'_>, clock: &Clock) -> Result<Out
         cpu_ns: tally.cpu_ns,
         faults: joined(tally.faults, request.keep_going),
         ended_at: if is_endless { None } else { tally.ended_at },
-        stopped: tally.stopped && request.stop.load(Ordering::Relaxed),
+        stopped: tally.has_no_data || tally.stopped && request.stop.load(Ordering::Relaxed),
+        has_no_data: tally.has_no_data,
         changed: source.change(),
         bypass,
     })

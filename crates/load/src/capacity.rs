@@ -308,8 +308,8 @@ mod tests {
             let at = |at_ns, cpu_ns| Telemetry {
                 at_ns,
                 cpu_ns,
-                cpus: 1.0,
-                threads: 1,
+                cpus: Some(1.0),
+                threads: Some(1),
                 ..Telemetry::default()
             };
             let server = server.map(|ns| ServerUse::of(&at(0, 0), &at(1_000, ns)));

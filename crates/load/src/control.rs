@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fathom_http::{Connector, ExchangeError, Framing, Limits, request};
+use fathom_http::{Connector, ExchangeError, Framing, Limits, coded, request};
 use fathom_record::Host;
 use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::control_error::ControlError;
-use crate::figures::{CPUS_MAX, CacheChange, DiskRate, MEMORY_MAX, Telemetry, implausible};
+use crate::figures::{CacheChange, DiskRate, Telemetry};
 use crate::paths::PATHS_MAX;
 
 /// Longest answers: a list of a million files, and anything else.
@@ -93,6 +93,8 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// Length of the body, of which less may be kept.
     pub body_bytes: u64,
+    /// Whether the body has a Content-Encoding.
+    pub is_coded: bool,
 }
 
 impl Control {
@@ -128,10 +130,11 @@ impl Control {
 
     pub fn host(&mut self) -> Result<Host, ControlError> {
         let host: Host = self.json("GET", "/.fathom/host", BODY_BYTES_MAX)?;
-        let (cpus, memory) = (u64::from(host.cpu.logical), host.memory.total_bytes.unwrap_or(0));
-        implausible(&[("memory", memory, MEMORY_MAX), ("CPUs", cpus, CPUS_MAX)])?;
         let is_printable = host.is_printable();
-        is_printable.then_some(host).ok_or(ControlError::Implausible("control characters"))
+        match host.implausible().or((!is_printable).then_some("control characters")) {
+            Some(name) => Err(ControlError::Implausible(name)),
+            None => Ok(host),
+        }
     }
 
     /// `evict` or `warm`.
@@ -233,6 +236,7 @@ pub(crate) struct Body<'s> {
     /// 0 if it is dropped.
     bytes_max: u64,
     pub status: u16,
+    is_coded: bool,
     keeps: bool,
     framing: Framing,
     is_complete: bool,
@@ -253,12 +257,16 @@ impl<'s> Body<'s> {
         bytes_max: u64,
     ) -> Result<Self, ControlError> {
         let mut buffer = vec![0; 64 << 10];
-        let (head, begun) = limits.head(stream, &mut buffer, |_, _, _| {})?;
+        let mut is_coded = false;
+        let (head, begun) = limits.head(stream, &mut buffer, |_, name, value| {
+            is_coded |= name.eq_ignore_ascii_case("content-encoding") && coded(value);
+        })?;
         let mut body = Self {
             stream,
             limits,
             bytes_max,
             status: head.status,
+            is_coded,
             keeps: head.keeps,
             framing: head.framing,
             is_complete: false,
@@ -315,7 +323,8 @@ impl<'s> Body<'s> {
                 body.extend(&self.piece);
             }
             if self.is_complete {
-                return Ok(Answer { status, body, body_bytes: self.bytes });
+                let (body_bytes, is_coded) = (self.bytes, self.is_coded);
+                return Ok(Answer { status, body, body_bytes, is_coded });
             }
             self.next()?;
         }

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub use pause::{Distribution, Pause};
-pub use tally::{Fault, REDIRECTED, SLOTS, Slot, Tally, fault_words};
+pub use tally::{Fault, REDIRECTED, SLOTS, Slot, Tally, UNASKED, fault_words};
 pub use window::{End, Live, Moment, Outcome, ThreadUse, Timing, run};
 
 use crate::requests::Requests;

@@ -1,5 +1,8 @@
 //! Figures of the server: those that cannot be reach no record.
 
+use std::ops::RangeInclusive;
+
+use fathom_record::plausible::{self, CONGESTION, CPUS, MEMORY, TOTAL};
 use serde::Deserialize;
 
 use crate::control_error::ControlError;
@@ -23,9 +26,9 @@ pub struct Telemetry {
     /// Of all its threads.
     pub run_queue_wait_ns: u64,
     /// Its reactors.
-    pub threads: u64,
+    pub threads: Option<u64>,
     /// CPUs that it may use, by its affinity and its quota.
-    pub cpus: f64,
+    pub cpus: Option<f64>,
     pub throttled_ns: Option<u64>,
     /// Fetched from devices by its process.
     pub read_bytes: Option<u64>,
@@ -67,19 +70,16 @@ pub struct DiskRate {
     pub unavailable: Option<String>,
 }
 
-/// Beyond every counter: about 36 years in nanoseconds, and small enough that sums do not overflow.
-const COUNTER_MAX: u64 = 1 << 60;
-/// A pebibyte, far above the memory of any host.
-pub(crate) const MEMORY_MAX: u64 = 1 << 50;
-pub(crate) const CPUS_MAX: u64 = 1 << 16;
-const SLOTS_MAX: usize = 100_000;
-/// Of the name of a congestion control, in the kernel.
-const NAME_MAX: u64 = 16;
+const SLOTS_MAX: u64 = 100_000;
 
-/// The first figure that cannot be.
-pub(crate) fn implausible(figures: &[(&'static str, u64, u64)]) -> Result<(), ControlError> {
-    let found = figures.iter().find(|(_, value, most)| value > most);
-    found.map_or(Ok(()), |(name, ..)| Err(ControlError::Implausible(name)))
+type Figure = (&'static str, u64, RangeInclusive<u64>);
+
+fn check(figures: &[Figure]) -> Result<(), ControlError> {
+    plausible::implausible(figures).map_or(Ok(()), |name| Err(ControlError::Implausible(name)))
+}
+
+fn total((name, value): (&'static str, u64)) -> Figure {
+    (name, value, TOTAL)
 }
 
 impl Telemetry {
@@ -102,19 +102,18 @@ impl Telemetry {
             ("busy time of the device", device.busy_ns.unwrap_or(0)),
             ("retransmits", self.tcp_retransmits.unwrap_or(0)),
         ];
-        implausible(&counters.map(|(name, value)| (name, value, COUNTER_MAX)))?;
-        // A float above 2⁶⁴ is the largest integer.
-        let cpus = if self.cpus >= 0.0 { self.cpus.ceil() as u64 } else { u64::MAX };
-        implausible(&[
-            ("memory", self.resident_bytes, MEMORY_MAX),
-            ("CPUs", cpus, CPUS_MAX),
-            ("threads", self.threads, CPUS_MAX),
-            (
-                "congestion control",
-                self.congestion.as_ref().map_or(0, String::len) as u64,
-                NAME_MAX,
-            ),
-        ])?;
+        check(&counters.map(total))?;
+        // A float above 2⁶⁴ is the largest integer, and one below 0 is 0.
+        let cpus = self.cpus.map(|cpus| cpus.ceil() as u64);
+        let name = self.congestion.as_ref().filter(|name| !name.is_empty());
+        let known = |name, value: Option<u64>, limits| Some((name, value?, limits));
+        let figures = [
+            known("memory", Some(self.resident_bytes), 0..=*MEMORY.end()),
+            known("CPUs", cpus, CPUS),
+            known("threads", self.threads, CPUS),
+            known("congestion control", name.map(|name| name.len() as u64), CONGESTION),
+        ];
+        check(&figures.into_iter().flatten().collect::<Vec<Figure>>())?;
         Ok(self)
     }
 
@@ -139,7 +138,7 @@ impl Telemetry {
 impl CacheChange {
     pub(crate) fn checked(self) -> Result<Self, ControlError> {
         let bytes = self.bytes.max(self.resident_bytes_after.unwrap_or(0));
-        implausible(&[("files", self.files, COUNTER_MAX), ("bytes", bytes, COUNTER_MAX)])?;
+        check(&[("files", self.files), ("bytes", bytes)].map(total))?;
         Ok(self)
     }
 }
@@ -147,9 +146,8 @@ impl CacheChange {
 impl DiskRate {
     pub(crate) fn checked(self) -> Result<Self, ControlError> {
         let bytes = self.slots.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
-        let slots = if self.slots.len() > SLOTS_MAX { u64::MAX } else { 0 };
-        let figures = [("slots", slots), ("bytes read", bytes), ("time", self.slot_ns)];
-        implausible(&figures.map(|(name, value)| (name, value, COUNTER_MAX)))?;
+        let slots = ("slots", self.slots.len() as u64, 0..=SLOTS_MAX);
+        check(&[slots, total(("bytes read", bytes)), total(("time", self.slot_ns))])?;
         match self.slot_ns {
             0 if self.unavailable.is_none() => Err(ControlError::Implausible("no time")),
             _ => Ok(self),
@@ -175,8 +173,11 @@ mod tests {
         let lead = "the far end's figure is implausible: ";
         for (text, what) in [
             (r#"{"cpu_ns": 18446744073709551615}"#, "CPU time"),
-            (r#"{"resident_bytes": 1125899906842625}"#, "memory"),
+            (r#"{"resident_bytes": 140737488355329}"#, "memory"),
             (r#"{"cpus": -1}"#, "CPUs"),
+            (r#"{"cpus": 0}"#, "CPUs"),
+            (r#"{"threads": 0}"#, "threads"),
+            (r#"{"threads": 8193}"#, "threads"),
             (r#"{"cpus": 1e300}"#, "CPUs"),
             (r#"{"congestion": "as long as seventeen"}"#, "congestion control"),
             (
@@ -186,7 +187,8 @@ mod tests {
         ] {
             assert_eq!(of(text, Telemetry::checked), format!("{lead}{what}"), "{text}");
         }
-        let largest = r#"{"cpu_ns": 1152921504606846976, "resident_bytes": 1125899906842624}"#;
+        let largest = r#"{"cpu_ns": 1152921504606846976, "resident_bytes": 140737488355328,
+            "cpus": 0.1, "threads": 8192}"#;
         assert_eq!(of(largest, Telemetry::checked), "plausible");
         let at = |at_ns, cpu_ns| Telemetry { at_ns, cpu_ns, ..Telemetry::default() };
         assert!(at(2, 1).follows(&at(1, 1)) && !at(2, 1).follows(&at(1, 2)));

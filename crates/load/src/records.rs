@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fathom_analysis::load::{Little, little};
+use fathom_analysis::load::{ERRORS_MAX, Little, little};
 use fathom_metric::{Measured, Recorder};
 use fathom_record::quantity::{counted, percent};
 use fathom_record::{
@@ -20,7 +20,8 @@ use crate::target::{LOOPBACK, Target};
 /// response time is a doubt, and more than the second share invalid.
 const LAG_NOISY: f64 = 0.05;
 const LAG_MAX: f64 = 0.25;
-/// More failed requests than this share make a step invalid.
+/// More failed requests than this share make a step invalid, and more than [`ERRORS_MAX`] no
+/// answer.
 const FAILED_MAX: f64 = 0.05;
 /// More connections than this share of the responses were not kept.
 const CLOSED_MAX: f64 = 0.1;
@@ -109,10 +110,14 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Ju
     for (metric, whole, values) in cpu_times(step) {
         recorder.record(Measured { values, ..record(metric, whole, None) });
     }
-    let verdict = verdict.unwrap_or_default();
+    judged(step, &verdict.unwrap_or_default())
+}
+
+fn judged(step: &Step, verdict: &Verdict) -> Judged {
     let shows = verdict.shows_number();
     let is_short = verdict.reasons.iter().any(|reason| reason.cause == Cause::TooShort);
-    Judged { shows, is_point: shows && !is_short, is_noisy: verdict.state == State::Noisy }
+    let is_point = shows && !is_short && step.failed_share() <= ERRORS_MAX;
+    Judged { shows, is_point, is_noisy: verdict.state == State::Noisy }
 }
 
 /// CPU times of a step: metric, whole, and the value of each second.
@@ -241,7 +246,7 @@ fn judge(step: &Step, more: Vec<Reason>) -> (Option<Verdict>, Vec<Reason>) {
         let text = format!("client-bound: {late}");
         return (because(State::Invalid, Cause::LoadGenerator, text), Vec::new());
     }
-    let failed = step.failed() as f64 / (step.failed() + step.completed) as f64;
+    let failed = step.failed_share();
     if failed > FAILED_MAX {
         let text = format!("{:.0} % of the requests failed: {faults}", 100.0 * failed);
         return (because(State::Invalid, Cause::WrongWork, text), Vec::new());
@@ -399,6 +404,7 @@ impl Shared<'_> {
             facts.push(ratio("client CPU", step.busiest()));
             facts.push(ratio("client lag", step.mean_lag_ns() / step.mean_ns()));
         }
+        facts.push(ratio("requests", (step.failed() + step.completed) as f64));
         facts.push(ratio("errors", step.failed() as f64));
         facts
     }
@@ -501,6 +507,13 @@ mod tests {
         };
         assert_eq!(with(3), (State::Noisy, "3 requests failed: body truncated (3×)".to_owned()));
         assert_eq!(with(500).0, State::Invalid);
+        let is_point = |count| {
+            let mut step = stepped();
+            step.faults.insert(Fault::Truncated, count);
+            let verdict = judge(&step, Vec::new()).0.unwrap();
+            judged(&step, &verdict).is_point
+        };
+        assert_eq!([0, 1, 2].map(is_point), [true, true, false], "of 1000");
         let mut none = stepped();
         none.completed = 0;
         none.faults.insert(Fault::Status(404), 9);

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use fathom_fileio::Sum;
-use fathom_http::request;
+use fathom_http::{coded, request};
 
 /// One text with all requests, the end of each, and the lengths of the files: the listed ones, else
 /// those of the first responses.
@@ -14,6 +14,7 @@ pub struct Requests {
     bytes: Vec<OnceLock<u64>>,
     /// The sums of the files, as far as known.
     contents: Vec<OnceLock<Sum>>,
+    as_coded: bool,
 }
 
 /// What all requests share.
@@ -27,10 +28,20 @@ pub struct Fields {
     pub closes: bool,
 }
 
+impl Fields {
+    /// Whether a body may have a Content-Encoding.
+    pub fn ask_for_coding(&self) -> bool {
+        let fields = self.more.iter().filter_map(|field| field.split_once(':'));
+        let mut asked = fields.filter(|(name, _)| name.eq_ignore_ascii_case("accept-encoding"));
+        asked.any(|(_, value)| coded(value.as_bytes()))
+    }
+}
+
 impl Requests {
     /// `files`: encoded paths with the lengths of the files.
     pub fn new(files: &[(String, Option<u64>)], fields: &Fields) -> Self {
-        let mut requests = Self::default();
+        let as_coded = fields.ask_for_coding();
+        let mut requests = Self { as_coded, ..Self::default() };
         let closes = fields.closes.then_some("Connection: close");
         for (path, bytes) in files {
             let more = closes.into_iter().chain(fields.more.iter().map(String::as_str));
@@ -56,6 +67,7 @@ impl Requests {
             ends: self.ends[..count].to_vec(),
             bytes: self.bytes[..count].to_vec(),
             contents: self.contents[..count].to_vec(),
+            as_coded: self.as_coded,
         }
     }
 
@@ -77,6 +89,11 @@ impl Requests {
 
     pub fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// Whether a coding of the bodies was asked for.
+    pub fn as_coded(&self) -> bool {
+        self.as_coded
     }
 
     pub fn is_empty(&self) -> bool {
@@ -135,6 +152,10 @@ mod tests {
         assert_eq!(requests.text(1), expected.as_bytes());
         assert!(requests.text(0).starts_with(b"GET /a HTTP/1.1\r\n"));
         assert_eq!((requests.len(), requests.mean_bytes()), (2, Some(20)));
+        assert!(!requests.as_coded());
+        let more = |field: &str| Fields { more: vec![field.to_owned()], ..Fields::default() };
+        assert!(more("accept-encoding: gzip").ask_for_coding());
+        assert!(!more("Accept-Encoding: identity").ask_for_coding());
         let closing = Requests::new(&files, &Fields { closes: true, ..fields });
         assert!(closing.text(0).windows(17).any(|part| part == b"Connection: close"));
     }

@@ -75,8 +75,8 @@ impl ServerUse {
             busy_ns: plain(|it| it.busy_ns),
             reactor_ns: plain(|it| it.reactor_cpu_ns),
             reactor_wait_ns: plain(|it| it.reactor_wait_ns),
-            reactors: end.threads,
-            cpus: end.cpus,
+            reactors: end.threads.unwrap_or(0),
+            cpus: end.cpus.unwrap_or(0.0),
             throttled_ns: difference(|it| it.throttled_ns),
             retransmits: difference(|it| it.tcp_retransmits),
             per_request_ns: per(responses).into_iter().collect(),
@@ -294,6 +294,11 @@ impl Step {
         self.faults.values().sum()
     }
 
+    /// Of all requests.
+    pub fn failed_share(&self) -> f64 {
+        self.failed() as f64 / (self.failed() + self.completed).max(1) as f64
+    }
+
     /// CPU utilisation of the busiest client thread, or of the client's quota.
     pub fn busiest(&self) -> f64 {
         (self.busiest.0 as f64 / self.busiest.1.max(1) as f64).max(self.of_quota)
@@ -376,7 +381,7 @@ pub fn interval(headline: f64, batches: &[f64]) -> Option<Interval> {
 pub struct Judged {
     /// It has numbers.
     pub shows: bool,
-    /// And responses within its windows, so that it is a point of the curve.
+    /// And responses within its windows, hardly any of them failed: it is a point of the curve.
     pub is_point: bool,
     pub is_noisy: bool,
 }

@@ -1,19 +1,19 @@
 //! What is requested and from whom: addresses, files, the far host, and a first request that shows
 //! whether all that works.
 
-use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fathom_fileio::read_text;
 use fathom_http::{Connector, ExchangeError, Url, resolve};
 use fathom_metric::{ProcedureError, Recorder};
 use fathom_record::{Activity, FarHost, Host, system_cause};
 
 use crate::control::Control;
 use crate::control_error::ControlError;
-use crate::engine::REDIRECTED;
+use crate::engine::{REDIRECTED, UNASKED};
 use crate::figures::Telemetry;
 use crate::options::{Load, ServerCache};
 use crate::paths::{PATHS_MAX, encoded, expand};
@@ -83,9 +83,9 @@ impl Target {
             ));
         }
         let files = files(load, &url, is_ours.then_some(&mut control), &mut warnings)?;
-        let first_bytes = check_first(load, &mut control, &files)?;
-        control.set_timeout(load.timeout.min(TELEMETRY_TIMEOUT));
         let fields = Fields { host: url.authority(), more: fields, closes: load.fresh };
+        let first_bytes = check_first(load, &mut control, &files, fields.ask_for_coding())?;
+        control.set_timeout(load.timeout.min(TELEMETRY_TIMEOUT));
         let requests = Arc::new(Requests::new(&files, &fields));
         // Of a list only: as a parameter it would make another case.
         let file_bytes = requests.mean_bytes();
@@ -224,10 +224,13 @@ fn token(load: &Load) -> Result<Option<String>, ProcedureError> {
     path.map(|path| read_token(&path)).transpose()
 }
 
+/// Bytes of a file with a token, at most.
+const TOKEN_MAX: u64 = 64 << 10;
+
 /// The token in a file.
 pub fn read_token(path: &Path) -> Result<String, ProcedureError> {
     let shown = path.display();
-    let text = fs::read_to_string(path)
+    let text = read_text(path, TOKEN_MAX)
         .map_err(|error| ProcedureError::failed(format!("token file {shown}: {error}")))?;
     let token = text.trim();
     let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -271,6 +274,9 @@ fn files(
 }
 
 /// Paths of a pattern, or the lines of a file.
+/// Bytes of a file with paths, at most.
+const URLS_MAX: u64 = 1 << 30;
+
 fn by_option(urls: &str, url: &Url) -> Result<Vec<String>, ProcedureError> {
     let failed =
         |what: &dyn std::fmt::Display| ProcedureError::failed(format!("--urls {urls}: {what}"));
@@ -278,7 +284,7 @@ fn by_option(urls: &str, url: &Url) -> Result<Vec<String>, ProcedureError> {
     if urls.starts_with('/') && !is_file {
         return expand(urls).map_err(ProcedureError::usage);
     }
-    let text = fs::read_to_string(urls).map_err(|error| failed(&error))?;
+    let text = read_text(Path::new(urls), URLS_MAX).map_err(|error| failed(&error))?;
     let lines =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let mut paths = Vec::new();
@@ -311,6 +317,7 @@ fn check_first(
     load: &Load,
     control: &mut Control,
     files: &Files,
+    as_coded: bool,
 ) -> Result<Option<u64>, ProcedureError> {
     let (path, bytes) = &files[0];
     let failed = |what: String| {
@@ -318,6 +325,7 @@ fn check_first(
     };
     let answer = control.ask("GET", path, 0).map_err(|error| failed(with_remedy(&error)))?;
     match (answer.status, *bytes) {
+        (200..=299, _) if answer.is_coded && !as_coded => Err(failed(UNASKED.to_owned())),
         (200..=299, Some(expected)) if answer.body_bytes != expected => {
             let got = answer.body_bytes;
             Err(failed(format!("{got} bytes, but the list says {expected}; did the file change?")))
@@ -380,11 +388,12 @@ mod tests {
     fn figure_that_cannot_be_is_said_and_not_used() {
         let host = |total_bytes| {
             let memory = fathom_record::host::Memory { total_bytes, ..Default::default() };
-            serde_json::to_string(&Host { memory, ..Host::default() }).expect("JSON")
+            let cpu = fathom_record::host::Cpu { logical: 1, ..Default::default() };
+            serde_json::to_string(&Host { memory, cpu, ..Host::default() }).expect("JSON")
         };
         let most = u64::MAX;
         for (host, telemetry, what) in [
-            (host(Some(most)), "{}".to_owned(), "facts of the server|memory"),
+            (host(Some(1 << 50)), "{}".to_owned(), "facts of the server|memory"),
             (host(None), format!(r#"{{"cpu_ns":{most}}}"#), "figures of the server|CPU time"),
         ] {
             let (whose, figure) = what.split_once('|').expect("two parts");

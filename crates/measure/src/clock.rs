@@ -61,6 +61,15 @@ pub struct Specification {
     pub resolution_ns: f64,
     /// The cost of a start/stop pair.
     pub read_ns: f64,
+    /// The time between the stamps around an empty batch: the overhead of every batch.
+    pub empty_ns: f64,
+}
+
+impl Specification {
+    /// A clock with a tick of a nanosecond that nobody has calibrated.
+    pub fn uncalibrated(source: Source) -> Self {
+        Self { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0, empty_ns: 25.0 }
+    }
 }
 
 /// A calibrated clock. Cheap to clone.
@@ -79,11 +88,11 @@ impl Clock {
 
     /// A clock that reads `fake`; a tick is a nanosecond.
     pub fn fake(fake: Rc<FakeClock>) -> Self {
+        let read_ns = fake.read_ns() as f64;
         let specification = Specification {
-            source: Source::Fake,
-            hz: 1e9,
-            resolution_ns: 1.0,
-            read_ns: fake.read_ns() as f64,
+            read_ns,
+            empty_ns: read_ns,
+            ..Specification::uncalibrated(Source::Fake)
         };
         Self { specification, ns_per_tick: 1.0, fake: Some(fake) }
     }

@@ -46,6 +46,9 @@ pub enum Work<'k> {
         kernel: Kernel<'k>,
         /// A loop of the same shape without the operation, whose time is subtracted.
         twin: Option<Kernel<'k>>,
+        /// Whether each call of the kernel has a cost of its own, such as a request to another
+        /// process. A value is then the difference of 2N and N iterations, which has more noise.
+        has_entry: bool,
         /// Operations in one iteration of the kernel (and of the twin).
         per_iteration: f64,
         /// From nanoseconds per operation to the metric's unit.
@@ -77,6 +80,7 @@ impl<'k> Work<'k> {
             case,
             kernel: Box::new(kernel),
             twin: None,
+            has_entry: false,
             per_iteration,
             to_unit: |ns| ns,
             timings: None,
@@ -374,7 +378,7 @@ impl Sampler {
             match work {
                 Active::Batched(batched) => {
                     let case = batched.cases[0];
-                    batched.finish(&mut self.slots[case].sample);
+                    batched.finish(&self.clock, &mut self.slots[case].sample);
                 }
                 Active::Single(single) => single.finish(&mut self.slots),
             }
@@ -492,9 +496,11 @@ impl<'k> Active<'k> {
     fn new(work: Work<'k>) -> Self {
         let cases = work.cases().to_vec();
         match work {
-            Work::Batched { kernel, twin, per_iteration, to_unit, timings, .. } => Self::Batched(
-                batch::Batched::new(cases, kernel, twin, (per_iteration, to_unit), timings),
-            ),
+            Work::Batched { kernel, twin, has_entry, per_iteration, to_unit, timings, .. } => {
+                let scale = (per_iteration, to_unit);
+                let batched = batch::Batched::new(cases, (kernel, has_entry), twin, scale, timings);
+                Self::Batched(batched)
+            }
             Work::Single { operation, batch, timings, .. } => {
                 Self::Single(single::Single::new(cases, batch, operation, timings))
             }

@@ -24,6 +24,7 @@ mod zerocopy;
 
 use std::fmt;
 
+use fathom_record::{Activity, system_cause};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -175,7 +176,7 @@ pub enum Step {
 
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    #[error("{call}: {error}")]
+    #[error("{call}: {}", system_cause(&(*.error).into(), Activity::Other))]
     Call { call: &'static str, error: Errno },
     /// The file was shorter than before, or the connection ended early.
     #[error("ended after {found} of {expected} bytes")]

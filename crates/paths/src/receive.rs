@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use fathom_fileio::memory::Pages;
 use rustix::event::PollFlags;
-use rustix::fs::{FallocateFlags, fallocate, fstat, ftruncate};
+use rustix::fs::{FallocateFlags, fallocate, fstat, fstatvfs, ftruncate};
 use rustix::io::{Errno, pwrite};
 use rustix::mm::ProtFlags;
 use rustix::net::{RecvFlags, recv};
@@ -159,7 +159,7 @@ impl Receiving {
                 let (start, bytes) = mapped.part(*filled..mapped.len());
                 // SAFETY: the part is mapped; the kernel reports a page that is gone as an error.
                 let received = unsafe { libc::recv(socket.as_raw_fd(), start, bytes, 0) };
-                let received = result(received).map_err(|error| lacking(file, *at, error));
+                let received = result(received).map_err(|error| lacking(file, *at, bytes, error));
                 let received = received.map_err(PathError::of("recv"))?;
                 *filled += received;
                 if *filled == mapped.len() || received == 0 {
@@ -298,10 +298,17 @@ pub fn receive_exact(
     Ok(())
 }
 
-/// Why a page of a mapped file could not be had: the kernel says no more than that.
-fn lacking(file: &File, at: u64, error: Errno) -> Errno {
+/// Why a page of a mapped file could not be had: the kernel says no more than that. It is any of
+/// those that were to be filled: what arrives in one segment is received as a whole or not at all.
+fn lacking(file: &File, at: u64, bytes: usize, error: Errno) -> Errno {
+    let is_full = || fstatvfs(file).is_ok_and(|found| found.f_bavail == 0);
     match error {
-        Errno::FAULT => fallocate(file, FallocateFlags::empty(), at, 1).err().unwrap_or(error),
+        Errno::FAULT => match fallocate(file, FallocateFlags::empty(), at, bytes as u64) {
+            // Of a file system that cannot.
+            Err(Errno::OPNOTSUPP) if is_full() => Errno::NOSPC,
+            Err(Errno::OPNOTSUPP) | Ok(()) => error,
+            Err(cause) => cause,
+        },
         _ => error,
     }
 }

@@ -195,19 +195,20 @@ fn full_disk_is_named_by_every_path() {
     }
     let folder = tempfile::tempdir().unwrap();
     let mut mount = std::process::Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(folder.path());
+    // No multiple of a segment, so that one ends beyond it.
+    mount.args(["-t", "tmpfs", "-o", "size=2068k", "none"]).arg(folder.path());
     assert!(mount.status().unwrap().success());
     let waiter = Waiter::new(Io::Blocking, LIMIT).unwrap();
     for path in receive_paths() {
         let (near, far) = connection();
-        let sent = sender((SendPath::Copy, 4096, Io::Blocking), vec![data(256 << 10)], near);
-        let mut receiving = Receiving::new(path, 16 << 10).unwrap();
+        let sent = sender((SendPath::Copy, 4096, Io::Blocking), vec![data(4 << 20)], near);
+        let mut receiving = Receiving::new(path, 1 << 20).unwrap();
         receiving.prepare(far.as_fd(), &waiter).unwrap();
         let target = tempfile::tempfile_in(folder.path()).unwrap();
-        let file = (target, Some(256 << 10), 0);
+        let file = (target, Some(4 << 20), 0);
         let found = receive(&mut receiving, file, (far.as_fd(), &waiter), &AtomicU64::new(0));
         let found = found.unwrap_err().to_string();
-        assert!(found.contains("No space left"), "{path}: {found}");
+        assert!(found.contains("no space left on the device; "), "{path}: {found}");
         drop(far);
         let _ = sent.join();
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram as Counts;
-use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
+use hdrhistogram::serialization::{DeserializeError, Deserializer, Serializer as _, V2Serializer};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::ser::Error as _;
@@ -17,10 +17,14 @@ use serde::{Deserialize, Deserializer as From, Serialize, Serializer as Into};
 const DIGITS: u8 = 3;
 /// The first bytes of an uncompressed HdrHistogram V2.
 const COOKIE: [u8; 4] = 0x1c84_9313_u32.to_be_bytes();
-/// Positions in an encoded histogram: the length of its counts, the number of significant digits,
-/// and the counts.
+/// Positions in an encoded histogram: the length of its counts, an offset of all, the number of
+/// significant digits, the range of values, their ratio to others, and the counts.
 const LENGTH_AT: Range<usize> = 4..8;
+const OFFSET_AT: Range<usize> = 8..12;
 const DIGITS_AT: Range<usize> = 12..16;
+const LEAST_AT: usize = 16;
+const MOST_AT: usize = 24;
+const RATIO_AT: usize = 32;
 const COUNTS_AT: usize = 40;
 /// The longest text that is decoded; a histogram of three digits is never longer.
 const TEXT_MAX: usize = 1 << 20;
@@ -34,8 +38,8 @@ pub struct Histogram(Form);
 #[derive(Clone)]
 enum Form {
     Counts(Counts<u64>),
-    /// As it was read, and decoded once to check it: a text of 60 bytes may have a count at 2⁶³,
-    /// and needs half a megabyte when it is decoded.
+    /// As it was read, and checked without decoding: a text of 60 bytes may have a count at 2⁶³, and
+    /// half a megabyte is filled when it is decoded.
     Encoded(Box<[u8]>),
 }
 
@@ -57,13 +61,13 @@ impl Histogram {
     fn counts(&self) -> Cow<'_, Counts<u64>> {
         match &self.0 {
             Form::Counts(counts) => Cow::Borrowed(counts),
-            Form::Encoded(bytes) => Cow::Owned(decoded(bytes).expect("decoded before")),
+            Form::Encoded(bytes) => Cow::Owned(decoded(bytes).expect("checked before")),
         }
     }
 
     fn counts_mut(&mut self) -> &mut Counts<u64> {
         if let Form::Encoded(bytes) = &self.0 {
-            self.0 = Form::Counts(decoded(bytes).expect("decoded before"));
+            self.0 = Form::Counts(decoded(bytes).expect("checked before"));
         }
         match &mut self.0 {
             Form::Counts(counts) => counts,
@@ -133,34 +137,71 @@ fn middle_of(counts: &Counts<u64>, ns: u64) -> f64 {
     counts.median_equivalent(ns) as f64
 }
 
-/// The header determines what is allocated, so it is checked first.
-fn decoded(bytes: &[u8]) -> Result<Counts<u64>, String> {
+/// Whether it can be decoded, in one pass over its bytes and without memory.
+fn check(bytes: &[u8]) -> Result<(), &'static str> {
     let has_digits = bytes.get(DIGITS_AT) == Some(&u32::from(DIGITS).to_be_bytes());
     if !bytes.starts_with(&COOKIE) || !has_digits {
-        return Err("not an HdrHistogram V2 of three significant digits".to_owned());
+        return Err("not an HdrHistogram V2 of three significant digits");
     }
     let length = bytes.len().checked_sub(COUNTS_AT).and_then(|length| u32::try_from(length).ok());
     if bytes.get(LENGTH_AT) != length.map(u32::to_be_bytes).as_ref().map(<[u8; 4]>::as_slice) {
-        return Err("histogram of another length than its header says".to_owned());
+        return Err("histogram of another length than its header says");
     }
-    // -2^63 zeros: the decoder negates it, and overflows. No count comes near.
-    if bytes[COUNTS_AT..].windows(9).any(|nine| nine == [0xff; 9]) {
-        return Err("histogram with a count beyond 2^63".to_owned());
+    let number = |at: usize| bytes[at..].first_chunk().map_or(0, |it| u64::from_be_bytes(*it));
+    let most = number(MOST_AT);
+    let is_plain = bytes[OFFSET_AT] == [0; 4] && number(RATIO_AT) == 1.0_f64.to_bits();
+    if !is_plain || number(LEAST_AT) != 1 || most < 2 {
+        return Err("histogram with another range than from 1");
     }
-    let mut rest = bytes;
-    let mut counts: Counts<u64> =
-        Deserializer::new().deserialize(&mut rest).map_err(|error| error.to_string())?;
-    // The total of the decoder does not pass the largest integer.
-    if counts.len() > TIMINGS_MAX {
-        return Err("histogram of more than 2^48 timings".to_owned());
+    // The first 2048 values have a bucket each, and each doubling has another 1024.
+    let doublings = (most >> 11).checked_ilog2().map_or(0, |log| u64::from(log) + 1);
+    let buckets = (doublings + 2) << 10;
+    let (mut rest, mut bucket, mut timings) = (&bytes[COUNTS_AT..], 0_u64, 0_u64);
+    while !rest.is_empty() {
+        match next(&mut rest).ok_or("histogram that ends within a count")? {
+            // Of -2^63 zeros the decoder overflows.
+            zeros @ ..0 => bucket = bucket.saturating_add(zeros.unsigned_abs()),
+            count => {
+                timings = timings.saturating_add(count as u64);
+                bucket = bucket.saturating_add(1);
+            }
+        }
+        if bucket > buckets {
+            return Err("histogram with counts beyond its range");
+        }
     }
+    if timings > TIMINGS_MAX { Err("histogram of more than 2^48 timings") } else { Ok(()) }
+}
+
+/// The next number: LEB128 in at most nine bytes, whose last one has eight bits, in zigzag.
+fn next(rest: &mut &[u8]) -> Option<i64> {
+    let mut number = 0;
+    for at in 0..9 {
+        let (&byte, after) = rest.split_first()?;
+        *rest = after;
+        let bits = if at == 8 { byte } else { byte & 0x7f };
+        number |= u64::from(bits) << (7 * at);
+        if byte < 0x80 {
+            break;
+        }
+    }
+    Some((number >> 1) as i64 ^ -((number & 1) as i64))
+}
+
+/// Of bytes that were checked.
+fn decoded(bytes: &[u8]) -> Result<Counts<u64>, DeserializeError> {
+    let mut counts: Counts<u64> = Deserializer::new().deserialize(&mut &*bytes)?;
     counts.auto(true);
     Ok(counts)
 }
 
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
-        self.counts() == other.counts()
+        match (&self.0, &other.0) {
+            // A store compares all that it has written with what it reads back.
+            (Form::Encoded(own), Form::Encoded(others)) if own == others => true,
+            _ => self.counts() == other.counts(),
+        }
     }
 }
 
@@ -206,7 +247,7 @@ impl<'de> Deserialize<'de> for Histogram {
             return Err(D::Error::custom("histogram too long for three significant digits"));
         }
         let bytes = STANDARD.decode(text.as_bytes()).map_err(D::Error::custom)?;
-        decoded(&bytes).map_err(D::Error::custom)?;
+        check(&bytes).map_err(D::Error::custom)?;
         Ok(Self(Form::Encoded(bytes.into_boxed_slice())))
     }
 }
@@ -306,5 +347,41 @@ mod tests {
         for text in ["", "AAAA", "not base64!", &five_digits, &"A".repeat(TEXT_MAX + 1)] {
             serde_json::from_value::<Histogram>(text.into()).unwrap_err();
         }
+    }
+
+    /// The check stands in for the decoder, which fills half a megabyte for a text of 60 bytes.
+    #[test]
+    fn what_the_check_accepts_is_decoded() {
+        let encoded = |times: &[f64]| {
+            let histogram: Histogram = times.iter().copied().collect();
+            let text: String = serde_json::from_value(serde_json::json!(histogram)).unwrap();
+            STANDARD.decode(text).unwrap()
+        };
+        let with_room = {
+            let mut bytes = Vec::new();
+            let Form::Counts(counts) = Histogram::with_room(10_000_000_000).0 else { panic!() };
+            V2Serializer::new().serialize(&counts, &mut bytes).unwrap();
+            bytes
+        };
+        let wide = [1.0, 2047.0, 2048.0, 4096.0, 1e9, (1_u64 << 62) as f64];
+        let own = [encoded(&[]), encoded(&[5.0; 9]), encoded(&wide), with_room];
+        let (mut accepted, mut refused) = (0, 0);
+        for bytes in &own {
+            assert_eq!(check(bytes), Ok(()));
+            for at in 0..bytes.len() {
+                for value in [0, 1, 2, 3, 0x7f, 0x80, 0xfe, 0xff] {
+                    let mut other = bytes.clone();
+                    other[at] = value;
+                    if check(&other).is_ok() {
+                        let counts = decoded(&other).unwrap();
+                        assert!(counts.len() <= TIMINGS_MAX, "{other:?}");
+                        accepted += 1;
+                    } else {
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        assert!(accepted > 100 && refused > 100, "{accepted} accepted, {refused} refused");
     }
 }

@@ -15,6 +15,7 @@ pub mod histogram;
 pub mod host;
 pub mod metric;
 pub mod outline;
+pub mod plausible;
 pub mod prediction;
 pub mod protocol;
 pub mod quantity;

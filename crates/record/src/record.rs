@@ -125,7 +125,12 @@ impl Record {
     /// How far a bound is from the number: a factor above 1 if it is met.
     pub fn slack(&self) -> Option<f64> {
         let summary = self.summary.as_ref().filter(|_| self.verdict.shows_number())?;
-        self.prediction.as_ref()?.slack(summary.median)
+        let prediction = self.prediction.as_ref()?;
+        match summary.bound {
+            // Where the number is below its bound is not known: only an upper limit is far.
+            Some(bound) => prediction.high.filter(|_| prediction.is_ordinal()).map(|it| it / bound),
+            None => prediction.slack(summary.median),
+        }
     }
 
     /// Whether the prediction is a bound that is too far away to say something.

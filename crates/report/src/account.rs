@@ -233,6 +233,7 @@ fn inconclusive(record: &Record, prediction: &Prediction) -> String {
         (Some(interval), None) if prediction.agreement(Some(interval)).fails() => {
             ": inconclusive: a disturbance may have shifted the interval".to_owned()
         }
+        (_, Some(_)) => ": inconclusive: only an upper bound is known".to_owned(),
         _ if prediction.uncertainty >= 0.001 => {
             let inputs = percent(prediction.uncertainty);
             format!(": inconclusive: with its inputs (± {inputs}) the interval crosses a limit")

@@ -361,6 +361,11 @@ mod tests {
         assert_eq!(predicted(&loose, 15).0, NOTHING);
         let violated = at_least(1000.0, Agreement::Violated);
         assert_eq!(verdict_word(&violated), ("violated".to_owned(), BAD));
+        // Of an upper bound the median is not shown.
+        let mut bound = record(Prediction::at_most(1000.0, "", ""), Agreement::Met);
+        let summary = bound.summary.as_mut().unwrap();
+        (summary.median, summary.bound) = (1.0, Some(500.0));
+        assert_eq!(verdict_word(&bound), ("met (2.0 ×)".to_owned(), PLAIN));
         let sum = Prediction::sum(100.0, 0.0, 0.1, "", "");
         let sibling = record(sum.clone().self_consistent(), Agreement::Within);
         assert_eq!(verdict_word(&sibling), ("within".to_owned(), PLAIN));

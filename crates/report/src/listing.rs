@@ -48,7 +48,9 @@ fn columns(width: usize, with_ids: bool) -> Grid<7> {
     let widths = [Some(16), Some(16), Some(11), effort, Some(7), None, kernel];
     let gap = if line < 80 { 1 } else { 2 };
     let mut grid = Grid::new(line, gap, HOST, &[0, 1, 2, 3, HOST, KERNEL], widths);
-    grid.widths[HOST] = Some(grid.width(HOST).min(32));
+    // On a narrow line names with their ids are below.
+    let is_below = with_ids && line < 80;
+    grid.widths[HOST] = (!is_below).then(|| grid.width(HOST).min(32));
     grid
 }
 
@@ -64,10 +66,11 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
     let mut text = columns.line(names, [STRONG; 7]);
     for row in rows {
         let host = match collides(row) {
-            true => {
+            true if columns.widths[HOST].is_some() => {
                 let name = cut(&row.host, columns.width(HOST).saturating_sub(ID_WIDTH).max(1));
                 name_with_id(&name, row.host_id.as_deref())
             }
+            true => name_with_id(&row.host, row.host_id.as_deref()),
             false => row.host.clone(),
         };
         let style = match row.state {
@@ -86,8 +89,10 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
         let label = row.label.as_ref().map(|label| format!("label {label}"));
         // A name that its column cuts is whole here.
         let is_cut = |text: &str, column| (1..width_of(text)).contains(&columns.width(column));
-        let whole =
-            (host.contains('…') || is_cut(&host, HOST)).then(|| format!("host {}", row.host));
+        let whole = match columns.widths[HOST] {
+            None => Some(format!("host {host}")),
+            _ => (host.contains('…') || is_cut(&host, HOST)).then(|| format!("host {}", row.host)),
+        };
         let kernel = is_cut(&row.kernel, KERNEL).then(|| format!("kernel {}", row.kernel));
         let command = Some(command).filter(|it| !it.is_empty());
         let facts: Vec<String> = [command, label, whole, kernel].into_iter().flatten().collect();

@@ -61,6 +61,9 @@ pub(crate) enum Kind {
     Page,
     /// What monitoring asks for.
     Control,
+    /// The list of all files.
+    List,
+    /// What uses the disk for long, so that measurements of it do not disturb each other.
     Bulk,
     /// One at a time.
     Serial,
@@ -71,12 +74,15 @@ pub(crate) const CONTROL_MAX: usize = 32;
 
 impl Kind {
     /// In their order.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Read, Self::Page, Self::Control, Self::Bulk, Self::Serial];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Read, Self::Page, Self::Control, Self::List, Self::Bulk, Self::Serial];
 
     /// Jobs that may wait. A connection has one.
     pub(crate) fn waiting_max(self, connections_max: usize) -> usize {
-        if matches!(self, Self::Control | Self::Bulk) { CONTROL_MAX } else { connections_max }
+        match self {
+            Self::Control | Self::List | Self::Bulk => CONTROL_MAX,
+            Self::Read | Self::Page | Self::Serial => connections_max,
+        }
     }
 
     /// Name of its threads.
@@ -85,6 +91,7 @@ impl Kind {
             Self::Read => "lane",
             Self::Page => "page",
             Self::Control => "control",
+            Self::List => "list",
             Self::Bulk => "bulk",
             Self::Serial => "serial",
         }
@@ -98,7 +105,8 @@ impl Work {
             Self::Open(_) | Self::Load(_) => Kind::Read,
             Self::Page(Page::Index { .. }) => Kind::Page,
             Self::Page(Page::Telemetry | Page::Metrics | Page::Host) => Kind::Control,
-            Self::Page(Page::Evict | Page::Warm | Page::List | Page::Disk(_)) => Kind::Bulk,
+            Self::Page(Page::List) => Kind::List,
+            Self::Page(Page::Evict | Page::Warm | Page::Disk(_)) => Kind::Bulk,
         }
     }
 

@@ -205,9 +205,15 @@ impl Ends {
         };
         let (cpu_ns, faults) = (process_cpu_ns(), page_faults());
         let begun_ns = monotonic_raw_ns();
-        let (sockets, first) = self.send_all(cell, set, &mut sending, &waiter)?;
+        let (sockets, first) = match self.send_all(cell, set, &mut sending, &waiter) {
+            // A failed file of the receiver is a broken connection here, and its reason comes now.
+            Err(error) if error.is_closed() => {
+                self.report(LAST_NS)?;
+                return Err(error);
+            }
+            sent => sent?,
+        };
         let used = [process_cpu_ns() - cpu_ns, page_faults() - faults];
-        // A failed file of the receiver is a broken connection here, and its reason comes now.
         let Report::Received(received) = self.report(LAST_NS)? else {
             return Err(FarError::Unexpected("expected the end of the files"));
         };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use fathom_far::files::{BYTES_MAX, FILES_MAX, FileSum, sum};
-use fathom_fileio::folder::{Folder, space};
+use fathom_fileio::folder::{Folder, space, write_cause};
 use fathom_fileio::residency::{self, State};
 use fathom_fileio::scratch::Scratch;
 use fathom_fileio::{Generator, Sum};
@@ -197,7 +197,7 @@ fn make(study: Study, folder: &Path, made: &mut Made) -> Result<Set> {
     let mut files = Vec::new();
     for bytes in study.sizes() {
         let mut sum = Sum::default();
-        let of_folder = |error: std::io::Error| failed(folder, error);
+        let of_folder = |error: std::io::Error| failed(folder, write_cause(folder, error));
         let scratch = Scratch::new(folder).map_err(|error| of_folder(error.into()))?;
         let mut file = scratch.file();
         while sum.bytes < bytes {

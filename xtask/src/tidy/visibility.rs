@@ -12,7 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("measure", &["analysis", "record"]),
     ("metric", &["analysis", "measure", "record"]),
     ("fileio", &["measure", "record"]),
-    ("paths", &["fileio"]),
+    ("paths", &["fileio", "record"]),
     ("far", &["analysis", "fileio", "http", "measure", "paths", "record"]),
     (
         "transfer",

@@ -70,7 +70,11 @@ fn latest_results(
         Ok(text)
     };
     let command = super::measuring(word, about.id);
-    let none = format!("\nno stored result; `{command}` measures it\n\n");
+    let without = |what: &str| {
+        let text = format!("{what}; `{command}` measures it");
+        format!("\n{}\n", paragraph(&text, width, "", "  "))
+    };
+    let none = without("no stored result");
     let is_named = arguments.store.store.is_some();
     if !is_named && arguments.run.is_none() && !stored_run::store_path(&arguments.store)?.exists() {
         return without_results(none);
@@ -106,8 +110,6 @@ fn latest_results(
     match (text.is_empty(), named) {
         (false, _) => Ok(text),
         (true, None) => without_results(none),
-        (true, Some(run)) => {
-            without_results(format!("\nrun {run} has no result of it; `{command}` measures it\n\n"))
-        }
+        (true, Some(run)) => without_results(without(&format!("run {run} has no result of it"))),
     }
 }

@@ -7,17 +7,18 @@ use serde_json::{Value, json};
 use crate::arguments::ListArguments;
 use crate::exit::Status;
 
-const HINT: &str = "
-`fathom run METRIC` measures a metric, or a group such as `os`;
-`fathom explain METRIC` describes it.
-";
+const HINT: &str = "`fathom run METRIC` measures a metric, or a group such as `os`; `fathom explain \
+                    METRIC` describes it.";
 
 pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
     let entries = super::metrics_named(arguments.metrics.clone())?;
     let all: Vec<Value> = entries.iter().map(|entry| as_json(entry)).collect();
     super::print(arguments.json, &all, |layout| {
         let rows: String = entries.iter().map(|entry| row(entry.about(), layout.width)).collect();
-        rows + if arguments.metrics.is_empty() { HINT } else { "" }
+        match arguments.metrics.is_empty() {
+            true => format!("{rows}\n{}", paragraph(HINT, layout.width, "", "")),
+            false => rows,
+        }
     })
 }
 

@@ -9,7 +9,7 @@ use fathom_record::{Document, State};
 use crate::children::spawn_until_io;
 use crate::forbidden::in_mount_namespace;
 use crate::test_env::{
-    assert_contains, assert_status, generated, json, path_text, unwrapped_stdout,
+    assert_contains, assert_failure, assert_status, generated, json, path_text, unwrapped_stdout,
 };
 use crate::{TestEnv, text};
 
@@ -78,6 +78,19 @@ fn empty_file_is_unavailable_with_checksum() {
     let document: Document = json(&env.run(&["file", "fast", path_text(&path), "--json"]));
     assert_eq!(document.records[0].verdict.state, State::Unavailable);
     assert_eq!(document.records[0].checks["XOR-32"], "00000000");
+}
+
+/// It has no end that a read could wait for: 256 GiB of entries on x86-64.
+#[test]
+fn file_without_an_end_is_skipped_by_name() {
+    let env = TestEnv::new();
+    let (good, endless) = (env.path().join("good"), "/proc/self/pagemap");
+    let sum = write(&good, 1, 1000);
+    let both = env.stdout(&format!("file fast {} {endless}", good.display()));
+    let skipped = format!("{endless} has no end: use `file read` with --time-limit");
+    let both = both.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_contains(&both, &[&format!("{:08x}", sum.xor), "skipped", &skipped]);
+    assert_failure(&env.exec(&format!("file fast {endless}")), &[&skipped]);
 }
 
 #[test]

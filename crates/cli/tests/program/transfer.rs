@@ -7,13 +7,15 @@ use fathom_lab::limited::PAYLOAD;
 use fathom_lab::link::{ADDRESSES, Link};
 use fathom_lab::processes::children;
 use fathom_record::{Document, FactValue, Record, State, Value};
-use rustix::process::Signal;
+use rustix::process::{Resource, Signal};
 
 use crate::children::{assert_all_end, next_line, signal_and_wait, spawn_piped, wait_until};
 use crate::group::skipped;
+use crate::limits::{at_most, under};
 use crate::serve::start as serve;
 use crate::test_env::{
-    Folder, TestEnv, assert_contains, assert_failure, assert_usage_error, document, of_metric, text,
+    Folder, TestEnv, assert_contains, assert_failure, assert_status, assert_usage_error, document,
+    of_metric, text,
 };
 
 /// Loaded on few hosts: its paths are tested with the module, in QEMU.
@@ -258,4 +260,23 @@ fn wrong_use_has_one_clear_line() {
     assert_failure(&output, &["--receive DIR"]);
     assert!(!text(&output.stderr).contains("panicked"));
     assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
+}
+
+/// Of the process that makes a set, and of the receiving end, not that of the broken connection.
+#[test]
+fn file_size_limit_of_either_end_is_named() {
+    let Some(folder) = Folder::on_disk() else { return };
+    let env = TestEnv::new();
+    let sent = env.file("sent");
+    std::fs::create_dir(&sent).expect("a folder");
+    std::fs::write(sent.join("4mib"), vec![1; 4 << 20]).expect("a file");
+    let place = folder.path_text();
+    for (what, whose) in [("--sets file", place), (env.path_text("sent").as_str(), "the receiver")]
+    {
+        let line = format!("transfer {what} --folder {place} --repeat 1 --send-path copy,sendfile");
+        let output = under(env.command(&line), at_most(Resource::Fsize, 1 << 20));
+        assert_status(&output, 1);
+        let error = text(&output.stderr);
+        assert_contains(&error, &[whose, "File too large", "ulimit -f"]);
+    }
 }

@@ -261,3 +261,15 @@ fn facts_of_samples_are_medians_and_different_texts() {
         [Fact::text("control", "bbr or cubic"), Fact::quantity("retransmits", 1.0, Unit::Ratio)];
     assert_eq!(facts, expected);
 }
+
+/// What is printed is `≤ 12 ns` beside the limits: whatever its hidden interval.
+#[test]
+fn agreement_of_a_bound_follows_from_what_is_printed() {
+    let interval = Some(Interval::new([9.0, 12.0], 0.95, Basis::Processes));
+    let summary = Summary { median: 10.5, interval, bound: Some(12.0), ..Summary::default() };
+    let of = |prediction: Prediction| agreement(&prediction, &summary);
+    assert_eq!(of(Prediction::sum(10.0, 0.0, 0.3, "", "")), Agreement::Inconclusive);
+    assert_eq!(of(Prediction::at_least(5.0, "", "")), Agreement::Inconclusive);
+    assert_eq!(of(Prediction::at_most(12.0, "", "")), Agreement::Met);
+    assert_eq!(of(Prediction::at_least(13.0, "", "")), Agreement::Violated);
+}

@@ -30,12 +30,7 @@ fn request() -> VisitRequest {
             only_at: None,
             injected: fathom_measure::sampler::Dose::default(),
         },
-        clock: Specification {
-            source: Source::MonotonicRaw,
-            hz: 1e9,
-            resolution_ns: 1.0,
-            read_ns: 50.0,
-        },
+        clock: Specification::uncalibrated(Source::MonotonicRaw),
         coordinator: std::process::id(),
         priority: false,
         resources: Resources::none(),

@@ -173,6 +173,7 @@ fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> W
         case,
         kernel: Box::new(kernel),
         twin: None,
+        has_entry: false,
         per_iteration: CHAIN,
         to_unit,
         timings: None,

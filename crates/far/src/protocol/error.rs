@@ -1,8 +1,10 @@
 //! What can go wrong at either end.
 
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use fathom_paths::PathError;
 use fathom_record::{Activity, system_cause};
 use rustix::io::Errno;
 
@@ -26,6 +28,9 @@ pub enum FarError {
     TooLong,
     #[error("unknown message: {0}")]
     Unknown(String),
+    /// What the other end reports must not reach a record.
+    #[error("the far end's figure is implausible: {0}")]
+    Implausible(&'static str),
     #[error("unexpected message: {0}")]
     Unexpected(&'static str),
     #[error("protocol {found} (fathom {version}), this fathom has protocol {PROTOCOL}")]
@@ -54,17 +59,46 @@ pub enum FarError {
     #[error("another version of fathom, or a service that starts no far ends (HTTP status {0})")]
     OtherService(u16),
     /// Of a file that is received.
-    #[error("{0}")]
-    Path(#[from] fathom_paths::PathError),
-    #[error("{bytes} bytes exceed half of the free space, {free} bytes")]
-    NoSpace { bytes: u64, free: u64 },
+    #[error("{}", of_path(.0))]
+    Path(#[from] PathError),
+    /// `others`: bytes of rounds that are being received.
+    #[error("{bytes} bytes{} exceed half of the free space, {free} bytes", beside(*.others))]
+    NoSpace { bytes: u64, others: u64, free: u64 },
     #[error("it receives no files: `fathom serve` there needs --receive DIR")]
     NoFolder,
     #[error("a far end is started by a run or by the service, with orders on standard input")]
     NoOrders,
 }
 
+fn beside(others: u64) -> String {
+    if others > 0 { format!(" and {others} bytes of other rounds") } else { String::new() }
+}
+
+/// With what to do about the error of a call.
+fn of_path(error: &PathError) -> String {
+    match error {
+        PathError::Call { call, error } => {
+            format!("{call}: {}", system_cause(&(*error).into(), Activity::Other))
+        }
+        other => other.to_string(),
+    }
+}
+
 impl FarError {
+    /// Whether the other end closed or reset a connection.
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Self::Closed => true,
+            Self::Path(PathError::Call { error, .. }) => {
+                matches!(*error, Errno::PIPE | Errno::CONNRESET)
+            }
+            Self::System { error, .. } => {
+                matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn system(call: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |error| Self::System { call, error }
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use fathom_record::FarEnd;
+use fathom_record::plausible::{CONGESTION, VISIT};
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::error::FarError;
@@ -116,8 +117,6 @@ pub struct SetUp {
 const REQUEST_BYTES_MAX: u32 = 64 << 10;
 /// One Ethernet frame, over IPv6 too: a larger datagram is fragmented.
 const DATAGRAM_BYTES_MAX: u32 = 1452;
-/// TCP_CA_NAME_MAX of Linux, without its NUL.
-const CONGESTION_BYTES_MAX: usize = 15;
 
 impl SetUp {
     /// Whether a far end does it.
@@ -154,7 +153,7 @@ impl SetUp {
 
 /// Whether it can be the name of a TCP congestion control.
 fn is_congestion(name: &str) -> bool {
-    (1..=CONGESTION_BYTES_MAX).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic())
+    CONGESTION.contains(&(name.len() as u64)) && name.bytes().all(|b| b.is_ascii_graphic())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -236,28 +235,32 @@ pub struct Outcome {
     pub tcp: Vec<[TcpInfo; 2]>,
 }
 
-/// Beyond every count of a visit, and small enough that sums over visits do not overflow.
-const COUNT_MAX: u64 = 1 << 53;
 const LOOPS_MAX: usize = 64;
 const CHECKS_MAX: usize = 16;
 
 impl Outcome {
-    /// Whether a far end that was set up on this CPU can report it: other numbers and texts must
+    /// What of it a far end that was set up on this CPU cannot report: other numbers and texts must
     /// not reach a record.
-    pub(crate) fn is_plausible(&self, cpu: u32) -> bool {
+    pub(crate) fn implausible(&self, cpu: u32) -> Option<&'static str> {
         let Self { far, count, congestion, tcp } = self;
         let counters = serde_json::to_value(&far.disturbance).unwrap_or_default();
         let counters = counters.as_object().into_iter().flat_map(|all| all.values());
-        let counts = counters.filter_map(serde_json::Value::as_u64).chain([*count]);
+        let mut counters = counters.filter_map(serde_json::Value::as_u64);
+        let is_time = |ns: &f64| (0.0..=*VISIT.end() as f64).contains(ns);
         let is_text = |text: &str| text == printable(text);
-        far.cpu == cpu
-            && counts.into_iter().all(|count| count <= COUNT_MAX)
-            && far.reference_ns.len() <= LOOPS_MAX
-            && far.reference_ns.iter().all(|ns| (0.0..=COUNT_MAX as f64).contains(ns))
-            && far.checks.len() <= CHECKS_MAX
-            && far.checks.iter().all(|check| is_text(&check.name) && is_text(&check.detail))
-            && is_congestion(congestion)
-            && tcp.len() <= STREAMS_MAX as usize
-            && tcp.iter().flatten().all(TcpInfo::is_plausible)
+        let are_checks = far.checks.iter().all(|it| is_text(&it.name) && is_text(&it.detail));
+        let are_times = far.reference_ns.len() <= LOOPS_MAX && far.reference_ns.iter().all(is_time);
+        let are_few = tcp.len() <= STREAMS_MAX as usize;
+        [
+            ("CPU number", far.cpu == cpu),
+            ("count of the work", VISIT.contains(count)),
+            ("disturbance", counters.all(|count| VISIT.contains(&count))),
+            ("reference loops", are_times),
+            ("checks", far.checks.len() <= CHECKS_MAX && are_checks),
+            ("congestion control", is_congestion(congestion)),
+            ("TCP_INFO", are_few && tcp.iter().flatten().all(TcpInfo::is_plausible)),
+        ]
+        .into_iter()
+        .find_map(|(name, is_plausible)| (!is_plausible).then_some(name))
     }
 }

@@ -1,13 +1,15 @@
 //! The token that both ends share.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
+
+use fathom_fileio::read_text;
 
 use crate::protocol::error::FarError;
 
 const CHARACTERS_MAX: usize = 4096;
+/// Bytes of a file with a token, at most.
+const FILE_MAX: u64 = 64 << 10;
 
 /// A secret: it has no text form.
 #[derive(Clone)]
@@ -30,10 +32,7 @@ impl Token {
     /// If it cannot be read, or is not one line of ASCII.
     pub fn read(path: &Path) -> Result<Self, FarError> {
         let failed = |reason: String| FarError::TokenFile { path: path.to_owned(), reason };
-        let mut text = String::new();
-        let file = File::open(path).map(|file| file.take(CHARACTERS_MAX as u64 + 1));
-        let read = file.and_then(|mut file| file.read_to_string(&mut text));
-        read.map_err(|error| failed(error.to_string()))?;
+        let text = read_text(path, FILE_MAX).map_err(|error| failed(error.to_string()))?;
         Self::parse(&text).ok_or_else(|| failed("not one line of ASCII".into()))
     }
 

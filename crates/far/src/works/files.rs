@@ -12,7 +12,6 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use fathom_fileio::Sum;
-use fathom_fileio::folder::space;
 use fathom_fileio::scratch::Scratch;
 use fathom_measure::clock::{monotonic_raw_ns, process_cpu_ns};
 use fathom_paths::device::{Presence, Role, presence};
@@ -25,6 +24,7 @@ use crate::protocol::WAIT_NS;
 use crate::protocol::channel::Channel;
 use crate::protocol::error::FarError;
 use crate::works::accept;
+use crate::works::reserve::Reserve;
 
 /// Files of a round.
 pub const FILES_MAX: u32 = 500;
@@ -172,19 +172,17 @@ struct End {
     round: Round,
     waiter: Waiter,
     receiving: Receiving,
+    reserve: Reserve,
 }
 
 impl End {
     fn new(round: Round, folder: &Path) -> Result<Self, FarError> {
-        let free = space(folder).map_err(FarError::errno("statvfs"))?.free;
-        if round.bytes > free / 2 {
-            return Err(FarError::NoSpace { bytes: round.bytes, free });
-        }
+        let reserve = Reserve::new(folder, round.bytes)?;
         let waiter = Waiter::new(round.io, Duration::from_nanos(WAIT_NS));
         let waiter = waiter.map_err(FarError::system("block SIGIO"))?;
         let mut receiving = Receiving::new(round.path, round.size as usize)?;
         receiving.watch_page(round.page);
-        Ok(Self { round, waiter, receiving })
+        Ok(Self { round, waiter, receiving, reserve })
     }
 
     /// Receives the files of the round.
@@ -195,7 +193,7 @@ impl End {
         folder: &Path,
         progress: &AtomicU64,
     ) -> Result<(Received, Vec<Scratch>), FarError> {
-        let Self { round, waiter, mut receiving } = self;
+        let Self { round, waiter, mut receiving, reserve: _reserve } = self;
         let near = data.peer_addr().map_err(FarError::system("getpeername"))?.ip();
         let (mut files, mut rest, mut kept) = (Vec::new(), round.bytes, None);
         let mut done = Vec::new();
@@ -279,26 +277,33 @@ mod tests {
     use std::fs;
     use std::io::Write as _;
     use std::net::{Shutdown, TcpListener};
+    use std::os::fd::{AsRawFd as _, OwnedFd};
+    use std::path::PathBuf;
     use std::thread::JoinHandle;
+
+    use rustix::mount;
 
     use super::*;
 
     /// A far end in a thread, and what the near end has of it.
-    struct Ends {
+    struct Ends<T = tempfile::TempDir> {
         orders: Channel,
         connect: Box<dyn Fn() -> TcpStream>,
         far: JoinHandle<Result<u64, FarError>>,
-        folder: tempfile::TempDir,
+        folder: T,
     }
 
     fn ends() -> Ends {
+        let folder = tempfile::tempdir().unwrap();
+        ends_in(folder.path().to_owned(), folder)
+    }
+
+    fn ends_in<T>(path: PathBuf, folder: T) -> Ends<T> {
         let control = TcpListener::bind("127.0.0.1:0").unwrap();
         let data = TcpStream::connect(control.local_addr().unwrap()).unwrap();
         let (far_data, _) = control.accept().unwrap();
         let listener = accept::open([127, 0, 0, 1].into(), BACKLOG).unwrap();
         let address = listener.local_addr().unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().to_owned();
         let far =
             std::thread::spawn(move || serve(&far_data, &listener, &path, &AtomicU64::new(0)));
         let connect = Box::new(move || TcpStream::connect(address).unwrap());
@@ -376,5 +381,50 @@ mod tests {
         assert_eq!(report(&mut ends.orders), Report::Ready);
         drop(ends.orders);
         assert_eq!(ends.far.join().unwrap().unwrap(), 0);
+    }
+
+    /// A disk of 8 MiB, which goes with its descriptor; `None` without root.
+    fn small_disk() -> Option<(PathBuf, OwnedFd)> {
+        let made = mount::fsopen("tmpfs", mount::FsOpenFlags::FSOPEN_CLOEXEC).and_then(|new| {
+            mount::fsconfig_set_string(&new, "size", "8m")?;
+            mount::fsconfig_create(&new)?;
+            let flags = mount::FsMountFlags::FSMOUNT_CLOEXEC;
+            mount::fsmount(&new, flags, mount::MountAttrFlags::empty())
+        });
+        let folder = made.ok()?;
+        Some((format!("/proc/self/fd/{}", folder.as_raw_fd()).into(), folder))
+    }
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn parallel_rounds_share_one_reserve() {
+        let Some((path, folder)) = small_disk() else { return };
+        let large = Order::Receive(Round { files: 1, bytes: 3 * MIB as u64, ..ROUND });
+        let (mut first, mut second) = (ends_in(path.clone(), ()), ends_in(path, ()));
+        first.orders.send(&large).unwrap();
+        assert_eq!(report(&mut first.orders), Report::Ready);
+        second.orders.send(&large).unwrap();
+        let others =
+            "3145728 bytes and 3145728 bytes of other rounds exceed half of the free space";
+        assert!(failure(&mut second.orders).contains(others));
+        let small = Order::Receive(Round { bytes: MIB as u64, ..ROUND });
+        second.orders.send(&small).unwrap();
+        assert_eq!(report(&mut second.orders), Report::Ready, "there is room for it");
+        // The end of a round frees what it has not received.
+        drop(first.orders);
+        first.far.join().unwrap().unwrap();
+        drop(second.orders);
+        second.far.join().unwrap().unwrap();
+        let mut third = ends_in(format!("/proc/self/fd/{}", folder.as_raw_fd()).into(), folder);
+        third.orders.send(&large).unwrap();
+        assert_eq!(report(&mut third.orders), Report::Ready);
+    }
+
+    fn failure(orders: &mut Channel) -> String {
+        match report(orders) {
+            Report::Failed { text } => text,
+            other => panic!("{other:?}"),
+        }
     }
 }

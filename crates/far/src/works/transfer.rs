@@ -484,9 +484,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn clock() -> Clock {
-        let source = Source::MonotonicRaw;
-        let (hz, resolution_ns, read_ns) = (1e9, 1.0, 20.0);
-        Clock::from_specification(Specification { source, hz, resolution_ns, read_ns })
+        Clock::from_specification(Specification::uncalibrated(Source::MonotonicRaw))
     }
 
     fn connections(count: usize) -> (Vec<TcpStream>, Vec<TcpStream>) {

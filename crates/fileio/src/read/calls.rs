@@ -8,7 +8,7 @@ use fathom_measure::Clock;
 use rustix::fs::{OFlags, SeekFrom, seek};
 use rustix::io::Errno;
 
-use super::job::{Job, Tally, is_retried};
+use super::job::{Job, Tally, is_empty};
 use super::{BLOCK, ReadError, ReadFault, Request, failed};
 use crate::memory::Pages;
 use crate::syscall::reopened;
@@ -67,10 +67,12 @@ pub(super) fn run(
     };
     let end = if is_endless { 0 } else { range.end };
     let until_end = left == u64::MAX;
+    // Of another file a fixed number of calls are made, also past its end.
+    let most = if is_endless { range.end } else { u64::MAX };
     let mut position = Position { left, at: range.start, end, until_end };
     let mut tally = Tally::default();
     let begin = clock.start();
-    while position.left > 0 && !job.stop() {
+    while position.left > 0 && position.at < most && !job.stop() {
         if !fill(job, &file, &mut buffer, &mut position, &mut tally) {
             break;
         }
@@ -117,6 +119,9 @@ fn fill(
     let short = if let CallEnd::Short(read) = call_end { read } else { 0 };
     tally.sum.add(job.sum_offset(position.at), &buffer[..filled + short]);
     position.at += (filled + short) as u64;
+    if filled + short > 0 {
+        job.has_data();
+    }
     match call_end {
         CallEnd::BufferFull => true,
         CallEnd::Short(read) => complete(job, file, &mut buffer[read..block], position, tally),
@@ -125,10 +130,15 @@ fn fill(
             note_end_of_file(job, position, tally);
             !position.until_end
         }
-        CallEnd::Error(error) if is_retried(file, error) => {
+        CallEnd::Error(error) if job.is_retried(file, error) => {
             tally.calls -= 1;
             position.left += 1;
             true
+        }
+        CallEnd::Error(error) if is_empty(file, error) => {
+            tally.calls -= 1;
+            tally.no_data(job);
+            false
         }
         CallEnd::Error(error) => {
             let bytes = block.min(position.end.saturating_sub(position.at).max(1) as usize);
@@ -165,7 +175,11 @@ fn complete(
                 position.at += read as u64;
                 rest = &mut rest[read..];
             }
-            Err(error) if is_retried(file, error) => {}
+            Err(error) if job.is_retried(file, error) => {}
+            Err(error) if is_empty(file, error) => {
+                tally.no_data(job);
+                return false;
+            }
             Err(error) => return fault(job, file, rest, position, tally, error),
         }
     }
@@ -197,6 +211,7 @@ fn fault(
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
 
     use super::*;
     use crate::read::Way;
@@ -226,9 +241,13 @@ mod tests {
         let mut position = Position { left: 100, at: 0, end: 0, until_end: false };
         let mut tally = Tally::default();
         assert!(fill(&job, &file, &mut [1; 4096], &mut position, &mut tally));
-        assert_eq!((tally.calls, position.left, tally.faults), (0, 100, Vec::new()));
+        assert_eq!((tally.calls, position.left, &tally.faults), (0, 100, &Vec::new()));
+        let request = Request { patience: Some(Duration::ZERO), ..request };
+        let job = Job::new(&file, 0..u64::MAX, &request);
+        assert!(!fill(&job, &file, &mut [1; 4096], &mut position, &mut tally), "it ends");
+        assert_eq!((tally.calls, tally.has_no_data, &tally.faults), (0, true, &Vec::new()));
         // Without O_NONBLOCK it would be returned at once, for ever.
         let (reader, _writer) = pipe_with(PipeFlags::empty()).unwrap();
-        assert!(!is_retried(&reader.into(), Errno::AGAIN));
+        assert!(!job.is_retried(&reader.into(), Errno::AGAIN));
     }
 }

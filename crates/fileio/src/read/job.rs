@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io::IoSliceMut;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
+use fathom_measure::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -31,14 +33,18 @@ pub(super) struct Job<'a> {
     pub(super) look: Option<&'a Look>,
     /// Set by a thread whose error or end of file ends the read for all.
     over: AtomicBool,
+    patience: Option<Duration>,
+    /// Since when there are no data; 0 while there are.
+    empty_since_ns: AtomicU64,
 }
 
 impl<'a> Job<'a> {
     pub(super) fn new(file: &'a File, range: Range<u64>, request: &Request<'a>) -> Self {
         let Request { keep_going, stop, look, .. } = *request;
         let (block, origin) = (request.block, request.origin.unwrap_or(range.start));
-        let over = AtomicBool::new(false);
-        Self { file, range, origin, block, keep_going, stop, look, over }
+        let (over, empty_since_ns) = (AtomicBool::new(false), AtomicU64::new(0));
+        let patience = request.patience;
+        Self { file, range, origin, block, keep_going, stop, look, over, patience, empty_since_ns }
     }
 
     /// The offset of a byte in the sums.
@@ -81,6 +87,36 @@ impl<'a> Job<'a> {
         self.stop() || self.over.load(Ordering::Relaxed)
     }
 
+    /// Whether to repeat a read: it was interrupted, or there are no data yet. Then waits for them,
+    /// but not for long: the caller checks its stop flag, which a signal can set just before.
+    pub(super) fn is_retried(&self, file: &File, error: Errno) -> bool {
+        const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        if error == Errno::INTR {
+            return true;
+        }
+        if !is_empty(file, error) {
+            return false;
+        }
+        let now_ns = clock::monotonic_raw_ns();
+        // By one thread: files of unknown size are read in order.
+        let since_ns = match self.empty_since_ns.load(Ordering::Relaxed) {
+            0 => now_ns,
+            since_ns => since_ns,
+        };
+        self.empty_since_ns.store(since_ns, Ordering::Relaxed);
+        let waited = Duration::from_nanos(now_ns.saturating_sub(since_ns));
+        if self.patience.is_some_and(|patience| waited >= patience) {
+            return false;
+        }
+        let _ = poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&WAIT));
+        true
+    }
+
+    /// Data came: a later wait begins anew.
+    pub(super) fn has_data(&self) {
+        self.empty_since_ns.store(0, Ordering::Relaxed);
+    }
+
     pub(super) fn end(&self) {
         // Relaxed: a late thread reads a block more; joining the threads orders the results.
         self.over.store(true, Ordering::Relaxed);
@@ -114,6 +150,7 @@ pub(super) struct Tally {
     pub(super) faults: Vec<ReadFault>,
     pub(super) ended_at: Option<u64>,
     pub(super) stopped: bool,
+    pub(super) has_no_data: bool,
     /// CPU time of the threads.
     pub(super) cpu_ns: u64,
 }
@@ -126,6 +163,7 @@ impl Tally {
         self.faults.extend(other.faults);
         self.ended_at = self.ended_at.into_iter().chain(other.ended_at).min();
         self.stopped |= other.stopped;
+        self.has_no_data |= other.has_no_data;
         self.cpu_ns += other.cpu_ns;
     }
 
@@ -172,6 +210,12 @@ impl Tally {
         job.end();
     }
 
+    /// Ends the read since there are no data.
+    pub(super) fn no_data(&mut self, job: &Job<'_>) {
+        self.has_no_data = true;
+        job.end();
+    }
+
     /// Reads `length` bytes at `at` by pread. Retries interrupted calls, continues short ones, and
     /// after an error reads sector by sector, so that only unreadable sectors are lost. Returns
     /// false if the thread must end.
@@ -202,8 +246,13 @@ impl Tally {
                 Ok(read) => {
                     self.sum.add(job.sum_offset(at), &buffer[..read]);
                     at += read as u64;
+                    job.has_data();
                 }
-                Err(error) if is_retried(file, error) => {}
+                Err(error) if job.is_retried(file, error) => {}
+                Err(error) if is_empty(file, error) => {
+                    self.no_data(job);
+                    return false;
+                }
                 Err(_) if wanted > to_sector => step = SECTOR,
                 Err(error) => {
                     self.faults.push(ReadFault { at, bytes: wanted, error: error.raw_os_error() });
@@ -234,16 +283,10 @@ impl Tally {
     }
 }
 
-/// Whether to repeat a read: it was interrupted, or there are no data yet. Then waits for them, but
-/// not for long: the caller checks its stop flag, which a signal can set just before the wait.
-pub(super) fn is_retried(file: &File, error: Errno) -> bool {
-    const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-    let waits = || fcntl_getfl(file).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
-    let has_none = error == Errno::AGAIN && waits();
-    if has_none {
-        let _ = poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&WAIT));
-    }
-    has_none || error == Errno::INTR
+/// Whether a file that may wait has no data now.
+pub(super) fn is_empty(file: &File, error: Errno) -> bool {
+    let may_wait = || fcntl_getfl(file).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
+    error == Errno::AGAIN && may_wait()
 }
 
 /// Whether an error concerns one range of the medium; any other would repeat at the next.
@@ -282,6 +325,7 @@ mod tests {
             faults: vec![fault],
             ended_at,
             stopped,
+            has_no_data: stopped,
             cpu_ns: 11,
         };
         let merged = |mut one: Tally, other| {

@@ -238,9 +238,7 @@ mod tests {
     /// After a short completion the fallback read finds the end of the file.
     #[test]
     fn truncated_file_ends_the_read() {
-        let source = Counter::MonotonicRaw;
-        let raw = Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 };
-        let clock = Clock::from_specification(raw);
+        let clock = Clock::from_specification(Specification::uncalibrated(Counter::MonotonicRaw));
         let mut bytes = vec![0; (1 << 20) + 100];
         Generator::new(1).fill(0, &mut bytes);
         let file = tempfile::tempfile().unwrap();

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicBool;
 
-use fathom_fileio::fast::{DataSource, FastOutcome, Options, Part, read_fast};
+use fathom_fileio::fast::{DataSource, FastOutcome, GENERATED_MAX, Options, Part, read_fast};
 use fathom_fileio::read::{NEVER_STOP, Way};
 use fathom_fileio::residency::{self, CountedBy, State};
 use fathom_fileio::{Generator, Source, Sum};
@@ -38,6 +38,23 @@ fn is_on_device(file: &tempfile::NamedTempFile) -> bool {
         println!("skipped: the temporary folder is not on a device");
     }
     is
+}
+
+/// A terminal to which nothing is written, and a file without an end.
+#[test]
+fn file_that_never_ends_is_not_waited_for() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&controller).and_then(|()| unlockpt(&controller)).unwrap();
+    let terminal = ptsname(&controller, Vec::new()).unwrap().into_string().unwrap();
+    for (path, bytes, has_no_data) in
+        [(terminal.as_str(), 0, true), ("/dev/zero", GENERATED_MAX, false)]
+    {
+        let source = Source::open(std::path::Path::new(path)).unwrap();
+        let fast = read_fast(&source, &options(&NEVER_STOP), &clock()).unwrap();
+        assert_eq!((fast.sum.bytes, fast.has_no_data), (bytes, has_no_data), "{path}: {fast:?}");
+        assert_eq!((fast.stopped, fast.faults.len()), (has_no_data, 0), "{path}");
+    }
 }
 
 /// As many bytes as are counted while they are read, most of them a hole.

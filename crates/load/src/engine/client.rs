@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use fathom_fileio::Sum;
-use fathom_http::{Framing, PartialHead};
+use fathom_http::{Framing, PartialHead, coded};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
 
@@ -91,18 +91,28 @@ impl Client {
         }
     }
 
-    /// Accounts for received bytes. `expected`: the length of the file, if known.
+    /// Accounts for received bytes. `expected`: the length of the file, if known. `as_coded`: a
+    /// coding of the body was asked for.
     pub(super) fn receive(
         &mut self,
         data: &[u8],
         expected: Option<u64>,
+        as_coded: bool,
     ) -> Result<Progress, Fault> {
         if self.state == State::Receiving {
             return self.receive_body(data);
         }
-        let Some((head, body)) = self.head.add(data, |_, _, _| {})? else {
+        let mut is_coded = false;
+        let field = |status, name: &str, value: &[u8]| {
+            let is_coding = name.len() == 16 && name.eq_ignore_ascii_case("content-encoding");
+            is_coded |= is_coding && (200..300).contains(&status) && coded(value);
+        };
+        let Some((head, body)) = self.head.add(data, field)? else {
             return Ok(Progress::Incomplete);
         };
+        if is_coded && !as_coded {
+            return Err(Fault::Coded);
+        }
         (self.status, self.framing, self.keeps) = (head.status, head.framing, head.keeps);
         self.state = State::Receiving;
         if let (200, Framing::Length(length), Some(expected)) =
@@ -151,7 +161,7 @@ mod tests {
             client.begin_response();
             let mut found = Vec::new();
             for part in RESPONSE.chunks(piece) {
-                found.push(client.receive(part, Some(10)).unwrap());
+                found.push(client.receive(part, Some(10), false).unwrap());
             }
             assert_eq!(found.pop(), Some(Progress::Complete), "pieces of {piece}");
             assert!(found.iter().all(|one| *one == Progress::Incomplete), "pieces of {piece}");
@@ -163,15 +173,30 @@ mod tests {
     fn wrong_lengths_are_faults() {
         let mut client = Client::new(1, 1);
         client.begin_response();
-        assert_eq!(client.receive(RESPONSE, Some(11)), Err(Fault::WrongLength));
+        assert_eq!(client.receive(RESPONSE, Some(11), false), Err(Fault::WrongLength));
         client.begin_response();
         assert_eq!(
-            client.receive(&[RESPONSE, b"x"].concat(), None),
+            client.receive(&[RESPONSE, b"x"].concat(), None, false),
             Err(Fault::BadResponse(EXCESS))
         );
         client.begin_response();
-        client.receive(&RESPONSE[..RESPONSE.len() - 1], None).unwrap();
+        client.receive(&RESPONSE[..RESPONSE.len() - 1], None, false).unwrap();
         assert_eq!((client.missing(), client.end()), (Some(1), Err(Fault::Truncated)));
+    }
+
+    #[test]
+    fn coding_that_was_not_asked_for_is_a_fault() {
+        let of = |field: &str, as_coded| {
+            let head = format!("HTTP/1.1 200 OK\r\n{field}\r\nContent-Length: 1\r\n\r\n");
+            let mut client = Client::new(1, 1);
+            client.begin_response();
+            // The head comes in two pieces.
+            client.receive(&head.as_bytes()[..30], None, as_coded)?;
+            client.receive(&[&head.as_bytes()[30..], b"x"].concat(), None, as_coded)
+        };
+        assert_eq!(of("content-encoding: gzip", false), Err(Fault::Coded));
+        assert_eq!(of("Content-Encoding: gzip", true), Ok(Progress::Complete));
+        assert_eq!(of("Content-Encoding: identity", false), Ok(Progress::Complete));
     }
 
     #[test]

@@ -245,7 +245,11 @@ impl<'w> Reactor<'w> {
                 Ok((_, 0)) => client.end(),
                 Ok((_, count)) => {
                     let expected = self.work.requests.bytes(client.file);
-                    let progress = client.receive(&self.buffer[..count], expected);
+                    let progress = client.receive(
+                        &self.buffer[..count],
+                        expected,
+                        self.work.requests.as_coded(),
+                    );
                     if progress == Ok(Progress::Incomplete) {
                         if count < most && !has_ended {
                             self.now = now_ns();

@@ -25,6 +25,8 @@ pub enum Fault {
     WrongLength,
     /// A complete body with another content than the file.
     WrongContent,
+    /// A body with a Content-Encoding that was not asked for: its length is not that of the file.
+    Coded,
     /// A malformed head or chunk, or bytes after the end of a body.
     BadResponse(&'static str),
     /// No complete response within the time limit.
@@ -49,6 +51,7 @@ impl fmt::Display for Fault {
                 )
             }
             Self::WrongContent => f.write_str("content is not that of the file"),
+            Self::Coded => f.write_str(UNASKED),
             Self::BadResponse(part) => write!(f, "malformed response: {part}"),
             Self::Timeout => f.write_str("response timeout"),
             Self::Status(status) => write!(f, "status {status}"),
@@ -66,6 +69,9 @@ fn cause(errno: i32) -> SystemCause {
     system_cause(&std::io::Error::from_raw_os_error(errno), Activity::Other)
 }
 
+/// Why a body with a Content-Encoding is refused, and what to do.
+pub const UNASKED: &str = "Content-Encoding was not asked for (-H 'Accept-Encoding: gzip' asks)";
+
 /// What to do about a response with a status of redirection.
 pub const REDIRECTED: &str = "redirects are not followed; load the address it redirects to";
 
@@ -78,7 +84,9 @@ impl Fault {
                 format!("the server answers with status {status} only: {REDIRECTED}")
             }
             Self::Status(status) => format!("the server answers with status {status} only"),
-            Self::WrongLength | Self::WrongContent => format!("no response is right: {self}"),
+            Self::WrongLength | Self::WrongContent | Self::Coded => {
+                format!("no response is right: {self}")
+            }
             Self::Connect(errno) if cause(errno).is_limit => cause(errno).to_string(),
             fault => format!("the server stopped answering: {fault}"),
         }
@@ -87,7 +95,9 @@ impl Fault {
     /// The cause for a verdict where the last requests ended so.
     pub fn end_cause(self) -> Cause {
         match self {
-            Self::Status(_) | Self::WrongLength | Self::WrongContent => Cause::WrongWork,
+            Self::Status(_) | Self::WrongLength | Self::WrongContent | Self::Coded => {
+                Cause::WrongWork
+            }
             Self::Connect(errno) if cause(errno).is_limit => Cause::LoadGenerator,
             _ => Cause::Crashed,
         }

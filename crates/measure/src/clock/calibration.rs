@@ -112,7 +112,7 @@ impl Watch {
         cpus: Vec<u32>,
     ) -> Result<Self, CalibrationError> {
         let steps = Arc::new(Steps::listen());
-        let raw = uncalibrated(source);
+        let raw = Specification::uncalibrated(source);
         let uncalibrated = Clock::from_specification(raw);
         let first = End::take(&uncalibrated);
         let (hz, repeat_ppm) = match source {
@@ -123,6 +123,7 @@ impl Watch {
         let specification = Specification {
             resolution_ns: step_ticks(&clock) as f64 * 1e9 / hz,
             read_ns: read_ns(&clock),
+            empty_ns: empty_ns(&clock),
             ..clock.specification()
         };
         let clock = Clock::from_specification(specification);
@@ -178,13 +179,9 @@ fn compared(ours_ns: f64, first: End, last: End) -> WholeRun {
     }
 }
 
-fn uncalibrated(source: Source) -> Specification {
-    Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 }
-}
-
 /// The counter, if it is monotonic between CPUs.
 fn in_order(source: Source, cpus: &[u32]) -> Result<Source, Refusal> {
-    trusted_by(check_order(uncalibrated(source), cpus)).map(|()| source)
+    trusted_by(check_order(Specification::uncalibrated(source), cpus)).map(|()| source)
 }
 
 fn trusted_by(check: OrderCheck) -> Result<(), Refusal> {
@@ -294,6 +291,22 @@ fn read_ns(clock: &Clock) -> f64 {
     };
     // The minimum, because an interrupt can only make a batch longer.
     (0..20).map(|_| batch()).fold(f64::INFINITY, f64::min)
+}
+
+/// The time of an empty batch: a call by pointer between two stamps, as of every timed kernel.
+fn empty_ns(clock: &Clock) -> f64 {
+    const BATCHES: usize = 501;
+    let mut empty: Box<dyn FnMut(u64) -> u64> = Box::new(std::hint::black_box);
+    let mut batch = |_| {
+        let start = clock.start();
+        std::hint::black_box(empty(1));
+        clock.ns(start, clock.stop())
+    };
+    // The mean of the middle half: a median would be a multiple of the clock's resolution.
+    let mut times: Vec<f64> = (0..BATCHES).map(&mut batch).collect();
+    times.sort_unstable_by(f64::total_cmp);
+    let middle = &times[BATCHES / 4..BATCHES - BATCHES / 4];
+    middle.iter().sum::<f64>() / middle.len() as f64
 }
 
 #[cfg(test)]

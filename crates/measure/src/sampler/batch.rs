@@ -1,16 +1,18 @@
-//! Batched kernels: batch size, timing of N and 2N iterations, value of a round.
+//! Batched kernels: batch size, timing of a round, and its value.
 //!
-//! A round times N and 2N iterations. The slope (t₂ − t₁)/N has a variance of 2σ²/N², and is
-//! negative after an interrupt in the shorter batch. (t₁ + t₂)/3N has a variance of 2σ²/9N², but
-//! includes the clock's cost. So the overhead o per batch is estimated once per visit, as the
-//! median of 2t₁ − t₂ if its interval excludes 0, and the value of a round is (t₁ + t₂ − 2o)/3N.
-//! With batches of 100 µs, an overhead that is not significant is below 0.1 %.
+//! A round is N iterations, which bring back what other cases displaced from caches and predictors,
+//! and then 2N, which are timed. The overhead, what an empty kernel seems to take, is that of the
+//! clock: one figure for all visits of a run, always subtracted. Where each call of the kernel has
+//! a cost of its own, the time of the first N is subtracted instead. An overhead estimated from the
+//! first N of each visit and subtracted where it was significant made 3.97 cycles of the 4 of an L1
+//! hit and shifted context switches by 2 to 11 %: it was what the displaced lines cost.
 
 use std::cell::RefCell;
 
 use fathom_analysis::statistics;
 use fathom_record::{Histogram, Sample};
 
+use super::watch::switch_away;
 use super::{BATCH_MAX, Dose, Fault, Kernel, injected};
 use crate::clock::Clock;
 
@@ -21,44 +23,41 @@ pub(super) struct Batched<'k> {
     pub(super) cases: Vec<usize>,
     kernel: Kernel<'k>,
     twin: Option<Kernel<'k>>,
+    has_entry: bool,
     per_iteration: f64,
     to_unit: fn(f64) -> f64,
     timings: Option<&'k RefCell<Histogram>>,
     floor_ns: f64,
     batch: u64,
     twin_batch: u64,
-    rounds: Vec<Round>,
-    twin_rounds: Vec<Round>,
-}
-
-#[derive(Clone, Copy)]
-struct Round {
-    once_ns: f64,
-    twice_ns: f64,
+    /// The time of the timed iterations of each round, without the overhead.
+    rounds_ns: Vec<f64>,
+    twin_rounds_ns: Vec<f64>,
 }
 
 impl<'k> Batched<'k> {
     pub(super) fn new(
         cases: Vec<usize>,
-        kernel: Kernel<'k>,
+        (kernel, has_entry): (Kernel<'k>, bool),
         twin: Option<Kernel<'k>>,
         (per_iteration, to_unit): (f64, fn(f64) -> f64),
         timings: Option<&'k RefCell<Histogram>>,
     ) -> Self {
         let (batch, twin_batch, floor_ns) = (1, 1, 0.0);
-        let (rounds, twin_rounds) = (Vec::new(), Vec::new());
+        let (rounds_ns, twin_rounds_ns) = (Vec::new(), Vec::new());
         Self {
             cases,
             kernel,
             twin,
+            has_entry,
             per_iteration,
             to_unit,
             timings,
             floor_ns,
             batch,
             twin_batch,
-            rounds,
-            twin_rounds,
+            rounds_ns,
+            twin_rounds_ns,
         }
     }
 
@@ -82,8 +81,8 @@ impl<'k> Batched<'k> {
     }
 
     pub(super) fn round(&mut self, clock: &Clock, sample: &mut Sample) -> Result<usize, Fault> {
-        self.rounds.push(timed(clock, &mut self.kernel, self.batch)?);
-        // A placeholder for the index of the round: the value needs the overhead of the visit.
+        self.rounds_ns.push(timed(clock, &mut self.kernel, self.batch, self.has_entry)?);
+        // A placeholder for the index of the round: the value needs the twin, which is timed last.
         sample.values.push(0.0);
         Ok(1)
     }
@@ -94,23 +93,25 @@ impl<'k> Batched<'k> {
         let Some(twin) = &mut self.twin else { return Ok(()) };
         self.twin_batch = doubled(clock, twin, self.floor_ns)?;
         warm(clock, twin, self.twin_batch, self.floor_ns)?;
-        for _ in 0..self.rounds.len() {
-            self.twin_rounds.push(timed(clock, twin, self.twin_batch)?);
+        for _ in 0..self.rounds_ns.len() {
+            self.twin_rounds_ns.push(timed(clock, twin, self.twin_batch, false)?);
         }
         Ok(())
     }
 
-    pub(super) fn finish(self, sample: &mut Sample) {
-        let overhead_ns = overhead_of(&self.rounds);
-        let own = per_iteration_ns(&self.rounds, self.batch, overhead_ns);
-        let twin =
-            per_iteration_ns(&self.twin_rounds, self.twin_batch, overhead_of(&self.twin_rounds));
+    pub(super) fn finish(self, clock: &Clock, sample: &mut Sample) {
+        let per_iteration_ns = |rounds_ns: &[f64], batch: u64| -> Vec<f64> {
+            rounds_ns.iter().map(|ns| ns / batch as f64).collect()
+        };
+        let timed = if self.has_entry { 1 } else { TIMED };
+        let own = per_iteration_ns(&self.rounds_ns, timed * self.batch);
         // One figure for the visit: subtracting round by round would add the twin's noise to each
         // value.
-        let twin_ns = statistics::median(&twin);
-        sample.batch = self.batch;
+        let twin_ns =
+            statistics::median(&per_iteration_ns(&self.twin_rounds_ns, TIMED * self.twin_batch));
+        sample.batch = TIMED * self.batch;
         sample.histogram = self.timings.map(RefCell::take);
-        sample.overhead_ns = overhead_ns;
+        sample.overhead_ns = if self.has_entry { 0.0 } else { clock.specification().empty_ns };
         sample.twin_ns = twin_ns.map(|ns| ns / self.per_iteration);
         let first = sample.values.len() - own.len();
         for (round, ns) in own.iter().enumerate() {
@@ -120,40 +121,21 @@ impl<'k> Batched<'k> {
     }
 }
 
-/// Clock and call cost less than this share of a batch. A larger estimate is from a batch whose
-/// second half differs from its first; subtracting it would split processes into two clusters.
-const OVERHEAD_MAX: f64 = 0.05;
+/// Timed iterations of a round, in batches.
+const TIMED: u64 = 2;
 
-/// The overhead per batch: the median of 2t₁ − t₂ if its interval is above 0. Otherwise 0, because
-/// subtracting an insignificant overhead adds noise.
-fn overhead_of(rounds: &[Round]) -> f64 {
-    let intercepts: Vec<f64> =
-        rounds.iter().map(|round| 2.0 * round.once_ns - round.twice_ns).collect();
-    match (statistics::median(&intercepts), statistics::median_interval(&intercepts)) {
-        (Some(overhead_ns), Some(([low, _], _)))
-            if low > 0.0 && overhead_ns <= OVERHEAD_MAX * shortest_ns(rounds) =>
-        {
-            overhead_ns
-        }
-        _ => 0.0,
-    }
-}
-
-fn shortest_ns(rounds: &[Round]) -> f64 {
-    rounds.iter().map(|round| round.once_ns).fold(f64::INFINITY, f64::min)
-}
-
-fn per_iteration_ns(rounds: &[Round], batch: u64, overhead_ns: f64) -> Vec<f64> {
-    let iterations = 3.0 * batch as f64;
-    rounds
-        .iter()
-        .map(|round| (round.once_ns + round.twice_ns - 2.0 * overhead_ns) / iterations)
-        .collect()
-}
-
-fn timed(clock: &Clock, kernel: &mut Kernel<'_>, batch: u64) -> Result<Round, Fault> {
-    // Back to back, so that both batches run at the same core speed.
-    Ok(Round { once_ns: time(clock, kernel, batch)?, twice_ns: time(clock, kernel, 2 * batch)? })
+/// The time of the timed iterations of a round, without the overhead.
+fn timed(
+    clock: &Clock,
+    kernel: &mut Kernel<'_>,
+    batch: u64,
+    has_entry: bool,
+) -> Result<f64, Fault> {
+    // Back to back: nothing else runs between.
+    let first_ns = time(clock, kernel, batch)?;
+    let both_ns = time(clock, kernel, TIMED * batch)?;
+    let overhead_ns = if has_entry { first_ns } else { clock.specification().empty_ns };
+    Ok(both_ns - overhead_ns)
 }
 
 /// Times one batch and compares the kernel's count with the requested iterations.
@@ -181,8 +163,12 @@ fn warm(clock: &Clock, kernel: &mut Kernel<'_>, batch: u64, floor_ns: f64) -> Re
 fn doubled(clock: &Clock, kernel: &mut Kernel<'_>, floor_ns: f64) -> Result<u64, Fault> {
     // Powers of two reach any length in few timings, and at most twice the floor.
     let mut batch = 1;
+    let mut is_short = |batch| -> Result<bool, Fault> {
+        switch_away();
+        Ok(time(clock, kernel, batch)? < floor_ns)
+    };
     // Confirm once: the first batch may have been long because of an interrupt.
-    while time(clock, kernel, batch)? < floor_ns || time(clock, kernel, batch)? < floor_ns {
+    while is_short(batch)? || is_short(batch)? {
         batch *= 2;
         if batch > BATCH_MAX {
             return Err(Fault::Failed("the kernel takes no measurable time".to_owned()));

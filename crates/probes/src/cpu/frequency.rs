@@ -64,6 +64,7 @@ impl Probe for Frequency {
             case: 0,
             kernel: Box::new(additions),
             twin: None,
+            has_entry: false,
             per_iteration: CHAIN,
             to_unit: |ns| 1e9 / ns,
             timings: None,

@@ -9,10 +9,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use clap::{Parser, ValueEnum};
-use fathom_fileio::fast::{Options, read_fast};
+use fathom_fileio::fast::{GENERATED_MAX, Options, read_fast};
 use fathom_fileio::path_info::FileKind;
 use fathom_fileio::proc_io;
 use fathom_fileio::read::Way;
@@ -91,7 +91,8 @@ Examples:
 
 Cached parts are read from the page cache by the fastest method, which is found on the file itself;
 the rest is read by direct I/O, which leaves the page cache unchanged. Symlinks in folders are not
-followed. Other than regular files are counted and skipped.";
+followed. Other than regular files are counted and skipped; so are files that the kernel generates
+and that have no end, such as /proc/kmsg.";
 
 /// Read and checksum whole files as fast as possible.
 #[derive(Debug, Parser)]
@@ -208,23 +209,37 @@ fn pass(recorder: &dyn Recorder, read: &ReadFast, found: &FileList) -> Result<Pa
         let is_alone = found.files.len() == 1;
         match read_one(&found.files[number].0, number, &options, clock) {
             Ok(one) => pass.results.push(one),
-            Err(why) if read.keep_going && !is_alone => pass.failed.push(why),
-            Err(why) => return Err(ProcedureError::failed(why)),
+            Err(Unread::Unending(why)) if !is_alone => pass.skipped.push((number, why)),
+            Err(Unread::Failed(why)) if read.keep_going && !is_alone => pass.failed.push(why),
+            Err(Unread::Failed(why) | Unread::Unending(why)) => return Err(failed(&why, found)),
         }
     }
     read_in_parallel(recorder, found, &small, &options, &mut pass);
     pass.ns = clock.ns(begin, clock.stop());
     pass.device_bytes = proc_io::read_bytes_since(before);
     if let Some(first) = pass.failed.first().filter(|_| !read.keep_going) {
-        return Err(ProcedureError::failed(first));
+        return Err(failed(first, found));
     }
     if pass.results.is_empty() {
-        return Err(ProcedureError::failed(
-            pass.failed.first().map_or("nothing was read", String::as_str),
-        ));
+        let why = pass.failed.first().or(pass.skipped.first().map(|(_, why)| why));
+        return Err(ProcedureError::failed(why.map_or("nothing was read", String::as_str)));
     }
     pass.results.sort_by_key(|one| one.number);
+    pass.skipped.sort_unstable();
     Ok(pass)
+}
+
+/// One of several files can be left out.
+fn failed(why: &str, found: &FileList) -> ProcedureError {
+    let remedy = if found.files.len() > 1 { "; --keep-going reads the other files" } else { "" };
+    ProcedureError::failed(format!("{why}{remedy}"))
+}
+
+/// Why a file was not read.
+enum Unread {
+    Failed(String),
+    /// It has no end that a read could wait for.
+    Unending(String),
 }
 
 fn read_one(
@@ -232,15 +247,23 @@ fn read_one(
     number: usize,
     options: &Options<'_>,
     clock: &Clock,
-) -> Result<FileResult, String> {
-    let source = Source::open(path).map_err(|error| error.to_string())?;
+) -> Result<FileResult, Unread> {
+    let source = Source::open(path).map_err(|error| Unread::Failed(error.to_string()))?;
+    let unending = |what: &str| {
+        let text = format!("{} has no end: use `file read` with {what}", printable(path));
+        Err(Unread::Unending(text))
+    };
     if source.info().kind == FileKind::Character {
-        let path = printable(path);
-        return Err(format!("{path} has no end: use `file read` with --count"));
+        return unending("--count");
     }
     let fast = read_fast(&source, options, clock)
-        .map_err(|error| format!("read {}: {error}", printable(path)))?;
-    Ok(FileResult::new(number, &source, fast))
+        .map_err(|error| Unread::Failed(format!("read {}: {error}", printable(path))))?;
+    match fast.sum.bytes {
+        // Such as /proc/kmsg, and /proc/self/pagemap.
+        _ if fast.has_no_data => unending("--time-limit"),
+        GENERATED_MAX.. if source.info().size.is_none() => unending("--time-limit"),
+        _ => Ok(FileResult::new(number, &source, fast)),
+    }
 }
 
 fn read_in_parallel(
@@ -250,7 +273,7 @@ fn read_in_parallel(
     options: &Options<'_>,
     pass: &mut Pass,
 ) {
-    let next = AtomicUsize::new(0);
+    let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let threads = options.threads.unwrap_or(options.cpus).clamp(1, small.len().max(1));
     // A small file does not amortize threads, a ring or trials.
     let options = Options { threads: Some(1), way: options.way.or(Some(Way::Pread)), ..*options };
@@ -259,10 +282,13 @@ fn read_in_parallel(
         let clock = Clock::from_specification(clock);
         let mut done = Vec::new();
         while let Some(number) = small.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if options.stop.load(Ordering::Relaxed) {
+            if options.stop.load(Ordering::Relaxed) || has_failed.load(Ordering::Relaxed) {
                 break;
             }
-            done.push(read_one(&found.files[*number].0, *number, &options, &clock));
+            let one = read_one(&found.files[*number].0, *number, &options, &clock);
+            let is_failed = matches!(one, Err(Unread::Failed(_))) && !options.keep_going;
+            has_failed.fetch_or(is_failed, Ordering::Relaxed);
+            done.push((*number, one));
         }
         done
     };
@@ -277,10 +303,11 @@ fn read_in_parallel(
         done.extend(joined.flatten());
         done
     });
-    for one in done {
+    for (number, one) in done {
         match one {
             Ok(one) => pass.results.push(one),
-            Err(why) => pass.failed.push(why),
+            Err(Unread::Failed(why)) => pass.failed.push(why),
+            Err(Unread::Unending(why)) => pass.skipped.push((number, why)),
         }
     }
 }

@@ -66,7 +66,12 @@ pub(super) fn block_count(text: &str) -> Result<u64, NotationError> {
 }
 
 pub(super) fn block(text: &str) -> Result<usize, NotationError> {
-    match usize::try_from(bytes(text)?) {
+    of_block(bytes(text)?, text)
+}
+
+/// The size of a block, in a text.
+fn of_block(bytes: u64, text: &str) -> Result<usize, NotationError> {
+    match usize::try_from(bytes) {
         Ok(size @ 1..=BLOCK_MAX) => Ok(size),
         _ => {
             let expected = format!("a block of 1 to {BLOCK_MAX} bytes (1GiB)");
@@ -88,7 +93,7 @@ pub(super) fn file_sizes(text: &str) -> Result<Sizes, NotationError> {
 
 pub(super) fn blocks(text: &str) -> Result<Blocks, NotationError> {
     let sizes = sizes(text)?.into_iter();
-    let mut all = sizes.map(|size| block(&size.to_string())).collect::<Result<Vec<_>, _>>()?;
+    let mut all = sizes.map(|size| of_block(size, text)).collect::<Result<Vec<_>, _>>()?;
     all.sort_unstable();
     all.dedup();
     Ok(Blocks(all))

@@ -136,6 +136,7 @@ impl PassSeries {
             keep_going: false,
             stop,
             look: None,
+            patience: None,
         };
         let limit = recorder.stop().after(limit, false)?;
         let (pass, counted) = Pass::read(recorder, source, &request, before)?;

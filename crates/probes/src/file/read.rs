@@ -19,6 +19,8 @@ use crate::prelude::*;
 
 /// Up to this many passes are shown one per line.
 const LINES: usize = 10;
+/// Without data for this time a read ends, unless a time limit is given.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -223,6 +225,8 @@ impl Read {
             keep_going: self.keep_going,
             stop,
             look: None,
+            // A time limit says how long to wait.
+            patience: self.time_limit.is_none().then_some(PATIENCE),
         };
         let (pass, counted) = Pass::read(recorder, source, &request, before)?;
         Ok((pass, by_hand::without_own_waits(counted, request.threads)))
@@ -319,7 +323,11 @@ impl Read {
         let ended = last.outcome.ended_at;
         facts.extend(ended.map(|at| Fact::text("ended", format!("the file ends at byte {at}"))));
         if last.outcome.stopped {
-            facts.push(Fact::text("stopped", format!("after {} bytes", sum.bytes)));
+            let why = match last.outcome.has_no_data {
+                true => ": no data for 5 s; --time-limit sets how long to wait",
+                false => "",
+            };
+            facts.push(Fact::text("stopped", format!("after {} bytes{why}", sum.bytes)));
         }
         facts
     }

@@ -7,7 +7,7 @@ use fathom_measure::sampler::{Files, Resources};
 use fathom_record::host::Cache;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::small_files::SmallFiles;
+use super::small_files::{Apart, SmallFiles};
 use super::state::State;
 use super::{call, generated_file, read_latency, read_throughput, small_files, write_throughput};
 use crate::prelude::*;
@@ -35,7 +35,14 @@ fn every_case_makes_its_checks_and_leaves_no_file() {
             }
         }
     }
-    assert_eq!(std::fs::read_dir(&place.folder).unwrap().count(), 0);
+    // The run removes the folders of small files with its own.
+    let names = std::fs::read_dir(&place.folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let is_of_small_files = |name: &std::ffi::OsString| {
+        ["file.create-", "file.delete-", "file.fsync-"]
+            .iter()
+            .any(|metric| name.to_str().is_some_and(|name| name.starts_with(metric)))
+    };
+    assert_eq!(names.filter(|name| !is_of_small_files(name)).count(), 0);
 }
 
 #[test]
@@ -111,16 +118,34 @@ fn probe_without_a_folder_returns_the_reason() {
 fn small_files_are_counted_and_must_be_new() {
     let Some(place) = smoke::test_folder() else { return };
     let files = Files { folder: place.folder.clone(), large: PathBuf::new(), seed: 1, doubt: None };
-    let set = SmallFiles::of(&files, 3, 1024);
+    let folder = Apart::within(&place.folder, "small").unwrap();
+    let mut sets = SmallFiles::of(&folder, &files, 3, 1024);
+    let set = sets.next().unwrap();
     assert_eq!((set.existing(), set.whole()), (0, 0));
     set.create().unwrap();
     assert_eq!((set.existing(), set.whole()), (3, 3));
     assert!(set.create().is_err(), "they exist");
     set.open(0).unwrap_err();
-    std::fs::write(place.folder.join(format!("f-{}-1024-1", std::process::id())), "").unwrap();
+    std::fs::write(folder.join("1024/0/1"), "").unwrap();
     assert_eq!((set.existing(), set.whole()), (3, 2), "one is empty");
-    drop(set);
-    assert_eq!(std::fs::read_dir(&place.folder).unwrap().count(), 0);
+    set.empty().unwrap();
+    assert_eq!((set.existing(), set.whole()), (3, 0), "their blocks are free");
+    assert_eq!(sets.next().unwrap().existing(), 0, "another pass");
+}
+
+/// Deletions would make later creations slower: a visit makes them at its end.
+#[test]
+fn small_files_stay_until_there_are_very_many() {
+    let Some(place) = smoke::test_folder() else { return };
+    let files = Files { folder: place.folder.clone(), large: PathBuf::new(), seed: 1, doubt: None };
+    let folder = Apart::within(&place.folder, "small").unwrap();
+    let mut sets = SmallFiles::of(&folder, &files, 1, 0);
+    let existing = |passes: std::ops::Range<u32>, sets: &mut SmallFiles| {
+        passes.clone().for_each(|_| sets.next().unwrap().create().unwrap());
+        (0..passes.end).filter(|pass| folder.join(format!("0/{pass}/0")).exists()).count()
+    };
+    assert_eq!(existing(0..32, &mut sets), 32);
+    assert_eq!(existing(32..40, &mut sets), 32);
 }
 
 #[test]

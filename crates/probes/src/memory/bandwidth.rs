@@ -364,6 +364,7 @@ impl<'h> Setup<'h> {
             case: index,
             kernel: Box::new(|iterations| running.run(iterations)),
             twin: None,
+            has_entry: false,
             per_iteration: iteration_bytes as f64,
             to_unit: |ns_per_byte| 1e9 / ns_per_byte,
             timings: None,

@@ -22,8 +22,8 @@ static ABOUT: About = About {
     title: "loaded memory latency",
     timed: "one dependent load, as memory.latency with random order at its largest working set, \
             while a thread on every other core reads memory for a share of the time",
-    not_timed: "starting and stopping the reads, which the measured overhead of a batch includes: \
-                all start with the chase and end within a microsecond of it",
+    not_timed: "starting and stopping the reads: all start with the chase and end within a \
+                microsecond of it, in batches of 200 µs and more",
     model: "load=0: memory.latency{pattern=random} at the same working set and page size, ± 15 %. \
             Other loads: at least load=0. The increase towards saturation depends on the queues of \
             the memory controller, which are not published",

@@ -104,7 +104,7 @@ pub(super) fn fault(to: &str, error: FarError) -> Fault {
     let is_system = matches!(error, FarError::System { .. });
     let fault = match error {
         FarError::System { call, error } => Fault::system(&format!("far end {to}: {call}"), error),
-        error @ (FarError::NoDatagrams(_) | FarError::Limit(_)) => {
+        error @ (FarError::NoDatagrams(_) | FarError::Limit(_) | FarError::Implausible(_)) => {
             Fault::Unavailable(format!("far end {to}: {error}"), None)
         }
         error => Fault::Failed(format!("far end {to}: {error}")),

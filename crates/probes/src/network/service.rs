@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use fathom_far::Token;
+use fathom_far::{FarError, Token};
 use fathom_http::{ExchangeError, Framing, Head, Malformed, parse, request};
 use fathom_load::{Control, ControlError};
 use fathom_measure::clock::monotonic_raw_ns;
@@ -61,6 +61,8 @@ pub(super) struct Service {
     token: Option<Token>,
     /// The source address of connections, if not the kernel's choice.
     bind: Option<IpAddr>,
+    /// Of a whole exchange.
+    wait: Duration,
     /// The process, if it is on this host. Killed on drop.
     _process: Option<Running>,
 }
@@ -82,7 +84,7 @@ impl Service {
             }
         };
         let (host, bind) = (address.to_string(), place.bind);
-        Ok(Self { to, address, host, token, bind, _process: process })
+        Ok(Self { to, address, host, token, bind, wait: WAIT, _process: process })
     }
 
     /// The connection beside the work.
@@ -116,7 +118,7 @@ impl Service {
     }
 
     fn failed(&self, call: &'static str, error: std::io::Error) -> Fault {
-        ends::fault(&self.to, fathom_far::FarError::System { call, error })
+        ends::fault(&self.to, FarError::System { call, error })
     }
 
     /// Why a request beside the work failed.
@@ -143,7 +145,7 @@ impl Service {
         if buffer.len() < HEAD_BYTES {
             buffer.resize(HEAD_BYTES, 0);
         }
-        let (mut at, mut end) = (0, None);
+        let (mut at, mut end, mut until_ns) = (0, None, None);
         loop {
             let count =
                 stream.read(&mut buffer[at..]).map_err(|error| self.failed("recv", error))?;
@@ -174,9 +176,17 @@ impl Service {
                     return Err(Fault::WrongWork("more bytes than Content-Length".to_owned()));
                 }
                 _ if count == 0 => {
-                    return Err(ends::fault(&self.to, fathom_far::FarError::Closed));
+                    return Err(ends::fault(&self.to, FarError::Closed));
                 }
-                _ => {}
+                // One deadline for all that follows: a byte now and then does not prolong it. The
+                // first read has its own, so that a short exchange reads no clock.
+                _ => {
+                    let now_ns = monotonic_raw_ns();
+                    if now_ns >= *until_ns.get_or_insert(now_ns + self.wait.as_nanos() as u64) {
+                        let late = FarError::TimedOut(self.wait.as_secs_f64());
+                        return Err(ends::fault(&self.to, late));
+                    }
+                }
             }
         }
     }
@@ -232,15 +242,39 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn length_from_another_program_takes_no_memory() {
+    /// A service that waits for as long, and the two ends of a connection to it.
+    fn connected(wait: Duration) -> (Service, TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let to = "elsewhere".to_owned();
-        let host = address.to_string();
-        let service = Service { to, address, host, token: None, bind: None, _process: None };
+        let (to, host) = ("elsewhere".to_owned(), address.to_string());
+        let (token, bind) = (None, None);
+        let service = Service { to, address, host, token, bind, wait, _process: None };
         let near = TcpStream::connect(address).unwrap();
-        let (mut far, _) = listener.accept().unwrap();
+        (service, near, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn slow_body_does_not_prolong_the_wait() {
+        let (service, near, mut far) = connected(Duration::from_millis(50));
+        let slow = std::thread::spawn(move || {
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {BODY_BYTES_MAX}\r\n\r\n");
+            far.write_all(head.as_bytes()).unwrap();
+            // Until the other end closes.
+            while far.write_all(b"x").is_ok() {
+                // mood: a slow sender is what is tested; it ends when the near end closes
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let found = service.exchange(&near, b"", 200, &mut Vec::new());
+        let fault = format!("{:?}", found.unwrap_err());
+        assert!(fault.contains("no answer within 0.05 s"), "{fault}");
+        drop(near);
+        slow.join().unwrap();
+    }
+
+    #[test]
+    fn length_from_another_program_takes_no_memory() {
+        let (service, near, mut far) = connected(WAIT);
         for length in [5, BODY_BYTES_MAX + 1, u64::MAX >> 1] {
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
             far.write_all(head.as_bytes()).unwrap();

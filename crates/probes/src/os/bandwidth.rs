@@ -249,7 +249,8 @@ fn work<'s>(
     };
     let to_unit = |ns_a_byte| 1e9 / ns_a_byte;
     let per_iteration = ITERATION_BYTES as f64;
-    Work::Batched { case: index, kernel, twin: None, per_iteration, to_unit, timings }
+    let (case, twin, has_entry) = (index, None, true);
+    Work::Batched { case, kernel, twin, has_entry, per_iteration, to_unit, timings }
 }
 
 /// A part of the time that 64 KiB take.

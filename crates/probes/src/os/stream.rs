@@ -79,7 +79,7 @@ impl Stream {
     /// start.
     pub(super) fn receive_each(&mut self, chunks: u64, mut arrived: impl FnMut(u64)) -> u64 {
         let before = self.received;
-        // Inside the batch, and removed with its overhead.
+        // Inside the batch; the first N iterations of a round have it, too.
         let requested = write_all(&self.requests, &chunks.to_le_bytes());
         while requested
             && self.received < before + chunks

@@ -20,8 +20,8 @@ pub(super) enum Quantity<'a> {
 
 /// Tolerance between the kernel's context switch counts and those of the work.
 const DEVIATION_MAX: f64 = 0.02;
-/// Additional switches of a peer's start and exit.
-const EXTRA_WAITS: f64 = 16.0;
+/// Additional switches of a peer's start and exit, and of the worker before each round.
+const EXTRA_WAITS: f64 = 64.0;
 /// Minimum share of hops between two CPUs at which the receiver was asleep. A wake-up sent before
 /// the receiver sleeps costs anything between nothing and a full wake-up: the error is bounded by
 /// the share of these, which this limit keeps within what makes a metric noisy.
@@ -54,6 +54,7 @@ fn work<'r, L: Link>(case: usize, ring: &'r Ring<L>, quantity: Quantity<'_>) -> 
         case,
         kernel: Box::new(|trips| ring.round_trips(trips)),
         twin: (quantity == Quantity::Switch).then(twin),
+        has_entry: false,
         per_iteration: match quantity {
             Quantity::RoundTrip { .. } => 1.0,
             // In a trip the token makes one hop per member.

@@ -3,10 +3,11 @@
 
 mod limit;
 
+use fathom_analysis::load::ERRORS_MAX;
 use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within};
 use fathom_record::{Fact, FactValue, ParamValue, Params, Record, State, Unit};
 
-use super::table::{Column, rows};
+use super::table::{Column, fit, legend, rows};
 use super::{fact_words, facts};
 use crate::case::{case, counted};
 use crate::counts::cause_words;
@@ -23,8 +24,12 @@ const MB: f64 = 1e6;
 const CURVE_WORDS: usize = 45;
 /// Columns that a narrow terminal lacks, the first ones first.
 const OPTIONAL: [&str; 4] = ["p90", "client", "disk", "server"];
-const LEGEND: &str = "server, client: CPU time of the server, of the busiest client thread (100 %: \
-    one CPU); disk: MB/s read by the server's device";
+/// The columns that need words.
+const LEGEND: [(&str, &str); 3] = [
+    ("server", "server: CPU time of the server (100 %: one CPU)"),
+    ("client", "client: of the busiest client thread"),
+    ("disk", "disk: MB/s read by the server's device"),
+];
 
 pub(super) fn is_load(record: &Record) -> bool {
     record.metric.group() == "load"
@@ -65,7 +70,7 @@ fn by_case<'r>(steps: &[&'r Record]) -> Vec<Vec<&'r Record>> {
 fn table(steps: &[&Record], records: &[Record], width: usize) -> String {
     let mut common = steps[0].params.clone();
     common.0.remove("clients");
-    let mut text = format!("\nload{}\n", case(&common));
+    let mut text = format!("\n{}", wrapped(&format!("load{}", case(&common)), width, "", "  "));
     let shared = |fact: &&Fact| {
         matches!(fact.value, FactValue::Text { .. })
             && steps.iter().all(|step| step.facts.contains(fact))
@@ -77,14 +82,10 @@ fn table(steps: &[&Record], records: &[Record], width: usize) -> String {
     text.push('\n');
     let mut columns = columns(steps, records);
     columns.retain(Column::has_content);
-    for name in OPTIONAL {
-        let sum: usize = columns.iter().map(|column| column.width() + 2).sum();
-        if sum > width {
-            columns.retain(|column| column.head() != name);
-        }
-    }
+    let left_out = fit(&mut columns, &OPTIONAL, width);
     text += &rows(&columns);
-    text += &wrapped(LEGEND, width, "", "  ");
+    text += &legend(&columns, &LEGEND, width);
+    text += &left_out;
     text += &remarks(steps, width);
     text += &highest(steps, width);
     text += &longest(steps, width);
@@ -178,32 +179,62 @@ fn remarks(steps: &[&Record], width: usize) -> String {
         }
     }
     let line = |(line, of): &(String, Vec<i64>)| {
-        let numbers = match of.as_slice() {
-            [one] => counted(*one as usize, "client"),
-            all if all.len() == steps.len() => "all steps".to_owned(),
-            many => {
-                let list: Vec<String> = many.iter().map(ToString::to_string).collect();
-                format!("{} clients", list.join(", "))
-            }
+        let numbers = match of.len() {
+            2.. if of.len() == steps.len() => "all steps".to_owned(),
+            _ => numbers_of(of),
         };
         wrapped(&format!("{numbers}: {line}"), width, "", "  ")
     };
     lines.iter().map(line).collect()
 }
 
+/// Whether more requests failed than in a step that counts as an answer. An older record has no
+/// number of requests.
+fn fails(step: &Record) -> bool {
+    let errors = number(step, "errors").unwrap_or(0.0);
+    errors > ERRORS_MAX * number(step, "requests").unwrap_or(0.0)
+}
+
+/// `1 client`, or `2, 4 clients`.
+fn clients_of<'r>(steps: impl Iterator<Item = &'r Record>) -> String {
+    let all: Vec<i64> = steps.filter_map(|step| step.params.integer("clients")).collect();
+    numbers_of(&all)
+}
+
+fn numbers_of(clients: &[i64]) -> String {
+    match clients {
+        [one] => counted(*one as usize, "client"),
+        many => {
+            let list: Vec<String> = many.iter().map(ToString::to_string).collect();
+            format!("{} clients", list.join(", "))
+        }
+    }
+}
+
 fn highest(steps: &[&Record], width: usize) -> String {
-    let shown = |step: &&&Record| step.verdict.shows_number();
     let value = |step: &Record| step.summary.as_ref().map_or(0.0, |it| it.median);
-    let best = steps.iter().filter(shown).max_by(|a, b| value(a).total_cmp(&value(b)));
+    let shown = steps.iter().filter(|step| step.verdict.shows_number());
+    // Failed requests make room for others.
+    let (failed, whole): (Vec<&&Record>, Vec<&&Record>) = shown.partition(|step| fails(step));
+    let best = whole.iter().max_by(|a, b| value(a).total_cmp(&value(b)));
+    let without = match failed.as_slice() {
+        [] => String::new(),
+        failed => format!(
+            "; without {}: more than {} of the requests failed",
+            clients_of(failed.iter().copied().copied()),
+            percent(ERRORS_MAX)
+        ),
+    };
     let Some((best, summary)) = best.and_then(|it| Some((it, it.summary.as_ref()?))) else {
-        return String::new();
+        let none = format!("none{without}");
+        return if failed.is_empty() { String::new() } else { facts(&[("highest", none)], width) };
     };
     let clients = best.params.integer("clients").unwrap_or(0);
     let interval = summary
         .limits()
         .map_or(String::new(), |[low, high]| format!(" ({} to {})", bare(low), bare(high)));
     let at = counted(clients as usize, "client");
-    let text = format!("{} requests/s{interval} at {at}", bare(summary.median));
+    let text = format!("{} requests/s{interval} at {at}{without}", bare(summary.median));
     let mut lines = vec![("highest", text)];
     if steps.len() > 2 {
         let rate = |step: &&Record| Some(value(step)).filter(|_| step.verdict.shows_number());

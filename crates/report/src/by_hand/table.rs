@@ -51,7 +51,7 @@ impl Column {
 /// The table of at least two records of one metric.
 pub(super) fn table(records: &[Record], above: Option<&Record>, width: usize) -> String {
     let (common, varying) = parameters(records);
-    let mut text = format!("\n{}\n", named(&records[0].metric, &common));
+    let mut text = format!("\n{}", wrapped(&named(&records[0].metric, &common), width, "", "  "));
     let shared = shared(records);
     let is_new = |fact: &&&Fact| above.is_none_or(|above| !above.facts.contains(fact));
     let lines: Vec<(&str, String)> = shared
@@ -71,6 +71,33 @@ pub(super) fn table(records: &[Record], above: Option<&Record>, width: usize) ->
         text += &rows(&block);
     }
     text + &remarks(records, width)
+}
+
+/// Drops optional columns, the first ones first, until the table fits the width. Returns the line
+/// that names them.
+pub(super) fn fit(columns: &mut Vec<Column>, optional: &[&str], width: usize) -> String {
+    let taken = |columns: &[Column]| columns.iter().map(|one| one.width() + 2).sum::<usize>();
+    let whole = taken(columns);
+    let mut dropped = Vec::new();
+    for name in optional {
+        if taken(columns) > width && columns.iter().any(|column| column.head() == *name) {
+            columns.retain(|column| column.head() != *name);
+            dropped.push(*name);
+        }
+    }
+    if dropped.is_empty() {
+        return String::new();
+    }
+    let text =
+        format!("not shown: {}; {whole} columns (COLUMNS={whole}) show all", dropped.join(", "));
+    wrapped(&text, width, "", "  ")
+}
+
+/// The words of the columns that are shown.
+pub(super) fn legend(columns: &[Column], all: &[(&str, &str)], width: usize) -> String {
+    let is_shown = |head: &str| columns.iter().any(|column| column.head() == head);
+    let words = all.iter().filter(|(head, _)| is_shown(head)).map(|(_, words)| *words);
+    wrapped(&words.collect::<Vec<&str>>().join("; "), width, "", "  ")
 }
 
 /// Splits the columns of a table into blocks that fit the width, each after the first `keys`

@@ -3,7 +3,7 @@
 use fathom_record::quantity::{NOTHING, bare, percent, quantity_within};
 use fathom_record::{Fact, FactValue, ParamValue, Record, State, Unit, Value};
 
-use super::table::{Column, MIB, rows};
+use super::table::{Column, MIB, blocks, fit, legend, rows};
 use super::{fact_words, facts};
 use crate::counts::cause_words;
 use crate::wrap::wrapped;
@@ -85,7 +85,8 @@ fn times(records: &[&Record], width: usize) -> String {
     let usual: Vec<String> = SETTINGS.iter().filter_map(usual).collect();
     let to = param(first, "to").map_or(String::new(), |to| format!(" to {to}"));
     let set = param(first, "set").unwrap_or_default();
-    let mut text = format!("\ntransfer of {set}{to}: {}\n", usual.join(", "));
+    let head = format!("transfer of {set}{to}: {}", usual.join(", "));
+    let mut text = format!("\n{}", wrapped(&head, width, "", "  "));
     let shared = |fact: &&Fact| {
         matches!(fact.value, FactValue::Text { .. })
             && records.iter().all(|one| one.facts.contains(fact))
@@ -100,15 +101,10 @@ fn times(records: &[&Record], width: usize) -> String {
     text.push('\n');
     let mut columns = columns(records);
     columns.retain(Column::has_content);
-    for name in OPTIONAL {
-        if columns.iter().map(|column| column.width() + 2).sum::<usize>() > width {
-            columns.retain(|column| column.head() != name);
-        }
-    }
+    let left_out = fit(&mut columns, &OPTIONAL, width);
     text += &rows(&columns);
-    let shows = |head: &str| columns.iter().any(|column| column.head() == head);
-    let legend = LEGEND.iter().filter(|(head, _)| shows(head)).map(|(_, words)| *words);
-    text += &wrapped(&legend.collect::<Vec<&str>>().join("; "), width, "", "  ");
+    text += &legend(&columns, &LEGEND, width);
+    text += &left_out;
     if records.iter().any(|record| number(record, "published").is_some()) {
         text += &wrapped(PUBLISHED, width, "", "  ");
     }
@@ -236,7 +232,8 @@ fn effects(records: &[&Record], width: usize) -> String {
     columns.push(Column::new("time ×", of_each(&mains, &ratio)));
     columns.push(Column::words("interval", of_each(&mains, &interval)));
     columns.push(Column::new("pairs", of_each(&mains, &pairs)));
-    let mut text = format!("\neffects on {set}\n\n{}", rows(&columns));
+    let left_out = fit(&mut columns, &["pairs", "against"], width);
+    let mut text = format!("\neffects on {set}\n\n{}{left_out}", rows(&columns));
     text += &wrapped(EFFECTS_LEGEND, width, "", "  ");
     if interactions.is_empty() {
         return text;
@@ -252,7 +249,8 @@ fn effects(records: &[&Record], width: usize) -> String {
     columns.push(Column::words("but with", of_each(&interactions, &with)));
     columns.push(Column::new("time ×", of_each(&interactions, &at("effect there"))));
     columns.push(Column::words("ratio of both", of_each(&interactions, &interval)));
-    text + &format!("\neffects on {set} that depend on another setting\n\n{}", rows(&columns))
+    let table: String = blocks(columns, 3, width).iter().map(|block| rows(block)).collect();
+    text + &format!("\neffects on {set} that depend on another setting\n\n{table}")
 }
 
 fn of_each(records: &[&Record], of: &dyn Fn(&Record) -> String) -> std::vec::IntoIter<String> {

@@ -181,6 +181,59 @@ fn foreign_server_is_said_in_one_line() {
     assert!(!text.contains("--prove") && !text.contains("resource"), "{text}");
 }
 
+fn steps(failed: impl Fn(i64) -> Option<f64>) -> Vec<Record> {
+    let step = |clients: i64| {
+        let rate = 100.0 * clients as f64;
+        let params = case().and("clients", clients);
+        let ends = [0.9 * rate, 1.1 * rate];
+        let mut step = number("load.throughput", params, Unit::PerSecond, rate, ends);
+        let fact = |name: &str, count| Fact::quantity(name, count, Unit::Ratio);
+        step.facts = vec![fact("errors", failed(clients).unwrap_or(1.0))];
+        step.facts.extend(failed(clients).map(|_| fact("requests", 1000.0)));
+        step
+    };
+    [1, 2, 4].map(step).to_vec()
+}
+
+#[test]
+fn step_with_failed_requests_is_not_the_highest() {
+    let highest = |failed: fn(i64) -> Option<f64>| {
+        let text = group(&steps(failed), &[], 140);
+        text.lines().find(|line| line.starts_with("highest")).expect("a line").to_owned()
+    };
+    assert!(highest(|_| Some(0.0)).ends_with(" at 4 clients"));
+    assert!(highest(|_| Some(1.0)).ends_with(" at 4 clients"), "1 of 1000");
+    let without = "; without 4 clients: more than 0.10 % of the requests failed";
+    let text = highest(|clients| Some(if clients == 4 { 2.0 } else { 0.0 }));
+    assert!(text.contains(&format!(" at 2 clients{without}")), "{text}");
+    // Of older records the share is unknown.
+    let text = highest(|clients| (clients < 4).then_some(0.0));
+    assert!(text.contains(&format!(" at 2 clients{without}")), "{text}");
+    assert!(highest(|_| None).starts_with("highest         none; without 1, 2, 4 clients: "));
+}
+
+#[test]
+fn load_is_whole_on_a_narrow_terminal() {
+    let mut steps = steps(|_| Some(0.0));
+    for step in &mut steps {
+        let rate = |name: &str| Fact::quantity(name, 9e9, Unit::BytesPerSecond);
+        step.facts.extend([rate("disk"), Fact::quantity("server CPU", 0.123, Unit::Ratio)]);
+        let name = "a-server-with-a-long-name.of-a-domain.example.com".to_owned();
+        step.params = std::mem::take(&mut step.params).and("to", name.as_str());
+        step.verdict = Verdict::because(State::Noisy, Cause::WrongWork, "a reason");
+    }
+    let view = |width: usize| group(&steps, &[], width);
+    for width in [60, 80, 140] {
+        let text = view(width);
+        let widest = text.lines().map(UnicodeWidthStr::width).max();
+        assert!(widest <= Some(width), "{widest:?} of {width}:\n{text}");
+    }
+    let narrow = view(60);
+    let (is_shown, is_explained) = (narrow.contains("  disk"), narrow.contains("disk: MB/s"));
+    assert_eq!(is_shown, is_explained, "{narrow}");
+    assert!(is_shown || narrow.contains("not shown: disk"), "{narrow}");
+}
+
 #[test]
 fn selected_records_of_a_load_are_shown() {
     let bottleneck = bottleneck("network", busy_network(), None);

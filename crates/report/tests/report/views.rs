@@ -213,6 +213,12 @@ fn list_of_runs() {
     let text: Vec<String> =
         [60, 80, 120].into_iter().map(|width| plain(&runs(&rows, &layout(width)))).collect();
     assert_snapshot("list_of_runs.txt", &text.join("\n"));
+    let namesakes = rows[..1].iter().cloned().chain([RunListing {
+        host_id: Some("bbbbbbbb00".to_owned()),
+        ..row("0198c1a2b3c4d5e7", RunState::Complete, "falcon")
+    }]);
+    let text = plain(&runs(&namesakes.collect::<Vec<_>>(), &layout(60)));
+    assert!(text.contains("host falcon (aaaaaaaa)") && !text.contains('…'), "{text}");
     let asked = "file read w1gb, 4 KiB × 244141";
     let by_hand = RunListing {
         asked: vec![asked.to_owned()],

@@ -1,6 +1,8 @@
 //! Facts shown with the result of `fathom file fast`: methods, trials and the share of the memory
 //! bandwidth.
 
+use std::collections::BTreeSet;
+
 use fathom_fileio::Sum;
 use fathom_fileio::fast::{DataSource, Part};
 use fathom_record::quantity::percent;
@@ -164,6 +166,23 @@ fn files(pass: &Pass, found: &FileList) -> Vec<Fact> {
         let example = found.example.clone().unwrap_or_default();
         let text = format!("{}, such as: {example}", found.skipped);
         facts.push(Fact::text("skipped", text));
+    }
+    facts.extend(without_end(pass, found));
+    facts
+}
+
+/// The files without an end: the first of each name, as each process has a `pagemap`.
+fn without_end(pass: &Pass, found: &FileList) -> Vec<Fact> {
+    let mut shown = BTreeSet::new();
+    let mut facts = Vec::new();
+    for (number, why) in &pass.skipped {
+        if shown.insert(found.files[*number].0.file_name()) {
+            facts.push(Fact::text("skipped", why));
+        }
+    }
+    if pass.skipped.len() > facts.len() {
+        let more = pass.skipped.len() - facts.len();
+        facts.push(Fact::text("skipped", format!("{more} more with these names")));
     }
     facts
 }

@@ -36,6 +36,8 @@ pub(super) struct Pass {
     pub(super) ns: f64,
     /// Errors of files that could not be read at all.
     pub(super) failed: Vec<String>,
+    /// Numbers of files without an end, with what reads them.
+    pub(super) skipped: Vec<(usize, String)>,
     /// Bytes fetched from devices.
     pub(super) device_bytes: Option<u64>,
     /// Threads that read small files in parallel.
