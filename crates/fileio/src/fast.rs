@@ -1,8 +1,6 @@
 //! Reads a whole file as fast as possible: cached parts from the page cache, the rest from the
 //! device, with direct I/O where the file system supports it.
-//!
-//! The fastest method is found on the file itself: the first parts are read with one method each,
-//! the rest with the fastest. No byte is read twice, so the trials cost almost nothing.
+//! The first parts are read with one method each, the rest with the fastest: none is read twice.
 
 use std::fs::File;
 use std::ops::Range;
@@ -25,7 +23,7 @@ const GRAIN: u64 = 2 << 20;
 const TRIAL_MEMORY: u64 = 32 << 20;
 /// Bytes of a trial from a device: enough to amortize its start.
 const TRIAL_DEVICE: u64 = 64 << 20;
-/// A trial from memory is read in this many parts; each starts threads.
+/// A trial from memory has this many parts; each starts threads.
 const TRIAL_SPANS: u64 = 2;
 /// Trials may be at most one part in this many of the bytes to read.
 const TRIALS_SHARE: u64 = 4;

@@ -38,8 +38,8 @@ pub struct Histogram(Form);
 #[derive(Clone)]
 enum Form {
     Counts(Counts<u64>),
-    /// As it was read, and checked without decoding: a text of 60 bytes may have a count at 2⁶³, and
-    /// half a megabyte is filled when it is decoded.
+    /// As it was read, and checked without decoding: a text of 60 bytes may have a count at 2⁶³,
+    /// and half a megabyte is filled when it is decoded.
     Encoded(Box<[u8]>),
 }
 

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::arguments::ListArguments;
 use crate::exit::Status;
 
-const HINT: &str = "`fathom run METRIC` measures a metric, or a group such as `os`; `fathom explain \
-                    METRIC` describes it.";
+const HINT: &str = "`fathom run METRIC` measures a metric, or a group such as `os`; `fathom \
+                    explain METRIC` describes it.";
 
 pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
     let entries = super::metrics_named(arguments.metrics.clone())?;

@@ -242,14 +242,17 @@ fn remove_stale(parent: &Path) {
     }
 }
 
-/// Removes a run's folder and the files of its visits. Other files stay, and then so does the
-/// folder.
+/// Removes a run's folder with the files and folders of its visits. Others stay, and then so does
+/// the folder.
 fn remove(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let is_ours = |name| is_generated(name, "f-") || is_generated(name, ".fathom-");
         if name.to_str().is_some_and(is_ours) {
-            let _ = rustix::fs::unlink(entry.path());
+            let _ = match entry.file_type() {
+                Ok(kind) if kind.is_dir() => std::fs::remove_dir_all(entry.path()),
+                _ => std::fs::remove_file(entry.path()),
+            };
         }
     }
     let _ = rustix::fs::rmdir(folder);
@@ -317,7 +320,8 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let (path, lock) = create_locked(parent.path()).unwrap();
         let folder = RunFolder { path: path.clone(), large: None, _lock: lock };
-        std::fs::write(path.join("f-1-0"), "left by a worker").unwrap();
+        std::fs::create_dir_all(path.join("f-1-0/4096/1")).unwrap();
+        std::fs::write(path.join("f-1-0/4096/1/7"), "left by a worker").unwrap();
         assert_eq!(open_locked(&path).err(), Some(Errno::WOULDBLOCK));
         drop(folder);
         assert!(entries(parent.path()).is_empty());

@@ -180,7 +180,7 @@ impl Probe for SmallFileMetric {
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let files = sampler.files()?;
         let sizes = cases.iter().map(|case| case.params.integer("bytes").unwrap_or(0));
-        let folder = Apart::within(&files.folder, self.about.id)?;
+        let folder = Apart::within(&files.folder)?;
         let mut sets: Vec<SmallFiles> =
             sizes.map(|bytes| SmallFiles::of(&folder, &files, self.count, bytes)).collect();
         let works = sets.iter_mut().enumerate().map(|(index, set)| {
@@ -222,19 +222,25 @@ const CLOSE: u64 = 8;
 const INODES_LEFT: u64 = 1_000_000;
 
 impl Apart {
-    pub(super) fn within(parent: &Path, metric: &str) -> Result<Self> {
+    pub(super) fn within(parent: &Path) -> Result<Self> {
         let spread =
             |folder: File| ioctl_setflags(&folder, ioctl_getflags(&folder)? | IFlags::TOPDIR);
         // Other file systems have no such flag.
         let _ = File::open(parent).map(spread);
-        for number in 1.. {
-            let path = parent.join(format!("{metric}-{}-{number}", std::process::id()));
+        let mut tried = 0;
+        for number in 0.. {
+            // The name of a file of a visit: the run removes what killed workers left.
+            let path = parent.join(format!("f-{}-{number}", std::process::id()));
+            if path.exists() {
+                continue;
+            }
             made(&path)?;
+            tried += 1;
             let first = path.join("first");
             new_file(&first)?;
             let inode = |path| stat(path).map_err(|error| failed("stat", error));
             // Each folder stays, so that the next is in another group.
-            if inode(&first)?.st_ino.abs_diff(inode(&path)?.st_ino) <= CLOSE || number == FOLDERS {
+            if inode(&first)?.st_ino.abs_diff(inode(&path)?.st_ino) <= CLOSE || tried == FOLDERS {
                 return Ok(Self(path));
             }
         }

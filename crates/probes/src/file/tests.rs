@@ -37,11 +37,7 @@ fn every_case_makes_its_checks_and_leaves_no_file() {
     }
     // The run removes the folders of small files with its own.
     let names = std::fs::read_dir(&place.folder).unwrap().map(|entry| entry.unwrap().file_name());
-    let is_of_small_files = |name: &std::ffi::OsString| {
-        ["file.create-", "file.delete-", "file.fsync-"]
-            .iter()
-            .any(|metric| name.to_str().is_some_and(|name| name.starts_with(metric)))
-    };
+    let is_of_small_files = |name: &std::ffi::OsString| name.as_encoded_bytes().starts_with(b"f-");
     assert_eq!(names.filter(|name| !is_of_small_files(name)).count(), 0);
 }
 
@@ -118,7 +114,7 @@ fn probe_without_a_folder_returns_the_reason() {
 fn small_files_are_counted_and_must_be_new() {
     let Some(place) = smoke::test_folder() else { return };
     let files = Files { folder: place.folder.clone(), large: PathBuf::new(), seed: 1, doubt: None };
-    let folder = Apart::within(&place.folder, "small").unwrap();
+    let folder = Apart::within(&place.folder).unwrap();
     let mut sets = SmallFiles::of(&folder, &files, 3, 1024);
     let set = sets.next().unwrap();
     assert_eq!((set.existing(), set.whole()), (0, 0));
@@ -138,7 +134,7 @@ fn small_files_are_counted_and_must_be_new() {
 fn small_files_stay_until_there_are_very_many() {
     let Some(place) = smoke::test_folder() else { return };
     let files = Files { folder: place.folder.clone(), large: PathBuf::new(), seed: 1, doubt: None };
-    let folder = Apart::within(&place.folder, "small").unwrap();
+    let folder = Apart::within(&place.folder).unwrap();
     let mut sets = SmallFiles::of(&folder, &files, 1, 0);
     let existing = |passes: std::ops::Range<u32>, sets: &mut SmallFiles| {
         passes.clone().for_each(|_| sets.next().unwrap().create().unwrap());

@@ -21,7 +21,7 @@ fn both_channels_stream_on_one_and_two_cpus() {
             let expected = if is_pipe && !two { &["turns", "CPUs"][..] } else { &["CPUs"] };
             assert_eq!(check_names(&sample), expected, "{}", case.params);
             let full = (ITERATION_BYTES / PIPE_BYTES) as u64;
-            let per_round = if is_pipe { 3 * sample.batch * full - 2 } else { 0 };
+            let per_round = if is_pipe { 3 * sample.batch / 2 * full - 2 } else { 0 };
             let rounds = sample.values.len() as u64 + u64::from(sample.warmup_dropped);
             assert_eq!(sample.histogram.map_or(0, |it| it.len()), per_round * rounds);
         }
