@@ -81,9 +81,9 @@ pub fn render(comparison: &Comparison, layout: &Layout) -> String {
         text.push('\n');
         text += &gate::details(gate, layout.all, columns.line);
     }
+    text.push('\n');
     let lines = families::lines(&comparison.rows, layout.all);
     if !lines.is_empty() {
-        text.push('\n');
         text += &columns.grid.line(HEADER, [STRONG; 7]);
         for line in &lines {
             text += &match line {
