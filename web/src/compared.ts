@@ -37,6 +37,13 @@ function noiseText(rows: Compared[], runs: number): string {
     : 'Noise between runs: unknown, no stored runs.';
 }
 
+/** The time between both runs, in which the machine may have changed. */
+function apartText(hours: number | null | undefined): string {
+  if (hours == null) return '';
+  const time = hours < 48 ? `${hours.toFixed(0)} h` : `${(hours / 24).toFixed(0)} d`;
+  return ` ${time} between A and B: better measure both in turn (A B B A).`;
+}
+
 /** Effects of the core speed on the comparison. */
 function coreText(rows: Compared[], core: number | null | undefined): string {
   let text = '';
@@ -85,9 +92,12 @@ export function compared(contents: Contents): Node[] {
   const words = new Map<string, number>();
   for (const row of rows) words.set(wordOf(row), (words.get(wordOf(row)) ?? 0) + 1);
   const counts = [...words].map(([word, count]) => countedWord(word, count));
+  const looks = [...words.keys()].map((word) => word.startsWith('looks')).lastIndexOf(true);
+  if (looks >= 0) counts[looks] += ` (about ${Math.ceil(comparison.false_alarms)} by chance)`;
   if (not.length > 0) counts.push(`${not.length} not comparable`);
   const noise = rows.length > 0 ? ` ${noiseText(rows, runs)}` : '';
-  const lead = `From A to B: ${counts.join(', ')}.${noise}${coreText(rows, core)}`;
+  const apart = apartText(comparison.hours_apart);
+  const lead = `From A to B: ${counts.join(', ')}.${noise}${apart}${coreText(rows, core)}`;
   return [element('p', { class: 'lead' }, lead), ...alone];
 }
 

@@ -78,6 +78,10 @@ export interface Compared {
 
 export interface Comparison {
   noise_runs: number;
+  /** How many unchanged cases are expected to look changed by chance. */
+  false_alarms: number;
+  /** Hours between both runs, if they are many. */
+  hours_apart?: number | null;
   /** How many times slower the core was throughout B than in A, if it differed. */
   core?: number | null;
   differences: unknown[];

@@ -355,7 +355,8 @@ named('two runs share charts and have their ratios', async () => {
           word,
         };
       });
-    contents.comparison = { rows, not_comparable: [], noise_runs: 3, only_a: [], only_b: [] };
+    const sides = { not_comparable: [], only_a: [], only_b: [] };
+    contents.comparison = { rows, ...sides, false_alarms: 1, noise_runs: 3 };
     return contents;
   });
   const { page, log } = await open(chrome, two.path);

@@ -63,6 +63,19 @@ named('noise between runs comes from stored runs', async () => {
   }
 });
 
+named('false alarms by chance and hours between the runs are named', async () => {
+  const { page } = await changed('two.html', ({ comparison }) => {
+    Object.assign(comparison, { false_alarms: 1.2, hours_apart: 9.2 });
+    comparison.core = null;
+    comparison.rows.forEach((row, at) => {
+      [row.word, row.core] = [at < 2 ? 'looks_slower' : 'unchanged', null];
+    });
+  });
+  const lead = await page.locator('.lead').textContent();
+  assert.match(lead, /^From A to B: 2 look slower \(about 2 by chance\), \d+ unchanged/);
+  assert.match(lead, /9 h between A and B: better measure both in turn \(A B B A\)\./);
+});
+
 named('core speed is named if it explains a change', async () => {
   for (const [core, of, expected] of [
     [1.5, [], /Core 1\.50 × slower throughout B than in A/],

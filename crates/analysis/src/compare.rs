@@ -1,15 +1,18 @@
 //! Two runs side by side, case by case (METHOD 27 and 28).
 //!
 //! A comparison uses the medians of independent processes and never pooled rounds. Exit statuses
-//! are the caller's decision, from [`Comparison::regressions`] and [`Comparison::passes`].
+//! are the caller's decision, from [`Comparison::gate`].
 
 mod comparison;
 mod core_speed;
+mod gate;
 mod noise;
 mod obstacle;
 mod weigh;
 
-pub use comparison::{Case, Compared, Comparison, FALSE_DISCOVERY_RATE, NotComparable, Side, Word};
+pub use comparison::{
+    Answer, Case, Compared, Comparison, Gate, Loss, Needs, NotComparable, NotGateable, Side, Word,
+};
 pub use noise::{Noise, NoiseBy};
 pub use weigh::{UNCHANGED_MIN, UNCHANGED_TIMES};
 
@@ -76,6 +79,9 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
         noise_runs: noise.runs(),
         differences: differences(newest, b),
         core: core_speed::changed(newest, b),
+        hours_apart: hours_apart(newest, b),
+        false_alarms: Comparison::false_alarms(&rows),
+        gate: None,
         rows,
         not_comparable,
         only_a: only(&in_a, &in_b),
@@ -89,6 +95,21 @@ fn newest_of<'a>(runs: &[&'a Document]) -> (&'a Document, Vec<&'a Document>) {
     runs.sort_by(|a, b| b.run.id.cmp(&a.run.id));
     let newest = runs.remove(0);
     (newest, runs)
+}
+
+/// With fewer hours between both sides, nothing is said of them.
+const HOURS_APART: f64 = 1.0;
+
+/// Hours from the end of the earlier run to the start of the later, if they are many.
+fn hours_apart(a: &Document, b: &Document) -> Option<f64> {
+    let moment = |text: &str| Some(text.parse::<jiff::Timestamp>().ok()?.as_millisecond() as f64);
+    let span = |run: &Document| {
+        let start = moment(&run.run.started)?;
+        Some((start, run.run.ended.as_deref().and_then(moment).unwrap_or(start)))
+    };
+    let ((start_a, end_a), (start_b, end_b)) = (span(a)?, span(b)?);
+    let hours = (start_a - end_b).max(start_b - end_a) / 3_600_000.0;
+    (hours >= HOURS_APART).then_some(hours)
 }
 
 /// A case, with what the host at its far end is known by; empty without one.

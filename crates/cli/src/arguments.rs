@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use fathom_analysis::compare::Answer;
 use fathom_metric::notation::{NotationError, seed};
 use fathom_record::{Effort, Protocol, label};
 pub use parse_error::report_parse_error;
@@ -51,9 +52,10 @@ Exit status:
   1    failure: a file, a run or the store is missing, unreadable or not writable, or every case to
        the host of run --remote failed
   2    usage error: the command line is invalid, whatever the files and the store contain
-  3    completed, but: a number is missing (run --strict), a regression was found or is
-       suspected (compare --fail-on), doctor warns, or there is no result or nothing to compare
+  3    completed, but: a number is missing (run --strict), a case lost more than allowed
+       (compare --fail-on), doctor warns, or there is no result or nothing to compare
   4    doctor found a severe problem
+  5    undecided: compare --fail-on can neither exclude nor show a larger loss
   130  interrupted by Ctrl-C; finished results are stored
   141  standard output was closed by its reader
 
@@ -364,16 +366,38 @@ Examples:
   fathom compare latest~3 latest~2 latest~1 latest   compare the latest run with the three before it
   fathom compare before.json latest    compare a stored run with a JSON document
   fathom compare db1 db2               compare the latest runs of two hosts
-  fathom compare before.json latest --fail-on 5%   exit with status 3 on a regression above 5 %
+  fathom compare before.json latest --fail-on 5%   exit with status 3 if a case lost more than 5 %
+  fathom compare latest~1 latest --fail-on 5% --undecided pass   exit with 0 if it is undecided
   fathom compare --reference 2016-i5-5257u   compare the latest run with published figures
   fathom compare latest --reference    list the published studies
 
 A difference counts as a change if its confidence interval excludes 1 and it exceeds both 1 % and
 the run-to-run noise of this host and configuration, learned from stored runs or the runs of A.
 
---fail-on corrects for multiple comparisons. Inconclusive cases that do not look worse pass, with a
-warning, unless all are. A case is inconclusive with fewer than 8 processes on a side (--quick has
-5), in a low-quality run, or on a CPU that was slowed down.";
+--fail-on X answers in the first line, and by its exit status:
+  pass       0  no gateable case may have lost more than X (95 % interval)
+  fail       3  a gateable case lost more than X, corrected for multiple tests
+  undecided  5  a loss above X is not excluded in a gateable case, or no case is gateable: the
+                cases are listed, with the possible loss and what would decide them
+A case is gateable at X if it would pass unchanged: the noise between stored runs and the width of
+its interval, together, are below X. It also is if its whole interval is a loss above X and the
+noise. Others are listed as not gateable and do not count: they need more processes (--thorough) or
+a larger X. If no case can be compared, the exit status is 3.";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AnswerName {
+    Pass,
+    Fail,
+}
+
+impl From<AnswerName> for Answer {
+    fn from(name: AnswerName) -> Self {
+        match name {
+            AnswerName::Pass => Self::Pass,
+            AnswerName::Fail => Self::Fail,
+        }
+    }
+}
 
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_EXAMPLES, override_usage = "fathom compare [OPTIONS] A… B\n       \
@@ -388,10 +412,12 @@ pub struct CompareArguments {
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     #[arg(conflicts_with_all = ["fail_on", "seed"])]
     pub reference: Option<String>,
-    /// Exit with status 3 if a case is worse by more than this, if it looks so and is inconclusive,
-    /// or if every case is inconclusive.
+    /// Exit with status 3 if a case lost more than this, and with status 5 if that is undecided.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_on: Option<f64>,
+    /// Exit as for `pass` or `fail` if --fail-on is undecided.
+    #[arg(long, value_enum, value_name = "ANSWER", requires = "fail_on")]
+    pub undecided: Option<AnswerName>,
     /// Print a row for every case, also for unchanged ones.
     #[arg(long, short, conflicts_with = "reference")]
     pub all: bool,

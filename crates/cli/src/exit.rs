@@ -11,9 +11,11 @@ pub enum Status {
     Success,
     /// A failure that was already reported on standard error.
     Failed,
-    /// Completed, but a number is missing under `--strict`, `--fail-on` found a regression, or
+    /// Completed, but a number is missing under `--strict`, a case lost more than `--fail-on`, or
     /// there is no result or nothing to compare.
     Incomplete,
+    /// `--fail-on` could not be decided.
+    Undecided,
     /// `fathom doctor`: noisier or different numbers.
     Warning,
     /// `fathom doctor`: invalid numbers or none.
@@ -30,6 +32,7 @@ impl From<Status> for ExitCode {
             Status::Failed => 1,
             Status::Incomplete | Status::Warning => 3,
             Status::Severe => 4,
+            Status::Undecided => 5,
             // 128 + SIGINT and 128 + SIGPIPE, as a shell reports them.
             Status::Interrupted => 130,
             Status::OutputClosed => 141,

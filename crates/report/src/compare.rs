@@ -1,6 +1,7 @@
 //! Comparisons for the terminal.
 
 mod families;
+mod gate;
 
 use std::collections::BTreeMap;
 
@@ -64,16 +65,25 @@ impl Columns {
     }
 }
 
-/// The runs and their differences, the answer, the changes, the most important first, then the
+/// The verdict, the runs and their differences, the changes, the most important first, then the
 /// cases without a change and those that cannot be compared. A row for each case if `layout.all`.
 pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     let is_selected = |row: &Compared| row.stratum != Stratum::AsFound;
     let columns = Columns::of(layout, comparison.rows.iter().any(is_selected));
-    let mut text = sides(comparison, columns.line) + "\n";
-    text += &wrapped(&summary(comparison), columns.line, "", "");
+    let mut text = String::new();
+    if let Some(gate) = &comparison.gate {
+        text += &gate::verdict(gate, comparison.rows.len(), columns.line);
+    }
+    text += &wrapped(&summary(comparison), columns.line, "", "  ");
+    text += "\n";
+    text += &sides(comparison, columns.line);
+    if let Some(gate) = &comparison.gate {
+        text.push('\n');
+        text += &gate::details(gate, layout.all, columns.line);
+    }
+    text.push('\n');
     let lines = families::lines(&comparison.rows, layout.all);
     if !lines.is_empty() {
-        text.push('\n');
         text += &columns.grid.line(HEADER, [STRONG; 7]);
         for line in &lines {
             text += &match line {
@@ -134,6 +144,9 @@ fn sides(comparison: &Comparison, width: usize) -> String {
         [] => labelled("differ", "no recorded differences of host and run", width),
         differences => facts("differ", differences),
     };
+    if let Some(hours) = comparison.hours_apart {
+        text += &labelled("apart", &apart_words(hours), width);
+    }
     text + &comparison.core.map_or(String::new(), |core| labelled("core", &core_words(core), width))
 }
 
@@ -150,6 +163,16 @@ fn what_differs(fact: &Difference) -> [String; 2] {
         if only.is_empty() { "nothing more".to_owned() } else { only.join(" ") }
     };
     [without(&words[0], &words[1]), without(&words[1], &words[0])]
+}
+
+fn apart_words(hours: f64) -> String {
+    let time =
+        if hours < 48.0 { format!("{hours:.0} h") } else { format!("{:.0} d", hours / 24.0) };
+    format!(
+        "{} between A and B, in which the machine may have changed: better measure both in turn \
+         (A B B A) and compare neighbours",
+        glued(&time)
+    )
 }
 
 fn core_words(core: f64) -> String {
@@ -188,6 +211,10 @@ fn side_words(side: &Side) -> String {
         words += &format!("; low-quality run ({why}): unfiltered differences are tentative");
     }
     words
+}
+
+fn is_looks(row: &Compared) -> bool {
+    (Word::LooksSlower..=Word::LooksChanged).contains(&row.word)
 }
 
 /// Whether a side rests on the first visits although clean ones were looked for.
@@ -251,15 +278,8 @@ fn quiet(rows: &[Compared], width: usize) -> String {
         if of_word.is_empty() {
             continue;
         }
-        let group = |row: &&Compared| row.metric.as_str().split('.').next().map(str::to_owned);
-        let mut groups: BTreeMap<Option<String>, usize> = BTreeMap::new();
-        of_word.iter().for_each(|row| *groups.entry(group(row)).or_default() += 1);
-        let list = |(group, count): (&Option<String>, &usize)| {
-            glued(&format!("{} {count}", group.as_deref().unwrap_or_default()))
-        };
-        let list: Vec<String> = groups.iter().map(list).collect();
-        let mut words =
-            format!("{}: {}: {}", text_of(word), counted(of_word.len(), "case"), list.join(", "));
+        let list = group_counts(of_word.iter().map(|row| &row.metric));
+        let mut words = format!("{}: {}: {list}", text_of(word), counted(of_word.len(), "case"));
         let mut margins: Vec<f64> = of_word.iter().filter_map(|row| row.unchanged_within).collect();
         margins.sort_by(f64::total_cmp);
         if let [least, .., most] = margins.as_slice() {
@@ -282,11 +302,13 @@ fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
         name.insert(0, '~');
     }
     let (cases, first) = (format!("{} cases", many.members.len()), many.members[0].word);
-    let widest = many.members.iter().filter_map(|row| row.unchanged_within).reduce(f64::max);
-    let word = widest.map_or_else(|| text_of(first).to_owned(), unchanged);
-    let name = format!("{name} ({cases})");
-    let (text, name) = columns.beside(name);
-    let texts = [&name, "", "", &limits(many.hull()), "", "", &word];
+    let (text, name) = columns.beside(format!("{name} ({cases})"));
+    // The first changed most. Ratios are never averaged.
+    let most = many.members[0];
+    let values = change(most.a, most.b, most.unit, VALUES);
+    let values = if width_of(&values) > VALUES { String::new() } else { values };
+    let ratio = most.ratio.map_or(NOTHING.to_owned(), short);
+    let texts = [&name, &values, &ratio, &limits(many.hull()), "", "", text_of(first)];
     text + &columns.row(texts, style(first))
 }
 
@@ -348,16 +370,23 @@ fn foot(comparison: &Comparison, lines: &[Line<'_>], columns: &Columns) -> Strin
     let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
     notes.push(format!("95 %: bootstrap over processes, seed {}", comparison.seed));
     if lines.iter().any(|line| matches!(line, Line::Many(_))) {
-        notes.push("(… cases): of one metric, with the hull of their intervals".to_owned());
+        notes.push(
+            "(… cases): of one metric, by the one that changed most, with the hull of their \
+             intervals"
+                .to_owned(),
+        );
     }
     if columns.grid.widths[4].is_some() {
         notes.push("p: Mann–Whitney test on process medians".to_owned());
     }
     notes.extend(noise_notes(comparison));
     notes.extend(stratum_notes(comparison, columns.has_both));
-    let looks = |row: &Compared| (Word::LooksSlower..=Word::LooksChanged).contains(&row.word);
-    if comparison.rows.iter().any(looks) {
-        notes.push("looks …: tentative, too few processes or a low-quality run".to_owned());
+    if comparison.rows.iter().any(is_looks) {
+        notes.push(
+            "looks …: tentative, by too few processes, not significant among so many cases \
+             (Benjamini–Hochberg, 5 %), or in a low-quality run"
+                .to_owned(),
+        );
     }
     let is_within = |row: &&Compared| row.ratio.is_some() && is_single(row);
     let within = comparison.rows.iter().filter(is_within).count();
@@ -454,20 +483,12 @@ fn summary(comparison: &Comparison) -> String {
         let count = rows.iter().take_while(|row| row.word == first.word).count();
         parts.push(glued(&counted_word(count, first.word)));
         rows = &rows[count..];
+        if is_looks(first) && !rows.first().is_some_and(is_looks) {
+            let chance = format!("(about {:.0} by chance)", comparison.false_alarms.ceil());
+            parts.last_mut().expect("a part").push_str(&format!(" {}", glued(&chance)));
+        }
     }
-    let mut text =
-        format!("{} compared: {}.", counted(comparison.rows.len(), "case"), parts.join(", "));
-    let is_worse = |row: &&Compared| matches!(row.word, Word::Slower | Word::Worse);
-    let worse = comparison.rows.iter().filter(is_worse).count();
-    let remain = comparison.regressions(0.0).count();
-    if worse > 0 {
-        text += &format!(
-            " Of the {worse} slower or worse, {remain} remain after correction for multiple tests \
-             (Benjamini–Hochberg, {}).",
-            glued("5 %")
-        );
-    }
-    text
+    format!("{} compared: {}.", counted(comparison.rows.len(), "case"), parts.join(", "))
 }
 
 fn only(side: &str, cases: &[Case], width: usize) -> String {
@@ -476,17 +497,9 @@ fn only(side: &str, cases: &[Case], width: usize) -> String {
     }
     let names = families::names(cases);
     let (head, names) = if names.len() > LISTED {
-        let mut metrics: Vec<(String, usize)> = Vec::new();
-        for case in cases {
-            let metric = case.metric.to_string();
-            match metrics.last_mut().filter(|(last, _)| *last == metric) {
-                Some((_, count)) => *count += 1,
-                None => metrics.push((metric, 1)),
-            }
-        }
-        let name = |(metric, count): &(String, usize)| format!("{metric} ({count})");
         let head = format!("Only in {side}, {} cases (`--json` has each)", cases.len());
-        (head, metrics.iter().map(name).collect())
+        let metrics = counts(cases.iter().map(|case| case.metric.as_str()));
+        (head, metrics.into_iter().map(|(metric, count)| format!("{metric} ({count})")).collect())
     } else {
         (format!("Only in {side}"), names)
     };
@@ -494,4 +507,17 @@ fn only(side: &str, cases: &[Case], width: usize) -> String {
     let whole = |name: &String| if width_of(name) + 3 < width { glued(name) } else { name.clone() };
     let names: Vec<String> = names.iter().map(whole).collect();
     wrapped(&format!("{head}: {}", names.join(", ")), width, "", "  ")
+}
+
+/// `file 12, os 3`: groups of metrics with the number of cases.
+fn group_counts<'a>(metrics: impl Iterator<Item = &'a MetricId>) -> String {
+    let groups = counts(metrics.map(|it| it.as_str().split('.').next().unwrap_or_default()));
+    let list = groups.iter().map(|(group, count)| glued(&format!("{group} {count}")));
+    list.collect::<Vec<String>>().join(", ")
+}
+
+fn counts<'a>(of: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, usize> {
+    let mut counts = BTreeMap::new();
+    of.for_each(|one| *counts.entry(one).or_default() += 1);
+    counts
 }

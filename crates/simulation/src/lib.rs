@@ -12,6 +12,7 @@ mod coverage;
 mod derived;
 mod effects;
 mod episodes;
+mod gate;
 mod load;
 mod machine;
 mod many;

@@ -89,8 +89,13 @@ fn document(world: &World, processes: usize, changed: i64, source: &mut Source) 
         record
     };
     let records = (0..CASES).map(&mut record).collect();
+    run_of(records, source.bits())
+}
+
+/// A complete run with these records.
+pub(crate) fn run_of(records: Vec<Record>, id: u64) -> Document {
     let run = Run {
-        id: format!("{:016x}", source.bits()),
+        id: format!("{id:016x}"),
         label: None,
         started: String::new(),
         ended: None,

@@ -6,8 +6,10 @@ use serde::Serialize;
 use super::noise::NoiseBy;
 use crate::differences::Difference;
 
-/// The share of false findings among those reported by [`Comparison::regressions`].
-pub const FALSE_DISCOVERY_RATE: f64 = 0.05;
+/// The share of false findings among the cases called changed.
+pub(super) const FALSE_DISCOVERY_RATE: f64 = 0.05;
+/// Level of the intervals of ratios.
+const LEVEL: f64 = 0.95;
 /// With fewer processes on a side, the verdict is "looks faster" or "looks slower".
 pub(super) const PROCESSES_MIN: usize = 8;
 
@@ -33,6 +35,14 @@ pub struct Comparison {
     /// How many times slower one and the same core was throughout B than in A, by the calibrated
     /// reference loop of each; absent where it was as fast.
     pub core: Option<f64>,
+    /// Hours from the end of the earlier side to the start of the later, from one hour on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hours_apart: Option<f64>,
+    /// How many unchanged cases are expected to look changed by chance.
+    pub false_alarms: f64,
+    /// What a gate says, if the caller asked for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Gate>,
     /// What could be compared: by weight of the word, then by size of the change.
     pub rows: Vec<Compared>,
     /// What is in both and could not be compared.
@@ -44,43 +54,10 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Changes for the worse above a share (0.05 for 5 %) that remain when the number of cases
-    /// compared is allowed for.
-    pub fn regressions(&self, above: f64) -> impl Iterator<Item = &Compared> {
-        self.rows.iter().filter(move |row| {
-            let q = row.p_adjusted;
-            matches!(row.word, Word::Slower | Word::Worse)
-                && q.is_some_and(|q| q < FALSE_DISCOVERY_RATE)
-                && row.loss() > above
-        })
-    }
-
-    /// Cases that look worse by more than a share and are undecided: too few processes, a noisy
-    /// run, or a slow core. Cases that have enough processes but are not significant among so many
-    /// are excluded.
-    pub fn suspects(&self, above: f64) -> impl Iterator<Item = &Compared> {
-        let noisy = [&self.a, &self.b].into_iter().chain(&self.more_a).any(|it| it.noisy.is_some());
-        let looks = move |row: &&Compared| match row.word {
-            Word::LooksSlower | Word::LooksWorse => noisy || !row.is_by_chance(),
-            Word::Inconclusive => row.is_spoiled(),
-            _ => false,
-        };
-        self.rows.iter().filter(looks).filter(move |row| row.loss() > above)
-    }
-
-    /// Whether nothing regressed, or looks regressed, by more than a share. At least one case must
-    /// be decided: otherwise nothing was tested.
-    pub fn passes(&self, above: f64) -> bool {
-        let is_sound = self.regressions(above).next().or(self.suspects(above).next()).is_none();
-        is_sound && self.undecided() < self.rows.len()
-    }
-
-    /// Undecided cases: too few processes, or a noisy run.
-    pub fn undecided(&self) -> usize {
-        let is_open = |word| {
-            (Word::LooksSlower..=Word::LooksChanged).contains(&word) || word == Word::Inconclusive
-        };
-        self.rows.iter().filter(|row| is_open(row.word)).count()
+    /// How many unchanged cases are expected to look changed: the share of 95 % intervals that
+    /// exclude 1 by chance.
+    pub(super) fn false_alarms(rows: &[Compared]) -> f64 {
+        (1.0 - LEVEL) * rows.iter().filter(|row| row.interval.is_some()).count() as f64
     }
 }
 
@@ -179,22 +156,6 @@ impl Compared {
         is_change && self.core.is_some() && self.word == Word::Inconclusive
     }
 
-    /// The share by which B is worse: the increase of a time or the loss of a rate. A rate that is
-    /// halved is worse by 50 %, as in `history`.
-    fn loss(&self) -> f64 {
-        match (self.ratio, self.better) {
-            (Some(ratio), Better::Higher) => 1.0 - ratio,
-            (Some(ratio), Better::Lower) => ratio - 1.0,
-            (_, Better::Neither) | (None, _) => 0.0,
-        }
-    }
-
-    /// Whether it has the processes that a word needs, and lost it to the number of cases.
-    fn is_by_chance(&self) -> bool {
-        let enough = self.processes_a.min(self.processes_b) >= PROCESSES_MIN;
-        enough && self.p_adjusted.is_some_and(|q| q >= FALSE_DISCOVERY_RATE)
-    }
-
     /// |ln ratio|: the size of a change in either direction.
     pub(super) fn size(&self) -> f64 {
         self.ratio.filter(|ratio| *ratio > 0.0).map_or(0.0, |ratio| ratio.ln().abs())
@@ -243,6 +204,11 @@ pub enum Word {
 }
 
 impl Word {
+    /// Worse by enough processes, and significant among so many cases.
+    pub fn is_certainly_worse(self) -> bool {
+        matches!(self, Self::Slower | Self::Worse)
+    }
+
     /// The same where intervals are too narrow to be sure.
     pub(super) fn doubted(self) -> Self {
         match self {
@@ -252,6 +218,86 @@ impl Word {
             Self::Better => Self::LooksBetter,
             Self::Changed => Self::LooksChanged,
             word => word,
+        }
+    }
+}
+
+/// The answer of a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// No gateable case may have lost more than the limit.
+    Pass,
+    /// A gateable case lost more, by the test corrected for the number of cases.
+    Fail,
+    /// A larger loss is not excluded in a gateable case, or no case is gateable.
+    Undecided,
+}
+
+/// What would decide a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Needs {
+    /// Stored runs like B, which show the noise: without it, a wide interval beyond the limit may
+    /// be another run's luck.
+    StoredRuns,
+    /// More processes on both sides.
+    Processes,
+    /// Runs that are not of low quality.
+    QuietRun,
+    /// A core that is as fast in B as in A.
+    EqualCore,
+}
+
+/// A case that lost more than the limit, or may have.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Loss {
+    pub metric: MetricId,
+    pub params: Params,
+    /// By how much B is worse, as a share of A.
+    pub loss: f64,
+    /// The largest loss that the 95 % interval of the ratio does not exclude.
+    pub possible: f64,
+    /// What would decide it; absent for a loss beyond doubt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needs: Option<Needs>,
+}
+
+/// A case that does not count.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NotGateable {
+    pub metric: MetricId,
+    pub params: Params,
+    /// The limits above this would count it; absent without a direction or an interval.
+    pub above: Option<f64>,
+    /// Whether it is, or looks, worse.
+    pub worse: bool,
+}
+
+/// What a gate says of a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gate {
+    /// The largest loss that passes, as a share.
+    pub limit: f64,
+    pub answer: Answer,
+    /// What the caller takes *undecided* for; absent where it stays undecided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undecided_as: Option<Answer>,
+    /// Number of gateable cases.
+    pub gateable: usize,
+    /// Losses above the limit, the largest first.
+    pub lost: Vec<Loss>,
+    /// Cases in which a loss above the limit is not excluded, the largest first.
+    pub undecided: Vec<Loss>,
+    pub not_gateable: Vec<NotGateable>,
+}
+
+impl Gate {
+    /// The answer as the caller takes it.
+    pub fn taken(&self) -> Answer {
+        match self.answer {
+            Answer::Undecided => self.undecided_as.unwrap_or(Answer::Undecided),
+            answer => answer,
         }
     }
 }

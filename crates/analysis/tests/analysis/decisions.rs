@@ -2,6 +2,7 @@
 
 mod comparison;
 mod differences;
+mod gate;
 mod history;
 mod limits;
 mod reference;

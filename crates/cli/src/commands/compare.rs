@@ -1,6 +1,6 @@
 //! `fathom compare`: runs compared metric by metric.
 
-use fathom_analysis::compare::{Compared, Comparison, Noise, compare_to_all};
+use fathom_analysis::compare::{Answer, Comparison, Noise, compare_to_all};
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::Document;
@@ -21,7 +21,7 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     }
     let (a, b) = sides(arguments)?;
     let noise = noise(&a, &b, &arguments.store);
-    let comparison = compare_to_all(&a.iter().collect::<Vec<_>>(), &b, &noise, arguments.seed);
+    let mut comparison = compare_to_all(&a.iter().collect::<Vec<_>>(), &b, &noise, arguments.seed);
     let is_empty = comparison.rows.is_empty();
     if is_empty {
         terminal::warn(&nothing_compared(&comparison));
@@ -29,40 +29,18 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
             return Ok(Status::Incomplete);
         }
     }
+    if let Some(limit) = arguments.fail_on {
+        comparison.gate = Some(comparison.gate(limit, arguments.undecided.map(Answer::from)));
+    }
     let status = super::print(arguments.json, &comparison, |layout| {
         render(&comparison, &Layout { all: arguments.all, ..*layout })
     })?;
-    let fails = arguments.fail_on.is_some_and(|limit| {
-        explain_gate(&comparison, limit);
-        !comparison.passes(limit)
-    });
-    Ok(if is_empty || fails { Status::Incomplete } else { status })
-}
-
-/// Warns why `--fail-on` fails, or that it passes although cases are inconclusive.
-fn explain_gate(comparison: &Comparison, limit: f64) {
-    let percent = fathom_report::percent(limit);
-    let worse: Vec<&Compared> = comparison.regressions(limit).collect();
-    if let [first, rest @ ..] = worse.as_slice() {
-        let more =
-            if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-        let (metric, params) = (&first.metric, &first.params);
-        return terminal::warn(&format!("worse by more than {percent}: {metric}{params}{more}"));
-    }
-    let (undecided, all) = (comparison.undecided(), comparison.rows.len());
-    if undecided == 0 {
-        return;
-    }
-    let slowed = match comparison.rows.iter().any(|row| row.is_spoiled()) {
-        true => ", or a CPU that was slowed down",
-        false => "",
-    };
-    let suspects = comparison.suspects(limit).count();
-    terminal::warn(&format!(
-        "--fail-on: {undecided} of {all} cases are inconclusive, {suspects} of them look worse by \
-         more than {percent}: fewer than 8 processes on a side (measure without --quick), a \
-         low-quality run{slowed}"
-    ));
+    Ok(match comparison.gate.map(|gate| gate.taken()) {
+        _ if is_empty => Status::Incomplete,
+        Some(Answer::Fail) => Status::Incomplete,
+        Some(Answer::Undecided) => Status::Undecided,
+        Some(Answer::Pass) | None => status,
+    })
 }
 
 /// The runs of A, and B.

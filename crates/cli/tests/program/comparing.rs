@@ -26,39 +26,49 @@ fn write(env: &TestEnv, document: &Document) -> String {
 }
 
 #[test]
-fn regression_above_limit_fails() {
+fn answer_is_the_first_line_and_the_exit_status() {
     let env = TestEnv::new();
     let before = write(&env, &run(1, 100.0));
-    for (headline, limit, status) in
-        [(110.0, "5%", 3), (110.0, "15%", 0), (90.0, "5%", 0), (100.2, "0%", 0), (103.0, "5%", 0)]
-    {
+    for (headline, limit, answer, status) in [
+        (110.0, "5%", "fail at 5.0 %: 1 of 1 cases gateable, 1 lost more", 3),
+        (110.0, "15%", "pass at 15 %: 1 of 1 cases gateable, none may have lost more", 0),
+        (90.0, "5%", "pass at 5.0 %: 1 of 1 cases gateable, none may have lost more", 0),
+        (103.0, "5%", "pass at 5.0 %: 1 of 1 cases gateable, none may have lost more", 0),
+        (104.7, "5%", "undecided at 5.0 %: 1 of 1 cases gateable, 1 may have lost more", 5),
+        (100.2, "0%", "undecided at 0.00 %: 0 of 1 cases gateable", 5),
+    ] {
         let after = write(&env, &run(2, headline));
         let output = env.run(&["compare", &before, &after, "--fail-on", limit]);
-        let message = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(status), "{headline} {limit}: {message}");
-        assert_eq!(message.contains("worse by more than"), status == 3, "{message}");
+        let printed = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(status), "{headline} {limit}: {printed}");
+        assert_eq!(printed.lines().next(), Some(answer), "{headline} {limit}");
+        // The document has the same.
+        let output = env.run(&["compare", &before, &after, "--fail-on", limit, "--json"]);
+        let gate = &json::<serde_json::Value>(&output)["gate"];
+        assert_eq!(output.status.code(), Some(status), "{gate}");
+        assert!(answer.starts_with(gate["answer"].as_str().expect("an answer")), "{gate}");
     }
 }
 
-/// A conclusive case does not hide another that looks worse and is inconclusive.
 #[test]
-fn inconclusive_suspect_fails_the_gate() {
+fn undecided_can_be_taken_for_pass_or_fail() {
     let env = TestEnv::new();
-    let with = |number, doubtful: f64| {
-        let mut document = run(number, 100.0);
-        let mut other = run(number, doubtful).records.remove(0);
-        other.params = fathom_record::Params::one("case", 2);
-        other.summary.as_mut().expect("a summary").process_medians.truncate(5);
-        document.records.push(other.sealed());
-        write(&env, &document)
-    };
-    let before = with(1, 100.0);
-    for (doubtful, status, undecided) in [(150.0, 3, true), (100.1, 0, false), (70.0, 0, true)] {
-        let output = env.run(&["compare", &before, &with(2, doubtful), "--fail-on", "5%"]);
-        let message = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(status), "{doubtful}: {message}");
-        assert_eq!(message.contains("1 of 2 cases are inconclusive, "), undecided, "{message}");
+    let mut few = run(1, 100.0);
+    few.records[0].summary.as_mut().expect("a summary").process_medians.truncate(5);
+    let (before, after) = (write(&env, &few), write(&env, &run(2, 110.0)));
+    for (taken, status) in [(None, 5), (Some("pass"), 0), (Some("fail"), 3)] {
+        let mut words = vec!["compare", &before, &after, "--fail-on", "5%"];
+        words.extend(taken.iter().flat_map(|answer| ["--undecided", answer]));
+        let output = env.run(&words);
+        let printed = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(status), "{taken:?}: {printed}");
+        let line = printed.lines().next().expect("a first line");
+        assert!(line.starts_with("undecided at 5.0 %: 1 of 1 cases gateable"), "{line}");
+        let said = taken.map_or(!line.contains("taken"), |it| line.contains(&format!("for {it}")));
+        assert!(said && printed.contains("decided with more processes"), "{printed}");
     }
+    let output = env.run(&["compare", &before, &after, "--undecided", "pass"]);
+    assert_eq!(output.status.code(), Some(2), "it needs --fail-on");
 }
 
 #[test]

@@ -83,9 +83,9 @@ fn short_examples_of_help_succeed() {
             given.replace("show memory", "show cpu").replace("latest~1 os.syscall cpu", "c cpu");
         let words = words(&given);
         let output = env.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
-        // 3 and 4: `doctor` warns, or there is nothing to compare.
+        // 3 and 4: `doctor` warns, or there is nothing to compare. 5: `--fail-on` is undecided.
         let status = output.status.code();
-        assert!(matches!(status, Some(0 | 3 | 4)), "{given}: {}", text(&output.stderr));
+        assert!(matches!(status, Some(0 | 3..=5)), "{given}: {}", text(&output.stderr));
         count += 1;
     }
     assert!(count > 35, "{count}");

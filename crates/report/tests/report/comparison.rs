@@ -76,6 +76,63 @@ fn only_the_words_that_differ_of_a_long_list_are_printed() {
 }
 
 #[test]
+fn false_alarms_by_chance_and_hours_between_both_sides_are_printed() {
+    let text = comparison_text(|it| {
+        it.rows[0].word = Word::LooksSlower;
+        (it.false_alarms, it.hours_apart) = (2.4, Some(9.2));
+    });
+    let line = "1 case compared: 1 looks slower (about 3 by chance).";
+    assert!(text.starts_with(line) && text.contains("apart 9 h between A and B"), "{text}");
+}
+
+/// A gate begins the text, and its cases are listed; those that do not count, too.
+#[test]
+fn gate_is_printed_first_with_its_cases() {
+    let gated = |interval: [f64; 2], word: Word| {
+        comparison_text(|it| {
+            (it.rows[0].interval, it.rows[0].word) = (Some(interval), word);
+            it.gate = Some(it.gate(0.05, None));
+        })
+    };
+    let at = |text: &str, begins: &str, contains: &[&str]| {
+        assert!(text.starts_with(&format!("{begins} 1 case compared")), "{text}");
+        assert!(contains.iter().all(|part| text.contains(part)), "{text}");
+    };
+    at(
+        &gated([1.19, 1.21], Word::Slower),
+        "fail at 5.0 %: 1 of 1 cases gateable, 1 lost more",
+        &["Lost more than 5.0 %: 20 %, up to 21 %: x"],
+    );
+    at(
+        &gated([1.19, 1.21], Word::LooksSlower),
+        "undecided at 5.0 %: 1 of 1 cases gateable, 1 may have lost more",
+        &["May have lost more than 5.0 %: 20 %, up to 21 %: x", "decided with more processes"],
+    );
+    at(
+        &gated([0.8, 1.43], Word::LooksSlower),
+        "undecided at 5.0 %: 0 of 1 cases gateable",
+        &["1, 1 of which are or look worse: x (above 79 %)"],
+    );
+}
+
+/// Three cases of one metric share a line.
+#[test]
+fn line_of_several_cases_has_values_and_a_ratio() {
+    let case = |at: i64, median| Record {
+        params: Params::one("case", at),
+        ..of("x", Unit::Nanoseconds, median, 10)
+    };
+    let (a, b) = documents(
+        (0..3).map(|at| case(at, 100.0)).collect(),
+        (0..3).map(|at| case(at, 110.0 + 10.0 * at as f64)).collect(),
+    );
+    let comparison = compare(&a, &b, &Noise::default(), 7);
+    let text = plain(&render(&comparison, &Layout { width: 120, ..Layout::default() }));
+    let line = text.lines().find(|line| line.starts_with("x (3 cases)")).expect("a line");
+    assert!(line.contains("100.0 → 130.0 ns") && line.contains("1.300"), "{text}");
+}
+
+#[test]
 fn cases_missing_in_runs_of_a_are_counted() {
     let text = comparison_text(|it| it.more_a.push(it.a.clone()));
     assert!(text.contains("1 case rests on fewer than 2 runs of A"), "{text}");

@@ -48,6 +48,11 @@ fn comparisons_of_many_cases_are_kept() {
 }
 
 #[test]
+fn gate_of_an_unchanged_machine_is_kept() {
+    assert_kept("the gate", 1);
+}
+
+#[test]
 fn machine_and_effects_are_kept() {
     assert_kept("the machine", 200);
     assert_kept("effects of factors", 200);

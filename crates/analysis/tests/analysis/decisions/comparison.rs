@@ -119,7 +119,6 @@ fn run_compared_with_itself_does_not_change() {
     let same = comparison(&[&run], &run);
     assert!(same.differences.is_empty() && same.only_a.is_empty() && same.only_b.is_empty());
     assert!(same.rows.len() == 3 && same.rows.iter().all(|row| row.word == Word::Unchanged));
-    assert_eq!(same.regressions(0.0).count(), 0);
 }
 
 #[test]
@@ -138,34 +137,9 @@ fn chance_among_many_cases_is_no_regression() {
         (0..20).map(case).collect()
     };
     let comparison = compared(many(100.0), many(150.0));
-    let row = comparison.regressions(0.0).next().unwrap();
-    assert!(row.p_adjusted > row.p && comparison.regressions(0.0).count() == 1, "{row:?}");
-}
-
-/// Halved is worse by half, whatever the direction of better.
-#[test]
-fn loss_is_a_share_of_the_rate_and_of_the_time() {
-    let rate = |median| record("rate", Unit::BytesPerSecond, median, 10);
-    let time = |median| record("time", NS, median, 10);
-    let comparison = compared(vec![rate(100.0), time(100.0)], vec![rate(70.0), time(140.0)]);
-    let worse_by = |above| comparison.regressions(above).count();
-    assert_eq!((worse_by(0.29), worse_by(0.31), worse_by(0.41)), (2, 1, 0));
-    assert_eq!(comparison.undecided(), 0);
-    assert_eq!([0.29, 0.31, 0.41].map(|above| comparison.passes(above)), [false, false, true]);
-}
-
-#[test]
-fn gate_does_not_pass_what_cannot_be_decided() {
-    let of = |count| move |median| record("few", NS, median, count);
-    let (few, many) = (of(5), record("many", NS, 100.0, 10));
-    let passes = |b: f64| {
-        let (a, b) = (vec![few(100.0), many.clone()], vec![few(b), many.clone()]);
-        compared(a, b).passes(0.05)
-    };
-    assert!(passes(100.1));
-    assert!(!passes(120.0), "looks worse");
-    let undecided = || vec![scattered()];
-    assert!(!compared(undecided(), undecided()).passes(0.05), "nothing is decided");
+    let worse: Vec<_> =
+        comparison.rows.iter().filter(|row| row.word.is_certainly_worse()).collect();
+    assert!(worse.len() == 1 && worse[0].p_adjusted > worse[0].p, "{worse:?}");
 }
 
 #[test]
@@ -182,7 +156,6 @@ fn noisy_run_lets_changes_only_look_so() {
     b.run.verdict = Verdict::because(State::Noisy, Cause::MachineDrift, "autocorrelated");
     let comparison = comparison(&[&a], &b);
     assert_eq!(comparison.rows[0].word, Word::LooksSlower);
-    assert_eq!((comparison.regressions(0.0).count(), comparison.undecided()), (0, 1));
     assert_eq!(comparison.b.noisy.as_deref(), Some("autocorrelated"));
 }
 

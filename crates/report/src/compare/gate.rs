@@ -1,0 +1,87 @@
+//! What `--fail-on` says of a comparison.
+
+use fathom_analysis::compare::{Answer, Gate, Loss, Needs, NotGateable};
+
+use super::{LISTED, group_counts};
+use crate::case::named;
+use crate::percent;
+use crate::wrap::{clean, glued, wrapped};
+
+/// The first line: the answer, how many cases count, and why.
+pub(super) fn verdict(gate: &Gate, cases: usize, width: usize) -> String {
+    let (gateable, lost, open) = (gate.gateable, gate.lost.len(), gate.undecided.len());
+    let why = match gate.answer {
+        _ if gateable == 0 => String::new(),
+        Answer::Pass => ", none may have lost more".to_owned(),
+        Answer::Fail => format!(", {lost} lost more"),
+        Answer::Undecided => format!(", {open} may have lost more"),
+    };
+    let taken = match gate.taken() {
+        taken if taken == gate.answer => String::new(),
+        taken => format!("; taken for {}", word(taken)),
+    };
+    let (answer, limit) = (word(gate.answer), glued(&percent(gate.limit)));
+    let text = format!("{answer} at {limit}: {gateable} of {cases} cases gateable{why}{taken}");
+    wrapped(&text, width, "", "  ")
+}
+
+fn word(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Pass => "pass",
+        Answer::Fail => "fail",
+        Answer::Undecided => "undecided",
+    }
+}
+
+/// The cases behind the answer, what would decide them, and those that do not count.
+pub(super) fn details(gate: &Gate, all: bool, width: usize) -> String {
+    let limit = percent(gate.limit);
+    let mut text = String::new();
+    for (losses, title) in [(&gate.lost, "Lost"), (&gate.undecided, "May have lost")] {
+        if losses.is_empty() {
+            continue;
+        }
+        text += &format!("{title} more than {limit}:\n");
+        let shown = if all { losses.len() } else { losses.len().min(LISTED) };
+        for Loss { metric, params, loss, possible, .. } in &losses[..shown] {
+            let [loss, possible] = [loss, possible].map(|share| glued(&percent(*share)));
+            let line = format!("{loss}, up to {possible}: {}", clean(&named(metric, params)));
+            text += &wrapped(&line, width, "  ", "    ");
+        }
+        if shown < losses.len() {
+            text += &format!("  and {} more (`--all`)\n", losses.len() - shown);
+        }
+    }
+    let by = |(needs, text): (Needs, &str)| {
+        let count = gate.undecided.iter().filter(|one| one.needs == Some(needs)).count();
+        (count > 0).then(|| format!("Can be decided with {text}: {count}\n"))
+    };
+    let needs = [
+        (Needs::StoredRuns, "stored runs of this host, which show the noise"),
+        (Needs::Processes, "more processes (`--thorough`, or more runs as A)"),
+        (Needs::QuietRun, "runs that are not of low quality"),
+        (Needs::EqualCore, "a CPU as fast in B as in A"),
+    ];
+    text.extend(needs.into_iter().filter_map(by).map(|line| wrapped(&line, width, "", "  ")));
+    text + &not_gateable(&gate.not_gateable, &limit, all, width)
+}
+
+/// By group, or each with the limit above which it counts.
+fn not_gateable(cases: &[NotGateable], limit: &str, all: bool, width: usize) -> String {
+    if cases.is_empty() {
+        return String::new();
+    }
+    let name = |one: &NotGateable| {
+        let above = one.above.map_or("never".to_owned(), |it| format!("above {}", percent(it)));
+        format!("{} ({})", clean(&named(&one.metric, &one.params)), glued(&above))
+    };
+    let names = match all {
+        true => cases.iter().map(name).collect::<Vec<String>>().join(", "),
+        false => group_counts(cases.iter().map(|one| &one.metric)),
+    };
+    let (count, worse) = (cases.len(), cases.iter().filter(|one| one.worse).count());
+    let worse =
+        if worse > 0 { format!(", {worse} of which are or look worse") } else { String::new() };
+    let head = format!("Not gateable at {limit} (too noisy or too few processes)");
+    wrapped(&format!("{head}: {count}{worse}: {names}"), width, "", "  ")
+}
