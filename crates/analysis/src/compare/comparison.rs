@@ -238,8 +238,8 @@ pub enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Needs {
-    /// Stored runs like B, which show the noise: without it, a wide interval beyond the limit may
-    /// be another run's luck.
+    /// Stored runs like B, which show the noise: without it, a loss little beyond the limit may be
+    /// another run's luck.
     StoredRuns,
     /// More processes on both sides.
     Processes,

@@ -24,13 +24,14 @@ impl Comparison {
                 continue;
             };
             let [loss, possible] = [row.loss(), share(loss[1], row.better)];
-            let is_noise_known = row.noise.is_some() || row.would_pass_unchanged(limit);
-            let is_lost = row.word.is_certainly_worse() && loss > limit && is_noise_known;
+            let is_noise_known = row.noise.is_some() || row.is_far_beyond(limit);
+            let is_above = row.word.is_certainly_worse() && loss > limit;
+            let is_lost = is_above && is_noise_known;
             let needs = match () {
                 () if is_lost => None,
                 () if row.is_spoiled() => Some(Needs::EqualCore),
                 () if is_low => Some(Needs::QuietRun),
-                () if !is_noise_known => Some(Needs::StoredRuns),
+                () if is_above => Some(Needs::StoredRuns),
                 () => Some(Needs::Processes),
             };
             if is_lost || possible > limit {
@@ -58,6 +59,13 @@ impl Compared {
             least > logarithm(limit, self.better) + self.noise.unwrap_or(0.0).ln_1p()
         };
         self.would_pass_unchanged(limit) || self.loss_interval().is_some_and(lost)
+    }
+
+    /// Whether the whole interval is a loss beyond the limit and its width, which stands for the
+    /// noise between runs where that is not known.
+    fn is_far_beyond(&self, limit: f64) -> bool {
+        self.loss_interval()
+            .is_some_and(|[least, most]| least > logarithm(limit, self.better) + most - least)
     }
 
     fn would_pass_unchanged(&self, limit: f64) -> bool {

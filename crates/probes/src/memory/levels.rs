@@ -138,10 +138,10 @@ impl Derived for LevelMetric {
         let mut missing = String::new();
         for (curve, plateaus) in curves.per_process.iter().zip(&plateaus) {
             match self.value(index, least, curve, plateaus) {
-                Ok((value, span, edge)) => {
-                    values.push(value);
-                    spans.push(span);
-                    edges.extend(edge);
+                Ok(found) => {
+                    values.push(found.value);
+                    spans.push(found.used);
+                    edges.extend(found.sides);
                 }
                 Err(LevelError(why)) => missing = why,
             }
@@ -204,15 +204,14 @@ impl Derived for LevelMetric {
 }
 
 impl LevelMetric {
-    /// The value in one process, with the range of the working sets used, which are at least
-    /// `least`, and of a size with the working sets on both sides.
+    /// The value in one process, from working sets of at least `least`.
     fn value(
         &self,
         index: usize,
         least: f64,
         curve: &[Point],
         plateaus: &[Option<Plateau>],
-    ) -> Result<(f64, (f64, f64), Option<[f64; 2]>), LevelError> {
+    ) -> Result<InProcess, LevelError> {
         let of = |at: usize| plateaus.get(at).copied().flatten();
         let plateau = of(index).ok_or_else(|| no_plateau(curve, plateaus))?;
         let to = curve[plateau.last].0;
@@ -221,15 +220,25 @@ impl LevelMetric {
         let missing = || LevelError(format!("the plateau ends at {}", binary_size(to as u64)));
         let from = *sets.first().ok_or_else(missing)?;
         let level = statistics::median(&latencies).ok_or_else(missing)?;
+        let used = (from, to);
         if self.quantity == Quantity::Latency {
-            return Ok((level, (from, to), None));
+            return Ok(InProcess { value: level, used, sides: None });
         }
         let no_next = || LevelError("the next level has no plateau".to_owned());
         let edge = curve::edge(curve, &plateau, &of(index + 1).ok_or_else(no_next)?);
         let no_rise = || LevelError("the curve does not rise between the plateaus".to_owned());
-        let (at, sides) = edge.ok_or_else(no_rise)?;
-        Ok((at, (from, to), Some(sides)))
+        let (value, sides) = edge.ok_or_else(no_rise)?;
+        Ok(InProcess { value, used, sides: Some(sides) })
     }
+}
+
+/// A level in one process.
+struct InProcess {
+    value: f64,
+    /// The range of the working sets used.
+    used: (f64, f64),
+    /// Of a size, the working sets on both sides.
+    sides: Option<[f64; 2]>,
 }
 
 /// A value in some of the processes only is noisy.
