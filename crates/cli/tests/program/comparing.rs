@@ -35,7 +35,7 @@ fn answer_is_the_first_line_and_the_exit_status() {
         (90.0, "5%", "pass at 5.0 %: 1 of 1 cases gateable, none may have lost more", 0),
         (103.0, "5%", "pass at 5.0 %: 1 of 1 cases gateable, none may have lost more", 0),
         (104.7, "5%", "undecided at 5.0 %: 1 of 1 cases gateable, 1 may have lost more", 5),
-        (100.2, "0%", "undecided at 0.00 %: 0 of 1 cases gateable", 5),
+        (100.2, "0%", "undecided at 0 %: 0 of 1 cases gateable", 5),
     ] {
         let after = write(&env, &run(2, headline));
         let output = env.run(&["compare", &before, &after, "--fail-on", limit]);
@@ -89,7 +89,8 @@ fn change_within_run_to_run_noise_is_unchanged() {
         other.store_run(&like);
     }
     let (status, row) = compared();
-    assert_eq!((status, row["word"].as_str()), (Some(0), Some("unchanged")), "{row}");
+    // The case is too noisy for 1 %: nothing can be decided.
+    assert_eq!((status, row["word"].as_str()), (Some(5), Some("unchanged")), "{row}");
     let noise = row["noise"].as_f64().expect("a noise");
     assert!((noise - 0.06).abs() < 1e-6, "{noise}");
     assert_eq!(row["unchanged_within"].as_f64(), Some(noise), "{row}");
