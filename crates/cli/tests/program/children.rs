@@ -56,8 +56,11 @@ pub(crate) fn io(child: &Child, counter: &str) -> u64 {
     count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-/// Takes the name that one run of the machine has, once no run of another test has it.
+/// Takes the name that one run of the machine has. As root in a network of this thread and its
+/// children, where no other run has it; else once none has it.
 pub(crate) fn hold_run_mark() -> UnixListener {
+    // SAFETY: takes no pointer, and what else this process has open stays as it is.
+    let _ = unsafe { libc::unshare(libc::CLONE_NEWNET) };
     let address = SocketAddr::from_abstract_name(RUN_MARK).expect("a name");
     let mut bound = None;
     wait_until("other runs are active all the time", || {
