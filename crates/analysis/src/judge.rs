@@ -86,10 +86,7 @@ pub fn judge(
     }
     reasons.extend(case.disturbed_rounds(is_wide));
     reasons.extend(case.stall());
-    let shapes = match is_on_edge {
-        true => Vec::new(),
-        false => shapes(summary, expectation.noise_limit),
-    };
+    let shapes = if is_on_edge { Vec::new() } else { shapes(summary, expectation.noise_limit) };
     if is_wide && reasons.is_empty() && shapes.is_empty() {
         reasons.push(case.unknown_cause());
     }

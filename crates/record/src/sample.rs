@@ -30,8 +30,8 @@ pub struct Sample {
     pub disturbed: Vec<u32>,
     /// First rounds dropped because they were outside the range of the others.
     pub warmup_dropped: u32,
-    /// Overhead subtracted from each batch, in nanoseconds: clock and loop entry, determined by
-    /// timing N and 2N iterations.
+    /// Overhead subtracted from each batch, in nanoseconds: what an empty one takes, measured once
+    /// for a run. 0 if the value is the difference of two batches.
     pub overhead_ns: f64,
     /// Time per operation of an empty loop of the same shape, subtracted from each value, in
     /// nanoseconds; absent without such a loop.

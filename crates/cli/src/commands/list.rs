@@ -15,10 +15,10 @@ pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
     let all: Vec<Value> = entries.iter().map(|entry| as_json(entry)).collect();
     super::print(arguments.json, &all, |layout| {
         let rows: String = entries.iter().map(|entry| row(entry.about(), layout.width)).collect();
-        match arguments.metrics.is_empty() {
-            true => format!("{rows}\n{}", paragraph(HINT, layout.width, "", "")),
-            false => rows,
+        if arguments.metrics.is_empty() {
+            return format!("{rows}\n{}", paragraph(HINT, layout.width, "", ""));
         }
+        rows
     })
 }
 

@@ -399,7 +399,10 @@ mod tests {
 
     #[test]
     fn parallel_rounds_share_one_reserve() {
-        let Some((path, folder)) = small_disk() else { return };
+        let Some((path, folder)) = small_disk() else {
+            // Returning silently would count as passed.
+            return writeln!(std::io::stderr(), "skipped: a disk of its own needs root").unwrap();
+        };
         let large = Order::Receive(Round { files: 1, bytes: 3 * MIB as u64, ..ROUND });
         let (mut first, mut second) = (ends_in(path.clone(), ()), ends_in(path, ()));
         first.orders.send(&large).unwrap();

@@ -323,9 +323,11 @@ impl Read {
         let ended = last.outcome.ended_at;
         facts.extend(ended.map(|at| Fact::text("ended", format!("the file ends at byte {at}"))));
         if last.outcome.stopped {
-            let why = match last.outcome.has_no_data {
-                true => ": no data for 5 s; --time-limit sets how long to wait",
-                false => "",
+            let why = if last.outcome.has_no_data {
+                let wait_s = PATIENCE.as_secs();
+                format!(": no data for {wait_s} s; --time-limit sets how long to wait")
+            } else {
+                String::new()
             };
             facts.push(Fact::text("stopped", format!("after {} bytes{why}", sum.bytes)));
         }

@@ -211,7 +211,7 @@ fn synced(set: &Pass, file: &File, clock: &Clock) -> Result<f64> {
 
 /// A folder of a visit, in a group of inodes of its own where the file system has groups (ext2 to
 /// ext4). The run removes it with its own folder: freed inodes would make later visits slower.
-pub(super) struct Apart(PathBuf);
+pub(super) struct Apart(pub(super) PathBuf);
 
 /// Folders that a visit tries, at most.
 const FOLDERS: u32 = 16;
@@ -227,10 +227,11 @@ impl Apart {
             |folder: File| ioctl_setflags(&folder, ioctl_getflags(&folder)? | IFlags::TOPDIR);
         // Other file systems have no such flag.
         let _ = File::open(parent).map(spread);
-        let mut tried = 0;
-        for number in 0.. {
+        let (mut number, mut tried) = (0, 0);
+        loop {
             // The name of a file of a visit: the run removes what killed workers left.
             let path = parent.join(format!("f-{}-{number}", std::process::id()));
+            number += 1;
             if path.exists() {
                 continue;
             }
@@ -244,15 +245,6 @@ impl Apart {
                 return Ok(Self(path));
             }
         }
-        unreachable!("the last folder is taken");
-    }
-}
-
-#[cfg(test)]
-impl std::ops::Deref for Apart {
-    type Target = Path;
-    fn deref(&self) -> &Path {
-        &self.0
     }
 }
 

@@ -122,7 +122,7 @@ fn small_files_are_counted_and_must_be_new() {
     assert_eq!((set.existing(), set.whole()), (3, 3));
     assert!(set.create().is_err(), "they exist");
     set.open(0).unwrap_err();
-    std::fs::write(folder.join("1024/0/1"), "").unwrap();
+    std::fs::write(folder.0.join("1024/0/1"), "").unwrap();
     assert_eq!((set.existing(), set.whole()), (3, 2), "one is empty");
     set.empty().unwrap();
     assert_eq!((set.existing(), set.whole()), (3, 0), "their blocks are free");
@@ -138,7 +138,7 @@ fn small_files_stay_until_there_are_very_many() {
     let mut sets = SmallFiles::of(&folder, &files, 1, 0);
     let existing = |passes: std::ops::Range<u32>, sets: &mut SmallFiles| {
         passes.clone().for_each(|_| sets.next().unwrap().create().unwrap());
-        (0..passes.end).filter(|pass| folder.join(format!("0/{pass}/0")).exists()).count()
+        (0..passes.end).filter(|pass| folder.0.join(format!("0/{pass}/0")).exists()).count()
     };
     assert_eq!(existing(0..32, &mut sets), 32);
     assert_eq!(existing(32..40, &mut sets), 32);

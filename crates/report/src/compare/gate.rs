@@ -75,9 +75,10 @@ fn not_gateable(cases: &[NotGateable], limit: &str, all: bool, width: usize) -> 
         let above = one.above.map_or("never".to_owned(), |it| format!("above {}", percent(it)));
         format!("{} ({})", clean(&named(&one.metric, &one.params)), glued(&above))
     };
-    let names = match all {
-        true => cases.iter().map(name).collect::<Vec<String>>().join(", "),
-        false => group_counts(cases.iter().map(|one| &one.metric)),
+    let names = if all {
+        cases.iter().map(name).collect::<Vec<String>>().join(", ")
+    } else {
+        group_counts(cases.iter().map(|one| &one.metric))
     };
     let (count, worse) = (cases.len(), cases.iter().filter(|one| one.worse).count());
     let worse =
