@@ -23,9 +23,9 @@ test: ## run everything that continuous integration runs
 	@scripts/needs.sh tests page
 	$(CARGO) run --quiet --locked --package xtask -- test
 
-flaky: needs ## run `make test` five times under a CONDITION (loaded, stranger, twice), or each test of PROGRAM 50 times beside a load; goes on where it ended; writes docs/evidence/FLAKY.md; needs root
+flaky: needs ## run `make test` five times under a CONDITION (loaded, stranger, twice), or the tests whose names begin with REPEATED 50 times beside each other; goes on where it ended; writes docs/evidence/FLAKY.md; needs root
 	@scripts/needs.sh lab
-	$(CARGO) run --quiet --locked --package xtask -- flaky $(if $(PROGRAM),repeated $(PROGRAM),$(or $(CONDITION),loaded))
+	$(CARGO) run --quiet --locked --package xtask -- flaky $(if $(REPEATED),repeated "$(REPEATED)",$(or $(CONDITION),loaded))
 
 golden: ## write the golden files anew: screens, predictions, host facts; look at the difference before you commit it
 	SNAPSHOTS=overwrite $(CARGO) test --quiet --locked --package fathom --test program golden::

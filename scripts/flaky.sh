@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # Runs `make test` once under a condition that shows which tests depend on the machine:
-#   loaded    on one CPU, beside stress-ng on the same CPU; or another command than `make test`
+#   loaded    on one CPU, beside stress-ng on the same CPU
 #   stranger  without privileges and IPv6, in another locale and time zone, with umask 077, in a
 #             clone in a path with spaces
 #   twice     in two clones at once
 # The clones stay below /var/tmp, so that the next run need not build again. Needs root and stress-ng.
 set -euo pipefail
 condition=$1 folder='/var/tmp/fathom flaky'
-shift
 root=$(cd "$(dirname "$0")/.." && pwd)
 children=()
 trap '[ ${#children[@]} -eq 0 ] || kill "${children[@]}" 2>/dev/null || true' EXIT
@@ -40,8 +39,7 @@ loaded)
   cd "$root"
   taskset -c 0 stress-ng --quiet --cpu 4 --io 2 --vm 2 --vm-bytes 1G &
   children+=($!)
-  [ $# -gt 0 ] || set -- make test
-  taskset -c 0 "$@"
+  taskset -c 0 make test
   ;;
 stranger)
   clone="$folder/a clone"

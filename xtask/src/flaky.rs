@@ -1,5 +1,5 @@
 //! `xtask flaky`: runs `make test` under conditions that show which tests depend on the machine
-//! (scripts/flaky.sh), and single test programs many times; writes docs/evidence/FLAKY.md.
+//! (scripts/flaky.sh), and single tests many times; writes docs/evidence/FLAKY.md.
 //!
 //! The page is written after each run, and has the state: a later call goes on where it ended. A
 //! failure counts until five later runs have passed.
@@ -15,15 +15,16 @@ use fathom_measure::clock::monotonic_raw_ns;
 /// The whole suite, this many times each.
 const CONDITIONS: [&str; 3] = ["loaded", "stranger", "twice"];
 const RUNS: usize = 5;
-/// How often each test of a program is run beside the load.
+/// How often each test of a program is run beside others.
 const REPEATED: usize = 50;
 
 const PREFACE: &str = "\
 Whole runs of `make test`: *loaded* on one CPU beside `stress-ng --cpu 4 --io 2 --vm 2 --vm-bytes
 1G`; *stranger* as a user without privileges, in a clone in a path with spaces, with `LC_ALL=
 de_DE.UTF-8`, `TZ=Asia/Kathmandu`, umask 077 and without IPv6; *twice* in two clones at once. Then
-the programs whose tests measure, each test 50 times beside the load of *loaded*. No test is run
-again when it fails. The last five runs of each condition are shown, of whatever commit.
+*repeated*: each test of a program 50 times, six at a time for each CPU, so that each has the others
+as its load. No test is run again when it fails. The last five runs of each condition are shown, of
+whatever commit.
 
 | condition | run | commit | date | minutes | result | failed |
 |---|---|---|---|---:|---|---|
@@ -33,7 +34,7 @@ again when it fails. The last five runs of each condition are shown, of whatever
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Row {
     condition: String,
-    /// Its number, or the name of the test program.
+    /// Its number, or the beginning of the names of its tests.
     run: String,
     commit: String,
     date: String,
@@ -66,12 +67,12 @@ impl Row {
 }
 
 /// Runs what is missing on the page, and returns its missed criteria: a condition, or `repeated`
-/// with the name of a test program.
+/// with the beginning of the names of tests.
 pub(crate) fn run(root: &Path, condition: &str, program: Option<&str>) -> Result<Vec<String>> {
     let is_whole = CONDITIONS.contains(&condition);
     ensure!(
         program.is_some() || is_whole,
-        "{condition}: expected {}, or repeated PROGRAM",
+        "{condition}: expected {}, or repeated NAME",
         CONDITIONS.join(", ")
     );
     let origin = Origin::here(root);
@@ -100,7 +101,7 @@ fn next(rows: &[Row], condition: &str) -> usize {
     1 + of_condition.filter_map(|row| row.run.parse().ok()).max().unwrap_or(0)
 }
 
-/// Adds a row. It replaces that of its program, or the oldest of its condition.
+/// Adds a row. It replaces that of the same tests, or the oldest of its condition.
 fn add(rows: &mut Vec<Row>, row: Row) {
     rows.retain(|other| {
         let is_replaced = match (other.run.parse::<usize>(), row.run.parse::<usize>()) {
@@ -127,13 +128,15 @@ fn measure(root: &Path, condition: &str, name: &str, origin: &Origin) -> Result<
     let log = root.join(format!("target/flaky-{condition}-{name}.log"));
     println!("{condition} {name}: {}", log.display());
     let output = File::create(&log).with_context(|| log.display().to_string())?;
-    let mut command = Command::new(root.join("scripts/flaky.sh"));
-    if CONDITIONS.contains(&condition) {
+    let mut command = if CONDITIONS.contains(&condition) {
+        let mut command = Command::new(root.join("scripts/flaky.sh"));
         command.arg(condition);
+        command
     } else {
-        let program = std::env::current_exe().context("this program")?;
-        command.arg("loaded").arg(program).args(["repeat", &REPEATED.to_string(), name]);
-    }
+        let mut command = Command::new(std::env::current_exe().context("this program")?);
+        command.args(["repeat", &REPEATED.to_string(), name]);
+        command
+    };
     let started_ns = monotonic_raw_ns();
     let status = command.stderr(output.try_clone()?).stdout(output).current_dir(root).status()?;
     let minutes = (monotonic_raw_ns() - started_ns) as f64 / 60e9;
@@ -162,7 +165,13 @@ fn outcome(log: &str) -> (String, String) {
         // A test of the page.
         failed.or_else(|| line.strip_prefix("not ok ").map(str::to_owned))
     };
-    let failed: Vec<String> = log.lines().filter_map(name_of).collect();
+    let mut times = std::collections::BTreeMap::<String, usize>::new();
+    log.lines().filter_map(name_of).for_each(|name| *times.entry(name).or_default() += 1);
+    let counted = |(name, times): (String, usize)| match times {
+        1 => name,
+        _ => format!("{name} ({times} times)"),
+    };
+    let failed: Vec<String> = times.into_iter().map(counted).collect();
     let result = if results.is_empty() { "no result".to_owned() } else { results.join("; ") };
     (result, failed.join(", ").replace('|', " "))
 }
@@ -175,11 +184,11 @@ fn write(root: &Path, rows: &[Row], origin: &Origin) -> Result<Vec<String>> {
         Criterion::new(text, passes(rows, condition))
     });
     let repeated = |row: &&Row| !CONDITIONS.contains(&row.condition.as_str());
-    let of_programs: Vec<&Row> = rows.iter().filter(repeated).collect();
-    let failed = of_programs.iter().filter(|row| !row.failed.is_empty()).count();
-    let text = format!("no test fails in {REPEATED} runs: {failed} programs with one");
+    let of_tests: Vec<&Row> = rows.iter().filter(repeated).collect();
+    let failed = of_tests.iter().filter(|row| !row.failed.is_empty()).count();
+    let text = format!("repeated: no test fails: {failed} of {} rows with one", of_tests.len());
     let mut all = criteria.to_vec();
-    all.push(Criterion::new(text, failed == 0 && !of_programs.is_empty()));
+    all.push(Criterion::new(text, failed == 0 && !of_tests.is_empty()));
     let table: String = rows.iter().map(Row::text).collect();
     let contents = Contents {
         parameters: &[],
@@ -224,11 +233,11 @@ mod tests {
     #[test]
     fn failures_of_a_log_are_named() {
         let log = "test program a::b ... ok 0.10 s\ntest program a::c ... FAILED: failed, 0.10 s\n\
-                   check lints ... FAILED\nnot ok 3 - table is sorted\n\
+                   check lints ... FAILED\nnot ok 3 - table is sorted\ncheck lints ... FAILED\n\
                    7 passed, 3 failed, 1 skipped\n8 passed, 0 failed, 0 skipped\n";
         let (result, failed) = outcome(log);
         assert_eq!(result, "7 passed, 3 failed, 1 skipped; 8 passed, 0 failed, 0 skipped");
-        assert_eq!(failed, "program a::c, lints, 3 - table is sorted");
+        assert_eq!(failed, "3 - table is sorted, lints (2 times), program a::c");
         assert_eq!(outcome("make: error").0, "no result");
     }
 }

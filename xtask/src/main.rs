@@ -2,7 +2,7 @@
 //!
 //! - `tidy` checks the source tree, `structure` prints what it counts inside crates
 //! - `test` runs all checks and tests of CI, `lab` those that measure this machine
-//! - `repeat` runs tests several times, `flaky` under conditions that are hard for them
+//! - `repeat` runs tests many times beside each other, `flaky` under hard conditions
 //! - `docs` generates docs/METRICS.md and the JSON schemas
 //! - `repeatability` measures how well runs repeat
 //! - `simulate` counts the coverage of intervals and the false alarms
@@ -35,8 +35,8 @@ use std::process::ExitCode;
 use runner::Suite;
 
 const USAGE: &str = "usage: cargo run -p xtask -- tidy | structure | docs | docs --check | \
-                     test [PART] | lab [PART] | repeat TIMES PART | \
-                     flaky loaded|stranger|twice | flaky repeated PROGRAM | \
+                     test [PART] | lab [PART] | repeat TIMES NAME | \
+                     flaky loaded|stranger|twice | flaky repeated NAME | \
                      repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | \
                      fuzz SECONDS [TARGET…] | soak [TEST] | bench-store PROGRAM [RUNS] [METRICS] | \
                      compare-check PROGRAM PAIRS";

@@ -40,7 +40,7 @@ pub(crate) fn everything(root: &Path) -> ExitCode {
     let lints =
         ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
     command(&mut count, "lints", root, &cargo, &lints);
-    tests(&mut count, root, Suite::Deterministic, cpus(), "");
+    tests(&mut count, root, Suite::Deterministic, cpus(), 1, |_| true);
     if has_page {
         let page = web::tests(root);
         count.passed += page.passed;
@@ -54,7 +54,7 @@ pub(crate) fn everything(root: &Path) -> ExitCode {
 pub(crate) fn named(root: &Path, suite: Suite, part: &str) -> ExitCode {
     let mut count = Count::default();
     let at_once = if suite == Suite::Lab { 1 } else { cpus() };
-    let ended = tests(&mut count, root, suite, at_once, part);
+    let ended = tests(&mut count, root, suite, at_once, 1, |name| name.contains(part));
     if suite == Suite::Lab
         && let Err(error) = answers::write(root, part, &ended)
     {
@@ -63,12 +63,11 @@ pub(crate) fn named(root: &Path, suite: Suite, part: &str) -> ExitCode {
     count.exit()
 }
 
-/// Runs the tests whose name contains `part` so many times.
-pub(crate) fn repeated(root: &Path, times: usize, part: &str) -> ExitCode {
+/// Runs the tests whose name begins so, each so many times, beside each other: six for each CPU.
+pub(crate) fn repeated(root: &Path, times: usize, beginning: &str) -> ExitCode {
     let mut count = Count::default();
-    for _ in 0..times {
-        tests(&mut count, root, Suite::Deterministic, cpus(), part);
-    }
+    let is_chosen = |name: &str| name.starts_with(beginning);
+    tests(&mut count, root, Suite::Deterministic, 6 * cpus(), times, is_chosen);
     count.exit()
 }
 
@@ -110,8 +109,15 @@ fn page(count: &mut Count, root: &Path) -> bool {
     }
 }
 
-/// Runs tests; then prints the failed ones and the slowest.
-fn tests(count: &mut Count, root: &Path, suite: Suite, at_once: usize, part: &str) -> Vec<Ended> {
+/// Runs the chosen tests so many times; then prints the failed ones and the slowest.
+fn tests(
+    count: &mut Count,
+    root: &Path,
+    suite: Suite,
+    at_once: usize,
+    times: usize,
+    is_chosen: impl Fn(&str) -> bool,
+) -> Vec<Ended> {
     let tests = match runner::list(root, suite) {
         Ok(tests) => tests,
         Err(error) => {
@@ -119,10 +125,11 @@ fn tests(count: &mut Count, root: &Path, suite: Suite, at_once: usize, part: &st
             return Vec::new();
         }
     };
-    let tests: Vec<_> = tests.into_iter().filter(|it| it.full_name().contains(part)).collect();
+    let tests: Vec<_> = tests.into_iter().filter(|it| is_chosen(&it.full_name())).collect();
     if tests.is_empty() {
-        step(count, "tests", vec![format!("no test has `{part}` in its name")]);
+        step(count, "tests", vec!["no test has such a name".to_owned()]);
     }
+    let tests = vec![tests; times].concat();
     let mut ended = Vec::with_capacity(tests.len());
     let is_stopped = runner::run(&tests, at_once, |one| {
         println!("{}", line(&one));
