@@ -1,13 +1,15 @@
 //! The plan of a run: selected cases, effort, protocol and seed.
 
 use crate::{CaseSelector, InjectedSpin, PlanError};
-use fathom_metric::{Case, Entry, Registry, Sizes};
+use fathom_metric::{About, Case, Entry, Registry, Sizes};
 use fathom_record::{Effort, Host, Params, Protocol};
 
 /// Rounds of a case in one visit.
 const ROUNDS: u32 = 12;
 /// Visits below this many nanoseconds are cheap: more of them are made.
 const CHEAP_NS: f64 = 120e6;
+/// Visits from this many nanoseconds on are repeated less often for undisturbed ones in quick runs.
+const DEAR_NS: f64 = 1e9;
 /// Start, pinning and exit of a worker.
 pub(crate) const WORKER_NS: f64 = 10e6;
 /// Default number of values that remain with the trimmed protocol.
@@ -55,6 +57,8 @@ pub struct Visits {
     pub processes_min: u32,
     /// The same after an extension because of a wide interval.
     pub processes_max: u32,
+    /// Limit on visits for each process of an estimate while there are too few clean ones.
+    pub tries_max: u32,
     pub rounds: u32,
     /// Whether every round is a trial of the trimmed protocol.
     pub trials: bool,
@@ -196,9 +200,11 @@ impl Plan {
             (None, Effort::Standard) => (9, 18),
             (None, Effort::Thorough) => (20, 40),
         };
+        let is_dear = self.effort == Effort::Quick && unit.visit_ns(ROUNDS) >= DEAR_NS;
+        let tries_max = if is_dear { 2 } else { 4 };
         match self.protocol {
             Protocol::Median => {
-                Visits { processes_min, processes_max, rounds: ROUNDS, trials: false }
+                Visits { processes_min, processes_max, tries_max, rounds: ROUNDS, trials: false }
             }
             Protocol::Trimmed => {
                 let trials = fathom_analysis::statistics::trials_for(self.kept) as u32;
@@ -206,7 +212,8 @@ impl Plan {
                 let divides = |processes: &u32| trials.is_multiple_of(*processes);
                 let processes = (1..=processes_min.max(10)).rev().find(divides).unwrap_or(1);
                 let rounds = trials / processes;
-                Visits { processes_min: processes, processes_max: processes, rounds, trials: true }
+                let (processes_min, processes_max) = (processes, processes);
+                Visits { processes_min, processes_max, tries_max, rounds, trials: true }
             }
         }
     }
@@ -311,11 +318,17 @@ fn with_needs(entries: &[Entry], chosen: &[bool]) -> Vec<bool> {
 
 fn nearest(name: &str, entries: &[Entry]) -> String {
     let words = name.to_lowercase();
-    // Words of a description, such as `context switch`.
+    // Words of a description, such as `context switch`, or one that is in no id.
+    let is_in_id = entries.iter().any(|entry| entry.about().id.contains(&words));
     let is_described = |entry: &&Entry| {
-        let about = entry.about();
-        let text = format!("{} {} {}", about.id, about.title, about.timed).to_lowercase();
-        words.contains(' ') && words.split_whitespace().all(|word| text.contains(word))
+        let About { id, title, timed, .. } = entry.about();
+        let text = format!("{id} {title} {timed}").to_lowercase();
+        match words.contains(' ') {
+            true => words.split_whitespace().all(|word| text.contains(word)),
+            false => {
+                !is_in_id && text.split(|it: char| !it.is_alphanumeric()).any(|it| it == words)
+            }
+        }
     };
     let described: Vec<String> = entries
         .iter()
@@ -417,6 +430,7 @@ mod tests {
         assert!(message("os.sycall").contains("`os.syscall`"), "{}", message("os.sycall"));
         assert!(message("syscall").contains("`os.syscall`"), "{}", message("syscall"));
         assert!(message("cpu.cal").contains("`cpu.call`"), "{}", message("cpu.cal"));
+        assert!(message("context").starts_with("`os.switch."), "{}", message("context"));
         assert!(message("OS.SYSCALL").contains("`os.syscall`"), "{}", message("OS.SYSCALL"));
         assert!(message("fork").contains("`os.process.fork`"), "{}", message("fork"));
         let described = message("context switch");

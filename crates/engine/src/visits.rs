@@ -40,9 +40,6 @@ pub(crate) struct ProbeVisits<'p> {
     pub(crate) processes: u32,
 }
 
-/// Limit on visits for each process of an estimate while there are too few clean ones.
-const VISITS_PER_PROCESS: u32 = 4;
-
 impl<'p> ProbeVisits<'p> {
     /// The probes of a plan, in its order. Derived metrics have no visits.
     pub(crate) fn of_plan(plan: &'p Plan, host: &Host) -> Vec<Self> {
@@ -103,7 +100,7 @@ impl<'p> ProbeVisits<'p> {
         let Some(reference) = reference.filter(|_| may) else { return 0 };
         let conditions: Vec<Conditions> = self.samples[case].iter().map(Conditions::of).collect();
         let clean = clean_visits(&conditions, reference).len() as u32;
-        let most = (VISITS_PER_PROCESS * self.processes).saturating_sub(self.tried[case]);
+        let most = (self.visits.tries_max * self.processes).saturating_sub(self.tried[case]);
         self.processes.saturating_sub(clean).min(most)
     }
 
@@ -115,7 +112,7 @@ impl<'p> ProbeVisits<'p> {
             return processes * cost_ns;
         }
         // Each missing undisturbed visit is retried at full speed only, up to the limit.
-        let tries = f64::from(VISITS_PER_PROCESS - 1) * processes;
+        let tries = f64::from(self.visits.tries_max - 1) * processes;
         let missing = (processes * (1.0 - clean_share)).min(tries * clean_share);
         let failed = (missing / clean_share.max(0.01) - missing).min(tries);
         (processes + missing) * cost_ns + failed * (WORKER_NS + UNMET_NS)

@@ -195,7 +195,8 @@ fn interruption_is_noted_before_all_processes() {
 #[test]
 fn number_of_processes_has_a_reason() {
     let of = |processes_min, processes_max, processes| {
-        let visits = Visits { processes_min, processes_max, rounds: 12, trials: false };
+        let visits =
+            Visits { processes_min, processes_max, tries_max: 4, rounds: 12, trials: false };
         process_count_note(processes, visits)
     };
     assert_eq!(of(5, 5, 5), "5 processes (fixed)");

@@ -47,7 +47,7 @@ static ABOUT: About = About {
         ),
         Parameter::new(
             "set_bytes",
-            "at least 4 × the last-level cache",
+            "about 4 × the last-level cache",
             "working set of the chase, and bytes that the other cores read",
         ),
         Parameter::new("page", "huge, 4K", "page size of all memory"),

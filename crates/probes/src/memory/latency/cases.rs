@@ -10,8 +10,10 @@ const MIB: usize = 1 << 20;
 const SMALLEST: usize = KIB;
 /// The largest working set of lat_mem_rd, and where the last-level cache is unknown.
 const CLASSIC_LARGEST: usize = 128 * MIB;
-/// The largest working set ÷ last-level cache, at least.
+/// The largest working set ÷ last-level cache, about.
 const BEYOND_LLC: usize = 4;
+/// A quick run has few working sets beyond: linking one takes a second for each GiB.
+const QUICK_LARGE: usize = 64 * MIB;
 /// Octaves after the second-to-last cache with steps of a quarter.
 const QUARTERED: usize = 2;
 /// Strides of lat_mem_rd.
@@ -70,8 +72,14 @@ pub(crate) fn chase_cases(host: &Host, sizes: &Sizes) -> Vec<ChaseCase> {
             continue;
         }
         let octaves = octaves(SMALLEST, largest);
-        let coarse = sizes.effort == Effort::Quick && page == Page::Base && has_huge(host);
-        let fine = if coarse { octaves.clone() } else { fine(host, sizes.effort, largest) };
+        let is_coarse = sizes.effort == Effort::Quick && page == Page::Base && has_huge(host);
+        let fine = match is_coarse {
+            true => {
+                let is_few = |set: &usize| *set <= QUICK_LARGE || *set == largest;
+                octaves.iter().copied().filter(is_few).collect()
+            }
+            false => fine(host, sizes.effort, largest),
+        };
         add(Pattern::Random, &fine);
         if sizes.effort != Effort::Quick {
             add(Pattern::RandomPage, &octaves);
@@ -88,11 +96,13 @@ pub(crate) fn chase_cases(host: &Host, sizes: &Sizes) -> Vec<ChaseCase> {
     cases
 }
 
-/// The largest working set: four times the last-level cache, rounded up to a power of two, as far
-/// as memory allows.
+/// The largest working set: four times the last-level cache, or a little less, rounded up to a power
+/// of two, as far as memory allows.
 pub(crate) fn largest(host: &Host) -> usize {
     let wanted = host.last_level_cache().map_or(CLASSIC_LARGEST, |cache| {
-        (BEYOND_LLC * cache.size_bytes as usize).next_power_of_two()
+        let wanted = BEYOND_LLC * cache.size_bytes as usize;
+        // 260 MiB need no 2 GiB.
+        (wanted - wanted / 16).next_power_of_two()
     });
     let budget = MemoryBudget::of(host);
     let fits = |set_bytes: usize| {
@@ -122,8 +132,9 @@ fn fine(host: &Host, effort: Effort, largest: usize) -> Vec<usize> {
     for cache in caches(host) {
         let size = cache.size_bytes as usize;
         let quarters: &[usize] = match effort {
-            // A working set of this size takes 0.1 s of a quick run. Three times it adds a point to
-            // the plateau of memory, and a quarter more ends the step in which it is found.
+            // Three times the last size adds a point to the plateau of memory, and a quarter more
+            // ends the step in which it is found.
+            Effort::Quick if size as u64 == last && size > QUICK_LARGE => &[6, 12],
             Effort::Quick if size as u64 == last => &[4, 5, 6, 12],
             Effort::Quick => &[3, 4, 5, 6],
             Effort::Standard | Effort::Thorough => &[2, 3, 4, 5, 6, 7, 8, 12],
@@ -135,7 +146,8 @@ fn fine(host: &Host, effort: Effort, largest: usize) -> Vec<usize> {
     if let Some(last) = host.last_level_cache() {
         let before = caches(host).iter().rev().nth(1).map_or(0, |cache| cache.size_bytes);
         let between = octaves(before as usize, last.size_bytes as usize);
-        for (octave, set) in between.into_iter().enumerate() {
+        let is_few = |set: &usize| effort != Effort::Quick || *set <= QUICK_LARGE;
+        for (octave, set) in between.into_iter().filter(is_few).enumerate() {
             let quarters: &[usize] = if octave < QUARTERED { &[5, 6, 7] } else { &[6] };
             sets.extend(quarters.iter().map(|quarters| set / 4 * quarters));
         }

@@ -89,8 +89,10 @@ fn pages_reclaimed_while_measuring_fail_the_check() {
 fn largest_set_is_four_caches_or_what_memory_allows() {
     let mut host = zen4();
     assert_eq!(cases::largest(&host), 128 * MIB);
-    host.cpu.caches[2].size_bytes = 36 << 20;
-    assert_eq!(cases::largest(&host), 256 * MIB, "rounded up to a power of two");
+    for (cache, largest) in [(33, 128), (36, 256), (260, 1024)] {
+        host.cpu.caches[2].size_bytes = cache << 20;
+        assert_eq!(cases::largest(&host), largest * MIB, "{cache} MiB");
+    }
     // A quarter of 512 MiB is 128 MiB, which leaves no space for the order of the chain.
     host.memory.available_bytes = Some(512 << 20);
     assert_eq!(cases::largest(&host), 64 * MIB);
@@ -141,4 +143,14 @@ fn steps_are_fine_where_plateaus_are_detected() {
     for set in [24 * KIB, 40 * KIB, 768 * KIB, 1280 * KIB, 5 * MIB / 2, 3 * MIB, 12 * MIB] {
         assert!(sets.contains(&set), "{set}");
     }
+    // Each large set is linked in every process: a quick run has what a plateau needs.
+    host.cpu.caches[2].size_bytes = 260 << 20;
+    host.memory.thp = Some("madvise".to_owned());
+    let large = |page| -> Vec<usize> {
+        let sets = chase_cases(&host, Effort::Quick).into_iter();
+        let of_page = sets.filter(|case| case.page == page).map(|case| case.set_bytes / MIB);
+        of_page.filter(|mib| *mib > 64).collect()
+    };
+    assert_eq!(large(Page::Base), [1024]);
+    assert_eq!(large(Page::Huge), [96, 128, 256, 390, 512, 780, 1024]);
 }
