@@ -3,8 +3,8 @@
 //! Disturbances are detected by counters, the reference loop and checks, never by values. A
 //! disturbance makes a number noisy only if leaving out the disturbed processes shifts the headline
 //! by more than the metric's noise limit, or if too few processes are left to decide that. It is
-//! the cause of a wide interval only if the disturbed processes are the worse ones and the interval
-//! of the others is narrow (rule 22).
+//! the cause of a wide interval only if the disturbed processes are the worse ones, the interval of
+//! the others is narrow, and a larger disturbance goes with a worse value (rule 22).
 
 mod machine;
 
@@ -33,6 +33,8 @@ const TICKS_MIN_NS: u64 = 30_000_000;
 /// least, and so many times as long as half of the answers.
 const STALL_MIN_NS: f64 = 200e6;
 const STALL_TIMES: f64 = 10.0;
+/// The fewest disturbed processes whose ranks show dose and response.
+const DOSES_MIN: usize = 3;
 /// The fewest undisturbed processes that show the headline without the disturbed ones.
 const OTHERS_MIN: usize = 3;
 
@@ -79,16 +81,18 @@ pub fn judge(
     let is_wide = summary.bound.is_none()
         && !is_on_edge
         && summary.relative_half_width().is_some_and(|it| it > expectation.noise_limit);
-    let mut reasons: Vec<Reason> = case.lost_time(End::Near, is_wide);
-    reasons.extend(case.lost_time(End::Far, is_wide));
+    let mut found = case.lost_time(End::Near, is_wide);
+    found.extend(case.lost_time(End::Far, is_wide));
     if is_wide {
-        reasons.extend(reference.and_then(|reference| case.slow_core(reference)));
+        found.extend(reference.and_then(|reference| case.slow_core(reference)));
     }
+    let (causes, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| it.is_cause);
+    let mut reasons: Vec<Reason> = causes.into_iter().map(|it| it.reason).collect();
     reasons.extend(case.disturbed_rounds(is_wide));
     reasons.extend(case.stall());
     let shapes = if is_on_edge { Vec::new() } else { shapes(summary, expectation.noise_limit) };
     if is_wide && reasons.is_empty() && shapes.is_empty() {
-        reasons.push(case.unknown_cause());
+        reasons.push(case.unknown_cause(others.first().map(|it| it.reason.text.as_str())));
     }
     reasons.extend(shapes);
     let state = if reasons.is_empty() { State::Valid } else { State::Noisy };
@@ -197,6 +201,13 @@ impl End {
     }
 }
 
+/// What a counter or the reference loop shows.
+struct Finding {
+    reason: Reason,
+    /// Whether it explains the spread, or shifts the headline.
+    is_cause: bool,
+}
+
 struct Case<'c> {
     samples: &'c [Sample],
     summary: &'c Summary,
@@ -219,17 +230,40 @@ impl Case<'_> {
             || median(&others).is_some_and(|it| shift(it) > self.expectation.noise_limit)
     }
 
-    /// Whether the affected processes explain a wide interval: they are worse, and the interval of
-    /// the others is narrow.
-    fn explain(&self, affected: &[bool]) -> bool {
+    /// Whether the affected processes explain a wide interval: they are worse, the interval of the
+    /// others is narrow, and there is dose and response. `slower` has how much slower the
+    /// disturbance made each process: from three affected ones on, a larger dose must go with a
+    /// worse value, by ranks over all processes; one or two are the worst by chance too, and their
+    /// doses must explain half of the gap.
+    fn explain(&self, affected: &[bool], slower: &[f64]) -> bool {
         let (worse, others) = (self.medians_of(affected, true), self.medians_of(affected, false));
         let (Some(theirs), Some(ours)) = (median(&worse), median(&others)) else { return false };
-        let are_worse = match self.expectation.better {
-            Better::Lower => theirs > ours,
-            Better::Higher => theirs < ours,
-            Better::Neither => true,
+        let gap = self.badness(theirs, ours);
+        let doses = slower.iter().zip(affected).filter(|(_, is)| **is).map(|(dose, _)| *dose);
+        let doses: Vec<f64> = doses.collect();
+        let responds = match doses.len() {
+            0..DOSES_MIN => median(&doses).is_some_and(|dose| dose >= gap / 2.0),
+            _ if self.expectation.better == Better::Neither => true,
+            _ => {
+                let medians: Vec<f64> =
+                    self.processes().iter().map(|(_, median)| *median).collect();
+                let pairs = (0..medians.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
+                let agrees = |(a, b): (usize, usize)| {
+                    sign(slower[a] - slower[b]) * sign(self.badness(medians[a], medians[b]))
+                };
+                pairs.map(agrees).sum::<f64>() > 0.0
+            }
         };
-        are_worse && others.len() >= OTHERS_MIN && self.is_narrow(&others)
+        gap > 0.0 && responds && others.len() >= OTHERS_MIN && self.is_narrow(&others)
+    }
+
+    /// By which share a number is worse than another.
+    fn badness(&self, of: f64, than: f64) -> f64 {
+        match self.expectation.better {
+            Better::Lower => of / than - 1.0,
+            Better::Higher => than / of - 1.0,
+            Better::Neither => (of / than - 1.0).abs(),
+        }
     }
 
     fn is_narrow(&self, medians: &[f64]) -> bool {
@@ -247,8 +281,8 @@ impl Case<'_> {
         processes.filter(|(_, is)| **is == are).map(|((_, median), _)| median).collect()
     }
 
-    /// Causes of lost CPU time at an end, the largest share first.
-    fn lost_time(&self, end: End, is_wide: bool) -> Vec<Reason> {
+    /// What took CPU time at an end, the largest share first.
+    fn lost_time(&self, end: End, is_wide: bool) -> Vec<Finding> {
         let expects = end.expects(self.expectation.expects);
         let processes = self.processes();
         let counters: Option<Vec<&Disturbance>> =
@@ -256,7 +290,7 @@ impl Case<'_> {
         let Some(counters) = counters else { return Vec::new() };
         let lost: Vec<_> = counters.iter().map(|counted| lost_ns(counted, expects)).collect();
         let takes_turns = expects.has(Counter::Preemptions);
-        let mut causes: Vec<(f64, Reason)> = Vec::new();
+        let mut found: Vec<(f64, Finding)> = Vec::new();
         for (at, (cause, _)) in lost.first().into_iter().flatten().enumerate() {
             let least = match cause {
                 Cause::Throttled => THROTTLED_MIN,
@@ -273,19 +307,20 @@ impl Case<'_> {
             }
             let few_others = affected.len() - disturbed < OTHERS_MIN;
             let is_cause = if is_wide {
-                few_others || self.explain(&affected)
+                let slower = |it| share(it) / (1.0 - share(it)).max(0.01);
+                let slower: Vec<f64> = (0..lost.len()).map(slower).collect();
+                few_others || self.explain(&affected, &slower)
             } else {
                 self.shifts_headline(&affected)
             };
-            if is_cause {
-                let theirs = || (0..lost.len()).filter(|it| affected[*it]);
-                let lost_ns: f64 = theirs().map(|it| lost[it][at].1).sum();
-                let share = lost_ns / theirs().map(wall).sum::<f64>();
-                causes.push((share, self.reason_of_lost_time(end, *cause, (share, disturbed))));
-            }
+            let theirs = || (0..lost.len()).filter(|it| affected[*it]);
+            let lost_ns: f64 = theirs().map(|it| lost[it][at].1).sum();
+            let share = lost_ns / theirs().map(wall).sum::<f64>();
+            let reason = self.reason_of_lost_time(end, *cause, (share, disturbed));
+            found.push((share, Finding { reason, is_cause }));
         }
-        causes.sort_by(|a, b| b.0.total_cmp(&a.0));
-        causes.into_iter().map(|(_, reason)| reason).collect()
+        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        found.into_iter().map(|(_, finding)| finding).collect()
     }
 
     fn reason_of_lost_time(
@@ -371,9 +406,9 @@ impl Case<'_> {
         Some(Reason::new(cause, format!("{label}: {shifts}")).with_remedy(remedy))
     }
 
-    /// Processes on a slow core, if they explain a wide interval. If most cores were slow, the
-    /// processes on the slower half are compared with the others.
-    fn slow_core(&self, reference: &Loop) -> Option<Reason> {
+    /// Processes on a slow core, and whether they explain a wide interval. If most cores were slow,
+    /// the processes on the slower half are compared with the others.
+    fn slow_core(&self, reference: &Loop) -> Option<Finding> {
         // Core speed does not affect the work, or threads of the probe may slow the loop.
         let is_own = self.summary.not_selected == Some(NotSelected::SecondCpu);
         if is_own || self.expectation.expects.has(Counter::CoreSpeed) {
@@ -388,9 +423,10 @@ impl Case<'_> {
             |limit: f64| loops.iter().map(|it| times(it) > limit).collect::<Vec<bool>>();
         let slow: Vec<bool> = loops.iter().map(|it| !it.is_as_fast_as(reference)).collect();
         let count = slow.iter().filter(|it| **it).count();
-        let explains = self.explain(&slow)
+        let slower: Vec<f64> = loops.iter().map(|it| times(it) - 1.0).collect();
+        let is_cause = self.explain(&slow, &slower)
             || (loops.len() - count < OTHERS_MIN && self.are_worse(&slower_than(typical)));
-        (count > 0 && explains).then(|| {
+        (count > 0).then(|| {
             let cause = match slowest.has_idle_sibling(reference) {
                 true => "lower frequency",
                 false => "SMT contention",
@@ -400,7 +436,8 @@ impl Case<'_> {
                 times(slowest),
                 loops.len()
             );
-            Reason::new(Cause::SlowCore, text).with_remedy(Remedy::QuietCore)
+            let reason = Reason::new(Cause::SlowCore, text).with_remedy(Remedy::QuietCore);
+            Finding { reason, is_cause }
         })
     }
 
@@ -415,13 +452,23 @@ impl Case<'_> {
         })
     }
 
-    fn unknown_cause(&self) -> Reason {
-        let text = match self.summary.processes {
-            1 => "wide interval within one process; no counter or sensor moved".to_owned(),
-            count => format!("wide interval over {count} processes; no counter or sensor moved"),
+    /// `moved`: what a counter or sensor shows that does not explain the interval.
+    fn unknown_cause(&self, moved: Option<&str>) -> Reason {
+        let over = match self.summary.processes {
+            1 => "within one process".to_owned(),
+            count => format!("over {count} processes"),
+        };
+        let text = match moved {
+            None => format!("wide interval {over}; no counter or sensor moved"),
+            Some(moved) => format!("wide interval {over}, not explained by {moved}"),
         };
         Reason::new(Cause::Spread, text).with_remedy(Remedy::MeasureLonger)
     }
+}
+
+/// 0 for equal numbers, as `f64::signum` is not.
+fn sign(number: f64) -> f64 {
+    if number == 0.0 { 0.0 } else { number.signum() }
 }
 
 fn undisturbed_median(sample: &Sample) -> Option<f64> {

@@ -14,7 +14,7 @@ use crate::capacities::{Capacities, Rate};
 use crate::engine::{Body, Choice, Outcome, Pause, Timing, Workload};
 use crate::options::Load;
 use crate::requests::Requests;
-use crate::run::Run;
+use crate::run::{Observed, Run};
 use crate::step::ServerUse;
 
 /// Connections of a measurement: enough that none of them is the limit.
@@ -267,7 +267,7 @@ fn window(
     };
     let timing = Timing::of(time_ns, None);
     let what = format!("capacity of the {of}");
-    let (outcome, telemetry) = run.window(&work, timing, &what, recorder)?;
+    let Observed { outcome, telemetry, .. } = run.window(&work, timing, &what, recorder)?;
     let is_whole = outcome.end == crate::engine::End::Complete;
     let server = telemetry.map(|(begin, end)| ServerUse::of(&begin, &end));
     Ok(is_whole.then_some(Window { outcome, server }))

@@ -13,7 +13,7 @@ use crate::engine::{Body, End, Timing};
 use crate::limit::{Limit, Proof, id, mean, word};
 use crate::metrics;
 use crate::options::Case;
-use crate::run::{Run, shuffled};
+use crate::run::{Observed, Run, shuffled};
 use crate::step::{ServerUse, Step};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
@@ -236,7 +236,8 @@ fn throughput(
             work.requests = Arc::new(work.requests.with(field, dose.more_bytes));
         }
     }
-    let (outcome, telemetry) = run.window(&work, Timing::of(run_ns, None), what, recorder)?;
+    let timing = Timing::of(run_ns, None);
+    let Observed { outcome, telemetry, .. } = run.window(&work, timing, what, recorder)?;
     let completed = outcome.tally.completed() as f64;
     if outcome.end != End::Complete || completed == 0.0 {
         return Ok(None);

@@ -8,13 +8,12 @@ use fathom_record::{Basis, Cause, Fact, Interval, Params, Reason, Series, State,
 
 use crate::capacities::{Capacities, Rate, wide};
 use crate::metrics::{self, OfServer};
-use crate::step::{Judged, ServerUse, Step, Sweep, half_width};
+use crate::step::{Judged, ServerUse, Step, Sweep, WAITING_MIN, half_width};
 
 /// Less than this share of the bytes sent is not work of the disk.
 const DISK_SHARE_MIN: f64 = 0.01;
-/// An end that waits for a CPU for more than this share of the time, and is busy or waits for more
-/// than the second one, may be limited by the CPU.
-const WAITING_MIN: f64 = 0.1;
+/// An end that lacks a CPU, and is busy or waits for more than this share of the time, may be
+/// limited by the CPU.
 const SHARED_MIN: f64 = 0.75;
 /// Pacing that is exceeded by more is no limit: it was measured in a bad moment.
 const EXCEEDED: f64 = 1.15;
@@ -391,6 +390,7 @@ mod tests {
                 server: Some(server(throughput)),
                 client_share: 0.1,
                 client_waiting: 0.0,
+                others: None,
             }
         };
         let step = |clients: u32| {

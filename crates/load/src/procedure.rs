@@ -21,7 +21,7 @@ use crate::memory::{Memory, Resident};
 use crate::options::{BodyName, Case, Load};
 use crate::readings::Readings;
 use crate::records;
-use crate::run::{Run, duration, shuffled};
+use crate::run::{Observed, Run, duration, shuffled};
 use crate::step::{Judged, SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
 
@@ -318,12 +318,13 @@ impl Run<'_> {
         let requests = self.load.requests_in(step.sweeps);
         let timing = Timing::of(self.load.window_ns(), requests);
         let what = format!("{} clients", step.clients);
-        let (outcome, telemetry) = self.window(&work, timing, &what, recorder)?;
+        let Observed { outcome, telemetry, others } =
+            self.window(&work, timing, &what, recorder)?;
         if let Some(file) = outcome.tally.wrong_file {
             step.wrong_path.get_or_insert_with(|| work.requests.path(file));
         }
         if outcome.end == End::Complete {
-            step.add(&outcome, telemetry);
+            step.add(&outcome, telemetry, others);
         } else if step.sweeps == 0 {
             // Of a step with complete sweeps, only those count.
             step.faults.clone_from(&outcome.tally.faults);

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use fathom_measure::affinity;
+use fathom_measure::clock::process_cpu_ns;
+use fathom_measure::disturbance::machine_cpu_ns;
 use fathom_metric::{Event, ProcedureError, Recorder};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng as _;
@@ -57,6 +59,15 @@ impl Load {
     }
 }
 
+/// A window, and what is known beside it.
+pub struct Observed {
+    pub outcome: Outcome,
+    /// At its begin and end.
+    pub telemetry: Option<(Telemetry, Telemetry)>,
+    /// CPUs that other processes of this machine used.
+    pub others: Option<f64>,
+}
+
 /// The present run.
 pub struct Run<'l> {
     pub load: &'l Load,
@@ -77,14 +88,13 @@ pub struct Run<'l> {
 }
 
 impl Run<'_> {
-    /// A window, with the server's telemetry at its begin and end.
     pub fn window(
         &mut self,
         work: &Workload,
         timing: Timing,
         what: &str,
         recorder: &mut dyn Recorder,
-    ) -> Result<(Outcome, Option<(Telemetry, Telemetry)>), ProcedureError> {
+    ) -> Result<Observed, ProcedureError> {
         let mut watcher = Watcher {
             target: &mut self.target,
             memory: &mut self.memory,
@@ -92,6 +102,7 @@ impl Run<'_> {
             recorder: &mut *recorder,
             begin: None,
             end: None,
+            used_ns: [None; 2],
             from: None,
             read_ns: 0,
             shown_ns: 0,
@@ -104,6 +115,7 @@ impl Run<'_> {
             .map_err(|error| {
                 ProcedureError::failed(format!("start the client threads: {error}"))
             })?;
+        let used_ns = watcher.used_ns;
         let telemetry = watcher.begin.zip(watcher.end);
         // Differences of counters that went backwards would be figures of nothing.
         let is_right = telemetry.as_ref().is_none_or(|(begin, end)| end.follows(begin));
@@ -113,7 +125,14 @@ impl Run<'_> {
         }
         let telemetry = telemetry.filter(|_| is_right);
         self.done_ns += timing.window_ns;
-        Ok((outcome, telemetry))
+        // Without telemetry the server's use is not known. Where it runs is not known either: on
+        // another host its use is not of this machine, and others used more.
+        let others = telemetry.as_ref().zip(used_ns[0].zip(used_ns[1])).map(|(server, used)| {
+            let of_server = server.1.cpu_ns.saturating_sub(server.0.cpu_ns);
+            let more = used.1.saturating_sub(used.0).saturating_sub(of_server);
+            more as f64 / outcome.window_ns.max(1) as f64
+        });
+        Ok(Observed { outcome, telemetry, others })
     }
 
     /// Shows work that has no windows.
@@ -168,6 +187,8 @@ struct Watcher<'w> {
     recorder: &'w mut dyn Recorder,
     begin: Option<Telemetry>,
     end: Option<Telemetry>,
+    /// CPU time of the machine without this process, at the begin and at the end.
+    used_ns: [Option<u64>; 2],
     /// The state when the window began.
     from: Option<Live>,
     read_ns: u64,
@@ -186,9 +207,16 @@ impl Watcher<'_> {
             let telemetry = self.target.control.as_mut().and_then(|it| it.telemetry().ok());
             self.memory.read(telemetry.as_ref());
             self.readings.add(self.memory.since_begin_ns(), telemetry.as_ref());
+            let used_ns = || machine_cpu_ns()?.checked_sub(process_cpu_ns());
             match moment {
-                Moment::Begin => (self.begin, self.from) = (telemetry, Some(*live)),
-                Moment::End => self.end = telemetry,
+                Moment::Begin => {
+                    (self.begin, self.from) = (telemetry, Some(*live));
+                    self.used_ns[0] = used_ns();
+                }
+                Moment::End => {
+                    self.end = telemetry;
+                    self.used_ns[1] = used_ns();
+                }
                 Moment::WarmUp | Moment::Running => {}
             }
         }

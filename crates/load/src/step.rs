@@ -19,6 +19,10 @@ const RESPONSES_MIN: f64 = 2.0;
 
 /// METHOD 24: the load generator is the limit.
 pub const BUSY_MAX: f64 = 0.9;
+/// An end that waits for a CPU for more than this share of the time lacks one.
+pub const WAITING_MIN: f64 = 0.1;
+/// Fewer CPUs are what a machine uses for itself.
+const OTHERS_MIN: f64 = 0.2;
 
 /// Consecutive slots of a step, maybe of two sweeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -142,6 +146,15 @@ pub struct Sweep {
     pub client_share: f64,
     /// The share of the time in which a thread of it was ready and had no CPU, at most.
     pub client_waiting: f64,
+    /// CPUs that other processes of this machine used, if known.
+    pub others: Option<f64>,
+}
+
+impl Sweep {
+    /// The share of the time in which an end was ready and had no CPU, at most.
+    pub fn waiting(&self) -> f64 {
+        self.server.as_ref().map_or(0.0, ServerUse::waiting).max(self.client_waiting)
+    }
 }
 
 /// The sweeps of a step so far.
@@ -197,8 +210,14 @@ impl Step {
         Self { clients, quota, ..Self::default() }
     }
 
-    /// Adds a sweep, with the server's counters before and after its window.
-    pub fn add(&mut self, outcome: &Outcome, telemetry: Option<(Telemetry, Telemetry)>) {
+    /// Adds a sweep, with the server's counters before and after its window, and the CPUs that
+    /// other processes used.
+    pub fn add(
+        &mut self,
+        outcome: &Outcome,
+        telemetry: Option<(Telemetry, Telemetry)>,
+        others: Option<f64>,
+    ) {
         let tally = &outcome.tally;
         for (slot, ns) in tally.slots.iter().zip(outcome.slots_ns) {
             self.add_slot(slot, ns as f64 / 1e9);
@@ -241,6 +260,7 @@ impl Step {
             server: server.clone(),
             client_share: used.min(1.0),
             client_waiting: threads().map(ThreadUse::waiting).fold(0.0, f64::max),
+            others,
         });
         // One sweep without telemetry makes the step's unknown.
         self.server = match (self.sweeps, self.server.take(), server) {
@@ -317,6 +337,16 @@ impl Step {
     /// Whether the quota of the client was the limit rather than a thread.
     pub fn is_quota_bound(&self) -> bool {
         self.of_quota > BUSY_MAX
+    }
+
+    /// CPUs that other processes used and the share of the time in which an end waited for one, on
+    /// average, if both are too large to be usual.
+    pub fn contention(&self) -> Option<(f64, f64)> {
+        let others: Option<Vec<f64>> = self.by_sweep.iter().map(|sweep| sweep.others).collect();
+        let others = statistics::mean(&others?)?;
+        let waiting: Vec<f64> = self.by_sweep.iter().map(Sweep::waiting).collect();
+        let waiting = statistics::mean(&waiting)?;
+        (others > OTHERS_MIN && waiting > WAITING_MIN).then_some((others, waiting))
     }
 
     /// Mean delay between the readiness of a connection and its handling.
@@ -435,7 +465,7 @@ mod tests {
     fn ten_batches_span_all_sweeps() {
         let mut step = Step::new(4);
         for base in [10, 20, 30] {
-            step.add(&outcome(std::array::from_fn(|at| base + at as u64)), None);
+            step.add(&outcome(std::array::from_fn(|at| base + at as u64)), None, None);
         }
         assert_eq!(step.batches.len(), 10);
         let counts: Vec<u64> = step.batches.iter().map(|batch| batch.completed).collect();
@@ -452,7 +482,7 @@ mod tests {
     fn interval_is_by_order_statistics_of_ten_batches() {
         let mut step = Step::new(1);
         let counts: [u64; SLOTS] = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
-        (0..3).for_each(|_| step.add(&outcome(counts), None));
+        (0..3).for_each(|_| step.add(&outcome(counts), None, None));
         let interval = step.interval(step.throughput(), |it| it.completed as f64 / it.seconds);
         let interval = interval.expect("ten batches");
         // Slots of 0.1 s: batches of 33, 42, 51, 40, 36, 45, 54, 37, 48 and 51 requests in 0.3 s;
@@ -469,7 +499,7 @@ mod tests {
         let mut step = Step::new(1);
         let mut few = outcome([0; SLOTS]);
         few.slots_ns = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1_000];
-        (0..SWEEPS).for_each(|_| step.add(&few, None));
+        (0..SWEEPS).for_each(|_| step.add(&few, None, None));
         assert!(step.batches.iter().all(|batch| batch.seconds > 0.0), "{:?}", step.batches);
         assert!(step.no_interval().is_some());
     }
@@ -478,7 +508,7 @@ mod tests {
     fn short_batches_have_no_interval() {
         let with = |count: u64, sweeps: usize| {
             let mut step = Step::new(1);
-            (0..sweeps).for_each(|_| step.add(&outcome([count; SLOTS]), None));
+            (0..sweeps).for_each(|_| step.add(&outcome([count; SLOTS]), None, None));
             step
         };
         assert_eq!(with(3, 3).no_interval(), None);
@@ -500,13 +530,13 @@ mod tests {
             ..Telemetry::default()
         };
         let mut step = Step::new(1);
-        step.add(&outcome([5; SLOTS]), Some((at(0, 0), at(2, 100))));
-        step.add(&outcome([5; SLOTS]), Some((at(5, 200), at(7, 400))));
+        step.add(&outcome([5; SLOTS]), Some((at(0, 0), at(2, 100))), None);
+        step.add(&outcome([5; SLOTS]), Some((at(5, 200), at(7, 400))), None);
         let server = step.server.as_ref().expect("two windows");
         assert_eq!((server.responses, server.wire_bytes), (300, Some(300_000)));
         assert_eq!((server.cpus(), server.disk_reads), (Some(0.5), None));
         assert_eq!(server.per_request_ns, [1e7, 5e6]);
-        step.add(&outcome([5; SLOTS]), None);
+        step.add(&outcome([5; SLOTS]), None, None);
         assert_eq!(step.server, None);
     }
 }

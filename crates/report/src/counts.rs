@@ -91,7 +91,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::TooShort => "too short",
         Cause::Drift => "drift while sampling",
         Cause::MachineDrift => "machine drift",
-        Cause::Spread => "no counter or sensor moved",
+        Cause::Spread => "no counter or sensor explains it",
         Cause::TwoClusters => "bimodal across processes",
         Cause::SeveralModes => "several modes",
         Cause::Clock => "clock failure",

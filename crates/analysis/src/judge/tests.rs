@@ -124,7 +124,8 @@ fn cause_is_named_if_other_processes_are_narrow() {
     let named = verdict(&processes(&WIDE, &[5, 6], &stolen()), QUIET);
     assert_eq!(cause(&named), (Cause::Steal, "CPU steal 50 % in 2 of 7 processes"));
     let wide_without = verdict(&processes(&WIDE, &[6], &stolen()), QUIET);
-    let unknown = "wide interval over 7 processes; no counter or sensor moved";
+    let unknown =
+        "wide interval over 7 processes, not explained by CPU steal 50 % in 1 of 7 processes";
     assert_eq!(cause(&wide_without), (Cause::Spread, unknown));
     let values = (0..12).map(|at| 100.0 + 10.0 * f64::from(at % 3)).collect();
     let alone = Sample { values, disturbance: quiet(), ..Sample::default() };
@@ -136,10 +137,32 @@ fn cause_is_named_if_other_processes_are_narrow() {
 }
 
 #[test]
+fn cause_has_dose_and_response() {
+    let stolen = |ns| Disturbance { steal_ns: Some(ns), ..quiet() };
+    let of = |doses: [u64; 3]| {
+        let mut samples = processes(&[100.0, 100.0, 100.0, 95.0, 101.0, 150.0], &[], &quiet());
+        (0..3).for_each(|at| samples[3 + at].disturbance = stolen(doses[at]));
+        causes(&verdict(&samples, QUIET))
+    };
+    let percent = 10_000_000;
+    assert_eq!(of([10 * percent, 20 * percent, 30 * percent]), [Cause::Steal]);
+    assert_eq!(of([30 * percent, 20 * percent, 10 * percent]), [Cause::Spread], "the reverse");
+    // Of five processes, one is the worst by chance in one of five runs.
+    let one = |ns| {
+        let mut samples = processes(&[100.0, 100.0, 100.0, 100.0, 150.0], &[4], &stolen(ns));
+        samples[0].values = vec![101.0];
+        causes(&verdict(&samples, QUIET))
+    };
+    assert_eq!(one(6 * percent), [Cause::Spread], "6 % do not explain 50 %");
+    assert_eq!(one(21 * percent), [Cause::Steal], "27 % explain half of it");
+}
+
+#[test]
 fn cause_of_the_better_processes_is_unknown() {
     let better_where_stolen = processes(&WIDE, &[5, 6], &stolen());
     let rate = Expectation { better: Better::Higher, ..QUIET };
-    let unknown = "wide interval over 7 processes; no counter or sensor moved";
+    let unknown =
+        "wide interval over 7 processes, not explained by CPU steal 50 % in 2 of 7 processes";
     assert_eq!(cause(&verdict(&better_where_stolen, rate)), (Cause::Spread, unknown));
     let neither = Expectation { better: Better::Neither, ..QUIET };
     assert_eq!(causes(&verdict(&better_where_stolen, neither)), [Cause::Steal]);

@@ -96,8 +96,8 @@ pub(crate) fn chase_cases(host: &Host, sizes: &Sizes) -> Vec<ChaseCase> {
     cases
 }
 
-/// The largest working set: four times the last-level cache, or a little less, rounded up to a power
-/// of two, as far as memory allows.
+/// The largest working set: four times the last-level cache, or a little less, rounded up to a
+/// power of two, as far as memory allows.
 pub(crate) fn largest(host: &Host) -> usize {
     let wanted = host.last_level_cache().map_or(CLASSIC_LARGEST, |cache| {
         let wanted = BEYOND_LLC * cache.size_bytes as usize;
