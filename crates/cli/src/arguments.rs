@@ -181,7 +181,8 @@ pub struct RunArguments {
     /// Print the run as one JSON document instead of a table.
     #[arg(long, conflicts_with = "jsonl")]
     pub json: bool,
-    /// Print each record as a JSON line, at the end of the run.
+    /// Print JSON lines: each case of each visit when it ends, and each record at the end of the
+    /// run.
     #[arg(long)]
     pub jsonl: bool,
     /// Also write the run to this file as one JSON document, atomically.

@@ -17,7 +17,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::reduce::{self, Results};
-use crate::visits::{self, ProbeVisits, VisitContext};
+use crate::visits::{self, CaseOfVisit, ProbeVisits, VisitContext};
 
 /// Receiver of the events of a run: the terminal, the store, a test.
 pub trait Audience {
@@ -26,6 +26,8 @@ pub trait Audience {
     fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>);
     /// Before each visit.
     fn progress(&mut self, progress: &Progress);
+    /// A case of the visit that has just ended.
+    fn visited(&mut self, _: &CaseOfVisit<'_>) {}
     /// After all visits, or a step of a procedure, with the records in the order of the table.
     fn measured(&mut self, records: &[Record]);
     /// Records of a finished step of a procedure, between its passes, or of the visits so far, with
@@ -289,6 +291,7 @@ fn visit_all(
             if !visited[*index].selection.contains(&Err(NotSelected::SecondCpu)) {
                 speed.add_visit(&loops);
             }
+            visited[*index].of_last_visit().for_each(|case| audience.visited(&case));
             let begun_ns = machine.elapsed_ns();
             if begun_ns >= due_ns {
                 let drafts = reduced(plan, visited, document, reference, None);

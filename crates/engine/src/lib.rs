@@ -24,3 +24,4 @@ pub use machine::{Machine, Outcome, VisitAnswer, VisitRequest};
 pub use plan::{KEPT, Plan, Visits, beginnings, matches, nearest_of};
 pub use plan_error::PlanError;
 pub use session::{Session, SessionSetup};
+pub use visits::CaseOfVisit;

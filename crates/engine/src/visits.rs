@@ -4,8 +4,8 @@ use fathom_analysis::clean::{Conditions, Loop, clean_visits};
 use fathom_analysis::strata::Strata;
 use fathom_analysis::{judge, statistics};
 use fathom_measure::sampler::{BATCH_FLOOR_NS, Dose, Fault, LoopTime, Resources, Settings};
-use fathom_metric::{Entry, Probe};
-use fathom_record::{Host, NotSelected, Reason, Sample, Stratum};
+use fathom_metric::{About, Entry, Probe};
+use fathom_record::{Host, NotSelected, Params, Reason, Sample, Stratum};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
@@ -15,6 +15,13 @@ use crate::plan::{Plan, VisitGroup, Visits, WORKER_NS};
 
 /// Duration of a visit that does not reach full speed.
 const UNMET_NS: f64 = 35e6;
+
+/// What a visit found of a case.
+pub struct CaseOfVisit<'v> {
+    pub about: &'static About,
+    pub params: &'v Params,
+    pub sample: &'v Sample,
+}
 
 /// A probe of the plan and the results of its visits so far.
 pub(crate) struct ProbeVisits<'p> {
@@ -35,6 +42,8 @@ pub(crate) struct ProbeVisits<'p> {
     /// For each case, the number of all visits, including those that did not reach full speed.
     pub(crate) tried: Vec<u32>,
     spent_ns: u64,
+    /// When the last visit began.
+    begun_ns: u64,
     pub(crate) visits: Visits,
     /// The number of processes of each estimate.
     pub(crate) processes: u32,
@@ -67,6 +76,7 @@ impl<'p> ProbeVisits<'p> {
             found: 0,
             tried: vec![0; cases],
             spent_ns: 0,
+            begun_ns: 0,
             visits,
             processes: visits.processes_min,
         }
@@ -127,6 +137,16 @@ impl<'p> ProbeVisits<'p> {
         (clean_visits(&conditions, reference).len() as u32, conditions.len() as u32)
     }
 
+    /// The cases that have a sample of the last visit.
+    pub(crate) fn of_last_visit(&self) -> impl Iterator<Item = CaseOfVisit<'_>> {
+        let about = self.probe.about();
+        let cases = self.unit.cases.iter().zip(&self.samples);
+        cases.filter_map(move |(case, samples)| {
+            let sample = samples.last().filter(|it| it.started_ns == Some(self.begun_ns))?;
+            Some(CaseOfVisit { about, params: &case.params, sample })
+        })
+    }
+
     /// Whether no case can be measured.
     pub(crate) fn is_over(&self) -> bool {
         self.failure.is_some() || self.faults.iter().all(Option::is_some)
@@ -139,6 +159,7 @@ impl<'p> ProbeVisits<'p> {
         request: VisitContext<'_>,
     ) -> Vec<LoopTime> {
         let begun = machine.elapsed_ns();
+        self.begun_ns = begun;
         self.doubt = request.resources.files.as_ref().ok().and_then(|files| files.doubt.clone());
         let is_extra = self.found >= self.processes;
         let only_at = request.reference.copied().filter(|_| is_extra);

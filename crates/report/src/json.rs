@@ -1,6 +1,7 @@
 //! The JSON of a run, a record, a comparison or a diagnosis.
 
-use fathom_record::{Document, Record};
+use fathom_analysis::statistics;
+use fathom_record::{Document, Params, Record, Sample, Unit};
 use serde::Serialize;
 
 /// Indented JSON of plain data, with a newline at its end.
@@ -16,4 +17,39 @@ pub fn document_json(document: &Document) -> String {
 /// One record as one line with a newline.
 pub fn record_line(record: &Record) -> String {
     serde_json::to_string(record).expect("plain data has a JSON form") + "\n"
+}
+
+/// A case of a visit as a line of JSON, with its values if they are asked for. Unlike a record it
+/// has a process and no verdict.
+pub fn visit_line(
+    (metric, unit): (&str, Unit),
+    params: &Params,
+    sample: &Sample,
+    with_values: bool,
+) -> String {
+    #[derive(Serialize)]
+    struct Line<'l> {
+        metric: &'l str,
+        params: &'l Params,
+        unit: Unit,
+        process: u32,
+        started_ns: Option<u64>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        waited: bool,
+        median: Option<f64>,
+        #[serde(skip_serializing_if = "<[f64]>::is_empty")]
+        values: &'l [f64],
+    }
+    let values = sample.values.as_slice();
+    let line = Line {
+        metric,
+        params,
+        unit,
+        process: sample.process,
+        started_ns: sample.started_ns,
+        waited: sample.waited,
+        median: statistics::median(values),
+        values: if with_values { values } else { &[] },
+    };
+    serde_json::to_string(&line).expect("plain data has a JSON form") + "\n"
 }

@@ -10,7 +10,6 @@ use std::time::Duration;
 use fathom_lab::processes;
 use fathom_lab::seeded::Seeded;
 use fathom_record::{Cause, Record, RunState, State};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use crate::test_env::{RUN, SHORT, TestEnv, adopt_orphans, is_worker, signal};
@@ -51,10 +50,12 @@ fn killed_coordinator_keeps_printed_records() {
             new_stores += 1;
         }
         let mut run = short_run(&env, &mut seeds);
-        let moment = wait_for_moment(kill % 4, &mut seeds, &env, &run);
+        let mut text = Vec::new();
+        let moment = wait_for_moment(kill % 4, &mut seeds, &env, (&mut run, &mut text));
         stopped += if seeds.coin() { stop_workers(&run) } else { 0 };
         run.kill().expect("it is ours");
-        let records = stored::records(&read_stdout(&mut run));
+        run.stdout.take().expect("a pipe").read_to_end(&mut text).expect("its output");
+        let records = stored::records(&String::from_utf8(text).expect("text"));
         run.wait().expect("it ends");
         let left = env.running_processes();
         left.iter().for_each(|pid| signal(*pid, Signal::KILL));
@@ -98,9 +99,14 @@ fn stop_workers(run: &Child) -> usize {
     workers.len()
 }
 
-/// Waits for a moment of one of four kinds: after the start, while a worker runs, after a line was
-/// printed, or while the store is written.
-fn wait_for_moment(kind: usize, seeds: &mut Seeded, env: &TestEnv, run: &Child) -> String {
+/// Waits for a moment of one of four kinds: after the start, while a worker runs, after a record
+/// was printed, or while the store is written. `text` gets what was read of the output.
+fn wait_for_moment(
+    kind: usize,
+    seeds: &mut Seeded,
+    env: &TestEnv,
+    (run, text): (&mut Child, &mut Vec<u8>),
+) -> String {
     match kind {
         0 => format!("{:?} after the start", pause(seeds, 500_000)),
         1 => {
@@ -109,8 +115,8 @@ fn wait_for_moment(kind: usize, seeds: &mut Seeded, env: &TestEnv, run: &Child) 
             format!("{:?} after worker {workers}", pause(seeds, 10_000))
         }
         2 => {
-            wait_for_output(run);
-            format!("{:?} after its first line", pause(seeds, 3000))
+            wait_for_record(run, text);
+            format!("{:?} after its first record", pause(seeds, 3000))
         }
         _ => {
             let changes = 1 + seeds.below(10);
@@ -127,11 +133,17 @@ fn pause(seeds: &mut Seeded, micros_max: u64) -> Duration {
     time
 }
 
-/// Waits until the run prints something, or ends.
-fn wait_for_output(run: &Child) {
-    let mut wait = [PollFd::new(run.stdout.as_ref().expect("a pipe"), PollFlags::IN)];
-    let limit = Timespec { tv_sec: TIME_LIMIT_S as i64, tv_nsec: 0 };
-    poll(&mut wait, Some(&limit)).expect("a wait");
+/// Reads the output until a record is in it, or the run ends.
+fn wait_for_record(run: &mut Child, text: &mut Vec<u8>) {
+    let stdout = run.stdout.as_mut().expect("a pipe");
+    let mut bytes = [0; 4096];
+    let has_record = |text: &[u8]| text.windows(10).any(|part| part == b"\"verdict\":");
+    while !has_record(text) {
+        match stdout.read(&mut bytes).expect("its output") {
+            0 => return,
+            count => text.extend(&bytes[..count]),
+        }
+    }
 }
 
 /// Polls every 100 µs until a condition holds or the run ends, for about a minute.

@@ -81,7 +81,7 @@ fn run(env: &TestEnv, disk: &Disk, format: &str) -> Vec<Acknowledged> {
     for line in BufReader::new(run.stdout.take().expect("a pipe")).lines() {
         let line = line.expect("a line");
         let what = match line.as_str() {
-            line if line.starts_with('{') => {
+            line if line.starts_with('{') && line.contains("\"verdict\":") => {
                 What::Record(serde_json::from_str(line).expect("a record"))
             }
             line if line.starts_with("Kept as run") => What::WholeRun,

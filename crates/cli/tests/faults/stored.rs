@@ -25,7 +25,8 @@ pub(crate) fn runs(store: &Path) -> Result<Vec<Document>, String> {
 /// A truncated last line acknowledges nothing.
 pub(crate) fn records(text: &str) -> Vec<Record> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let lines = whole.lines().filter(|line| line.starts_with('{'));
+    let is_record = |line: &&str| line.starts_with('{') && line.contains("\"verdict\":");
+    let lines = whole.lines().filter(is_record);
     last_versions(lines.map(|line| serde_json::from_str(line).expect("a record")))
 }
 

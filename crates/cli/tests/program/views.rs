@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fathom_record::{Document, Record, RunState, SCHEMA_VERSION};
+use serde_json::Value;
 
 use crate::test_env::{assert_contains, assert_status, json};
 use crate::{SHORT, TestEnv, assert_failure, text};
@@ -50,13 +51,28 @@ fn json_is_a_document_and_jsonl_is_lines() {
     assert_eq!((document.schema, document.run.state), (SCHEMA_VERSION, RunState::Complete));
     assert_eq!(document.run.seed, 42);
     assert!(document.records.iter().all(|record| record.is_intact() && record.samples.is_none()));
-    let records: Vec<Record> = run("--jsonl", &["--samples"])
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a record"))
-        .collect();
+    let lines = run("--jsonl", &["--samples"]);
+    let lines = lines.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+    let (visits, records): (Vec<Value>, Vec<Value>) =
+        lines.partition(|line: &Value| line.get("verdict").is_none());
+    let records: Vec<Record> =
+        records.into_iter().map(|one| serde_json::from_value(one).expect("a record")).collect();
     // The end of the run may print a record again.
     assert!(!records.is_empty());
-    assert!(records.iter().all(|record| record.samples.as_ref().is_some_and(|s| s.len() >= 3)));
+    // A line for each case of each visit, while the run goes on.
+    for record in &records {
+        let samples = record.samples.as_ref().expect("samples");
+        assert!(samples.len() >= 3);
+        for sample in samples {
+            let is_of = |line: &&Value| {
+                line["params"] == serde_json::json!(record.params)
+                    && line["process"] == sample.process
+            };
+            let line = visits.iter().find(is_of).expect("its visit");
+            assert_eq!(line["values"], serde_json::json!(sample.values), "{line}");
+            assert_eq!(line["started_ns"], serde_json::json!(sample.started_ns), "{line}");
+        }
+    }
 }
 
 #[test]

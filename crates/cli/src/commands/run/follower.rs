@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fathom_engine::{Audience, Plan, Progress, Visits};
+use fathom_engine::{Audience, CaseOfVisit, Plan, Progress, Visits};
 use fathom_metric::Entry;
 use fathom_record::{Document, Record};
 use fathom_report::{Layout, Table};
@@ -148,6 +148,14 @@ impl Audience for Follower {
         let done = (1000.0 * progress.elapsed_ns / whole.max(1.0)) as u64;
         let left = Duration::from_nanos(progress.left_ns as u64).as_secs() + 1;
         self.output.progress(template, done, 1000, &format!("{left} s left, {}", progress.metric));
+    }
+
+    fn visited(&mut self, case: &CaseOfVisit<'_>) {
+        if self.format == Format::JsonLines {
+            let CaseOfVisit { about, params, sample } = case;
+            let (id, with_values) = ((about.id, about.unit), self.with_samples);
+            self.output.write(&fathom_report::visit_line(id, params, sample, with_values));
+        }
     }
 
     fn measured(&mut self, records: &[Record]) {
