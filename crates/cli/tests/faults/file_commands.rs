@@ -13,7 +13,7 @@ use crate::trials::{self, Outcome, Target, is_strace_missing, names};
 struct FileCommand(&'static str);
 
 const COMMANDS: [FileCommand; 5] = [
-    FileCommand("size --block 64K --between 1ms..40ms --max 64M"),
+    FileCommand("size --block 64K --between 1ms..1s --max 16M"),
     FileCommand("sweep --sizes 1M --blocks 64K,1M --each 1ms --passes 2"),
     FileCommand("cache --sizes 1M --blocks 64K --rounds 1"),
     FileCommand("calls --calls 100 --blocks 4K --repeat 1"),
