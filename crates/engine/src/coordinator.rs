@@ -1,5 +1,6 @@
 //! The coordinator of a run: visits, spread over its whole time, and their records.
 
+use fathom_analysis::choice::Distances;
 use fathom_analysis::clean::{self, Loop};
 use fathom_analysis::{judge, statistics};
 use fathom_measure::affinity;
@@ -312,6 +313,8 @@ fn reduced(
     clock_failure: Option<&str>,
 ) -> Vec<Record> {
     let mut results = Results::default();
+    let samples = visited.iter().flat_map(|unit| unit.samples.iter().flatten());
+    let distances = Distances::of(samples);
     let mut visited = visited.iter();
     // The run was interrupted before the first visit of a metric that another is derived from.
     let is_missing = |need: &str, results: &Results| {
@@ -323,7 +326,7 @@ fn reduced(
         match unit.entry {
             Entry::Probe(_) => {
                 if let Some(one) = visited.next() {
-                    reduce::measured(one, document, reference, &mut results);
+                    reduce::measured(one, document, (reference, &distances), &mut results);
                 }
             }
             Entry::Derived(derived) => {

@@ -17,6 +17,9 @@ pub struct VisitRequest {
     /// Whether to run at nice −20.
     pub priority: bool,
     pub resources: Resources,
+    /// Whether the work uses the second CPU.
+    #[serde(default)]
+    pub is_on_two_cpus: bool,
 }
 
 /// The answer of a worker: one line of JSON on its standard output.

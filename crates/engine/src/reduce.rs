@@ -1,5 +1,6 @@
 //! From the results of visits to records.
 
+use fathom_analysis::choice::{Choice, Distances, choose};
 use fathom_analysis::clean::Loop;
 use fathom_analysis::judge::{self, Expectation, judge};
 use fathom_analysis::statistics;
@@ -35,7 +36,7 @@ impl Results {
 pub(crate) fn measured(
     visited: &ProbeVisits<'_>,
     document: &Document,
-    reference: Option<&Loop>,
+    (reference, distances): (Option<&Loop>, &Distances),
     results: &mut Results,
 ) {
     let ProbeVisits { unit, probe, faults, failure, processes, .. } = visited;
@@ -53,14 +54,23 @@ pub(crate) fn measured(
         let about = &About { expects: probe.expects(case), ..*about };
         let may = visited.selection[at];
         let wanted = (*processes, visited.visits.processes_min);
-        let strata = Strata::of(samples, may, wanted, visited.tried[at], reference);
-        match failure_verdict(failure, &faults[at]) {
-            Some(verdict) => record.verdict = verdict,
-            None => {
+        let choice = match visited.visits.trials {
+            // The protocol keeps every trial.
+            true => Ok(Choice { samples: samples.clone(), notes: Vec::new() }),
+            false => choose(samples, distances, about.unit),
+        };
+        match (failure_verdict(failure, &faults[at]), choice) {
+            (Some(verdict), _) => record.verdict = verdict,
+            (None, Err(why)) => {
+                record.verdict = Verdict { state: State::Invalid, reasons: vec![why] };
+            }
+            (None, Ok(Choice { samples, notes })) => {
+                let strata = Strata::of(&samples, may, wanted, visited.tried[at], reference);
                 let (summary, chosen) = (strata.summarise(), strata.headline());
                 let headline = HeadlineSamples { summary, samples: chosen, reference };
                 let read_ns = document.run.clock.read_ns;
-                fill(&mut record, about, samples, headline, (about.is_difference, read_ns));
+                record.notes.extend(notes);
+                fill(&mut record, about, &samples, headline, (about.is_difference, read_ns));
             }
         }
         let doubt = visited.doubt.as_ref().filter(|_| probe.reads_device(case));

@@ -190,6 +190,7 @@ impl<'p> ProbeVisits<'p> {
             coordinator: std::process::id(),
             priority: request.priority,
             resources: request.resources.clone(),
+            is_on_two_cpus: self.selection.contains(&Err(NotSelected::SecondCpu)),
         });
         self.spent_ns += machine.elapsed_ns() - begun;
         match outcome {

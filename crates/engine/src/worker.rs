@@ -142,7 +142,8 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     if let Some((loops, false)) = waited {
         return VisitAnswer { samples: Vec::new(), loops };
     }
-    let counters = KernelCounters::new(request.settings.cpu, waits);
+    let other_cpu = request.settings.other_cpu.filter(|_| request.is_on_two_cpus);
+    let counters = KernelCounters::new(request.settings.cpu, waits).beside(other_cpu);
     let sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(counters));
     let mut sampler = sampler.with(request.resources.clone());
     if let Err(fault) = probe.visit(&cases, &mut sampler) {

@@ -6,6 +6,7 @@
 //! whatever they are.
 
 mod batch;
+mod distance;
 mod injected;
 mod resources;
 mod single;
@@ -309,6 +310,16 @@ impl Sampler {
         }
     }
 
+    /// Records by a count of the work whether its values are of the case: those of a visit that did
+    /// not meet it are left out, if most visits did.
+    pub fn condition(&mut self, case: usize, name: &str, is_met: bool, detail: impl Into<String>) {
+        let detail = detail.into();
+        if !is_met {
+            self.slots[case].sample.missed = Some(format!("{name}: {detail}"));
+        }
+        self.check(case, name, is_met, detail);
+    }
+
     /// States a fact beside the values of a case. Of several samples the record has the median of a
     /// quantity, and all different texts.
     pub fn state(&mut self, case: usize, fact: Fact) {
@@ -339,6 +350,7 @@ impl Sampler {
         }
         // A case that failed its warm-up takes no part in the rounds.
         works.retain(|work| work.cases().iter().all(|case| self.slots[*case].fault.is_none()));
+        let distance = self.observer.distance(&self.clock);
         // After the warm-up: its page faults and preemptions do not count.
         self.observer.begin_visit();
         let begun = self.clock.start();
@@ -363,6 +375,8 @@ impl Sampler {
             }
         }
         let disturbance = self.observer.end_visit();
+        let distances = distance.into_iter().chain(self.observer.distance(&self.clock));
+        let distances: Vec<f64> = distances.map(|ns| (10.0 * ns).round() / 10.0).collect();
         let loops = &self.loops[first_loop..];
         for work in &works {
             for case in work.cases() {
@@ -371,6 +385,7 @@ impl Sampler {
                 let migrations = slot.sample.disturbance.migrations;
                 slot.sample.disturbance = Disturbance { migrations, ..disturbance.clone() };
                 slot.sample.reference_ns = loops.iter().map(|it| it.sibling_ns.round()).collect();
+                slot.sample.distance_ns.clone_from(&distances);
                 slot.sample.frequency_ns = loops.iter().map(|it| it.frequency_ns.round()).collect();
             }
         }

@@ -47,6 +47,14 @@ pub struct Sample {
     /// At the same times, the part that only frequency slows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frequency_ns: Vec<f64>,
+    /// Before and after the rounds, the time of a cache line between the two CPUs of work on two,
+    /// in nanoseconds: a hypervisor moves them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub distance_ns: Vec<f64>,
+    /// Why the values are of another case, by a count of the work: most of them did not wait for a
+    /// process that sleeps. The headline is of the other visits, if they are the most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<String>,
     /// The report of the far end, if the work has two ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far: Option<FarEnd>,

@@ -44,6 +44,7 @@ pub(crate) fn request((metric, parameter, value): (&str, &str, i64)) -> VisitReq
         coordinator: std::process::id(),
         priority: false,
         resources: Resources::none(),
+        is_on_two_cpus: false,
     }
 }
 

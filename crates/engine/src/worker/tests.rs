@@ -34,6 +34,7 @@ fn request() -> VisitRequest {
         coordinator: std::process::id(),
         priority: false,
         resources: Resources::none(),
+        is_on_two_cpus: false,
     }
 }
 

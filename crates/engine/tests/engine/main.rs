@@ -292,6 +292,23 @@ fn visits_go_on_until_enough_are_clean() {
 }
 
 #[test]
+fn work_on_two_cpus_is_reported_for_the_usual_distance() {
+    let distance_ns = |visit: usize| if visit.is_multiple_of(4) { 10.0 } else { 60.0 };
+    let mut script = Script { distance_ns, ..Script::new() };
+    let document = run_quietly(&mut script, &plan(&["os.wake.cross_cpu{via=futex}"]));
+    let record = document.records.iter().find(|it| it.metric.as_str() == "os.wake.cross_cpu");
+    let record = record.expect("a record");
+    let summary = record.summary.as_ref().expect("a summary");
+    let samples = record.samples.as_ref().expect("samples");
+    let near = samples.iter().filter(|it| it.distance_ns == [10.0; 2]).count();
+    assert!(near >= 3 && samples.len() == 12, "{near}");
+    assert_eq!((summary.processes as usize, record.verdict.state), (12 - near, State::Valid));
+    assert!((5_900.0..6_100.0).contains(&summary.median), "{}", summary.median);
+    let note = &record.notes[0];
+    assert!(note.contains("were 10 ns apart, not 60 (there 1"), "{note}");
+}
+
+#[test]
 fn visits_end_at_four_per_process() {
     let (document, visits) =
         frequency_with(Some(5), |visit| if visit.is_multiple_of(9) { IDLE } else { BUSY });

@@ -32,6 +32,8 @@ pub struct Script {
     pub jitter_permille: u64,
     /// The reference loop (the part that a sibling slows) by visit.
     pub loop_ns: fn(usize) -> f64,
+    /// The distance of the CPUs by visit, of work on two, with which its times grow.
+    pub distance_ns: fn(usize) -> f64,
 }
 
 impl Script {
@@ -45,6 +47,7 @@ impl Script {
             slow_times: 1.0,
             jitter_permille: 4,
             loop_ns: |_| LOOP_NS,
+            distance_ns: |_| 10.0,
         }
     }
 
@@ -92,7 +95,9 @@ impl Machine for Script {
             return Outcome::Answered(VisitAnswer { samples: Vec::new(), loops: vec![met] });
         }
         let stolen = request.metric == "os.syscall.fresh";
-        let observer = Box::new(Quiet { stolen, loop_ns });
+        let distance_ns =
+            Some((self.distance_ns)(self.visits.len())).filter(|_| request.is_on_two_cpus);
+        let observer = Box::new(Quiet { stolen, loop_ns, distance_ns });
         let clock = Clock::fake(Rc::clone(&fake));
         let mut sampler = Sampler::new(clock, request.settings, request.params.len(), observer);
         let mut works = Vec::new();
@@ -100,7 +105,8 @@ impl Machine for Script {
             match self.price(&request.metric, params, request.settings.process) {
                 Ok(price) => {
                     let times = if loop_ns > LOOP_NS { self.slow_times } else { 1.0 };
-                    works.push(work(case, &request.metric, times * price, &fake));
+                    let price = times * price * distance_ns.map_or(1.0, |ns| ns / 10.0);
+                    works.push(work(case, &request.metric, price, &fake));
                 }
                 Err(fault) => sampler.fault(case, fault),
             }
@@ -184,11 +190,12 @@ fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> W
 pub struct Quiet {
     stolen: bool,
     loop_ns: f64,
+    distance_ns: Option<f64>,
 }
 
 impl Quiet {
     pub fn new() -> Self {
-        Self { stolen: false, loop_ns: LOOP_NS }
+        Self { stolen: false, loop_ns: LOOP_NS, distance_ns: None }
     }
 }
 
@@ -216,6 +223,9 @@ impl Observer for Quiet {
     }
     fn reference_loop(&mut self, _: &Clock) -> LoopTime {
         loop_of(0, self.loop_ns)
+    }
+    fn distance(&mut self, _: &Clock) -> Option<f64> {
+        self.distance_ns
     }
 }
 

@@ -2,6 +2,7 @@
 
 use fathom_record::{Counter, Counters, Disturbance};
 
+use super::distance;
 use super::spin::{self, LoopTime};
 use crate::clock::{Clock, monotonic_raw_ns};
 use crate::disturbance::{RoundCounters, VisitCounters};
@@ -25,6 +26,10 @@ pub trait Observer {
     /// Sets the threads that work in lockstep with the calling one: thread id and CPU.
     fn work_with(&mut self, _threads: &[(u32, u32)]) {}
     fn reference_loop(&mut self, clock: &Clock) -> LoopTime;
+    /// The distance between the two CPUs of the visit, if it uses two.
+    fn distance(&mut self, _: &Clock) -> Option<f64> {
+        None
+    }
 }
 
 /// Gives the CPU away and takes it again. What the kernel keeps of a process that never sleeps, in
@@ -42,12 +47,21 @@ pub struct KernelCounters {
     away_ns: u64,
     visit: VisitCounters,
     expects: Counters,
+    /// The second CPU of the visit.
+    other_cpu: Option<u32>,
 }
 
 impl KernelCounters {
     /// Counters of this process and of its CPU. Expected ones do not disturb a round.
     pub fn new(cpu: u32, expects: Counters) -> Self {
-        Self { round: RoundCounters::read(), away_ns: 0, visit: VisitCounters::open(cpu), expects }
+        let (round, visit) = (RoundCounters::read(), VisitCounters::open(cpu));
+        Self { round, away_ns: 0, visit, expects, other_cpu: None }
+    }
+
+    /// Also senses how far another CPU is.
+    #[must_use]
+    pub fn beside(self, other_cpu: Option<u32>) -> Self {
+        Self { other_cpu, ..self }
     }
 }
 
@@ -87,5 +101,9 @@ impl Observer for KernelCounters {
 
     fn reference_loop(&mut self, clock: &Clock) -> LoopTime {
         spin::reference_loop(clock)
+    }
+
+    fn distance(&mut self, clock: &Clock) -> Option<f64> {
+        distance::to(clock, self.other_cpu?)
     }
 }

@@ -263,7 +263,7 @@ fn check(
         false => end.total() as f64 >= ASLEEP_MIN[usize::from(trip.cpus == 2)] * trips as f64,
     });
     let name = if trip.busy { "awake" } else { "asleep when woken" };
-    sampler.check(case, name, passed, counts);
+    sampler.condition(case, name, passed, counts);
     check_cpu(case, sampler);
 }
 

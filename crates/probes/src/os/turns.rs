@@ -78,7 +78,7 @@ fn check(
     let cpus = if let Quantity::WakeUp(suffix) = quantity {
         let asleep = members.map(|member| asleep(*member, trips)).fold(1.0, f64::min);
         let detail = format!("at {:.1} % of the hops; {counts}; {suffix}", 100.0 * asleep);
-        sampler.check(case, "asleep when woken", asleep >= ASLEEP_MIN, detail);
+        sampler.condition(case, "asleep when woken", asleep >= ASLEEP_MIN, detail);
         "two CPUs"
     } else {
         let waits_max =
