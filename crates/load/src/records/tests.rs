@@ -110,7 +110,7 @@ fn other_processes_mark_a_step_that_waits_for_a_cpu() {
     assert!(state == State::Noisy && text.contains(expected), "{text}");
     for (others, wait_ns) in [(Some(1.0), 10), (Some(0.2), 30), (None, 30)] {
         let (_, text) = with(others, wait_ns);
-        assert!(!text.contains("contention"), "{others:?}, {wait_ns}: {text}");
+        assert!(!text.contains("other processes"), "{others:?}, {wait_ns}: {text}");
     }
 }
 
