@@ -32,8 +32,7 @@ impl Distances {
         let mut limits = Vec::new();
         let mut from = 0;
         for at in 1..all.len() {
-            let is_apart = all[at] >= APART * all[at - 1];
-            if is_apart && at - from >= side && all.len() - at >= side {
+            if are_apart(all[at], all[at - 1]) && at - from >= side && all.len() - at >= side {
                 limits.push((all[at] * all[at - 1]).sqrt());
                 from = at;
             }
@@ -55,6 +54,25 @@ impl Distances {
 pub struct Choice {
     pub samples: Vec<Sample>,
     pub notes: Vec<String>,
+    /// How far apart the CPUs were in these visits.
+    pub distance_ns: Option<f64>,
+}
+
+impl Choice {
+    /// All visits.
+    #[must_use]
+    pub fn of(samples: &[&Sample], notes: Vec<String>) -> Self {
+        let samples: Vec<Sample> = samples.iter().map(|sample| (*sample).clone()).collect();
+        let readings: Vec<f64> =
+            samples.iter().flat_map(|it| it.distance_ns.iter().copied()).collect();
+        Self { distance_ns: median(&readings), samples, notes }
+    }
+}
+
+/// Whether two distances are of different states.
+#[must_use]
+pub fn are_apart(a: f64, b: f64) -> bool {
+    a.max(b) >= APART * a.min(b)
 }
 
 /// Chooses the visits of a case.
@@ -77,17 +95,14 @@ pub fn choose(samples: &[Sample], distances: &Distances, unit: Unit) -> Result<C
     let most = (0..=distances.limits.len()).max_by_key(|state| (count(*state), usize::MAX - state));
     let Some(most) = most.filter(|most| count(*most) >= VISITS_MIN.max(kept.len().div_ceil(2)))
     else {
-        return Ok(Choice { samples: kept.into_iter().cloned().collect(), notes });
+        return Ok(Choice::of(&kept, notes));
     };
     let of_state = |state: usize| -> Vec<&Sample> {
         let with = kept.iter().zip(&states).filter(|(_, it)| **it == Some(Ok(state)));
         with.map(|(sample, _)| *sample).collect()
     };
-    let distance = |samples: &[&Sample]| {
-        let readings: Vec<f64> =
-            samples.iter().flat_map(|it| it.distance_ns.iter().copied()).collect();
-        median(&readings).unwrap_or_default()
-    };
+    let distance =
+        |samples: &[&Sample]| Choice::of(samples, Vec::new()).distance_ns.unwrap_or_default();
     let usual = distance(&of_state(most));
     for state in (0..=distances.limits.len()).filter(|state| *state != most && count(*state) > 0) {
         let others = of_state(state);
@@ -108,7 +123,7 @@ pub fn choose(samples: &[Sample], distances: &Distances, unit: Unit) -> Result<C
     }
     let chosen = kept.into_iter().zip(&states);
     let chosen = chosen.filter(|(_, state)| state.is_none_or(|state| state == Ok(most)));
-    Ok(Choice { samples: chosen.map(|(sample, _)| sample.clone()).collect(), notes })
+    Ok(Choice::of(&chosen.map(|(sample, _)| sample).collect::<Vec<_>>(), notes))
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub(crate) fn measured(
         let wanted = (*processes, visited.visits.processes_min);
         let choice = match visited.visits.trials {
             // The protocol keeps every trial.
-            true => Ok(Choice { samples: samples.clone(), notes: Vec::new() }),
+            true => Ok(Choice::of(&samples.iter().collect::<Vec<_>>(), Vec::new())),
             false => choose(samples, distances, about.unit),
         };
         match (failure_verdict(failure, &faults[at]), choice) {
@@ -64,10 +64,10 @@ pub(crate) fn measured(
             (None, Err(why)) => {
                 record.verdict = Verdict { state: State::Invalid, reasons: vec![why] };
             }
-            (None, Ok(Choice { samples, notes })) => {
+            (None, Ok(Choice { samples, notes, distance_ns })) => {
                 let strata = Strata::of(&samples, may, wanted, visited.tried[at], reference);
-                let (summary, chosen) = (strata.summarise(), strata.headline());
-                let headline = HeadlineSamples { summary, samples: chosen, reference };
+                let summary = strata.summarise().map(|it| Summary { distance_ns, ..it });
+                let headline = HeadlineSamples { summary, samples: strata.headline(), reference };
                 let read_ns = document.run.clock.read_ns;
                 record.notes.extend(notes);
                 fill(&mut record, about, &samples, headline, (about.is_difference, read_ns));

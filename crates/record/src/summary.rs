@@ -26,6 +26,10 @@ pub struct Summary {
     /// The estimate over the first visits, clean or not; absent for a measurement without visits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_found: Option<Estimate>,
+    /// Of work on two CPUs, how far apart they were in these visits: the time of a cache line
+    /// between them, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance_ns: Option<f64>,
     /// Quantiles of single timings, ascending. Absent for batches, and for quantiles with fewer
     /// than 10 operations beyond them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

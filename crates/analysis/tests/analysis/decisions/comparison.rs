@@ -253,6 +253,15 @@ fn bounds_texts_and_other_units_are_not_comparable() {
     };
     assert_eq!(reason(emulate, false), "CPU emulated in B");
     assert_eq!(reason(emulate, true), "CPU emulated in both");
+    let with_distances = |of_a: f64, of_b: f64| {
+        let (mut a, mut b) = (sound(), sound());
+        summary(&mut a).distance_ns = Some(of_a);
+        summary(&mut b).distance_ns = Some(of_b);
+        comparison(&[&a], &b).not_comparable.into_iter().map(|it| it.reason).next()
+    };
+    let reason = with_distances(7.0, 60.0);
+    assert_eq!(reason.as_deref(), Some("the CPUs were 7 ns apart in A, 60 ns in B"));
+    assert_eq!(with_distances(50.0, 70.0), None);
 }
 
 #[test]
