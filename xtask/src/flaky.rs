@@ -146,7 +146,8 @@ fn measure(root: &Path, condition: &str, name: &str, origin: &Origin) -> Result<
     }
     Ok(Row {
         condition: condition.to_owned(),
-        run: name.to_owned(),
+        // As it is read back.
+        run: name.trim().to_owned(),
         commit: origin.commit.clone(),
         date: origin.date.clone(),
         minutes: format!("{minutes:.1}"),
