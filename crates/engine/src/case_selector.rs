@@ -112,6 +112,13 @@ mod tests {
     }
 
     #[test]
+    fn selectors_with_parameters_are_quoted_for_a_shell() {
+        let quoted = |text: &str| CaseSelector::parse(text).unwrap().quoted("os.pipe.bandwidth");
+        assert_eq!(quoted("os.pipe.bandwidth{cpus=2}"), "'os.pipe.bandwidth{cpus=2}'");
+        assert_eq!(quoted("os.pipe"), "os.pipe.bandwidth");
+    }
+
+    #[test]
     fn cases_are_selected_by_parameters() {
         let params = Params::one("part", "fork").and("rss_bytes", 16 << 20);
         assert!(selects("os.process.fork", &params));

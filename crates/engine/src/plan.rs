@@ -550,6 +550,20 @@ mod tests {
     }
 
     #[test]
+    fn long_visits_of_a_quick_run_are_repeated_less_often() {
+        let of = |effort, cost_ns| {
+            let asked = vec!["cpu.call".to_owned()];
+            let plan = Plan::new(&REGISTRY, asked, effort, Protocol::Median, 1, &Host::default());
+            let mut plan = plan.expect("a plan");
+            plan.units[0].cases.truncate(1);
+            plan.units[0].cases[0].cost_ns = cost_ns;
+            plan.visits(&plan.units[0]).tries_max
+        };
+        assert_eq!([0.98e9, 1e9].map(|cost_ns| of(Effort::Quick, cost_ns)), [4, 2]);
+        assert_eq!(of(Effort::Standard, 1e9), 4);
+    }
+
+    #[test]
     fn records_and_metrics_are_counted() {
         let plan = plan(&["cpu.call.per_argument", "os.syscall{call=stat}"]).expect("a plan");
         let cases: usize = plan.units.iter().map(|unit| unit.cases.len()).sum();

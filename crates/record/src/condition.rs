@@ -176,6 +176,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn shares_of_a_cpu_are_found_by_its_number() {
+        let of = |cpu| CpuShares { cpu, ..CpuShares::default() };
+        let look = Look { cpus: vec![of(None), of(Some(3)), of(Some(1))], ..Look::default() };
+        assert_eq!(look.of(1).and_then(|shares| shares.cpu), Some(1));
+        assert!(look.of(2).is_none());
+    }
+
+    #[test]
     fn only_named_capabilities_are_held() {
         let capabilities = vec!["CAP_SYS_NICE".to_owned(), "CAP_NET_RAW".to_owned()];
         let held = Permissions { capabilities, ..Permissions::default() };

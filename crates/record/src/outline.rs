@@ -119,6 +119,16 @@ mod tests {
             record.summary = summary(median, bound);
             assert_eq!(numbers(&record), (None, None, bound), "{median}");
         }
+        record.summary = summary(1.5, None);
+        let in_stratum = |stratum, as_found| {
+            let found = Headline { as_found: Some(3.0), stratum, ..Headline::from(&record) };
+            found.in_stratum(as_found).map(|(number, _)| number)
+        };
+        for stratum in [Stratum::FullSpeed, Stratum::CoreAtFullSpeed] {
+            assert_eq!([true, false].map(|it| in_stratum(stratum, it)), [Some(3.0), Some(1.5)]);
+        }
+        let unfiltered = [true, false].map(|it| in_stratum(Stratum::AsFound, it));
+        assert_eq!(unfiltered, [Some(1.5), None]);
         record.summary = summary(1.5, Some(2.5));
         record.verdict = Verdict::because(State::Invalid, Cause::WrongWork, "wrong");
         assert_eq!(numbers(&record), (None, None, None));

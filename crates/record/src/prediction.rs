@@ -470,6 +470,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_a_check_is_written_as_one() {
+        let value = Prediction::sum(60.0, 40.0, 0.1, "a + b", "source");
+        let written =
+            |it: &Prediction| serde_json::to_value(it).unwrap()["self_consistency"].clone();
+        assert!(written(&value).is_null());
+        assert_eq!(written(&value.self_consistent()), true);
+    }
+
+    #[test]
     fn interval_inside_is_within_and_beyond_is_outside() {
         let prediction = Prediction::sum(60.0, 40.0, 0.1, "a + b", "source");
         let agreement = |low, high| prediction.agreement(Some([low, high]));

@@ -162,3 +162,22 @@ impl Record {
             && self.checksum == self.expected_checksum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_right_value_is_shown_in_green() {
+        let value = Prediction::sum(60.0, 40.0, 0.1, "a + b", "source");
+        let is = |prediction: &Prediction, agreement| {
+            let (id, params) = (MetricId::new("os.syscall"), Params::none());
+            let mut record = Record::new(id, params, "call", Unit::Nanoseconds, Better::Lower);
+            (record.prediction, record.agreement) = (Some(prediction.clone()), Some(agreement));
+            record.is_value_within()
+        };
+        assert!(is(&value, Agreement::Within));
+        assert!(!is(&value, Agreement::Outside));
+        assert!(!is(&value.self_consistent(), Agreement::Within));
+    }
+}
