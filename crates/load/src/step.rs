@@ -483,6 +483,10 @@ mod tests {
         let mut step = Step::new(1);
         let counts: [u64; SLOTS] = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
         (0..3).for_each(|_| step.add(&outcome(counts), None, None));
+        // Each completion took a millisecond.
+        let point = &step.by_sweep[0].point;
+        let all: u64 = counts.iter().sum();
+        assert_eq!((point.throughput, point.response_s), (all as f64, 0.001));
         let interval = step.interval(step.throughput(), |it| it.completed as f64 / it.seconds);
         let interval = interval.expect("ten batches");
         // Slots of 0.1 s: batches of 33, 42, 51, 40, 36, 45, 54, 37, 48 and 51 requests in 0.3 s;
