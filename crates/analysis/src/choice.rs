@@ -2,7 +2,7 @@
 //! count of the work or by the distance of its CPUs, never by values (METHOD 23e and 23f).
 
 use fathom_record::quantity::quantity;
-use fathom_record::{Cause, Reason, Sample, Unit};
+use fathom_record::{Sample, Unit};
 
 use crate::statistics::median;
 
@@ -75,19 +75,20 @@ pub fn are_apart(a: f64, b: f64) -> bool {
     a.max(b) >= APART * a.min(b)
 }
 
-/// Chooses the visits of a case.
-///
-/// # Errors
-/// The reason, if half of them were of another case by a count of the work.
-pub fn choose(samples: &[Sample], distances: &Distances, unit: Unit) -> Result<Choice, Reason> {
+/// Chooses the visits of a case: all, if half of them were of another one by a count of the work,
+/// so that its failed check invalidates the case.
+#[must_use]
+pub fn choose(samples: &[Sample], distances: &Distances, unit: Unit) -> Choice {
+    // Its own check has failed then: another one that has is wrong work.
+    let failed = |it: &Sample| it.checks_of_both().filter(|check| !check.passed).count();
     let (missed, kept): (Vec<&Sample>, Vec<&Sample>) =
-        samples.iter().partition(|sample| sample.missed.is_some());
+        samples.iter().partition(|sample| sample.missed.is_some() && failed(sample) <= 1);
+    if missed.len() >= kept.len() {
+        return Choice::of(&samples.iter().collect::<Vec<_>>(), Vec::new());
+    }
     let mut notes = Vec::new();
     if let Some(why) = missed.first().and_then(|first| first.missed.as_ref()) {
         let of = format!("{} of {} processes", missed.len(), samples.len());
-        if missed.len() >= kept.len() {
-            return Err(Reason::new(Cause::NotAsAsked, format!("in {of} {why}")));
-        }
         notes.push(format!("{of} are left out: {why}"));
     }
     let states: Vec<_> = kept.iter().map(|sample| distances.state(sample)).collect();
@@ -95,7 +96,7 @@ pub fn choose(samples: &[Sample], distances: &Distances, unit: Unit) -> Result<C
     let most = (0..=distances.limits.len()).max_by_key(|state| (count(*state), usize::MAX - state));
     let Some(most) = most.filter(|most| count(*most) >= VISITS_MIN.max(kept.len().div_ceil(2)))
     else {
-        return Ok(Choice::of(&kept, notes));
+        return Choice::of(&kept, notes);
     };
     let of_state = |state: usize| -> Vec<&Sample> {
         let with = kept.iter().zip(&states).filter(|(_, it)| **it == Some(Ok(state)));
@@ -123,11 +124,13 @@ pub fn choose(samples: &[Sample], distances: &Distances, unit: Unit) -> Result<C
     }
     let chosen = kept.into_iter().zip(&states);
     let chosen = chosen.filter(|(_, state)| state.is_none_or(|state| state == Ok(most)));
-    Ok(Choice::of(&chosen.map(|(sample, _)| sample).collect::<Vec<_>>(), notes))
+    Choice::of(&chosen.map(|(sample, _)| sample).collect::<Vec<_>>(), notes)
 }
 
 #[cfg(test)]
 mod tests {
+    use fathom_record::Check;
+
     use super::*;
 
     fn sample(process: u32, value: f64, distance_ns: &[f64]) -> Sample {
@@ -153,7 +156,7 @@ mod tests {
     #[test]
     fn case_is_reported_for_the_state_of_most_visits() {
         let samples = visits();
-        let choice = choose(&samples, &Distances::of(samples.iter()), Unit::Nanoseconds).unwrap();
+        let choice = choose(&samples, &Distances::of(samples.iter()), Unit::Nanoseconds);
         assert_eq!(processes(&choice), [0, 1, 4, 6, 7, 9, 10, 11], "unknown ones are not left out");
         assert_eq!(
             choice.notes,
@@ -187,24 +190,27 @@ mod tests {
         // Three states of four visits each.
         let samples: Vec<Sample> =
             (0..12).map(|at| sample(at, 1.0, &[[7.0, 28.0, 104.0][at as usize % 3]; 2])).collect();
-        let choice = choose(&samples, &Distances::of(samples.iter()), Unit::Nanoseconds).unwrap();
+        let choice = choose(&samples, &Distances::of(samples.iter()), Unit::Nanoseconds);
         assert_eq!((choice.samples.len(), choice.notes.len()), (12, 0));
     }
 
     #[test]
-    fn visits_of_another_case_are_left_out_or_invalidate_it() {
-        let with = |missed: usize| {
+    fn visits_of_another_case_are_left_out_if_most_are_of_it() {
+        let check = |passed| Check { name: "asleep".to_owned(), passed, detail: String::new() };
+        let with = |missed: usize, failed: usize| {
             let mut samples: Vec<Sample> = (0..5).map(|at| sample(at, 1.0, &[])).collect();
-            samples[..missed].iter_mut().for_each(|it| it.missed = Some("asleep: at 45 %".into()));
+            for one in &mut samples[..missed] {
+                one.missed = Some("asleep: at 45 %".to_owned());
+                one.checks = vec![check(false); failed];
+            }
             choose(&samples, &Distances::default(), Unit::Nanoseconds)
         };
-        let some = with(2).unwrap();
+        let some = with(2, 1);
         assert_eq!(processes(&some), [2, 3, 4]);
         assert_eq!(some.notes, ["2 of 5 processes are left out: asleep: at 45 %"]);
-        let most = with(3).unwrap_err();
-        assert_eq!(
-            (most.cause, most.text.as_str()),
-            (Cause::NotAsAsked, "in 3 of 5 processes asleep: at 45 %")
-        );
+        // Their checks invalidate the case: of most visits, or of wrong work too.
+        for all in [with(3, 1), with(2, 2)] {
+            assert_eq!((all.samples.len(), all.notes.len()), (5, 0));
+        }
     }
 }

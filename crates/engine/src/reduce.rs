@@ -56,15 +56,13 @@ pub(crate) fn measured(
         let wanted = (*processes, visited.visits.processes_min);
         let choice = match visited.visits.trials {
             // The protocol keeps every trial.
-            true => Ok(Choice::of(&samples.iter().collect::<Vec<_>>(), Vec::new())),
+            true => Choice::of(&samples.iter().collect::<Vec<_>>(), Vec::new()),
             false => choose(samples, distances, about.unit),
         };
-        match (failure_verdict(failure, &faults[at]), choice) {
-            (Some(verdict), _) => record.verdict = verdict,
-            (None, Err(why)) => {
-                record.verdict = Verdict { state: State::Invalid, reasons: vec![why] };
-            }
-            (None, Ok(Choice { samples, notes, distance_ns })) => {
+        match failure_verdict(failure, &faults[at]) {
+            Some(verdict) => record.verdict = verdict,
+            None => {
+                let Choice { samples, notes, distance_ns } = choice;
                 let strata = Strata::of(&samples, may, wanted, visited.tried[at], reference);
                 let summary = strata.summarise().map(|it| Summary { distance_ns, ..it });
                 let headline = HeadlineSamples { summary, samples: strata.headline(), reference };
