@@ -69,7 +69,9 @@ fn json_is_a_document_and_jsonl_is_lines() {
                     && line["process"] == sample.process
             };
             let line = visits.iter().find(is_of).expect("its visit");
-            assert_eq!(line["values"], serde_json::json!(sample.values), "{line}");
+            // A visit that waited for full speed in vain has none.
+            let values = line.get("values").cloned().unwrap_or(serde_json::json!([]));
+            assert_eq!(values, serde_json::json!(sample.values), "{line}");
             assert_eq!(line["started_ns"], serde_json::json!(sample.started_ns), "{line}");
         }
     }
