@@ -1,6 +1,8 @@
 //! Which visits a case is reported from: those of another state of the machine are left out, by a
 //! count of the work or by the distance of its CPUs, never by values (METHOD 23e and 23f).
 
+use std::collections::BTreeSet;
+
 use fathom_record::quantity::quantity;
 use fathom_record::{Sample, Unit};
 
@@ -10,8 +12,6 @@ use crate::statistics::median;
 const APART: f64 = 1.5;
 /// The least share of a run's readings on each side of a limit between states, in 1 of so many.
 const SIDE_MIN: usize = 33;
-/// The fewest visits of the state that a case is reported for.
-const VISITS_MIN: usize = 3;
 
 /// The states of a run's two CPUs: a hypervisor moves them between threads of one core, cores and
 /// sockets.
@@ -19,34 +19,53 @@ const VISITS_MIN: usize = 3;
 pub struct Distances {
     /// The limits between states, ascending.
     limits: Vec<f64>,
+    /// The state of most readings.
+    usual: usize,
 }
 
 impl Distances {
     /// From all readings of a run.
     #[must_use]
     pub fn of<'s>(samples: impl Iterator<Item = &'s Sample>) -> Self {
+        // Cases of one visit have the same readings.
+        let mut seen = BTreeSet::new();
+        let mut is_new = |it: &&Sample| {
+            let bits: Vec<u64> = it.distance_ns.iter().map(|ns| ns.to_bits()).collect();
+            it.started_ns.is_none() || seen.insert((it.started_ns, bits))
+        };
+        let samples = samples.filter(|it| is_new(it));
         let mut all: Vec<f64> = samples.flat_map(|it| it.distance_ns.iter().copied()).collect();
         all.retain(|ns| *ns > 0.0);
         all.sort_by(f64::total_cmp);
         let side = (all.len() / SIDE_MIN).max(2);
-        let mut limits = Vec::new();
-        let mut from = 0;
-        for at in 1..all.len() {
-            if are_apart(all[at], all[at - 1]) && at - from >= side && all.len() - at >= side {
-                limits.push((all[at] * all[at - 1]).sqrt());
+        let (mut limits, mut from, mut usual) = (Vec::new(), 0, (0, 0));
+        for at in 1..=all.len() {
+            let is_limit = at < all.len()
+                && are_apart(all[at], all[at - 1])
+                && at - from >= side
+                && all.len() - at >= side;
+            if is_limit || at == all.len() {
+                if at - from > usual.1 {
+                    usual = (limits.len(), at - from);
+                }
+                limits.extend(is_limit.then(|| (all[at] * all[at - 1]).sqrt()));
                 from = at;
             }
         }
-        Self { limits }
+        Self { limits, usual: usual.0 }
     }
 
-    /// The state of a visit: `Err` if it changed meanwhile, `None` if it is not known.
-    fn state(&self, sample: &Sample) -> Option<Result<usize, ()>> {
-        let of = |ns: &f64| self.limits.iter().filter(|limit| ns > limit).count();
-        let mut states = sample.distance_ns.iter().map(of);
-        let first = states.next()?;
-        Some(if states.all(|state| state == first) { Ok(first) } else { Err(()) })
+    /// Whether a visit was in the usual state all the time, or nothing is known of it.
+    fn is_usual(&self, sample: &Sample) -> bool {
+        let state = |ns: &f64| self.limits.iter().filter(|limit| ns > limit).count();
+        sample.distance_ns.iter().all(|ns| state(ns) == self.usual)
     }
+}
+
+/// Whether two distances are of different states.
+#[must_use]
+pub fn are_apart(a: f64, b: f64) -> bool {
+    a.max(b) >= APART * a.min(b)
 }
 
 /// The visits of a case, and what was left out.
@@ -59,72 +78,56 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// All visits.
+    /// All of these visits.
     #[must_use]
-    pub fn of(samples: &[&Sample], notes: Vec<String>) -> Self {
-        let samples: Vec<Sample> = samples.iter().map(|sample| (*sample).clone()).collect();
-        let readings: Vec<f64> =
-            samples.iter().flat_map(|it| it.distance_ns.iter().copied()).collect();
-        Self { distance_ns: median(&readings), samples, notes }
+    pub fn of<'s>(samples: impl IntoIterator<Item = &'s Sample>, notes: Vec<String>) -> Self {
+        let samples: Vec<Sample> = samples.into_iter().cloned().collect();
+        Self { distance_ns: distance_of(&samples), samples, notes }
     }
 }
 
-/// Whether two distances are of different states.
-#[must_use]
-pub fn are_apart(a: f64, b: f64) -> bool {
-    a.max(b) >= APART * a.min(b)
+fn distance_of<'s>(samples: impl IntoIterator<Item = &'s Sample>) -> Option<f64> {
+    let readings = samples.into_iter().flat_map(|it| it.distance_ns.iter().copied());
+    median(&readings.collect::<Vec<f64>>())
 }
 
-/// Chooses the visits of a case: all, if half of them were of another one by a count of the work,
-/// so that its failed check invalidates the case.
+/// Chooses the visits of a case. All, if one did wrong work, or half of them were of another case
+/// by a count of the work: their checks have failed, and invalidate the case.
 #[must_use]
 pub fn choose(samples: &[Sample], distances: &Distances, unit: Unit) -> Choice {
-    // Its own check has failed then: another one that has is wrong work.
+    // The check of a missed condition has failed, too.
     let failed = |it: &Sample| it.checks_of_both().filter(|check| !check.passed).count();
+    let is_wrong = |it: &Sample| failed(it) > usize::from(it.missed.is_some());
     let (missed, kept): (Vec<&Sample>, Vec<&Sample>) =
-        samples.iter().partition(|sample| sample.missed.is_some() && failed(sample) <= 1);
-    if missed.len() >= kept.len() {
-        return Choice::of(&samples.iter().collect::<Vec<_>>(), Vec::new());
+        samples.iter().partition(|sample| sample.missed.is_some());
+    if missed.len() >= kept.len() || samples.iter().any(is_wrong) {
+        return Choice::of(samples, Vec::new());
     }
     let mut notes = Vec::new();
     if let Some(why) = missed.first().and_then(|first| first.missed.as_ref()) {
-        let of = format!("{} of {} processes", missed.len(), samples.len());
-        notes.push(format!("{of} are left out: {why}"));
+        notes.push(format!("{} of {} processes left out: {why}", missed.len(), samples.len()));
     }
-    let states: Vec<_> = kept.iter().map(|sample| distances.state(sample)).collect();
-    let count = |state: usize| states.iter().filter(|it| **it == Some(Ok(state))).count();
-    let most = (0..=distances.limits.len()).max_by_key(|state| (count(*state), usize::MAX - state));
-    let Some(most) = most.filter(|most| count(*most) >= VISITS_MIN.max(kept.len().div_ceil(2)))
-    else {
-        return Choice::of(&kept, notes);
-    };
-    let of_state = |state: usize| -> Vec<&Sample> {
-        let with = kept.iter().zip(&states).filter(|(_, it)| **it == Some(Ok(state)));
-        with.map(|(sample, _)| *sample).collect()
-    };
-    let distance =
-        |samples: &[&Sample]| Choice::of(samples, Vec::new()).distance_ns.unwrap_or_default();
-    let usual = distance(&of_state(most));
-    for state in (0..=distances.limits.len()).filter(|state| *state != most && count(*state) > 0) {
-        let others = of_state(state);
-        let values: Vec<f64> = others.iter().filter_map(|it| median(&it.values)).collect();
-        notes.push(format!(
-            "{} of {} processes are left out: their CPUs were {:.0} ns apart, not {usual:.0} \
-             (there {})",
-            others.len(),
-            samples.len(),
-            distance(&others),
-            quantity(median(&values).unwrap_or_default(), unit),
-        ));
+    let (usual, others): (Vec<&Sample>, Vec<&Sample>) =
+        kept.iter().partition(|sample| distances.is_usual(sample));
+    let counts = format!("{} of {} processes", others.len(), samples.len());
+    let [at, elsewhere] = [&usual, &others].map(|it| distance_of(it.iter().copied()));
+    match (at, elsewhere) {
+        (Some(at), Some(elsewhere)) => {
+            let values: Vec<f64> = others.iter().filter_map(|it| median(&it.values)).collect();
+            let value = median(&values).map_or(String::new(), |it| quantity(it, unit));
+            notes.push(format!(
+                "{counts} left out: CPUs {elsewhere:.0} ns apart, not {at:.0} (median {value})"
+            ));
+            Choice::of(usual, notes)
+        }
+        // No visit is known to be in the usual state.
+        (None, Some(elsewhere)) => {
+            notes
+                .push(format!("{counts} with CPUs {elsewhere:.0} ns apart, not as in most visits"));
+            Choice { distance_ns: None, ..Choice::of(kept, notes) }
+        }
+        (_, None) => Choice::of(kept, notes),
     }
-    let moved = states.iter().filter(|state| **state == Some(Err(()))).count();
-    if moved > 0 {
-        let of = format!("{moved} of {} processes", samples.len());
-        notes.push(format!("{of} are left out: their CPUs were moved meanwhile"));
-    }
-    let chosen = kept.into_iter().zip(&states);
-    let chosen = chosen.filter(|(_, state)| state.is_none_or(|state| state == Ok(most)));
-    Choice::of(&chosen.map(|(sample, _)| sample).collect::<Vec<_>>(), notes)
 }
 
 #[cfg(test)]
@@ -154,18 +157,29 @@ mod tests {
     }
 
     #[test]
-    fn case_is_reported_for_the_state_of_most_visits() {
+    fn case_is_reported_for_the_usual_state_of_the_run() {
         let samples = visits();
         let choice = choose(&samples, &Distances::of(samples.iter()), Unit::Nanoseconds);
         assert_eq!(processes(&choice), [0, 1, 4, 6, 7, 9, 10, 11], "unknown ones are not left out");
+        let note = "4 of 12 processes left out: CPUs 7 ns apart, not 68 (median 12.00 ns)";
         assert_eq!(
-            choice.notes,
-            [
-                "3 of 12 processes are left out: their CPUs were 7 ns apart, not 68 (there \
-                 12.00 ns)",
-                "1 of 12 processes are left out: their CPUs were moved meanwhile"
-            ]
+            (choice.notes.as_slice(), choice.distance_ns),
+            (&[note.to_owned()][..], Some(68.0))
         );
+        // A case without a visit in that state keeps all, and is of no state.
+        let near = [samples[2].clone(), samples[3].clone()];
+        let choice = choose(&near, &Distances::of(samples.iter()), Unit::Nanoseconds);
+        let note = "2 of 2 processes with CPUs 7 ns apart, not as in most visits";
+        assert_eq!((processes(&choice), choice.distance_ns), (vec![2, 3], None));
+        assert_eq!(choice.notes, [note]);
+    }
+
+    #[test]
+    fn readings_of_a_visit_count_once() {
+        // Eight cases of one visit, far from the others.
+        let mut samples: Vec<Sample> = (0..40).map(|at| sample(at, 1.0, &[28.0])).collect();
+        samples.extend((0..8).map(|_| Sample { started_ns: Some(7), ..sample(40, 1.0, &[900.0]) }));
+        assert_eq!(Distances::of(samples.iter()).limits.len(), 0);
     }
 
     #[test]
@@ -186,15 +200,6 @@ mod tests {
     }
 
     #[test]
-    fn no_visit_is_left_out_without_a_usual_state() {
-        // Three states of four visits each.
-        let samples: Vec<Sample> =
-            (0..12).map(|at| sample(at, 1.0, &[[7.0, 28.0, 104.0][at as usize % 3]; 2])).collect();
-        let choice = choose(&samples, &Distances::of(samples.iter()), Unit::Nanoseconds);
-        assert_eq!((choice.samples.len(), choice.notes.len()), (12, 0));
-    }
-
-    #[test]
     fn visits_of_another_case_are_left_out_if_most_are_of_it() {
         let check = |passed| Check { name: "asleep".to_owned(), passed, detail: String::new() };
         let with = |missed: usize, failed: usize| {
@@ -207,10 +212,14 @@ mod tests {
         };
         let some = with(2, 1);
         assert_eq!(processes(&some), [2, 3, 4]);
-        assert_eq!(some.notes, ["2 of 5 processes are left out: asleep: at 45 %"]);
+        assert_eq!(some.notes, ["2 of 5 processes left out: asleep: at 45 %"]);
         // Their checks invalidate the case: of most visits, or of wrong work too.
         for all in [with(3, 1), with(2, 2)] {
             assert_eq!((all.samples.len(), all.notes.len()), (5, 0));
         }
+        let mut samples = visits();
+        samples[2].checks = vec![check(false)];
+        let all = choose(&samples, &Distances::of(samples.iter()), Unit::Nanoseconds);
+        assert_eq!(all.samples.len(), 12, "wrong work elsewhere is wrong work");
     }
 }

@@ -63,6 +63,8 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
         let as_found = rows.iter_mut().filter(|row| row.stratum == Stratum::AsFound);
         as_found.for_each(|row| row.word = row.word.doubted());
     }
+    let moved = rows.iter_mut().filter(|row| row.distances.is_some());
+    moved.for_each(|row| row.word = row.word.doubted());
     rows.sort_by(|a, b| a.word.cmp(&b.word).then(b.size().total_cmp(&a.size())));
     let mut within_a: Vec<Difference> = Vec::new();
     for difference in others.iter().flat_map(|other| differences(other, newest)) {

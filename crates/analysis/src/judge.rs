@@ -4,7 +4,7 @@
 //! disturbance makes a number noisy only if leaving out the disturbed processes shifts the headline
 //! by more than the metric's noise limit, or if too few processes are left to decide that. It is
 //! the cause of a wide interval only if the disturbed processes are the worse ones, the interval of
-//! the others is narrow, and a larger disturbance goes with a worse value (rule 22).
+//! the others is narrow, and their doses do not speak against it (rule 22).
 
 mod machine;
 
@@ -33,7 +33,7 @@ const TICKS_MIN_NS: u64 = 30_000_000;
 /// least, and so many times as long as half of the answers.
 const STALL_MIN_NS: f64 = 200e6;
 const STALL_TIMES: f64 = 10.0;
-/// The fewest disturbed processes whose ranks show dose and response.
+/// The fewest disturbed processes whose ranks can speak against dose and response.
 const DOSES_MIN: usize = 3;
 /// The fewest undisturbed processes that show the headline without the disturbed ones.
 const OTHERS_MIN: usize = 3;
@@ -231,10 +231,10 @@ impl Case<'_> {
     }
 
     /// Whether the affected processes explain a wide interval: they are worse, the interval of the
-    /// others is narrow, and there is dose and response. `slower` has how much slower the
-    /// disturbance made each process: from three affected ones on, a larger dose must go with a
-    /// worse value, by ranks over all processes; one or two are the worst by chance too, and their
-    /// doses must explain half of the gap.
+    /// others is narrow, and the doses do not speak against it. `slower` has how much slower the
+    /// disturbance made each process. One or two are the worst by chance too: their doses must
+    /// account for half of the gap. Of three and more, larger doses must not go with better values
+    /// (Kendall's τ of the affected above −½).
     fn explain(&self, affected: &[bool], slower: &[f64]) -> bool {
         let (worse, others) = (self.medians_of(affected, true), self.medians_of(affected, false));
         let (Some(theirs), Some(ours)) = (median(&worse), median(&others)) else { return false };
@@ -245,13 +245,12 @@ impl Case<'_> {
             0..DOSES_MIN => median(&doses).is_some_and(|dose| dose >= gap / 2.0),
             _ if self.expectation.better == Better::Neither => true,
             _ => {
-                let medians: Vec<f64> =
-                    self.processes().iter().map(|(_, median)| *median).collect();
-                let pairs = (0..medians.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
-                let agrees = |(a, b): (usize, usize)| {
-                    sign(slower[a] - slower[b]) * sign(self.badness(medians[a], medians[b]))
+                let pairs = (0..doses.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
+                let agree = |(a, b): (usize, usize)| {
+                    sign(doses[a] - doses[b]) * sign(self.badness(worse[a], worse[b]))
                 };
-                pairs.map(agrees).sum::<f64>() > 0.0
+                let tau = pairs.clone().map(agree).sum::<f64>() / pairs.count() as f64;
+                tau > -0.5
             }
         };
         gap > 0.0 && responds && others.len() >= OTHERS_MIN && self.is_narrow(&others)

@@ -54,27 +54,27 @@ pub(crate) fn measured(
         let about = &About { expects: probe.expects(case), ..*about };
         let may = visited.selection[at];
         let wanted = (*processes, visited.visits.processes_min);
-        let choice = match visited.visits.trials {
+        let Choice { samples: chosen, notes, distance_ns } = match visited.visits.trials {
             // The protocol keeps every trial.
-            true => Choice::of(&samples.iter().collect::<Vec<_>>(), Vec::new()),
+            true => Choice::of(samples, Vec::new()),
             false => choose(samples, distances, about.unit),
         };
         match failure_verdict(failure, &faults[at]) {
             Some(verdict) => record.verdict = verdict,
             None => {
-                let Choice { samples, notes, distance_ns } = choice;
-                let strata = Strata::of(&samples, may, wanted, visited.tried[at], reference);
+                let strata = Strata::of(&chosen, may, wanted, visited.tried[at], reference);
                 let summary = strata.summarise().map(|it| Summary { distance_ns, ..it });
                 let headline = HeadlineSamples { summary, samples: strata.headline(), reference };
                 let read_ns = document.run.clock.read_ns;
                 record.notes.extend(notes);
-                fill(&mut record, about, &samples, headline, (about.is_difference, read_ns));
+                fill(&mut record, about, &chosen, headline, (about.is_difference, read_ns));
             }
         }
+        doubted(&mut record.verdict, too_few(samples, &chosen, *processes));
         let doubt = visited.doubt.as_ref().filter(|_| probe.reads_device(case));
         let doubt = doubt.map(|why| Reason::new(Cause::NotAsAsked, why));
         doubted(&mut record.verdict, doubt.map(|it| it.with_remedy(Remedy::OtherFolder)));
-        record.facts = stated(samples);
+        record.facts = stated(&chosen);
         note_interruption(&mut record, samples.len() as u32, *processes);
         record.notes.push(process_count_note(*processes, visited.visits));
         let predict = |records: &[Record]| {
@@ -86,6 +86,17 @@ pub(crate) fn measured(
         record.samples = (!samples.is_empty()).then(|| samples.clone());
         results.push(record);
     }
+}
+
+/// Visits that were left out and could not all be made again.
+fn too_few(samples: &[Sample], chosen: &[Sample], processes: u32) -> Option<Reason> {
+    let unfiltered = |samples: &[Sample]| samples.iter().filter(|it| !it.waited).count();
+    let (left, made) = (unfiltered(chosen), unfiltered(samples));
+    let is_few = left < processes as usize && left < made;
+    is_few.then(|| {
+        let text = format!("{left} of {made} processes in the usual state, {processes} are needed");
+        Reason::new(Cause::NotAsAsked, text).with_remedy(Remedy::QuieterHost)
+    })
 }
 
 /// Makes a number with doubts noisy: they come first.

@@ -1,10 +1,13 @@
 //! The visits of a run, in seeded random order.
 
+use fathom_analysis::choice::{Distances, choose};
 use fathom_analysis::clean::{Conditions, Loop, clean_visits};
 use fathom_analysis::strata::Strata;
 use fathom_analysis::{judge, statistics};
-use fathom_measure::sampler::{BATCH_FLOOR_NS, Dose, Fault, LoopTime, Resources, Settings};
-use fathom_metric::{About, Entry, Probe};
+use fathom_measure::sampler::{
+    BATCH_FLOOR_NS, Dose, Fault, LOOPBACK, LoopTime, Resources, Settings,
+};
+use fathom_metric::{About, Case, Entry, Probe};
 use fathom_record::{Host, NotSelected, Params, Reason, Sample, Stratum};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
@@ -39,6 +42,8 @@ pub(crate) struct ProbeVisits<'p> {
     pub(crate) doubt: Option<String>,
     /// The number of unfiltered visits.
     found: u32,
+    /// How many of them are left out of a case, and made again.
+    left_out: u32,
     /// For each case, the number of all visits, including those that did not reach full speed.
     pub(crate) tried: Vec<u32>,
     spent_ns: u64,
@@ -74,6 +79,7 @@ impl<'p> ProbeVisits<'p> {
             failure: None,
             doubt: None,
             found: 0,
+            left_out: 0,
             tried: vec![0; cases],
             spent_ns: 0,
             begun_ns: 0,
@@ -101,14 +107,34 @@ impl<'p> ProbeVisits<'p> {
             return 0;
         }
         let extra = (0..self.samples.len()).map(|case| self.missing(case, reference));
-        self.processes.saturating_sub(self.found).max(extra.max().unwrap_or(0))
+        self.unfiltered().saturating_sub(self.found).max(extra.max().unwrap_or(0))
+    }
+
+    /// The number of unfiltered visits to make.
+    fn unfiltered(&self) -> u32 {
+        (self.processes + self.left_out).min(self.visits.tries_max * self.processes)
+    }
+
+    /// The samples from which a case is reported.
+    fn chosen(&self, case: usize, distances: &Distances) -> Vec<Sample> {
+        choose(&self.samples[case], distances, self.probe.about().unit).samples
+    }
+
+    /// Counts the visits to make again, by all readings so far.
+    fn count_left_out(&mut self, distances: &Distances) {
+        let of =
+            |case: usize| (self.samples[case].len() - self.chosen(case, distances).len()) as u32;
+        // The trimmed protocol keeps every trial.
+        let cases = if self.visits.trials { 0..0 } else { 0..self.samples.len() };
+        self.left_out = cases.map(of).max().unwrap_or(0);
     }
 
     /// The number of missing undisturbed visits of a case, up to the limit.
     fn missing(&self, case: usize, reference: Option<&Loop>) -> u32 {
         let may = self.selection[case].is_ok() && self.faults[case].is_none();
         let Some(reference) = reference.filter(|_| may) else { return 0 };
-        let conditions: Vec<Conditions> = self.samples[case].iter().map(Conditions::of).collect();
+        let of_case = self.samples[case].iter().filter(|sample| sample.missed.is_none());
+        let conditions: Vec<Conditions> = of_case.map(Conditions::of).collect();
         let clean = clean_visits(&conditions, reference).len() as u32;
         let most = (self.visits.tries_max * self.processes).saturating_sub(self.tried[case]);
         self.processes.saturating_sub(clean).min(most)
@@ -161,7 +187,7 @@ impl<'p> ProbeVisits<'p> {
         let begun = machine.elapsed_ns();
         self.begun_ns = begun;
         self.doubt = request.resources.files.as_ref().ok().and_then(|files| files.doubt.clone());
-        let is_extra = self.found >= self.processes;
+        let is_extra = self.found >= self.unfiltered();
         let only_at = request.reference.copied().filter(|_| is_extra);
         let is_wanted = |case: &usize| !is_extra || self.missing(*case, request.reference) > 0;
         let wanted: Vec<usize> = (0..self.samples.len()).filter(is_wanted).collect();
@@ -190,7 +216,7 @@ impl<'p> ProbeVisits<'p> {
             coordinator: std::process::id(),
             priority: request.priority,
             resources: request.resources.clone(),
-            is_on_two_cpus: self.selection.contains(&Err(NotSelected::SecondCpu)),
+            is_on_two_cpus: self.is_on_two_cpus(),
         });
         self.spent_ns += machine.elapsed_ns() - begun;
         match outcome {
@@ -216,16 +242,25 @@ impl<'p> ProbeVisits<'p> {
         Vec::new()
     }
 
+    /// Whether the work of all cases is on the two CPUs of the visit.
+    fn is_on_two_cpus(&self) -> bool {
+        let is_here = |case: &Case| case.params.text("to").is_none_or(|to| to == LOOPBACK);
+        let is_second = |it: &Result<Stratum, NotSelected>| *it == Err(NotSelected::SecondCpu);
+        self.probe.about().on_two_cpus
+            && self.selection.iter().all(is_second)
+            && self.unit.cases.iter().all(is_here)
+    }
+
     /// Doubles the processes once if all visits are done and the interval of a case is wide.
-    fn extend(&mut self, reference: Option<&Loop>) {
+    fn extend(&mut self, reference: Option<&Loop>, distances: &Distances) {
         if self.processes >= self.visits.processes_max || self.visits_left(reference) > 0 {
             return;
         }
         let is_wide = |case: usize| {
-            let (samples, may) = (&self.samples[case], self.selection[case]);
+            let (samples, may) = (self.chosen(case, distances), self.selection[case]);
             let tried = self.tried[case];
             let strata =
-                Strata::of(samples, may, (self.processes, self.processes), tried, reference);
+                Strata::of(&samples, may, (self.processes, self.processes), tried, reference);
             let values = strata.headline().iter().map(|sample| &sample.values);
             let medians: Vec<f64> =
                 values.filter_map(|values| statistics::median(values)).collect();
@@ -257,9 +292,11 @@ pub(crate) fn order(
     reference: Option<&Loop>,
     random: &mut Xoshiro256PlusPlus,
 ) -> Vec<usize> {
+    let distances = Distances::of(visited.iter().flat_map(|unit| unit.samples.iter().flatten()));
     let mut places: Vec<(f64, usize)> = Vec::new();
     for (at, unit) in visited.iter_mut().enumerate() {
-        unit.extend(reference);
+        unit.count_left_out(&distances);
+        unit.extend(reference, &distances);
         let left = unit.visits_left(reference);
         places.extend((0..left).map(|visit| {
             let offset = random.next_u64() as f64 / 2f64.powi(64);

@@ -109,8 +109,9 @@ static ABOUT_THROUGHPUT: About = About {
     not_timed: "the warm-up of each sweep, failed requests",
     pitfalls: &[
         CLIENT_LIMIT,
-        "other processes of this machine: beside `fathom serve`, a step in which they used more \
-         than 0.2 CPUs while an end waited for one for a tenth of the time is noisy",
+        "other processes: with `fathom serve` on the same machine a step is noisy if the machine \
+         was idle for at most a tenth of its time, others used more than 0.2 CPUs, and an end \
+         waited for one for a tenth of the time",
         "responses of one client depend on each other: the interval is over ten batches, each of \
          at least 8 completions and two response times",
         "random requests warm the server's page cache during a step: evict it before each sweep, \

@@ -266,8 +266,8 @@ fn doubts(step: &Step, faults: &str) -> Vec<Reason> {
     let mut doubts = Vec::new();
     if let Some((others, waiting)) = step.contention() {
         let text = format!(
-            "other processes used {others:.1} CPUs, an end waited for one {:.0} % \
-             of the time",
+            "other processes or the kernel used {others:.1} CPUs, an end waited for \
+             one {:.0} % of the time",
             100.0 * waiting
         );
         doubts.push(Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fathom_measure::affinity;
 use fathom_measure::clock::process_cpu_ns;
-use fathom_measure::disturbance::machine_cpu_ns;
+use fathom_measure::condition::MachineTime;
 use fathom_metric::{Event, ProcedureError, Recorder};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng as _;
@@ -64,7 +64,7 @@ pub struct Observed {
     pub outcome: Outcome,
     /// At its begin and end.
     pub telemetry: Option<(Telemetry, Telemetry)>,
-    /// CPUs that other processes of this machine used.
+    /// CPUs that all but the two ends used, if both are on this machine and it was hardly idle.
     pub others: Option<f64>,
 }
 
@@ -102,7 +102,8 @@ impl Run<'_> {
             recorder: &mut *recorder,
             begin: None,
             end: None,
-            used_ns: [None; 2],
+            begin_time: None,
+            end_time: None,
             from: None,
             read_ns: 0,
             shown_ns: 0,
@@ -115,7 +116,7 @@ impl Run<'_> {
             .map_err(|error| {
                 ProcedureError::failed(format!("start the client threads: {error}"))
             })?;
-        let used_ns = watcher.used_ns;
+        let times = watcher.begin_time.zip(watcher.end_time);
         let telemetry = watcher.begin.zip(watcher.end);
         // Differences of counters that went backwards would be figures of nothing.
         let is_right = telemetry.as_ref().is_none_or(|(begin, end)| end.follows(begin));
@@ -125,12 +126,10 @@ impl Run<'_> {
         }
         let telemetry = telemetry.filter(|_| is_right);
         self.done_ns += timing.window_ns;
-        // Without telemetry the server's use is not known. Where it runs is not known either: on
-        // another host its use is not of this machine, and others used more.
-        let others = telemetry.as_ref().zip(used_ns[0].zip(used_ns[1])).map(|(server, used)| {
+        let server = telemetry.as_ref().filter(|_| self.target.to == LOOPBACK);
+        let others = server.zip(times).and_then(|(server, (begin, end))| {
             let of_server = server.1.cpu_ns.saturating_sub(server.0.cpu_ns);
-            let more = used.1.saturating_sub(used.0).saturating_sub(of_server);
-            more as f64 / outcome.window_ns.max(1) as f64
+            others(begin, end, of_server, outcome.window_ns)
         });
         Ok(Observed { outcome, telemetry, others })
     }
@@ -179,6 +178,22 @@ pub fn shuffled(count: usize, random: &mut Xoshiro256PlusPlus) -> Vec<usize> {
     order
 }
 
+/// The machine's CPU time, and that of this process.
+type Times = (MachineTime, u64);
+
+/// A machine that is idle for a larger share of its time has a CPU for everyone.
+const IDLE_MAX: f64 = 0.1;
+
+/// CPUs that all but the two ends used, if the machine was hardly idle.
+fn others(begin: Times, end: Times, of_server: u64, window_ns: u64) -> Option<f64> {
+    let machine = end.0.since(begin.0)?;
+    let of_client = end.1.checked_sub(begin.1)?;
+    let all_ns = (machine.used_ns + machine.idle_ns).max(1);
+    let is_busy = machine.idle_ns as f64 <= IDLE_MAX * all_ns as f64;
+    let others = machine.used_ns.saturating_sub(of_client).saturating_sub(of_server);
+    is_busy.then(|| others as f64 / window_ns.max(1) as f64)
+}
+
 /// Looks at a sweep from outside: telemetry, memory, progress and Ctrl-C.
 struct Watcher<'w> {
     target: &'w mut Target,
@@ -187,8 +202,8 @@ struct Watcher<'w> {
     recorder: &'w mut dyn Recorder,
     begin: Option<Telemetry>,
     end: Option<Telemetry>,
-    /// CPU time of the machine without this process, at the begin and at the end.
-    used_ns: [Option<u64>; 2],
+    begin_time: Option<Times>,
+    end_time: Option<Times>,
     /// The state when the window began.
     from: Option<Live>,
     read_ns: u64,
@@ -207,15 +222,15 @@ impl Watcher<'_> {
             let telemetry = self.target.control.as_mut().and_then(|it| it.telemetry().ok());
             self.memory.read(telemetry.as_ref());
             self.readings.add(self.memory.since_begin_ns(), telemetry.as_ref());
-            let used_ns = || machine_cpu_ns()?.checked_sub(process_cpu_ns());
+            let times = || Some((MachineTime::now()?, process_cpu_ns()));
             match moment {
                 Moment::Begin => {
                     (self.begin, self.from) = (telemetry, Some(*live));
-                    self.used_ns[0] = used_ns();
+                    self.begin_time = times();
                 }
                 Moment::End => {
                     self.end = telemetry;
-                    self.used_ns[1] = used_ns();
+                    self.end_time = times();
                 }
                 Moment::WarmUp | Moment::Running => {}
             }
@@ -253,5 +268,20 @@ pub fn duration(seconds: f64) -> String {
         s if s < 120.0 => format!("{s:.0} s"),
         s if s < 7200.0 => format!("{:.0} min", s / 60.0),
         s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_use_what_the_ends_do_not_on_a_busy_machine() {
+        let at = |used_ns, idle_ns, own_ns| (MachineTime { used_ns, idle_ns }, own_ns);
+        let of = |idle_ns| others(at(0, 0, 0), at(2_000, idle_ns, 700), 800, 1_000);
+        assert_eq!(of(0), Some(0.5));
+        assert_eq!(of(222), Some(0.5));
+        assert_eq!(of(223), None, "more than a tenth idle");
+        assert_eq!(others(at(5, 0, 0), at(4, 0, 0), 0, 1), None, "backwards");
     }
 }

@@ -21,7 +21,7 @@ const RESPONSES_MIN: f64 = 2.0;
 pub const BUSY_MAX: f64 = 0.9;
 /// An end that waits for a CPU for more than this share of the time lacks one.
 pub const WAITING_MIN: f64 = 0.1;
-/// Fewer CPUs are what a machine uses for itself.
+/// Fewer CPUs are what the kernel uses for a load.
 const OTHERS_MIN: f64 = 0.2;
 
 /// Consecutive slots of a step, maybe of two sweeps.
@@ -146,7 +146,7 @@ pub struct Sweep {
     pub client_share: f64,
     /// The share of the time in which a thread of it was ready and had no CPU, at most.
     pub client_waiting: f64,
-    /// CPUs that other processes of this machine used, if known.
+    /// CPUs that all but the two ends used, if known and the machine was hardly idle.
     pub others: Option<f64>,
 }
 
@@ -339,7 +339,7 @@ impl Step {
         self.of_quota > BUSY_MAX
     }
 
-    /// CPUs that other processes used and the share of the time in which an end waited for one, on
+    /// CPUs that others used and the share of the time in which an end waited for one, on
     /// average, if both are too large to be usual.
     pub fn contention(&self) -> Option<(f64, f64)> {
         let others: Option<Vec<f64>> = self.by_sweep.iter().map(|sweep| sweep.others).collect();

@@ -12,6 +12,8 @@ mod network;
 mod permissions;
 pub(crate) mod stat;
 
+pub use stat::MachineTime;
+
 use std::path::PathBuf;
 use std::time::Duration;
 

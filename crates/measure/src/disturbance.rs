@@ -5,14 +5,12 @@
 //! unknown, which is not zero.
 
 mod counters;
-mod machine;
 mod round;
 mod throttle;
 mod visit;
 
 pub(crate) use throttle::Throttle;
 
-pub use machine::machine_cpu_ns;
 pub use throttle::throttled_ns;
 
 pub use round::{RoundCounters, Usage};

@@ -36,6 +36,9 @@ pub struct About {
     pub cases_share_visits: bool,
     /// Disk space that a visit uses.
     pub disk: Option<Disk>,
+    /// Whether work on several CPUs is on the two of the visit. False where the cases name their
+    /// CPUs, or use all.
+    pub on_two_cpus: bool,
     /// Whether the other end of its connections may be on the remote host of the run.
     pub has_far_end: bool,
     /// Largest relative half width of the confidence interval on an idle machine. A wider
@@ -63,6 +66,7 @@ impl About {
         is_difference: false,
         cases_share_visits: true,
         disk: None,
+        on_two_cpus: true,
         has_far_end: false,
         noise_limit: 0.05,
     };

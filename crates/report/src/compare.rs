@@ -443,6 +443,14 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
         let rest = if fewer == 1 { "rests" } else { "rest" };
         notes.push(format!("{} {rest} on fewer than {runs} runs of A", counted(fewer, "case")));
     }
+    let moved = comparison.rows.iter().filter(|row| row.distances.is_some()).count();
+    if let Some([a, b]) = comparison.rows.iter().find_map(|row| row.distances) {
+        notes.push(format!(
+            "in {} the hypervisor had placed the CPUs otherwise: {a:.0} ns apart in A, {b:.0} ns \
+             in B; a change only looks like one",
+            counted(moved, "case")
+        ));
+    }
     notes
 }
 

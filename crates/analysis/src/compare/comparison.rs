@@ -143,6 +143,9 @@ pub struct Compared {
     /// How many times slower the core was for the processes of B than for those of A, by their
     /// reference loops; absent where it was as fast.
     pub core: Option<f64>,
+    /// How far apart the CPUs of work on two were in A and in B, in nanoseconds, if the hypervisor
+    /// of this host had placed them otherwise.
+    pub distances: Option<[f64; 2]>,
     /// The margin of equivalence as a share, if the word is *unchanged*.
     pub unchanged_within: Option<f64>,
     /// What it amounts to.
@@ -247,6 +250,8 @@ pub enum Needs {
     QuietRun,
     /// A core that is as fast in B as in A.
     EqualCore,
+    /// Two CPUs that are as far apart in B as in A.
+    EqualDistance,
 }
 
 /// A case that lost more than the limit, or may have.

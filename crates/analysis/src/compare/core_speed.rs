@@ -3,6 +3,7 @@
 
 use fathom_record::{Better, Document, Estimate, Record, Stratum};
 
+use crate::choice::are_apart;
 use crate::clean::Loop;
 use crate::differences::have_one_machine;
 use crate::statistics::median;
@@ -79,6 +80,15 @@ pub(super) fn slower(a: &[RunRecord<'_>], b: RunRecord<'_>, stratum: Stratum) ->
     let in_a: Vec<f64> = a.iter().filter_map(loops).flatten().collect();
     let ratio = median(&loops(&b)?)? / median(&in_a)?;
     (on_one_core && (ratio - 1.0).abs() > AS_FAST).then_some(ratio)
+}
+
+/// How far apart the CPUs were in A and in B, if they were of two states on one host. Another
+/// machine has other distances.
+pub(super) fn distances(a: &[RunRecord<'_>], b: RunRecord<'_>) -> Option<[f64; 2]> {
+    let of = |one: &RunRecord<'_>| one.record.summary.as_ref()?.distance_ns;
+    let of_b = of(&b)?;
+    let here = a.iter().filter(|one| have_one_core(one.run, b.run)).filter_map(of);
+    here.map(|of_a| [of_a, of_b]).find(|[of_a, of_b]| are_apart(*of_a, *of_b))
 }
 
 /// Whether the core's speed explains a change whose interval excludes 1: it has the same direction

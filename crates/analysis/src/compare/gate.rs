@@ -30,6 +30,7 @@ impl Comparison {
             let needs = match () {
                 () if is_lost => None,
                 () if row.is_spoiled() => Some(Needs::EqualCore),
+                () if row.distances.is_some() => Some(Needs::EqualDistance),
                 () if is_low => Some(Needs::QuietRun),
                 () if is_above => Some(Needs::StoredRuns),
                 () => Some(Needs::Processes),

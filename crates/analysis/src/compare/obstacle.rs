@@ -7,7 +7,6 @@ use fathom_record::{Better, MetricId, Params, Protocol, Record};
 
 use super::Key;
 use super::comparison::NotComparable;
-use crate::choice::are_apart;
 use crate::display_value::DisplayValue;
 
 /// Why two records of one case cannot be compared; nothing where they can.
@@ -38,13 +37,7 @@ pub(super) fn obstacle(a: &Record, b: &Record) -> Option<String> {
             DisplayValue::Withheld => Some("no value".to_owned()),
         })
     };
-    let distance = || {
-        let of = |one: &Record| one.summary.as_ref()?.distance_ns;
-        let (of_a, of_b) = of(a).zip(of(b)).filter(|(a, b)| are_apart(*a, *b))?;
-        Some(format!("the CPUs were {of_a:.0} ns apart in A, {of_b:.0} ns in B"))
-    };
-    let by_number = no_number.or_else(emulated).or_else(units).or_else(better);
-    by_number.or_else(no_quantity).or_else(distance)
+    no_number.or_else(emulated).or_else(units).or_else(better).or_else(no_quantity)
 }
 
 /// `invalid in A, failed in B`, from what is wrong with one record.

@@ -3,7 +3,7 @@
 use fathom_record::{Estimate, Record, State, Unit};
 
 use super::comparison::{Compared, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, Word};
-use super::core_speed::{RunRecord, explains, slower, stratum_of};
+use super::core_speed::{RunRecord, distances, explains, slower, stratum_of};
 use super::noise::{Noise, NoiseBy};
 use crate::statistics::{
     Ratio, benjamini_hochberg, mann_whitney, median, prediction_half_width, ratio_to_runs,
@@ -93,6 +93,7 @@ pub(super) fn weigh(
         noise,
         noise_by,
         core,
+        distances: distances(a, b),
         unchanged_within,
         word,
     })

@@ -140,17 +140,17 @@ fn cause_is_named_if_other_processes_are_narrow() {
 fn cause_has_dose_and_response() {
     let stolen = |ns| Disturbance { steal_ns: Some(ns), ..quiet() };
     let of = |doses: [u64; 3]| {
-        let mut samples = processes(&[100.0, 100.0, 100.0, 95.0, 101.0, 150.0], &[], &quiet());
+        let mut samples = processes(&[100.0, 100.0, 100.0, 100.5, 120.0, 150.0], &[], &quiet());
         (0..3).for_each(|at| samples[3 + at].disturbance = stolen(doses[at]));
         causes(&verdict(&samples, QUIET))
     };
     let percent = 10_000_000;
     assert_eq!(of([10 * percent, 20 * percent, 30 * percent]), [Cause::Steal]);
+    assert_eq!(of([20 * percent; 3]), [Cause::Steal], "equal doses say nothing");
     assert_eq!(of([30 * percent, 20 * percent, 10 * percent]), [Cause::Spread], "the reverse");
     // Of five processes, one is the worst by chance in one of five runs.
     let one = |ns| {
-        let mut samples = processes(&[100.0, 100.0, 100.0, 100.0, 150.0], &[4], &stolen(ns));
-        samples[0].values = vec![101.0];
+        let samples = processes(&[101.0, 100.0, 100.0, 100.0, 150.0], &[4], &stolen(ns));
         causes(&verdict(&samples, QUIET))
     };
     assert_eq!(one(6 * percent), [Cause::Spread], "6 % do not explain 50 %");

@@ -193,6 +193,24 @@ fn interruption_is_noted_before_all_processes() {
 }
 
 #[test]
+fn visits_that_were_not_replaced_are_a_doubt() {
+    let samples = |count: u32, waited| -> Vec<Sample> {
+        (0..count).map(|process| Sample { process, waited, ..Sample::default() }).collect()
+    };
+    let text = |made: u32, left: u32| {
+        let doubt = too_few(&samples(made, false), &samples(left, false), 5);
+        doubt.map(|doubt| doubt.text)
+    };
+    let few = "4 of 20 processes in the usual state, 5 are needed";
+    assert_eq!(text(20, 4).as_deref(), Some(few));
+    assert_eq!(text(20, 5), None);
+    assert_eq!(text(4, 4), None, "none was left out");
+    // Visits that waited are not of the unfiltered ones.
+    let waited = [samples(5, false), samples(3, true)].concat();
+    assert_eq!(too_few(&waited, &waited[..5], 5), None);
+}
+
+#[test]
 fn number_of_processes_has_a_reason() {
     let of = |processes_min, processes_max, processes| {
         let visits =

@@ -301,11 +301,12 @@ fn work_on_two_cpus_is_reported_for_the_usual_distance() {
     let summary = record.summary.as_ref().expect("a summary");
     let samples = record.samples.as_ref().expect("samples");
     let near = samples.iter().filter(|it| it.distance_ns == [10.0; 2]).count();
-    assert!(near >= 3 && samples.len() == 12, "{near}");
-    assert_eq!((summary.processes as usize, record.verdict.state), (12 - near, State::Valid));
+    // Those left out are made again.
+    assert!(near >= 3 && samples.len() == 12 + near, "{near} of {}", samples.len());
+    assert_eq!((summary.processes, record.verdict.state), (12, State::Valid));
     assert!((5_900.0..6_100.0).contains(&summary.median), "{}", summary.median);
     let note = &record.notes[0];
-    assert!(note.contains("were 10 ns apart, not 60 (there 1"), "{note}");
+    assert!(note.contains("left out: CPUs 10 ns apart, not 60 (median 1.0"), "{note}");
 }
 
 #[test]

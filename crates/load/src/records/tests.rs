@@ -104,8 +104,8 @@ fn other_processes_mark_a_step_that_waits_for_a_cpu() {
         step.add(&outcome, None, others);
         verdict(&step)
     };
-    let expected = "other processes used 1.0 CPUs, an end waited for one 30 % of \
-                    the time";
+    let expected = "other processes or the kernel used 1.0 CPUs, an end waited \
+                    for one 30 % of the time";
     let (state, text) = with(Some(1.0), 30);
     assert!(state == State::Noisy && text.contains(expected), "{text}");
     for (others, wait_ns) in [(Some(1.0), 10), (Some(0.2), 30), (None, 30)] {

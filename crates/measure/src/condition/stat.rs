@@ -16,6 +16,9 @@ pub(crate) struct Stat {
 #[derive(Clone, Copy, Debug)]
 struct Ticks {
     all: u64,
+    /// Of processes and of threads of the kernel, without interrupts.
+    used: u64,
+    /// Also while a process waited for a device.
     idle: u64,
     steal: Option<u64>,
 }
@@ -36,8 +39,9 @@ impl Stat {
                 .map_while(|field| field.parse().ok())
                 .collect();
             let all = fields.iter().try_fold(0_u64, |sum, field| sum.checked_add(*field))?;
+            let used = fields.iter().take(3).sum();
             let idle = fields.get(3)?.checked_add(*fields.get(4)?)?;
-            Some((cpu, Ticks { all, idle, steal: fields.get(7).copied() }))
+            Some((cpu, Ticks { all, used, idle, steal: fields.get(7).copied() }))
         };
         Self { lines: text.lines().filter_map(line).collect() }
     }
@@ -55,9 +59,37 @@ impl Stat {
 
     /// The shares of all CPUs together since boot.
     pub(crate) fn since_boot(&self) -> Option<CpuShares> {
-        let none = Ticks { all: 0, idle: 0, steal: Some(0) };
+        let none = Ticks { all: 0, used: 0, idle: 0, steal: Some(0) };
         let (_, all) = self.lines.iter().find(|(cpu, _)| cpu.is_none())?;
         Some(all.shares(None, &none)).filter(|shares| shares.ticks > 0)
+    }
+}
+
+/// CPU time of a machine since it was started, on all CPUs, in steps of 10 ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineTime {
+    /// Of processes and of threads of the kernel, without interrupts.
+    pub used_ns: u64,
+    /// Also while a process waited for a device.
+    pub idle_ns: u64,
+}
+
+impl MachineTime {
+    /// `None` if unknown.
+    pub fn now() -> Option<Self> {
+        Self::of(&Stat::read(&Tree::at("/")), rustix::param::clock_ticks_per_second())
+    }
+
+    fn of(stat: &Stat, ticks_per_s: u64) -> Option<Self> {
+        let (_, all) = stat.lines.iter().find(|(cpu, _)| cpu.is_none())?;
+        let ns = |ticks: u64| ticks.checked_mul(1_000_000_000 / ticks_per_s.max(1));
+        Some(Self { used_ns: ns(all.used)?, idle_ns: ns(all.idle)? })
+    }
+
+    /// From an earlier time on; `None` if a counter went backwards.
+    pub fn since(self, earlier: Self) -> Option<Self> {
+        let used_ns = self.used_ns.checked_sub(earlier.used_ns)?;
+        Some(Self { used_ns, idle_ns: self.idle_ns.checked_sub(earlier.idle_ns)? })
     }
 }
 
@@ -74,6 +106,17 @@ impl Ticks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_of_the_machine_is_that_of_processes_and_kernel() {
+        let of = |text: &str| MachineTime::of(&Stat::parse(text), 100);
+        let all = of("cpu  100 20 3 4000 500 60 7 8 90 1\ncpu0 9 9 9 9 9\n").unwrap();
+        assert_eq!(all, MachineTime { used_ns: 1_230_000_000, idle_ns: 45_000_000_000 });
+        assert_eq!(of("intr 5\n"), None);
+        let less = MachineTime { used_ns: 1_000_000_000, ..all };
+        assert_eq!(all.since(less), Some(MachineTime { used_ns: 230_000_000, idle_ns: 0 }));
+        assert_eq!(less.since(all), None);
+    }
 
     #[test]
     fn shares_are_relative_to_elapsed_ticks() {

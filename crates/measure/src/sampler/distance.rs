@@ -1,6 +1,7 @@
 //! The distance between the two CPUs of a visit (METHOD 23e): a hypervisor moves them between
 //! threads of one core, cores and sockets for seconds at a time, and all work on both with them.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fathom_analysis::statistics;
@@ -23,6 +24,8 @@ struct Line(AtomicU64);
 /// if the other CPU is not allowed or is busy.
 pub(super) fn to(clock: &Clock, cpu: u32) -> Option<f64> {
     let (line, is_over) = (Line::default(), AtomicBool::new(false));
+    // The other end begins on this CPU, which the caller leaves to it until it has moved.
+    let moved = Barrier::new(2);
     let turns = |batch: usize, parity: u64| {
         let first = 2 * TRIPS * batch as u64 + parity;
         let mut turns = (0..TRIPS).map(|trip| first + 2 * trip);
@@ -30,12 +33,15 @@ pub(super) fn to(clock: &Clock, cpu: u32) -> Option<f64> {
     };
     std::thread::scope(|scope| {
         let other = || {
-            if affinity::pin(cpu).is_ok() {
+            let is_there = affinity::pin(cpu).is_ok();
+            moved.wait();
+            if is_there {
                 (0..=BATCHES).all(|batch| turns(batch, 1));
             }
             is_over.store(true, Ordering::Relaxed);
         };
         std::thread::Builder::new().spawn_scoped(scope, other).ok()?;
+        moved.wait();
         // The first batch waits for the start of the other end.
         let times = (0..=BATCHES).map(|batch| {
             let start = clock.start();

@@ -76,6 +76,7 @@ pub(super) static ABOUT: About = About {
     published: "read 8.74 GB/s, write 8.62 GB/s (2016, i5-5257U; 29.2 GB/s nominal)",
     expects: Counters::NONE,
     noise_limit: 0.10,
+    on_two_cpus: false,
     ..About::BASE
 };
 

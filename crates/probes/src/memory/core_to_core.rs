@@ -41,6 +41,7 @@ static ABOUT: About = About {
     needs: &["cpu.frequency"],
     requires: "two CPUs",
     noise_limit: 0.10,
+    on_two_cpus: false,
     ..About::BASE
 };
 

@@ -55,6 +55,7 @@ static ABOUT: About = About {
     needs: &["memory.latency"],
     requires: "two cores, except for load=0; available memory of eight times the working set",
     noise_limit: 0.10,
+    on_two_cpus: false,
     ..About::BASE
 };
 

@@ -34,7 +34,7 @@ static ABOUT: About = About {
         "deeper idle states have a longer exit latency: these processes sleep for microseconds; \
          one that sleeps for milliseconds may take longer to wake",
         "a process woken before it sleeps costs no wake-up: the kernel's context switch counts are \
-         compared with the turns, and below 90 % the result is invalid",
+         compared with the turns, and visits below 90 % are left out",
         "shared cores and caches matter: the other process runs on another core where there is one",
     ],
     parameters: &[Parameter::new(

@@ -61,6 +61,7 @@ pub(super) fn details(gate: &Gate, all: bool, width: usize) -> String {
         (Needs::Processes, "more processes (`--thorough`, or more runs as A)"),
         (Needs::QuietRun, "runs that are not of low quality"),
         (Needs::EqualCore, "a CPU as fast in B as in A"),
+        (Needs::EqualDistance, "CPUs as far apart in B as in A"),
     ];
     text.extend(needs.into_iter().filter_map(by).map(|line| wrapped(&line, width, "", "  ")));
     text + &not_gateable(&gate.not_gateable, &limit, all, width)

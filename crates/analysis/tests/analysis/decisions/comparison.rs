@@ -1,6 +1,6 @@
 //! Two runs, and several, side by side.
 
-use fathom_analysis::compare::{Noise, NoiseBy, Word, compare};
+use fathom_analysis::compare::{Answer, Needs, Noise, NoiseBy, Word, compare};
 use fathom_analysis::differences::differences;
 use fathom_record::{
     Basis, Better, Cause, Document, Effort, Interval, Params, Record, State, Unit, Value, Verdict,
@@ -253,15 +253,28 @@ fn bounds_texts_and_other_units_are_not_comparable() {
     };
     assert_eq!(reason(emulate, false), "CPU emulated in B");
     assert_eq!(reason(emulate, true), "CPU emulated in both");
-    let with_distances = |of_a: f64, of_b: f64| {
-        let (mut a, mut b) = (sound(), sound());
+}
+
+#[test]
+fn change_with_cpus_elsewhere_only_looks_like_one() {
+    let with_distances = |of_a: f64, of_b: f64, change: fn(&mut Document)| {
+        let (mut a, mut b) = (run(1, 100.0, 10), run(2, 200.0, 10));
         summary(&mut a).distance_ns = Some(of_a);
         summary(&mut b).distance_ns = Some(of_b);
-        comparison(&[&a], &b).not_comparable.into_iter().map(|it| it.reason).next()
+        change(&mut b);
+        let comparison = comparison(&[&a], &b);
+        let gate = comparison.gate(0.05, None);
+        let needs = gate.undecided.first().and_then(|loss| loss.needs);
+        (comparison.rows[0].word, comparison.rows[0].distances, gate.answer, needs)
     };
-    let reason = with_distances(7.0, 60.0);
-    assert_eq!(reason.as_deref(), Some("the CPUs were 7 ns apart in A, 60 ns in B"));
-    assert_eq!(with_distances(50.0, 70.0), None);
+    let (word, distances, answer, needs) = with_distances(7.0, 60.0, |_| {});
+    assert_eq!((word, distances), (Word::LooksSlower, Some([7.0, 60.0])));
+    assert_eq!((answer, needs), (Answer::Undecided, Some(Needs::EqualDistance)));
+    let (word, distances, answer, _) = with_distances(50.0, 70.0, |_| {});
+    assert_eq!((word, distances, answer), (Word::Slower, None, Answer::Fail));
+    // Another host has other distances.
+    let (word, distances, ..) = with_distances(7.0, 60.0, |run| run.host.id = Some("other".into()));
+    assert_eq!((word, distances), (Word::Slower, None));
 }
 
 #[test]

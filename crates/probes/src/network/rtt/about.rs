@@ -101,7 +101,7 @@ const FRESH: &str = "a far end that is a thread would share the worker's counter
                      process for each visit, and its counters are in the sample";
 const ASLEEP: &str = "an end that is woken before it sleeps costs no wake-up: the kernel's \
                       context switch counts of both ends are compared with the trips, and below \
-                      90 % the result is invalid";
+                      90 % the visit is left out";
 
 const PARAMETERS: &[Parameter] = &[
     Parameter::new("bytes", "1, 56", "request and answer; 56 as ping"),
