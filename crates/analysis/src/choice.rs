@@ -55,10 +55,13 @@ impl Distances {
         Self { limits, usual: usual.0 }
     }
 
+    fn is_usual(&self, ns: f64) -> bool {
+        self.limits.iter().filter(|limit| ns > **limit).count() == self.usual
+    }
+
     /// Whether a visit was in the usual state all the time, or nothing is known of it.
-    fn is_usual(&self, sample: &Sample) -> bool {
-        let state = |ns: &f64| self.limits.iter().filter(|limit| ns > limit).count();
-        sample.distance_ns.iter().all(|ns| state(ns) == self.usual)
+    fn is_usual_visit(&self, sample: &Sample) -> bool {
+        sample.distance_ns.iter().all(|ns| self.is_usual(*ns))
     }
 }
 
@@ -82,13 +85,9 @@ impl Choice {
     #[must_use]
     pub fn of<'s>(samples: impl IntoIterator<Item = &'s Sample>, notes: Vec<String>) -> Self {
         let samples: Vec<Sample> = samples.into_iter().cloned().collect();
-        Self { distance_ns: distance_of(&samples), samples, notes }
+        let readings = samples.iter().flat_map(|it| it.distance_ns.iter().copied());
+        Self { distance_ns: median(&readings.collect::<Vec<f64>>()), samples, notes }
     }
-}
-
-fn distance_of<'s>(samples: impl IntoIterator<Item = &'s Sample>) -> Option<f64> {
-    let readings = samples.into_iter().flat_map(|it| it.distance_ns.iter().copied());
-    median(&readings.collect::<Vec<f64>>())
 }
 
 /// Chooses the visits of a case. All, if one did wrong work, or half of them were of another case
@@ -108,10 +107,14 @@ pub fn choose(samples: &[Sample], distances: &Distances, unit: Unit) -> Choice {
         notes.push(format!("{} of {} processes left out: {why}", missed.len(), samples.len()));
     }
     let (usual, others): (Vec<&Sample>, Vec<&Sample>) =
-        kept.iter().partition(|sample| distances.is_usual(sample));
+        kept.iter().partition(|sample| distances.is_usual_visit(sample));
     let counts = format!("{} of {} processes", others.len(), samples.len());
-    let [at, elsewhere] = [&usual, &others].map(|it| distance_of(it.iter().copied()));
-    match (at, elsewhere) {
+    let of = |samples: &[&Sample], is_usual| -> Option<f64> {
+        let readings = samples.iter().flat_map(|it| it.distance_ns.iter().copied());
+        let readings = readings.filter(|ns| distances.is_usual(*ns) == is_usual);
+        median(&readings.collect::<Vec<f64>>())
+    };
+    match (of(&usual, true), of(&others, false)) {
         (Some(at), Some(elsewhere)) => {
             let values: Vec<f64> = others.iter().filter_map(|it| median(&it.values)).collect();
             let value = median(&values).map_or(String::new(), |it| quantity(it, unit));

@@ -244,7 +244,10 @@ impl<'p> ProbeVisits<'p> {
 
     /// Whether the work of all cases is on the two CPUs of the visit.
     fn is_on_two_cpus(&self) -> bool {
-        let is_here = |case: &Case| case.params.text("to").is_none_or(|to| to == LOOPBACK);
+        let is_here = |case: &Case| {
+            case.params.text("to").is_none_or(|to| to == LOOPBACK)
+                && case.params.integer("cpus").is_none_or(|cpus| cpus == 2)
+        };
         let is_second = |it: &Result<Stratum, NotSelected>| *it == Err(NotSelected::SecondCpu);
         self.probe.about().on_two_cpus
             && self.selection.iter().all(is_second)
