@@ -107,8 +107,8 @@ http-peers: ## send the request corpus also to nginx, apache2, lighttpd and cadd
 fuzz: ## fuzz each parser of what other ends send for SECONDS (default 900), two at a time, or TARGETS only; writes docs/evidence/FUZZ.md; needs a C++ compiler
 	$(CARGO) run --quiet --locked --package xtask -- fuzz $(or $(SECONDS),900) $(TARGETS)
 
-mutants: needs ## change SAMPLE (default 100) places of the code, one at a time: which do tests miss? about an hour
-	scripts/mutants.sh $(or $(SAMPLE),100) $(or $(SHARD),0)
+mutants: needs ## change SAMPLE (default 100) places of the code (of PACKAGES only), one at a time: which do tests miss? about an hour
+	PACKAGES="$(PACKAGES)" scripts/mutants.sh $(or $(SAMPLE),100) $(or $(SHARD),0)
 
 kmod: ## build the kernel devices for the running kernel; needs linux-headers
 	kmod/build.sh /lib/modules/$$(uname -r)/build target/kmod/running

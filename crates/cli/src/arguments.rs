@@ -19,7 +19,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use fathom_analysis::compare::Answer;
 use fathom_metric::notation::{NotationError, seed};
-use fathom_record::{Effort, Protocol, label};
+use fathom_record::{Effort, Protocol};
 pub use parse_error::report_parse_error;
 pub use show::{ShowArguments, UnitsName};
 
@@ -224,7 +224,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "ADDRESS", requires = "remote", value_parser = own_address)]
     pub bind: Option<IpAddr>,
     /// Name the run; the label works wherever a RUN is expected.
-    #[arg(long, value_name = "TEXT", value_parser = label)]
+    #[arg(long, value_name = "TEXT", value_parser = by_hand::new_label)]
     pub label: Option<String>,
     #[command(flatten)]
     pub store: StoreArguments,

@@ -82,8 +82,10 @@ pub struct Response {
     pub fields: ResponseFields,
     /// What came of the body with the head.
     pub body: Vec<u8>,
-    /// Bytes at the beginning of the body that were not asked for.
+    /// Bytes at the beginning of the body that the segment does not miss.
     pub skipped: u64,
+    /// Whether the file has them.
+    pub is_received: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -144,7 +146,7 @@ impl Client<'_> {
             })
         });
         let (head, body) = received.map_err(|error| Fault::of("complete head", error))?;
-        Ok(Response { stream, head, fields, body, skipped: 0 })
+        Ok(Response { stream, head, fields, body, skipped: 0, is_received: false })
     }
 
     /// Of a head, or of the next byte of a body.

@@ -23,6 +23,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Longest pause that a server may ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+/// Bytes before a resumed part that are requested again, and compared with those of the file.
+const OVERLAP: u64 = 4096;
 /// Progress after which all retries are left again.
 const PROGRESS: u64 = 1 << 20;
 /// Between two looks at progress and Ctrl-C, and the least time between two writes of the state.
@@ -259,7 +261,11 @@ impl<'d> Download<'d> {
         self.client.stop.store(false, Ordering::Relaxed);
         let (client, asked) = (&self.client, &self.asked);
         let begins_anew = self.anew.is_some() || !self.uses_ranges;
-        let range = self.state.etag.as_deref().zip(self.segments.iter().find_map(Segment::missing));
+        self.segments.retain(|segment| segment.missing().is_some());
+        // The file has all bytes before the first.
+        self.segments.sort_unstable_by_key(Segment::missing);
+        let first = self.segments.first().and_then(Segment::missing);
+        let range = self.state.etag.as_deref().zip(first);
         let range = range.map(|(etag, (from, to))| Range { from, to, etag });
         let range = range.filter(|_| !begins_anew && self.state.bytes.is_some());
         let name = self.part.place.name.clone();
@@ -269,19 +275,21 @@ impl<'d> Download<'d> {
             let what = format!("{name}: waiting for the server");
             recorder.event(Event::Progress { done: 0, all: 1, what: &what });
         };
-        let mut opened = ticking(client, vec![|| open(client, asked, range)], &mut tick)?;
+        let asked_range = range.map(|it| Range { from: it.from.saturating_sub(OVERLAP), ..it });
+        let mut opened = ticking(client, vec![|| open(client, asked, asked_range)], &mut tick)?;
         let (mut response, url) = opened.pop().unwrap_or(Err(Fault::Stopped))?;
         self.opened_ns.get_or_insert_with(now_ns);
         let has_ranges = response.fields.has_ranges || response.head.status == 206;
-        match range {
-            Some(range) if response.head.status == 206 => {
-                check_part(&mut response, range, self.state.bytes)?;
+        match (range, asked_range) {
+            (Some(range), Some(asked)) if response.head.status == 206 => {
+                check_part(&mut response, asked, self.state.bytes)?;
+                response.skipped += range.from - asked.from;
+                response.is_received = true;
             }
             _ => self.begin_anew(&response, recorder)?,
         }
         self.url = url;
         self.check_space()?;
-        self.segments.retain(|segment| segment.missing().is_some());
         if has_ranges && self.uses_ranges && self.state.etag.is_some() && self.state.bytes.is_some()
         {
             split(&mut self.segments, usize::from(self.fetch.connections));

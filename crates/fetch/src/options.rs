@@ -19,9 +19,11 @@ Examples:
 The file gets its name when it is complete, has the announced length and is on the disk; until then
 it is NAME.part, and NAME.part.state has what a later run needs to resume: run the same command
 again. Only a file with a strong ETag is resumed; if it changed, or the server's ranges are wrong,
-the download starts anew. Writes to a memory-mapped file change its ETag only at writeback: where
-files change in place, compare the --sum of both ends. A body with a Content-Encoding is refused:
-none is asked for. Redirects are followed within the same host and port. There is no TLS.
+the download starts anew. A resumed part begins 4 KiB before what is missing, and these must be the
+bytes that are there. An ETag may stay as it is while the content changes, as at a write to a
+memory-mapped file: where files change in place, compare the --sum of both ends. A body with a
+Content-Encoding is refused: none is asked for. Redirects are followed within the same host and
+port. There is no TLS.
 
 Exit status: 0 all files are complete, 1 one is not, 2 wrong usage, 130 Ctrl-C.";
 

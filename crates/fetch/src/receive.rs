@@ -54,7 +54,7 @@ pub fn receive(
     (file, segment): (&File, &Segment),
     path: ReceivePath,
 ) -> Result<(), Fault> {
-    let body = beginning(client, &mut response)?;
+    let body = beginning(client, &mut response, (file, segment))?;
     let copying = Copying { client, file, segment };
     if copying.take(&body, &mut response.head.framing)? {
         return Ok(());
@@ -67,8 +67,13 @@ pub fn receive(
     }
 }
 
-/// What came of the body with the head, without the bytes before those that were asked for.
-fn beginning(client: &Client<'_>, response: &mut Response) -> Result<Vec<u8>, Fault> {
+/// What came of the body with the head, without the bytes before those of the segment. Where the
+/// file has these already, they must be the same: a tag may stay as it is when the content changes.
+fn beginning(
+    client: &Client<'_>,
+    response: &mut Response,
+    (file, segment): (&File, &Segment),
+) -> Result<Vec<u8>, Fault> {
     let mut body = std::mem::take(&mut response.body);
     while response.skipped > 0 {
         if body.is_empty() {
@@ -80,6 +85,16 @@ fn beginning(client: &Client<'_>, response: &mut Response) -> Result<Vec<u8>, Fa
             }
         }
         let count = response.skipped.min(body.len() as u64);
+        if response.is_received {
+            let mut before = vec![0; count as usize];
+            let at = segment.at.load(Ordering::Relaxed) - response.skipped;
+            let read = file.read_exact_at(&mut before, at);
+            read.map_err(|error| Fault::Final(format!("read the part: {error}")))?;
+            if before != body[..count as usize] {
+                let text = "other bytes under the same ETag".to_owned();
+                return Err(Fault::Changed(text));
+            }
+        }
         body.drain(..count as usize);
         response.skipped -= count;
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use clap::{ArgMatches, Args, FromArgMatches};
+use fathom_engine::matches;
 use fathom_metric::{Command, Procedure};
 use fathom_probes::REGISTRY;
 use fathom_record::label;
@@ -47,7 +48,7 @@ pub struct OutputArguments {
 #[derive(Debug, Args)]
 struct SharedArguments {
     /// Name the run; the label works wherever a RUN is expected.
-    #[arg(long, value_name = "TEXT", value_parser = label)]
+    #[arg(long, value_name = "TEXT", value_parser = new_label)]
     label: Option<String>,
     #[command(flatten)]
     output: OutputArguments,
@@ -165,6 +166,16 @@ impl<W: Word> FromArgMatches for WordArguments<W> {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+/// A label that `fathom show` can tell from the metrics and groups whose results it shows.
+pub(super) fn new_label(text: &str) -> Result<String, String> {
+    let text = label(text).map_err(|error| error.to_string())?;
+    let is_taken = REGISTRY.entries().iter().any(|entry| matches(entry.about().id, &text));
+    match is_taken {
+        true => Err(format!("a label must not be the name of a metric or group: `{text}` is one")),
+        false => Ok(text),
     }
 }
 

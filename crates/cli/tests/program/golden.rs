@@ -90,6 +90,15 @@ fn battery_is_shown_compared_and_explained() {
     assert_golden(&env, "battery.txt");
 }
 
+/// A run of each command that measures files, transfers and servers, in its views.
+#[test]
+fn runs_of_commands_are_shown() {
+    let env = TestEnv::new();
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/by-hand.tar.gz");
+    fs::copy(runs, env.file("by-hand.tar.gz")).expect("a copy");
+    assert_golden(&env, "by_hand.txt");
+}
+
 #[test]
 fn metric_is_explained() {
     assert_golden(&env_with_runs(), "explain.txt");

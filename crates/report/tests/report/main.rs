@@ -9,6 +9,7 @@ mod fixture;
 mod history;
 mod load;
 mod promises;
+mod remedies;
 mod views;
 
 use snapbox::data::DataFormat;

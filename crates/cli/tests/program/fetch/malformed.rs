@@ -58,13 +58,13 @@ fn truncated_bodies_have_no_name() {
 #[test]
 fn wrong_ranges_are_cut_or_not_used() {
     let bytes: &[u8] = generated(6, 100_000).leak();
-    // An answer to bytes 40000-99999, and why the next request is without a range, if it is.
+    // An answer to bytes 35904-99999, and why the next request is without a range, if it is.
     for (status, range, from, why) in [
         (206, "bytes 500-99999/100000", 500, ""),
-        (206, "bytes 40000-99999/*", 40_000, ""),
-        (206, "bytes 40001-99999/*", 40_001, "sent bytes 40001-99999 instead of 40000-99999"),
-        (206, "bytes 9-5/*", 40_000, "malformed response: Content-Range: bytes 9-5/*"),
-        (416, "bytes */100000", 99_999, "416 (range not satisfiable) for bytes 40000-99999"),
+        (206, "bytes 35904-99999/*", 35_904, ""),
+        (206, "bytes 40001-99999/*", 40_001, "sent bytes 40001-99999 instead of 35904-99999"),
+        (206, "bytes 9-5/*", 35_904, "malformed response: Content-Range: bytes 9-5/*"),
+        (416, "bytes */100000", 99_999, "416 (range not satisfiable) for bytes 35904-99999"),
         (416, "bytes */9", 99_999, "status 416: the file has 9 bytes now"),
     ] {
         for receive in ["copy", "mmap", "splice"] {
@@ -129,5 +129,30 @@ fn page_without_the_tag_of_the_file_does_not_replace_it() {
     assert_status(&output, 0);
     assert_contains(&text(&output.stderr), &["without the ETag of the file (if", "retry 2"]);
     assert!(content(&env, "f") == bytes);
-    assert_eq!(field(&server.heads()[2], "Range"), Some("bytes=9-2097151"));
+    assert_eq!(field(&server.heads()[2], "Range"), Some("bytes=0-2097151"));
+}
+
+#[test]
+fn other_content_under_the_same_tag_is_started_anew() {
+    let bytes: &[u8] = generated(6, 100_000).leak();
+    let other: &[u8] = generated(7, 100_000).leak();
+    let server = Server::start(move |number, head, stream| match number {
+        0 => {
+            let (head, body) = part(head, other, "\"a\"");
+            let _ =
+                stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body[..9000]));
+        }
+        _ => send_file(head, stream, bytes, "\"a\""),
+    });
+    let env = new_env();
+    let output = env.exec(&format!("fetch {} -o to", server.url("/f")));
+    assert_status(&output, 0);
+    assert_contains(&text(&output.stderr), &["other bytes under the same ETag; retry 2"]);
+    assert!(content(&env, "f") == bytes);
+    let ranges: Vec<String> = server
+        .heads()
+        .iter()
+        .map(|head| field(head, "Range").unwrap_or("all").to_owned())
+        .collect();
+    assert_eq!(ranges, ["all", "bytes=4904-99999", "all"]);
 }
