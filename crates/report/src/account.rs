@@ -228,7 +228,11 @@ fn inconclusive(record: &Record, prediction: &Prediction) -> String {
     };
     match (limits, summary.bound) {
         (None, None) => {
-            format!(": inconclusive: no interval from {} processes", summary.process_medians.len())
+            let processes = match summary.process_medians.len() {
+                1 => "1 process".to_owned(),
+                count => format!("{count} processes"),
+            };
+            format!(": inconclusive: no interval from {processes}")
         }
         (Some(interval), None) if prediction.agreement(Some(interval)).fails() => {
             ": inconclusive: a disturbance may have shifted the interval".to_owned()

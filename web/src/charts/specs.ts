@@ -311,7 +311,7 @@ export const SPECS: Spec[] = [
     ...LOAD,
     id: 'load-transfer',
     title: 'Load: bytes per second by clients',
-    says: 'Bodies received, bytes on the server’s network links, and bytes read by its device.',
+    says: 'Bodies received, bytes on the server’s network links, and bytes that it reads from its device.',
     metrics: ['load.bandwidth', 'load.throughput'],
     parts: [
       { metric: 'load.bandwidth', name: 'bodies' },
@@ -325,7 +325,7 @@ export const SPECS: Spec[] = [
     ...LOAD,
     id: 'load-reads',
     title: 'Load: device reads by clients',
-    says: 'Read operations per second of the server’s device.',
+    says: 'Read operations per second of the server’s device, those of others included.',
     metrics: ['load.throughput'],
     parts: [ofLoad('disk reads', 'device reads')],
     yLabel: 'operations',

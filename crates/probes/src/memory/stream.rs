@@ -49,10 +49,25 @@ struct Stream {
     done: u64,
 }
 
+/// Values after which a pattern repeats: a prime number, so that the chunks of an array differ, and
+/// few enough to stay in the L1 cache while they are copied or compared.
+const PERIOD: usize = 2039;
+
 /// The initial value at an index: an integer, so that a triad is exact, different from adjacent
 /// elements, and different per array, so that a kernel that loads the wrong array is detected.
 fn pattern(array: usize, index: usize) -> f64 {
-    f64::from(((index + array) as u32).wrapping_mul(2_654_435_761) >> 12)
+    let place = index % PERIOD + array;
+    f64::from((place as u32).wrapping_mul(2_654_435_761) >> 12)
+}
+
+/// A period of an array's pattern.
+fn period(array: usize) -> Vec<f64> {
+    (0..PERIOD).map(|index| pattern(array, index)).collect()
+}
+
+/// Doubles with other bits than expected.
+fn differing<'e>(doubles: &[f64], expected: impl IntoIterator<Item = &'e f64>) -> usize {
+    doubles.iter().zip(expected).filter(|(one, other)| one.to_bits() != other.to_bits()).count()
 }
 
 impl Stream {
@@ -99,8 +114,10 @@ impl Stream {
             self.words.fill((-1.0_f64).to_bits());
         }
         for array in sources {
-            let doubles = self.doubles(array);
-            doubles.iter_mut().enumerate().for_each(|(index, it)| *it = pattern(array, index));
+            let period = period(array);
+            for doubles in self.doubles(array).chunks_mut(PERIOD) {
+                doubles.copy_from_slice(&period[..doubles.len()]);
+            }
         }
         if op == Op::Read {
             let words = self.config.chunk_bytes / size_of::<f64>();
@@ -144,21 +161,26 @@ impl Stream {
     /// Elements of array 0 with a wrong value.
     fn wrong_doubles(&mut self) -> usize {
         let StreamConfig { op, chunk_bytes, .. } = self.config;
-        let words = chunk_bytes / size_of::<f64>();
+        let chunk = chunk_bytes / size_of::<f64>();
+        let written = usize::try_from(self.done).unwrap_or(usize::MAX).min(self.chunks) * chunk;
         let last_words = self.words.clone();
-        let written_doubles =
-            usize::try_from(self.done).unwrap_or(usize::MAX).min(self.chunks) * words;
-        let is_wrong = |(index, double): (usize, &f64)| {
-            let expected = match op {
-                Op::Read => pattern(0, index).to_bits(),
-                Op::Write | Op::WriteNt => last_words[index / words],
-                Op::Copy | Op::Triad if index >= written_doubles => (-1.0_f64).to_bits(),
-                Op::Copy => pattern(1, index).to_bits(),
-                Op::Triad => (pattern(1, index) + SCALE * pattern(2, index)).to_bits(),
-            };
-            double.to_bits() != expected
+        let doubles = self.doubles(0);
+        let (expected, written) = match op {
+            Op::Write | Op::WriteNt => {
+                let chunks = doubles.chunks(chunk).zip(last_words);
+                let of = |(chunk, word)| differing(chunk, std::iter::repeat(&f64::from_bits(word)));
+                return chunks.map(of).sum();
+            }
+            Op::Read => (period(0), doubles.len()),
+            Op::Copy => (period(1), written),
+            Op::Triad => {
+                let sum = |(one, other)| one + SCALE * other;
+                (period(1).into_iter().zip(period(2)).map(sum).collect(), written)
+            }
         };
-        self.doubles(0).iter().enumerate().filter(|it| is_wrong(*it)).count()
+        let (written, rest) = doubles.split_at(written);
+        let wrong: usize = written.chunks(PERIOD).map(|it| differing(it, &expected)).sum();
+        wrong + differing(rest, std::iter::repeat(&-1.0))
     }
 }
 

@@ -28,7 +28,7 @@ const OPTIONAL: [&str; 4] = ["p90", "client", "disk", "server"];
 const LEGEND: [(&str, &str); 3] = [
     ("server", "server: CPU time of the server (100 %: one CPU)"),
     ("client", "client: of the busiest client thread"),
-    ("disk", "disk: MB/s read by the server's device"),
+    ("disk", "disk: MB/s that the server itself reads from its device"),
 ];
 
 pub(super) fn is_load(record: &Record) -> bool {
