@@ -1,17 +1,12 @@
 //! `fathom export` and `fathom import`.
 
-use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{FileTypeExt as _, symlink};
-use std::path::Path;
 use std::process::{Output, Stdio};
 
 use fathom_record::{Document, Record};
-use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-use rustix::io::Errno;
 
 use crate::group::skipped;
-use crate::test_env::{canned, entries, stored_run};
+use crate::test_env::{canned, stored_run};
 use crate::{TestEnv, assert_failure, text};
 
 /// Imports a standard input.
@@ -49,28 +44,6 @@ fn export_and_import_round_trip() {
 }
 
 #[test]
-fn csv_has_no_number_for_invalid_results() {
-    let (env, document) = (TestEnv::new(), canned());
-    env.store_run(&document);
-    let exported = text(&env.run(&["export", "--format", "csv"]).stdout);
-    let mut reader = csv::Reader::from_reader(exported.as_bytes());
-    let names = reader.headers().expect("a header").clone();
-    let at = |name: &str| names.iter().position(|one| one == name).expect("a column");
-    let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("a row")).collect();
-    assert_eq!(rows.len(), document.records.len());
-    for (row, record) in rows.iter().zip(&document.records) {
-        assert_eq!(&row[at("metric")], record.metric.as_str());
-        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
-        match summary {
-            Some(summary) if summary.bound.is_none() => {
-                assert_eq!(row[at("median")].parse(), Ok(summary.median));
-            }
-            _ => assert_eq!(&row[at("median")], ""),
-        }
-    }
-}
-
-#[test]
 fn invalid_import_stores_nothing() {
     let (here, env) = (TestEnv::new(), TestEnv::new());
     here.store_run(&stored_run(1));
@@ -98,70 +71,6 @@ fn invalid_import_stores_nothing() {
         assert_failure(&import(&env, input), parts);
     }
     assert!(!env.store().exists());
-}
-
-#[test]
-fn path_errors_are_one_line() {
-    let env = TestEnv::with_run();
-    let folder = env.path().to_str().expect("a name").to_owned();
-    let nowhere = format!("{folder}/no/where");
-    let before = entries(env.path()).len();
-    assert_failure(&env.run(&["export", "-o", &nowhere]), &["write", "No such file"]);
-    let below_a_file = format!("{folder}/fathom.db/x");
-    assert_failure(&env.run(&["export", "-o", &below_a_file]), &["write", &below_a_file]);
-    assert_eq!(entries(env.path()).len(), before);
-}
-
-/// Creates a special file; false if that is not permitted.
-fn create_node(path: &Path, kind: FileType, device: u64) -> bool {
-    let created = mknodat(CWD, path, kind, Mode::from_raw_mode(0o600), device);
-    let skip = |error: &Errno| skipped(&format!("{}: {error}", path.display()));
-    created.inspect_err(skip).is_ok()
-}
-
-#[test]
-fn export_replaces_only_with_force() {
-    let env = TestEnv::with_run();
-    fs::write(env.file("text"), "precious").expect("a file");
-    env.assert_failures("export -o", "text | write text | --force\n . --force | directory");
-    assert_eq!(fs::read_to_string(env.file("text")).expect("a file"), "precious");
-    let full = makedev(1, 7);
-    for (name, kind, device) in
-        [("pipe", FileType::Fifo, 0), ("full", FileType::CharacterDevice, full)]
-    {
-        let path = env.file(name);
-        if create_node(&path, kind, device) {
-            for option in ["", "--force"] {
-                let table = format!("{name} {option} | not a regular file | -o -");
-                env.assert_failures("export -o", &table);
-            }
-            let kind = fs::symlink_metadata(path).expect("a node").file_type();
-            assert!(kind.is_fifo() || kind.is_char_device(), "{name} became {kind:?}");
-        }
-    }
-    fs::write(env.file("empty"), "").expect("a file");
-    let whole = env.stdout("export");
-    for (name, option) in [("new", ""), ("empty", ""), ("text", "--force")] {
-        env.stdout(&format!("export -o {name} {option}"));
-        assert_eq!(fs::read_to_string(env.file(name)).expect("a file"), whole, "{name}");
-    }
-}
-
-#[test]
-fn export_follows_symlinks() {
-    let env = TestEnv::with_run();
-    fs::create_dir(env.file("within")).expect("a folder");
-    fs::write(env.file("within/target"), "old").expect("a file");
-    symlink("within/target", env.file("link")).expect("a link");
-    symlink("nothing", env.file("dangling")).expect("a link");
-    let table = "link | write link | --force\n dangling --force | dangling | dangling symlink";
-    env.assert_failures("export -o", table);
-    env.stdout("export -o link --force");
-    assert!(fs::symlink_metadata(env.file("link")).expect("a file").is_symlink());
-    let whole = env.stdout("export");
-    assert_eq!(fs::read_to_string(env.file("within/target")).expect("a file"), whole);
-    assert_eq!(env.stdout("export -o -"), whole);
-    assert!(!env.file("-").exists());
 }
 
 #[test]

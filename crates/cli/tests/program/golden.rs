@@ -115,6 +115,31 @@ fn run_is_exported() {
 }
 
 #[test]
+fn export_replaces_only_with_force() {
+    assert_golden(&env_with_runs(), "export_files.txt");
+}
+
+#[test]
+fn gate_is_the_first_line_and_the_exit_status() {
+    assert_golden(&env_with_runs(), "gate.txt");
+}
+
+#[test]
+fn labels_name_their_runs() {
+    assert_golden(&env_with_runs(), "labels.txt");
+}
+
+#[test]
+fn hosts_are_known_by_their_id() {
+    assert_golden(&env_with_runs(), "hosts.txt");
+}
+
+#[test]
+fn runs_are_selected() {
+    assert_golden(&env_with_runs(), "runs.txt");
+}
+
+#[test]
 fn usage_errors_are_one_line() {
     assert_golden(&TestEnv::new(), "usage.txt");
 }

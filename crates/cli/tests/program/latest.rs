@@ -4,8 +4,8 @@ use fathom_probes::REGISTRY;
 use fathom_record::{Document, KINDS, MetricId, RunState, State, Verdict, kind};
 
 use crate::test_env::{
-    TestEnv, assert_contains, assert_failure, assert_status, assert_usage_error, canned, json,
-    stored_run, text, unwrapped_stdout,
+    TestEnv, assert_contains, assert_failure, assert_status, canned, json, stored_run, text,
+    unwrapped_stdout,
 };
 
 /// A run of `file read` with one result of its own.
@@ -166,7 +166,17 @@ fn prune_announces_before_it_deletes() {
     assert_contains(&env.stdout("store prune --keep 1 --runs"), &["Deleted 5 runs"]);
     assert_eq!(json::<Vec<serde_json::Value>>(&env.exec("show --runs --json")).len(), 2);
     assert_eq!(json::<Document>(&env.exec("show --json")).run.id, id(4));
-    assert_usage_error(&env.exec("store prune --keep 3m"), &["3m", "such as 36h, 90d or 52w"]);
-    let missing = env.path_text("missing.db");
-    assert_failure(&env.exec(&format!("store prune --keep 1 --store {missing}")), &["no store"]);
+}
+
+#[test]
+fn this_host_is_found_by_its_id() {
+    let env = TestEnv::with_run();
+    for (number, id, name) in [(2, 'a', "other"), (3, 'b', &*stored_run(1).host.name)] {
+        let mut other = stored_run(number);
+        (other.host.id, other.host.name) = (Some(id.to_string().repeat(32)), name.to_owned());
+        env.store_run(&other);
+    }
+    let histories: serde_json::Value = json(&env.exec("history cpu.frequency --json"));
+    assert_eq!(histories[0]["host_id"].as_str(), stored_run(1).host.id.as_deref());
+    assert_eq!(histories[0]["series"][0]["points"].as_array().map(Vec::len), Some(1));
 }

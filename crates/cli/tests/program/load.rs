@@ -147,29 +147,8 @@ fn load_is_stored_and_shown_like_every_run() {
 }
 
 #[test]
-fn bad_load_arguments_are_usage_errors() {
-    let env = TestEnv::new();
-    env.assert_usage_errors(
-        "load",
-        "https://localhost/ | https is not supported | http://
-         localhost:80 | `localhost:80` | http://HOST[:PORT][/PATH]
-         http://localhost/ --clients 0 | `0` | 1 to 100000 clients
-         http://localhost/ --clients 9..3 | `9..3`
-         http://localhost/ --requests 0 | above 0
-         http://localhost/ -H Host:x | does not set itself
-         http://localhost/ --cases think2 | think2
-         http://localhost/ --cases fixed --think 1s | cannot be used with
-         http://localhost/ --make 3x1MB | expected a folder
-         --make 3 x | COUNTxSIZE",
-    );
-    assert_usage_error(&env.run(&["load"]), &["URL|DIR"]);
-}
-
-#[test]
 fn unusable_servers_are_one_clear_line() {
     let (env, server) = (TestEnv::new(), Server::start());
-    let refused = env.exec("load http://127.0.0.1:1/");
-    assert_failure(&refused, &["127.0.0.1:1", "refused", "is the server running"]);
     let missing = env.run(&["load", &server.url("/none")]);
     assert_failure(&missing, &["/none", "status 404", "check the path"]);
     let cold = env.run(&["load", &server.url("/f1"), "--server-cache", "cold"]);

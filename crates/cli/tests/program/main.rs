@@ -23,8 +23,6 @@ mod forbidden;
 mod golden;
 mod group;
 mod hostile;
-mod hosts;
-mod labels;
 mod laboratory;
 mod latest;
 mod limits;

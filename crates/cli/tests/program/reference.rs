@@ -39,16 +39,6 @@ fn published_figures_match_the_registry() {
     }
 }
 
-#[test]
-fn reference_without_a_name_lists_studies() {
-    let env = TestEnv::new();
-    for line in ["compare --reference", "compare latest --reference", "report --reference"] {
-        let printed = env.stdout(line);
-        assert!(all().iter().all(|one| printed.contains(&one.name)), "{printed}");
-    }
-    assert!(!env.file("report.html").exists());
-}
-
 /// Writes a run with a call of 2.5 ns, switches with and without a working set, and a bandwidth
 /// in another unit than published.
 fn write_run(env: &TestEnv) -> String {

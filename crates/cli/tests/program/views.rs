@@ -28,15 +28,6 @@ fn show_repeats_the_closing_of_the_run() {
 }
 
 #[test]
-fn show_of_a_metric_has_its_rows_only() {
-    let env = TestEnv::with_run();
-    for words in [&["show", SHORT[0]][..], &["show", "latest", SHORT[0]]] {
-        let shown = text(&env.run(words).stdout);
-        assert!(shown.contains(SHORT[0]) && shown.contains("\n1 case: "), "{shown}");
-    }
-}
-
-#[test]
 fn json_is_a_document_and_jsonl_is_lines() {
     let env = TestEnv::new();
     let run = |form: &str, more: &[&str]| {
@@ -198,12 +189,4 @@ fn quiet_run_writes_its_document_and_repeats() {
     assert_contains(&text(&output.stderr), &["run 1 of 2", "run 2 of 2"]);
     let list = env.stdout("show --runs");
     assert_eq!(list.matches("  cpu.frequency; label twice").count(), 2, "{list}");
-}
-
-#[test]
-fn color_option_overrides_the_environment() {
-    let env = TestEnv::with_run();
-    let is_coloured = |line: &str| env.stdout(line).contains('\u{1b}');
-    assert!(is_coloured("show --color always") && is_coloured("--color=always show"));
-    assert!(!is_coloured("show --color never") && !is_coloured("show"));
 }
