@@ -56,22 +56,6 @@ fn invalid_record_shows_no_rate() {
 }
 
 #[test]
-fn records_of_one_group_form_a_table() {
-    let records = [read(4096, 1, 1e9), read(65_536, 1, 2e9), read(1 << 20, 1, 1.9e9)];
-    let table = group(&records, &[], 100);
-    let heads: Vec<&str> =
-        table.lines().find(|line| line.contains("MiB/s")).unwrap().split_whitespace().collect();
-    assert_eq!(heads[..2], ["block", "MiB/s"], "{table}");
-    assert!(
-        table.contains("file.read.throughput{file_bytes=1048576,state=warm,threads=1,way=read}"),
-        "{table}"
-    );
-    assert_eq!(table.matches("/data/a").count(), 1, "{table}");
-    let below = group(&records, &records[..1], 100);
-    assert!(!below.contains("/data/a"), "printed above already: {below}");
-}
-
-#[test]
 fn prediction_is_in_the_unit_of_its_number() {
     let gib = f64::from(1 << 30);
     let record = read(4096, 1, gib / 8.0).predicted(2.0 * gib, 0.0, 0.1);

@@ -182,14 +182,6 @@ fn every_cause_and_remedy_is_printed_within_the_width() {
 }
 
 #[test]
-fn all_prints_a_row_per_case_and_no_chart() {
-    let document = with(curves());
-    let text = table(&document, Layout { all: true, ..layout(140) });
-    assert_eq!(text.matches("  {page=4K,pattern=random,set_bytes=").count(), 18, "{text}");
-    assert!(!text.contains("points") && !text.contains(" |"), "{text}");
-}
-
-#[test]
 fn chart_is_ascii_of_14_lines_with_cache_marks() {
     for curves_drawn in [1, 2, 11, 30] {
         let name = |nth: usize| format!("page{nth}");

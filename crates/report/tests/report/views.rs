@@ -94,21 +94,6 @@ fn run_at_various_widths() {
 }
 
 #[test]
-fn run_with_cycles() {
-    let wide = Layout { cycles: true, ..layout(80) };
-    let narrow = Layout { cycles: true, ..layout(60) };
-    let mut text = String::new();
-    for layout in [wide, narrow] {
-        let mut table = Table::new(layout);
-        text += &table.header();
-        text += &table.rows(&document().records[..11]);
-        text += &table.foot();
-        text += "\n";
-    }
-    assert_snapshot("run_with_cycles.txt", &plain(&text));
-}
-
-#[test]
 fn run_by_the_trimmed_protocol() {
     let mut text = String::new();
     for width in [80, 140] {
