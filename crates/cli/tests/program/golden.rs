@@ -90,6 +90,23 @@ fn battery_is_shown_compared_and_explained() {
     assert_golden(&env, "battery.txt");
 }
 
+/// A run in which every field has a value, and the same with another host at the far end.
+#[test]
+fn run_with_two_hosts_is_shown_and_compared() {
+    let env = TestEnv::new();
+    let whole = include_str!("../../../store/tests/golden/document.json");
+    let mut run: Document = serde_json::from_str(whole).expect("a document");
+    // An upper bound cannot be compared.
+    for summary in run.records.iter_mut().filter_map(|record| record.summary.as_mut()) {
+        summary.bound = None;
+    }
+    env.write_document("this.json", &run);
+    run.run.id = "000001951faaaaaa".to_owned();
+    run.far[0].host.id = Some("c".repeat(32));
+    env.write_document("other.json", &run);
+    assert_golden(&env, "two_hosts.txt");
+}
+
 /// A run of each command that measures files, transfers and servers, in its views.
 #[test]
 fn runs_of_commands_are_shown() {
@@ -132,6 +149,11 @@ fn labels_name_their_runs() {
 #[test]
 fn hosts_are_known_by_their_id() {
     assert_golden(&env_with_runs(), "hosts.txt");
+}
+
+#[test]
+fn prune_announces_before_it_deletes() {
+    assert_golden(&env_with_runs(), "prune.txt");
 }
 
 #[test]

@@ -151,24 +151,6 @@ fn older_store_is_migrated_once_unless_refused() {
 }
 
 #[test]
-fn prune_announces_before_it_deletes() {
-    let env = TestEnv::new();
-    (1..=4).for_each(|number| env.store_run(&stored_run(number)));
-    let announced = env.stdout("store prune --keep 3");
-    assert_contains(&announced, &["Not kept: 1 run\n", "(--samples)", "Nothing was deleted"]);
-    assert_contains(&env.stdout("store prune --keep 9999w"), &["Not kept: 0 runs"]);
-    assert_eq!(json::<Vec<serde_json::Value>>(&env.exec("show --runs --json")).len(), 4);
-    assert_contains(&env.stdout("store prune --keep 3 --samples"), &["the raw samples of 1 run"]);
-    let oldest = env.document_of(&id(1));
-    assert!(!oldest.records.is_empty() && oldest.records.iter().all(|it| it.samples.is_none()));
-    // However many runs of a file are newer, the last battery stays.
-    (5..=7).for_each(|number| env.store_run(&file_run(number)));
-    assert_contains(&env.stdout("store prune --keep 1 --runs"), &["Deleted 5 runs"]);
-    assert_eq!(json::<Vec<serde_json::Value>>(&env.exec("show --runs --json")).len(), 2);
-    assert_eq!(json::<Document>(&env.exec("show --json")).run.id, id(4));
-}
-
-#[test]
 fn this_host_is_found_by_its_id() {
     let env = TestEnv::with_run();
     for (number, id, name) in [(2, 'a', "other"), (3, 'b', &*stored_run(1).host.name)] {

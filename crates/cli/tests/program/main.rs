@@ -38,7 +38,6 @@ mod serve;
 mod signals;
 mod test_env;
 mod transfer;
-mod two_hosts;
 mod unusable_store;
 mod views;
 

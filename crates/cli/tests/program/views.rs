@@ -118,36 +118,6 @@ fn every_metric_is_listed_and_explained() {
 }
 
 #[test]
-fn completions_and_man_pages_have_options() {
-    let env = TestEnv::new();
-    for shell in ["bash", "zsh", "fish"] {
-        let script = text(&env.run(&["completions", shell]).stdout);
-        assert!(script.contains("thorough"), "{shell}");
-    }
-    let folder = env.path().join("man");
-    env.stdout(&format!("man {}", folder.display()));
-    let page = std::fs::read_to_string(folder.join("fathom-run.1")).expect("a page");
-    assert!(page.contains("thorough"));
-    assert!(!folder.join("fathom-worker.1").exists(), "the worker is hidden");
-}
-
-#[test]
-fn run_argument_may_be_a_file() {
-    let env = TestEnv::with_run();
-    let shown = env.run(&["show"]).stdout;
-    for name in ["a.jsonl", "plain", "a.json"] {
-        std::fs::write(env.path().join(name), env.run(&["export"]).stdout).expect("a file");
-        assert_eq!(env.run(&["show", name]).stdout, shown, "{name}");
-    }
-    std::fs::write(env.path().join("latest"), "no run").expect("a file");
-    assert_eq!(env.run(&["show", "latest"]).stdout, shown);
-    for name in ["b.jsonl", "nonsense", "ab"] {
-        let parts = [name, "this id", "host with this name", "no such file"];
-        assert_failure(&env.run(&["show", name]), &parts);
-    }
-}
-
-#[test]
 fn bash_completes_metric_names() {
     let script = r#"source <(fathom completions bash)
         complete_words() {
