@@ -142,6 +142,27 @@ fn gate_is_the_first_line_and_the_exit_status() {
 }
 
 #[test]
+fn doctor_judges_stores_and_limits() {
+    assert_golden(&TestEnv::with_run(), "doctor.txt");
+}
+
+#[test]
+fn changed_run_is_not_imported() {
+    assert_golden(&env_with_runs(), "import.txt");
+}
+
+#[test]
+fn unusable_store_measures_and_warns() {
+    let env = TestEnv::new();
+    drop(fathom_store::Store::open(&env.file("newer.db")).expect("a store"));
+    let newer = rusqlite::Connection::open(env.file("newer.db")).expect("a store");
+    let version = fathom_store::VERSION + 1;
+    newer.pragma_update(None, "user_version", version).expect("a newer store");
+    drop(newer);
+    assert_golden(&env, "stores.txt");
+}
+
+#[test]
 fn labels_name_their_runs() {
     assert_golden(&env_with_runs(), "labels.txt");
 }
