@@ -6,7 +6,7 @@ use fathom_lab::bandwidth::limited_by;
 use fathom_lab::limited::PAYLOAD;
 use fathom_lab::link::{ADDRESSES, Link};
 use fathom_lab::processes::children;
-use fathom_record::{Document, FactValue, Record, State, Value};
+use fathom_record::{Document, FactValue, Record, State, Unit, Value};
 use rustix::process::{Resource, Signal};
 
 use crate::children::{assert_all_end, next_line, signal_and_wait, spawn_piped, wait_until};
@@ -23,7 +23,11 @@ const DEVICE: &str = "/dev/fathom_master";
 fn fact(record: &Record, name: &str) -> f64 {
     let fact = record.facts.iter().find(|fact| fact.name == name);
     match fact.map(|fact| &fact.value) {
-        Some(FactValue::Quantity { value, .. }) => *value,
+        Some(FactValue::Quantity { value, unit }) => {
+            // By which the page draws a rate.
+            assert_eq!(name == "rate", *unit == Unit::BytesPerSecond, "{fact:?}");
+            *value
+        }
         other => panic!("{name}: {other:?} in {:?}", record.facts),
     }
 }
@@ -55,6 +59,8 @@ fn every_path_delivers_a_set() {
     let effects = of_metric(&run, "transfer.effect");
     let is_send = |record: &&&Record| record.params.text("factor") == Some("send");
     assert!(effects.iter().filter(is_send).count() >= 5, "five paths against copy");
+    let advice = of_metric(&run, "transfer.advice")[0].value.as_ref();
+    assert!(matches!(advice, Some(Value::Text(text)) if text.starts_with("small: ")), "{advice:?}");
     assert!(folder.is_empty(), "files are left");
 }
 
