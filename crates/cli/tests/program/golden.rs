@@ -107,12 +107,23 @@ fn run_with_two_hosts_is_shown_and_compared() {
     assert_golden(&env, "two_hosts.txt");
 }
 
+fn copy_runs_of_commands(env: &TestEnv) {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/by-hand.tar.gz");
+    fs::copy(runs, env.file("by-hand.tar.gz")).expect("a copy");
+}
+
+#[test]
+fn latest_is_a_battery_and_others_fill_it() {
+    let env = env_with_runs();
+    copy_runs_of_commands(&env);
+    assert_golden(&env, "latest.txt");
+}
+
 /// A run of each command that measures files, transfers and servers, in its views.
 #[test]
 fn runs_of_commands_are_shown() {
     let env = TestEnv::new();
-    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/by-hand.tar.gz");
-    fs::copy(runs, env.file("by-hand.tar.gz")).expect("a copy");
+    copy_runs_of_commands(&env);
     assert_golden(&env, "by_hand.txt");
 }
 
