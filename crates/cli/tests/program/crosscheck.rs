@@ -45,35 +45,6 @@ fn document(output: &Output) -> Crosscheck {
 }
 
 #[test]
-fn missing_program_names_its_package() {
-    let env = TestEnv::new();
-    let folder = files(&env);
-    let words = ["--folder", path_text(&folder)];
-    let output = fathom(&env, &[], &words).output().expect("it starts");
-    let message = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(3), "{message}{}", text(&output.stderr));
-    assert!(message.contains("\nNothing was compared, "), "{message}");
-    assert!(!message.contains("ratio"), "an empty table:\n{message}");
-    for (peer, package) in [
-        ("perf", "linux-perf"),
-        ("sysbench", "sysbench"),
-        ("google-benchmark", "g++"),
-        ("fio", "fio"),
-        ("dd", "coreutils"),
-        ("xxhsum", "xxhash"),
-        ("iperf3", "iperf3"),
-        ("ping", "iputils-ping"),
-    ] {
-        let line = format!("{peer} is not installed: sudo apt-get install {package}");
-        assert_eq!(message.lines().filter(|it| **it == line).count(), 1, "`{line}`:\n{message}");
-    }
-    assert!(message.contains("None of the programs is installed"), "{message}");
-    assert!(entries(&folder).is_empty(), "no file for missing programs");
-    let list = text(&fathom(&env, &[], &["--list"]).output().expect("it starts").stdout);
-    assert!(list.contains("mbw (not installed: sudo apt-get install mbw)"), "{list}");
-}
-
-#[test]
 fn missing_library_names_its_package() {
     let env = TestEnv::new();
     let compiler = [("c++", "echo 'fatal error: benchmark/benchmark.h' >&2; exit 1")];

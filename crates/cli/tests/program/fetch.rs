@@ -15,8 +15,7 @@ use crate::children::{send, signal_and_wait, spawn_piped, wait_until};
 use crate::forbidden::in_mount_namespace;
 use crate::serve::start as serve;
 use crate::test_env::{
-    TestEnv, assert_contains, assert_failure, assert_status, assert_usage_error, document, entries,
-    generated, text,
+    TestEnv, assert_contains, assert_failure, assert_status, document, entries, generated, text,
 };
 
 mod malformed;
@@ -433,13 +432,6 @@ fn bad_requests_are_one_line() {
          http://host.invalid/f -o to/x | look up host.invalid"
     );
     env.assert_failures("fetch", &table);
-    let usage = "https://h/f | fathom has no TLS | curl -O https://h/f | ssh -L
-         ftp://h/f | http://HOST
-         http://h/f -H Range:bytes=0-1 | does not set itself
-         http://h/f --connections 0 | 1..=64
-         http://h/f --receive dma | copy, mmap, splice";
-    env.assert_usage_errors("fetch", usage);
-    assert_usage_error(&env.run(&["fetch"]), &["URL"]);
     assert_eq!(names(&env), ["f", "g.part", "h.part", "i.part.state"]);
     assert_eq!(content(&env, "g.part"), b"mine");
     assert_eq!(content(&env, "i.part.state"), b"mine");

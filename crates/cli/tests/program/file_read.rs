@@ -204,25 +204,6 @@ fn holes_are_named() {
 }
 
 #[test]
-fn result_is_stored_and_shown() {
-    let env = TestEnv::new();
-    let path = generate(&env, "data", 1 << 20);
-    let printed = env.stdout(&format!("file read {} --block 4K", path.display()));
-    let sums = ["XOR-32", "position sum"];
-    assert_contains(
-        &printed,
-        &["256 blocks of 4096 bytes", "1.000 MiB", sums[0], sums[1], "calls/s", "B/s"],
-    );
-    let kept = env.latest();
-    assert_eq!(kept.records.len(), 1);
-    assert_eq!(kept.records[0].metric.as_str(), "file.read.throughput");
-    assert!(printed.contains(check(&kept.records[0], "XOR-32")), "{printed}");
-    assert!(kept.records[0].is_intact());
-    let history = env.run(&["history", "file.read.throughput"]);
-    assert!(text(&history.stdout).contains("file.read.throughput"), "{}", text(&history.stdout));
-}
-
-#[test]
 fn unreadable_file_fails() {
     let env = TestEnv::new();
     let path = generate(&env, "secret", 5000);

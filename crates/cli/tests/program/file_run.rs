@@ -90,14 +90,6 @@ fn memory_folder_needs_allow_memory() {
 }
 
 #[test]
-fn missing_folder_fails() {
-    let env = TestEnv::new();
-    let nowhere = env.path().join("nowhere");
-    assert_failure(&env.exec(&run_line(&nowhere, "file.call")), &["nowhere", "No such file"]);
-    assert_failure(&env.exec(&run_line(&env.store(), "file.call")), &["fathom.db"]);
-}
-
-#[test]
 fn full_disk_makes_file_metrics_unavailable() {
     let env = TestEnv::new();
     let folder = env.path().join("files");

@@ -155,26 +155,6 @@ fn sized_sweep_finds_its_file_size_first() {
     assert!(blocks.ends_with(&[16, 100, 4096]), "{blocks:?}");
 }
 
-#[test]
-fn wide_terminal_adds_a_chart() {
-    let (env, folder) = (TestEnv::new(), Folder::new());
-    let path = folder.file("data", 1 << 20);
-    let line = format!("file sweep {path} --blocks 512..64K --threads 1 --state warm --each 1ms");
-    let sweep = |columns: &str| {
-        let output = env.command(&line).env("COLUMNS", columns).output().expect("it starts");
-        text(&output.stdout)
-    };
-    let (narrow, wide) = (sweep("80"), sweep("120"));
-    for printed in [&narrow, &wide] {
-        let is_row =
-            |line: &&str| line.trim_start().split(' ').nth(1).is_some_and(|it| it.ends_with('B'));
-        assert!(printed.lines().filter(is_row).count() >= 6, "{printed}");
-        assert_contains(printed, &["state=warm,threads=1,way=read", "t = calls × "]);
-    }
-    assert!(!narrow.contains("both on log scales"), "{narrow}");
-    assert!(wide.contains("file.read.throughput in ") && wide.contains(" over block"), "{wide}");
-}
-
 /// A sweep beside dd.
 fn with_dd(env: &TestEnv, folder: &Folder, bytes: usize, each: &str) -> Command {
     let path = folder.file("data", bytes);

@@ -1,6 +1,5 @@
 //! `fathom file write`: contents, timing and cleanup.
 
-use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 
@@ -13,7 +12,7 @@ use crate::children::{send, spawn_until_io};
 use crate::file_read::print_skip;
 use crate::limits::{at_most, under};
 use crate::test_env::{Folder, assert_contains, assert_status, entries, json, median};
-use crate::{TestEnv, assert_failure, text};
+use crate::{TestEnv, text};
 
 /// The names in a folder, without those of the store.
 fn names(folder: &Path) -> Vec<String> {
@@ -67,18 +66,6 @@ fn sync_on_tmpfs_is_named() {
     let Some(folder) = Folder::in_memory() else { return };
     let write = format!("file write {}/data --block 64K --count 4 --sync data", folder.path_text());
     assert_contains(&text(&env.exec(&write).stdout), &["tmpfs is not on a device"]);
-}
-
-#[test]
-fn existing_file_needs_force() {
-    let env = TestEnv::new();
-    let path = env.path().join("there");
-    fs::write(&path, b"precious").expect("a file");
-    let write = format!("file write {} --block 4K --count 2", path.display());
-    assert_failure(&env.exec(&write), &["there", "--force"]);
-    assert_eq!(fs::read(&path).expect("a file"), b"precious");
-    env.stdout(&format!("{write} --force"));
-    assert_eq!(fs::metadata(&path).expect("a file").len(), 8192);
 }
 
 #[test]

@@ -90,12 +90,40 @@ fn battery_is_shown_compared_and_explained() {
     assert_golden(&env, "battery.txt");
 }
 
+/// A run in which every field has a value, and the same with another host at the far end.
+#[test]
+fn run_with_two_hosts_is_shown_and_compared() {
+    let env = TestEnv::new();
+    let whole = include_str!("../../../store/tests/golden/document.json");
+    let mut run: Document = serde_json::from_str(whole).expect("a document");
+    // An upper bound cannot be compared.
+    for summary in run.records.iter_mut().filter_map(|record| record.summary.as_mut()) {
+        summary.bound = None;
+    }
+    env.write_document("this.json", &run);
+    run.run.id = "000001951faaaaaa".to_owned();
+    run.far[0].host.id = Some("c".repeat(32));
+    env.write_document("other.json", &run);
+    assert_golden(&env, "two_hosts.txt");
+}
+
+fn copy_runs_of_commands(env: &TestEnv) {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/by-hand.tar.gz");
+    fs::copy(runs, env.file("by-hand.tar.gz")).expect("a copy");
+}
+
+#[test]
+fn latest_is_a_battery_and_others_fill_it() {
+    let env = env_with_runs();
+    copy_runs_of_commands(&env);
+    assert_golden(&env, "latest.txt");
+}
+
 /// A run of each command that measures files, transfers and servers, in its views.
 #[test]
 fn runs_of_commands_are_shown() {
     let env = TestEnv::new();
-    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/by-hand.tar.gz");
-    fs::copy(runs, env.file("by-hand.tar.gz")).expect("a copy");
+    copy_runs_of_commands(&env);
     assert_golden(&env, "by_hand.txt");
 }
 
@@ -112,6 +140,57 @@ fn runs_are_compared() {
 #[test]
 fn run_is_exported() {
     assert_golden(&env_with_runs(), "export.txt");
+}
+
+#[test]
+fn export_replaces_only_with_force() {
+    assert_golden(&env_with_runs(), "export_files.txt");
+}
+
+#[test]
+fn gate_is_the_first_line_and_the_exit_status() {
+    assert_golden(&env_with_runs(), "gate.txt");
+}
+
+#[test]
+fn doctor_judges_stores_and_limits() {
+    assert_golden(&TestEnv::with_run(), "doctor.txt");
+}
+
+#[test]
+fn changed_run_is_not_imported() {
+    assert_golden(&env_with_runs(), "import.txt");
+}
+
+#[test]
+fn unusable_store_measures_and_warns() {
+    let env = TestEnv::new();
+    drop(fathom_store::Store::open(&env.file("newer.db")).expect("a store"));
+    let newer = rusqlite::Connection::open(env.file("newer.db")).expect("a store");
+    let version = fathom_store::VERSION + 1;
+    newer.pragma_update(None, "user_version", version).expect("a newer store");
+    drop(newer);
+    assert_golden(&env, "stores.txt");
+}
+
+#[test]
+fn labels_name_their_runs() {
+    assert_golden(&env_with_runs(), "labels.txt");
+}
+
+#[test]
+fn hosts_are_known_by_their_id() {
+    assert_golden(&env_with_runs(), "hosts.txt");
+}
+
+#[test]
+fn prune_announces_before_it_deletes() {
+    assert_golden(&env_with_runs(), "prune.txt");
+}
+
+#[test]
+fn runs_are_selected() {
+    assert_golden(&env_with_runs(), "runs.txt");
 }
 
 #[test]

@@ -23,8 +23,6 @@ mod forbidden;
 mod golden;
 mod group;
 mod hostile;
-mod hosts;
-mod labels;
 mod laboratory;
 mod latest;
 mod limits;
@@ -40,7 +38,6 @@ mod serve;
 mod signals;
 mod test_env;
 mod transfer;
-mod two_hosts;
 mod unusable_store;
 mod views;
 

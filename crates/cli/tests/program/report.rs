@@ -9,7 +9,7 @@ use fathom_analysis::reference::all;
 use fathom_record::{Cause, MetricId, Params, Record, RunState, State, Unit, Verdict};
 use serde_json::{Value, json};
 
-use crate::test_env::{Folder, entries, stored_run};
+use crate::test_env::{entries, stored_run};
 use crate::{TestEnv, assert_failure, text};
 
 /// The size limit of a page of these runs.
@@ -128,39 +128,6 @@ fn page_has_study_figures() {
 }
 
 #[test]
-fn page_of_transfer_has_rates_effects_and_advice() {
-    let Some(folder) = Folder::on_disk() else { return };
-    let env = TestEnv::new();
-    let path = folder.path().display();
-    let options = format!("transfer --folder {path} --sets small --send-path copy,mmap --repeat 1");
-    assert!(env.exec(&options).status.success());
-    let output = report(&env, &["-o", "-"]);
-    let contents = contents(&text(&output.stdout));
-    let run = &contents["documents"][0];
-    assert_eq!(run["run"]["procedure"], "transfer", "the charts of other commands are not missing");
-    let records = run["records"].as_array().expect("records");
-    let of = |metric: &str| -> Vec<&Value> {
-        records.iter().filter(|record| record["metric"] == metric).collect()
-    };
-    let times = of("transfer.time");
-    assert_eq!(times.len(), 2);
-    for time in times {
-        assert!(time["params"]["send"].is_string() && time["params"]["receive"].is_string());
-        let facts = time["facts"].as_array().expect("facts");
-        let rate = facts.iter().find(|fact| fact["name"] == "rate").expect("a rate");
-        assert_eq!(rate["unit"], "bytes/s");
-    }
-    let is_send = |effect: &&Value| effect["params"]["factor"] == "send";
-    let effect = of("transfer.effect").into_iter().find(is_send).expect("an effect");
-    assert_eq!(
-        (&effect["params"]["level"], &effect["params"]["from"]),
-        (&json!("mmap"), &json!("copy"))
-    );
-    let advice = of("transfer.advice")[0]["value"].as_str().expect("a text");
-    assert!(advice.starts_with("small: "), "{advice}");
-}
-
-#[test]
 fn text_of_a_run_is_escaped() {
     let (env, mut document) = (TestEnv::new(), stored_run(1));
     let evil = "</script><img src=x onerror=alert(1)><!--\u{2028}";
@@ -201,23 +168,6 @@ fn report_replaces_only_its_own_pages() {
     assert_failure(&report(&env, &["-o", "none/r.html"]), &["none/r.html", "No such file"]);
     assert_failure(&report(&env, &["-o", "/dev/null"]), &["/dev/null", "-o -"]);
     assert_eq!(names(&env), before, "a file is left");
-}
-
-#[test]
-fn unknown_runs_are_one_line() {
-    let env = TestEnv::new();
-    assert_failure(&report(&env, &[]), &["fathom.db"]);
-    env.store_run(&stored_run(1));
-    assert_failure(&report(&env, &["0123456789abcdef"]), &["0123456789abcdef"]);
-    assert_failure(&report(&env, &["./none.json"]), &["./none.json", "No such file"]);
-    assert!(!env.path().join("report.html").exists());
-    let empty = TestEnv::new();
-    fs::copy(env.store(), empty.store()).expect("a copy");
-    let store = rusqlite::Connection::open(empty.store()).expect("the store");
-    let all = "DELETE FROM samples; DELETE FROM record; DELETE FROM run";
-    store.execute_batch(all).expect("no run left");
-    drop(store);
-    assert_failure(&report(&empty, &[]), &["no run"]);
 }
 
 #[test]

@@ -63,22 +63,6 @@ fn closed_pipe_ends_the_run_quietly() {
 }
 
 #[test]
-fn output_that_cannot_be_written_is_a_failure() {
-    for (line, redirect, reason) in [
-        ("list", ">&-", "standard output: it is closed"),
-        ("--help", ">&-", "standard output: it is closed"),
-        ("--help", ">/dev/full", "standard output: no space left on the device"),
-    ] {
-        let script = format!("\"$0\" {line} {redirect}");
-        let mut command = std::process::Command::new("sh");
-        command.args(["-c", &script, env!("CARGO_BIN_EXE_fathom")]);
-        let output = command.output().expect("a shell");
-        assert_status(&output, 1);
-        assert!(text(&output.stderr).contains(reason), "{script}: {}", text(&output.stderr));
-    }
-}
-
-#[test]
 fn one_allowed_cpu_is_enough() {
     let env = TestEnv::new();
     assert_status(&under(env.command("run --quick --only cpu.frequency"), one_cpu), 0);

@@ -93,22 +93,13 @@ impl TestEnv {
         inside.env("FATHOM_STORE", self.store()).output().expect("it starts")
     }
 
-    /// Asserts a usage error for every line of a table: arguments after `command`, then parts of
-    /// the message, separated by bars.
-    pub(crate) fn assert_usage_errors(&self, command: &str, table: &str) {
-        self.assert_errors(command, table, 2);
-    }
-
-    /// The same for failures.
+    /// Asserts a failure for every line of a table: arguments after `command`, then parts of the
+    /// message, separated by bars.
     pub(crate) fn assert_failures(&self, command: &str, table: &str) {
-        self.assert_errors(command, table, 1);
-    }
-
-    fn assert_errors(&self, command: &str, table: &str, status: i32) {
         for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (arguments, parts) = line.split_once('|').expect("arguments and a message");
             let parts: Vec<&str> = parts.split('|').map(str::trim).collect();
-            assert_error(&self.exec(&format!("{command} {arguments}")), status, &parts);
+            assert_failure(&self.exec(&format!("{command} {arguments}")), &parts);
         }
     }
 

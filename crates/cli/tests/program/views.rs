@@ -28,15 +28,6 @@ fn show_repeats_the_closing_of_the_run() {
 }
 
 #[test]
-fn show_of_a_metric_has_its_rows_only() {
-    let env = TestEnv::with_run();
-    for words in [&["show", SHORT[0]][..], &["show", "latest", SHORT[0]]] {
-        let shown = text(&env.run(words).stdout);
-        assert!(shown.contains(SHORT[0]) && shown.contains("\n1 case: "), "{shown}");
-    }
-}
-
-#[test]
 fn json_is_a_document_and_jsonl_is_lines() {
     let env = TestEnv::new();
     let run = |form: &str, more: &[&str]| {
@@ -127,36 +118,6 @@ fn every_metric_is_listed_and_explained() {
 }
 
 #[test]
-fn completions_and_man_pages_have_options() {
-    let env = TestEnv::new();
-    for shell in ["bash", "zsh", "fish"] {
-        let script = text(&env.run(&["completions", shell]).stdout);
-        assert!(script.contains("thorough"), "{shell}");
-    }
-    let folder = env.path().join("man");
-    env.stdout(&format!("man {}", folder.display()));
-    let page = std::fs::read_to_string(folder.join("fathom-run.1")).expect("a page");
-    assert!(page.contains("thorough"));
-    assert!(!folder.join("fathom-worker.1").exists(), "the worker is hidden");
-}
-
-#[test]
-fn run_argument_may_be_a_file() {
-    let env = TestEnv::with_run();
-    let shown = env.run(&["show"]).stdout;
-    for name in ["a.jsonl", "plain", "a.json"] {
-        std::fs::write(env.path().join(name), env.run(&["export"]).stdout).expect("a file");
-        assert_eq!(env.run(&["show", name]).stdout, shown, "{name}");
-    }
-    std::fs::write(env.path().join("latest"), "no run").expect("a file");
-    assert_eq!(env.run(&["show", "latest"]).stdout, shown);
-    for name in ["b.jsonl", "nonsense", "ab"] {
-        let parts = [name, "this id", "host with this name", "no such file"];
-        assert_failure(&env.run(&["show", name]), &parts);
-    }
-}
-
-#[test]
 fn bash_completes_metric_names() {
     let script = r#"source <(fathom completions bash)
         complete_words() {
@@ -198,12 +159,4 @@ fn quiet_run_writes_its_document_and_repeats() {
     assert_contains(&text(&output.stderr), &["run 1 of 2", "run 2 of 2"]);
     let list = env.stdout("show --runs");
     assert_eq!(list.matches("  cpu.frequency; label twice").count(), 2, "{list}");
-}
-
-#[test]
-fn color_option_overrides_the_environment() {
-    let env = TestEnv::with_run();
-    let is_coloured = |line: &str| env.stdout(line).contains('\u{1b}');
-    assert!(is_coloured("show --color always") && is_coloured("--color=always show"));
-    assert!(!is_coloured("show --color never") && !is_coloured("show"));
 }

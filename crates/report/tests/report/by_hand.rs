@@ -3,6 +3,7 @@
 use fathom_record::{Fact, NoModel, Params, Record, State, Unit, Verdict};
 use fathom_report::by_hand::{findings, group};
 
+use crate::assert_snapshot;
 use crate::fixture::{self, Build as _};
 
 fn read(block: i64, threads: i64, rate: f64) -> Record {
@@ -55,66 +56,46 @@ fn invalid_record_shows_no_rate() {
     assert!(!table.contains("5.678"), "{table}");
 }
 
-#[test]
-fn records_of_one_group_form_a_table() {
-    let records = [read(4096, 1, 1e9), read(65_536, 1, 2e9), read(1 << 20, 1, 1.9e9)];
-    let table = group(&records, &[], 100);
-    let heads: Vec<&str> =
-        table.lines().find(|line| line.contains("MiB/s")).unwrap().split_whitespace().collect();
-    assert_eq!(heads[..2], ["block", "MiB/s"], "{table}");
-    assert!(
-        table.contains("file.read.throughput{file_bytes=1048576,state=warm,threads=1,way=read}"),
-        "{table}"
-    );
-    assert_eq!(table.matches("/data/a").count(), 1, "{table}");
-    let below = group(&records, &records[..1], 100);
-    assert!(!below.contains("/data/a"), "printed above already: {below}");
+fn three() -> [Record; 3] {
+    [read(4096, 1, 1e9), read(65_536, 1, 2e9), read(1 << 20, 1, 1.9e9)]
 }
 
-#[test]
-fn prediction_is_in_the_unit_of_its_number() {
-    let gib = f64::from(1 << 30);
-    let record = read(4096, 1, gib / 8.0).predicted(2.0 * gib, 0.0, 0.1);
-    let table = group(&[record.clone(), read(8192, 1, gib)], &[], 100);
-    assert!(table.contains("1843–2253 MiB/s, outside"), "{table}");
-    let alone = group(&[record], &[], 100);
-    assert!(alone.contains("128.0 MiB/s") && alone.contains("1843–2253 MiB/s"), "{alone}");
-}
-
-#[test]
-fn column_of_dd_is_ours_divided_by_its_rate() {
-    let mut records = [read(4096, 1, 1e9), read(65_536, 1, 2e9), read(1 << 20, 1, 1.9e9)];
-    assert!(!group(&records, &[], 120).contains("÷ dd"), "dd was not run");
-    for (record, rate) in records.iter_mut().zip([2e9, 2e9]) {
-        record.facts.push(Fact::quantity("dd", rate, Unit::BytesPerSecond));
+/// Of the third there is no rate of dd, and the second is invalid.
+fn beside_dd() -> [Record; 3] {
+    let mut records = three();
+    for record in &mut records[..2] {
+        record.facts.push(Fact::quantity("dd", 2e9, Unit::BytesPerSecond));
     }
-    let last_words = |records: &[Record]| {
-        let table = group(records, &[], 120);
-        assert!(table.contains("ours ÷ dd"), "{table}");
-        let rows = table.lines().skip_while(|line| !line.contains("ours ÷ dd")).skip(1);
-        let last = |row: &str| row.split_whitespace().last().map(str::to_owned);
-        rows.take(3).filter_map(last).collect::<Vec<_>>()
-    };
-    assert_eq!(last_words(&records), ["0.50", "1.00", "–"], "the third has no rate of dd");
     records[1].verdict.state = State::Invalid;
-    let text = last_words(&records);
-    assert_eq!(text[0], "0.50");
-    assert_ne!(text[1], "1.00", "an invalid rate has no ratio");
+    records
+}
+
+fn dip(state: State) -> [Record; 3] {
+    let mut records = three();
+    records[1] = read(65_536, 1, 0.2e9);
+    records[1].verdict.state = state;
+    records
 }
 
 #[test]
-fn only_a_valid_point_dips() {
-    let mut records = [read(4096, 1, 1e9), read(65_536, 1, 0.2e9), read(1 << 20, 1, 1.9e9)];
-    let table = group(&records, &[], 120);
-    assert_eq!(table.matches("dips").count(), 1, "{table}");
-    records[1].verdict.state = State::Noisy;
-    let table = group(&records, &[], 120);
-    assert!(!table.contains("dips"), "{table}");
+fn reads_have_their_columns_and_remarks() {
+    let gib = f64::from(1 << 30);
+    let outside = read(4096, 1, gib / 8.0).predicted(2.0 * gib, 0.0, 0.1);
+    let text = [
+        ("a prediction", group(&[outside.clone(), read(8192, 1, gib)], &[], 80)),
+        ("a prediction alone", group(&[outside], &[], 80)),
+        ("beside dd", group(&beside_dd(), &[], 80)),
+        ("after the first was printed", group(&three(), &three()[..1], 80)),
+        ("a dip", group(&dip(State::Valid), &[], 80)),
+        ("a noisy dip", group(&dip(State::Noisy), &[], 80)),
+    ];
+    let text = text.map(|(title, text)| format!("--- {title}\n{text}"));
+    assert_snapshot("reads.txt", &text.join("\n"));
 }
 
 #[test]
 fn wide_table_continues_below_with_its_first_columns() {
-    let mut records = [read(4096, 1, 1e9), read(65_536, 1, 2e9), read(1 << 20, 1, 1.9e9)];
+    let mut records = three();
     for (at, record) in records.iter_mut().enumerate() {
         let facts = ["first", "second", "third", "fourth", "fifth"]
             .map(|name| Fact::text(&format!("the {name} fact"), format!("of row {at}: {name}")));

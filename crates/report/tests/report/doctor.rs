@@ -2,7 +2,7 @@
 
 use fathom_record::diagnosis::{Acceptable, ClockState, DIAGNOSIS_SCHEMA_VERSION};
 use fathom_record::{Condition, Diagnosis, Finding, Fix, Severity, Tool};
-use fathom_report::{doctor, json};
+use fathom_report::doctor;
 
 use crate::assert_snapshot;
 use crate::fixture::{host, plain};
@@ -122,12 +122,4 @@ fn diagnosis_fits_the_width_without_escape_codes() {
             assert!(!text.contains('\u{1b}'), "{text:?}");
         }
     }
-}
-
-#[test]
-fn diagnosis_is_read_back_from_json() {
-    let diagnosis = diagnosis(Severity::Severe);
-    let text = json(&diagnosis);
-    assert_eq!(serde_json::from_str::<Diagnosis>(&text).unwrap(), diagnosis);
-    assert!(text.contains("\"severity\": \"severe\"") && text.ends_with("}\n"), "{text}");
 }

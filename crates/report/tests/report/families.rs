@@ -182,14 +182,6 @@ fn every_cause_and_remedy_is_printed_within_the_width() {
 }
 
 #[test]
-fn all_prints_a_row_per_case_and_no_chart() {
-    let document = with(curves());
-    let text = table(&document, Layout { all: true, ..layout(140) });
-    assert_eq!(text.matches("  {page=4K,pattern=random,set_bytes=").count(), 18, "{text}");
-    assert!(!text.contains("points") && !text.contains(" |"), "{text}");
-}
-
-#[test]
 fn chart_is_ascii_of_14_lines_with_cache_marks() {
     for curves_drawn in [1, 2, 11, 30] {
         let name = |nth: usize| format!("page{nth}");
@@ -211,19 +203,6 @@ fn chart_is_ascii_of_14_lines_with_cache_marks() {
         }
         assert!(!table(&document, layout(99)).contains("-+---"));
     }
-}
-
-#[test]
-fn values_close_together_have_a_linear_axis() {
-    let gib = 1_073_741_824.0;
-    let records = (1..=16).map(|threads| {
-        let params = Params::one("threads", threads).and("op", "read");
-        let value = gib * (20.0 + f64::from(threads as i32) / 4.0);
-        measured("memory.bandwidth", params, Unit::BytesPerSecond, value, 0.01)
-    });
-    let text = table(&with(records.collect()), layout(100));
-    assert!(text.contains("\n     GiB/s\n") && text.contains("\n        22 |"), "{text}");
-    assert!(!text.contains("log scales") && !text.contains("L1"), "{text}");
 }
 
 #[test]
@@ -294,18 +273,6 @@ fn span_in_two_units_extends_to_the_left() {
 }
 
 #[test]
-fn changed_cases_of_a_metric_share_a_line() {
-    let of = |factor: f64| with((0..18).map(|at| point("4K", at, PLATEAUS[at] * factor)).collect());
-    let comparison = compare(&of(1.0), &of(1.5), &Noise::default(), 1);
-    let text = plain(&render(&comparison, &layout(120)));
-    assert_eq!(text.matches("looks slower").count(), 1, "{text}");
-    assert!(text.contains("{page=4K,pattern=random} (18 cases)"), "{text}");
-    assert!(text.contains("18 look slower"), "{text}");
-    let all = plain(&render(&comparison, &Layout { all: true, ..layout(120) }));
-    assert_eq!(all.matches("looks slower").count(), 18, "{all}");
-}
-
-#[test]
 fn grid_is_printed_whole_or_not_at_all() {
     let document = with(pairs(16));
     for (width, drawn) in [(60, false), (80, false), (120, true)] {
@@ -316,27 +283,42 @@ fn grid_is_printed_whole_or_not_at_all() {
     }
 }
 
+/// Bandwidths by number of threads, close together.
+fn close_together() -> Vec<Record> {
+    let bandwidth = |threads: i64| {
+        let params = Params::one("threads", threads).and("op", "read");
+        let value = 1_073_741_824.0 * (20.0 + threads as f64 / 4.0);
+        measured("memory.bandwidth", params, Unit::BytesPerSecond, value, 0.01)
+    };
+    (1..=16).map(bandwidth).collect()
+}
+
+/// A curve of which these points are unfiltered.
+fn unfiltered(found: std::ops::Range<usize>) -> Vec<Record> {
+    let point = |at: usize| {
+        let record = point("4K", at, 2.0);
+        match found.contains(&at) {
+            true => record.found(NotSelected::TooFewClean),
+            false => record.selected(9, 2.0),
+        }
+    };
+    (0..10).map(point).collect()
+}
+
 #[test]
-fn points_as_found_are_named_unless_all_are() {
-    let curve = |found: std::ops::Range<i64>| -> Vec<Record> {
-        let point = |at: i64| {
-            let params = Params::one("set_bytes", 1024i64 << at);
-            let record = measured("memory.latency", params, Unit::Nanoseconds, 2.0, 0.01);
-            match found.contains(&at) {
-                true => record.found(NotSelected::TooFewClean),
-                false => record.selected(9, 2.0),
-            }
-        };
-        (0..10).map(point).collect()
-    };
-    let text = |records: &[Record]| {
-        let mut table = Table::new(Layout::default());
-        plain(&(table.rows(records) + &table.foot()))
-    };
-    let some = text(&curve(2..5));
-    assert!(some.contains("unfiltered at 4 KiB…16 KiB") && some.contains("°2.0"), "{some}");
-    assert!(some.contains("°: unfiltered, includes disturbed processes, others"), "{some}");
-    let all = text(&curve(0..10));
-    assert!(all.contains("°2.0") && !all.contains("unfiltered at"), "{all}");
-    assert!(!text(&curve(0..0)).contains('°'));
+fn curves_have_their_axis_and_unfiltered_points() {
+    let of = |records| table(&with(records), layout(100));
+    let slower =
+        |factor: f64| with((0..18).map(|at| point("4K", at, PLATEAUS[at] * factor)).collect());
+    let comparison = compare(&slower(1.0), &slower(1.5), &Noise::default(), 1);
+    let text = [
+        ("a linear axis", of(close_together())),
+        ("some points are unfiltered", of(unfiltered(2..5))),
+        ("all points are unfiltered", of(unfiltered(0..10))),
+        ("no point is unfiltered", of(unfiltered(0..0))),
+        ("a slower curve", plain(&render(&comparison, &layout(100)))),
+        ("every point of it", plain(&render(&comparison, &Layout { all: true, ..layout(100) }))),
+    ];
+    let text = text.map(|(title, text)| format!("--- {title}\n{text}"));
+    assert_snapshot("curves_in_part.txt", &text.join("\n"));
 }

@@ -1,12 +1,11 @@
 //! Histories of generated runs.
 
 use fathom_analysis::history::{self as decided, History};
-use fathom_record::{
-    Better, Cause, Document, Outline, Params, Record, State, Stratum, Unit, Verdict,
-};
+use fathom_record::{Better, Cause, Document, Outline, Params, Record, State, Unit, Verdict};
 use fathom_report::Layout;
 use fathom_report::history::render;
 
+use super::assert_snapshot;
 use super::fixture::{self, Build, measured, plain};
 
 fn document(number: usize, kernel: &str, value: f64) -> Document {
@@ -46,14 +45,6 @@ fn all(_: &Params) -> bool {
 }
 
 #[test]
-fn change_is_printed_with_what_else_changed() {
-    let history = history(&stepped(), &all);
-    let text = render(&[history], &Layout { width: 100, ..Layout::default() });
-    assert!(text.contains("kernel 6.1 → 6.18") && text.contains("worse"), "{text}");
-    assert!(text.contains("2 lasting changes"), "{text}");
-}
-
-#[test]
 fn single_case_lists_its_values_within_the_width() {
     let stat = |params: &Params| params.text("call") == Some("stat");
     let history = history(&stepped(), &stat);
@@ -67,97 +58,61 @@ fn single_case_lists_its_values_within_the_width() {
     }
 }
 
-#[test]
-fn empty_history_names_metric_and_host() {
-    let text = render(&[history(&[], &all)], &Layout::default());
-    assert_eq!(text.lines().count(), 1);
-    assert!(text.starts_with("No stored run of ") && text.contains(" on "), "{text}");
-}
-
-/// The history of one case over runs that `change` modifies by number, and its text.
-fn rendered(runs: usize, change: impl Fn(usize, &mut Document)) -> (History, String) {
+/// The history of one case over runs that `change` modifies by number.
+fn changed(runs: usize, change: fn(usize, &mut Document)) -> History {
     let mut documents: Vec<Document> =
         (0..runs).map(|number| document(number, "6.1", 100.0)).collect();
     for (number, document) in documents.iter_mut().enumerate() {
         document.records.truncate(1);
         change(number, document);
     }
-    let history = history(&documents, &all);
-    let layout = Layout { width: 140, ..Layout::default() };
-    let text = plain(&render(std::slice::from_ref(&history), &layout));
-    (history, text)
+    history(&documents, &all)
 }
 
-#[test]
-fn bound_is_printed_as_a_bound() {
-    let (_, text) = rendered(12, |number, document| {
-        let summary = document.records[0].summary.as_mut().expect("a summary");
-        (summary.median, summary.bound) = (if number < 6 { -0.5 } else { 2600.0 }, Some(2600.0));
-    });
-    assert_eq!(text.matches("≤ 2.6 µs").count(), 13, "{text}");
-    assert!(text.contains("12 values are upper bounds") && !text.contains("missing"), "{text}");
+fn bound(number: usize, document: &mut Document) {
+    let summary = document.records[0].summary.as_mut().expect("a summary");
+    (summary.median, summary.bound) = (if number < 6 { -0.5 } else { 2600.0 }, Some(2600.0));
 }
 
-#[test]
-fn noisy_value_is_marked_and_interrupted_one_left_out() {
-    let (_, text) = rendered(7, |number, document| {
-        let verdict = &mut document.records[0].verdict;
-        match number {
-            5 => verdict.state = State::Noisy,
-            6 => *verdict = Verdict::because(State::Noisy, Cause::Interrupted, "2 of 5"),
-            _ => {}
-        }
-    });
-    assert_eq!(text.matches("~100.0 ns").count(), 2, "newest value and its own line: {text}");
-    assert!(text.contains("cut short  noisy") && text.contains("1 value of an interrupted"));
-    assert!(text.contains("6 runs") && text.contains("No lasting change"), "{text}");
-}
-
-#[test]
-fn few_runs_do_not_show_that_nothing_changed() {
-    for runs in [1, 5] {
-        let (_, text) = rendered(runs, |_, _| {});
-        let expected = format!("Too few runs to detect a change ({runs} of at least 6)");
-        assert!(text.contains(&expected) && !text.contains("No lasting"), "{text}");
+fn noisy_and_cut_short(number: usize, document: &mut Document) {
+    let verdict = &mut document.records[0].verdict;
+    match number {
+        5 => verdict.state = State::Noisy,
+        6 => *verdict = Verdict::because(State::Noisy, Cause::Interrupted, "2 of 5"),
+        _ => {}
     }
-    assert!(rendered(6, |_, _| {}).1.contains("No lasting change"));
+}
+
+/// Of the first case three of seven values are at full speed, of the other all.
+fn strata(number: usize, document: &mut Document) {
+    let record = document.records[0].clone().selected(9, 120.0);
+    document.records.push(Record { params: Params::one("call", "stat"), ..record.clone() });
+    if number < 3 {
+        document.records[0] = record;
+    }
+}
+
+fn full_speed(_: usize, document: &mut Document) {
+    document.records[0] = document.records[0].clone().selected(9, 120.0);
 }
 
 #[test]
-fn criteria_for_a_change_are_printed_once() {
-    let (one, _) = rendered(7, |_, _| {});
-    let text = render(&[one.clone(), one], &Layout::default());
-    assert_eq!(text.matches("A change is reported").count(), 1, "{text}");
-    assert_eq!(text.matches("os.syscall on here").count(), 2, "{text}");
-}
-
-#[test]
-fn history_without_the_selected_cases_says_so() {
-    let history = history(&stepped(), &|_| false);
-    let text = render(&[history], &Layout::default());
-    assert!(text.contains("No stored run of os.syscall on here has these cases"), "{text}");
-}
-
-#[test]
-fn strata_of_series_are_printed() {
-    assert!(rendered(7, |_, _| {}).1.contains("All values are unfiltered."));
-    let selected = |number: usize, document: &mut Document| {
-        let record = document.records[0].clone().selected(9, 120.0);
-        document.records.push(Record { params: Params::one("call", "stat"), ..record.clone() });
-        if number < 3 {
-            document.records[0] = record;
-        }
-    };
-    let (history, text) = rendered(7, selected);
-    let [mixed, whole] = history.series.as_slice() else { panic!("{history:?}") };
-    assert_eq!((mixed.stratum, whole.stratum), (Stratum::AsFound, Stratum::FullSpeed));
-    let (mixed, whole) = (text.find("°100.0 ns"), text.find(" 100.0 ns"));
-    assert!(mixed.is_some() && whole.is_some(), "{text}");
-    assert!(text.contains("°: unfiltered; others from undisturbed processes only."), "{text}");
-    let (_, text) = rendered(7, |_, document| {
-        document.records[0] = document.records[0].clone().selected(9, 120.0);
-    });
-    assert!(
-        text.contains("All values are from undisturbed processes only.") && !text.contains('°')
-    );
+fn histories_have_their_remarks() {
+    let same = |runs| changed(runs, |_, _| {});
+    let histories = [
+        ("a change in two cases", vec![history(&stepped(), &all)]),
+        ("no run", vec![history(&[], &all)]),
+        ("no run with these cases", vec![history(&stepped(), &|_| false)]),
+        ("one run", vec![same(1)]),
+        ("five runs", vec![same(5)]),
+        ("six runs, twice", vec![same(6), same(6)]),
+        ("bounds", vec![changed(12, bound)]),
+        ("noisy and cut short", vec![changed(7, noisy_and_cut_short)]),
+        ("values of two strata", vec![changed(7, strata)]),
+        ("undisturbed values", vec![changed(7, full_speed)]),
+    ];
+    let layout = Layout { width: 100, ..Layout::default() };
+    let text =
+        histories.map(|(title, of)| format!("--- {title}\n{}", plain(&render(&of, &layout))));
+    assert_snapshot("histories.txt", &text.join("\n"));
 }

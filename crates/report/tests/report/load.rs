@@ -158,27 +158,26 @@ fn each_limit_is_one_statement() {
 }
 
 #[test]
-fn refuted_bottleneck_asks_for_longer_steps() {
-    let why = "refuted: with 987 kB more per request for the network, throughput was 98 % and not \
-               67 %";
+fn undetermined_bottleneck_has_its_reason() {
+    let refuted = "refuted: with 987 kB more per request for the network, throughput was 98 % and \
+                   not 67 %";
     let mut facts = busy_network();
     facts.push(Fact::text("proof", "refuted"));
-    let own = bottleneck("undetermined", facts, Some(why));
-    let text = group(&[doses(), saturation(None), vec![own]].concat(), &capacities(), 80);
-    assert!(text.contains("longer") && text.contains("proof           refuted\n"), "{text}");
-    assert!(!text.contains("--prove"), "{text}");
-}
-
-#[test]
-fn foreign_server_is_said_in_one_line() {
+    let own = bottleneck("undetermined", facts, Some(refuted));
+    let refuted = [doses(), saturation(None), vec![own]].concat();
+    let foreign = "utilisation unknown: network, disk, server CPU";
     let facts = used("client", None, [0.41, 0.37, 0.45], 223e3);
-    let why = Some("utilisation unknown: network, disk, server CPU");
-    let records = [saturation(None), vec![bottleneck("undetermined", facts, why)]].concat();
-    let text = group(&records, &[], 1000);
-    assert!(
-        text.contains("unknown: network, disk, server CPU (the server is not `fathom serve`).")
-    );
-    assert!(!text.contains("--prove") && !text.contains("resource"), "{text}");
+    let foreign =
+        [saturation(None), vec![bottleneck("undetermined", facts, Some(foreign))]].concat();
+    let alone = [bottleneck("network", busy_network(), None)];
+    let text = [
+        ("refuted", group(&refuted, &capacities(), 80)),
+        ("foreign server", group(&foreign, &[], 80)),
+        ("the bottleneck alone", group(&alone, &[], 80)),
+        ("the saturation alone", group(&saturation(None)[..1], &[], 80)),
+    ];
+    let text = text.map(|(title, text)| format!("--- {title}\n{text}"));
+    assert_snapshot("bottleneck_in_part.txt", &text.join("\n"));
 }
 
 fn steps(failed: impl Fn(i64) -> Option<f64>) -> Vec<Record> {
@@ -232,15 +231,6 @@ fn load_is_whole_on_a_narrow_terminal() {
     let (is_shown, is_explained) = (narrow.contains("  disk"), narrow.contains("disk: MB/s"));
     assert_eq!(is_shown, is_explained, "{narrow}");
     assert!(is_shown || narrow.contains("not shown: disk"), "{narrow}");
-}
-
-#[test]
-fn selected_records_of_a_load_are_shown() {
-    let bottleneck = bottleneck("network", busy_network(), None);
-    let alone = group(&[bottleneck], &[], 80);
-    assert!(alone.contains("The network limits the throughput.\n"), "{alone}");
-    let rates = group(&saturation(None)[..1], &[], 80);
-    assert!(rates.contains("5.98"), "{rates}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod comparison;
+mod crosscheck;
 mod doctor;
 mod exporting;
 mod families;

@@ -2,9 +2,9 @@
 
 use crate::fixture::{Build, document, forbidden, measured, plain};
 use fathom_analysis::compare::{Noise, compare};
-use fathom_record::{Cause, Document, Params, Protocol, Reason, Record, Remedy, State, Unit};
+use fathom_record::{Cause, Document, Params, Protocol, Reason, Remedy, State, Unit};
 use fathom_report::compare::render;
-use fathom_report::{Layout, Table, closing, document_json, opening, record_line, show};
+use fathom_report::{Layout, Table, closing, opening, show};
 use unicode_width::UnicodeWidthStr;
 
 /// Each width with two of the eight other settings, in turn.
@@ -130,22 +130,6 @@ fn time_of_zero_or_less_is_never_printed() {
         let rows = plain(&Table::new(Layout::default()).rows(&[record]));
         assert!(rows.contains("no valid value recorded"), "{rows}");
         assert!(!rows.contains("0 ns") && !rows.contains("-3") && !rows.contains("inf"), "{rows}");
-    }
-}
-
-#[test]
-fn document_and_records_are_read_back_from_json() {
-    let mut document = document();
-    document.records[0].samples = Some(vec![crate::fixture::sample(vec![11.9, 12.0])]);
-    let text = document_json(&document);
-    assert!(text.ends_with("}\n"));
-    assert_eq!(serde_json::from_str::<Document>(&text).unwrap(), document);
-    assert_eq!(text.matches("\"samples\"").count(), 1, "samples of one record only");
-    for record in &document.records {
-        let line = record_line(record);
-        assert_eq!(line.matches('\n').count(), 1);
-        assert_eq!(&serde_json::from_str::<Record>(&line).unwrap(), record);
-        assert!(record.is_intact() || record.samples.is_some());
     }
 }
 

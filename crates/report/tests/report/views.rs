@@ -3,8 +3,8 @@
 use crate::assert_snapshot;
 use crate::fixture::{Build, document, measured, over, plain};
 use fathom_record::{
-    Cause, Counts, Document, Effort, NotSelected, Params, Protocol, Reason, Remedy, RunState,
-    State, Unit, Verdict,
+    Cause, Counts, Document, Effort, NotSelected, Params, Protocol, Reason, Record, Remedy,
+    RunState, State, Unit, Verdict,
 };
 use fathom_report::{Layout, RunListing, Table, brief, closing, opening, runs, show};
 
@@ -94,21 +94,6 @@ fn run_at_various_widths() {
 }
 
 #[test]
-fn run_with_cycles() {
-    let wide = Layout { cycles: true, ..layout(80) };
-    let narrow = Layout { cycles: true, ..layout(60) };
-    let mut text = String::new();
-    for layout in [wide, narrow] {
-        let mut table = Table::new(layout);
-        text += &table.header();
-        text += &table.rows(&document().records[..11]);
-        text += &table.foot();
-        text += "\n";
-    }
-    assert_snapshot("run_with_cycles.txt", &plain(&text));
-}
-
-#[test]
 fn run_by_the_trimmed_protocol() {
     let mut text = String::new();
     for width in [80, 140] {
@@ -153,41 +138,30 @@ fn run_without_records_says_so() {
     assert_eq!(Table::new(layout(80)).foot(), "");
 }
 
-#[test]
-fn run_of_one_valid_record_has_a_short_closing() {
-    let mut one = document();
-    one.records.truncate(1);
-    let text = plain(&closing(&one, 80));
-    assert!(text.starts_with("\n1 case: 1 valid. 1 of 1 predicted value within"), "{text}");
+/// Of the records that `keep` selects.
+fn closing_of(keep: fn(&Record) -> bool) -> String {
+    let mut document = document();
+    document.records.retain(keep);
+    plain(&closing(&document, 80))
 }
 
 #[test]
-fn violated_bound_is_a_finding_with_its_limit() {
-    let mut document = document();
-    document.records.retain(|record| record.metric.as_str() == "os.switch.thread");
-    let text = plain(&closing(&document, 200));
-    let sentence = "1. os.switch.thread{set_bytes=65536} takes 1.204 µs (± 1.0 %), > 1.62 µs \
-                    predicted: more than two system calls.\n";
-    assert!(text.contains(sentence), "{text}");
-}
-
-#[test]
-fn wide_interval_is_not_a_finding() {
-    let mut document = document();
-    document.records.retain(|record| record.metric.as_str() == "os.switch.thread");
-    let summary = document.records[0].summary.as_mut().unwrap();
-    summary.interval = over([1_000.0, 1_400.0]);
-    assert!(!plain(&closing(&document, 200)).contains("1. "));
-}
-
-#[test]
-fn unavailable_cases_are_counted_with_a_remedy() {
-    let mut document = document();
-    document.records.retain(|record| record.verdict.state == State::Unavailable);
-    let text = plain(&closing(&document, 200));
-    let sentence = "2 cases are unavailable but have a remedy; os.wake.cross_cpu{via=futex}: allow \
-                    this process a second CPU (taskset, cpuset).\n";
-    assert!(text.contains(sentence), "{text}");
+fn closing_names_what_was_found() {
+    let is_bounded = |record: &Record| record.metric.as_str() == "os.switch.thread";
+    let mut wide = document();
+    wide.records.retain(is_bounded);
+    wide.records[0].summary.as_mut().unwrap().interval = over([1_000.0, 1_400.0]);
+    let text = [
+        ("a valid record", closing_of(|record| record.metric.as_str() == "cpu.clock.read")),
+        ("a violated bound", closing_of(is_bounded)),
+        ("a bound within a wide interval", plain(&closing(&wide, 80))),
+        (
+            "unavailable with a remedy",
+            closing_of(|record| record.verdict.state == State::Unavailable),
+        ),
+    ];
+    let text = text.map(|(title, text)| format!("--- {title}\n{text}"));
+    assert_snapshot("closings.txt", &text.join("\n"));
 }
 
 #[test]

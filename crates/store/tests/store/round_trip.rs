@@ -209,15 +209,6 @@ fn reader_writes_nothing() {
 }
 
 #[test]
-fn path_may_contain_any_character() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a b?mode=memory#%41é:x.db");
-    drop(example::store_at(&path, RUN, 0));
-    assert!(path.metadata().unwrap().len() > 0);
-    assert_eq!(Store::open_existing(&path).unwrap().runs().unwrap().len(), 1);
-}
-
-#[test]
 fn outline_has_the_headlines_of_its_run() {
     let (_folder, _path, mut store) = example::store_with(RUN, 7);
     let mut extreme = example::record(10);

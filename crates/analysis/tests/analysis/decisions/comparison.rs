@@ -3,7 +3,7 @@
 use fathom_analysis::compare::{Answer, Needs, Noise, NoiseBy, Word, compare};
 use fathom_analysis::differences::differences;
 use fathom_record::{
-    Basis, Better, Cause, Document, Effort, Interval, Params, Record, State, Unit, Value, Verdict,
+    Basis, Better, Cause, Document, Interval, Params, Record, State, Unit, Value, Verdict,
 };
 
 use super::runs::{bare, compared, comparison, record, run, summary};
@@ -290,57 +290,6 @@ fn parameters_of_other_names_are_never_compared() {
     let comparison = compared(case("bytes", 4096), case("bytes", 8192));
     assert!(comparison.rows.is_empty() && comparison.not_comparable.is_empty());
     assert_eq!((comparison.only_a.len(), comparison.only_b.len()), (1, 1));
-}
-
-/// Every fact that bears on a measurement, changed alone.
-#[test]
-fn each_difference_between_two_runs_is_named() {
-    let mut a = bare(1);
-    a.host.cpu.allowed = vec![0, 1];
-    type Change = fn(&mut Document);
-    let changes: [(&str, Change); 22] = [
-        ("host: bench-3 → other", |b| b.host.name = "other".to_owned()),
-        ("host: bench-3 → bench-3 (1234abcd)", |b| {
-            b.host.id = Some("1234abcd00".to_owned());
-        }),
-        ("C library: unknown → musl", |b| b.host.libc = Some("musl".to_owned())),
-        ("DAMON: unknown → pageout", |b| b.host.memory.damon = Some("pageout".to_owned())),
-        ("zswap: unknown → on", |b| b.host.memory.zswap.enabled = Some(true)),
-        ("KSM: unknown → on", |b| b.host.memory.ksm.run = Some(1)),
-        ("autogroup: unknown → off", |b| b.host.autogroup = Some(false)),
-        ("TCP congestion control: unknown → bbr", |b| {
-            b.host.tcp.congestion = Some("bbr".to_owned());
-        }),
-        ("ephemeral ports: unknown → 1024-65535", |b| b.host.tcp.ports = Some([1024, 65535])),
-        ("kernel: 6.12.9 → 7.0.1", |b| b.host.kernel = "7.0.1".to_owned()),
-        ("tool: fathom 0.1.0 → fathom 0.2.0", |b| b.tool.version = "0.2.0".to_owned()),
-        ("transparent huge pages: unknown → never", |b| {
-            b.host.memory.thp = Some("never".to_owned());
-        }),
-        ("governor: unknown → powersave", |b| {
-            b.host.cpu.governor = Some("powersave".to_owned());
-        }),
-        ("CPU quota: none → 0.50 CPUs", |b| b.host.cgroup.cpu_quota = Some(0.5)),
-        ("CPUs allowed: 0 1 → 0", |b| b.host.cpu.allowed = vec![0]),
-        ("cores: unknown → 2", |b| b.host.cpu.cores = Some(2)),
-        ("huge pages reserved: none → 2 MiB: 64", |b| {
-            b.host.memory.huge_pages = [(2 << 20, 64)].into();
-        }),
-        ("meltdown: Mitigation: PTI → unknown", |b| b.host.mitigations.clear()),
-        ("effort: quick → thorough", |b| b.run.effort = Effort::Thorough),
-        ("CPU measured on: 1 → 0", |b| b.run.cpu = 0),
-        ("tuned: governor: performance already → none", |b| b.run.tuned.clear()),
-        ("test setting: none → FATHOM_SPIN=cpu.call=5%", |b| {
-            b.run.imposed = vec!["FATHOM_SPIN=cpu.call=5%".to_owned()];
-        }),
-    ];
-    for (expected, change) in changes {
-        let mut b = a.clone();
-        change(&mut b);
-        let found = differences(&a, &b);
-        let [one] = found.as_slice() else { panic!("{expected}: {found:?}") };
-        assert_eq!(format!("{}: {} → {}", one.what, one.a, one.b), expected);
-    }
 }
 
 /// Names are for people: a host is known by its id.

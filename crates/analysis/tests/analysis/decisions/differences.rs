@@ -2,7 +2,7 @@
 
 use fathom_analysis::differences::differences;
 use fathom_record::host::{BufferSizes, Cache, Disk, NetworkLink};
-use fathom_record::{Cause, Document, Protocol, RunState, State, Verdict};
+use fathom_record::{Cause, Document, Effort, Protocol, RunState, State, Verdict};
 
 use super::runs::bare;
 
@@ -19,8 +19,10 @@ fn all(a: &Document, b: &Document) -> Vec<String> {
 fn change_host(b: &mut Document) {
     let (host, gib) = (&mut b.host, 1 << 30);
     host.name = "other".to_owned();
+    (host.kernel, host.libc, host.autogroup) = ("7.0.1".to_owned(), text("musl"), Some(false));
     let cpu = &mut host.cpu;
     (cpu.model, cpu.microcode, cpu.logical) = ("Other".to_owned(), text("0x1"), 4);
+    (cpu.cores, cpu.allowed, cpu.governor) = (Some(2), vec![0], text("powersave"));
     cpu.caches.push(Cache {
         level: 2,
         kind: "unified".to_owned(),
@@ -34,9 +36,10 @@ fn change_host(b: &mut Document) {
     let memory = &mut host.memory;
     (memory.total_bytes, memory.page_bytes, memory.swap_bytes) = (Some(8 * gib), 4096, Some(gib));
     (memory.zswap.compressor, memory.zswap.max_pool_percent) = (text("lz4"), Some(20));
-    memory.ksm.run = Some(2);
+    (memory.thp, memory.damon) = (text("never"), text("pageout"));
+    (memory.zswap.enabled, memory.ksm.run) = (Some(true), Some(2));
     memory.huge_pages = [(gib, 0), (1 << 21, 64)].into();
-    host.cgroup.memory_limit_bytes = Some(2 * gib);
+    (host.cgroup.memory_limit_bytes, host.cgroup.cpu_quota) = (Some(2 * gib), Some(0.5));
     let disk = |name: &str, model, scheduler| Disk {
         name: name.to_owned(),
         model,
@@ -56,6 +59,7 @@ fn change_host(b: &mut Document) {
         link("veth1234", None, Some(1_400)),
     ];
     let tcp = &mut host.tcp;
+    (tcp.congestion, tcp.ports) = (text("bbr"), Some([1024, 65_535]));
     let buffer =
         |max_bytes| Some(BufferSizes { min_bytes: 4096, default_bytes: 1 << 17, max_bytes });
     (tcp.receive_buffer, tcp.send_buffer) = (buffer(6 << 20), buffer(4 << 20));
@@ -67,38 +71,51 @@ fn change_host(b: &mut Document) {
 
 #[test]
 fn all_facts_of_a_host_are_compared() {
-    let (a, mut b) = (bare(1), bare(1));
+    let (mut a, mut b) = (bare(1), bare(1));
+    a.host.cpu.allowed = vec![0, 1];
     change_host(&mut b);
     let expected = [
         "host: bench-3 → other",
         "CPU: Example 9 7950X → Other",
         "microcode: unknown → 0x1",
         "logical CPUs: 2 → 4",
+        "cores: unknown → 2",
         "caches: L1 data 32 KiB → L1 data 32 KiB, L2 unified 512 KiB",
         "SMT: unknown → on",
         "boost: unknown → off",
+        "governor: unknown → powersave",
         "frequency driver: unknown → acpi",
         "memory: 5592405 TiB → 8 GiB",
         "virtualisation: kvm → none",
         "container: none → podman",
+        "kernel: 6.12.9 → 7.0.1",
         "kernel command line: unknown → quiet",
         "distribution: unknown → Debian",
+        "C library: unknown → musl",
         "kernel clock source: unknown → tsc",
         "page size: 0 B → 4 KiB",
+        "transparent huge pages: unknown → never",
         "address randomisation: unknown → 2",
+        "CPU quota: none → 0.50 CPUs",
         "memory limit: none → 2 GiB",
+        "CPUs allowed: 0 1 → 0",
         "huge pages reserved: none → 2 MiB: 64",
         "disks: none → vdb, sda (Model)",
         "I/O scheduler: none → sda: none",
         "swap: unknown → 1 GiB",
+        "DAMON: unknown → pageout",
+        "zswap: unknown → on",
         "zswap compressor: unknown → lz4",
         "zswap pool limit: unknown → 20 %",
         "KSM: unknown → off",
+        "autogroup: unknown → off",
+        "TCP congestion control: unknown → bbr",
         "queueing discipline: unknown → fq",
         "TCP receive buffer: unknown → 4 KiB/128 KiB/6 MiB",
         "TCP send buffer: unknown → 4 KiB/128 KiB/4 MiB",
         "receive buffer limit: unknown → 256 KiB",
         "send buffer limit: unknown → 128 KiB",
+        "ephemeral ports: unknown → 1024-65535",
         "TIME_WAIT reuse: unknown → 2",
         "slow start after idle: unknown → on",
         "accept queue limit: unknown → 4096",
@@ -114,13 +131,23 @@ fn all_facts_of_a_run_are_compared() {
     (b.run.protocol, b.run.state) = (Protocol::Trimmed, RunState::Running);
     b.run.clock.source = "monotonic_raw".to_owned();
     b.run.verdict = Verdict::because(State::Noisy, Cause::MachineDrift, "drift");
+    (b.tool.version, b.run.effort, b.run.cpu) = ("0.2.0".to_owned(), Effort::Thorough, 0);
+    (b.run.tuned, b.run.imposed) = (Vec::new(), vec!["FATHOM_SPIN=cpu.call=5%".to_owned()]);
     let expected = [
+        "test setting: none → FATHOM_SPIN=cpu.call=5%",
+        "tool: fathom 0.1.0 → fathom 0.2.0",
+        "effort: quick → thorough",
         "protocol: median → trimmed",
         "state: complete → running",
         "clock: tsc → monotonic_raw",
+        "CPU measured on: 1 → 0",
+        "tuned: governor: performance already → none",
         "run verdict: valid → noisy",
     ];
     assert_eq!(all(&a, &b), expected);
+    b = bare(1);
+    b.host.memory.ksm.run = Some(1);
+    assert_eq!(all(&a, &b), ["KSM: unknown → on"]);
     b = bare(1);
     b.run.state = RunState::Interrupted;
     assert_eq!(all(&a, &b), ["state: complete → interrupted"]);

@@ -16,33 +16,14 @@ fn busy_cpu_is_a_warning() {
 }
 
 #[test]
-fn steal_needs_a_guest_and_three_ticks() {
-    let stolen = |share: f64| look(vec![shares(0, 0.5, share), shares(1, 0.5, share)]);
-    finds("cpu-steal", Severe, "40 % of CPU time", |m| m.condition.look = stolen(0.4));
-    finds("cpu-steal", Good, "30 %", |m| {
-        let mut few = shares(1, 0.5, 0.3);
-        few.ticks = 8;
-        m.condition.look = look(vec![few]);
-    });
+fn steal_needs_a_guest_and_counts_allowed_cpus() {
     finds("cpu-steal", Good, "no hypervisor", |m| {
         m.host.virtualization = Some("none".to_owned());
-        m.condition.look = stolen(0.9);
+        m.condition.look = look(vec![shares(0, 0.5, 0.9), shares(1, 0.5, 0.9)]);
     });
     finds("cpu-steal", Good, "0 % of CPU time", |m| {
         m.condition.look.as_mut().unwrap().cpus.push(shares(9, 1.0, 1.0));
     });
-}
-
-#[test]
-fn steal_since_boot_is_relative_to_busy_time() {
-    let boot = |busy: f64, steal: f64| {
-        move |m: &mut Machine| {
-            let boot = m.condition.since_boot.as_mut().unwrap();
-            (boot.busy, boot.steal) = (busy, Some(steal));
-        }
-    };
-    finds("cpu-steal", Warning, "20 % of busy time since boot", boot(0.05, 0.01));
-    finds("cpu-steal", Good, "2 % of busy time since boot", boot(0.5, 0.01));
     is_unknown("cpu-steal", |m| m.condition.steal_is_told = Some(false));
     is_unknown("cpu-steal", |m| m.condition.look.as_mut().unwrap().cpus[1].steal = None);
 }
@@ -50,7 +31,6 @@ fn steal_since_boot_is_relative_to_busy_time() {
 #[test]
 fn load_pressure_and_uptime_are_reported() {
     finds("load-average", Note, "on 2 CPUs", |m| m.condition.load_average = Some([2.0; 3]));
-    finds("load-average", Warning, "5.00", |m| m.condition.load_average = Some([5.0, 1.0, 1.0]));
     is_unknown("load-average", |m| m.condition.load_average = None);
     for (kind, good, bad, words) in [
         ("cpu", 0.25, 0.3, "CPU 30 %"),
@@ -76,19 +56,13 @@ fn quota_below_one_cpu_is_a_warning() {
     let id = "cgroup-cpu-quota";
     finds(id, Severe, "0.50 CPU", |m| m.host.cgroup.cpu_quota = Some(0.5));
     finds(id, Good, "no CPU quota", |_| {});
-    let throttled = |quota: f64, throttled: u64, periods: u64| {
-        after(id, |m| {
-            m.host.cgroup.cpu_quota = Some(quota);
-            let throttling = &mut m.condition.throttling;
-            throttling.sight = QuotaSight::Limited;
-            (throttling.throttled_periods, throttling.periods) = (Some(throttled), Some(periods));
-            throttling.throttled_ns = Some(1_500_000_000);
-        })
-    };
-    let often = throttled(1.5, 30, 100);
-    assert_eq!(often.severity, Warning);
-    assert!(often.found.contains("30 % of 100 periods, 1.5 s"), "{often:?}");
-    assert_eq!(throttled(0.4, 0, 0).severity, Severe);
+    finds(id, Warning, "30 % of 100 periods, 1.5 s", |m| {
+        m.host.cgroup.cpu_quota = Some(1.5);
+        let throttling = &mut m.condition.throttling;
+        throttling.sight = QuotaSight::Limited;
+        (throttling.throttled_periods, throttling.periods) = (Some(30), Some(100));
+        throttling.throttled_ns = Some(1_500_000_000);
+    });
 }
 
 #[test]
