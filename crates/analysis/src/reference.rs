@@ -10,7 +10,7 @@ mod study;
 pub use beneath::Beneath;
 pub use study::{CLASSIC, Figure, Published, Reference, all, find};
 
-use fathom_record::{Cause, Document, FactValue, Params, Protocol, Record, State};
+use fathom_record::{Cause, Document, Params, Protocol, Record, State};
 use serde::Serialize;
 
 use crate::display_value::DisplayValue;
@@ -194,11 +194,7 @@ fn sd_percent(record: &Record, protocol: Protocol) -> Option<f64> {
         (Protocol::Median, _) => (summary.n, summary.sd, summary.mean),
     };
     // A single value may have a deviation by the way it was found.
-    let stated = record.facts.iter().find(|fact| fact.name == "deviation" && n == 1);
-    let stated = stated.and_then(|fact| match fact.value {
-        FactValue::Quantity { value, .. } => Some(value),
-        _ => None,
-    });
+    let stated = record.quantity_of("deviation").filter(|_| n == 1);
     let sd = stated.or(Some(sd).filter(|_| n > 1))?;
     (mean != 0.0).then(|| 100.0 * sd / mean.abs())
 }

@@ -521,7 +521,7 @@ pub(crate) fn set_prediction(
     match prediction {
         Err(none) => record.no_model = Some(none),
         Ok(prediction) => {
-            let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+            let summary = record.shown_summary();
             record.agreement = summary.map(|summary| match prediction.stratum {
                 Stratum::AsFound => {
                     let summary = summary.as_found();

@@ -13,14 +13,16 @@ mod window;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use clap::ValueEnum;
+
 pub use pause::{Distribution, Pause};
-pub use tally::{Fault, REDIRECTED, SLOTS, Slot, Tally, UNASKED, fault_words};
+pub use tally::{Fault, REDIRECTED, SLOTS, Slot, Tally, UNASKED, add_counts, fault_words};
 pub use window::{End, Live, Moment, Outcome, ThreadUse, Timing, run};
 
 use crate::requests::Requests;
 
 /// How the next file is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Choice {
     /// Any file, with equal probability.
     Random,

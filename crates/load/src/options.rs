@@ -46,14 +46,14 @@ pub struct Load {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = think)]
     pub think: Duration,
     /// Distribution of the think time around its mean.
-    #[arg(long, value_enum, value_name = "NAME", default_value_t = DistributionName::Constant)]
-    pub think_distribution: DistributionName,
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = Distribution::Constant)]
+    pub think_distribution: Distribution,
     /// Time for each number of clients, divided among three sweeps.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     pub time: Duration,
     /// How clients choose files: `fixed` is file i for client i.
-    #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::Random)]
-    pub mode: Mode,
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = Choice::Random)]
+    pub mode: Choice,
     /// Measure several cases in one run: `think0` and `think1` (random files, think time 0 or 1 s),
     /// `fixed` (fixed files, think time 0).
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["think", "mode"])]
@@ -111,38 +111,6 @@ pub struct Set {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clients(pub Vec<u32>);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
-    /// Any file, with equal probability.
-    Random,
-    /// Client i always asks for file i.
-    Fixed,
-}
-
-impl From<Mode> for Choice {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Random => Self::Random,
-            Mode::Fixed => Self::Fixed,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DistributionName {
-    Constant,
-    Exponential,
-}
-
-impl From<DistributionName> for Distribution {
-    fn from(name: DistributionName) -> Self {
-        match name {
-            DistributionName::Constant => Self::Constant,
-            DistributionName::Exponential => Self::Exponential,
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CaseName {
@@ -208,7 +176,7 @@ impl Load {
             CaseName::Fixed => Case { choice: Choice::Fixed, think: Duration::ZERO },
         };
         match self.cases.as_slice() {
-            [] => vec![Case { choice: self.mode.into(), think: self.think }],
+            [] => vec![Case { choice: self.mode, think: self.think }],
             names => names.iter().map(of).collect(),
         }
     }

@@ -344,7 +344,7 @@ impl Shared<'_> {
         if load.fresh {
             params = params.and("connection", "fresh");
         }
-        if self.distribution() == Distribution::Exponential && !self.case.think.is_zero() {
+        if self.load.think_distribution == Distribution::Exponential && !self.case.think.is_zero() {
             params = params.and("think", "exponential");
         }
         if let Some(word) = load.body.word() {
@@ -355,10 +355,6 @@ impl Shared<'_> {
             ServerCache::Cold => params.and("server_cache", "cold"),
             ServerCache::Warm => params.and("server_cache", "warm"),
         }
-    }
-
-    fn distribution(&self) -> Distribution {
-        self.load.think_distribution.into()
     }
 
     /// What the views show beside the throughput.
@@ -376,7 +372,7 @@ impl Shared<'_> {
         if !self.case.think.is_zero() {
             facts.push(Fact::text(
                 "think time",
-                format!("{}, {}", time_words(self.case.think), self.distribution().word()),
+                format!("{}, {}", time_words(self.case.think), self.load.think_distribution.word()),
             ));
         }
         if let Some(name) = self.congestion {

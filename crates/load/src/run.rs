@@ -46,7 +46,7 @@ impl Load {
             choice: case.choice,
             pause: Pause {
                 mean_ns: case.think.as_nanos() as u64,
-                distribution: self.think_distribution.into(),
+                distribution: self.think_distribution,
             },
             fresh: self.fresh,
             body: self.body.into(),

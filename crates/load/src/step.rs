@@ -6,7 +6,7 @@ use fathom_analysis::load::SweepPoint;
 use fathom_analysis::statistics;
 use fathom_record::{Basis, Histogram, Interval};
 
-use crate::engine::{Fault, Outcome, SLOTS, Slot, ThreadUse};
+use crate::engine::{Fault, Outcome, SLOTS, Slot, ThreadUse, add_counts};
 use crate::figures::Telemetry;
 
 /// Sweeps over all steps, each in another random order.
@@ -226,12 +226,8 @@ impl Step {
         self.window_ns += outcome.window_ns;
         self.warm_up_ns += outcome.warm_up_ns;
         self.unsettled += usize::from(!outcome.is_settled);
-        for (status, count) in &tally.statuses {
-            *self.statuses.entry(*status).or_default() += count;
-        }
-        for (fault, count) in &tally.window_faults {
-            *self.faults.entry(*fault).or_default() += count;
-        }
+        add_counts(&mut self.statuses, &tally.statuses);
+        add_counts(&mut self.faults, &tally.window_faults);
         self.connections += tally.connections;
         self.closed_idle += tally.closed_idle;
         (self.lag_ns, self.lags) = (self.lag_ns + tally.lag_ns, self.lags + tally.lags);

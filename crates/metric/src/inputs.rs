@@ -81,7 +81,7 @@ impl<'r> Inputs<'r> {
     pub fn cases_of(&self, metric: &str) -> impl Iterator<Item = (&'r Params, &'r Summary)> {
         let of_metric = move |record: &&Record| record.metric.as_str() == metric;
         let summary_of = |record: &'r Record| {
-            let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
+            let summary = record.shown_summary()?;
             Some((&record.params, summary))
         };
         self.records.iter().filter(of_metric).filter_map(summary_of)

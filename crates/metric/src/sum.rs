@@ -11,6 +11,17 @@ pub struct Term<'a> {
     pub params: Params,
 }
 
+impl<'a> Term<'a> {
+    pub fn new(times: f64, metric: &'a str, params: Params) -> Self {
+        Self { times, metric, params }
+    }
+
+    /// A result that is in the sum once.
+    pub fn once(metric: &'a str, params: Params) -> Self {
+        Self::new(1.0, metric, params)
+    }
+}
+
 /// A prediction as a weighted sum.
 pub struct Sum<'a> {
     pub terms: &'a [Term<'a>],

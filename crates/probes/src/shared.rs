@@ -56,7 +56,7 @@ pub(crate) fn same_as(
     (source, otherwise): (&str, &str),
     known: &Inputs<'_>,
 ) -> Model {
-    let terms = [Term { times: 1.0, metric, params }];
+    let terms = [Term::once(metric, params)];
     Ok(Sum { terms: &terms, tolerance, source, otherwise }.predict(known)?.self_consistent())
 }
 

@@ -348,6 +348,11 @@ pub fn name_with_id(name: &str, id: Option<&str>) -> String {
 }
 
 impl Host {
+    /// Whether this is known to be a virtual machine.
+    pub fn is_guest(&self) -> bool {
+        self.virtualization.as_deref().is_some_and(|kind| kind != "none")
+    }
+
     /// The id, or the name if there is no id.
     pub fn identity(&self) -> &str {
         self.id.as_deref().unwrap_or(&self.name)

@@ -96,6 +96,11 @@ impl Params {
         }
     }
 
+    /// An integer as another type, if it fits.
+    pub fn number<T: TryFrom<i64>>(&self, name: &str) -> Option<T> {
+        self.integer(name).and_then(|value| T::try_from(value).ok())
+    }
+
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.0.get(name) {
             Some(ParamValue::Text(value)) => Some(value),

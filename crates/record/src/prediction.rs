@@ -103,7 +103,13 @@ impl Prediction {
     #[must_use]
     pub fn as_bracket(self) -> Self {
         let formula = format!("within the limits of {}", self.formula);
-        Self { formula, hardware: None, software: None, value: None, ..self }
+        Self { formula, value: None, ..self.without_parts() }
+    }
+
+    /// A value that is not divided into hardware and software time: a rate, or a ratio.
+    #[must_use]
+    pub fn without_parts(self) -> Self {
+        Self { hardware: None, software: None, ..self }
     }
 
     /// Adds what a value above the prediction means for the machine.

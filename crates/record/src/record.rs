@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agreement, Better, Class, Disturbance, Fact, LOOSE, MetricId, NoModel, Params, Prediction,
-    Protocol, Sample, Series, Summary, Unit, Verdict,
+    Agreement, Better, Class, Disturbance, Fact, FactValue, LOOSE, MetricId, NoModel, Params,
+    Prediction, Protocol, Sample, Series, Summary, Unit, Verdict,
 };
 
 /// The headline.
@@ -106,9 +106,34 @@ impl Record {
         self
     }
 
+    /// The summary, if its number may be shown.
+    pub fn shown_summary(&self) -> Option<&Summary> {
+        self.summary.as_ref().filter(|_| self.verdict.shows_number())
+    }
+
+    pub fn fact(&self, name: &str) -> Option<&Fact> {
+        self.facts.iter().find(|fact| fact.name == name)
+    }
+
+    /// The text of a fact.
+    pub fn text_of(&self, name: &str) -> Option<&str> {
+        match &self.fact(name)?.value {
+            FactValue::Text { text } => Some(text),
+            FactValue::Quantity { .. } | FactValue::Line { .. } => None,
+        }
+    }
+
+    /// The number of a fact.
+    pub fn quantity_of(&self, name: &str) -> Option<f64> {
+        match self.fact(name)?.value {
+            FactValue::Quantity { value, .. } => Some(value),
+            FactValue::Text { .. } | FactValue::Line { .. } => None,
+        }
+    }
+
     /// The headline number of a protocol, if a number may be shown.
     pub fn number(&self, protocol: Protocol) -> Option<f64> {
-        let summary = self.summary.as_ref().filter(|_| self.verdict.shows_number())?;
+        let summary = self.shown_summary()?;
         let number = match (protocol, &summary.trimmed) {
             (Protocol::Trimmed, Some(trimmed)) => trimmed.mean,
             _ => summary.median,
@@ -124,7 +149,7 @@ impl Record {
 
     /// How far a bound is from the number: a factor above 1 if it is met.
     pub fn slack(&self) -> Option<f64> {
-        let summary = self.summary.as_ref().filter(|_| self.verdict.shows_number())?;
+        let summary = self.shown_summary()?;
         let prediction = self.prediction.as_ref()?;
         match summary.bound {
             // Where the number is below its bound is not known: only an upper limit is far.

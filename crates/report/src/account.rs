@@ -64,7 +64,7 @@ fn kind(record: &Record) -> Kind<'_> {
 fn account(record: &Record, run: &Run, width: usize) -> String {
     let mut text = String::new();
     let mut add = |line: String| text += &wrapped(&line, width, "    ", "      ");
-    if let Some(summary) = record.summary.as_ref().filter(|_| record.verdict.shows_number()) {
+    if let Some(summary) = record.shown_summary() {
         add(format!("measured {}", measured(record, summary)));
         if !summary.quantiles.is_empty() {
             add(format!("single timings: {}", quantiles(record, summary)));
@@ -124,10 +124,8 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
     for (name, count) in &record.checks {
         add(format!("check {name}: {count}"));
     }
-    let label = match record.params.is_empty() {
-        true => record.metric.to_string(),
-        false => case(&record.params),
-    };
+    let label =
+        if record.params.is_empty() { record.metric.to_string() } else { case(&record.params) };
     wrapped(&label, width, "  ", "    ") + &text
 }
 

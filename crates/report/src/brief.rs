@@ -50,7 +50,7 @@ pub fn brief(document: &Document, width: usize, is_stored: bool) -> String {
 fn headline(records: &[Record], wants_best: bool) -> Vec<&Record> {
     let mut chosen: Vec<&Record> = Vec::new();
     let value = |record: &Record| {
-        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
+        let summary = record.shown_summary()?;
         Some(if record.better == Better::Lower { -summary.median } else { summary.median })
     };
     for record in records {

@@ -145,7 +145,7 @@ fn facts(facts: &[(&str, String)], width: usize) -> String {
 /// Median, interval, prediction and verdict.
 fn standing(record: &Record, width: usize) -> String {
     let mut lines: Vec<(&str, String)> = Vec::new();
-    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+    let summary = record.shown_summary();
     if let Some(summary) = summary.filter(|summary| summary.n > 1) {
         let median = glued(&quantity(summary.median, record.unit));
         lines.push(("median", format!("{median} of {} values", summary.n)));
@@ -186,10 +186,8 @@ fn standing(record: &Record, width: usize) -> String {
                     lines.push(("verdict", format!("{state}: {}{next}", reason.text)));
                     continue;
                 }
-                let label = match reason.text.contains(cause) {
-                    true => String::new(),
-                    false => format!(" ({cause})"),
-                };
+                let label =
+                    if reason.text.contains(cause) { String::new() } else { format!(" ({cause})") };
                 lines.push(("verdict", format!("{state}{label}: {}{next}", reason.text)));
             }
         }

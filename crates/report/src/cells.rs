@@ -230,7 +230,7 @@ pub(crate) fn limits(record: &Record, prediction: &Prediction) -> String {
 
 /// A prediction in the unit of the number beside it, if it fits.
 fn in_unit_of_number(record: &Record, prediction: &Prediction, width: usize) -> String {
-    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+    let summary = record.shown_summary();
     let number = summary.map(|summary| summary.median);
     let scale = number.map_or((1.0, ""), |number| unit_for(number, record.unit));
     limits_in(scale, prediction, record.unit, width)

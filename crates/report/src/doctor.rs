@@ -29,10 +29,7 @@ pub fn doctor(diagnosis: &Diagnosis, width: usize, all: bool, is_whole: bool) ->
         text += &group(&of(diagnosis, severity), severity, width);
     }
     let good = of(diagnosis, Severity::Good);
-    text += &match all {
-        true => group(&good, Severity::Good, width),
-        false => in_order(&good, width),
-    };
+    text += &if all { group(&good, Severity::Good, width) } else { in_order(&good, width) };
     text.push('\n');
     text + &conclusion(diagnosis, width, is_whole)
 }

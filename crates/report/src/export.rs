@@ -35,7 +35,7 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
     let (run, host) = (&document.run, &document.host);
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let headline = Headline::from(record);
-    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+    let summary = record.shown_summary();
     let shown = summary.filter(|_| headline.value.is_some());
     let of = |value: fn(&fathom_record::Summary) -> f64| number(shown.map(value));
     let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());

@@ -79,18 +79,12 @@ fn series_text(series: &Series, width: usize, alone: bool, marks: [bool; 2]) -> 
     let [is_marked, with_effort] = marks;
     let fast = series.points.iter().filter(|point| !point.slow);
     let values: Vec<f64> = fast.filter_map(|point| point.value).collect();
-    let name = match series.params.is_empty() {
-        true => "all".to_owned(),
-        false => case(&series.params),
-    };
+    let name = if series.params.is_empty() { "all".to_owned() } else { case(&series.params) };
     let name = match &series.far {
         Some(far) => format!("{name}, far end {far}"),
         None => name,
     };
-    let name = match with_effort {
-        true => format!("{name}, {}", series.effort.word()),
-        false => name,
-    };
+    let name = if with_effort { format!("{name}, {}", series.effort.word()) } else { name };
     let has_value = |point: &&Point| !point.slow && point.value.or(point.bound).is_some();
     let runs = counted(series.points.iter().filter(has_value).count(), "run");
     let newest = series.points.iter().rev().find_map(|point| measured(point, series.unit));

@@ -282,10 +282,7 @@ fn expected(record: &Record, grid: &Grid<{ column::COUNT }>) -> String {
     });
     let says_something =
         says_something || matches!(record.no_model, Some(NoModel::NoisyInput { .. }));
-    match says_something {
-        true => predicted(record, grid.width(column::EXPECTED)).0,
-        false => String::new(),
-    }
+    if says_something { predicted(record, grid.width(column::EXPECTED)).0 } else { String::new() }
 }
 
 /// The machine in one line: no trade marks, no host name.

@@ -4,8 +4,7 @@ use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::summary::Mode;
 use fathom_record::{
-    Agreement, BETWEEN_LEVELS, Cause, Estimate, FactValue, Protocol, Record, State, Summary, Unit,
-    Verdict,
+    Agreement, BETWEEN_LEVELS, Cause, Estimate, Protocol, Record, State, Summary, Unit, Verdict,
 };
 
 use crate::cells::{Setting, cycles};
@@ -61,7 +60,7 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
             add("median: no trimmed mean available".to_owned());
         }
     }
-    let levels = text_of(record, BETWEEN_LEVELS);
+    let levels = record.text_of(BETWEEN_LEVELS);
     levels.into_iter().for_each(|levels| add(format!("between {levels}")));
     if let Some(by) = limit(record).filter(|by| above.and_then(limit) != Some(*by)) {
         add(format!("limited by {by}"));
@@ -96,25 +95,13 @@ fn differs_as_found(record: &Record, summary: &Summary) -> Option<String> {
 
 /// What limited the work, if its probe says so.
 fn limit(record: &Record) -> Option<&str> {
-    text_of(record, "limited by")
-}
-
-fn text_of<'r>(record: &'r Record, name: &str) -> Option<&'r str> {
-    let fact = record.facts.iter().find(|fact| fact.name == name)?;
-    match &fact.value {
-        FactValue::Text { text } => Some(text),
-        FactValue::Quantity { .. } | FactValue::Line { .. } => None,
-    }
+    record.text_of("limited by")
 }
 
 /// What became of the datagrams on their way, if the probe says so.
 fn datagrams(record: &Record) -> Option<String> {
-    let of = |name: &str| record.facts.iter().find(|fact| fact.name == name).map(|it| &it.value);
-    let value = |fact: &FactValue| match fact {
-        FactValue::Quantity { value, .. } => Some(*value),
-        FactValue::Text { .. } | FactValue::Line { .. } => None,
-    };
-    let (loss, jitter) = of("loss").and_then(value).zip(of("jitter (RFC 3550)").and_then(value))?;
+    let jitter = record.quantity_of("jitter (RFC 3550)")?;
+    let loss = record.quantity_of("loss")?;
     let (loss, jitter) = (glued(&percent(loss)), glued(&quantity(jitter, Unit::Nanoseconds)));
     Some(format!("loss {loss}, jitter {jitter}"))
 }

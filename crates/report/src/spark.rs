@@ -19,10 +19,7 @@ pub(crate) const NO_NUMBER: char = '?';
 /// without any number.
 pub(crate) fn curve(values: &[Option<f64>], width: usize) -> String {
     let is_positive = values.iter().flatten().all(|value| *value > 0.0);
-    match is_positive {
-        true => bars(values, width, f64::ln),
-        false => bars(values, width, |value| value),
-    }
+    if is_positive { bars(values, width, f64::ln) } else { bars(values, width, |value| value) }
 }
 
 fn is_finite(value: &Option<f64>) -> bool {

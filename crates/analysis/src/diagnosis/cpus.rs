@@ -44,7 +44,7 @@ fn smt(subject: &Subject<'_>) -> Outcome {
     };
     let set = cpu.siblings.iter().find(|set| set.contains(&measured)).filter(|_| on);
     let Some(set) = set else {
-        let guest = subject.host.virtualization.as_deref().is_some_and(|kind| kind != "none");
+        let guest = subject.host.is_guest();
         let caveat = if guest { " visible to this guest" } else { "" };
         return Outcome::good(format!("CPU {measured} has no SMT sibling{caveat}"))
             .from(subject, &paths);

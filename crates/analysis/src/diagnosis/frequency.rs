@@ -20,7 +20,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 fn is_guest(subject: &Subject<'_>) -> bool {
-    subject.host.virtualization.as_deref().is_some_and(|kind| kind != "none")
+    subject.host.is_guest()
 }
 
 fn governor(subject: &Subject<'_>) -> Outcome {

@@ -95,7 +95,7 @@ fn huge_pages(subject: &Subject<'_>) -> Outcome {
             .nothing_to_do(Acceptable::Setting),
         None => Outcome::unknown("transparent huge pages", "not in /sys/kernel/mm"),
     };
-    let guest = subject.host.virtualization.as_deref().is_some_and(|kind| kind != "none");
+    let guest = subject.host.is_guest();
     let outcome = if guest {
         outcome.effect("page=huge is guest-huge: the pages of the host beneath are unknown")
     } else {

@@ -195,10 +195,8 @@ impl<'c> Logs<'c> {
 
     fn evidence(&self) -> Result<Plateau, String> {
         let end = self.means.len() - 1;
-        let peak = (0..=end).fold(0, |best, at| match self.means[at] > self.means[best] {
-            true => at,
-            false => best,
-        });
+        let peak =
+            (0..=end).fold(0, |best, at| if self.means[at] > self.means[best] { at } else { best });
         let least = self.means[peak] + PLATEAU.ln();
         // The highest of noisy means is above its true value.
         let difference_error = (2.0 * self.variance).sqrt();

@@ -38,10 +38,7 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
     let earlier =
         store.store().map(|store| earlier_results(store, procedure.prior_metrics(), &host));
     let earlier = earlier.unwrap_or_default();
-    let watch = match procedure.calibrates() {
-        true => Watch::begin(&host),
-        false => Watch::of_kernel(),
-    };
+    let watch = if procedure.calibrates() { Watch::begin(&host) } else { Watch::of_kernel() };
     let watch = watch.context("calibrate the clock")?;
     setup::note_counter_rate(&mut host, &watch);
     let setup = SessionSetup {

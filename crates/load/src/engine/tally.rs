@@ -123,6 +123,13 @@ impl Slot {
     }
 }
 
+/// Adds the counts of each key.
+pub fn add_counts<K: Copy + Ord>(own: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+    for (key, count) in more {
+        *own.entry(*key).or_default() += count;
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub slots: Vec<Slot>,
@@ -157,15 +164,9 @@ impl Tally {
     pub fn merge(&mut self, other: &Self) {
         self.slots.resize_with(SLOTS, Slot::default);
         self.slots.iter_mut().zip(&other.slots).for_each(|(own, more)| own.merge(more));
-        for (status, count) in &other.statuses {
-            *self.statuses.entry(*status).or_default() += count;
-        }
-        for (fault, count) in &other.faults {
-            *self.faults.entry(*fault).or_default() += count;
-        }
-        for (fault, count) in &other.window_faults {
-            *self.window_faults.entry(*fault).or_default() += count;
-        }
+        add_counts(&mut self.statuses, &other.statuses);
+        add_counts(&mut self.faults, &other.faults);
+        add_counts(&mut self.window_faults, &other.window_faults);
         self.wrong_file = self.wrong_file.or(other.wrong_file);
         self.connections += other.connections;
         self.closed_idle += other.closed_idle;

@@ -82,7 +82,7 @@ impl Probe for Call {
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let mut works = Vec::new();
         for (index, case) in cases.iter().enumerate() {
-            let args = case.params.integer("args").and_then(|args| usize::try_from(args).ok());
+            let args = case.params.number::<usize>("args");
             let kernel = args.and_then(|args| KERNELS.get(args)).copied();
             let kernel = kernel.ok_or_else(|| crate::unknown_case(&case.params))?;
             works.push(Work::unrolled(index, UNROLLED as f64, kernel));

@@ -69,9 +69,9 @@ impl ByHand for Speedup {
         let second_ns = bytes / block * call + 1e9 * bytes / bandwidth;
         let formula = "first read ÷ (calls × os.syscall + bytes ÷ memory.bandwidth)";
         let ratio = Prediction::sum(first_ns / second_ns, 0.0, TOLERANCE, formula, ABOUT.source);
-        let ratio = Prediction { hardware: None, software: None, ..ratio };
         let counted = Origin::Counted { at: String::new() };
         Ok(ratio
+            .without_parts()
             .with_quantity("first read", first_ns, Unit::Nanoseconds, counted)
             .with_quantity("calls", bytes / block, Unit::Ratio, Origin::calculated("bytes ÷ block"))
             .with_result("os.syscall", call, Unit::Nanoseconds)

@@ -86,7 +86,7 @@ impl Probe for FileCall {
             Some("lseek") => {
                 let source = "Linux fs/read_write.c, ksys_lseek: entry, exit and as little between \
                               as for getppid, as the file of one thread is not locked";
-                let terms = [Term { times: 1.0, metric: "os.syscall", params: getppid() }];
+                let terms = [Term::once("os.syscall", getppid())];
                 let otherwise = "the file system sets the offset in its own way, or the kernel \
                                  locks it";
                 let sum = Sum { terms: &terms, tolerance: 0.2, source, otherwise };

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::by_hand::{self, Result, checked, printable};
 use super::cache_state;
-use super::options::{Counts, StateName, block};
+use super::options::{Counts, StateName, block, sorted};
 use super::temporary::{Folder, Temporary};
 use crate::prelude::*;
 
@@ -60,8 +60,7 @@ pub struct Calls {
 
 fn numbers(text: &str) -> Result<Counts, NotationError> {
     let mut all = counts(text)?;
-    all.sort_unstable();
-    all.dedup();
+    sorted(&mut all);
     match all.iter().all(|count| (1..=CALLS_MAX).contains(count)) {
         true => Ok(Counts(all)),
         false => Err(NotationError::new(text, format!("passes of 1 to {CALLS_MAX} calls"))),

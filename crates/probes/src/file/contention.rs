@@ -26,7 +26,7 @@ use rustix::process::Pid;
 
 use super::by_hand::{self, Result, checked, size};
 use super::cap::Cap;
-use super::options::{Counts, StateName};
+use super::options::{Counts, StateName, sorted};
 use super::temporary::{Folder, Temporary};
 use super::{BUFFERED_DIRECT, cache_state};
 use crate::prelude::*;
@@ -189,8 +189,7 @@ fn processes(text: &str) -> Result<Counts, NotationError> {
         }
         all.extend(from..=to);
     }
-    all.sort_unstable();
-    all.dedup();
+    sorted(&mut all);
     Ok(Counts(all))
 }
 

@@ -56,7 +56,7 @@ pub(super) struct ReadCase {
 
 impl ReadCase {
     pub(super) fn of(params: &Params) -> Option<Self> {
-        let number = |name: &str| usize::try_from(params.integer(name)?).ok().filter(|it| *it > 0);
+        let number = |name: &str| params.number::<usize>(name).filter(|it| *it > 0);
         Some(Self {
             block: number("block")?,
             state: State::named(params.text("state")?),
@@ -149,9 +149,9 @@ fn copied(kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Model {
     let tolerance = apart.clamp(0.2, TOLERANCE);
     // The time has two parts, but the rate does not.
     let claim = Prediction::sum(whole, 0.0, tolerance, &formula, source);
-    let claim = Prediction { hardware: None, software: None, ..claim };
     let call_name = format!("{CALL}{call}");
     Ok(claim
+        .without_parts()
         .with_quantity("bytes", size, Unit::Bytes, Origin::Case)
         .with_input("calls", calls, Origin::calculated("bytes ÷ block"))
         .with_input("threads", each, Origin::calculated("threads, at most one for each CPU"))

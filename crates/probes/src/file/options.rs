@@ -83,9 +83,7 @@ fn of_block(bytes: u64, text: &str) -> Result<usize, NotationError> {
 /// A list of file sizes.
 pub(super) fn file_sizes(text: &str) -> Result<Sizes, NotationError> {
     let mut all = sizes(text)?;
-    all.sort_unstable();
-    all.dedup();
-    match all.first() {
+    match sorted(&mut all).first() {
         Some(0) => Err(NotationError::new(text, "files of at least 1 byte")),
         _ => Ok(Sizes(all)),
     }
@@ -94,9 +92,15 @@ pub(super) fn file_sizes(text: &str) -> Result<Sizes, NotationError> {
 pub(super) fn blocks(text: &str) -> Result<Blocks, NotationError> {
     let sizes = sizes(text)?.into_iter();
     let mut all = sizes.map(|size| of_block(size, text)).collect::<Result<Vec<_>, _>>()?;
+    sorted(&mut all);
+    Ok(Blocks(all))
+}
+
+/// In ascending order, each once.
+pub(super) fn sorted<T: Ord>(all: &mut Vec<T>) -> &[T] {
     all.sort_unstable();
     all.dedup();
-    Ok(Blocks(all))
+    all
 }
 
 #[cfg(test)]

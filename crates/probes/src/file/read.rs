@@ -350,10 +350,8 @@ fn cap(read: &Read, source: &Source, way: Way, passes: &[Pass]) -> Option<Cap> {
 }
 
 fn pass_fact(number: u32, pass: &Pass, has_number: bool) -> Fact {
-    let rate = match has_number {
-        true => quantity(pass.rate(), Unit::BytesPerSecond),
-        false => NOTHING.to_owned(),
-    };
+    let rate =
+        if has_number { quantity(pass.rate(), Unit::BytesPerSecond) } else { NOTHING.to_owned() };
     let state = match pass.outcome.bypass {
         Some(_) => "direct".to_owned(),
         None => pass.before.state.name().to_uppercase(),

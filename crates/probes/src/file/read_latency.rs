@@ -189,10 +189,7 @@ fn fetched(case: &Case, direct: Params, warm: Params, known: &Inputs<'_>) -> Mod
         _ => 1.0 / (bytes / BLOCK as i64).clamp(1, BLOCKS as i64) as f64,
     };
     let sum = Sum {
-        terms: &[
-            Term { times: waits, metric: ABOUT.id, params: direct.clone() },
-            Term { times: 1.0, metric: ABOUT.id, params: warm.clone() },
-        ],
+        terms: &[Term::new(waits, ABOUT.id, direct.clone()), Term::once(ABOUT.id, warm.clone())],
         tolerance: 0.3,
         source: "Linux mm/filemap.c and mm/readahead.c: an uncached page is read from the device, \
                  then copied like a cached one; in order, the next ones are requested before",

@@ -96,10 +96,8 @@ impl Probe for ReadThroughput {
             kinds.push((256 << 10, "warm", all, "mmap"));
             kinds.push((1 << 20, "direct", 1, "ring"));
         }
-        let (bytes, most) = match sizes.smoke {
-            true => (SMOKE_BYTES, 64 << 10),
-            false => (PASS_BYTES, i64::MAX),
-        };
+        let (bytes, most) =
+            if sizes.smoke { (SMOKE_BYTES, 64 << 10) } else { (PASS_BYTES, i64::MAX) };
         let case = |(block, state, threads, way): (i64, &str, i64, &str)| {
             let params = Params::one("block", block.min(most)).and("state", state);
             let params = params.and("threads", threads).and("way", way).and("file_bytes", bytes);

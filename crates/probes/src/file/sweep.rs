@@ -12,7 +12,9 @@ use fathom_metric::notation::time;
 use self::dd::Dd;
 use self::points::{SweepConfig, Sweeper};
 use super::by_hand::{self, Result, printable};
-use super::options::{Blocks, Sizes, StateName, TemporaryOptions, block, blocks, file_sizes};
+use super::options::{
+    Blocks, Sizes, StateName, TemporaryOptions, block, blocks, file_sizes, sorted,
+};
 use super::reasonable_size::{SearchEnd, SearchOptions, SizeSearch, find};
 use super::temporary::{Folder, Temporary, announce};
 use crate::prelude::*;
@@ -177,15 +179,13 @@ impl Sweep {
         if self.sized {
             blocks.push(self.block);
         }
-        blocks.sort_unstable();
-        blocks.dedup();
+        sorted(&mut blocks);
         let mut threads = self.threads.clone();
         if threads.is_empty() {
             let all = host.cpu.allowed.len().clamp(1, 1024);
             threads = vec![1, all as u16];
         }
-        threads.sort_unstable();
-        threads.dedup();
+        sorted(&mut threads);
         let mut states = Vec::new();
         for state in &self.state {
             if !states.contains(state) {

@@ -50,10 +50,8 @@ impl Probe for WriteThroughput {
     }
 
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
-        let (bytes, most) = match sizes.smoke {
-            true => (SMOKE_BYTES, 64 << 10),
-            false => (FILE_BYTES, i64::MAX),
-        };
+        let (bytes, most) =
+            if sizes.smoke { (SMOKE_BYTES, 64 << 10) } else { (FILE_BYTES, i64::MAX) };
         let case = |(block, sync, cost_ns): (i64, &str, f64)| {
             let params = Params::one("block", block.min(most)).and("sync", sync);
             Case { params: params.and("file_bytes", bytes), cost_ns }
@@ -89,7 +87,7 @@ struct WriteCase {
 
 impl WriteCase {
     fn of(params: &Params) -> Option<Self> {
-        let number = |name: &str| u64::try_from(params.integer(name)?).ok().filter(|it| *it > 0);
+        let number = |name: &str| params.number::<u64>(name).filter(|it| *it > 0);
         let block = number("block")?;
         let sync = match params.text("sync")? {
             "none" => SyncMode::None,

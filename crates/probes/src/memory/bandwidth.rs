@@ -122,7 +122,7 @@ impl StreamCase {
     fn of(params: &Params) -> Option<Self> {
         Some(Self {
             op: Op::named(params.text("op")?)?,
-            threads: usize::try_from(params.integer("threads")?).ok().filter(|it| *it > 0)?,
+            threads: params.number::<usize>("threads").filter(|it| *it > 0)?,
             level: Level::named(params.text("level")?)?,
             page: Page::named(params.text("page")?)?,
         })

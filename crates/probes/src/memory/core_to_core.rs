@@ -109,7 +109,7 @@ fn pairs(allowed: &[u32], effort: Effort) -> Vec<(u32, u32)> {
 }
 
 fn ends(params: &Params) -> Option<(u32, u32)> {
-    let end = |name| params.integer(name).and_then(|cpu| u32::try_from(cpu).ok());
+    let end = |name| params.number(name);
     Some((end("a")?, end("b")?)).filter(|(a, b)| a < b)
 }
 

@@ -165,7 +165,7 @@ impl FaultKind {
             Self::Cow => Box::new(Cached::new(bytes, cached::Access::CopyOnWrite)?),
             Self::Major => {
                 let folders = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
-                let is_guest = host.virtualization.as_deref().is_some_and(|kind| kind != "none");
+                let is_guest = host.is_guest();
                 Box::new(Evicted::new(DISK_PAGES, &folders, is_guest)?)
             }
         })
@@ -238,7 +238,7 @@ fn clearing(bytes: usize, known: &Inputs<'_>) -> Model {
 fn copying(known: &Inputs<'_>) -> Model {
     let bytes = page_size() as f64;
     let (name, rate) = bandwidth::last_cache_read_rate(known)?;
-    let term = |times, kind: FaultKind| Term { times, metric: ABOUT.id, params: kind.params() };
+    let term = |times, kind: FaultKind| Term::new(times, ABOUT.id, kind.params());
     let sum = Sum {
         terms: &[
             term(1.0, FaultKind::Anonymous),

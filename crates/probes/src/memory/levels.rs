@@ -189,9 +189,7 @@ impl Derived for LevelMetric {
                 formula: formula.to_owned(),
                 low: None,
                 value: None,
-                hardware: None,
-                software: None,
-                ..sum
+                ..sum.without_parts()
             }
         } else {
             sum

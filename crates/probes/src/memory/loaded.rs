@@ -77,8 +77,8 @@ impl LoadCase {
     }
 
     fn of(params: &Params) -> Option<Self> {
-        let percent = u32::try_from(params.integer("load")?).ok().filter(|it| *it <= 100)?;
-        let set_bytes = usize::try_from(params.integer("set_bytes")?).ok()?;
+        let percent = params.number::<u32>("load").filter(|it| *it <= 100)?;
+        let set_bytes = params.number("set_bytes")?;
         Some(Self { page: Page::named(params.text("page")?)?, set_bytes, percent })
     }
 
@@ -122,7 +122,8 @@ impl Probe for Loaded {
         let name = format!("memory.latency{params}");
         let source = "the same chase at the same working set, without load";
         let sum = Prediction::sum(alone, 0.0, 0.15, &name, source);
-        Ok(Prediction { hardware: None, software: None, ..sum }
+        Ok(sum
+            .without_parts()
             .self_consistent()
             .with_result(&name, alone, Unit::Nanoseconds)
             .if_above("other guests or processes used memory bandwidth in this measurement")

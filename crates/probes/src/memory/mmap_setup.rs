@@ -44,7 +44,7 @@ fn params(bytes: u64) -> Params {
 }
 
 pub(super) fn bytes_of(case: &Case) -> usize {
-    case.params.integer("bytes").and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0)
+    case.params.number("bytes").unwrap_or(0)
 }
 
 impl Probe for MmapSetup {

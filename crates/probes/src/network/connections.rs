@@ -96,7 +96,7 @@ pub(super) fn rtt(to: &str, mode: &str, bytes: i64) -> Params {
 
 pub(super) fn wake<'a>() -> Term<'a> {
     let params = Params::one("via", "futex");
-    Term { times: 1.0, metric: "os.wake.cross_cpu", params }
+    Term::once("os.wake.cross_cpu", params)
 }
 
 fn measure(timed: Timed, case: usize, to: &str, sampler: &mut Sampler) -> Result<()> {

@@ -204,9 +204,8 @@ impl Probe for FileReadRemote {
         if remote.is_fresh {
             let connect = Params::one("to", to.as_str());
             let kept = Remote { is_fresh: false, ..remote }.params();
-            let term = |metric, params| Term { times: 1.0, metric, params };
             let sum = Sum {
-                terms: &[term(ABOUT.id, kept), term("network.tcp.connect", connect)],
+                terms: &[Term::once(ABOUT.id, kept), Term::once("network.tcp.connect", connect)],
                 tolerance: 0.3,
                 source: "the same request after the handshake; a block fits the initial window",
                 otherwise: "the server's accept is slow, or the initial window is smaller than a \
@@ -219,10 +218,9 @@ impl Probe for FileReadRemote {
             let source = "the page cache is filled from the device first";
             return at_least(ABOUT.id, &warm, source, known);
         }
-        let call =
-            |call| Term { times: 1.0, metric: "os.syscall", params: Params::one("call", call) };
+        let call = |call| Term::once("os.syscall", Params::one("call", call));
         let params = rtt(&to, "block", 56);
-        let trip = Term { times: 1.0, metric: "network.tcp.rtt", params };
+        let trip = Term::once("network.tcp.rtt", params);
         let sum = Sum {
             terms: &[trip, call("open_close"), call("fstat")],
             tolerance: 0.3,

@@ -88,8 +88,8 @@ impl Probe for HttpGet {
         }
         let sum = Sum {
             terms: &[
-                Term { times: 1.0, metric: "network.tcp.rtt", params: trip },
-                Term { times: 1.0, metric: "os.epoll", params: Params::one("fds", 10) },
+                Term::once("network.tcp.rtt", trip),
+                Term::once("os.epoll", Params::one("fds", 10)),
             ],
             tolerance: 0.2,
             source,

@@ -44,7 +44,7 @@ struct Trip {
 impl Trip {
     fn of(params: &Params) -> Option<Self> {
         Some(Self {
-            bytes: u32::try_from(params.integer("bytes")?).ok()?,
+            bytes: params.number("bytes")?,
             cpus: params.integer("cpus")?,
             busy: params.text("mode")? == "busy",
             to: params.text("to")?.to_owned(),

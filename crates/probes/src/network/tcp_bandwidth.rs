@@ -115,7 +115,7 @@ impl Flow {
     }
 
     fn of(params: &Params) -> Option<Self> {
-        let number = |name| u32::try_from(params.integer(name)?).ok();
+        let number = |name| params.number(name);
         Some(Self {
             chunk_bytes: number("chunk_bytes")?,
             streams: number("streams")?,

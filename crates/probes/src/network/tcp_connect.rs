@@ -49,7 +49,7 @@ fn predict(case: &Case, known: &Inputs<'_>) -> Model {
         let trip = rtt(&to, "block", 1);
         return at_most_earlier("network.tcp.rtt", &trip, (source, meaning), known);
     }
-    let trip = Term { times: 1.0, metric: "network.tcp.rtt", params: rtt(&to, "busy", 1) };
+    let trip = Term::once("network.tcp.rtt", rtt(&to, "busy", 1));
     let sum = Sum {
         terms: &[trip, wake()],
         tolerance: 0.3,

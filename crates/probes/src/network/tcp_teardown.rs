@@ -35,9 +35,9 @@ static ABOUT: About = About {
 
 fn predict(case: &Case, known: &Inputs<'_>) -> Model {
     let to = parsed(&case.params, |params| to(params).map(str::to_owned))?;
-    let trip = Term { times: 1.0, metric: "network.tcp.rtt", params: rtt(&to, "busy", 1) };
+    let trip = Term::once("network.tcp.rtt", rtt(&to, "busy", 1));
     let params = case.params.clone();
-    let close = Term { times: 1.0, metric: "network.tcp.close_fin", params };
+    let close = Term::once("network.tcp.close_fin", params);
     let sum = Sum {
         terms: &[trip, wake(), close],
         tolerance: 0.3,

@@ -77,15 +77,14 @@ impl Probe for TcpTransfer {
         let missing = || NoModel::MissingInput { metric: name.clone() };
         let rate = known.quantity("network.tcp.bandwidth", &same).ok_or_else(missing)?;
         let sum = Prediction::sum(0.0, rate, 0.2, &name, ABOUT.source);
-        let sum = Prediction { hardware: None, software: None, ..sum }.self_consistent();
+        let sum = sum.without_parts().self_consistent();
         let meaning = "the rate is not steady for so long, or the start and the end take a part";
         Ok(sum.with_result(&name, rate, Unit::BytesPerSecond).otherwise(meaning))
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
-        let parse = |params: &Params| {
-            Some((u64::try_from(params.integer("bytes")?).ok()?, params.text("to")?.to_owned()))
-        };
+        let parse =
+            |params: &Params| Some((params.number("bytes")?, params.text("to")?.to_owned()));
         each_parsed(cases, sampler, parse, |index, (bytes, to), sampler| {
             measure(index, bytes, &to, sampler)
         })

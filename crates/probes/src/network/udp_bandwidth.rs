@@ -93,7 +93,7 @@ impl Probe for UdpBandwidth {
         }
         let sum = Prediction::sum(0.0, rate, 0.05, "rate_bytes_s", ABOUT.source);
         // The rate that was asked for: the program is checked, not the machine.
-        let sum = Prediction { hardware: None, software: None, ..sum }.self_consistent();
+        let sum = sum.without_parts().self_consistent();
         let sum = sum.with_quantity("rate_bytes_s", rate, Unit::BytesPerSecond, Origin::Case);
         Ok(sum
             .if_below("datagrams are lost: see the loss")

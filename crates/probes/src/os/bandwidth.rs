@@ -218,7 +218,7 @@ impl Probe for Bandwidth {
 }
 
 fn chunk_of(case: &Case) -> usize {
-    let bytes = case.params.integer("chunk_bytes").and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = case.params.number("chunk_bytes");
     bytes.unwrap_or(LARGE as usize)
 }
 

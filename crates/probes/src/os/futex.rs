@@ -63,10 +63,7 @@ impl Probe for FutexUncontended {
         }
         let lock_unlock = Params::one("op", LOCK_UNLOCK);
         let sum = Sum {
-            terms: &[
-                Term { times: 1.0, metric: "os.syscall", params: getppid() },
-                Term { times: 0.5, metric: ABOUT.id, params: lock_unlock },
-            ],
+            terms: &[Term::once("os.syscall", getppid()), Term::new(0.5, ABOUT.id, lock_unlock)],
             tolerance: 0.3,
             source: "Linux kernel/futex/waitwake.c, futex_wake: the same entry and exit, a hash \
                      table lookup, and a full barrier before it counts the waiters",

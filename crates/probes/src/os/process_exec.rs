@@ -161,7 +161,6 @@ impl Probe for ProcessExec {
         let order = |factor, metric, params: &Params, source| {
             Order { factor, metric, source }.claim(params, known)
         };
-        let term = |times, metric, params| Term { times, metric, params };
         let vfork_exec = VFORK_ABOUT.id;
         match (self.method, case.params.text("part")) {
             (Method::Vfork, Some("total")) => {
@@ -175,9 +174,9 @@ impl Probe for ProcessExec {
             }
             (Method::Spawn, _) => Ok(Sum {
                 terms: &[
-                    term(1.0, vfork_exec, case.params.clone()),
-                    term(SPAWN_CALLS, "os.syscall", getppid()),
-                    term(signal_calls(), "os.signal.install", Params::none()),
+                    Term::once(vfork_exec, case.params.clone()),
+                    Term::new(SPAWN_CALLS, "os.syscall", getppid()),
+                    Term::new(signal_calls(), "os.signal.install", Params::none()),
                 ],
                 tolerance: 0.3,
                 source: "glibc sysdeps/unix/sysv/linux/spawni.c: clone as in vfork, execve, \

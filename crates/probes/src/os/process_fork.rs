@@ -139,7 +139,7 @@ impl Probe for ProcessFork {
 fn extrapolate(part: &str, rss: u64, known: &Inputs<'_>) -> Model {
     let [low, high, ..] = RSS_BYTES;
     let steps = (rss - low) as f64 / (high - low) as f64;
-    let term = |times, rss| Term { times, metric: ABOUT.id, params: params(part, rss) };
+    let term = |times, rss| Term::new(times, ABOUT.id, params(part, rss));
     let sum = Sum {
         terms: &[term(steps, high), term(1.0 - steps, low)],
         tolerance: 0.3,
@@ -165,7 +165,7 @@ fn reserve_largest(sizes: &[u64]) -> (Option<Buffer>, u64, Option<Fault>) {
 }
 
 fn rss_of(case: &Case) -> u64 {
-    case.params.integer("rss_bytes").and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
+    case.params.number("rss_bytes").unwrap_or(0)
 }
 
 /// Makes `rss` bytes resident and measures their cases.

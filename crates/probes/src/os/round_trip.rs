@@ -238,7 +238,7 @@ fn bare_pipe() -> Params {
 fn calls(calls: &[(&str, f64)]) -> Vec<Term<'static>> {
     let term = |(name, times): &(&str, f64)| {
         let params = Params::one("call", *name);
-        Term { times: *times, metric: "os.syscall", params }
+        Term::new(*times, "os.syscall", params)
     };
     calls.iter().map(term).collect()
 }
@@ -246,7 +246,7 @@ fn calls(calls: &[(&str, f64)]) -> Vec<Term<'static>> {
 /// Two switches and these calls.
 fn two_switches(others: &[(&str, f64)], known: &Inputs<'_>) -> Model {
     let params = Params::one("set_bytes", 0);
-    let mut terms = vec![Term { times: 2.0, metric: "os.switch.process", params }];
+    let mut terms = vec![Term::new(2.0, "os.switch.process", params)];
     terms.extend(calls(others));
     let sum = Sum {
         terms: &terms,
@@ -261,7 +261,7 @@ fn two_switches(others: &[(&str, f64)], known: &Inputs<'_>) -> Model {
 
 /// A round trip by inlined calls plus four function returns.
 fn four_returns(known: &Inputs<'_>) -> Model {
-    let mut terms = vec![Term { times: 1.0, metric: PIPE.id, params: bare_pipe() }];
+    let mut terms = vec![Term::once(PIPE.id, bare_pipe())];
     terms.extend(calls(&RETURNS));
     let sum = Sum {
         terms: &terms,

@@ -117,7 +117,7 @@ impl Probe for Switch {
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         let (kind, cpu) = (self.kind, sampler.settings().cpu);
         for (index, case) in cases.iter().enumerate() {
-            let bytes = case.params.integer("set_bytes").and_then(|bytes| bytes.try_into().ok());
+            let bytes = case.params.number("set_bytes");
             let options = PeerOptions { kind, set_bytes: bytes.unwrap_or(0), cpu };
             turns::measure(index, Ring::piped(2, options), Quantity::Switch, sampler);
         }

@@ -79,9 +79,7 @@ impl Probe for SwitchRing {
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<()> {
         for (index, case) in cases.iter().enumerate() {
-            let number = |name| {
-                case.params.integer(name).and_then(|number| number.try_into().ok()).unwrap_or(0)
-            };
+            let number = |name| case.params.number(name).unwrap_or(0);
             let (kind, cpu) = (PeerKind::Process, sampler.settings().cpu);
             let options = PeerOptions { kind, set_bytes: number("set_bytes"), cpu };
             let ring = Ring::piped(number("processes"), options);

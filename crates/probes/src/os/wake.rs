@@ -68,13 +68,12 @@ impl Probe for Wake {
             let source = "the waker enters the kernel, and the woken process returns from it";
             return at_least_getppid(1.0, source, known);
         }
-        let term = |times, metric, params| Term { times, metric, params };
         let sum = Sum {
             terms: &[
-                term(1.0, ABOUT.id, Params::one("via", VIA[0])),
-                term(1.0, "os.syscall", call("read1")),
-                term(1.0, "os.syscall", call("write1")),
-                term(-2.0, "os.syscall", getppid()),
+                Term::once(ABOUT.id, Params::one("via", VIA[0])),
+                Term::once("os.syscall", call("read1")),
+                Term::once("os.syscall", call("write1")),
+                Term::new(-2.0, "os.syscall", getppid()),
             ],
             tolerance: 0.3,
             source: "the same wake-up (Linux try_to_wake_up), within calls that move a byte",

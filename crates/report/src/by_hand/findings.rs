@@ -97,7 +97,7 @@ fn curves<'r>(records: &[&'r Record]) -> Vec<Curve<'r>> {
 /// Block size and rate.
 pub(super) fn point(record: &Record) -> Option<Point> {
     let block = record.params.integer(AXIS)? as u64;
-    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
+    let summary = record.shown_summary()?;
     (record.metric.as_str() == METRIC).then_some((block, summary.median))
 }
 
@@ -189,7 +189,7 @@ fn threads(state: &str, curves: &[Curve<'_>]) -> Option<String> {
 /// was not measured.
 fn caching(records: &[Record]) -> Option<String> {
     let ratio = |record: &Record| {
-        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
+        let summary = record.shown_summary()?;
         let of_cache = record.metric.as_str() == "file.cache.speedup";
         of_cache.then_some((record.params.integer(AXIS)?, summary.median))
     };

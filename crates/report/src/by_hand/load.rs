@@ -5,7 +5,7 @@ mod limit;
 
 use fathom_analysis::load::ERRORS_MAX;
 use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within};
-use fathom_record::{Fact, FactValue, ParamValue, Params, Record, State, Unit};
+use fathom_record::{Fact, FactValue, ParamValue, Params, Record, State, Summary, Unit};
 
 use super::table::{Column, fit, legend, rows};
 use super::{fact_words, facts};
@@ -98,21 +98,22 @@ fn beside<'r>(records: &'r [Record], step: &Record, metric: &str) -> Option<&'r 
 }
 
 fn columns(steps: &[&Record], records: &[Record]) -> Vec<Column> {
-    let shown = |record: &Record| record.summary.clone().filter(|_| record.verdict.shows_number());
     let rate = |step: &&Record| {
         let mark = if step.verdict.state == State::Noisy { "~" } else { "" };
-        shown(step).map_or(NOTHING.to_owned(), |one| format!("{mark}{}", bare(one.median)))
+        let shown = step.shown_summary();
+        shown.map_or(NOTHING.to_owned(), |one| format!("{mark}{}", bare(one.median)))
     };
     let half = |step: &&Record| {
-        shown(step).and_then(|one| one.relative_half_width()).map_or(NOTHING.to_owned(), percent)
+        let half = step.shown_summary().and_then(Summary::relative_half_width);
+        half.map_or(NOTHING.to_owned(), percent)
     };
     let bandwidth = |step: &&Record| {
-        let summary = beside(records, step, BANDWIDTH).and_then(shown);
+        let summary = beside(records, step, BANDWIDTH).and_then(Record::shown_summary);
         summary.map_or(NOTHING.to_owned(), |one| bare(one.median / MB))
     };
     let time = |q: Option<f64>| {
         move |step: &&Record| {
-            let summary = beside(records, step, RESPONSE_TIME).and_then(shown);
+            let summary = beside(records, step, RESPONSE_TIME).and_then(Record::shown_summary);
             let value = summary.and_then(|one| match q {
                 None => Some(one.median),
                 Some(q) => one.quantiles.iter().find(|it| it.q == q).map(|it| it.value),
@@ -122,7 +123,8 @@ fn columns(steps: &[&Record], records: &[Record]) -> Vec<Column> {
         }
     };
     let fact = |name: &'static str, words: fn(f64) -> String| {
-        let cells = steps.iter().map(move |step| number(step, name).map_or(String::new(), words));
+        let cells =
+            steps.iter().map(move |step| step.quantity_of(name).map_or(String::new(), words));
         cells.collect::<Vec<String>>().into_iter()
     };
     let clients = |step: &&Record| match step.params.0.get("clients") {
@@ -148,13 +150,6 @@ fn columns(steps: &[&Record], records: &[Record]) -> Vec<Column> {
         Column::new("errors", fact("errors", errors)),
         Column::words("", steps.iter().map(state)),
     ]
-}
-
-fn number(record: &Record, name: &str) -> Option<f64> {
-    record.facts.iter().find(|fact| fact.name == name).and_then(|fact| match fact.value {
-        FactValue::Quantity { value, .. } => Some(value),
-        _ => None,
-    })
 }
 
 /// Why steps are noisy, invalid or without an interval.
@@ -191,8 +186,8 @@ fn remarks(steps: &[&Record], width: usize) -> String {
 /// Whether more requests failed than in a step that counts as an answer. An older record has no
 /// number of requests.
 fn fails(step: &Record) -> bool {
-    let errors = number(step, "errors").unwrap_or(0.0);
-    errors > ERRORS_MAX * number(step, "requests").unwrap_or(0.0)
+    let errors = step.quantity_of("errors").unwrap_or(0.0);
+    errors > ERRORS_MAX * step.quantity_of("requests").unwrap_or(0.0)
 }
 
 /// `1 client`, or `2, 4 clients`.
@@ -250,7 +245,7 @@ fn highest(steps: &[&Record], width: usize) -> String {
 /// The longest response of all steps, and what was longer and had none: a stall at the end.
 fn longest(steps: &[&Record], width: usize) -> String {
     let most = |name: &str| {
-        let of = |step: &&Record| Some((number(step, name)?, step.params.integer("clients")?));
+        let of = |step: &&Record| Some((step.quantity_of(name)?, step.params.integer("clients")?));
         let (ns, clients) = steps.iter().filter_map(of).max_by(|a, b| a.0.total_cmp(&b.0))?;
         let time = glued(&quantity(ns, Unit::Nanoseconds));
         Some(format!("{time} at {}", counted(clients as usize, "client")))

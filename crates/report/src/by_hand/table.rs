@@ -154,7 +154,7 @@ fn measured(records: &[Record]) -> Vec<Column> {
     let limits = |it: &Prediction| limits_in((divisor, head), it, records[0].unit, LIMITS_WIDTH);
     let head = if head.is_empty() { "measured" } else { head };
     let value = |record: &Record| {
-        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+        let summary = record.shown_summary();
         let Some(summary) = summary else { return NOTHING.to_owned() };
         let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
         let number = match is_speed {
@@ -164,7 +164,7 @@ fn measured(records: &[Record]) -> Vec<Column> {
         format!("{mark}{number}")
     };
     let half_width = |record: &Record| {
-        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+        let summary = record.shown_summary();
         summary.and_then(|one| one.relative_half_width()).map_or(NOTHING.to_owned(), percent)
     };
     let predicted = |record: &Record| {
@@ -195,7 +195,7 @@ fn beside(records: &[Record], shared: &[&Fact]) -> Vec<Column> {
         }
     }
     let column = |name: &&str| {
-        let of = |record: &Record| record.facts.iter().find(|fact| fact.name == *name).cloned();
+        let of = |record: &Record| record.fact(name).cloned();
         let cell = |record: &Record| of(record).map_or(String::new(), |fact| short(record, &fact));
         let is_text = records
             .iter()
@@ -237,12 +237,8 @@ fn standing(records: &[Record], varying: &[String]) -> Option<Column> {
 /// Ours ÷ theirs, if dd was run on the same points.
 fn against_peers(records: &[Record]) -> Option<Column> {
     let ratio = |record: &Record| {
-        let of_dd = record.facts.iter().find(|fact| fact.name == "dd")?;
-        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
-        match of_dd.value {
-            FactValue::Quantity { value, .. } => Some(format!("{:.2}", summary.median / value)),
-            _ => None,
-        }
+        let of_dd = record.quantity_of("dd")?;
+        Some(format!("{:.2}", record.shown_summary()?.median / of_dd))
     };
     let cells: Vec<Option<String>> = records.iter().map(ratio).collect();
     cells.iter().any(Option::is_some).then(|| {

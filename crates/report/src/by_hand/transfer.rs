@@ -1,7 +1,7 @@
 //! The output of a transfer: a row for each combination, the effects, pages, claims, and advice.
 
 use fathom_record::quantity::{NOTHING, bare, percent, quantity_within};
-use fathom_record::{Fact, FactValue, ParamValue, Record, State, Unit, Value};
+use fathom_record::{Fact, FactValue, ParamValue, Record, State, Summary, Unit, Value};
 
 use super::table::{Column, MIB, blocks, fit, legend, rows};
 use super::{fact_words, facts};
@@ -105,41 +105,31 @@ fn times(records: &[&Record], width: usize) -> String {
     text += &rows(&columns);
     text += &legend(&columns, &LEGEND, width);
     text += &left_out;
-    if records.iter().any(|record| number(record, "published").is_some()) {
+    if records.iter().any(|record| record.quantity_of("published").is_some()) {
         text += &wrapped(PUBLISHED, width, "", "  ");
     }
     text + &limits(records, width) + &remarks(records, width)
 }
 
-fn number(record: &Record, name: &str) -> Option<f64> {
-    let fact = record.facts.iter().find(|fact| fact.name == name)?;
-    match fact.value {
-        FactValue::Quantity { value, .. } => Some(value),
-        _ => None,
-    }
-}
-
 fn columns(records: &[&Record]) -> Vec<Column> {
-    let each = |of: &dyn Fn(&Record) -> String| {
-        records.iter().map(|record| of(record)).collect::<Vec<String>>().into_iter()
-    };
-    let shown = |record: &Record| record.summary.clone().filter(|_| record.verdict.shows_number());
+    let each = |of: &dyn Fn(&Record) -> String| of_each(records, of);
     let time = |ns: f64| quantity_within(ns, Unit::Nanoseconds, TIME_WIDTH);
-    let of_summary = |of: fn(&fathom_record::Summary) -> Option<f64>| {
-        move |record: &Record| {
-            shown(record).and_then(|one| of(&one)).map_or(NOTHING.to_owned(), time)
-        }
+    let of_summary = |of: fn(&Summary) -> Option<f64>| {
+        move |record: &Record| record.shown_summary().and_then(of).map_or(NOTHING.to_owned(), time)
     };
     let median = |record: &Record| {
         let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
-        shown(record).map_or(NOTHING.to_owned(), |one| format!("{mark}{}", time(one.median)))
+        record
+            .shown_summary()
+            .map_or(NOTHING.to_owned(), |one| format!("{mark}{}", time(one.median)))
     };
     let half = |record: &Record| {
-        shown(record).and_then(|one| one.relative_half_width()).map_or(NOTHING.to_owned(), percent)
+        let half = record.shown_summary().and_then(Summary::relative_half_width);
+        half.map_or(NOTHING.to_owned(), percent)
     };
     let fact = |name: &'static str, words: fn(f64) -> String| {
         move |record: &Record| {
-            let value = number(record, name).filter(|_| record.verdict.shows_number());
+            let value = record.quantity_of(name).filter(|_| record.verdict.shows_number());
             value.map_or(String::new(), words)
         }
     };
@@ -173,10 +163,7 @@ fn time_words(ns: f64) -> String {
 
 /// What limits the transfers, if the counters show it.
 fn limits(records: &[&Record], width: usize) -> String {
-    let limit = |record: &&Record| {
-        let fact = record.facts.iter().find(|fact| fact.name == "limited by")?;
-        Some(fact_words(record, fact))
-    };
+    let limit = |record: &&Record| Some(fact_words(record, record.fact("limited by")?));
     let mut found: Vec<(String, usize)> = Vec::new();
     for text in records.iter().filter_map(limit) {
         match found.iter_mut().find(|(known, _)| *known == text) {
@@ -226,7 +213,7 @@ fn effects(records: &[&Record], width: usize) -> String {
     let interactions: Vec<&Record> = records.iter().filter(is_interaction).copied().collect();
     let set = param(first, "set").unwrap_or_default();
     let pairs = |record: &Record| {
-        number(record, "pairs").map_or(String::new(), |pairs| format!("{pairs:.0}"))
+        record.quantity_of("pairs").map_or(String::new(), |pairs| format!("{pairs:.0}"))
     };
     let mut columns = of_effects(&mains);
     columns.push(Column::new("time ×", of_each(&mains, &ratio)));
@@ -240,7 +227,7 @@ fn effects(records: &[&Record], width: usize) -> String {
     }
     let at = |name: &'static str| {
         move |record: &Record| {
-            number(record, name).map_or(NOTHING.to_owned(), |value| format!("{value:.2}"))
+            record.quantity_of(name).map_or(NOTHING.to_owned(), |value| format!("{value:.2}"))
         }
     };
     let with = |record: &Record| record.params.text("with").unwrap_or_default().replace('-', " ");
@@ -278,13 +265,13 @@ fn of_effects(records: &[&Record]) -> Vec<Column> {
 }
 
 fn ratio(record: &Record) -> String {
-    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+    let summary = record.shown_summary();
     let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
     summary.map_or(NOTHING.to_owned(), |one| format!("{mark}{:.2}", one.median))
 }
 
 fn interval(record: &Record) -> String {
-    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+    let summary = record.shown_summary();
     let limits = summary.and_then(|one| one.limits());
     limits.map_or(NOTHING.to_owned(), |[low, high]| format!("{low:.2} to {high:.2}"))
 }
@@ -301,10 +288,10 @@ fn texts(records: &[&Record], width: usize) -> String {
             .map(|end| if end == "send" { "page sent" } else { "page received" });
         match (end, record.params.text("claim")) {
             (Some(end), _) => {
-                let entry = record.facts.iter().find(|fact| fact.name == "entry");
+                let entry = record.fact("entry");
                 let entry = entry.map_or(String::new(), |fact| fact_words(record, fact));
                 lines.push((end, format!("{entry}: {value}")));
-                let legend = record.facts.iter().find(|fact| fact.name == "legend");
+                let legend = record.fact("legend");
                 shared = legend.map(|fact| ("", fact_words(record, fact))).into_iter().collect();
             }
             (None, Some(claim)) => lines.push(("2020 study", format!("{claim}: {value}"))),

@@ -98,7 +98,7 @@ pub(super) fn extremes(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
 /// The widest interval, or the largest deviation.
 fn widest(members: &[&Record], protocol: Protocol) -> String {
     let of = |record: &&Record| {
-        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
+        let summary = record.shown_summary()?;
         let summary = Some(summary).filter(|summary| summary.bound.is_none())?;
         match protocol {
             Protocol::Median => summary.relative_half_width(),

@@ -128,7 +128,7 @@ impl Points<'_> {
     fn distributions(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let shown = |record: &Record| {
-            let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+            let summary = record.shown_summary();
             summary.filter(|summary| summary.bound.is_none()).cloned()
         };
         let all = glued("`fathom show --all`");

@@ -54,7 +54,7 @@ pub(super) fn value(row: &Row, output: &Output) -> Result<(f64, Verdict), RunErr
         let names: Vec<String> = document.records.iter().map(|record| record.name()).collect();
         return Err(failed(format!("fathom measured {}, not {}", names.join(", "), row.case())));
     };
-    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+    let summary = record.shown_summary();
     summary.map(|summary| (summary.median, record.verdict.clone())).ok_or_else(|| {
         let reasons: Vec<&str> =
             record.verdict.reasons.iter().map(|reason| reason.text.as_str()).collect();

@@ -144,7 +144,7 @@ fn of_private_caches(case: StreamCase, one: StreamCase, known: &Inputs<'_>) -> M
     let (alone, name) = (rate(one, known)?, one.result_name());
     let source = "L1 and L2 are private to a core";
     let sum = Prediction::sum(threads * alone, 0.0, 0.2, &format!("threads × {name}"), source);
-    let sum = Prediction { hardware: None, software: None, ..sum }.self_consistent();
+    let sum = sum.without_parts().self_consistent();
     Ok(sum
         .with_input("threads", threads, Origin::Case)
         .with_result(&name, alone, Unit::BytesPerSecond)

@@ -38,7 +38,7 @@ impl ChaseCase {
         Some(Self {
             pattern: Pattern::named(params.text("pattern")?)?,
             page: Page::named(params.text("page")?)?,
-            set_bytes: usize::try_from(params.integer("set_bytes")?).ok()?,
+            set_bytes: params.number("set_bytes")?,
         })
     }
 

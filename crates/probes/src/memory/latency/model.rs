@@ -49,7 +49,7 @@ pub(crate) fn levels_around(set_bytes: usize, host: &Host) -> String {
 /// which the guest of an SMT sibling may use too, and an eighth of L3, of which a few CPUs of many
 /// have a quarter at best.
 fn parts(host: &Host, level: u32) -> f64 {
-    let is_guest = host.virtualization.as_deref().is_some_and(|kind| kind != "none");
+    let is_guest = host.is_guest();
     match level {
         1 => 4.0 / 3.0,
         2 if is_guest => 4.0,
@@ -149,7 +149,7 @@ fn partly(case: &ChaseCase, cache: &Cache, next: &Cache, host: &Host, known: &In
     let inputs = hit.inputs.into_iter().chain(more).collect();
     let origin = Origin::calculated("m = 1 − exp(−m × set_bytes ÷ cache size)");
     let bracket = Prediction { low, high: miss.high, formula, source, inputs, ..hit };
-    let bracket = Prediction { value: None, hardware: None, software: None, ..bracket };
+    let bracket = Prediction { value: None, ..bracket.without_parts() };
     let if_below = "the cache is larger than stated, or replaced as neither LRU nor at random";
     Ok(bracket.with_input("miss share", share, origin).if_above(&miss.if_above).if_below(if_below))
 }
@@ -224,7 +224,7 @@ fn of_cache(level: u32, row: &Row, frequency: f64, host: &Host) -> Model {
 
 /// Whether other guests may use this cache: in a guest, every cache outside the core.
 pub(crate) fn shared_with_other_guests(host: &Host, level: u32) -> bool {
-    level > 2 && host.virtualization.as_deref().is_some_and(|kind| kind != "none")
+    level > 2 && host.is_guest()
 }
 
 /// The fastest standard speed bin: only overclocked modules are faster.

@@ -55,7 +55,7 @@ fn woken(id: &'static str, trip: &Trip, known: &Inputs<'_>) -> Model {
         Sum { terms, tolerance: 0.3, source, otherwise: OVERLAP }.predict(known)
     };
     if known.quantity(id, &busy).is_some() {
-        return sum(&[Term { times: 1.0, metric: id, params: busy }, two_wake_ups()]);
+        return sum(&[Term::once(id, busy), two_wake_ups()]);
     }
     let own = Trip { cpus: 1, ..trip.clone() };
     let one_byte = Trip { bytes: 1, ..own.clone() };
@@ -64,14 +64,14 @@ fn woken(id: &'static str, trip: &Trip, known: &Inputs<'_>) -> Model {
     let missing = || NoModel::MissingInput { metric: format!("{id}{}", one_byte.params()) };
     let switch = Params::one("set_bytes", 0);
     sum(&[
-        Term { times: 1.0, metric: id, params: params.ok_or_else(missing)? },
-        Term { times: -2.0, metric: "os.switch.process", params: switch },
+        Term::once(id, params.ok_or_else(missing)?),
+        Term::new(-2.0, "os.switch.process", switch),
         two_wake_ups(),
     ])
 }
 
 fn two_wake_ups<'a>() -> Term<'a> {
-    Term { times: 2.0, metric: "os.wake.cross_cpu", params: Params::one("via", "futex") }
+    Term::new(2.0, "os.wake.cross_cpu", Params::one("via", "futex"))
 }
 
 /// The lower bound, and the same case over TCP as the upper.
@@ -96,7 +96,7 @@ fn to_another_host(trip: &Trip, known: &Inputs<'_>) -> Model {
     let echo = icmp_rtt::params(&trip.to);
     if known.quantity(icmp_rtt::ABOUT.id, &echo).is_some() {
         let sum = Sum {
-            terms: &[Term { times: 1.0, metric: icmp_rtt::ABOUT.id, params: echo }, two_wake_ups()],
+            terms: &[Term::once(icmp_rtt::ABOUT.id, echo), two_wake_ups()],
             tolerance: 0.3,
             source,
             otherwise: "ICMP takes another queue or way, or the far host's CPU sleeps deeper",

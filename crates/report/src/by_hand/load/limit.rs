@@ -2,11 +2,11 @@
 //! evidence, knee and effects of added load; or why there is no answer, and what to do next.
 
 use fathom_record::quantity::{NOTHING, bare, percent, quantity_within, scaled_within};
-use fathom_record::{Agreement, Fact, FactValue, Record, Summary, Unit, Value};
+use fathom_record::{Agreement, Record, Summary, Unit, Value};
 
 use super::super::facts;
 use super::super::table::{Column, blocks, rows};
-use super::{MB, TIME, number};
+use super::{MB, TIME};
 use crate::case::counted;
 use crate::wrap::{glued, wrapped};
 
@@ -29,7 +29,7 @@ const ONLY: &str = "only its added load lowers the throughput as predicted for a
 pub(super) fn capacities(records: &[Record], width: usize) -> String {
     let of = |record: &&Record| record.metric.as_str() == CAPACITY;
     let line = |(at, record): (usize, &Record)| {
-        let method = text(record, "method").map_or(String::new(), |how| format!(": {how}"));
+        let method = record.text_of("method").map_or(String::new(), |how| format!(": {how}"));
         let requests = requests_of(record)
             .map_or(String::new(), |rate| format!(" = {}", glued(&requests(rate))));
         let rate = rate(record).map_or(NOTHING.to_owned(), |rate| format!("{} MB/s", mb(rate)));
@@ -84,7 +84,7 @@ impl<'r> Case<'r> {
     }
 
     fn fact(&self, resource: &str, what: &str) -> Option<f64> {
-        number(self.bottleneck, &format!("{resource} {what}"))
+        self.bottleneck.quantity_of(&format!("{resource} {what}"))
     }
 
     fn record(&self, metric: &str) -> Option<&'r Record> {
@@ -96,7 +96,7 @@ impl<'r> Case<'r> {
 
     fn shown(&self, metric: &str) -> Option<&'r Summary> {
         let record = self.record(metric)?;
-        record.summary.as_ref().filter(|_| record.verdict.shows_number())
+        record.shown_summary()
     }
 
     fn capacity(&self, of: &str) -> Option<&'r Record> {
@@ -183,7 +183,7 @@ impl<'r> Case<'r> {
             "pacing" => limits("The pacing of the congestion control"),
             name => limits(&format!("The {name}")),
         };
-        let falls = self.record(SATURATION).and_then(|it| number(it, "falls from clients"));
+        let falls = self.record(SATURATION).and_then(|it| it.quantity_of("falls from clients"));
         sentences
             .extend(falls.map(|from| format!("The throughput falls from {from:.0} clients on.")));
         sentences.extend(self.client_bound());
@@ -200,7 +200,7 @@ impl<'r> Case<'r> {
         let interval = summary
             .limits()
             .map_or(String::new(), |ends| format!(" ({})", ends.map(bare).join(" to ")));
-        let from = number(self.record(SATURATION)?, "from clients");
+        let from = self.record(SATURATION)?.quantity_of("from clients");
         let from = from.map(|from| format!(" from {} on", counted(from as usize, "client")));
         let rate = glued(&requests(summary.median)) + &interval;
         Some(rate + &from.unwrap_or_default())
@@ -226,7 +226,7 @@ impl<'r> Case<'r> {
     }
 
     fn client_bound(&self) -> Option<String> {
-        let from = number(self.bottleneck, "client-bound from clients")?;
+        let from = self.bottleneck.quantity_of("client-bound from clients")?;
         let from = counted(from as usize, "client");
         Some(format!("From {from} on the load is client-bound, so that those steps are invalid."))
     }
@@ -288,21 +288,21 @@ impl<'r> Case<'r> {
             "\nThroughput with load added to one resource, as a ratio to that without, at {}:",
             counted(clients as usize, "client")
         );
-        let summary = |it: &&&Record| it.summary.clone().filter(|_| it.verdict.shows_number());
-        let measured = |it: &&Record| match summary(&it) {
+        let measured = |it: &&Record| match it.shown_summary() {
             None => NOTHING.to_owned(),
             Some(one) => one.limits().map_or(ratio(one.median), |ends| {
                 format!("{} ({})", ratio(one.median), ends.map(ratio).join(" to "))
             }),
         };
-        let predicted = |it: &&Record| number(it, "predicted").map_or(NOTHING.to_owned(), ratio);
-        let effect = |it: &&Record| match summary(&it) {
+        let predicted =
+            |it: &&Record| it.quantity_of("predicted").map_or(NOTHING.to_owned(), ratio);
+        let effect = |it: &&Record| match it.shown_summary() {
             Some(one) => effect(one.median),
             None => NOTHING.to_owned(),
         };
         let agreement = |it: &&Record| it.agreement.map_or("", Agreement::word).to_owned();
         let of = |it: &&Record| word(it.params.text("resource").unwrap_or_default()).to_owned();
-        let dose = |it: &&Record| text(it, "dose").unwrap_or_default().to_owned();
+        let dose = |it: &&Record| it.text_of("dose").unwrap_or_default().to_owned();
         let mut columns = vec![
             Column::words("resource", all.iter().map(of)),
             Column::words("added load", all.iter().map(dose)),
@@ -315,7 +315,7 @@ impl<'r> Case<'r> {
             columns.pop();
         }
         let table: String = blocks(columns, 1, width).iter().map(|block| rows(block)).collect();
-        let proof = text(self.bottleneck, "proof").map(|proof| match proof {
+        let proof = self.bottleneck.text_of("proof").map(|proof| match proof {
             "confirmed" => ("proof", format!("confirmed: {ONLY}")),
             proof => ("proof", proof.to_owned()),
         });
@@ -331,20 +331,12 @@ fn word(resource: &str) -> &str {
     }
 }
 
-fn text<'r>(record: &'r Record, name: &str) -> Option<&'r str> {
-    let text = |fact: &'r Fact| match &fact.value {
-        FactValue::Text { text } => Some(text.as_str()),
-        _ => None,
-    };
-    record.facts.iter().find(|fact| fact.name == name).and_then(text)
-}
-
 fn rate(record: &Record) -> Option<f64> {
-    Some(record.summary.as_ref().filter(|_| record.verdict.shows_number())?.median)
+    Some(record.shown_summary()?.median)
 }
 
 fn requests_of(record: &Record) -> Option<f64> {
-    number(record, "requests").filter(|_| record.verdict.shows_number())
+    record.quantity_of("requests").filter(|_| record.verdict.shows_number())
 }
 
 /// In MB/s, with a figure more than [`bare`] where two rates are compared.
