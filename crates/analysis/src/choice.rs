@@ -85,9 +85,17 @@ impl Choice {
     #[must_use]
     pub fn of<'s>(samples: impl IntoIterator<Item = &'s Sample>, notes: Vec<String>) -> Self {
         let samples: Vec<Sample> = samples.into_iter().cloned().collect();
-        let readings = samples.iter().flat_map(|it| it.distance_ns.iter().copied());
-        Self { distance_ns: median(&readings.collect::<Vec<f64>>()), samples, notes }
+        Self { distance_ns: distance_of(&samples, |_| true), samples, notes }
     }
+}
+
+/// The median of these readings.
+fn distance_of<'s>(
+    samples: impl IntoIterator<Item = &'s Sample>,
+    is_counted: impl Fn(f64) -> bool,
+) -> Option<f64> {
+    let readings = samples.into_iter().flat_map(|it| it.distance_ns.iter().copied());
+    median(&readings.filter(|ns| is_counted(*ns)).collect::<Vec<f64>>())
 }
 
 /// Chooses the visits of a case. All, if one did wrong work, or half of them were of another case
@@ -109,12 +117,9 @@ pub fn choose(samples: &[Sample], distances: &Distances, unit: Unit) -> Choice {
     let (usual, others): (Vec<&Sample>, Vec<&Sample>) =
         kept.iter().partition(|sample| distances.is_usual_visit(sample));
     let counts = format!("{} of {} processes", others.len(), samples.len());
-    let of = |samples: &[&Sample], is_usual| -> Option<f64> {
-        let readings = samples.iter().flat_map(|it| it.distance_ns.iter().copied());
-        let readings = readings.filter(|ns| distances.is_usual(*ns) == is_usual);
-        median(&readings.collect::<Vec<f64>>())
-    };
-    match (of(&usual, true), of(&others, false)) {
+    let at = distance_of(usual.iter().copied(), |ns| distances.is_usual(ns));
+    let elsewhere = distance_of(others.iter().copied(), |ns| !distances.is_usual(ns));
+    match (at, elsewhere) {
         (Some(at), Some(elsewhere)) => {
             let values: Vec<f64> = others.iter().filter_map(|it| median(&it.values)).collect();
             let value = median(&values).map_or(String::new(), |it| quantity(it, unit));
@@ -168,6 +173,13 @@ mod tests {
         assert_eq!(
             (choice.notes.as_slice(), choice.distance_ns),
             (&[note.to_owned()][..], Some(68.0))
+        );
+        // Of a visit that was moved, the readings in that state say nothing of the other one.
+        let moved = [samples[0].clone(), samples[5].clone()];
+        let choice = choose(&moved, &Distances::of(samples.iter()), Unit::Nanoseconds);
+        assert_eq!(
+            choice.notes,
+            ["1 of 2 processes left out: CPUs 7 ns apart, not 62 (median 8.000 ns)"]
         );
         // A case without a visit in that state keeps all, and is of no state.
         let near = [samples[2].clone(), samples[3].clone()];

@@ -349,6 +349,21 @@ mod tests {
         assert_eq!(visits.visits_left(None), 0);
     }
 
+    #[test]
+    fn work_on_one_cpu_or_another_host_is_not_on_two_cpus() {
+        let (registry, host) = (&fathom_probes::REGISTRY, Host::default());
+        let asked = vec!["network.tcp.rtt".to_owned()];
+        let plan = Plan::new(registry, asked, Effort::Quick, Protocol::Median, 7, &host);
+        let mut plan = plan.expect("a plan").alone();
+        for (cpus, to, expected) in [(2, LOOPBACK, true), (1, LOOPBACK, false), (2, "b", false)] {
+            let params = Params::one("cpus", cpus).and("to", to);
+            plan.units[0].cases = vec![Case::usual(params)];
+            let mut visits = ProbeVisits::of_plan(&plan, &host).remove(0);
+            visits.selection = vec![Err(NotSelected::SecondCpu)];
+            assert_eq!(visits.is_on_two_cpus(), expected, "{cpus} {to}");
+        }
+    }
+
     /// In each part of the run each probe has one of its visits.
     #[test]
     fn visits_of_a_probe_are_spread_over_the_run() {

@@ -275,15 +275,16 @@ impl<'d> Download<'d> {
             let what = format!("{name}: waiting for the server");
             recorder.event(Event::Progress { done: 0, all: 1, what: &what });
         };
-        let asked_range = range.map(|it| Range { from: it.from.saturating_sub(OVERLAP), ..it });
-        let mut opened = ticking(client, vec![|| open(client, asked, asked_range)], &mut tick)?;
+        let overlap = range.map_or(0, |range| range.from.min(OVERLAP));
+        let range = range.map(|range| Range { from: range.from - overlap, ..range });
+        let mut opened = ticking(client, vec![|| open(client, asked, range)], &mut tick)?;
         let (mut response, url) = opened.pop().unwrap_or(Err(Fault::Stopped))?;
         self.opened_ns.get_or_insert_with(now_ns);
         let has_ranges = response.fields.has_ranges || response.head.status == 206;
-        match (range, asked_range) {
-            (Some(range), Some(asked)) if response.head.status == 206 => {
-                check_part(&mut response, asked, self.state.bytes)?;
-                response.skipped += range.from - asked.from;
+        match range {
+            Some(range) if response.head.status == 206 => {
+                check_part(&mut response, range, self.state.bytes)?;
+                response.skipped += overlap;
                 response.is_received = true;
             }
             _ => self.begin_anew(&response, recorder)?,

@@ -377,9 +377,10 @@ fn trimmed_zeros(digits: &str) -> String {
     }
 }
 
-/// `1 case`, `12 cases`.
+/// `1 case`, `12 cases`, `2 processes`.
 pub fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+    let ending = if noun.ends_with('s') { "es" } else { "s" };
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}{ending}") }
 }
 
 #[cfg(test)]

@@ -137,10 +137,7 @@ fn measured(record: &Record, summary: &Summary) -> String {
     text += &format!(
         "; {} from {}; spread {} within processes, {} between",
         counted(summary.n as usize, "value"),
-        match summary.processes {
-            1 => "1 process".to_owned(),
-            several => format!("{several} processes"),
-        },
+        counted(summary.processes as usize, "process"),
         percent(summary.spread_within),
         percent(summary.spread_between)
     );
@@ -226,10 +223,7 @@ fn inconclusive(record: &Record, prediction: &Prediction) -> String {
     };
     match (limits, summary.bound) {
         (None, None) => {
-            let processes = match summary.process_medians.len() {
-                1 => "1 process".to_owned(),
-                count => format!("{count} processes"),
-            };
+            let processes = counted(summary.process_medians.len(), "process");
             format!(": inconclusive: no interval from {processes}")
         }
         (Some(interval), None) if prediction.agreement(Some(interval)).fails() => {

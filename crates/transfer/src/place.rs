@@ -1,5 +1,6 @@
 //! A service on another host, by the name and token that the user gives.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -139,16 +140,14 @@ impl Named<'_> {
         if let FarError::NotOwn(from) = error {
             return format!("--bind {from}: not an address of this host (`ip address` lists them)");
         }
-        let by_system = match error {
-            FarError::System { error, .. } => Some(system_cause(error, Activity::AnyPort)),
-            _ => None,
-        };
-        let limit = by_system.filter(|cause| cause.is_limit);
-        if let (FarError::System { call, .. }, Some(cause)) = (error, limit) {
-            return format!("{} {}: {call}: {cause}", self.option, self.text);
+        if let FarError::System { call, error } = error {
+            let cause = system_cause(error, Activity::AnyPort);
+            let is_refused = error.kind() == ErrorKind::ConnectionRefused;
+            let remedy = cause.remedy.filter(|_| !is_refused);
+            let remedy = remedy.unwrap_or("is `fathom serve` running there, and the port open?");
+            return format!("{} {}: {call}: {}; {remedy}", self.option, self.text, cause.text);
         }
         let remedy = match error {
-            FarError::System { .. } => "; is `fathom serve` running there, and the port open?",
             // It accepted the connection.
             FarError::TimedOut(_) => {
                 "; is it stopped, or does the path lose long packets (`ping -M do -s 1372 HOST`)?"

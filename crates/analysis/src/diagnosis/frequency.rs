@@ -19,15 +19,11 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn is_guest(subject: &Subject<'_>) -> bool {
-    subject.host.is_guest()
-}
-
 fn governor(subject: &Subject<'_>) -> Outcome {
     let cpu = &subject.host.cpu;
     let paths = ["cpu.governor", "cpu.frequency_driver"];
     let Some(governor) = cpu.governor.as_deref() else {
-        let because = match is_guest(subject) {
+        let because = match subject.host.is_guest() {
             true => "virtual machine: the host sets the frequency",
             false => "no cpufreq driver: the firmware sets the frequency",
         };
@@ -49,7 +45,7 @@ fn boost(subject: &Subject<'_>) -> Outcome {
     match subject.host.cpu.boost {
         Some(true) => Outcome::note("on").from(subject, &["cpu.boost"]),
         Some(false) => Outcome::good("off").from(subject, &["cpu.boost"]),
-        None if is_guest(subject) => Outcome::unknown("boost", "not visible to a guest"),
+        None if subject.host.is_guest() => Outcome::unknown("boost", "not visible to a guest"),
         None => Outcome::unknown("boost", "not reported by the cpufreq driver"),
     }
     .nothing_to_do(Acceptable::SeenBySpin)

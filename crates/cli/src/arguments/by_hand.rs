@@ -172,11 +172,15 @@ impl<W: Word> FromArgMatches for WordArguments<W> {
 /// A label that `fathom show` can tell from the metrics and groups whose results it shows.
 pub(super) fn new_label(text: &str) -> Result<String, String> {
     let text = label(text).map_err(|error| error.to_string())?;
-    let is_taken = REGISTRY.entries().iter().any(|entry| matches(entry.about().id, &text));
-    match is_taken {
+    match is_metric(&text) {
         true => Err(format!("a label must not be the name of a metric or group: `{text}` is one")),
         false => Ok(text),
     }
+}
+
+/// Whether it is the name of a metric or group.
+pub fn is_metric(name: &str) -> bool {
+    REGISTRY.entries().iter().any(|entry| matches(entry.about().id, name))
 }
 
 #[cfg(test)]

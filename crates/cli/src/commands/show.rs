@@ -10,6 +10,7 @@ use fathom_store::{RunRow, Search, StoredCase};
 
 use super::{measuring, reference, stored_run};
 use crate::arguments::ShowArguments;
+use crate::arguments::by_hand::is_metric;
 use crate::exit::{OrUsage, Status, usage_error};
 use crate::terminal;
 
@@ -58,17 +59,14 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
 fn names(arguments: &ShowArguments) -> anyhow::Result<(Option<&str>, Vec<CaseSelector>)> {
     let ShowArguments { names, run, .. } = arguments;
     let parse = |text: &String| CaseSelector::parse(text).or_usage();
-    let is_metric = |selector: &CaseSelector| {
-        REGISTRY.entries().iter().any(|entry| matches(entry.about().id, &selector.name))
-    };
     let (run, selectors) = match names.as_slice() {
         _ if run.is_some() => (run.as_deref(), names.as_slice()),
-        [first, ..] if parse(first).is_ok_and(|it| is_metric(&it)) => (None, names.as_slice()),
+        [first, ..] if parse(first).is_ok_and(|it| is_metric(&it.name)) => (None, names.as_slice()),
         [first, others @ ..] => (Some(first.as_str()), others),
         [] => (None, &[][..]),
     };
     let selectors = selectors.iter().map(parse).collect::<Result<Vec<CaseSelector>, _>>()?;
-    if let Some(unknown) = selectors.iter().find(|selector| !is_metric(selector)) {
+    if let Some(unknown) = selectors.iter().find(|selector| !is_metric(&selector.name)) {
         usage_error!("show: no metric or group `{}`; `fathom list` lists them", unknown.name);
     }
     Ok((run, selectors))

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fathom_record::{Document, Stratum};
+use fathom_record::{Cause, Document, State, Stratum, Verdict};
 use snapbox::{Assert, Data};
 
 use crate::test_env::{CANNED, TestEnv, canned, path_text, text};
@@ -48,6 +48,10 @@ fn env_with_runs() -> TestEnv {
     env.write_document("a.json", &comparable("0123456789abcdea", [1.0; 7]));
     let factors = [0.8, 1.0, 0.9, 1.0, 1.2, 1.0, 1.0];
     env.write_document("b.json", &comparable("0123456789abcdeb", factors));
+    let mut invalid = comparable("0123456789abcdec", factors);
+    let wrong = || Verdict::because(State::Invalid, Cause::WrongWork, "wrong work");
+    invalid.records.iter_mut().for_each(|record| record.verdict = wrong());
+    env.write_document("invalid.json", &invalid);
     env
 }
 
