@@ -281,6 +281,19 @@ mod tests {
     }
 
     #[test]
+    fn store_beyond_what_was_written_is_detected() {
+        for op in [Op::Copy, Op::Triad] {
+            stream(op, 4 * GRANULARITY, |mut stream| {
+                assert_eq!(stream.run(2), 2);
+                // SAFETY: inside the buffer.
+                unsafe { *stream.array(0).add(3 * GRANULARITY) ^= 1 };
+                let (passed, text) = Box::new(stream).finish().unwrap();
+                assert!(!passed && text.contains("1 wrong words"), "{op:?}: {text}");
+            });
+        }
+    }
+
+    #[test]
     fn kernel_that_skips_passes_is_detected() {
         for op in Op::ALL {
             stream(op, GRANULARITY, |mut stream| {
