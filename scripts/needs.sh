@@ -22,6 +22,8 @@ lab        iperf3                               iperf3
 lab        sockperf                             sockperf
 lab        xxhsum                               xxhash
 lab        wrk                                  wrk
+lab        nginx                                nginx
+lab        wget                                 wget
 lab        slowhttptest                         slowhttptest
 lab        ping                                 iputils-ping
 lab        /usr/include/benchmark/benchmark.h   libbenchmark-dev

@@ -2,8 +2,10 @@
 # Compares the CPU time of `fathom serve` and nginx, interleaved (A B B A), in a network namespace
 # with cubic congestion control: per request of 4 KiB, and per GB of 2 MiB files. One server thread
 # is pinned to one CPU, the client (wrk, 16 connections) to another. A ratio below 1: Fathom uses
-# less. Then the rate of one client that asks for a file of 2 MiB (`fathom load`), against a bare loop
-# of sendfile (peers/sendfile.c): a ratio near 1 is the goal. Needs root and a C compiler. Usage: serve.sh [FATHOM] [ROUNDS] [SECONDS] [FOLDER]
+# less. The same beside another program of Fathom, if BEFORE is its path. Then the rate of one client
+# that asks for a file of 2 MiB (`fathom load`), against a bare loop of sendfile (peers/sendfile.c): a
+# ratio near 1 is the goal. Needs root and a C compiler.
+# Usage: [BEFORE=PROGRAM] serve.sh [FATHOM] [ROUNDS] [SECONDS] [FOLDER]
 set -euo pipefail
 if [ "${FATHOM_BENCH_INSIDE:-}" != 1 ]; then
   # The sysctl and the ports are the namespace's own.
@@ -44,9 +46,13 @@ request = function() n = n + 1; return wrk.format("GET", "/2m" .. n % 4) end
 EOF
 taskset -c $server_cpu nginx -c "$folder/nginx.conf" &
 pids+=($!)
-taskset -c $server_cpu "$fathom" serve "$folder/files" --threads 1 --listen 127.0.0.1:8002 > /dev/null &
-pids+=($!)
-for port in 8001 8002; do
+serve() { # program, port
+  taskset -c $server_cpu "$1" serve "$folder/files" --threads 1 --listen "127.0.0.1:$2" > /dev/null &
+  pids+=($!)
+}
+serve "$fathom" 8002
+[ -z "${BEFORE:-}" ] || serve "$BEFORE" 8003
+for port in 8001 8002 ${BEFORE:+8003}; do
   for _ in {1..100}; do
     curl -s -o /dev/null "http://127.0.0.1:$port/4k" && break
     sleep 0.1
@@ -79,6 +85,7 @@ measure() { # pid, port, name, wrk arguments …: prints lines "name value"
 all() { measure "$1" "$2" 4k; measure "$1" "$2" 2m -s "$folder/2m.lua"; }
 ours() { all "${pids[1]}" 8002; }
 peer() { all "$worker" 8001; }
+before() { all "${pids[2]}" 8003; }
 
 ours > /dev/null
 peer > /dev/null
@@ -91,8 +98,14 @@ awk '{ n[$2 " " $3]++; v[$2 " " $3, n[$2 " " $3]] = $4 } END {
     printf "%-40s %.3f\n", key, (v[key, int((m + 1) / 2)] + v[key, int(m / 2) + 1]) / 2 } }' \
   "$folder/log" | sort
 
+if [ -n "${BEFORE:-}" ]; then
+  echo "beside $BEFORE:"
+  before > /dev/null
+  in_turn ours before
+fi
+
 cc -O2 -o "$folder/sendfile" "$here/peers/sendfile.c"
-taskset -c $server_cpu "$folder/sendfile" 8003 "$folder/files/2m0" &
+taskset -c $server_cpu "$folder/sendfile" 8004 "$folder/files/2m0" &
 pids+=($!)
 sleep 0.2
 export FATHOM_STORE=$folder/fathom.db
@@ -105,5 +118,5 @@ for record in json.load(sys.stdin)["records"]:
         print("requests_per_s{2MiB}", record["summary"]["median"])'
 }
 rate_ours() { rate 8002; }
-rate_bare() { rate 8003; }
+rate_bare() { rate 8004; }
 in_turn rate_ours rate_bare
