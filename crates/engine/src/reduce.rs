@@ -51,7 +51,8 @@ pub(crate) fn measured(
             1 => format!("{}/{}", document.run.id, record.name()),
             _ => format!("{}/{}", document.run.id, about.id),
         };
-        let about = &About { expects: probe.expects(case), ..*about };
+        let noise_limit = probe.noise_limit(case, &document.host);
+        let about = &About { expects: probe.expects(case), noise_limit, ..*about };
         let may = visited.selection[at];
         let wanted = (*processes, visited.visits.processes_min);
         let Choice { samples: chosen, notes, distance_ns } = match visited.visits.trials {

@@ -69,6 +69,10 @@ pub trait Probe: Sync {
             () => Ok(Stratum::FullSpeed),
         }
     }
+    /// The noise limit of a case. A probe overrides it where some cases use what guests share.
+    fn noise_limit(&self, _: &Case, _: &Host) -> f64 {
+        self.about().noise_limit
+    }
     /// The cases to measure on this host.
     fn cases(&self, _host: &Host, _sizes: &Sizes) -> Vec<Case> {
         vec![Case::usual(Params::none())]

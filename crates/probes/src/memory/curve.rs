@@ -3,9 +3,9 @@
 //! Uses the curve and the number of caches, not their sizes. Works on logarithms, because latencies
 //! and sizes span several orders of magnitude.
 
-/// Deviation from the plateau's latency, in octaves (about 15 %), beyond which a point counts
-/// against it. The L3 plateau slopes, as the share of L2 hits decreases.
-const FLAT: f64 = 0.2;
+/// Deviation from the plateau's latency, in octaves (about 17 %), beyond which a point counts
+/// against it. The L3 plateau slopes, as the share of L2 hits decreases and that of misses grows.
+const FLAT: f64 = 0.23;
 /// The shortest plateau, in octaves of the working set.
 const SPAN_MIN: f64 = 1.0;
 const POINTS_MIN: usize = 3;

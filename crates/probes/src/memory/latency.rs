@@ -11,6 +11,9 @@ use self::cases::ChaseCase;
 use super::chain::{Chain, LOADS, Shape};
 use crate::prelude::*;
 
+/// Beyond the L2 cache other guests use the same caches and memory.
+pub(super) const BEYOND_L2_NOISE_LIMIT: f64 = 0.10;
+
 pub struct Latency;
 
 static ABOUT: About = About {
@@ -51,6 +54,7 @@ static ABOUT: About = About {
          every batch must end at the expected rank",
         "a shared cache holds less than its size, and a guest does not see who shares it: the L3 \
          plateau is shorter, and ends at the share that the chase keeps resident",
+        "other guests use the same L3 and memory: sets beyond L2 are noisy from ± 10 % on",
         "the host may back a guest's huge pages with small ones, and a TLB miss walks two page \
          tables",
     ],
@@ -98,6 +102,13 @@ impl Probe for Latency {
         let bytes = case.params.integer("set_bytes").unwrap_or_default();
         let is_within_core = u64::try_from(bytes).is_ok_and(|bytes| bytes <= l2_bytes);
         Ok(if is_within_core { Stratum::FullSpeed } else { Stratum::CoreAtFullSpeed })
+    }
+
+    fn noise_limit(&self, case: &Case, host: &Host) -> f64 {
+        match self.selection(case, host) {
+            Ok(Stratum::CoreAtFullSpeed) => BEYOND_L2_NOISE_LIMIT,
+            _ => ABOUT.noise_limit,
+        }
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Model {

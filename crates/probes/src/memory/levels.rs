@@ -3,6 +3,7 @@
 
 use super::chain::Pattern;
 use super::curve::{self, Plateau, Point};
+use super::latency::BEYOND_L2_NOISE_LIMIT;
 use super::latency::cases::{self, ChaseCase};
 use super::latency::model::{self, Level};
 use crate::prelude::*;
@@ -24,11 +25,11 @@ pub static LATENCY_L2: LevelMetric = latency(
     Level::Cache(2),
 );
 pub static LATENCY_L3: LevelMetric = latency(
-    &About { id: "memory.latency.l3", title: "L3 load latency", ..PLATEAU },
+    &About { id: "memory.latency.l3", title: "L3 load latency", ..BEYOND_L2 },
     Level::Cache(3),
 );
 pub static LATENCY_DRAM: LevelMetric = latency(
-    &About { id: "memory.latency.dram", title: "memory load latency", ..PLATEAU },
+    &About { id: "memory.latency.dram", title: "memory load latency", ..BEYOND_L2 },
     Level::Memory,
 );
 pub static SIZE_L1: LevelMetric =
@@ -75,6 +76,8 @@ const PLATEAU: About = About {
     published: "l1 3.7 ns, l2 5.55 ns, l3 18.5 ns, dram 37 ns (2016, i5-5257U)",
     ..About::BASE
 };
+
+const BEYOND_L2: About = About { noise_limit: BEYOND_L2_NOISE_LIMIT, ..PLATEAU };
 
 const EDGE: About = About {
     unit: Unit::Bytes,

@@ -88,6 +88,49 @@ fn plateau_of_a_shared_cache_ends_with_its_share() {
     assert_near(&edges[2..], &[5.0 * MIB * 1.25], 1.25);
 }
 
+/// A curve that was measured: of the L3 that it shares, a guest keeps 4 MiB, on a slope.
+#[test]
+fn sloping_plateau_of_a_shared_cache_is_found() {
+    let curve = [
+        (1.0, 1.08),
+        (2.0, 1.08),
+        (4.0, 1.08),
+        (8.0, 1.08),
+        (16.0, 1.08),
+        (24.0, 1.08),
+        (32.0, 1.22),
+        (40.0, 3.8),
+        (48.0, 3.81),
+        (64.0, 3.8),
+        (128.0, 3.8),
+        (256.0, 3.8),
+        (512.0, 4.75),
+        (768.0, 5.39),
+        (1024.0, 7.84),
+        (1280.0, 10.52),
+        (1536.0, 12.19),
+        (1792.0, 12.71),
+        (2048.0, 13.22),
+        (2560.0, 15.33),
+        (3072.0, 16.5),
+        (3584.0, 15.46),
+        (4096.0, 15.82),
+        (6144.0, 29.9),
+        (8192.0, 145.06),
+        (12288.0, 133.64),
+        (16384.0, 148.56),
+        (24576.0, 146.52),
+        (32768.0, 146.86),
+        (40960.0, 153.42),
+        (49152.0, 149.3),
+        (65536.0, 152.14),
+        (98304.0, 154.41),
+        (131072.0, 154.2),
+    ];
+    let curve: Vec<Point> = curve.iter().map(|(set, ns)| (set * KIB, *ns)).collect();
+    assert_near(&levels_and_edges(&curve, 4).0, &[1.08, 3.8, 15.4, 149.0], 1.02);
+}
+
 #[test]
 fn steady_slope_has_no_plateau() {
     let slope = |sets: std::ops::RangeInclusive<i32>| -> Vec<Point> {

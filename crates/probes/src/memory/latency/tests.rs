@@ -35,6 +35,16 @@ fn random(page: Page, set_bytes: usize) -> ChaseCase {
     ChaseCase { pattern: Pattern::Random, page, set_bytes }
 }
 
+/// 1 MiB of L2.
+#[test]
+fn sets_in_what_guests_share_have_a_larger_noise_limit() {
+    let limit = |set_bytes| {
+        let case = Case { params: random(Page::Huge, set_bytes).params(), cost_ns: 0.0 };
+        Latency.noise_limit(&case, &zen4())
+    };
+    assert_eq!([32 << 10, 1 << 20, 1_280 << 10].map(limit), [0.05, 0.05, 0.1]);
+}
+
 #[test]
 fn smoke_size_measures_patterns_with_both_page_sizes() {
     let measured = smoke::run(&Latency);
