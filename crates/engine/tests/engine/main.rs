@@ -350,6 +350,20 @@ fn visits_are_classified_again_by_all_loops() {
     assert!(again > 0, "visits were missing");
 }
 
+/// The scripted machine has no L2, and sets beyond L2 have a noise limit of 10 %, not 5 %.
+#[test]
+fn noise_limit_is_that_of_the_case() {
+    let wide = |jitter_permille| {
+        let mut script = Script { jitter_permille, ..Script::new() };
+        let (document, _) = run(&mut script, &["memory.latency"], 80);
+        let reasons = document.records.iter().flat_map(|record| &record.verdict.reasons);
+        reasons.filter(|reason| reason.text.starts_with("wide interval")).count()
+    };
+    // Half of the interval over five processes is half of this.
+    assert_eq!(wide(140), 0);
+    assert!(wide(240) > 0);
+}
+
 /// In the battery as by hand. Warm reads need no device.
 #[test]
 fn reads_of_files_on_no_device_are_noisy() {
