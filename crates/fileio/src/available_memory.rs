@@ -84,6 +84,7 @@ mod tests {
         let room = of(&Reader::at(machine.path())).unwrap();
         assert_eq!((room.bytes, room.limit), (5000 << 10, 8000 << 10));
         assert_eq!(of(&Reader::at("/no/such/machine")), None);
+        assert!(now().is_some_and(|now| now.bytes <= now.limit), "every Linux has MemAvailable");
     }
 
     #[test]

@@ -21,7 +21,7 @@ fn assert_golden(env: &TestEnv, name: &str) {
     // On another machine, the runs of this one would be of another host.
     let is_here = |id: String| printed.contains(&id[..8]);
     let has_own = fathom_measure::host::read().id.is_some_and(is_here);
-    assert!(!has_own, "{name}: the id of a host that no machine is is needed");
+    assert!(!has_own, "{name}: record such runs with an id that no machine has");
     let golden = Data::read_from(&file, None);
     // `[..]` in a golden file is any text: facts of the machine.
     Assert::new().normalize_paths(false).action_env("SNAPSHOTS").eq(printed, golden);

@@ -320,7 +320,7 @@ mod tests {
         let fault = ReadFault { at: 0, bytes: 1, error: 5 };
         let of = |ended_at, stopped| Tally {
             sum: Sum { xor: 5, position: 7, bytes: 9 },
-            calls: 2,
+            calls: 4,
             fallbacks: 3,
             faults: vec![fault],
             ended_at,
@@ -334,7 +334,7 @@ mod tests {
         };
         let both = merged(of(Some(50), false), of(Some(40), true));
         assert_eq!(both.sum, Sum { xor: 0, position: 14, bytes: 18 });
-        assert_eq!((both.calls, both.fallbacks, both.faults.len()), (4, 6, 2));
+        assert_eq!((both.calls, both.fallbacks, both.faults.len()), (8, 6, 2));
         assert_eq!(both.cpu_ns, 22);
         assert_eq!((both.ended_at, both.stopped), (Some(40), true));
         let both = merged(of(None, true), of(Some(40), true));
