@@ -127,6 +127,7 @@ export interface Why {
 export interface Words {
   reasons?: Why[];
   no_model?: string;
+  no_model_word?: string;
 }
 
 export interface Contents {
@@ -155,6 +156,10 @@ export function keepWords({ documents, words }: Contents): void {
 }
 
 export const noModelOf = (record: Result): string => wordsByRecord.get(record)?.no_model ?? '';
+
+/** What stands in the place of a prediction. */
+export const wordOfNone = (record: Result): string =>
+  wordsByRecord.get(record)?.no_model_word ?? 'no model';
 
 export const whyOf = (record: Result): Why[] => wordsByRecord.get(record)?.reasons ?? [];
 
@@ -259,7 +264,7 @@ export function wordsOf(record: Result): string[] {
   const { state } = record.verdict;
   if (!hasNumber(record)) return [state];
   if (isLoose(record)) return ['loose bound', state];
-  return [record.agreement ?? 'no model', state];
+  return [record.agreement ?? wordOfNone(record), state];
 }
 
 /** The reasons of the verdict, each with its remedy. */
@@ -290,8 +295,8 @@ export function predictedRange(record: Result): string {
 /** `expected 84–126 ns: within`. */
 export function expectedText(record: Result): string {
   const limits = predictedRange(record);
-  if (limits === '') return 'no model';
-  if (isLoose(record)) return 'no close bound';
+  if (limits === '') return wordOfNone(record);
+  if (isLoose(record)) return 'loose bound';
   return `expected ${limits}: ${record.agreement ?? 'not compared'}`;
 }
 

@@ -104,7 +104,7 @@ function machine(document: Document): Fact[] {
         known(cpu.logical, 'logical CPU'),
         known(cpu.cores, 'core'),
         known(cpu.sockets, 'socket'),
-        cpu.smt != null && `SMT ${cpu.smt ? 'on' : 'off'}`,
+        cpu.smt != null && (cpu.smt ? 'SMT on' : host.virtualization ? 'no SMT visible' : 'SMT off'),
       ],
     ],
     ['caches', [cacheText(document)]],

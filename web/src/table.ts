@@ -18,6 +18,7 @@ import {
   strataOf,
   titleOf,
   valueText,
+  wordOfNone,
   wordsOf,
 } from './contents';
 import type { Change } from './compared';
@@ -48,6 +49,7 @@ const VERDICTS = [
   'violated',
   'inconclusive',
   'no model',
+  'input noisy',
   'loose bound',
   'met',
   'within',
@@ -154,7 +156,7 @@ function measuredCell(record: Result, run: Document['run']): Cell {
 
 function predictedCell(record: Result): Cell {
   const { prediction, unit } = record;
-  if (!prediction) return [element('small', { title: noModelOf(record) }, 'no model')];
+  if (!prediction) return [element('small', { title: noModelOf(record) }, wordOfNone(record))];
   const limits = predictedRange(record);
   if (prediction.value == null) return [limits];
   return [quantity(prediction.value, unit, 3), element('small', {}, limits)];

@@ -79,7 +79,7 @@ named('page begins with tiles, the status first', async () => {
     const { value: predicted, low, high } = prediction ?? {};
     // A bound that is far away says nothing; these tiles have lower ones only.
     const isLoose = predicted == null && high == null && summary.median > 5 * low;
-    const beginning = !prediction ? 'no model' : isLoose ? 'no close bound' : 'expected ';
+    const beginning = !prediction ? 'no model' : isLoose ? 'loose bound' : 'expected ';
     assert.ok(parts.some((text) => text.startsWith(beginning)), `${title}: ${parts}`);
   }
   const read = contents.tiles[0].find(({ iops }) => iops);

@@ -63,9 +63,10 @@ If the store is not writable, results are measured and printed but not stored. f
 and exits with status 1 if --store or FATHOM_STORE named that store.
 
 RUN is a run id or a prefix of it, a --label, or latest: the last complete `fathom run` of this
-host. latest:file, latest:load, latest:transfer and latest:fetch are the last of those commands,
-latest~N and latest:file~N the N-th before it. A label shared by several runs is ambiguous: the
-error lists their ids.";
+host. latest:battery is the last one of all metrics, which show and report show without RUN;
+latest:file, latest:load, latest:transfer and latest:fetch are the last of those commands, latest~N
+and latest:file~N the N-th before it. A label shared by several runs is ambiguous: the error lists
+their ids.";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

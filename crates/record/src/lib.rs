@@ -35,7 +35,7 @@ pub use counter::{Counter, Counters};
 pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, PeerStatistic, Turn};
 pub use diagnosis::{Diagnosis, Finding, Fix, Severity};
 pub use fact::{BETWEEN_LEVELS, Fact, FactValue};
-pub use hidden::is_hidden;
+pub use hidden::{escape, escaped, is_hidden};
 pub use histogram::Histogram;
 pub use host::Host;
 pub use metric::{Better, MetricId, ParamValue, Params, Unit};

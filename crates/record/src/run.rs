@@ -158,8 +158,9 @@ impl Run {
     }
 }
 
-/// The kinds of runs: `battery` of `fathom run`, and those of commands by hand.
-pub const KINDS: [&str; 5] = ["battery", "file", "load", "transfer", "fetch"];
+/// The kinds of runs: `run` of `fathom run`, `battery` of one of all metrics, and those of commands
+/// by hand.
+pub const KINDS: [&str; 6] = ["run", "battery", "file", "load", "transfer", "fetch"];
 
 /// The kind of a run with this [`Run::procedure`]: the first word of the command.
 pub fn kind(procedure: Option<&str>) -> &str {

@@ -11,7 +11,7 @@ use crate::cells::{LIMITS_WIDTH, limits, met};
 use crate::counters::counters;
 use crate::family;
 use crate::layout::Layout;
-use crate::model::{no_model, origin};
+use crate::model::{no_model_line, origin};
 use crate::remarks::meaning;
 use crate::table::Table;
 use crate::wrap::{glued, wrapped};
@@ -113,7 +113,7 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
         }
     }
     if let Some(none) = &record.no_model {
-        add(format!("no model: {}", no_model(none)));
+        add(no_model_line(none));
     }
     match counters(record) {
         moved if moved.is_empty() => {}

@@ -15,7 +15,7 @@ use crate::closing::closing;
 use crate::counts::cause_words;
 use crate::family::{self, Caches};
 use crate::layout::{Columns, Layout};
-use crate::model::no_model;
+use crate::model::no_model_line;
 use crate::remarks::meaning;
 use crate::remedy;
 use crate::wrap::{glued, width_of, wrapped};
@@ -29,6 +29,8 @@ const VALUES_MIN: u64 = 12;
 const NAMES: usize = 14;
 /// Facts after which the throughput is printed.
 const TIMES: [&str; 2] = ["time", "total"];
+/// The fact or line below a time.
+const SPEED: &str = "speed";
 
 /// What a command is about to do.
 pub fn plan(text: &str, width: usize) -> String {
@@ -90,7 +92,9 @@ fn single(record: &Record, width: usize) -> String {
             FactValue::Line { line } => text += &format!("{line}\n"),
             _ => lines.push((&fact.name, fact_words(record, fact))),
         }
-        lines.extend(speed.clone().filter(|_| after == Some(at)).map(|text| ("speed", text)));
+        // Of the last of several passes it is a fact.
+        let is_next = after == Some(at) && record.fact(SPEED).is_none();
+        lines.extend(speed.clone().filter(|_| is_next).map(|text| (SPEED, text)));
     }
     text + &facts(&lines, width) + &standing(record, width)
 }
@@ -98,11 +102,11 @@ fn single(record: &Record, width: usize) -> String {
 /// A rate in both units; `None` for other units, no number if none may be shown.
 fn speed(record: &Record) -> Option<String> {
     let summary = record.summary.as_ref().filter(|_| record.unit == Unit::BytesPerSecond)?;
-    let rate = summary.median;
-    Some(match record.verdict.shows_number() {
-        true => format!("{rate:.0} B/s = {}", quantity(rate, record.unit)),
-        false => NOTHING.to_owned(),
-    })
+    Some(if record.verdict.shows_number() { in_bytes(summary.median) } else { NOTHING.to_owned() })
+}
+
+fn in_bytes(rate: f64) -> String {
+    format!("{rate:.0} B/s = {}", quantity(rate, Unit::BytesPerSecond))
 }
 
 /// A fact as text. A measured fact has no number if its record has none.
@@ -122,6 +126,7 @@ fn fact_words(record: &Record, fact: &Fact) -> String {
         FactValue::Quantity { value, unit: Unit::Bytes } => {
             format!("{value:.0} bytes = {}", quantity(*value, Unit::Bytes))
         }
+        FactValue::Quantity { value, .. } if fact.name == SPEED => in_bytes(*value),
         FactValue::Quantity { value, unit } => quantity(*value, *unit),
     }
 }
@@ -171,7 +176,7 @@ fn standing(record: &Record, width: usize) -> String {
                 lines.push(("", meaning.to_owned()));
             }
         }
-        (None, Some(none)) => lines.push(("predicted", format!("no model: {}", no_model(none)))),
+        (None, Some(none)) => lines.push(("predicted", no_model_line(none))),
         (None, None) => {}
     }
     let state = record.verdict.state.word();

@@ -7,10 +7,11 @@ use fathom_record::quantity::{
     scaled_range_within, span_within, terms, unit_for,
 };
 use fathom_record::{
-    Agreement, Basis, Cause, Interval, NoModel, Prediction, Protocol, Record, State, Summary, Unit,
+    Agreement, Basis, Cause, Interval, Prediction, Protocol, Record, State, Summary, Unit,
 };
 
 use crate::layout::{Columns, column};
+use crate::model::no_model_word;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state};
 use crate::spark;
 use crate::wrap::width_of;
@@ -260,11 +261,10 @@ pub(crate) fn predicted(record: &Record, width: usize) -> (String, Style) {
     match &record.prediction {
         Some(_) if record.is_loosely_bound() => (NOTHING.to_owned(), FAINT),
         Some(prediction) => (in_unit_of_number(record, prediction, width), PLAIN),
-        None if matches!(record.no_model, Some(NoModel::NoisyInput { .. })) => {
-            ("input noisy".to_owned(), FAINT)
+        None => {
+            let word = record.no_model.as_ref().map_or(NOTHING, no_model_word);
+            (word.to_owned(), FAINT)
         }
-        None if record.no_model.is_some() => ("no model".to_owned(), FAINT),
-        None => (NOTHING.to_owned(), FAINT),
     }
 }
 

@@ -32,6 +32,19 @@ pub fn remote_option(case: &str) -> String {
     to.filter(|to| *to != "loopback").map_or(String::new(), |to| format!(" --remote {to}"))
 }
 
+/// What stands in the place of a prediction.
+pub fn no_model_word(none: &NoModel) -> &'static str {
+    if matches!(none, NoModel::NoisyInput { .. }) { "input noisy" } else { "no model" }
+}
+
+/// That there is no prediction, and why.
+pub fn no_model_line(none: &NoModel) -> String {
+    match none {
+        NoModel::NoisyInput { .. } => format!("no expectation, {}", no_model(none)),
+        _ => format!("no model: {}", no_model(none)),
+    }
+}
+
 /// Why there is no prediction.
 pub fn no_model(none: &NoModel) -> String {
     use NoModel as N;

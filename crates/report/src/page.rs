@@ -12,7 +12,7 @@ use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 
 use crate::closing::Closing;
 use crate::counts::{cause_words, causes};
-use crate::model::no_model;
+use crate::model::{no_model, no_model_word};
 use crate::remedy;
 use crate::tiles::{Tile, tiles};
 use crate::wrap::visible;
@@ -88,6 +88,8 @@ struct Words {
     /// Why there is no prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_model: Option<String>,
+    /// What stands in the place of the prediction.
+    no_model_word: Option<&'static str>,
 }
 
 /// A reason and its remedy.
@@ -110,6 +112,7 @@ impl Words {
         Self {
             reasons: record.verdict.reasons.iter().map(why).collect(),
             no_model: record.no_model.as_ref().map(no_model),
+            no_model_word: record.no_model.as_ref().map(no_model_word),
         }
     }
 }

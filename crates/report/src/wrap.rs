@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use fathom_record::is_hidden;
+use fathom_record::{escape, is_hidden};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub(crate) const NARROWEST: usize = 60;
@@ -105,7 +105,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     for (at, letter) in text.char_indices() {
         match is_plain(letter) || (letter == ESCAPE && begins_color(&text[at + 1..])) {
             true => shown.push(letter),
-            false => shown += &format!("\\u{:04x}", u32::from(letter)),
+            false => shown += &escape(letter),
         }
     }
     Cow::Owned(shown)

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::File;
 
+use fathom_record::is_hidden;
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
 
@@ -103,6 +104,8 @@ fn escape(text: &str) -> String {
             '>' => escaped += "&gt;",
             '"' => escaped += "&quot;",
             '\'' => escaped += "&#39;",
+            // Clients print the page on terminals.
+            _ if is_hidden(character) => escaped += &fathom_record::escape(character),
             _ => escaped.push(character),
         }
     }
@@ -127,6 +130,8 @@ mod tests {
             "{page}"
         );
         assert!(!html(b"", &[], false).contains("../"));
+        let page = html(b"", &[entry("a\u{1b}[31m\u{202e}b\u{9b}".as_bytes(), false)], false);
+        assert!(page.contains(r">a\u001b[31m\u202eb\u009b</a>"), "{page}");
     }
 
     #[test]

@@ -10,6 +10,9 @@ use serde_json::{Error, Value};
 pub(crate) const LABEL: &str = "CASE WHEN json_valid(run.body) THEN run.body ->> '$.label' END";
 pub(crate) const PROCEDURE: &str =
     "CASE WHEN json_valid(run.body) THEN run.body ->> '$.procedure' END";
+/// Whether the command named metrics, in SQL.
+pub(crate) const IS_SELECTION: &str =
+    "json_valid(run.body) AND coalesce(json_array_length(run.body, '$.asked'), 0) > 0";
 
 /// The JSON name of an enum variant.
 pub(crate) fn word(value: &impl Serialize) -> String {

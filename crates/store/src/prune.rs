@@ -3,13 +3,14 @@
 use fathom_record::RunState;
 use rusqlite::{Row, params};
 
-use crate::column::{LABEL, PROCEDURE, json_list, parse_word};
+use crate::column::{IS_SELECTION, LABEL, PROCEDURE, json_list, parse_word};
 use crate::read::{current_state, owner, text};
 use crate::write::delete_records;
 use crate::{Store, StoreError};
 
-/// The runs that are kept, besides those with a label, those that may still be running, and the
-/// last complete one of each [kind](fathom_record::kind) and host.
+/// The runs that are kept, besides those with a label, those that may still be running, and what
+/// views without a run show of each host: its last complete run of each command and of all metrics,
+/// and the last number of each case of `fathom run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// The last stored.
@@ -38,8 +39,11 @@ impl Store {
                 length(body) + length(host) + length(far) +
                     (SELECT total(length(record.body)) FROM record WHERE run = run.number)
              FROM run WHERE {LABEL} IS NULL AND number NOT IN (
-                SELECT max(number) FROM run WHERE state = 'complete' GROUP BY coalesce(host_id,
-                    host_name), substr({PROCEDURE}, 1, instr({PROCEDURE} || ' ', ' ')))
+                SELECT max(number) FROM run WHERE state = 'complete'
+                    GROUP BY coalesce(host_id, host_name), {PROCEDURE}, {IS_SELECTION}
+                UNION SELECT max(run.number) FROM record JOIN run ON run.number = record.run
+                    WHERE {PROCEDURE} IS NULL AND verdict IN ('valid', 'noisy')
+                    GROUP BY coalesce(host_id, host_name), metric, params)
              AND CASE WHEN ?1 IS NULL
                 THEN number NOT IN (SELECT number FROM run ORDER BY number DESC LIMIT ?2)
                 ELSE started < ?1 END ORDER BY number"

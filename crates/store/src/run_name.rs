@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fathom_record::{KINDS, RunState, kind};
 use rusqlite::{OptionalExtension, Row};
 
-use crate::column::{LABEL, PROCEDURE, parse_word};
+use crate::column::{IS_SELECTION, LABEL, PROCEDURE, parse_word};
 use crate::read::{current_state, owner, text};
 use crate::{Store, StoreError};
 
@@ -31,9 +31,25 @@ struct Candidate {
     id: String,
     state: RunState,
     kind: String,
+    /// Of a `fathom run` of all metrics.
+    is_battery: bool,
     is_of_host: bool,
     has_records: bool,
 }
+
+impl Candidate {
+    fn is_of(&self, kind: &str) -> bool {
+        if kind == BATTERY { self.is_battery } else { self.kind == kind }
+    }
+
+    fn words(&self) -> String {
+        let is_selection = self.kind == KINDS[0] && !self.is_battery;
+        if is_selection { "of some metrics" } else { &*self.kind }.to_owned()
+    }
+}
+
+/// The kind of a `fathom run` of all metrics.
+const BATTERY: &str = KINDS[1];
 
 /// The runs that `latest` can be.
 #[derive(Clone, Copy)]
@@ -49,7 +65,7 @@ impl Wanted<'_> {
         Some(match self {
             _ if !run.has_records => "without results".to_owned(),
             _ if !run.is_of_host => "of another host".to_owned(),
-            Wanted { kind: Some(kind), .. } if run.kind != kind => run.kind.clone(),
+            Wanted { kind: Some(kind), .. } if !run.is_of(kind) => run.words(),
             Wanted { is_whole: true, .. } if run.state != RunState::Complete => {
                 run.state.word().to_owned()
             }
@@ -69,8 +85,8 @@ impl Store {
     ///
     /// `latest` is the last complete run of its kind with results, of the host with this
     /// [`identity`](fathom_record::Host::identity) if one is given, and `~N` the N-th before it.
-    /// Without a complete run it is the last of the kind. Without `:KIND` it is a `battery` if
-    /// there is one, else of any kind.
+    /// Without a complete run it is the last of the kind. Without `:KIND` it is a `run` if there is
+    /// one, else of any kind.
     pub fn find(&self, name: &str, host: Option<&str>) -> Result<Found, StoreError> {
         match name.strip_prefix("latest") {
             Some(rest) => self.latest(name, rest, host),
@@ -90,6 +106,14 @@ impl Store {
         let names = |row: &Row<'_>| Ok((text(row, 0), text(row, 1)));
         let found = self.connection.query_row(&query, [host], names).optional();
         found.map_err(|error| self.failed("read", error))
+    }
+
+    /// How many runs were stored after the one with this id.
+    pub fn runs_after(&self, id: &str) -> Result<usize, StoreError> {
+        let query =
+            "SELECT count(*) FROM run WHERE number > (SELECT number FROM run WHERE id = ?1)";
+        let count = self.connection.query_row(query, [id], |row| row.get::<_, u32>(0));
+        count.map(|count| count as usize).map_err(|error| self.failed("read", error))
     }
 
     fn named(&self, name: &str) -> Result<String, StoreError> {
@@ -149,7 +173,11 @@ impl Store {
         match self.no_such_run(name)? {
             StoreError::NoSuchRun { runs, empty, .. } if runs > empty => {
                 let whole = if choice.is_whole && found > 0 { "complete " } else { "" };
-                let of_kind = choice.kind.map_or_else(String::new, |kind| format!("{kind} "));
+                let of_kind = match choice.kind {
+                    None => String::new(),
+                    Some(kind) if kind == KINDS[0] => "fathom ".to_owned(),
+                    Some(kind) => format!("{kind} "),
+                };
                 let of_host = host.map_or("", |_| " of the same host");
                 let kind = format!("{whole}{of_kind}run{of_host}");
                 Err(StoreError::NoSuchLatest { name: name.to_owned(), found, kind })
@@ -167,7 +195,7 @@ impl Store {
     ) -> Result<Vec<Candidate>, StoreError> {
         let query = format!(
             "SELECT id, state, coalesce(host_id, host_name), pid, pid_start_ticks, boot_id,
-                pid_namespace, {PROCEDURE}, {HAS_RECORDS} FROM run ORDER BY number DESC"
+                pid_namespace, {PROCEDURE}, {HAS_RECORDS}, {IS_SELECTION} FROM run ORDER BY number DESC"
         );
         let candidate = |row: &Row<'_>| {
             let state = parse_word(text(row, 1)).unwrap_or(RunState::Interrupted);
@@ -175,6 +203,7 @@ impl Store {
             Ok(Candidate {
                 id: text(row, 0),
                 state: current_state(state, &owner(row, 3, 6)?),
+                is_battery: procedure.is_none() && !row.get(9)?,
                 kind: kind(procedure.as_deref()).to_owned(),
                 is_of_host: host.is_none_or(|host| host == text(row, 2)),
                 has_records: row.get(8)?,

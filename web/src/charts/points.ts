@@ -11,6 +11,7 @@ import {
   reasonsOf,
   shown,
   titleOf,
+  wordOfNone,
   wordsOf,
 } from '../contents';
 import { levelOf, parametersText, words } from '../parameters';
@@ -163,7 +164,7 @@ export function pointTip(record: Result, document: Document, run: number | null)
   return [
     run === null ? titleOf(record) : `${letter(run)}: ${titleOf(record)}`,
     measuredText(record, document.run),
-    predicted === '' ? `no model: ${noModelOf(record)}` : `predicted ${predicted}`,
+    predicted === '' ? `${wordOfNone(record)}: ${noModelOf(record)}` : `predicted ${predicted}`,
     wordsOf(record).join(', '),
     ...reasonsOf(record),
   ].join('\n');

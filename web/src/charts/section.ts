@@ -15,6 +15,7 @@ import {
   shown,
   titleOf,
   whyOf,
+  wordOfNone,
   wordsOf,
 } from '../contents';
 import { element } from '../element';
@@ -146,7 +147,7 @@ function rowsOf(points: Points, contents: Contents, fact?: string): string[][] {
       titleOf(record),
       ...(contents.documents.length > 1 ? [letter(run)] : []),
       document ? [measuredText(record, document.run), ...factsOf(record, fact)].join(', ') : '',
-      predictedRange(record) || 'no model',
+      predictedRange(record) || wordOfNone(record),
       wordsOf(record).join(', '),
       reasonsOf(record).join('; '),
     ];

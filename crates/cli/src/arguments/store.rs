@@ -14,7 +14,8 @@ Examples:
   fathom store prune --keep 1000 --runs     delete all runs but the last 1000
 
 Without raw samples everything is kept but the samples in JSON and in the page of `fathom report`.
-Always kept: labelled and running runs, and the last complete one of each kind and host.";
+Always kept: labelled and running runs, the last complete run of each command and of all metrics,
+and the last number of each case of `fathom run`.";
 
 #[derive(Debug, Args)]
 pub struct StoreCommandArguments {

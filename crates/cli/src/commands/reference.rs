@@ -68,7 +68,7 @@ pub(super) fn classic(arguments: &ShowArguments) -> anyhow::Result<Status> {
     super::print(output.json, &beside, |layout| render(&beside, options, &command_of, layout))
 }
 
-/// The named runs beside a study; without a name the latest run, and the newest numbers of its host
+/// The named runs beside a study; without a name the latest battery, and the newest numbers of its host
 /// for the rows that it does not have.
 fn beside(
     reference: &Reference,
@@ -80,7 +80,7 @@ fn beside(
         let documents: Vec<Document> = runs.iter().map(read).collect::<anyhow::Result<_>>()?;
         return Ok(published::beside(reference, &documents));
     }
-    let latest = stored_run::document("latest", false, store)?;
+    let latest = stored_run::document(stored_run::latest_battery(store)?, false, store)?;
     let store = stored_run::open_store(store)?;
     let metrics: BTreeSet<&str> = reference.record.iter().map(|it| it.metric.as_str()).collect();
     let search = Search { numbers: true, ..Search::of(latest.host.identity()) };

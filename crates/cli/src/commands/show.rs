@@ -8,7 +8,7 @@ use fathom_record::{Document, Params};
 use fathom_report::{Layout, RunListing};
 use fathom_store::{RunRow, Search, StoredCase};
 
-use super::{measuring, reference, stored_run};
+use super::{counted, measuring, reference, stored_run};
 use crate::arguments::ShowArguments;
 use crate::arguments::by_hand::is_metric;
 use crate::exit::{OrUsage, Status, usage_error};
@@ -99,6 +99,11 @@ fn newest_with(
         let commands = commands.into_iter().collect::<Vec<String>>().join("`, `");
         anyhow::bail!("no stored run has results of {texts}; measure them with `{commands}`")
     };
+    let newer = store.runs_after(&newest.run)?;
+    if newer > 0 {
+        let (texts, runs) = (texts(selectors).join(" "), counted(newer, "newer run"));
+        terminal::warn(&format!("{} is the last run with {texts}; passed over {runs}", newest.run));
+    }
     let document = select(store.document(&newest.run, arguments.output.samples)?, selectors)?;
     let is_wanted = |metric: &str, params: &Params| is_selected(metric, params, selectors);
     let others = stored_run::others(&store, &document, is_wanted)?;

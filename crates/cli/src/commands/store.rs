@@ -36,7 +36,8 @@ fn announcement(old: &[OldRun]) -> String {
     let size = |of: fn(&OldRun) -> u64| scratch_folder::size(old.iter().map(of).sum());
     let sampled = old.iter().filter(|run| run.samples_bytes > 0).count();
     format!(
-        "Always kept: labelled and running runs, and the last complete one of each kind and host\n\
+        "Always kept: labelled and running runs, the last complete run of each command and of all\n\
+         metrics, and the last number of each case of `fathom run`\n\
          Not kept: {}\n  raw samples of {}: {}  (--samples)\n  everything else: {}  (--runs)\n",
         counted(old.len(), "run"),
         counted(sampled, "run"),

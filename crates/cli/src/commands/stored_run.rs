@@ -109,14 +109,24 @@ pub(super) fn document(
     store.document(&id, samples).with_context(|| format!("read run {id}"))
 }
 
-/// The latest run, and the cases that it does not have: the newest numbers from other runs of the
-/// same host, kernel and CPUs, the newest run first. Commands by hand differ in their subject, so
-/// the last run of each gives all its cases or none.
+/// The name of the last complete `fathom run` of all metrics, or else of the latest run.
+pub(super) fn latest_battery(arguments: &StoreArguments) -> anyhow::Result<&'static str> {
+    let store = open_store(arguments)?;
+    let found = store.find(BATTERY, Some(&default_host(&store)?));
+    let is_complete = found.is_ok_and(|found| found.instead.is_none());
+    Ok(if is_complete { BATTERY } else { "latest" })
+}
+
+const BATTERY: &str = "latest:battery";
+
+/// The latest battery, and the cases that it does not have: the newest numbers from other runs of
+/// the same host, kernel and CPUs, the newest run first. Commands by hand differ in their subject,
+/// so the last run of each gives all its cases or none.
 pub(super) fn latest_and_others(
     samples: bool,
     arguments: &StoreArguments,
 ) -> anyhow::Result<(Document, Vec<Document>)> {
-    let latest = document("latest", samples, arguments)?;
+    let latest = document(latest_battery(arguments)?, samples, arguments)?;
     if latest.run.procedure.is_some() {
         return Ok((latest, Vec::new()));
     }

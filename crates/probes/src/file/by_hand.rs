@@ -9,7 +9,7 @@ use fathom_fileio::path_info::{Change, FileKind, PathInfo};
 use fathom_fileio::read::{ReadFault, Way};
 use fathom_measure::clock;
 use fathom_record::quantity::counted;
-use fathom_record::{Check, State, is_hidden};
+use fathom_record::{Check, State, escaped};
 
 use crate::prelude::*;
 
@@ -90,9 +90,9 @@ pub(super) fn check_length(block: usize, count: u64) -> Result<u128> {
     }
 }
 
-/// A path for the terminal, with control characters replaced.
+/// A path for the terminal.
 pub(super) fn printable(path: &Path) -> String {
-    path.display().to_string().chars().map(|c| if is_hidden(c) { '?' } else { c }).collect()
+    escaped(&path.display().to_string())
 }
 
 pub(super) fn printable_list<'p>(

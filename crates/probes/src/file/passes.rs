@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use fathom_analysis::statistics;
-use fathom_fileio::proc_io;
 use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
 use fathom_fileio::residency::Residency;
+use fathom_fileio::{extents, proc_io};
 use fathom_record::{Check, State};
 
 use super::by_hand::{self, Result, checked, sums, way_name};
@@ -263,8 +263,8 @@ pub(super) fn checks(source: &Source, last: &Pass) -> Vec<Check> {
     checked(facts)
 }
 
-/// The verdict if the passes are invalid: a changed file, read errors, a wrong state, or buffered
-/// direct reads.
+/// The verdict if the passes are invalid: a changed file, read errors, a wrong state, buffered
+/// direct reads, or none from a device.
 pub(super) fn invalid_verdict(
     passes: &[Pass],
     source: &Source,
@@ -279,7 +279,22 @@ pub(super) fn invalid_verdict(
     // content.
     let change = passes.iter().find_map(|pass| pass.outcome.changed).or_else(|| source.change());
     let changed = by_hand::changed(change).or_else(|| cut_short(passes));
-    changed.or(faults).or_else(wrong_state).or_else(|| passes.iter().any(buffered).then(verdict))
+    let is_buffered = || passes.iter().any(buffered).then(verdict);
+    let never_fetched = || never_fetched(passes, source, state);
+    changed.or(faults).or_else(wrong_state).or_else(is_buffered).or_else(never_fetched)
+}
+
+/// The verdict if a pass that was to read a device read none, by the kernel's count: the data is
+/// elsewhere than the path says, as under an overlay whose folders were covered by another mount.
+fn never_fetched(passes: &[Pass], source: &Source, state: StateName) -> Option<Verdict> {
+    let is_asked = matches!(state, StateName::Cold | StateName::Direct);
+    // The counter knows no devices of other machines, and holes need none.
+    let has_device = source.info().is_on_device() == Some(true);
+    let is_data = || extents::of(source.file()).map_or(true, |found| found.share() >= 1.0);
+    let is_missing = |pass: &Pass| pass.bytes() > 0 && pass.device_bytes == Some(0);
+    let text = format!("requested {}, but 0 bytes came from a device", state.name());
+    (is_asked && has_device && passes.iter().any(is_missing) && is_data())
+        .then(|| Verdict::because(State::Invalid, Cause::NotAsAsked, text))
 }
 
 /// The verdict if a pass met the end of the file before its size: a network file system may still
@@ -411,6 +426,30 @@ mod tests {
         file.as_file().set_len(2).unwrap();
         let text = "the file changed: from 4 to 2 bytes";
         assert_eq!(series.invalid_verdict(&source).unwrap().reasons[0].text, text);
+    }
+
+    #[test]
+    fn pass_that_read_no_device_is_neither_cold_nor_direct() {
+        let file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
+        std::fs::write(file.path(), "1234").unwrap();
+        file.as_file().sync_all().unwrap();
+        let source = Source::open(file.path()).unwrap();
+        if source.info().is_on_device() != Some(true) {
+            return smoke::skipped("/var/tmp is not on a device");
+        }
+        let read = pass(&source, &Request::whole(Way::Pread));
+        let verdict = |state, device_bytes| {
+            never_fetched(&[Pass { device_bytes, ..read.clone() }], &source, state)
+                .map(|verdict| verdict.reasons[0].text.clone())
+        };
+        let text = "requested direct, but 0 bytes came from a device".to_owned();
+        assert_eq!(verdict(StateName::Direct, Some(0)), Some(text));
+        assert!(verdict(StateName::Cold, Some(0)).is_some());
+        assert_eq!(verdict(StateName::AsIs, Some(0)), None);
+        assert_eq!(verdict(StateName::Direct, Some(4096)), None);
+        assert_eq!(verdict(StateName::Direct, None), None, "not counted");
+        file.as_file().set_len(1 << 20).unwrap();
+        assert_eq!(verdict(StateName::Direct, Some(0)), None, "a hole");
     }
 
     #[test]

@@ -309,6 +309,10 @@ impl Read {
         let guest = cache_state::in_guest(recorder.host(), last.before.state);
         facts.push(Fact::text("before", cache_state::describe(&last.before) + guest));
         facts.push(Fact::quantity("time", *ns, Unit::Nanoseconds));
+        if passes.len() > 1 {
+            // The record's is the median of all.
+            facts.push(Fact::quantity("speed", last.rate(), Unit::BytesPerSecond));
+        }
         if last.outcome.changed.is_none() {
             facts.push(Fact::quantity("calls", 1e9 * *calls as f64 / ns, Unit::PerSecond));
             facts.extend(sum_facts(*sum));

@@ -11,7 +11,7 @@ use super::findings::{AXIS, point};
 use super::{fact_words, facts, is_withheld};
 use crate::case::{axis_name, named, position};
 use crate::cells::{LIMITS_WIDTH, limits_in, met};
-use crate::model::no_model;
+use crate::model::no_model_line;
 use crate::wrap::{width_of, wrapped};
 use fathom_record::quantity::{NOTHING, bare, percent, quantity, scaled_within, unit_for};
 
@@ -296,7 +296,7 @@ fn remarks(records: &[Record], width: usize) -> String {
     }
     let none = records.iter().find_map(|record| record.no_model.as_ref());
     if let Some(none) = none {
-        text += &wrapped(&format!("no model: {}", no_model(none)), width, "", "  ");
+        text += &wrapped(&no_model_line(none), width, "", "  ");
     }
     text
 }

@@ -87,3 +87,28 @@ fn samples_are_freed_before_runs() {
     drop(store);
     example::is_whole(&folder.path().join("fathom.db"));
 }
+
+/// What views without a run show is never deleted unasked.
+#[test]
+fn last_run_of_each_command_and_last_number_of_each_case_are_kept() {
+    let ids = ["0000000000000091", "0000000000000082", "0000000000000073", "0000000000000064"];
+    let parts: [&[u64]; 4] = [&[0, 1, 2], &[1], &[0], &[0]];
+    let runs: Vec<_> = ids.iter().zip(parts).map(|(id, it)| (*id, it, "here", "6.1")).collect();
+    let (_folder, mut store) = store_of(&[runs[0], runs[1], runs[2], runs[3]]);
+    let change = |store: &mut Store, id, asked: &[&str], procedure: Option<&str>| {
+        let mut run = store.document(id, false).unwrap().run;
+        run.asked = asked.iter().map(|&word| word.to_owned()).collect();
+        run.procedure = procedure.map(str::to_owned);
+        store.update_run(&run).unwrap();
+    };
+    change(&mut store, ids[0], &[], None);
+    change(&mut store, ids[1], &["cpu"], None);
+    change(&mut store, ids[2], &["cpu"], None);
+    change(&mut store, ids[3], &[], Some("file capacity"));
+    let old = |store: &Store| store.old_runs(&Keep::Newest(0)).unwrap().len();
+    assert_eq!(old(&store), 0, "the second has the last number of case 1");
+    change(&mut store, ids[2], &[], Some("file capacity"));
+    assert_eq!(old(&store), 1, "of two runs of one command the first");
+    change(&mut store, ids[2], &[], Some("file contend"));
+    assert_eq!(old(&store), 0, "of another command");
+}

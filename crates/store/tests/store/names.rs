@@ -57,7 +57,7 @@ fn unknown_run_message_counts_the_runs() {
     for (name, why) in [
         ("0195c", among),
         ("ffffffffffffffff", among),
-        ("latest~3", "the store has only 3 battery runs"),
+        ("latest~3", "the store has only 3 fathom runs"),
         ("latest:load", "the store has no load run"),
     ] {
         let message = store.resolve(name).unwrap_err().to_string();
@@ -117,11 +117,12 @@ fn label_names_its_run_unless_ambiguous() {
     assert_eq!(store.resolve(IDS[0]).unwrap(), IDS[0]);
 }
 
-/// A run with one record, or without one.
+/// A run with one record, or without one if its id ends with 0; of some metrics if with 2.
 fn add(store: &mut Store, id: &str, procedure: Option<&str>, state: RunState, host: &str) {
     let mut document = example::head(id);
     document.host.name = host.to_owned();
     document.run.procedure = procedure.map(str::to_owned);
+    document.run.asked = if id.ends_with('2') { vec!["cpu".to_owned()] } else { Vec::new() };
     document.run.state = state;
     document.records = example::records(u64::from(!id.ends_with('0')));
     store.import(&document).unwrap();
@@ -137,6 +138,7 @@ fn latest_is_the_last_complete_run_of_its_kind_and_host() {
         ("0000000000000091", None, Complete, "here"),
         ("0000000000000081", None, Complete, "here"),
         ("0000000000000071", Some("file sweep"), Complete, "here"),
+        ("0000000000000062", None, Complete, "here"),
         ("0000000000000061", None, Interrupted, "here"),
         ("0000000000000051", Some("load"), Unknown, "here"),
         ("0000000000000041", Some("file fast"), Complete, "here"),
@@ -155,13 +157,14 @@ fn latest_is_the_last_complete_run_of_its_kind_and_host() {
         let (id, over) = found(name);
         format!("{id}: {over}")
     };
-    let over = "2 file, 1 interrupted, 1 load, 1 of another host, 1 without results";
-    assert_eq!(found("latest"), format!("81: {over}"));
-    assert_eq!(found("latest~1"), format!("91: {over}"));
-    assert_eq!(found("latest:battery"), format!("81: {over}"));
+    let over = "1 interrupted, 1 load, 1 of another host, 1 without results";
+    assert_eq!(found("latest"), format!("62: 1 file, {over}"));
+    assert_eq!(found("latest~1"), format!("81: 2 file, {over}"));
+    let over = "1 interrupted, 1 load, 1 of another host, 1 of some metrics, 1 without results";
+    assert_eq!(found("latest:battery"), format!("81: 2 file, {over}"));
     assert_eq!(found("latest:file"), "41: 1 of another host, 1 without results");
-    let before = "71: 1 battery, 1 load, 1 of another host, 1 without results";
-    assert_eq!(found("latest:file~1").replace("1 interrupted", "1 battery"), before);
+    let before = "1 load, 1 of another host, 1 of some metrics, 1 run, 1 without results";
+    assert_eq!(found("latest:file~1"), format!("71: {before}"));
     // The only one of its kind, although its state is not known.
     assert!(found("latest:load").starts_with("51: "));
     assert!(store.find("latest:transfer", Some("here")).is_err());
