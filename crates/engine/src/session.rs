@@ -222,7 +222,9 @@ impl<'a> Session<'a> {
                 input.origin = Origin::EarlierRun { metric: std::mem::take(metric) };
             }
         }
-        if let Some(NoModel::MissingInput { metric }) = &mut record.no_model {
+        if let Some(NoModel::MissingInput { metric }) = &mut record.no_model
+            && !own.iter().any(|record| record.name() == *metric)
+        {
             record.no_model = Some(NoModel::NoKeptResult { metric: std::mem::take(metric) });
         }
     }

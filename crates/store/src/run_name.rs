@@ -163,7 +163,8 @@ impl Store {
                 Some(why) => *passed_over.entry(why).or_default() += 1,
                 None if found == back => {
                     let is_wanted = wanted.objection(&run).is_none();
-                    let words = || format!("{} {} run", run.state.word(), run.kind);
+                    let of = if run.kind == KINDS[0] { "fathom" } else { &*run.kind };
+                    let words = || format!("{} {of} run", run.state.word());
                     let instead = (!is_wanted).then(words);
                     return Ok(Found { id: run.id, passed_over, instead });
                 }
@@ -195,7 +196,8 @@ impl Store {
     ) -> Result<Vec<Candidate>, StoreError> {
         let query = format!(
             "SELECT id, state, coalesce(host_id, host_name), pid, pid_start_ticks, boot_id,
-                pid_namespace, {PROCEDURE}, {HAS_RECORDS}, {IS_SELECTION} FROM run ORDER BY number DESC"
+                pid_namespace, {PROCEDURE}, {HAS_RECORDS}, {IS_SELECTION}
+             FROM run ORDER BY number DESC"
         );
         let candidate = |row: &Row<'_>| {
             let state = parse_word(text(row, 1)).unwrap_or(RunState::Interrupted);

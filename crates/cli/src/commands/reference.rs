@@ -68,8 +68,8 @@ pub(super) fn classic(arguments: &ShowArguments) -> anyhow::Result<Status> {
     super::print(output.json, &beside, |layout| render(&beside, options, &command_of, layout))
 }
 
-/// The named runs beside a study; without a name the latest battery, and the newest numbers of its host
-/// for the rows that it does not have.
+/// The named runs beside a study; without a name the latest battery, and the newest numbers of its
+/// host for the rows that it does not have.
 fn beside(
     reference: &Reference,
     runs: &[String],

@@ -51,32 +51,28 @@ impl ByHand for Speedup {
     }
 
     fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Model {
-        let missing = |metric: &str| NoModel::NoKeptResult { metric: metric.to_owned() };
-        let call = Params::one("call", "read1");
-        let call = known.quantity("os.syscall", &call).ok_or_else(|| missing("os.syscall"))?;
+        let read = Params::one("call", "read1");
+        let call = earlier("os.syscall", &read, known)?;
         let dram = Params::one("op", "read").and("threads", 1).and("level", "dram");
-        let bandwidth = known
-            .quantity("memory.bandwidth", &dram.and("page", "huge"))
-            .ok_or_else(|| missing("memory.bandwidth"))?;
+        let dram = dram.and("page", "huge");
+        let bandwidth = earlier("memory.bandwidth", &dram, known)?;
         let first = params.clone().and("state", "cold").and("threads", 1).and("way", "read");
         let first = first.and("read", 1);
-        let rate = known
-            .quantity("file.read.throughput", &first)
-            .ok_or_else(|| missing("file.read.throughput"))?;
+        let rate = earlier("file.read.throughput", &first, known)?;
         let integer = |name| params.integer(name).unwrap_or(1) as f64;
         let (bytes, block) = (integer("file_bytes"), integer("block"));
         let first_ns = 1e9 * bytes / rate;
         let second_ns = bytes / block * call + 1e9 * bytes / bandwidth;
-        let formula = "first read ÷ (calls × os.syscall + bytes ÷ memory.bandwidth)";
+        let formula = "bytes ÷ first read ÷ (calls × os.syscall + bytes ÷ memory.bandwidth)";
         let ratio = Prediction::sum(first_ns / second_ns, 0.0, TOLERANCE, formula, ABOUT.source);
-        let counted = Origin::Counted { at: String::new() };
+        let name = format!("file.read.throughput{first}");
         Ok(ratio
             .without_parts()
-            .with_quantity("first read", first_ns, Unit::Nanoseconds, counted)
+            .with_result(&name, rate, Unit::BytesPerSecond)
             .with_quantity("calls", bytes / block, Unit::Ratio, Origin::calculated("bytes ÷ block"))
-            .with_result("os.syscall", call, Unit::Nanoseconds)
+            .with_result(&format!("os.syscall{read}"), call, Unit::Nanoseconds)
             .with_quantity("bytes", bytes, Unit::Bytes, Origin::Case)
-            .with_result("memory.bandwidth", bandwidth, Unit::BytesPerSecond)
+            .with_result(&format!("memory.bandwidth{dram}"), bandwidth, Unit::BytesPerSecond)
             .if_below("the copy from the page cache has more overhead than the model")
             .if_above("the second read comes from the CPU caches"))
     }

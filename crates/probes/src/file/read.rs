@@ -21,6 +21,8 @@ use crate::prelude::*;
 const LINES: usize = 10;
 /// Without data for this time a read ends, unless a time limit is given.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The verdict on such a read.
+const WAITED: &str = "the time includes a wait for data that did not come";
 
 /// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -197,7 +199,7 @@ impl Read {
         if self.count.is_none() && source.info().kind == FileKind::Character {
             let path = printable(&self.file);
             let text = format!("{path} has no end: needs a number of blocks, such as --count 1000");
-            return Err(ProcedureError::usage(text));
+            return Err(ProcedureError::failed(text));
         }
         Ok((state, way))
     }
@@ -255,6 +257,10 @@ impl Read {
             _ => params,
         };
         let verdict = invalid_verdict(passes, source, state).or_else(|| nothing_read(passes));
+        let waited = passes.iter().any(|pass| pass.outcome.has_no_data).then_some(WAITED);
+        let waited = waited
+            .map(|text| Verdict::because(fathom_record::State::Invalid, Cause::TooShort, text));
+        let verdict = verdict.or(waited);
         let values = rates(passes);
         let remarks = cap.and_then(|cap| cap.reached(&values)).into_iter().collect();
         let mut doubts = cache_state::doubts(source, state, &passes[0].before);

@@ -68,7 +68,7 @@ pub struct Sweep {
     /// Approximate time of each pass of a point.
     #[arg(long, value_name = "TIME", default_value = "60ms", value_parser = time)]
     each: Duration,
-    /// Passes per point; with 6 or more the results have a confidence interval.
+    /// Passes per point; with 12 or more the results have a confidence interval.
     #[arg(long, value_name = "N", default_value_t = 4)]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=1000))]
     passes: u32,

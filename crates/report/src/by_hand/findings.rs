@@ -117,13 +117,8 @@ fn cost(curve: &Curve<'_>, host: &Host) -> Option<String> {
         None => "a bandwidth too high to measure".to_owned(),
     };
     let call = quantity(call_ns, Unit::Nanoseconds);
-    let is_noisy = |one: &&&Record| {
-        one.verdict.state == State::Noisy && point(one).is_some_and(|(block, _)| block <= most)
-    };
-    let noisy = match curve.records.iter().filter(is_noisy).count() {
-        0 => String::new(),
-        count => format!(" ({count} noisy)"),
-    };
+    let is_within = |one: &&&Record| point(one).is_some_and(|(block, _)| block <= most);
+    let noisy = noisy(curve.records.iter().filter(is_within));
     let text = format!(
         "t = calls × {call} + bytes ÷ {bandwidth}, warm, one thread, fitted over {points} block \
          sizes{noisy} up to {}, half the L2 cache; largest deviation {}. Not valid for larger \
@@ -161,7 +156,17 @@ fn nearly_best(curve: &Curve<'_>) -> Option<String> {
         }
     };
     let (rate, at) = (quantity(rate, Unit::BytesPerSecond), binary_size(at as i64));
-    Some(format!("{}: {rate} at {at}; {nearly}", curve.name()))
+    let noisy = noisy(&curve.records);
+    Some(format!("{}: {rate} at {at}; {nearly}{noisy}", curve.name()))
+}
+
+/// How many of the points from which a conclusion is drawn are noisy.
+fn noisy<'r>(records: impl IntoIterator<Item = &'r &'r Record>) -> String {
+    let is_noisy = |one: &&&Record| one.verdict.state == State::Noisy;
+    match records.into_iter().filter(is_noisy).count() {
+        0 => String::new(),
+        count => format!(" ({} noisy)", counted(count, "point")),
+    }
 }
 
 /// The block size from which threads pay off, and the best number of them.
@@ -181,7 +186,8 @@ fn threads(state: &str, curves: &[Curve<'_>]) -> Option<String> {
     }
     let (rate, number, block) = best.filter(|_| !text.is_empty())?;
     let (block, rate) = (binary_size(block as i64), quantity(rate, Unit::BytesPerSecond));
-    text.push(format!("best: {} with {block}, {rate}", counted(number as usize, "thread")));
+    let noisy = noisy(of_state().flat_map(|curve| &curve.records));
+    text.push(format!("best: {} with {block}, {rate}{noisy}", counted(number as usize, "thread")));
     Some(format!("{state}: {}", text.join("; ")))
 }
 

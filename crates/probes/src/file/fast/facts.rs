@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use fathom_fileio::Sum;
 use fathom_fileio::fast::{DataSource, Part};
+use fathom_record::State;
 use fathom_record::quantity::percent;
 
 use super::ReadFast;
@@ -84,18 +85,20 @@ fn reason(read: &ReadFast, pass: &Pass) -> Option<String> {
 
 /// The rate as a share of the DRAM bandwidth of all cores.
 fn share_of_ceiling(recorder: &dyn Recorder, read: &ReadFast, pass: &Pass) -> String {
-    let (most, origin) = match read.ceiling {
-        Some(most) => (most as f64, "--ceiling".to_owned()),
+    let (most, origin, mark) = match read.ceiling {
+        Some(most) => (most as f64, "--ceiling".to_owned(), ""),
         None => {
             let best = bandwidth::all_cores(&Inputs::new(recorder.known()));
             let Some((name, most)) = best else {
                 return "unknown: no stored memory.bandwidth, and no --ceiling".to_owned();
             };
-            (most, name)
+            let is_noisy = |one: &Record| one.name() == name && one.verdict.state == State::Noisy;
+            let mark = if recorder.known().iter().any(is_noisy) { "~" } else { "" };
+            (most, name, mark)
         }
     };
     let of = quantity(most, Unit::BytesPerSecond);
-    format!("{} of {of} ({origin})", percent(pass.rate() / most))
+    format!("{mark}{} of {mark}{of} ({origin})", percent(pass.rate() / most))
 }
 
 /// The facts of the last pass. `shows_rates`: the result is valid.
