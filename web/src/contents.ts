@@ -311,12 +311,24 @@ export function valueText(record: Result, run: Document['run']): string {
   return about + (edge ? range(edge[0], edge[1], record.unit) : quantity(what.value, record.unit));
 }
 
-/** Half the width of the interval: `± 1.2 %`; the limits of an edge are its value. */
+/** Arms of an interval are told apart, as on the terminal, if one has at least this share. */
+const LOPSIDED_MIN = 0.05;
+/** The middle of two modes describes neither. */
+const MODES = ['several_modes', 'two_clusters'];
+
+/**
+ * Half the width of the interval: `± 1.2 %`; `+4 −78 %` if one arm is at least three times the
+ * other. The limits of an edge are its value.
+ */
 export function widthText(record: Result, run: Document['run']): string {
   if (edgeOf(record, run)) return '';
+  if (record.verdict.reasons.some(({ cause }) => MODES.includes(cause))) return '';
   const [value, ends] = [numberOf(record, run), intervalOf(record, run)];
   if (value === null || value === 0 || !ends) return '';
-  return `± ${percent((ends[1] - ends[0]) / 2 / Math.abs(value))}`;
+  const [up, down] = [(ends[1] - value) / Math.abs(value), (value - ends[0]) / Math.abs(value)];
+  const [most, least] = [Math.max(up, down), Math.min(up, down)];
+  if (most <= Math.max(LOPSIDED_MIN, 3 * least)) return `± ${percent((up + down) / 2)}`;
+  return `+${(100 * up).toFixed(0)} −${(100 * down).toFixed(0)} %`;
 }
 
 /** A fact of a record as text; whole numbers without decimals. */
