@@ -107,7 +107,7 @@ fn from_calls(block: f64, known: &Inputs<'_>) -> Option<ReadRate> {
         formula: format!("1 ÷ ({CALL}{{call=read1}} ÷ block + 1 ÷ {BANDWIDTH})"),
         inputs: vec![
             (format!("{CALL}{{call=read1}}"), call, Unit::Nanoseconds),
-            (BANDWIDTH.to_owned(), bandwidth, Unit::BytesPerSecond),
+            (format!("{BANDWIDTH}{dram}"), bandwidth, Unit::BytesPerSecond),
         ],
     })
 }
@@ -326,8 +326,9 @@ pub(super) fn find(
     if let (SearchEnd::Stopped, None) = (end, &last) {
         return Ok((end, file));
     }
-    let predicted = Fact::text("predicted", first_text);
-    let facts = std::iter::once(predicted).chain(facts(search, end, &tries, last.as_ref()));
+    // A search begins anywhere: noisy results give an estimate, and no prediction.
+    let estimate = Fact::text("estimate", first_text);
+    let facts = std::iter::once(estimate).chain(facts(search, end, &tries, last.as_ref()));
     let measured = measured(search, end, &tries, last.as_ref(), &file);
     recorder.record(Measured { facts: facts.collect(), ..measured });
     recorder.show();
@@ -415,14 +416,17 @@ fn no_size(search: &SizeSearch, end: SearchEnd) -> Verdict {
     let text = match end {
         SearchEnd::TooFast(TimedSize { size: blocks, seconds }) => {
             let rate = bytes(blocks) as f64 / seconds;
+            let most_ms = (1e3 * seconds) as u64;
             format!(
-                "no size fits: {} ({}) is read in {}; at {}, {} would need {}",
+                "no size fits: {} ({}) is read in {}; at {}, {} would need {}; try \
+                 --between {}ms..{most_ms}ms",
                 size(bytes(blocks)),
                 search.most.of,
                 time(seconds),
                 quantity(rate, Unit::BytesPerSecond),
                 time(from),
-                size((rate * from) as u64)
+                size((rate * from) as u64),
+                most_ms / 3
             )
         }
         SearchEnd::TooSlow(TimedSize { seconds, .. }) => format!(
