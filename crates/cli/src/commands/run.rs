@@ -143,8 +143,8 @@ fn with_remote(
     let plan = plan(arguments, host)?;
     let Some(remote) = remote::find(arguments, host)? else { return Ok((plan, None)) };
     let plan = plan.and_remote(&remote.place.to).or_usage()?;
-    if let Some(warning) = remote.exposure(&plan) {
-        terminal::warn(&warning);
+    for warning in [remote.sameness(host), remote.exposure(&plan)].iter().flatten() {
+        terminal::warn(warning);
     }
     Ok((plan, Some(remote)))
 }

@@ -11,7 +11,7 @@ use crate::children::{next_line, signal_and_wait, spawn_piped};
 use crate::far::{RTT, assert_measured, run_remote};
 use crate::group::{has_ipv6, skipped};
 use crate::serve::start as serve;
-use crate::test_env::{TestEnv, document};
+use crate::test_env::{TestEnv, assert_contains, document, text};
 
 /// The second has a TCP connection, too.
 const CASES: &str = "network.icmp.rtt network.udp.rtt{bytes=1,cpus=2,mode=block}";
@@ -86,7 +86,9 @@ fn run_connects_from_the_address_to_bind_to() {
     assert_all_measured(&document, "127.0.0.1");
     // Its telemetry has a connection of its own.
     let words = format!("network.http.get --remote {relayed} --bind 127.0.0.2");
-    assert_eq!(self::document(&run_remote(&env, &words)).records.len(), 2);
+    let output = run_remote(&env, &words);
+    assert_contains(&text(&output.stderr), &["--remote 127.0.0.1 is this machine"]);
+    assert_eq!(self::document(&output).records.len(), 2);
     let peers = peers.lock().expect("a list");
     // One before the run, and one for each visit.
     assert!(peers.len() > 5 && peers.iter().all(|ip| ip.to_string() == "127.0.0.2"), "{peers:?}");

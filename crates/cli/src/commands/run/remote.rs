@@ -33,6 +33,16 @@ pub(super) fn find(arguments: &RunArguments, own: &Host) -> anyhow::Result<Optio
 const BY_HTTP: [&str; 2] = ["network.http.get", "file.read.remote"];
 
 impl RemoteHost {
+    /// A warning of a far end on this machine.
+    pub(super) fn sameness(&self, own: &Host) -> Option<String> {
+        let (name, is_own) = (&self.host.name, self.host.host.identity() == own.identity());
+        let text = format!(
+            "--remote {name} is this machine: both ends share its CPUs, whatever `cpus` says, and \
+             no packet leaves it"
+        );
+        is_own.then_some(text)
+    }
+
     /// A warning of a token that others on the network can read.
     pub(super) fn exposure(&self, plan: &Plan) -> Option<String> {
         let FarPlace { address, token_file, .. } = &self.place;
