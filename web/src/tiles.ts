@@ -143,7 +143,7 @@ export function quality({ documents, causes }: Contents, run: number): HTMLEleme
     clean !== null &&
       element(
         'span',
-        { title: 'Visits with the core at full speed and no unexpected disturbance' },
+        { title: 'Processes with the core at full speed and no unexpected disturbance' },
         `${percent(clean)} of processes undisturbed (${reference?.clean} of ${reference?.visits})`,
       ),
     element('span', {}, disturbed === '' ? 'no noisy result' : `noisy results: ${disturbed}`),

@@ -93,7 +93,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::MachineDrift => "machine drift",
         Cause::Spread => "no counter or sensor explains it",
         Cause::TwoClusters => "bimodal across processes",
-        Cause::SeveralModes => "several modes",
+        Cause::SeveralModes => "multimodal",
         Cause::Clock => "clock failure",
         Cause::WrongWork => "wrong work",
         Cause::NotAsAsked => "conditions not met",

@@ -145,7 +145,7 @@ impl Points<'_> {
             shown(record).is_some_and(|it| it.modes.len() > 1 && read_apart(&it.modes, record))
         });
         if !modes.is_empty() {
-            lines.push(format!("several modes at {}: see {all}", self.named(&modes)));
+            lines.push(format!("multimodal at {}: see {all}", self.named(&modes)));
         }
         let clusters = self.select(|record| {
             let far = |it: &fathom_record::Summary| read_apart(&it.clusters, record);
