@@ -61,9 +61,13 @@ export function quantity(value: number | null | undefined, unit: Unit, figures =
   return withSymbol(digits, scale);
 }
 
+/** No bound on a time is shown to be less than a picosecond. */
+const LEAST_NS = 1e-3;
+
 /** `≤ 0.2 ns`: two significant figures, rounded up: a bound rounded down would be wrong. */
-export function atMost(bound: number, unit: Unit): string {
-  if (!Number.isFinite(bound)) return NOTHING;
+export function atMost(least: number, unit: Unit): string {
+  if (!Number.isFinite(least)) return NOTHING;
+  const bound = unit === 'ns' ? Math.max(least, LEAST_NS) : least;
   const scale = scaleOf(bound, unit, 2);
   const scaled = bound / scale.divisor;
   const step = 10 ** (magnitude(scaled) - 1);

@@ -53,6 +53,7 @@ test('bounds are rounded up', () => {
     [995, '≤ 1 µs'],
     [30, '≤ 30 ns'],
   ];
+  assert.equal(atMost(7.7e-5, 'ns'), '≤ 0.001 ns');
   for (const [bound, text] of bounds) assert.equal(atMost(bound, 'ns'), text);
 });
 

@@ -71,12 +71,16 @@ fn fits(text: &str, width: usize) -> bool {
     text.chars().count() <= width
 }
 
+/// No bound on a time is shown to be less than a picosecond.
+const LEAST_NS: f64 = 1e-3;
+
 /// An upper bound, such as `≤ 0.2 ns`: two significant figures, rounded up, because a bound rounded
 /// down would be wrong.
 pub fn at_most(bound: f64, unit: Unit) -> String {
     if !bound.is_finite() {
         return NOTHING.to_owned();
     }
+    let bound = if unit == Unit::Nanoseconds { bound.max(LEAST_NS) } else { bound };
     let scale = scale_of(bound, unit, 2);
     let scaled = bound / scale.divisor;
     let step = 10f64.powi(magnitude(scaled) - 1);
@@ -432,6 +436,8 @@ mod tests {
     #[test]
     fn bounds_are_rounded_up() {
         assert_eq!(at_most(0.2, Unit::Nanoseconds), "≤ 0.2 ns");
+        assert_eq!(at_most(7.7e-5, Unit::Nanoseconds), "≤ 0.001 ns");
+        assert_eq!(at_most(7.7e-5, Unit::Ratio), "≤ 0.000077");
         assert_eq!(at_most(0.183_1, Unit::Nanoseconds), "≤ 0.19 ns");
         assert_eq!(at_most(1_210.0, Unit::Nanoseconds), "≤ 1.3 µs");
         assert_eq!(at_most(995.0, Unit::Nanoseconds), "≤ 1 µs");
