@@ -56,7 +56,7 @@ Exit status:
        (compare --fail-on), doctor warns, or there is no result or nothing to compare
   4    doctor found a severe problem
   5    undecided: compare --fail-on can neither exclude nor show a larger loss
-  130  interrupted by Ctrl-C; finished results are stored
+  130  interrupted by Ctrl-C, SIGTERM or SIGHUP; finished results are stored
   141  standard output was closed by its reader
 
 If the store is not writable, results are measured and printed but not stored. fathom then warns,
@@ -152,7 +152,7 @@ pub struct RunArguments {
     /// Use 20 to 40 processes per case.
     #[arg(long)]
     pub thorough: bool,
-    /// Use N clean processes per case, instead of the number of the effort.
+    /// Use N undisturbed processes per case, instead of the number of the effort.
     #[arg(long, value_name = "N", conflicts_with = "protocol")]
     #[arg(value_parser = clap::value_parser!(u32).range(3..=200))]
     pub processes: Option<u32>,
@@ -160,7 +160,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["json", "output"])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// Seed the random order of the visits [default: random].
+    /// Seed the random order of the processes [default: random].
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
     /// Select how samples become the headline.
@@ -182,7 +182,7 @@ pub struct RunArguments {
     /// Print the run as one JSON document instead of a table.
     #[arg(long, conflicts_with = "jsonl")]
     pub json: bool,
-    /// Print JSON lines: each case of each visit when it ends, and each record at the end of the
+    /// Print JSON lines: each case of each process when it ends, and each record at the end of the
     /// run.
     #[arg(long)]
     pub jsonl: bool,

@@ -27,7 +27,7 @@ mod stored_run;
 use std::process::ExitCode;
 
 use anstream::ColorChoice;
-use fathom_engine::{CaseSelector, Plan, PlanError};
+use fathom_engine::{CaseSelector, Plan};
 use fathom_measure::host;
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
@@ -78,9 +78,7 @@ fn ended(outcome: anyhow::Result<Status>) -> ExitCode {
     match outcome {
         Ok(status) => status.into(),
         Err(error) => {
-            let remedy = error.chain().find_map(remedy::remedy_for);
-            let remedy = remedy.map_or(String::new(), |remedy| format!("; {remedy}"));
-            terminal::warn(&format!("{error:#}{remedy}"));
+            terminal::warn(&remedy::line(&error));
             // Scripts must be able to distinguish a usage error from a failure.
             if error.is::<UsageError>() { ExitCode::from(2) } else { Status::Failed.into() }
         }
@@ -110,6 +108,11 @@ pub fn print_help(text: &str) -> ExitCode {
     ended(print_text(text))
 }
 
+/// Says what a command has done, which a closed standard output does not change.
+fn print_done(text: &str) -> anyhow::Result<Status> {
+    if terminal::was_closed() { Ok(Status::Success) } else { print_text(text) }
+}
+
 /// The status of a command that only prints.
 fn output_status(output: &terminal::Output) -> anyhow::Result<Status> {
     match output.error() {
@@ -117,6 +120,11 @@ fn output_status(output: &terminal::Output) -> anyhow::Result<Status> {
         None if output.is_closed() => Ok(Status::OutputClosed),
         None => Ok(Status::Success),
     }
+}
+
+/// A selector, or the label of a row of the overview for the metric of that row.
+fn selector(text: &str) -> Result<CaseSelector, UsageError> {
+    CaseSelector::parse(fathom_report::metric_of_label(text).unwrap_or(text)).or_usage()
 }
 
 /// The registry's metrics under some names, without regard to this machine.
@@ -127,23 +135,9 @@ fn metrics_named(names: Vec<String>) -> Result<Vec<&'static Entry>, UsageError> 
     Ok(plan.metrics(false))
 }
 
-/// The command that measures the named cases of a metric.
-fn measuring(word: &CaseSelector, id: &str) -> String {
-    match REGISTRY.command_of(id) {
-        Some(command) => command.line(),
-        None => {
-            let remote = fathom_report::remote_option(&word.text);
-            format!("fathom run {}{remote}", word.quoted(id))
-        }
-    }
-}
-
 /// Checks that a metric has the named cases although no stored run has them, as `fathom run` does.
-fn check_cases_exist(word: &CaseSelector, entry: &Entry) -> Result<(), UsageError> {
+fn check_cases_exist(word: &CaseSelector) -> Result<(), UsageError> {
     let (effort, protocol) = (Effort::Thorough, Protocol::Median);
-    match Plan::new(&REGISTRY, vec![word.text.clone()], effort, protocol, 0, &host::read()) {
-        // The cases of a file command depend on its options.
-        Err(PlanError::NoSuchCase { .. }) if matches!(entry, Entry::ByHand(_)) => Ok(()),
-        checked => checked.map(drop).or_usage(),
-    }
+    let plan = Plan::new(&REGISTRY, vec![word.text.clone()], effort, protocol, 0, &host::read());
+    plan.map(drop).or_usage()
 }

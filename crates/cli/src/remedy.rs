@@ -3,7 +3,10 @@
 use std::error::Error;
 use std::io::ErrorKind;
 
-use fathom_engine::PlanError;
+use fathom_engine::{CaseSelector, PlanError};
+use fathom_probes::REGISTRY;
+use fathom_record::{Activity, system_cause};
+use fathom_report::remote_option;
 use fathom_service::ServiceError;
 use fathom_store::{OLDEST, StoreError, VERSION};
 use rustix::io::Errno;
@@ -18,7 +21,19 @@ pub fn with_remedy(error: &(dyn Error + 'static)) -> String {
     }
 }
 
-pub fn remedy_for(error: &(dyn Error + 'static)) -> Option<String> {
+/// An error with its causes and the first remedy, in one line.
+pub fn line(error: &anyhow::Error) -> String {
+    let text = |cause: &(dyn Error + 'static)| match cause.downcast_ref::<std::io::Error>() {
+        Some(error) => system_cause(error, Activity::Read).to_string(),
+        None => cause.to_string(),
+    };
+    let causes: Vec<String> = error.chain().map(text).collect();
+    let remedy = error.chain().find_map(remedy_for);
+    causes.into_iter().collect::<Vec<_>>().join(": ")
+        + &remedy.map_or(String::new(), |it| format!("; {it}"))
+}
+
+fn remedy_for(error: &(dyn Error + 'static)) -> Option<String> {
     let for_store = || error.downcast_ref().and_then(for_store);
     let for_plan = || error.downcast_ref().and_then(for_plan);
     for_store().or_else(for_plan).or_else(|| error.downcast_ref().map(for_service))
@@ -101,6 +116,17 @@ fn is_program(name: &str) -> bool {
     std::env::split_paths(&folders).any(|folder| folder.join(name).is_file())
 }
 
+/// The command that measures the named cases of a metric.
+pub fn measuring(word: &CaseSelector, id: &str) -> String {
+    match REGISTRY.command_of(id) {
+        Some(command) => command.line(),
+        None => match remote_option(&word.text).as_str() {
+            "" => format!("fathom run {}", word.quoted(id)),
+            remote => format!("fathom run {}{remote}", word.clone().without("to").quoted(id)),
+        },
+    }
+}
+
 fn for_plan(error: &PlanError) -> Option<String> {
     Some(match error {
         PlanError::Unknown { name, nearest } if nearest.is_empty() && is_program(name) => {
@@ -112,6 +138,10 @@ fn for_plan(error: &PlanError) -> Option<String> {
         PlanError::ByHand { command, .. } => format!("measure it with `fathom {command}`"),
         PlanError::NothingRemote => "add `network`, or omit --remote".to_owned(),
         PlanError::CasesOfGroup { name, .. } => format!("`fathom list {name}` lists its metrics"),
+        PlanError::NoSuchCase { text, .. } if !remote_option(text).is_empty() => {
+            let word = CaseSelector::parse(text).ok()?;
+            format!("measure it with `{}`", measuring(&word, &word.name))
+        }
         _ => return None,
     })
 }
@@ -121,8 +151,6 @@ mod printed;
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
-
-    use fathom_record::{Activity, system_cause};
 
     use super::*;
 

@@ -29,6 +29,11 @@ pub extern "C" fn note_closed_output() {
     IS_CLOSED.store(is_closed, Ordering::Relaxed);
 }
 
+/// Whether standard output was closed when the program started.
+pub fn was_closed() -> bool {
+    IS_CLOSED.load(Ordering::Relaxed)
+}
+
 /// Standard output with a progress bar below it.
 pub struct Output {
     stream: anstream::AutoStream<io::Stdout>,
@@ -42,7 +47,7 @@ impl Output {
     pub fn new() -> Self {
         let stream = anstream::AutoStream::auto(io::stdout());
         let closed = || SystemCause { text: "it is closed".into(), remedy: None, is_limit: false };
-        let error = IS_CLOSED.load(Ordering::Relaxed).then(closed);
+        let error = was_closed().then(closed);
         Self { stream, closed: false, error, bar: None }
     }
 

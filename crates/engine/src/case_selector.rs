@@ -39,6 +39,19 @@ impl CaseSelector {
         if self.has_parameters() { format!("'{}'", self.text) } else { metric.to_owned() }
     }
 
+    /// The selector without the requirements of a parameter.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.parameters.retain(|(parameter, _)| parameter != name);
+        let pair = |(name, value): &(String, String)| format!("{name}={value}");
+        let pairs: Vec<String> = self.parameters.iter().map(pair).collect();
+        self.text = match pairs.as_slice() {
+            [] => self.name.clone(),
+            pairs => format!("{}{{{}}}", self.name, pairs.join(",")),
+        };
+        self
+    }
+
     /// Whether a case with these parameters is selected. A parameter given twice may have either
     /// value.
     pub fn selects(&self, params: &Params) -> bool {

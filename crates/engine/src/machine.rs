@@ -30,6 +30,14 @@ pub struct VisitAnswer {
     pub loops: Vec<LoopTime>,
 }
 
+impl VisitAnswer {
+    /// The same fault for all cases of a request.
+    pub(crate) fn fault(fault: &Fault, request: &VisitRequest) -> Self {
+        let samples = request.params.iter().map(|_| Err(fault.clone())).collect();
+        Self { samples, loops: Vec::new() }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Answered(VisitAnswer),

@@ -104,7 +104,11 @@ impl Plan {
             let mut planned = if is_whole { usual.clone() } else { Vec::new() };
             for selector in &selected[index].some {
                 let rarer = rarer.iter().map(|sizes| cases(entry, host, sizes));
-                planned.extend(selector.select(entry.about(), usual.clone(), rarer)?);
+                match (selector.select(entry.about(), usual.clone(), rarer), entry) {
+                    // They depend on the options of its command.
+                    (Err(PlanError::NoSuchCase { .. }), Entry::ByHand(_)) => {}
+                    (cases, _) => planned.extend(cases?),
+                }
             }
             // A case may be selected twice.
             let mut seen: Vec<Params> = Vec::new();
@@ -318,23 +322,21 @@ fn with_needs(entries: &[Entry], chosen: &[bool]) -> Vec<bool> {
 
 fn nearest(name: &str, entries: &[Entry]) -> String {
     let words = name.to_lowercase();
-    // Words of a description, such as `context switch`, or one that is in no id.
+    // Words of a description, such as `context switches`, or one that is in no id.
     let is_in_id = entries.iter().any(|entry| entry.about().id.contains(&words));
     let is_described = |entry: &&Entry| {
         let About { id, title, timed, .. } = entry.about();
         let text = format!("{id} {title} {timed}").to_lowercase();
+        let has = |word: &str| text.contains(word.trim_end_matches(['e', 's']));
         match words.contains(' ') {
-            true => words.split_whitespace().all(|word| text.contains(word)),
+            true => words.split_whitespace().all(has),
             false => {
                 !is_in_id && text.split(|it: char| !it.is_alphanumeric()).any(|it| it == words)
             }
         }
     };
-    let described: Vec<String> = entries
-        .iter()
-        .filter(is_described)
-        .map(|entry| format!("`{}`", entry.about().id))
-        .collect();
+    let described = entries.iter().filter(is_described).map(|it| format!("`{}`", it.about().id));
+    let described: Vec<String> = described.collect();
     if !described.is_empty() {
         return described[..described.len().min(3)].join(" or ");
     }
@@ -434,6 +436,7 @@ mod tests {
         assert!(message("OS.SYSCALL").contains("`os.syscall`"), "{}", message("OS.SYSCALL"));
         assert!(message("fork").contains("`os.process.fork`"), "{}", message("fork"));
         let described = message("context switch");
+        assert_eq!(message("context switches"), described);
         assert!(described.contains("`os.switch."), "{described}");
         assert_eq!(message("zzzzzz"), "");
     }

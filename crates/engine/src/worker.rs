@@ -9,7 +9,7 @@ use fathom_measure::process::{self, CollectError, Limits, Running, exit_text};
 use fathom_measure::sampler::{self, Fault, KernelCounters, Sampler};
 use fathom_measure::{Clock, affinity};
 use fathom_metric::{Case, Entry, Registry};
-use fathom_record::{Cause, Reason, Remedy};
+use fathom_record::{Activity, Cause, Reason, Remedy, system_cause};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
@@ -42,7 +42,14 @@ impl Workers {
         let crashed = |text| Outcome::Failed(Reason::new(Cause::Crashed, text));
         let mut worker = match self.start(request) {
             Ok(worker) => worker,
-            Err(error) => return crashed(format!("start a worker: {error}")),
+            Err(error) => {
+                let cause = system_cause(&error, Activity::Other);
+                let fault = Fault::of_cause("start a worker", &cause);
+                return match cause.is_limit {
+                    true => Outcome::Answered(VisitAnswer::fault(&fault, request)),
+                    false => crashed(fault.to_string()),
+                };
+            }
         };
         // The last round may exceed the limit, and the set-up is not included in it.
         let bound_ns = 2.0 * request.settings.time_limit_ns + self.grace_ns;
@@ -111,10 +118,7 @@ pub fn serve(registry: &Registry) -> anyhow::Result<()> {
 }
 
 fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
-    let all = |fault: Fault| VisitAnswer {
-        samples: request.params.iter().map(|_| Err(fault.clone())).collect(),
-        loops: Vec::new(),
-    };
+    let all = |fault: Fault| VisitAnswer::fault(&fault, request);
     let Some(Entry::Probe(probe)) = registry.find(&request.metric) else {
         return all(Fault::Failed(format!("no probe is called {}", request.metric)));
     };

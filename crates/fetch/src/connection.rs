@@ -31,6 +31,13 @@ impl Fault {
         Self::Passing(what.to_string(), None)
     }
 
+    /// A failed system call. A limit of this machine does not pass by itself.
+    pub fn of_system(what: &str, error: &std::io::Error) -> Self {
+        let cause = system_cause(error, Activity::AnyPort);
+        let text = format!("{what}{cause}");
+        if cause.is_limit { Self::Final(text) } else { Self::passing(text) }
+    }
+
     /// `what` was waited for.
     pub fn of(what: &str, error: ExchangeError) -> Self {
         match error {
@@ -41,7 +48,7 @@ impl Fault {
             }
             ExchangeError::Malformed(malformed) => malformed.into(),
             ExchangeError::ClosedInHead => Self::passing("connection closed without a response"),
-            ExchangeError::Io(error) => Self::passing(error),
+            ExchangeError::Io(error) => Self::of_system("", &error),
         }
     }
 }
@@ -117,10 +124,7 @@ impl Client<'_> {
                     let limit = self.connect_timeout.as_secs_f64();
                     Fault::passing(format!("connect to {to}: no answer in {limit} s"))
                 }
-                Err(error) => {
-                    let cause = system_cause(&error.into(), Activity::Other);
-                    Fault::passing(format!("connect to {to}: {cause}"))
-                }
+                Err(error) => Fault::of_system(&format!("connect to {to}: "), &error.into()),
             };
         }
         Err(last)
@@ -266,6 +270,14 @@ pub fn redirected(url: &Url, location: &str) -> Result<Url, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_of_this_machine_are_not_retried() {
+        let (emfile, econnrefused) = (24, 111);
+        let of = |errno| Fault::of_system("", &std::io::Error::from_raw_os_error(errno));
+        assert!(matches!(of(emfile), Fault::Final(_)));
+        assert!(matches!(of(econnrefused), Fault::Passing(..)));
+    }
 
     #[test]
     fn only_strong_etags_count() {

@@ -7,8 +7,8 @@ use fathom_http::{Framing, Url, resolve};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_metric::{Event, Recorder};
 use fathom_paths::ReceivePath;
-use fathom_record::Unit;
 use fathom_record::quantity::quantity;
+use fathom_record::{Activity, Unit, system_cause};
 
 use crate::connection::{Client, Fault, Range, Response, check_part, redirected, unsatisfied};
 use crate::options::{Fetch, Receive};
@@ -296,7 +296,9 @@ impl<'d> Download<'d> {
             split(&mut self.segments, usize::from(self.fetch.connections));
         }
         if let (Receive::Mmap, Some(bytes)) = (self.fetch.receive, self.state.bytes) {
-            let failed = |error: std::io::Error| Fault::Final(error.to_string());
+            let failed = |error: std::io::Error| {
+                Fault::Final(system_cause(&error, Activity::Other).to_string())
+            };
             self.part.file.set_len(bytes).map_err(failed)?;
         }
         self.receive(response, recorder)
@@ -308,7 +310,8 @@ impl<'d> Download<'d> {
         response: &Response,
         recorder: &mut dyn Recorder,
     ) -> Result<(), Fault> {
-        let local = |error: std::io::Error| Fault::Final(error.to_string());
+        let local =
+            |error: std::io::Error| Fault::Final(system_cause(&error, Activity::Other).to_string());
         let length = match response.head.framing {
             Framing::Length(bytes) => Some(bytes),
             Framing::Chunked(_) | Framing::UntilClose => None,
@@ -494,7 +497,11 @@ fn open(
             _ => return Err(Fault::Final(format!("status {status}, expected 200"))),
         }
     }
-    Err(Fault::Final(format!("more than {REDIRECTS_MAX} redirects")))
+    Err(Fault::Final(format!(
+        "more than {REDIRECTS_MAX} redirects, the last to http://{}{}",
+        url.authority(),
+        url.path
+    )))
 }
 
 /// Requests the missing part of a segment.
@@ -571,7 +578,8 @@ fn ticking<T: Send>(
             match thread {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    failed = Some(Fault::Final(format!("start a thread: {error}")));
+                    let cause = system_cause(&error, Activity::Other);
+                    failed = Some(Fault::Final(format!("start a thread: {cause}")));
                     client.stop.store(true, Ordering::Relaxed);
                     break;
                 }

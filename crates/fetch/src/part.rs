@@ -43,8 +43,9 @@ impl Place {
     pub fn new(folder: &Path, name: String) -> Result<Self, String> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = openat(CWD, folder, flags, Mode::empty())
-            .map_err(|error| format!("folder {}: {error}; make it", folder.display()))?;
+        let opened = openat(CWD, folder, flags, Mode::empty()).map_err(|error| {
+            format!("folder {}: {}", folder.display(), write_cause(folder, error))
+        })?;
         let shown = match folder == Path::new(".") {
             true => name.clone(),
             false => folder.join(&name).display().to_string(),
@@ -84,6 +85,7 @@ impl Place {
     fn open(&self, suffix: &str, mode: u32) -> Result<(File, bool), String> {
         let name = format!("{}{suffix}", self.name);
         let failed = |what: &dyn std::fmt::Display| format!("{}{suffix}: {what}", self.shown);
+        let refused = |error| failed(&write_cause(self.shown.as_ref(), error));
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let new = openat(
             &self.folder,
@@ -95,9 +97,9 @@ impl Place {
             Ok(file) => (File::from(file), true),
             Err(Errno::EXIST) => {
                 let old = openat(&self.folder, &name, flags, Mode::empty());
-                (File::from(old.map_err(|error| failed(&error))?), false)
+                (File::from(old.map_err(refused)?), false)
             }
-            Err(error) => return Err(failed(&write_cause(self.shown.as_ref(), error))),
+            Err(error) => return Err(refused(error)),
         };
         let stat = file.metadata().map_err(|error| failed(&error))?;
         let own = rustix::process::geteuid().as_raw();

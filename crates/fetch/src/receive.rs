@@ -193,7 +193,7 @@ fn by_path(
                 return Err(not_written(&error.into()));
             }
             Err(PathError::Call { error, .. }) if is_pause(&error.into()) => {}
-            Err(PathError::Call { error, .. }) => return Err(Fault::passing(Error::from(error))),
+            Err(PathError::Call { error, .. }) => return Err(Fault::of_system("", &error.into())),
             Err(error) => return Err(failed(&error)),
         }
         limits.check().map_err(of_body)?;

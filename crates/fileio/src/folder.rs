@@ -52,7 +52,9 @@ impl Folder {
                 Ok(Self { path: path.to_owned(), file_system })
             }
             Ok(_) => Err(FolderError::unusable("not a directory")),
-            Err(OpenError::Failed { error, .. }) => Err(FolderError::unusable(error)),
+            Err(OpenError::Failed { error, .. }) => {
+                Err(FolderError::unusable(system_cause(&error.into(), Activity::Read)))
+            }
             Err(error) => Err(FolderError::unusable(error)),
         }
     }
@@ -81,7 +83,8 @@ impl Folder {
             _ => {}
         }
         let mode = Access::WRITE_OK | Access::EXEC_OK;
-        accessat(CWD, &self.path, mode, AtFlags::EACCESS).map_err(FolderError::unusable)?;
+        accessat(CWD, &self.path, mode, AtFlags::EACCESS)
+            .map_err(|error| FolderError::unusable(write_cause(&self.path, error)))?;
         Ok(self)
     }
 }

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use fathom_measure::host::Reader;
+use fathom_record::{Activity, system_cause};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, StatxFlags, fstat, fstatfs, statx};
 use rustix::io::Errno;
 
@@ -164,7 +165,7 @@ impl std::fmt::Display for Change {
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("{what} {path}: {error}")]
+    #[error("{what} {path}: {}", system_cause(&(*.error).into(), Activity::Read))]
     Failed { what: &'static str, path: PathBuf, error: Errno },
     #[error("read {path}: {what}; name a regular file or a block device")]
     Unreadable { path: PathBuf, what: &'static str },
@@ -260,7 +261,13 @@ impl Source {
     /// A file that is already open for reading. The name is used in messages.
     pub fn of(file: File, name: &Path) -> Result<Self, OpenError> {
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
-        let mut source = Self::open(Path::new(&path))?;
+        let named = |error| match error {
+            OpenError::Failed { what, error, .. } => {
+                OpenError::Failed { what, path: name.to_owned(), error }
+            }
+            other => other,
+        };
+        let mut source = Self::open(Path::new(&path)).map_err(named)?;
         source.info.path = name.to_owned();
         source.info.is_link = false;
         Ok(source)

@@ -19,8 +19,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fathom_measure::Clock;
+use fathom_record::quantity::quantity;
+use fathom_record::{Activity, Unit, system_cause};
 use rustix::io::Errno;
 
+use crate::memory::Pages;
 use crate::path_info::{Change, Direct, FileKind, Source, size_of};
 use crate::residency::{self, Look, Residency, State};
 use crate::sum::Sum;
@@ -159,8 +162,8 @@ pub enum ReadError {
     #[error("{way} is not available: {why}")]
     Unavailable { way: &'static str, why: String },
     /// A system call failed before anything was read.
-    #[error("{what}: {error}")]
-    Failed { what: &'static str, error: Errno },
+    #[error("{what}: {}", system_cause(&(*.error).into(), Activity::Read))]
+    Failed { what: String, error: Errno },
 }
 
 /// Reads a file. Fails only if the read cannot start; later errors are in the outcome.
@@ -244,8 +247,13 @@ fn check(kind: FileKind, request: &Request<'_>) -> Result<(), ReadError> {
     Ok(())
 }
 
-fn failed(what: &'static str, error: Errno) -> ReadError {
-    ReadError::Failed { what, error }
+fn failed(what: &str, error: Errno) -> ReadError {
+    ReadError::Failed { what: what.to_owned(), error }
+}
+
+fn allocate(bytes: usize) -> Result<Pages, ReadError> {
+    let what = || format!("allocate {}", quantity(bytes as f64, Unit::Bytes));
+    Pages::new(bytes).map_err(|error| ReadError::Failed { what: what(), error })
 }
 
 /// The offset alignment of direct reads: as reported by statx(2), else that of most devices.

@@ -128,7 +128,7 @@ pub enum ServerCache {
     Cold,
     /// Read before each sweep.
     Warm,
-    /// Unfiltered.
+    /// Whatever is cached.
     AsIs,
 }
 

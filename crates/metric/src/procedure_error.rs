@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use fathom_record::{Activity, system_cause};
+
 #[derive(Debug, thiserror::Error)]
 pub enum ProcedureError {
     /// The command line is wrong on any machine.
@@ -24,12 +26,12 @@ impl ProcedureError {
 
 impl From<std::io::Error> for ProcedureError {
     fn from(error: std::io::Error) -> Self {
-        Self::failed(error)
+        Self::failed(system_cause(&error, Activity::Read))
     }
 }
 
 impl From<rustix::io::Errno> for ProcedureError {
     fn from(error: rustix::io::Errno) -> Self {
-        Self::failed(std::io::Error::from(error))
+        std::io::Error::from(error).into()
     }
 }

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use fathom_measure::clock;
 use fathom_measure::process::{self, CollectError, Limits, Running};
+use fathom_record::{Activity, system_cause};
 use usage::Usage;
 
 pub(crate) const OUTPUT_MAX: usize = 4 << 20;
@@ -112,8 +113,10 @@ impl Runner<'_> {
         let failed = |text: String| RunError::Failed(format!("{}: {text}", invocation.program));
         let before = Usage::now(&self.cpus);
         let begin = clock::monotonic_raw_ns();
-        let mut running = Running::start_tied(|| Ok(invocation.command()), &self.cpus)
-            .map_err(|error| failed(format!("cannot start: {error}")))?;
+        let mut running =
+            Running::start_tied(|| Ok(invocation.command()), &self.cpus).map_err(|error| {
+                failed(format!("cannot start: {}", system_cause(&error, Activity::Read)))
+            })?;
         let limits = Limits { time_ns: self.limit_ns, output_bytes: OUTPUT_MAX };
         let written = running.write_input(invocation.input.as_bytes());
         let collected =

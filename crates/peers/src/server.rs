@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use fathom_measure::clock;
 use fathom_measure::process::{self, Limits, Running};
+use fathom_record::{Activity, system_cause};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::process::{Invocation, OUTPUT_MAX, RunError, Runner};
@@ -46,7 +47,9 @@ impl Runner<'_> {
             return Err(failed(format!("port {} is in use", server.port)));
         }
         let mut running = Running::start_tied(|| Ok(server.invocation.command()), &self.cpus)
-            .map_err(|error| failed(format!("cannot start: {error}")))?;
+            .map_err(|error| {
+                failed(format!("cannot start: {}", system_cause(&error, Activity::Read)))
+            })?;
         let until_ns = clock::monotonic_raw_ns() + START_NS;
         while !is_bound(server) {
             let ended = running.try_wait().map_err(|error| failed(error.to_string()))?;

@@ -97,7 +97,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::Clock => "clock failure",
         Cause::WrongWork => "wrong work",
         Cause::NotAsAsked => "conditions not met",
-        Cause::Missing => "missing permission, feature or space",
+        Cause::Missing => "permission, limit or missing feature",
         Cause::LoadGenerator => "load generator",
         Cause::MissingInput => "missing input",
         Cause::Crashed => "crash",

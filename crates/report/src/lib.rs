@@ -57,7 +57,7 @@ pub use listing::{RunListing, runs};
 pub use model::{no_model, remote_option};
 pub use opening::opening;
 pub use others::{origin, others};
-pub use overview::{overview, rows as overview_rows};
+pub use overview::{metric_of_label, overview, rows as overview_rows};
 pub use table::Table;
 pub use wrap::{cut, visible, wrapped as paragraph};
 

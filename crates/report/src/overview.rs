@@ -108,6 +108,15 @@ const ROWS: &[Row] = &[
     row("file", "write + fsync, 4 KiB", "file.fsync", &[("bytes", "4096")]),
 ];
 
+/// The metric of the row with this label.
+pub fn metric_of_label(label: &str) -> Option<&'static str> {
+    let has_label = |row: &&Row| match row.label.split_once("{threads}") {
+        Some((start, _)) => label.strip_prefix(start).is_some_and(|it| it.contains(" thread")),
+        None => row.label.eq_ignore_ascii_case(label),
+    };
+    ROWS.iter().find(has_label).map(|row| row.metric)
+}
+
 mod column {
     pub(super) const GROUP: usize = 0;
     pub(super) const NAME: usize = 1;

@@ -32,7 +32,7 @@ pub fn words(remedy: &Remedy) -> String {
         R::QuietCore => CORE,
         R::AvoidSwap => "free memory, to avoid swapping",
         R::CountGroups => GROUPS,
-        R::FollowDrift => "a buffer fills or settles during the visit: --thorough shows more of it",
+        R::FollowDrift => "a buffer fills or settles while sampling: --thorough shows more of it",
         R::MeasureLonger => "measure longer: --thorough, or more --processes",
         R::LetSettle => {
             "let the machine settle (frequency, temperature, neighbours), and run again"

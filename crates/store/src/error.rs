@@ -101,6 +101,9 @@ impl StoreError {
             io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge => {
                 Self::full(action, path, error)
             }
+            _ if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
+                Self::full(action, path, error)
+            }
             io::ErrorKind::ReadOnlyFilesystem => Self::other(action, path, READ_ONLY),
             io::ErrorKind::NotADirectory => Self::other("open", path, NOT_A_DIRECTORY),
             _ => Self::other(action, path, lower_first(&error.to_string())),
@@ -132,6 +135,9 @@ impl StoreError {
             ErrorCode::DiskFull => Self::full(action, &path, &Errno::NOSPC.into()),
             ErrorCode::CannotOpen if space::lacks_inodes(&path) => {
                 Self::full(action, &path, &Errno::NOSPC.into())
+            }
+            ErrorCode::CannotOpen if space::lacks_descriptors() => {
+                Self::full(action, &path, &Errno::MFILE.into())
             }
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { action, path },
             ErrorCode::NotADatabase => Self::not_a_store(&path, NOT_SQLITE),

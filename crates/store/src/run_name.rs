@@ -12,8 +12,9 @@ use crate::{Store, StoreError};
 /// A shorter prefix would often match several runs.
 const PREFIX_MIN: usize = 4;
 
-/// Whether a run has results, in SQL.
-const HAS_RECORDS: &str = "EXISTS (SELECT 1 FROM record WHERE record.run = run.number)";
+/// Whether a run has numbers, in SQL.
+const HAS_NUMBERS: &str = "EXISTS (SELECT 1 FROM record WHERE record.run = run.number
+    AND record.verdict IN ('valid', 'noisy'))";
 
 /// The run of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ struct Candidate {
     /// Of a `fathom run` of all metrics.
     is_battery: bool,
     is_of_host: bool,
-    has_records: bool,
+    has_numbers: bool,
 }
 
 impl Candidate {
@@ -63,7 +64,7 @@ impl Wanted<'_> {
     /// Why it is not a candidate.
     fn objection(self, run: &Candidate) -> Option<String> {
         Some(match self {
-            _ if !run.has_records => "without results".to_owned(),
+            _ if !run.has_numbers => "without results".to_owned(),
             _ if !run.is_of_host => "of another host".to_owned(),
             Wanted { kind: Some(kind), .. } if !run.is_of(kind) => run.words(),
             Wanted { is_whole: true, .. } if run.state != RunState::Complete => {
@@ -100,7 +101,7 @@ impl Store {
     /// run with results.
     pub fn host_or_last(&self, host: &str) -> Result<Option<(String, String)>, StoreError> {
         let query = format!(
-            "SELECT coalesce(host_id, host_name) AS its, host_name FROM run WHERE {HAS_RECORDS}
+            "SELECT coalesce(host_id, host_name) AS its, host_name FROM run WHERE {HAS_NUMBERS}
              ORDER BY its = ?1 DESC, number DESC LIMIT 1"
         );
         let names = |row: &Row<'_>| Ok((text(row, 0), text(row, 1)));
@@ -196,7 +197,7 @@ impl Store {
     ) -> Result<Vec<Candidate>, StoreError> {
         let query = format!(
             "SELECT id, state, coalesce(host_id, host_name), pid, pid_start_ticks, boot_id,
-                pid_namespace, {PROCEDURE}, {HAS_RECORDS}, {IS_SELECTION}
+                pid_namespace, {PROCEDURE}, {HAS_NUMBERS}, {IS_SELECTION}
              FROM run ORDER BY number DESC"
         );
         let candidate = |row: &Row<'_>| {
@@ -208,7 +209,7 @@ impl Store {
                 is_battery: procedure.is_none() && !row.get(9)?,
                 kind: kind(procedure.as_deref()).to_owned(),
                 is_of_host: host.is_none_or(|host| host == text(row, 2)),
-                has_records: row.get(8)?,
+                has_numbers: row.get(8)?,
             })
         };
         let read = || {
@@ -240,11 +241,10 @@ impl Store {
 
     /// The error for a name that no run has.
     pub(crate) fn no_such_run(&self, name: &str) -> Result<StoreError, StoreError> {
-        let query = "SELECT count(*), count(*) FILTER (WHERE NOT EXISTS
-            (SELECT 1 FROM record WHERE record.run = run.number)) FROM run";
+        let query = format!("SELECT count(*), count(*) FILTER (WHERE NOT {HAS_NUMBERS}) FROM run");
         let (runs, empty) = self
             .connection
-            .query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row(&query, [], |row| Ok((row.get(0)?, row.get(1)?)))
             .map_err(|error| self.failed("read", error))?;
         Ok(StoreError::NoSuchRun { name: name.to_owned(), runs, empty })
     }

@@ -13,6 +13,16 @@ pub(crate) fn lacks_inodes(path: &Path) -> bool {
         .is_ok_and(|facts| facts.f_files > 0 && facts.f_favail == 0 && facts.f_bavail > 0)
 }
 
+/// Whether this process may open no more files: a store takes those of its database, its log, its
+/// shared index and its folder.
+pub(crate) fn lacks_descriptors() -> bool {
+    let opened: Vec<_> = (0..4).map(|_| std::fs::File::open("/dev/null")).collect();
+    opened
+        .iter()
+        .flat_map(|it| it.as_ref().err())
+        .any(|error| rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::MFILE))
+}
+
 /// Whether the store or its log has grown to the limit on file size, less the largest write.
 pub(crate) fn reaches_size_limit(path: &Path) -> bool {
     const WRITE_MAX: u64 = 64 << 10;

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
 
 use super::Arguments;
 
@@ -31,7 +31,19 @@ fn explained(error: &clap::Error, words: &[String]) -> String {
         return line;
     };
     if got[1..].starts_with(|c: char| c.is_ascii_digit()) {
-        return format!("'{got}' is not a value: none is negative; try `--help`");
+        // Joined with its option, that option's parser says what it takes.
+        let mut joined = words.to_vec();
+        if let Some(at) = words.iter().skip(1).position(|word| word.starts_with(got)) {
+            let value = joined.remove(at + 1);
+            joined[at] += &format!("={value}");
+        }
+        let line = ["fathom"].into_iter().chain(joined.iter().map(String::as_str));
+        return match Arguments::try_parse_from(line) {
+            Err(error) if error.kind() != ErrorKind::UnknownArgument => {
+                one_line(&error.render().to_string())
+            }
+            _ => format!("'{got}' is not a value: none is negative; try `--help`"),
+        };
     }
     // An option that is the value of another one, as in `--direct` for `--path direct`.
     let value = got.trim_start_matches('-');
@@ -73,8 +85,6 @@ fn one_line(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
 
     #[test]

@@ -9,12 +9,12 @@ use fathom_store::Search;
 
 use super::stored_run;
 use crate::arguments::ExplainArguments;
-use crate::exit::{OrUsage, Status};
+use crate::exit::Status;
 use crate::terminal::{self, Output};
 
 pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
-    let words = arguments.metrics.iter().map(|word| CaseSelector::parse(word));
-    let words = words.collect::<Result<Vec<_>, _>>().or_usage()?;
+    let words = arguments.metrics.iter().map(|word| super::selector(word));
+    let words = words.collect::<Result<Vec<_>, _>>()?;
     let width = terminal::width();
     let mut text = String::new();
     for word in &words {
@@ -65,11 +65,11 @@ fn latest_results(
     let about = entry.about();
     let without_results = |text: String| {
         if word.has_parameters() {
-            super::check_cases_exist(word, entry)?;
+            super::check_cases_exist(word)?;
         }
         Ok(text)
     };
-    let command = super::measuring(word, about.id);
+    let command = crate::remedy::measuring(word, about.id);
     let without = |what: &str| {
         let text = format!("{what}; `{command}` measures it");
         format!("\n{}\n", paragraph(&text, width, "", "  "))

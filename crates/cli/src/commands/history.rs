@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use anyhow::bail;
 use fathom_analysis::history;
-use fathom_engine::CaseSelector;
 use fathom_measure::host;
 use fathom_record::Params;
 use fathom_record::host::name_with_id;
@@ -13,12 +12,12 @@ use fathom_store::{RunRow, Store};
 
 use super::stored_run::{self, ID_DIGITS_MIN};
 use crate::arguments::HistoryArguments;
-use crate::exit::{OrUsage, Status};
+use crate::exit::Status;
 use crate::remedy::with_remedy;
 use crate::terminal;
 
 pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
-    let word = CaseSelector::parse(&arguments.metric).or_usage()?;
+    let word = super::selector(&arguments.metric)?;
     let metrics = super::metrics_named(vec![word.name.clone()])?;
     let store = stored_run::open_store(&arguments.store)?;
     let hosts = hosts(&store, arguments.host.as_deref())?;
@@ -32,7 +31,7 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
         let selects = |params: &Params| word.selects(params);
         let is_stored = runs.iter().flat_map(|run| &run.headlines).any(|one| selects(&one.params));
         if word.has_parameters() && !is_stored {
-            super::check_cases_exist(&word, entry)?;
+            super::check_cases_exist(&word)?;
         }
         let of_host = |(host, name): (&String, &String)| {
             let mut one = history::history(id, host, &runs, &selects);
@@ -44,7 +43,7 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
         };
         all.extend(hosts.iter().map(of_host));
         if !is_stored {
-            terminal::warn(&format!("`{}` measures {id}", super::measuring(&word, id)));
+            terminal::warn(&format!("`{}` measures {id}", crate::remedy::measuring(&word, id)));
         }
     }
     let printed = super::print(arguments.json, &all, |layout| render(&all, layout))?;

@@ -43,7 +43,7 @@ pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
         known => format!("; skipped {known} that the store already had"),
     };
     let runs = counted(new, "run");
-    super::print_text(&format!(
+    super::print_done(&format!(
         "Imported {runs}{known}. `fathom show --runs` lists them.
 "
     ))

@@ -1,7 +1,11 @@
 //! `fathom man`: a man page for the program and one for each command.
 
-use anyhow::{Context, anyhow};
+use std::io;
+use std::path::Path;
+
+use anyhow::anyhow;
 use clap::CommandFactory;
+use clap_mangen::Man;
 use fathom_fileio::folder::write_cause;
 
 use crate::arguments::{Arguments, ManArguments};
@@ -17,11 +21,103 @@ pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
     command = command.disable_help_subcommand(true);
     command = command.mut_subcommands(|one| one.disable_help_subcommand(true));
     command.build();
-    let hidden = command.get_subcommands().filter(|one| one.is_hide_set());
-    let hidden: Vec<String> = hidden.map(|one| one.get_name().to_owned()).collect();
-    clap_mangen::generate_to(command, folder).with_context(|| format!("write to {path}"))?;
-    for name in hidden {
-        let _ = std::fs::remove_file(folder.join(format!("fathom-{name}.1")));
+    write_pages(&command, folder)
+        .map_err(|error| anyhow!("write to {path}: {}", write_cause(folder, error)))?;
+    super::print_done(&format!("Wrote the man pages to {path}\n"))
+}
+
+/// Writes the pages of a command and of its subcommands.
+fn write_pages(command: &clap::Command, folder: &Path) -> io::Result<()> {
+    let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+    shown.into_iter().try_for_each(|one| write_pages(one, folder))?;
+    let man = Man::new(command.clone());
+    std::fs::write(folder.join(man.get_filename()), page(command, &man)?)
+}
+
+/// The page of a command. clap_mangen fills and hyphenates examples, and omits the values of
+/// options in the synopsis.
+fn page(command: &clap::Command, man: &Man) -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    match command.get_overridden_usage() {
+        Some(_) => man.render_synopsis_section(&mut page)?,
+        None => page.extend(synopsis(command).into_bytes()),
     }
-    super::print_text(&format!("Wrote the man pages to {path}\n"))
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    page.extend(sections(&after).into_bytes());
+    man.render_version_section(&mut page)?;
+    Ok(page)
+}
+
+fn synopsis(command: &clap::Command) -> String {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
+    let mut text = format!(".SH SYNOPSIS\n.ad l\n.nh\n{}", escaped(name));
+    let shown = command.get_arguments().filter(|one| !one.is_hide_set());
+    let (last, options): (Vec<_>, Vec<_>) = shown.partition(|one| one.is_positional());
+    for one in options.into_iter().chain(last) {
+        // Positional arguments have their own brackets.
+        text += &match (one.get_short(), one.is_positional() || one.is_required_set()) {
+            (_, true) => escaped(&format!(" {one}")),
+            (Some(short), false) => escaped(&format!(" [-{short}|{one}]")),
+            (None, false) => escaped(&format!(" [{one}]")),
+        };
+    }
+    let commands = if command.has_subcommands() { " <COMMAND>" } else { "" };
+    text + commands + "\n.hy\n.ad b\n"
+}
+
+/// The paragraphs after a help: one whose first line ends with a colon is a section of lines that
+/// are printed as they are, such as examples; the others are notes.
+fn sections(help: &str) -> String {
+    let (mut text, mut has_notes) = (String::new(), false);
+    for paragraph in help.split("\n\n").filter(|it| !it.trim().is_empty()) {
+        match paragraph.split_once(":\n") {
+            Some((title, lines)) if !title.contains('\n') => {
+                let lines: Vec<String> = lines.lines().map(escaped).collect();
+                text += &format!(".SH {}\n.nf\n", escaped(&title.to_uppercase()));
+                text += &format!("{}\n.fi\n", lines.join("\n"));
+            }
+            _ => {
+                text += if has_notes { ".PP\n" } else { ".SH NOTES\n" };
+                has_notes = true;
+                let lines: Vec<String> = paragraph.lines().map(escaped).collect();
+                text += &(lines.join("\n") + "\n");
+            }
+        }
+    }
+    text
+}
+
+/// A line of text: no request, no escape, and no hyphen in place of a minus sign.
+fn escaped(line: &str) -> String {
+    let line = line.replace('\\', r"\e").replace('-', r"\-");
+    if line.starts_with(['.', '\'']) { format!(r"\&{line}") } else { line }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_are_sections_of_unfilled_lines() {
+        let text = sections("Examples:\n  a --b\n\nExit status:\n  0  c\n\nSee\n.d");
+        let lines = ".SH EXAMPLES\n.nf\n  a \\-\\-b\n.fi\n.SH EXIT STATUS\n.nf\n  0  c\n.fi\n";
+        assert_eq!(text, format!("{lines}.SH NOTES\nSee\n\\&.d\n"));
+    }
+
+    #[test]
+    fn synopsis_has_values_and_repetitions() {
+        let mut command = Arguments::command();
+        command.build();
+        let run = command.find_subcommand("run").expect("a command");
+        let text = synopsis(run);
+        assert!(text.contains(r" [\-\-seed <N>]") && text.contains("[METRIC]..."), "{text}");
+        assert!(text.contains(r" [\-q|\-\-quiet]"), "{text}");
+    }
 }

@@ -35,7 +35,7 @@ pub(super) fn check(
                 Err(_) => Ok(Some(path.to_owned())),
             };
         }
-        Err(error) => return refused(&error),
+        Err(error) => return refused(&write_cause(path, error)),
     };
     if facts.is_dir() {
         return refused(&"is a directory; name a file in it");

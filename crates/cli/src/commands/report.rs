@@ -49,7 +49,7 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
         page::page(TEMPLATE, &documents, &origins, &histories, comparison.as_ref(), study.as_ref());
     let Some(path) = output else { return super::print_text(&text) };
     output_file::write(&path, &text)?;
-    super::print_text(&summary(&arguments.output, text.len(), &documents, origins.len()))
+    super::print_done(&summary(&arguments.output, text.len(), &documents, origins.len()))
 }
 
 /// The runs, and the origins of the last records of the first one, where those are of other runs.

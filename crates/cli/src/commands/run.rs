@@ -18,7 +18,7 @@ use fathom_measure::sampler::Resources;
 use fathom_measure::{affinity, host};
 use fathom_metric::Sizes;
 use fathom_probes::REGISTRY;
-use fathom_record::{Document, Effort, Host, Reference, RunState};
+use fathom_record::{Document, Effort, Host, Record, Reference, RunState};
 use fathom_store::Store;
 
 use super::run_store::RunStore;
@@ -176,7 +176,10 @@ fn earlier_reference(store: &RunStore, host: &Host, cpu: u32, effort: Effort) ->
 }
 
 fn status(arguments: &RunArguments, document: &Document, follower: &Follower) -> Status {
-    let all_numbers = || document.records.iter().all(|record| record.verdict.shows_number());
+    let has_number = |record: &Record| record.verdict.shows_number();
+    let all_numbers = || document.records.iter().all(has_number);
+    let no_number =
+        || document.records.first().filter(|_| !document.records.iter().any(has_number));
     if follower.has_failed() {
         Status::Failed
     } else if follower.has_left() {
@@ -185,6 +188,13 @@ fn status(arguments: &RunArguments, document: &Document, follower: &Follower) ->
         Status::Interrupted
     } else if remote::has_all_failed(document) {
         Status::Failed
+    } else if let Some(record) = no_number() {
+        if let Some(reason) = record.verdict.reasons.first() {
+            let remedy = reason.remedy.as_ref().map(fathom_report::remedy::words);
+            let remedy = remedy.map_or(String::new(), |remedy| format!("; {remedy}"));
+            terminal::warn(&format!("no case has a number: {}{remedy}", reason.text));
+        }
+        Status::Incomplete
     } else if arguments.strict && !all_numbers() {
         Status::Incomplete
     } else {

@@ -8,10 +8,11 @@ use fathom_record::{Document, Params};
 use fathom_report::{Layout, RunListing};
 use fathom_store::{RunRow, Search, StoredCase};
 
-use super::{counted, measuring, reference, stored_run};
+use super::{counted, reference, stored_run};
 use crate::arguments::ShowArguments;
 use crate::arguments::by_hand::is_metric;
-use crate::exit::{OrUsage, Status, usage_error};
+use crate::exit::{Status, usage_error};
+use crate::remedy::measuring;
 use crate::terminal;
 
 pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
@@ -58,7 +59,7 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
 /// The named run, if any, and what to show of it: the first name may be a metric or a group.
 fn names(arguments: &ShowArguments) -> anyhow::Result<(Option<&str>, Vec<CaseSelector>)> {
     let ShowArguments { names, run, .. } = arguments;
-    let parse = |text: &String| CaseSelector::parse(text).or_usage();
+    let parse = |text: &String| super::selector(text);
     let (run, selectors) = match names.as_slice() {
         _ if run.is_some() => (run.as_deref(), names.as_slice()),
         [first, ..] if parse(first).is_ok_and(|it| is_metric(&it.name)) => (None, names.as_slice()),

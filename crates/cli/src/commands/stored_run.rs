@@ -10,7 +10,7 @@ use fathom_engine::nearest_of;
 use fathom_measure::host;
 use fathom_probes::REGISTRY;
 use fathom_record::host::name_with_id;
-use fathom_record::{Document, Params, Record};
+use fathom_record::{Activity, Document, Params, Record, system_cause};
 use fathom_store::{RunRow, Search, Store, StoreError, StoredCase, VERSION};
 
 use super::{counted, documents};
@@ -212,7 +212,12 @@ fn newest_of_host(store: &Store, word: &str) -> anyhow::Result<Option<String>> {
 fn document_in_file(path: &Path) -> anyhow::Result<Document> {
     let name = path.display();
     let opened = File::open(path).map_err(|error| {
-        anyhow!("open {name}: {error}; name a stored run or a file of `fathom run --json`")
+        let cause = system_cause(&error, Activity::Read);
+        let remedy = match cause.remedy {
+            None => "; name a stored run or a file of `fathom run --json`",
+            Some(_) => "",
+        };
+        anyhow!("open {name}: {cause}{remedy}")
     })?;
     let mut documents = documents::read(opened, &name.to_string())?;
     let document = documents.swap_remove(0);

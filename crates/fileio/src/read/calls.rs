@@ -9,8 +9,7 @@ use rustix::fs::{OFlags, SeekFrom, seek};
 use rustix::io::Errno;
 
 use super::job::{Job, Tally, is_empty};
-use super::{BLOCK, ReadError, ReadFault, Request, failed};
-use crate::memory::Pages;
+use super::{BLOCK, ReadError, ReadFault, Request, allocate, failed};
 use crate::syscall::reopened;
 
 struct Position {
@@ -49,8 +48,7 @@ pub(super) fn run(
         seek(&file, SeekFrom::Start(job.range.start)).map_err(|error| failed("seek", error))?;
     }
     let block = request.block;
-    let mut buffer = Pages::new((BLOCK / block).max(1) * block)
-        .map_err(|error| failed("allocate memory", error))?;
+    let mut buffer = allocate((BLOCK / block).max(1) * block)?;
     let range = job.range.clone();
     // No block of a range extends past its end: the remainder is read by itself.
     let fit = (range.end - range.start) / block as u64;

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::direct::{middle, open_direct, read_ends};
 use super::job::{Chunks, Job, Tally};
 use super::worker::Worker;
-use super::{ReadError, ReadFault, Request, failed, threads};
+use super::{ReadError, ReadFault, Request, allocate, threads};
 use crate::filesystem::Class;
 use crate::memory::Pages;
 use crate::path_info::Source;
@@ -82,7 +82,7 @@ impl ThreadRing {
         };
         let ring = IoUring::new(depth).map_err(unavailable)?;
         let bytes = depth as usize * job.block;
-        let mut buffers = Pages::new(bytes).map_err(|error| failed("allocate memory", error))?;
+        let mut buffers = allocate(bytes)?;
         let parts: Vec<libc::iovec> = buffers
             .chunks_exact_mut(job.block)
             .map(|part| libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() })

@@ -4,7 +4,7 @@ use std::fs::File;
 
 use rustix::fs::OFlags;
 
-use super::{ReadError, failed};
+use super::{ReadError, allocate, failed};
 use crate::memory::Pages;
 use crate::syscall::reopened;
 
@@ -20,7 +20,7 @@ impl Worker {
             || file.try_clone().map_err(|_| failed("open the file", rustix::io::Errno::MFILE));
         // Without /proc the threads share the readahead state.
         let file = reopened(file, OFlags::RDONLY).or_else(|_| copy())?;
-        let buffer = Pages::new(bytes).map_err(|error| failed("allocate memory", error))?;
+        let buffer = allocate(bytes)?;
         Ok(Self { file, buffer })
     }
 

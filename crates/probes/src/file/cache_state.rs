@@ -7,6 +7,7 @@ use fathom_fileio::extents;
 use fathom_fileio::path_info::{FileKind, PathInfo};
 use fathom_fileio::residency::{self, CacheKind, Residency, State};
 use fathom_record::quantity::percent;
+use fathom_record::{Activity, system_cause};
 
 use super::by_hand::{Result, printable, size};
 use super::options::{DropName, StateName};
@@ -25,10 +26,18 @@ pub(super) fn prepare(
     let file = source.file();
     let path = source.info().path.display();
     match requested {
-        StateName::Cold => residency::evict(file)
-            .map_err(|error| ProcedureError::failed(format!("write {path} back: {error}"))),
-        StateName::Warm => state::warmed(file, stop)
-            .map_err(|error| ProcedureError::failed(format!("read {path} into memory: {error}"))),
+        StateName::Cold => residency::evict(file).map_err(|error| {
+            ProcedureError::failed(format!(
+                "write {path} back: {}",
+                system_cause(&error.into(), Activity::Read)
+            ))
+        }),
+        StateName::Warm => state::warmed(file, stop).map_err(|error| {
+            ProcedureError::failed(format!(
+                "read {path} into memory: {}",
+                system_cause(&error.into(), Activity::Read)
+            ))
+        }),
         StateName::AsIs | StateName::Direct => Ok(residency::of(file)),
     }
 }

@@ -7,7 +7,7 @@ use clap::Parser;
 use fathom_fileio::loops::{Call, CallLoop};
 use fathom_fileio::residency::{self, Residency};
 use fathom_metric::notation::{NotationError, counts};
-use fathom_record::State;
+use fathom_record::{Activity, State, system_cause};
 use rustix::io::Errno;
 
 use super::by_hand::{self, Result, checked, printable};
@@ -154,7 +154,9 @@ impl Procedure for Calls {
             let row = &mut rows[at];
             let (done, counted) = observed(recorder.cpu(), || row.passes(&source, clock, stop));
             done.map_err(|error| {
-                ProcedureError::failed(format!("read {}: {error}", printable(&source.info().path)))
+                let (path, cause) =
+                    (&source.info().path, system_cause(&error.into(), Activity::Read));
+                ProcedureError::failed(format!("read {}: {cause}", printable(path)))
             })?;
             by_hand::add(&mut sum, counted);
             if stop.load(Ordering::Relaxed) {

@@ -304,7 +304,12 @@ fn measured(knee: Knee, by_space: bool, available: &AvailableMemory, points: &[P
             let text = format!("{} fit, the largest size to try", size(fits));
             let remedy = match by_space {
                 true => Remedy::FreeSpace,
-                false => Remedy::Do { action: "raise --max".to_owned() },
+                false => {
+                    // Above the prediction by more than its tolerance.
+                    let needed = available.bytes.max(fits) / 4 * 5;
+                    let max = binary_size(needed.next_multiple_of(1 << 30)).replace(' ', "");
+                    Remedy::Do { action: format!("repeat with --max {max}") }
+                }
             };
             let reason = Reason::new(Cause::SearchLimit, text).with_remedy(remedy);
             let reasons = vec![reason];

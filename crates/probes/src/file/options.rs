@@ -21,7 +21,7 @@ pub struct TemporaryOptions {
 /// Requested cache state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StateName {
-    /// Unfiltered; the cached share is reported.
+    /// Whatever is cached; the cached share is reported.
     AsIs,
     /// From the page cache: read once before the first pass.
     Warm,
@@ -66,7 +66,8 @@ pub(super) fn block_count(text: &str) -> Result<u64, NotationError> {
 }
 
 pub(super) fn block(text: &str) -> Result<usize, NotationError> {
-    of_block(bytes(text)?, text)
+    // A negative number is below the range, not malformed.
+    of_block(if text.starts_with('-') { 0 } else { bytes(text)? }, text)
 }
 
 /// The size of a block, in a text.

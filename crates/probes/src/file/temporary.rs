@@ -200,7 +200,11 @@ impl Temporary {
     /// Gives it a permanent name.
     pub(super) fn keep(self, path: &Path) -> Result<()> {
         self.scratch.publish(path, false).map_err(|error| {
-            ProcedureError::failed(format!("name {}: {error}", printable(path)))
+            ProcedureError::failed(format!(
+                "name {}: {}",
+                printable(path),
+                write_cause(path, error)
+            ))
         })?;
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Finding a run by the name a user types.
 
-use fathom_record::RunState;
+use fathom_record::{Cause, RunState, State, Verdict};
 use fathom_store::{Store, StoreError};
 
 use crate::example;
@@ -33,12 +33,16 @@ fn run_is_found_by_id_prefix_and_latest() {
 }
 
 #[test]
-fn run_without_records_is_not_the_latest() {
+fn run_without_numbers_is_not_the_latest() {
     let (_folder, mut store) = three_runs();
     let empty = "0195cc0000000004";
     store.begin(&example::head(empty)).unwrap();
     assert_eq!(store.resolve("latest").unwrap(), IDS[2]);
     assert_eq!(store.resolve("0195cc").unwrap(), empty, "found by its id");
+    let mut failed = example::record(0);
+    failed.verdict = Verdict::because(State::Failed, Cause::Crashed, "crashed");
+    example::add(&mut store, empty, &failed).unwrap();
+    assert_eq!(store.resolve("latest").unwrap(), IDS[2]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use fathom_fileio::folder::space;
 use fathom_fileio::residency;
 use fathom_measure::sampler::Missing;
 use fathom_peers::{Invocation, On, Output, Place, Row, RunError, Runner, Server, free_port};
-use fathom_record::{CrossRow, Turn, Verdict};
+use fathom_record::{Activity, CrossRow, Turn, Verdict, system_cause};
 
 use super::super::scratch_folder::{missing_text, size};
 use super::fathom_side;
@@ -208,8 +208,9 @@ impl Bench<'_> {
     /// the result is dropped.
     fn prepare_files(&self, row: &Row) -> Result<Option<RemovedFile>, RunError> {
         let Some(place) = self.files(row)? else { return Ok(None) };
-        let failed =
-            |what: &str, error: std::io::Error| RunError::Failed(format!("{what}: {error}"));
+        let failed = |what: &str, error: std::io::Error| {
+            RunError::Failed(format!("{what}: {}", system_cause(&error, Activity::Read)))
+        };
         if row.reads_data {
             let data =
                 std::fs::File::open(&place.data).map_err(|error| failed("open the data", error))?;
