@@ -89,10 +89,8 @@ pub struct Response {
     pub fields: ResponseFields,
     /// What came of the body with the head.
     pub body: Vec<u8>,
-    /// Bytes at the beginning of the body that the segment does not miss.
-    pub skipped: u64,
-    /// Whether the file has them.
-    pub is_received: bool,
+    /// Bytes of the file that the body has; all of them, unless it is a part.
+    pub range: std::ops::Range<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -150,7 +148,7 @@ impl Client<'_> {
             })
         });
         let (head, body) = received.map_err(|error| Fault::of("complete head", error))?;
-        Ok(Response { stream, head, fields, body, skipped: 0, is_received: false })
+        Ok(Response { stream, head, fields, body, range: 0..u64::MAX })
     }
 
     /// Of a head, or of the next byte of a body.
@@ -196,7 +194,8 @@ pub fn unsatisfied(response: &Response, asked: Range<'_>) -> Fault {
     }
 }
 
-/// A status 206 must be of the same file and include the range that was asked for.
+/// A status 206 must be of the same file, and begin with the range that was asked for. It may end
+/// before it (RFC 9110, 15.3.7).
 pub fn check_part(
     response: &mut Response,
     asked: Range<'_>,
@@ -218,12 +217,7 @@ pub fn check_part(
     }
     let range = found.range.clone().unwrap_or_default();
     let has_length = response.head.framing == Framing::Length(range.end - range.start);
-    let has_all = range.start <= asked.from && range.end >= asked.to;
-    if has_all && !has_length {
-        let text = "a status 206 without a Content-Length of its range".to_owned();
-        return Err(Fault::Ranges(text));
-    }
-    if !has_all {
+    if range.start > asked.from || range.end <= asked.from {
         return Err(Fault::Ranges(format!(
             "the server sent bytes {}-{} instead of {}-{}",
             range.start,
@@ -232,7 +226,11 @@ pub fn check_part(
             asked.to - 1
         )));
     }
-    response.skipped = asked.from - range.start;
+    if !has_length {
+        let text = "a status 206 without a Content-Length of its range".to_owned();
+        return Err(Fault::Ranges(text));
+    }
+    response.range = range.start..range.end.min(asked.to);
     Ok(())
 }
 

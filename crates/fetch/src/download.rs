@@ -10,23 +10,22 @@ use fathom_paths::ReceivePath;
 use fathom_record::quantity::quantity;
 use fathom_record::{Activity, Unit, system_cause};
 
-use crate::connection::{Client, Fault, Range, Response, check_part, redirected, unsatisfied};
+use crate::connection::{Client, Fault, Range, Response, check_part};
+use crate::open::{PAUSE, open, open_part};
 use crate::options::{Fetch, Receive};
 use crate::part::{Part, Place, State};
 use crate::receive::{Segment, receive};
 
-const REDIRECTS_MAX: usize = 5;
 /// A smaller part does not amortize a connection of its own.
 const PART_MIN: u64 = 8 << 20;
-/// The pause before a retry: the first, doubled each time, and the longest.
-const PAUSE: Duration = Duration::from_millis(200);
+/// The longest pause before a retry; that before the first is doubled each time.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Longest pause that a server may ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
-/// Bytes before a resumed part that are requested again, and compared with those of the file.
-const OVERLAP: u64 = 4096;
 /// Progress after which all retries are left again.
 const PROGRESS: u64 = 1 << 20;
+/// The largest file of any kernel.
+const BYTES_MAX: u64 = i64::MAX as u64;
 /// Between two looks at progress and Ctrl-C, and the least time between two writes of the state.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -69,6 +68,8 @@ pub struct Download<'d> {
     anew: Option<String>,
     /// Unless its answers to them were wrong.
     uses_ranges: bool,
+    /// The server did not send what a range asked for.
+    cannot_resume: bool,
 }
 
 impl<'d> Download<'d> {
@@ -126,6 +127,7 @@ impl<'d> Download<'d> {
             opened_ns: None,
             anew: None,
             uses_ranges: true,
+            cannot_resume: false,
         })
     }
 
@@ -160,7 +162,7 @@ impl<'d> Download<'d> {
                 }
                 Err(Fault::Ranges(what)) => {
                     self.anew = Some("without ranges".to_owned());
-                    self.uses_ranges = false;
+                    (self.uses_ranges, self.cannot_resume) = (false, true);
                     (what, Some(Duration::ZERO))
                 }
                 Err(Fault::Final(what)) => return Err(format!("{what}; {}", self.keep())),
@@ -245,6 +247,10 @@ impl<'d> Download<'d> {
         }
         self.state.missing = missing(&self.segments);
         match (self.state.bytes, self.part.save(&self.state, true)) {
+            (Some(bytes), Ok(())) if self.cannot_resume => format!(
+                "{done} of {bytes} bytes are in {shown}.part; the server has no usable ranges: \
+                 the next run starts anew"
+            ),
             (Some(bytes), Ok(())) if self.state.etag.is_some() => format!(
                 "{done} of {bytes} bytes are in {shown}.part; run the same command again to resume"
             ),
@@ -262,11 +268,14 @@ impl<'d> Download<'d> {
         let (client, asked) = (&self.client, &self.asked);
         let begins_anew = self.anew.is_some() || !self.uses_ranges;
         self.segments.retain(|segment| segment.missing().is_some());
-        // The file has all bytes before the first.
         self.segments.sort_unstable_by_key(Segment::missing);
-        let first = self.segments.first().and_then(Segment::missing);
-        let range = self.state.etag.as_deref().zip(first);
-        let range = range.map(|(etag, (from, to))| Range { from, to, etag });
+        let mut held_from = 0;
+        for segment in &mut self.segments {
+            segment.held_from = std::mem::replace(&mut held_from, segment.end);
+        }
+        let range = self.state.etag.as_deref().zip(self.segments.first());
+        let range =
+            range.map(|(etag, first)| Range { from: first.resumes_from(), to: first.end, etag });
         let range = range.filter(|_| !begins_anew && self.state.bytes.is_some());
         let name = self.part.place.name.clone();
         let mut tick = || {
@@ -275,8 +284,6 @@ impl<'d> Download<'d> {
             let what = format!("{name}: waiting for the server");
             recorder.event(Event::Progress { done: 0, all: 1, what: &what });
         };
-        let overlap = range.map_or(0, |range| range.from.min(OVERLAP));
-        let range = range.map(|range| Range { from: range.from - overlap, ..range });
         let mut opened = ticking(client, vec![|| open(client, asked, range)], &mut tick)?;
         let (mut response, url) = opened.pop().unwrap_or(Err(Fault::Stopped))?;
         self.opened_ns.get_or_insert_with(now_ns);
@@ -284,8 +291,7 @@ impl<'d> Download<'d> {
         match range {
             Some(range) if response.head.status == 206 => {
                 check_part(&mut response, range, self.state.bytes)?;
-                response.skipped += overlap;
-                response.is_received = true;
+                self.cannot_resume = false;
             }
             _ => self.begin_anew(&response, recorder)?,
         }
@@ -316,6 +322,10 @@ impl<'d> Download<'d> {
             Framing::Length(bytes) => Some(bytes),
             Framing::Chunked(_) | Framing::UntilClose => None,
         };
+        if let Some(bytes) = length.filter(|bytes| *bytes > BYTES_MAX) {
+            let text = format!("implausible Content-Length: {bytes}, a file has less than 2^63");
+            return Err(Fault::Final(text));
+        }
         let lost = self.done();
         let is_untagged = self.state.etag.is_some() && !response.fields.has_etag;
         if lost > 0 && self.anew.is_none() && is_untagged && length != self.state.bytes {
@@ -333,7 +343,10 @@ impl<'d> Download<'d> {
                 (_, Some(_), _) if !self.uses_ranges => "without ranges",
                 (_, None, _) => "the server gave no strong ETag",
                 _ if self.state.bytes.is_none() => "the server announced no length",
-                (_, Some(before), Some(now)) if before == now => "the server ignored the range",
+                (_, Some(before), Some(now)) if before == now => {
+                    self.cannot_resume = true;
+                    "the server ignored the range"
+                }
                 (_, Some(_), _) => "the file changed on the server",
             };
             let shown = &self.part.place.shown;
@@ -376,22 +389,41 @@ impl<'d> Download<'d> {
         self.path = path;
         self.connections = segments.len().clamp(1, usize::from(self.fetch.connections));
         let next = AtomicUsize::new(1);
+        let whole = |segment: &Segment, mut response: Option<Response>| {
+            let mut from = segment.resumes_from();
+            loop {
+                let response = match response.take() {
+                    Some(response) => response,
+                    None => {
+                        let range = Range {
+                            from,
+                            to: segment.end,
+                            etag: etag.as_deref().unwrap_or_default(),
+                        };
+                        open_part(client, url, range, length)?
+                    }
+                };
+                // A part has at least the first byte asked for, so that this ends.
+                from = response.range.end;
+                receive(client, response, (file, segment), path)?;
+                if length.is_none() || segment.missing().is_none() {
+                    return Ok(());
+                }
+            }
+        };
         let work = |first: Option<Response>| {
-            let (next, etag) = (&next, etag.as_deref());
+            let (next, whole) = (&next, &whole);
             move || {
                 let mut present = first.zip(segments.first());
                 loop {
-                    let response = match present.take() {
-                        Some((response, segment)) => Ok((response, segment)),
+                    let (response, segment) = match present.take() {
+                        Some((response, segment)) => (Some(response), segment),
                         None => match segments.get(next.fetch_add(1, Ordering::Relaxed)) {
-                            Some(segment) => open_part(client, url, segment, etag, length)
-                                .map(|response| (response, segment)),
+                            Some(segment) => (None, segment),
                             None => return Ok(()),
                         },
                     };
-                    let done = response.and_then(|(response, segment)| {
-                        receive(client, response, (file, segment), path)
-                    });
+                    let done = whole(segment, response);
                     if done.is_err() {
                         client.stop.store(true, Ordering::Relaxed);
                         return done;
@@ -448,79 +480,6 @@ fn split(segments: &mut Vec<Segment>, count: usize) {
         largest.end = middle;
         segments.push(Segment::new(middle, to));
     }
-}
-
-/// Sends a request and follows redirects; the final response and where it came from.
-fn open(
-    client: &Client<'_>,
-    asked: &Url,
-    range: Option<Range<'_>>,
-) -> Result<(Response, Url), Fault> {
-    let mut url = asked.clone();
-    for _ in 0..=REDIRECTS_MAX {
-        let response = client.get(&url, range)?;
-        let status = response.head.status;
-        if let (416, Some(range)) = (status, range) {
-            return Err(unsatisfied(&response, range));
-        }
-        // At once would be no pause.
-        let asked = response.fields.retry_after.map(|asked| asked.max(PAUSE));
-        match (status, &response.fields.location) {
-            (200 | 206, _) if status == 200 || range.is_some() => {
-                return match &response.fields.coding {
-                    None => Ok((response, url)),
-                    Some(coding) => Err(Fault::Final(format!(
-                        "the server sends Content-Encoding: {coding}, which was not asked for; \
-                         `curl --compressed -O` decodes it"
-                    ))),
-                };
-            }
-            (301 | 302 | 303 | 307 | 308, Some(location)) => {
-                url = redirected(&url, location).map_err(Fault::Final)?;
-            }
-            (408 | 500 | 502 | 503 | 504, _) => {
-                let text = format!("status {status}");
-                return Err(Fault::Passing(text, asked));
-            }
-            (429, _) => {
-                let text = "status 429 (too many requests)".to_owned();
-                return Err(match asked {
-                    None => Fault::Final(format!("{text} without Retry-After; try again later")),
-                    pause => Fault::Passing(text, pause),
-                });
-            }
-            (401 | 403, _) => {
-                let text = format!("status {status}; name a token file by --token-file, or use -H");
-                return Err(Fault::Final(text));
-            }
-            (404, _) => return Err(Fault::Final("status 404: the server has no such file".into())),
-            _ => return Err(Fault::Final(format!("status {status}, expected 200"))),
-        }
-    }
-    Err(Fault::Final(format!(
-        "more than {REDIRECTS_MAX} redirects, the last to http://{}{}",
-        url.authority(),
-        url.path
-    )))
-}
-
-/// Requests the missing part of a segment.
-fn open_part(
-    client: &Client<'_>,
-    url: &Url,
-    segment: &Segment,
-    etag: Option<&str>,
-    length: Option<u64>,
-) -> Result<Response, Fault> {
-    let (from, to) = segment.missing().unwrap_or((0, segment.end));
-    let etag = etag.unwrap_or_default();
-    let range = Range { from, to, etag };
-    let (mut response, _) = open(client, url, Some(range))?;
-    if response.head.status != 206 {
-        return Err(Fault::Changed("the file changed on the server".to_owned()));
-    }
-    check_part(&mut response, range, length)?;
-    Ok(response)
 }
 
 /// The line of progress.

@@ -7,6 +7,7 @@ mod connection;
 mod download;
 mod metrics;
 mod name;
+mod open;
 mod options;
 mod part;
 mod procedure;

@@ -97,7 +97,11 @@ impl Place {
             Ok(file) => (File::from(file), true),
             Err(Errno::EXIST) => {
                 let old = openat(&self.folder, &name, flags, Mode::empty());
-                (File::from(old.map_err(refused)?), false)
+                let old = old.map_err(|error| match error {
+                    Errno::LOOP => failed(&"a symlink; remove it"),
+                    error => refused(error),
+                });
+                (File::from(old?), false)
             }
             Err(error) => return Err(refused(error)),
         };

@@ -18,16 +18,27 @@ use crate::connection::{Client, Fault, Response};
 const BUFFER: usize = 256 << 10;
 const WINDOW: usize = 4 << 20;
 
+/// Bytes before a resumed part that are requested again, and compared with those of the file.
+const OVERLAP: u64 = 4096;
+
 /// A range of the file; `at` is the first byte that is not written.
 #[derive(Debug)]
 pub struct Segment {
+    /// The file has all bytes from here to `at`.
+    pub held_from: u64,
     pub at: AtomicU64,
     pub end: u64,
 }
 
 impl Segment {
     pub fn new(from: u64, end: u64) -> Self {
-        Self { at: from.into(), end }
+        Self { held_from: from, at: from.into(), end }
+    }
+
+    /// Where a request begins, so that its first bytes show whether it is the same file.
+    pub fn resumes_from(&self) -> u64 {
+        let at = self.at.load(Ordering::Acquire);
+        self.held_from.max(at.saturating_sub(OVERLAP))
     }
 
     pub fn missing(&self) -> Option<(u64, u64)> {
@@ -43,8 +54,8 @@ impl Segment {
     }
 }
 
-/// Writes a response's body to its segment, up to the end of the segment. With a framing other than
-/// a length the segment has no end.
+/// Writes a response's body to its segment, up to the end of either. With a framing other than a
+/// length the segment has no end.
 ///
 /// # Errors
 /// If the connection or the file fails. What was written before is in the segment.
@@ -55,7 +66,8 @@ pub fn receive(
     path: ReceivePath,
 ) -> Result<(), Fault> {
     let body = beginning(client, &mut response, (file, segment))?;
-    let copying = Copying { client, file, segment };
+    let end = segment.end.min(response.range.end);
+    let copying = Copying { client, file, segment, end };
     if copying.take(&body, &mut response.head.framing)? {
         return Ok(());
     }
@@ -63,7 +75,7 @@ pub fn receive(
         (ReceivePath::Copy, _) | (_, Framing::Chunked(_) | Framing::UntilClose) => {
             copying.run(response)
         }
-        (path, Framing::Length(_)) => by_path(client, &response, (file, segment), path),
+        (path, Framing::Length(_)) => by_path(client, &response, (file, segment, end), path),
     }
 }
 
@@ -75,7 +87,9 @@ fn beginning(
     (file, segment): (&File, &Segment),
 ) -> Result<Vec<u8>, Fault> {
     let mut body = std::mem::take(&mut response.body);
-    while response.skipped > 0 {
+    let mut position = response.range.start;
+    let to = segment.at.load(Ordering::Relaxed).min(response.range.end);
+    while position < to {
         if body.is_empty() {
             body.resize(BUFFER, 0);
             let count = client.limits().receive(&mut response.stream, &mut body);
@@ -84,19 +98,17 @@ fn beginning(
                 return Err(Fault::passing("body truncated before the range"));
             }
         }
-        let count = response.skipped.min(body.len() as u64);
-        if response.is_received {
-            let mut before = vec![0; count as usize];
-            let at = segment.at.load(Ordering::Relaxed) - response.skipped;
-            let read = file.read_exact_at(&mut before, at);
-            read.map_err(|error| Fault::Final(format!("read the part: {error}")))?;
-            if before != body[..count as usize] {
-                let text = "other bytes under the same ETag".to_owned();
-                return Err(Fault::Changed(text));
-            }
+        let count = (to - position).min(body.len() as u64);
+        // A server may begin before what was asked for, which the file may miss as well.
+        let unknown = segment.held_from.saturating_sub(position).min(count);
+        let mut before = vec![0; (count - unknown) as usize];
+        let read = file.read_exact_at(&mut before, position + unknown);
+        read.map_err(|error| Fault::Final(format!("read the part: {error}")))?;
+        if before != body[unknown as usize..count as usize] {
+            return Err(Fault::Changed("other bytes under the same ETag".to_owned()));
         }
         body.drain(..count as usize);
-        response.skipped -= count;
+        position += count;
     }
     Ok(body)
 }
@@ -109,6 +121,8 @@ struct Copying<'c> {
     client: &'c Client<'c>,
     file: &'c File,
     segment: &'c Segment,
+    /// Of the body, or of the segment.
+    end: u64,
 }
 
 impl Copying<'_> {
@@ -119,7 +133,7 @@ impl Copying<'_> {
             let count = limits.receive(&mut response.stream, &mut buffer).map_err(of_body)?;
             if count == 0 {
                 let is_end = response.head.framing == Framing::UntilClose;
-                return if is_end { Ok(()) } else { Err(truncated(self.segment)) };
+                return if is_end { Ok(()) } else { Err(truncated(self.segment, self.end)) };
             }
             let before = self.segment.at.load(Ordering::Relaxed);
             if self.take(&buffer[..count], &mut response.head.framing)? {
@@ -147,12 +161,13 @@ impl Copying<'_> {
             Err(malformed) if malformed.part == EXCESS => true,
             fed => fed?,
         };
-        Ok(is_whole || self.segment.missing().is_none())
+        Ok(is_whole || self.segment.at.load(Ordering::Relaxed) >= self.end)
     }
 
     fn write(&self, data: &[u8]) -> Result<(), Fault> {
         let at = self.segment.at.load(Ordering::Relaxed);
-        let wanted = data.len().min(usize::try_from(self.segment.end - at).unwrap_or(usize::MAX));
+        let wanted =
+            data.len().min(usize::try_from(self.end.saturating_sub(at)).unwrap_or(usize::MAX));
         self.file.write_all_at(&data[..wanted], at).map_err(|error| not_written(&error))?;
         self.segment.advance(self.client, at + wanted as u64);
         Ok(())
@@ -162,14 +177,14 @@ impl Copying<'_> {
 fn by_path(
     client: &Client<'_>,
     response: &Response,
-    (file, segment): (&File, &Segment),
+    (file, segment, end): (&File, &Segment, u64),
     path: ReceivePath,
 ) -> Result<(), Fault> {
     let failed = |error: &dyn std::fmt::Display| Fault::Final(format!("--receive {path}: {error}"));
     // Only a ring uses it; the socket has its own limit.
     let waiter = Waiter::new(Io::Blocking, Duration::ZERO).map_err(|error| failed(&error))?;
     let mut receiving = Receiving::new(path, WINDOW).map_err(|error| failed(&error))?;
-    let Some((at, end)) = segment.missing() else { return Ok(()) };
+    let at = segment.at.load(Ordering::Relaxed);
     receiving.begin_at(file.try_clone().map_err(|error| failed(&error))?, at, end);
     let mut limits = client.limits();
     loop {
@@ -178,7 +193,7 @@ fn by_path(
         match step {
             Ok(Step::Done) => return Ok(()),
             Ok(Step::More) => limits.renew(),
-            Err(PathError::Short { .. }) => return Err(truncated(segment)),
+            Err(PathError::Short { .. }) => return Err(truncated(segment, end)),
             // A mapped page for which the disk has no room.
             Err(PathError::Call { call: "recv", error: Errno::FAULT }) => {
                 return Err(not_written(&Errno::NOSPC.into()));
@@ -208,9 +223,9 @@ fn not_written(error: &Error) -> Fault {
     Fault::Final(format!("write: {}", system_cause(error, Activity::Other)))
 }
 
-fn truncated(segment: &Segment) -> Fault {
+fn truncated(segment: &Segment, end: u64) -> Fault {
     let at = segment.at.load(Ordering::Relaxed);
-    match segment.end {
+    match end {
         u64::MAX => Fault::passing(format!("body truncated after {at} bytes, no last chunk")),
         end => Fault::passing(format!("body truncated at byte {at}, expected {end}")),
     }

@@ -30,6 +30,9 @@ pub const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The part of a response after which none may follow.
 pub const EXCESS: &str = "bytes after the end of the body";
 
+/// The part that has another coding than `chunked`, which only a field TE asks for.
+const UNASKED: &str = "unasked Transfer-Encoding";
+
 /// A malformed field or line, with its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
@@ -48,6 +51,10 @@ impl Malformed {
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.part == UNASKED {
+            let got = &self.got;
+            return write!(f, "the server sends Transfer-Encoding: {got}, which was not asked for");
+        }
         write!(f, "malformed response: {}", self.part)?;
         if self.got.is_empty() { Ok(()) } else { write!(f, ": {}", self.got) }
     }

@@ -415,7 +415,7 @@ fn bad_requests_are_one_line() {
          {url}/ | no file name
          {url}/f -o to | to/f exists (4 bytes) | --force
          {url}/g -o to | to/g.part exists and is not of `fathom fetch` | --force
-         {url}/h -o to | to/h.part
+         {url}/h -o to | to/h.part: a symlink; remove it
          {url}/i -o to | to/i.part.state exists and is not of `fathom fetch` | --force
          {url}/f -o /dev/null --force | /dev/null is a device | -o
          {url}/f -o link --force | link is a symlink

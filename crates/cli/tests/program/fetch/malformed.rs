@@ -10,6 +10,9 @@ fn truncated_bodies_have_no_name() {
             Some("/chunked") => "200 x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n",
             Some("/digits") => "200 x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n\r\n\r\n",
             Some("/gzip") => "200 x\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n1234",
+            Some("/transfer") => "200 x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+            Some("/nowhere") => "302 x\r\nContent-Length: 0\r\n\r\n",
+            Some("/huge") => "200 x\r\nContent-Length: 9223372036854775808\r\n\r\n",
             Some("/number") => "200 x\r\nContent-Length: 12abc\r\n\r\n1234",
             Some("/list") => "200 x\r\nContent-Length: 6, 6\r\n\r\n123456",
             Some("/both") => {
@@ -30,6 +33,9 @@ fn truncated_bodies_have_no_name() {
         ("/chunked", "body truncated after 4 bytes, no last chunk"),
         ("/digits", "malformed response: chunk size; `curl -v`"),
         ("/gzip", "Content-Encoding: gzip, which was not asked for; `curl --compressed"),
+        ("/transfer", "Transfer-Encoding: gzip, chunked, which was not asked for; `curl"),
+        ("/nowhere", "status 302 (redirect) without Location; nothing is kept"),
+        ("/huge", "implausible Content-Length: 9223372036854775808, a file has less than 2^63;"),
         ("/number", "malformed response: Content-Length: 12abc"),
         ("/range", "status 206, expected 200"),
         ("/head", "malformed response: status line: HTTP/1.1 x"),
@@ -155,4 +161,85 @@ fn other_content_under_the_same_tag_is_started_anew() {
         .map(|head| field(head, "Range").unwrap_or("all").to_owned())
         .collect();
     assert_eq!(ranges, ["all", "bytes=4904-99999", "all"]);
+}
+
+#[test]
+fn tampered_bytes_before_the_second_gap_are_found() {
+    let bytes: &[u8] = generated(3, 24 << 20).leak();
+    for receive in ["copy", "mmap", "splice"] {
+        let server = Server::start(move |_, head, stream| match field(head, "X-Stall") {
+            Some(_) => stall(head, stream, (bytes, 5 << 20), "\"a\""),
+            None => send_file(head, stream, bytes, "\"a\""),
+        });
+        let env = new_env();
+        let line = format!("fetch {} -o to --connections 2 --receive {receive}", server.url("/f"));
+        kill_after(&env, &format!("{line} -H X-Stall:1"), 10 << 20);
+        let state: serde_json::Value =
+            serde_json::from_slice(&content(&env, "f.part.state")).expect("a state");
+        let gap = state["missing"][1][0].as_u64().expect("a second gap") as usize;
+        let mut part = content(&env, "f.part");
+        part[gap - 10..gap].fill(0);
+        std::fs::write(env.file("to/f.part"), part).expect("a file");
+        let output = env.exec(&line);
+        assert_status(&output, 0);
+        assert_contains(&text(&output.stderr), &["other bytes under the same ETag; retry 1"]);
+        assert!(content(&env, "f") == bytes, "{receive}");
+    }
+}
+
+#[test]
+fn shorter_parts_are_progress() {
+    let bytes: &[u8] = generated(6, 100_000).leak();
+    // Also less than what is compared.
+    for (receive, most) in [("copy", 1000), ("mmap", 9000), ("splice", 30_000)] {
+        let server = Server::start(move |number, head, stream| {
+            let range = field(head, "Range").and_then(|it| it.strip_prefix("bytes="));
+            let (begin, end) = range.and_then(|it| it.split_once('-')).unwrap_or(("0", "99999"));
+            let last = begin.parse().map_or(0, |begin: usize| begin + most - 1);
+            let last = last.min(end.parse().expect("a number"));
+            let asked = range.map_or_else(String::new, |range| format!("bytes={range}"));
+            let head = head.replace(&asked, &format!("bytes={begin}-{last}"));
+            let (head, body) = part(&head, bytes, "\"a\"");
+            let body = if number == 0 { &body[..40_000] } else { body };
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+        });
+        let env = new_env();
+        let output = env.exec(&format!("fetch {} -o to --receive {receive}", server.url("/f")));
+        assert_status(&output, 0);
+        let shown = text(&output.stderr);
+        assert_contains(&shown, &["retry 1"]);
+        assert!(!shown.contains("retry 2"), "{shown}");
+        assert!(content(&env, "f") == bytes, "{receive}");
+        let asked: Vec<String> =
+            (35_904..100_000).step_by(most).map(|from| format!("bytes={from}-99999")).collect();
+        let heads = server.heads();
+        let ranges: Vec<_> = heads.iter().filter_map(|head| field(head, "Range")).collect();
+        assert_eq!(ranges, asked, "{receive}");
+    }
+}
+
+#[test]
+fn unusable_ranges_are_not_a_way_to_resume() {
+    let bytes: &[u8] = generated(6, 100_000).leak();
+    for has_206 in [true, false] {
+        let server = Server::start(move |_, head, stream| {
+            let (head, body) = match field(head, "Range") {
+                // Not what was asked for.
+                Some(_) if has_206 => {
+                    let asked = "If-Range: \"a\"\r\nRange: bytes=90000-99999\r\n";
+                    part(asked, bytes, "\"a\"")
+                }
+                _ => (part("", bytes, "\"a\"").0, &bytes[..40_000]),
+            };
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+        });
+        let env = new_env();
+        let output = env.exec(&format!("fetch {} -o to --retries 3", server.url("/f")));
+        let end = "40000 of 100000 bytes are in to/f.part; the server has no usable ranges: the \
+                   next run starts anew";
+        assert_status(&output, 1);
+        let shown = text(&output.stderr);
+        assert_contains(&shown, &["body truncated at byte 40000", end]);
+        assert!(!shown.contains("again to resume"), "{shown}");
+    }
 }
