@@ -285,7 +285,7 @@ impl<'s> Body<'s> {
         self.is_complete = fed.map_err(ExchangeError::from)?;
         self.bytes += self.piece.len() as u64;
         match self.bytes_max {
-            1.. if self.bytes > self.bytes_max => Err(ControlError::Answer("body too long")),
+            1.. if self.bytes > self.bytes_max => Err(ControlError::TooLong(self.bytes_max >> 20)),
             _ => Ok(()),
         }
     }
@@ -384,7 +384,7 @@ mod tests {
             Ok::<_, ControlError>((answer.body.len(), answer.body_bytes))
         };
         assert_eq!(body(10, limits()).unwrap(), (10, 10));
-        assert!(matches!(body(9, limits()), Err(ControlError::Answer("body too long"))));
+        assert!(matches!(body(9, limits()), Err(ControlError::TooLong(_))));
         // Of a file only the length is of interest.
         assert_eq!(body(0, limits()).unwrap(), (0, 10));
         let late = body(10, Limits::new(Duration::ZERO, &GOES_ON)).unwrap_err().to_string();

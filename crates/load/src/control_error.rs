@@ -10,6 +10,9 @@ pub enum ControlError {
     Status(u16),
     #[error("{0}")]
     Answer(&'static str),
+    /// The limit in MiB.
+    #[error("body above {0} MiB")]
+    TooLong(u64),
     #[error("body truncated: {0} bytes received, {1} missing")]
     Truncated(u64, u64),
     /// It must not reach a record.

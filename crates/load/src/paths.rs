@@ -17,6 +17,18 @@ pub fn expand(pattern: &str) -> Result<Vec<String>, NotationError> {
     Ok((first..=last).map(|at| format!("{head}{at:0width$}{tail}")).collect())
 }
 
+/// Characters of a path in a message.
+const SHOWN_MAX: usize = 120;
+
+/// A path in a message.
+pub fn shown(path: &str) -> String {
+    let mut shown: String = path.chars().take(SHOWN_MAX).collect();
+    if shown.len() < path.len() {
+        shown.push('…');
+    }
+    shown
+}
+
 /// Most paths of a pattern or list.
 pub const PATHS_MAX: u32 = 1 << 20;
 

@@ -19,6 +19,7 @@ use crate::engine::{End, Outcome, Timing};
 use crate::limit::{Limit, Proof};
 use crate::memory::{Memory, Resident};
 use crate::options::{BodyName, Case, Load};
+use crate::paths::shown;
 use crate::readings::Readings;
 use crate::records;
 use crate::run::{Observed, Run, duration, shuffled};
@@ -321,7 +322,7 @@ impl Run<'_> {
         let Observed { outcome, telemetry, others } =
             self.window(&work, timing, &what, recorder)?;
         if let Some(file) = outcome.tally.wrong_file {
-            step.wrong_path.get_or_insert_with(|| work.requests.path(file));
+            step.wrong_path.get_or_insert_with(|| shown(&work.requests.path(file)));
         }
         if outcome.end == End::Complete {
             step.add(&outcome, telemetry, others);

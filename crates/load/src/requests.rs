@@ -15,6 +15,7 @@ pub struct Requests {
     /// The sums of the files, as far as known.
     contents: Vec<OnceLock<Sum>>,
     as_coded: bool,
+    of_range: bool,
 }
 
 /// What all requests share.
@@ -35,13 +36,19 @@ impl Fields {
         let mut asked = fields.filter(|(name, _)| name.eq_ignore_ascii_case("accept-encoding"));
         asked.any(|(_, value)| coded(value.as_bytes()))
     }
+
+    /// Whether a response may be a part of the file.
+    pub fn ask_for_range(&self) -> bool {
+        let fields = self.more.iter().filter_map(|field| field.split_once(':'));
+        fields.into_iter().any(|(name, _)| name.eq_ignore_ascii_case("range"))
+    }
 }
 
 impl Requests {
     /// `files`: encoded paths with the lengths of the files.
     pub fn new(files: &[(String, Option<u64>)], fields: &Fields) -> Self {
-        let as_coded = fields.ask_for_coding();
-        let mut requests = Self { as_coded, ..Self::default() };
+        let (as_coded, of_range) = (fields.ask_for_coding(), fields.ask_for_range());
+        let mut requests = Self { as_coded, of_range, ..Self::default() };
         let closes = fields.closes.then_some("Connection: close");
         for (path, bytes) in files {
             let more = closes.into_iter().chain(fields.more.iter().map(String::as_str));
@@ -68,6 +75,7 @@ impl Requests {
             bytes: self.bytes[..count].to_vec(),
             contents: self.contents[..count].to_vec(),
             as_coded: self.as_coded,
+            of_range: self.of_range,
         }
     }
 
@@ -94,6 +102,11 @@ impl Requests {
     /// Whether a coding of the bodies was asked for.
     pub fn as_coded(&self) -> bool {
         self.as_coded
+    }
+
+    /// Whether a response with this status is what was asked for.
+    pub fn accepts(&self, status: u16) -> bool {
+        status == 200 || (status == 206 && self.of_range)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -153,6 +166,12 @@ mod tests {
         assert!(requests.text(0).starts_with(b"GET /a HTTP/1.1\r\n"));
         assert_eq!((requests.len(), requests.mean_bytes()), (2, Some(20)));
         assert!(!requests.as_coded());
+        let part = Fields { more: vec!["range: bytes=0-9".to_owned()], ..Fields::default() };
+        let accepted = |fields: &Fields| {
+            [200, 204, 206].map(|status| Requests::new(&files, fields).accepts(status))
+        };
+        assert_eq!(accepted(&fields), [true, false, false]);
+        assert_eq!(accepted(&part), [true, false, true]);
         let more = |field: &str| Fields { more: vec![field.to_owned()], ..Fields::default() };
         assert!(more("accept-encoding: gzip").ask_for_coding());
         assert!(!more("Accept-Encoding: identity").ask_for_coding());

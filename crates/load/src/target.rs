@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_fileio::read_text;
-use fathom_http::{Connector, ExchangeError, Url, resolve};
+use fathom_http::{Connector, ExchangeError, Url, UrlError, resolve};
 use fathom_metric::{ProcedureError, Recorder};
 use fathom_record::{Activity, FarHost, Host, system_cause};
 
@@ -16,7 +16,7 @@ use crate::control_error::ControlError;
 use crate::engine::{REDIRECTED, UNASKED};
 use crate::figures::Telemetry;
 use crate::options::{Load, ServerCache};
-use crate::paths::{PATHS_MAX, encoded, expand};
+use crate::paths::{PATHS_MAX, encoded, expand, shown};
 use crate::requests::{Fields, Requests};
 
 /// The name of this host in records.
@@ -84,7 +84,7 @@ impl Target {
         }
         let files = files(load, &url, is_ours.then_some(&mut control), &mut warnings)?;
         let fields = Fields { host: url.authority(), more: fields, closes: load.fresh };
-        let first_bytes = check_first(load, &mut control, &files, fields.ask_for_coding())?;
+        let first_bytes = check_first(load, &mut control, &files, &fields)?;
         control.set_timeout(load.timeout.min(TELEMETRY_TIMEOUT));
         let requests = Arc::new(Requests::new(&files, &fields));
         // Of a list only: as a parameter it would make another case.
@@ -208,7 +208,11 @@ fn known<T>(answer: Result<T, ControlError>, has_token: bool) -> Result<Option<T
 
 /// The words of an error, with what to do.
 fn with_remedy(error: &ControlError) -> String {
-    let ControlError::Exchange(cause) = error else { return error.to_string() };
+    let cause = match error {
+        ControlError::TooLong(_) => return format!("{error}; name fewer paths by --urls"),
+        ControlError::Exchange(cause) => cause,
+        _ => return error.to_string(),
+    };
     let remedy = match cause {
         ExchangeError::Io(error) => return system_cause(error, Activity::Other).to_string(),
         ExchangeError::TimedOut(_) => " (--timeout): the server stalls, or needs a longer time",
@@ -273,15 +277,18 @@ fn files(
     Ok(files)
 }
 
-/// Paths of a pattern, or the lines of a file.
 /// Bytes of a file with paths, at most.
 const URLS_MAX: u64 = 1 << 30;
+/// Bytes of a path, at most: servers accept less.
+const PATH_BYTES_MAX: usize = 16 << 10;
 
+/// Paths of a pattern, or the lines of a file.
 fn by_option(urls: &str, url: &Url) -> Result<Vec<String>, ProcedureError> {
     let failed =
         |what: &dyn std::fmt::Display| ProcedureError::failed(format!("--urls {urls}: {what}"));
     let is_file = Path::new(urls).is_file();
     if urls.starts_with('/') && !is_file {
+        check_path(urls).map_err(|error| ProcedureError::usage(format!("--urls {error}")))?;
         return expand(urls).map_err(ProcedureError::usage);
     }
     let text = read_text(Path::new(urls), URLS_MAX).map_err(|error| failed(&error))?;
@@ -289,19 +296,19 @@ fn by_option(urls: &str, url: &Url) -> Result<Vec<String>, ProcedureError> {
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let mut paths = Vec::new();
     for line in lines {
+        check_length(line).map_err(|error| failed(&error))?;
         let path = match line.starts_with('/') {
             true => line.to_owned(),
             false => {
-                let other = Url::parse(line).map_err(|error| failed(&error))?;
+                let cut = |error: UrlError| error.to_string().replace(line, &shown(line));
+                let other = Url::parse(line).map_err(|error| failed(&cut(error)))?;
                 if (&other.host, other.port) != (&url.host, url.port) {
-                    return Err(failed(&format!("{line} is on another server")));
+                    return Err(failed(&format!("{} is on another server", shown(line))));
                 }
                 other.path
             }
         };
-        if !path.chars().all(|c| c.is_ascii_graphic() && c != '#') {
-            return Err(failed(&format!("`{path}`: expected an encoded path")));
-        }
+        check_path(&path).map_err(|error| failed(&error))?;
         paths.push(path);
     }
     match paths.len() {
@@ -311,26 +318,48 @@ fn by_option(urls: &str, url: &Url) -> Result<Vec<String>, ProcedureError> {
     }
 }
 
+fn check_path(path: &str) -> Result<(), String> {
+    check_length(path)?;
+    match path.chars().all(|c| c.is_ascii_graphic() && c != '#') {
+        true => Ok(()),
+        false => Err(format!("`{}`: expected an encoded path", shown(path))),
+    }
+}
+
+fn check_length(path: &str) -> Result<(), String> {
+    match path.len() {
+        ..=PATH_BYTES_MAX => Ok(()),
+        length => Err(format!(
+            "`{}`: a path of {length} bytes, at most {PATH_BYTES_MAX} are allowed",
+            shown(path)
+        )),
+    }
+}
+
 /// Requests the first file once, so that a wrong path or token ends the command at once.
 /// Returns the length of a whole file.
 fn check_first(
     load: &Load,
     control: &mut Control,
     files: &Files,
-    as_coded: bool,
+    fields: &Fields,
 ) -> Result<Option<u64>, ProcedureError> {
     let (path, bytes) = &files[0];
+    let shown = shown(path);
     let failed = |what: String| {
-        ProcedureError::failed(format!("{}: first request, {path}: {what}", load.target))
+        ProcedureError::failed(format!("{}: first request, {shown}: {what}", load.target))
     };
     let answer = control.ask("GET", path, 0).map_err(|error| failed(with_remedy(&error)))?;
     match (answer.status, *bytes) {
-        (200..=299, _) if answer.is_coded && !as_coded => Err(failed(UNASKED.to_owned())),
-        (200..=299, Some(expected)) if answer.body_bytes != expected => {
+        (200 | 206, _) if answer.is_coded && !fields.ask_for_coding() => {
+            Err(failed(UNASKED.to_owned()))
+        }
+        (200, Some(expected)) if answer.body_bytes != expected => {
             let got = answer.body_bytes;
             Err(failed(format!("{got} bytes, but the list says {expected}; did the file change?")))
         }
-        (status @ 200..=299, _) => Ok((status == 200).then_some(answer.body_bytes)),
+        (200, _) => Ok(Some(answer.body_bytes)),
+        (206, _) if fields.ask_for_range() => Ok(None),
         (401 | 403, _) => {
             Err(failed(format!("status {}; name a token file by --token-file", answer.status)))
         }

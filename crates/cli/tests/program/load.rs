@@ -84,6 +84,11 @@ fn serve(mut stream: TcpStream) {
                 let _ = stream.read(&mut [0]);
                 return;
             }
+            _ if path.as_deref() == Some("/part") => {
+                let range = "Content-Range: bytes 0-3/9";
+                format!("HTTP/1.1 206 x\r\n{range}\r\nContent-Length: 4\r\n\r\n1234").into_bytes()
+            }
+            _ if path.as_deref() == Some("/nothing") => b"HTTP/1.1 204 x\r\n\r\n".to_vec(),
             _ if path.as_deref() == Some("/truncated") => {
                 let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1234");
                 let _ = stream.shutdown(std::net::Shutdown::Both);
@@ -148,6 +153,24 @@ fn unusable_servers_are_one_clear_line() {
     assert_failure(&cold, &["--server-cache", "only `fathom serve`"]);
     let list = env.run(&["load", &server.url("/"), "--urls", "no-such-file"]);
     assert_failure(&list, &["--urls no-such-file", "No such file"]);
+    for (path, status) in [("/part", "206"), ("/nothing", "204")] {
+        let why = format!("first request, {path}: status {status}, expected 200");
+        assert_failure(&env.run(&["load", &server.url(path)]), &[&why]);
+    }
+    let long = "x".repeat(1 << 20);
+    let wrong = "expected an encoded path";
+    for (line, why) in [
+        (format!("/{long}"), "xx…`: a path of 1048577 bytes, at most 16384 are allowed"),
+        (format!("http://{long}"), "xx…`: a path of 1048583 bytes, at most 16384 are allowed"),
+        (format!("/{} b", &long[..9000]), &format!("xx…`: {wrong}")),
+    ] {
+        std::fs::write(env.file("paths"), line).expect("a file");
+        let output = env.run(&["load", &server.url("/"), "--urls", "paths"]);
+        assert_failure(&output, &["--urls paths: ", why]);
+        assert!(output.stderr.len() < 1000, "{}", text(&output.stderr));
+    }
+    let blank = env.run(&["load", &server.url("/"), "--urls", "/a b"]);
+    assert_usage_error(&blank, &["--urls", "`/a b`", wrong]);
     let words = ["load", &server.url("/f1"), "--clients", "90000", "--time", "1s"];
     let many = env.run(&words);
     assert_failure(&many, &["--clients 90000"]);

@@ -296,7 +296,7 @@ impl<'w> Reactor<'w> {
         if slot.is_some() {
             *self.tally.statuses.entry(status).or_default() += 1;
         }
-        if !(200..300).contains(&status) {
+        if !self.work.requests.accepts(status) {
             self.count_fault(Fault::Status(status));
         } else if status == 200 && self.work.requests.length(file, bytes) != bytes {
             self.count_fault(Fault::WrongLength);

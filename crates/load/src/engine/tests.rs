@@ -22,6 +22,8 @@ enum Manner {
     },
     UntilClose,
     NotFound,
+    /// To a request without a range.
+    Part,
     Truncates,
     LiesAboutLength,
     ClosesWithoutResponse,
@@ -155,6 +157,7 @@ fn answer(stream: &mut TcpStream, manner: Manner, body: &[u8]) -> Option<()> {
             text
         }
         Manner::NotFound => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        Manner::Part => [&b"HTTP/1.1 206 x\r\nContent-Length: 5000\r\n\r\n"[..], body].concat(),
         Manner::Truncates => whole(&length)[..BODY].to_vec(),
         Manner::LiesAboutLength => whole(&format!("Content-Length: {}", BODY + 1)),
         Manner::ClosesWithoutResponse => Vec::new(),
@@ -245,6 +248,7 @@ fn kept_connections_are_reused_and_fresh_ones_are_not() {
 fn faults_of_the_server_are_named() {
     for (manner, fault) in [
         (Manner::NotFound, Fault::Status(404)),
+        (Manner::Part, Fault::Status(206)),
         (Manner::Truncates, Fault::Truncated),
         (Manner::LiesAboutLength, Fault::WrongLength),
         (Manner::ClosesWithoutResponse, Fault::Closed),
