@@ -107,7 +107,14 @@ pub(crate) fn make(page: Page, shared: &Shared, ticket: &Ticket) -> Made {
         Page::Host => json(&fathom_measure::host::read()),
         Page::Evict => json(&cache::evict(shared, is_over)),
         Page::Warm => json(&cache::warm(shared, is_over)),
-        Page::Disk(time_ms) => json(&disk::measure(shared, time_ms, is_over)),
+        Page::Disk(time_ms) => {
+            let rate = disk::measure(shared, time_ms, is_over);
+            // Cut short: its last slots are no measurement.
+            if is_over() {
+                return Made::refusal(Refusal::Stopping);
+            }
+            json(&rate)
+        }
     };
     let bytes = body.len() as u64;
     let held = shared.budget.hold(bytes);
@@ -200,6 +207,18 @@ mod tests {
 
     use super::*;
     use crate::options::Options;
+
+    #[test]
+    fn disk_rate_that_is_cut_short_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = Options::new(folder.path());
+        options.listen = vec!["127.0.0.1:0".parse().unwrap()];
+        let (shared, _) = crate::server::prepare(options).unwrap();
+        let (ticket, claim) = Ticket::new(0, crate::ticket::Place::new(0));
+        assert_eq!(make(Page::Disk(1), &shared, &ticket).status, 200);
+        drop(claim);
+        assert_eq!(make(Page::Disk(60_000), &shared, &ticket).status, 503);
+    }
 
     #[test]
     fn files_that_stay_in_memory_are_counted() {

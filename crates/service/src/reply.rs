@@ -60,10 +60,16 @@ impl Reply<'_> {
         if let Some(location) = self.location {
             field(out, "Location", location);
         }
-        match self.connection {
-            Connection::Default => {}
-            Connection::Close => out.extend_from_slice(b"\r\nConnection: close"),
-            Connection::KeepAlive => out.extend_from_slice(b"\r\nConnection: keep-alive"),
+        if self.status == 426 {
+            field(out, "Upgrade", fathom_far::UPGRADE);
+        }
+        match (self.connection, self.status) {
+            // Upgrade is a field of this connection only (RFC 9110, 7.8).
+            (Connection::Close, 426) => field(out, "Connection", "Upgrade, close"),
+            (_, 426) => field(out, "Connection", "Upgrade"),
+            (Connection::Default, _) => {}
+            (Connection::Close, _) => field(out, "Connection", "close"),
+            (Connection::KeepAlive, _) => field(out, "Connection", "keep-alive"),
         }
         out.extend_from_slice(b"\r\n\r\n");
     }
@@ -169,6 +175,11 @@ mod tests {
         Reply { status: 416, part: None, ..reply.clone() }.write(&mut out, &date);
         let head = String::from_utf8(out.clone()).unwrap();
         assert!(head.contains("\r\nContent-Range: bytes */10\r\n"), "{head}");
+        let upgrade = Reply { status: 426, version: None, part: None, ..reply.clone() };
+        upgrade.write(&mut out, &date);
+        let head = String::from_utf8_lossy(&out);
+        let fields = "\r\nUpgrade: fathom-far/1\r\nConnection: Upgrade, close\r\n\r\n";
+        assert!(head.ends_with(fields), "{head}");
         let young = Version { is_strong: false, ..version.clone() };
         Reply { version: Some(&young), ..reply.clone() }.write(&mut out, &date);
         assert!(String::from_utf8_lossy(&out).contains("\r\nETag: W/\"e\"\r\n"));
