@@ -357,8 +357,7 @@ fn note_clock(run: &mut Run, clock: &WholeRun) {
         run.verdict.reasons.retain(|reason| reason.cause != Cause::Clock);
         run.verdict.reasons.push(Reason::new(Cause::Clock, failure));
     }
-    let was_stepped = clock.wall_step_ns != 0 || clock.wall_was_set;
-    run.clock.wall_step_ns = was_stepped.then_some(clock.wall_step_ns as f64);
+    run.clock.wall_step_ns = clock.wall_step();
 }
 
 /// Sets the state of a run from its reasons.

@@ -126,13 +126,17 @@ impl<'a> Session<'a> {
         let run = &mut self.document.run;
         run.clock.raw_ppm = Some(whole.raw_ppm);
         run.clock.monotonic_ppm = Some(whole.monotonic_ppm);
+        run.clock.wall_step_ns = whole.wall_step();
         if let Some(failure) = whole.failure() {
             run.verdict = Verdict::because(State::Invalid, Cause::Clock, failure.clone());
             let text = format!("clock check failed, all results are invalid: {failure}");
             self.audience.event(Event::Warning(&text));
         }
         let by_person = self.stop.is_by_person();
-        run.state = if by_person { RunState::Interrupted } else { RunState::Complete };
+        run.state = match by_person || ended.is_err() {
+            true => RunState::Interrupted,
+            false => RunState::Complete,
+        };
         run.ended = Some(timestamp());
         run.duration_ns = Some((clock::monotonic_raw_ns() - self.begun_ns) as f64);
         self.document.records = self.known.split_off(self.earlier);

@@ -35,6 +35,15 @@ const LOAD_WINDOW: Duration = Duration::from_millis(100);
 /// Pages that the kernel took are read again this often.
 const WARMINGS: u32 = 3;
 
+/// How a pair of processes ended.
+enum Pair {
+    Done,
+    /// The cell, and why.
+    Failed(usize, String),
+    /// There can be no other pair: why, and whether the other end does not answer.
+    Broken(String, bool),
+}
+
 /// The receiving end.
 struct FarSide {
     /// The name of the other host, and its place and CPU; `None` on this one.
@@ -103,12 +112,19 @@ impl Procedure for Transfer {
         let cells = cells.map(measured).collect();
         let mut run = Run { sets, cells, to, shares_cpu, is_emulated, orders, disturbed: None };
         recorder.event(Event::Plan(&self.plan(&run)));
-        self.blocks(&mut run, recorder)?;
-        let is_empty = run.cells.iter().all(|it| it.done.is_empty() && it.failed.is_none());
+        let broken = self.blocks(&mut run, recorder)?;
+        let has_nothing = run.cells.iter().all(|it| it.done.is_empty());
+        if let Some(why) = broken.as_ref().filter(|_| has_nothing) {
+            return Err(ProcedureError::failed(why));
+        }
+        let is_empty = has_nothing && run.cells.iter().all(|it| it.failed.is_none());
         if is_empty && recorder.stop().now().load(Relaxed) {
             return Ok(Ending::Stopped);
         }
         let has_numbers = records::all(recorder, &run, self);
+        if let Some(why) = broken {
+            return Err(ProcedureError::failed(why));
+        }
         match run.cells.iter().find_map(|measured| measured.failed.clone()) {
             Some(why) if !has_numbers => Err(ProcedureError::failed(why)),
             Some(_) => Ok(Ending::NotFound),
@@ -168,14 +184,17 @@ impl Transfer {
         format!("{count} {word} to {to}, {often}, after one that is discarded; {}", sets.join("; "))
     }
 
-    fn blocks(&self, run: &mut Run, recorder: &mut dyn Recorder) -> Result<()> {
+    /// Why there can be no further repetitions, if so.
+    fn blocks(&self, run: &mut Run, recorder: &mut dyn Recorder) -> Result<Option<String>> {
         let begun_ns = monotonic_raw_ns();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         // Finds what is impossible here, and how long a block takes.
-        run.block(&mut random, recorder)?;
+        if let Some((why, _)) = run.block(&mut random, recorder)? {
+            return Err(ProcedureError::failed(why));
+        }
         run.discard_block();
         if recorder.stop().now().load(Relaxed) {
-            return Ok(());
+            return Ok(None);
         }
         let block_ns = monotonic_raw_ns() - begun_ns;
         let limit_ns = self.time.as_nanos() as u64;
@@ -200,13 +219,21 @@ impl Transfer {
             }
             let what = "transferring";
             recorder.event(Event::Progress { done: done.into(), all: repeat.into(), what });
-            run.block(&mut random, recorder)?;
+            if let Some((why, is_gone)) = run.block(&mut random, recorder)? {
+                let to = run.orders.remote.as_ref().map(|place| place.address.to_string());
+                let to = to.unwrap_or_else(|| "the receiving end".to_owned());
+                let word = if done == 1 { "repetition" } else { "repetitions" };
+                return Ok(Some(match is_gone {
+                    true => format!("{to} stopped answering after {done} {word}"),
+                    false => format!("{to}: {why} (after {done} {word})"),
+                }));
+            }
             if recorder.stop().now().load(Relaxed) {
                 break;
             }
             recorder.draft(&mut |recorder| records::draft(recorder, run, self));
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -217,20 +244,28 @@ impl Run {
     }
 
     /// Every cell once. A cell that fails ends its pair of processes; the others go on with a new
-    /// one. What failed once is not tried again.
+    /// one. What failed once is not tried again. Returns why there can be no other block, if so,
+    /// and whether the other end does not answer.
     fn block(
         &mut self,
         random: &mut Xoshiro256PlusPlus,
         recorder: &mut dyn Recorder,
-    ) -> Result<()> {
+    ) -> Result<Option<(String, bool)>> {
         self.warm(recorder)?;
         let live = self.cells.iter().enumerate().filter(|(_, it)| it.failed.is_none());
         let mut left: Vec<(usize, Cell)> = live.map(|(at, it)| (at, it.cell)).collect();
         shuffle(&mut left, random);
         let mut done: Vec<Option<Done>> = vec![None; self.cells.len()];
+        let mut broken = None;
         while !left.is_empty() && !recorder.stop().now().load(Relaxed) {
-            let failed = self.pair(&left, &mut done, recorder)?;
-            let Some((cell, why)) = failed else { break };
+            let (cell, why) = match self.pair(&left, &mut done, recorder)? {
+                Pair::Done => break,
+                Pair::Failed(cell, why) => (cell, why),
+                Pair::Broken(why, is_gone) => {
+                    broken = Some((why, is_gone));
+                    break;
+                }
+            };
             self.cells[cell].failed = Some(why);
             left.retain(|(at, _)| *at != cell && done[*at].is_none());
         }
@@ -240,7 +275,7 @@ impl Run {
                 measured.done.push(done);
             }
         }
-        Ok(())
+        Ok(broken)
     }
 
     fn warm(&self, recorder: &mut dyn Recorder) -> Result<()> {
@@ -259,13 +294,13 @@ impl Run {
         Ok(())
     }
 
-    /// Two fresh processes. Returns the cell that failed, and why.
+    /// Two fresh processes.
     fn pair(
         &mut self,
         left: &[(usize, Cell)],
         done: &mut [Option<Done>],
         recorder: &mut dyn Recorder,
-    ) -> Result<Option<(usize, String)>> {
+    ) -> Result<Pair> {
         let program = this_program()?;
         let command = || {
             let mut command = Command::new(&program);
@@ -288,16 +323,16 @@ impl Run {
                             *place = Some(*one);
                         }
                     }
-                    Line::Failed { cell, why } => return Ok(Some((cell, why))),
-                    Line::Broken { why } => return Err(ProcedureError::failed(why)),
+                    Line::Failed { cell, why } => return Ok(Pair::Failed(cell, why)),
+                    Line::Broken { why, is_gone } => return Ok(Pair::Broken(why, is_gone)),
                     Line::End(disturbed) => {
                         self.add(*disturbed);
-                        return Ok(None);
+                        return Ok(Pair::Done);
                     }
                 }
             }
             if recorder.stop().now().load(Relaxed) {
-                return Ok(None);
+                return Ok(Pair::Done);
             }
             let out = sender.stdout()?;
             match poll(&mut [PollFd::new(out, PollFlags::IN)], Some(&LOOK)) {
@@ -307,11 +342,13 @@ impl Run {
             }
             let mut piece = [0; 4096];
             match out.read(&mut piece)? {
+                // Ctrl-C in a terminal reaches the sending end as well.
+                0 if recorder.stop().now().load(Relaxed) => return Ok(Pair::Done),
                 // It was killed, or failed as a process.
                 0 => {
                     let next = left.iter().find(|(at, _)| done[*at].is_none());
                     let why = "the sending end ended without a result".to_owned();
-                    return Ok(next.map(|(at, _)| (*at, why)));
+                    return Ok(next.map_or(Pair::Done, |(at, _)| Pair::Failed(*at, why)));
                 }
                 count => text.extend_from_slice(&piece[..count]),
             }

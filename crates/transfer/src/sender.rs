@@ -65,9 +65,22 @@ pub enum Line {
     /// There can be no transfer at all.
     Broken {
         why: String,
+        /// The other end does not answer.
+        is_gone: bool,
     },
     /// After the last cell: what disturbed each end.
     End(Box<(Disturbance, FarEnd)>),
+}
+
+impl Line {
+    fn broken(error: &FarError) -> Self {
+        let is_gone = match error {
+            FarError::System { call, .. } => call.starts_with("connect"),
+            FarError::TimedOut(_) => true,
+            error => error.is_closed(),
+        };
+        Self::Broken { why: error.to_string(), is_gone }
+    }
 }
 
 /// A transfer.
@@ -109,7 +122,7 @@ pub fn run() -> std::io::Result<()> {
     };
     let (far, mut ends) = match open(&orders) {
         Ok(both) => both,
-        Err(error) => return print(&Line::Broken { why: error.to_string() }),
+        Err(error) => return print(&Line::broken(&error)),
     };
     let mut counters = VisitCounters::open(orders.cpus[0]);
     counters.mark();
@@ -126,7 +139,7 @@ pub fn run() -> std::io::Result<()> {
     drop(ends);
     match far.finish() {
         Ok(outcome) => print(&Line::End(Box::new((disturbance, outcome.far)))),
-        Err(error) => print(&Line::Broken { why: error.to_string() }),
+        Err(error) => print(&Line::broken(&error)),
     }
 }
 

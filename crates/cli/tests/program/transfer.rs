@@ -6,15 +6,18 @@ use fathom_lab::bandwidth::limited_by;
 use fathom_lab::limited::PAYLOAD;
 use fathom_lab::link::{ADDRESSES, Link};
 use fathom_lab::processes::children;
-use fathom_record::{Document, FactValue, Record, State, Unit, Value};
+use fathom_record::{Document, FactValue, Record, RunState, State, Unit, Value};
 use rustix::process::{Resource, Signal};
 
-use crate::children::{assert_all_end, next_line, signal_and_wait, spawn_piped, wait_until};
+use crate::children::{
+    assert_all_end, next_line, send, signal_and_wait, spawn_piped, wait_for_record, wait_until,
+};
 use crate::group::skipped;
 use crate::limits::{at_most, under};
 use crate::serve::start as serve;
 use crate::test_env::{
-    Folder, TestEnv, assert_contains, assert_failure, assert_status, document, of_metric, text,
+    Folder, TestEnv, assert_contains, assert_failure, assert_status, document, json, of_metric,
+    text,
 };
 
 /// Loaded on few hosts: its paths are tested with the module, in QEMU.
@@ -210,6 +213,37 @@ fn interrupted_transfer_leaves_nothing() {
         assert_eq!(status.code(), (signal == Signal::INT).then_some(130));
         assert_all_end(&[sender]);
         assert!(folder.is_empty(), "files are left");
+    }
+}
+
+/// A repetition is stored before the receiver is killed, or the transfer is interrupted.
+#[test]
+fn ended_transfer_keeps_finished_repetitions() {
+    let Some(folder) = Folder::on_disk() else { return };
+    for by_person in [false, true] {
+        let env = TestEnv::new();
+        let (server, address) = serve(&env, "--receive .");
+        let mut server = Some(server);
+        let place = folder.path().display();
+        let options = "--sets small --send-path copy --receive-path copy --repeat 100 --json";
+        let line = format!("transfer --folder {place} --to {address} {options}");
+        let child = spawn_piped(env.command(&line));
+        wait_for_record(&env);
+        match by_person {
+            true => send(&child, Signal::INT),
+            false => _ = server.take().map(|server| signal_and_wait(server, Signal::KILL)),
+        }
+        let output = child.wait_with_output().expect("it ends");
+        let why = format!("fathom: {address} stopped answering after ");
+        assert_status(&output, if by_person { 130 } else { 1 });
+        assert_eq!(text(&output.stderr).contains(&why), !by_person, "{}", text(&output.stderr));
+        for run in [json(&output), env.latest()] {
+            let run: Document = run;
+            assert_eq!(run.run.state, RunState::Interrupted);
+            let times = of_metric(&run, "transfer.time");
+            assert!(times[0].summary.as_ref().is_some_and(|it| it.n > 0), "{:?}", times[0]);
+        }
+        server.map(|server| signal_and_wait(server, Signal::INT));
     }
 }
 

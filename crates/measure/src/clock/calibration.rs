@@ -69,6 +69,12 @@ pub struct WholeRun {
 }
 
 impl WholeRun {
+    /// The step of the wall clock, in nanoseconds; 0 if it was stepped back again.
+    pub fn wall_step(&self) -> Option<f64> {
+        let was_stepped = self.wall_step_ns != 0 || self.wall_was_set;
+        was_stepped.then_some(self.wall_step_ns as f64)
+    }
+
     /// The failed check, if any.
     pub fn failure(&self) -> Option<String> {
         let against = |name: &str, ppm: f64| {
