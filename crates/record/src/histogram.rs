@@ -31,6 +31,9 @@ const TEXT_MAX: usize = 1 << 20;
 /// The most timings that are read: of each nanosecond of three days, so that no sum overflows.
 const TIMINGS_MAX: u64 = 1 << 48;
 
+/// The longest timing that is read, in nanoseconds: 292 years.
+const TIMING_MAX: u64 = i64::MAX as u64;
+
 /// Counts of single timings, in the metric's unit. Histograms can be merged; quantiles cannot.
 #[derive(Clone)]
 pub struct Histogram(Form);
@@ -153,6 +156,9 @@ fn check(bytes: &[u8]) -> Result<(), &'static str> {
     if !is_plain || number(LEAST_AT) != 1 || most < 2 {
         return Err("histogram with another range than from 1");
     }
+    if most > TIMING_MAX {
+        return Err("histogram with a highest value of 2^63 or more");
+    }
     // The first 2048 values have a bucket each, and each doubling has another 1024.
     let doublings = (most >> 11).checked_ilog2().map_or(0, |log| u64::from(log) + 1);
     let buckets = (doublings + 2) << 10;
@@ -246,7 +252,9 @@ impl<'de> Deserialize<'de> for Histogram {
         if text.len() > TEXT_MAX {
             return Err(D::Error::custom("histogram too long for three significant digits"));
         }
-        let bytes = STANDARD.decode(text.as_bytes()).map_err(D::Error::custom)?;
+        let bytes = STANDARD.decode(text.as_bytes());
+        let bytes = bytes
+            .map_err(|error| D::Error::custom(format!("histogram that is not base64: {error}")))?;
         check(&bytes).map_err(D::Error::custom)?;
         Ok(Self(Form::Encoded(bytes.into_boxed_slice())))
     }
@@ -344,6 +352,9 @@ mod tests {
             let refused = serde_json::from_value::<Histogram>(text.into()).unwrap_err();
             assert!(refused.to_string().starts_with("histogram of another length"), "{refused}");
         }
+        let mut high = bytes.clone();
+        high[MOST_AT] = 0x80;
+        assert_eq!(check(&high), Err("histogram with a highest value of 2^63 or more"));
         for text in ["", "AAAA", "not base64!", &five_digits, &"A".repeat(TEXT_MAX + 1)] {
             serde_json::from_value::<Histogram>(text.into()).unwrap_err();
         }

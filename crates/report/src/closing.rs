@@ -96,7 +96,9 @@ pub(crate) fn progress(document: &Document) -> Option<String> {
         _ => format!("{} completed", counted(done, "case")),
     };
     match document.run.state {
-        RunState::Complete => None,
+        // A part of a run, as by `fathom show NAME --json`.
+        RunState::Complete => (planned > records.len())
+            .then(|| format!("{} of {planned} cases are missing.", planned - records.len())),
         // The caller knows whether it is stored.
         RunState::Interrupted => Some(format!("The run was interrupted: {amount}.")),
         RunState::Running | RunState::Unknown => Some(format!(

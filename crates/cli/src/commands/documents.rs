@@ -9,7 +9,9 @@ use std::fmt;
 use std::io::{self, BufReader, Read};
 
 use anyhow::{anyhow, bail, ensure};
-use fathom_record::{Document, SCHEMA_VERSION, is_hidden, label};
+use fathom_record::{Document, Run, SCHEMA_VERSION, is_hidden, label};
+use jiff::Timestamp;
+use jiff::fmt::temporal::Pieces;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor,
@@ -81,10 +83,7 @@ fn validate(document: &Document, name: &str) -> anyhow::Result<()> {
     if id.len() != ID_DIGITS || !id.chars().all(|c| c.is_ascii_alphanumeric()) {
         bail!("{name}: invalid run id {:?}: must have {ID_DIGITS} digits", shortened(id));
     }
-    let started = &document.run.started;
-    if started.parse::<jiff::Timestamp>().is_err() {
-        bail!("{name}: run {id}: start time {:?} is not RFC 3339", shortened(started));
-    }
+    check_times(&document.run).map_err(|why| anyhow!("{name}: run {id}: {why}"))?;
     let far = document.far.iter().flat_map(|far| [&far.name, &far.host.name]);
     for host in far.chain([&document.host.name]) {
         if host.len() > HOST_BYTES_MAX || host.chars().any(is_hidden) {
@@ -100,6 +99,29 @@ fn validate(document: &Document, name: &str) -> anyhow::Result<()> {
             record.name()
         ),
         None => Ok(()),
+    }
+}
+
+fn check_times(run: &Run) -> Result<(), String> {
+    let time = |what: &str, text: &str| {
+        text.parse::<Timestamp>().map_err(|_| {
+            // As jiff reads it before it looks at its own limits.
+            let why = match Pieces::parse(text) {
+                Ok(_) => format!("out of range, {} to {}", Timestamp::MIN, Timestamp::MAX),
+                Err(_) => "not RFC 3339".to_owned(),
+            };
+            format!("{what} time {:?} is {why}", shortened(text))
+        })
+    };
+    let started = time("start", &run.started)?;
+    let ended = run.ended.as_deref().map(|text| time("end", text)).transpose()?;
+    let was_stepped = run.clock.wall_step_ns.is_some();
+    if let Some(ended) = ended.filter(|ended| *ended < started && !was_stepped) {
+        return Err(format!("end time {ended} is before the start time {started}"));
+    }
+    match run.duration_ns {
+        Some(ns) if ns < 0.0 => Err(format!("duration of {ns} ns is below 0")),
+        _ => Ok(()),
     }
 }
 
@@ -290,6 +312,28 @@ mod tests {
         let text = error_for(&wrong);
         assert!(text.contains("line 2") && text.contains("field `run.cpu`"), "{text}");
         assert!(error_for(&WHOLE[..WHOLE.len() / 2]).contains("EOF"));
+    }
+
+    #[test]
+    fn impossible_times_and_histograms_are_named() {
+        let of = |field: &str, value: &str| {
+            let (before, rest) = WHOLE.split_once(&format!("\"{field}\": ")).unwrap();
+            let after = &rest[rest.find(",\n").unwrap()..];
+            error_for(&format!("{before}\"{field}\": {value}{after}"))
+        };
+        let late = "\"9999-12-31T23:59:59.999Z\"";
+        for (field, value, why) in [
+            ("started", "\"today\"", "start time \"today\" is not RFC 3339"),
+            ("started", late, "start time \"9999-12-31T23:59:59.999Z\" is out of range, "),
+            ("ended", "\"yesterday\"", "end time \"yesterday\" is not RFC 3339"),
+            ("ended", "\"2020-01-01T00:00:00Z\"", "end time 2020-01-01T00:00:00Z is before the"),
+            ("duration_ns", "-5", "duration of -5 ns is below 0"),
+            ("histogram", "\"!\"", "histogram that is not base64: Invalid symbol 33, offset 0"),
+        ] {
+            let text = of(field, value);
+            assert!(text.contains(why), "{text}");
+        }
+        assert!(of("histogram", "\"!\"").contains(".histogram`"), "{}", of("histogram", "\"!\""));
     }
 
     /// An endless file that begins with a text, and how many bytes of it were read.

@@ -26,9 +26,16 @@ pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
         }
     }
     let mut store = stored_run::announced(Store::open(&stored_run::store_path(&arguments.store)?)?);
-    let (mut new, mut all) = (0, 0);
+    let (mut new, mut all, mut missing, mut planned) = (0, 0, 0, 0);
     let mut keep = |document: Document| {
         all += 1;
+        let run = &document.run;
+        // Of a part of a run: `show NAME --json` and `export` select records.
+        if run.state == RunState::Complete {
+            let lacking = run.planned.saturating_sub(document.records.len() as u64);
+            missing = u64::saturating_add(missing, lacking);
+            planned = u64::saturating_add(planned, run.planned);
+        }
         new += usize::from(store_run(&mut store, document)?);
         Ok(())
     };
@@ -42,9 +49,13 @@ pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
         0 => String::new(),
         known => format!("; skipped {known} that the store already had"),
     };
+    let lacks = match missing {
+        0 => String::new(),
+        missing => format!("; {missing} of {planned} planned records are missing"),
+    };
     let runs = counted(new, "run");
     super::print_done(&format!(
-        "Imported {runs}{known}. `fathom show --runs` lists them.
+        "Imported {runs}{known}{lacks}. `fathom show --runs` lists them.
 "
     ))
 }

@@ -5,7 +5,7 @@ use std::thread;
 
 use fathom_measure::clock::monotonic_raw_ns;
 
-use crate::test_env::canned;
+use crate::test_env::{assert_contains, canned};
 use crate::{TestEnv, assert_failure};
 
 #[test]
@@ -19,6 +19,21 @@ fn empty_store_fails() {
     }
     assert_failure(&env.run(&["history", "cpu.call"]), &["the store has no runs", "fathom run"]);
     assert!(!env.file("report.html").exists());
+}
+
+#[test]
+fn missing_records_of_a_complete_run_are_counted() {
+    let env = TestEnv::new();
+    let mut part = canned();
+    part.run.planned += 3;
+    let all = part.run.planned;
+    let name = env.write_document("run.json", &part);
+    let imported = env.stdout(&format!("import {name}"));
+    assert_contains(
+        &imported,
+        &[&format!("Imported 1 run; 3 of {all} planned records are missing")],
+    );
+    assert_contains(&env.stdout("show"), &[&format!("3 of {all} cases are missing.")]);
 }
 
 #[test]
