@@ -39,7 +39,7 @@ pub struct ServeArguments {
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
     /// Listen on this address, port, or both; repeatable [default: localhost:3284, which is
-    /// 127.0.0.1 and ::1].
+    /// 127.0.0.1 and ::1; with port 0 only 127.0.0.1].
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = listen)]
     pub listen: Vec<Listen>,
     /// Require the token in this file; it is made, readable by its owner only, if missing
@@ -135,10 +135,14 @@ fn listen(text: &str) -> Result<Listen, NotationError> {
 fn zoned(text: &str) -> Result<SocketAddr, NotationError> {
     let wrong = || NotationError::new(text, "an interface of this machine after the %");
     let (host, port) = host_and_port(text, PORT).ok_or_else(wrong)?;
-    // The resolver knows the interfaces; a number after a colon could only be a name.
-    let is_address = host.split('%').next().is_some_and(|it| it.parse::<Ipv6Addr>().is_ok());
-    let found = is_address.then(|| resolve(host, port).ok()?.pop()).flatten();
-    found.ok_or_else(wrong)
+    // A number after a colon could only be a name.
+    let address = host.split('%').next().and_then(|it| it.parse::<Ipv6Addr>().ok());
+    if !address.ok_or_else(wrong)?.is_unicast_link_local() {
+        let expected = "an address without a zone; a zone is for link-local addresses only";
+        return Err(NotationError::new(text, expected));
+    }
+    // The resolver knows the interfaces.
+    resolve(host, port).ok().and_then(|mut all| all.pop()).ok_or_else(wrong)
 }
 
 /// A name as in Host, without a port.
@@ -202,6 +206,10 @@ mod tests {
             "host%lo",
         ] {
             assert!(of(text).is_err(), "{text}");
+        }
+        for text in ["[::1%lo]:0", "[::1%1]", "2001:db8::1%lo"] {
+            let why = of(text).unwrap_err().to_string();
+            assert!(why.ends_with("a zone is for link-local addresses only"), "{why}");
         }
         assert!(of("::1:9000").unwrap_err().to_string().contains("expected [::1]:9000, or"));
     }

@@ -21,15 +21,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
     let interrupt = Interrupt::listen_then_quit()?;
     let by_environment = std::env::var_os("FATHOM_TOKEN_FILE").filter(|path| !path.is_empty());
     let token_file = arguments.token_file.clone().or(by_environment.map(PathBuf::from));
-    let listen: Vec<SocketAddr> =
-        arguments.listen.iter().flat_map(|listen| listen.0.clone()).collect();
-    if let Some(address) = listen.iter().find(|one| !one.ip().to_canonical().is_loopback())
-        && token_file.is_none()
-    {
-        // Whatever the machine is like.
-        let error = ServiceError::NeedsToken { address: *address };
-        usage_error!("{error}; add --token-file FILE");
-    }
+    let listen = listen(arguments, token_file.is_some())?;
     let token = token_file.as_deref().map(token_from_file).transpose()?;
     let options = Options {
         folder: arguments.folder.clone(),
@@ -90,6 +82,22 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
         warn(&format!("{threads} still in the kernel ({names}): the disk does not respond"));
     }
     Ok(if ending == Ending::default() { printed } else { Status::Failed })
+}
+
+/// The addresses of all `--listen`. Whatever is wrong with them is so on any machine.
+fn listen(arguments: &ServeArguments, has_token: bool) -> anyhow::Result<Vec<SocketAddr>> {
+    let all: Vec<SocketAddr> =
+        arguments.listen.iter().flat_map(|listen| listen.0.clone()).collect();
+    let is_exposed = |one: &&SocketAddr| !one.ip().to_canonical().is_loopback();
+    if let Some(&address) = all.iter().find(is_exposed).filter(|_| !has_token) {
+        let error = ServiceError::NeedsToken { address };
+        usage_error!("{error}; add --token-file FILE");
+    }
+    let is_repeated = |(at, one): &(usize, &SocketAddr)| one.port() > 0 && all[..*at].contains(one);
+    if let Some((_, address)) = all.iter().enumerate().find(is_repeated) {
+        usage_error!("--listen {address} is given twice; omit one");
+    }
+    Ok(all)
 }
 
 /// `FATHOM_SERIALIZE`: a serial section in every request, as a known answer for loads.

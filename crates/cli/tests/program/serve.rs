@@ -12,7 +12,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit, setrlim
 
 use crate::children::{next_line, send, signal_and_wait, spawn_piped, wait_until};
 use crate::group::{has_ipv6, skipped};
-use crate::test_env::{TestEnv, assert_contains, entries, generated};
+use crate::test_env::{TestEnv, assert_contains, assert_usage_error, entries, generated};
 
 /// A running service, and its address.
 pub(crate) fn start(env: &TestEnv, options: &str) -> (Child, String) {
@@ -225,6 +225,8 @@ fn impossible_services_are_refused_in_one_line() {
              . --listen 0 --congestion none | congestion control none | available: | --congestion"
         ),
     );
+    let twice = env.exec("serve . --listen 8080 --listen 127.0.0.1:8080");
+    assert_usage_error(&twice, &["--listen 127.0.0.1:8080 is given twice"]);
     assert_eq!(signal_and_wait(child, Signal::INT).code(), Some(0));
 }
 
