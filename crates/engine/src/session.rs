@@ -133,7 +133,7 @@ impl<'a> Session<'a> {
             self.audience.event(Event::Warning(&text));
         }
         let by_person = self.stop.is_by_person();
-        run.state = match by_person || ended.is_err() {
+        run.state = match by_person || matches!(ended, Err(ProcedureError::CutShort(_))) {
             true => RunState::Interrupted,
             false => RunState::Complete,
         };

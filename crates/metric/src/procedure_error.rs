@@ -12,6 +12,9 @@ pub enum ProcedureError {
     /// A file, a folder, a device or the machine does not allow it.
     #[error("{0}")]
     Failed(String),
+    /// The work ended early; what was measured is kept as an interrupted run.
+    #[error("{0}")]
+    CutShort(String),
 }
 
 impl ProcedureError {

@@ -123,7 +123,7 @@ impl Procedure for Transfer {
         }
         let has_numbers = records::all(recorder, &run, self);
         if let Some(why) = broken {
-            return Err(ProcedureError::failed(why));
+            return Err(ProcedureError::CutShort(why));
         }
         match run.cells.iter().find_map(|measured| measured.failed.clone()) {
             Some(why) if !has_numbers => Err(ProcedureError::failed(why)),

@@ -81,7 +81,7 @@ fn earlier_results(store: &Store, metrics: &[&str], host: &Host) -> Vec<Record> 
 fn command_error(error: ProcedureError) -> anyhow::Error {
     match error {
         ProcedureError::Usage(text) => UsageError(text).into(),
-        ProcedureError::Failed(text) => anyhow::anyhow!(text),
+        ProcedureError::Failed(text) | ProcedureError::CutShort(text) => anyhow::anyhow!(text),
     }
 }
 
