@@ -116,6 +116,16 @@ pub(crate) fn mark(records: &[&Record]) -> &'static str {
     }
 }
 
+/// The value in words, if it has no room in a column: it is printed below.
+pub(crate) fn text_below(record: &Record, protocol: Protocol, width: usize) -> Option<&str> {
+    match DisplayValue::of(record, protocol) {
+        DisplayValue::Text(text) => {
+            (width_of(mark(&[record])) + width_of(text) > width).then_some(text)
+        }
+        _ => None,
+    }
+}
+
 pub(crate) fn measured(record: &Record, protocol: Protocol, width: usize) -> (String, Style) {
     let noisy = record.verdict.state == State::Noisy;
     let mark = mark(&[record]);
@@ -132,8 +142,10 @@ pub(crate) fn measured(record: &Record, protocol: Protocol, width: usize) -> (St
             mark.to_owned() + &span_within(low, high, record.unit, width - width_of(mark))
         }
         DisplayValue::Bound(bound) => mark.to_owned() + &at_most(bound, record.unit),
-        DisplayValue::Text(text) if width_of(text) < width => mark.to_owned() + text,
-        DisplayValue::Text(_) => "see below".to_owned(),
+        DisplayValue::Text(_) if text_below(record, protocol, width).is_some() => {
+            "see below".to_owned()
+        }
+        DisplayValue::Text(text) => mark.to_owned() + text,
         DisplayValue::Withheld => NOTHING.to_owned(),
     };
     (text, if noisy { CARE } else { PLAIN })

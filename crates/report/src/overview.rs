@@ -8,7 +8,7 @@ use fathom_record::{
 };
 
 use crate::case::counted;
-use crate::cells::{mark, measured, predicted, uncertainty};
+use crate::cells::{mark, measured, predicted, text_below, uncertainty};
 use crate::closing::{agreement, duration, progress};
 use crate::counts::{cause_words, causes};
 use crate::findings::outside;
@@ -188,6 +188,9 @@ pub(crate) fn rows_named(
             name.clear();
         }
         row += &line("", &name, record, Pick::First, protocol, &grid);
+        if let Some(text) = text_below(record, protocol, grid.width(column::MEASURED)) {
+            row += &wrapped(&format!("value: {text}"), width.clamp(NARROWEST, WIDEST), "  ", "  ");
+        }
         if 1 + text.lines().count() + row.lines().count() > room {
             break;
         }

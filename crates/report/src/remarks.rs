@@ -7,11 +7,11 @@ use fathom_record::{
     Agreement, BETWEEN_LEVELS, Cause, Estimate, Protocol, Record, State, Summary, Unit, Verdict,
 };
 
-use crate::cells::{Setting, cycles};
+use crate::cells::{Setting, cycles, text_below};
 use crate::counts::cause_words;
 use crate::layout::column;
 use crate::paint::{FAINT, of_state, paint_lines};
-use crate::wrap::{glued, width_of, wrapped};
+use crate::wrap::{glued, wrapped};
 
 /// Smaller differences between both estimates are not printed.
 const AS_FOUND_MIN: f64 = 0.05;
@@ -30,8 +30,10 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     let mut add = |text: String| lines += &wrapped(&text, width, INDENT, FURTHER);
     let shown = DisplayValue::of(record, setting.protocol);
     match shown {
-        DisplayValue::Text(text) if width_of(text) >= setting.columns.width(column::MEASURED) => {
-            add(format!("value: {text}"));
+        DisplayValue::Text(_) => {
+            let room = setting.columns.width(column::MEASURED);
+            let below = text_below(record, setting.protocol, room);
+            below.into_iter().for_each(|text| add(format!("value: {text}")));
         }
         DisplayValue::Withheld => add("no valid value recorded".to_owned()),
         _ => {}
