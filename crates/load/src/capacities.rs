@@ -50,6 +50,8 @@ pub struct Capacities {
     pub client_cpus: f64,
     /// Bytes that a request brings to the wire.
     pub request_bytes: Option<f64>,
+    /// Bytes that a request reads from the disk: of a file, without heads.
+    pub file_bytes: Option<f64>,
     pub methods: Vec<(&'static str, String)>,
 }
 
@@ -78,7 +80,8 @@ impl Capacities {
             let limits = [(1.0 - rate.half).max(0.0), 1.0 + rate.half];
             let limits = limits.map(|share| rate.bytes_s * share);
             let interval = Interval::new(limits, 0.95, Basis::WithinRun);
-            let requests = self.request_bytes.map(|bytes| rate.bytes_s / bytes);
+            let bytes = if of == "disk" { self.file_bytes } else { self.request_bytes };
+            let requests = bytes.map(|bytes| rate.bytes_s / bytes);
             let requests = requests.map(|rate| Fact::quantity("requests", rate, Unit::PerSecond));
             let methods = self.methods.iter().filter(|(known, _)| *known == of);
             let methods = methods.map(|(_, text)| Fact::text("method", text.clone()));

@@ -29,7 +29,7 @@ const TIME_NS: [u64; 2] = [300_000_000, 3_000_000_000];
 /// rate.
 const DISK_NS: u64 = TIME_NS[1];
 /// About the head of a response; below so many complete responses their length is not measured.
-const HEAD_BYTES: u64 = 250;
+const HEAD_BYTES: f64 = 250.0;
 const COMPLETED_FEW: f64 = 100.0;
 /// Warm files.
 const FILES_MAX: usize = 16;
@@ -52,7 +52,8 @@ pub fn measure(
     run: &mut Run<'_>,
     recorder: &mut dyn Recorder,
 ) -> Result<Capacities, ProcedureError> {
-    let mut all = Capacities::default();
+    let file_bytes = run.target.file_bytes.map(|bytes| bytes as f64);
+    let mut all = Capacities { file_bytes, ..Capacities::default() };
     if run.target.control.is_none() {
         return Ok(all);
     }
@@ -202,8 +203,7 @@ fn cpus(
     recorder: &mut dyn Recorder,
 ) -> Result<(), ProcedureError> {
     let target = &run.target;
-    let file_bytes = target.file_bytes;
-    let bytes = file_bytes.unwrap_or(0);
+    let bytes = target.file_bytes.unwrap_or(0);
     let (requests, what) = if target.is_cold {
         let source = [(format!("/.fathom/source/{bytes}"), Some(bytes))];
         (Requests::new(&source, &target.fields), "bytes from memory")
@@ -215,36 +215,43 @@ fn cpus(
     let Some(window) = window(run, requests, of, run.load.body.into(), recorder)? else {
         return Ok(());
     };
-    let completed = window.outcome.tally.completed() as f64;
-    if completed == 0.0 {
-        return Ok(());
-    }
-    // By bytes, of which those of incomplete responses count: few may be complete.
-    let wire = window.server.as_ref().and_then(|server| server.wire_bytes).filter(|&it| it > 0);
-    let known = file_bytes.map(|bytes| (bytes + HEAD_BYTES) as f64);
-    let few = if completed < COMPLETED_FEW { known } else { None };
-    let request_bytes = few.or_else(|| wire.map(|bytes| bytes as f64 / completed));
-    let completed = wire.zip(request_bytes).map_or(completed, |(all, one)| all as f64 / one);
-    let client_ns: u64 = window.outcome.threads.iter().map(|thread| thread.cpu_ns).sum();
-    all.client_ns = Some(client_ns as f64 / completed);
-    all.client_cpus = run.quota.map_or(f64::from(threads), |quota| quota.min(f64::from(threads)));
-    // At a low utilisation wake-ups dominate, and the capacity is higher than this.
-    let window_ns = window.outcome.window_ns as f64;
-    let per_request = |ns: f64, cpus: f64| {
-        let used = 100.0 * ns / window_ns / cpus;
-        let unit = if cpus == 1.0 { "CPU" } else { "CPUs" };
-        let least = if used < 50.0 { ", so at least that" } else { "" };
-        let us = ns / completed / 1e3;
-        format!("{what}: {us:.1} µs per request of {cpus} {unit}, {used:.0} % in use{least}")
-    };
-    all.methods.push(("client", per_request(client_ns as f64, all.client_cpus)));
-    if let Some(server) = window.server.filter(|server| server.cpus > 0.0) {
-        all.server_ns = Some(server.cpu_ns as f64 / completed);
-        all.server_cpus = server.cpus.min(server.reactors as f64);
-        all.request_bytes = request_bytes;
-        all.methods.push(("server-cpu", per_request(server.cpu_ns as f64, all.server_cpus)));
-    }
+    all.add_cpus(window, what, (threads, run.quota));
     Ok(())
+}
+
+impl Capacities {
+    /// From a window with requests for `what`, of a client with these threads and CPUs.
+    fn add_cpus(&mut self, window: Window, what: &str, (threads, quota): (u32, Option<f64>)) {
+        let completed = window.outcome.tally.completed() as f64;
+        if completed == 0.0 {
+            return;
+        }
+        // By bytes, of which those of incomplete responses count: few may be complete.
+        let wire = window.server.as_ref().and_then(|server| server.wire_bytes).filter(|&it| it > 0);
+        let known = self.file_bytes.map(|bytes| bytes + HEAD_BYTES);
+        let few = if completed < COMPLETED_FEW { known } else { None };
+        let request_bytes = few.or_else(|| wire.map(|bytes| bytes as f64 / completed));
+        let completed = wire.zip(request_bytes).map_or(completed, |(sum, one)| sum as f64 / one);
+        let client_ns: u64 = window.outcome.threads.iter().map(|thread| thread.cpu_ns).sum();
+        self.client_ns = Some(client_ns as f64 / completed);
+        self.client_cpus = quota.map_or(f64::from(threads), |quota| quota.min(f64::from(threads)));
+        // At a low utilisation wake-ups dominate, and the capacity is higher than this.
+        let window_ns = window.outcome.window_ns as f64;
+        let per_request = |ns: f64, cpus: f64| {
+            let used = 100.0 * ns / window_ns / cpus;
+            let unit = if cpus == 1.0 { "CPU" } else { "CPUs" };
+            let least = if used < 50.0 { ", so at least that" } else { "" };
+            let us = ns / completed / 1e3;
+            format!("{what}: {us:.1} µs per request of {cpus} {unit}, {used:.0} % in use{least}")
+        };
+        self.methods.push(("client", per_request(client_ns as f64, self.client_cpus)));
+        if let Some(server) = window.server.filter(|server| server.cpus > 0.0) {
+            self.server_ns = Some(server.cpu_ns as f64 / completed);
+            self.server_cpus = server.cpus.min(server.reactors as f64);
+            self.request_bytes = request_bytes;
+            self.methods.push(("server-cpu", per_request(server.cpu_ns as f64, self.server_cpus)));
+        }
+    }
 }
 
 fn window(
@@ -275,12 +282,24 @@ fn window(
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::Params;
+    use fathom_record::{Fact, Params, Unit};
 
     use super::*;
     use crate::engine::{End, SLOTS, Tally, ThreadUse};
     use crate::figures::Telemetry;
+    use crate::fixture;
     use crate::metrics;
+
+    #[test]
+    fn rate_is_below_one_that_is_clearly_higher() {
+        let at = |bytes_s, half| Rate { bytes_s, half };
+        assert!(at(100.0, 0.0).is_below(at(126.0, 0.0)));
+        assert!(!at(100.0, 0.0).is_below(at(125.0, 0.0)), "a quarter more is not enough");
+        // 110 and 135; 110 and 105.
+        assert!(at(100.0, 0.1).is_below(at(150.0, 0.1)));
+        assert!(!at(100.0, 0.1).is_below(at(150.0, 0.3)), "their intervals overlap");
+        assert!(!at(100.0, 0.6).is_below(at(150.0, 0.0)));
+    }
 
     #[test]
     fn rate_is_all_bytes_by_all_time() {
@@ -322,12 +341,55 @@ mod tests {
     }
 
     #[test]
+    fn cpu_time_of_a_request_is_by_completed_bytes() {
+        let of = |counts, wire_bytes: Option<u64>, known: Option<f64>, (threads, quota)| {
+            let server = ServerUse::of(&fixture::telemetry(0), &fixture::telemetry(1));
+            let server = Some(ServerUse { wire_bytes, ..server });
+            let mut all = Capacities { file_bytes: known, ..Capacities::default() };
+            let window = Window { outcome: fixture::outcome(counts, 1e6), server };
+            all.add_cpus(window, "warm files", (threads, quota));
+            let bytes = all.request_bytes;
+            let numbers = [all.server_ns, all.client_ns, bytes].map(|it| it.map(f64::round));
+            let methods = all.methods.into_iter().map(|(of, how)| format!("{of}: {how}"));
+            (numbers, [all.server_cpus, all.client_cpus], methods.collect::<Vec<_>>())
+        };
+        // 500 ms of the server and 250 ms of the client, within 1.25 s.
+        let (numbers, cpus, methods) = of([15; SLOTS], Some(9_900_000), Some(64e3), (2, None));
+        let per_request = [500e6 / 150.0, 250e6 / 150.0].map(|ns: f64| Some(ns.round()));
+        assert_eq!(numbers, [per_request[0], per_request[1], Some(66_000.0)]);
+        assert_eq!(cpus, [2.0, 2.0], "of four CPUs two reactors");
+        let expected = [
+            "client: warm files: 1666.7 µs per request of 2 CPUs, 10 % in use, so at least that",
+            "server-cpu: warm files: 3333.3 µs per request of 2 CPUs, 20 % in use, so at least \
+             that",
+        ];
+        assert_eq!(methods, expected);
+        // Of few complete ones the length is known: 9.9 MB are 154 files with their heads.
+        let (numbers, cpus, methods) = of([5; SLOTS], Some(9_900_000), Some(64e3), (1, Some(0.25)));
+        let completed = 9_900_000.0 / 64_250.0;
+        let per_request = [500e6 / completed, 250e6 / completed].map(|ns: f64| Some(ns.round()));
+        assert_eq!(numbers, [per_request[0], per_request[1], Some(64_250.0)]);
+        assert_eq!(
+            (cpus, &methods[0][..]),
+            ([2.0, 0.25], "client: warm files: 1622.5 µs per request of 0.25 CPUs, 80 % in use")
+        );
+        // Nothing on the wire is not measured.
+        for wire in [Some(0), None] {
+            let (numbers, ..) = of([15; SLOTS], wire, Some(64e3), (2, None));
+            assert_eq!((numbers[0], numbers[2]), (Some((500e6_f64 / 150.0).round()), None));
+        }
+        assert_eq!(of([0; SLOTS], Some(5), None, (1, None)).0, [None; 3]);
+    }
+
+    #[test]
     fn record_of_a_capacity_has_its_rate_and_its_method() {
         let all = Capacities {
             network: Some(Rate { bytes_s: 1e6, half: 0.1 }),
             client_ns: Some(1e6),
             client_cpus: 1.0,
             request_bytes: Some(1_000.0),
+            file_bytes: Some(800.0),
+            disk: Some(Ok(Rate { bytes_s: 4e6, half: 0.0 })),
             methods: vec![("network", "by 8 connections".to_owned())],
             ..Capacities::default()
         };
@@ -335,7 +397,12 @@ mod tests {
         let of = |at: usize| &measured[at];
         assert_eq!(of(0).metric, metrics::CAPACITY.0.id);
         assert_eq!(of(0).params, Params::one("to", "far").and("of", "network"));
-        assert_eq!((&of(0).values[..], &of(1).values[..]), (&[1e6][..], &[1e6][..]));
+        assert_eq!((&of(0).values[..], &of(2).values[..]), (&[1e6][..], &[1e6][..]));
+        // A disk reads no heads.
+        let requests = [1_000.0, 5_000.0, 1_000.0];
+        for (one, rate) in measured.iter().zip(requests) {
+            assert_eq!(one.facts[0], Fact::quantity("requests", rate, Unit::PerSecond));
+        }
         let (value, interval) = of(0).headline.expect("a number");
         let limits = interval.map(|interval| (interval.low, interval.high));
         assert_eq!((value, limits), (1e6, Some((9e5, 1.1e6))));

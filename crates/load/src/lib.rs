@@ -14,6 +14,8 @@ mod control_error;
 mod dose;
 pub mod engine;
 mod figures;
+#[cfg(test)]
+mod fixture;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod limit;

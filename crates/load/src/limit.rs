@@ -1,6 +1,8 @@
 //! What limits the throughput: the shape of the curve, what it uses of each resource at saturation,
 //! and the records of both.
 
+use std::collections::BTreeMap;
+
 use fathom_analysis::load::{Curve, Estimate, Name, Point, Resource, Saturation, Shape, Use};
 use fathom_analysis::load::{bottleneck, shape};
 use fathom_metric::Measured;
@@ -8,7 +10,7 @@ use fathom_record::{Basis, Cause, Fact, Interval, Params, Reason, Series, State,
 
 use crate::capacities::{Capacities, Rate, wide};
 use crate::metrics::{self, OfServer};
-use crate::step::{Judged, ServerUse, Step, Sweep, WAITING_MIN, half_width};
+use crate::step::{Judged, LeftOut, ServerUse, Step, Sweep, WAITING_MIN, half_width};
 
 /// Less than this share of the bytes sent is not work of the disk.
 const DISK_SHARE_MIN: f64 = 0.01;
@@ -29,6 +31,8 @@ pub struct Limit {
     clients: Vec<u32>,
     /// Sweeps with a number of clients at which the client was the limit.
     client_from: Option<u32>,
+    /// Steps that are no points of the curve, and why.
+    left_out: Vec<(u32, LeftOut)>,
     /// Whether a step at saturation is.
     is_noisy: bool,
 }
@@ -37,7 +41,7 @@ impl Limit {
     /// `steps`: in ascending order; `judged` as many.
     pub fn of(steps: &[Step], judged: &[Judged], think_s: f64, all: &Capacities) -> Self {
         let both = || steps.iter().zip(judged);
-        let valid = || both().filter(|(_, judged)| judged.is_point).map(|(step, _)| step);
+        let valid = || both().filter(|(_, judged)| judged.is_point()).map(|(step, _)| step);
         let point = |step: &Step| Point {
             clients: step.clients,
             sweeps: step.by_sweep.iter().map(|sweep| sweep.point).collect(),
@@ -79,7 +83,18 @@ impl Limit {
         let clients = curve.points.iter().map(|point| point.clients).collect();
         let is_used = |step: &Step| at.iter().any(|used| used.clients == step.clients);
         let is_noisy = both().any(|(step, judged)| judged.is_noisy && is_used(step));
-        Self { shape, uses, name, used, clients, client_from, is_noisy }
+        // The remark on a client-bound generator is of its own.
+        let left_out = both().filter(|(step, _)| !step.is_client_bound());
+        let left_out = left_out.filter_map(|(step, it)| Some((step.clients, it.left_out?)));
+        let left_out = left_out.collect();
+        Self { shape, uses, name, used, clients, left_out, client_from, is_noisy }
+    }
+
+    #[cfg(test)]
+    pub fn named(name: Name, uses: Vec<Use>) -> Self {
+        let shape = Shape::NotSaturated { up_to: 0, why: String::new() };
+        let (used, clients, left_out) = (Vec::new(), Vec::new(), Vec::new());
+        Self { shape, uses, name, used, clients, left_out, client_from: None, is_noisy: false }
     }
 
     pub fn saturation(&self) -> Option<&Saturation> {
@@ -142,6 +157,7 @@ impl Limit {
             Shape::Saturated(found) => {
                 let from = f64::from(found.plateau_from);
                 let mut facts = vec![Fact::quantity("from clients", from, Unit::Ratio)];
+                facts.extend(self.left_out());
                 facts.extend(found.falls_from.map(|falls| {
                     Fact::quantity("falls from clients", f64::from(falls), Unit::Ratio)
                 }));
@@ -156,14 +172,21 @@ impl Limit {
                 [Some(first), knee, Some(rest)].into_iter().flatten().collect()
             }
             Shape::NotSaturated { up_to, why } => {
-                let text = match up_to {
-                    0 => "every step is invalid, or cut by its windows".to_owned(),
+                let text = match self.clients.len() {
+                    0 | 1 => format!("saturation is unknown: {why}"),
                     _ => format!("not saturated up to {up_to} clients: {why}"),
                 };
-                let verdict = Verdict::because(State::Unavailable, Cause::TooShort, text);
-                let (metric, params) = (metrics::SATURATION.0.id, params.clone());
-                let verdict = Some(verdict);
-                vec![Measured { metric, params, verdict, ..Measured::default() }]
+                let first = self.left_out.iter().map(|(_, why)| *why).min();
+                let reason =
+                    Reason::new(Cause::TooShort, text).with_remedy(first.and_then(LeftOut::remedy));
+                let verdict = Verdict { state: State::Unavailable, reasons: vec![reason] };
+                vec![Measured {
+                    metric: metrics::SATURATION.0.id,
+                    params: params.clone(),
+                    verdict: Some(verdict),
+                    facts: self.left_out().into_iter().collect(),
+                    ..Measured::default()
+                }]
             }
         }
     }
@@ -199,6 +222,20 @@ impl Limit {
             remarks,
             ..Measured::default()
         }
+    }
+
+    /// `4, 8 clients: …; 16 clients: …`.
+    fn left_out(&self) -> Option<Fact> {
+        let mut by_why: BTreeMap<LeftOut, Vec<String>> = BTreeMap::new();
+        for (clients, why) in &self.left_out {
+            by_why.entry(*why).or_default().push(clients.to_string());
+        }
+        let text = |(why, clients): (&LeftOut, &Vec<String>)| {
+            let unit = if clients[..] == ["1"] { "client" } else { "clients" };
+            format!("{} {unit}: {}", clients.join(", "), why.words())
+        };
+        let all: Vec<String> = by_why.iter().map(text).collect();
+        (!all.is_empty()).then(|| Fact::text("left out", all.join("; ")))
     }
 
     fn doubts(&self) -> Vec<Reason> {
@@ -373,191 +410,4 @@ impl Proof {
 }
 
 #[cfg(test)]
-mod tests {
-    use fathom_analysis::load::SweepPoint;
-
-    use super::*;
-
-    const MB: f64 = 1e6;
-    const POINT: Judged = Judged { shows: true, is_point: true, is_noisy: false };
-
-    /// Three sweeps of steps at which a resource saturates at 10 requests of 1 MB per second.
-    fn steps(server: impl Fn(f64) -> ServerUse) -> Vec<Step> {
-        let sweep = |clients: f64, noise: f64| {
-            let throughput = clients.min(10.0) * noise;
-            Sweep {
-                point: SweepPoint { throughput, response_s: clients / throughput },
-                server: Some(server(throughput)),
-                client_share: 0.1,
-                client_waiting: 0.0,
-                others: None,
-            }
-        };
-        let step = |clients: u32| {
-            let mut step = Step::new(clients);
-            step.by_sweep =
-                [0.999, 1.0, 1.001].map(|noise| sweep(f64::from(clients), noise)).to_vec();
-            step
-        };
-        [1, 2, 4, 8, 16, 32].map(step).into()
-    }
-
-    fn used(throughput: f64, disk_share: f64) -> ServerUse {
-        let bytes = (throughput * MB) as u64;
-        ServerUse {
-            wall_ns: 1_000_000_000,
-            cpu_ns: 100_000_000,
-            wire_bytes: Some(bytes),
-            disk_bytes: Some((bytes as f64 * disk_share) as u64),
-            reactor_ns: 100_000_000,
-            reactors: 1,
-            cpus: 1.0,
-            ..ServerUse::default()
-        }
-    }
-
-    fn capacities(network: f64, disk: f64) -> Capacities {
-        let rate = |bytes_s| Rate { bytes_s, half: 0.01 };
-        Capacities {
-            network: Some(rate(network)),
-            disk: Some(Ok(rate(disk))),
-            ..Capacities::default()
-        }
-    }
-
-    fn limit(disk_share: f64, all: &Capacities) -> Limit {
-        let steps = steps(|throughput| used(throughput, disk_share));
-        Limit::of(&steps, &[POINT; 6], 0.0, all)
-    }
-
-    #[test]
-    fn the_resource_at_its_capacity_is_named() {
-        let cases = [
-            (limit(0.5, &capacities(10.1 * MB, 40.0 * MB)), "network"),
-            (limit(1.0, &capacities(100.0 * MB, 10.2 * MB)), "disk"),
-            (limit(0.0, &capacities(100.0 * MB, 0.1 * MB)), "serial"),
-            (limit(1.0, &capacities(10.1 * MB, 10.2 * MB)), "undetermined"),
-        ];
-        for (limit, expected) in cases {
-            assert_eq!(word(&limit.name), expected, "{:?}", limit.uses);
-            let saturation = limit.saturation().expect("flat from 16 clients on");
-            assert!((saturation.throughput.value - 10.0).abs() < 0.05);
-        }
-    }
-
-    #[test]
-    fn records_have_the_shape_and_the_bottleneck() {
-        let all = capacities(10.1 * MB, 40.0 * MB);
-        let mut limit = limit(0.5, &all);
-        limit.is_noisy = true;
-        let params = Params::one("to", "far");
-        let curve = limit.of_curve(&params);
-        let metrics: Vec<_> = curve.iter().map(|one| one.metric).collect();
-        let knee = metrics::KNEE.0.id;
-        assert_eq!(metrics, [metrics::SATURATION.0.id, knee, metrics::CLIENTS_95.0.id]);
-        for one in &curve {
-            let (value, _) = one.headline.expect("a number");
-            assert_eq!((&one.params, &one.values[..]), (&params, &[value][..]));
-            assert!(one.verdict.is_some() && one.doubts.len() == 1);
-        }
-        let sides = curve[2].headline.and_then(|it| it.1?.edge()).expect("between two steps");
-        let is_step = |side: &f64| limit.clients.iter().any(|step| f64::from(*step) == *side);
-        assert!(sides.iter().all(is_step) && sides[0] < sides[1], "{sides:?}");
-        assert_eq!(curve[0].facts[0], Fact::quantity("from clients", 16.0, Unit::Ratio));
-        let (name, unit, values) = ("client CPU".to_owned(), Unit::Ratio, vec![0.5]);
-        let series = vec![Series { name, unit, at: None, times_ns: vec![1e9], values }];
-        let one = limit.of_bottleneck(&params, (&all, false), Some(&Proof::Confirmed), series);
-        assert_eq!((one.metric, one.params), (metrics::BOTTLENECK.0.id, params.clone()));
-        assert_eq!((one.text.as_deref(), one.verdict), (Some("network"), Some(Verdict::default())));
-        assert_eq!((one.doubts.len(), one.series.len(), one.remarks.len()), (1, 1, 0));
-        assert!(one.facts.iter().any(|fact| fact.name == "proof"));
-        let unproved = limit.of_bottleneck(&params, (&all, true), None, Vec::new());
-        assert_eq!((unproved.text.as_deref(), unproved.remarks.len()), (Some("undetermined"), 1));
-        limit.shape = Shape::NotSaturated { up_to: 4, why: "more clients".to_owned() };
-        let [none] = &limit.of_curve(&params)[..] else { panic!("one record") };
-        assert_eq!((none.metric, &none.params), (metrics::SATURATION.0.id, &params));
-        assert_eq!(none.verdict.as_ref().map(|it| it.state), Some(State::Unavailable));
-    }
-
-    #[test]
-    fn network_measured_at_a_busy_server_is_not_its_rival() {
-        let all = capacities(10.1 * MB, 40.0 * MB);
-        let busy = steps(|throughput| ServerUse { cpu_ns: 990_000_000, ..used(throughput, 0.0) });
-        let name = |network_under| {
-            let all = Capacities { network_under, ..all.clone() };
-            word(&Limit::of(&busy, &[POINT; 6], 0.0, &all).name)
-        };
-        assert_eq!(name(Some(Resource::ServerCpu)), "server-cpu");
-        assert_eq!(name(None), "undetermined");
-    }
-
-    #[test]
-    fn pacing_is_not_called_network() {
-        let paced = Rate { bytes_s: 10.1 * MB, half: 0.01 };
-        let all = Capacities { paced: Some(paced), ..capacities(40.0 * MB, 40.0 * MB) };
-        assert_eq!(word(&limit(0.0, &all).name), "pacing");
-    }
-
-    #[test]
-    fn exceeded_pacing_is_no_limit() {
-        let paced = Rate { bytes_s: 7.0 * MB, half: 0.01 };
-        let all = Capacities { paced: Some(paced), ..capacities(10.1 * MB, 40.0 * MB) };
-        assert_eq!(word(&limit(0.0, &all).name), "network");
-    }
-
-    #[test]
-    fn unknown_telemetry_names_nothing() {
-        let mut steps = steps(|throughput| used(throughput, 0.0));
-        steps[4].by_sweep[1].server = None;
-        let limit = Limit::of(&steps, &[POINT; 6], 0.0, &capacities(10.1 * MB, 40.0 * MB));
-        assert_eq!(word(&limit.name), "undetermined");
-    }
-
-    #[test]
-    fn generator_that_fails_first_is_the_client() {
-        let steps = steps(|throughput| used(throughput, 0.0));
-        let mut short: Vec<Step> = steps.into_iter().take(4).collect();
-        short[3].mark_busy(0.95);
-        let valid = [POINT, POINT, POINT, Judged::default()];
-        let limit = Limit::of(&short, &valid, 0.0, &capacities(40.0 * MB, 40.0 * MB));
-        assert_eq!((word(&limit.name), limit.client_from), ("client", Some(8)));
-    }
-
-    #[test]
-    fn cpu_that_others_use_is_no_serial_section() {
-        let mut steps = steps(|throughput| used(throughput, 0.0));
-        for sweep in steps.iter_mut().flat_map(|step| &mut step.by_sweep) {
-            (sweep.client_share, sweep.client_waiting) = (0.4, 0.5);
-        }
-        let limit = Limit::of(&steps, &[POINT; 6], 0.0, &capacities(40.0 * MB, 40.0 * MB));
-        let Name::Undetermined(why) = &limit.name else { panic!("{:?}", limit.name) };
-        assert!(why.contains("the client waits for a CPU 50 %"), "{why}");
-    }
-
-    #[test]
-    fn one_valid_step_does_not_hide_the_client() {
-        let mut steps = steps(|throughput| used(throughput, 0.0));
-        steps[..5].iter_mut().for_each(|step| step.mark_busy(0.95));
-        let mut valid = [Judged::default(); 6];
-        valid[5] = POINT;
-        let limit = Limit::of(&steps, &valid, 0.0, &capacities(40.0 * MB, 40.0 * MB));
-        assert_eq!((word(&limit.name), limit.client_from), ("client", Some(1)));
-    }
-
-    #[test]
-    fn network_of_loopback_stands_only_if_proved() {
-        let limit = limit(0.0, &capacities(10.1 * MB, 40.0 * MB));
-        let refuted = Proof::Refuted("no effect".to_owned());
-        let not_done = Proof::NotDone("stopped".to_owned());
-        for (is_loopback, proof, expected) in [
-            (false, None, "network"),
-            (false, Some(&not_done), "network"),
-            (false, Some(&refuted), "undetermined"),
-            (true, None, "undetermined"),
-            (true, Some(&not_done), "undetermined"),
-            (true, Some(&Proof::Confirmed), "network"),
-        ] {
-            assert_eq!(word(&limit.standing(is_loopback, proof)), expected, "{proof:?}");
-        }
-    }
-}
+mod tests;

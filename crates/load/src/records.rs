@@ -13,7 +13,7 @@ use crate::engine::{Choice, Distribution, Fault, fault_words};
 use crate::memory::{Memory, Resident, growth_interval};
 use crate::metrics::{self, OfServer};
 use crate::options::{Case, Load, ServerCache};
-use crate::step::{BUSY_MAX, Batch, Judged, SWEEPS, Step};
+use crate::step::{BUSY_MAX, Batch, Judged, LeftOut, SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
 
 /// Events that are handled one after another make the last ones late: more than this share of the
@@ -27,6 +27,9 @@ const FAILED_MAX: f64 = 0.05;
 const CLOSED_MAX: f64 = 0.1;
 /// A smaller share of the bytes from a device is not cold.
 const COLD_MIN: f64 = 0.9;
+/// Causes of a wide interval.
+const EXPLAINS: [Cause; 4] =
+    [Cause::Contention, Cause::LoadGenerator, Cause::TooShort, Cause::Drift];
 
 /// The parameters of a server and its files.
 pub fn place(target: &Target) -> Params {
@@ -55,20 +58,22 @@ pub struct Shared<'s> {
 /// Makes the records of a step.
 pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Judged {
     let params = shared.params(step.clients);
-    let (verdict, doubts) = judge(step, as_asked(step, shared));
+    let more = as_asked(step, shared);
+    let is_cut = more.iter().any(|reason| reason.cause == Cause::TooShort);
+    let verdict = judge(step, more);
+    let judged = judged(step, &verdict, is_cut);
     let record = |metric: &OfServer, value: f64, interval: Option<Interval>| Measured {
         metric: metric.0.id,
         params: params.clone(),
         values: vec![value],
         headline: Some((value, interval)),
-        verdict: verdict.clone(),
-        doubts: doubts.clone(),
+        verdict: Some(verdict.clone()),
         ..Measured::default()
     };
     if step.completed == 0 {
         let empty = Measured { values: Vec::new(), ..record(&metrics::THROUGHPUT, 0.0, None) };
         recorder.record(Measured { facts: shared.facts(step), checks: checks(step), ..empty });
-        return Judged::default();
+        return judged;
     }
     let of = |value: f64, of: fn(&Batch) -> f64| step.mean_interval(value, of);
     let rates = |of: fn(&Batch) -> f64| step.batches.iter().map(of).collect::<Vec<f64>>();
@@ -110,14 +115,24 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Ju
     for (metric, whole, values) in cpu_times(step) {
         recorder.record(Measured { values, ..record(metric, whole, None) });
     }
-    judged(step, &verdict.unwrap_or_default())
+    judged
 }
 
-fn judged(step: &Step, verdict: &Verdict) -> Judged {
+/// `is_cut`: whether responses ended outside the windows.
+fn judged(step: &Step, verdict: &Verdict, is_cut: bool) -> Judged {
     let shows = verdict.shows_number();
-    let is_short = verdict.reasons.iter().any(|reason| reason.cause == Cause::TooShort);
-    let is_point = shows && !is_short && step.failed_share() <= ERRORS_MAX;
-    Judged { shows, is_point, is_noisy: verdict.state == State::Noisy }
+    let left_out = if step.failed_share() > ERRORS_MAX {
+        Some(step.reached_limit().map_or(LeftOut::Failed, LeftOut::Limit))
+    } else if step.completed == 0 {
+        Some(LeftOut::Empty)
+    } else if !shows {
+        Some(LeftOut::Invalid)
+    } else if step.by_sweep.iter().any(|sweep| sweep.point.throughput <= 0.0) {
+        Some(LeftOut::Empty)
+    } else {
+        is_cut.then_some(LeftOut::Cut)
+    };
+    Judged { shows, left_out, is_noisy: verdict.state == State::Noisy }
 }
 
 /// CPU times of a step: metric, whole, and the value of each second.
@@ -201,7 +216,7 @@ fn missing_work(step: &Step, think_ns: f64) -> Option<Reason> {
              outside the windows",
             percent(by_client)
         );
-        return Some(Reason::new(Cause::TooShort, text));
+        return Some(Reason::new(Cause::TooShort, text).with_remedy(Remedy::MeasureLonger));
     }
     // Below, the readings of the server's counters were late.
     let by_server = by_server.filter(|law| law.deviation > law.allowed)?;
@@ -213,24 +228,25 @@ fn missing_work(step: &Step, think_ns: f64) -> Option<Reason> {
     Some(Reason::new(Cause::NotAsAsked, text))
 }
 
-/// The verdict on a step, or doubts about it.
-fn judge(step: &Step, more: Vec<Reason>) -> (Option<Verdict>, Vec<Reason>) {
-    let because = |state, cause, text: String| Some(Verdict::because(state, cause, text));
+/// The verdict on a step.
+fn judge(step: &Step, more: Vec<Reason>) -> Verdict {
+    let because = |state, reason| Verdict { state, reasons: vec![reason] };
     let faults = fault_words(&step.faults);
     if let Some(fault) = step.death.filter(|_| step.sweeps == 0) {
-        return (because(State::Failed, fault.end_cause(), fault.end_words()), Vec::new());
+        return because(State::Failed, Reason::new(fault.end_cause(), fault.end_words()));
     }
     if step.completed == 0 {
-        let text = match faults.is_empty() {
-            true => "no response within the window".to_owned(),
-            false => format!("no request succeeded: {faults}"),
+        let reason = match faults.is_empty() {
+            true => Reason::new(Cause::TooShort, "no response within the window")
+                .with_remedy(Remedy::MeasureLonger),
+            false => of_faults(step, format!("no request succeeded: {faults}")),
         };
-        return (because(State::Failed, Cause::WrongWork, text), Vec::new());
+        return because(State::Failed, reason);
     }
     if let Some(path) = &step.wrong_path {
         let count = step.faults.get(&Fault::WrongContent).unwrap_or(&0);
         let text = format!("{count} bodies with wrong content, one of {path}");
-        return (because(State::Invalid, Cause::WrongWork, text), Vec::new());
+        return because(State::Invalid, Reason::new(Cause::WrongWork, text));
     }
     let (busy, lag) = (step.busiest(), step.mean_lag_ns() / step.mean_ns());
     if busy > BUSY_MAX {
@@ -239,26 +255,48 @@ fn judge(step: &Step, more: Vec<Reason>) -> (Option<Verdict>, Vec<Reason>) {
             false => "a client thread is busy for",
         };
         let text = format!("client-bound: {what} {:.0} %", 100.0 * busy.min(1.0));
-        return (because(State::Invalid, Cause::LoadGenerator, text), Vec::new());
+        return because(State::Invalid, Reason::new(Cause::LoadGenerator, text));
     }
     let late = format!("responses handled late by {:.0} % of their time", 100.0 * lag);
     if lag > LAG_MAX {
         let text = format!("client-bound: {late}");
-        return (because(State::Invalid, Cause::LoadGenerator, text), Vec::new());
+        return because(State::Invalid, Reason::new(Cause::LoadGenerator, text));
     }
     let failed = step.failed_share();
     if failed > FAILED_MAX {
         let text = format!("{:.0} % of the requests failed: {faults}", 100.0 * failed);
-        return (because(State::Invalid, Cause::WrongWork, text), Vec::new());
+        return because(State::Invalid, of_faults(step, text));
     }
     let mut doubts = more;
     if lag > LAG_NOISY {
         doubts.push(Reason::new(Cause::LoadGenerator, format!("{late}: they include it")));
     }
     doubts.extend(self::doubts(step, &faults));
+    if !doubts.iter().any(|reason| EXPLAINS.contains(&reason.cause)) {
+        doubts.extend(spread(step));
+    }
     // Without doubts the number is valid: the judge of visits does not apply.
     let state = if doubts.is_empty() { State::Valid } else { State::Noisy };
-    (Some(Verdict { state, reasons: doubts }), Vec::new())
+    Verdict { state, reasons: doubts }
+}
+
+/// Failed requests: a limit of this machine is not work of the server.
+fn of_faults(step: &Step, text: String) -> Reason {
+    match step.reached_limit() {
+        Some(fault) => Reason::new(fault.end_cause(), text).with_remedy(fault.remedy()),
+        None => Reason::new(Cause::WrongWork, text),
+    }
+}
+
+/// A spread that no other reason explains.
+fn spread(step: &Step) -> Option<Reason> {
+    let whole = step.throughput();
+    let interval = step.mean_interval(whole, |it| it.completed as f64 / it.seconds)?;
+    let half = (interval.high - interval.low) / 2.0 / whole;
+    (half > metrics::THROUGHPUT.0.noise_limit).then(|| {
+        let text = format!("throughput ± {:.0} % between batches", 100.0 * half);
+        Reason::new(Cause::Spread, text)
+    })
 }
 
 /// Why a number of a step may not be what it should, beside a late client.
@@ -274,7 +312,7 @@ fn doubts(step: &Step, faults: &str) -> Vec<Reason> {
     }
     if step.failed() > 0 {
         let text = format!("{} failed: {faults}", counted(step.failed() as usize, "request"));
-        doubts.push(Reason::new(Cause::WrongWork, text));
+        doubts.push(of_faults(step, text));
     }
     if let Some(fault) = step.death {
         let text = format!("{} of {SWEEPS} sweeps, then the server stopped: {fault}", step.sweeps);
@@ -283,16 +321,10 @@ fn doubts(step: &Step, faults: &str) -> Vec<Reason> {
         let text = format!("{} of {SWEEPS} sweeps", step.sweeps);
         doubts.push(Reason::new(Cause::Interrupted, text));
     } else if let Some(text) = step.no_interval() {
-        doubts.push(Reason::new(Cause::Spread, text));
+        doubts.push(Reason::new(Cause::TooShort, text).with_remedy(Remedy::MeasureLonger));
     }
     if let Some(text) = &step.cache_doubt {
         doubts.push(Reason::new(Cause::NotAsAsked, format!("server cache: {text}")));
-    }
-    let half = step.mean_interval(step.throughput(), |it| it.completed as f64 / it.seconds);
-    let half = half.map(|it| (it.high - it.low) / 2.0 / step.throughput());
-    if let Some(half) = half.filter(|half| *half > metrics::THROUGHPUT.0.noise_limit) {
-        let text = format!("throughput ± {:.0} % between batches", 100.0 * half);
-        doubts.push(Reason::new(Cause::Spread, text));
     }
     if step.unsettled > 0 && step.sweeps > 0 {
         let text = format!("warm-up not steady in {} of {} sweeps", step.unsettled, step.sweeps);
@@ -318,8 +350,12 @@ fn checks(step: &Step) -> Vec<Check> {
     checks
 }
 
+/// Exactly: a time that was asked for.
 fn time_words(time: Duration) -> String {
-    format!("{} s", time.as_secs_f64())
+    match time.subsec_millis() {
+        ms @ 1.. if Duration::from_millis(ms.into()) == time => format!("{ms} ms"),
+        _ => format!("{} s", time.as_secs_f64()),
+    }
 }
 
 /// Whole numbers as such, others as text.

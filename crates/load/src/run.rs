@@ -262,18 +262,72 @@ impl Watcher<'_> {
     }
 }
 
-/// `90 s`, `12 min`, `3.5 h`.
+/// `450 ms`, `1.5 s`, `90 s`, `2.5 min`, `12 min`, `3.5 h`.
 pub fn duration(seconds: f64) -> String {
-    match seconds {
-        s if s < 120.0 => format!("{s:.0} s"),
-        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.1} h", s / 3600.0),
-    }
+    let (value, unit) = match seconds {
+        s if s > 0.0 && s < 0.9995 => (1e3 * s, "ms"),
+        s if s < 120.0 => (s, "s"),
+        s if s < 7200.0 => (s / 60.0, "min"),
+        s => (s / 3600.0, "h"),
+    };
+    // A whole number below 10 might be half as much again; a zero after the point says nothing.
+    let value = if value < 10.0 { (10.0 * value).round() / 10.0 } else { value.round() };
+    format!("{value} {unit}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{Texts, target};
+    use crate::memory::Resident;
+
+    #[test]
+    fn progress_has_the_rates_of_the_window() {
+        let mut recorder = Texts::new();
+        let (client, server) = (Resident::default(), Resident::default());
+        let at = |ms: u64, completed, body_bytes, failed| Live {
+            now_ns: 5_000_000_000 + ms * 1_000_000,
+            completed,
+            body_bytes,
+            failed,
+        };
+        let mut watcher = Watcher {
+            target: &mut target(false),
+            memory: &mut Memory { begun_ns: 0, client, server },
+            readings: &mut Readings::default(),
+            recorder: &mut recorder,
+            begin: None,
+            end: None,
+            begin_time: None,
+            end_time: None,
+            from: None,
+            read_ns: 0,
+            shown_ns: 0,
+            what: "4 clients",
+            done_ns: 10_000_000_000,
+            all_ns: 15_000_000_000,
+            timing: Timing::of(2_000_000_000, None),
+        };
+        watcher.show(&at(0, 70, 700, 0));
+        watcher.from = Some(at(1_000, 100, 1_000_000, 0));
+        watcher.show(&at(1_500, 300, 4_000_000, 0));
+        watcher.show(&at(4_000, 700, 9_000_000, 3));
+        let expected = "\
+            10000000000 of 15000000000: 5 s left, 4 clients: warm-up\n\
+            10500000000 of 15000000000: 4.5 s left, 4 clients: 400.0 requests/s, 6.0 MB/s\n\
+            12000000000 of 15000000000: 3 s left, 3 failed, 4 clients: 300.0 requests/s, \
+            4.0 MB/s\n";
+        assert_eq!(recorder.all, expected);
+    }
+
+    #[test]
+    fn duration_below_ten_has_a_digit() {
+        let times = [0.0, 0.05, 0.45, 0.9996, 1.5, 3.0, 9.96, 90.0, 119.6, 150.0, 720.0, 12_600.0];
+        let words = times.map(duration).join(", ");
+        let expected =
+            "0 s, 50 ms, 450 ms, 1 s, 1.5 s, 3 s, 10 s, 90 s, 120 s, 2.5 min, 12 min, 3.5 h";
+        assert_eq!(words, expected);
+    }
 
     #[test]
     fn others_use_what_the_ends_do_not_on_a_busy_machine() {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::load::SweepPoint;
+use fathom_analysis::load::{ERRORS_MAX, SweepPoint};
 use fathom_analysis::statistics;
-use fathom_record::{Basis, Histogram, Interval};
+use fathom_record::quantity::percent;
+use fathom_record::{Basis, Histogram, Interval, Remedy};
 
 use crate::engine::{Fault, Outcome, SLOTS, Slot, ThreadUse, add_counts};
 use crate::figures::Telemetry;
@@ -315,6 +316,12 @@ impl Step {
         self.failed() as f64 / (self.failed() + self.completed).max(1) as f64
     }
 
+    /// The most frequent fault, if it is a limit of this machine.
+    pub fn reached_limit(&self) -> Option<Fault> {
+        let most = self.faults.iter().max_by_key(|(_, count)| **count).map(|(fault, _)| *fault);
+        most.filter(|fault| fault.remedy().is_some())
+    }
+
     /// CPU utilisation of the busiest client thread, or of the client's quota.
     pub fn busiest(&self) -> f64 {
         (self.busiest.0 as f64 / self.busiest.1.max(1) as f64).max(self.of_quota)
@@ -403,13 +410,59 @@ pub fn interval(headline: f64, batches: &[f64]) -> Option<Interval> {
 }
 
 /// What the records of a step say of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judged {
     /// It has numbers.
     pub shows: bool,
-    /// And responses within its windows, hardly any of them failed: it is a point of the curve.
-    pub is_point: bool,
+    /// Why it is no point of the curve, if it is none.
+    pub left_out: Option<LeftOut>,
     pub is_noisy: bool,
+}
+
+impl Judged {
+    pub fn is_point(self) -> bool {
+        self.left_out.is_none()
+    }
+}
+
+/// Why a step is no point of the curve: what to mend first comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LeftOut {
+    /// Too many requests failed by this fault, a limit of this machine.
+    Limit(Fault),
+    /// Too many requests failed.
+    Failed,
+    /// Responses ended outside the windows.
+    Cut,
+    /// A sweep had no response.
+    Empty,
+    /// It has no numbers.
+    Invalid,
+}
+
+impl LeftOut {
+    pub fn words(self) -> String {
+        match self {
+            Self::Limit(fault) => fault.to_string(),
+            Self::Failed => {
+                format!("more than {} of the requests failed", percent(ERRORS_MAX))
+            }
+            Self::Cut => "longer responses ended outside the windows".to_owned(),
+            Self::Empty => "a window had no response".to_owned(),
+            Self::Invalid => "invalid".to_owned(),
+        }
+    }
+
+    pub fn remedy(self) -> Option<Remedy> {
+        match self {
+            Self::Limit(fault) => fault.remedy(),
+            Self::Failed => Some(Remedy::Do {
+                action: "find out why requests fail: more clients do not help".to_owned(),
+            }),
+            Self::Cut | Self::Empty => Some(Remedy::MeasureLonger),
+            Self::Invalid => None,
+        }
+    }
 }
 
 #[cfg(test)]

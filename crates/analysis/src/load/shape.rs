@@ -130,7 +130,7 @@ pub fn shape(curve: &Curve) -> Shape {
     }
 }
 
-const NO_STEPS: &str = "fewer than two steps have a throughput and a response time";
+const NO_STEPS: &str = "fewer than two steps are usable";
 
 /// Indices of steps.
 struct Plateau {

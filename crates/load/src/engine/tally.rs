@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use fathom_http::Malformed;
-use fathom_record::{Activity, Cause, Histogram, SystemCause, system_cause};
+use fathom_record::{Activity, Cause, Histogram, Remedy, SystemCause, system_cause};
 
 /// Slots of one sweep's window. Three sweeps have thirty, which form ten batches.
 pub const SLOTS: usize = 10;
@@ -75,6 +75,11 @@ pub const UNASKED: &str = "Content-Encoding was not asked for (-H 'Accept-Encodi
 /// What to do about a response with a status of redirection.
 pub const REDIRECTED: &str = "redirects are not followed; load the address it redirects to";
 
+/// EADDRNOTAVAIL, and what this command can do about it.
+const NO_PORT: i32 = 99;
+const PORTS: &str = "use fewer clients (--clients), kept connections (no --fresh), or widen \
+                     net.ipv4.ip_local_port_range";
+
 impl Fault {
     /// Why a load ended, if the last requests ended so, and what to do. Whether the server or this
     /// end is at fault follows from the fault.
@@ -87,8 +92,25 @@ impl Fault {
             Self::WrongLength | Self::WrongContent | Self::Coded => {
                 format!("no response is right: {self}")
             }
-            Self::Connect(errno) if cause(errno).is_limit => cause(errno).to_string(),
-            fault => format!("the server stopped answering: {fault}"),
+            fault => match (fault, fault.action()) {
+                (Self::Connect(errno), Some(action)) => {
+                    format!("{}; {action}", cause(errno).text)
+                }
+                _ => format!("the server stopped answering: {fault}"),
+            },
+        }
+    }
+
+    /// What to do where a limit of this machine is the cause: the server is not at fault.
+    pub fn remedy(self) -> Option<Remedy> {
+        self.action().map(|action| Remedy::Do { action: action.to_owned() })
+    }
+
+    fn action(self) -> Option<&'static str> {
+        match self {
+            Self::Connect(NO_PORT) => Some(PORTS),
+            Self::Connect(errno) => cause(errno).remedy.filter(|_| cause(errno).is_limit),
+            _ => None,
         }
     }
 
@@ -98,7 +120,7 @@ impl Fault {
             Self::Status(_) | Self::WrongLength | Self::WrongContent | Self::Coded => {
                 Cause::WrongWork
             }
-            Self::Connect(errno) if cause(errno).is_limit => Cause::LoadGenerator,
+            fault if fault.action().is_some() => Cause::LoadGenerator,
             _ => Cause::Crashed,
         }
     }
@@ -203,7 +225,8 @@ mod tests {
         let (refused, no_port) = (Fault::Connect(111), Fault::Connect(99));
         let redirect = Fault::Status(301);
         assert!(redirect.end_words().contains("status 301 only: redirects are not followed"));
-        assert!(no_port.end_words().starts_with("no free local port; "));
+        assert!(no_port.end_words().starts_with("no free local port; use fewer clients"));
+        assert_eq!([redirect, refused].map(Fault::remedy), [None, None]);
         assert!(refused.end_words().starts_with("the server stopped answering: connect: "));
         let causes = [redirect, no_port, refused].map(Fault::end_cause);
         assert_eq!(causes, [Cause::WrongWork, Cause::LoadGenerator, Cause::Crashed]);

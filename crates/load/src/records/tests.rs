@@ -1,8 +1,99 @@
 //! Verdicts of steps, and what their records hold.
 
+use clap::Parser as _;
+
 use super::*;
 use crate::engine::{End, Outcome, SLOTS, Tally, ThreadUse};
+use crate::fixture::{self, Texts, assert_golden};
 use crate::step::ServerUse;
+
+/// Steps of a load with these options, each with its title, and whether it is a point.
+fn recorded(options: &str, target: &Target, steps: &[(&str, Step)]) -> String {
+    let line = format!("load http://far/ {options}");
+    let load = Load::parse_from(line.split_whitespace());
+    let congestion = Some("bbr".to_owned());
+    let case = load.all_cases()[0];
+    let shared = Shared { load: &load, target, case, congestion: &congestion };
+    let one = |(at, (title, step)): (usize, &(&str, Step))| {
+        let mut texts = Texts::new();
+        let judged = super::step(&mut texts, &shared, step);
+        let sweeps = step.by_sweep.iter().map(|sweep| {
+            let point = sweep.point;
+            format!(
+                "sweep: {:.1}/s, {:.5} s, client {:.3}, waiting {:.3} and {:.3}, others {:?}\n",
+                point.throughput,
+                point.response_s,
+                sweep.client_share,
+                sweep.client_waiting,
+                sweep.waiting(),
+                sweep.others
+            )
+        });
+        let sweeps = sweeps.collect::<String>();
+        // Of the first step all records; the others differ in their verdict.
+        let end = texts.all.find(metrics::RESPONSE_TIME.0.id).filter(|_| at > 0);
+        let records = &texts.all[..end.unwrap_or(texts.all.len())];
+        format!("=== {title}\n{judged:?}\n{sweeps}{records}\n")
+    };
+    steps.iter().enumerate().map(one).collect()
+}
+
+/// Of four clients, by three sweeps.
+fn step_of(mut step: Step, outcome: impl Fn(u64) -> Outcome, server: bool) -> Step {
+    for at in 0..SWEEPS as u64 {
+        let both = || (fixture::telemetry(3 * at), fixture::telemetry(3 * at + 1));
+        step.add(&outcome(at), server.then(both), Some(0.1));
+    }
+    step
+}
+
+#[test]
+fn records_have_all_of_a_step() {
+    // 150 in 1.25 s, each after 33 ms: four clients are busy.
+    const COUNTS: [u64; SLOTS] = [15, 14, 16, 15, 15, 14, 16, 15, 16, 14];
+    const RESPONSE_NS: f64 = 33.3e6;
+    let steady = |_| fixture::outcome(COUNTS, RESPONSE_NS);
+    let faulty = |fault: Fault, count: u64| {
+        move |_| {
+            let mut outcome = fixture::outcome(COUNTS, RESPONSE_NS);
+            outcome.tally.window_faults = [(fault, count)].into();
+            outcome
+        }
+    };
+    let no_port = Fault::Connect(99);
+    let wide = |at: u64| {
+        let counts = COUNTS.map(|count| count + 4 * at - 4);
+        fixture::outcome(counts, 150.0 * RESPONSE_NS / counts.iter().sum::<u64>() as f64)
+    };
+    let unsettled = |at| Outcome { is_settled: at > 0, ..wide(at) };
+    let four = || Step::new(4);
+    let mut first = step_of(Step::within(4, Some(0.5)), steady, true);
+    first.cache = vec!["evicted, 0.0 % resident".to_owned(); 3];
+    let own =
+        [("of fathom serve, within half a CPU", first), ("wide", step_of(four(), wide, true))];
+    let few = |_| fixture::outcome([2; SLOTS], 250e6);
+    let pauses = |at: u64| match at {
+        1 => fixture::outcome([0; SLOTS], 1e6),
+        _ => fixture::outcome(COUNTS, RESPONSE_NS),
+    };
+    let foreign = [
+        ("of another server", step_of(four(), steady, false)),
+        ("wide, and the warm-up explains it", step_of(four(), unsettled, false)),
+        ("few responses", step_of(four(), few, false)),
+        ("a sweep without a response", step_of(four(), pauses, false)),
+        ("no response", step_of(four(), |_| fixture::outcome([0; SLOTS], 1e6), false)),
+        ("a request in a thousand fails", step_of(four(), faulty(Fault::Truncated, 1), false)),
+        ("no free port", step_of(four(), faulty(no_port, 2), false)),
+        ("hardly a free port", step_of(four(), faulty(no_port, 20), false)),
+    ];
+    let mut loopback = fixture::target(true);
+    loopback.to = LOOPBACK.to_owned();
+    let options = "--think 2ms --think-distribution exponential --fresh --body discard \
+                   --server-cache cold --time 3750ms";
+    let text = recorded(options, &loopback, &own)
+        + &recorded("--time 300ms --mode fixed", &fixture::target(false), &foreign);
+    assert_golden("steps.txt", &text);
+}
 
 fn stepped() -> Step {
     let mut step = Step::new(4);
@@ -15,8 +106,7 @@ fn stepped() -> Step {
 }
 
 fn verdict(step: &Step) -> (State, String) {
-    let (verdict, _) = judge(step, Vec::new());
-    let verdict = verdict.unwrap();
+    let verdict = judge(step, Vec::new());
     (verdict.state, verdict.reasons.first().map_or(String::new(), |it| it.text.clone()))
 }
 
@@ -33,8 +123,7 @@ fn failed_requests_mark_the_step() {
     let is_point = |count| {
         let mut step = stepped();
         step.faults.insert(Fault::Truncated, count);
-        let verdict = judge(&step, Vec::new()).0.unwrap();
-        judged(&step, &verdict).is_point
+        judged(&step, &judge(&step, Vec::new()), false).is_point()
     };
     assert_eq!([0, 1, 2].map(is_point), [true, true, false], "of 1000");
     let mut none = stepped();

@@ -11,6 +11,7 @@ use super::table::{Column, fit, legend, rows};
 use super::{fact_words, facts};
 use crate::case::{case, counted};
 use crate::counts::cause_words;
+use crate::remedy;
 use crate::spark;
 use crate::wrap::{glued, wrapped};
 
@@ -157,12 +158,11 @@ fn remarks(steps: &[&Record], width: usize) -> String {
     let mut lines: Vec<(String, Vec<i64>)> = Vec::new();
     for step in steps {
         let of_verdict = step.verdict.reasons.iter().map(|reason| {
-            format!(
-                "{} ({}): {}",
-                step.verdict.state.word(),
-                cause_words(reason.cause),
-                reason.text
-            )
+            // Of a step with a number, what to do follows below the table.
+            let remedy = reason.remedy.as_ref().filter(|_| !step.verdict.shows_number());
+            let remedy = remedy.map_or(String::new(), |it| format!("; {}", remedy::words(it)));
+            let (state, cause) = (step.verdict.state.word(), cause_words(reason.cause));
+            format!("{state} ({cause}): {}{remedy}", reason.text)
         });
         let without = step.notes.iter().filter(|note| note.starts_with("no interval")).cloned();
         let clients = step.params.integer("clients").unwrap_or(0);

@@ -1,8 +1,8 @@
 //! The output of a load: what limits its throughput.
 
 use fathom_record::{
-    Agreement, Basis, Cause, Fact, Interval, Params, Prediction, Reason, Record, State, Unit,
-    Value, Verdict,
+    Agreement, Basis, Cause, Fact, Interval, Params, Prediction, Reason, Record, Remedy, State,
+    Unit, Value, Verdict,
 };
 use fathom_report::by_hand::group;
 use unicode_width::UnicodeWidthStr;
@@ -153,7 +153,15 @@ fn each_limit_is_one_statement() {
     let why = Some("not saturated up to 8 clients");
     texts.push(text("undetermined", Vec::new(), why, vec![none.clone()]));
     texts.push(text("server-cpu", Vec::new(), None, vec![none.clone()]));
-    texts.push(text("client", bound, None, vec![none]));
+    texts.push(text("client", bound, None, vec![none.clone()]));
+    none.facts = vec![Fact::text("left out", "16 clients: a window had no response")];
+    none.verdict.reasons[0].remedy = Some(Remedy::Repeat { option: Some("time".to_owned()) });
+    texts.push(text("undetermined", Vec::new(), None, vec![none.clone()]));
+    let bound = vec![Fact::quantity("client-bound from clients", 64.0, Unit::Ratio)];
+    texts.push(text("client", bound, None, vec![none.clone()]));
+    let mut saturated = saturation(None);
+    saturated[0].facts.extend(none.facts);
+    texts.push(text("network", Vec::new(), None, saturated));
     assert_snapshot("each_limit_is_one_statement.txt", &texts.join("\n"));
 }
 
@@ -209,6 +217,21 @@ fn step_with_failed_requests_is_not_the_highest() {
     let text = highest(|clients| (clients < 4).then_some(0.0));
     assert!(text.contains(&format!(" at 2 clients{without}")), "{text}");
     assert!(highest(|_| None).starts_with("highest         none; without 1, 2, 4 clients: "));
+}
+
+#[test]
+fn step_without_a_number_has_its_remedy() {
+    let mut steps = steps(|_| Some(0.0));
+    let remedy = Remedy::Repeat { option: Some("time".to_owned()) };
+    for (step, state) in steps.iter_mut().zip([State::Failed, State::Noisy]) {
+        let reason = Reason::new(Cause::TooShort, "a reason").with_remedy(remedy.clone());
+        step.verdict = Verdict { state, reasons: vec![reason] };
+    }
+    let text = group(&steps, &[], 140);
+    assert!(
+        text.contains("1 client: failed (too short): a reason; measure longer: a larger --time\n")
+    );
+    assert!(text.contains("2 clients: noisy (too short): a reason\n"), "{text}");
 }
 
 #[test]

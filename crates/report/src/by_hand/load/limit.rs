@@ -8,6 +8,7 @@ use super::super::facts;
 use super::super::table::{Column, blocks, rows};
 use super::{MB, TIME};
 use crate::case::counted;
+use crate::remedy;
 use crate::wrap::{glued, wrapped};
 
 pub(super) const CAPACITY: &str = "load.capacity";
@@ -186,6 +187,7 @@ impl<'r> Case<'r> {
         let falls = self.record(SATURATION).and_then(|it| it.quantity_of("falls from clients"));
         sentences
             .extend(falls.map(|from| format!("The throughput falls from {from:.0} clients on.")));
+        sentences.extend(self.left_out().map(|steps| steps + "."));
         sentences.extend(self.client_bound());
         if self.name() == UNDETERMINED && self.is_ours() {
             let next = if self.has_doses() { LONGER } else { DOSES };
@@ -208,7 +210,11 @@ impl<'r> Case<'r> {
 
     fn not_saturated(&self) -> Vec<String> {
         if let Some(bound) = self.client_bound() {
-            return vec![bound, FASTER.to_owned()];
+            let left_out = self.left_out().map(|steps| steps + ".");
+            return [Some(bound), left_out, Some(FASTER.to_owned())]
+                .into_iter()
+                .flatten()
+                .collect();
         }
         let reasons = self.record(SATURATION).map(|record| &record.verdict.reasons);
         let why = reasons.and_then(|all| all.first()).map_or("not saturated", |it| &it.text);
@@ -220,9 +226,18 @@ impl<'r> Case<'r> {
             "serial" => Some(format!("{} is the limit", capitalised(word("serial")))),
             name => Some(format!("The {name} is the limit")),
         };
-        let sentences = [Some(capitalised(why)), busy].into_iter().flatten();
+        let sentences = [Some(capitalised(why)), self.left_out(), busy].into_iter().flatten();
         let sentences = sentences.map(|sentence| format!("{sentence}."));
-        sentences.chain([MORE.to_owned()]).collect()
+        // More clients add to what leaves steps out.
+        let remedy = reasons.and_then(remedy::first);
+        let next = remedy.map_or(MORE.to_owned(), |remedy| format!("Next: {remedy}."));
+        sentences.chain([next]).collect()
+    }
+
+    /// Steps of the table that are no points of the curve.
+    fn left_out(&self) -> Option<String> {
+        let steps = self.record(SATURATION)?.text_of("left out")?;
+        Some(format!("Left out: {steps}"))
     }
 
     fn client_bound(&self) -> Option<String> {

@@ -1,0 +1,207 @@
+//! What limits canned steps, and the records of it.
+
+use fathom_analysis::load::SweepPoint;
+
+use super::*;
+use crate::engine::Fault;
+use crate::fixture;
+
+const MB: f64 = 1e6;
+const POINT: Judged = Judged { shows: true, left_out: None, is_noisy: false };
+const INVALID: Judged = Judged { shows: false, left_out: Some(LeftOut::Invalid), is_noisy: false };
+
+/// Three sweeps of steps at which a resource saturates at 10 requests of 1 MB per second.
+fn steps(server: impl Fn(f64) -> ServerUse) -> Vec<Step> {
+    let sweep = |clients: f64, noise: f64| {
+        let throughput = clients.min(10.0) * noise;
+        Sweep {
+            point: SweepPoint { throughput, response_s: clients / throughput },
+            server: Some(server(throughput)),
+            client_share: 0.1,
+            client_waiting: 0.0,
+            others: None,
+        }
+    };
+    let step = |clients: u32| {
+        let mut step = Step::new(clients);
+        step.by_sweep = [0.999, 1.0, 1.001].map(|noise| sweep(f64::from(clients), noise)).to_vec();
+        step
+    };
+    [1, 2, 4, 8, 16, 32].map(step).into()
+}
+
+fn used(throughput: f64, disk_share: f64) -> ServerUse {
+    let bytes = (throughput * MB) as u64;
+    ServerUse {
+        wall_ns: 1_000_000_000,
+        cpu_ns: 100_000_000,
+        wire_bytes: Some(bytes),
+        disk_bytes: Some((bytes as f64 * disk_share) as u64),
+        reactor_ns: 100_000_000,
+        reactors: 1,
+        cpus: 1.0,
+        ..ServerUse::default()
+    }
+}
+
+fn capacities(network: f64, disk: f64) -> Capacities {
+    let rate = |bytes_s| Rate { bytes_s, half: 0.01 };
+    Capacities { network: Some(rate(network)), disk: Some(Ok(rate(disk))), ..Capacities::default() }
+}
+
+fn limit(disk_share: f64, all: &Capacities) -> Limit {
+    let steps = steps(|throughput| used(throughput, disk_share));
+    Limit::of(&steps, &[POINT; 6], 0.0, all)
+}
+
+#[test]
+fn the_resource_at_its_capacity_is_named() {
+    let cases = [
+        (limit(0.5, &capacities(10.1 * MB, 40.0 * MB)), "network"),
+        (limit(1.0, &capacities(100.0 * MB, 10.2 * MB)), "disk"),
+        (limit(0.0, &capacities(100.0 * MB, 0.1 * MB)), "serial"),
+        (limit(1.0, &capacities(10.1 * MB, 10.2 * MB)), "undetermined"),
+    ];
+    for (limit, expected) in cases {
+        assert_eq!(word(&limit.name), expected, "{:?}", limit.uses);
+        let saturation = limit.saturation().expect("flat from 16 clients on");
+        assert!((saturation.throughput.value - 10.0).abs() < 0.05);
+    }
+}
+
+#[test]
+fn records_have_the_shape_and_the_bottleneck() {
+    let all = capacities(10.1 * MB, 40.0 * MB);
+    let mut limit = limit(0.5, &all);
+    limit.is_noisy = true;
+    let params = Params::one("to", "far");
+    let curve = limit.of_curve(&params);
+    let metrics: Vec<_> = curve.iter().map(|one| one.metric).collect();
+    let knee = metrics::KNEE.0.id;
+    assert_eq!(metrics, [metrics::SATURATION.0.id, knee, metrics::CLIENTS_95.0.id]);
+    for one in &curve {
+        let (value, _) = one.headline.expect("a number");
+        assert_eq!((&one.params, &one.values[..]), (&params, &[value][..]));
+        assert!(one.verdict.is_some() && one.doubts.len() == 1);
+    }
+    let sides = curve[2].headline.and_then(|it| it.1?.edge()).expect("between two steps");
+    let is_step = |side: &f64| limit.clients.iter().any(|step| f64::from(*step) == *side);
+    assert!(sides.iter().all(is_step) && sides[0] < sides[1], "{sides:?}");
+    assert_eq!(curve[0].facts[0], Fact::quantity("from clients", 16.0, Unit::Ratio));
+    let (name, unit, values) = ("client CPU".to_owned(), Unit::Ratio, vec![0.5]);
+    let series = vec![Series { name, unit, at: None, times_ns: vec![1e9], values }];
+    let one = limit.of_bottleneck(&params, (&all, false), Some(&Proof::Confirmed), series);
+    assert_eq!((one.metric, one.params), (metrics::BOTTLENECK.0.id, params.clone()));
+    assert_eq!((one.text.as_deref(), one.verdict), (Some("network"), Some(Verdict::default())));
+    assert_eq!((one.doubts.len(), one.series.len(), one.remarks.len()), (1, 1, 0));
+    assert!(one.facts.iter().any(|fact| fact.name == "proof"));
+    let unproved = limit.of_bottleneck(&params, (&all, true), None, Vec::new());
+    assert_eq!((unproved.text.as_deref(), unproved.remarks.len()), (Some("undetermined"), 1));
+    limit.shape = Shape::NotSaturated { up_to: 4, why: "more clients".to_owned() };
+    let [none] = &limit.of_curve(&params)[..] else { panic!("one record") };
+    assert_eq!((none.metric, &none.params), (metrics::SATURATION.0.id, &params));
+    assert_eq!(none.verdict.as_ref().map(|it| it.state), Some(State::Unavailable));
+}
+
+#[test]
+fn steps_that_are_no_points_are_named() {
+    let steps = steps(|throughput| used(throughput, 0.0));
+    let port = LeftOut::Limit(Fault::Connect(99));
+    let curve = |left_out: [Option<LeftOut>; 6]| {
+        let judged = left_out.map(|left_out| Judged { left_out, ..POINT });
+        let all = capacities(40.0 * MB, 40.0 * MB);
+        let limit = Limit::of(&steps, &judged, 0.0, &all);
+        let first = limit.of_curve(&Params::default()).swap_remove(0);
+        fixture::words(&first)
+    };
+    let (cut, empty) = (Some(LeftOut::Cut), Some(LeftOut::Empty));
+    let text = [
+        curve([None, None, None, None, cut, None]),
+        curve([None, None, cut, cut, empty, cut]),
+        curve([None, Some(LeftOut::Failed), cut, Some(LeftOut::Failed), empty, cut]),
+        curve([Some(port), Some(port), empty, Some(LeftOut::Failed), Some(LeftOut::Invalid), cut]),
+    ];
+    fixture::assert_golden("left_out.txt", &text.concat());
+}
+
+#[test]
+fn network_measured_at_a_busy_server_is_not_its_rival() {
+    let all = capacities(10.1 * MB, 40.0 * MB);
+    let busy = steps(|throughput| ServerUse { cpu_ns: 990_000_000, ..used(throughput, 0.0) });
+    let name = |network_under| {
+        let all = Capacities { network_under, ..all.clone() };
+        word(&Limit::of(&busy, &[POINT; 6], 0.0, &all).name)
+    };
+    assert_eq!(name(Some(Resource::ServerCpu)), "server-cpu");
+    assert_eq!(name(None), "undetermined");
+}
+
+#[test]
+fn pacing_is_not_called_network() {
+    let paced = Rate { bytes_s: 10.1 * MB, half: 0.01 };
+    let all = Capacities { paced: Some(paced), ..capacities(40.0 * MB, 40.0 * MB) };
+    assert_eq!(word(&limit(0.0, &all).name), "pacing");
+}
+
+#[test]
+fn exceeded_pacing_is_no_limit() {
+    let paced = Rate { bytes_s: 7.0 * MB, half: 0.01 };
+    let all = Capacities { paced: Some(paced), ..capacities(10.1 * MB, 40.0 * MB) };
+    assert_eq!(word(&limit(0.0, &all).name), "network");
+}
+
+#[test]
+fn unknown_telemetry_names_nothing() {
+    let mut steps = steps(|throughput| used(throughput, 0.0));
+    steps[4].by_sweep[1].server = None;
+    let limit = Limit::of(&steps, &[POINT; 6], 0.0, &capacities(10.1 * MB, 40.0 * MB));
+    assert_eq!(word(&limit.name), "undetermined");
+}
+
+#[test]
+fn generator_that_fails_first_is_the_client() {
+    let steps = steps(|throughput| used(throughput, 0.0));
+    let mut short: Vec<Step> = steps.into_iter().take(4).collect();
+    short[3].mark_busy(0.95);
+    let valid = [POINT, POINT, POINT, INVALID];
+    let limit = Limit::of(&short, &valid, 0.0, &capacities(40.0 * MB, 40.0 * MB));
+    assert_eq!((word(&limit.name), limit.client_from), ("client", Some(8)));
+}
+
+#[test]
+fn cpu_that_others_use_is_no_serial_section() {
+    let mut steps = steps(|throughput| used(throughput, 0.0));
+    for sweep in steps.iter_mut().flat_map(|step| &mut step.by_sweep) {
+        (sweep.client_share, sweep.client_waiting) = (0.4, 0.5);
+    }
+    let limit = Limit::of(&steps, &[POINT; 6], 0.0, &capacities(40.0 * MB, 40.0 * MB));
+    let Name::Undetermined(why) = &limit.name else { panic!("{:?}", limit.name) };
+    assert!(why.contains("the client waits for a CPU 50 %"), "{why}");
+}
+
+#[test]
+fn one_valid_step_does_not_hide_the_client() {
+    let mut steps = steps(|throughput| used(throughput, 0.0));
+    steps[..5].iter_mut().for_each(|step| step.mark_busy(0.95));
+    let mut valid = [INVALID; 6];
+    valid[5] = POINT;
+    let limit = Limit::of(&steps, &valid, 0.0, &capacities(40.0 * MB, 40.0 * MB));
+    assert_eq!((word(&limit.name), limit.client_from), ("client", Some(1)));
+}
+
+#[test]
+fn network_of_loopback_stands_only_if_proved() {
+    let limit = limit(0.0, &capacities(10.1 * MB, 40.0 * MB));
+    let refuted = Proof::Refuted("no effect".to_owned());
+    let not_done = Proof::NotDone("stopped".to_owned());
+    for (is_loopback, proof, expected) in [
+        (false, None, "network"),
+        (false, Some(&not_done), "network"),
+        (false, Some(&refuted), "undetermined"),
+        (true, None, "undetermined"),
+        (true, Some(&not_done), "undetermined"),
+        (true, Some(&Proof::Confirmed), "network"),
+    ] {
+        assert_eq!(word(&limit.standing(is_loopback, proof)), expected, "{proof:?}");
+    }
+}
