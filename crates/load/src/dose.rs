@@ -332,8 +332,11 @@ fn judge(suspect: &str, found: &[Effect]) -> Option<Proof> {
 
 #[cfg(test)]
 mod tests {
+    use fathom_analysis::load::{Name, Use};
+
     use super::*;
     use crate::figures::Telemetry;
+    use crate::fixture::assert_golden;
 
     #[test]
     fn demand_is_the_use_of_a_resource_by_its_capacity() {
@@ -357,6 +360,55 @@ mod tests {
         assert_eq!(found, [Some(4.0), Some(8.0), Some(4.0), Some(0.1), Some(0.4), None]);
         let none = Capacities { disk: Some(Err("in memory".to_owned())), ..Capacities::default() };
         assert_eq!(resources.map(|of| demand(of, &used, &none)), [None; 6]);
+    }
+
+    #[test]
+    fn proof_takes_six_windows_a_round() {
+        let ns = [1, 1_000_000_000, 9_000_000_000].map(planned_ns);
+        assert_eq!(ns, [5_400_000_000, 18_000_000_000, 72_000_000_000]);
+    }
+
+    #[test]
+    fn dose_of_each_resource_is_half_of_a_request() {
+        let rate = |bytes_s| Rate { bytes_s, half: 0.0 };
+        let all = Capacities {
+            network: Some(rate(10e6)),
+            paced: Some(rate(5e6)),
+            disk: Some(Ok(rate(100e6))),
+            server_cpus: 2.0,
+            client_cpus: 0.5,
+            ..Capacities::default()
+        };
+        let text = |name, resource, all: &Capacities, request_s| {
+            let demand = |resource, demand_s| Use {
+                resource,
+                utilisation: None,
+                demand_s: Some(demand_s),
+                measured_under: None,
+            };
+            let uses = vec![demand(resource, 0.007), demand(Resource::Client, 0.003)];
+            let doses = doses(&Limit::named(name, uses), all, request_s);
+            let line = |it: &Dose| {
+                let [demand, dose] =
+                    [it.demand_s, it.dose_s].map(|s| quantity(1e9 * s, Unit::Nanoseconds));
+                let field = it.field.as_deref().unwrap_or("no field");
+                let more = format!("{} bytes, spin {} ns", it.more_bytes, it.spin_ns);
+                format!("  {}: {demand} + {dose}, {field}, {more}; {}\n", it.of, it.words)
+            };
+            doses.iter().map(line).collect::<String>()
+        };
+        let (network, pacing) = (Resource::Network, Resource::Pacing);
+        let none = Capacities { disk: Some(Err(String::new())), ..Capacities::default() };
+        let cases = [
+            ("network", text(Name::Resource(network), network, &all, 0.02)),
+            ("pacing", text(Name::Resource(pacing), pacing, &all, 0.02)),
+            ("serial, by a lane", text(Name::Serial, Resource::ServerCpu, &all, 200e-6)),
+            ("serial, too short for a lane", text(Name::Serial, Resource::Disk, &all, 199e-6)),
+            ("largest doses", text(Name::Serial, Resource::Disk, &all, 50.0)),
+            ("nothing known", text(Name::Serial, Resource::Disk, &none, 0.02)),
+        ];
+        let text = cases.map(|(what, text)| format!("{what}\n{text}")).concat();
+        assert_golden("doses.txt", &text);
     }
 
     fn effect(of: &'static str, predicted: f64, measured: f64) -> Effect {

@@ -313,3 +313,18 @@ static ABOUT_SERVER_GROWTH: About = About {
     requires: TELEMETRY,
     ..BASE
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::assert_golden;
+
+    #[test]
+    fn metrics_have_their_units_and_limits() {
+        let line = |one: &&dyn ByHand| {
+            let About { id, unit, better, noise_limit, title, .. } = one.about();
+            format!("{id}: {title}, {unit:?}, {better:?}, {noise_limit}\n")
+        };
+        assert_golden("metrics.txt", &ALL.iter().map(line).collect::<String>());
+    }
+}

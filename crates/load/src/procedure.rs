@@ -333,3 +333,30 @@ impl Run<'_> {
         Ok(outcome)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::fixture::{assert_golden, target};
+
+    #[test]
+    fn plan_is_windows_and_times() {
+        let plan = |options: &str, is_ours: bool| {
+            let line = format!("load http://far/ {options}");
+            let load = Load::parse_from(line.split_whitespace());
+            let whose = if is_ours { "fathom serve" } else { "another server" };
+            format!("{whose} {options}\n  {}\n", load.plan(&target(is_ours)))
+        };
+        let text = [
+            plan("", false),
+            plan("--time 500ms --clients 1", false),
+            plan("--time 2s --clients 1..3 --cases think0,fixed", true),
+            plan("--time 120s --clients 1,2 --prove --cases think0,fixed", true),
+            plan("--time 1h --clients 1..20", true),
+            plan("--requests 1000 --time 3s", false),
+        ];
+        assert_golden("plans.txt", &text.concat());
+    }
+}

@@ -142,7 +142,8 @@ impl<'w> Reactor<'w> {
 
     /// Chooses a file and sends the request, over a new connection if there is none.
     fn begin(&mut self, at: u32) {
-        if !self.shared.admits() {
+        // A run that is stopped before its window makes no request.
+        if self.shared.is_over(self.now) || !self.shared.admits() {
             return;
         }
         let files = self.work.requests.len() as u32;

@@ -334,11 +334,42 @@ fn stop_ends_the_step_at_once() {
     assert!(moments.contains(&Moment::Begin) && moments.last() == Some(&Moment::End));
 }
 
-/// Threads of this process that make requests.
-fn threads_at_work() -> usize {
+/// How often each thread of this process that makes requests has slept.
+fn sleeps_of_threads() -> Vec<u64> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
-    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
-    names.filter(|name| name == "load\n").count()
+    let texts = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
+    let sleeps = |text: &String| {
+        let count = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.map_or(0, |count| count.trim().parse().unwrap())
+    };
+    texts.filter(|text| text.starts_with("Name:\tload\n")).map(|text| sleeps(&text)).collect()
+}
+
+#[test]
+fn lone_client_is_never_handled_late() {
+    let server = Server::start(Manner::Right);
+    let tally = sweep(&server.work(1)).tally;
+    // Each event is the first one after its wait.
+    assert_eq!(tally.lag_ns, 0.0);
+    assert!(tally.lags >= tally.completed(), "{} of {}", tally.lags, tally.completed());
+}
+
+#[test]
+fn counted_requests_wait_for_the_window() {
+    let server = Server::start(Manner::Right);
+    let mut stop_before = |moment, _: &Live| {
+        let is_waiting = || {
+            let sleeps = sleeps_of_threads();
+            sleeps.len() >= 2 && !sleeps.contains(&0)
+        };
+        while moment == Moment::Begin && !is_waiting() {
+            std::thread::yield_now();
+        }
+        moment != Moment::Begin
+    };
+    let timing = Timing { requests: Some(50), ..TIMING };
+    let outcome = run(&server.work(2), timing, &mut stop_before).unwrap();
+    assert_eq!((outcome.end, outcome.tally.connections), (End::Stopped, 0));
 }
 
 #[test]
@@ -346,7 +377,7 @@ fn threads_that_end_first_have_their_cpu_time() {
     let server = Server::start(Manner::Right);
     // The coordinator looks at the threads after they have ended.
     let mut late = |moment, _: &Live| {
-        while moment == Moment::Running && threads_at_work() > 0 {
+        while moment == Moment::Running && !sleeps_of_threads().is_empty() {
             std::thread::yield_now();
         }
         true

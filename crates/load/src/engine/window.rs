@@ -216,29 +216,11 @@ impl<'c, 'w> Coordinator<'c, 'w> {
 
     /// Waits until the throughput is steady, or the longest warm-up is over; returns whether it is.
     fn warm_up(&mut self, timing: Timing) -> Result<bool, End> {
-        let part_ns = (timing.window_ns / 40).clamp(PART_NS[0], PART_NS[1]);
-        let begun = self.live();
-        let (mut last, mut rate) = (begun, None);
+        let mut parts = Parts::new(timing, self.live());
         loop {
             self.step(Moment::WarmUp, TICK)?;
-            let live = self.live();
-            let elapsed_ns = live.now_ns - last.now_ns;
-            let count = live.completed - last.completed;
-            if elapsed_ns >= part_ns && count >= PART_COMPLETIONS {
-                let now = count as f64 / elapsed_ns as f64 * 1e9;
-                let chance = 3.0 / (count as f64).sqrt();
-                let before = rate.replace(now);
-                last = live;
-                if before
-                    .is_some_and(|before: f64| (now / before - 1.0).abs() < SETTLED.max(chance))
-                {
-                    return Ok(true);
-                }
-            }
-            let all_ns = live.now_ns - begun.now_ns;
-            if all_ns >= timing.warm_up_max_ns {
-                // Too few completions to compare are no sign of drift.
-                return Ok(rate.is_none());
+            if let Some(is_steady) = parts.add(self.live()) {
+                return Ok(is_steady);
             }
         }
     }
@@ -289,6 +271,40 @@ impl<'c, 'w> Coordinator<'c, 'w> {
     }
 }
 
+/// The parts of a warm-up so far.
+struct Parts {
+    timing: Timing,
+    begun: Live,
+    /// At the end of the last part, and the rate in it.
+    last: Live,
+    rate: Option<f64>,
+}
+
+impl Parts {
+    fn new(timing: Timing, begun: Live) -> Self {
+        Self { timing, begun, last: begun, rate: None }
+    }
+
+    /// Whether the throughput was steady, once the warm-up is over.
+    fn add(&mut self, live: Live) -> Option<bool> {
+        let part_ns = (self.timing.window_ns / 40).clamp(PART_NS[0], PART_NS[1]);
+        let elapsed_ns = live.now_ns - self.last.now_ns;
+        let count = live.completed - self.last.completed;
+        if elapsed_ns >= part_ns && count >= PART_COMPLETIONS {
+            let now = count as f64 / elapsed_ns as f64 * 1e9;
+            let chance = 3.0 / (count as f64).sqrt();
+            let before = self.rate.replace(now);
+            self.last = live;
+            if before.is_some_and(|before| (now / before - 1.0).abs() < SETTLED.max(chance)) {
+                return Some(true);
+            }
+        }
+        let is_over = live.now_ns - self.begun.now_ns >= self.timing.warm_up_max_ns;
+        // Too few completions to compare are no sign of drift.
+        is_over.then_some(self.rate.is_none())
+    }
+}
+
 /// What a thread has used at a time.
 struct Stamped {
     at_ns: u64,
@@ -301,4 +317,40 @@ fn schedule_ns(thread: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
     let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
     Some((numbers.next()??, numbers.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warm_up_ends_when_two_parts_are_alike() {
+        // Parts of 50 ms, for at most 500 ms.
+        let timing = Timing::of(2_000_000_000, None);
+        let after = |readings: &[(u64, u64)]| {
+            let at = |&(ms, completed): &(u64, u64)| Live {
+                completed: 70 + completed,
+                now_ns: 1_000_000_000 + ms * 1_000_000,
+                ..Live::default()
+            };
+            let mut parts = Parts::new(timing, at(&(0, 0)));
+            readings.iter().map(|reading| parts.add(at(reading))).collect::<Vec<_>>()
+        };
+        // Above 900 completions chance is less than a tenth.
+        assert_eq!(after(&[(50, 1_000), (100, 2_090)]), [None, Some(true)], "9 % more");
+        assert_eq!(after(&[(50, 1_000), (100, 1_910)]), [None, Some(true)], "9 % less");
+        assert_eq!(after(&[(50, 1_000), (100, 2_110)]), [None; 2], "11 % more");
+        assert_eq!(after(&[(50, 1_000), (150, 2_950)]), [None, Some(true)], "by their times");
+        assert_eq!(after(&[(50, 100), (100, 229)]), [None; 2], "29 % more, and chance 26 %");
+        assert_eq!(after(&[(50, 100), (100, 224)]), [None, Some(true)], "24 %");
+        let early = [(49, 1_000), (50, 1_000), (99, 2_000), (100, 2_000)];
+        assert_eq!(after(&early), [None, None, None, Some(true)]);
+        let few = [(50, 7), (100, 8), (150, 15), (200, 16)];
+        assert_eq!(after(&few), [None, None, None, Some(true)], "eight complete a part");
+        assert_eq!(after(&[(50, 1_000), (499, 20_000), (500, 20_007)])[1..], [None, Some(false)]);
+        assert_eq!(after(&[(499, 7), (500, 7)]), [None, Some(true)], "nothing to compare");
+        let short = Timing::of(100_000_000, None);
+        let limits = [short.warm_up_max_ns, timing.warm_up_max_ns];
+        assert_eq!(limits, [100_000_000, 500_000_000]);
+    }
 }
