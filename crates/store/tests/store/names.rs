@@ -41,7 +41,7 @@ fn run_without_numbers_is_not_the_latest() {
     assert_eq!(store.resolve("0195cc").unwrap(), empty, "found by its id");
     let mut failed = example::record(0);
     failed.verdict = Verdict::because(State::Failed, Cause::Crashed, "crashed");
-    example::add(&mut store, empty, &failed).unwrap();
+    example::add(&mut store, empty, &failed.sealed()).unwrap();
     assert_eq!(store.resolve("latest").unwrap(), IDS[2]);
 }
 
