@@ -39,7 +39,7 @@ fn explained(error: &clap::Error, words: &[String]) -> String {
         }
         let line = ["fathom"].into_iter().chain(joined.iter().map(String::as_str));
         return match Arguments::try_parse_from(line) {
-            Err(error) if error.kind() != ErrorKind::UnknownArgument => {
+            Err(error) if error.kind() == ErrorKind::ValueValidation => {
                 one_line(&error.render().to_string())
             }
             _ => format!("'{got}' is not a value: none is negative; try `--help`"),
