@@ -12,7 +12,9 @@ use crate::{Store, StoreError};
 /// A shorter prefix would often match several runs.
 const PREFIX_MIN: usize = 4;
 
-/// Whether a run has numbers, in SQL.
+/// Whether a run has results, in SQL.
+const HAS_RECORDS: &str = "EXISTS (SELECT 1 FROM record WHERE record.run = run.number)";
+/// Whether it has numbers.
 const HAS_NUMBERS: &str = "EXISTS (SELECT 1 FROM record WHERE record.run = run.number
     AND record.verdict IN ('valid', 'noisy'))";
 
@@ -35,6 +37,7 @@ struct Candidate {
     /// Of a `fathom run` of all metrics.
     is_battery: bool,
     is_of_host: bool,
+    has_records: bool,
     has_numbers: bool,
 }
 
@@ -58,13 +61,16 @@ struct Wanted<'n> {
     /// Of any kind if `None`.
     kind: Option<&'n str>,
     is_whole: bool,
+    has_numbers: bool,
 }
 
 impl Wanted<'_> {
     /// Why it is not a candidate.
     fn objection(self, run: &Candidate) -> Option<String> {
         Some(match self {
-            _ if !run.has_numbers => "without results".to_owned(),
+            _ if !run.has_records || self.has_numbers && !run.has_numbers => {
+                "without results".to_owned()
+            }
             _ if !run.is_of_host => "of another host".to_owned(),
             Wanted { kind: Some(kind), .. } if !run.is_of(kind) => run.words(),
             Wanted { is_whole: true, .. } if run.state != RunState::Complete => {
@@ -101,7 +107,7 @@ impl Store {
     /// run with results.
     pub fn host_or_last(&self, host: &str) -> Result<Option<(String, String)>, StoreError> {
         let query = format!(
-            "SELECT coalesce(host_id, host_name) AS its, host_name FROM run WHERE {HAS_NUMBERS}
+            "SELECT coalesce(host_id, host_name) AS its, host_name FROM run WHERE {HAS_RECORDS}
              ORDER BY its = ?1 DESC, number DESC LIMIT 1"
         );
         let names = |row: &Row<'_>| Ok((text(row, 0), text(row, 1)));
@@ -150,20 +156,22 @@ impl Store {
             Some(kind) if KINDS.contains(&kind) => Some(kind),
             _ => return Err(bad()),
         };
-        let wanted = Wanted { kind: named.or(Some(KINDS[0])), is_whole: true };
+        let wanted = Wanted { kind: named.or(Some(KINDS[0])), is_whole: true, has_numbers: true };
         let runs = self.candidates(wanted, back, host)?;
         let partly = Wanted { is_whole: false, ..wanted };
         let any = Wanted { kind: named, ..wanted };
         let choices = [wanted, partly, any, Wanted { is_whole: false, ..any }];
+        // Runs without a number only if there are no others.
+        let without = choices.map(|it| Wanted { has_numbers: false, ..it });
         let is_any = |it: &Wanted<'_>| runs.iter().any(|run| it.objection(run).is_none());
-        let choice = choices.into_iter().find(is_any).unwrap_or(wanted);
+        let choice = choices.into_iter().chain(without).find(is_any).unwrap_or(wanted);
         let mut passed_over = BTreeMap::new();
         let mut found = 0;
         for run in runs {
             match choice.objection(&run) {
                 Some(why) => *passed_over.entry(why).or_default() += 1,
                 None if found == back => {
-                    let is_wanted = wanted.objection(&run).is_none();
+                    let is_wanted = without[0].objection(&run).is_none();
                     let of = if run.kind == KINDS[0] { "fathom" } else { &*run.kind };
                     let words = || format!("{} {of} run", run.state.word());
                     let instead = (!is_wanted).then(words);
@@ -197,7 +205,7 @@ impl Store {
     ) -> Result<Vec<Candidate>, StoreError> {
         let query = format!(
             "SELECT id, state, coalesce(host_id, host_name), pid, pid_start_ticks, boot_id,
-                pid_namespace, {PROCEDURE}, {HAS_NUMBERS}, {IS_SELECTION}
+                pid_namespace, {PROCEDURE}, {HAS_RECORDS}, {HAS_NUMBERS}, {IS_SELECTION}
              FROM run ORDER BY number DESC"
         );
         let candidate = |row: &Row<'_>| {
@@ -206,10 +214,11 @@ impl Store {
             Ok(Candidate {
                 id: text(row, 0),
                 state: current_state(state, &owner(row, 3, 6)?),
-                is_battery: procedure.is_none() && !row.get(9)?,
+                is_battery: procedure.is_none() && !row.get(10)?,
                 kind: kind(procedure.as_deref()).to_owned(),
                 is_of_host: host.is_none_or(|host| host == text(row, 2)),
-                has_numbers: row.get(8)?,
+                has_records: row.get(8)?,
+                has_numbers: row.get(9)?,
             })
         };
         let read = || {
@@ -241,7 +250,7 @@ impl Store {
 
     /// The error for a name that no run has.
     pub(crate) fn no_such_run(&self, name: &str) -> Result<StoreError, StoreError> {
-        let query = format!("SELECT count(*), count(*) FILTER (WHERE NOT {HAS_NUMBERS}) FROM run");
+        let query = format!("SELECT count(*), count(*) FILTER (WHERE NOT {HAS_RECORDS}) FROM run");
         let (runs, empty) = self
             .connection
             .query_row(&query, [], |row| Ok((row.get(0)?, row.get(1)?)))

@@ -7,7 +7,7 @@ use fathom_record::{Document, Record, State};
 
 use crate::group::skipped;
 use crate::limits::under;
-use crate::test_env::{assert_status, document, words};
+use crate::test_env::{assert_status, document, json, words};
 use crate::{TestEnv, text};
 
 /// One case of metrics that differ in what they need from the kernel.
@@ -159,7 +159,9 @@ fn seccomp_filter_makes_metrics_unavailable() {
 fn unpinnable_worker_is_unavailable() {
     let env = TestEnv::new();
     let line = "run --quick --only --json cpu.frequency";
-    let document = document(&run_filtered(&env, &[libc::SYS_sched_setaffinity], line));
+    let output = run_filtered(&env, &[libc::SYS_sched_setaffinity], line);
+    assert_status(&output, 3);
+    let document: Document = json(&output);
     let missing = missing_records(&document);
     assert_eq!(missing.len(), 1);
     let reason = &missing[0].verdict.reasons[0].text;

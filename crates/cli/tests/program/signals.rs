@@ -100,8 +100,8 @@ fn concurrent_runs_warn_and_are_both_stored() {
 fn strict_fails_on_missing_numbers() {
     let env = TestEnv::new();
     let status = |option: &str| {
-        let run =
-            format!("run --quick --only --processes 3 {option} os.process.fork{{rss_bytes=1GiB}}");
+        let metrics = "cpu.frequency os.process.fork{rss_bytes=1GiB}";
+        let run = format!("run --quick --only --processes 3 {option} {metrics}");
         under(env.command(&run), at_most(Resource::As, 300 << 20)).status.code()
     };
     assert_eq!(status("--strict"), Some(3), "1 GiB cannot be mapped");

@@ -41,8 +41,13 @@ fn run_without_numbers_is_not_the_latest() {
     assert_eq!(store.resolve("0195cc").unwrap(), empty, "found by its id");
     let mut failed = example::record(0);
     failed.verdict = Verdict::because(State::Failed, Cause::Crashed, "crashed");
-    example::add(&mut store, empty, &failed.sealed()).unwrap();
+    example::add(&mut store, empty, &failed.clone().sealed()).unwrap();
     assert_eq!(store.resolve("latest").unwrap(), IDS[2]);
+    let (_folder, path) = example::new_path();
+    let mut store = Store::open(&path).unwrap();
+    store.begin(&example::head(empty)).unwrap();
+    example::add(&mut store, empty, &failed.sealed()).unwrap();
+    assert_eq!(store.resolve("latest").unwrap(), empty, "there is no other");
 }
 
 #[test]
