@@ -313,6 +313,8 @@ export function valueText(record: Result, run: Document['run']): string {
 
 /** Arms of an interval are told apart, as on the terminal, if one has at least this share. */
 const LOPSIDED_MIN = 0.05;
+/** Of the text, with its blank: the room on the terminal. */
+const LOPSIDED_WIDTH = 9;
 /** The middle of two modes describes neither. */
 const MODES = ['several_modes', 'two_clusters'];
 
@@ -327,8 +329,9 @@ export function widthText(record: Result, run: Document['run']): string {
   if (value === null || value === 0 || !ends) return '';
   const [up, down] = [(ends[1] - value) / Math.abs(value), (value - ends[0]) / Math.abs(value)];
   const [most, least] = [Math.max(up, down), Math.min(up, down)];
-  if (most <= Math.max(LOPSIDED_MIN, 3 * least)) return `± ${percent((up + down) / 2)}`;
-  return `+${(100 * up).toFixed(0)} −${(100 * down).toFixed(0)} %`;
+  const text = `+${(100 * up).toFixed(0)} −${(100 * down).toFixed(0)} %`;
+  const isUneven = most > Math.max(LOPSIDED_MIN, 3 * least) && text.length <= LOPSIDED_WIDTH;
+  return isUneven ? text : `± ${percent((up + down) / 2)}`;
 }
 
 /** A fact of a record as text; whole numbers without decimals. */

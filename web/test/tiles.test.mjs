@@ -74,7 +74,7 @@ named('page begins with tiles, the status first', async () => {
     assert.equal(name, title);
     const { agreement, prediction, summary } = records[record];
     assert.equal(word, ['outside', 'violated'].includes(agreement) ? agreement : 'valid');
-    assert.match(value, /^(≤ )?[\d.]+ (ns|µs|ms|GHz) (± [\d.]+ %)?$/);
+    assert.match(value, /^(≤ )?[\d.]+ (ns|µs|ms|GHz) (± [\d.]+ %|\+\d+ −\d+ %)?$/);
     const parts = await tileOf(page, title);
     const { value: predicted, low, high } = prediction ?? {};
     // A bound that is far away says nothing; these tiles have lower ones only.

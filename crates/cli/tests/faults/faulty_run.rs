@@ -73,6 +73,7 @@ impl FaultyRun<'_> {
             (Some(0), _) => Ok("complete"),
             (Some(1), _) if has_message && is_not_stored => Ok("not stored, with a warning"),
             (Some(1), _) if has_message => Ok("failed with an error"),
+            (Some(3), _) if self.output.contains("no case has a number") => Ok("no number"),
             (Some(130), _) if self.injection.fault == Fault::Interrupt => Ok("interrupted"),
             (None, Some(2)) if self.injection.fault == Fault::Interrupt => Ok("interrupted early"),
             (None, Some(9)) if self.injection.fault == Fault::Kill => Ok("killed"),

@@ -109,7 +109,7 @@ fn differences_within_a_and_interruption_are_printed() {
     first.host.memory.thp = Some("madvise".to_owned());
     second.host.memory.thp = Some("always".to_owned());
     let mut b = run(9, 120.0);
-    b.run.state = RunState::Interrupted;
+    (b.run.state, b.run.planned) = (RunState::Interrupted, 24);
     b.host.memory.thp = Some("always".to_owned());
     let comparison = compare_to_all(&[&first, &second], &b, &Noise::default(), 7);
     let text = plain(&render(&comparison, &Layout { width: 140, all: true, ..Layout::default() }));

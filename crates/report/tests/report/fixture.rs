@@ -343,7 +343,8 @@ pub(crate) fn run() -> Run {
         seed: 7,
         asked: Vec::new(),
         procedure: None,
-        planned: 24,
+        // Tests take parts of its records.
+        planned: 0,
         state: RunState::Complete,
         cpu: 1,
         cpu_reason: "less busy of two over 200 ms".to_owned(),
