@@ -105,6 +105,16 @@ mod tests {
     }
 
     #[test]
+    fn contention_of_the_peer_is_the_median_of_the_turns_that_have_it() {
+        let mut row = row(&[1.0, 1.0, 1.0, 1.0]);
+        assert_eq!((peer_lost_share(&row), peer_preempted_hz(&row)), (None, None));
+        for (turn, figure) in row.turns.iter_mut().zip([0.1, 0.5, 0.2]) {
+            (turn.peer_lost_share, turn.peer_preempted_hz) = (Some(figure), Some(100.0 * figure));
+        }
+        assert_eq!((peer_lost_share(&row), peer_preempted_hz(&row)), (Some(0.2), Some(20.0)));
+    }
+
+    #[test]
     fn disagreeing_pairs_are_inconclusive() {
         let fine = row(&[1.0, 1.1, 1.49, 1.2, 1.3]);
         assert!(fine.ratio.is_some() && fine.inconclusive.is_none(), "{fine:?}");

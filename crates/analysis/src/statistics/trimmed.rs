@@ -136,5 +136,6 @@ mod tests {
         // 7 trials keep 4: one is dropped below and two above.
         assert_eq!(trimmed(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]).unwrap().mean, 3.5);
         assert_eq!(trimmed(&[1.0, 2.0, 3.0]), None);
+        assert_eq!(trimmed(&[1.0, 2.0, 3.0, 9.0]).unwrap().mean, 2.5, "two are enough");
     }
 }

@@ -120,6 +120,10 @@ fn unusual_mtu_is_a_note() {
     finds("mtu", Note, "eth0 1280", main(1280));
     finds("mtu", Note, "eth0 1499", main(1499));
     finds("mtu", Note, "eth0 1501", main(1501));
+    let many = |m: &mut Machine| {
+        m.host.network = (1..=9).map(|number| link(&format!("eth{number}"), 1500)).collect();
+    };
+    finds("mtu", Good, "eth8 1500, …", many);
     let effect = |mtu: u32| after("mtu", main(mtu)).effect;
     assert!(effect(1400).contains("tunnels"), "{}", effect(1400));
     assert!(effect(9000).contains("jumbo"), "{}", effect(9000));
