@@ -132,6 +132,16 @@ mod tests {
     }
 
     #[test]
+    fn selector_without_a_parameter_keeps_the_others() {
+        let without = |text: &str| CaseSelector::parse(text).unwrap().without("to").text;
+        assert_eq!(
+            without("network.tcp.rtt{bytes=1,to=host,cpus=2}"),
+            "network.tcp.rtt{bytes=1,cpus=2}"
+        );
+        assert_eq!(without("network.tcp.rtt{to=host}"), "network.tcp.rtt");
+    }
+
+    #[test]
     fn cases_are_selected_by_parameters() {
         let params = Params::one("part", "fork").and("rss_bytes", 16 << 20);
         assert!(selects("os.process.fork", &params));

@@ -7,9 +7,10 @@ mod two_ends;
 
 use std::path::PathBuf;
 
-use fathom_engine::{Audience, Plan, Progress, coordinate};
+use fathom_engine::{Audience, CaseOfVisit, Plan, Progress, coordinate};
 use fathom_measure::sampler::Files;
 use fathom_probes::REGISTRY;
+use fathom_record::host::Cache;
 use fathom_record::{
     Document, Effort, NoModel, NotSelected, Protocol, Record, ReferenceBasis, RunState, State,
     Stratum, Summary,
@@ -28,6 +29,8 @@ struct Screen {
     /// The records as they were printed.
     printed: Vec<Record>,
     progress: Vec<Progress>,
+    /// Cases of visits, as they ended.
+    visited: usize,
 }
 
 impl Screen {
@@ -40,6 +43,7 @@ impl Screen {
             leaves_after,
             printed: Vec::new(),
             progress: Vec::new(),
+            visited: 0,
         }
     }
 }
@@ -51,6 +55,10 @@ impl Audience for Screen {
     }
     fn progress(&mut self, progress: &Progress) {
         self.progress.push(progress.clone());
+    }
+    fn visited(&mut self, case: &CaseOfVisit<'_>) {
+        assert!(!case.sample.values.is_empty(), "{}", case.params);
+        self.visited += 1;
     }
     fn measured(&mut self, records: &[Record]) {
         self.printed.extend_from_slice(records);
@@ -351,6 +359,29 @@ fn visits_are_classified_again_by_all_loops() {
 }
 
 /// The scripted machine has no L2, and sets beyond L2 have a noise limit of 10 %, not 5 %.
+#[test]
+fn each_case_of_a_visit_is_told_as_it_ends() {
+    let mut screen = Screen::new(80, usize::MAX);
+    let document = coordinate(&plan(&["cpu.call"]), setup(), &mut Script::new(), &mut screen);
+    let samples = document.records.iter().flat_map(|record| record.samples.iter().flatten());
+    assert_eq!(screen.visited, samples.count());
+}
+
+#[test]
+fn size_of_a_cache_lies_between_two_sets() {
+    let mut setup = setup();
+    let (kind, shared_by) = ("data".to_owned(), vec![1]);
+    let first =
+        Cache { level: 1, kind, size_bytes: 32_768, line_bytes: Some(64), ways: None, shared_by };
+    setup.host.cpu.caches = vec![first];
+    let mut screen = Screen::new(80, usize::MAX);
+    let plan = plan(&["memory.cache.l1.size"]);
+    let document = coordinate(&plan, setup, &mut Script::new(), &mut screen);
+    let size = document.records.last().and_then(|record| record.summary.as_ref()).expect("a size");
+    let [low, high] = size.interval.and_then(|it| it.edge()).expect("an edge");
+    assert!(low == 32_768.0 && high > low && high <= 65_536.0, "{low} to {high}");
+}
+
 #[test]
 fn noise_limit_is_that_of_the_case() {
     let wide = |jitter_permille| {

@@ -71,6 +71,11 @@ impl Script {
             ("os.syscall", _) => 110.0,
             ("os.syscall.fresh", _) => 900.0,
             ("os.thread.create", _) => 21_000.0,
+            // Of a first cache of 32 KiB, and one other level.
+            ("memory.latency", _) => match params.integer("set_bytes") {
+                Some(..=32_768) => 1.0,
+                _ => 5.0,
+            },
             _ => 1000.0,
         };
         let deal = u64::from(process) * 7919 % 11;
