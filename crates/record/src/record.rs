@@ -193,6 +193,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn facts_are_found_by_name_and_kind() {
+        let id = MetricId::new("os.syscall");
+        assert_eq!(id.group(), "os");
+        let mut record = Record::new(id, Params::none(), "call", Unit::Nanoseconds, Better::Lower);
+        record.facts =
+            vec![Fact::text("file", "a"), Fact::quantity("time", 2.0, Unit::Nanoseconds)];
+        assert_eq!((record.text_of("file"), record.quantity_of("time")), (Some("a"), Some(2.0)));
+        assert_eq!((record.text_of("time"), record.quantity_of("file")), (None, None));
+        assert_eq!((record.text_of("none"), record.quantity_of("none")), (None, None));
+    }
+
+    #[test]
     fn only_a_right_value_is_shown_in_green() {
         let value = Prediction::sum(60.0, 40.0, 0.1, "a + b", "source");
         let is = |prediction: &Prediction, agreement| {

@@ -3,6 +3,13 @@ use crate::path_info::Source;
 use crate::read::{Request, Way};
 
 #[test]
+fn range_counts_as_cached_with_one_page_of_twenty_missing() {
+    let bytes = 20 * page() as u64;
+    assert!(is_nearly_all(20, bytes) && is_nearly_all(19, bytes));
+    assert!(!is_nearly_all(18, bytes));
+}
+
+#[test]
 fn zero_never_agrees_with_a_count() {
     assert!(agree(0, 0, 1));
     assert!(!agree(0, 1, 1_000_000), "one page on overlayfs");
