@@ -127,6 +127,12 @@ fn selector(text: &str) -> Result<CaseSelector, UsageError> {
     CaseSelector::parse(fathom_report::metric_of_label(text).unwrap_or(text)).or_usage()
 }
 
+/// Selectors, where labels of the overview are replaced by their metrics.
+fn named(texts: &[String]) -> Vec<String> {
+    let metric = |text: &String| fathom_report::metric_of_label(text).unwrap_or(text).to_owned();
+    texts.iter().map(metric).collect()
+}
+
 /// The registry's metrics under some names, without regard to this machine.
 fn metrics_named(names: Vec<String>) -> Result<Vec<&'static Entry>, UsageError> {
     // Some metrics have no case at quick effort.

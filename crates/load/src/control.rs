@@ -10,13 +10,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fathom_http::{Connector, ExchangeError, Framing, Limits, coded, request};
-use fathom_record::Host;
+use fathom_record::{Host, escaped};
 use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::control_error::ControlError;
 use crate::figures::{CacheChange, DiskRate, Telemetry};
-use crate::paths::PATHS_MAX;
+use crate::paths::{PATHS_MAX, shown};
 
 /// Longest answers: a list of a million files, and anything else.
 const LIST_BYTES_MAX: u64 = 256 << 20;
@@ -95,6 +95,8 @@ pub struct Answer {
     pub body_bytes: u64,
     /// Whether the body has a Content-Encoding.
     pub is_coded: bool,
+    /// Where a redirect leads.
+    pub location: Option<String>,
 }
 
 impl Control {
@@ -237,6 +239,7 @@ pub(crate) struct Body<'s> {
     bytes_max: u64,
     pub status: u16,
     is_coded: bool,
+    location: Option<String>,
     keeps: bool,
     framing: Framing,
     is_complete: bool,
@@ -257,9 +260,12 @@ impl<'s> Body<'s> {
         bytes_max: u64,
     ) -> Result<Self, ControlError> {
         let mut buffer = vec![0; 64 << 10];
-        let mut is_coded = false;
+        let (mut is_coded, mut location) = (false, None);
         let (head, begun) = limits.head(stream, &mut buffer, |_, name, value| {
             is_coded |= name.eq_ignore_ascii_case("content-encoding") && coded(value);
+            if name.eq_ignore_ascii_case("location") {
+                location = Some(shown(&escaped(&String::from_utf8_lossy(value))));
+            }
         })?;
         let mut body = Self {
             stream,
@@ -267,6 +273,7 @@ impl<'s> Body<'s> {
             bytes_max,
             status: head.status,
             is_coded,
+            location,
             keeps: head.keeps,
             framing: head.framing,
             is_complete: false,
@@ -324,7 +331,8 @@ impl<'s> Body<'s> {
             }
             if self.is_complete {
                 let (body_bytes, is_coded) = (self.bytes, self.is_coded);
-                return Ok(Answer { status, body, body_bytes, is_coded });
+                let location = self.location.take();
+                return Ok(Answer { status, body, body_bytes, is_coded, location });
             }
             self.next()?;
         }

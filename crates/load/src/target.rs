@@ -365,8 +365,8 @@ fn check_first(
         }
         (404, _) => Err(failed("status 404; check the path, or name paths by --urls".to_owned())),
         (301 | 302 | 303 | 307 | 308, _) => {
-            let status = answer.status;
-            Err(failed(format!("status {status}: {REDIRECTED}")))
+            let to = answer.location.as_ref().map_or(String::new(), |to| format!(": {to}"));
+            Err(failed(format!("status {}: {REDIRECTED}{to}", answer.status)))
         }
         (status, _) => Err(failed(format!("status {status}, expected 200"))),
     }

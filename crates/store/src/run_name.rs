@@ -55,6 +55,9 @@ impl Candidate {
 /// The kind of a `fathom run` of all metrics.
 const BATTERY: &str = KINDS[1];
 
+/// The objection to a run without a number.
+const WITHOUT: &str = "without results";
+
 /// The runs that `latest` can be.
 #[derive(Clone, Copy)]
 struct Wanted<'n> {
@@ -68,9 +71,7 @@ impl Wanted<'_> {
     /// Why it is not a candidate.
     fn objection(self, run: &Candidate) -> Option<String> {
         Some(match self {
-            _ if !run.has_records || self.has_numbers && !run.has_numbers => {
-                "without results".to_owned()
-            }
+            _ if !run.has_records || self.has_numbers && !run.has_numbers => WITHOUT.to_owned(),
             _ if !run.is_of_host => "of another host".to_owned(),
             Wanted { kind: Some(kind), .. } if !run.is_of(kind) => run.words(),
             Wanted { is_whole: true, .. } if run.state != RunState::Complete => {
@@ -186,10 +187,14 @@ impl Store {
                 let of_kind = match choice.kind {
                     None => String::new(),
                     Some(kind) if kind == KINDS[0] => "fathom ".to_owned(),
+                    Some(BATTERY) => String::new(),
                     Some(kind) => format!("{kind} "),
                 };
                 let of_host = host.map_or("", |_| " of the same host");
-                let kind = format!("{whole}{of_kind}run{of_host}");
+                let all = if choice.kind == Some(BATTERY) { " of all metrics" } else { "" };
+                // Those without one were not counted.
+                let number = passed_over.get(WITHOUT).map_or("", |_| " with a number");
+                let kind = format!("{whole}{of_kind}run{all}{number}{of_host}");
                 Err(StoreError::NoSuchLatest { name: name.to_owned(), found, kind })
             }
             empty => Err(empty),

@@ -32,16 +32,18 @@ fn explained(error: &clap::Error, words: &[String]) -> String {
     };
     if got[1..].starts_with(|c: char| c.is_ascii_digit()) {
         // Joined with its option, that option's parser says what it takes.
-        let mut joined = words.to_vec();
+        let (mut joined, mut with_option) = (words.to_vec(), String::new());
         if let Some(at) = words.iter().skip(1).position(|word| word.starts_with(got)) {
             let value = joined.remove(at + 1);
             joined[at] += &format!("={value}");
+            with_option.clone_from(&joined[at]);
         }
         let line = ["fathom"].into_iter().chain(joined.iter().map(String::as_str));
         return match Arguments::try_parse_from(line) {
             Err(error) if error.kind() == ErrorKind::ValueValidation => {
                 one_line(&error.render().to_string())
             }
+            Ok(_) => format!("'{got}' is taken for an option; write `{with_option}`"),
             _ => format!("'{got}' is not a value: none is negative; try `--help`"),
         };
     }

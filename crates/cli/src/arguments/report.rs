@@ -23,7 +23,7 @@ other files only with --force.";
 #[command(after_help = EXAMPLES)]
 pub struct ReportArguments {
     /// Up to 6 runs: ids or prefixes, labels, `latest`, `latest~N`, host names (their latest run)
-    /// or JSON files [default: the latest of this host, and cases that only other runs have].
+    /// or JSON files [default: latest:battery, and cases that only other runs have].
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub runs: Vec<String>,
     /// Write this run alone, without cases of other runs.

@@ -23,9 +23,9 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ShowArguments {
-    /// Run (id or prefix, label, `latest`, `latest:file~N` or JSON file; default: the latest of
-    /// this host, and cases that only other runs have), and metrics or groups to show in detail.
-    /// With --classic several runs; the first with a result gives the row.
+    /// Run (id or prefix, label, `latest`, `latest:file~N` or JSON file; default: latest:battery,
+    /// and cases that only other runs have), and metrics or groups to show in detail. With
+    /// --classic several runs; the first with a result gives the row.
     #[arg(value_name = "RUN] [METRIC", value_parser = NonEmptyStringValueParser::new())]
     pub names: Vec<String>,
     /// Show this run alone, without cases of other runs.

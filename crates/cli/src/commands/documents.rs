@@ -5,11 +5,12 @@
 //! the file.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 
 use anyhow::{anyhow, bail, ensure};
-use fathom_record::{Document, Run, SCHEMA_VERSION, is_hidden, label};
+use fathom_record::{Document, Record, Run, SCHEMA_VERSION, is_hidden, label};
 use jiff::Timestamp;
 use jiff::fmt::temporal::Pieces;
 use serde::de::value::MapAccessDeserializer;
@@ -93,11 +94,13 @@ fn validate(document: &Document, name: &str) -> anyhow::Result<()> {
     if let Some(Err(why)) = document.run.label.as_deref().map(label) {
         bail!("{name}: run {id}: invalid label: {why}");
     }
-    match document.records.iter().find(|record| !record.is_intact()) {
-        Some(record) => bail!(
-            "{name} is damaged: checksum mismatch of {} in run {id}; export the run again",
-            record.name()
-        ),
+    if let Some(record) = document.records.iter().find(|record| !record.is_intact()) {
+        let record = record.name();
+        bail!("{name} is damaged: checksum mismatch of {record} in run {id}; export the run again");
+    }
+    let mut names = BTreeSet::new();
+    match document.records.iter().map(Record::name).find(|record| !names.insert(record.clone())) {
+        Some(record) => bail!("{name}: run {id}: {record} is there twice"),
         None => Ok(()),
     }
 }

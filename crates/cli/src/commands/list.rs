@@ -11,7 +11,7 @@ const HINT: &str = "`fathom run METRIC` measures a metric, or a group such as `o
                     explain METRIC` describes it.";
 
 pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
-    let entries = super::metrics_named(arguments.metrics.clone())?;
+    let entries = super::metrics_named(super::named(&arguments.metrics))?;
     let all: Vec<Value> = entries.iter().map(|entry| as_json(entry)).collect();
     super::print(arguments.json, &all, |layout| {
         let rows: String = entries.iter().map(|entry| row(entry.about(), layout.width)).collect();

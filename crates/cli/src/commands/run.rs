@@ -152,7 +152,7 @@ fn with_remote(
 fn plan(arguments: &RunArguments, host: &Host) -> Result<Plan, UsageError> {
     // Six digits: short enough to be typed again.
     let seed = arguments.seed.unwrap_or_else(|| clock::wall_ns() / 1000 % 1_000_000);
-    let (metrics, protocol) = (arguments.metrics.clone(), arguments.protocol.into());
+    let (metrics, protocol) = (super::named(&arguments.metrics), arguments.protocol.into());
     let mount = scratch_folder::is_on_network(arguments.folder.as_deref());
     let sizes = Sizes { mount, ..arguments.effort().into() };
     let plan = Plan::new(&REGISTRY, metrics, sizes, protocol, seed, host)

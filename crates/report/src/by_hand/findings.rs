@@ -202,7 +202,7 @@ fn caching(records: &[Record]) -> Option<String> {
     let ratios: Vec<(i64, f64)> = records.iter().filter_map(ratio).collect();
     let (largest, _) = ratios.last()?;
     let small = ratios.iter().rev().take_while(|(_, ratio)| *ratio >= MATTERS);
-    Some(match small.last() {
+    let text = match small.last() {
         Some((block, _)) => format!(
             "matters from {}: the second read is at least {MATTERS} × as fast as the first",
             binary_size(*block)
@@ -214,5 +214,7 @@ fn caching(records: &[Record]) -> Option<String> {
             "does not matter up to {}: no second read is {MATTERS} × as fast as the first",
             binary_size(*largest)
         ),
-    })
+    };
+    let used: Vec<&Record> = records.iter().filter(|record| ratio(record).is_some()).collect();
+    Some(text + &noisy(&used))
 }
