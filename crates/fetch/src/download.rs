@@ -14,7 +14,7 @@ use crate::connection::{Client, Fault, Range, Response, check_part};
 use crate::open::{PAUSE, open, open_part};
 use crate::options::{Fetch, Receive};
 use crate::part::{Part, Place, State};
-use crate::receive::{Segment, receive};
+use crate::receive::{Segment, not_written, receive};
 
 /// A smaller part does not amortize a connection of its own.
 const PART_MIN: u64 = 8 << 20;
@@ -302,10 +302,7 @@ impl<'d> Download<'d> {
             split(&mut self.segments, usize::from(self.fetch.connections));
         }
         if let (Receive::Mmap, Some(bytes)) = (self.fetch.receive, self.state.bytes) {
-            let failed = |error: std::io::Error| {
-                Fault::Final(system_cause(&error, Activity::Other).to_string())
-            };
-            self.part.file.set_len(bytes).map_err(failed)?;
+            self.part.file.set_len(bytes).map_err(|error| not_written(&error))?;
         }
         self.receive(response, recorder)
     }
@@ -316,8 +313,7 @@ impl<'d> Download<'d> {
         response: &Response,
         recorder: &mut dyn Recorder,
     ) -> Result<(), Fault> {
-        let local =
-            |error: std::io::Error| Fault::Final(system_cause(&error, Activity::Other).to_string());
+        let local = |error: std::io::Error| not_written(&error);
         let length = match response.head.framing {
             Framing::Length(bytes) => Some(bytes),
             Framing::Chunked(_) | Framing::UntilClose => None,

@@ -219,8 +219,9 @@ fn is_of_disk(error: Errno) -> bool {
     [Errno::NOSPC, Errno::DQUOT, Errno::FBIG, Errno::IO].contains(&error)
 }
 
-fn not_written(error: &Error) -> Fault {
-    Fault::Final(format!("write: {}", system_cause(error, Activity::Other)))
+/// Of the file here, not of the address before it in the message.
+pub(crate) fn not_written(error: &Error) -> Fault {
+    Fault::Final(format!("write the file: {}", system_cause(error, Activity::Other)))
 }
 
 fn truncated(segment: &Segment, end: u64) -> Fault {
