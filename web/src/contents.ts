@@ -204,8 +204,16 @@ export function intervalOf(record: Result, run: Document['run']): [number, numbe
 }
 
 /** Of an edge, the measured points on both sides. */
-export const edgeOf = (record: Result, run: Document['run']): [number, number] | null =>
-  record.summary?.interval?.basis === 'grid' ? intervalOf(record, run) : null;
+export function edgeOf(record: Result, run: Document['run']): [number, number] | null {
+  const ends = intervalOf(record, run);
+  if (!ends || record.summary?.interval?.basis === 'grid') return ends;
+  const half = (ends[1] - ends[0]) / 2 / Math.abs(numberOf(record, run) ?? 0);
+  const isOnCliff = half > CLIFF_MIN && factsOf(record, 'between levels').length > 0;
+  return isOnCliff ? ends : null;
+}
+
+/** From this half width on a case between two levels of memory has no number. */
+const CLIFF_MIN = 0.1;
 
 /** Standard deviation ÷ mean. */
 export function deviationOf(record: Result, run: Document['run']): number | null {

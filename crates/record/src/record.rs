@@ -79,6 +79,9 @@ fn checksum(part: &impl Serialize) -> String {
     format!("{:08x}", crc32fast::hash(&text))
 }
 
+/// Half the relative width of an interval from which on a case between levels has no number.
+const CLIFF_MIN: f64 = 0.1;
+
 impl Record {
     /// A record without a result.
     pub fn new(metric: MetricId, params: Params, title: &str, unit: Unit, better: Better) -> Self {
@@ -109,6 +112,14 @@ impl Record {
     /// The summary, if its number may be shown.
     pub fn shown_summary(&self) -> Option<&Summary> {
         self.summary.as_ref().filter(|_| self.verdict.shows_number())
+    }
+
+    /// The limits of a case between two levels of memory whose processes differ so much that their
+    /// median describes none of them.
+    pub fn on_cliff(&self) -> Option<[f64; 2]> {
+        let summary = self.shown_summary().filter(|_| Fact::are_on_edge(&self.facts))?;
+        summary.relative_half_width().filter(|half| *half > CLIFF_MIN)?;
+        summary.limits()
     }
 
     pub fn fact(&self, name: &str) -> Option<&Fact> {
@@ -191,6 +202,23 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn case_between_levels_has_limits_where_its_median_describes_no_process() {
+        let limits = |facts: &[Fact], high| {
+            let (id, unit) = (MetricId::new("memory.latency"), Unit::Nanoseconds);
+            let mut record = Record::new(id, Params::none(), "", unit, Better::Lower);
+            let interval = crate::Interval::new([16.0, high], 0.9375, crate::Basis::Processes);
+            record.summary =
+                Some(Summary { median: 40.0, interval: Some(interval), ..Summary::default() });
+            record.facts = facts.to_vec();
+            record.on_cliff()
+        };
+        let between = [Fact::text(crate::BETWEEN_LEVELS, "L2 and L3")];
+        assert_eq!(limits(&between, 128.0), Some([16.0, 128.0]));
+        assert_eq!(limits(&between, 23.0), None, "alike in all processes");
+        assert_eq!(limits(&[], 128.0), None, "a noisy number");
+    }
 
     #[test]
     fn facts_are_found_by_name_and_kind() {

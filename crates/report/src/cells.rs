@@ -130,6 +130,9 @@ pub(crate) fn measured(record: &Record, protocol: Protocol, width: usize) -> (St
     let noisy = record.verdict.state == State::Noisy;
     let mark = mark(&[record]);
     let text = match DisplayValue::of(record, protocol) {
+        DisplayValue::Number(_) if let Some([low, high]) = record.on_cliff() => {
+            mark.to_owned() + &span_within(low, high, record.unit, width - width_of(mark))
+        }
         DisplayValue::Number(value) => {
             let width = width - width_of(mark);
             mark.to_owned()
@@ -198,7 +201,7 @@ pub(crate) fn uncertainty(record: &Record, protocol: Protocol) -> String {
     let modes = [Cause::SeveralModes, Cause::TwoClusters];
     let has_modes = record.verdict.reasons.iter().any(|reason| modes.contains(&reason.cause));
     // The limits of an edge are its number.
-    let is_edge = summary.interval.and_then(Interval::edge).is_some();
+    let is_edge = summary.interval.and_then(Interval::edge).or(record.on_cliff()).is_some();
     if summary.bound.is_some() || has_modes || is_edge {
         return NOTHING.to_owned();
     }
