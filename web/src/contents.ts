@@ -319,7 +319,7 @@ export function valueText(record: Result, run: Document['run']): string {
   return about + (edge ? range(edge[0], edge[1], record.unit) : quantity(what.value, record.unit));
 }
 
-/** Arms of an interval are told apart, as on the terminal, if one has at least this share. */
+/** Arms of an interval are printed separately, as on the terminal, if one has at least this share. */
 const LOPSIDED_MIN = 0.05;
 /** Of the text, with its blank: the room on the terminal. */
 const LOPSIDED_WIDTH = 9;

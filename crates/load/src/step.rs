@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_the_client_are_told_apart() {
+    fn limits_of_the_client_are_distinguished() {
         let mut step = Step::new(1);
         assert!(!step.is_quota_bound() && !step.is_client_bound());
         step.mark_busy(1.0);

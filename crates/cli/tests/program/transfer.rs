@@ -216,7 +216,8 @@ fn interrupted_transfer_leaves_nothing() {
     }
 }
 
-/// A repetition is stored before the receiver is killed, or the transfer is interrupted.
+/// A repetition is stored before the receiver is killed, or the transfer is interrupted; all of them
+/// would take minutes.
 #[test]
 fn ended_transfer_keeps_finished_repetitions() {
     let Some(folder) = Folder::on_disk() else { return };
@@ -225,7 +226,7 @@ fn ended_transfer_keeps_finished_repetitions() {
         let (server, address) = serve(&env, "--receive .");
         let mut server = Some(server);
         let place = folder.path().display();
-        let options = "--sets small --send-path copy --receive-path copy --repeat 100 --json";
+        let options = "--sets small --send-path copy --receive-path copy --repeat 10000 --json";
         let line = format!("transfer --folder {place} --to {address} {options}");
         let child = spawn_piped(env.command(&line));
         wait_for_record(&env);

@@ -360,7 +360,7 @@ fn visits_are_classified_again_by_all_loops() {
 
 /// The scripted machine has no L2, and sets beyond L2 have a noise limit of 10 %, not 5 %.
 #[test]
-fn each_case_of_a_visit_is_told_as_it_ends() {
+fn each_case_of_a_visit_is_announced_as_it_ends() {
     let mut screen = Screen::new(80, usize::MAX);
     let document = coordinate(&plan(&["cpu.call"]), setup(), &mut Script::new(), &mut screen);
     let samples = document.records.iter().flat_map(|record| record.samples.iter().flatten());

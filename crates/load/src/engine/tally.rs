@@ -75,8 +75,8 @@ pub const UNASKED: &str = "Content-Encoding was not asked for (-H 'Accept-Encodi
 /// What to do about a response with a status of redirection.
 pub const REDIRECTED: &str = "redirects are not followed; load the address it redirects to";
 
-/// EADDRNOTAVAIL, and what this command can do about it.
-const NO_PORT: i32 = 99;
+/// No local port is free, and the remedy.
+const NO_PORT: i32 = libc::EADDRNOTAVAIL;
 const PORTS: &str = "use fewer clients (--clients), kept connections (no --fresh), or widen \
                      net.ipv4.ip_local_port_range";
 
