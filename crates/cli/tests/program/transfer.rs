@@ -216,8 +216,8 @@ fn interrupted_transfer_leaves_nothing() {
     }
 }
 
-/// A repetition is stored before the receiver is killed, or the transfer is interrupted; all of them
-/// would take minutes.
+/// A repetition is stored before the receiver is killed, or the transfer is interrupted; all would
+/// take minutes.
 #[test]
 fn ended_transfer_keeps_finished_repetitions() {
     let Some(folder) = Folder::on_disk() else { return };
