@@ -76,7 +76,8 @@ impl Line {
     fn broken(error: &FarError) -> Self {
         let is_gone = match error {
             FarError::System { call, .. } => call.starts_with("connect"),
-            FarError::TimedOut(_) => true,
+            // It was ours when the command began: it ended during the handshake.
+            FarError::TimedOut(_) | FarError::OtherProgram(_) => true,
             error => error.is_closed(),
         };
         Self::Broken { why: error.to_string(), is_gone }
@@ -326,6 +327,14 @@ fn difference(sent: &[SetFile], received: &[FileSum]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn end_that_is_lost_at_any_moment_is_gone() {
+        let is_gone = |error| matches!(Line::broken(&error), Line::Broken { is_gone: true, .. });
+        let in_handshake = FarError::OtherProgram("it does not answer by HTTP".to_owned());
+        assert!([FarError::Closed, FarError::TimedOut(1.0), in_handshake].into_iter().all(is_gone));
+        assert!(!is_gone(FarError::TokenWrong));
+    }
 
     #[test]
     fn any_difference_is_found() {
