@@ -464,7 +464,9 @@ Examples:
   fathom export latest --samples -o run.jsonl      a complete run, for `fathom import` elsewhere
   fathom export --format openmetrics -o fathom.prom --force  for a node_exporter text collector
 
-CSV values are in base units (ns, bytes, bytes/s); the value of an invalid result is empty. A value
+CSV values are in base units (ns, bytes, bytes/s); the value of an invalid result is empty. Where
+single operations are timed, p90 to p999 and max are of these, and median, mean and sd of values
+that may each span many of them (a pass, a batch): p90 may then lie below the median. A value
 that is only an upper bound has a column of its own in CSV and is omitted in OpenMetrics, where
 fathom_case_noisy marks noisy results and fathom_run_info identifies the run.";
 

@@ -34,6 +34,7 @@ use fathom_probes::REGISTRY;
 use fathom_record::quantity::counted;
 use fathom_record::{Effort, Host, Protocol};
 use fathom_report::Layout;
+use rustix::process::{Resource, getrlimit};
 
 use crate::arguments::{Arguments, ColorName, Command};
 use crate::exit::{OrUsage, Status, UsageError};
@@ -47,7 +48,12 @@ pub fn main(arguments: Arguments) -> ExitCode {
         ColorName::Never => ColorChoice::Never,
     }
     .write_global();
-    let outcome = match &arguments.command {
+    let outcome = check_open_files().and_then(|()| execute(&arguments.command));
+    ended(outcome)
+}
+
+fn execute(command: &Command) -> anyhow::Result<Status> {
+    match command {
         Command::Run(run) => run::run(run),
         Command::Doctor(doctor) => doctor::doctor(doctor),
         Command::File(file) => by_hand::by_hand(&file.0),
@@ -69,8 +75,19 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Man(man) => man::man(man),
         Command::Worker => fathom_engine::worker::serve(&REGISTRY).map(|()| Status::Success),
         Command::Far => fathom_far::serve().map(|()| Status::Success).map_err(Into::into),
-    };
-    ended(outcome)
+    }
+}
+
+/// With too few, each command would fail at another place, or take facts of the host for missing.
+fn check_open_files() -> anyhow::Result<()> {
+    const LEAST: u64 = 32;
+    match getrlimit(Resource::Nofile).current {
+        Some(limit) if limit < LEAST => anyhow::bail!(
+            "open files are limited to {limit} (ulimit -n), at least {LEAST} are needed: \
+             ulimit -n 1024"
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// The exit status; an error is printed.

@@ -99,8 +99,8 @@ pub(crate) fn progress(document: &Document) -> Option<String> {
         // A part of a run, as by `fathom show NAME --json`.
         RunState::Complete => (planned > records.len())
             .then(|| format!("{} of {planned} cases are missing.", planned - records.len())),
-        // The caller knows whether it is stored.
-        RunState::Interrupted => Some(format!("The run was interrupted: {amount}.")),
+        // By a signal, or by what it measures or its store; the caller knows what is stored.
+        RunState::Interrupted => Some(format!("The run ended early: {amount}.")),
         RunState::Running | RunState::Unknown => Some(format!(
             "Running, or its process was killed: {amount}; completed cases are stored."
         )),

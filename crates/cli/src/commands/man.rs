@@ -8,6 +8,7 @@ use clap::CommandFactory;
 use clap_mangen::Man;
 use fathom_fileio::folder::write_cause;
 
+use super::output_file;
 use crate::arguments::{Arguments, ManArguments};
 use crate::exit::Status;
 
@@ -21,17 +22,16 @@ pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
     command = command.disable_help_subcommand(true);
     command = command.mut_subcommands(|one| one.disable_help_subcommand(true));
     command.build();
-    write_pages(&command, folder)
-        .map_err(|error| anyhow!("write to {path}: {}", write_cause(folder, error)))?;
+    write_pages(&command, folder)?;
     super::print_done(&format!("Wrote the man pages to {path}\n"))
 }
 
 /// Writes the pages of a command and of its subcommands.
-fn write_pages(command: &clap::Command, folder: &Path) -> io::Result<()> {
+fn write_pages(command: &clap::Command, folder: &Path) -> anyhow::Result<()> {
     let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
     shown.into_iter().try_for_each(|one| write_pages(one, folder))?;
     let man = Man::new(command.clone());
-    std::fs::write(folder.join(man.get_filename()), page(command, &man)?)
+    output_file::write(&folder.join(man.get_filename()), page(command, &man)?)
 }
 
 /// The page of a command. clap_mangen fills and hyphenates examples, and omits the values of

@@ -50,12 +50,12 @@ pub(super) fn check(
 }
 
 /// Writes a file atomically.
-pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(super) fn write(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let failed = |error: std::io::Error| refusal(path, &write_cause(path, error));
     let scratch =
         Scratch::new(folder.unwrap_or(Path::new("."))).map_err(|error| failed(error.into()))?;
-    scratch.file().write_all(text.as_bytes()).map_err(failed)?;
+    scratch.file().write_all(text.as_ref()).map_err(failed)?;
     scratch.publish(path, true).map_err(|error| failed(error.into()))?;
     Ok(())
 }

@@ -46,7 +46,7 @@ fn ctrl_c_prints_closing_paragraph() {
     wait_until("no worker", || !children(child.id()).is_empty());
     send(&child, Signal::INT);
     let message = text(&child.wait_with_output().expect("it ends").stdout);
-    assert!(message.contains("The run was interrupted"), "{message}");
+    assert!(message.contains("The run ended early"), "{message}");
 }
 
 #[test]
