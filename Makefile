@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build web test golden flaky docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-page repeatability compare-check simulate lab soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer install clean needs needs-lab
+.PHONY: run build web test golden flaky docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-page repeatability compare-check simulate typical lab soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer install clean needs needs-lab
 
 run: build ## build, measure at quick effort, print the table, store the run, write report.html
 	$(FATHOM) run --quick
@@ -76,6 +76,9 @@ compare-check: build ## count how often compare finds what was changed, in PAIRS
 simulate: ## check intervals and alarms with RUNS (default 10000) simulated runs per figure; writes docs/evidence/SIMULATION.md
 	$(CARGO) run --quiet --release --locked --package xtask -- \
 		simulate $(or $(RUNS),10000) $(or $(SEED),20260101)
+
+typical: ## add the machines in FILES (rows of `fathom export --format typical`) to the collection of typical values, and print counts
+	$(CARGO) run --quiet --locked --package xtask -- typical $(FILES)
 
 # Each takes at most half an hour.
 LAB_PARTS := answers sabotage-processor sabotage-program sabotage-memory sabotage-slope load-fixed load-random

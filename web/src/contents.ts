@@ -189,6 +189,16 @@ export function shown(record: Result, run: Document['run']): Shown {
   return Number.isFinite(value) && !absurd ? { kind: 'number', value } : { kind: 'nothing' };
 }
 
+/** `worse than all 49 machine types with AMD EPYC Genoa and up to 4 CPUs`. */
+export function placeOf({ typical }: Result): string {
+  if (!typical) return '';
+  const { n, cpu, size, better, worse, position } = typical;
+  const count = position === 'better' ? worse : better;
+  const share = count === n ? 'all' : `${Math.floor((100 * count) / n)} % of`;
+  const place = position === 'typical' ? 'typical of' : `${position} than ${share}`;
+  return `${place} ${n} machine types with ${cpu}${size ? ` and ${size}` : ''}`;
+}
+
 /** The number that a chart may draw. */
 export function numberOf(record: Result, run: Document['run']): number | null {
   const what = shown(record, run);

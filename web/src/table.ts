@@ -11,6 +11,7 @@ import {
   meaningOf,
   nameOf,
   noModelOf,
+  placeOf,
   predictedRange,
   reasonsOf,
   shown,
@@ -99,6 +100,13 @@ function columnsOf(contents: Contents): Column[] {
     cell: ({ record }) => [quantity(record.prediction?.[of], record.unit, 3)],
     key: ({ record }) => record.prediction?.[of] ?? null,
   });
+  const typical: Column = {
+    name: 'typical',
+    numeric: true,
+    cell: ({ record }) => typicalCell(record),
+    key: ({ record }) => record.typical?.median ?? null,
+  };
+  const hasTypical = contents.documents.some(({ records }) => records.some((one) => one.typical));
   const deviation = ({ record, document }: Case): number | null =>
     deviationOf(record, document.run);
   return [
@@ -129,6 +137,7 @@ function columnsOf(contents: Contents): Column[] {
       key: ({ record: { prediction } }) =>
         prediction?.value ?? prediction?.low ?? prediction?.high ?? null,
     },
+    ...(hasTypical ? [typical] : []),
     ...(contents.study === null ? [] : [published]),
     {
       name: 'standard deviation',
@@ -160,6 +169,16 @@ function predictedCell(record: Result): Cell {
   const limits = predictedRange(record);
   if (prediction.value == null) return [limits];
   return [quantity(prediction.value, unit, 3), element('small', {}, limits)];
+}
+
+function typicalCell(record: Result): Cell {
+  const { typical, unit } = record;
+  if (!typical) return [NOTHING];
+  const { position } = typical;
+  const place = placeOf(record);
+  const look = position === 'better' ? 'within' : position === 'worse' ? 'outside' : 'met';
+  const mark = element('span', { class: `word ${look}`, title: place }, position);
+  return [range(typical.low, typical.high, unit, 3), ' ', mark, element('small', {}, place)];
 }
 
 function verdictCell(record: Result, run: Document['run'], words: string[]): Cell {

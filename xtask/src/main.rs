@@ -9,6 +9,7 @@
 //! - `fuzz` fuzzes the parsers of what other ends send
 //! - `soak` runs the fault tests with their full counts
 //! - `compare-check` counts the changes that a comparison finds
+//! - `typical` adds machines to the collection of typical values
 //! - `bench-store` times commands on a store of a thousand runs
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a development command prints")]
 
@@ -27,6 +28,7 @@ mod simulate;
 mod soak;
 mod test;
 mod tidy;
+mod typical;
 mod web;
 
 use std::path::{Path, PathBuf};
@@ -39,7 +41,7 @@ const USAGE: &str = "usage: cargo run -p xtask -- tidy | structure | docs | docs
                      flaky loaded|stranger|twice | flaky repeated NAME | \
                      repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | \
                      fuzz SECONDS [TARGET…] | soak [TEST] | bench-store PROGRAM [RUNS] [METRICS] | \
-                     compare-check PROGRAM PAIRS";
+                     compare-check PROGRAM PAIRS | typical FILE…";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -77,6 +79,9 @@ fn main() -> ExitCode {
         },
         ["flaky", condition] => report(lines(flaky::run(&root, condition, None))),
         ["flaky", condition, program] => report(lines(flaky::run(&root, condition, Some(program)))),
+        ["typical", files @ ..] if !files.is_empty() => {
+            report(typical::add(&root, files).err().into_iter().collect())
+        }
         ["lab"] => test::named(&root, Suite::Lab, ""),
         ["lab", part] => test::named(&root, Suite::Lab, part),
         _ => {

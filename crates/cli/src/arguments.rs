@@ -13,6 +13,7 @@ pub mod store;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -98,7 +99,9 @@ pub enum Command {
     Serve(serve::ServeArguments),
     /// Show a metric's history and its change points.
     History(HistoryArguments),
-    /// Export stored runs as JSON, CSV, Markdown or OpenMetrics.
+    /// Check the latest numbers against limits of your own, for monitoring.
+    Check(CheckArguments),
+    /// Export stored runs as JSON, CSV, Markdown or OpenMetrics, and limits from a good run.
     Export(ExportArguments),
     /// Import runs that were exported elsewhere.
     Import(ImportArguments),
@@ -201,6 +204,10 @@ pub struct RunArguments {
     /// Exit with status 3 if any number is missing or invalid (noisy ones pass).
     #[arg(long)]
     pub strict: bool,
+    /// Check the numbers against these limits: exit with status 3 if one is not kept, and with
+    /// status 5 if one is undecided.
+    #[arg(long, value_name = "FILE")]
+    pub limits: Option<PathBuf>,
     /// Measure on this CPU [default: an idle one].
     #[arg(long, value_name = "N")]
     pub cpu: Option<u32>,
@@ -414,6 +421,14 @@ pub struct CompareArguments {
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     #[arg(conflicts_with_all = ["fail_on", "seed"])]
     pub reference: Option<String>,
+    /// Compare a run (default: latest:battery) with published machines of the same CPU and size,
+    /// the most unusual numbers first.
+    #[arg(long, conflicts_with_all = ["reference", "fail_on", "seed", "all"])]
+    pub typical: bool,
+    /// Also print the numbers of this machine type, such as aws/m9g.large [default: this machine's,
+    /// where its firmware names it].
+    #[arg(long, value_name = "PROVIDER/TYPE", requires = "typical")]
+    pub like: Option<String>,
     /// Exit with status 3 if a case lost more than this, and with status 5 if that is undecided.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_on: Option<f64>,
@@ -458,8 +473,40 @@ pub struct HistoryArguments {
     pub store: StoreArguments,
 }
 
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  fathom export --format limits -o limits.toml           write limits from a good run
+  fathom run --quick -q; fathom check --limits limits.toml   measure, then check
+  fathom check --limits limits.toml --max-age 24h        is the last result also recent?
+
+Prints one line in the form of monitoring plugins (Nagios, Icinga, Zabbix) with all values in base
+units: seconds, bytes, bytes/s.
+
+Exit status:
+  0  OK: all limits are kept
+  1  WARNING: a limit is undecided
+  2  CRITICAL: a limit is not kept
+  3  UNKNOWN: no result, or no limits";
+
+#[derive(Debug, Args)]
+#[command(after_help = CHECK_EXAMPLES)]
+pub struct CheckArguments {
+    /// Run: id or prefix, label, `latest`, `latest~N` or JSON file [default: latest:battery].
+    #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
+    pub run: Option<String>,
+    /// Limits: lines such as \"memory.latency.dram\" = \"..130 ns\".
+    #[arg(long, value_name = "FILE")]
+    pub limits: PathBuf,
+    /// Is \"unknown\" if the run is older: 36h, 90d, 52w.
+    #[arg(long, value_name = "AGE", value_parser = store::age)]
+    pub max_age: Option<Duration>,
+    #[command(flatten)]
+    pub store: StoreArguments,
+}
+
 const EXPORT_EXAMPLES: &str = "\
 Examples:
+  fathom export --format limits -o limits.toml     limits that this machine keeps, with a margin
   fathom export --format csv --all > runs.csv      a row for each record of every run
   fathom export latest --samples -o run.jsonl      a complete run, for `fathom import` elsewhere
   fathom export --format openmetrics -o fathom.prom --force  for a node_exporter text collector
@@ -480,6 +527,10 @@ pub enum FormatName {
     Csv,
     /// Each run as a table with a row for each record.
     Markdown,
+    /// What each valid number of a run must be, for `--limits` of check, run and show.
+    Limits,
+    /// A row for the collection of typical machines, without the name of the host.
+    Typical,
     /// One gauge per metric, labelled by host and parameters, of the latest run, and of other runs
     /// of its host for what it does not have.
     Openmetrics,
@@ -497,6 +548,13 @@ pub struct ExportArguments {
     /// Select the format.
     #[arg(long, value_enum, default_value_t = FormatName::Jsonl)]
     pub format: FormatName,
+    /// How much worse than the run a number may be, in --format limits.
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "5%")]
+    pub margin: f64,
+    /// Name of the machine type in --format typical, such as aws/m9g.large [default: that of the
+    /// firmware].
+    #[arg(long = "type", value_name = "PROVIDER/TYPE")]
+    pub machine_type: Option<String>,
     /// Include raw samples (JSON only).
     #[arg(long)]
     pub samples: bool,

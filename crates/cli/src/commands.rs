@@ -10,6 +10,7 @@ mod explain;
 mod export;
 mod history;
 mod import;
+mod limits;
 mod list;
 mod man;
 mod output_file;
@@ -23,6 +24,7 @@ mod setup;
 mod show;
 mod store;
 mod stored_run;
+mod typical;
 
 use std::process::ExitCode;
 
@@ -68,6 +70,7 @@ fn execute(command: &Command) -> anyhow::Result<Status> {
         Command::Report(report) => report::report(report),
         Command::Serve(serve) => serve::serve(serve),
         Command::History(history) => history::history(history),
+        Command::Check(check) => limits::check(check),
         Command::Export(export) => export::export(export),
         Command::Import(import) => import::import(import),
         Command::Store(arguments) => store::store(arguments),

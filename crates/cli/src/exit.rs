@@ -20,6 +20,8 @@ pub enum Status {
     Warning,
     /// `fathom doctor`: invalid numbers or none.
     Severe,
+    /// `fathom check`: the status of a monitoring plugin, 0 to 3.
+    Health(u8),
     Interrupted,
     /// The reader of standard output closed it.
     OutputClosed,
@@ -32,6 +34,7 @@ impl From<Status> for ExitCode {
             Status::Failed => 1,
             Status::Incomplete | Status::Warning => 3,
             Status::Severe => 4,
+            Status::Health(state) => state,
             Status::Undecided => 5,
             // 128 + SIGINT and 128 + SIGPIPE, as a shell reports them.
             Status::Interrupted => 130,

@@ -58,7 +58,9 @@ fn for_service(error: &ServiceError) -> String {
         E::TokenFile { error, .. } if error.kind() == ErrorKind::NotFound => {
             "name a file in an existing directory with --token-file".to_owned()
         }
-        E::TokenFile { .. } => "name a readable file with --token-file".to_owned(),
+        E::TokenFile { .. } => {
+            "name a readable file, or a new one in a writable folder, with --token-file".to_owned()
+        }
         E::TokenKind { .. } | E::TokenText { .. } => {
             "name another file with --token-file; a missing one is made".to_owned()
         }

@@ -33,6 +33,9 @@ pub struct Host {
     /// virtual machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulation: Option<String>,
+    /// The provider's type of this machine, such as `aws/m9g.large`, where the firmware names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_type: Option<String>,
     /// `docker`, `podman`, `lxc` …, if detected; a container can be in a virtual machine.
     pub container: Option<String>,
     /// The kernel's current clock source.

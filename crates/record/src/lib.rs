@@ -28,6 +28,7 @@ pub mod sample;
 pub mod series;
 pub mod summary;
 pub mod system_error;
+pub mod typical;
 pub mod verdict;
 
 pub use condition::Condition;
@@ -52,6 +53,7 @@ pub use sample::{Check, Disturbance, FarEnd, Sample};
 pub use series::Series;
 pub use summary::{Basis, Estimate, Interval, NotSelected, Quantile, Stratum, Summary};
 pub use system_error::{Activity, SystemCause, system_cause};
+pub use typical::{Position, Typical};
 pub use verdict::{Cause, Counts, Reason, State, Verdict};
 
 /// Version of the JSON document and of the record shape; it changes when a reader would break.

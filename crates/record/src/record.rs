@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Agreement, Better, Class, Disturbance, Fact, FactValue, LOOSE, MetricId, NoModel, Params,
-    Prediction, Protocol, Sample, Series, Summary, Unit, Verdict,
+    Prediction, Protocol, Sample, Series, Summary, Typical, Unit, Verdict,
 };
 
 /// The headline.
@@ -50,6 +50,9 @@ pub struct Record {
     pub no_model: Option<NoModel>,
     /// Comparison of result and prediction.
     pub agreement: Option<Agreement>,
+    /// Where published machines of the same kind lie; not stored, since the collection grows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub typical: Option<Typical>,
     /// Whether the number can be trusted.
     pub verdict: Verdict,
     /// The probe's checks of its own work: name → result.
@@ -69,8 +72,8 @@ pub struct Record {
     /// that never had any, and in those of before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_checksum: Option<String>,
-    /// CRC-32 of the record without its samples and their checksum, 8 hexadecimal digits. It
-    /// detects accidents, not manipulation.
+    /// CRC-32 of the record without its samples, their checksum and the typical range, 8
+    /// hexadecimal digits. It detects accidents, not manipulation.
     pub checksum: String,
 }
 
@@ -97,6 +100,7 @@ impl Record {
         checksum(&Self {
             samples: None,
             samples_checksum: None,
+            typical: None,
             checksum: String::new(),
             ..self.clone()
         })

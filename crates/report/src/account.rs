@@ -14,6 +14,7 @@ use crate::layout::Layout;
 use crate::model::{no_model_line, origin};
 use crate::remarks::meaning;
 use crate::table::Table;
+use crate::typical;
 use crate::wrap::{glued, wrapped};
 
 /// The accounts of the records of one metric. For curves and matrices: their rows and charts, and
@@ -114,6 +115,9 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
     }
     if let Some(none) = &record.no_model {
         add(no_model_line(none));
+    }
+    if let Some(words) = typical::words(record) {
+        add(format!("typical: {words}"));
     }
     match counters(record) {
         moved if moved.is_empty() => {}

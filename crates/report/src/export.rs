@@ -1,6 +1,10 @@
 //! Runs for other programs: JSON lines, a CSV table, or OpenMetrics.
 
-use fathom_record::{Document, Finding, Headline, Host, Protocol, Record, State, Stratum, Unit};
+use fathom_analysis::limits::Limit;
+use fathom_record::quantity::percent;
+use fathom_record::{
+    Document, Finding, Headline, Host, Protocol, Record, State, Stratum, Typical, Unit,
+};
 
 /// Each document on a line of its own; `fathom import` reads it.
 pub fn jsonl(documents: &[Document]) -> String {
@@ -17,7 +21,8 @@ const COLUMNS: &str = "run started host host_id kernel cpu version effort run_ve
                        median low high level bound stratum clean_visits visits as_found \
                        min max mean sd p90 p99 p999 \
                        protocol trimmed_mean trimmed_sd trimmed_se trimmed_values trials \
-                       hardware software predicted predicted_low predicted_high agreement";
+                       hardware software predicted predicted_low predicted_high agreement \
+                       typical_low typical_median typical_high typical_machines typical_better";
 
 /// A CSV table of all records of these runs.
 pub fn csv(documents: &[Document]) -> String {
@@ -52,7 +57,7 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
             causes.push(cause);
         }
     }
-    vec![
+    let mut row = vec![
         run.id.clone(),
         run.started.clone(),
         host.name.clone(),
@@ -99,7 +104,37 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         number(prediction.and_then(|prediction| prediction.low)),
         number(prediction.and_then(|prediction| prediction.high)),
         record.agreement.map_or_else(String::new, |agreement| name_of(&agreement)),
-    ]
+    ];
+    row.extend(typical(record));
+    row
+}
+
+/// The columns of the typical range.
+fn typical(record: &Record) -> [String; 5] {
+    let Some(typical) = &record.typical else { return Default::default() };
+    let Typical { low, median, high, n, better, .. } = typical;
+    [low.to_string(), median.to_string(), high.to_string(), n.to_string(), better.to_string()]
+}
+
+/// The limits that the valid numbers of a run keep with a margin, as a TOML file; `None` without
+/// any.
+pub fn limits(document: &Document, margin: f64) -> Option<String> {
+    let Document { run, host, records, .. } = document;
+    let line = |record: &Record| {
+        let limit = Limit::around(record, margin)?;
+        Some(format!("{:?} = {:?}\n", record.name(), limit.text(record.unit)))
+    };
+    let lines: String = records.iter().filter_map(line).collect();
+    let about = format!(
+        "# What each number must be: the interval of run {} on {} ({}),\n\
+         # with a margin of {} on the worse side. Remove what does not matter.\n\
+         # fathom show --limits FILE, fathom run --limits FILE, fathom check --limits FILE\n\n",
+        run.id,
+        fathom_record::escaped(&host.name),
+        fathom_record::escaped(&host.cpu.model),
+        percent(margin)
+    );
+    (!lines.is_empty()).then_some(about + &lines)
 }
 
 /// The name of an enum variant in JSON.
@@ -241,6 +276,12 @@ fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> 
     ] {
         let value = if holds { 1.0 } else { 0.0 };
         add(gauges, (name.to_owned(), "", help), case.clone(), value);
+    }
+    if let Some(typical) = &record.typical {
+        let name = "fathom_case_typical_better_ratio".to_owned();
+        let help = "Share of published machine types of this CPU whose value is better";
+        let share = f64::from(typical.better) / f64::from(typical.n.max(1));
+        add(gauges, (name, "ratio", help), case, share);
     }
     is_new
 }

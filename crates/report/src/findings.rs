@@ -8,6 +8,7 @@ use crate::case::counted;
 use crate::cells::limits;
 use crate::counts::cause_words;
 use crate::remedy;
+use crate::typical;
 use crate::wrap::glued;
 
 const FINDINGS: usize = 3;
@@ -55,6 +56,24 @@ pub(crate) fn outside(records: &[Record], count: usize) -> Vec<String> {
     let mut texts: Vec<String> = one_per_metric(far, count).into_iter().filter_map(short).collect();
     if all > texts.len() {
         texts.push(format!("{} more", all - texts.len()));
+    }
+    texts
+}
+
+/// Results that are not typical of such machines, the furthest first, one per metric, and how many
+/// more there are.
+pub(crate) fn unusual(records: &[Record], count: usize) -> Vec<String> {
+    let far: Vec<(f64, &Record)> =
+        records.iter().filter_map(|it| Some((typical::distance(it)?, it))).collect();
+    let all = far.len();
+    let text = |record: &Record| {
+        let measured = DisplayValue::of(record, Protocol::Median).number()?;
+        let value = glued(&quantity(measured, record.unit));
+        Some(format!("{} {value}, {}", record.name(), typical::words(record)?))
+    };
+    let mut texts: Vec<String> = one_per_metric(far, count).into_iter().filter_map(text).collect();
+    if all > texts.len() {
+        texts.push(format!("{} more: `fathom compare --typical`", all - texts.len()));
     }
     texts
 }

@@ -16,10 +16,12 @@ pub mod crosscheck;
 pub mod export;
 mod hardware;
 pub mod history;
+pub mod limits;
 pub mod markdown;
 pub mod page;
 pub mod reference;
 pub mod tiles;
+pub mod typical;
 
 mod account;
 mod brief;

@@ -7,6 +7,7 @@ use fathom_record::{Agreement, Document, Protocol, Record, State, Summary};
 use crate::case::named;
 use crate::cells::{self, met};
 use crate::listing::started;
+use crate::typical;
 use crate::wrap::clean;
 
 /// The text with Markdown's special characters escaped, on one line.
@@ -51,7 +52,7 @@ fn document(document: &Document) -> String {
         Protocol::Trimmed => ("trimmed mean", "standard deviation"),
         Protocol::Median => ("measured", "interval"),
     };
-    let titles = ["case", value, spread, "predicted", "agreement", "verdict"];
+    let titles = ["case", value, spread, "predicted", "typical", "agreement", "verdict"];
     let rows: Vec<Vec<String>> =
         document.records.iter().map(|record| row(record, document)).collect();
     let table = table(&titles.map(str::to_owned), 1, &rows);
@@ -89,11 +90,15 @@ fn row(record: &Record, document: &Document) -> Vec<String> {
         None => nothing(),
         Some(one) => cells::limits(record, one),
     };
+    let typical = record.typical.as_ref();
+    let typical =
+        typical.map_or_else(nothing, |it| typical::range(record, it, cells::LIMITS_WIDTH));
     vec![
         named(&record.metric, &record.params),
         measured,
         interval,
         predicted,
+        typical,
         match record.agreement.filter(|_| !record.is_loosely_bound()) {
             Some(Agreement::Met) => met(record),
             agreement => agreement.map_or_else(nothing, |it| it.word().to_owned()),

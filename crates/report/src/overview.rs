@@ -11,17 +11,23 @@ use crate::case::counted;
 use crate::cells::{mark, measured, predicted, text_below, uncertainty};
 use crate::closing::{agreement, duration, progress};
 use crate::counts::{cause_words, causes};
-use crate::findings::outside;
+use crate::findings::{outside, unusual};
 use crate::grid::Grid;
 use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state};
 use crate::remedy;
+use crate::typical;
 use crate::wrap::{NARROWEST, glued, width_of, wrapped};
 
 /// A wider line only moves the words away from their numbers.
 const WIDEST: usize = 100;
+/// The column of typical ranges; a narrower line has none.
+const TYPICAL: usize = 12;
+const WITH_TYPICAL: usize = 96;
 /// Metrics with a result outside its prediction that are named.
 const OUTSIDE: usize = 2;
+/// Metrics with a result that is not typical that are named.
+const UNUSUAL: usize = 1;
 
 /// A line of the overview: the first or last of the cases that have these parameters.
 struct Row {
@@ -122,15 +128,19 @@ mod column {
     pub(super) const NAME: usize = 1;
     pub(super) const MEASURED: usize = 2;
     pub(super) const EXPECTED: usize = 4;
-    pub(super) const WORD: usize = 5;
-    pub(super) const COUNT: usize = 6;
+    pub(super) const TYPICAL: usize = 5;
+    pub(super) const WORD: usize = 6;
+    pub(super) const COUNT: usize = 7;
 }
 
 fn grid(width: usize) -> Grid<{ column::COUNT }> {
     // On a narrow line names are whole, without the groups and half widths.
     let widths = match width < 80 {
-        true => [None, None, Some(11), None, Some(12), Some(12)],
-        false => [Some(6), None, Some(12), Some(8), Some(15), Some(12)],
+        true => [None, None, Some(11), None, Some(12), None, Some(12)],
+        false => {
+            let typical = (width >= WITH_TYPICAL).then_some(TYPICAL);
+            [Some(6), None, Some(12), Some(8), Some(15), typical, Some(12)]
+        }
     };
     let left = &[column::GROUP, column::NAME, column::WORD];
     Grid::new(width.clamp(NARROWEST, WIDEST), 1, column::NAME, left, widths)
@@ -204,7 +214,7 @@ fn headed(grid: &Grid<{ column::COUNT }>, text: String) -> String {
         return text;
     }
     let marks = if text.contains('°') { "~ noisy, ° unfiltered" } else { "~ noisy" };
-    let names = ["", marks, "measured", "±", "expected", ""];
+    let names = ["", marks, "measured", "±", "expected", "typical", ""];
     let mut styles = [STRONG; column::COUNT];
     styles[column::NAME] = FAINT;
     grid.line(names, styles) + &text
@@ -270,7 +280,8 @@ fn line(
     let threads = counted(usize::try_from(threads).unwrap_or(1), "thread");
     let label = label.replace("{threads}", &threads);
     let state = record.verdict.state;
-    let (mut cells, mut word) = ([NOTHING.to_owned(), String::new(), String::new()], state.word());
+    let mut cells = [NOTHING.to_owned(), String::new(), String::new(), String::new()];
+    let mut word = state.word();
     let mut style = of_state(state);
     if state.shows_number() {
         let room = grid.width(column::MEASURED);
@@ -278,13 +289,16 @@ fn line(
             Pick::RateOfFirst => (rate_of(record, protocol, room), String::new()),
             _ => (measured(record, protocol, room).0, expected(record, grid)),
         };
-        cells = [shown, uncertainty(record, protocol), expected];
+        let (room, typical) = (grid.width(column::TYPICAL), record.typical.as_ref());
+        let typical = typical.filter(|_| room > 0 && pick != Pick::RateOfFirst);
+        let typical = typical.map(|it| typical::range(record, it, room)).unwrap_or_default();
+        cells = [shown, uncertainty(record, protocol), expected, typical];
         (word, style) = word_of(record);
     }
-    let [measured, half_width, expected] = &cells;
-    let texts = [group, &label, measured, half_width, expected, word];
+    let [measured, half_width, expected, typical] = &cells;
+    let texts = [group, &label, measured, half_width, expected, typical, word];
     let value_style = if state == State::Noisy { CARE } else { PLAIN };
-    grid.line(texts, [FAINT, PLAIN, value_style, PLAIN, PLAIN, style])
+    grid.line(texts, [FAINT, PLAIN, value_style, PLAIN, PLAIN, PLAIN, style])
 }
 
 /// The predicted range. A bound that holds says little, and is not printed.
@@ -351,6 +365,10 @@ fn remarkable(records: &[Record]) -> Vec<(&'static str, String)> {
     let outside = outside(records, OUTSIDE);
     if !outside.is_empty() {
         lines.push(("outside", outside.join("; ")));
+    }
+    let unusual = unusual(records, UNUSUAL);
+    if !unusual.is_empty() {
+        lines.push(("typical", unusual.join("; ")));
     }
     let noisy = causes(records, State::Noisy);
     if !noisy.is_empty() {

@@ -11,6 +11,7 @@ use crate::cells::{Setting, cycles, text_below};
 use crate::counts::cause_words;
 use crate::layout::column;
 use crate::paint::{FAINT, of_state, paint_lines};
+use crate::typical;
 use crate::wrap::{glued, wrapped};
 
 /// Smaller differences between both estimates are not printed.
@@ -71,6 +72,7 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     if let Some(text) = meaning(record).filter(|text| above.and_then(meaning) != Some(text)) {
         add(format!("{}: {text}", record.agreement.map_or("", Agreement::word)));
     }
+    typical::words(record).into_iter().for_each(&mut add);
     if let Some(floor) = record.summary.as_ref().and_then(|summary| summary.clock_floor) {
         let floor = glued(&quantity(floor, Unit::Nanoseconds));
         add(format!("clock floor {floor}: affects single timings as short as these"));

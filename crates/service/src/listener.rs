@@ -28,7 +28,7 @@ pub(crate) fn open(options: &Options) -> Result<Vec<Listener>, ServiceError> {
     }
     let one = |&address: &SocketAddr| {
         let failed = |error| ServiceError::Listen { address, error };
-        let socket = prepare(address).map_err(failed)?;
+        let socket = prepare(address, is_ipv4_as_well(address, &options.listen)).map_err(failed)?;
         if let Some(name) = &options.congestion {
             sockopt::set_tcp_congestion(&socket, name).map_err(|error| {
                 let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -64,8 +64,14 @@ pub(crate) fn open(options: &Options) -> Result<Vec<Listener>, ServiceError> {
     }
 }
 
+/// `[::]` is IPv4 as well, unless that has a socket of its own.
+fn is_ipv4_as_well(address: SocketAddr, all: &[SocketAddr]) -> bool {
+    let own = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
+    address.is_ipv6() && address.ip().is_unspecified() && !all.contains(&own)
+}
+
 /// Accepted sockets inherit the options.
-fn prepare(address: SocketAddr) -> Result<OwnedFd, Errno> {
+fn prepare(address: SocketAddr, both_families: bool) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
@@ -73,9 +79,23 @@ fn prepare(address: SocketAddr) -> Result<OwnedFd, Errno> {
     sockopt::set_socket_reuseaddr(&socket, true)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
     if address.is_ipv6() {
-        // `[::]` is IPv4 as well.
-        sockopt::set_ipv6_v6only(&socket, !address.ip().is_unspecified())?;
+        sockopt::set_ipv6_v6only(&socket, !both_families)?;
     }
     bind(&socket, &address)?;
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_addresses_of_both_families_are_one_socket_or_two() {
+        let parsed = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let [four, six] = ["0.0.0.0:9300", "[::]:9300"].map(parsed);
+        assert!(is_ipv4_as_well(six, &[six]));
+        assert!(is_ipv4_as_well(six, &[six, parsed("0.0.0.0:9301")]));
+        assert!(!is_ipv4_as_well(six, &[four, six]));
+        assert!(!is_ipv4_as_well(four, &[four]) && !is_ipv4_as_well(parsed("[::1]:9300"), &[]));
+    }
 }

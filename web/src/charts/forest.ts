@@ -12,6 +12,8 @@ export interface Ratio {
   ratio: number;
   low: number;
   high: number;
+  /** The range to draw under it, such as that of other machines. */
+  band?: [number, number];
   /** Index of its colour. */
   kind: number;
   hollow: boolean;
@@ -43,7 +45,8 @@ function ticksWithin(low: number, high: number, pixels: number): number[] {
 }
 
 export function drawForest(ratios: Ratio[], width: number, label: string): SVGSVGElement[] {
-  const ends = ratios.flatMap(({ low, high, ratio }) => [low, high, ratio]).filter((at) => at > 0);
+  const all = ratios.flatMap(({ low, high, ratio, band }) => [low, high, ratio, ...(band ?? [])]);
+  const ends = all.filter((at) => at > 0);
   const [low, high] = [Math.min(0.95, ...ends) / 1.03, Math.max(1.05, ...ends) * 1.03];
   const names = ratios.map(({ name }) => name);
   const { left, height, scale: y, marks } = rows(names, width, ROW);
@@ -65,6 +68,17 @@ export function drawForest(ratios: Ratio[], width: number, label: string): SVGSV
       Plot.gridX(ticks, {}),
       across(axis, { ...valueLabel('ratio'), label }),
       ...marks,
+      Plot.ruleY(
+        ratios.filter(({ band }) => band !== undefined),
+        {
+          y: row,
+          x1: ({ band }: Ratio) => band?.[0],
+          x2: ({ band }: Ratio) => band?.[1],
+          stroke: 'var(--line)',
+          strokeWidth: 9,
+          className: 'bands',
+        },
+      ),
       Plot.ruleX([1], { stroke: 'var(--faint)', className: 'one' }),
       Plot.ruleY(ratios, {
         y: row,

@@ -10,6 +10,7 @@ import {
   measuredText,
   nameOf,
   numberOf,
+  placeOf,
   predictedRange,
   reasonsOf,
   shown,
@@ -248,6 +249,45 @@ function predictionRatios(contents: Contents): Ratio[] {
   return all.sort((a, b) => Math.abs(Math.log(b.ratio)) - Math.abs(Math.log(a.ratio)));
 }
 
+/** Each number ÷ the median of published machines with the same CPU, the most unusual first. */
+function typicalRatios(contents: Contents): Ratio[] {
+  const all = contents.documents.flatMap((document, run) =>
+    document.records.flatMap((record): Ratio[] => {
+      const { typical } = record;
+      const value = numberOf(record, document.run);
+      if (value === null || !typical) return [];
+      const { median, position } = typical;
+      const [low, high] = intervalOf(record, document.run) ?? [value, value];
+      const several = contents.documents.length > 1;
+      return [
+        {
+          name: several ? `${letter(run)} ${titleOf(record)}` : titleOf(record),
+          ratio: value / median,
+          low: low / median,
+          high: high / median,
+          band: [typical.low / median, typical.high / median],
+          kind: position === 'better' ? 1 : position === 'worse' ? 2 : 0,
+          hollow: record.verdict.state === 'noisy',
+          title: [nameOf(record), measuredText(record, document.run), placeOf(record)].join('\n'),
+          values: measuredText(record, document.run),
+          verdict: placeOf(record),
+          cause: reasonsOf(record).join('; '),
+        },
+      ];
+    }),
+  );
+  return all.sort((a, b) => Math.abs(Math.log(b.ratio)) - Math.abs(Math.log(a.ratio)));
+}
+
+function besideTypical(contents: Contents): HTMLElement[] {
+  const ratios = typicalRatios(contents);
+  if (ratios.length === 0) return [];
+  const says =
+    'Measured ÷ the median of published machine types with this CPU; grey strips: their 5th to ' +
+    '95th percentile; green: better, red: worse.';
+  return [forest('typical', 'Beside machines of the same kind', says, ratios, 'measured ÷ median')];
+}
+
 /** The runs in which a case is noisy, with the causes. */
 function noisyIn(contents: Contents, row: Compared): string[] {
   return [row.noisy_a, row.noisy_b].flatMap((noisy, run) => {
@@ -386,7 +426,7 @@ export function charts(contents: Contents): HTMLElement {
     element('h2', { id: 'charts' }, 'Charts'),
     key(contents),
     studied(contents),
-    element('div', { class: 'charts' }, comparison(contents), made, effects, fromPredictions(contents)),
+    element('div', { class: 'charts' }, comparison(contents), made, effects, besideTypical(contents), fromPredictions(contents)),
     none.length > 0 && element('ul', { class: 'lacking' }, none),
   );
 }

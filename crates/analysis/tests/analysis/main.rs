@@ -10,6 +10,7 @@ mod golden;
 mod modes_of_timings;
 mod properties;
 mod summaries;
+mod typical;
 
 /// So many cases of a property, the same in each run.
 fn seeded(cases: u32) -> Config {

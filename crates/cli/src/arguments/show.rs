@@ -1,5 +1,7 @@
 //! `fathom show` on the command line.
 
+use std::path::PathBuf;
+
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 
@@ -17,6 +19,7 @@ Examples:
   fathom show --all          show every case in a row of its own
   fathom show --classic      print the classic table of 37 operations
   fathom show --classic --reference --units published   with the published figures and units
+  fathom show --limits limits.toml   which limits are kept, not kept, undecided?
   fathom show --markdown     print every case as a row of a Markdown table
   fathom show --runs         list all stored runs";
 
@@ -46,6 +49,10 @@ pub struct ShowArguments {
     /// Select the units of rates in the classic table.
     #[arg(long, value_enum, default_value_t = UnitsName::Binary, requires = "classic")]
     pub units: UnitsName,
+    /// Show the numbers beside the limits in this file: exit with status 3 if one is not kept, and
+    /// with status 5 if one is undecided.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["classic", "runs", "markdown", "brief"])]
+    pub limits: Option<PathBuf>,
     /// Print Markdown.
     #[arg(long, conflicts_with_all = ["json", "brief"])]
     pub markdown: bool,

@@ -53,16 +53,27 @@ pub enum Kept {
 
 fn keep(text: &str) -> Result<Kept, NotationError> {
     let wrong = || NotationError::new(text, "a number of runs, or an age such as 36h, 90d or 52w");
+    if let Ok(number) = text.parse() {
+        return Ok(Kept::Newest(number));
+    }
+    spelt_age(text).map(Kept::Younger).ok_or_else(wrong)
+}
+
+/// An age such as `36h`.
+pub(super) fn age(text: &str) -> Result<Duration, NotationError> {
+    spelt_age(text).ok_or_else(|| NotationError::new(text, "an age such as 36h, 90d or 52w"))
+}
+
+fn spelt_age(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let number: u32 = digits.parse().map_err(|_| wrong())?;
+    let number: u32 = digits.parse().ok()?;
     let hours = match &text[digits.len()..] {
-        "" => return Ok(Kept::Newest(number)),
         "h" => 1,
         "d" => 24,
         "w" => 24 * 7,
-        _ => return Err(wrong()),
+        _ => return None,
     };
-    Ok(Kept::Younger(Duration::from_secs(u64::from(number) * hours * 3_600)))
+    Some(Duration::from_secs(u64::from(number) * hours * 3_600))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use fathom_record::Document;
 use fathom_report::Layout;
 use fathom_report::compare::render;
 
-use super::{reference, stored_run};
+use super::{reference, stored_run, typical};
 use crate::arguments::{CompareArguments, StoreArguments};
 use crate::exit::{Status, usage_error};
 use crate::terminal;
@@ -18,6 +18,9 @@ const NOISE_RUNS: u32 = 40;
 pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     if let Some(name) = &arguments.reference {
         return reference::compare(name, arguments);
+    }
+    if arguments.typical {
+        return typical::compare(arguments);
     }
     let (a, b) = sides(arguments)?;
     let noise = noise(&a, &b, &arguments.store);

@@ -57,10 +57,12 @@ fn each_limited(
     let limited = BufReader::new(Limited { inner: reader, left: &left, limit });
     let mut is_empty = true;
     for document in serde_json::Deserializer::from_reader(limited).into_iter::<Tracked>() {
-        let Tracked(document) = document.map_err(|error| {
+        let Tracked(mut document) = document.map_err(|error| {
             anyhow!("{name} is not a run of `fathom export` or `fathom run --json`: {error}")
         })?;
         validate(&document, name)?;
+        // Of another collection, maybe; views find it anew.
+        document.records.iter_mut().for_each(|record| record.typical = None);
         each(document)?;
         is_empty = false;
         left.set(Left::of(limit));

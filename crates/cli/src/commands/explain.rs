@@ -1,6 +1,5 @@
 //! `fathom explain`: the description of a metric, and how its latest results were obtained.
 
-use anyhow::Context;
 use fathom_engine::CaseSelector;
 use fathom_metric::Entry;
 use fathom_record::Record;
@@ -93,7 +92,7 @@ fn latest_results(
     }
     let (mut text, mut known) = (String::new(), Vec::<Record>::new());
     for run in runs {
-        let document = store.document(&run, false).with_context(|| format!("read run {run}"))?;
+        let document = stored_run::of_store(&store, &run, false)?;
         let of_metric =
             |record: &&Record| record.metric.as_str() == about.id && word.selects(&record.params);
         let is_new = |record: &&Record| known.iter().all(|known| known.params != record.params);

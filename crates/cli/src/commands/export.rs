@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use anyhow::anyhow;
+use fathom_analysis::typical;
 use fathom_record::Document;
 use fathom_report::export as format;
 
 use super::output_file::{self, Replaceable};
 use super::stored_run;
 use crate::arguments::{ExportArguments, FormatName};
-use crate::exit::{Status, usage_error};
+use crate::exit::{Status, UsageError, usage_error};
 use crate::remedy::with_remedy;
 use crate::terminal;
 
@@ -28,6 +30,9 @@ pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
         FormatName::Json => documents.iter().map(fathom_report::document_json).collect(),
         FormatName::Markdown => fathom_report::markdown::documents(&documents),
         FormatName::Jsonl => format::jsonl(&documents),
+        FormatName::Limits => format::limits(one(&documents)?, arguments.margin)
+            .ok_or_else(|| anyhow!("the run has no valid number with an interval"))?,
+        FormatName::Typical => machine(one(&documents)?, arguments.machine_type.as_deref())?,
         FormatName::Csv => format::csv(&documents),
         FormatName::Openmetrics => format::openmetrics(&documents),
     };
@@ -37,6 +42,26 @@ pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
     }
 }
 
+fn one(documents: &[Document]) -> Result<&Document, UsageError> {
+    match documents {
+        [one] => Ok(one),
+        more => Err(UsageError(format!("export: this format is of one run, {} named", more.len()))),
+    }
+}
+
+/// The row of a run for the collection of typical machines.
+fn machine(document: &Document, name: Option<&str>) -> anyhow::Result<String> {
+    let name = name.or(document.host.machine_type.as_deref());
+    let Some((provider, name)) = name.and_then(|name| name.split_once('/')) else {
+        usage_error!(
+            "--format typical: needs the machine type, --type PROVIDER/TYPE, such as \
+             aws/m9g.large; own/NAME for a machine that is not rented"
+        );
+    };
+    let machine = typical::row(document, provider, name).map_err(|error| anyhow!(error))?;
+    Ok(typical::collection(&[machine]))
+}
+
 fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
     let samples = arguments.samples;
     if arguments.format == FormatName::Openmetrics && arguments.runs.is_empty() && !arguments.all {
@@ -44,7 +69,12 @@ fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
         return Ok(std::iter::once(latest).chain(others).collect());
     }
     if !arguments.all {
-        let latest = ["latest".to_owned()];
+        let is_of_all = matches!(arguments.format, FormatName::Limits | FormatName::Typical);
+        let latest = match is_of_all {
+            true => stored_run::latest_battery(&arguments.store)?,
+            false => "latest",
+        };
+        let latest = [latest.to_owned()];
         let runs = if arguments.runs.is_empty() { &latest[..] } else { &arguments.runs };
         let read = |run: &String| stored_run::document(run, samples, &arguments.store);
         return runs.iter().map(read).collect();
@@ -54,7 +84,10 @@ fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
     // The oldest first, so that an import stores them in this order.
     for run in store.runs()?.iter().rev() {
         match store.document(&run.id, samples) {
-            Ok(document) => documents.push(document),
+            Ok(mut document) => {
+                typical::fill(&mut document);
+                documents.push(document);
+            }
             // A damaged run does not prevent the export of the others.
             Err(error) => terminal::warn(&format!("skipped: {}", with_remedy(&error))),
         }

@@ -19,8 +19,10 @@ use fathom_measure::{affinity, host};
 use fathom_metric::Sizes;
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Effort, Host, Record, Reference, RunState};
+use fathom_report::Layout;
 use fathom_store::Store;
 
+use super::limits::{self, Limits};
 use super::run_store::RunStore;
 use super::{export, output_file, scratch_folder, setup, stored_run};
 use crate::arguments::RunArguments;
@@ -73,6 +75,7 @@ fn one_run(
     if let Some(message) = journal.as_deref().and_then(tune::recover) {
         terminal::warn(&message);
     }
+    let limits = arguments.limits.as_deref().map(Limits::read).transpose()?;
     let mut host = host::read();
     let (plan, remote) = with_remote(arguments, &host)?;
     setup::check_environment(&host)?;
@@ -127,12 +130,34 @@ fn one_run(
     if let Some(path) = output {
         let records = document.records.iter().map(|record| follower.printed(record)).collect();
         let printed = Document { records, ..document.clone() };
-        output_file::write(path, &fathom_report::document_json(&printed))?;
+        output_file::write(path, fathom_report::document_json(&printed))?;
     }
     if let Some(warning) = remote::losses(&document) {
         terminal::warn(&warning);
     }
-    Ok(status(arguments, &document, &follower))
+    let status = status(arguments, &document, &follower);
+    match &limits {
+        Some(limits) if status == Status::Success => beside_limits(limits, &document, arguments),
+        _ => Ok(status),
+    }
+}
+
+/// The limits beside the numbers: below the table, else on standard error.
+fn beside_limits(
+    limits: &Limits,
+    document: &Document,
+    arguments: &RunArguments,
+) -> anyhow::Result<Status> {
+    let judgement = limits.judgement(document);
+    let layout = Layout { width: terminal::width(), ..Layout::default() };
+    match arguments.json || arguments.jsonl || arguments.quiet {
+        true => terminal::warn(&format!("limits: {}", fathom_report::limits::counts(&judgement))),
+        false => {
+            let text = fathom_report::limits::judgement(&judgement, &layout);
+            super::print_text(&format!("\n{text}"))?;
+        }
+    }
+    Ok(limits::status(&judgement))
 }
 
 /// The plan, with the cases to the host of `--remote`.

@@ -8,6 +8,7 @@ use fathom_record::{Document, Params};
 use fathom_report::{Layout, RunListing};
 use fathom_store::{RunRow, Search, StoredCase};
 
+use super::limits::{self, Limits};
 use super::{counted, reference, stored_run};
 use crate::arguments::ShowArguments;
 use crate::arguments::by_hand::is_metric;
@@ -36,6 +37,9 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
             (select(document, &selectors)?, Vec::new())
         }
     };
+    if let Some(path) = &arguments.limits {
+        return beside_limits(&Limits::read(path)?, &document, output.json);
+    }
     if output.json {
         return super::print_text(&fathom_report::document_json(&document));
     }
@@ -54,6 +58,14 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
     let layout = Layout { width: terminal::width(), cycles, protocol, all };
     let text = fathom_report::show(&document, &layout);
     super::print_text(&(text + &fathom_report::others(&document, &others, &layout)))
+}
+
+fn beside_limits(limits: &Limits, document: &Document, json: bool) -> anyhow::Result<Status> {
+    let judgement = limits.judgement(document);
+    let printed = super::print(json, &judgement, |layout| {
+        fathom_report::limits::judgement(&judgement, layout)
+    })?;
+    Ok(if printed == Status::Success { limits::status(&judgement) } else { printed })
 }
 
 /// The named run, if any, and what to show of it: the first name may be a metric or a group.
@@ -105,7 +117,8 @@ fn newest_with(
         let (texts, runs) = (texts(selectors).join(" "), counted(newer, "newer run"));
         terminal::warn(&format!("{} is the last run with {texts}; passed over {runs}", newest.run));
     }
-    let document = select(store.document(&newest.run, arguments.output.samples)?, selectors)?;
+    let document = stored_run::of_store(&store, &newest.run, arguments.output.samples)?;
+    let document = select(document, selectors)?;
     let is_wanted = |metric: &str, params: &Params| is_selected(metric, params, selectors);
     let others = stored_run::others(&store, &document, is_wanted)?;
     Ok((document, others))

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use anyhow::{Context, anyhow, bail};
+use fathom_analysis::typical;
 use fathom_engine::nearest_of;
 use fathom_measure::host;
 use fathom_probes::REGISTRY;
@@ -106,7 +107,14 @@ pub(super) fn document(
         Ok(id) => id,
         Err(error) => newest_of_host(&store, name)?.ok_or_else(|| unknown(name, error))?,
     };
-    store.document(&id, samples).with_context(|| format!("read run {id}"))
+    of_store(&store, &id, samples)
+}
+
+/// A run of the store, with the typical ranges of its host.
+pub(super) fn of_store(store: &Store, id: &str, samples: bool) -> anyhow::Result<Document> {
+    let mut document = store.document(id, samples).with_context(|| format!("read run {id}"))?;
+    typical::fill(&mut document);
+    Ok(document)
 }
 
 /// The name of the last complete `fathom run` of all metrics, or else of the latest run.
@@ -158,6 +166,7 @@ pub(super) fn others(
     let (mut others, damaged) = store.records_of(&cases)?;
     damaged.iter().for_each(|error| terminal::warn(&format!("skipped: {}", with_remedy(error))));
     others.reverse();
+    others.iter_mut().for_each(typical::fill);
     Ok(others)
 }
 
@@ -220,7 +229,8 @@ fn document_in_file(path: &Path) -> anyhow::Result<Document> {
         anyhow!("open {name}: {cause}{remedy}")
     })?;
     let mut documents = documents::read(opened, &name.to_string())?;
-    let document = documents.swap_remove(0);
+    let mut document = documents.swap_remove(0);
+    typical::fill(&mut document);
     match documents.len() {
         0 => Ok(document),
         more => bail!("{name} has {} runs; `fathom import` stores them one by one", more + 1),

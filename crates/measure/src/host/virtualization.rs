@@ -9,6 +9,17 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     keep!(host.virtualization, hypervisor(sources, first_cpu(host)));
     keep!(host.emulation, emulation(sources, first_cpu(host)));
     keep!(host.container, container(&sources.tree));
+    keep!(host.machine_type, machine_type(&sources.tree));
+}
+
+/// Only Amazon EC2 names the type in its firmware.
+fn machine_type(tree: &Tree) -> Option<Fact<String>> {
+    tree.line("/sys/class/dmi/id/sys_vendor").filter(|vendor| vendor == "Amazon EC2")?;
+    tree.value("/sys/class/dmi/id/product_name", |name| {
+        let is_type = name.contains('.')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c));
+        is_type.then(|| format!("aws/{name}"))
+    })
 }
 
 /// The hypervisor's name, from the most reliable source. On x86 a CPUID bit shows whether there is

@@ -1,0 +1,356 @@
+//! Limits of the user: what each number of a run must be, for acceptance and node health.
+//!
+//! A limit is kept if the whole interval of a number is within it, not kept if the whole interval
+//! is outside, and undecided otherwise: also without an interval or without a number.
+
+use fathom_record::quantity::quantity;
+use fathom_record::{Better, Headline, Record, State, Unit};
+use serde::Serialize;
+
+/// The range of a number in its base unit; one end at least.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Limit {
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    NotKept,
+    Undecided,
+    Kept,
+}
+
+impl Answer {
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::NotKept => "not kept",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+/// A case with its limit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// The case, or the name in the file if no case has it.
+    pub name: String,
+    pub unit: Unit,
+    pub limit: Limit,
+    pub value: Option<f64>,
+    pub interval: Option<[f64; 2]>,
+    pub answer: Answer,
+    /// Why it is undecided.
+    pub why: Option<String>,
+}
+
+/// All limits of a file and their answers, those not kept first.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judgement {
+    pub run: String,
+    pub started: String,
+    /// Of all limits: not kept if one is not, else undecided if one is.
+    pub answer: Answer,
+    pub rows: Vec<Judged>,
+}
+
+impl Judgement {
+    #[must_use]
+    pub fn new(run: String, started: String, mut rows: Vec<Judged>) -> Self {
+        rows.sort_by_key(|row| row.answer);
+        let answer = rows.first().map_or(Answer::Undecided, |row| row.answer);
+        Self { run, started, answer, rows }
+    }
+
+    #[must_use]
+    pub fn count(&self, answer: Answer) -> usize {
+        self.rows.iter().filter(|row| row.answer == answer).count()
+    }
+}
+
+impl Limit {
+    /// `..130 ns`, `20 GB/s..`, `0.9..1.1`, `90..130 ns`: the unit of an end without one is that of
+    /// the other.
+    ///
+    /// # Errors
+    /// What a limit of this unit looks like.
+    pub fn parse(text: &str, unit: Unit) -> Result<Self, String> {
+        let example = match unit {
+            Unit::Nanoseconds => "90 ns..130 ns, ..2 µs",
+            Unit::BytesPerSecond => "20 GB/s.., 10 GiB/s..12 GiB/s",
+            Unit::PerSecond => "1000 /s..",
+            Unit::Bytes => "30 KiB..34 KiB, ..8 MiB",
+            Unit::Hertz => "2.5 GHz..",
+            Unit::Ratio => "0.9..1.1, ..2",
+        };
+        let wrong = || format!("{text:?} is no limit, such as {example}");
+        let (low, high) = text.split_once("..").ok_or_else(wrong)?;
+        let (low, high) = (low.trim(), high.trim());
+        let number_of =
+            |text: &str| text.chars().all(|c| c.is_ascii_digit() || ".eE+-".contains(c));
+        // `90..130 ns`
+        let shared = high.trim_start_matches(|c: char| !c.is_alphabetic() && c != 'µ');
+        let low = match !low.is_empty() && number_of(low) && !number_of(high) {
+            true => format!("{low} {shared}"),
+            false => low.to_owned(),
+        };
+        let end = |text: &str| match text {
+            "" => Ok(None),
+            text => parsed(text, unit).map(Some).ok_or_else(wrong),
+        };
+        let limit = Self { low: end(&low)?, high: end(high)? };
+        match limit {
+            Self { low: None, high: None } => Err(wrong()),
+            Self { low: Some(low), high: Some(high) } if low > high => Err(wrong()),
+            limit => Ok(limit),
+        }
+    }
+
+    /// As [`Limit::parse`] reads it.
+    #[must_use]
+    pub fn text(&self, unit: Unit) -> String {
+        let end = |value: Option<f64>| value.map_or_else(String::new, |it| quantity(it, unit));
+        format!("{}..{}", end(self.low), end(self.high))
+    }
+
+    /// The limit that a good machine keeps: its interval, less `margin` on the worse side, and on
+    /// both where neither is better.
+    #[must_use]
+    pub fn around(record: &Record, margin: f64) -> Option<Self> {
+        let [from, to] = Headline::from(record).interval?;
+        let is_valid = record.verdict.state == State::Valid;
+        let (low, high) = (Some(from * (1.0 - margin)), Some(to * (1.0 + margin)));
+        is_valid.then_some(match record.better {
+            Better::Lower => Self { low: None, high },
+            Better::Higher => Self { low, high: None },
+            Better::Neither => Self { low, high },
+        })
+    }
+
+    /// The answer for a record.
+    #[must_use]
+    pub fn judge(self, record: &Record) -> Judged {
+        let headline = Headline::from(record);
+        let interval = headline.interval.filter(|_| headline.value.is_some());
+        let (low, high) =
+            (self.low.unwrap_or(f64::NEG_INFINITY), self.high.unwrap_or(f64::INFINITY));
+        let (answer, why) = match interval {
+            Some([from, to]) if low <= from && to <= high => (Answer::Kept, None),
+            Some([from, to]) if to < low || from > high => (Answer::NotKept, None),
+            Some(_) => (Answer::Undecided, Some("the limit is within the interval".to_owned())),
+            None if headline.value.is_some() => (
+                Answer::Undecided,
+                Some("without an interval: measure it with more processes or passes".to_owned()),
+            ),
+            None => {
+                let reason = record.verdict.reasons.first().map(|reason| reason.text.to_string());
+                let state = record.verdict.state.word();
+                let why = reason.filter(|text| !text.is_empty());
+                (
+                    Answer::Undecided,
+                    Some(why.map_or(state.to_owned(), |it| format!("{state}: {it}"))),
+                )
+            }
+        };
+        Judged {
+            name: record.name(),
+            unit: record.unit,
+            limit: self,
+            value: headline.value,
+            interval,
+            answer,
+            why,
+        }
+    }
+
+    /// The answer where no case has the name.
+    #[must_use]
+    pub fn not_measured(self, name: &str, unit: Unit) -> Judged {
+        Judged {
+            name: name.to_owned(),
+            unit,
+            limit: self,
+            value: None,
+            interval: None,
+            answer: Answer::Undecided,
+            why: Some("not measured in this run".to_owned()),
+        }
+    }
+}
+
+/// The names and ranges of a file: `"memory.latency.dram" = "..130 ns"`.
+///
+/// # Errors
+/// The first line that is none.
+pub fn entries(text: &str) -> Result<Vec<(String, String)>, String> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |at| 1 + text[..at.start].matches('\n').count());
+        format!("line {line}: {}; such as \"memory.latency.dram\" = \"..130 ns\"", error.message())
+    })?;
+    let entry = |(name, value): (String, toml::Value)| match value {
+        toml::Value::String(range) => Ok((name, range)),
+        _ => Err(format!(
+            "{name}: not a limit in quotes, name and range: \"memory.latency.dram\" = \"..130 ns\""
+        )),
+    };
+    table.into_iter().map(entry).collect()
+}
+
+/// A number with a unit, in the base unit.
+fn parsed(text: &str, unit: Unit) -> Option<f64> {
+    let is_number = |c: char| c.is_ascii_digit() || ".+-".contains(c);
+    let end = text.find(|c: char| !is_number(c)).unwrap_or(text.len());
+    // `1e9` and `1e9 B`, but not the first letter of a unit.
+    let exponent = text[end..].strip_prefix(['e', 'E']).map_or(0, |rest| {
+        let digits = rest.find(|c: char| !is_number(c)).unwrap_or(rest.len());
+        if digits > 0 { digits + 1 } else { 0 }
+    });
+    let (number, suffix) = text.split_at(end + exponent);
+    let number: f64 = number.parse().ok()?;
+    let suffix = suffix.trim();
+    let per_second = || suffix.strip_suffix("/s").map(str::trim_end);
+    let factor = match unit {
+        Unit::Nanoseconds => match suffix {
+            "ns" => 1.0,
+            "µs" | "us" | "μs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            _ => return None,
+        },
+        Unit::Bytes => bytes(suffix)?,
+        Unit::BytesPerSecond => bytes(per_second()?)?,
+        Unit::PerSecond => match per_second()? {
+            "" | "ops" => 1.0,
+            "k" | "kops" => 1e3,
+            "M" | "Mops" => 1e6,
+            "G" | "Gops" => 1e9,
+            _ => return None,
+        },
+        Unit::Hertz => match suffix {
+            "Hz" => 1.0,
+            "kHz" => 1e3,
+            "MHz" => 1e6,
+            "GHz" => 1e9,
+            _ => return None,
+        },
+        Unit::Ratio if suffix.is_empty() => 1.0,
+        Unit::Ratio => return None,
+    };
+    Some(number * factor).filter(|value| value.is_finite())
+}
+
+fn bytes(suffix: &str) -> Option<f64> {
+    const SUFFIXES: [(&str, f64); 9] = [
+        ("B", 1.0),
+        ("KiB", 1024.0),
+        ("MiB", 1_048_576.0),
+        ("GiB", 1_073_741_824.0),
+        ("TiB", 1_099_511_627_776.0),
+        ("kB", 1e3),
+        ("MB", 1e6),
+        ("GB", 1e9),
+        ("TB", 1e12),
+    ];
+    SUFFIXES.iter().find(|(name, _)| *name == suffix).map(|(_, factor)| *factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{Basis, Interval, MetricId, Params, Summary};
+
+    use super::*;
+
+    fn record(unit: Unit, better: Better, low: f64, median: f64, high: f64) -> Record {
+        let interval = Interval::new([low, high], 0.95, Basis::Processes);
+        let summary = Summary { median, interval: Some(interval), n: 9, ..Summary::default() };
+        let metric = MetricId::new("memory.latency.dram");
+        let record = Record::new(metric, Params::none(), "latency", unit, better);
+        Record { summary: Some(summary), ..record }
+    }
+
+    #[test]
+    fn ends_have_the_units_of_the_metric() {
+        let ns = |text: &str| Limit::parse(text, Unit::Nanoseconds).map(|it| (it.low, it.high));
+        assert_eq!(ns("..130 ns"), Ok((None, Some(130.0))));
+        assert_eq!(ns("1.5 µs.."), Ok((Some(1_500.0), None)));
+        assert_eq!(ns("90..130ns"), Ok((Some(90.0), Some(130.0))));
+        assert_eq!(ns("90 ns .. 0.2 ms"), Ok((Some(90.0), Some(200_000.0))));
+        let rate = |text: &str| Limit::parse(text, Unit::BytesPerSecond).map(|it| it.low);
+        assert_eq!(rate("20 GB/s.."), Ok(Some(2e10)));
+        assert_eq!(rate("1 GiB/s.."), Ok(Some(1_073_741_824.0)));
+        assert_eq!(rate("1e3 MB/s.."), Ok(Some(1e9)));
+        let plain = |text: &str| Limit::parse(text, Unit::Ratio).map(|it| (it.low, it.high));
+        assert_eq!(plain("0.9..1.1"), Ok((Some(0.9), Some(1.1))));
+        assert_eq!(
+            Limit::parse("2.5 GHz..", Unit::Hertz).map(|it| it.low),
+            Ok(Some(2_500_000_000.0))
+        );
+        for wrong in
+            ["", "..", "130 ns", "..130", "..130 B", "5 ns..4 ns", "x..1 ns", "..1 ns..2 ns"]
+        {
+            let error = ns(wrong).expect_err(wrong);
+            assert!(error.contains("..2 µs"), "{error}");
+        }
+    }
+
+    #[test]
+    fn texts_are_read_back() {
+        for (unit, value) in [
+            (Unit::Nanoseconds, 154.2),
+            (Unit::Nanoseconds, 6.12e7),
+            (Unit::BytesPerSecond, 3.25e10),
+            (Unit::Bytes, 36_423.0),
+            (Unit::Hertz, 3.7e9),
+            (Unit::PerSecond, 123_456.0),
+            (Unit::Ratio, 1.25),
+        ] {
+            let limit = Limit { low: Some(value), high: None };
+            let text = limit.text(unit);
+            let read = Limit::parse(&text, unit).expect(&text).low.expect("an end");
+            assert!((read / value - 1.0).abs() < 1e-3, "{text}: {read} {value}");
+        }
+    }
+
+    #[test]
+    fn whole_interval_decides() {
+        let limit = Limit::parse("..130 ns", Unit::Nanoseconds).unwrap();
+        let of = |low, median, high| {
+            limit.judge(&record(Unit::Nanoseconds, Better::Lower, low, median, high)).answer
+        };
+        assert_eq!(of(110.0, 120.0, 130.0), Answer::Kept);
+        assert_eq!(of(110.0, 120.0, 130.1), Answer::Undecided);
+        assert_eq!(of(130.1, 150.0, 160.0), Answer::NotKept);
+        let mut unknown = record(Unit::Nanoseconds, Better::Lower, 1.0, 1.0, 1.0);
+        unknown.summary.as_mut().unwrap().interval = None;
+        assert_eq!(limit.judge(&unknown).answer, Answer::Undecided);
+        unknown.summary = None;
+        assert_eq!(limit.judge(&unknown).answer, Answer::Undecided);
+        let missing = limit.not_measured("memory.latency.dram", Unit::Nanoseconds);
+        let kept = limit.judge(&record(Unit::Nanoseconds, Better::Lower, 1.0, 1.0, 1.0));
+        let all = |rows: &[&Judged]| {
+            Judgement::new(String::new(), String::new(), rows.iter().copied().cloned().collect())
+                .answer
+        };
+        assert_eq!(all(&[&kept]), Answer::Kept);
+        assert_eq!(all(&[&kept, &missing]), Answer::Undecided);
+        let broken = limit.judge(&record(Unit::Nanoseconds, Better::Lower, 200.0, 210.0, 220.0));
+        assert_eq!(all(&[&kept, &missing, &broken]), Answer::NotKept);
+    }
+
+    #[test]
+    fn limits_of_a_good_machine_are_on_the_worse_side() {
+        let around = |better| {
+            let limit = Limit::around(&record(Unit::Ratio, better, 100.0, 110.0, 120.0), 0.05);
+            limit.map(|it| (it.low.map(f64::round), it.high.map(f64::round)))
+        };
+        assert_eq!(around(Better::Lower), Some((None, Some(126.0))));
+        assert_eq!(around(Better::Higher), Some((Some(95.0), None)));
+        assert_eq!(around(Better::Neither), Some((Some(95.0), Some(126.0))));
+        let mut noisy = record(Unit::Ratio, Better::Lower, 1.0, 1.0, 1.0);
+        noisy.verdict.state = State::Noisy;
+        assert_eq!(Limit::around(&noisy, 0.05), None);
+    }
+}

@@ -1,0 +1,282 @@
+//! Typical values: where published measurements of rented machines with this CPU lie.
+//!
+//! DRAM, a provider's cores and its other guests have no public formula. What machines of the same
+//! kind gave answers what a model cannot: "is this what such a machine gives?". The machines are
+//! data (`typical/machines.csv`, whose source and licence are beside it), grouped by CPU and size.
+
+mod machines;
+
+pub use machines::{Machine, collection, machines, row, rows};
+
+use fathom_record::{Better, Document, Headline, Host, Position, Record, Typical};
+use serde::Serialize;
+
+use crate::statistics::quantile;
+
+/// Fewer machine types have no typical range.
+pub const GROUP_MIN: usize = 8;
+const LOW: f64 = 0.05;
+const HIGH: f64 = 0.95;
+/// Smaller sets were measured on pages of 4 KiB.
+const HUGE_SET_MIN: u64 = 4 << 20;
+/// The CPUs of small, middle and large machines.
+const SIZES: [(u32, u32, &str); 3] =
+    [(1, 4, "up to 4 CPUs"), (5, 16, "5 to 16 CPUs"), (17, u32::MAX, "more than 16 CPUs")];
+
+/// What was measured alike in the collection and by Fathom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    /// A random chase through this many bytes on huge pages.
+    Latency(u64),
+    L1,
+    L3,
+    Dram,
+    /// All CPUs read, write or copy arrays that no cache holds.
+    Rate(Operation),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Read,
+    Write,
+    Copy,
+}
+
+/// Sets the typical range of each record that has one. What was set before is of no account: it may
+/// come from another collection, or from a file.
+pub fn fill(document: &mut Document) {
+    let Document { host, records, .. } = document;
+    records.iter_mut().for_each(|record| record.typical = of(record, host));
+}
+
+/// Where machines like this host lie, beside a record with a number.
+#[must_use]
+pub fn of(record: &Record, host: &Host) -> Option<Typical> {
+    let subject = subject(record, host)?;
+    let headline = Headline::from(record);
+    let number = headline.value?;
+    let Group { cpu, size, values } = group(subject, host)?;
+    let [low, median, high] = [LOW, 0.5, HIGH].map(|q| quantile(&values, q));
+    let (low, median, high) = (low?, median?, high?);
+    let count = |is: &dyn Fn(f64) -> bool| values.iter().filter(|value| is(**value)).count() as u32;
+    let (above, below) = (count(&|value| value > number), count(&|value| value < number));
+    let [from, to] = headline.interval.unwrap_or([number; 2]);
+    let is_lower_better = record.better == Better::Lower;
+    let position = match (to < low, from > high) {
+        (false, false) => Position::Typical,
+        (is_below, _) if is_below == is_lower_better => Position::Better,
+        _ => Position::Worse,
+    };
+    let (better, worse) = if is_lower_better { (below, above) } else { (above, below) };
+    let n = values.len() as u32;
+    Some(Typical { cpu, size, n, low, median, high, better, worse, position })
+}
+
+/// The number of a machine type beside a record of this host.
+#[must_use]
+pub fn value_of(machine: &Machine, record: &Record, host: &Host) -> Option<f64> {
+    machine.value(subject(record, host)?, f64::from(host.cpu.logical))
+}
+
+/// Why nothing of this host has a typical range; `None` if something can have one.
+#[must_use]
+pub fn absence(host: &Host) -> Option<String> {
+    let kinds = machines::kinds(host);
+    if machines().iter().filter(|machine| kinds.contains(&machine.kind)).count() >= GROUP_MIN {
+        return None;
+    }
+    let kin = machines::nearest_by_name(&host.cpu.model);
+    let kin = if kin.is_empty() { String::new() } else { format!("; by name nearest: {kin}") };
+    Some(format!("no typical range for this CPU ({}){kin}", host.cpu.model))
+}
+
+/// The numbers of a run beside those of published machines.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Beside {
+    pub run: String,
+    pub host: String,
+    pub cpu: String,
+    /// Why there are no rows, if this CPU has no typical range.
+    pub absence: Option<String>,
+    /// The machine type beside them, such as `aws/m9g.large`, and the day of its measurement.
+    pub like: Option<String>,
+    pub like_date: String,
+    /// The most unusual first.
+    pub rows: Vec<Row>,
+}
+
+/// A number that has a typical range.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    pub record: Record,
+    /// The number of the machine type beside it, in the unit of the record.
+    pub like: Option<f64>,
+}
+
+impl Row {
+    /// # Panics
+    /// Never: only records with a typical range are rows.
+    pub fn typical(&self) -> &Typical {
+        self.record.typical.as_ref().expect("chosen by it")
+    }
+}
+
+/// All numbers of a run that have a typical range.
+#[must_use]
+pub fn beside(document: &Document, like: Option<&Machine>) -> Beside {
+    let Document { run, host, records, .. } = document;
+    let row = |record: &Record| {
+        let typical = of(record, host)?;
+        let like = like.and_then(|machine| value_of(machine, record, host));
+        Some(Row { record: Record { typical: Some(typical), ..record.clone() }, like })
+    };
+    let mut rows: Vec<Row> = records.iter().filter_map(row).collect();
+    rows.sort_by(|a, b| unusual(b).total_cmp(&unusual(a)));
+    Beside {
+        run: fathom_record::name(&run.id, run.label.as_deref()),
+        host: host.name.clone(),
+        cpu: format!("{}, {} logical CPUs", host.cpu.model, host.cpu.logical),
+        absence: absence(host),
+        like: like.map(Machine::full_name),
+        like_date: like.map(|machine| machine.date.clone()).unwrap_or_default(),
+        rows,
+    }
+}
+
+/// First by how many machines lie between the number and the middle, then by the distance from the
+/// median.
+fn unusual(row: &Row) -> f64 {
+    let typical = row.typical();
+    let value = Headline::from(&row.record).value.unwrap_or(typical.median);
+    let distance = (value / typical.median).ln().abs();
+    let is_outside = typical.position != Position::Typical;
+    f64::from(u8::from(is_outside)) * 10.0 + typical.share() + distance.min(8.0)
+}
+
+/// The machine type with this name, such as `aws/m9g.large`.
+///
+/// # Errors
+/// The types whose names are nearest.
+pub fn find(name: &str) -> Result<&'static Machine, String> {
+    if let Some(found) = machines().iter().find(|one| one.full_name() == name) {
+        return Ok(found);
+    }
+    // The same name of any provider, then those that begin most like it.
+    let common = |one: &Machine| {
+        let other = one.full_name();
+        let shared = name.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+        if one.name == name { usize::MAX } else { shared }
+    };
+    let mut near: Vec<(usize, &Machine)> =
+        machines().iter().map(|one| (common(one), one)).collect();
+    near.sort_by_key(|(shared, _)| std::cmp::Reverse(*shared));
+    near.retain(|(shared, _)| *shared >= LETTERS_MIN);
+    let near: Vec<String> = near.iter().take(NEAREST).map(|(_, one)| one.full_name()).collect();
+    let near = match near.is_empty() {
+        true => "they are named PROVIDER/TYPE, such as aws/m9g.large".to_owned(),
+        false => format!("nearest: {}", near.join(", ")),
+    };
+    Err(format!("no machine type {name} among {} published ones; {near}", machines().len()))
+}
+
+const NEAREST: usize = 5;
+/// A provider and the beginning of a type.
+const LETTERS_MIN: usize = 6;
+
+struct Group {
+    cpu: String,
+    size: Option<String>,
+    /// In ascending order.
+    values: Vec<f64>,
+}
+
+/// The narrowest group with enough machines: of this CPU and size, of this CPU, and the same of the
+/// wider kind of a model number that several generations have.
+fn group(subject: Subject, host: &Host) -> Option<Group> {
+    let cpus = host.cpu.logical;
+    let (from, to, name) = *SIZES.iter().find(|(from, to, _)| (*from..=*to).contains(&cpus))?;
+    let kinds = machines::kinds(host);
+    let all = kinds.iter().flat_map(|kind| [(kind, true), (kind, false)]);
+    let values = |kind: &str, is_sized: bool| {
+        let is_alike = |machine: &&Machine| {
+            let has_size = !is_sized || (from..=to).contains(&machine.cpus);
+            has_size && (machine.kind == kind || machine.wider.as_deref() == Some(kind))
+        };
+        let alike = machines().iter().filter(is_alike);
+        let mut values: Vec<f64> =
+            alike.filter_map(|machine| machine.value(subject, f64::from(cpus))).collect();
+        values.sort_by(f64::total_cmp);
+        values
+    };
+    all.map(|(kind, is_sized)| Group {
+        cpu: kind.clone(),
+        size: is_sized.then(|| name.to_owned()),
+        values: values(kind, is_sized),
+    })
+    .find(|group| group.values.len() >= GROUP_MIN)
+}
+
+fn subject(record: &Record, host: &Host) -> Option<Subject> {
+    let text = |name: &str| record.params.text(name).unwrap_or_default();
+    let set = || record.params.integer("set_bytes").and_then(|set| u64::try_from(set).ok());
+    let is_huge = text("page") == "huge";
+    match record.metric.as_str() {
+        "memory.latency" => set()
+            .filter(|set| is_huge && text("pattern") == "random" && *set >= HUGE_SET_MIN)
+            .map(Subject::Latency),
+        "memory.latency.l1" => Some(Subject::L1),
+        "memory.latency.l3" => Some(Subject::L3),
+        "memory.latency.dram" => Some(Subject::Dram),
+        "memory.bandwidth" if is_huge && text("level") == "dram" => {
+            // One thread a core is what all CPUs can move.
+            let all = host.cpu.cores.unwrap_or(host.cpu.logical);
+            let threads = record.params.integer("threads")?;
+            let operation = match text("op") {
+                "read" => Operation::Read,
+                "write" => Operation::Write,
+                "copy" => Operation::Copy,
+                _ => return None,
+            };
+            (threads == i64::from(all)).then_some(Subject::Rate(operation))
+        }
+        _ => None,
+    }
+}
+
+impl Machine {
+    /// `aws/m9g.large`.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.provider, self.name)
+    }
+
+    /// In the unit of Fathom's metric; a rate is that of as many CPUs.
+    fn value(&self, subject: Subject, cpus: f64) -> Option<f64> {
+        const KIB: u64 = 1 << 10;
+        match subject {
+            Subject::Latency(set) => self.latency(set),
+            Subject::L1 => self.latency(16 * KIB).or_else(|| self.latency(32 * KIB)),
+            Subject::L3 => {
+                let most = self.l3_bytes? / 4;
+                let within = |&&(set, _): &&(u64, f64)| set >= HUGE_SET_MIN && set <= most;
+                Some(self.latency.iter().rev().find(within)?.1)
+            }
+            // Not of sets of which the last cache holds a large part.
+            Subject::Dram => {
+                let &(set, ns) = self.latency.last()?;
+                (2 * set >= 7 * self.l3_bytes?).then_some(ns)
+            }
+            Subject::Rate(operation) => {
+                let (set, rate) = self.rates[operation as usize]?;
+                let is_large = set * u64::from(self.cpus) >= 4 * self.l3_bytes?;
+                // The collection counts what is copied once, Fathom what is read and written.
+                let factor = if operation == Operation::Copy { 2.0 } else { 1.0 };
+                is_large.then_some(factor * rate / f64::from(self.cpus) * cpus)
+            }
+        }
+    }
+
+    fn latency(&self, wanted: u64) -> Option<f64> {
+        self.latency.iter().find(|(set, _)| *set == wanted).map(|(_, ns)| *ns)
+    }
+}

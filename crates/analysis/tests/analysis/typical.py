@@ -1,0 +1,48 @@
+"""Counts and percentiles of all AMD groups of a collection: an independent computation."""
+
+import csv
+import sys
+
+SIZES = [(1, 4), (5, 16), (17, 10**6)]
+
+
+def pairs(text):
+    return {int(size): float(value) for size, value in (p.split(":") for p in text.split(";") if p)}
+
+
+def percentile(values, share):
+    values = sorted(values)
+    at = (len(values) - 1) * share
+    below = int(at)
+    above = min(below + 1, len(values) - 1)
+    return values[below] + (values[above] - values[below]) * (at - below)
+
+
+def per_cpu(row):
+    rates = pairs(row["read_bytes_per_s"])
+    if not rates or not row["l3_bytes"]:
+        return None
+    size = max(rates)
+    cpus = int(row["cpus"])
+    return rates[size] / cpus if size * cpus >= 4 * int(row["l3_bytes"]) else None
+
+
+def show(cpu, cpus, what, size, values):
+    if len(values) >= 8:
+        numbers = [percentile(values, share) for share in (0.05, 0.5, 0.95)]
+        print(*cpu, cpus, what, size, len(values), *map(repr, numbers))
+
+
+rows = [row for row in csv.DictReader(open(sys.argv[1])) if row["cpu_vendor"] == "AuthenticAMD"]
+for cpu in sorted({(row["cpu_family"], row["cpu_model"]) for row in rows}):
+    for low, high in SIZES:
+        group = [
+            row
+            for row in rows
+            if (row["cpu_family"], row["cpu_model"]) == cpu and low <= int(row["cpus"]) <= high
+        ]
+        for size in (8 << 20, 32 << 20, 128 << 20):
+            found = [pairs(row["latency_ns"]).get(size) for row in group]
+            show(cpu, low, "latency", size, [value for value in found if value is not None])
+        rates = [rate for rate in map(per_cpu, group) if rate is not None]
+        show(cpu, low, "read", 0, [rate * low for rate in rates])

@@ -1,0 +1,33 @@
+//! `fathom compare --typical`: the numbers of a run beside those of published machines.
+
+use fathom_analysis::typical::{self, Machine};
+use fathom_record::Host;
+
+use super::stored_run;
+use crate::arguments::CompareArguments;
+use crate::exit::{Status, UsageError, usage_error};
+
+pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
+    let run = match arguments.runs.as_slice() {
+        [] => stored_run::latest_battery(&arguments.store)?,
+        [run] => run,
+        runs => usage_error!("compare --typical: one run, {} named", runs.len()),
+    };
+    let document = stored_run::document(run, false, &arguments.store)?;
+    let like = like(arguments.like.as_deref(), &document.host)?;
+    let beside = typical::beside(&document, like);
+    let status = super::print(arguments.json, &beside, |layout| {
+        fathom_report::typical::beside(&beside, layout)
+    })?;
+    Ok(if beside.rows.is_empty() { Status::Incomplete } else { status })
+}
+
+/// The named machine type, or that of the host, where its firmware says it.
+fn like(name: Option<&str>, host: &Host) -> Result<Option<&'static Machine>, UsageError> {
+    match name {
+        Some(name) => {
+            typical::find(name).map(Some).map_err(|error| UsageError(format!("--like: {error}")))
+        }
+        None => Ok(host.machine_type.as_deref().and_then(|name| typical::find(name).ok())),
+    }
+}

@@ -1,0 +1,125 @@
+//! The limits of the user beside the numbers of a run.
+
+use fathom_analysis::limits::{Answer, Judged, Judgement};
+use fathom_record::quantity::{NOTHING, quantity, quantity_within, span_within};
+
+use crate::grid::Grid;
+use crate::layout::Layout;
+use crate::opening::{labelled, minute};
+use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
+use crate::wrap::{NARROWEST, glued, width_of, wrapped};
+
+const WIDEST: usize = 120;
+
+/// The answer, and a row for each limit, those not kept first.
+pub fn judgement(judgement: &Judgement, layout: &Layout) -> String {
+    let line = layout.width.clamp(NARROWEST, WIDEST);
+    let mut text = labelled("limits", &counts(judgement), line);
+    let run = format!("{}, {} UTC", judgement.run, minute(&judgement.started));
+    text += &labelled("run", &run, line);
+    text.push('\n');
+    let widths = [None, Some(12), Some(18), Some(20), Some(9)];
+    let grid = Grid::new(line, 1, 0, &[0, 4], widths);
+    text += &grid.line(["", "measured", "interval", "limit", ""], [STRONG; 5]);
+    judgement.rows.iter().for_each(|row| text += &row_of(row, &grid, line));
+    text
+}
+
+fn row_of(row: &Judged, grid: &Grid<5>, line: usize) -> String {
+    let (mut name, mut text) = (row.name.clone(), String::new());
+    if width_of(&name) > grid.width(0) {
+        text = wrapped(&name, line, "", "  ");
+        name.clear();
+    }
+    let style = match row.answer {
+        Answer::Kept => GOOD,
+        Answer::NotKept => BAD,
+        Answer::Undecided => CARE,
+    };
+    let value = row.value.map_or(NOTHING.to_owned(), |it| quantity_within(it, row.unit, 12));
+    let interval = row.interval.map(|[low, high]| span_within(low, high, row.unit, 18));
+    let interval = interval.unwrap_or_else(|| NOTHING.to_owned());
+    let limit = row.limit.text(row.unit);
+    let texts = [&name, &value, &interval, &limit, row.answer.words()];
+    text += &grid.line(texts, [PLAIN, PLAIN, FAINT, PLAIN, style]);
+    let why = row.why.iter().map(|why| wrapped(why, line, "    ", "      "));
+    text + &paint_lines(FAINT, &why.collect::<String>())
+}
+
+/// `2 of 12 not kept, 1 undecided`, `all 12 kept`.
+pub fn counts(judgement: &Judgement) -> String {
+    let all = judgement.rows.len();
+    let of = |answer| judgement.count(answer);
+    let (broken, undecided) = (of(Answer::NotKept), of(Answer::Undecided));
+    match (broken, undecided) {
+        (0, 0) => format!("all {all} kept"),
+        (0, _) => format!("{undecided} of {all} undecided, the others kept"),
+        (_, 0) => format!("{broken} of {all} not kept, the others kept"),
+        _ => format!("{broken} of {all} not kept, {undecided} undecided"),
+    }
+}
+
+/// The line of a health check in the form of monitoring plugins: state, the cases that are not
+/// kept, and all values in base units with their limits.
+pub fn health(judgement: &Judgement) -> String {
+    let state = match judgement.answer {
+        Answer::Kept => "OK",
+        Answer::Undecided => "WARNING",
+        Answer::NotKept => "CRITICAL",
+    };
+    let worst = judgement.rows.iter().filter(|row| row.answer != Answer::Kept);
+    let words = |row: &Judged| {
+        let value = row.value.map_or(row.answer.words().to_owned(), |it| quantity(it, row.unit));
+        format!("{} {value} (limit {})", row.name, row.limit.text(row.unit))
+    };
+    let named: Vec<String> = worst.take(NAMED).map(words).collect();
+    let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+    let values: Vec<String> = judgement.rows.iter().filter_map(performance).collect();
+    format!(
+        "FATHOM {state} - {}{named}; run {} of {} UTC | {}\n",
+        counts(judgement),
+        judgement.run,
+        glued(&minute(&judgement.started)).replace('\u{a0}', " "),
+        values.join(" ")
+    )
+}
+
+/// Cases named in the line of a health check.
+const NAMED: usize = 3;
+
+/// `'memory.latency.dram'=0.0000001542s;;0:0.00000013`: alert outside of the second range.
+fn performance(row: &Judged) -> Option<String> {
+    use fathom_record::Unit;
+    let (unit, factor) = match row.unit {
+        Unit::Nanoseconds => ("s", 1e-9),
+        Unit::Bytes => ("B", 1.0),
+        _ => ("", 1.0),
+    };
+    // A label may not contain these.
+    let name = row.name.replace('=', ":").replace('\'', "");
+    let end = |value: Option<f64>| value.map_or(String::new(), |it| number(it * factor));
+    let low = row.limit.low.map_or("~".to_owned(), |it| number(it * factor));
+    let value = number(row.value? * factor);
+    Some(format!("'{name}'={value}{unit};;{low}:{}", end(row.limit.high)))
+}
+
+/// Six significant figures, without an exponent.
+fn number(value: f64) -> String {
+    let digits = 6 - (value.abs().max(f64::MIN_POSITIVE).log10().floor() as i32) - 1;
+    let text = format!("{value:.*}", usize::try_from(digits).unwrap_or(0));
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_a_health_check_have_no_exponent() {
+        let texts = [1.542e-7, 3.25e10, 0.0, 1.25, -2.0, 123_456_789.0].map(number);
+        assert_eq!(texts, ["0.0000001542", "32500000000", "0", "1.25", "-2", "123456789"]);
+    }
+}
