@@ -133,7 +133,7 @@ fn machine_types_are_found_by_name() {
     assert!(near("m9g.large").ends_with("; nearest: aws/m9g.large"), "{}", near("m9g.large"));
     let sizes = near("aws/m9g.huge");
     assert!(
-        sizes.contains("nearest: aws/m9g.") && sizes.matches("aws/m9g.").count() == 5,
+        sizes.contains("nearest: aws/m9g.") && sizes.matches("aws/m9g.").count() == 6,
         "{sizes}"
     );
     assert!(near("nobody/none").ends_with("PROVIDER/TYPE, such as aws/m9g.large"));
