@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
 fn main() {
-    const MACHINES: &str = "typical/machines.csv";
+    const MACHINES: &str = "../../data/typical/machines.csv";
     println!("cargo::rerun-if-changed={MACHINES}");
     let text = fs::read(MACHINES).expect("the collection is beside this file");
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());

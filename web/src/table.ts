@@ -176,9 +176,9 @@ function typicalCell(record: Result): Cell {
   if (!typical) return [NOTHING];
   const { position } = typical;
   const place = placeOf(record);
-  const look = position === 'better' ? 'within' : position === 'worse' ? 'outside' : 'met';
-  const mark = element('span', { class: `word ${look}`, title: place }, position);
-  return [range(typical.low, typical.high, unit, 3), ' ', mark, element('small', {}, place)];
+  const look = position === 'better' ? 'within' : position === 'worse' ? 'outside' : 'faint';
+  const word = element('small', { class: `word ${look}`, title: place }, position);
+  return [range(typical.low, typical.high, unit, 3), word];
 }
 
 function verdictCell(record: Result, run: Document['run'], words: string[]): Cell {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use fathom_analysis::typical::{GROUP_MIN, Machine, collection, rows};
 
-const COLLECTION: &str = "crates/analysis/typical/machines.csv";
+const COLLECTION: &str = "data/typical/machines.csv";
 
 /// Adds the machines of these files; of two rows of one type the later measurement is kept. Prints
 /// counts.

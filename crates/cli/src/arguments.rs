@@ -5,6 +5,7 @@
 
 pub mod by_hand;
 pub mod crosscheck;
+mod export;
 mod parse_error;
 pub mod report;
 pub mod serve;
@@ -13,11 +14,11 @@ pub mod store;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+pub use export::{CheckArguments, ExportArguments, FormatName};
 use fathom_analysis::compare::Answer;
 use fathom_metric::notation::{NotationError, seed};
 use fathom_record::{Effort, Protocol};
@@ -469,101 +470,6 @@ pub struct HistoryArguments {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    #[command(flatten)]
-    pub store: StoreArguments,
-}
-
-const CHECK_EXAMPLES: &str = "\
-Examples:
-  fathom export --format limits -o limits.toml           write limits from a good run
-  fathom run --quick -q; fathom check --limits limits.toml   measure, then check
-  fathom check --limits limits.toml --max-age 24h        is the last result also recent?
-
-Prints one line in the form of monitoring plugins (Nagios, Icinga, Zabbix) with all values in base
-units: seconds, bytes, bytes/s.
-
-Exit status:
-  0  OK: all limits are kept
-  1  WARNING: a limit is undecided
-  2  CRITICAL: a limit is not kept
-  3  UNKNOWN: no result, or no limits";
-
-#[derive(Debug, Args)]
-#[command(after_help = CHECK_EXAMPLES)]
-pub struct CheckArguments {
-    /// Run: id or prefix, label, `latest`, `latest~N` or JSON file [default: latest:battery].
-    #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
-    pub run: Option<String>,
-    /// Limits: lines such as \"memory.latency.dram\" = \"..130 ns\".
-    #[arg(long, value_name = "FILE")]
-    pub limits: PathBuf,
-    /// Is \"unknown\" if the run is older: 36h, 90d, 52w.
-    #[arg(long, value_name = "AGE", value_parser = store::age)]
-    pub max_age: Option<Duration>,
-    #[command(flatten)]
-    pub store: StoreArguments,
-}
-
-const EXPORT_EXAMPLES: &str = "\
-Examples:
-  fathom export --format limits -o limits.toml     limits that this machine keeps, with a margin
-  fathom export --format csv --all > runs.csv      a row for each record of every run
-  fathom export latest --samples -o run.jsonl      a complete run, for `fathom import` elsewhere
-  fathom export --format openmetrics -o fathom.prom --force  for a node_exporter text collector
-
-CSV values are in base units (ns, bytes, bytes/s); the value of an invalid result is empty. Where
-single operations are timed, p90 to p999 and max are of these, and median, mean and sd of values
-that may each span many of them (a pass, a batch): p90 may then lie below the median. A value
-that is only an upper bound has a column of its own in CSV and is omitted in OpenMetrics, where
-fathom_case_noisy marks noisy results and fathom_run_info identifies the run.";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FormatName {
-    /// Each run as an indented JSON document, for `fathom import`.
-    Json,
-    /// One complete run per line, for `fathom import`.
-    Jsonl,
-    /// One tidy table with a row for each record.
-    Csv,
-    /// Each run as a table with a row for each record.
-    Markdown,
-    /// What each valid number of a run must be, for `--limits` of check, run and show.
-    Limits,
-    /// A row for the collection of typical machines, without the name of the host.
-    Typical,
-    /// One gauge per metric, labelled by host and parameters, of the latest run, and of other runs
-    /// of its host for what it does not have.
-    Openmetrics,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = EXPORT_EXAMPLES)]
-pub struct ExportArguments {
-    /// Runs: ids or prefixes, labels, `latest`, `latest~N` or JSON files [default: latest].
-    #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
-    pub runs: Vec<String>,
-    /// Export all stored runs.
-    #[arg(long, conflicts_with = "runs")]
-    pub all: bool,
-    /// Select the format.
-    #[arg(long, value_enum, default_value_t = FormatName::Jsonl)]
-    pub format: FormatName,
-    /// How much worse than the run a number may be, in --format limits.
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "5%")]
-    pub margin: f64,
-    /// Name of the machine type in --format typical, such as aws/m9g.large [default: that of the
-    /// firmware].
-    #[arg(long = "type", value_name = "PROVIDER/TYPE")]
-    pub machine_type: Option<String>,
-    /// Include raw samples (JSON only).
-    #[arg(long)]
-    pub samples: bool,
-    /// Write to this file atomically; `-` is standard output [default: -].
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Replace an existing file.
-    #[arg(long)]
-    pub force: bool,
     #[command(flatten)]
     pub store: StoreArguments,
 }

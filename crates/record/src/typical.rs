@@ -65,8 +65,13 @@ impl Typical {
 
     /// `49 machine types with AMD EPYC Genoa and up to 4 CPUs`.
     pub fn group(&self) -> String {
+        format!("{} machine types with {}", self.n, self.kind())
+    }
+
+    /// `AMD EPYC Genoa and up to 4 CPUs`.
+    pub fn kind(&self) -> String {
         let size = self.size.as_ref().map_or_else(String::new, |size| format!(" and {size}"));
-        format!("{} machine types with {}{size}", self.n, self.cpu)
+        format!("{}{size}", self.cpu)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{bare, percent, quantity};
-use fathom_record::{Agreement, Prediction, Protocol, Record, State, Unit};
+use fathom_record::{Agreement, Prediction, Protocol, Record, State, Typical, Unit};
 
 use crate::case::counted;
-use crate::cells::limits;
+use crate::cells::{LIMITS_WIDTH, limits};
 use crate::counts::cause_words;
 use crate::remedy;
 use crate::typical;
@@ -69,12 +69,17 @@ pub(crate) fn unusual(records: &[Record], count: usize) -> Vec<String> {
     let text = |record: &Record| {
         let measured = DisplayValue::of(record, Protocol::Median).number()?;
         let value = glued(&quantity(measured, record.unit));
-        Some(format!("{} {value}, {}", record.name(), typical::words(record)?))
+        let typical = record.typical.as_ref()?;
+        let range = glued(&typical::range(record, typical, LIMITS_WIDTH));
+        Some(format!("{} {value}, {} ({range})", record.name(), typical.words()))
     };
-    let mut texts: Vec<String> = one_per_metric(far, count).into_iter().filter_map(text).collect();
+    let chosen = one_per_metric(far, count);
+    let kind = chosen.first().and_then(|record| record.typical.as_ref()).map(Typical::kind);
+    let mut texts: Vec<String> = chosen.into_iter().filter_map(text).collect();
     if all > texts.len() {
         texts.push(format!("{} more: `fathom compare --typical`", all - texts.len()));
     }
+    texts.extend(kind.map(|kind| format!("beside machine types with {kind}")));
     texts
 }
 

@@ -18,7 +18,7 @@ pub fn judgement(judgement: &Judgement, layout: &Layout) -> String {
     let run = format!("{}, {} UTC", judgement.run, minute(&judgement.started));
     text += &labelled("run", &run, line);
     text.push('\n');
-    let widths = [None, Some(12), Some(18), Some(20), Some(9)];
+    let widths = [None, Some(12), (line >= 100).then_some(18), Some(20), Some(9)];
     let grid = Grid::new(line, 1, 0, &[0, 4], widths);
     text += &grid.line(["", "measured", "interval", "limit", ""], [STRONG; 5]);
     judgement.rows.iter().for_each(|row| text += &row_of(row, &grid, line));
@@ -46,12 +46,13 @@ fn row_of(row: &Judged, grid: &Grid<5>, line: usize) -> String {
     text + &paint_lines(FAINT, &why.collect::<String>())
 }
 
-/// `2 of 12 not kept, 1 undecided`, `all 12 kept`.
+/// `2 of 12 not kept, 1 undecided`, `all 12 kept`; of a single limit its answer.
 pub fn counts(judgement: &Judgement) -> String {
     let all = judgement.rows.len();
     let of = |answer| judgement.count(answer);
     let (broken, undecided) = (of(Answer::NotKept), of(Answer::Undecided));
     match (broken, undecided) {
+        _ if all == 1 => judgement.answer.words().to_owned(),
         (0, 0) => format!("all {all} kept"),
         (0, _) => format!("{undecided} of {all} undecided, the others kept"),
         (_, 0) => format!("{broken} of {all} not kept, the others kept"),

@@ -53,11 +53,19 @@ fn document(document: &Document) -> String {
         Protocol::Median => ("measured", "interval"),
     };
     let titles = ["case", value, spread, "predicted", "typical", "agreement", "verdict"];
-    let rows: Vec<Vec<String>> =
+    let mut titles = titles.map(str::to_owned).to_vec();
+    let mut rows: Vec<Vec<String>> =
         document.records.iter().map(|record| row(record, document)).collect();
-    let table = table(&titles.map(str::to_owned), 1, &rows);
+    if document.records.iter().all(|record| record.typical.is_none()) {
+        titles.remove(TYPICAL);
+        rows.iter_mut().for_each(|row| drop(row.remove(TYPICAL)));
+    }
+    let table = table(&titles, 1, &rows);
     format!("## Run {}\n\n{}\n\n{table}", text(&name), text(&about))
 }
+
+/// The column of typical ranges.
+const TYPICAL: usize = 4;
 
 fn row(record: &Record, document: &Document) -> Vec<String> {
     let nothing = || NOTHING.to_owned();

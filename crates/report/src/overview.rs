@@ -27,7 +27,7 @@ const WITH_TYPICAL: usize = 96;
 /// Metrics with a result outside its prediction that are named.
 const OUTSIDE: usize = 2;
 /// Metrics with a result that is not typical that are named.
-const UNUSUAL: usize = 1;
+const UNUSUAL: usize = 2;
 
 /// A line of the overview: the first or last of the cases that have these parameters.
 struct Row {

@@ -72,7 +72,7 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     if let Some(text) = meaning(record).filter(|text| above.and_then(meaning) != Some(text)) {
         add(format!("{}: {text}", record.agreement.map_or("", Agreement::word)));
     }
-    typical::words(record).into_iter().for_each(&mut add);
+    typical::remark(record).into_iter().for_each(&mut add);
     if let Some(floor) = record.summary.as_ref().and_then(|summary| summary.clock_floor) {
         let floor = glued(&quantity(floor, Unit::Nanoseconds));
         add(format!("clock floor {floor}: affects single timings as short as these"));

@@ -54,6 +54,7 @@ struct Seen {
     curve: bool,
     matrix: bool,
     no_model: bool,
+    typical: bool,
     histogram: bool,
     hz: Option<f64>,
     hz_noisy: bool,
@@ -249,6 +250,7 @@ impl Table {
         seen.noisy |= noisy;
         seen.bound |= matches!(shown, DisplayValue::Bound(_));
         seen.no_model |= record.no_model.is_some() && record.prediction.is_none();
+        seen.typical |= record.typical.is_some();
         seen.histogram |= record.samples.is_some();
         if record.metric.as_str() == FREQUENCY && record.unit == Unit::Hertz && seen.hz.is_none() {
             (seen.hz, seen.hz_noisy) = (shown.number(), noisy);
@@ -319,6 +321,13 @@ impl Table {
         }
         if self.seen.no_model {
             marks.push("no model: see ".to_owned() + &glued("`fathom explain METRIC`"));
+        }
+        if self.seen.typical {
+            let percentiles = glued("typical: 5th");
+            marks.push(format!(
+                "{percentiles} to 95th percentile of published machine types with this CPU, of \
+                 about this size"
+            ));
         }
         marks.join("; ")
     }

@@ -28,6 +28,16 @@ pub(crate) fn words(record: &Record) -> Option<String> {
     Some(format!("{place}{} (5th to 95th percentile {range})", typical.group()))
 }
 
+/// `typical 96.5…128 ns: worse than all 49`
+pub(crate) fn remark(record: &Record) -> Option<String> {
+    let typical = record.typical.as_ref()?;
+    let range = glued(&format!("typical {}", range(record, typical, LIMITS_WIDTH)));
+    Some(match typical.position {
+        Position::Typical => format!("{range} (of {} machine types)", typical.n),
+        _ => format!("{range}: {}", typical.words()),
+    })
+}
+
 /// How far an unusual number is outside the range: |ln(number ÷ end of the range)|.
 pub(crate) fn distance(record: &Record) -> Option<f64> {
     let typical = record.typical.as_ref().filter(|it| it.position != Position::Typical)?;
@@ -83,16 +93,16 @@ pub fn beside(beside: &Beside, layout: &Layout) -> String {
     let names = ["", "measured", "predicted", "typical", "median", "like", ""];
     text += &grid.line(names, [STRONG; column::COUNT]);
     beside.rows.iter().for_each(|row| text += &line_of(row, &grid, line));
-    let mut groups: Vec<String> = Vec::new();
-    for group in beside.rows.iter().map(|row| row.typical().group()) {
-        if !groups.contains(&group) {
-            groups.push(group);
+    let mut kinds: Vec<String> = Vec::new();
+    for kind in beside.rows.iter().map(|row| row.typical().kind()) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
         }
     }
     let foot = format!(
-        "typical: 5th to 95th percentile of {}: what such machines gave, not what they should \
-         give. {METHOD}",
-        groups.join("; ")
+        "typical: 5th to 95th percentile of published machine types with {}: what such machines \
+         gave, not what they should give. {METHOD}",
+        kinds.join(", or with ")
     );
     text + &paint_lines(FAINT, &wrapped(&foot, line, "", "  "))
 }
@@ -101,7 +111,7 @@ const NO_ROWS: &str = "No number of this run has a typical range: latency on hug
                        on, of L1, L3 and memory, and bandwidth of all CPUs have one; measure \
                        them with `fathom run memory`.";
 /// What is not alike.
-const METHOD: &str = "Published: each type measured once, best of several passes, a thread on each \
+const METHOD: &str = "Each type was measured once: best of several passes, a thread on each \
                       logical CPU; here: medians, a pinned thread on each core, rates for as many \
                       CPUs. Source: sc-inspector-data of Spare Cores, CC BY-SA 4.0.";
 

@@ -9,7 +9,7 @@ use flate2::read::DeflateDecoder;
 
 use super::HUGE_SET_MIN;
 
-/// The rows of `typical/machines.csv`, compressed by the build script.
+/// The rows of `data/typical/machines.csv`, compressed by the build script.
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/machines.csv.deflate"));
 
 /// The columns of a collection; a file may have others.
@@ -151,6 +151,11 @@ fn pairs(text: &str, most: f64) -> Option<Vec<(u64, f64)>> {
     pairs.is_sorted_by(|a, b| a.0 < b.0).then_some(pairs)
 }
 
+/// To four significant figures.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
 fn joined(pairs: &[(u64, f64)]) -> String {
     let one = |(set, value): &(u64, f64)| match *value >= 1e6 {
         true => format!("{set}:{value:e}"),
@@ -266,7 +271,9 @@ pub fn row(document: &Document, provider: &str, name: &str) -> Result<Machine, S
     let cpu = &host.cpu;
     let value = |metric: &str, params: &Params| {
         let is_it = |one: &&Record| one.metric.as_str() == metric && one.params == *params;
-        Headline::from(records.iter().find(is_it)?).value
+        let record = records.iter().find(is_it)?;
+        // A median between two levels is that of none.
+        Headline::from(record).value.filter(|_| record.on_cliff().is_none()).map(rounded)
     };
     // As the collection has them: small sets on pages of 4 KiB.
     let of_set = |shift: u32| {
@@ -284,7 +291,7 @@ pub fn row(document: &Document, provider: &str, name: &str) -> Result<Machine, S
         let params = Params::one("op", op).and("threads", i64::from(threads)).and("level", "dram");
         let rate = value("memory.bandwidth", &params.and("page", "huge"))?;
         let counted = if op == "copy" { 2.0 } else { 1.0 };
-        Some((largest / u64::from(threads.max(1)), rate / counted))
+        Some((largest / u64::from(threads.max(1)), rounded(rate / counted)))
     };
     let rates = ["read", "write", "copy"].map(|op| joined(rate(op).as_slice()));
     let number = |number: Option<u32>| number.map_or_else(String::new, |it| it.to_string());

@@ -144,7 +144,7 @@ fn machine_types_are_found_by_name() {
 #[test]
 fn collection_is_written_as_it_is_read() {
     let text = typical::collection(machines());
-    assert_eq!(text, include_str!("../../typical/machines.csv"));
+    assert_eq!(text, include_str!("../../../../data/typical/machines.csv"));
     assert_eq!(typical::rows(&text).expect("valid").as_slice(), machines());
     assert!(machines().len() >= 2_000, "{}", machines().len());
     let mut kinds: Vec<&str> = machines().iter().map(|one| one.kind.as_str()).collect();
@@ -155,7 +155,8 @@ fn collection_is_written_as_it_is_read() {
 
 #[test]
 fn malformed_rows_are_refused_with_line_and_column() {
-    let header = include_str!("../../typical/machines.csv").lines().next().expect("a header");
+    let header =
+        include_str!("../../../../data/typical/machines.csv").lines().next().expect("a header");
     let good = "p,t,AuthenticAMD,25,17,AMD EPYC 9B14,2,KVM,,2026-01-01,4194304:10.5,,,";
     let refused = |row: &str| typical::rows(&format!("{header}\n{row}\n")).expect_err(row);
     assert!(typical::rows(&format!("{header}\n{good}\n")).is_ok());
@@ -185,7 +186,7 @@ fn malformed_rows_are_refused_with_line_and_column() {
 fn ranges_agree_with_an_independent_computation() {
     let script = include_str!("typical.py");
     let mut python = Command::new("python3")
-        .args(["-", concat!(env!("CARGO_MANIFEST_DIR"), "/typical/machines.csv")])
+        .args(["-", concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/typical/machines.csv")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

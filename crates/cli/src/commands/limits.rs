@@ -36,7 +36,14 @@ impl Limits {
                 true => Err(std::io::ErrorKind::FileTooLarge.into()),
                 false => fs::read_to_string(path),
             })
-            .map_err(|error| anyhow!("open {shown}: {}", system_cause(&error, Activity::Read)))?;
+            .map_err(|error| {
+                let cause = system_cause(&error, Activity::Read);
+                let remedy = match cause.remedy {
+                    None => "; `fathom export --format limits -o FILE` writes one",
+                    Some(_) => "",
+                };
+                anyhow!("open {shown}: {cause}{remedy}")
+            })?;
         let entries =
             limits::entries(&text).map_err(UsageError).with_context(|| shown.to_string())?;
         if entries.is_empty() {

@@ -87,15 +87,25 @@ fn brief_run_fits_24_rows() {
     assert_golden(&env, "brief.txt");
 }
 
-/// Two whole runs that were recorded, in all views.
-#[test]
-fn battery_is_shown_compared_and_explained() {
+fn env_with_batteries() -> TestEnv {
     let env = TestEnv::new();
     for name in ["quick-1.json.gz", "quick-2.json.gz"] {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
         fs::copy(file, env.file(name)).expect("a copy");
     }
-    assert_golden(&env, "battery.txt");
+    env
+}
+
+/// Two whole runs that were recorded, in all views.
+#[test]
+fn battery_is_shown_compared_and_explained() {
+    assert_golden(&env_with_batteries(), "battery.txt");
+}
+
+/// Beside published machines, and beside limits of the user.
+#[test]
+fn battery_is_placed_and_checked() {
+    assert_golden(&env_with_batteries(), "typical.txt");
 }
 
 /// A run in which every field has a value, and the same with another host at the far end.

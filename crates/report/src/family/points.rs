@@ -3,7 +3,7 @@
 
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{at_most, quantity};
-use fathom_record::{Agreement, Cause, Fact, Prediction, Protocol, Record, State, Unit};
+use fathom_record::{Agreement, Cause, Fact, Position, Prediction, Protocol, Record, State, Unit};
 
 use crate::cells::{Setting, is_as_found, limits};
 use crate::counts::{cause_words, counts_of, states, without_prediction};
@@ -82,6 +82,7 @@ impl Points<'_> {
         self.bounds(setting.protocol).into_iter().for_each(&mut add);
         self.distributions().into_iter().for_each(&mut add);
         self.differing(setting.protocol, printed).into_iter().for_each(&mut add);
+        self.unusual().into_iter().for_each(&mut add);
         let noisy = self.noisy(width, printed);
         paint_lines(FAINT, &faint) + &noisy + &self.without_number(width, printed)
     }
@@ -110,6 +111,20 @@ impl Points<'_> {
             few => few.iter().map(|at| glued(&self.names[*at])).collect(),
         });
         words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Numbers that such machines do not give.
+    fn unusual(&self) -> Vec<String> {
+        let at = |position: Position, word: &str| {
+            let is_it = |record: &Record| {
+                record.typical.as_ref().is_some_and(|typical| typical.position == position)
+            };
+            let chosen = self.select(is_it);
+            let places = (!chosen.is_empty()).then(|| self.named(&chosen))?;
+            Some(format!("{word} than typical at {places}: `fathom compare --typical`"))
+        };
+        let both = [(Position::Worse, "worse"), (Position::Better, "better")];
+        both.into_iter().filter_map(|(position, word)| at(position, word)).collect()
     }
 
     /// Differences too small to measure.
