@@ -137,8 +137,8 @@ function columnsOf(contents: Contents): Column[] {
       key: ({ record: { prediction } }) =>
         prediction?.value ?? prediction?.low ?? prediction?.high ?? null,
     },
-    ...(hasTypical ? [typical] : []),
     ...(contents.study === null ? [] : [published]),
+    ...(hasTypical ? [typical] : []),
     {
       name: 'standard deviation',
       numeric: true,

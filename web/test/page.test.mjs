@@ -287,7 +287,7 @@ named('each chart has an accessible name and its data', async () => {
   const { page } = await open(chrome, one.path);
   const charts = page.locator('figure');
   const count = await charts.count();
-  assert.equal(count, 4);
+  assert.equal(count, 5);
   for (let at = 0; at < count; at += 1) {
     const chart = charts.nth(at);
     await chart.locator('svg').first().waitFor();

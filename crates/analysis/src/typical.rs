@@ -2,7 +2,7 @@
 //!
 //! DRAM, a provider's cores and its other guests have no public formula. What machines of the same
 //! kind gave answers what a model cannot: "is this what such a machine gives?". The machines are
-//! data (`data/typical/machines.csv`, whose source and licence are beside it), grouped by CPU and size.
+//! data (`data/typical/machines.csv`, with source and licence), grouped by CPU and size.
 
 mod machines;
 

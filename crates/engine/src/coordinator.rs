@@ -2,7 +2,7 @@
 
 use fathom_analysis::choice::Distances;
 use fathom_analysis::clean::{self, Loop};
-use fathom_analysis::{judge, statistics, typical};
+use fathom_analysis::{judge, statistics};
 use fathom_measure::affinity;
 use fathom_measure::clock::WholeRun;
 use fathom_measure::sampler::{LoopTime, REFERENCE_ITERATIONS, Resources};
@@ -345,7 +345,6 @@ fn reduced(
         }
         reduce::note_emulation(record, document);
         *record = record.clone().sealed_by(plan.protocol);
-        record.typical = typical::of(record, &document.host);
     }
     results.records
 }

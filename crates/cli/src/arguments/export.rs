@@ -10,8 +10,8 @@ use super::StoreArguments;
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
-  fathom export --format limits -o limits.toml           write limits from a good run
-  fathom run --quick -q; fathom check --limits limits.toml   measure, then check
+  fathom export --format limits > limits.toml            write limits from a good run
+  fathom check --limits limits.toml                      check the last run of all metrics
   fathom check --limits limits.toml --max-age 24h        is the last result also recent?
 
 Prints one line in the form of monitoring plugins (Nagios, Icinga, Zabbix) with all values in base
@@ -41,7 +41,7 @@ pub struct CheckArguments {
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:
-  fathom export --format limits -o limits.toml     limits that this machine keeps, with a margin
+  fathom export --format limits > limits.toml      limits that this machine keeps, with a margin
   fathom export --format csv --all > runs.csv      a row for each record of every run
   fathom export latest --samples -o run.jsonl      a complete run, for `fathom import` elsewhere
   fathom export --format openmetrics -o fathom.prom --force  for a node_exporter text collector

@@ -67,6 +67,7 @@ fn short_examples_of_help_succeed() {
     }
     env.stdout("export latest --output before.json");
     fs::write(env.file("FILE"), vec![7; 100_000]).expect("a file");
+    fs::write(env.file("limits.toml"), "'cpu.call{args=0}' = '..1 s'").expect("a file");
     fs::create_dir(env.file("FOLDER")).expect("a folder");
     for name in ["FOLDER/a", "a.iso"] {
         fs::write(env.file(name), "content").expect("a file");

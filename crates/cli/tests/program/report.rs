@@ -211,7 +211,7 @@ fn incomplete_run_is_shown_with_warning() {
         "{message}"
     );
     let page = of_file(&env.path().join("report.html"));
-    assert!(page["closing"][0]["progress"].as_str().expect("a text").contains("interrupted"));
+    assert!(page["closing"][0]["progress"].as_str().expect("a text").contains("ended early"));
     let samples = page["samples"][0].as_array().expect("records");
     assert!(samples.iter().all(|record| record == &Value::Array(Vec::new())), "{samples:?}");
     assert_eq!(page["causes"][0][0]["count"], 2);

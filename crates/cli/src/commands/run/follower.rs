@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use fathom_analysis::typical;
 use fathom_engine::{Audience, CaseOfVisit, Plan, Progress, Visits};
 use fathom_metric::Entry;
-use fathom_record::{Document, Record};
+use fathom_record::{Document, Host, Record};
 use fathom_report::{Layout, Table};
 use fathom_store::{Store, StoreError};
 
@@ -35,6 +36,7 @@ pub(super) struct Follower {
     /// The announcement of the test files, if any.
     files: Option<String>,
     run_id: String,
+    host: Host,
     /// Whether only the shortest view is printed, at the end.
     brief: bool,
     /// The records so far of a run shown as an overview; `None` if it is shown as a table.
@@ -64,6 +66,7 @@ impl Follower {
             store,
             files,
             run_id: String::new(),
+            host: Host::default(),
             brief: arguments.brief,
             overview: None,
         }
@@ -81,10 +84,10 @@ impl Follower {
     }
 
     /// The record as it is printed and as `fathom show` reads it: without samples, unless
-    /// requested.
+    /// requested, and with its typical range.
     pub(super) fn printed(&self, record: &Record) -> Record {
         let samples = record.samples.clone().filter(|_| self.with_samples);
-        Record { samples, ..record.clone() }
+        Record { samples, typical: typical::of(record, &self.host), ..record.clone() }
     }
 
     /// Draws the rows so far above the progress bar: later visits may change them, so they are
@@ -110,7 +113,7 @@ impl Follower {
 
 impl Audience for Follower {
     fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>) {
-        self.run_id = document.run.id.clone();
+        (self.run_id, self.host) = (document.run.id.clone(), document.host.clone());
         self.store(|store| store.begin(document));
         if self.format == Format::Table {
             let width = self.layout.width;
@@ -177,8 +180,8 @@ impl Audience for Follower {
 
     fn finished(&mut self, document: &Document, records: &[Record], are_drafts: bool) {
         self.store(|store| store.replace_records(&document.run.id, records));
-        if let Some(settled) = self.overview.as_mut().filter(|_| are_drafts) {
-            *settled = records.to_vec();
+        if self.overview.is_some() && are_drafts {
+            self.overview = Some(records.iter().map(|record| self.printed(record)).collect());
             self.draw_settled();
         }
     }
@@ -186,6 +189,8 @@ impl Audience for Follower {
     fn ends(&mut self, document: &Document) {
         self.output.clear_bar();
         self.store(|store| store.update_run(&document.run).map(|()| Vec::new()));
+        let records = document.records.iter().map(|one| self.printed(one)).collect();
+        let document = &Document { records, ..document.clone() };
         match self.format {
             Format::Table => {
                 let (width, is_stored) = (self.layout.width, self.store.store().is_some());
@@ -201,11 +206,7 @@ impl Audience for Follower {
                     self.output.write(&fathom_report::kept(document, width));
                 }
             }
-            Format::Json => {
-                let records = document.records.iter().map(|one| self.printed(one)).collect();
-                let document = Document { records, ..document.clone() };
-                self.output.write(&fathom_report::document_json(&document));
-            }
+            Format::Json => self.output.write(&fathom_report::document_json(document)),
             Format::JsonLines | Format::Nothing => {}
         }
         if let Some(cause) = self.output.error() {
