@@ -38,6 +38,8 @@ pub(crate) struct ProbeVisits<'p> {
     pub(crate) selection: Vec<Result<Stratum, NotSelected>>,
     /// The failure of a whole visit.
     pub(crate) failure: Option<Reason>,
+    /// For each case, whether its work is on the two CPUs of the visit.
+    on_two_cpus: Vec<bool>,
     /// Why the files of the visits may be on no device.
     pub(crate) doubt: Option<String>,
     /// The number of unfiltered visits.
@@ -70,12 +72,19 @@ impl<'p> ProbeVisits<'p> {
             true => Err(NotSelected::EveryTrial),
             false => probe.selection(case, host),
         };
+        let selection: Vec<_> = unit.cases.iter().map(selection).collect();
+        // Work on all CPUs, or on named ones, is on those two if there are no others.
+        let all_are_two = probe.about().on_two_cpus || host.cpu.allowed.len() == 2;
+        let is_on_two = |(case, selection): (&Case, &Result<Stratum, NotSelected>)| {
+            all_are_two && *selection == Err(NotSelected::SecondCpu) && is_on_second_cpu(case)
+        };
         Self {
             unit,
             probe,
+            on_two_cpus: unit.cases.iter().zip(&selection).map(is_on_two).collect(),
             samples: vec![Vec::new(); cases],
             faults: vec![None; cases],
-            selection: unit.cases.iter().map(selection).collect(),
+            selection,
             failure: None,
             doubt: None,
             found: 0,
@@ -216,7 +225,7 @@ impl<'p> ProbeVisits<'p> {
             coordinator: std::process::id(),
             priority: request.priority,
             resources: request.resources.clone(),
-            is_on_two_cpus: self.is_on_two_cpus(),
+            is_on_two_cpus: wanted.iter().any(|case| self.on_two_cpus[*case]),
         });
         self.spent_ns += machine.elapsed_ns() - begun;
         match outcome {
@@ -225,9 +234,12 @@ impl<'p> ProbeVisits<'p> {
                 wanted.iter().for_each(|case| self.tried[*case] += 1);
                 for (case, result) in wanted.into_iter().zip(answer.samples) {
                     match result {
-                        Ok(sample) => {
-                            let started_ns = Some(begun);
-                            self.samples[case].push(Sample { started_ns, ..sample });
+                        Ok(mut sample) => {
+                            sample.started_ns = Some(begun);
+                            if !self.on_two_cpus[case] {
+                                sample.distance_ns.clear();
+                            }
+                            self.samples[case].push(sample);
                         }
                         Err(fault) => {
                             self.faults[case].get_or_insert(fault);
@@ -240,18 +252,6 @@ impl<'p> ProbeVisits<'p> {
             Outcome::Interrupted => {}
         }
         Vec::new()
-    }
-
-    /// Whether the work of all cases is on the two CPUs of the visit.
-    fn is_on_two_cpus(&self) -> bool {
-        let is_here = |case: &Case| {
-            case.params.text("to").is_none_or(|to| to == LOOPBACK)
-                && case.params.integer("cpus").is_none_or(|cpus| cpus == 2)
-        };
-        let is_second = |it: &Result<Stratum, NotSelected>| *it == Err(NotSelected::SecondCpu);
-        self.probe.about().on_two_cpus
-            && self.selection.iter().all(is_second)
-            && self.unit.cases.iter().all(is_here)
     }
 
     /// Doubles the processes once if all visits are done and the interval of a case is wide.
@@ -273,6 +273,12 @@ impl<'p> ProbeVisits<'p> {
             self.processes = self.visits.processes_max;
         }
     }
+}
+
+/// Whether the work of a case that uses a second CPU is here, and not for one CPU or another host.
+fn is_on_second_cpu(case: &Case) -> bool {
+    case.params.text("to").is_none_or(|to| to == LOOPBACK)
+        && case.params.integer("cpus").is_none_or(|cpus| cpus == 2)
 }
 
 /// Settings of a visit that do not depend on the probe.
@@ -312,7 +318,6 @@ pub(crate) fn order(
 
 #[cfg(test)]
 mod tests {
-    use fathom_metric::Case;
     use fathom_record::{Effort, Params, Protocol};
     use rand_xoshiro::rand_core::SeedableRng;
 
@@ -351,17 +356,30 @@ mod tests {
 
     #[test]
     fn work_on_one_cpu_or_another_host_is_not_on_two_cpus() {
-        let (registry, host) = (&fathom_probes::REGISTRY, Host::default());
-        let asked = vec!["network.tcp.rtt".to_owned()];
-        let plan = Plan::new(registry, asked, Effort::Quick, Protocol::Median, 7, &host);
-        let mut plan = plan.expect("a plan").alone();
+        let of = |metric: &str, allowed: u32, params: Params| {
+            let mut host = Host::default();
+            host.cpu.allowed = (0..allowed).collect();
+            host.cpu.cores = Some(allowed);
+            let asked = vec![metric.to_owned()];
+            let registry = &fathom_probes::REGISTRY;
+            let plan = Plan::new(registry, asked, Effort::Quick, Protocol::Median, 7, &host);
+            let mut plan = plan.expect("a plan").alone();
+            plan.units[0].cases = vec![Case::usual(params)];
+            ProbeVisits::of_plan(&plan, &host).remove(0).on_two_cpus
+        };
         for (cpus, to, expected) in [(2, LOOPBACK, true), (1, LOOPBACK, false), (2, "b", false)] {
             let params = Params::one("cpus", cpus).and("to", to);
-            plan.units[0].cases = vec![Case::usual(params)];
-            let mut visits = ProbeVisits::of_plan(&plan, &host).remove(0);
-            visits.selection = vec![Err(NotSelected::SecondCpu)];
-            assert_eq!(visits.is_on_two_cpus(), expected, "{cpus} {to}");
+            assert_eq!(of("network.tcp.rtt", 4, params), [expected], "{cpus} {to}");
         }
+        // Of all cores: two, of which one is alone.
+        let read = |threads| {
+            let params = Params::one("op", "read").and("level", "dram").and("page", "huge");
+            params.and("threads", threads)
+        };
+        assert_eq!(of("memory.bandwidth", 2, read(2)), [true]);
+        assert_eq!(of("memory.bandwidth", 2, read(1)), [false]);
+        assert_eq!(of("memory.bandwidth", 4, read(4)), [false]);
+        assert_eq!(of("cpu.call", 2, Params::one("args", 0)), [false]);
     }
 
     /// In each part of the run each probe has one of its visits.

@@ -37,7 +37,7 @@ pub struct About {
     /// Disk space that a visit uses.
     pub disk: Option<Disk>,
     /// Whether work on several CPUs is on the two of the visit. False where the cases name their
-    /// CPUs, or use all.
+    /// CPUs, or use all: on those two only if the host has no others.
     pub on_two_cpus: bool,
     /// Whether the other end of its connections may be on the remote host of the run.
     pub has_far_end: bool,
