@@ -267,3 +267,16 @@ fn only_single_values_have_quantiles() {
         assert_eq!(quantiles(1, count).len(), expected, "{count} values");
     }
 }
+
+#[test]
+fn interval_over_equal_processes_is_as_wide_as_a_clock_repeats() {
+    let of = |value: f64| {
+        let one =
+            |process| Sample { process, values: vec![value; 5], batch: 100, ..Sample::default() };
+        let samples: Vec<Sample> = (0..5).map(one).collect();
+        summarise(&samples).and_then(|it| it.interval).map(|it| [it.low, it.high])
+    };
+    assert_eq!(of(4.0), Some([4.0 - 4e-6, 4.0 + 4e-6]));
+    assert_eq!(of(-4.0), Some([-4.0 - 4e-6, -4.0 + 4e-6]));
+    assert_eq!(of(0.0), Some([0.0, 0.0]));
+}
