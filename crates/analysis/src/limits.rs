@@ -204,10 +204,9 @@ fn parsed(text: &str, unit: Unit) -> Option<f64> {
     let is_number = |c: char| c.is_ascii_digit() || ".+-".contains(c);
     let end = text.find(|c: char| !is_number(c)).unwrap_or(text.len());
     // `1e9` and `1e9 B`, but not the first letter of a unit.
-    let exponent = text[end..].strip_prefix(['e', 'E']).map_or(0, |rest| {
-        let digits = rest.find(|c: char| !is_number(c)).unwrap_or(rest.len());
-        if digits > 0 { digits + 1 } else { 0 }
-    });
+    let exponent = text[end..]
+        .strip_prefix(['e', 'E'])
+        .map_or(0, |rest| 1 + rest.find(|c: char| !is_number(c)).unwrap_or(rest.len()));
     let (number, suffix) = text.split_at(end + exponent);
     let number: f64 = number.parse().ok()?;
     let suffix = suffix.trim();

@@ -208,6 +208,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn number_is_of_the_protocol() {
+        let (id, unit) = (MetricId::new("os.syscall"), Unit::Nanoseconds);
+        let mut record = Record::new(id, Params::none(), "", unit, Better::Lower);
+        let trimmed = crate::summary::Trimmed { mean: 3.0, ..crate::summary::Trimmed::default() };
+        record.summary =
+            Some(Summary { median: 2.0, trimmed: Some(trimmed), ..Summary::default() });
+        let numbers = [Protocol::Median, Protocol::Trimmed].map(|one| record.number(one));
+        assert_eq!(numbers, [Some(2.0), Some(3.0)]);
+        record.verdict.state = crate::State::Invalid;
+        assert_eq!(record.number(Protocol::Trimmed), None);
+    }
+
+    #[test]
     fn case_between_levels_has_limits_where_its_median_describes_no_process() {
         let limits = |facts: &[Fact], high| {
             let (id, unit) = (MetricId::new("memory.latency"), Unit::Nanoseconds);

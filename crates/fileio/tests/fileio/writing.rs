@@ -200,7 +200,8 @@ fn full_disk_keeps_the_old_file() {
 fn invalid_requests_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
-    for (block, count) in [(0, 1), (usize::MAX, 1), (1 << 20, u64::MAX)] {
+    // The last is one byte above the largest file.
+    for (block, count) in [(0, 1), (usize::MAX, 1), (1 << 20, u64::MAX), (1 << 20, 1 << 43)] {
         let error = written(&path, &Request::new(block, count)).unwrap_err();
         assert!(matches!(error, WriteError::Invalid(_)), "{error}");
     }
