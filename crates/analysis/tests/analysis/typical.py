@@ -18,13 +18,31 @@ def percentile(values, share):
     return values[below] + (values[above] - values[below]) * (at - below)
 
 
-def per_cpu(row):
-    rates = pairs(row["read_bytes_per_s"])
+def per_cpu(row, name):
+    rates = pairs(row[name + "_bytes_per_s"])
     if not rates or not row["l3_bytes"]:
         return None
     size = max(rates)
     cpus = int(row["cpus"])
-    return rates[size] / cpus if size * cpus >= 4 * int(row["l3_bytes"]) else None
+    # What is copied is read and written.
+    factor = 2 if name == "copy" else 1
+    return factor * rates[size] / cpus if size * cpus >= 4 * int(row["l3_bytes"]) else None
+
+
+def beyond_caches(row):
+    latency = pairs(row["latency_ns"])
+    if not latency or not row["l3_bytes"]:
+        return None
+    return latency[max(latency)] if max(latency) >= 3.5 * int(row["l3_bytes"]) else None
+
+
+def within_l3(row):
+    sizes = [
+        size
+        for size in pairs(row["latency_ns"])
+        if row["l3_bytes"] and 4 << 20 <= size <= int(row["l3_bytes"]) / 4
+    ]
+    return pairs(row["latency_ns"])[max(sizes)] if sizes else None
 
 
 def show(cpu, cpus, what, size, values):
@@ -44,5 +62,8 @@ for cpu in sorted({(row["cpu_family"], row["cpu_model"]) for row in rows}):
         for size in (8 << 20, 32 << 20, 128 << 20):
             found = [pairs(row["latency_ns"]).get(size) for row in group]
             show(cpu, low, "latency", size, [value for value in found if value is not None])
-        rates = [rate for rate in map(per_cpu, group) if rate is not None]
-        show(cpu, low, "read", 0, [rate * low for rate in rates])
+        for name in ("read", "write", "copy"):
+            rates = [per_cpu(row, name) for row in group]
+            show(cpu, low, name, 0, [rate * low for rate in rates if rate is not None])
+        for name, of in (("dram", beyond_caches), ("l3", within_l3)):
+            show(cpu, low, name, 0, [ns for ns in map(of, group) if ns is not None])
