@@ -40,6 +40,8 @@ pub struct Judged {
     pub name: String,
     pub unit: Unit,
     pub limit: Limit,
+    /// The limit as the file has it.
+    pub written: String,
     pub value: Option<f64>,
     pub interval: Option<[f64; 2]>,
     pub answer: Answer,
@@ -51,6 +53,7 @@ pub struct Judged {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judgement {
     pub run: String,
+    pub host: String,
     pub started: String,
     /// Of all limits: not kept if one is not, else undecided if one is.
     pub answer: Answer,
@@ -59,10 +62,10 @@ pub struct Judgement {
 
 impl Judgement {
     #[must_use]
-    pub fn new(run: String, started: String, mut rows: Vec<Judged>) -> Self {
+    pub fn new([run, host, started]: [String; 3], mut rows: Vec<Judged>) -> Self {
         rows.sort_by_key(|row| row.answer);
         let answer = rows.first().map_or(Answer::Undecided, |row| row.answer);
-        Self { run, started, answer, rows }
+        Self { run, host, started, answer, rows }
     }
 
     #[must_use]
@@ -70,6 +73,9 @@ impl Judgement {
         self.rows.iter().filter(|row| row.answer == answer).count()
     }
 }
+
+/// Half of the last of four digits.
+const ROUNDED: f64 = 5e-4;
 
 impl Limit {
     /// `..130 ns`, `20 GB/s..`, `0.9..1.1`, `90..130 ns`: the unit of an end without one is that of
@@ -104,7 +110,12 @@ impl Limit {
         let limit = Self { low: end(&low)?, high: end(high)? };
         match limit {
             Self { low: None, high: None } => Err(wrong()),
-            Self { low: Some(low), high: Some(high) } if low > high => Err(wrong()),
+            Self { low: Some(low), high: Some(high) } if low > high => {
+                Err(format!("{text:?}: the low end is above the high end"))
+            }
+            Self { high: Some(high), .. } if high < 0.0 => {
+                Err(format!("{text:?}: no number is below 0"))
+            }
             limit => Ok(limit),
         }
     }
@@ -122,7 +133,9 @@ impl Limit {
     pub fn around(record: &Record, margin: f64) -> Option<Self> {
         let [from, to] = Headline::from(record).interval?;
         let is_valid = record.verdict.state == State::Valid;
-        let (low, high) = (Some(from * (1.0 - margin)), Some(to * (1.0 + margin)));
+        // Outwards by what the text of four digits may round.
+        let margin = margin + ROUNDED;
+        let (low, high) = (Some(from - margin * from.abs()), Some(to + margin * to.abs()));
         is_valid.then_some(match record.better {
             Better::Lower => Self { low: None, high },
             Better::Higher => Self { low, high: None },
@@ -141,6 +154,14 @@ impl Limit {
             Some([from, to]) if low <= from && to <= high => (Answer::Kept, None),
             Some([from, to]) if to < low || from > high => (Answer::NotKept, None),
             Some(_) => (Answer::Undecided, Some("the limit is within the interval".to_owned())),
+            None if let Some(bound) = headline.bound => match (bound <= high, bound < low) {
+                (_, true) => (Answer::NotKept, None),
+                (true, _) if self.low.is_none() => (Answer::Kept, None),
+                _ => {
+                    let bound = fathom_record::quantity::at_most(bound, record.unit);
+                    (Answer::Undecided, Some(format!("only an upper bound is known, {bound}")))
+                }
+            },
             None if headline.value.is_some() => (
                 Answer::Undecided,
                 Some("without an interval: measure it with more processes or passes".to_owned()),
@@ -159,6 +180,7 @@ impl Limit {
             name: record.name(),
             unit: record.unit,
             limit: self,
+            written: self.text(record.unit),
             value: headline.value,
             interval,
             answer,
@@ -173,6 +195,7 @@ impl Limit {
             name: name.to_owned(),
             unit,
             limit: self,
+            written: self.text(unit),
             value: None,
             interval: None,
             answer: Answer::Undecided,
@@ -287,12 +310,12 @@ mod tests {
             Limit::parse("2.5 GHz..", Unit::Hertz).map(|it| it.low),
             Ok(Some(2_500_000_000.0))
         );
-        for wrong in
-            ["", "..", "130 ns", "..130", "..130 B", "5 ns..4 ns", "x..1 ns", "..1 ns..2 ns"]
-        {
+        for wrong in ["", "..", "130 ns", "..130", "..130 B", "x..1 ns", "..1 ns..2 ns"] {
             let error = ns(wrong).expect_err(wrong);
             assert!(error.contains("..2 µs"), "{error}");
         }
+        assert!(ns("5 ns..4 ns").expect_err("reversed").ends_with("low end is above the high end"));
+        assert!(ns("..-1 ns").expect_err("negative").ends_with("no number is below 0"));
     }
 
     #[test]
@@ -327,11 +350,16 @@ mod tests {
         assert_eq!(limit.judge(&unknown).answer, Answer::Undecided);
         unknown.summary = None;
         assert_eq!(limit.judge(&unknown).answer, Answer::Undecided);
+        unknown.summary = Some(Summary { median: 1.0, bound: Some(2.0), ..Summary::default() });
+        assert_eq!(limit.judge(&unknown).answer, Answer::Kept, "at most 2 ns");
+        let above = Limit { low: Some(3.0), high: None };
+        assert_eq!(above.judge(&unknown).answer, Answer::NotKept);
+        let below = Limit { low: Some(1.0), high: None };
+        assert_eq!(below.judge(&unknown).answer, Answer::Undecided);
         let missing = limit.not_measured("memory.latency.dram", Unit::Nanoseconds);
         let kept = limit.judge(&record(Unit::Nanoseconds, Better::Lower, 1.0, 1.0, 1.0));
         let all = |rows: &[&Judged]| {
-            Judgement::new(String::new(), String::new(), rows.iter().copied().cloned().collect())
-                .answer
+            Judgement::new(<[String; 3]>::default(), rows.iter().copied().cloned().collect()).answer
         };
         assert_eq!(all(&[&kept]), Answer::Kept);
         assert_eq!(all(&[&kept, &missing]), Answer::Undecided);
@@ -345,6 +373,11 @@ mod tests {
             let limit = Limit::around(&record(Unit::Ratio, better, 100.0, 110.0, 120.0), 0.05);
             limit.map(|it| (it.low.map(f64::round), it.high.map(f64::round)))
         };
+        // Four digits of the text never cut off the number that they come from.
+        let tight = record(Unit::Nanoseconds, Better::Lower, 1.116_42, 1.116_43, 1.116_44);
+        let written = Limit::around(&tight, 0.0).map(|it| it.text(Unit::Nanoseconds));
+        let read = Limit::parse(&written.expect("a limit"), Unit::Nanoseconds).expect("its own");
+        assert_eq!(read.judge(&tight).answer, Answer::Kept);
         assert_eq!(around(Better::Lower), Some((None, Some(126.0))));
         assert_eq!(around(Better::Higher), Some((Some(95.0), None)));
         assert_eq!(around(Better::Neither), Some((Some(95.0), Some(126.0))));

@@ -19,6 +19,8 @@ const LOW: f64 = 0.05;
 const HIGH: f64 = 0.95;
 /// Smaller sets were measured on pages of 4 KiB.
 const HUGE_SET_MIN: u64 = 4 << 20;
+/// A quarter of what the cores of an EPYC share.
+const L3_SET_MAX: u64 = 8 << 20;
 /// The CPUs of small, middle and large machines.
 const SIZES: [(u32, u32, &str); 3] =
     [(1, 4, "up to 4 CPUs"), (5, 16, "5 to 16 CPUs"), (17, u32::MAX, "more than 16 CPUs")];
@@ -54,7 +56,8 @@ pub fn fill(document: &mut Document) {
 pub fn of(record: &Record, host: &Host) -> Option<Typical> {
     let subject = subject(record, host)?;
     let headline = Headline::from(record);
-    let number = headline.value?;
+    // Limits between two levels of memory are no number to place.
+    let number = headline.value.filter(|_| record.on_cliff().is_none())?;
     let Group { cpu, size, values } = group(subject, host)?;
     let [low, median, high] = [LOW, 0.5, HIGH].map(|q| quantile(&values, q));
     let (low, median, high) = (low?, median?, high?);
@@ -75,15 +78,23 @@ pub fn of(record: &Record, host: &Host) -> Option<Typical> {
 /// The number of a machine type beside a record of this host.
 #[must_use]
 pub fn value_of(machine: &Machine, record: &Record, host: &Host) -> Option<f64> {
-    machine.value(subject(record, host)?, f64::from(host.cpu.logical))
+    machine.value(subject(record, host)?)
 }
 
 /// Why nothing of this host has a typical range; `None` if something can have one.
 #[must_use]
 pub fn absence(host: &Host) -> Option<String> {
     let kinds = machines::kinds(host);
-    if machines().iter().filter(|machine| kinds.contains(&machine.kind)).count() >= GROUP_MIN {
+    let count = machines().iter().filter(|machine| kinds.contains(&machine.kind)).count();
+    if count >= GROUP_MIN {
         return None;
+    }
+    if count > 0 {
+        let kind = kinds.last().map_or("", String::as_str);
+        return Some(format!(
+            "no typical range for this CPU: {count} published machine types with {kind}, at least \
+             {GROUP_MIN} are needed"
+        ));
     }
     let kin = machines::nearest_by_name(&host.cpu.model);
     let kin = if kin.is_empty() { String::new() } else { format!("; by name nearest: {kin}") };
@@ -143,14 +154,12 @@ pub fn beside(document: &Document, like: Option<&Machine>) -> Beside {
     }
 }
 
-/// First by how many machines lie between the number and the middle, then by the distance from the
-/// median.
+/// Numbers outside the range first, then by the distance from the median.
 fn unusual(row: &Row) -> f64 {
     let typical = row.typical();
     let value = Headline::from(&row.record).value.unwrap_or(typical.median);
-    let distance = (value / typical.median).ln().abs();
-    let is_outside = typical.position != Position::Typical;
-    f64::from(u8::from(is_outside)) * 10.0 + typical.share() + distance.min(8.0)
+    let distance = (value / typical.median).ln().abs().min(8.0);
+    if typical.position == Position::Typical { distance } else { 10.0 + distance }
 }
 
 /// The machine type with this name, such as `aws/m9g.large`.
@@ -158,7 +167,7 @@ fn unusual(row: &Row) -> f64 {
 /// # Errors
 /// The types whose names are nearest.
 pub fn find(name: &str) -> Result<&'static Machine, String> {
-    if let Some(found) = machines().iter().find(|one| one.full_name() == name) {
+    if let Some(found) = machines().iter().find(|one| one.full_name().eq_ignore_ascii_case(name)) {
         return Ok(found);
     }
     // The same name of any provider, then those that begin most like it.
@@ -194,23 +203,31 @@ struct Group {
 /// wider kind of a model number that several generations have.
 fn group(subject: Subject, host: &Host) -> Option<Group> {
     let cpus = host.cpu.logical;
-    let (from, to, name) = *SIZES.iter().find(|(from, to, _)| (*from..=*to).contains(&cpus))?;
+    let (mut from, mut to, name) =
+        *SIZES.iter().find(|(from, to, _)| (*from..=*to).contains(&cpus))?;
+    let mut name = name.to_owned();
     let kinds = machines::kinds(host);
+    // What all CPUs move does not grow with their number: only machines of as many are alike.
+    let is_rate = matches!(subject, Subject::Rate(_));
+    if is_rate {
+        (from, to) = (cpus, cpus);
+        name = format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" });
+    }
     let all = kinds.iter().flat_map(|kind| [(kind, true), (kind, false)]);
+    let all = all.filter(|(_, is_sized)| *is_sized || !is_rate);
     let values = |kind: &str, is_sized: bool| {
         let is_alike = |machine: &&Machine| {
             let has_size = !is_sized || (from..=to).contains(&machine.cpus);
             has_size && (machine.kind == kind || machine.wider.as_deref() == Some(kind))
         };
         let alike = machines().iter().filter(is_alike);
-        let mut values: Vec<f64> =
-            alike.filter_map(|machine| machine.value(subject, f64::from(cpus))).collect();
+        let mut values: Vec<f64> = alike.filter_map(|machine| machine.value(subject)).collect();
         values.sort_by(f64::total_cmp);
         values
     };
     all.map(|(kind, is_sized)| Group {
         cpu: kind.clone(),
-        size: is_sized.then(|| name.to_owned()),
+        size: is_sized.then(|| name.clone()),
         values: values(kind, is_sized),
     })
     .find(|group| group.values.len() >= GROUP_MIN)
@@ -250,14 +267,15 @@ impl Machine {
         format!("{}/{}", self.provider, self.name)
     }
 
-    /// In the unit of Fathom's metric; a rate is that of as many CPUs.
-    fn value(&self, subject: Subject, cpus: f64) -> Option<f64> {
+    /// In the unit of Fathom's metric.
+    fn value(&self, subject: Subject) -> Option<f64> {
         const KIB: u64 = 1 << 10;
         match subject {
             Subject::Latency(set) => self.latency(set),
             Subject::L1 => self.latency(16 * KIB).or_else(|| self.latency(32 * KIB)),
             Subject::L3 => {
-                let most = self.l3_bytes? / 4;
+                // It may be the sum of several caches, of which a core has one.
+                let most = (self.l3_bytes? / 4).min(L3_SET_MAX);
                 let within = |&&(set, _): &&(u64, f64)| set >= HUGE_SET_MIN && set <= most;
                 Some(self.latency.iter().rev().find(within)?.1)
             }
@@ -271,7 +289,7 @@ impl Machine {
                 let is_large = set * u64::from(self.cpus) >= 4 * self.l3_bytes?;
                 // The collection counts what is copied once, Fathom what is read and written.
                 let factor = if operation == Operation::Copy { 2.0 } else { 1.0 };
-                is_large.then_some(factor * rate / f64::from(self.cpus) * cpus)
+                is_large.then_some(factor * rate)
             }
         }
     }

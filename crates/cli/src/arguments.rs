@@ -54,12 +54,15 @@ Exit status:
   1    failure: a file, a run or the store is missing, unreadable or not writable, or every case to
        the host of run --remote failed
   2    usage error: the command line is invalid, whatever the files and the store contain
-  3    completed, but: a number is missing (run --strict), a case lost more than allowed
-       (compare --fail-on), doctor warns, or there is no result or nothing to compare
+  3    completed, but: a number is missing (run --strict), a limit is not kept (--limits), a case
+       lost more than allowed (compare --fail-on), doctor warns, or there is no result or nothing
+       to compare
   4    doctor found a severe problem
-  5    undecided: compare --fail-on can neither exclude nor show a larger loss
+  5    undecided: compare --fail-on can neither exclude nor show a larger loss, or a number a limit
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP; finished results are stored
   141  standard output was closed by its reader
+
+`fathom check` has the statuses of monitoring plugins, 0 to 3.
 
 If the store is not writable, results are measured and printed but not stored. fathom then warns,
 and exits with status 1 if --store or FATHOM_STORE named that store.
@@ -380,6 +383,8 @@ Examples:
   fathom compare latest~1 latest --fail-on 5% --undecided pass   exit with 0 if it is undecided
   fathom compare --reference 2016-i5-5257u   compare the latest run with published figures
   fathom compare latest --reference    list the published studies
+  fathom compare --typical             is this what such a machine gives?
+  fathom compare --typical --like gcp/c3d-standard-4   beside this machine type
 
 A difference counts as a change if its confidence interval excludes 1 and it exceeds both 1 % and
 the run-to-run noise of this host and configuration, learned from stored runs or the runs of A.

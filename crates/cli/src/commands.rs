@@ -42,6 +42,12 @@ use crate::arguments::{Arguments, ColorName, Command};
 use crate::exit::{OrUsage, Status, UsageError};
 use crate::{remedy, terminal};
 
+/// The answer of `fathom check` to a wrong command line, which was reported.
+pub fn unknown_health() -> ExitCode {
+    let _ = print_text("FATHOM UNKNOWN - wrong command line, see `fathom check --help`\n");
+    Status::Health(3).into()
+}
+
 /// Executes a command.
 pub fn main(arguments: Arguments) -> ExitCode {
     match arguments.color {

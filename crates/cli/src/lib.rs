@@ -9,5 +9,5 @@ mod remedy;
 mod terminal;
 mod tune;
 
-pub use commands::main;
+pub use commands::{main, unknown_health};
 pub use terminal::note_closed_output;

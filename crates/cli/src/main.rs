@@ -15,6 +15,12 @@ fn main() -> ExitCode {
     fathom_cli::interrupt::survive_file_size_limit();
     match Arguments::try_parse() {
         Ok(arguments) => fathom_cli::main(arguments),
-        Err(error) => arguments::report_parse_error(&error),
+        Err(error) => match (arguments::report_parse_error(&error), error.use_stderr()) {
+            // The status 2 would be "critical" for a monitoring plugin.
+            (_, true) if std::env::args().nth(1).as_deref() == Some("check") => {
+                fathom_cli::unknown_health()
+            }
+            (status, _) => status,
+        },
     }
 }

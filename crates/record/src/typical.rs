@@ -43,12 +43,6 @@ pub enum Position {
 }
 
 impl Typical {
-    /// The share of machine types that are better where it is worse, and the other way round: how
-    /// unusual the number is.
-    pub fn share(&self) -> f64 {
-        f64::from(self.better.max(self.worse)) / f64::from(self.n.max(1))
-    }
-
     /// `worse than all 49`, `better than 96 % of 50`, `typical of 49`.
     pub fn words(&self) -> String {
         let (word, count) = match self.position {

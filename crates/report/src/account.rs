@@ -117,7 +117,7 @@ fn account(record: &Record, run: &Run, width: usize) -> String {
         add(no_model_line(none));
     }
     if let Some(words) = typical::words(record) {
-        add(format!("typical: {words}"));
+        add(format!("published machines: {words}"));
     }
     match counters(record) {
         moved if moved.is_empty() => {}

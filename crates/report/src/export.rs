@@ -3,7 +3,7 @@
 use fathom_analysis::limits::Limit;
 use fathom_record::quantity::percent;
 use fathom_record::{
-    Document, Finding, Headline, Host, Protocol, Record, State, Stratum, Typical, Unit,
+    Document, Finding, Headline, Host, Position, Protocol, Record, State, Stratum, Typical, Unit,
 };
 
 /// Each document on a line of its own; `fathom import` reads it.
@@ -278,6 +278,14 @@ fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> 
         add(gauges, (name.to_owned(), "", help), case.clone(), value);
     }
     if let Some(typical) = &record.typical {
+        let name = "fathom_case_typical_position".to_owned();
+        let help = "-1 where a value is worse than the range of such machines, 0 in it, 1 better";
+        let position = match typical.position {
+            Position::Worse => -1.0,
+            Position::Typical => 0.0,
+            Position::Better => 1.0,
+        };
+        add(gauges, (name, "", help), case.clone(), position);
         let name = "fathom_case_typical_better_ratio".to_owned();
         let help = "Share of published machine types of this CPU whose value is better";
         let share = f64::from(typical.better) / f64::from(typical.n.max(1));

@@ -7,7 +7,7 @@ use crate::grid::Grid;
 use crate::layout::Layout;
 use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
-use crate::wrap::{NARROWEST, glued, width_of, wrapped};
+use crate::wrap::{NARROWEST, width_of, wrapped};
 
 const WIDEST: usize = 120;
 
@@ -39,8 +39,7 @@ fn row_of(row: &Judged, grid: &Grid<5>, line: usize) -> String {
     let value = row.value.map_or(NOTHING.to_owned(), |it| quantity_within(it, row.unit, 12));
     let interval = row.interval.map(|[low, high]| span_within(low, high, row.unit, 18));
     let interval = interval.unwrap_or_else(|| NOTHING.to_owned());
-    let limit = row.limit.text(row.unit);
-    let texts = [&name, &value, &interval, &limit, row.answer.words()];
+    let texts = [&name, &value, &interval, &row.written, row.answer.words()];
     text += &grid.line(texts, [PLAIN, PLAIN, FAINT, PLAIN, style]);
     let why = row.why.iter().map(|why| wrapped(why, line, "    ", "      "));
     text + &paint_lines(FAINT, &why.collect::<String>())
@@ -54,6 +53,8 @@ pub fn counts(judgement: &Judgement) -> String {
     match (broken, undecided) {
         _ if all == 1 => judgement.answer.words().to_owned(),
         (0, 0) => format!("all {all} kept"),
+        _ if broken == all => format!("all {all} not kept"),
+        _ if undecided == all => format!("all {all} undecided"),
         (0, _) => format!("{undecided} of {all} undecided, the others kept"),
         (_, 0) => format!("{broken} of {all} not kept, the others kept"),
         _ => format!("{broken} of {all} not kept, {undecided} undecided"),
@@ -70,20 +71,39 @@ pub fn health(judgement: &Judgement) -> String {
     };
     let worst = judgement.rows.iter().filter(|row| row.answer != Answer::Kept);
     let words = |row: &Judged| {
-        let value = row.value.map_or(row.answer.words().to_owned(), |it| quantity(it, row.unit));
-        format!("{} {value} (limit {})", row.name, row.limit.text(row.unit))
+        let why = row.why.as_deref().unwrap_or_else(|| row.answer.words());
+        let value = row.value.map_or(why.to_owned(), |it| quantity(it, row.unit));
+        format!("{} {value} (limit {})", row.name, row.written)
     };
     let named: Vec<String> = worst.take(NAMED).map(words).collect();
     let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
-    let values: Vec<String> = judgement.rows.iter().filter_map(performance).collect();
-    format!(
-        "FATHOM {state} - {}{named}; run {} of {} UTC | {}\n",
+    let text = format!(
+        "FATHOM {state} - {}{named}; run {} of {}, {} UTC",
         counts(judgement),
         judgement.run,
-        glued(&minute(&judgement.started)).replace('\u{a0}', " "),
-        values.join(" ")
-    )
+        judgement.host,
+        minute(&judgement.started),
+    );
+    let mut line = plugin_line(&text);
+    let mut before = " | ";
+    for value in judgement.rows.iter().filter_map(performance) {
+        if line.len() + value.len() > LINE_MAX {
+            break;
+        }
+        line += &format!("{before}{value}");
+        before = " ";
+    }
+    line + "\n"
 }
+
+/// On one line, and without the bar that begins the values.
+#[must_use]
+pub fn plugin_line(text: &str) -> String {
+    fathom_record::escaped(text).replace('|', "/")
+}
+
+/// Nagios keeps 8 KiB of a line: the values of the worst cases come first.
+const LINE_MAX: usize = 7_000;
 
 /// Cases named in the line of a health check.
 const NAMED: usize = 3;

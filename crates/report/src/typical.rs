@@ -83,10 +83,12 @@ pub fn beside(beside: &Beside, layout: &Layout) -> String {
         Some(14),
         is_wide.then_some(10),
         beside.like.is_some().then_some(10),
-        Some(20),
+        Some(24),
     ];
     if line < 80 {
         widths[column::MEASURED] = Some(11);
+        // The word says where the number is in it.
+        widths[column::TYPICAL] = widths[column::TYPICAL].filter(|_| beside.like.is_none());
     }
     let left = &[column::NAME, column::WORD];
     let grid = Grid::new(line, 1, column::NAME, left, widths);
@@ -99,9 +101,11 @@ pub fn beside(beside: &Beside, layout: &Layout) -> String {
             kinds.push(kind);
         }
     }
+    let of_all = beside.rows.iter().any(|row| row.typical().size.is_none());
+    let of_all = if of_all { " *: of all sizes." } else { "" };
     let foot = format!(
         "typical: 5th to 95th percentile of published machine types with {}: what such machines \
-         gave, not what they should give. {METHOD}",
+         gave, not what they should give.{of_all} {METHOD}",
         kinds.join(", or with ")
     );
     text + &paint_lines(FAINT, &wrapped(&foot, line, "", "  "))
@@ -112,8 +116,8 @@ const NO_ROWS: &str = "No number of this run has a typical range: latency on hug
                        them with `fathom run memory`.";
 /// What is not alike.
 const METHOD: &str = "Each type was measured once: best of several passes, a thread on each \
-                      logical CPU; here: medians, a pinned thread on each core, rates for as many \
-                      CPUs. Source: sc-inspector-data of Spare Cores, CC BY-SA 4.0.";
+                      logical CPU; here: medians, a pinned thread on each core. Source: \
+                      sc-inspector-data of Spare Cores, CC BY-SA 4.0.";
 
 fn line_of(row: &Row, grid: &Grid<{ column::COUNT }>, line: usize) -> String {
     let Row { record, like } = row;
@@ -142,7 +146,7 @@ fn line_of(row: &Row, grid: &Grid<{ column::COUNT }>, line: usize) -> String {
         range(record, typical, grid.width(column::TYPICAL)),
         amount(typical.median, column::MEDIAN),
         like.map_or_else(|| NOTHING.to_owned(), |value| amount(value, column::LIKE)),
-        typical.words(),
+        typical.words() + if typical.size.is_none() { " *" } else { "" },
     ];
     let mut styles = [PLAIN; column::COUNT];
     (styles[column::MEASURED], styles[column::WORD]) = (value.1, style);

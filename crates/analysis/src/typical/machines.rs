@@ -273,7 +273,7 @@ pub fn row(document: &Document, provider: &str, name: &str) -> Result<Machine, S
         let is_it = |one: &&Record| one.metric.as_str() == metric && one.params == *params;
         let record = records.iter().find(is_it)?;
         // A median between two levels is that of none.
-        Headline::from(record).value.filter(|_| record.on_cliff().is_none()).map(rounded)
+        Headline::from(record).value.filter(|_| record.on_cliff().is_none())
     };
     // As the collection has them: small sets on pages of 4 KiB.
     let of_set = |shift: u32| {
@@ -281,7 +281,7 @@ pub fn row(document: &Document, provider: &str, name: &str) -> Result<Machine, S
         let page = if set >= HUGE_SET_MIN { "huge" } else { "4K" };
         let params =
             Params::one("pattern", "random").and("page", page).and("set_bytes", set as i64);
-        Some((set, value("memory.latency", &params)?))
+        Some((set, rounded(value("memory.latency", &params)?)))
     };
     let latency: Vec<(u64, f64)> = (14..40).filter_map(of_set).collect();
     let largest = latency.last().map(|(set, _)| *set).filter(|set| *set >= HUGE_SET_MIN);

@@ -18,7 +18,7 @@ def percentile(values, share):
     return values[below] + (values[above] - values[below]) * (at - below)
 
 
-def per_cpu(row, name):
+def rate(row, name):
     rates = pairs(row[name + "_bytes_per_s"])
     if not rates or not row["l3_bytes"]:
         return None
@@ -26,7 +26,7 @@ def per_cpu(row, name):
     cpus = int(row["cpus"])
     # What is copied is read and written.
     factor = 2 if name == "copy" else 1
-    return factor * rates[size] / cpus if size * cpus >= 4 * int(row["l3_bytes"]) else None
+    return factor * rates[size] if size * cpus >= 4 * int(row["l3_bytes"]) else None
 
 
 def beyond_caches(row):
@@ -40,7 +40,7 @@ def within_l3(row):
     sizes = [
         size
         for size in pairs(row["latency_ns"])
-        if row["l3_bytes"] and 4 << 20 <= size <= int(row["l3_bytes"]) / 4
+        if row["l3_bytes"] and 4 << 20 <= size <= min(8 << 20, int(row["l3_bytes"]) / 4)
     ]
     return pairs(row["latency_ns"])[max(sizes)] if sizes else None
 
@@ -62,8 +62,10 @@ for cpu in sorted({(row["cpu_family"], row["cpu_model"]) for row in rows}):
         for size in (8 << 20, 32 << 20, 128 << 20):
             found = [pairs(row["latency_ns"]).get(size) for row in group]
             show(cpu, low, "latency", size, [value for value in found if value is not None])
-        for name in ("read", "write", "copy"):
-            rates = [per_cpu(row, name) for row in group]
-            show(cpu, low, name, 0, [rate * low for rate in rates if rate is not None])
         for name, of in (("dram", beyond_caches), ("l3", within_l3)):
             show(cpu, low, name, 0, [ns for ns in map(of, group) if ns is not None])
+    alike = [row for row in rows if (row["cpu_family"], row["cpu_model"]) == cpu]
+    for cpus in sorted({int(row["cpus"]) for row in alike}):
+        for name in ("read", "write", "copy"):
+            rates = [rate(row, name) for row in alike if int(row["cpus"]) == cpus]
+            show(cpu, cpus, name, 0, [value for value in rates if value is not None])

@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 
 use fathom_analysis::typical::{self, GROUP_MIN, machines};
 use fathom_record::{
-    Basis, Better, Host, Interval, MetricId, Params, Position, Record, Summary, Unit,
+    BETWEEN_LEVELS, Basis, Better, Fact, Host, Interval, MetricId, Params, Position, Record,
+    Summary, Unit,
 };
 
 fn host(family: u32, model: u32, cpus: u32) -> Host {
@@ -78,11 +79,25 @@ fn position_follows_the_number_and_the_direction() {
 }
 
 #[test]
-fn rates_are_of_all_cores_and_as_many_cpus() {
+fn rates_are_of_all_cores_and_of_machines_with_as_many_cpus() {
     assert_eq!(typical::of(&read_rate(1, 1e10), &genoa()), None);
-    let two = typical::of(&read_rate(2, 1e10), &genoa()).expect("a range");
-    let four = typical::of(&read_rate(4, 1e10), &host(25, 17, 4)).expect("a range");
-    assert!((four.median / two.median - 2.0).abs() < 1e-9);
+    let sizes = [2, 4].map(|cpus| {
+        let found = typical::of(&read_rate(cpus.into(), 1e10), &host(25, 17, cpus));
+        found.and_then(|it| it.size).expect("a range of this size")
+    });
+    assert_eq!(sizes, ["2 CPUs", "4 CPUs"]);
+    // Nobody measured one with 3.
+    assert_eq!(typical::of(&read_rate(3, 1e10), &host(25, 17, 3)), None);
+}
+
+#[test]
+fn limits_between_two_levels_are_not_placed() {
+    let mut record = latency(8 << 20, 50.0);
+    assert!(typical::of(&record, &genoa()).is_some());
+    record.facts = vec![Fact::text(BETWEEN_LEVELS, "L3 and memory")];
+    let summary = record.summary.as_mut().expect("a summary");
+    summary.interval = Some(Interval::new([20.0, 120.0], 0.95, Basis::Processes));
+    assert_eq!(typical::of(&record, &genoa()), None);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
+use fathom_metric::notation::NotationError;
 
 use super::StoreArguments;
 
@@ -29,10 +30,10 @@ pub struct CheckArguments {
     /// Run: id or prefix, label, `latest`, `latest~N` or JSON file [default: latest:battery].
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub run: Option<String>,
-    /// Limits: lines such as \"memory.latency.dram\" = \"..130 ns\".
+    /// Limits, in TOML: lines such as "memory.latency.dram" = "..130 ns".
     #[arg(long, value_name = "FILE")]
     pub limits: PathBuf,
-    /// Is \"unknown\" if the run is older: 36h, 90d, 52w.
+    /// The answer is "unknown" if the run is older: 36h, 90d, 52w.
     #[arg(long, value_name = "AGE", value_parser = super::store::age)]
     pub max_age: Option<Duration>,
     #[command(flatten)]
@@ -51,6 +52,13 @@ single operations are timed, p90 to p999 and max are of these, and median, mean 
 that may each span many of them (a pass, a batch): p90 may then lie below the median. A value
 that is only an upper bound has a column of its own in CSV and is omitted in OpenMetrics, where
 fathom_case_noisy marks noisy results and fathom_run_info identifies the run.";
+
+/// Less than all of the number.
+fn margin(text: &str) -> Result<f64, NotationError> {
+    let share = super::percent(text)?;
+    let wrong = || NotationError::new(text, "a percentage below 100, such as 5%");
+    if share < 1.0 { Ok(share) } else { Err(wrong()) }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FormatName {
@@ -84,7 +92,7 @@ pub struct ExportArguments {
     #[arg(long, value_enum, default_value_t = FormatName::Jsonl)]
     pub format: FormatName,
     /// How much worse than the run a number may be, in --format limits.
-    #[arg(long, value_name = "PERCENT", value_parser = super::percent, default_value = "5%")]
+    #[arg(long, value_name = "PERCENT", value_parser = margin, default_value = "5%")]
     pub margin: f64,
     /// Name of the machine type in --format typical, such as aws/m9g.large [default: that of the
     /// firmware].

@@ -52,7 +52,12 @@ fn one(documents: &[Document]) -> Result<&Document, UsageError> {
 /// The row of a run for the collection of typical machines.
 fn machine(document: &Document, name: Option<&str>) -> anyhow::Result<String> {
     let name = name.or(document.host.machine_type.as_deref());
-    let Some((provider, name)) = name.and_then(|name| name.split_once('/')) else {
+    let is_word = |text: &str| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        !text.is_empty() && text.chars().all(is_part)
+    };
+    let parts = name.and_then(|name| name.split_once('/'));
+    let Some((provider, name)) = parts.filter(|(a, b)| is_word(a) && is_word(b)) else {
         usage_error!(
             "--format typical: needs the machine type, --type PROVIDER/TYPE, such as \
              aws/m9g.large; own/NAME for a machine that is not rented"
@@ -70,7 +75,7 @@ fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
     }
     if !arguments.all {
         let is_of_all = matches!(arguments.format, FormatName::Limits | FormatName::Typical);
-        let latest = match is_of_all {
+        let latest = match is_of_all && arguments.runs.is_empty() {
             true => stored_run::latest_battery(&arguments.store)?,
             false => "latest",
         };

@@ -1,12 +1,13 @@
 //! Limits of the user: `--limits` of run and show, and `fathom check`.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
 use fathom_analysis::limits::{self, Answer, Judged, Judgement, Limit};
 use fathom_engine::{CaseSelector, nearest_of};
-use fathom_measure::clock;
+use fathom_measure::{clock, host};
 use fathom_probes::REGISTRY;
 use fathom_record::{Activity, Document, Unit, name, system_cause};
 
@@ -14,13 +15,14 @@ use super::stored_run;
 use crate::arguments::CheckArguments;
 use crate::exit::{Status, UsageError};
 use crate::live::timestamp_of;
-use crate::remedy;
+use crate::{remedy, terminal};
 
 /// A line of the file: all cases that it selects have the limit.
 struct Entry {
     cases: CaseSelector,
     unit: Unit,
     limit: Limit,
+    written: String,
 }
 
 pub(super) struct Limits(Vec<Entry>);
@@ -31,19 +33,25 @@ const BYTES_MAX: u64 = 1 << 20;
 impl Limits {
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
-        let text = fs::metadata(path)
-            .and_then(|facts| match facts.len() > BYTES_MAX {
-                true => Err(std::io::ErrorKind::FileTooLarge.into()),
-                false => fs::read_to_string(path),
-            })
-            .map_err(|error| {
-                let cause = system_cause(&error, Activity::Read);
-                let remedy = match cause.remedy {
-                    None => "; `fathom export --format limits -o FILE` writes one",
-                    Some(_) => "",
-                };
-                anyhow!("open {shown}: {cause}{remedy}")
-            })?;
+        let failed = |error: std::io::Error| {
+            let cause = system_cause(&error, Activity::Read);
+            let remedy = match error.kind() {
+                ErrorKind::NotFound => "; `fathom export --format limits -o FILE` writes one",
+                _ => "",
+            };
+            anyhow!("open {shown}: {cause}{remedy}")
+        };
+        let facts = fs::metadata(path).map_err(failed)?;
+        if !facts.is_file() {
+            bail!("{shown}: not a regular file");
+        }
+        let mut text = String::new();
+        File::open(path)
+            .and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text))
+            .map_err(failed)?;
+        if text.len() as u64 > BYTES_MAX {
+            bail!("{shown}: more than 1 MiB, no file of limits");
+        }
         let entries =
             limits::entries(&text).map_err(UsageError).with_context(|| shown.to_string())?;
         if entries.is_empty() {
@@ -55,21 +63,33 @@ impl Limits {
     }
 
     pub(super) fn judgement(&self, document: &Document) -> Judgement {
-        let rows = self.0.iter().flat_map(|entry| entry.judge(document)).collect();
-        let run = &document.run;
-        Judgement::new(name(&run.id, run.label.as_deref()), run.started.clone(), rows)
+        // A limit of a case is before that of all cases of its metric.
+        let (special, general): (Vec<&Entry>, Vec<&Entry>) =
+            self.0.iter().partition(|entry| entry.cases.has_parameters());
+        let mut rows: Vec<Judged> = Vec::new();
+        for row in special.into_iter().chain(general).flat_map(|entry| entry.judge(document)) {
+            if rows.iter().all(|other| other.name != row.name) {
+                rows.push(row);
+            }
+        }
+        let (run, host) = (&document.run, document.host.name.clone());
+        Judgement::new([name(&run.id, run.label.as_deref()), host, run.started.clone()], rows)
     }
 }
 
 impl Entry {
     fn judge(&self, document: &Document) -> Vec<Judged> {
-        let Self { cases, unit, limit } = self;
+        let Self { cases, unit, limit, written } = self;
         let is_meant = |metric: &str| metric == cases.name;
         let records = document.records.iter();
         let records =
             records.filter(|one| is_meant(one.metric.as_str()) && cases.selects(&one.params));
-        let rows: Vec<Judged> = records.map(|record| limit.judge(record)).collect();
-        if rows.is_empty() { vec![limit.not_measured(&cases.text, *unit)] } else { rows }
+        let mut rows: Vec<Judged> = records.map(|record| limit.judge(record)).collect();
+        if rows.is_empty() {
+            rows.push(limit.not_measured(&cases.text, *unit));
+        }
+        rows.iter_mut().for_each(|row| row.written.clone_from(written));
+        rows
     }
 }
 
@@ -79,12 +99,16 @@ fn entry(name: &str, range: &str) -> Result<Entry, UsageError> {
     let ids = || REGISTRY.entries().iter().map(|entry| entry.about());
     let about = ids().find(|about| about.id == cases.name);
     let about = about.ok_or_else(|| {
+        let in_group = |id: &&str| id.split_once('.').is_some_and(|(group, _)| group == cases.name);
+        if let Some(first) = ids().map(|about| about.id).find(in_group) {
+            return wrong(format!("is a group; a limit is of a metric, such as {first}"));
+        }
         let nearest = nearest_of(&cases.name, ids().map(|about| about.id).collect());
         let nearest = if nearest.is_empty() { String::new() } else { format!("; {nearest}?") };
         wrong(format!("no such metric{nearest}"))
     })?;
     let limit = Limit::parse(range, about.unit).map_err(wrong)?;
-    Ok(Entry { cases, unit: about.unit, limit })
+    Ok(Entry { cases, unit: about.unit, limit, written: range.trim().to_owned() })
 }
 
 /// The exit status of kept, broken and undecided limits.
@@ -107,13 +131,23 @@ pub(super) fn check(arguments: &CheckArguments) -> anyhow::Result<Status> {
             };
             (fathom_report::limits::health(&judgement), state)
         }
-        Err(error) => (format!("FATHOM UNKNOWN - {}\n", remedy::line(&error)), 3),
+        Err(error) => {
+            let line = fathom_report::limits::plugin_line(&remedy::line(&error));
+            (format!("FATHOM UNKNOWN - {line}\n"), 3)
+        }
     };
-    match super::print_text(&text)? {
-        Status::Success => Ok(Status::Health(status)),
-        other => Ok(other),
-    }
+    Ok(match super::print_text(&text) {
+        Ok(Status::Success) => Status::Health(status),
+        Ok(_) => Status::Health(3),
+        Err(error) => {
+            terminal::warn(&remedy::line(&error));
+            Status::Health(3)
+        }
+    })
 }
+
+/// Clocks of hosts may differ so much.
+const CLOCKS_APART_NS: u64 = 300 * 1_000_000_000;
 
 fn health(arguments: &CheckArguments) -> anyhow::Result<Judgement> {
     let limits = Limits::read(&arguments.limits)?;
@@ -122,6 +156,13 @@ fn health(arguments: &CheckArguments) -> anyhow::Result<Judgement> {
         None => stored_run::latest_battery(&arguments.store)?,
     };
     let document = stored_run::document(run, false, &arguments.store)?;
+    let own = host::read();
+    if arguments.run.is_none() && document.host.identity() != own.identity() {
+        bail!("the store has no results of this host; `fathom run` measures it");
+    }
+    if document.run.started > timestamp_of(clock::wall_ns().saturating_add(CLOCKS_APART_NS)) {
+        bail!("run {} is of {}: that is in the future", document.run.id, document.run.started);
+    }
     if let Some(age) = arguments.max_age {
         let age_ns = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
         let run = &document.run;
