@@ -92,7 +92,7 @@ impl Limit {
             Unit::Hertz => "2.5 GHz..",
             Unit::Ratio => "0.9..1.1, ..2",
         };
-        let wrong = || format!("{text:?} is no limit, such as {example}");
+        let wrong = || format!("{text:?} is not a limit, such as {example}");
         let (low, high) = text.split_once("..").ok_or_else(wrong)?;
         let (low, high) = (low.trim(), high.trim());
         let number_of =
@@ -207,7 +207,7 @@ impl Limit {
 /// The names and ranges of a file: `"memory.latency.dram" = "..130 ns"`.
 ///
 /// # Errors
-/// The first line that is none.
+/// The first line that is not a limit.
 pub fn entries(text: &str) -> Result<Vec<(String, String)>, String> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map_or(1, |at| 1 + text[..at.start].matches('\n').count());

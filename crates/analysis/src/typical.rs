@@ -8,6 +8,7 @@ mod machines;
 
 pub use machines::{Machine, collection, machines, row, rows};
 
+use fathom_record::quantity::counted;
 use fathom_record::{Better, Document, Headline, Host, Position, Record, Typical};
 use serde::Serialize;
 
@@ -44,8 +45,8 @@ enum Operation {
     Copy,
 }
 
-/// Sets the typical range of each record that has one. What was set before is of no account: it may
-/// come from another collection, or from a file.
+/// Sets the typical range of each record that has one. An earlier one is overwritten: it may come
+/// from a file, or from another version of the collection.
 pub fn fill(document: &mut Document) {
     let Document { host, records, .. } = document;
     records.iter_mut().for_each(|record| record.typical = of(record, host));
@@ -56,7 +57,7 @@ pub fn fill(document: &mut Document) {
 pub fn of(record: &Record, host: &Host) -> Option<Typical> {
     let subject = subject(record, host)?;
     let headline = Headline::from(record);
-    // Limits between two levels of memory are no number to place.
+    // A range between two memory levels has no position.
     let number = headline.value.filter(|_| record.on_cliff().is_none())?;
     let Group { cpu, size, values } = group(subject, host)?;
     let [low, median, high] = [LOW, 0.5, HIGH].map(|q| quantile(&values, q));
@@ -97,7 +98,7 @@ pub fn absence(host: &Host) -> Option<String> {
         ));
     }
     let kin = machines::nearest_by_name(&host.cpu.model);
-    let kin = if kin.is_empty() { String::new() } else { format!("; by name nearest: {kin}") };
+    let kin = if kin.is_empty() { String::new() } else { format!("; nearest by name: {kin}") };
     Some(format!("no typical range for this CPU ({}){kin}", host.cpu.model))
 }
 
@@ -109,11 +110,18 @@ pub struct Beside {
     pub cpu: String,
     /// Why there are no rows, if this CPU has no typical range.
     pub absence: Option<String>,
-    /// The machine type beside them, such as `aws/m9g.large`, and the day of its measurement.
-    pub like: Option<String>,
-    pub like_date: String,
+    /// The machine type beside them.
+    pub like: Option<Like>,
     /// The most unusual first.
     pub rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Like {
+    /// `aws/m9g.large`.
+    pub name: String,
+    /// Day of its measurement.
+    pub date: String,
 }
 
 /// A number that has a typical range.
@@ -132,14 +140,14 @@ impl Row {
     }
 }
 
-/// All numbers of a run that have a typical range.
+/// All numbers of a run that have a typical range, after [`fill`].
 #[must_use]
 pub fn beside(document: &Document, like: Option<&Machine>) -> Beside {
     let Document { run, host, records, .. } = document;
     let row = |record: &Record| {
-        let typical = of(record, host)?;
+        record.typical.as_ref()?;
         let like = like.and_then(|machine| value_of(machine, record, host));
-        Some(Row { record: Record { typical: Some(typical), ..record.clone() }, like })
+        Some(Row { record: record.clone(), like })
     };
     let mut rows: Vec<Row> = records.iter().filter_map(row).collect();
     rows.sort_by(|a, b| unusual(b).total_cmp(&unusual(a)));
@@ -148,18 +156,25 @@ pub fn beside(document: &Document, like: Option<&Machine>) -> Beside {
         host: host.name.clone(),
         cpu: format!("{}, {} logical CPUs", host.cpu.model, host.cpu.logical),
         absence: absence(host),
-        like: like.map(Machine::full_name),
-        like_date: like.map(|machine| machine.date.clone()).unwrap_or_default(),
+        like: like.map(|it| Like { name: it.full_name(), date: it.date.clone() }),
         rows,
     }
 }
 
+/// How far a number is outside its typical range: |ln(number ÷ nearer end)|; `None` within it.
+#[must_use]
+pub fn distance(record: &Record) -> Option<f64> {
+    let typical = record.typical.as_ref().filter(|it| it.position != Position::Typical)?;
+    let value = Headline::from(record).value?;
+    let [low, high] = [typical.low, typical.high].map(|end| (value / end).ln().abs());
+    Some(low.min(high))
+}
+
 /// Numbers outside the range first, then by the distance from the median.
 fn unusual(row: &Row) -> f64 {
-    let typical = row.typical();
-    let value = Headline::from(&row.record).value.unwrap_or(typical.median);
-    let distance = (value / typical.median).ln().abs().min(8.0);
-    if typical.position == Position::Typical { distance } else { 10.0 + distance }
+    let median = row.typical().median;
+    let value = Headline::from(&row.record).value.unwrap_or(median);
+    distance(&row.record).map_or_else(|| (value / median).ln().abs().min(1.0), |far| 1.0 + far)
 }
 
 /// The machine type with this name, such as `aws/m9g.large`.
@@ -203,34 +218,26 @@ struct Group {
 /// wider kind of a model number that several generations have.
 fn group(subject: Subject, host: &Host) -> Option<Group> {
     let cpus = host.cpu.logical;
-    let (mut from, mut to, name) =
-        *SIZES.iter().find(|(from, to, _)| (*from..=*to).contains(&cpus))?;
-    let mut name = name.to_owned();
-    let kinds = machines::kinds(host);
-    // What all CPUs move does not grow with their number: only machines of as many are alike.
-    let is_rate = matches!(subject, Subject::Rate(_));
-    if is_rate {
-        (from, to) = (cpus, cpus);
-        name = format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" });
-    }
-    let all = kinds.iter().flat_map(|kind| [(kind, true), (kind, false)]);
-    let all = all.filter(|(_, is_sized)| *is_sized || !is_rate);
-    let values = |kind: &str, is_sized: bool| {
+    let of_size = SIZES.iter().find(|(from, to, _)| (*from..=*to).contains(&cpus))?;
+    let sizes = match subject {
+        // What all CPUs move does not grow with their number: only machines of as many are alike.
+        Subject::Rate(_) => vec![Some((cpus, cpus, counted(cpus as usize, "CPU")))],
+        _ => vec![Some((of_size.0, of_size.1, of_size.2.to_owned())), None],
+    };
+    let group = |cpu: &String, size: &Option<(u32, u32, String)>| {
         let is_alike = |machine: &&Machine| {
-            let has_size = !is_sized || (from..=to).contains(&machine.cpus);
-            has_size && (machine.kind == kind || machine.wider.as_deref() == Some(kind))
+            let is_of_size = |(from, to, _): &(u32, u32, _)| (*from..=*to).contains(&machine.cpus);
+            let has_cpu = machine.kind == *cpu || machine.wider.as_ref() == Some(cpu);
+            has_cpu && size.as_ref().is_none_or(is_of_size)
         };
         let alike = machines().iter().filter(is_alike);
         let mut values: Vec<f64> = alike.filter_map(|machine| machine.value(subject)).collect();
         values.sort_by(f64::total_cmp);
-        values
+        Group { cpu: cpu.clone(), size: size.as_ref().map(|(.., name)| name.clone()), values }
     };
-    all.map(|(kind, is_sized)| Group {
-        cpu: kind.clone(),
-        size: is_sized.then(|| name.clone()),
-        values: values(kind, is_sized),
-    })
-    .find(|group| group.values.len() >= GROUP_MIN)
+    let kinds = machines::kinds(host);
+    let mut groups = kinds.iter().flat_map(|cpu| sizes.iter().map(|size| group(cpu, size)));
+    groups.find(|group| group.values.len() >= GROUP_MIN)
 }
 
 fn subject(record: &Record, host: &Host) -> Option<Subject> {

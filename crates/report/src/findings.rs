@@ -1,6 +1,7 @@
 //! The most remarkable facts about a run, at most three, as sentences with numbers.
 
 use fathom_analysis::display_value::DisplayValue;
+use fathom_analysis::typical::distance as beyond_typical;
 use fathom_record::quantity::{bare, percent, quantity};
 use fathom_record::{Agreement, Prediction, Protocol, Record, State, Typical, Unit};
 
@@ -64,7 +65,7 @@ pub(crate) fn outside(records: &[Record], count: usize) -> Vec<String> {
 /// more there are.
 pub(crate) fn unusual(records: &[Record], count: usize) -> Vec<String> {
     let far: Vec<(f64, &Record)> =
-        records.iter().filter_map(|it| Some((typical::distance(it)?, it))).collect();
+        records.iter().filter_map(|it| Some((beyond_typical(it)?, it))).collect();
     let all = far.len();
     let text = |record: &Record| {
         let measured = DisplayValue::of(record, Protocol::Median).number()?;

@@ -38,14 +38,6 @@ pub(crate) fn remark(record: &Record) -> Option<String> {
     })
 }
 
-/// How far an unusual number is outside the range: |ln(number ÷ end of the range)|.
-pub(crate) fn distance(record: &Record) -> Option<f64> {
-    let typical = record.typical.as_ref().filter(|it| it.position != Position::Typical)?;
-    let value = record.shown_summary()?.median;
-    let distance = |end: f64| (value / end).ln().abs();
-    Some(distance(typical.low).min(distance(typical.high)))
-}
-
 const WIDEST: usize = 140;
 
 mod column {
@@ -65,7 +57,7 @@ pub fn beside(beside: &Beside, layout: &Layout) -> String {
     let mut text = labelled("run", &format!("{}, {}", beside.run, beside.host), line);
     text += &labelled("CPU", &beside.cpu, line);
     if let Some(like) = &beside.like {
-        let how = format!("{like}, measured once, on {}", beside.like_date);
+        let how = format!("{}, measured once, on {}", like.name, like.date);
         text += &labelled("like", &how, line);
     }
     text.push('\n');

@@ -210,12 +210,12 @@ fn quantiles(count: u64, value: impl Fn(f64) -> Option<f64>) -> Vec<Quantile> {
     QUANTILES.iter().filter(has_tail).filter_map(quantile).collect()
 }
 
-/// Half the least width of an interval over processes, relative: the rate of a calibrated clock is
-/// known no better from run to run (METHOD 15). Equal medians are a matter of its ticks.
-const RATE_KNOWN: f64 = 1e-6;
+/// Half the least width of an interval over processes, relative (METHOD 15): the clock's ticks can
+/// make all medians of a run equal, which the next run misses by less than this.
+const HALF_WIDTH_MIN: f64 = 1e-6;
 
 fn set_interval(summary: &mut Summary, interval: Option<([f64; 2], f64)>, basis: Basis) {
-    let room = if basis == Basis::Processes { RATE_KNOWN * summary.median.abs() } else { 0.0 };
+    let room = if basis == Basis::Processes { HALF_WIDTH_MIN * summary.median.abs() } else { 0.0 };
     let widened =
         |[low, high]: [f64; 2]| [low.min(summary.median - room), high.max(summary.median + room)];
     summary.interval = interval.map(|(limits, level)| Interval::new(widened(limits), level, basis));

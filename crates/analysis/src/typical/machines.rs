@@ -111,7 +111,7 @@ const CPUS_MAX: u32 = 1 << 16;
 const SMALL_SETS: [u64; 2] = [16 << 10, 32 << 10];
 
 fn machine(mut line: [String; COLUMNS.len()]) -> Result<Machine, String> {
-    let wrong = |column: usize| format!("{}: {:?} cannot be one", COLUMNS[column], line[column]);
+    let wrong = |column: usize| format!("{}: invalid value {:?}", COLUMNS[column], line[column]);
     let [provider, name, vendor, family, model, cpu, cpus, _, l3_bytes, date, ..] = &line;
     if provider.is_empty() || name.is_empty() || name.contains('/') {
         return Err(wrong(1));
@@ -272,7 +272,7 @@ pub fn row(document: &Document, provider: &str, name: &str) -> Result<Machine, S
     let value = |metric: &str, params: &Params| {
         let is_it = |one: &&Record| one.metric.as_str() == metric && one.params == *params;
         let record = records.iter().find(is_it)?;
-        // A median between two levels is that of none.
+        // The median of a set between two memory levels is that of neither.
         Headline::from(record).value.filter(|_| record.on_cliff().is_none())
     };
     // As the collection has them: small sets on pages of 4 KiB.
@@ -291,7 +291,8 @@ pub fn row(document: &Document, provider: &str, name: &str) -> Result<Machine, S
         let params = Params::one("op", op).and("threads", i64::from(threads)).and("level", "dram");
         let rate = value("memory.bandwidth", &params.and("page", "huge"))?;
         let counted = if op == "copy" { 2.0 } else { 1.0 };
-        Some((largest / u64::from(threads.max(1)), rounded(rate / counted)))
+        // All arrays together, of as many CPUs as the row has.
+        Some((largest / u64::from(cpu.logical.max(1)), rounded(rate / counted)))
     };
     let rates = ["read", "write", "copy"].map(|op| joined(rate(op).as_slice()));
     let number = |number: Option<u32>| number.map_or_else(String::new, |it| it.to_string());

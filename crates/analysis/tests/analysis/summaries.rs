@@ -269,7 +269,7 @@ fn only_single_values_have_quantiles() {
 }
 
 #[test]
-fn interval_over_equal_processes_is_as_wide_as_a_clock_repeats() {
+fn interval_over_equal_processes_is_1_ppm_wide_each_way() {
     let of = |value: f64| {
         let one =
             |process| Sample { process, values: vec![value; 5], batch: 100, ..Sample::default() };

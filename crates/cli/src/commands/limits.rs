@@ -27,7 +27,7 @@ struct Entry {
 
 pub(super) struct Limits(Vec<Entry>);
 
-/// A larger file is none of limits.
+/// The largest file of limits.
 const BYTES_MAX: u64 = 1 << 20;
 
 impl Limits {
@@ -50,7 +50,7 @@ impl Limits {
             .and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text))
             .map_err(failed)?;
         if text.len() as u64 > BYTES_MAX {
-            bail!("{shown}: more than 1 MiB, no file of limits");
+            bail!("{shown}: larger than 1 MiB, the limit of such a file");
         }
         let entries =
             limits::entries(&text).map_err(UsageError).with_context(|| shown.to_string())?;
