@@ -11,11 +11,12 @@ mod machine;
 pub use machine::{machine_changed, machine_drift, machine_wander};
 
 use crate::clean::Loop;
-use crate::statistics::{median, median_interval, quantile, sorted_finite};
+use crate::statistics::{concordance, median, median_interval, quantile, sorted_finite};
+use fathom_record::quantity::quantity;
 use fathom_record::summary::Mode;
 use fathom_record::{
     Better, Cause, Counter, Counters, Disturbance, Fact, FactValue, NotSelected, Reason, Record,
-    Remedy, Sample, State, Stratum, Summary, Verdict,
+    Remedy, Sample, State, Stratum, Summary, Unit, Verdict,
 };
 
 /// A visit is disturbed if it was throttled for a larger share of its wall time. Lower than the
@@ -29,6 +30,12 @@ const DESCHEDULED_MIN: f64 = 0.05;
 const DESCHEDULED_BETWEEN_TURNS_MIN: f64 = 0.15;
 /// Steal and interrupt time are counted in ticks of 10 ms: up to two ticks may be chance.
 const TICKS_MIN_NS: u64 = 30_000_000;
+/// The greatest probability at which ranks that agree are not taken for chance.
+const CHANCE_MAX: f64 = 0.05;
+/// Time of block devices is counted in milliseconds: less of it has too few digits, and a smaller
+/// share of the visit does not decide its values.
+const DEVICE_MIN_NS: u64 = 20_000_000;
+const DEVICE_SHARE_MIN: f64 = 0.1;
 /// An answer of the far end is a stall if it took as long as TCP waits before it sends again, at
 /// least, and so many times as long as half of the answers.
 const STALL_MIN_NS: f64 = 200e6;
@@ -85,6 +92,8 @@ pub fn judge(
     found.extend(case.lost_time(End::Far, is_wide));
     if is_wide {
         found.extend(reference.and_then(|reference| case.slow_core(reference)));
+        found.extend(case.slow_device());
+        found.extend(case.slow_memory());
     }
     let (causes, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| it.is_cause);
     let mut reasons: Vec<Reason> = causes.into_iter().map(|it| it.reason).collect();
@@ -437,6 +446,56 @@ impl Case<'_> {
             );
             let reason = Reason::new(Cause::SlowCore, text).with_remedy(Remedy::QuietCore);
             Finding { reason, is_cause }
+        })
+    }
+
+    /// The time that block devices took for a request, if it accounts for a wide interval: had each
+    /// request taken as long as in the median process, the interval would be narrow.
+    fn slow_device(&self) -> Option<Finding> {
+        let processes = self.processes();
+        let time = |(sample, _): &(&Sample, f64)| {
+            let Disturbance { devices, wall_ns, .. } = &sample.disturbance;
+            let devices = devices.filter(|it| it.ns >= DEVICE_MIN_NS)?;
+            // Requests that are under way together may take longer than the visit.
+            let share = (devices.ns as f64 / (*wall_ns).max(1) as f64).min(1.0);
+            (share > DEVICE_SHARE_MIN).then(|| (share, devices.per_request_ns()))
+        };
+        let times: Vec<(f64, f64)> = processes.iter().map(time).collect::<Option<_>>()?;
+        let each = sorted_finite(&times.iter().map(|(_, ns)| *ns).collect::<Vec<f64>>());
+        let usual = median(&each)?;
+        let as_usual = processes.iter().zip(&times).map(|((_, value), (share, ns))| {
+            let duration = 1.0 - share + share * usual / ns;
+            match self.expectation.better {
+                Better::Higher => value / duration,
+                _ => value * duration,
+            }
+        });
+        self.is_narrow(&as_usual.collect::<Vec<f64>>()).then(|| {
+            let [least, most] = [each.first(), each.last()]
+                .map(|ns| quantity(ns.copied().unwrap_or(0.0), Unit::Nanoseconds));
+            let text = format!("block devices took {least} to {most} a request");
+            let reason = Reason::new(Cause::SlowDevice, text).with_remedy(Remedy::MeasureLonger);
+            Finding { reason, is_cause: true }
+        })
+    }
+
+    /// The time of a load from memory, if the values follow it: the ranks of all processes agree by
+    /// more than chance. By how much values respond depends on the work.
+    fn slow_memory(&self) -> Option<Finding> {
+        let processes = self.processes();
+        let times = processes.iter().map(|(sample, _)| median(&sample.memory_ns));
+        let times: Vec<f64> = times.collect::<Option<_>>()?;
+        let worse =
+            |value: f64| if self.expectation.better == Better::Higher { -value } else { value };
+        let values: Vec<f64> = processes.iter().map(|(_, value)| worse(*value)).collect();
+        let all = sorted_finite(&times);
+        let [least, most] = [all.first(), all.last()].map(|ns| ns.copied().unwrap_or(0.0));
+        let is_cause = concordance(&times, &values)? <= CHANCE_MAX;
+        is_cause.then(|| {
+            let text =
+                format!("other CPUs or guests used the memory: {least:.0} to {most:.0} ns a load");
+            let reason = Reason::new(Cause::SlowMemory, text).with_remedy(Remedy::QuieterHost);
+            Finding { reason, is_cause: true }
         })
     }
 

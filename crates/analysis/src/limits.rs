@@ -92,8 +92,9 @@ impl Limit {
             Unit::Hertz => "2.5 GHz..",
             Unit::Ratio => "0.9..1.1, ..2",
         };
-        let wrong = || format!("{text:?} is not a limit, such as {example}");
-        let (low, high) = text.split_once("..").ok_or_else(wrong)?;
+        let wrong = |what: &str| format!("{text:?}: {what}, such as {example}");
+        let ends = text.split_once("..").filter(|(_, high)| !high.contains(".."));
+        let (low, high) = ends.ok_or_else(|| wrong("expected a range with two dots"))?;
         let (low, high) = (low.trim(), high.trim());
         let number_of =
             |text: &str| text.chars().all(|c| c.is_ascii_digit() || ".eE+-".contains(c));
@@ -105,11 +106,14 @@ impl Limit {
         };
         let end = |text: &str| match text {
             "" => Ok(None),
-            text => parsed(text, unit).map(Some).ok_or_else(wrong),
+            text => match parsed(text, unit) {
+                Some(value) => Ok(Some(value)),
+                None => Err(wrong(&format!("{text:?} is not {}", kind(unit)))),
+            },
         };
         let limit = Self { low: end(&low)?, high: end(high)? };
         match limit {
-            Self { low: None, high: None } => Err(wrong()),
+            Self { low: None, high: None } => Err(wrong("has no end")),
             Self { low: Some(low), high: Some(high) } if low > high => {
                 Err(format!("{text:?}: the low end is above the high end"))
             }
@@ -222,6 +226,18 @@ pub fn entries(text: &str) -> Result<Vec<(String, String)>, String> {
     table.into_iter().map(entry).collect()
 }
 
+/// What an end is.
+fn kind(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Nanoseconds => "a time with its unit",
+        Unit::BytesPerSecond => "a rate in bytes with its unit",
+        Unit::PerSecond => "a rate with its unit",
+        Unit::Bytes => "a size with its unit",
+        Unit::Hertz => "a frequency with its unit",
+        Unit::Ratio => "a number without a unit",
+    }
+}
+
 /// A number with a unit, in the base unit.
 fn parsed(text: &str, unit: Unit) -> Option<f64> {
     let is_number = |c: char| c.is_ascii_digit() || ".+-".contains(c);
@@ -310,9 +326,18 @@ mod tests {
             Limit::parse("2.5 GHz..", Unit::Hertz).map(|it| it.low),
             Ok(Some(2_500_000_000.0))
         );
-        for wrong in ["", "..", "130 ns", "..130", "..130 B", "x..1 ns", "..1 ns..2 ns"] {
-            let error = ns(wrong).expect_err(wrong);
-            assert!(error.contains("..2 µs"), "{error}");
+        let dots = "expected a range with two dots";
+        for (wrong, why) in [
+            ("", dots),
+            ("130 ns", dots),
+            ("..1 ns..2 ns", dots),
+            ("..", "has no end"),
+            ("..130", "\"130\" is not a time with its unit"),
+            ("..130 B", "\"130 B\" is not a time with its unit"),
+            ("x..1 ns", "\"x\" is not a time with its unit"),
+        ] {
+            let example = "such as 90 ns..130 ns, ..2 µs";
+            assert_eq!(ns(wrong), Err(format!("{wrong:?}: {why}, {example}")));
         }
         assert!(ns("5 ns..4 ns").expect_err("reversed").ends_with("low end is above the high end"));
         assert!(ns("..-1 ns").expect_err("negative").ends_with("no number is below 0"));

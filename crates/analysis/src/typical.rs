@@ -185,11 +185,18 @@ pub fn find(name: &str) -> Result<&'static Machine, String> {
     if let Some(found) = machines().iter().find(|one| one.full_name().eq_ignore_ascii_case(name)) {
         return Ok(found);
     }
-    // The same name of any provider, then those that begin most like it.
+    // `gcp/c3d` and `c3d`: the types that have it in their names.
+    let contains = |one: &&Machine| one.full_name().contains(&name.to_ascii_lowercase());
+    let with: Vec<String> =
+        machines().iter().filter(contains).map(Machine::full_name).take(NEAREST_MAX + 1).collect();
+    if !with.is_empty() && name.len() > 1 {
+        let more = if with.len() > NEAREST_MAX { " and others" } else { "" };
+        let with = with[..with.len().min(NEAREST_MAX)].join(", ");
+        return Err(format!("no machine type {name}, but {with}{more}"));
+    }
+    // Those that begin most like it.
     let common = |one: &Machine| {
-        let other = one.full_name();
-        let shared = name.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
-        if one.name == name { usize::MAX } else { shared }
+        name.chars().zip(one.full_name().chars()).take_while(|(a, b)| a == b).count()
     };
     let mut near: Vec<(usize, &Machine)> =
         machines().iter().map(|one| (common(one), one)).collect();
@@ -204,6 +211,8 @@ pub fn find(name: &str) -> Result<&'static Machine, String> {
 }
 
 const NEAREST: usize = 5;
+/// Types with the name as a part.
+const NEAREST_MAX: usize = 20;
 /// A provider and the beginning of a type.
 const LETTERS_MIN: usize = 6;
 

@@ -34,6 +34,19 @@ impl CaseSelector {
         !self.parameters.is_empty()
     }
 
+    /// How many values of parameters it requires.
+    pub fn parameters(&self) -> usize {
+        self.parameters.len()
+    }
+
+    /// Whether the other one has the same metric and requirements, in any order.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let has_all = |one: &Self, of: &Self| {
+            of.parameters.iter().all(|parameter| one.parameters.contains(parameter))
+        };
+        self.name == other.name && has_all(self, other) && has_all(other, self)
+    }
+
     /// The selector of these cases of a metric, quoted for a shell.
     pub fn quoted(&self, metric: &str) -> String {
         if self.has_parameters() { format!("'{}'", self.text) } else { metric.to_owned() }

@@ -20,6 +20,9 @@ pub struct VisitRequest {
     /// Whether the work uses the second CPU.
     #[serde(default)]
     pub is_on_two_cpus: bool,
+    /// Whether the work waits for memory, which is then sensed.
+    #[serde(default)]
+    pub waits_for_memory: bool,
 }
 
 /// The answer of a worker: one line of JSON on its standard output.

@@ -18,6 +18,8 @@ use crate::plan::{Plan, VisitGroup, Visits, WORKER_NS};
 
 /// Duration of a visit that does not reach full speed.
 const UNMET_NS: f64 = 35e6;
+/// The sensor of memory needs 64 MiB.
+const SENSED_MEMORY_MIN: u64 = 1 << 30;
 
 /// What a visit found of a case.
 pub struct CaseOfVisit<'v> {
@@ -40,6 +42,7 @@ pub(crate) struct ProbeVisits<'p> {
     pub(crate) failure: Option<Reason>,
     /// For each case, whether its work is on the two CPUs of the visit.
     on_two_cpus: Vec<bool>,
+    waiting_for_memory: Vec<bool>,
     /// Why the files of the visits may be on no device.
     pub(crate) doubt: Option<String>,
     /// The number of unfiltered visits.
@@ -78,9 +81,13 @@ impl<'p> ProbeVisits<'p> {
         let is_on_two = |(case, selection): (&Case, &Result<Stratum, NotSelected>)| {
             all_are_two && *selection == Err(NotSelected::SecondCpu) && is_on_second_cpu(case)
         };
+        let memory = [host.memory.available_bytes, host.cgroup.memory_limit_bytes];
+        let has_room = memory.into_iter().flatten().min() >= Some(SENSED_MEMORY_MIN);
+        let waits = |case: &Case| has_room && probe.waits_for_memory(case, host);
         Self {
             unit,
             probe,
+            waiting_for_memory: unit.cases.iter().map(waits).collect(),
             on_two_cpus: unit.cases.iter().zip(&selection).map(is_on_two).collect(),
             samples: vec![Vec::new(); cases],
             faults: vec![None; cases],
@@ -226,6 +233,7 @@ impl<'p> ProbeVisits<'p> {
             priority: request.priority,
             resources: request.resources.clone(),
             is_on_two_cpus: wanted.iter().any(|case| self.on_two_cpus[*case]),
+            waits_for_memory: wanted.iter().any(|case| self.waiting_for_memory[*case]),
         });
         self.spent_ns += machine.elapsed_ns() - begun;
         match outcome {
@@ -238,6 +246,9 @@ impl<'p> ProbeVisits<'p> {
                             sample.started_ns = Some(begun);
                             if !self.on_two_cpus[case] {
                                 sample.distance_ns.clear();
+                            }
+                            if !self.waiting_for_memory[case] {
+                                sample.memory_ns.clear();
                             }
                             self.samples[case].push(sample);
                         }

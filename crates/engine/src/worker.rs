@@ -148,6 +148,7 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     }
     let other_cpu = request.settings.other_cpu.filter(|_| request.is_on_two_cpus);
     let counters = KernelCounters::new(request.settings.cpu, waits).beside(other_cpu);
+    let counters = counters.with_memory(request.waits_for_memory);
     let sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(counters));
     let mut sampler = sampler.with(request.resources.clone());
     if let Err(fault) = probe.visit(&cases, &mut sampler) {

@@ -243,7 +243,7 @@ impl Far {
         match self.channel.receive(WAIT_NS)? {
             Message::Result(outcome) => match outcome.implausible(self.cpu) {
                 Some(name) => Err(FarError::Implausible(name)),
-                None => Ok(outcome),
+                None => Ok(*outcome),
             },
             _ => Err(FarError::Unexpected("expected a result")),
         }

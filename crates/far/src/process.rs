@@ -114,7 +114,7 @@ pub(crate) fn converse(
     };
     set_up.check()?;
     let outcome = work(channel, &set_up, orders)?;
-    channel.send(&Message::Result(outcome))
+    channel.send(&Message::Result(Box::new(outcome)))
 }
 
 fn facts() -> Message {

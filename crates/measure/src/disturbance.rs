@@ -5,6 +5,7 @@
 //! unknown, which is not zero.
 
 mod counters;
+mod device;
 mod round;
 mod throttle;
 mod visit;

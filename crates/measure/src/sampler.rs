@@ -8,6 +8,7 @@
 mod batch;
 mod distance;
 mod injected;
+mod memory;
 mod resources;
 mod single;
 mod spin;
@@ -351,6 +352,7 @@ impl Sampler {
         // A case that failed its warm-up takes no part in the rounds.
         works.retain(|work| work.cases().iter().all(|case| self.slots[*case].fault.is_none()));
         let distance = self.observer.distance(&self.clock);
+        let memory = self.observer.memory(&self.clock);
         // After the warm-up: its page faults and preemptions do not count.
         self.observer.begin_visit();
         let begun = self.clock.start();
@@ -376,7 +378,10 @@ impl Sampler {
         }
         let disturbance = self.observer.end_visit();
         let distances = distance.into_iter().chain(self.observer.distance(&self.clock));
-        let distances: Vec<f64> = distances.map(|ns| (10.0 * ns).round() / 10.0).collect();
+        let rounded = |ns: f64| (10.0 * ns).round() / 10.0;
+        let distances: Vec<f64> = distances.map(rounded).collect();
+        let memory = memory.into_iter().chain(self.observer.memory(&self.clock));
+        let memory: Vec<f64> = memory.map(rounded).collect();
         let loops = &self.loops[first_loop..];
         for work in &works {
             for case in work.cases() {
@@ -386,6 +391,7 @@ impl Sampler {
                 slot.sample.disturbance = Disturbance { migrations, ..disturbance.clone() };
                 slot.sample.reference_ns = loops.iter().map(|it| it.sibling_ns.round()).collect();
                 slot.sample.distance_ns.clone_from(&distances);
+                slot.sample.memory_ns.clone_from(&memory);
                 slot.sample.frequency_ns = loops.iter().map(|it| it.frequency_ns.round()).collect();
             }
         }

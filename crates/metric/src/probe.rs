@@ -69,6 +69,10 @@ pub trait Probe: Sync {
             () => Ok(Stratum::FullSpeed),
         }
     }
+    /// Whether a case waits for memory, beyond the caches: what others do with it is then sensed.
+    fn waits_for_memory(&self, _: &Case, _: &Host) -> bool {
+        false
+    }
     /// The noise limit of a case. A probe overrides it where some cases use what guests share.
     fn noise_limit(&self, _: &Case, _: &Host) -> f64 {
         self.about().noise_limit

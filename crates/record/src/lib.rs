@@ -49,7 +49,7 @@ pub use run::{
     ClockOffset, Document, Effort, FarHost, KINDS, LabelError, Reference, ReferenceBasis, Run,
     RunState, Tool, kind, label, name,
 };
-pub use sample::{Check, Disturbance, FarEnd, Sample};
+pub use sample::{Check, DeviceTime, Disturbance, FarEnd, Sample};
 pub use series::Series;
 pub use summary::{Basis, Estimate, Interval, NotSelected, Quantile, Stratum, Summary};
 pub use system_error::{Activity, SystemCause, system_cause};

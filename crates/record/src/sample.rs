@@ -51,6 +51,10 @@ pub struct Sample {
     /// in nanoseconds: a hypervisor moves them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub distance_ns: Vec<f64>,
+    /// Before and after the rounds, the time of a load from memory, in nanoseconds, of work that
+    /// waits for memory: what others do with it slows both.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_ns: Vec<f64>,
     /// Why the values are of another case, by a count of the work: most of them did not wait for a
     /// process that sleeps. The headline is of the other visits, if they are the most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,6 +126,26 @@ pub struct Disturbance {
     pub quota_periods: Option<u64>,
     /// CPU pressure: time some task waited for a CPU (`/proc/pressure/cpu`).
     pub cpu_pressure_ns: Option<u64>,
+    /// Requests of all processes to block devices; absent if there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<DeviceTime>,
+}
+
+/// What block devices did (`/proc/diskstats`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceTime {
+    /// Completed requests: reads, writes and flushes.
+    pub requests: u64,
+    /// The sum of their times, in nanoseconds; counted in milliseconds.
+    pub ns: u64,
+}
+
+impl DeviceTime {
+    /// Nanoseconds of a request, on average.
+    #[must_use]
+    pub fn per_request_ns(self) -> f64 {
+        self.ns as f64 / self.requests.max(1) as f64
+    }
 }
 
 impl Disturbance {
@@ -144,6 +168,10 @@ impl Disturbance {
             throttled_periods: sum(self.throttled_periods, other.throttled_periods),
             quota_periods: sum(self.quota_periods, other.quota_periods),
             cpu_pressure_ns: sum(self.cpu_pressure_ns, other.cpu_pressure_ns),
+            devices: [self.devices, other.devices]
+                .into_iter()
+                .flatten()
+                .reduce(|a, b| DeviceTime { requests: a.requests + b.requests, ns: a.ns + b.ns }),
         }
     }
 }

@@ -153,6 +153,10 @@ pub enum Cause {
     Interrupts,
     /// The core was slow (reference loop): SMT contention or frequency.
     SlowCore,
+    /// Loads from memory took longer in some processes: other CPUs or guests used it.
+    SlowMemory,
+    /// Block devices took longer for a request in some processes than in others.
+    SlowDevice,
     /// The values drifted during the visit.
     Drift,
     /// The machine became faster or slower during the run, or its speed is autocorrelated.

@@ -1,7 +1,7 @@
 //! The disturbance counters of a record as text.
 
-use fathom_record::quantity::percent;
-use fathom_record::{Disturbance, Record};
+use fathom_record::quantity::{counted, percent, quantity};
+use fathom_record::{Disturbance, Record, Unit};
 
 /// `preemptions: 5, run-queue wait 0.1 % of the time; none: migrations; …`: counters that moved,
 /// those that did not, and those that this kernel does not provide. Empty without visits.
@@ -29,6 +29,10 @@ pub(crate) fn counters(record: &Record) -> String {
             }
         }
     }
+    moved.extend(seen.devices.map(|devices| {
+        let each = quantity(devices.per_request_ns(), Unit::Nanoseconds);
+        format!("block devices: {} of {each}", counted(devices.requests as usize, "request"))
+    }));
     let list = |prefix: &str, names: &[&str]| match names {
         [] => None,
         names => Some(format!("{prefix} {}", names.join(", "))),
@@ -68,7 +72,7 @@ fn times(seen: &Disturbance) -> [(&'static str, Option<u64>); 5] {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::{Better, MetricId, Params, Unit};
+    use fathom_record::{Better, DeviceTime, MetricId, Params};
 
     use super::*;
 
@@ -88,13 +92,14 @@ mod tests {
             major_faults: 1,
             run_queue_ns: Some(20_000),
             interrupt_ns: Some(0),
+            devices: Some(DeviceTime { requests: 20, ns: 16_000_000 }),
             ..Disturbance::default()
         });
         assert_eq!(
             text,
             "preemptions: 3, major faults: 1, descheduled 10 % of the time, run-queue wait 2.0 % \
-             of the time; none: voluntary switches, migrations; less than a 10 ms tick: \
-             interrupts; not provided: steal, throttled"
+             of the time, block devices: 20 requests of 800.0 µs; none: voluntary switches, \
+             migrations; less than a 10 ms tick: interrupts; not provided: steal, throttled"
         );
     }
 }

@@ -88,6 +88,8 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::Migration => "CPU migration",
         Cause::Interrupts => "interrupts",
         Cause::SlowCore => "slow core",
+        Cause::SlowMemory => "memory used by others",
+        Cause::SlowDevice => "device time",
         Cause::TooShort => "too short",
         Cause::Drift => "drift while sampling",
         Cause::MachineDrift => "machine drift",

@@ -10,6 +10,8 @@ use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
 use crate::wrap::{NARROWEST, width_of, wrapped};
 
 const WIDEST: usize = 120;
+/// Columns of a screen that shows the intervals beside the numbers.
+const WITH_INTERVAL: usize = 100;
 
 /// The answer, and a row for each limit, those not kept first.
 pub fn judgement(judgement: &Judgement, layout: &Layout) -> String {
@@ -18,7 +20,7 @@ pub fn judgement(judgement: &Judgement, layout: &Layout) -> String {
     let run = format!("{}, {} UTC", judgement.run, minute(&judgement.started));
     text += &labelled("run", &run, line);
     text.push('\n');
-    let widths = [None, Some(12), (line >= 100).then_some(18), Some(20), Some(9)];
+    let widths = [None, Some(12), (line >= WITH_INTERVAL).then_some(18), Some(20), Some(9)];
     let grid = Grid::new(line, 1, 0, &[0, 4], widths);
     text += &grid.line(["", "measured", "interval", "limit", ""], [STRONG; 5]);
     judgement.rows.iter().for_each(|row| text += &row_of(row, &grid, line));
@@ -41,8 +43,12 @@ fn row_of(row: &Judged, grid: &Grid<5>, line: usize) -> String {
     let interval = interval.unwrap_or_else(|| NOTHING.to_owned());
     let texts = [&name, &value, &interval, &row.written, row.answer.words()];
     text += &grid.line(texts, [PLAIN, PLAIN, FAINT, PLAIN, style]);
-    let why = row.why.iter().map(|why| wrapped(why, line, "    ", "      "));
-    text + &paint_lines(FAINT, &why.collect::<String>())
+    // A narrow screen has no column for it.
+    let hidden = row.interval.filter(|_| line < WITH_INTERVAL && row.answer != Answer::Kept);
+    let hidden =
+        hidden.map(|[low, high]| format!("interval {}", span_within(low, high, row.unit, 18)));
+    let more = hidden.iter().chain(&row.why).map(|text| wrapped(text, line, "    ", "      "));
+    text + &paint_lines(FAINT, &more.collect::<String>())
 }
 
 /// `2 of 12 not kept, 1 undecided`, `all 12 kept`; of a single limit its answer.

@@ -1,11 +1,13 @@
 //! Verdicts and their causes.
 
 mod far;
+mod sensors;
 
 use super::*;
 use crate::statistics::summarise;
-use fathom_record::{BETWEEN_LEVELS, Basis, Check, Estimate, Interval, summary::Mode};
-use fathom_record::{Better, Histogram, MetricId, Params, Unit};
+use fathom_record::{
+    BETWEEN_LEVELS, Basis, Check, Estimate, Histogram, Interval, MetricId, Params, summary::Mode,
+};
 
 const QUIET: Expectation =
     Expectation { expects: Counters::NONE, noise_limit: 0.05, better: Better::Lower };
@@ -271,13 +273,6 @@ fn smt_contention_and_frequency_are_distinguished() {
     let device = expecting(Counters::DEVICE);
     assert_eq!(causes(&with_loops(contended, device)), [Cause::Spread]);
     assert_eq!(causes(&with_loops(FULL_SPEED, QUIET)), [Cause::Spread], "no core was slow");
-}
-
-#[test]
-fn slow_core_does_not_explain_better_processes() {
-    let contended = Loop { sibling_ns: 17_100.0, ..FULL_SPEED };
-    let rate = Expectation { better: Better::Higher, ..QUIET };
-    assert_eq!(causes(&with_loops(contended, rate)), [Cause::Spread]);
 }
 
 #[test]

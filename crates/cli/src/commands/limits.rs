@@ -1,5 +1,6 @@
 //! Limits of the user: `--limits` of run and show, and `fathom check`.
 
+use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
@@ -59,15 +60,24 @@ impl Limits {
         }
         let entries = entries.iter().map(|(name, range)| entry(name, range));
         let entries = entries.collect::<Result<Vec<Entry>, UsageError>>();
-        Ok(Self(entries.with_context(|| shown.to_string())?))
+        let mut entries = entries.with_context(|| shown.to_string())?;
+        // The limit of fewer cases is before that of more.
+        entries.sort_by_key(|entry| Reverse(entry.cases.parameters()));
+        let mut twice = entries.iter().enumerate().filter_map(|(at, entry)| {
+            let before = entries[..at].iter().find(|other| other.cases.is_like(&entry.cases))?;
+            Some((before, entry))
+        });
+        if let Some((first, second)) = twice.next() {
+            let [first, second] = [first, second].map(|entry| &entry.cases.text);
+            let text = format!("{first} and {second} are the same cases; keep one of them");
+            return Err(UsageError(text)).with_context(|| shown.to_string());
+        }
+        Ok(Self(entries))
     }
 
     pub(super) fn judgement(&self, document: &Document) -> Judgement {
-        // A limit of a case is before that of all cases of its metric.
-        let (special, general): (Vec<&Entry>, Vec<&Entry>) =
-            self.0.iter().partition(|entry| entry.cases.has_parameters());
         let mut rows: Vec<Judged> = Vec::new();
-        for row in special.into_iter().chain(general).flat_map(|entry| entry.judge(document)) {
+        for row in self.0.iter().flat_map(|entry| entry.judge(document)) {
             if rows.iter().all(|other| other.name != row.name) {
                 rows.push(row);
             }

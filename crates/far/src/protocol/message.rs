@@ -44,7 +44,7 @@ pub enum Message {
     /// By the near end, once it has the data connections.
     Go,
     /// By the far end, after the end of the data connections.
-    Result(Outcome),
+    Result(Box<Outcome>),
     /// By the far end, before it ends.
     Error {
         text: String,

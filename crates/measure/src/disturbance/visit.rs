@@ -3,6 +3,7 @@
 use fathom_record::Disturbance;
 
 use super::counters::{Counters, difference};
+use super::device::{self, Devices};
 use super::round::{Usage, current_cpu};
 use super::throttle::{Count, Throttle};
 use crate::clock;
@@ -17,6 +18,7 @@ pub struct VisitCounters {
     scheduler: Counters,
     machine: Counters,
     pressure: Counters,
+    devices: Devices,
     throttle: Throttle,
     reports_steal: bool,
     ticks_per_s: u64,
@@ -61,6 +63,7 @@ struct FileCounters {
     crew: Vec<ThreadCounters>,
     throttle: Vec<Count>,
     pressure_us: Option<u64>,
+    devices: Option<device::Count>,
 }
 
 impl VisitCounters {
@@ -80,6 +83,7 @@ impl VisitCounters {
             scheduler: Counters::open(tree, own),
             machine: Counters::open(tree, "/proc/stat"),
             pressure: Counters::open(tree, "/proc/pressure/cpu"),
+            devices: Devices::open(tree),
             throttle: Throttle::find(tree),
             reports_steal,
             ticks_per_s: rustix::param::clock_ticks_per_second(),
@@ -190,6 +194,7 @@ impl VisitCounters {
             throttled_periods: throttle.throttled_periods,
             quota_periods: throttle.quota_periods,
             cpu_pressure_ns: pressure_us.and_then(|us| us.checked_mul(1_000)),
+            devices: Devices::between(late.devices, early.devices),
         }
     }
 
@@ -204,6 +209,7 @@ impl VisitCounters {
             children: self.children_scheduler.iter().map(|it| it.read(Scheduler::parse)).collect(),
             throttle: self.throttle.read(),
             pressure_us: self.pressure.read(pressure_us),
+            devices: self.devices.read(),
         }
     }
 }

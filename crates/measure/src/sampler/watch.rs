@@ -3,6 +3,7 @@
 use fathom_record::{Counter, Counters, Disturbance};
 
 use super::distance;
+use super::memory::MemorySensor;
 use super::spin::{self, LoopTime};
 use crate::clock::{Clock, monotonic_raw_ns};
 use crate::disturbance::{RoundCounters, VisitCounters};
@@ -30,6 +31,10 @@ pub trait Observer {
     fn distance(&mut self, _: &Clock) -> Option<f64> {
         None
     }
+    /// The time of a load from memory, if the visit waits for memory.
+    fn memory(&mut self, _: &Clock) -> Option<f64> {
+        None
+    }
 }
 
 /// Gives the CPU away and takes it again. What the kernel keeps of a process that never sleeps, in
@@ -49,19 +54,26 @@ pub struct KernelCounters {
     expects: Counters,
     /// The second CPU of the visit.
     other_cpu: Option<u32>,
+    memory: Option<MemorySensor>,
 }
 
 impl KernelCounters {
     /// Counters of this process and of its CPU. Expected ones do not disturb a round.
     pub fn new(cpu: u32, expects: Counters) -> Self {
         let (round, visit) = (RoundCounters::read(), VisitCounters::open(cpu));
-        Self { round, away_ns: 0, visit, expects, other_cpu: None }
+        Self { round, away_ns: 0, visit, expects, other_cpu: None, memory: None }
     }
 
     /// Also senses how far another CPU is.
     #[must_use]
     pub fn beside(self, other_cpu: Option<u32>) -> Self {
         Self { other_cpu, ..self }
+    }
+
+    /// Also senses the memory.
+    #[must_use]
+    pub fn with_memory(self, is_sensed: bool) -> Self {
+        Self { memory: is_sensed.then(MemorySensor::new), ..self }
     }
 }
 
@@ -105,5 +117,9 @@ impl Observer for KernelCounters {
 
     fn distance(&mut self, clock: &Clock) -> Option<f64> {
         distance::to(clock, self.other_cpu?)
+    }
+
+    fn memory(&mut self, clock: &Clock) -> Option<f64> {
+        self.memory.as_mut()?.sense(clock)
     }
 }

@@ -163,6 +163,10 @@ impl Probe for Bandwidth {
         cases.iter().map(case).collect()
     }
 
+    fn waits_for_memory(&self, case: &Case, _: &Host) -> bool {
+        StreamCase::of(&case.params).is_some_and(|case| case.level == Level::Memory)
+    }
+
     fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
         match StreamCase::of(&case.params) {
             Some(StreamCase { threads: 1, level: Level::Cache(1 | 2), .. }) => {

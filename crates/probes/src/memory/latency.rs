@@ -104,6 +104,10 @@ impl Probe for Latency {
         Ok(if is_within_core { Stratum::FullSpeed } else { Stratum::CoreAtFullSpeed })
     }
 
+    fn waits_for_memory(&self, case: &Case, host: &Host) -> bool {
+        self.selection(case, host) == Ok(Stratum::CoreAtFullSpeed)
+    }
+
     fn noise_limit(&self, case: &Case, host: &Host) -> f64 {
         match self.selection(case, host) {
             Ok(Stratum::CoreAtFullSpeed) => BEYOND_L2_NOISE_LIMIT,

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use fathom_record::DeviceTime;
+
 use super::*;
 
 /// Counter files of a machine at one moment.
@@ -72,6 +74,35 @@ fn visit_reports_the_increase_of_each_counter() {
     assert_eq!(from_files(&delta), expected, "the quota is on the parent group");
     assert_eq!((delta.throttled_periods, delta.quota_periods), (Some(0), Some(0)));
     assert!(delta.wall_ns > 0);
+}
+
+#[test]
+fn devices_are_counted_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let disks = ["vda", "dm-0", "loop0"];
+    disks.iter().for_each(|disk| write(dir.path(), &format!("sys/block/{disk}/size"), "9\n"));
+    let stat = |reads, ms, flushes: &str| {
+        let line = |name: &str| {
+            format!("254 0 {name} {reads} 1 8 {ms} 20 1 8 40 0 5 6 7 8 9 10{flushes}\n")
+        };
+        let lines: String = ["vda", "vda1", "dm-0", "loop0"].map(line).concat();
+        write(dir.path(), "proc/diskstats", &lines);
+    };
+    stat(100, 1_000, " 3 4");
+    tree(dir.path(), &BEFORE);
+    let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, true);
+    assert_eq!(counters.since_mark().devices, None, "no request");
+    stat(150, 1_030, " 5 14");
+    let expected = Some(DeviceTime { requests: 52, ns: 40_000_000 });
+    assert_eq!(counters.since_mark().devices, expected);
+    stat(100, 999, " 3 4");
+    assert_eq!(counters.since_mark().devices, None, "backwards");
+    // Before Linux 5.5.
+    stat(100, 1_000, "");
+    counters.mark();
+    stat(101, 1_002, "");
+    let expected = Some(DeviceTime { requests: 1, ns: 2_000_000 });
+    assert_eq!(counters.since_mark().devices, expected);
 }
 
 #[test]

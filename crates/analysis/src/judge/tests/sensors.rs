@@ -1,0 +1,61 @@
+//! Causes by the speed of cores, devices and memory.
+
+use fathom_record::DeviceTime;
+
+use super::*;
+
+#[test]
+fn device_time_explains_values_that_follow_it() {
+    // 100 requests of each process, and 10 ms of other work.
+    let by_device = |values: [f64; 5], ms: [u64; 5], better| {
+        let mut samples = processes(&values, &[], &quiet());
+        for (sample, ms) in samples.iter_mut().zip(ms) {
+            let ns = ms * 1_000_000;
+            sample.disturbance.wall_ns = ns + 10_000_000;
+            sample.disturbance.cpu_ns = sample.disturbance.wall_ns;
+            sample.disturbance.devices = Some(DeviceTime { requests: 100, ns });
+        }
+        verdict(&samples, Expectation { better, ..QUIET })
+    };
+    let ms = [40, 60, 100, 150, 160];
+    let slower = [50.0, 70.0, 110.0, 160.0, 170.0];
+    let text = "block devices took 400.0 µs to 1.600 ms a request";
+    let found = by_device(slower, ms, Better::Lower);
+    assert_eq!(cause(&found), (Cause::SlowDevice, text));
+    let rates = slower.map(|ns| 1e6 / ns);
+    assert_eq!(cause(&by_device(rates, ms, Better::Higher)), (Cause::SlowDevice, text));
+    let apart = [110.0, 70.0, 160.0, 50.0, 170.0];
+    assert_eq!(causes(&by_device(apart, ms, Better::Lower)), [Cause::Spread]);
+    // Milliseconds of which a count of milliseconds says little.
+    let few = by_device(slower, [19, 60, 100, 150, 160], Better::Lower);
+    assert_eq!(causes(&few), [Cause::Spread]);
+    let mut idle = processes(&slower, &[], &quiet());
+    idle[0].disturbance.devices = Some(DeviceTime { requests: 100, ns: 40_000_000 });
+    assert_eq!(causes(&verdict(&idle, QUIET)), [Cause::Spread], "unknown in the others");
+}
+
+#[test]
+fn memory_explains_values_that_follow_the_time_of_a_load() {
+    let sensed = |values: [f64; 5], ns: [f64; 5], better| {
+        let mut samples = processes(&values, &[], &quiet());
+        samples.iter_mut().zip(ns).for_each(|(sample, ns)| sample.memory_ns = vec![ns, ns + 2.0]);
+        verdict(&samples, Expectation { better, ..QUIET })
+    };
+    let slower = [100.0, 108.0, 112.0, 120.0, 125.0];
+    let text = "other CPUs or guests used the memory: 151 to 181 ns a load";
+    let ns = [150.0, 160.0, 155.0, 170.0, 180.0];
+    let found = sensed(slower, ns, Better::Lower);
+    assert_eq!(cause(&found), (Cause::SlowMemory, text), "one pair of ten in the other order");
+    let found = sensed(slower.map(|ns| 1e9 / ns), ns, Better::Higher);
+    assert_eq!(cause(&found), (Cause::SlowMemory, text));
+    let apart = [160.0, 150.0, 155.0, 180.0, 170.0];
+    assert_eq!(causes(&sensed(slower, apart, Better::Lower)), [Cause::Spread]);
+    assert_eq!(causes(&sensed(slower, ns, Better::Higher)), [Cause::Spread]);
+}
+
+#[test]
+fn slow_core_does_not_explain_better_processes() {
+    let contended = Loop { sibling_ns: 17_100.0, ..FULL_SPEED };
+    let rate = Expectation { better: Better::Higher, ..QUIET };
+    assert_eq!(causes(&with_loops(contended, rate)), [Cause::Spread]);
+}
