@@ -22,6 +22,9 @@ lab        iperf3                               iperf3
 lab        sockperf                             sockperf
 lab        xxhsum                               xxhash
 lab        wrk                                  wrk
+lab        hey                                  hey
+lab        ab                                   apache2-utils
+lab        h2load                               nghttp2-client
 lab        nginx                                nginx
 lab        wget                                 wget
 lab        slowhttptest                         slowhttptest

@@ -36,6 +36,8 @@ fn output_of_installed_peers_is_parsed() {
     let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
     let mut place = Place::at(folder.path());
     data(&place);
+    std::fs::create_dir(&place.served).expect("a folder");
+    std::fs::write(place.served.join("4k"), [7; crate::SERVED_BYTES as usize]).expect("space");
     let mut host = fathom_record::Host::default();
     host.cpu.allowed = fathom_measure::affinity::allowed();
     let machine = Machine { host: &host, cpu: host.cpu.allowed[0] };
@@ -55,6 +57,10 @@ fn output_of_installed_peers_is_parsed() {
             on(On::All).run(&maker).expect("the program is built");
         }
         for row in peer.rows(&machine) {
+            if row.serves && !is_there(&place.fathom) {
+                println!("skipped: {}: fathom, its server, is not in PATH", row.case());
+                continue;
+            }
             place.port = free_port().expect("a free port");
             let server = row.server.as_ref().map(|server| server(&place));
             let _server = server.map(|server| on(On::All).serve(&server).expect("it listens"));

@@ -4,14 +4,18 @@
 //! Only benchmarks that do the same work as a metric have a row: a ratio of different work says
 //! nothing about either.
 
+mod ab;
 mod b3sum;
 mod dd;
 mod fio;
 mod google_benchmark;
+mod h2load;
+mod hey;
 #[cfg(test)]
 mod installed;
 mod iperf3;
 mod lmbench;
+mod load;
 mod mbw;
 mod perf;
 mod ping;
@@ -24,10 +28,11 @@ mod sockperf;
 mod stress_ng;
 mod sysbench;
 mod text;
+mod wrk;
 mod xxhsum;
 
 pub use process::{Invocation, Output, RunError, Runner, is_there};
-pub use row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row};
+pub use row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row, SERVED_BYTES};
 pub use server::{Protocol, Server, free_port};
 
 /// Another benchmark program.
@@ -71,6 +76,10 @@ pub const PEERS: &[&dyn Peer] = &[
     &sockperf::Sockperf,
     &lmbench::Lmbench,
     &ping::Ping,
+    &wrk::Wrk,
+    &hey::Hey,
+    &ab::Ab,
+    &h2load::H2load,
 ];
 
 /// The version in a program's `--version` output: the first word with digits on both sides of a

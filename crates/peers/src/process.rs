@@ -70,6 +70,8 @@ pub struct Output {
     pub err: String,
     /// Wall time from start to exit.
     pub ns: f64,
+    /// CPU time of the program and its children. Exact if no other program ends at the same time.
+    pub cpu_ns: u64,
     /// Involuntary context switches of the program and its children. Exact if no other program runs
     /// at the same time.
     pub preempted: u64,
@@ -139,7 +141,8 @@ impl Runner<'_> {
         let [out, err] = [out, err].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         let preempted = after.preempted.saturating_sub(before.preempted);
         let lost_ns = after.lost_ns_since(&before, ns * self.cpus.len() as f64);
-        Ok(Output { out, err, ns, preempted, lost_ns })
+        let cpu_ns = after.cpu_ns_since(&before);
+        Ok(Output { out, err, ns, cpu_ns, preempted, lost_ns })
     }
 }
 

@@ -9,6 +9,8 @@ use crate::server::Server;
 
 /// Size of the data file.
 pub const DATA_BYTES: u64 = 384 << 20;
+/// Size of the file that is served.
+pub const SERVED_BYTES: u64 = 4096;
 /// Limits of a working set in memory.
 const MEMORY_MIN: u64 = 128 << 20;
 const MEMORY_MAX: u64 = 2 << 30;
@@ -52,6 +54,10 @@ pub struct Place {
     pub own: PathBuf,
     /// A program to build.
     pub program: PathBuf,
+    /// A folder with one file of [`SERVED_BYTES`], `4k`.
+    pub served: PathBuf,
+    /// This program.
+    pub fathom: String,
     /// A free port of loopback, for servers.
     pub port: u16,
 }
@@ -59,7 +65,8 @@ pub struct Place {
 impl Place {
     pub fn at(folder: &Path) -> Self {
         let file = |number: u32| folder.join(format!("f-{number}"));
-        Self { data: file(0), own: file(1), program: file(2), port: 0 }
+        let fathom = "fathom".to_owned();
+        Self { data: file(0), own: file(1), program: file(2), served: file(3), fathom, port: 0 }
     }
 }
 
@@ -80,6 +87,8 @@ pub enum Ours {
     Run,
     /// `fathom file …` with these arguments, for the case with these parameters.
     File(fn(&Place, &Params) -> Vec<String>),
+    /// `fathom load …` with these arguments, against the server of the row.
+    Load(fn(&Place) -> Vec<String>),
 }
 
 /// A peer's result.
@@ -131,6 +140,10 @@ pub struct Row {
     pub takes_turns: bool,
     /// The data file is read, and made resident before each turn.
     pub reads_data: bool,
+    /// The folder with one file is served.
+    pub serves: bool,
+    /// Of response times, the quantile that is compared: else the headline.
+    pub quantile: Option<f64>,
     /// Bytes that both sides of a pair write.
     pub written: u64,
     /// Too large or long to run unless the program or the case is named.
@@ -158,6 +171,8 @@ impl Row {
             on: On::One,
             takes_turns: false,
             reads_data: false,
+            serves: false,
+            quantile: None,
             written: 0,
             only_named: false,
             seconds: 1.2,
@@ -167,13 +182,22 @@ impl Row {
         }
     }
 
+    /// The parameters, and the quantile that is compared.
+    pub fn shown_params(&self) -> Params {
+        let params = self.params.clone();
+        match self.quantile {
+            Some(quantile) => params.and("quantile", quantile.to_string().as_str()),
+            None => params,
+        }
+    }
+
     /// The case in the syntax of `fathom run`.
     pub fn case(&self) -> String {
-        format!("{}{}", self.metric, self.params)
+        format!("{}{}", self.metric, self.shown_params())
     }
 
     pub fn needs_files(&self) -> bool {
-        self.reads_data || self.written > 0
+        self.reads_data || self.serves || self.written > 0
     }
 }
 

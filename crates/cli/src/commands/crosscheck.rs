@@ -112,10 +112,11 @@ fn empty_row(
 ) -> CrossRow {
     // `fathom run` pins its workers itself.
     let our_pin = match (row.ours, row.on) {
-        (Ours::File(_), On::One) => format!("taskset -c {} ", bench.cpu),
+        (Ours::File(_), On::One) | (Ours::Load(_), _) => format!("taskset -c {} ", bench.cpu),
         _ => String::new(),
     };
-    let our_command = Invocation { program: "fathom".to_owned(), ..bench.our_command(row) };
+    let our_command =
+        Invocation { program: "fathom".to_owned(), ..bench.our_command(row, bench.port) };
     CrossRow {
         peer: peer.name().to_owned(),
         package: package.to_owned(),
@@ -125,7 +126,7 @@ fn empty_row(
         cpus: bench.cpus(row.on),
         our_command: format!("{our_pin}{our_command}"),
         peer_commands: bench.shell_lines(row),
-        ..CrossRow::of(MetricId::new(row.metric), row.params.clone(), row.unit, row.statistic)
+        ..CrossRow::of(MetricId::new(row.metric), row.shown_params(), row.unit, row.statistic)
     }
 }
 

@@ -40,10 +40,14 @@ impl Usage {
         }
     }
 
+    pub(super) fn cpu_ns_since(&self, earlier: &Self) -> u64 {
+        self.cpu_ns.saturating_sub(earlier.cpu_ns)
+    }
+
     /// CPU time that was neither idle nor used by the children.
     pub(super) fn lost_ns_since(&self, earlier: &Self, elapsed_ns: f64) -> Option<f64> {
         let idle = self.idle_ns?.saturating_sub(earlier.idle_ns?);
-        let ran = self.cpu_ns.saturating_sub(earlier.cpu_ns);
+        let ran = self.cpu_ns_since(earlier);
         // Idle time is counted in ticks, so the sum may exceed the elapsed time.
         Some((elapsed_ns - (ran + idle) as f64).max(0.0))
     }

@@ -16,6 +16,11 @@ pub(super) fn command(row: &Row, program: &Path, cpu: u32, place: Option<&Place>
             words.push("--json".to_owned());
             words
         }
+        (Ours::Load(words), Some(place)) => {
+            let mut words = words(place);
+            words.insert(0, "load".to_owned());
+            words
+        }
         (_, place) => {
             let options = ["run", "--quick", "--only", "--json", "--cpu"].map(str::to_owned);
             let mut words: Vec<String> = options.into();
@@ -33,7 +38,7 @@ pub(super) fn command(row: &Row, program: &Path, cpu: u32, place: Option<&Place>
 /// Where the command runs: `fathom run` pins its workers itself, and runs on another CPU.
 pub(super) fn cpus(row: &Row, cpu: u32, allowed: &[u32]) -> Vec<u32> {
     match (row.ours, row.on) {
-        (Ours::File(_), On::One) => vec![cpu],
+        (Ours::File(_), On::One) | (Ours::Load(_), _) => vec![cpu],
         _ => allowed.to_vec(),
     }
 }
@@ -54,8 +59,11 @@ pub(super) fn value(row: &Row, output: &Output) -> Result<(f64, Verdict), RunErr
         let names: Vec<String> = document.records.iter().map(|record| record.name()).collect();
         return Err(failed(format!("fathom measured {}, not {}", names.join(", "), row.case())));
     };
-    let summary = record.shown_summary();
-    summary.map(|summary| (summary.median, record.verdict.clone())).ok_or_else(|| {
+    let number = record.shown_summary().and_then(|summary| match row.quantile {
+        None => Some(summary.median),
+        Some(q) => summary.quantiles.iter().find(|one| one.q == q).map(|one| one.value),
+    });
+    number.map(|number| (number, record.verdict.clone())).ok_or_else(|| {
         let reasons: Vec<&str> =
             record.verdict.reasons.iter().map(|reason| reason.text.as_str()).collect();
         failed(format!(

@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use fathom_metric::Disk;
-use fathom_peers::{DATA_BYTES, Place, Row};
+use fathom_peers::{DATA_BYTES, Place, Row, SERVED_BYTES};
 
 use super::super::scratch_folder::{Request, RunFolder, TestFiles, fill, size};
 use crate::arguments::crosscheck::CrosscheckArguments;
@@ -24,26 +24,37 @@ pub(super) fn prepare(
     if !rows.iter().any(|row| row.needs_files()) {
         return Ok(TestFiles::none("no row needs files"));
     }
+    let reads_data = rows.iter().any(|row| row.reads_data);
+    let data_bytes = if reads_data { DATA_BYTES } else { 0 };
     let folder = arguments.folder.as_deref();
     let request = Request {
         folder,
         allow_memory: arguments.allow_memory,
-        disk: Disk { large: DATA_BYTES, own: WRITTEN_BYTES },
+        disk: Disk { large: data_bytes, own: WRITTEN_BYTES },
         required: folder.is_some(),
         subject: "Rows with files",
     };
     let in_pairs: u64 = rows.iter().map(|row| row.written).sum();
     let in_pairs = in_pairs * u64::from(arguments.pairs);
-    let amount = format!(
-        " and are removed: {} once, about {} over all pairs, at most {} at a time",
-        size(DATA_BYTES),
-        size(in_pairs.next_multiple_of(1 << 30)),
-        size(rows.iter().map(|row| row.written / 2).fold(WRITTEN_BYTES, u64::max))
-    );
+    let once = size(data_bytes.max(SERVED_BYTES));
+    let amount = match in_pairs {
+        0 => format!(" and are removed: {once}"),
+        _ => format!(
+            " and are removed: {once} once, about {} over all pairs, at most {} at a time",
+            size(in_pairs.next_multiple_of(1 << 30)),
+            size(rows.iter().map(|row| row.written / 2).fold(WRITTEN_BYTES, u64::max))
+        ),
+    };
     TestFiles::prepare(&request, &amount, |parent| {
         let folder = RunFolder::new(parent, 0, interrupt)?;
         let place = Place::at(folder.path());
-        fill(&File::create_new(&place.data)?, DATA_BYTES, interrupt)?;
+        if reads_data {
+            fill(&File::create_new(&place.data)?, DATA_BYTES, interrupt)?;
+        }
+        if rows.iter().any(|row| row.serves) {
+            std::fs::create_dir(&place.served)?;
+            fill(&File::create_new(place.served.join("4k"))?, SERVED_BYTES, interrupt)?;
+        }
         Ok((folder, place))
     })
 }

@@ -6,8 +6,9 @@ use std::sync::atomic::AtomicBool;
 
 use fathom_fileio::folder::space;
 use fathom_fileio::residency;
+use fathom_measure::process::Running;
 use fathom_measure::sampler::Missing;
-use fathom_peers::{Invocation, On, Output, Place, Row, RunError, Runner, Server, free_port};
+use fathom_peers::{Invocation, On, Ours, Output, Place, Row, RunError, Runner, free_port};
 use fathom_record::{Activity, CrossRow, Turn, Verdict, system_cause};
 
 use super::super::scratch_folder::{missing_text, size};
@@ -114,9 +115,9 @@ impl Bench<'_> {
         }
     }
 
-    pub(super) fn our_command(&self, row: &Row) -> Invocation {
-        let mut command =
-            fathom_side::command(row, &self.program, self.cpu, self.files(row).ok().flatten());
+    pub(super) fn our_command(&self, row: &Row, port: u16) -> Invocation {
+        let place = self.files(row).ok().flatten().map(|place| Place { port, ..place.clone() });
+        let mut command = fathom_side::command(row, &self.program, self.cpu, place.as_ref());
         if self.allow_memory && command.arguments.iter().any(|word| word == "--folder") {
             command.arguments.push("--allow-memory".to_owned());
         }
@@ -136,7 +137,8 @@ impl Bench<'_> {
             (On::One | On::Two, [cpu]) => format!("taskset -c {cpu} {invocation}"),
             _ => invocation.to_string(),
         };
-        let server = server_of(row, self.port);
+        let shown = Place { fathom: "fathom".to_owned(), ..self.place_at(self.port) };
+        let server = row.server.as_ref().map(|server| server(&shown));
         let server = server.map(|it| pinned(&self.server_cpus(row.on), &it.invocation) + " &");
         let cpus = self.client_cpus(row.on);
         let commands = self.peer_commands(row, self.port);
@@ -173,7 +175,11 @@ impl Bench<'_> {
         let cpus = fathom_side::cpus(row, self.cpu, &self.allowed);
         let _files = self.prepare_files(row)?;
         let limit_ns = self.limit_ns(row, FATHOM_LIMIT_NS);
-        let output = self.runner(cpus, limit_ns).run(&self.our_command(row))?;
+        let port = free_port().unwrap_or(self.port);
+        // `fathom run` starts its far end itself.
+        let is_load = matches!(row.ours, Ours::Load(_));
+        let _server = if is_load { self.serve(row, port)? } else { None };
+        let output = self.runner(cpus, limit_ns).run(&self.our_command(row, port))?;
         fathom_side::value(row, &output)
     }
 
@@ -183,8 +189,7 @@ impl Bench<'_> {
         let port = free_port().unwrap_or(self.port);
         let commands = self.peer_commands(row, port);
         // Killed when this turn ends, whatever its outcome.
-        let serving = self.runner(self.server_cpus(row.on), self.limit_ns);
-        let _server = server_of(row, port).map(|server| serving.serve(&server)).transpose()?;
+        let _server = self.serve(row, port)?;
         let limit_ns = self.limit_ns(row, self.limit_ns);
         let runner = self.runner(self.client_cpus(row.on), limit_ns);
         let outputs: Result<Vec<Output>, RunError> =
@@ -202,6 +207,19 @@ impl Bench<'_> {
             preempted_hz: (!row.takes_turns).then_some(rate),
             lost_share: share.filter(|_| !row.takes_turns),
         })
+    }
+
+    /// Starts the server of a row, if it has one.
+    fn serve(&self, row: &Row, port: u16) -> Result<Option<Running>, RunError> {
+        let server = row.server.as_ref().map(|server| server(&self.place_at(port)));
+        let serving = self.runner(self.server_cpus(row.on), self.limit_ns);
+        server.map(|server| serving.serve(&server)).transpose()
+    }
+
+    fn place_at(&self, port: u16) -> Place {
+        let place = self.place.as_ref().ok().cloned();
+        let fathom = self.program.display().to_string();
+        Place { port, fathom, ..place.unwrap_or_else(|| Place::at("".as_ref())) }
     }
 
     /// Reads the data into the page cache, and removes the file that is to be written, now and when
@@ -223,10 +241,6 @@ impl Bench<'_> {
         }
         Ok(Some(RemovedFile::new(place.own.clone())))
     }
-}
-
-fn server_of(row: &Row, port: u16) -> Option<Server> {
-    row.server.as_ref().map(|server| server(&Place { port, ..Place::at("".as_ref()) }))
 }
 
 /// The peer's side of a pair.

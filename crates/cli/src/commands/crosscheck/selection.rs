@@ -28,7 +28,8 @@ pub(super) fn select(words: &[String], machine: &Machine) -> anyhow::Result<Vec<
     }
     let selected = |(peer, mut rows): (&'static dyn Peer, Vec<Row>)| {
         rows.retain(|row| match words.as_slice() {
-            [] => !row.only_named,
+            // Load generators take three minutes and more each.
+            [] => !row.only_named && !row.serves,
             words => words.iter().any(|word| selects(word, peer, row)),
         });
         (!rows.is_empty()).then_some(Selection { peer, rows })
