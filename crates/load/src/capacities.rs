@@ -4,8 +4,8 @@ use fathom_analysis::load::Resource;
 use fathom_metric::Measured;
 use fathom_record::{Basis, Cause, Fact, Interval, Params, State, Unit, Verdict};
 
+use crate::batch::half_width;
 use crate::metrics;
-use crate::step::half_width;
 
 /// Pacing is a limit of its own if another congestion control carries this many times more.
 const PACED: f64 = 1.25;

@@ -143,6 +143,7 @@ pub fn target(is_ours: bool) -> Target {
     Target {
         address,
         requests: Arc::new(Requests::new(&files, &fields)),
+        first_ns: 1_000_000,
         fields,
         file_bytes: Some(64_000),
         control: is_ours.then_some(control),

@@ -8,9 +8,10 @@ use fathom_analysis::load::{bottleneck, shape};
 use fathom_metric::Measured;
 use fathom_record::{Basis, Cause, Fact, Interval, Params, Reason, Series, State, Unit, Verdict};
 
+use crate::batch::half_width;
 use crate::capacities::{Capacities, Rate, wide};
 use crate::metrics::{self, OfServer};
-use crate::step::{Judged, LeftOut, ServerUse, Step, Sweep, WAITING_MIN, half_width};
+use crate::step::{Judged, LeftOut, ServerUse, Step, Sweep, WAITING_MIN};
 
 /// Less than this share of the bytes sent is not work of the disk.
 const DISK_SHARE_MIN: f64 = 0.01;

@@ -5,8 +5,8 @@ use std::fs;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::{Interval, Series, Unit};
 
+use crate::batch::interval;
 use crate::figures::Telemetry;
-use crate::step::interval;
 
 /// Most values of a series of memory.
 const READINGS_MAX: usize = 20_000;

@@ -7,6 +7,7 @@ use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_measure::host::Reader;
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
 use fathom_record::Params;
+use fathom_record::quantity::counted;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -23,7 +24,7 @@ use crate::paths::shown;
 use crate::readings::Readings;
 use crate::records;
 use crate::run::{Observed, Run, duration, shuffled};
-use crate::step::{Judged, SWEEPS, Step};
+use crate::step::{COMPLETIONS_NEEDED, Judged, SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
 
 /// Descriptors of the process besides those of the clients.
@@ -67,6 +68,8 @@ impl Procedure for Load {
         recorder.set_seed(self.seed);
         target.far.iter().for_each(|far| recorder.add_far(far.clone()));
         recorder.event(Event::Plan(&self.plan(&target)));
+        let few = self.all_cases().into_iter().find_map(|case| self.too_few(case, target.first_ns));
+        few.iter().for_each(|text| recorder.event(Event::Warning(text)));
         if self.body == BodyName::Verify {
             let mut goes_on = || !recorder.stop().now().load(Relaxed);
             target.contents = Some(content::know(&mut target, &mut goes_on).to_owned());
@@ -203,6 +206,27 @@ impl Load {
             target.requests.len(),
             target.address
         )
+    }
+
+    /// Whether too few responses for an interval are to be expected of the fewest clients, by the
+    /// time of the first one, and what to do.
+    fn too_few(&self, case: Case, first_ns: u64) -> Option<String> {
+        let clients = *self.clients.0.first().filter(|_| self.requests.is_none())?;
+        let first_s = first_ns as f64 / 1e9;
+        // As many at once as there are clients, or one after another.
+        let each_s =
+            first_s.max((first_s + case.think.as_secs_f64()) / f64::from(clients)).max(1e-9);
+        let expected = self.time.as_secs_f64() / each_s;
+        (expected < COMPLETIONS_NEEDED).then(|| {
+            format!(
+                "--time {}: about {expected:.0} responses are to be expected with {}, as the first \
+                 took {}; an interval needs {COMPLETIONS_NEEDED}: --time {}",
+                duration(self.time.as_secs_f64()),
+                counted(clients as usize, "client"),
+                duration(first_s),
+                records::whole_time(COMPLETIONS_NEEDED * each_s)
+            )
+        })
     }
 
     /// The time of sweeps, capacities and proofs, without warm-up.
@@ -358,5 +382,22 @@ mod tests {
             plan("--requests 1000 --time 3s", false),
         ];
         assert_golden("plans.txt", &text.concat());
+    }
+
+    #[test]
+    fn too_few_responses_are_foreseen() {
+        let few = |options: &str, ms: u64| {
+            let line = format!("load http://far/ {options}");
+            let load = Load::parse_from(line.split_whitespace());
+            load.too_few(load.all_cases()[0], ms * 1_000_000)
+        };
+        let text = "--time 30 s: about 40 responses are to be expected with 1 client, as the first \
+                    took 750 ms; an interval needs 60: --time 45s";
+        assert_eq!(few("", 750).as_deref(), Some(text));
+        assert_eq!(few("", 500), None, "60");
+        assert_eq!(few("--clients 4 --think 1s", 100), None, "four think at once");
+        let think = few("--think 1s", 100).expect("27 of one client");
+        assert!(think.ends_with("--time 70s"), "{think}");
+        assert_eq!(few("--requests 10", 750), None);
     }
 }

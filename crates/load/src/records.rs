@@ -9,11 +9,12 @@ use fathom_record::{
     Cause, Check, Fact, Interval, ParamValue, Params, Reason, Remedy, State, Unit, Verdict,
 };
 
+use crate::batch::Batch;
 use crate::engine::{Choice, Distribution, Fault, fault_words};
 use crate::memory::{Memory, Resident, growth_interval};
 use crate::metrics::{self, OfServer};
 use crate::options::{Case, Load, ServerCache};
-use crate::step::{BUSY_MAX, Batch, Judged, LeftOut, SWEEPS, Step};
+use crate::step::{BUSY_MAX, Judged, LeftOut, SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
 
 /// Events that are handled one after another make the last ones late: more than this share of the
@@ -321,7 +322,9 @@ fn doubts(step: &Step, faults: &str) -> Vec<Reason> {
         let text = format!("{} of {SWEEPS} sweeps", step.sweeps);
         doubts.push(Reason::new(Cause::Interrupted, text));
     } else if let Some(text) = step.no_interval() {
-        doubts.push(Reason::new(Cause::TooShort, text).with_remedy(Remedy::MeasureLonger));
+        let remedy = format!("use --time {}", whole_time(step.time_for_interval()));
+        let reason = Reason::new(Cause::TooShort, text);
+        doubts.push(reason.with_remedy(Remedy::Do { action: remedy }));
     }
     if let Some(text) = &step.cache_doubt {
         doubts.push(Reason::new(Cause::NotAsAsked, format!("server cache: {text}")));
@@ -355,6 +358,14 @@ fn time_words(time: Duration) -> String {
     match time.subsec_millis() {
         ms @ 1.. if Duration::from_millis(ms.into()) == time => format!("{ms} ms"),
         _ => format!("{} s", time.as_secs_f64()),
+    }
+}
+
+/// A time that is not shorter, as an option takes it: `45s`, `3min`.
+pub fn whole_time(seconds: f64) -> String {
+    match (seconds / 5.0).ceil() * 5.0 {
+        ..=120.0 => format!("{:.0}s", (seconds / 5.0).ceil() * 5.0),
+        _ => format!("{:.0}min", (seconds / 60.0).ceil()),
     }
 }
 

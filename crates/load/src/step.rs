@@ -4,19 +4,27 @@ use std::collections::BTreeMap;
 
 use fathom_analysis::load::{ERRORS_MAX, SweepPoint};
 use fathom_analysis::statistics;
-use fathom_record::quantity::percent;
+use fathom_record::quantity::{counted, percent};
 use fathom_record::{Basis, Histogram, Interval, Remedy};
 
+use crate::batch::{Batch, half_width, interval};
 use crate::engine::{Fault, Outcome, SLOTS, Slot, ThreadUse, add_counts};
 use crate::figures::Telemetry;
 
 /// Sweeps over all steps, each in another random order.
 pub const SWEEPS: usize = 3;
-/// Slots of a batch: the slots of all sweeps form ten batches.
+/// Slots of a batch: the slots of all sweeps form ten batches, or five of a slow server.
 const BATCH_SLOTS: usize = SWEEPS;
+/// The fewest batches with an interval.
+const BATCHES_MIN: usize = 5;
+const _: () = assert!(SWEEPS * SLOTS == 2 * BATCHES_MIN * BATCH_SLOTS);
 /// A batch with fewer completions, or shorter than two response times, gives no interval.
 const COMPLETIONS_MIN: u64 = 8;
 const RESPONSES_MIN: f64 = 2.0;
+/// So many times the completions are enough for every batch, as they scatter.
+const SCATTER: f64 = 1.5;
+/// Completions of a step with an interval.
+pub const COMPLETIONS_NEEDED: f64 = SCATTER * (BATCHES_MIN as u64 * COMPLETIONS_MIN) as f64;
 
 /// METHOD 24: the load generator is the limit.
 pub const BUSY_MAX: f64 = 0.9;
@@ -24,16 +32,6 @@ pub const BUSY_MAX: f64 = 0.9;
 pub const WAITING_MIN: f64 = 0.1;
 /// Fewer CPUs are what the kernel uses for a load.
 const OTHERS_MIN: f64 = 0.2;
-
-/// Consecutive slots of a step, maybe of two sweeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Batch {
-    pub completed: u64,
-    pub body_bytes: u64,
-    pub seconds: f64,
-    pub mean_ns: f64,
-    pub median_ns: f64,
-}
 
 /// What the server used in the windows of a step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -281,13 +279,11 @@ impl Step {
             self.pending = Some((sum, count, time));
             return;
         }
-        self.batches.push(Batch {
-            completed: sum.completed,
-            body_bytes: sum.body_bytes,
-            seconds: time,
-            mean_ns: sum.sum_ns / sum.completed.max(1) as f64,
-            median_ns: sum.times.quantile(0.5).unwrap_or(0.0),
-        });
+        self.batches.push(Batch::of(&sum, time));
+        let is_whole = self.batches.len() == 2 * BATCHES_MIN;
+        if is_whole && self.short_batch().is_some() {
+            self.batches = self.batches.chunks(2).map(|pair| pair[0].and(&pair[1])).collect();
+        }
     }
 
     pub fn seconds(&self) -> f64 {
@@ -359,21 +355,31 @@ impl Step {
 
     /// Why batches give no interval; `None` if they do.
     pub fn no_interval(&self) -> Option<String> {
-        let least = self.batches.iter().map(|batch| batch.completed).min().unwrap_or(0);
+        if self.batches.len() < BATCHES_MIN {
+            let count = self.batches.len();
+            return Some(format!("no interval: {count} of {} batches", 2 * BATCHES_MIN));
+        }
+        self.short_batch().map(|text| format!("no interval: {text}"))
+    }
+
+    fn short_batch(&self) -> Option<String> {
+        let least = self.batches.iter().map(|batch| batch.completed).min()?;
         let shortest =
             self.batches.iter().map(|batch| batch.seconds * 1e9).fold(f64::MAX, f64::min);
-        if self.batches.len() < 5 {
-            let count = self.batches.len();
-            return Some(format!(
-                "no interval: {count} of {} batches",
-                SWEEPS * SLOTS / BATCH_SLOTS
-            ));
-        }
         if least < COMPLETIONS_MIN {
-            return Some(format!("no interval: a batch has {least} completions, below 8"));
+            let count = counted(least as usize, "completion");
+            return Some(format!("a batch has {count}, below {COMPLETIONS_MIN}"));
         }
         (shortest < RESPONSES_MIN * self.mean_ns())
-            .then(|| "no interval: a batch is shorter than two response times".to_owned())
+            .then(|| "a batch is shorter than two response times".to_owned())
+    }
+
+    /// Seconds in which each of five batches would have enough completions: where there are enough
+    /// in all, twice as many.
+    pub fn time_for_interval(&self) -> f64 {
+        let by_count = COMPLETIONS_NEEDED / self.completed.max(1) as f64;
+        let by_time = BATCHES_MIN as f64 * RESPONSES_MIN * self.mean_ns() / self.window_ns as f64;
+        self.seconds() * by_count.max(SCATTER * by_time).max(2.0)
     }
 
     /// The confidence interval of a rate or a mean over all work, from its value in each batch, by
@@ -394,19 +400,6 @@ impl Step {
         }
         interval(headline, &self.batches.iter().map(of).collect::<Vec<f64>>())
     }
-}
-
-/// Of the 95 % interval of a mean, by Student's t.
-pub fn half_width(values: &[f64]) -> Option<f64> {
-    Some(statistics::prediction_half_width(values)? / (values.len() as f64 + 1.0).sqrt())
-}
-
-/// Order statistics over batches (METHOD 15), which always include the headline: it is computed
-/// over all work, and may differ a little from the median of the batches.
-pub fn interval(headline: f64, batches: &[f64]) -> Option<Interval> {
-    let ([low, high], level) = statistics::median_interval(batches)?;
-    let limits = [low.min(headline), high.max(headline)];
-    Some(Interval::new(limits, level, Basis::WithinRun))
 }
 
 /// What the records of a step say of it.
@@ -565,12 +558,24 @@ mod tests {
             step
         };
         assert_eq!(with(3, 3).no_interval(), None);
-        assert!(with(2, 3).no_interval().is_some_and(|text| text.contains("6 completions")));
+        assert!(with(1, 3).no_interval().is_some_and(|text| text.contains("6 completions")));
         assert!(with(3, 1).no_interval().is_some_and(|text| text.contains("3 of 10 batches")));
+        // 30 completions in 3 s, and twice as many are needed.
+        assert!((with(1, 3).time_for_interval() - 6.0).abs() < 1e-9);
         let mut slow = with(3, 3);
         slow.sum_ns *= 200.0;
         assert!(slow.no_interval().is_some_and(|text| text.contains("two response times")));
         assert_eq!(slow.interval(1.0, |batch| batch.mean_ns), None);
+    }
+
+    #[test]
+    fn few_completions_are_divided_among_five_batches() {
+        let mut step = Step::new(1);
+        (0..3).for_each(|_| step.add(&outcome([2; SLOTS]), None, None));
+        assert_eq!((step.batches.len(), step.no_interval()), (5, None));
+        let counts = |step: &Step| step.batches.iter().map(|it| it.completed).sum::<u64>();
+        assert_eq!((counts(&step), step.batches[0].completed), (60, 12));
+        assert!((step.batches[0].seconds - 0.6).abs() < 1e-9);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fathom_fileio::read_text;
 use fathom_http::{Connector, ExchangeError, Url, UrlError, resolve};
+use fathom_measure::clock::monotonic_raw_ns;
 use fathom_metric::{ProcedureError, Recorder};
 use fathom_record::{Activity, FarHost, Host, system_cause};
 
@@ -29,6 +30,8 @@ const TOKEN_FILE: &str = "FATHOM_TOKEN_FILE";
 pub struct Target {
     pub address: SocketAddr,
     pub requests: Arc<Requests>,
+    /// The time of the first one.
+    pub first_ns: u64,
     /// What all requests share.
     pub fields: Fields,
     /// Mean length of the files, if known.
@@ -84,7 +87,9 @@ impl Target {
         }
         let files = files(load, &url, is_ours.then_some(&mut control), &mut warnings)?;
         let fields = Fields { host: url.authority(), more: fields, closes: load.fresh };
+        let begun_ns = monotonic_raw_ns();
         let first_bytes = check_first(load, &mut control, &files, &fields)?;
+        let first_ns = monotonic_raw_ns() - begun_ns;
         control.set_timeout(load.timeout.min(TELEMETRY_TIMEOUT));
         let requests = Arc::new(Requests::new(&files, &fields));
         // Of a list only: as a parameter it would make another case.
@@ -113,6 +118,7 @@ impl Target {
             is_loopback_path: is_own_address(address),
             file_bytes,
             requests,
+            first_ns,
             fields,
             contents: None,
             control: is_ours.then_some(control),

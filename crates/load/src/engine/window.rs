@@ -278,11 +278,13 @@ struct Parts {
     /// At the end of the last part, and the rate in it.
     last: Live,
     rate: Option<f64>,
+    /// Whether two parts were unlike.
+    has_changed: bool,
 }
 
 impl Parts {
     fn new(timing: Timing, begun: Live) -> Self {
-        Self { timing, begun, last: begun, rate: None }
+        Self { timing, begun, last: begun, rate: None, has_changed: false }
     }
 
     /// Whether the throughput was steady, once the warm-up is over.
@@ -295,13 +297,16 @@ impl Parts {
             let chance = 3.0 / (count as f64).sqrt();
             let before = self.rate.replace(now);
             self.last = live;
-            if before.is_some_and(|before| (now / before - 1.0).abs() < SETTLED.max(chance)) {
-                return Some(true);
+            if let Some(before) = before {
+                if (now / before - 1.0).abs() < SETTLED.max(chance) {
+                    return Some(true);
+                }
+                self.has_changed = true;
             }
         }
         let is_over = live.now_ns - self.begun.now_ns >= self.timing.warm_up_max_ns;
         // Too few completions to compare are no sign of drift.
-        is_over.then_some(self.rate.is_none())
+        is_over.then_some(!self.has_changed)
     }
 }
 
@@ -348,6 +353,7 @@ mod tests {
         let few = [(50, 7), (100, 8), (150, 15), (200, 16)];
         assert_eq!(after(&few), [None, None, None, Some(true)], "eight complete a part");
         assert_eq!(after(&[(50, 1_000), (499, 20_000), (500, 20_007)])[1..], [None, Some(false)]);
+        assert_eq!(after(&[(300, 9), (499, 15), (500, 16)])[2..], [Some(true)], "one part only");
         assert_eq!(after(&[(499, 7), (500, 7)]), [None, Some(true)], "nothing to compare");
         let short = Timing::of(100_000_000, None);
         let limits = [short.warm_up_max_ns, timing.warm_up_max_ns];

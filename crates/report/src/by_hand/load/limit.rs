@@ -221,10 +221,10 @@ impl<'r> Case<'r> {
         // A busy resource has a name before the throughput is level.
         let busy = match self.name() {
             UNDETERMINED => None,
-            "server-cpu" => Some("The CPU of the server is the limit".to_owned()),
-            "pacing" => Some("The pacing of the congestion control is the limit".to_owned()),
-            "serial" => Some(format!("{} is the limit", capitalised(word("serial")))),
-            name => Some(format!("The {name} is the limit")),
+            "server-cpu" => Some("The CPU of the server is busy".to_owned()),
+            "pacing" => Some("The pacing of the congestion control is reached".to_owned()),
+            "serial" => Some(format!("{} is busy", capitalised(word("serial")))),
+            name => Some(format!("The {name} is busy")),
         };
         let sentences = [Some(capitalised(why)), self.left_out(), busy].into_iter().flatten();
         let sentences = sentences.map(|sentence| format!("{sentence}."));

@@ -1,0 +1,90 @@
+//! Batches: parts of the measured time of a step, whose means are nearly independent.
+
+use fathom_analysis::statistics;
+use fathom_record::{Basis, Interval};
+
+use crate::engine::Slot;
+
+/// Response times that are kept until all batches are known.
+const FEW: u64 = 64;
+
+/// Consecutive slots of a step, maybe of two sweeps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    pub completed: u64,
+    pub body_bytes: u64,
+    pub seconds: f64,
+    pub mean_ns: f64,
+    pub median_ns: f64,
+    /// The response times, if there are few.
+    pub times: Vec<f64>,
+}
+
+impl Batch {
+    pub fn of(slot: &Slot, seconds: f64) -> Self {
+        let is_few = slot.completed < FEW;
+        Self {
+            completed: slot.completed,
+            body_bytes: slot.body_bytes,
+            seconds,
+            mean_ns: slot.sum_ns / slot.completed.max(1) as f64,
+            median_ns: slot.times.quantile(0.5).unwrap_or(0.0),
+            times: if is_few { slot.times.ranks(FEW) } else { Vec::new() },
+        }
+    }
+
+    /// The batch of both.
+    pub fn and(&self, next: &Self) -> Self {
+        let completed = self.completed + next.completed;
+        let mean = |a: f64, b: f64| {
+            let sum = a * self.completed as f64 + b * next.completed as f64;
+            sum / completed.max(1) as f64
+        };
+        let times = [self.times.as_slice(), &next.times].concat();
+        let has_all = times.len() as u64 == completed;
+        let median = statistics::median(&times).filter(|_| has_all);
+        Self {
+            completed,
+            body_bytes: self.body_bytes + next.body_bytes,
+            seconds: self.seconds + next.seconds,
+            mean_ns: mean(self.mean_ns, next.mean_ns),
+            median_ns: median.unwrap_or_else(|| mean(self.median_ns, next.median_ns)),
+            times,
+        }
+    }
+}
+
+/// Of the 95 % interval of a mean, by Student's t.
+pub fn half_width(values: &[f64]) -> Option<f64> {
+    Some(statistics::prediction_half_width(values)? / (values.len() as f64 + 1.0).sqrt())
+}
+
+/// Order statistics over batches (METHOD 15), which always include the headline: it is computed
+/// over all work, and may differ a little from the median of the batches.
+pub fn interval(headline: f64, batches: &[f64]) -> Option<Interval> {
+    let ([low, high], level) = statistics::median_interval(batches)?;
+    let limits = [low.min(headline), high.max(headline)];
+    Some(Interval::new(limits, level, Basis::WithinRun))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn median_is_of_the_response_times_of_both() {
+        let slot = |times: &[f64]| Slot {
+            completed: times.len() as u64,
+            sum_ns: times.iter().sum(),
+            times: times.iter().copied().collect(),
+            ..Slot::default()
+        };
+        let [few, more] =
+            [slot(&[900.0]), slot(&[100.0, 200.0, 300.0])].map(|it| Batch::of(&it, 1.0));
+        let both = few.and(&more);
+        assert_eq!((both.completed, both.mean_ns, both.median_ns), (4, 375.0, 250.0));
+        let many = Batch::of(&slot(&[500.0; FEW as usize]), 1.0);
+        let mixed = (500.0 * FEW as f64 + 900.0) / (FEW as f64 + 1.0);
+        assert_eq!((few.and(&many).median_ns, few.and(&many).completed), (mixed, FEW + 1));
+    }
+}
