@@ -1,13 +1,15 @@
 //! Connections, requests and the heads of responses.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use fathom_http::{
     ConnectError, Connector, ContentRange, ExchangeError, Framing, HEAD_BYTES_MAX, Head, Limits,
-    Malformed, Url, coded, content_range, request, retry_after,
+    Malformed, Stream, Tls, Url, coded, content_range, request, retry_after,
 };
+use fathom_load::https::remedy;
 use fathom_measure::clock::wall_ns;
 use fathom_record::{Activity, system_cause};
 
@@ -49,6 +51,7 @@ impl Fault {
             ExchangeError::Malformed(malformed) => malformed.into(),
             ExchangeError::ClosedInHead => Self::passing("connection closed without a response"),
             ExchangeError::Io(error) => Self::of_system("", &error),
+            error @ ExchangeError::Tls(_) => Self::Final(format!("{error}{}", remedy(&error))),
         }
     }
 }
@@ -63,6 +66,7 @@ impl From<Malformed> for Fault {
 pub struct Client<'c> {
     /// Of the host; the first one that accepts a connection counts.
     pub addresses: Vec<SocketAddr>,
+    pub tls: Option<&'c Tls>,
     /// Further fields, each `Name: value`.
     pub fields: Vec<String>,
     pub congestion: Option<&'c str>,
@@ -84,7 +88,7 @@ pub struct Range<'r> {
 }
 
 pub struct Response {
-    pub stream: TcpStream,
+    pub stream: Stream,
     pub head: Head,
     pub fields: ResponseFields,
     /// What came of the body with the head.
@@ -107,12 +111,12 @@ pub struct ResponseFields {
 }
 
 impl Client<'_> {
-    fn connect(&self) -> Result<TcpStream, Fault> {
+    fn connect(&self) -> Result<OwnedFd, Fault> {
         let connector = Connector { congestion: self.congestion, ..Connector::default() };
         let mut last = Fault::Final("the host has no address".to_owned());
         for to in &self.addresses {
             last = match connector.open(*to, self.connect_timeout, Some(&self.stop)) {
-                Ok(stream) => return Ok(stream),
+                Ok(stream) => return Ok(stream.into()),
                 Err(ConnectError::Stopped) => return Err(Fault::Stopped),
                 Err(ConnectError::Congestion(error)) => {
                     let name = connector.congestion.unwrap_or_default();
@@ -130,7 +134,7 @@ impl Client<'_> {
 
     /// Sends a request, and reads the head of its response.
     pub fn get(&self, url: &Url, range: Option<Range<'_>>) -> Result<Response, Fault> {
-        let mut stream = self.connect()?;
+        let socket = self.connect()?;
         let agent = concat!("User-Agent: fathom/", env!("CARGO_PKG_VERSION"));
         let own = [agent, "Connection: close", "Accept-Encoding: identity"];
         let range = range.map(|Range { from, to, etag }| {
@@ -140,14 +144,19 @@ impl Client<'_> {
         let request = request("GET", &url.path, &url.authority(), own.into_iter().chain(more));
         let limits = self.limits();
         let mut fields = ResponseFields::default();
-        let received = limits.send(&stream, &request).and_then(|()| {
+        let of_head = |error| Fault::of("complete head", error);
+        let stream = Stream::new(socket, self.tls).map_err(ExchangeError::from);
+        let mut stream = stream.map_err(of_head)?;
+        let ready = limits.shake_hands(&mut stream);
+        let sent = ready.and_then(|()| limits.send(&mut stream, request.as_bytes()));
+        let received = sent.and_then(|()| {
             limits.head(&mut stream, &mut [0; HEAD_BYTES_MAX], |status, name, value| {
                 if status >= 200 {
                     fields.add(name, value);
                 }
             })
         });
-        let (head, body) = received.map_err(|error| Fault::of("complete head", error))?;
+        let (head, body) = received.map_err(of_head)?;
         Ok(Response { stream, head, fields, body, range: 0..u64::MAX })
     }
 
@@ -241,7 +250,9 @@ pub fn redirected(url: &Url, location: &str) -> Result<Url, String> {
     let absolute = match location {
         "" => return Err("redirected to nowhere".to_owned()),
         text if scheme => text.to_owned(),
-        text if text.starts_with("//") => format!("http:{text}"),
+        text if text.starts_with("//") => {
+            format!("http{}:{text}", if url.is_https { "s" } else { "" })
+        }
         text => {
             let path = url.path.split('?').next().unwrap_or_default();
             let folder = &path[..=path.rfind('/').unwrap_or(0)];
@@ -250,17 +261,18 @@ pub fn redirected(url: &Url, location: &str) -> Result<Url, String> {
                 Some('?') => format!("{path}{text}"),
                 _ => format!("{folder}{text}"),
             };
-            format!("http://{}{path}", url.authority())
+            url.origin() + &path
         }
     };
     let shown: String = absolute.chars().filter(|c| !c.is_control()).take(300).collect();
     let target = Url::parse(&absolute).map_err(|_| {
-        format!("redirected to {shown}: not an http:// URL; fathom follows no others")
+        format!("redirected to {shown}: no URL of http or https; fathom follows no others")
     })?;
-    match target.host.eq_ignore_ascii_case(&url.host) && target.port == url.port {
+    match target.has_origin_of(url) {
         true => Ok(target),
         false => Err(format!(
-            "redirected to {shown}, which is another host or port; if you trust it, fetch that URL"
+            "redirected to {shown}, which is another host, port or scheme; if you trust it, fetch \
+             that URL"
         )),
     }
 }
@@ -298,6 +310,11 @@ mod tests {
         ] {
             assert_eq!(to(location).as_deref(), Ok(path), "{location}");
         }
+        let secure = Url::parse("https://a/x/y").expect("a URL");
+        let to_secure = |location| redirected(&secure, location).map(|it| it.origin() + &it.path);
+        assert_eq!(to_secure("z").as_deref(), Ok("https://a/x/z"));
+        assert_eq!(to_secure("//A:443/z").as_deref(), Ok("https://A/z"));
+        assert!(to_secure("http://a:443/z").is_err(), "it would not be encrypted");
         for other in ["http://b:81/", "//b/", "http://a/", "https://a:81/", "ftp://a:81/", ""] {
             assert!(to(other).is_err(), "{other}");
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fathom_http::{Framing, Url, resolve};
+use fathom_http::{Framing, Tls, Url, resolve};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_metric::{Event, Recorder};
 use fathom_paths::ReceivePath;
@@ -75,7 +75,7 @@ pub struct Download<'d> {
 impl<'d> Download<'d> {
     pub fn new(
         fetch: &'d Fetch,
-        (text, asked): (&str, Url),
+        (text, asked, tls): (&str, Url, Option<&'d Tls>),
         place: Place,
         fields: Vec<String>,
         recorder: &mut dyn Recorder,
@@ -84,6 +84,7 @@ impl<'d> Download<'d> {
         let addresses = addresses.map_err(|error| format!("look up {}: {error}", asked.host))?;
         let client = Client {
             addresses,
+            tls,
             fields,
             congestion: fetch.congestion.as_deref(),
             connect_timeout: fetch.connect_timeout,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fathom_fileio::fast::{Options, read_fast};
 use fathom_fileio::{Source, Sum};
-use fathom_http::{Url, UrlError};
+use fathom_http::{Tls, Url};
 use fathom_load::check_congestion;
 use fathom_load::target::{LOOPBACK, read_token};
 use fathom_measure::affinity;
@@ -15,7 +15,7 @@ use fathom_record::{Cause, Check, Fact, Params, State, Unit, Verdict};
 use crate::download::{Complete, Download};
 use crate::metrics::ID;
 use crate::name;
-use crate::options::Fetch;
+use crate::options::{Fetch, Receive};
 use crate::part::Place;
 
 impl Procedure for Fetch {
@@ -31,7 +31,14 @@ impl Procedure for Fetch {
     fn check(&self) -> Result<(), ProcedureError> {
         let mut names = BTreeSet::new();
         for text in &self.urls {
-            let url = parsed(text)?;
+            let url = Url::parse(text).map_err(ProcedureError::usage)?;
+            self.https.of(&url)?;
+            if url.is_https && self.receive != Receive::Copy {
+                let path = self.receive.path();
+                return Err(ProcedureError::usage(format!(
+                    "--receive {path}: what is encrypted is received by copy only"
+                )));
+            }
             let of_url = |why: String| ProcedureError::failed(format!("{text}: {why}"));
             if self.names_file() {
                 continue;
@@ -59,12 +66,13 @@ impl Procedure for Fetch {
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
         let mut is_faulty = false;
         for text in &self.urls {
-            let url = parsed(text)?;
+            let url = Url::parse(text).map_err(ProcedureError::usage)?;
             let to = match is_loopback(&url) {
                 true => LOOPBACK.to_owned(),
                 false => url.host.clone(),
             };
-            match self.one(text, url, &to, recorder) {
+            let tls = self.https.of(&url)?;
+            match self.one((text, url, tls.as_ref()), &to, recorder) {
                 Ok(Some(complete)) => self.record(&complete, &to, recorder)?,
                 Ok(None) => return Ok(Ending::Stopped),
                 Err(why) if self.urls.len() == 1 => {
@@ -79,16 +87,6 @@ impl Procedure for Fetch {
         }
         Ok(if is_faulty { Ending::Faulty } else { Ending::Done })
     }
-}
-
-fn parsed(text: &str) -> Result<Url, ProcedureError> {
-    Url::parse(text).map_err(|error| match error {
-        UrlError::Tls(_) => ProcedureError::usage(format!(
-            "{text}: fathom has no TLS; use `curl -O {text}`, or a tunnel: \
-             `ssh -L 8080:127.0.0.1:80 HOST` and http://127.0.0.1:8080/"
-        )),
-        error @ UrlError::Malformed(_) => ProcedureError::usage(error),
-    })
 }
 
 /// By name: what the records are sorted by, not what the packets do.
@@ -117,8 +115,7 @@ impl Fetch {
 
     fn one(
         &self,
-        text: &str,
-        url: Url,
+        (text, url, tls): (&str, Url, Option<&Tls>),
         to: &str,
         recorder: &mut dyn Recorder,
     ) -> Result<Option<Complete>, String> {
@@ -136,7 +133,7 @@ impl Fetch {
         if let Some(path) = &self.token_file {
             let token = read_token(path).map_err(|error| error.to_string())?;
             fields.push(format!("Authorization: Bearer {token}"));
-            if to != LOOPBACK {
+            if to != LOOPBACK && tls.is_none() {
                 let (port, host) = (url.port, &url.host);
                 recorder.event(Event::Warning(&format!(
                     "the token is sent unencrypted to {host}; `ssh -L {port}:127.0.0.1:{port} \
@@ -144,7 +141,7 @@ impl Fetch {
                 )));
             }
         }
-        Download::new(self, (text, url), place, fields, recorder)?.run(recorder)
+        Download::new(self, (text, url, tls), place, fields, recorder)?.run(recorder)
     }
 
     fn record(

@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{BufReader, ErrorKind, Read};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fathom_http::{Connector, ExchangeError, Framing, Limits, coded, request};
+use fathom_http::{Connector, ExchangeError, Framing, Limits, Stream, Tls, coded, request};
 use fathom_record::{Host, escaped};
 use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -84,7 +84,10 @@ pub struct Control {
     stop: Arc<AtomicBool>,
     /// The source address of connections, if not the kernel's choice.
     source: Option<IpAddr>,
-    stream: Option<TcpStream>,
+    tls: Option<Tls>,
+    stream: Option<Stream>,
+    /// Version and ciphers of the last connection.
+    tls_words: Option<(&'static str, String)>,
 }
 
 /// An answer whose body was read.
@@ -103,7 +106,19 @@ impl Control {
     pub fn new(address: SocketAddr, host: &str, fields: &[String], timeout: Duration) -> Self {
         let (host, fields) = (host.to_owned(), fields.to_vec());
         let stop = Arc::default();
-        Self { address, host, fields, timeout, stop, source: None, stream: None }
+        let (source, tls, stream, tls_words) = (None, None, None, None);
+        Self { address, host, fields, timeout, stop, source, tls, stream, tls_words }
+    }
+
+    /// Speaks TLS, if it is given.
+    #[must_use]
+    pub fn over(self, tls: Option<Tls>) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// The version of TLS, and the ciphers, of the last connection.
+    pub fn tls_words(&self) -> Option<(&'static str, String)> {
+        self.tls_words.clone()
     }
 
     /// Waits end when the flag is set.
@@ -212,11 +227,11 @@ impl Control {
         let limits = Limits::new(self.timeout, &stop);
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
-            None => self.connect()?,
+            None => self.connect(&limits)?,
         };
         let length = (method == "POST").then_some("Content-Length: 0");
         let fields = length.into_iter().chain(self.fields.iter().map(String::as_str));
-        limits.send(&stream, &request(method, path, &self.host, fields))?;
+        limits.send(&mut stream, request(method, path, &self.host, fields).as_bytes())?;
         let mut body = Body::begin(&mut stream, limits, body_max)?;
         let outcome = read(body.status, &mut body);
         let is_kept = body.keeps && body.is_complete;
@@ -224,10 +239,14 @@ impl Control {
         outcome
     }
 
-    fn connect(&self) -> Result<TcpStream, ExchangeError> {
+    fn connect(&mut self, limits: &Limits<'_>) -> Result<Stream, ExchangeError> {
         let connector = Connector { from: self.source, ..Connector::default() };
         let timeout = self.timeout.min(CONNECT_TIMEOUT);
-        Ok(connector.open(self.address, timeout, Some(&self.stop))?)
+        let socket = connector.open(self.address, timeout, Some(&self.stop))?;
+        let mut stream = Stream::new(socket.into(), self.tls.as_ref())?;
+        limits.shake_hands(&mut stream)?;
+        self.tls_words = stream.tls_words();
+        Ok(stream)
     }
 }
 

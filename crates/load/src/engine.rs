@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use fathom_http::Tls;
 
 pub use pause::{Distribution, Pause};
 pub use tally::{Fault, REDIRECTED, SLOTS, Slot, Tally, UNASKED, add_counts, fault_words};
@@ -54,6 +55,8 @@ pub enum Body {
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub address: SocketAddr,
+    /// Whether and how connections are encrypted.
+    pub tls: Option<Tls>,
     pub requests: Arc<Requests>,
     pub clients: u32,
     pub threads: u32,

@@ -152,6 +152,8 @@ pub fn target(is_ours: bool) -> Target {
         server: "a server".to_owned(),
         congestion: Some("cubic".to_owned()),
         contents: None,
+        tls: None,
+        tls_words: None,
         is_cold: false,
         warnings: Vec::new(),
     }

@@ -18,6 +18,7 @@ mod figures;
 mod fixture;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod https;
 mod limit;
 mod make;
 mod memory;

@@ -74,6 +74,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::new("port", "1 to 65535", "of a server other than `fathom serve`"),
     Parameter::new("file_bytes", "bytes", "mean length of the files, if known"),
     Parameter::new("connection", "fresh", "a new connection for each request; absent if kept"),
+    Parameter::new("tls", "1.2, 1.3", "the version of TLS; absent without"),
     Parameter::new("think", "exponential", "distribution of the think time; absent if constant"),
     Parameter::new(
         "server_cache",

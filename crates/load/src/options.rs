@@ -7,6 +7,7 @@ use clap::{Parser, ValueEnum};
 use fathom_metric::notation::{NotationError, bytes, count, seed, time};
 
 use crate::engine::{Body, Choice, Distribution};
+use crate::https::Https;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -93,6 +94,8 @@ pub struct Load {
     /// Send the token in this file (Authorization: Bearer) [default: $FATHOM_TOKEN_FILE].
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub https: Https,
     /// Prove the bottleneck: add known work to one resource at a time, and compare the effects with
     /// the predicted ones (`fathom serve` only).
     #[arg(long)]

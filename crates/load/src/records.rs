@@ -47,6 +47,9 @@ pub fn place(target: &Target) -> Params {
 /// Clients that are in no response and do not think, as a share.
 const LITTLE_MAX: f64 = 0.05;
 
+/// What each connection by TLS begins with.
+const SESSION: &str = "a full handshake for each connection, no resumption";
+
 /// What the steps of a case share.
 pub struct Shared<'s> {
     pub load: &'s Load,
@@ -380,6 +383,9 @@ impl Shared<'_> {
         if load.fresh {
             params = params.and("connection", "fresh");
         }
+        if let Some((version, _)) = &self.target.tls_words {
+            params = params.and("tls", *version);
+        }
         if self.load.think_distribution == Distribution::Exponential && !self.case.think.is_zero() {
             params = params.and("think", "exponential");
         }
@@ -402,6 +408,11 @@ impl Shared<'_> {
             Fact::text("files", format!("{count}, {}", self.choice_words(count))),
             Fact::text("steps", self.sweep_words()),
         ];
+        if let Some((version, ciphers)) = &target.tls_words {
+            let trusted = self.load.https.words();
+            facts.push(Fact::text("TLS", format!("{version}, {ciphers}, {trusted}")));
+            facts.push(Fact::text("session", SESSION));
+        }
         if let Some(known) = &target.contents {
             facts.push(Fact::text("bodies", format!("compared with {known}")));
         }

@@ -40,6 +40,7 @@ impl Load {
     pub fn workload(&self, target: &Target, case: Case, clients: u32, seed: u64) -> Workload {
         Workload {
             address: target.address,
+            tls: target.tls.clone(),
             requests: Arc::clone(&target.requests),
             clients,
             threads: self.client_threads(target, clients),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_fileio::read_text;
-use fathom_http::{Connector, ExchangeError, Url, UrlError, resolve};
+use fathom_http::{Connector, ExchangeError, Tls, Url, UrlError, resolve};
 use fathom_metric::{ProcedureError, Recorder};
 use fathom_record::{Activity, FarHost, Host, system_cause};
 
@@ -15,6 +15,7 @@ use crate::control::Control;
 use crate::control_error::ControlError;
 use crate::engine::{REDIRECTED, UNASKED};
 use crate::figures::Telemetry;
+use crate::https::remedy;
 use crate::options::{Load, ServerCache};
 use crate::paths::{PATHS_MAX, encoded, expand, shown};
 use crate::requests::{Fields, Requests};
@@ -28,6 +29,10 @@ const TOKEN_FILE: &str = "FATHOM_TOKEN_FILE";
 
 pub struct Target {
     pub address: SocketAddr,
+    /// Whether and how connections are encrypted.
+    pub tls: Option<Tls>,
+    /// Version and ciphers of TLS.
+    pub tls_words: Option<(&'static str, String)>,
     pub requests: Arc<Requests>,
     /// What all requests share.
     pub fields: Fields,
@@ -60,6 +65,7 @@ impl Target {
     pub fn prepare(load: &Load, recorder: &dyn Recorder) -> Result<Self, ProcedureError> {
         let url = Url::parse(&load.target).map_err(ProcedureError::usage)?;
         let failed = |what: String| ProcedureError::failed(format!("{}: {what}", load.target));
+        let tls = load.https.of(&url)?;
         let address = reach(&url, load.connect_timeout).map_err(|error| {
             let port = url.port;
             failed(format!("connect to port {port}: {}", system_cause(&error, Activity::Other)))
@@ -69,19 +75,12 @@ impl Target {
         let has_token = token.is_some();
         fields.extend(token.map(|token| format!("Authorization: Bearer {token}")));
         let mut control = Control::new(address, &url.authority(), &fields, load.timeout)
-            .stopped_by(recorder.stop().flag());
-        let mut warnings = Vec::new();
+            .stopped_by(recorder.stop().flag())
+            .over(tls.clone());
+        let mut warnings = warnings(load, &url, address, has_token);
         let Known { host, telemetry, is_ours } =
             Known::ask(&mut control, has_token, &mut warnings).map_err(&failed)?;
         let is_loopback = address.ip().to_canonical().is_loopback();
-        if has_token && !is_loopback {
-            warnings.push(format!(
-                "the token is sent unencrypted to {address}; `ssh -L {port}:127.0.0.1:{port} \
-                 {name}` encrypts it: load http://127.0.0.1:{port}/",
-                port = url.port,
-                name = url.host
-            ));
-        }
         let files = files(load, &url, is_ours.then_some(&mut control), &mut warnings)?;
         let fields = Fields { host: url.authority(), more: fields, closes: load.fresh };
         let first_bytes = check_first(load, &mut control, &files, &fields)?;
@@ -110,6 +109,8 @@ impl Target {
         };
         Ok(Self {
             address,
+            tls,
+            tls_words: control.tls_words(),
             is_loopback_path: is_own_address(address),
             file_bytes,
             requests,
@@ -124,6 +125,24 @@ impl Target {
             warnings,
         })
     }
+}
+
+/// What is not as safe as it may look.
+fn warnings(load: &Load, url: &Url, address: SocketAddr, has_token: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if load.https.insecure {
+        let text = "--insecure: no certificate is verified, whoever answers is the server";
+        warnings.push(text.to_owned());
+    }
+    if has_token && !address.ip().to_canonical().is_loopback() && !url.is_https {
+        warnings.push(format!(
+            "the token is sent unencrypted to {address}; `ssh -L {port}:127.0.0.1:{port} \
+             {name}` encrypts it: load http://127.0.0.1:{port}/",
+            port = url.port,
+            name = url.host
+        ));
+    }
+    warnings
 }
 
 /// The first address that accepts a connection, which is closed at once.
@@ -198,6 +217,9 @@ fn known<T>(answer: Result<T, ControlError>, has_token: bool) -> Result<Option<T
             "status {status}: the server requires a token; name its file by --token-file"
         )),
         Err(ControlError::Exchange(ExchangeError::ClosedInHead)) => Ok(None),
+        Err(ControlError::Exchange(error @ ExchangeError::Tls(_))) => {
+            Err(format!("{error}{}", remedy(&error)))
+        }
         Err(error @ ControlError::Exchange(ExchangeError::Io(_))) => {
             Err(format!("no response: {}", with_remedy(&error)))
         }
@@ -217,6 +239,7 @@ fn with_remedy(error: &ControlError) -> String {
         ExchangeError::Io(error) => return system_cause(error, Activity::Other).to_string(),
         ExchangeError::TimedOut(_) => " (--timeout): the server stalls, or needs a longer time",
         ExchangeError::Malformed(_) => "; `curl -v` shows all that the server sends",
+        error @ ExchangeError::Tls(_) => remedy(error),
         _ => "",
     };
     format!("{error}{remedy}")
@@ -302,7 +325,7 @@ fn by_option(urls: &str, url: &Url) -> Result<Vec<String>, ProcedureError> {
             false => {
                 let cut = |error: UrlError| error.to_string().replace(line, &shown(line));
                 let other = Url::parse(line).map_err(|error| failed(&cut(error)))?;
-                if (&other.host, other.port) != (&url.host, url.port) {
+                if !other.has_origin_of(url) {
                     return Err(failed(&format!("{} is on another server", shown(line))));
                 }
                 other.path
@@ -367,6 +390,10 @@ fn check_first(
         (301 | 302 | 303 | 307 | 308, _) => {
             let to = answer.location.as_ref().map_or(String::new(), |to| format!(": {to}"));
             Err(failed(format!("status {}: {REDIRECTED}{to}", answer.status)))
+        }
+        (400, _) if !load.target.starts_with("https") => {
+            let text = "status 400, expected 200; so answers a server that expects https://, too";
+            Err(failed(text.to_owned()))
         }
         (status, _) => Err(failed(format!("status {status}, expected 200"))),
     }

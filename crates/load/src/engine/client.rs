@@ -1,9 +1,7 @@
 //! One client: its connection and the position in its present response. No system calls.
 
-use std::os::fd::OwnedFd;
-
 use fathom_fileio::Sum;
-use fathom_http::{Framing, PartialHead, coded};
+use fathom_http::{Framing, PartialHead, Stream, coded};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
 
@@ -14,6 +12,8 @@ pub(super) enum State {
     /// Between two requests.
     Idle,
     Connecting,
+    /// The TLS handshake.
+    Securing,
     /// The request is sent in part.
     Sending,
     /// The request is sent, the head of the response incomplete.
@@ -29,11 +29,11 @@ pub(super) enum Progress {
 }
 
 pub(super) struct Client {
-    pub(super) socket: Option<OwnedFd>,
+    pub(super) stream: Option<Stream>,
     pub(super) state: State,
     pub(super) file: u32,
     /// Bytes of the request that are sent.
-    pub(super) sent: u32,
+    pub(super) sent: usize,
     /// When the request was sent, or the connect begun if it needed one.
     pub(super) begun_ns: u64,
     /// When the present state times out.
@@ -54,7 +54,7 @@ impl Client {
     pub(super) fn new(seed: u64, number: u32) -> Self {
         let seed = seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self {
-            socket: None,
+            stream: None,
             state: State::Idle,
             file: 0,
             sent: 0,
@@ -133,6 +133,15 @@ impl Client {
             *body_bytes += part.len() as u64;
         })?;
         Ok(if is_complete { Progress::Complete } else { Progress::Incomplete })
+    }
+
+    /// What the end of a connection by TLS means that the server did not announce: no body ends
+    /// with it.
+    pub(super) fn cut(&mut self) -> Result<Progress, Fault> {
+        match self.end()? {
+            Progress::Complete => Err(Fault::Truncated),
+            progress => Ok(progress),
+        }
     }
 
     /// What the end of the connection means here.

@@ -7,11 +7,11 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_fileio::Sum;
-use fathom_http::{ConnectError, Connector};
+use fathom_http::{Connector, Stream, StreamError};
 use fathom_measure::clock::{monotonic_raw_ns as now_ns, thread_cpu_ns};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::net::sockopt;
 
 use super::client::{Client, Progress, State};
 use super::pause::below;
@@ -134,7 +134,7 @@ impl<'w> Reactor<'w> {
         for at in 0..self.clients.len() as u32 {
             let client = &self.clients[at as usize];
             if client.state != State::Idle && client.deadline_ns <= self.now {
-                let is_connecting = client.state == State::Connecting;
+                let is_connecting = matches!(client.state, State::Connecting | State::Securing);
                 self.fail(at, if is_connecting { Fault::ConnectTimeout } else { Fault::Timeout });
             }
         }
@@ -161,12 +161,11 @@ impl<'w> Reactor<'w> {
         self.now = begun_ns;
         let client = &mut self.clients[at as usize];
         (client.sent, client.begun_ns) = (0, begun_ns);
-        if client.socket.is_none() {
+        if client.stream.is_none() {
             client.state = State::Connecting;
             client.deadline_ns = begun_ns + self.work.connect_timeout_ns;
-            match self.connect(at) {
-                Ok(()) => {}
-                Err(error) => self.fail(at, Fault::Connect(error.raw_os_error())),
+            if let Err(fault) = self.connect(at) {
+                self.fail(at, fault);
             }
         } else {
             client.deadline_ns = begun_ns + self.work.timeout_ns;
@@ -174,30 +173,35 @@ impl<'w> Reactor<'w> {
         }
     }
 
-    fn connect(&mut self, at: u32) -> Result<(), Errno> {
+    fn connect(&mut self, at: u32) -> Result<(), Fault> {
+        let failed = |error: Errno| Fault::Connect(error.raw_os_error());
         let (congestion, resets) = (self.work.congestion.as_deref(), self.work.fresh);
         let connector = Connector { from: None, congestion, resets };
-        let socket = connector.begin(self.work.address).map_err(ConnectError::errno)?;
+        let socket = connector.begin(self.work.address);
+        let socket = socket.map_err(|error| failed(error.errno()))?;
         if self.tally.congestion.is_none() {
             self.tally.congestion = sockopt::tcp_congestion(&socket).ok();
         }
-        epoll::add(&self.epoll, &socket, EventData::new_u64(at.into()), INTEREST)?;
+        let data = EventData::new_u64(at.into());
+        epoll::add(&self.epoll, &socket, data, INTEREST).map_err(failed)?;
+        let stream = Stream::new(socket, self.work.tls.as_ref());
+        let stream = stream.map_err(|error| Fault::Tls(error.fault))?;
         let client = &mut self.clients[at as usize];
-        (client.socket, client.responses) = (Some(socket), 0);
+        (client.stream, client.responses) = (Some(stream), 0);
         self.tally.connections += 1;
         Ok(())
     }
 
     fn send(&mut self, at: u32) {
         let client = &mut self.clients[at as usize];
-        let Some(socket) = &client.socket else { return };
-        let request = &self.work.requests.text(client.file)[client.sent as usize..];
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        match send(socket, request, flags) {
-            Ok(count) if count == request.len() => client.begin_response(),
-            Ok(count) => (client.state, client.sent) = (State::Sending, client.sent + count as u32),
-            Err(Errno::AGAIN | Errno::INTR) => client.state = State::Sending,
-            Err(error) => self.lost(at, Fault::Transfer(error.raw_os_error())),
+        let Some(stream) = &mut client.stream else { return };
+        let request = self.work.requests.text(client.file);
+        match stream.send(request, &mut client.sent) {
+            Ok(true) => client.begin_response(),
+            Ok(false) | Err(StreamError::System(Errno::AGAIN | Errno::INTR)) => {
+                client.state = State::Sending;
+            }
+            Err(error) => self.lost(at, Fault::of(&error)),
         }
     }
 
@@ -205,6 +209,7 @@ impl<'w> Reactor<'w> {
         let Some(client) = self.clients.get_mut(at as usize) else { return };
         match client.state {
             State::Connecting => self.connected(at),
+            State::Securing => self.shake_hands(at),
             State::Sending if flags.contains(EventFlags::OUT) => self.send(at),
             State::Waiting | State::Receiving => {
                 if flags.intersects(EventFlags::IN | ENDED) {
@@ -212,7 +217,7 @@ impl<'w> Reactor<'w> {
                 }
             }
             State::Sending if flags.intersects(ENDED) => self.fail(at, Fault::Closed),
-            State::Idle if flags.intersects(ENDED) && client.socket.take().is_some() => {
+            State::Idle if flags.intersects(ENDED) && client.stream.take().is_some() => {
                 self.tally.closed_idle += 1;
             }
             State::Sending | State::Idle => {}
@@ -221,8 +226,12 @@ impl<'w> Reactor<'w> {
 
     fn connected(&mut self, at: u32) {
         let client = &mut self.clients[at as usize];
-        let Some(socket) = &client.socket else { return };
-        match sockopt::socket_error(socket) {
+        let Some(stream) = &client.stream else { return };
+        match sockopt::socket_error(stream) {
+            Ok(Ok(())) if stream.is_secured() => {
+                client.state = State::Securing;
+                self.shake_hands(at);
+            }
             Ok(Ok(())) => {
                 client.deadline_ns = self.now + self.work.timeout_ns;
                 self.send(at);
@@ -231,20 +240,36 @@ impl<'w> Reactor<'w> {
         }
     }
 
+    fn shake_hands(&mut self, at: u32) {
+        let client = &mut self.clients[at as usize];
+        let Some(stream) = &mut client.stream else { return };
+        match stream.shake_hands(&mut self.buffer) {
+            Ok(false) => {}
+            Ok(true) => {
+                // Its cryptography took time.
+                self.now = now_ns();
+                client.deadline_ns = self.now + self.work.timeout_ns;
+                self.send(at);
+            }
+            Err(error) => self.fail(at, Fault::of(&error)),
+        }
+    }
+
     /// Reads what has arrived. `has_ended`: the server has closed, and no further event follows.
     fn receive(&mut self, at: u32, has_ended: bool) {
         loop {
             let client = &mut self.clients[at as usize];
-            let Some(socket) = &client.socket else { return };
-            let mut flags = RecvFlags::DONTWAIT;
-            let mut most = BUFFER_BYTES;
-            if let (Body::Discard, Some(missing @ 1..)) = (self.work.body, client.missing()) {
-                flags |= RecvFlags::TRUNC;
-                most = most.min(missing as usize);
+            let missing = client.missing();
+            let Some(stream) = &mut client.stream else { return };
+            let (mut most, mut drops) = (BUFFER_BYTES, false);
+            if let (Body::Discard, Some(missing @ 1..)) = (self.work.body, missing)
+                && !stream.is_secured()
+            {
+                (most, drops) = (most.min(missing as usize), true);
             }
-            let received = match recv(socket, &mut self.buffer[..most], flags) {
-                Ok((_, 0)) => client.end(),
-                Ok((_, count)) => {
+            let received = match stream.receive(&mut self.buffer[..most], drops) {
+                Ok((0, _)) => client.end(),
+                Ok((count, is_all)) => {
                     let expected = self.work.requests.bytes(client.file);
                     let progress = client.receive(
                         &self.buffer[..count],
@@ -252,7 +277,7 @@ impl<'w> Reactor<'w> {
                         self.work.requests.as_coded(),
                     );
                     if progress == Ok(Progress::Incomplete) {
-                        if count < most && !has_ended {
+                        if is_all && !has_ended {
                             self.now = now_ns();
                             return;
                         }
@@ -269,9 +294,10 @@ impl<'w> Reactor<'w> {
                     }
                     progress
                 }
-                Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) => return,
-                Err(error) => Err(Fault::Transfer(error.raw_os_error())),
+                Err(StreamError::System(Errno::INTR)) => continue,
+                Err(StreamError::System(Errno::AGAIN)) => return,
+                Err(StreamError::Cut) => client.cut(),
+                Err(error) => Err(Fault::of(&error)),
             };
             match received {
                 Ok(_) => self.complete(at, has_ended),
@@ -287,7 +313,7 @@ impl<'w> Reactor<'w> {
         let client = &mut self.clients[at as usize];
         client.responses += 1;
         if self.work.fresh || has_ended || !client.keeps() {
-            client.socket = None;
+            client.stream = None;
         }
         client.state = State::Idle;
         let (status, bytes, file) = (client.status, client.body_bytes, client.file);
@@ -346,7 +372,7 @@ impl<'w> Reactor<'w> {
             && client.state != State::Receiving
             && matches!(fault, Fault::Closed | Fault::Transfer(_));
         if is_stale {
-            client.socket = None;
+            client.stream = None;
             self.tally.closed_idle += 1;
             self.request(at);
         } else {
@@ -356,7 +382,7 @@ impl<'w> Reactor<'w> {
 
     fn fail(&mut self, at: u32, fault: Fault) {
         let client = &mut self.clients[at as usize];
-        (client.socket, client.state) = (None, State::Idle);
+        (client.stream, client.state) = (None, State::Idle);
         self.count_fault(fault);
         self.next(at, BACK_OFF_NS);
     }
@@ -367,7 +393,7 @@ impl<'w> Reactor<'w> {
             *self.tally.window_faults.entry(fault).or_default() += 1;
         }
         self.seat.failed.fetch_add(1, Relaxed);
-        if matches!(fault, Fault::Connect(_) | Fault::ConnectTimeout) {
+        if matches!(fault, Fault::Connect(_) | Fault::ConnectTimeout | Fault::Tls(_)) {
             self.seat.unconnected.fetch_add(1, Relaxed);
         }
         self.shared.note(fault);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use fathom_http::Malformed;
+use fathom_http::{Malformed, StreamError, TlsFault};
 use fathom_record::{Activity, Cause, Histogram, Remedy, SystemCause, system_cause};
 
 /// Slots of one sweep's window. Three sweeps have thirty, which form ten batches.
@@ -15,6 +15,8 @@ pub enum Fault {
     /// The connection was not established.
     Connect(i32),
     ConnectTimeout,
+    /// No handshake, or what is encrypted cannot be read.
+    Tls(TlsFault),
     /// The connection was closed before the first byte of a response.
     Closed,
     /// Sending or receiving failed.
@@ -40,6 +42,7 @@ impl fmt::Display for Fault {
         match *self {
             Self::Connect(number) => write!(f, "connect: {}", cause(number).text),
             Self::ConnectTimeout => f.write_str("connect: timeout"),
+            Self::Tls(fault) => write!(f, "{fault}"),
             Self::Closed => f.write_str("connection closed without a response"),
             Self::Transfer(number) => write!(f, "transfer: {}", cause(number).text),
             Self::Truncated => f.write_str("body truncated"),
@@ -81,6 +84,14 @@ const PORTS: &str = "use fewer clients (--clients), kept connections (no --fresh
                      net.ipv4.ip_local_port_range";
 
 impl Fault {
+    pub(super) fn of(error: &StreamError) -> Self {
+        match error {
+            StreamError::System(errno) => Self::Transfer(errno.raw_os_error()),
+            StreamError::Tls(error) => Self::Tls(error.fault),
+            StreamError::Cut => Self::Closed,
+        }
+    }
+
     /// Why a load ended, if the last requests ended so, and what to do. Whether the server or this
     /// end is at fault follows from the fault.
     pub fn end_words(self) -> String {
