@@ -116,7 +116,7 @@ impl Client<'_> {
         let mut last = Fault::Final("the host has no address".to_owned());
         for to in &self.addresses {
             last = match connector.open(*to, self.connect_timeout, Some(&self.stop)) {
-                Ok(stream) => return Ok(stream.into()),
+                Ok(socket) => return Ok(socket),
                 Err(ConnectError::Stopped) => return Err(Fault::Stopped),
                 Err(ConnectError::Congestion(error)) => {
                     let name = connector.congestion.unwrap_or_default();

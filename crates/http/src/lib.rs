@@ -26,7 +26,7 @@ use std::fmt;
 
 pub use address::{Url, UrlError, host_and_port, is_host, resolve};
 pub use chunks::Chunks;
-pub use connect::{ConnectError, Connector};
+pub use connect::{Address, ConnectError, Connector};
 pub use exchange::{ExchangeError, Limits, is_pause, request};
 pub use field::{ContentRange, coded, content_range, list, number, retry_after};
 pub use response::{Framing, Head, PartialHead, parse, parse_fields};

@@ -3,6 +3,7 @@
 
 mod client;
 mod pause;
+mod phases;
 mod reactor;
 mod shared;
 mod tally;
@@ -10,13 +11,13 @@ mod tally;
 mod tests;
 mod window;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use fathom_http::Tls;
+use fathom_http::{Address, Tls};
 
 pub use pause::{Distribution, Pause};
+pub use phases::{Phase, Phases};
 pub use tally::{Fault, REDIRECTED, SLOTS, Slot, Tally, UNASKED, add_counts, fault_words};
 pub use window::{End, Live, Moment, Outcome, ThreadUse, Timing, run};
 
@@ -54,7 +55,7 @@ pub enum Body {
 /// The work of one step.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    pub address: SocketAddr,
+    pub address: Address,
     /// Whether and how connections are encrypted.
     pub tls: Option<Tls>,
     pub requests: Arc<Requests>,
@@ -72,4 +73,11 @@ pub struct Workload {
     pub seed: u64,
     /// CPU time that each request costs the client in addition.
     pub spin_ns: u64,
+}
+
+impl Workload {
+    /// Whether the parts of response times are counted apart.
+    fn has_phases(&self) -> bool {
+        self.fresh || self.tls.is_some()
+    }
 }

@@ -22,6 +22,7 @@ pub mod https;
 mod limit;
 mod make;
 mod memory;
+mod message;
 mod metrics;
 pub mod options;
 mod paths;

@@ -39,7 +39,7 @@ impl Load {
 
     pub fn workload(&self, target: &Target, case: Case, clients: u32, seed: u64) -> Workload {
         Workload {
-            address: target.address,
+            address: target.address.clone(),
             tls: target.tls.clone(),
             requests: Arc::clone(&target.requests),
             clients,

@@ -21,6 +21,17 @@ pub(super) enum State {
     Receiving,
 }
 
+/// What a response has to be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Asked {
+    /// The length of the file, if known.
+    pub(super) length: Option<u64>,
+    /// A coding of the body was asked for.
+    pub(super) as_coded: bool,
+    /// Only the head was asked for.
+    pub(super) is_head: bool,
+}
+
 /// What received bytes led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
@@ -36,6 +47,10 @@ pub(super) struct Client {
     pub(super) sent: usize,
     /// When the request was sent, or the connect begun if it needed one.
     pub(super) begun_ns: u64,
+    /// When the connection was ready for the request.
+    pub(super) ready_ns: u64,
+    /// When the first byte of the response arrived; 0 before.
+    pub(super) first_ns: u64,
     /// When the present state times out.
     pub(super) deadline_ns: u64,
     pub(super) status: u16,
@@ -59,6 +74,8 @@ impl Client {
             file: 0,
             sent: 0,
             begun_ns: 0,
+            ready_ns: 0,
+            first_ns: 0,
             deadline_ns: 0,
             status: 0,
             body_bytes: 0,
@@ -73,7 +90,7 @@ impl Client {
 
     pub(super) fn begin_response(&mut self) {
         self.state = State::Waiting;
-        self.body_bytes = 0;
+        (self.body_bytes, self.first_ns) = (0, 0);
         self.sum = self.sum.map(|_| Sum::default());
         self.head.clear();
     }
@@ -91,14 +108,8 @@ impl Client {
         }
     }
 
-    /// Accounts for received bytes. `expected`: the length of the file, if known. `as_coded`: a
-    /// coding of the body was asked for.
-    pub(super) fn receive(
-        &mut self,
-        data: &[u8],
-        expected: Option<u64>,
-        as_coded: bool,
-    ) -> Result<Progress, Fault> {
+    /// Accounts for received bytes.
+    pub(super) fn receive(&mut self, data: &[u8], asked: Asked) -> Result<Progress, Fault> {
         if self.state == State::Receiving {
             return self.receive_body(data);
         }
@@ -110,13 +121,15 @@ impl Client {
         let Some((head, body)) = self.head.add(data, field)? else {
             return Ok(Progress::Incomplete);
         };
-        if is_coded && !as_coded {
+        if is_coded && !asked.as_coded {
             return Err(Fault::Coded);
         }
         (self.status, self.framing, self.keeps) = (head.status, head.framing, head.keeps);
         self.state = State::Receiving;
-        if let (200, Framing::Length(length), Some(expected)) =
-            (head.status, head.framing, expected)
+        if asked.is_head {
+            self.framing = Framing::Length(0);
+        } else if let (200, Framing::Length(length), Some(expected)) =
+            (head.status, head.framing, asked.length)
             && length != expected
         {
             return Err(Fault::WrongLength);
@@ -163,6 +176,21 @@ mod tests {
 
     const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
 
+    fn of_length(length: u64) -> Asked {
+        Asked { length: Some(length), ..Asked::default() }
+    }
+
+    #[test]
+    fn response_to_head_has_no_body() {
+        let mut client = Client::new(1, 1);
+        client.begin_response();
+        let asked = Asked { is_head: true, ..of_length(11) };
+        let head = &RESPONSE[..RESPONSE.len() - 10];
+        assert_eq!(client.receive(head, asked), Ok(Progress::Complete));
+        client.begin_response();
+        assert_eq!(client.receive(RESPONSE, asked), Err(Fault::BadResponse(EXCESS)));
+    }
+
     #[test]
     fn response_is_complete_in_pieces_of_any_size() {
         for piece in 1..=RESPONSE.len() {
@@ -170,7 +198,7 @@ mod tests {
             client.begin_response();
             let mut found = Vec::new();
             for part in RESPONSE.chunks(piece) {
-                found.push(client.receive(part, Some(10), false).unwrap());
+                found.push(client.receive(part, of_length(10)).unwrap());
             }
             assert_eq!(found.pop(), Some(Progress::Complete), "pieces of {piece}");
             assert!(found.iter().all(|one| *one == Progress::Incomplete), "pieces of {piece}");
@@ -182,14 +210,14 @@ mod tests {
     fn wrong_lengths_are_faults() {
         let mut client = Client::new(1, 1);
         client.begin_response();
-        assert_eq!(client.receive(RESPONSE, Some(11), false), Err(Fault::WrongLength));
+        assert_eq!(client.receive(RESPONSE, of_length(11)), Err(Fault::WrongLength));
         client.begin_response();
         assert_eq!(
-            client.receive(&[RESPONSE, b"x"].concat(), None, false),
+            client.receive(&[RESPONSE, b"x"].concat(), Asked::default()),
             Err(Fault::BadResponse(EXCESS))
         );
         client.begin_response();
-        client.receive(&RESPONSE[..RESPONSE.len() - 1], None, false).unwrap();
+        client.receive(&RESPONSE[..RESPONSE.len() - 1], Asked::default()).unwrap();
         assert_eq!((client.missing(), client.end()), (Some(1), Err(Fault::Truncated)));
     }
 
@@ -200,8 +228,9 @@ mod tests {
             let mut client = Client::new(1, 1);
             client.begin_response();
             // The head comes in two pieces.
-            client.receive(&head.as_bytes()[..30], None, as_coded)?;
-            client.receive(&[&head.as_bytes()[30..], b"x"].concat(), None, as_coded)
+            let asked = Asked { as_coded, ..Asked::default() };
+            client.receive(&head.as_bytes()[..30], asked)?;
+            client.receive(&[&head.as_bytes()[30..], b"x"].concat(), asked)
         };
         assert_eq!(of("content-encoding: gzip", false), Err(Fault::Coded));
         assert_eq!(of("Content-Encoding: gzip", true), Ok(Progress::Complete));

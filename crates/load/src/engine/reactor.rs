@@ -13,8 +13,9 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use super::client::{Client, Progress, State};
+use super::client::{Asked, Client, Progress, State};
 use super::pause::below;
+use super::phases::{Phase, Phases};
 use super::shared::{Seat, Shared};
 use super::{Body, Choice, Fault, Tally, Workload};
 
@@ -44,6 +45,9 @@ pub(super) struct Reactor<'w> {
     /// When idle clients send again.
     waking: BinaryHeap<Reverse<(u64, u32)>>,
     tally: Tally,
+    /// Whether responses are files, and whether they have no body.
+    gets: bool,
+    is_head: bool,
     /// The last stamp: when the handling of the present event began.
     now: u64,
 }
@@ -69,7 +73,12 @@ impl<'w> Reactor<'w> {
             clients: numbers.map(client).collect(),
             buffer: vec![0; BUFFER_BYTES],
             waking: BinaryHeap::new(),
-            tally: Tally::new(work.timeout_ns),
+            tally: Tally {
+                phases: work.has_phases().then(|| Phases::with_room(work.timeout_ns)),
+                ..Tally::new(work.timeout_ns)
+            },
+            gets: work.requests.message().gets(),
+            is_head: work.requests.message().method == "HEAD",
             now: now_ns(),
         })
     }
@@ -150,7 +159,10 @@ impl<'w> Reactor<'w> {
         let number = self.first + at * self.work.threads;
         let client = &mut self.clients[at as usize];
         client.file = match self.work.choice {
-            Choice::Random => below(files, &mut client.random),
+            Choice::Random => match self.work.requests.weights() {
+                None => below(files, &mut client.random),
+                Some(all) => self.work.requests.at_weight(below(all, &mut client.random)),
+            },
             Choice::Fixed => number % files,
         };
         self.request(at);
@@ -160,7 +172,7 @@ impl<'w> Reactor<'w> {
         let begun_ns = now_ns();
         self.now = begun_ns;
         let client = &mut self.clients[at as usize];
-        (client.sent, client.begun_ns) = (0, begun_ns);
+        (client.sent, client.begun_ns, client.ready_ns) = (0, begun_ns, begun_ns);
         if client.stream.is_none() {
             client.state = State::Connecting;
             client.deadline_ns = begun_ns + self.work.connect_timeout_ns;
@@ -177,7 +189,7 @@ impl<'w> Reactor<'w> {
         let failed = |error: Errno| Fault::Connect(error.raw_os_error());
         let (congestion, resets) = (self.work.congestion.as_deref(), self.work.fresh);
         let connector = Connector { from: None, congestion, resets };
-        let socket = connector.begin(self.work.address);
+        let socket = connector.begin(&self.work.address);
         let socket = socket.map_err(|error| failed(error.errno()))?;
         if self.tally.congestion.is_none() {
             self.tally.congestion = sockopt::tcp_congestion(&socket).ok();
@@ -228,15 +240,31 @@ impl<'w> Reactor<'w> {
         let client = &mut self.clients[at as usize];
         let Some(stream) = &client.stream else { return };
         match sockopt::socket_error(stream) {
-            Ok(Ok(())) if stream.is_secured() => {
-                client.state = State::Securing;
-                self.shake_hands(at);
-            }
             Ok(Ok(())) => {
-                client.deadline_ns = self.now + self.work.timeout_ns;
-                self.send(at);
+                let is_secured = stream.is_secured();
+                self.is_past(at, Phase::Connect);
+                if is_secured {
+                    self.clients[at as usize].state = State::Securing;
+                    self.shake_hands(at);
+                } else {
+                    self.send(at);
+                }
             }
             Ok(Err(error)) | Err(error) => self.fail(at, Fault::Connect(error.raw_os_error())),
+        }
+    }
+
+    /// A phase of a new connection is over, and the time of what follows begins.
+    fn is_past(&mut self, at: u32, phase: Phase) {
+        let client = &mut self.clients[at as usize];
+        let since_ns = self.now.saturating_sub(client.ready_ns);
+        if let Some(phases) = &mut self.tally.phases {
+            phases.add(phase, since_ns);
+        }
+        client.ready_ns = self.now;
+        // A handshake is part of the connect.
+        if phase == Phase::Tls || self.work.tls.is_none() {
+            client.deadline_ns = self.now + self.work.timeout_ns;
         }
     }
 
@@ -248,7 +276,7 @@ impl<'w> Reactor<'w> {
             Ok(true) => {
                 // Its cryptography took time.
                 self.now = now_ns();
-                client.deadline_ns = self.now + self.work.timeout_ns;
+                self.is_past(at, Phase::Tls);
                 self.send(at);
             }
             Err(error) => self.fail(at, Fault::of(&error)),
@@ -270,12 +298,16 @@ impl<'w> Reactor<'w> {
             let received = match stream.receive(&mut self.buffer[..most], drops) {
                 Ok((0, _)) => client.end(),
                 Ok((count, is_all)) => {
-                    let expected = self.work.requests.bytes(client.file);
-                    let progress = client.receive(
-                        &self.buffer[..count],
-                        expected,
-                        self.work.requests.as_coded(),
-                    );
+                    if client.first_ns == 0 {
+                        client.first_ns = self.now;
+                    }
+                    let requests = &self.work.requests;
+                    let asked = Asked {
+                        length: requests.bytes(client.file),
+                        as_coded: requests.as_coded(),
+                        is_head: self.is_head,
+                    };
+                    let progress = client.receive(&self.buffer[..count], asked);
                     if progress == Ok(Progress::Incomplete) {
                         if is_all && !has_ended {
                             self.now = now_ns();
@@ -325,7 +357,7 @@ impl<'w> Reactor<'w> {
         }
         if !self.work.requests.accepts(status) {
             self.count_fault(Fault::Status(status));
-        } else if status == 200 && self.work.requests.length(file, bytes) != bytes {
+        } else if status == 200 && self.gets && self.work.requests.length(file, bytes) != bytes {
             self.count_fault(Fault::WrongLength);
         } else if is_wrong {
             self.tally.wrong_file.get_or_insert(file);
@@ -337,6 +369,10 @@ impl<'w> Reactor<'w> {
                 slot.body_bytes += bytes;
                 slot.sum_ns += response_ns;
                 slot.times.add(response_ns);
+                if let Some(phases) = &mut self.tally.phases {
+                    phases.add(Phase::FirstByte, client.first_ns.saturating_sub(client.ready_ns));
+                    phases.add(Phase::Body, end_ns - client.first_ns);
+                }
             }
             self.seat.count(bytes);
         }
@@ -365,13 +401,15 @@ impl<'w> Reactor<'w> {
     }
 
     /// The connection is lost. A kept one may have been closed while the request was under way:
-    /// the request is sent again over a new one.
+    /// the request is sent again over a new one, unless that might do something twice.
     fn lost(&mut self, at: u32, fault: Fault) {
         let client = &mut self.clients[at as usize];
         let is_stale = client.responses > 0
             && client.state != State::Receiving
             && matches!(fault, Fault::Closed | Fault::Transfer(_));
-        if is_stale {
+        if is_stale && !self.work.requests.message().is_idempotent() {
+            self.fail(at, Fault::Stale);
+        } else if is_stale {
             client.stream = None;
             self.tally.closed_idle += 1;
             self.request(at);

@@ -6,6 +6,8 @@ use std::fmt;
 use fathom_http::{Malformed, StreamError, TlsFault};
 use fathom_record::{Activity, Cause, Histogram, Remedy, SystemCause, system_cause};
 
+use super::phases::Phases;
+
 /// Slots of one sweep's window. Three sweeps have thirty, which form ten batches.
 pub const SLOTS: usize = 10;
 
@@ -19,6 +21,9 @@ pub enum Fault {
     Tls(TlsFault),
     /// The connection was closed before the first byte of a response.
     Closed,
+    /// A kept connection was closed before the first byte of a response to a request that is not
+    /// to be sent twice.
+    Stale,
     /// Sending or receiving failed.
     Transfer(i32),
     /// The connection was closed within a body.
@@ -44,6 +49,9 @@ impl fmt::Display for Fault {
             Self::ConnectTimeout => f.write_str("connect: timeout"),
             Self::Tls(fault) => write!(f, "{fault}"),
             Self::Closed => f.write_str("connection closed without a response"),
+            Self::Stale => f.write_str(
+                "kept connection closed before the response, and the method may not be repeated",
+            ),
             Self::Transfer(number) => write!(f, "transfer: {}", cause(number).text),
             Self::Truncated => f.write_str("body truncated"),
             Self::WrongLength => {
@@ -185,6 +193,7 @@ pub struct Tally {
     pub lags: u64,
     /// Congestion control of the sockets.
     pub congestion: Option<String>,
+    pub phases: Option<Phases>,
 }
 
 impl Tally {
@@ -208,6 +217,7 @@ impl Tally {
         self.lag_ns += other.lag_ns;
         self.lags += other.lags;
         self.congestion = self.congestion.take().or_else(|| other.congestion.clone());
+        Phases::merge(&mut self.phases, other.phases.as_ref());
     }
 
     pub fn completed(&self) -> u64 {

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use fathom_http::{TlsFault, Trust};
 
 use super::*;
+use crate::message::Message;
 use crate::requests::Fields;
 
 /// What the server does with a request.
@@ -22,6 +23,8 @@ enum Manner {
     Closes {
         says: bool,
     },
+    /// Answers the first request of a connection, and closes it after the second one.
+    AnswersOnce,
     UntilClose,
     NotFound,
     /// To a request without a range.
@@ -126,7 +129,7 @@ fn work(address: SocketAddr, clients: u32) -> Workload {
     let files: Vec<_> = (0..7).map(file).collect();
     let fields = Fields { host: "test".to_owned(), ..Fields::default() };
     Workload {
-        address,
+        address: address.into(),
         tls: None,
         requests: Arc::new(Requests::new(&files, &fields)),
         clients,
@@ -154,14 +157,23 @@ fn serve(stream: impl Read + Write, manner: Manner, heads: &AtomicU32) {
         if nth == 20 && matches!(manner, Manner::ChangesLength { .. }) {
             body.truncate(120);
         }
-        let mut line = String::new();
+        let (mut line, mut length) = (String::new(), 0);
         while line != "\r\n" {
             line.clear();
             if reader.read_line(&mut line).unwrap_or(0) == 0 {
                 return;
             }
+            if let Some(value) = line.strip_prefix("Content-Length: ") {
+                length = value.trim().parse().unwrap();
+            }
         }
+        let mut request_body = vec![0; length];
+        reader.read_exact(&mut request_body).unwrap();
+        assert!(request_body.iter().all(|&byte| byte == b'd'));
         heads.fetch_add(1, Relaxed);
+        if nth == 1 && manner == Manner::AnswersOnce {
+            return;
+        }
         if answer(reader.get_mut(), manner, &body).is_none() {
             return;
         }
@@ -175,6 +187,7 @@ fn answer(stream: &mut (impl Read + Write), manner: Manner, body: &[u8]) -> Opti
     let whole = |rest: &str| [head(rest).as_bytes(), body].concat();
     let text = match manner {
         Manner::Right
+        | Manner::AnswersOnce
         | Manner::Closes { says: false }
         | Manner::Swaps { chunked: false }
         | Manner::ChangesLength { chunked: false } => whole(&length),
@@ -217,7 +230,13 @@ fn answer(stream: &mut (impl Read + Write), manner: Manner, body: &[u8]) -> Opti
         }
     };
     stream.write_all(&text).ok()?;
-    let stays = [Manner::Right, Manner::Chunked, Manner::NotFound, Manner::LiesAboutLength];
+    let stays = [
+        Manner::Right,
+        Manner::AnswersOnce,
+        Manner::Chunked,
+        Manner::NotFound,
+        Manner::LiesAboutLength,
+    ];
     let changes = matches!(manner, Manner::Swaps { .. } | Manner::ChangesLength { .. });
     (stays.contains(&manner) || changes).then_some(())
 }
@@ -309,6 +328,14 @@ fn kept_connections_are_reused_and_fresh_ones_are_not() {
         let fresh = sweep(&Workload { fresh: true, ..server.work(4) });
         assert!(fresh.tally.connections >= fresh.tally.completed(), "one for each request");
         assert_eq!(fresh.tally.failed(), 0);
+        let count = |tally: &Tally, phase| Some(tally.phases.as_ref()?.of(phase).len());
+        let completed = Some(fresh.tally.completed());
+        assert_eq!(count(&outcome.tally, Phase::Connect), server.is_secured.then_some(4));
+        assert_eq!(count(&fresh.tally, Phase::FirstByte), completed);
+        assert_eq!(count(&fresh.tally, Phase::Body), completed);
+        assert!(count(&fresh.tally, Phase::Connect) >= completed);
+        let secured = count(&fresh.tally, Phase::Tls).unwrap();
+        assert_eq!(secured > 0, server.is_secured);
     }
 }
 
@@ -330,6 +357,55 @@ fn faults_of_the_server_are_named() {
         assert_eq!(outcome.tally.completed(), 0, "{fault}");
         let faults: Vec<&Fault> = outcome.tally.faults.keys().collect();
         assert_eq!(faults, [&fault]);
+    }
+}
+
+fn with_message(server: &Server, method: &str, body: &[u8], clients: u32) -> Workload {
+    let message = Message { method: method.to_owned(), body: body.to_vec() };
+    let fields = Fields { host: "test".to_owned(), message, ..Fields::default() };
+    let requests = Arc::new(Requests::new(&[("/f".to_owned(), None)], &fields));
+    Workload { requests, ..server.work(clients) }
+}
+
+#[test]
+fn requests_with_bodies_are_sent_whole() {
+    let body = vec![b'd'; 3 << 20];
+    for server in [Server::start(Manner::Right), Server::secured(Manner::Right, true)] {
+        let outcome = sweep(&with_message(&server, "POST", &body, 2));
+        assert!(outcome.tally.completed() >= 10 && outcome.tally.failed() == 0);
+    }
+}
+
+#[test]
+fn responses_to_posts_may_differ_in_length() {
+    let server = Server::start(Manner::ChangesLength { chunked: false });
+    let tally = sweep_of(&with_message(&server, "POST", b"dd", 1), 40).tally;
+    assert!(tally.completed() >= 40 && tally.failed() == 0, "{:?}", tally.faults);
+}
+
+#[test]
+fn servers_at_a_socket_file_are_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten().take(2) {
+            std::thread::spawn(move || serve(stream, Manner::Right, &AtomicU32::new(0)));
+        }
+    });
+    let address = Address::Unix(path);
+    let unused = SocketAddr::from(([127, 0, 0, 1], 0));
+    let tally = sweep(&Workload { address, ..work(unused, 2) }).tally;
+    assert!(tally.completed() >= 10 && tally.failed() == 0, "{:?}", tally.faults);
+    assert_eq!((tally.connections, tally.congestion), (2, None));
+}
+
+#[test]
+fn only_idempotent_requests_are_sent_twice() {
+    for (method, faults) in [("GET", vec![]), ("PUT", vec![]), ("POST", vec![Fault::Stale])] {
+        let server = Server::start(Manner::AnswersOnce);
+        let tally = sweep(&with_message(&server, method, b"", 1)).tally;
+        assert_eq!(tally.faults.keys().copied().collect::<Vec<_>>(), faults, "{method}");
     }
 }
 
