@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use fathom_http::{
     Malformed, Stream, Tls, Url, coded, content_range, request, retry_after,
 };
 use fathom_load::https::remedy;
-use fathom_measure::clock::wall_ns;
+use fathom_measure::clock::{monotonic_raw_ns as now_ns, wall_ns};
 use fathom_record::{Activity, system_cause};
 
 const ETAG_BYTES_MAX: usize = 256;
@@ -73,10 +74,22 @@ pub struct Client<'c> {
     pub connect_timeout: Duration,
     pub timeout: Duration,
     pub stop: AtomicBool,
+    /// Of the first connection.
+    pub first: OnceLock<First>,
     /// Whether the file system refused the receive path.
     pub copies: AtomicBool,
     /// Bytes of bodies that were written.
     pub received: AtomicU64,
+}
+
+/// How long the parts of the first response took, and what encrypts it.
+#[derive(Clone, Debug, Default)]
+pub struct First {
+    pub connect_ns: u64,
+    pub tls_ns: u64,
+    /// From the request to the head of the response.
+    pub head_ns: u64,
+    pub tls: Option<(&'static str, String)>,
 }
 
 /// A part of a file with a strong ETag.
@@ -134,7 +147,9 @@ impl Client<'_> {
 
     /// Sends a request, and reads the head of its response.
     pub fn get(&self, url: &Url, range: Option<Range<'_>>) -> Result<Response, Fault> {
+        let begun_ns = now_ns();
         let socket = self.connect()?;
+        let connected_ns = now_ns();
         let agent = concat!("User-Agent: fathom/", env!("CARGO_PKG_VERSION"));
         let own = [agent, "Connection: close", "Accept-Encoding: identity"];
         let range = range.map(|Range { from, to, etag }| {
@@ -148,6 +163,7 @@ impl Client<'_> {
         let stream = Stream::new(socket, self.tls).map_err(ExchangeError::from);
         let mut stream = stream.map_err(of_head)?;
         let ready = limits.shake_hands(&mut stream);
+        let ready_ns = now_ns();
         let sent = ready.and_then(|()| limits.send(&mut stream, request.as_bytes()));
         let received = sent.and_then(|()| {
             limits.head(&mut stream, &mut [0; HEAD_BYTES_MAX], |status, name, value| {
@@ -157,6 +173,12 @@ impl Client<'_> {
             })
         });
         let (head, body) = received.map_err(of_head)?;
+        self.first.get_or_init(|| First {
+            connect_ns: connected_ns - begun_ns,
+            tls_ns: ready_ns - connected_ns,
+            head_ns: now_ns() - ready_ns,
+            tls: stream.tls_words(),
+        });
         Ok(Response { stream, head, fields, body, range: 0..u64::MAX })
     }
 
@@ -245,27 +267,14 @@ pub fn check_part(
 
 /// The target of a redirect, if it is on the same host and port.
 pub fn redirected(url: &Url, location: &str) -> Result<Url, String> {
-    let location = location.split('#').next().unwrap_or_default();
-    let scheme = location.split(['/', '?']).next().is_some_and(|first| first.ends_with(':'));
-    let absolute = match location {
-        "" => return Err("redirected to nowhere".to_owned()),
-        text if scheme => text.to_owned(),
-        text if text.starts_with("//") => {
-            format!("http{}:{text}", if url.is_https { "s" } else { "" })
-        }
-        text => {
-            let path = url.path.split('?').next().unwrap_or_default();
-            let folder = &path[..=path.rfind('/').unwrap_or(0)];
-            let path = match text.chars().next() {
-                Some('/') => text.to_owned(),
-                Some('?') => format!("{path}{text}"),
-                _ => format!("{folder}{text}"),
-            };
-            url.origin() + &path
-        }
-    };
-    let shown: String = absolute.chars().filter(|c| !c.is_control()).take(300).collect();
-    let target = Url::parse(&absolute).map_err(|_| {
+    if location.is_empty() {
+        return Err("redirected to nowhere".to_owned());
+    }
+    let target = url.joined(location);
+    let shown = target.as_ref().map(|target| target.origin() + &target.path);
+    let shown = shown.as_deref().unwrap_or(location).chars();
+    let shown: String = shown.filter(|c| !c.is_control()).take(300).collect();
+    let target = target.ok_or_else(|| {
         format!("redirected to {shown}: no URL of http or https; fathom follows no others")
     })?;
     match target.has_origin_of(url) {

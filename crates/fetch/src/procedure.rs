@@ -7,11 +7,14 @@ use fathom_fileio::fast::{Options, read_fast};
 use fathom_fileio::{Source, Sum};
 use fathom_http::{Tls, Url};
 use fathom_load::check_congestion;
+use fathom_load::https::Https;
 use fathom_load::target::{LOOPBACK, read_token};
 use fathom_measure::affinity;
 use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, too_short};
+use fathom_record::quantity::quantity;
 use fathom_record::{Cause, Check, Fact, Params, State, Unit, Verdict};
 
+use crate::connection::First;
 use crate::download::{Complete, Download};
 use crate::metrics::ID;
 use crate::name;
@@ -130,6 +133,10 @@ impl Fetch {
             return Err(format!("{shown} exists ({bytes} bytes); replace it by --force"));
         }
         let mut fields = self.header.clone();
+        if self.https.insecure {
+            let text = "--insecure: no certificate is verified, whoever answers is the server";
+            recorder.event(Event::Warning(text));
+        }
         if let Some(path) = &self.token_file {
             let token = read_token(path).map_err(|error| error.to_string())?;
             fields.push(format!("Authorization: Bearer {token}"));
@@ -169,7 +176,7 @@ impl Fetch {
                 passed: true,
                 detail: complete.bytes.to_string(),
             }],
-            facts: facts(complete, sum),
+            facts: facts(complete, sum, &self.https),
             doubts: too_short(complete.ns as f64, complete.setup_ns as f64).into_iter().collect(),
             ..Measured::default()
         });
@@ -177,7 +184,7 @@ impl Fetch {
     }
 }
 
-fn facts(complete: &Complete, sum: Option<Sum>) -> Vec<Fact> {
+fn facts(complete: &Complete, sum: Option<Sum>, https: &Https) -> Vec<Fact> {
     let place = &complete.place.shown;
     let name: String = place.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     let mut facts = vec![
@@ -191,6 +198,17 @@ fn facts(complete: &Complete, sum: Option<Sum>) -> Vec<Fact> {
         count => format!("{count} connections"),
     };
     facts.push(Fact::text("by", format!("{}, {connections}", complete.path)));
+    if let Some(first) = &complete.first {
+        let First { connect_ns, tls_ns, head_ns, tls } = first;
+        let of = |what: &str, ns: u64| format!("{what} {}", quantity(ns as f64, Unit::Nanoseconds));
+        let tls_ns = tls.as_ref().map(|_| of("TLS handshake", *tls_ns));
+        let parts = [of("resolve", complete.resolve_ns), of("connect", *connect_ns)];
+        let parts = parts.into_iter().chain(tls_ns).chain([of("first byte", *head_ns)]);
+        facts.push(Fact::text("phases", parts.collect::<Vec<_>>().join(", ")));
+        facts.extend(tls.as_ref().map(|(version, ciphers)| {
+            Fact::text("TLS", format!("{version}, {ciphers}, {}", https.words()))
+        }));
+    }
     if complete.resumed_from > 0 {
         let at = complete.resumed_from as f64;
         facts.push(Fact::quantity("resumed after", at, Unit::Bytes));

@@ -58,6 +58,37 @@ impl Url {
             && self.host.eq_ignore_ascii_case(&other.host)
     }
 
+    /// The URL that a reference means here, without its fragment (RFC 3986 5.2); dots in paths are
+    /// left to the server.
+    pub fn joined(&self, reference: &str) -> Option<Self> {
+        let reference = reference.split('#').next().unwrap_or_default();
+        let scheme = reference.split(['/', '?']).next().is_some_and(|first| first.ends_with(':'));
+        let absolute = match reference {
+            "" => return None,
+            text if scheme => text.to_owned(),
+            text if text.starts_with("//") => {
+                format!("http{}:{text}", if self.is_https { "s" } else { "" })
+            }
+            text => {
+                let path = self.path.split('?').next().unwrap_or_default();
+                let folder = &path[..=path.rfind('/').unwrap_or(0)];
+                let path = match text.chars().next() {
+                    Some('/') => text.to_owned(),
+                    Some('?') => format!("{path}{text}"),
+                    _ => format!("{folder}{text}"),
+                };
+                let port = self.port;
+                let host = if self.host.contains(':') {
+                    format!("[{}]", self.host)
+                } else {
+                    self.host.clone()
+                };
+                format!("http{}://{host}:{port}{path}", if self.is_https { "s" } else { "" })
+            }
+        };
+        Self::parse(&absolute).ok()
+    }
+
     /// All but the path.
     pub fn origin(&self) -> String {
         format!("http{}://{}", if self.is_https { "s" } else { "" }, self.authority())
@@ -127,6 +158,24 @@ mod tests {
         for zoned in ["http://[fe80::1%25v0]:81/f", "http://[fe80::1%v0]:81/f"] {
             assert_eq!(url(zoned), parts("[fe80::1]:81", 81, "/f"), "no zone in Host");
             assert_eq!(Url::parse(zoned).unwrap().host, "fe80::1%v0");
+        }
+    }
+
+    #[test]
+    fn references_are_joined() {
+        let url = |text| Url::parse(text).unwrap();
+        for (base, reference, expected) in [
+            ("http://a:81/x/y?q", "/z", Some("http://a:81/z")),
+            ("http://a:81/x/y?q", "z?a#b", Some("http://a:81/x/z?a")),
+            ("http://a:81/x/y?q", "?r", Some("http://a:81/x/y?r")),
+            ("https://a/x", "//b/v", Some("https://b/v")),
+            ("https://a/x", "http://a/v", Some("http://a/v")),
+            ("http://[fe80::1%v0]/x", "y", Some("http://[fe80::1%v0]/y")),
+            ("http://a/x", "ftp://a/", None),
+            ("http://a/x", "", None),
+            ("http://a/x", "a b", None),
+        ] {
+            assert_eq!(url(base).joined(reference), expected.map(url), "{base} {reference}");
         }
     }
 

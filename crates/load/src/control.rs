@@ -12,14 +12,14 @@ use std::time::Duration;
 use fathom_http::{
     Address, Connector, ExchangeError, Framing, Limits, Stream, Tls, coded, request,
 };
-use fathom_record::{Host, escaped};
+use fathom_record::Host;
 use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::control_error::ControlError;
 use crate::figures::{CacheChange, DiskRate, Telemetry};
 use crate::message::Message;
-use crate::paths::{PATHS_MAX, shown};
+use crate::paths::PATHS_MAX;
 
 /// Longest answers: a list of a million files, and anything else.
 const LIST_BYTES_MAX: u64 = 256 << 20;
@@ -101,7 +101,7 @@ pub struct Answer {
     pub body_bytes: u64,
     /// Whether the body has a Content-Encoding.
     pub is_coded: bool,
-    /// Where a redirect leads.
+    /// Where a redirect leads, as it was sent.
     pub location: Option<String>,
 }
 
@@ -311,7 +311,7 @@ impl<'s> Body<'s> {
         let (head, begun) = limits.head(stream, &mut buffer, |_, name, value| {
             is_coded |= name.eq_ignore_ascii_case("content-encoding") && coded(value);
             if name.eq_ignore_ascii_case("location") {
-                location = Some(shown(&escaped(&String::from_utf8_lossy(value))));
+                location = Some(String::from_utf8_lossy(value).into_owned());
             }
         })?;
         let mut body = Self {

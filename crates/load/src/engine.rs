@@ -14,7 +14,7 @@ mod window;
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use fathom_http::{Address, Tls};
+use fathom_http::{Address, Tls, Url};
 
 pub use pause::{Distribution, Pause};
 pub use phases::{Phase, Phases};
@@ -73,6 +73,16 @@ pub struct Workload {
     pub seed: u64,
     /// CPU time that each request costs the client in addition.
     pub spin_ns: u64,
+    /// The server's URL, if redirects within it are followed.
+    pub follow: Option<Url>,
+}
+
+/// Redirects that are followed for one request, at most.
+pub const REDIRECTS_MAX: u32 = 5;
+
+/// Whether a status means that the file is elsewhere.
+pub fn redirects(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
 impl Workload {

@@ -155,6 +155,7 @@ pub fn target(is_ours: bool) -> Target {
         tls: None,
         tls_words: None,
         resolve_ns: None,
+        follow: None,
         is_cold: false,
         warnings: Vec::new(),
     }

@@ -102,6 +102,10 @@ pub struct Load {
     pub token_file: Option<PathBuf>,
     #[command(flatten)]
     pub https: Https,
+    /// Follow redirects within the same scheme, host and port, at most 5 for each request (GET,
+    /// HEAD). The response time is that of all.
+    #[arg(long)]
+    pub follow: bool,
     /// Connect to the server at this unix socket.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["resolve", "congestion"])]
     pub unix_socket: Option<PathBuf>,

@@ -162,6 +162,14 @@ impl Requests {
         &self.text[from..self.ends[file]]
     }
 
+    /// The request of a file with another path.
+    pub fn towards(&self, file: u32, path: &str) -> Vec<u8> {
+        let text = self.text(file);
+        let at = self.message.method.len() + 1;
+        let own = text[at..].iter().take_while(|byte| **byte != b' ').count();
+        [&text[..at], path.as_bytes(), &text[at + own..]].concat()
+    }
+
     /// The encoded path of a file.
     pub fn path(&self, file: u32) -> String {
         let text = self.text(file).split(|byte| *byte == b' ').nth(1).unwrap_or_default();

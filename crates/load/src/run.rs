@@ -56,6 +56,7 @@ impl Load {
             congestion: self.congestion.clone(),
             seed,
             spin_ns: 0,
+            follow: target.follow.clone(),
         }
     }
 }

@@ -10,11 +10,11 @@ use fathom_fileio::read_text;
 use fathom_http::{Address, Connector, ExchangeError, Tls, Url, UrlError, resolve};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_metric::{ProcedureError, Recorder};
-use fathom_record::{Activity, FarHost, Host, system_cause};
+use fathom_record::{Activity, FarHost, Host, escaped, system_cause};
 
-use crate::control::Control;
+use crate::control::{Answer, Control};
 use crate::control_error::ControlError;
-use crate::engine::{REDIRECTED, UNASKED};
+use crate::engine::{REDIRECTED, REDIRECTS_MAX, UNASKED, redirects};
 use crate::figures::Telemetry;
 use crate::https::remedy;
 use crate::message::Message;
@@ -38,6 +38,8 @@ pub struct Target {
     /// How long the name took to resolve, if it is one.
     pub resolve_ns: Option<u64>,
     pub requests: Arc<Requests>,
+    /// The URL within which redirects are followed, if they are.
+    pub follow: Option<Url>,
     /// What all requests share.
     pub fields: Fields,
     /// Mean length of the files, if known.
@@ -88,6 +90,11 @@ impl Target {
         let fields =
             Fields { host: host_field, more: fields, closes: load.fresh, ..Fields::default() };
         let asked = Fields { message: load.message.message()?, ..fields.clone() };
+        if load.follow && !["GET", "HEAD"].contains(&&asked.message.method[..]) {
+            let method = &asked.message.method;
+            let text = format!("--follow: redirects of {method} are not followed, of GET and HEAD");
+            return Err(ProcedureError::usage(text));
+        }
         check_size(&asked.message, files.len())?;
         let first_bytes = check_first(load, &mut control, &files, &asked, &mut warnings)?;
         control.set_timeout(load.timeout.min(TELEMETRY_TIMEOUT));
@@ -119,6 +126,7 @@ impl Target {
             tls,
             tls_words: control.tls_words(),
             resolve_ns,
+            follow: load.follow.then_some(url),
             file_bytes,
             requests,
             fields,
@@ -400,6 +408,30 @@ fn check_length(path: &str) -> Result<(), String> {
     }
 }
 
+/// Why the first request led nowhere although redirects are followed.
+const ASTRAY: &str = "redirected to another scheme, host or port, or more than 5 times";
+
+/// The answer to the first request, after the redirects that are followed.
+fn first_answer(
+    load: &Load,
+    control: &mut Control,
+    path: &str,
+    message: &Message,
+) -> Result<Answer, ControlError> {
+    let mut answer = control.exchange(message, path, 0)?;
+    let Ok(base) = Url::parse(&load.target) else { return Ok(answer) };
+    let mut from = Url { path: path.to_owned(), ..base.clone() };
+    for _ in 0..REDIRECTS_MAX {
+        let is_followed = load.follow && redirects(answer.status);
+        let to = answer.location.as_ref().filter(|_| is_followed);
+        let to = to.and_then(|to| from.joined(to)).filter(|to| to.has_origin_of(&base));
+        let Some(to) = to else { break };
+        from = to;
+        answer = control.exchange(message, &from.path, 0)?;
+    }
+    Ok(answer)
+}
+
 /// Bytes of the bodies of all requests, at most: each request is kept whole.
 const BODIES_MAX: usize = 1 << 30;
 
@@ -428,7 +460,7 @@ fn check_first(
     let failed = |what: String| {
         ProcedureError::failed(format!("{}: first request, {shown}: {what}", load.target))
     };
-    let answer = control.exchange(&fields.message, path, 0);
+    let answer = first_answer(load, control, path, &fields.message);
     let answer = answer.map_err(|error| failed(with_remedy(&error)))?;
     match (answer.status, *bytes) {
         (200 | 206, _) if answer.is_coded && !fields.ask_for_coding() => {
@@ -446,8 +478,10 @@ fn check_first(
         }
         (404, _) => Err(failed("status 404; check the path, or name paths by --urls".to_owned())),
         (301 | 302 | 303 | 307 | 308, _) => {
-            let to = answer.location.as_ref().map_or(String::new(), |to| format!(": {to}"));
-            Err(failed(format!("status {}: {REDIRECTED}{to}", answer.status)))
+            let to = |to: &String| format!(": {}", crate::paths::shown(&escaped(to)));
+            let to = answer.location.as_ref().map_or(String::new(), to);
+            let why = if load.follow { ASTRAY } else { REDIRECTED };
+            Err(failed(format!("status {}: {why}{to}", answer.status)))
         }
         // The server is there, and does not answer all.
         (status @ (429 | 503), _) => {

@@ -1,11 +1,12 @@
 //! One client: its connection and the position in its present response. No system calls.
 
 use fathom_fileio::Sum;
-use fathom_http::{Framing, PartialHead, Stream, coded};
+use fathom_http::{Framing, PartialHead, Stream, Url, coded};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
 
-use super::Fault;
+use super::{Fault, REDIRECTS_MAX, redirects};
+use crate::requests::Requests;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -30,6 +31,16 @@ pub(super) struct Asked {
     pub(super) as_coded: bool,
     /// Only the head was asked for.
     pub(super) is_head: bool,
+    /// Redirects are followed.
+    pub(super) follows: bool,
+}
+
+/// Where a redirect led.
+pub(super) struct Detour {
+    pub(super) request: Vec<u8>,
+    pub(super) path: String,
+    /// Redirects so far.
+    pub(super) count: u32,
 }
 
 /// What received bytes led to.
@@ -62,6 +73,9 @@ pub(super) struct Client {
     /// Responses on this connection.
     pub(super) responses: u32,
     head: PartialHead,
+    /// Of a redirect that is to be followed.
+    pub(super) location: Option<String>,
+    pub(super) detour: Option<Box<Detour>>,
     pub(super) random: Xoshiro256PlusPlus,
 }
 
@@ -84,6 +98,8 @@ impl Client {
             keeps: true,
             responses: 0,
             head: PartialHead::default(),
+            location: None,
+            detour: None,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
         }
     }
@@ -114,7 +130,11 @@ impl Client {
             return self.receive_body(data);
         }
         let mut is_coded = false;
+        let location = &mut self.location;
         let field = |status, name: &str, value: &[u8]| {
+            if asked.follows && redirects(status) && name.eq_ignore_ascii_case("location") {
+                *location = Some(String::from_utf8_lossy(value).into_owned());
+            }
             let is_coding = name.len() == 16 && name.eq_ignore_ascii_case("content-encoding");
             is_coded |= is_coding && (200..300).contains(&status) && coded(value);
         };
@@ -148,6 +168,24 @@ impl Client {
         Ok(if is_complete { Progress::Complete } else { Progress::Incomplete })
     }
 
+    /// Prepares the request that a redirect asks for.
+    pub(super) fn follow(&mut self, base: &Url, requests: &Requests) -> Result<(), Fault> {
+        let location = self.location.take().ok_or(Fault::Redirect("without Location"))?;
+        let (path, count) = match &self.detour {
+            None => (requests.path(self.file), 1),
+            Some(detour) => (detour.path.clone(), detour.count + 1),
+        };
+        if count > REDIRECTS_MAX {
+            return Err(Fault::Redirect("more than 5 times"));
+        }
+        let to = Url { path, ..base.clone() }.joined(&location);
+        let to = to.filter(|to| to.has_origin_of(base));
+        let path = to.ok_or(Fault::Redirect("to another scheme, host or port"))?.path;
+        let request = requests.towards(self.file, &path);
+        self.detour = Some(Box::new(Detour { request, path, count }));
+        Ok(())
+    }
+
     /// What the end of a connection by TLS means that the server did not announce: no body ends
     /// with it.
     pub(super) fn cut(&mut self) -> Result<Progress, Fault> {
@@ -173,11 +211,38 @@ mod tests {
     use fathom_http::EXCESS;
 
     use super::*;
+    use crate::requests::Fields;
 
     const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
 
     fn of_length(length: u64) -> Asked {
         Asked { length: Some(length), ..Asked::default() }
+    }
+
+    #[test]
+    fn redirects_are_followed_within_the_origin() {
+        let base = Url::parse("http://a:81/x/y").unwrap();
+        let files = [("/x/y".to_owned(), None)];
+        let requests = Requests::new(&files, &Fields { host: "a:81".to_owned(), ..<_>::default() });
+        let mut client = Client::new(1, 1);
+        let mut follow = |location: Option<&str>| {
+            client.location = location.map(str::to_owned);
+            client.follow(&base, &requests)?;
+            let detour = client.detour.as_ref().unwrap();
+            Ok(String::from_utf8(detour.request.clone()).unwrap())
+        };
+        let of = |path: &str| Ok(format!("GET {path} HTTP/1.1\r\nHost: a:81\r\n\r\n"));
+        let fault = |text| Err(Fault::Redirect(text));
+        assert_eq!(follow(None), fault("without Location"));
+        assert_eq!(follow(Some("https://a:81/")), fault("to another scheme, host or port"));
+        assert_eq!(follow(Some("http://b:81/")), fault("to another scheme, host or port"));
+        assert_eq!(follow(Some("z?q")), of("/x/z?q"));
+        assert_eq!(follow(Some("http://A:81/w/")), of("/w/"));
+        assert_eq!(follow(Some("v")), of("/w/v"));
+        for _ in 3..REDIRECTS_MAX {
+            assert_eq!(follow(Some("/u")), of("/u"));
+        }
+        assert_eq!(follow(Some("/u")), fault("more than 5 times"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::client::{Asked, Client, Progress, State};
 use super::pause::below;
 use super::phases::{Phase, Phases};
 use super::shared::{Seat, Shared};
-use super::{Body, Choice, Fault, Tally, Workload};
+use super::{Body, Choice, Fault, Tally, Workload, redirects};
 
 /// Large enough for whatever a socket has received.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -158,6 +158,7 @@ impl<'w> Reactor<'w> {
         let files = self.work.requests.len() as u32;
         let number = self.first + at * self.work.threads;
         let client = &mut self.clients[at as usize];
+        client.detour = None;
         client.file = match self.work.choice {
             Choice::Random => match self.work.requests.weights() {
                 None => below(files, &mut client.random),
@@ -169,18 +170,24 @@ impl<'w> Reactor<'w> {
     }
 
     fn request(&mut self, at: u32) {
-        let begun_ns = now_ns();
-        self.now = begun_ns;
+        self.now = now_ns();
+        self.clients[at as usize].begun_ns = self.now;
+        self.dispatch(at);
+    }
+
+    /// Sends the present request.
+    fn dispatch(&mut self, at: u32) {
+        let now = self.now;
         let client = &mut self.clients[at as usize];
-        (client.sent, client.begun_ns, client.ready_ns) = (0, begun_ns, begun_ns);
+        (client.sent, client.ready_ns) = (0, now);
         if client.stream.is_none() {
             client.state = State::Connecting;
-            client.deadline_ns = begun_ns + self.work.connect_timeout_ns;
+            client.deadline_ns = now + self.work.connect_timeout_ns;
             if let Err(fault) = self.connect(at) {
                 self.fail(at, fault);
             }
         } else {
-            client.deadline_ns = begun_ns + self.work.timeout_ns;
+            client.deadline_ns = now + self.work.timeout_ns;
             self.send(at);
         }
     }
@@ -207,7 +214,10 @@ impl<'w> Reactor<'w> {
     fn send(&mut self, at: u32) {
         let client = &mut self.clients[at as usize];
         let Some(stream) = &mut client.stream else { return };
-        let request = self.work.requests.text(client.file);
+        let request = match &client.detour {
+            None => self.work.requests.text(client.file),
+            Some(detour) => &detour.request,
+        };
         match stream.send(request, &mut client.sent) {
             Ok(true) => client.begin_response(),
             Ok(false) | Err(StreamError::System(Errno::AGAIN | Errno::INTR)) => {
@@ -306,6 +316,7 @@ impl<'w> Reactor<'w> {
                         length: requests.bytes(client.file),
                         as_coded: requests.as_coded(),
                         is_head: self.is_head,
+                        follows: self.work.follow.is_some(),
                     };
                     let progress = client.receive(&self.buffer[..count], asked);
                     if progress == Ok(Progress::Incomplete) {
@@ -351,11 +362,20 @@ impl<'w> Reactor<'w> {
         let (status, bytes, file) = (client.status, client.body_bytes, client.file);
         let is_wrong = status == 200
             && client.sum.is_some_and(|sum| *self.work.requests.content(file, || sum) != sum);
-        let slot = self.shared.slot(end_ns);
-        if slot.is_some() {
+        if self.shared.since_begin(end_ns).is_some() {
             *self.tally.statuses.entry(status).or_default() += 1;
         }
-        if !self.work.requests.accepts(status) {
+        let mut astray = None;
+        if let Some(base) = self.work.follow.as_ref().filter(|_| redirects(status)) {
+            match client.follow(base, &self.work.requests) {
+                Ok(()) => return self.dispatch(at),
+                Err(fault) => astray = Some(fault),
+            }
+        }
+        let slot = self.shared.slot(end_ns);
+        if let Some(fault) = astray {
+            self.count_fault(fault);
+        } else if !self.work.requests.accepts(status) {
             self.count_fault(Fault::Status(status));
         } else if status == 200 && self.gets && self.work.requests.length(file, bytes) != bytes {
             self.count_fault(Fault::WrongLength);

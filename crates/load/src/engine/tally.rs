@@ -40,6 +40,8 @@ pub enum Fault {
     Timeout,
     /// A complete response other than 2xx.
     Status(u16),
+    /// A redirect that is not followed, although some are.
+    Redirect(&'static str),
 }
 
 impl fmt::Display for Fault {
@@ -66,6 +68,7 @@ impl fmt::Display for Fault {
             Self::BadResponse(part) => write!(f, "malformed response: {part}"),
             Self::Timeout => f.write_str("response timeout"),
             Self::Status(status) => write!(f, "status {status}"),
+            Self::Redirect(why) => write!(f, "redirected {why}"),
         }
     }
 }
@@ -84,7 +87,8 @@ fn cause(errno: i32) -> SystemCause {
 pub const UNASKED: &str = "Content-Encoding was not asked for (-H 'Accept-Encoding: gzip' asks)";
 
 /// What to do about a response with a status of redirection.
-pub const REDIRECTED: &str = "redirects are not followed; load the address it redirects to";
+pub const REDIRECTED: &str = "redirects are not followed (--follow: those within the server); load \
+                              the address it redirects to";
 
 /// No local port is free, and the remedy.
 const NO_PORT: i32 = libc::EADDRNOTAVAIL;
@@ -108,7 +112,7 @@ impl Fault {
                 format!("the server answers with status {status} only: {REDIRECTED}")
             }
             Self::Status(status) => format!("the server answers with status {status} only"),
-            Self::WrongLength | Self::WrongContent | Self::Coded => {
+            Self::WrongLength | Self::WrongContent | Self::Coded | Self::Redirect(_) => {
                 format!("no response is right: {self}")
             }
             fault => match (fault, fault.action()) {
@@ -136,9 +140,11 @@ impl Fault {
     /// The cause for a verdict where the last requests ended so.
     pub fn end_cause(self) -> Cause {
         match self {
-            Self::Status(_) | Self::WrongLength | Self::WrongContent | Self::Coded => {
-                Cause::WrongWork
-            }
+            Self::Status(_)
+            | Self::Redirect(_)
+            | Self::WrongLength
+            | Self::WrongContent
+            | Self::Coded => Cause::WrongWork,
             fault if fault.action().is_some() => Cause::LoadGenerator,
             _ => Cause::Crashed,
         }

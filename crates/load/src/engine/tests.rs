@@ -143,6 +143,7 @@ fn work(address: SocketAddr, clients: u32) -> Workload {
         congestion: None,
         seed: 1,
         spin_ns: 0,
+        follow: None,
     }
 }
 

@@ -274,11 +274,12 @@ fn phases(steps: &[&Record], width: usize) -> String {
         };
         let words: Vec<String> = PHASES.iter().filter_map(of).collect();
         let clients = counted(step.params.integer("clients").unwrap_or(0) as usize, "client");
-        (!words.is_empty()).then(|| format!("{clients}: {}", words.join(", ")))
+        (!words.is_empty()).then(|| format!("at {clients} {}", words.join(", ")))
     };
     let shown = steps.iter().enumerate().filter(|(at, _)| [0, last].contains(at));
     let lines: Vec<String> = shown.filter_map(|(_, step)| of_step(step)).collect();
-    if lines.is_empty() { String::new() } else { facts(&[("medians", lines.join("; "))], width) }
+    let text = format!("medians {}", lines.join("; "));
+    if lines.is_empty() { String::new() } else { facts(&[("phases", text)], width) }
 }
 
 /// Memory of both ends, with its growth.
