@@ -261,7 +261,8 @@ pub fn connect(
     call: &'static str,
 ) -> Result<TcpStream, FarError> {
     let connector = Connector { from: bind, congestion, ..Connector::default() };
-    connector.open(to, CONNECT, None).map_err(|error| match (error, bind) {
+    let opened = connector.open(to, CONNECT, None).map(TcpStream::from);
+    opened.map_err(|error| match (error, bind) {
         (ConnectError::TimedOut, _) => FarError::TimedOut(CONNECT.as_secs_f64()),
         (
             ConnectError::Bind(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::INVAL),

@@ -1,14 +1,17 @@
 //! Connections, requests and the heads of responses.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use fathom_http::{
     ConnectError, Connector, ContentRange, ExchangeError, Framing, HEAD_BYTES_MAX, Head, Limits,
-    Malformed, Url, coded, content_range, request, retry_after,
+    Malformed, Stream, Tls, Url, coded, content_range, request, retry_after,
 };
-use fathom_measure::clock::wall_ns;
+use fathom_load::https::remedy;
+use fathom_measure::clock::{monotonic_raw_ns as now_ns, wall_ns};
 use fathom_record::{Activity, system_cause};
 
 const ETAG_BYTES_MAX: usize = 256;
@@ -49,6 +52,7 @@ impl Fault {
             ExchangeError::Malformed(malformed) => malformed.into(),
             ExchangeError::ClosedInHead => Self::passing("connection closed without a response"),
             ExchangeError::Io(error) => Self::of_system("", &error),
+            error @ ExchangeError::Tls(_) => Self::Final(format!("{error}{}", remedy(&error))),
         }
     }
 }
@@ -63,16 +67,29 @@ impl From<Malformed> for Fault {
 pub struct Client<'c> {
     /// Of the host; the first one that accepts a connection counts.
     pub addresses: Vec<SocketAddr>,
+    pub tls: Option<&'c Tls>,
     /// Further fields, each `Name: value`.
     pub fields: Vec<String>,
     pub congestion: Option<&'c str>,
     pub connect_timeout: Duration,
     pub timeout: Duration,
     pub stop: AtomicBool,
+    /// Of the first connection.
+    pub first: OnceLock<First>,
     /// Whether the file system refused the receive path.
     pub copies: AtomicBool,
     /// Bytes of bodies that were written.
     pub received: AtomicU64,
+}
+
+/// How long the parts of the first response took, and what encrypts it.
+#[derive(Clone, Debug, Default)]
+pub struct First {
+    pub connect_ns: u64,
+    pub tls_ns: u64,
+    /// From the request to the head of the response.
+    pub head_ns: u64,
+    pub tls: Option<(&'static str, String)>,
 }
 
 /// A part of a file with a strong ETag.
@@ -84,7 +101,7 @@ pub struct Range<'r> {
 }
 
 pub struct Response {
-    pub stream: TcpStream,
+    pub stream: Stream,
     pub head: Head,
     pub fields: ResponseFields,
     /// What came of the body with the head.
@@ -107,12 +124,12 @@ pub struct ResponseFields {
 }
 
 impl Client<'_> {
-    fn connect(&self) -> Result<TcpStream, Fault> {
+    fn connect(&self) -> Result<OwnedFd, Fault> {
         let connector = Connector { congestion: self.congestion, ..Connector::default() };
         let mut last = Fault::Final("the host has no address".to_owned());
         for to in &self.addresses {
             last = match connector.open(*to, self.connect_timeout, Some(&self.stop)) {
-                Ok(stream) => return Ok(stream),
+                Ok(socket) => return Ok(socket),
                 Err(ConnectError::Stopped) => return Err(Fault::Stopped),
                 Err(ConnectError::Congestion(error)) => {
                     let name = connector.congestion.unwrap_or_default();
@@ -130,7 +147,9 @@ impl Client<'_> {
 
     /// Sends a request, and reads the head of its response.
     pub fn get(&self, url: &Url, range: Option<Range<'_>>) -> Result<Response, Fault> {
-        let mut stream = self.connect()?;
+        let begun_ns = now_ns();
+        let socket = self.connect()?;
+        let connected_ns = now_ns();
         let agent = concat!("User-Agent: fathom/", env!("CARGO_PKG_VERSION"));
         let own = [agent, "Connection: close", "Accept-Encoding: identity"];
         let range = range.map(|Range { from, to, etag }| {
@@ -140,14 +159,26 @@ impl Client<'_> {
         let request = request("GET", &url.path, &url.authority(), own.into_iter().chain(more));
         let limits = self.limits();
         let mut fields = ResponseFields::default();
-        let received = limits.send(&stream, &request).and_then(|()| {
+        let of_head = |error| Fault::of("complete head", error);
+        let stream = Stream::new(socket, self.tls).map_err(ExchangeError::from);
+        let mut stream = stream.map_err(of_head)?;
+        let ready = limits.shake_hands(&mut stream);
+        let ready_ns = now_ns();
+        let sent = ready.and_then(|()| limits.send(&mut stream, request.as_bytes()));
+        let received = sent.and_then(|()| {
             limits.head(&mut stream, &mut [0; HEAD_BYTES_MAX], |status, name, value| {
                 if status >= 200 {
                     fields.add(name, value);
                 }
             })
         });
-        let (head, body) = received.map_err(|error| Fault::of("complete head", error))?;
+        let (head, body) = received.map_err(of_head)?;
+        self.first.get_or_init(|| First {
+            connect_ns: connected_ns - begun_ns,
+            tls_ns: ready_ns - connected_ns,
+            head_ns: now_ns() - ready_ns,
+            tls: stream.tls_words(),
+        });
         Ok(Response { stream, head, fields, body, range: 0..u64::MAX })
     }
 
@@ -236,31 +267,21 @@ pub fn check_part(
 
 /// The target of a redirect, if it is on the same host and port.
 pub fn redirected(url: &Url, location: &str) -> Result<Url, String> {
-    let location = location.split('#').next().unwrap_or_default();
-    let scheme = location.split(['/', '?']).next().is_some_and(|first| first.ends_with(':'));
-    let absolute = match location {
-        "" => return Err("redirected to nowhere".to_owned()),
-        text if scheme => text.to_owned(),
-        text if text.starts_with("//") => format!("http:{text}"),
-        text => {
-            let path = url.path.split('?').next().unwrap_or_default();
-            let folder = &path[..=path.rfind('/').unwrap_or(0)];
-            let path = match text.chars().next() {
-                Some('/') => text.to_owned(),
-                Some('?') => format!("{path}{text}"),
-                _ => format!("{folder}{text}"),
-            };
-            format!("http://{}{path}", url.authority())
-        }
-    };
-    let shown: String = absolute.chars().filter(|c| !c.is_control()).take(300).collect();
-    let target = Url::parse(&absolute).map_err(|_| {
-        format!("redirected to {shown}: not an http:// URL; fathom follows no others")
+    if location.is_empty() {
+        return Err("redirected to nowhere".to_owned());
+    }
+    let target = url.joined(location);
+    let shown = target.as_ref().map(|target| target.origin() + &target.path);
+    let shown = shown.as_deref().unwrap_or(location).chars();
+    let shown: String = shown.filter(|c| !c.is_control()).take(300).collect();
+    let target = target.ok_or_else(|| {
+        format!("redirected to {shown}: no URL of http or https; fathom follows no others")
     })?;
-    match target.host.eq_ignore_ascii_case(&url.host) && target.port == url.port {
+    match target.has_origin_of(url) {
         true => Ok(target),
         false => Err(format!(
-            "redirected to {shown}, which is another host or port; if you trust it, fetch that URL"
+            "redirected to {shown}, which is another host, port or scheme; if you trust it, fetch \
+             that URL"
         )),
     }
 }
@@ -298,6 +319,11 @@ mod tests {
         ] {
             assert_eq!(to(location).as_deref(), Ok(path), "{location}");
         }
+        let secure = Url::parse("https://a/x/y").expect("a URL");
+        let to_secure = |location| redirected(&secure, location).map(|it| it.origin() + &it.path);
+        assert_eq!(to_secure("z").as_deref(), Ok("https://a/x/z"));
+        assert_eq!(to_secure("//A:443/z").as_deref(), Ok("https://A/z"));
+        assert!(to_secure("http://a:443/z").is_err(), "it would not be encrypted");
         for other in ["http://b:81/", "//b/", "http://a/", "https://a:81/", "ftp://a:81/", ""] {
             assert!(to(other).is_err(), "{other}");
         }

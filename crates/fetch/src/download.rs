@@ -1,16 +1,17 @@
 //! One download: requests, resumption, parallel ranges and retries.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fathom_http::{Framing, Url, resolve};
+use fathom_http::{Framing, Tls, Url, resolve};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_metric::{Event, Recorder};
 use fathom_paths::ReceivePath;
 use fathom_record::quantity::quantity;
 use fathom_record::{Activity, Unit, system_cause};
 
-use crate::connection::{Client, Fault, Range, Response, check_part};
+use crate::connection::{Client, Fault, First, Range, Response, check_part};
 use crate::open::{PAUSE, open, open_part};
 use crate::options::{Fetch, Receive};
 use crate::part::{Part, Place, State};
@@ -40,6 +41,9 @@ pub struct Complete {
     /// Until the first response began.
     pub setup_ns: u64,
     pub sync_ns: u64,
+    pub resolve_ns: u64,
+    /// If a request was needed.
+    pub first: Option<First>,
     pub etag: Option<String>,
     pub connections: usize,
     pub retries: u32,
@@ -59,6 +63,7 @@ pub struct Download<'d> {
     segments: Vec<Segment>,
     /// When the first response began.
     opened_ns: Option<u64>,
+    resolve_ns: u64,
     /// Bytes of the file that earlier runs received.
     resumed_from: u64,
     connections: usize,
@@ -75,20 +80,24 @@ pub struct Download<'d> {
 impl<'d> Download<'d> {
     pub fn new(
         fetch: &'d Fetch,
-        (text, asked): (&str, Url),
+        (text, asked, tls): (&str, Url, Option<&'d Tls>),
         place: Place,
         fields: Vec<String>,
         recorder: &mut dyn Recorder,
     ) -> Result<Self, String> {
+        let begun_ns = now_ns();
         let addresses = resolve(&asked.host, asked.port);
+        let resolve_ns = now_ns() - begun_ns;
         let addresses = addresses.map_err(|error| format!("look up {}: {error}", asked.host))?;
         let client = Client {
             addresses,
+            tls,
             fields,
             congestion: fetch.congestion.as_deref(),
             connect_timeout: fetch.connect_timeout,
             timeout: fetch.timeout,
             stop: false.into(),
+            first: OnceLock::new(),
             copies: false.into(),
             received: AtomicU64::new(0),
         };
@@ -125,6 +134,7 @@ impl<'d> Download<'d> {
             path: ReceivePath::Copy,
             has_open_end: false,
             opened_ns: None,
+            resolve_ns,
             anew: None,
             uses_ranges: true,
             cannot_resume: false,
@@ -214,6 +224,7 @@ impl<'d> Download<'d> {
                 "{shown}.part has {on_disk} bytes, expected {expected}; remove it"
             ));
         }
+        let first = self.client.first.into_inner();
         let received = self.client.received.into_inner();
         let place = self.part.finish(self.fetch.force)?;
         Ok(Complete {
@@ -224,6 +235,8 @@ impl<'d> Download<'d> {
             ns: end_ns - begun_ns,
             setup_ns: self.opened_ns.map_or(0, |opened_ns| opened_ns - begun_ns),
             sync_ns: now_ns() - end_ns,
+            resolve_ns: self.resolve_ns,
+            first,
             etag: self.state.etag,
             connections: self.connections,
             retries,

@@ -62,8 +62,8 @@ pub fn open(
         }
     }
     Err(Fault::Final(format!(
-        "more than {REDIRECTS_MAX} redirects, the last to http://{}{}",
-        url.authority(),
+        "more than {REDIRECTS_MAX} redirects, the last to {}{}",
+        url.origin(),
         url.path
     )))
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use fathom_load::https::Https;
 use fathom_load::options::field;
 use fathom_metric::notation::{NotationError, time};
 use fathom_paths::ReceivePath;
@@ -12,6 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   fathom fetch http://HOST:3284/data.img          download into this folder
   fathom fetch http://HOST/a http://HOST/b -o DIR
+  fathom fetch https://HOST/data.img --cacert ca.pem
   fathom fetch http://HOST/data.img --sum         print its checksums, as `fathom file fast` does
   fathom fetch http://HOST/data.img --connections 4 --receive mmap
   fathom fetch http://HOST/data.img -H 'Accept: application/octet-stream' --token-file token
@@ -22,8 +24,9 @@ again. Only a file with a strong ETag is resumed; if it changed, or the server's
 the download starts anew. A resumed part begins 4 KiB before what is missing, and these must be the
 bytes that are there. An ETag may stay as it is while the content changes, as at a write to a
 memory-mapped file: where files change in place, compare the --sum of both ends. A body with a
-Content-Encoding is refused: none is asked for. Redirects are followed within the same host and
-port. There is no TLS.
+Content-Encoding is refused: none is asked for. Redirects are followed within the same
+scheme, host and port. By https the certificate must be valid for the host, by the roots of the
+system or --cacert.
 
 Exit status: 0 all files are complete, 1 one is not, 2 wrong usage, 130 Ctrl-C.";
 
@@ -65,6 +68,8 @@ pub struct Fetch {
     /// Congestion control of the sockets [default: the system's].
     #[arg(long, value_name = "NAME")]
     pub congestion: Option<String>,
+    #[command(flatten)]
+    pub https: Https,
     /// Time limit of a connect.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub connect_timeout: Duration,

@@ -5,17 +5,20 @@ use std::path::Path;
 
 use fathom_fileio::fast::{Options, read_fast};
 use fathom_fileio::{Source, Sum};
-use fathom_http::{Url, UrlError};
+use fathom_http::{Tls, Url};
 use fathom_load::check_congestion;
+use fathom_load::https::Https;
 use fathom_load::target::{LOOPBACK, read_token};
 use fathom_measure::affinity;
 use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, too_short};
+use fathom_record::quantity::quantity;
 use fathom_record::{Cause, Check, Fact, Params, State, Unit, Verdict};
 
+use crate::connection::First;
 use crate::download::{Complete, Download};
 use crate::metrics::ID;
 use crate::name;
-use crate::options::Fetch;
+use crate::options::{Fetch, Receive};
 use crate::part::Place;
 
 impl Procedure for Fetch {
@@ -31,7 +34,14 @@ impl Procedure for Fetch {
     fn check(&self) -> Result<(), ProcedureError> {
         let mut names = BTreeSet::new();
         for text in &self.urls {
-            let url = parsed(text)?;
+            let url = Url::parse(text).map_err(ProcedureError::usage)?;
+            self.https.of(&url)?;
+            if url.is_https && self.receive != Receive::Copy {
+                let path = self.receive.path();
+                return Err(ProcedureError::usage(format!(
+                    "--receive {path}: what is encrypted is received by copy only"
+                )));
+            }
             let of_url = |why: String| ProcedureError::failed(format!("{text}: {why}"));
             if self.names_file() {
                 continue;
@@ -59,12 +69,13 @@ impl Procedure for Fetch {
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
         let mut is_faulty = false;
         for text in &self.urls {
-            let url = parsed(text)?;
+            let url = Url::parse(text).map_err(ProcedureError::usage)?;
             let to = match is_loopback(&url) {
                 true => LOOPBACK.to_owned(),
                 false => url.host.clone(),
             };
-            match self.one(text, url, &to, recorder) {
+            let tls = self.https.of(&url)?;
+            match self.one((text, url, tls.as_ref()), &to, recorder) {
                 Ok(Some(complete)) => self.record(&complete, &to, recorder)?,
                 Ok(None) => return Ok(Ending::Stopped),
                 Err(why) if self.urls.len() == 1 => {
@@ -79,16 +90,6 @@ impl Procedure for Fetch {
         }
         Ok(if is_faulty { Ending::Faulty } else { Ending::Done })
     }
-}
-
-fn parsed(text: &str) -> Result<Url, ProcedureError> {
-    Url::parse(text).map_err(|error| match error {
-        UrlError::Tls(_) => ProcedureError::usage(format!(
-            "{text}: fathom has no TLS; use `curl -O {text}`, or a tunnel: \
-             `ssh -L 8080:127.0.0.1:80 HOST` and http://127.0.0.1:8080/"
-        )),
-        error @ UrlError::Malformed(_) => ProcedureError::usage(error),
-    })
 }
 
 /// By name: what the records are sorted by, not what the packets do.
@@ -117,8 +118,7 @@ impl Fetch {
 
     fn one(
         &self,
-        text: &str,
-        url: Url,
+        (text, url, tls): (&str, Url, Option<&Tls>),
         to: &str,
         recorder: &mut dyn Recorder,
     ) -> Result<Option<Complete>, String> {
@@ -133,10 +133,14 @@ impl Fetch {
             return Err(format!("{shown} exists ({bytes} bytes); replace it by --force"));
         }
         let mut fields = self.header.clone();
+        if self.https.insecure {
+            let text = "--insecure: no certificate is verified, whoever answers is the server";
+            recorder.event(Event::Warning(text));
+        }
         if let Some(path) = &self.token_file {
             let token = read_token(path).map_err(|error| error.to_string())?;
             fields.push(format!("Authorization: Bearer {token}"));
-            if to != LOOPBACK {
+            if to != LOOPBACK && tls.is_none() {
                 let (port, host) = (url.port, &url.host);
                 recorder.event(Event::Warning(&format!(
                     "the token is sent unencrypted to {host}; `ssh -L {port}:127.0.0.1:{port} \
@@ -144,7 +148,7 @@ impl Fetch {
                 )));
             }
         }
-        Download::new(self, (text, url), place, fields, recorder)?.run(recorder)
+        Download::new(self, (text, url, tls), place, fields, recorder)?.run(recorder)
     }
 
     fn record(
@@ -172,7 +176,7 @@ impl Fetch {
                 passed: true,
                 detail: complete.bytes.to_string(),
             }],
-            facts: facts(complete, sum),
+            facts: facts(complete, sum, &self.https),
             doubts: too_short(complete.ns as f64, complete.setup_ns as f64).into_iter().collect(),
             ..Measured::default()
         });
@@ -180,7 +184,7 @@ impl Fetch {
     }
 }
 
-fn facts(complete: &Complete, sum: Option<Sum>) -> Vec<Fact> {
+fn facts(complete: &Complete, sum: Option<Sum>, https: &Https) -> Vec<Fact> {
     let place = &complete.place.shown;
     let name: String = place.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     let mut facts = vec![
@@ -194,6 +198,17 @@ fn facts(complete: &Complete, sum: Option<Sum>) -> Vec<Fact> {
         count => format!("{count} connections"),
     };
     facts.push(Fact::text("by", format!("{}, {connections}", complete.path)));
+    if let Some(first) = &complete.first {
+        let First { connect_ns, tls_ns, head_ns, tls } = first;
+        let of = |what: &str, ns: u64| format!("{what} {}", quantity(ns as f64, Unit::Nanoseconds));
+        let tls_ns = tls.as_ref().map(|_| of("TLS handshake", *tls_ns));
+        let parts = [of("resolve", complete.resolve_ns), of("connect", *connect_ns)];
+        let parts = parts.into_iter().chain(tls_ns).chain([of("first byte", *head_ns)]);
+        facts.push(Fact::text("phases", parts.collect::<Vec<_>>().join(", ")));
+        facts.extend(tls.as_ref().map(|(version, ciphers)| {
+            Fact::text("TLS", format!("{version}, {ciphers}, {}", https.words()))
+        }));
+    }
     if complete.resumed_from > 0 {
         let at = complete.resumed_from as f64;
         facts.push(Fact::quantity("resumed after", at, Unit::Bytes));

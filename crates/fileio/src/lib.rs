@@ -37,7 +37,7 @@ mod syscall;
 pub mod write;
 
 pub use generate::Generator;
-pub use path_info::{Source, inspect, read_text};
+pub use path_info::{Source, inspect, read_bytes, read_text};
 pub use read::read;
 pub use sum::Sum;
 pub use write::write;

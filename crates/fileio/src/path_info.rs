@@ -212,13 +212,22 @@ fn open_path(path: &Path) -> Result<(PathInfo, Identity, rustix::fd::OwnedFd), O
 /// # Errors
 /// If it cannot be read, or is no text of at most `bytes_max`.
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
+    String::from_utf8(read_bytes(path, bytes_max)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not valid UTF-8"))
+}
+
+/// The bytes of a file, with the same limits.
+///
+/// # Errors
+/// If it cannot be read, or has more than `bytes_max`.
+pub fn read_bytes(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
-    let mut text = String::new();
-    match file.take(bytes_max + 1).read_to_string(&mut text)? as u64 > bytes_max {
+    let mut bytes = Vec::new();
+    match file.take(bytes_max + 1).read_to_end(&mut bytes)? as u64 > bytes_max {
         true => Err(Errno::FBIG.into()),
-        false => Ok(text),
+        false => Ok(bytes),
     }
 }
 

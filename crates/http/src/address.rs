@@ -3,9 +3,10 @@
 use std::io::{Error, Result};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 
-/// `http://HOST[:PORT][/PATH]`.
+/// `http://HOST[:PORT][/PATH]`, or `https://`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
+    pub is_https: bool,
     /// A name or an address, without the brackets of IPv6, with its zone: `fe80::1%eth0`.
     pub host: String,
     pub port: u16,
@@ -16,9 +17,7 @@ pub struct Url {
 /// Why a URL cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    #[error("{0}: https is not supported, because it would measure cryptography; use http://")]
-    Tls(String),
-    #[error("`{0}`: expected http://HOST[:PORT][/PATH]")]
+    #[error("`{0}`: expected http://HOST[:PORT][/PATH] or https://…")]
     Malformed(String),
 }
 
@@ -26,15 +25,13 @@ impl Url {
     pub fn parse(text: &str) -> std::result::Result<Self, UrlError> {
         let wrong = || UrlError::Malformed(text.to_owned());
         let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
-        if scheme.eq_ignore_ascii_case("https") {
-            return Err(UrlError::Tls(text.to_owned()));
-        }
+        let is_https = scheme.eq_ignore_ascii_case("https");
         let at = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
-        let (host, port) = host_and_port(authority, 80).ok_or_else(wrong)?;
+        let (host, port) = host_and_port(authority, usual_port(is_https)).ok_or_else(wrong)?;
         let is_bracketed = authority.starts_with('[');
         let is_path = |c: char| c.is_ascii_graphic() && c != '#';
-        let is_right = scheme.eq_ignore_ascii_case("http")
+        let is_right = (is_https || scheme.eq_ignore_ascii_case("http"))
             && (is_bracketed || !host.contains(':'))
             && port > 0
             && path.chars().all(is_path);
@@ -44,7 +41,7 @@ impl Url {
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         // The zone of an address begins with `%`, which RFC 6874 has encoded.
         let host = if is_bracketed { host.replacen("%25", "%", 1) } else { host.to_owned() };
-        Ok(Self { host, port, path })
+        Ok(Self { is_https, host, port, path })
     }
 
     /// Value of the field Host.
@@ -52,8 +49,54 @@ impl Url {
         // A zone means nothing to another host.
         let host = self.host.split('%').next().unwrap_or_default();
         let host = if host.contains(':') { format!("[{host}]") } else { self.host.clone() };
-        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+        if self.port == usual_port(self.is_https) { host } else { format!("{host}:{}", self.port) }
     }
+
+    /// Whether scheme, host and port are the same (RFC 9110 4.3.1).
+    pub fn has_origin_of(&self, other: &Self) -> bool {
+        (self.is_https, self.port) == (other.is_https, other.port)
+            && self.host.eq_ignore_ascii_case(&other.host)
+    }
+
+    /// The URL that a reference means here, without its fragment (RFC 3986 5.2); dots in paths are
+    /// left to the server.
+    pub fn joined(&self, reference: &str) -> Option<Self> {
+        let reference = reference.split('#').next().unwrap_or_default();
+        let scheme = reference.split(['/', '?']).next().is_some_and(|first| first.ends_with(':'));
+        let absolute = match reference {
+            "" => return None,
+            text if scheme => text.to_owned(),
+            text if text.starts_with("//") => {
+                format!("http{}:{text}", if self.is_https { "s" } else { "" })
+            }
+            text => {
+                let path = self.path.split('?').next().unwrap_or_default();
+                let folder = &path[..=path.rfind('/').unwrap_or(0)];
+                let path = match text.chars().next() {
+                    Some('/') => text.to_owned(),
+                    Some('?') => format!("{path}{text}"),
+                    _ => format!("{folder}{text}"),
+                };
+                let port = self.port;
+                let host = if self.host.contains(':') {
+                    format!("[{}]", self.host)
+                } else {
+                    self.host.clone()
+                };
+                format!("http{}://{host}:{port}{path}", if self.is_https { "s" } else { "" })
+            }
+        };
+        Self::parse(&absolute).ok()
+    }
+
+    /// All but the path.
+    pub fn origin(&self) -> String {
+        format!("http{}://{}", if self.is_https { "s" } else { "" }, self.authority())
+    }
+}
+
+fn usual_port(is_https: bool) -> u16 {
+    if is_https { 443 } else { 80 }
 }
 
 /// The parts of `host`, `host:port`, `[::1]`, `[::1]:port` or `::1`.
@@ -104,9 +147,35 @@ mod tests {
         assert_eq!(url("HTTP://a:81/x?y=1"), parts("a:81", 81, "/x?y=1"));
         assert_eq!(url("http://[::1]:8080/f"), parts("[::1]:8080", 8080, "/f"));
         assert_eq!(url("http://a?q"), parts("a", 80, "/?q"));
+        assert_eq!(url("HTTPS://a/x"), parts("a", 443, "/x"));
+        assert_eq!(url("https://a:80/"), parts("a:80", 80, "/"));
+        assert_eq!(url("http://a:443/"), parts("a:443", 443, "/"));
+        let origin = |text| Url::parse(text).unwrap().origin();
+        assert_eq!(
+            ["https://a:443/x", "http://[::1]:81"].map(origin),
+            ["https://a", "http://[::1]:81"]
+        );
         for zoned in ["http://[fe80::1%25v0]:81/f", "http://[fe80::1%v0]:81/f"] {
             assert_eq!(url(zoned), parts("[fe80::1]:81", 81, "/f"), "no zone in Host");
             assert_eq!(Url::parse(zoned).unwrap().host, "fe80::1%v0");
+        }
+    }
+
+    #[test]
+    fn references_are_joined() {
+        let url = |text| Url::parse(text).unwrap();
+        for (base, reference, expected) in [
+            ("http://a:81/x/y?q", "/z", Some("http://a:81/z")),
+            ("http://a:81/x/y?q", "z?a#b", Some("http://a:81/x/z?a")),
+            ("http://a:81/x/y?q", "?r", Some("http://a:81/x/y?r")),
+            ("https://a/x", "//b/v", Some("https://b/v")),
+            ("https://a/x", "http://a/v", Some("http://a/v")),
+            ("http://[fe80::1%v0]/x", "y", Some("http://[fe80::1%v0]/y")),
+            ("http://a/x", "ftp://a/", None),
+            ("http://a/x", "", None),
+            ("http://a/x", "a b", None),
+        ] {
+            assert_eq!(url(base).joined(reference), expected.map(url), "{base} {reference}");
         }
     }
 
@@ -126,10 +195,8 @@ mod tests {
             "http://a:8x/",
             "http://[::1]x/",
         ] {
-            assert!(matches!(Url::parse(text), Err(UrlError::Malformed(_))), "{text}");
+            assert!(Url::parse(text).is_err(), "{text}");
         }
-        let text = Url::parse("https://a/").unwrap_err().to_string();
-        assert!(text.contains("https is not supported"), "{text}");
     }
 
     #[test]

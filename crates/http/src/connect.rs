@@ -1,18 +1,65 @@
-//! TCP connections of a client.
+//! Connections of a client.
 
+use std::fmt;
 use std::io::{Error, ErrorKind};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fathom_measure::clock::monotonic_raw_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with, sockopt,
+};
 
 /// A call that blocks looks so often whether it is to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    Tcp(SocketAddr),
+    /// Of a socket file.
+    Unix(PathBuf),
+}
+
+impl Address {
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(address) => Some(*address),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// Whether it is one of this host by its kind alone.
+    pub fn is_loopback(&self) -> bool {
+        self.tcp().is_none_or(|address| address.ip().to_canonical().is_loopback())
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+impl From<&Self> for Address {
+    fn from(address: &Self) -> Self {
+        address.clone()
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
 
 /// How connections are made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,9 +88,23 @@ impl Connector<'_> {
     ///
     /// # Errors
     /// If a call fails.
-    pub fn begin(&self, to: SocketAddr) -> Result<OwnedFd, ConnectError> {
-        let socket = self.socket(to, SocketFlags::NONBLOCK)?;
-        match connect(&socket, &to) {
+    pub fn begin(&self, to: impl Into<Address>) -> Result<OwnedFd, ConnectError> {
+        let (socket, begun) = match to.into() {
+            Address::Tcp(to) => {
+                let socket = self.socket(to, SocketFlags::NONBLOCK)?;
+                let begun = connect(&socket, &to);
+                (socket, begun)
+            }
+            Address::Unix(path) => {
+                let to = SocketAddrUnix::new(path).map_err(ConnectError::Connect)?;
+                let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+                let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+                let socket = socket.map_err(ConnectError::Socket)?;
+                let begun = connect(&socket, &to);
+                (socket, begun)
+            }
+        };
+        match begun {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
             Err(error) => Err(ConnectError::Connect(error)),
         }
@@ -84,10 +145,10 @@ impl Connector<'_> {
     /// If it is refused, not answered within the time, or to stop.
     pub fn open(
         &self,
-        to: SocketAddr,
+        to: impl Into<Address>,
         timeout: Duration,
         stop: Option<&AtomicBool>,
-    ) -> Result<TcpStream, ConnectError> {
+    ) -> Result<OwnedFd, ConnectError> {
         let socket = self.begin(to)?;
         let begun_ns = monotonic_raw_ns();
         let mut left = timeout;
@@ -108,7 +169,7 @@ impl Connector<'_> {
         }
         sockopt::socket_error(&socket).and_then(|end| end).map_err(ConnectError::Connect)?;
         ioctl_fionbio(&socket, false).map_err(ConnectError::Socket)?;
-        Ok(socket.into())
+        Ok(socket)
     }
 }
 
@@ -135,7 +196,9 @@ impl From<ConnectError> for Error {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     use super::*;
 
@@ -146,7 +209,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         let from = |address: [u8; 4]| Connector { from: Some(address.into()), ..<_>::default() };
-        let near = from([127, 0, 0, 9]).open(to, LIMIT, None).unwrap();
+        let near = TcpStream::from(from([127, 0, 0, 9]).open(to, LIMIT, None).unwrap());
         assert_eq!(near.local_addr().unwrap(), listener.accept().unwrap().1);
         assert_eq!(near.local_addr().unwrap().ip(), IpAddr::from([127, 0, 0, 9]));
         assert!(near.nodelay().unwrap());
@@ -156,6 +219,23 @@ mod tests {
         assert_eq!(failed(unknown), ConnectError::Congestion(Errno::NOENT));
         drop(listener);
         assert_eq!(failed(Connector::default()), ConnectError::Connect(Errno::CONNREFUSED));
+    }
+
+    #[test]
+    fn socket_file_is_connected_to_or_names_the_call() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let open =
+            |path: &PathBuf| Connector::default().open(Address::Unix(path.clone()), LIMIT, None);
+        assert_eq!(open(&path).unwrap_err(), ConnectError::Connect(Errno::NOENT));
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut near = UnixStream::from(open(&path).unwrap());
+        near.write_all(b"a").unwrap();
+        let mut byte = [0];
+        listener.accept().unwrap().0.read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"a");
+        let long = folder.path().join("x".repeat(108));
+        assert_eq!(open(&long).unwrap_err(), ConnectError::Connect(Errno::NAMETOOLONG));
     }
 
     #[test]

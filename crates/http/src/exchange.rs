@@ -1,15 +1,15 @@
 //! One request and its response over a connection that blocks.
 
-use std::io::{Error, ErrorKind, Read, Write as _};
-use std::net::TcpStream;
+use std::io::{Error, ErrorKind, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fathom_measure::clock::monotonic_raw_ns;
+use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::connect::LOOK;
-use crate::{ConnectError, Head, Malformed, PartialHead};
+use crate::{ConnectError, Head, Malformed, PartialHead, Stream, StreamError, TlsError};
 
 /// The head of a request without a body. `fields`: each `Name: value`.
 pub fn request<F: AsRef<str>>(
@@ -31,6 +31,8 @@ pub fn request<F: AsRef<str>>(
 pub enum ExchangeError {
     #[error("{0}")]
     Io(#[from] Error),
+    #[error("{0}")]
+    Tls(#[from] TlsError),
     #[error("connection closed within the head")]
     ClosedInHead,
     #[error("no complete response in {} s", .0.as_secs_f64())]
@@ -44,6 +46,15 @@ pub enum ExchangeError {
 impl From<ConnectError> for ExchangeError {
     fn from(error: ConnectError) -> Self {
         if error == ConnectError::Stopped { Self::Stopped } else { Self::Io(error.into()) }
+    }
+}
+
+impl From<StreamError> for ExchangeError {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Tls(error) => Self::Tls(error),
+            error => Self::Io(error.into()),
+        }
     }
 }
 
@@ -76,14 +87,34 @@ impl<'l> Limits<'l> {
         if is_over { Err(ExchangeError::TimedOut(self.timeout)) } else { Ok(()) }
     }
 
-    /// Sends a request. From then on a blocked receive returns now and then, to look around.
+    /// Shakes hands, if that is to be. From then on a blocked receive returns now and then, to look
+    /// around.
     ///
     /// # Errors
-    /// If the connection fails.
-    pub fn send(&self, mut stream: &TcpStream, request: &str) -> Result<(), ExchangeError> {
-        set_socket_timeout(stream, Timeout::Recv, Some(LOOK)).map_err(Error::from)?;
-        stream.set_write_timeout(Some(self.timeout))?;
-        Ok(stream.write_all(request.as_bytes())?)
+    /// If the connection fails, is not trusted, or the time is over.
+    pub fn shake_hands(&self, stream: &mut Stream) -> Result<(), ExchangeError> {
+        set_socket_timeout(&*stream, Timeout::Recv, Some(LOOK)).map_err(Error::from)?;
+        set_socket_timeout(&*stream, Timeout::Send, Some(LOOK)).map_err(Error::from)?;
+        let mut buffer = [0; 16 << 10];
+        while !stream.shake_hands(&mut buffer)? {
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    /// Sends a request, after the handshake.
+    ///
+    /// # Errors
+    /// If the connection fails, or the time is over.
+    pub fn send(&self, stream: &mut Stream, request: &[u8]) -> Result<(), ExchangeError> {
+        let mut sent = 0;
+        loop {
+            match stream.send(request, &mut sent) {
+                Ok(true) => return Ok(()),
+                Ok(false) | Err(StreamError::System(Errno::AGAIN | Errno::INTR)) => self.check()?,
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Waits for bytes; 0 at the end of the connection.

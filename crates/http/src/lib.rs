@@ -3,6 +3,7 @@
 //!
 //! - [`Url`] and [`resolve`]: addresses, with zones.
 //! - [`Connector`]: one connection, begun without blocking, or made within a time.
+//! - [`Stream`]: its bytes, plain or by TLS.
 //! - [`PartialHead`], [`Framing`]: what received bytes mean. No I/O; memory is allocated only for a
 //!   head in pieces, and to say what is malformed.
 //! - [`Limits`]: an exchange that blocks, at most for a time.
@@ -15,15 +16,24 @@ mod exchange;
 mod field;
 pub mod fuzz;
 mod response;
+mod session;
+mod stream;
+mod stream_error;
+mod tls;
+mod tls_error;
 
 use std::fmt;
 
 pub use address::{Url, UrlError, host_and_port, is_host, resolve};
 pub use chunks::Chunks;
-pub use connect::{ConnectError, Connector};
+pub use connect::{Address, ConnectError, Connector};
 pub use exchange::{ExchangeError, Limits, is_pause, request};
 pub use field::{ContentRange, coded, content_range, list, number, retry_after};
 pub use response::{Framing, Head, PartialHead, parse, parse_fields};
+pub use stream::Stream;
+pub use stream_error::StreamError;
+pub use tls::{Tls, Trust, TrustError};
+pub use tls_error::{TlsError, TlsFault};
 
 /// Longest head that is accepted.
 pub const HEAD_BYTES_MAX: usize = 16 << 10;

@@ -181,6 +181,13 @@ fn malformed_line(data: &[u8], error: httparse::Error) -> Malformed {
     if error == httparse::Error::TooManyHeaders {
         return Malformed::new("more than 64 fields", b"");
     }
+    // An alert of TLS 1.0 to 1.3, or the first frame of HTTP/2.
+    if let [0x15, 0x03, ..=0x04, ..] = data {
+        return Malformed::new("a TLS alert: the server expects https://", b"");
+    }
+    if let [0, 0, _, 0x04, ..] = data {
+        return Malformed::new("a frame of HTTP/2, which is not supported", b"");
+    }
     let mut from = 0;
     for line in data.split_inclusive(|&byte| byte == b'\n') {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
@@ -268,6 +275,15 @@ mod tests {
         assert_eq!(names(coded), why);
         let line = "malformed response: status line: no response at all";
         assert_eq!(names("no response at all\r\n\r\n"), line);
+        for (data, name) in [
+            (&b"\x15\x03\x01\x00\x02\x02\x46"[..], "a TLS alert: the server expects https://"),
+            (b"\0\0\x12\x04\0\0\0\0\0", "a frame of HTTP/2, which is not supported"),
+        ] {
+            let text = parse(data).unwrap_err().to_string();
+            assert_eq!(text, format!("malformed response: {name}"));
+        }
+        let line = "malformed response: status line: HTTP/2 200";
+        assert_eq!(names("HTTP/2 200\r\n\r\n"), line);
         for (endless, name) in [
             (format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(HEAD_BYTES_MAX)), "head above 16 KiB"),
             ("HTTP/1.1 100 x\r\n\r\n".repeat(4000), "interim responses above 64 KiB"),

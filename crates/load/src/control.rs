@@ -4,19 +4,22 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{BufReader, ErrorKind, Read};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fathom_http::{Connector, ExchangeError, Framing, Limits, coded, request};
-use fathom_record::{Host, escaped};
+use fathom_http::{
+    Address, Connector, ExchangeError, Framing, Limits, Stream, Tls, coded, request,
+};
+use fathom_record::Host;
 use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::control_error::ControlError;
 use crate::figures::{CacheChange, DiskRate, Telemetry};
-use crate::paths::{PATHS_MAX, shown};
+use crate::message::Message;
+use crate::paths::PATHS_MAX;
 
 /// Longest answers: a list of a million files, and anything else.
 const LIST_BYTES_MAX: u64 = 256 << 20;
@@ -75,7 +78,7 @@ fn listed_files<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ListedFile>, D
 
 /// A blocking client of one request at a time.
 pub struct Control {
-    address: SocketAddr,
+    address: Address,
     host: String,
     /// Further fields, each `Name: value`.
     fields: Vec<String>,
@@ -84,7 +87,10 @@ pub struct Control {
     stop: Arc<AtomicBool>,
     /// The source address of connections, if not the kernel's choice.
     source: Option<IpAddr>,
-    stream: Option<TcpStream>,
+    tls: Option<Tls>,
+    stream: Option<Stream>,
+    /// Version and ciphers of the last connection.
+    tls_words: Option<(&'static str, String)>,
 }
 
 /// An answer whose body was read.
@@ -95,15 +101,33 @@ pub struct Answer {
     pub body_bytes: u64,
     /// Whether the body has a Content-Encoding.
     pub is_coded: bool,
-    /// Where a redirect leads.
+    /// Where a redirect leads, as it was sent.
     pub location: Option<String>,
 }
 
 impl Control {
-    pub fn new(address: SocketAddr, host: &str, fields: &[String], timeout: Duration) -> Self {
+    pub fn new(
+        address: impl Into<Address>,
+        host: &str,
+        fields: &[String],
+        timeout: Duration,
+    ) -> Self {
+        let address = address.into();
         let (host, fields) = (host.to_owned(), fields.to_vec());
         let stop = Arc::default();
-        Self { address, host, fields, timeout, stop, source: None, stream: None }
+        let (source, tls, stream, tls_words) = (None, None, None, None);
+        Self { address, host, fields, timeout, stop, source, tls, stream, tls_words }
+    }
+
+    /// Speaks TLS, if it is given.
+    #[must_use]
+    pub fn over(self, tls: Option<Tls>) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// The version of TLS, and the ciphers, of the last connection.
+    pub fn tls_words(&self) -> Option<(&'static str, String)> {
+        self.tls_words.clone()
     }
 
     /// Waits end when the flag is set.
@@ -169,7 +193,8 @@ impl Control {
         path: &str,
         body_max: u64,
     ) -> Result<T, ControlError> {
-        self.repeated(method, path, body_max, |status, body| match status {
+        let message = Message { method: method.to_owned(), body: Vec::new() };
+        self.repeated(&message, path, body_max, |status, body| match status {
             200 => body.json(),
             status => {
                 body.drain()?;
@@ -180,22 +205,36 @@ impl Control {
 
     /// Keeps at most `body_max` bytes of the body; if that is not 0, more are an error.
     pub fn ask(&mut self, method: &str, path: &str, body_max: u64) -> Result<Answer, ControlError> {
-        self.repeated(method, path, body_max, |status, body| body.answer(status))
+        self.exchange(&Message { method: method.to_owned(), body: Vec::new() }, path, body_max)
     }
 
-    /// Asks once more over a new connection if a kept one was closed.
+    /// As [`Self::ask`], with any method and body.
+    pub(crate) fn exchange(
+        &mut self,
+        message: &Message,
+        path: &str,
+        body_max: u64,
+    ) -> Result<Answer, ControlError> {
+        self.repeated(message, path, body_max, |status, body| body.answer(status))
+    }
+
+    /// Asks once more over a new connection if a kept one was closed, unless that might do something
+    /// twice.
     fn repeated<T>(
         &mut self,
-        method: &str,
+        message: &Message,
         path: &str,
         body_max: u64,
         read: impl Fn(u16, &mut Body<'_>) -> Result<T, ControlError>,
     ) -> Result<T, ControlError> {
+        if !message.is_idempotent() {
+            self.stream = None;
+        }
         let was_kept = self.stream.is_some();
-        match self.ask_once(method, path, body_max, &read) {
+        match self.ask_once(message, path, body_max, &read) {
             Err(ControlError::Exchange(ExchangeError::Io(_))) if was_kept => {
                 self.stream = None;
-                self.ask_once(method, path, body_max, &read)
+                self.ask_once(message, path, body_max, &read)
             }
             answer => answer,
         }
@@ -203,7 +242,7 @@ impl Control {
 
     fn ask_once<T>(
         &mut self,
-        method: &str,
+        message: &Message,
         path: &str,
         body_max: u64,
         read: impl Fn(u16, &mut Body<'_>) -> Result<T, ControlError>,
@@ -212,22 +251,30 @@ impl Control {
         let limits = Limits::new(self.timeout, &stop);
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
-            None => self.connect()?,
+            None => self.connect(&limits)?,
         };
-        let length = (method == "POST").then_some("Content-Length: 0");
-        let fields = length.into_iter().chain(self.fields.iter().map(String::as_str));
-        limits.send(&stream, &request(method, path, &self.host, fields))?;
+        let length = message.length();
+        let fields = length.iter().chain(&self.fields);
+        let head = request(&message.method, path, &self.host, fields);
+        limits.send(&mut stream, &[head.as_bytes(), &message.body].concat())?;
         let mut body = Body::begin(&mut stream, limits, body_max)?;
+        if message.method == "HEAD" {
+            body.is_complete = true;
+        }
         let outcome = read(body.status, &mut body);
         let is_kept = body.keeps && body.is_complete;
         self.stream = is_kept.then_some(stream);
         outcome
     }
 
-    fn connect(&self) -> Result<TcpStream, ExchangeError> {
+    fn connect(&mut self, limits: &Limits<'_>) -> Result<Stream, ExchangeError> {
         let connector = Connector { from: self.source, ..Connector::default() };
         let timeout = self.timeout.min(CONNECT_TIMEOUT);
-        Ok(connector.open(self.address, timeout, Some(&self.stop))?)
+        let socket = connector.open(&self.address, timeout, Some(&self.stop))?;
+        let mut stream = Stream::new(socket, self.tls.as_ref())?;
+        limits.shake_hands(&mut stream)?;
+        self.tls_words = stream.tls_words();
+        Ok(stream)
     }
 }
 
@@ -264,7 +311,7 @@ impl<'s> Body<'s> {
         let (head, begun) = limits.head(stream, &mut buffer, |_, name, value| {
             is_coded |= name.eq_ignore_ascii_case("content-encoding") && coded(value);
             if name.eq_ignore_ascii_case("location") {
-                location = Some(shown(&escaped(&String::from_utf8_lossy(value))));
+                location = Some(String::from_utf8_lossy(value).into_owned());
             }
         })?;
         let mut body = Self {

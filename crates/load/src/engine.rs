@@ -3,6 +3,7 @@
 
 mod client;
 mod pause;
+mod phases;
 mod reactor;
 mod shared;
 mod tally;
@@ -10,12 +11,13 @@ mod tally;
 mod tests;
 mod window;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use fathom_http::{Address, Tls, Url};
 
 pub use pause::{Distribution, Pause};
+pub use phases::{Phase, Phases};
 pub use tally::{Fault, REDIRECTED, SLOTS, Slot, Tally, UNASKED, add_counts, fault_words};
 pub use window::{End, Live, Moment, Outcome, ThreadUse, Timing, run};
 
@@ -53,7 +55,9 @@ pub enum Body {
 /// The work of one step.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    pub address: SocketAddr,
+    pub address: Address,
+    /// Whether and how connections are encrypted.
+    pub tls: Option<Tls>,
     pub requests: Arc<Requests>,
     pub clients: u32,
     pub threads: u32,
@@ -69,4 +73,21 @@ pub struct Workload {
     pub seed: u64,
     /// CPU time that each request costs the client in addition.
     pub spin_ns: u64,
+    /// The server's URL, if redirects within it are followed.
+    pub follow: Option<Url>,
+}
+
+/// Redirects that are followed for one request, at most.
+pub const REDIRECTS_MAX: u32 = 5;
+
+/// Whether a status means that the file is elsewhere.
+pub fn redirects(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+impl Workload {
+    /// Whether the parts of response times are counted apart.
+    fn has_phases(&self) -> bool {
+        self.fresh || self.tls.is_some()
+    }
 }

@@ -136,12 +136,12 @@ pub fn words(one: &Measured) -> String {
 
 /// 20 files of 64 kB; of `fathom serve` where there is a control connection, which is never opened.
 pub fn target(is_ours: bool) -> Target {
-    let address = ([127, 0, 0, 1], 8080).into();
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], 8080));
     let fields = Fields { host: "far".to_owned(), ..Fields::default() };
     let files: Vec<_> = (0..20).map(|at| (format!("/f{at}"), Some(64_000))).collect();
     let control = Control::new(address, "far", &[], Duration::from_secs(1));
     Target {
-        address,
+        address: address.into(),
         requests: Arc::new(Requests::new(&files, &fields)),
         first_ns: 1_000_000,
         fields,
@@ -153,6 +153,10 @@ pub fn target(is_ours: bool) -> Target {
         server: "a server".to_owned(),
         congestion: Some("cubic".to_owned()),
         contents: None,
+        tls: None,
+        tls_words: None,
+        resolve_ns: None,
+        follow: None,
         is_cold: false,
         warnings: Vec::new(),
     }

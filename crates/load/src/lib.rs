@@ -19,9 +19,11 @@ mod figures;
 mod fixture;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod https;
 mod limit;
 mod make;
 mod memory;
+mod message;
 mod metrics;
 pub mod options;
 mod paths;

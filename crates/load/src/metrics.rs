@@ -72,8 +72,12 @@ const PARAMETERS: &[Parameter] = &[
         "the resource with added load",
     ),
     Parameter::new("port", "1 to 65535", "of a server other than `fathom serve`"),
+    Parameter::new("socket", "PATH", "of a server at a unix socket"),
     Parameter::new("file_bytes", "bytes", "mean length of the files, if known"),
     Parameter::new("connection", "fresh", "a new connection for each request; absent if kept"),
+    Parameter::new("method", "HEAD, POST, …", "method of the requests; absent: GET"),
+    Parameter::new("request_bytes", "bytes", "length of the body of a request, if it has one"),
+    Parameter::new("tls", "1.2, 1.3", "the version of TLS; absent without"),
     Parameter::new("think", "exponential", "distribution of the think time; absent if constant"),
     Parameter::new(
         "server_cache",

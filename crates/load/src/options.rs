@@ -1,12 +1,16 @@
 //! The options of `fathom load`.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use fathom_http::{Url, is_host};
 use fathom_metric::notation::{NotationError, bytes, count, seed, time};
 
 use crate::engine::{Body, Choice, Distribution};
+use crate::https::Https;
+use crate::message::MessageOptions;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,13 +62,16 @@ pub struct Load {
     /// `fixed` (fixed files, think time 0).
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["think", "mode"])]
     pub cases: Vec<CaseName>,
-    /// Paths to request: a file with one in each line, or a pattern such as /f{0..9999} [default:
-    /// the list of `fathom serve`, else the path of the URL].
+    /// Paths to request: a file with one in each line, maybe with a weight after it (`PATH WEIGHT`),
+    /// or a pattern such as /f{0..9999} [default: the list of `fathom serve`, else the path of the
+    /// URL].
     #[arg(long, value_name = "FILE|PATTERN")]
     pub urls: Option<String>,
     /// Add a header field to each request; can be repeated.
     #[arg(long, short = 'H', value_name = "NAME: VALUE", value_parser = field)]
     pub header: Vec<String>,
+    #[command(flatten)]
+    pub message: MessageOptions,
     /// Make exactly this many requests for each number of clients, without a warm-up and besides
     /// the one that checks the first file; --time ends a step before.
     #[arg(long, value_name = "N", value_parser = positive)]
@@ -93,6 +100,18 @@ pub struct Load {
     /// Send the token in this file (Authorization: Bearer) [default: $FATHOM_TOKEN_FILE].
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub https: Https,
+    /// Follow redirects within the same scheme, host and port, at most 5 for each request (GET,
+    /// HEAD). The response time is that of all.
+    #[arg(long)]
+    pub follow: bool,
+    /// Connect to the server at this unix socket.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["resolve", "congestion"])]
+    pub unix_socket: Option<PathBuf>,
+    /// Connect to this address for the host and port of the URL.
+    #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = resolved)]
+    pub resolve: Option<Resolved>,
     /// Prove the bottleneck: add known work to one resource at a time, and compare the effects with
     /// the predicted ones (`fathom serve` only).
     #[arg(long)]
@@ -107,6 +126,28 @@ pub struct Load {
 pub struct Set {
     pub files: u64,
     pub bytes: u64,
+}
+
+/// The address of a host and port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    host: String,
+    port: u16,
+    address: IpAddr,
+}
+
+impl Resolved {
+    /// # Errors
+    /// If the URL has another host or port.
+    pub fn of(&self, url: &Url) -> Result<SocketAddr, String> {
+        match self.host.eq_ignore_ascii_case(&url.host) && self.port == url.port {
+            true => Ok((self.address, self.port).into()),
+            false => Err(format!(
+                "--resolve {}:{}: the URL has host and port {}:{}",
+                self.host, self.port, url.host, url.port
+            )),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -224,6 +265,18 @@ fn set(text: &str) -> Result<Set, NotationError> {
         .ok_or_else(wrong)
 }
 
+fn resolved(text: &str) -> Result<Resolved, NotationError> {
+    let parsed = || {
+        let (host, rest) = text.split_once(':')?;
+        let (port, address) = rest.split_once(':')?;
+        let address =
+            address.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(address);
+        let (port, address) = (port.parse().ok()?, address.parse().ok()?);
+        is_host(host).then(|| Resolved { host: host.to_owned(), port, address })
+    };
+    parsed().ok_or_else(|| NotationError::new(text, "HOST:PORT:ADDRESS, such as a.b:443:10.0.0.2"))
+}
+
 fn positive(text: &str) -> Result<u64, NotationError> {
     match count(text)? {
         0 => Err(NotationError::new(text, "a number above 0")),
@@ -274,6 +327,24 @@ mod tests {
         assert_eq!(field("Accept:  text/html "), Ok("Accept: text/html".to_owned()));
         for text in ["Host: x", "content-length: 3", "no colon", ": x", "A: b\r\nC: d"] {
             assert!(field(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn address_replaces_that_of_the_url_only() {
+        let url = Url::parse("https://A.b/x").unwrap();
+        for (text, address) in [
+            ("a.b:443:10.0.0.2", Some("10.0.0.2:443")),
+            ("a.b:443:[::1]", Some("[::1]:443")),
+            ("a.b:443:::1", Some("[::1]:443")),
+            ("a.b:80:10.0.0.2", None),
+            ("b:443:10.0.0.2", None),
+        ] {
+            let found = resolved(text).unwrap().of(&url).ok().map(|it| it.to_string());
+            assert_eq!(found.as_deref(), address, "{text}");
+        }
+        for wrong in ["", "a.b", "a.b:443", "a.b:x:10.0.0.2", "a.b:443:c", ":443:10.0.0.2"] {
+            assert!(resolved(wrong).is_err(), "{wrong}");
         }
     }
 

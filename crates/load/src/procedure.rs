@@ -46,7 +46,8 @@ impl Procedure for Load {
                 false => Ok(()),
             };
         }
-        Url::parse(&self.target).map_err(ProcedureError::usage)?;
+        let url = Url::parse(&self.target).map_err(ProcedureError::usage)?;
+        self.https.of(&url)?;
         self.check_descriptors()?;
         self.congestion.as_deref().map_or(Ok(()), check_congestion)
     }

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use fathom_analysis::load::{ERRORS_MAX, Little, little};
+use fathom_http::Address;
 use fathom_metric::{Measured, Recorder};
 use fathom_record::quantity::{counted, percent};
 use fathom_record::{
-    Cause, Check, Fact, Interval, ParamValue, Params, Reason, Remedy, State, Unit, Verdict,
+    Cause, Check, Fact, Interval, ParamValue, Params, Reason, Remedy, State, Unit, Verdict, escaped,
 };
 
 use crate::batch::Batch;
-use crate::engine::{Choice, Distribution, Fault, fault_words};
+use crate::engine::{Choice, Distribution, Fault, Phase, Phases, fault_words};
 use crate::memory::{Memory, Resident, growth_interval};
 use crate::metrics::{self, OfServer};
 use crate::options::{Case, Load, ServerCache};
@@ -37,7 +38,10 @@ pub fn place(target: &Target) -> Params {
     let mut params = Params::one("to", target.to.as_str());
     // Several servers of one host are not one case.
     if target.control.is_none() {
-        params = params.and("port", i64::from(target.address.port()));
+        params = match &target.address {
+            Address::Tcp(address) => params.and("port", i64::from(address.port())),
+            Address::Unix(path) => params.and("socket", escaped(&path.to_string_lossy()).as_str()),
+        };
     }
     match target.file_bytes {
         Some(bytes) => params.and("file_bytes", bytes as i64),
@@ -47,6 +51,9 @@ pub fn place(target: &Target) -> Params {
 
 /// Clients that are in no response and do not think, as a share.
 const LITTLE_MAX: f64 = 0.05;
+
+/// What each connection by TLS begins with.
+const SESSION: &str = "a full handshake for each connection, no resumption";
 
 /// What the steps of a case share.
 pub struct Shared<'s> {
@@ -391,6 +398,16 @@ impl Shared<'_> {
         if load.fresh {
             params = params.and("connection", "fresh");
         }
+        let message = self.target.requests.message();
+        if !message.gets() {
+            params = params.and("method", message.method.as_str());
+        }
+        if !message.body.is_empty() {
+            params = params.and("request_bytes", message.body.len() as i64);
+        }
+        if let Some((version, _)) = &self.target.tls_words {
+            params = params.and("tls", *version);
+        }
         if self.load.think_distribution == Distribution::Exponential && !self.case.think.is_zero() {
             params = params.and("think", "exponential");
         }
@@ -413,6 +430,11 @@ impl Shared<'_> {
             Fact::text("files", format!("{count}, {}", self.choice_words(count))),
             Fact::text("steps", self.sweep_words()),
         ];
+        if let Some((version, ciphers)) = &target.tls_words {
+            let trusted = self.load.https.words();
+            facts.push(Fact::text("TLS", format!("{version}, {ciphers}, {trusted}")));
+            facts.push(Fact::text("session", SESSION));
+        }
         if let Some(known) = &target.contents {
             facts.push(Fact::text("bodies", format!("compared with {known}")));
         }
@@ -462,6 +484,10 @@ impl Shared<'_> {
             facts.push(ratio("client CPU", step.busiest()));
             facts.push(ratio("client lag", step.mean_lag_ns() / step.mean_ns()));
         }
+        if let Some(phases) = &step.phases {
+            facts.extend(target.resolve_ns.map(|resolve_ns| ns("resolve", resolve_ns as f64)));
+            facts.extend(of_phases(phases));
+        }
         facts.push(ratio("requests", (step.failed() + step.completed) as f64));
         facts.push(ratio("errors", step.failed() as f64));
         facts
@@ -470,6 +496,9 @@ impl Shared<'_> {
     fn choice_words(&self, files: usize) -> &'static str {
         match self.case.choice {
             _ if files == 1 => "the same for all clients",
+            Choice::Random if self.target.requests.weights().is_some() => {
+                "chosen at random by their weights, seeded"
+            }
             Choice::Random => "chosen at random, seeded",
             Choice::Fixed => "client i always requests file i",
         }
@@ -490,6 +519,19 @@ impl Shared<'_> {
         let name = self.target.congestion.as_ref();
         name.map_or(", server unknown".to_owned(), |name| format!(", server {name}"))
     }
+}
+
+/// Median and 99th percentile of each phase; with fewer times there is no percentile.
+fn of_phases(phases: &Phases) -> Vec<Fact> {
+    const TIMES_MIN: u64 = 1_000;
+    let ns = |name: &str, ns: f64| Fact::quantity(name, ns, Unit::Nanoseconds);
+    let of = |phase: Phase| {
+        let (times, word) = (phases.of(phase), phase.word());
+        let p99 = times.quantile(0.99).filter(|_| times.len() >= TIMES_MIN);
+        let p99 = p99.map(|time| ns(&format!("{word}, p99"), time));
+        times.quantile(0.5).map(|time| ns(word, time)).into_iter().chain(p99)
+    };
+    Phase::ALL.into_iter().flat_map(of).collect()
 }
 
 /// Records the memory of both ends over the whole run.

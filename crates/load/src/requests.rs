@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 use fathom_fileio::Sum;
 use fathom_http::{coded, request};
 
+use crate::message::Message;
+
 /// One text with all requests, the end of each, and the lengths of the files: the listed ones, else
 /// those of the first responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +18,9 @@ pub struct Requests {
     contents: Vec<OnceLock<Sum>>,
     as_coded: bool,
     of_range: bool,
+    message: Message,
+    /// The sum of the weights up to each file; empty if all are alike.
+    weight_sums: Vec<u32>,
 }
 
 /// What all requests share.
@@ -27,6 +32,7 @@ pub struct Fields {
     pub more: Vec<String>,
     /// Ask the server to close the connection after the response.
     pub closes: bool,
+    pub message: Message,
 }
 
 impl Fields {
@@ -48,16 +54,40 @@ impl Requests {
     /// `files`: encoded paths with the lengths of the files.
     pub fn new(files: &[(String, Option<u64>)], fields: &Fields) -> Self {
         let (as_coded, of_range) = (fields.ask_for_coding(), fields.ask_for_range());
-        let mut requests = Self { as_coded, of_range, ..Self::default() };
+        let message = fields.message.clone();
+        let (method, length) = (message.method.clone(), message.length());
+        let mut requests = Self { as_coded, of_range, message, ..Self::default() };
         let closes = fields.closes.then_some("Connection: close");
         for (path, bytes) in files {
-            let more = closes.into_iter().chain(fields.more.iter().map(String::as_str));
-            requests.text.extend_from_slice(request("GET", path, &fields.host, more).as_bytes());
+            let more = closes.into_iter().chain(length.as_deref());
+            let more = more.chain(fields.more.iter().map(String::as_str));
+            requests.text.extend_from_slice(request(&method, path, &fields.host, more).as_bytes());
+            requests.text.extend_from_slice(&requests.message.body);
             requests.ends.push(requests.text.len());
             requests.bytes.push(bytes.map_or_else(OnceLock::new, OnceLock::from));
             requests.contents.push(OnceLock::new());
         }
         requests
+    }
+
+    /// Chosen by these weights, whose sum must fit.
+    #[must_use]
+    pub fn weighted(self, weights: &[u32]) -> Self {
+        let sum = |sum: &mut u32, weight: &u32| {
+            *sum += weight;
+            Some(*sum)
+        };
+        Self { weight_sums: weights.iter().scan(0, sum).collect(), ..self }
+    }
+
+    /// The sum of all weights; `None` if the files are alike.
+    pub fn weights(&self) -> Option<u32> {
+        self.weight_sums.last().copied()
+    }
+
+    /// The file with this part of the weights.
+    pub fn at_weight(&self, at: u32) -> u32 {
+        self.weight_sums.partition_point(|sum| *sum <= at) as u32
     }
 
     /// The requests of the first files, at least one, of at most this number and length.
@@ -76,6 +106,8 @@ impl Requests {
             contents: self.contents[..count].to_vec(),
             as_coded: self.as_coded,
             of_range: self.of_range,
+            message: self.message.clone(),
+            weight_sums: Vec::new(),
         }
     }
 
@@ -84,8 +116,10 @@ impl Requests {
         let mut longer = Self { text: Vec::new(), ends: Vec::new(), ..self.clone() };
         for file in 0..self.len() as u32 {
             let text = self.text(file);
-            longer.text.extend_from_slice(&text[..text.len() - 2]);
+            let (head, body) = text.split_at(text.len() - self.message.body.len());
+            longer.text.extend_from_slice(&head[..head.len() - 2]);
             longer.text.extend_from_slice(format!("{field}\r\n\r\n").as_bytes());
+            longer.text.extend_from_slice(body);
             longer.ends.push(longer.text.len());
         }
         let more = |bytes: &OnceLock<u64>| {
@@ -104,9 +138,17 @@ impl Requests {
         self.as_coded
     }
 
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+
     /// Whether a response with this status is what was asked for.
     pub fn accepts(&self, status: u16) -> bool {
-        status == 200 || (status == 206 && self.of_range)
+        match status {
+            206 => self.of_range,
+            status if self.message.gets() => status == 200,
+            status => (200..300).contains(&status),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -118,6 +160,14 @@ impl Requests {
         let file = file as usize;
         let from = file.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.text[from..self.ends[file]]
+    }
+
+    /// The request of a file with another path.
+    pub fn towards(&self, file: u32, path: &str) -> Vec<u8> {
+        let text = self.text(file);
+        let at = self.message.method.len() + 1;
+        let own = text[at..].iter().take_while(|byte| **byte != b' ').count();
+        [&text[..at], path.as_bytes(), &text[at + own..]].concat()
     }
 
     /// The encoded path of a file.
@@ -153,12 +203,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn weights_are_shares_of_the_choice() {
+        let files: Vec<_> = ["/a", "/b", "/c"].map(|path| (path.to_owned(), None)).into();
+        let requests = Requests::new(&files, &Fields::default());
+        assert_eq!(requests.weights(), None);
+        let requests = requests.weighted(&[2, 1, 3]);
+        let all = requests.weights().unwrap();
+        let chosen: Vec<u32> = (0..all).map(|at| requests.at_weight(at)).collect();
+        assert_eq!(chosen, [0, 0, 1, 2, 2, 2]);
+        assert_eq!(requests.first(2, u64::MAX).weights(), None);
+    }
+
+    #[test]
     fn requests_are_rendered_once_per_file() {
         let files = [("/a".to_owned(), Some(10)), ("/b%20c".to_owned(), Some(31))];
         let fields = Fields {
             host: "server:8080".to_owned(),
             more: vec!["Accept: */*".to_owned()],
-            closes: false,
+            ..Fields::default()
         };
         let requests = Requests::new(&files, &fields);
         let expected = "GET /b%20c HTTP/1.1\r\nHost: server:8080\r\nAccept: */*\r\n\r\n";
@@ -175,7 +237,19 @@ mod tests {
         let more = |field: &str| Fields { more: vec![field.to_owned()], ..Fields::default() };
         assert!(more("accept-encoding: gzip").ask_for_coding());
         assert!(!more("Accept-Encoding: identity").ask_for_coding());
-        let closing = Requests::new(&files, &Fields { closes: true, ..fields });
+        let closing = Requests::new(&files, &Fields { closes: true, ..fields.clone() });
         assert!(closing.text(0).windows(17).any(|part| part == b"Connection: close"));
+        let message = Message { method: "POST".to_owned(), body: b"a=1".to_vec() };
+        let posts = Requests::new(&files, &Fields { message, ..fields });
+        let expected = "POST /a HTTP/1.1\r\nHost: server:8080\r\nContent-Length: 3\r\n\
+                        Accept: */*\r\n\r\na=1";
+        assert_eq!(String::from_utf8_lossy(posts.text(0)), expected);
+        assert_eq!(
+            [200, 201, 204, 206, 302].map(|it| posts.accepts(it)),
+            [true, true, true, false, false]
+        );
+        let spun = posts.with("X: y", 0);
+        let expected = expected.replace("\r\n\r\na=1", "\r\nX: y\r\n\r\na=1");
+        assert_eq!(String::from_utf8_lossy(spun.text(0)), expected);
     }
 }

@@ -39,7 +39,8 @@ impl Load {
 
     pub fn workload(&self, target: &Target, case: Case, clients: u32, seed: u64) -> Workload {
         Workload {
-            address: target.address,
+            address: target.address.clone(),
+            tls: target.tls.clone(),
             requests: Arc::clone(&target.requests),
             clients,
             threads: self.client_threads(target, clients),
@@ -55,6 +56,7 @@ impl Load {
             congestion: self.congestion.clone(),
             seed,
             spin_ns: 0,
+            follow: target.follow.clone(),
         }
     }
 }

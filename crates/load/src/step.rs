@@ -8,7 +8,7 @@ use fathom_record::quantity::{counted, percent};
 use fathom_record::{Basis, Histogram, Interval, Remedy};
 
 use crate::batch::{Batch, half_width, interval};
-use crate::engine::{Fault, Outcome, SLOTS, Slot, ThreadUse, add_counts};
+use crate::engine::{Fault, Outcome, Phases, SLOTS, Slot, ThreadUse, add_counts};
 use crate::figures::Telemetry;
 
 /// Sweeps over all steps, each in another random order.
@@ -195,6 +195,7 @@ pub struct Step {
     /// State of the server's page cache before each sweep.
     pub cache: Vec<String>,
     pub cache_doubt: Option<String>,
+    pub phases: Option<Phases>,
     /// The server stopped answering.
     pub death: Option<Fault>,
 }
@@ -228,6 +229,7 @@ impl Step {
         add_counts(&mut self.statuses, &tally.statuses);
         add_counts(&mut self.faults, &tally.window_faults);
         self.connections += tally.connections;
+        Phases::merge(&mut self.phases, tally.phases.as_ref());
         self.closed_idle += tally.closed_idle;
         (self.lag_ns, self.lags) = (self.lag_ns + tally.lag_ns, self.lags + tally.lags);
         let cpu_ns: u64 = outcome.threads.iter().map(|thread| thread.cpu_ns).sum();

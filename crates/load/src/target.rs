@@ -1,21 +1,23 @@
 //! What is requested and from whom: addresses, files, the far host, and a first request that shows
 //! whether all that works.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_fileio::read_text;
-use fathom_http::{Connector, ExchangeError, Url, UrlError, resolve};
-use fathom_measure::clock::monotonic_raw_ns;
+use fathom_http::{Address, Connector, ExchangeError, Tls, Url, UrlError, resolve};
+use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_metric::{ProcedureError, Recorder};
-use fathom_record::{Activity, FarHost, Host, system_cause};
+use fathom_record::{Activity, FarHost, Host, escaped, system_cause};
 
-use crate::control::Control;
+use crate::control::{Answer, Control};
 use crate::control_error::ControlError;
-use crate::engine::{REDIRECTED, UNASKED};
+use crate::engine::{REDIRECTED, REDIRECTS_MAX, UNASKED, redirects};
 use crate::figures::Telemetry;
+use crate::https::remedy;
+use crate::message::Message;
 use crate::options::{Load, ServerCache};
 use crate::paths::{PATHS_MAX, encoded, expand, shown};
 use crate::requests::{Fields, Requests};
@@ -28,10 +30,18 @@ const TELEMETRY_TIMEOUT: Duration = Duration::from_secs(10);
 const TOKEN_FILE: &str = "FATHOM_TOKEN_FILE";
 
 pub struct Target {
-    pub address: SocketAddr,
+    pub address: Address,
+    /// Whether and how connections are encrypted.
+    pub tls: Option<Tls>,
+    /// Version and ciphers of TLS.
+    pub tls_words: Option<(&'static str, String)>,
+    /// How long the name took to resolve, if it is one.
+    pub resolve_ns: Option<u64>,
     pub requests: Arc<Requests>,
     /// The time of the first one.
     pub first_ns: u64,
+    /// The URL within which redirects are followed, if they are.
+    pub follow: Option<Url>,
     /// What all requests share.
     pub fields: Fields,
     /// Mean length of the files, if known.
@@ -63,35 +73,36 @@ impl Target {
     pub fn prepare(load: &Load, recorder: &dyn Recorder) -> Result<Self, ProcedureError> {
         let url = Url::parse(&load.target).map_err(ProcedureError::usage)?;
         let failed = |what: String| ProcedureError::failed(format!("{}: {what}", load.target));
-        let address = reach(&url, load.connect_timeout).map_err(|error| {
-            let port = url.port;
-            failed(format!("connect to port {port}: {}", system_cause(&error, Activity::Other)))
-        })?;
+        let tls = load.https.of(&url)?;
+        let (address, resolve_ns) = reach(load, &url).map_err(&failed)?;
         let mut fields = load.header.clone();
+        fields.extend(load.message.fields()?);
         let token = token(load)?;
         let has_token = token.is_some();
         fields.extend(token.map(|token| format!("Authorization: Bearer {token}")));
-        let mut control = Control::new(address, &url.authority(), &fields, load.timeout)
-            .stopped_by(recorder.stop().flag());
-        let mut warnings = Vec::new();
+        let mut control = Control::new(&address, &url.authority(), &fields, load.timeout)
+            .stopped_by(recorder.stop().flag())
+            .over(tls.clone());
+        let mut warnings = warnings(load, &url, &address, has_token);
         let Known { host, telemetry, is_ours } =
             Known::ask(&mut control, has_token, &mut warnings).map_err(&failed)?;
-        let is_loopback = address.ip().to_canonical().is_loopback();
-        if has_token && !is_loopback {
-            warnings.push(format!(
-                "the token is sent unencrypted to {address}; `ssh -L {port}:127.0.0.1:{port} \
-                 {name}` encrypts it: load http://127.0.0.1:{port}/",
-                port = url.port,
-                name = url.host
-            ));
+        let is_loopback = address.is_loopback();
+        let (files, weights) = files(load, &url, is_ours.then_some(&mut control), &mut warnings)?;
+        let host_field = url.authority();
+        let fields =
+            Fields { host: host_field, more: fields, closes: load.fresh, ..Fields::default() };
+        let asked = Fields { message: load.message.message()?, ..fields.clone() };
+        if load.follow && !["GET", "HEAD"].contains(&&asked.message.method[..]) {
+            let method = &asked.message.method;
+            let text = format!("--follow: redirects of {method} are not followed, of GET and HEAD");
+            return Err(ProcedureError::usage(text));
         }
-        let files = files(load, &url, is_ours.then_some(&mut control), &mut warnings)?;
-        let fields = Fields { host: url.authority(), more: fields, closes: load.fresh };
-        let begun_ns = monotonic_raw_ns();
-        let first_bytes = check_first(load, &mut control, &files, &fields)?;
-        let first_ns = monotonic_raw_ns() - begun_ns;
+        check_size(&asked.message, files.len())?;
+        let begun_ns = now_ns();
+        let first_bytes = check_first(load, &mut control, &files, &asked, &mut warnings)?;
+        let first_ns = now_ns() - begun_ns;
         control.set_timeout(load.timeout.min(TELEMETRY_TIMEOUT));
-        let requests = Arc::new(Requests::new(&files, &fields));
+        let requests = Arc::new(Requests::new(&files, &asked).weighted(&weights));
         // Of a list only: as a parameter it would make another case.
         let file_bytes = requests.mean_bytes();
         first_bytes.map(|bytes| requests.length(0, bytes));
@@ -114,8 +125,12 @@ impl Target {
             false => "not fathom serve: its CPU, disk, memory and page cache are unknown",
         };
         Ok(Self {
+            is_loopback_path: is_own_address(&address),
             address,
-            is_loopback_path: is_own_address(address),
+            tls,
+            tls_words: control.tls_words(),
+            resolve_ns,
+            follow: load.follow.then_some(url),
             file_bytes,
             requests,
             first_ns,
@@ -132,20 +147,56 @@ impl Target {
     }
 }
 
-/// The first address that accepts a connection, which is closed at once.
-fn reach(url: &Url, timeout: Duration) -> std::io::Result<SocketAddr> {
+/// What is not as safe as it may look.
+fn warnings(load: &Load, url: &Url, address: &Address, has_token: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if load.https.insecure {
+        let text = "--insecure: no certificate is verified, whoever answers is the server";
+        warnings.push(text.to_owned());
+    }
+    if has_token && !address.is_loopback() && !url.is_https {
+        warnings.push(format!(
+            "the token is sent unencrypted to {address}; `ssh -L {port}:127.0.0.1:{port} \
+             {name}` encrypts it: load http://127.0.0.1:{port}/",
+            port = url.port,
+            name = url.host
+        ));
+    }
+    warnings
+}
+
+/// The first address that accepts a connection, which is closed at once, and how long its name took
+/// to resolve.
+fn reach(load: &Load, url: &Url) -> Result<(Address, Option<u64>), String> {
+    let begun_ns = now_ns();
+    let (found, is_name) = match (&load.unix_socket, &load.resolve) {
+        (Some(path), _) => (vec![Address::Unix(path.clone())], false),
+        (None, Some(resolved)) => (vec![resolved.of(url)?.into()], false),
+        (None, None) => {
+            let found = resolve(&url.host, url.port);
+            let found = found.map_err(|error| format!("look up {}: {error}", url.host))?;
+            let is_name = url.host.parse::<IpAddr>().is_err();
+            (found.into_iter().map(Address::from).collect(), is_name)
+        }
+    };
+    let resolve_ns = is_name.then(|| now_ns() - begun_ns);
     let mut last = std::io::Error::other("no address");
-    for to in resolve(&url.host, url.port)? {
-        match Connector::default().open(to, timeout, None) {
-            Ok(_) => return Ok(to),
+    for to in found {
+        match Connector::default().open(&to, load.connect_timeout, None) {
+            Ok(_) => return Ok((to, resolve_ns)),
             Err(error) => last = error.into(),
         }
     }
-    Err(last)
+    let what = match &load.unix_socket {
+        Some(path) => path.display().to_string(),
+        None => format!("port {}", url.port),
+    };
+    Err(format!("connect to {what}: {}", system_cause(&last, Activity::Other)))
 }
 
 /// A connection to an own address comes from that address.
-fn is_own_address(address: SocketAddr) -> bool {
+fn is_own_address(address: &Address) -> bool {
+    let Some(address) = address.tcp() else { return true };
     let any: SocketAddr = match address {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -204,6 +255,9 @@ fn known<T>(answer: Result<T, ControlError>, has_token: bool) -> Result<Option<T
             "status {status}: the server requires a token; name its file by --token-file"
         )),
         Err(ControlError::Exchange(ExchangeError::ClosedInHead)) => Ok(None),
+        Err(ControlError::Exchange(error @ ExchangeError::Tls(_))) => {
+            Err(format!("{error}{}", remedy(&error)))
+        }
         Err(error @ ControlError::Exchange(ExchangeError::Io(_))) => {
             Err(format!("no response: {}", with_remedy(&error)))
         }
@@ -223,6 +277,7 @@ fn with_remedy(error: &ControlError) -> String {
         ExchangeError::Io(error) => return system_cause(error, Activity::Other).to_string(),
         ExchangeError::TimedOut(_) => " (--timeout): the server stalls, or needs a longer time",
         ExchangeError::Malformed(_) => "; `curl -v` shows all that the server sends",
+        error @ ExchangeError::Tls(_) => remedy(error),
         _ => "",
     };
     format!("{error}{remedy}")
@@ -252,19 +307,19 @@ pub fn read_token(path: &Path) -> Result<String, ProcedureError> {
 
 type Files = Vec<(String, Option<u64>)>;
 
-/// Encoded paths with the lengths of the files, if known.
+/// Encoded paths with the lengths of the files, if known, and their weights, if they have some.
 fn files(
     load: &Load,
     url: &Url,
     control: Option<&mut Control>,
     warnings: &mut Vec<String>,
-) -> Result<Files, ProcedureError> {
+) -> Result<(Files, Vec<u32>), ProcedureError> {
     if let Some(urls) = &load.urls {
-        let paths = by_option(urls, url)?;
-        return Ok(paths.into_iter().map(|path| (path, None)).collect());
+        let (paths, weights) = by_option(urls, url)?;
+        return Ok((paths.into_iter().map(|path| (path, None)).collect(), weights));
     }
     let Some(control) = control.filter(|_| url.path.ends_with('/')) else {
-        return Ok(vec![(url.path.clone(), None)]);
+        return Ok((vec![(url.path.clone(), None)], Vec::new()));
     };
     let failed = |what: String| ProcedureError::failed(format!("{}: {what}", load.target));
     let listing =
@@ -280,35 +335,39 @@ fn files(
                     10x1MiB FOLDER`";
         return Err(failed(text.to_owned()));
     }
-    Ok(files)
+    Ok((files, Vec::new()))
 }
 
 /// Bytes of a file with paths, at most.
 const URLS_MAX: u64 = 1 << 30;
+/// The weight of a path, at most.
+const WEIGHT_MAX: u32 = 1_000;
 /// Bytes of a path, at most: servers accept less.
 const PATH_BYTES_MAX: usize = 16 << 10;
 
-/// Paths of a pattern, or the lines of a file.
-fn by_option(urls: &str, url: &Url) -> Result<Vec<String>, ProcedureError> {
+/// Paths of a pattern, or the lines of a file, with their weights if one has one.
+fn by_option(urls: &str, url: &Url) -> Result<(Vec<String>, Vec<u32>), ProcedureError> {
     let failed =
         |what: &dyn std::fmt::Display| ProcedureError::failed(format!("--urls {urls}: {what}"));
     let is_file = Path::new(urls).is_file();
     if urls.starts_with('/') && !is_file {
         check_path(urls).map_err(|error| ProcedureError::usage(format!("--urls {error}")))?;
-        return expand(urls).map_err(ProcedureError::usage);
+        return Ok((expand(urls).map_err(ProcedureError::usage)?, Vec::new()));
     }
     let text = read_text(Path::new(urls), URLS_MAX).map_err(|error| failed(&error))?;
     let lines =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let mut paths = Vec::new();
+    let (mut paths, mut weights) = (Vec::new(), Vec::new());
     for line in lines {
+        let (line, weight) = weighted(line).map_err(|error| failed(&error))?;
+        weights.push(weight);
         check_length(line).map_err(|error| failed(&error))?;
         let path = match line.starts_with('/') {
             true => line.to_owned(),
             false => {
                 let cut = |error: UrlError| error.to_string().replace(line, &shown(line));
                 let other = Url::parse(line).map_err(|error| failed(&cut(error)))?;
-                if (&other.host, other.port) != (&url.host, url.port) {
+                if !other.has_origin_of(url) {
                     return Err(failed(&format!("{} is on another server", shown(line))));
                 }
                 other.path
@@ -320,8 +379,20 @@ fn by_option(urls: &str, url: &Url) -> Result<Vec<String>, ProcedureError> {
     match paths.len() {
         0 => Err(failed(&"no paths")),
         count if count > PATHS_MAX as usize => Err(failed(&format!("above {PATHS_MAX} paths"))),
-        _ => Ok(paths),
+        _ if weights.iter().all(|weight| *weight == 1) => Ok((paths, Vec::new())),
+        _ => Ok((paths, weights)),
     }
+}
+
+/// A line of a list: `PATH`, or `PATH WEIGHT`. The sum of all weights fits.
+fn weighted(line: &str) -> Result<(&str, u32), String> {
+    let Some((path, weight)) = line.split_once([' ', '\t']) else { return Ok((line, 1)) };
+    let known = weight.trim().parse().ok().filter(|weight| (1..=WEIGHT_MAX).contains(weight));
+    let wrong = || {
+        let (path, weight) = (shown(path), shown(weight.trim()));
+        format!("`{path}`: weight `{weight}`, expected a whole number from 1 to {WEIGHT_MAX}")
+    };
+    Ok((path, known.ok_or_else(wrong)?))
 }
 
 fn check_path(path: &str) -> Result<(), String> {
@@ -342,6 +413,44 @@ fn check_length(path: &str) -> Result<(), String> {
     }
 }
 
+/// Why the first request led nowhere although redirects are followed.
+const ASTRAY: &str = "redirected to another scheme, host or port, or more than 5 times";
+
+/// The answer to the first request, after the redirects that are followed.
+fn first_answer(
+    load: &Load,
+    control: &mut Control,
+    path: &str,
+    message: &Message,
+) -> Result<Answer, ControlError> {
+    let mut answer = control.exchange(message, path, 0)?;
+    let Ok(base) = Url::parse(&load.target) else { return Ok(answer) };
+    let mut from = Url { path: path.to_owned(), ..base.clone() };
+    for _ in 0..REDIRECTS_MAX {
+        let is_followed = load.follow && redirects(answer.status);
+        let to = answer.location.as_ref().filter(|_| is_followed);
+        let to = to.and_then(|to| from.joined(to)).filter(|to| to.has_origin_of(&base));
+        let Some(to) = to else { break };
+        from = to;
+        answer = control.exchange(message, &from.path, 0)?;
+    }
+    Ok(answer)
+}
+
+/// Bytes of the bodies of all requests, at most: each request is kept whole.
+const BODIES_MAX: usize = 1 << 30;
+
+fn check_size(message: &Message, paths: usize) -> Result<(), ProcedureError> {
+    let length = message.body.len();
+    match length.saturating_mul(paths) <= BODIES_MAX {
+        true => Ok(()),
+        false => Err(ProcedureError::failed(format!(
+            "a body of {length} bytes for each of {paths} paths needs more than 1 GiB; use a \
+             shorter one (--data, --data-file), or fewer paths (--urls)"
+        ))),
+    }
+}
+
 /// Requests the first file once, so that a wrong path or token ends the command at once.
 /// Returns the length of a whole file.
 fn check_first(
@@ -349,17 +458,20 @@ fn check_first(
     control: &mut Control,
     files: &Files,
     fields: &Fields,
+    warnings: &mut Vec<String>,
 ) -> Result<Option<u64>, ProcedureError> {
     let (path, bytes) = &files[0];
     let shown = shown(path);
     let failed = |what: String| {
         ProcedureError::failed(format!("{}: first request, {shown}: {what}", load.target))
     };
-    let answer = control.ask("GET", path, 0).map_err(|error| failed(with_remedy(&error)))?;
+    let answer = first_answer(load, control, path, &fields.message);
+    let answer = answer.map_err(|error| failed(with_remedy(&error)))?;
     match (answer.status, *bytes) {
         (200 | 206, _) if answer.is_coded && !fields.ask_for_coding() => {
             Err(failed(UNASKED.to_owned()))
         }
+        (200..=299, _) if !fields.message.gets() => Ok(None),
         (200, Some(expected)) if answer.body_bytes != expected => {
             let got = answer.body_bytes;
             Err(failed(format!("{got} bytes, but the list says {expected}; did the file change?")))
@@ -371,8 +483,19 @@ fn check_first(
         }
         (404, _) => Err(failed("status 404; check the path, or name paths by --urls".to_owned())),
         (301 | 302 | 303 | 307 | 308, _) => {
-            let to = answer.location.as_ref().map_or(String::new(), |to| format!(": {to}"));
-            Err(failed(format!("status {}: {REDIRECTED}{to}", answer.status)))
+            let to = |to: &String| format!(": {}", crate::paths::shown(&escaped(to)));
+            let to = answer.location.as_ref().map_or(String::new(), to);
+            let why = if load.follow { ASTRAY } else { REDIRECTED };
+            Err(failed(format!("status {}: {why}{to}", answer.status)))
+        }
+        // The server is there, and does not answer all.
+        (status @ (429 | 503), _) => {
+            warnings.push(format!("first request, {shown}: status {status}: such requests fail"));
+            Ok(None)
+        }
+        (400, _) if !load.target.starts_with("https") => {
+            let text = "status 400, expected 200; so answers a server that expects https://, too";
+            Err(failed(text.to_owned()))
         }
         (status, _) => Err(failed(format!("status {status}, expected 200"))),
     }
@@ -417,6 +540,18 @@ mod tests {
         assert_eq!(ask().expect("an answer"), b"a");
         assert_eq!(ask().expect("over another connection"), b"b");
         server.join().expect("no panic");
+    }
+
+    #[test]
+    fn line_of_a_list_may_have_a_weight() {
+        assert_eq!(weighted("/a?b=1"), Ok(("/a?b=1", 1)));
+        assert_eq!(weighted("/a \t 70"), Ok(("/a", 70)));
+        for wrong in ["/a 0", "/a 1001", "/a -1", "/a b", "/a 1 2", "/a 0.5"] {
+            let error = weighted(wrong).unwrap_err();
+            assert!(error.contains("from 1 to 1000"), "{error}");
+        }
+        let most = u64::from(WEIGHT_MAX) * u64::from(PATHS_MAX);
+        assert!(u32::try_from(most).is_ok(), "the sum of all");
     }
 
     #[test]

@@ -1,24 +1,46 @@
 //! One client: its connection and the position in its present response. No system calls.
 
-use std::os::fd::OwnedFd;
-
 use fathom_fileio::Sum;
-use fathom_http::{Framing, PartialHead, coded};
+use fathom_http::{Framing, PartialHead, Stream, Url, coded};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
 
-use super::Fault;
+use super::{Fault, REDIRECTS_MAX, redirects};
+use crate::requests::Requests;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Between two requests.
     Idle,
     Connecting,
+    /// The TLS handshake.
+    Securing,
     /// The request is sent in part.
     Sending,
     /// The request is sent, the head of the response incomplete.
     Waiting,
     Receiving,
+}
+
+/// What a response has to be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Asked {
+    /// The length of the file, if known.
+    pub(super) length: Option<u64>,
+    /// A coding of the body was asked for.
+    pub(super) as_coded: bool,
+    /// Only the head was asked for.
+    pub(super) is_head: bool,
+    /// Redirects are followed.
+    pub(super) follows: bool,
+}
+
+/// Where a redirect led.
+pub(super) struct Detour {
+    pub(super) request: Vec<u8>,
+    pub(super) path: String,
+    /// Redirects so far.
+    pub(super) count: u32,
 }
 
 /// What received bytes led to.
@@ -29,13 +51,17 @@ pub(super) enum Progress {
 }
 
 pub(super) struct Client {
-    pub(super) socket: Option<OwnedFd>,
+    pub(super) stream: Option<Stream>,
     pub(super) state: State,
     pub(super) file: u32,
     /// Bytes of the request that are sent.
-    pub(super) sent: u32,
+    pub(super) sent: usize,
     /// When the request was sent, or the connect begun if it needed one.
     pub(super) begun_ns: u64,
+    /// When the connection was ready for the request.
+    pub(super) ready_ns: u64,
+    /// When the first byte of the response arrived; 0 before.
+    pub(super) first_ns: u64,
     /// When the present state times out.
     pub(super) deadline_ns: u64,
     pub(super) status: u16,
@@ -47,6 +73,9 @@ pub(super) struct Client {
     /// Responses on this connection.
     pub(super) responses: u32,
     head: PartialHead,
+    /// Of a redirect that is to be followed.
+    pub(super) location: Option<String>,
+    pub(super) detour: Option<Box<Detour>>,
     pub(super) random: Xoshiro256PlusPlus,
 }
 
@@ -54,11 +83,13 @@ impl Client {
     pub(super) fn new(seed: u64, number: u32) -> Self {
         let seed = seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self {
-            socket: None,
+            stream: None,
             state: State::Idle,
             file: 0,
             sent: 0,
             begun_ns: 0,
+            ready_ns: 0,
+            first_ns: 0,
             deadline_ns: 0,
             status: 0,
             body_bytes: 0,
@@ -67,13 +98,15 @@ impl Client {
             keeps: true,
             responses: 0,
             head: PartialHead::default(),
+            location: None,
+            detour: None,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
         }
     }
 
     pub(super) fn begin_response(&mut self) {
         self.state = State::Waiting;
-        self.body_bytes = 0;
+        (self.body_bytes, self.first_ns) = (0, 0);
         self.sum = self.sum.map(|_| Sum::default());
         self.head.clear();
     }
@@ -91,32 +124,32 @@ impl Client {
         }
     }
 
-    /// Accounts for received bytes. `expected`: the length of the file, if known. `as_coded`: a
-    /// coding of the body was asked for.
-    pub(super) fn receive(
-        &mut self,
-        data: &[u8],
-        expected: Option<u64>,
-        as_coded: bool,
-    ) -> Result<Progress, Fault> {
+    /// Accounts for received bytes.
+    pub(super) fn receive(&mut self, data: &[u8], asked: Asked) -> Result<Progress, Fault> {
         if self.state == State::Receiving {
             return self.receive_body(data);
         }
         let mut is_coded = false;
+        let location = &mut self.location;
         let field = |status, name: &str, value: &[u8]| {
+            if asked.follows && redirects(status) && name.eq_ignore_ascii_case("location") {
+                *location = Some(String::from_utf8_lossy(value).into_owned());
+            }
             let is_coding = name.len() == 16 && name.eq_ignore_ascii_case("content-encoding");
             is_coded |= is_coding && (200..300).contains(&status) && coded(value);
         };
         let Some((head, body)) = self.head.add(data, field)? else {
             return Ok(Progress::Incomplete);
         };
-        if is_coded && !as_coded {
+        if is_coded && !asked.as_coded {
             return Err(Fault::Coded);
         }
         (self.status, self.framing, self.keeps) = (head.status, head.framing, head.keeps);
         self.state = State::Receiving;
-        if let (200, Framing::Length(length), Some(expected)) =
-            (head.status, head.framing, expected)
+        if asked.is_head {
+            self.framing = Framing::Length(0);
+        } else if let (200, Framing::Length(length), Some(expected)) =
+            (head.status, head.framing, asked.length)
             && length != expected
         {
             return Err(Fault::WrongLength);
@@ -135,6 +168,33 @@ impl Client {
         Ok(if is_complete { Progress::Complete } else { Progress::Incomplete })
     }
 
+    /// Prepares the request that a redirect asks for.
+    pub(super) fn follow(&mut self, base: &Url, requests: &Requests) -> Result<(), Fault> {
+        let location = self.location.take().ok_or(Fault::Redirect("without Location"))?;
+        let (path, count) = match &self.detour {
+            None => (requests.path(self.file), 1),
+            Some(detour) => (detour.path.clone(), detour.count + 1),
+        };
+        if count > REDIRECTS_MAX {
+            return Err(Fault::Redirect("more than 5 times"));
+        }
+        let to = Url { path, ..base.clone() }.joined(&location);
+        let to = to.filter(|to| to.has_origin_of(base));
+        let path = to.ok_or(Fault::Redirect("to another scheme, host or port"))?.path;
+        let request = requests.towards(self.file, &path);
+        self.detour = Some(Box::new(Detour { request, path, count }));
+        Ok(())
+    }
+
+    /// What the end of a connection by TLS means that the server did not announce: no body ends
+    /// with it.
+    pub(super) fn cut(&mut self) -> Result<Progress, Fault> {
+        match self.end()? {
+            Progress::Complete => Err(Fault::Truncated),
+            progress => Ok(progress),
+        }
+    }
+
     /// What the end of the connection means here.
     pub(super) fn end(&mut self) -> Result<Progress, Fault> {
         match (self.state, self.framing) {
@@ -151,8 +211,50 @@ mod tests {
     use fathom_http::EXCESS;
 
     use super::*;
+    use crate::requests::Fields;
 
     const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
+
+    fn of_length(length: u64) -> Asked {
+        Asked { length: Some(length), ..Asked::default() }
+    }
+
+    #[test]
+    fn redirects_are_followed_within_the_origin() {
+        let base = Url::parse("http://a:81/x/y").unwrap();
+        let files = [("/x/y".to_owned(), None)];
+        let requests = Requests::new(&files, &Fields { host: "a:81".to_owned(), ..<_>::default() });
+        let mut client = Client::new(1, 1);
+        let mut follow = |location: Option<&str>| {
+            client.location = location.map(str::to_owned);
+            client.follow(&base, &requests)?;
+            let detour = client.detour.as_ref().unwrap();
+            Ok(String::from_utf8(detour.request.clone()).unwrap())
+        };
+        let of = |path: &str| Ok(format!("GET {path} HTTP/1.1\r\nHost: a:81\r\n\r\n"));
+        let fault = |text| Err(Fault::Redirect(text));
+        assert_eq!(follow(None), fault("without Location"));
+        assert_eq!(follow(Some("https://a:81/")), fault("to another scheme, host or port"));
+        assert_eq!(follow(Some("http://b:81/")), fault("to another scheme, host or port"));
+        assert_eq!(follow(Some("z?q")), of("/x/z?q"));
+        assert_eq!(follow(Some("http://A:81/w/")), of("/w/"));
+        assert_eq!(follow(Some("v")), of("/w/v"));
+        for _ in 3..REDIRECTS_MAX {
+            assert_eq!(follow(Some("/u")), of("/u"));
+        }
+        assert_eq!(follow(Some("/u")), fault("more than 5 times"));
+    }
+
+    #[test]
+    fn response_to_head_has_no_body() {
+        let mut client = Client::new(1, 1);
+        client.begin_response();
+        let asked = Asked { is_head: true, ..of_length(11) };
+        let head = &RESPONSE[..RESPONSE.len() - 10];
+        assert_eq!(client.receive(head, asked), Ok(Progress::Complete));
+        client.begin_response();
+        assert_eq!(client.receive(RESPONSE, asked), Err(Fault::BadResponse(EXCESS)));
+    }
 
     #[test]
     fn response_is_complete_in_pieces_of_any_size() {
@@ -161,7 +263,7 @@ mod tests {
             client.begin_response();
             let mut found = Vec::new();
             for part in RESPONSE.chunks(piece) {
-                found.push(client.receive(part, Some(10), false).unwrap());
+                found.push(client.receive(part, of_length(10)).unwrap());
             }
             assert_eq!(found.pop(), Some(Progress::Complete), "pieces of {piece}");
             assert!(found.iter().all(|one| *one == Progress::Incomplete), "pieces of {piece}");
@@ -173,14 +275,14 @@ mod tests {
     fn wrong_lengths_are_faults() {
         let mut client = Client::new(1, 1);
         client.begin_response();
-        assert_eq!(client.receive(RESPONSE, Some(11), false), Err(Fault::WrongLength));
+        assert_eq!(client.receive(RESPONSE, of_length(11)), Err(Fault::WrongLength));
         client.begin_response();
         assert_eq!(
-            client.receive(&[RESPONSE, b"x"].concat(), None, false),
+            client.receive(&[RESPONSE, b"x"].concat(), Asked::default()),
             Err(Fault::BadResponse(EXCESS))
         );
         client.begin_response();
-        client.receive(&RESPONSE[..RESPONSE.len() - 1], None, false).unwrap();
+        client.receive(&RESPONSE[..RESPONSE.len() - 1], Asked::default()).unwrap();
         assert_eq!((client.missing(), client.end()), (Some(1), Err(Fault::Truncated)));
     }
 
@@ -191,8 +293,9 @@ mod tests {
             let mut client = Client::new(1, 1);
             client.begin_response();
             // The head comes in two pieces.
-            client.receive(&head.as_bytes()[..30], None, as_coded)?;
-            client.receive(&[&head.as_bytes()[30..], b"x"].concat(), None, as_coded)
+            let asked = Asked { as_coded, ..Asked::default() };
+            client.receive(&head.as_bytes()[..30], asked)?;
+            client.receive(&[&head.as_bytes()[30..], b"x"].concat(), asked)
         };
         assert_eq!(of("content-encoding: gzip", false), Err(Fault::Coded));
         assert_eq!(of("Content-Encoding: gzip", true), Ok(Progress::Complete));

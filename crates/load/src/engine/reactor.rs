@@ -7,16 +7,17 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_fileio::Sum;
-use fathom_http::{ConnectError, Connector};
+use fathom_http::{Connector, Stream, StreamError};
 use fathom_measure::clock::{monotonic_raw_ns as now_ns, thread_cpu_ns};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::net::sockopt;
 
-use super::client::{Client, Progress, State};
+use super::client::{Asked, Client, Progress, State};
 use super::pause::below;
+use super::phases::{Phase, Phases};
 use super::shared::{Seat, Shared};
-use super::{Body, Choice, Fault, Tally, Workload};
+use super::{Body, Choice, Fault, Tally, Workload, redirects};
 
 /// Large enough for whatever a socket has received.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -44,6 +45,9 @@ pub(super) struct Reactor<'w> {
     /// When idle clients send again.
     waking: BinaryHeap<Reverse<(u64, u32)>>,
     tally: Tally,
+    /// Whether responses are files, and whether they have no body.
+    gets: bool,
+    is_head: bool,
     /// The last stamp: when the handling of the present event began.
     now: u64,
 }
@@ -69,7 +73,12 @@ impl<'w> Reactor<'w> {
             clients: numbers.map(client).collect(),
             buffer: vec![0; BUFFER_BYTES],
             waking: BinaryHeap::new(),
-            tally: Tally::new(work.timeout_ns),
+            tally: Tally {
+                phases: work.has_phases().then(|| Phases::with_room(work.timeout_ns)),
+                ..Tally::new(work.timeout_ns)
+            },
+            gets: work.requests.message().gets(),
+            is_head: work.requests.message().method == "HEAD",
             now: now_ns(),
         })
     }
@@ -134,7 +143,7 @@ impl<'w> Reactor<'w> {
         for at in 0..self.clients.len() as u32 {
             let client = &self.clients[at as usize];
             if client.state != State::Idle && client.deadline_ns <= self.now {
-                let is_connecting = client.state == State::Connecting;
+                let is_connecting = matches!(client.state, State::Connecting | State::Securing);
                 self.fail(at, if is_connecting { Fault::ConnectTimeout } else { Fault::Timeout });
             }
         }
@@ -149,55 +158,72 @@ impl<'w> Reactor<'w> {
         let files = self.work.requests.len() as u32;
         let number = self.first + at * self.work.threads;
         let client = &mut self.clients[at as usize];
+        client.detour = None;
         client.file = match self.work.choice {
-            Choice::Random => below(files, &mut client.random),
+            Choice::Random => match self.work.requests.weights() {
+                None => below(files, &mut client.random),
+                Some(all) => self.work.requests.at_weight(below(all, &mut client.random)),
+            },
             Choice::Fixed => number % files,
         };
         self.request(at);
     }
 
     fn request(&mut self, at: u32) {
-        let begun_ns = now_ns();
-        self.now = begun_ns;
+        self.now = now_ns();
+        self.clients[at as usize].begun_ns = self.now;
+        self.dispatch(at);
+    }
+
+    /// Sends the present request.
+    fn dispatch(&mut self, at: u32) {
+        let now = self.now;
         let client = &mut self.clients[at as usize];
-        (client.sent, client.begun_ns) = (0, begun_ns);
-        if client.socket.is_none() {
+        (client.sent, client.ready_ns) = (0, now);
+        if client.stream.is_none() {
             client.state = State::Connecting;
-            client.deadline_ns = begun_ns + self.work.connect_timeout_ns;
-            match self.connect(at) {
-                Ok(()) => {}
-                Err(error) => self.fail(at, Fault::Connect(error.raw_os_error())),
+            client.deadline_ns = now + self.work.connect_timeout_ns;
+            if let Err(fault) = self.connect(at) {
+                self.fail(at, fault);
             }
         } else {
-            client.deadline_ns = begun_ns + self.work.timeout_ns;
+            client.deadline_ns = now + self.work.timeout_ns;
             self.send(at);
         }
     }
 
-    fn connect(&mut self, at: u32) -> Result<(), Errno> {
+    fn connect(&mut self, at: u32) -> Result<(), Fault> {
+        let failed = |error: Errno| Fault::Connect(error.raw_os_error());
         let (congestion, resets) = (self.work.congestion.as_deref(), self.work.fresh);
         let connector = Connector { from: None, congestion, resets };
-        let socket = connector.begin(self.work.address).map_err(ConnectError::errno)?;
+        let socket = connector.begin(&self.work.address);
+        let socket = socket.map_err(|error| failed(error.errno()))?;
         if self.tally.congestion.is_none() {
             self.tally.congestion = sockopt::tcp_congestion(&socket).ok();
         }
-        epoll::add(&self.epoll, &socket, EventData::new_u64(at.into()), INTEREST)?;
+        let data = EventData::new_u64(at.into());
+        epoll::add(&self.epoll, &socket, data, INTEREST).map_err(failed)?;
+        let stream = Stream::new(socket, self.work.tls.as_ref());
+        let stream = stream.map_err(|error| Fault::Tls(error.fault))?;
         let client = &mut self.clients[at as usize];
-        (client.socket, client.responses) = (Some(socket), 0);
+        (client.stream, client.responses) = (Some(stream), 0);
         self.tally.connections += 1;
         Ok(())
     }
 
     fn send(&mut self, at: u32) {
         let client = &mut self.clients[at as usize];
-        let Some(socket) = &client.socket else { return };
-        let request = &self.work.requests.text(client.file)[client.sent as usize..];
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        match send(socket, request, flags) {
-            Ok(count) if count == request.len() => client.begin_response(),
-            Ok(count) => (client.state, client.sent) = (State::Sending, client.sent + count as u32),
-            Err(Errno::AGAIN | Errno::INTR) => client.state = State::Sending,
-            Err(error) => self.lost(at, Fault::Transfer(error.raw_os_error())),
+        let Some(stream) = &mut client.stream else { return };
+        let request = match &client.detour {
+            None => self.work.requests.text(client.file),
+            Some(detour) => &detour.request,
+        };
+        match stream.send(request, &mut client.sent) {
+            Ok(true) => client.begin_response(),
+            Ok(false) | Err(StreamError::System(Errno::AGAIN | Errno::INTR)) => {
+                client.state = State::Sending;
+            }
+            Err(error) => self.lost(at, Fault::of(&error)),
         }
     }
 
@@ -205,6 +231,7 @@ impl<'w> Reactor<'w> {
         let Some(client) = self.clients.get_mut(at as usize) else { return };
         match client.state {
             State::Connecting => self.connected(at),
+            State::Securing => self.shake_hands(at),
             State::Sending if flags.contains(EventFlags::OUT) => self.send(at),
             State::Waiting | State::Receiving => {
                 if flags.intersects(EventFlags::IN | ENDED) {
@@ -212,7 +239,7 @@ impl<'w> Reactor<'w> {
                 }
             }
             State::Sending if flags.intersects(ENDED) => self.fail(at, Fault::Closed),
-            State::Idle if flags.intersects(ENDED) && client.socket.take().is_some() => {
+            State::Idle if flags.intersects(ENDED) && client.stream.take().is_some() => {
                 self.tally.closed_idle += 1;
             }
             State::Sending | State::Idle => {}
@@ -221,13 +248,48 @@ impl<'w> Reactor<'w> {
 
     fn connected(&mut self, at: u32) {
         let client = &mut self.clients[at as usize];
-        let Some(socket) = &client.socket else { return };
-        match sockopt::socket_error(socket) {
+        let Some(stream) = &client.stream else { return };
+        match sockopt::socket_error(stream) {
             Ok(Ok(())) => {
-                client.deadline_ns = self.now + self.work.timeout_ns;
-                self.send(at);
+                let is_secured = stream.is_secured();
+                self.is_past(at, Phase::Connect);
+                if is_secured {
+                    self.clients[at as usize].state = State::Securing;
+                    self.shake_hands(at);
+                } else {
+                    self.send(at);
+                }
             }
             Ok(Err(error)) | Err(error) => self.fail(at, Fault::Connect(error.raw_os_error())),
+        }
+    }
+
+    /// A phase of a new connection is over, and the time of what follows begins.
+    fn is_past(&mut self, at: u32, phase: Phase) {
+        let client = &mut self.clients[at as usize];
+        let since_ns = self.now.saturating_sub(client.ready_ns);
+        if let Some(phases) = &mut self.tally.phases {
+            phases.add(phase, since_ns);
+        }
+        client.ready_ns = self.now;
+        // A handshake is part of the connect.
+        if phase == Phase::Tls || self.work.tls.is_none() {
+            client.deadline_ns = self.now + self.work.timeout_ns;
+        }
+    }
+
+    fn shake_hands(&mut self, at: u32) {
+        let client = &mut self.clients[at as usize];
+        let Some(stream) = &mut client.stream else { return };
+        match stream.shake_hands(&mut self.buffer) {
+            Ok(false) => {}
+            Ok(true) => {
+                // Its cryptography took time.
+                self.now = now_ns();
+                self.is_past(at, Phase::Tls);
+                self.send(at);
+            }
+            Err(error) => self.fail(at, Fault::of(&error)),
         }
     }
 
@@ -235,24 +297,30 @@ impl<'w> Reactor<'w> {
     fn receive(&mut self, at: u32, has_ended: bool) {
         loop {
             let client = &mut self.clients[at as usize];
-            let Some(socket) = &client.socket else { return };
-            let mut flags = RecvFlags::DONTWAIT;
-            let mut most = BUFFER_BYTES;
-            if let (Body::Discard, Some(missing @ 1..)) = (self.work.body, client.missing()) {
-                flags |= RecvFlags::TRUNC;
-                most = most.min(missing as usize);
+            let missing = client.missing();
+            let Some(stream) = &mut client.stream else { return };
+            let (mut most, mut drops) = (BUFFER_BYTES, false);
+            if let (Body::Discard, Some(missing @ 1..)) = (self.work.body, missing)
+                && !stream.is_secured()
+            {
+                (most, drops) = (most.min(missing as usize), true);
             }
-            let received = match recv(socket, &mut self.buffer[..most], flags) {
-                Ok((_, 0)) => client.end(),
-                Ok((_, count)) => {
-                    let expected = self.work.requests.bytes(client.file);
-                    let progress = client.receive(
-                        &self.buffer[..count],
-                        expected,
-                        self.work.requests.as_coded(),
-                    );
+            let received = match stream.receive(&mut self.buffer[..most], drops) {
+                Ok((0, _)) => client.end(),
+                Ok((count, is_all)) => {
+                    if client.first_ns == 0 {
+                        client.first_ns = self.now;
+                    }
+                    let requests = &self.work.requests;
+                    let asked = Asked {
+                        length: requests.bytes(client.file),
+                        as_coded: requests.as_coded(),
+                        is_head: self.is_head,
+                        follows: self.work.follow.is_some(),
+                    };
+                    let progress = client.receive(&self.buffer[..count], asked);
                     if progress == Ok(Progress::Incomplete) {
-                        if count < most && !has_ended {
+                        if is_all && !has_ended {
                             self.now = now_ns();
                             return;
                         }
@@ -269,9 +337,10 @@ impl<'w> Reactor<'w> {
                     }
                     progress
                 }
-                Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) => return,
-                Err(error) => Err(Fault::Transfer(error.raw_os_error())),
+                Err(StreamError::System(Errno::INTR)) => continue,
+                Err(StreamError::System(Errno::AGAIN)) => return,
+                Err(StreamError::Cut) => client.cut(),
+                Err(error) => Err(Fault::of(&error)),
             };
             match received {
                 Ok(_) => self.complete(at, has_ended),
@@ -287,19 +356,28 @@ impl<'w> Reactor<'w> {
         let client = &mut self.clients[at as usize];
         client.responses += 1;
         if self.work.fresh || has_ended || !client.keeps() {
-            client.socket = None;
+            client.stream = None;
         }
         client.state = State::Idle;
         let (status, bytes, file) = (client.status, client.body_bytes, client.file);
         let is_wrong = status == 200
             && client.sum.is_some_and(|sum| *self.work.requests.content(file, || sum) != sum);
-        let slot = self.shared.slot(end_ns);
-        if slot.is_some() {
+        if self.shared.since_begin(end_ns).is_some() {
             *self.tally.statuses.entry(status).or_default() += 1;
         }
-        if !self.work.requests.accepts(status) {
+        let mut astray = None;
+        if let Some(base) = self.work.follow.as_ref().filter(|_| redirects(status)) {
+            match client.follow(base, &self.work.requests) {
+                Ok(()) => return self.dispatch(at),
+                Err(fault) => astray = Some(fault),
+            }
+        }
+        let slot = self.shared.slot(end_ns);
+        if let Some(fault) = astray {
+            self.count_fault(fault);
+        } else if !self.work.requests.accepts(status) {
             self.count_fault(Fault::Status(status));
-        } else if status == 200 && self.work.requests.length(file, bytes) != bytes {
+        } else if status == 200 && self.gets && self.work.requests.length(file, bytes) != bytes {
             self.count_fault(Fault::WrongLength);
         } else if is_wrong {
             self.tally.wrong_file.get_or_insert(file);
@@ -311,6 +389,10 @@ impl<'w> Reactor<'w> {
                 slot.body_bytes += bytes;
                 slot.sum_ns += response_ns;
                 slot.times.add(response_ns);
+                if let Some(phases) = &mut self.tally.phases {
+                    phases.add(Phase::FirstByte, client.first_ns.saturating_sub(client.ready_ns));
+                    phases.add(Phase::Body, end_ns - client.first_ns);
+                }
             }
             self.seat.count(bytes);
         }
@@ -339,14 +421,16 @@ impl<'w> Reactor<'w> {
     }
 
     /// The connection is lost. A kept one may have been closed while the request was under way:
-    /// the request is sent again over a new one.
+    /// the request is sent again over a new one, unless that might do something twice.
     fn lost(&mut self, at: u32, fault: Fault) {
         let client = &mut self.clients[at as usize];
         let is_stale = client.responses > 0
             && client.state != State::Receiving
             && matches!(fault, Fault::Closed | Fault::Transfer(_));
-        if is_stale {
-            client.socket = None;
+        if is_stale && !self.work.requests.message().is_idempotent() {
+            self.fail(at, Fault::Stale);
+        } else if is_stale {
+            client.stream = None;
             self.tally.closed_idle += 1;
             self.request(at);
         } else {
@@ -356,7 +440,7 @@ impl<'w> Reactor<'w> {
 
     fn fail(&mut self, at: u32, fault: Fault) {
         let client = &mut self.clients[at as usize];
-        (client.socket, client.state) = (None, State::Idle);
+        (client.stream, client.state) = (None, State::Idle);
         self.count_fault(fault);
         self.next(at, BACK_OFF_NS);
     }
@@ -367,7 +451,7 @@ impl<'w> Reactor<'w> {
             *self.tally.window_faults.entry(fault).or_default() += 1;
         }
         self.seat.failed.fetch_add(1, Relaxed);
-        if matches!(fault, Fault::Connect(_) | Fault::ConnectTimeout) {
+        if matches!(fault, Fault::Connect(_) | Fault::ConnectTimeout | Fault::Tls(_)) {
             self.seat.unconnected.fetch_add(1, Relaxed);
         }
         self.shared.note(fault);

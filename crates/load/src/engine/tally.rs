@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use fathom_http::Malformed;
+use fathom_http::{Malformed, StreamError, TlsFault};
 use fathom_record::{Activity, Cause, Histogram, Remedy, SystemCause, system_cause};
+
+use super::phases::Phases;
 
 /// Slots of one sweep's window. Three sweeps have thirty, which form ten batches.
 pub const SLOTS: usize = 10;
@@ -15,8 +17,13 @@ pub enum Fault {
     /// The connection was not established.
     Connect(i32),
     ConnectTimeout,
+    /// No handshake, or what is encrypted cannot be read.
+    Tls(TlsFault),
     /// The connection was closed before the first byte of a response.
     Closed,
+    /// A kept connection was closed before the first byte of a response to a request that is not
+    /// to be sent twice.
+    Stale,
     /// Sending or receiving failed.
     Transfer(i32),
     /// The connection was closed within a body.
@@ -33,6 +40,8 @@ pub enum Fault {
     Timeout,
     /// A complete response other than 2xx.
     Status(u16),
+    /// A redirect that is not followed, although some are.
+    Redirect(&'static str),
 }
 
 impl fmt::Display for Fault {
@@ -40,7 +49,11 @@ impl fmt::Display for Fault {
         match *self {
             Self::Connect(number) => write!(f, "connect: {}", cause(number).text),
             Self::ConnectTimeout => f.write_str("connect: timeout"),
+            Self::Tls(fault) => write!(f, "{fault}"),
             Self::Closed => f.write_str("connection closed without a response"),
+            Self::Stale => f.write_str(
+                "kept connection closed before the response, and the method may not be repeated",
+            ),
             Self::Transfer(number) => write!(f, "transfer: {}", cause(number).text),
             Self::Truncated => f.write_str("body truncated"),
             Self::WrongLength => {
@@ -55,6 +68,7 @@ impl fmt::Display for Fault {
             Self::BadResponse(part) => write!(f, "malformed response: {part}"),
             Self::Timeout => f.write_str("response timeout"),
             Self::Status(status) => write!(f, "status {status}"),
+            Self::Redirect(why) => write!(f, "redirected {why}"),
         }
     }
 }
@@ -73,7 +87,8 @@ fn cause(errno: i32) -> SystemCause {
 pub const UNASKED: &str = "Content-Encoding was not asked for (-H 'Accept-Encoding: gzip' asks)";
 
 /// What to do about a response with a status of redirection.
-pub const REDIRECTED: &str = "redirects are not followed; load the address it redirects to";
+pub const REDIRECTED: &str = "redirects are not followed (--follow: those within the server); load \
+                              the address it redirects to";
 
 /// No local port is free, and the remedy.
 const NO_PORT: i32 = libc::EADDRNOTAVAIL;
@@ -81,6 +96,14 @@ const PORTS: &str = "use fewer clients (--clients), kept connections (no --fresh
                      net.ipv4.ip_local_port_range";
 
 impl Fault {
+    pub(super) fn of(error: &StreamError) -> Self {
+        match error {
+            StreamError::System(errno) => Self::Transfer(errno.raw_os_error()),
+            StreamError::Tls(error) => Self::Tls(error.fault),
+            StreamError::Cut => Self::Closed,
+        }
+    }
+
     /// Why a load ended, if the last requests ended so, and what to do. Whether the server or this
     /// end is at fault follows from the fault.
     pub fn end_words(self) -> String {
@@ -89,7 +112,7 @@ impl Fault {
                 format!("the server answers with status {status} only: {REDIRECTED}")
             }
             Self::Status(status) => format!("the server answers with status {status} only"),
-            Self::WrongLength | Self::WrongContent | Self::Coded => {
+            Self::WrongLength | Self::WrongContent | Self::Coded | Self::Redirect(_) => {
                 format!("no response is right: {self}")
             }
             fault => match (fault, fault.action()) {
@@ -117,9 +140,11 @@ impl Fault {
     /// The cause for a verdict where the last requests ended so.
     pub fn end_cause(self) -> Cause {
         match self {
-            Self::Status(_) | Self::WrongLength | Self::WrongContent | Self::Coded => {
-                Cause::WrongWork
-            }
+            Self::Status(_)
+            | Self::Redirect(_)
+            | Self::WrongLength
+            | Self::WrongContent
+            | Self::Coded => Cause::WrongWork,
             fault if fault.action().is_some() => Cause::LoadGenerator,
             _ => Cause::Crashed,
         }
@@ -174,6 +199,7 @@ pub struct Tally {
     pub lags: u64,
     /// Congestion control of the sockets.
     pub congestion: Option<String>,
+    pub phases: Option<Phases>,
 }
 
 impl Tally {
@@ -197,6 +223,7 @@ impl Tally {
         self.lag_ns += other.lag_ns;
         self.lags += other.lags;
         self.congestion = self.congestion.take().or_else(|| other.congestion.clone());
+        Phases::merge(&mut self.phases, other.phases.as_ref());
     }
 
     pub fn completed(&self) -> u64 {

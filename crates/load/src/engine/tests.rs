@@ -1,6 +1,6 @@
 //! The engine against a server of its own: real sockets, with every fault that a server can have.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -8,7 +8,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
+use fathom_http::{TlsFault, Trust};
+
 use super::*;
+use crate::message::Message;
 use crate::requests::Fields;
 
 /// What the server does with a request.
@@ -20,6 +23,8 @@ enum Manner {
     Closes {
         says: bool,
     },
+    /// Answers the first request of a connection, and closes it after the second one.
+    AnswersOnce,
     UntilClose,
     NotFound,
     /// To a request without a range.
@@ -47,6 +52,7 @@ const BODY: usize = 5_000;
 
 struct Server {
     address: SocketAddr,
+    is_secured: bool,
     connections: Arc<AtomicU32>,
     /// Heads that arrived.
     requests: Arc<AtomicU32>,
@@ -55,6 +61,24 @@ struct Server {
 
 impl Server {
     fn start(manner: Manner) -> Self {
+        Self::with(manner, None)
+    }
+
+    /// By TLS, which ends with a close_notify or without.
+    fn secured(manner: Manner, is_announced: bool) -> Self {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let own = rcgen::CertificateParams::new(vec!["test".to_owned()]).unwrap();
+        let own = own.self_signed(&key).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let config = config.with_single_cert(vec![own.der().clone()], key).unwrap();
+        Self::with(manner, Some((Arc::new(config), is_announced)))
+    }
+
+    fn with(manner: Manner, tls: Option<(Arc<rustls::ServerConfig>, bool)>) -> Self {
+        let is_secured = tls.is_some();
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let (connections, over) = (Arc::<AtomicU32>::default(), Arc::<AtomicBool>::default());
@@ -68,14 +92,28 @@ impl Server {
                 }
                 count.fetch_add(1, Relaxed);
                 let heads = Arc::clone(&heads);
-                std::thread::spawn(move || serve(stream, manner, &heads));
+                let tls = tls.clone();
+                stream.set_nodelay(true).unwrap();
+                std::thread::spawn(move || {
+                    let Some((config, is_announced)) = tls else {
+                        return serve(stream, manner, &heads);
+                    };
+                    let session = rustls::ServerConnection::new(config).unwrap();
+                    let mut stream = rustls::StreamOwned::new(session, stream);
+                    serve(&mut stream, manner, &heads);
+                    if is_announced {
+                        stream.conn.send_close_notify();
+                        let _ = stream.flush();
+                    }
+                });
             }
         });
-        Self { address, connections, requests, over }
+        Self { address, is_secured, connections, requests, over }
     }
 
     fn work(&self, clients: u32) -> Workload {
-        work(self.address, clients)
+        let tls = self.is_secured.then(|| Tls::new("test", &Trust::All).unwrap());
+        Workload { tls, ..work(self.address, clients) }
     }
 }
 
@@ -91,7 +129,8 @@ fn work(address: SocketAddr, clients: u32) -> Workload {
     let files: Vec<_> = (0..7).map(file).collect();
     let fields = Fields { host: "test".to_owned(), ..Fields::default() };
     Workload {
-        address,
+        address: address.into(),
+        tls: None,
         requests: Arc::new(Requests::new(&files, &fields)),
         clients,
         threads: 2.min(clients),
@@ -104,12 +143,13 @@ fn work(address: SocketAddr, clients: u32) -> Workload {
         congestion: None,
         seed: 1,
         spin_ns: 0,
+        follow: None,
     }
 }
 
 /// Answers until the client closes, or as the manner requires.
-fn serve(mut stream: TcpStream, manner: Manner, heads: &AtomicU32) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
+fn serve(stream: impl Read + Write, manner: Manner, heads: &AtomicU32) {
+    let mut reader = BufReader::new(stream);
     let mut body: Vec<u8> = (0..BODY).map(|at| at as u8).collect();
     for nth in 0.. {
         if nth == 20 && matches!(manner, Manner::Swaps { .. }) {
@@ -118,27 +158,37 @@ fn serve(mut stream: TcpStream, manner: Manner, heads: &AtomicU32) {
         if nth == 20 && matches!(manner, Manner::ChangesLength { .. }) {
             body.truncate(120);
         }
-        let mut line = String::new();
+        let (mut line, mut length) = (String::new(), 0);
         while line != "\r\n" {
             line.clear();
             if reader.read_line(&mut line).unwrap_or(0) == 0 {
                 return;
             }
+            if let Some(value) = line.strip_prefix("Content-Length: ") {
+                length = value.trim().parse().unwrap();
+            }
         }
+        let mut request_body = vec![0; length];
+        reader.read_exact(&mut request_body).unwrap();
+        assert!(request_body.iter().all(|&byte| byte == b'd'));
         heads.fetch_add(1, Relaxed);
-        if answer(&mut stream, manner, &body).is_none() {
+        if nth == 1 && manner == Manner::AnswersOnce {
+            return;
+        }
+        if answer(reader.get_mut(), manner, &body).is_none() {
             return;
         }
     }
 }
 
 /// `None` ends the connection.
-fn answer(stream: &mut TcpStream, manner: Manner, body: &[u8]) -> Option<()> {
+fn answer(stream: &mut (impl Read + Write), manner: Manner, body: &[u8]) -> Option<()> {
     let head = |rest: &str| format!("HTTP/1.1 200 OK\r\n{rest}\r\n\r\n");
     let length = format!("Content-Length: {}", body.len());
     let whole = |rest: &str| [head(rest).as_bytes(), body].concat();
     let text = match manner {
         Manner::Right
+        | Manner::AnswersOnce
         | Manner::Closes { says: false }
         | Manner::Swaps { chunked: false }
         | Manner::ChangesLength { chunked: false } => whole(&length),
@@ -174,7 +224,6 @@ fn answer(stream: &mut TcpStream, manner: Manner, body: &[u8]) -> Option<()> {
             return None;
         }
         Manner::Drips => {
-            stream.set_nodelay(true).ok()?;
             for byte in whole(&length).chunks(97) {
                 stream.write_all(byte).ok()?;
             }
@@ -182,7 +231,13 @@ fn answer(stream: &mut TcpStream, manner: Manner, body: &[u8]) -> Option<()> {
         }
     };
     stream.write_all(&text).ok()?;
-    let stays = [Manner::Right, Manner::Chunked, Manner::NotFound, Manner::LiesAboutLength];
+    let stays = [
+        Manner::Right,
+        Manner::AnswersOnce,
+        Manner::Chunked,
+        Manner::NotFound,
+        Manner::LiesAboutLength,
+    ];
     let changes = matches!(manner, Manner::Swaps { .. } | Manner::ChangesLength { .. });
     (stays.contains(&manner) || changes).then_some(())
 }
@@ -215,7 +270,7 @@ fn bytes(outcome: &Outcome) -> u64 {
 
 #[test]
 fn every_way_to_end_a_body_is_read() {
-    for (manner, body) in [
+    let ways = [
         (Manner::Right, Body::Copy),
         (Manner::Right, Body::Discard),
         (Manner::Chunked, Body::Copy),
@@ -223,8 +278,13 @@ fn every_way_to_end_a_body_is_read() {
         (Manner::Closes { says: false }, Body::Copy),
         (Manner::UntilClose, Body::Copy),
         (Manner::Drips, Body::Copy),
-    ] {
-        let server = Server::start(manner);
+    ];
+    let both = |(manner, body)| [false, true].map(|is_secured| (manner, body, is_secured));
+    for (manner, body, is_secured) in ways.into_iter().flat_map(both) {
+        let server = match is_secured {
+            true => Server::secured(manner, true),
+            false => Server::start(manner),
+        };
         let outcome = sweep(&Workload { body, ..server.work(3) });
         let completed = outcome.tally.completed();
         assert!(completed >= 10, "{completed}");
@@ -235,13 +295,49 @@ fn every_way_to_end_a_body_is_read() {
 }
 
 #[test]
+fn bodies_end_by_tls_only_with_close_notify() {
+    let server = Server::secured(Manner::UntilClose, false);
+    let outcome = sweep(&server.work(2));
+    let faults: Vec<&Fault> = outcome.tally.faults.keys().collect();
+    assert_eq!((outcome.tally.completed(), &faults[..]), (0, &[&Fault::Truncated][..]));
+    // The end of a connection that ends no body needs none.
+    let server = Server::secured(Manner::Closes { says: true }, false);
+    assert_eq!(sweep(&server.work(2)).tally.failed(), 0);
+}
+
+#[test]
+fn untrusted_servers_get_no_request() {
+    let server = Server::secured(Manner::Right, true);
+    let work = server.work(2);
+    let system = Tls::new("test", &Trust::System).ok();
+    let own = rcgen::KeyPair::generate().unwrap();
+    let own = rcgen::CertificateParams::new(vec!["test".to_owned()]).unwrap().self_signed(&own);
+    let other = Tls::new("test", &Trust::Pem(own.unwrap().pem())).unwrap();
+    for tls in [Some(other)].into_iter().chain(system.map(Some)) {
+        let tally = sweep(&Workload { tls, ..work.clone() }).tally;
+        let faults: Vec<&Fault> = tally.faults.keys().collect();
+        assert_eq!(faults, [&Fault::Tls(TlsFault::UnknownIssuer)]);
+    }
+    assert_eq!(server.requests.load(Relaxed), 0);
+}
+
+#[test]
 fn kept_connections_are_reused_and_fresh_ones_are_not() {
-    let server = Server::start(Manner::Right);
-    let outcome = sweep(&server.work(4));
-    assert_eq!((outcome.tally.connections, server.connections.load(Relaxed)), (4, 4));
-    let fresh = sweep(&Workload { fresh: true, ..server.work(4) });
-    assert!(fresh.tally.connections >= fresh.tally.completed(), "one for each request");
-    assert_eq!(fresh.tally.failed(), 0);
+    for server in [Server::start(Manner::Right), Server::secured(Manner::Right, true)] {
+        let outcome = sweep(&server.work(4));
+        assert_eq!((outcome.tally.connections, server.connections.load(Relaxed)), (4, 4));
+        let fresh = sweep(&Workload { fresh: true, ..server.work(4) });
+        assert!(fresh.tally.connections >= fresh.tally.completed(), "one for each request");
+        assert_eq!(fresh.tally.failed(), 0);
+        let count = |tally: &Tally, phase| Some(tally.phases.as_ref()?.of(phase).len());
+        let completed = Some(fresh.tally.completed());
+        assert_eq!(count(&outcome.tally, Phase::Connect), server.is_secured.then_some(4));
+        assert_eq!(count(&fresh.tally, Phase::FirstByte), completed);
+        assert_eq!(count(&fresh.tally, Phase::Body), completed);
+        assert!(count(&fresh.tally, Phase::Connect) >= completed);
+        let secured = count(&fresh.tally, Phase::Tls).unwrap();
+        assert_eq!(secured > 0, server.is_secured);
+    }
 }
 
 #[test]
@@ -262,6 +358,55 @@ fn faults_of_the_server_are_named() {
         assert_eq!(outcome.tally.completed(), 0, "{fault}");
         let faults: Vec<&Fault> = outcome.tally.faults.keys().collect();
         assert_eq!(faults, [&fault]);
+    }
+}
+
+fn with_message(server: &Server, method: &str, body: &[u8], clients: u32) -> Workload {
+    let message = Message { method: method.to_owned(), body: body.to_vec() };
+    let fields = Fields { host: "test".to_owned(), message, ..Fields::default() };
+    let requests = Arc::new(Requests::new(&[("/f".to_owned(), None)], &fields));
+    Workload { requests, ..server.work(clients) }
+}
+
+#[test]
+fn requests_with_bodies_are_sent_whole() {
+    let body = vec![b'd'; 3 << 20];
+    for server in [Server::start(Manner::Right), Server::secured(Manner::Right, true)] {
+        let outcome = sweep(&with_message(&server, "POST", &body, 2));
+        assert!(outcome.tally.completed() >= 10 && outcome.tally.failed() == 0);
+    }
+}
+
+#[test]
+fn responses_to_posts_may_differ_in_length() {
+    let server = Server::start(Manner::ChangesLength { chunked: false });
+    let tally = sweep_of(&with_message(&server, "POST", b"dd", 1), 40).tally;
+    assert!(tally.completed() >= 40 && tally.failed() == 0, "{:?}", tally.faults);
+}
+
+#[test]
+fn servers_at_a_socket_file_are_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten().take(2) {
+            std::thread::spawn(move || serve(stream, Manner::Right, &AtomicU32::new(0)));
+        }
+    });
+    let address = Address::Unix(path);
+    let unused = SocketAddr::from(([127, 0, 0, 1], 0));
+    let tally = sweep(&Workload { address, ..work(unused, 2) }).tally;
+    assert!(tally.completed() >= 10 && tally.failed() == 0, "{:?}", tally.faults);
+    assert_eq!((tally.connections, tally.congestion), (2, None));
+}
+
+#[test]
+fn only_idempotent_requests_are_sent_twice() {
+    for (method, faults) in [("GET", vec![]), ("PUT", vec![]), ("POST", vec![Fault::Stale])] {
+        let server = Server::start(Manner::AnswersOnce);
+        let tally = sweep(&with_message(&server, method, b"", 1)).tally;
+        assert_eq!(tally.faults.keys().copied().collect::<Vec<_>>(), faults, "{method}");
     }
 }
 

@@ -25,6 +25,8 @@ const MB: f64 = 1e6;
 const CURVE_WORDS: usize = 45;
 /// Columns that a narrow terminal lacks, the first ones first.
 const OPTIONAL: [&str; 4] = ["p90", "client", "disk", "server"];
+/// The parts of a response time.
+const PHASES: [&str; 5] = ["resolve", "connect", "TLS handshake", "first byte", "body"];
 /// The columns that need words.
 const LEGEND: [(&str, &str); 3] = [
     ("server", "server: CPU time of the server (100 %: one CPU)"),
@@ -90,7 +92,7 @@ fn table(steps: &[&Record], records: &[Record], width: usize) -> String {
     text += &remarks(steps, width);
     text += &highest(steps, width);
     text += &longest(steps, width);
-    text
+    text + &phases(steps, width)
 }
 
 /// The record of another metric with the parameters of a step.
@@ -258,6 +260,26 @@ fn longest(steps: &[&Record], width: usize) -> String {
         return String::new();
     }
     facts(&[("longest", words.join("; "))], width)
+}
+
+/// The parts of response times over new or encrypted connections, of the first and the last step.
+fn phases(steps: &[&Record], width: usize) -> String {
+    let last = steps.len() - 1;
+    let of_step = |step: &Record| {
+        let time = |ns| glued(&quantity(ns, Unit::Nanoseconds));
+        let of = |name: &&str| {
+            let p99 = step.quantity_of(&format!("{name}, p99"));
+            let p99 = p99.map_or(String::new(), |ns| format!(" (p99 {})", time(ns)));
+            step.quantity_of(name).map(|ns| format!("{name} {}{p99}", time(ns)))
+        };
+        let words: Vec<String> = PHASES.iter().filter_map(of).collect();
+        let clients = counted(step.params.integer("clients").unwrap_or(0) as usize, "client");
+        (!words.is_empty()).then(|| format!("at {clients} {}", words.join(", ")))
+    };
+    let shown = steps.iter().enumerate().filter(|(at, _)| [0, last].contains(at));
+    let lines: Vec<String> = shown.filter_map(|(_, step)| of_step(step)).collect();
+    let text = format!("medians {}", lines.join("; "));
+    if lines.is_empty() { String::new() } else { facts(&[("phases", text)], width) }
 }
 
 /// Memory of both ends, with its growth.

@@ -1,0 +1,329 @@
+//! Streams against a TLS server of the test, over real sockets.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection};
+
+use super::*;
+use crate::{ExchangeError, Framing, Limits, TlsFault, Trust};
+
+static GOES_ON: AtomicBool = AtomicBool::new(false);
+
+fn limits() -> Limits<'static> {
+    Limits::new(Duration::from_secs(600), &GOES_ON)
+}
+
+/// A CA, and the certificate that it issued to a server.
+struct Issued {
+    ca_pem: String,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+fn of_ca() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params
+}
+
+fn of_names(names: &[&str]) -> CertificateParams {
+    CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap()
+}
+
+fn issued(params: &CertificateParams) -> Issued {
+    let [ca_key, key] = [(); 2].map(|()| KeyPair::generate().unwrap());
+    let ca = of_ca().self_signed(&ca_key).unwrap();
+    let own = params.signed_by(&key, &Issuer::new(of_ca(), ca_key)).unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    Issued { ca_pem: ca.pem(), chain: vec![own.der().clone()], key }
+}
+
+/// Its own issuer.
+fn self_signed(params: &CertificateParams) -> Issued {
+    let key = KeyPair::generate().unwrap();
+    let own = params.self_signed(&key).unwrap();
+    let der = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    Issued { ca_pem: own.pem(), chain: vec![own.der().clone()], key: der }
+}
+
+type Versions = &'static [&'static rustls::SupportedProtocolVersion];
+
+fn config(issued: Issued, versions: Versions) -> ServerConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions);
+    let config = builder.unwrap().with_no_client_auth();
+    config.with_single_cert(issued.chain, issued.key).unwrap()
+}
+
+/// How a server ends.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    CloseNotify,
+    /// By FIN alone.
+    Cut,
+}
+
+/// Sends what it received back, in pieces of this size, up to so many bytes.
+fn echo(config: ServerConfig, piece: usize, most: usize, end: End) -> OwnedFd {
+    let (listener, near) = pair();
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut connection = ServerConnection::new(Arc::new(config)).unwrap();
+        let mut seen = 0;
+        while seen < most {
+            if connection.complete_io(&mut socket).is_err() {
+                return;
+            }
+            let mut plain = Vec::new();
+            let _ = connection.reader().read_to_end(&mut plain);
+            seen += plain.len();
+            for part in plain.chunks(piece) {
+                connection.writer().write_all(part).unwrap();
+                while connection.wants_write() {
+                    connection.write_tls(&mut socket).unwrap();
+                }
+            }
+        }
+        if end == End::CloseNotify {
+            connection.send_close_notify();
+            let _ = connection.write_tls(&mut socket);
+        }
+        let _ = socket.shutdown(Shutdown::Write);
+        let _ = socket.read(&mut [0]);
+    });
+    near
+}
+
+fn pair() -> (TcpListener, OwnedFd) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (listener, near.into())
+}
+
+fn trust(issued: &Issued) -> Trust {
+    Trust::Pem(issued.ca_pem.clone())
+}
+
+const BOTH: Versions = rustls::ALL_VERSIONS;
+
+fn stream(socket: OwnedFd, host: &str, trust: &Trust) -> Result<Stream, ExchangeError> {
+    let mut stream = Stream::new(socket, Some(&Tls::new(host, trust).unwrap()))?;
+    limits().shake_hands(&mut stream)?;
+    Ok(stream)
+}
+
+#[test]
+fn bytes_arrive_in_records_of_any_size() {
+    let sent: Vec<u8> = (0..300_000_u32).map(|at| (at >> 3) as u8).collect();
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        for piece in [1_000, 16_384, 100_000] {
+            let issued = issued(&of_names(&["localhost"]));
+            let its = trust(&issued);
+            let versions: Versions = Box::leak(Box::new([version]));
+            let socket = echo(config(issued, versions), piece, sent.len(), End::CloseNotify);
+            let mut stream = stream(socket, "localhost", &its).unwrap();
+            let (word, _) = stream.tls_words().unwrap();
+            let expected =
+                if version.version == rustls::ProtocolVersion::TLSv1_2 { "1.2" } else { "1.3" };
+            assert_eq!(word, expected);
+            limits().send(&mut stream, &sent).unwrap();
+            let mut all = Vec::new();
+            let mut buffer = vec![0; if piece == 1_000 { 777 } else { 256 << 10 }];
+            loop {
+                match limits().receive(&mut stream, &mut buffer).unwrap() {
+                    0 => break,
+                    count => all.extend_from_slice(&buffer[..count]),
+                }
+            }
+            assert!(all == sent, "pieces of {piece}, {} bytes", all.len());
+        }
+    }
+}
+
+#[test]
+fn end_without_close_notify_is_no_end() {
+    for (end, is_whole) in [(End::CloseNotify, true), (End::Cut, false)] {
+        let socket = echo(config(self_signed(&of_names(&["a"])), BOTH), 99, 5, end);
+        let mut stream = stream(socket, "a", &Trust::All).unwrap();
+        limits().send(&mut stream, b"12345").unwrap();
+        let mut text = Vec::new();
+        let read = stream.read_to_end(&mut text);
+        assert_eq!((&text[..], read.is_ok()), (&b"12345"[..], is_whole));
+        let error = read.err().map(|error| (error.kind(), error.to_string()));
+        let text = "TLS: connection closed without close_notify".to_owned();
+        assert_eq!(error, (!is_whole).then_some((ErrorKind::UnexpectedEof, text)));
+    }
+}
+
+/// A handshake with a server that has such a certificate.
+fn refused(issued: Issued, host: &str, trust: &Trust) -> String {
+    let socket = echo(config(issued, BOTH), 99, 1, End::Cut);
+    stream(socket, host, trust).map(drop).expect_err("no trust").to_string()
+}
+
+#[test]
+fn certificates_are_refused_by_word() {
+    let known = issued(&of_names(&["localhost", "127.0.0.1"]));
+    let its = trust(&known);
+    let mut params = of_names(&["localhost"]);
+    params.distinguished_name.push(rcgen::DnType::CommonName, "its own issuer");
+    let unknown = "TLS: certificate of an unknown issuer";
+    assert_eq!(refused(self_signed(&params), "localhost", &its), unknown);
+    // Of another CA with the same name.
+    let text = refused(issued(&params), "localhost", &its);
+    assert_eq!(text, format!("{unknown}: the trusted one of that name did not sign it"));
+    let text = refused(known, "example.org", &its);
+    assert_eq!(
+        text,
+        "TLS: certificate of another name: localhost, 127.0.0.1, expected example.org"
+    );
+    for (from, to, text) in [
+        (2001, 2002, "TLS: certificate expired on Tue, 01 Jan 2002 00:00:00 GMT"),
+        (2900, 2901, "TLS: certificate not valid yet, from Fri, 01 Jan 2900 00:00:00 GMT"),
+    ] {
+        let mut params = of_names(&["localhost"]);
+        params.not_before = date_time_ymd(from, 1, 1);
+        params.not_after = date_time_ymd(to, 1, 1);
+        let issued = issued(&params);
+        let its = trust(&issued);
+        assert_eq!(refused(issued, "localhost", &its), text);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let own = self_signed(&params);
+        let its = trust(&own);
+        assert_eq!(refused(own, "localhost", &its), text, "named itself");
+    }
+}
+
+#[test]
+fn named_certificate_is_accepted_for_its_names() {
+    for is_ca in [IsCa::NoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
+        let mut params = of_names(&["localhost"]);
+        params.is_ca = is_ca;
+        let own = self_signed(&params);
+        let its = trust(&own);
+        let socket = echo(config(self_signed(&params), BOTH), 99, 1, End::Cut);
+        let unknown = stream(socket, "localhost", &its).map(drop).unwrap_err().to_string();
+        assert!(unknown.starts_with("TLS: certificate of an unknown issuer"), "{unknown}");
+        let chain = own.chain.clone();
+        let key = own.key.clone_key();
+        let again = Issued { ca_pem: String::new(), chain, key };
+        let text = refused(again, "other", &its);
+        assert!(text.starts_with("TLS: certificate of another name: localhost"), "{text}");
+        let socket = echo(config(own, BOTH), 99, 1, End::Cut);
+        assert!(stream(socket, "localhost", &its).is_ok());
+    }
+}
+
+#[test]
+fn certificate_for_an_address_is_accepted() {
+    let issued = issued(&of_names(&["::1"]));
+    let its = trust(&issued);
+    let socket = echo(config(issued, BOTH), 99, 1, End::Cut);
+    assert!(stream(socket, "::1", &its).is_ok());
+}
+
+#[test]
+fn servers_of_another_protocol_are_named() {
+    let answer = |text: &'static [u8]| {
+        let (listener, near) = pair();
+        std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let _ = socket.read(&mut [0; 1024]);
+            let _ = socket.write_all(text);
+            let _ = socket.shutdown(Shutdown::Write);
+            let _ = socket.read_to_end(&mut Vec::new());
+        });
+        match stream(near, "localhost", &Trust::All).map(drop).unwrap_err() {
+            ExchangeError::Tls(error) => error.fault,
+            other => panic!("{other}"),
+        }
+    };
+    assert_eq!(answer(b"HTTP/1.1 400 Bad Request\r\n\r\n"), TlsFault::NoTls);
+    assert_eq!(answer(b"SSH-2.0-OpenSSH\r\n"), TlsFault::NoTls);
+    assert_eq!(answer(b""), TlsFault::Closed);
+    // Alerts of an unencrypted handshake.
+    assert_eq!(answer(b"\x15\x03\x03\x00\x02\x02\x78"), TlsFault::NoHttp1);
+    assert_eq!(answer(b"\x15\x03\x03\x00\x02\x02\x46"), TlsFault::Version);
+    assert_eq!(answer(b"\x15\x03\x03\x00\x02\x02\x50"), TlsFault::Protocol);
+}
+
+#[test]
+fn server_of_http2_only_is_named() {
+    let mut config = config(self_signed(&of_names(&["a"])), BOTH);
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let error = stream(echo(config, 99, 1, End::Cut), "a", &Trust::All).map(drop).unwrap_err();
+    assert!(matches!(error, ExchangeError::Tls(error) if error.fault == TlsFault::NoHttp1));
+}
+
+#[test]
+fn altered_record_is_refused() {
+    let (listener, near) = pair();
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let config = Arc::new(config(self_signed(&of_names(&["a"])), BOTH));
+        let mut connection = ServerConnection::new(config).unwrap();
+        while connection.is_handshaking() {
+            connection.complete_io(&mut socket).unwrap();
+        }
+        connection.writer().write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        let mut records = Vec::new();
+        while connection.wants_write() {
+            connection.write_tls(&mut records).unwrap();
+        }
+        *records.last_mut().unwrap() ^= 1;
+        socket.write_all(&records).unwrap();
+        let _ = socket.read_to_end(&mut Vec::new());
+    });
+    let mut stream = stream(near, "a", &Trust::All).unwrap();
+    limits().send(&mut stream, b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let error = stream.receive(&mut vec![0; 64 << 10], false).unwrap_err();
+    assert!(matches!(error, StreamError::Tls(error) if error.fault == TlsFault::Protocol));
+}
+
+#[test]
+fn text_without_certificates_is_refused() {
+    let text = |trust: &Trust| Tls::new("a", trust).map(drop).unwrap_err().to_string();
+    let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    for pem in ["", "no certificate\n", broken] {
+        assert_eq!(text(&Trust::Pem(pem.to_owned())), "no certificate in PEM", "{pem}");
+    }
+    assert_eq!(
+        Tls::new("a b", &Trust::All).unwrap_err().to_string(),
+        "`a b` can be no name of a certificate"
+    );
+}
+
+#[test]
+fn request_larger_than_the_buffers_is_sent_whole() {
+    let body = vec![b'x'; 5 << 20];
+    let (listener, near) = pair();
+    let length = body.len();
+    let server = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let config = Arc::new(config(self_signed(&of_names(&["a"])), BOTH));
+        let mut connection = ServerConnection::new(config).unwrap();
+        let mut seen = 0;
+        while seen < length {
+            connection.complete_io(&mut socket).unwrap();
+            let mut plain = Vec::new();
+            let _ = connection.reader().read_to_end(&mut plain);
+            seen += plain.len();
+        }
+        connection.writer().write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        connection.send_close_notify();
+        connection.complete_io(&mut socket).unwrap();
+        seen
+    });
+    let mut stream = stream(near, "a", &Trust::All).unwrap();
+    limits().send(&mut stream, &body).unwrap();
+    assert_eq!(server.join().unwrap(), length);
+    let mut buffer = vec![0; 16 << 10];
+    let (head, _) = limits().head(&mut stream, &mut buffer, |_, _, _| {}).unwrap();
+    assert_eq!((head.status, head.framing), (200, Framing::UntilClose));
+}

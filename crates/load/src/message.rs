@@ -1,0 +1,159 @@
+//! What a request is besides its path: method, body and further fields.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fathom_fileio::{read_bytes, read_text};
+use fathom_metric::ProcedureError;
+use fathom_metric::notation::NotationError;
+
+use crate::options::field;
+
+/// Bytes of a body, and of a file of fields, at most.
+const BODY_MAX: u64 = 64 << 20;
+const FIELDS_MAX: u64 = 64 << 10;
+
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessageOptions {
+    /// Method of the requests [default: GET, with a body POST].
+    #[arg(long, short, value_name = "METHOD", value_parser = method)]
+    pub method: Option<String>,
+    /// Body of each request.
+    #[arg(long, short, value_name = "TEXT", conflicts_with = "data_file")]
+    pub data: Option<String>,
+    /// Body of each request, from a file.
+    #[arg(long, value_name = "FILE")]
+    pub data_file: Option<PathBuf>,
+    /// Add the header fields in this file to each request, one in each line.
+    #[arg(long, value_name = "FILE")]
+    pub headers: Option<PathBuf>,
+}
+
+/// Method and body of all requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    pub method: String,
+    pub body: Vec<u8>,
+}
+
+impl Default for Message {
+    fn default() -> Self {
+        Self { method: "GET".to_owned(), body: Vec::new() }
+    }
+}
+
+impl Message {
+    /// Whether responses are files, of which each has one length and content.
+    pub fn gets(&self) -> bool {
+        self.method == "GET"
+    }
+
+    /// Whether it may be sent again where its fate is unknown (RFC 9110 9.2.2).
+    pub fn is_idempotent(&self) -> bool {
+        ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"].contains(&&self.method[..])
+    }
+
+    /// The field that its body needs. Without a body the methods that usually have one say so (RFC
+    /// 9110 8.6).
+    pub fn length(&self) -> Option<String> {
+        let has_one = ["POST", "PUT", "PATCH"].contains(&&self.method[..]);
+        let length = self.body.len();
+        (has_one || length > 0).then(|| format!("Content-Length: {length}"))
+    }
+}
+
+impl MessageOptions {
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn message(&self) -> Result<Message, ProcedureError> {
+        let body = match (&self.data, &self.data_file) {
+            (Some(text), _) => text.clone().into_bytes(),
+            (None, Some(path)) => {
+                let read = read_bytes(path, BODY_MAX);
+                read.map_err(|error| {
+                    let path = path.display();
+                    ProcedureError::failed(format!("--data-file {path}: {error}"))
+                })?
+            }
+            (None, None) => Vec::new(),
+        };
+        let has_body = self.data.is_some() || self.data_file.is_some();
+        let usual = if has_body { "POST" } else { "GET" };
+        let method = self.method.as_deref().unwrap_or(usual).to_owned();
+        if method == "HEAD" && has_body {
+            return Err(ProcedureError::usage("--method HEAD: such requests have no body"));
+        }
+        Ok(Message { method, body })
+    }
+
+    /// The fields of the file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or a line is no field.
+    pub fn fields(&self) -> Result<Vec<String>, ProcedureError> {
+        let Some(path) = &self.headers else { return Ok(Vec::new()) };
+        let failed = |what: &dyn std::fmt::Display| {
+            ProcedureError::failed(format!("--headers {}: {what}", path.display()))
+        };
+        let text = read_text(path, FIELDS_MAX).map_err(|error| failed(&error))?;
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        lines
+            .map(|(at, line)| {
+                field(line).map_err(|error| failed(&format!("line {}: {error}", at + 1)))
+            })
+            .collect()
+    }
+}
+
+/// A method whose responses this client can read.
+fn method(text: &str) -> Result<String, NotationError> {
+    let is_token = (1..=20).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+    // They end in a tunnel, and in an echo of the request.
+    match is_token && !["CONNECT", "TRACE"].contains(&text) {
+        true => Ok(text.to_owned()),
+        false => Err(NotationError::new(text, "a method in capitals, such as POST, HEAD or PUT")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn body_makes_a_post() {
+        let of = |method: Option<&str>, data: Option<&str>| {
+            let method = method.map(str::to_owned);
+            let data = data.map(str::to_owned);
+            MessageOptions { method, data, ..MessageOptions::default() }.message()
+        };
+        let shown = |message: Message| (message.method.clone(), message.length());
+        let expected = |method: &str, length: Option<&str>| {
+            (method.to_owned(), length.map(|length| format!("Content-Length: {length}")))
+        };
+        assert_eq!(shown(of(None, None).unwrap()), expected("GET", None));
+        assert_eq!(shown(of(None, Some("äb")).unwrap()), expected("POST", Some("3")));
+        assert_eq!(shown(of(None, Some("")).unwrap()), expected("POST", Some("0")));
+        assert_eq!(shown(of(Some("PUT"), None).unwrap()), expected("PUT", Some("0")));
+        assert_eq!(shown(of(Some("DELETE"), None).unwrap()), expected("DELETE", None));
+        assert!(of(Some("HEAD"), Some("x")).is_err());
+        for wrong in ["get", "CONNECT", "TRACE", "", "A B", "X\r\nY"] {
+            assert!(method(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn fields_of_a_file_are_checked_like_others() {
+        let of = |text: &str| {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            let headers = Some(file.path().to_owned());
+            MessageOptions { headers, ..MessageOptions::default() }.fields()
+        };
+        assert_eq!(of("A: b\r\n\n  \nC:d").unwrap(), ["A: b", "C: d"]);
+        let error = of("A: b\nHost: x\n").unwrap_err().to_string();
+        assert!(error.contains(": line 2: ") && error.contains("Host"), "{error}");
+    }
+}
