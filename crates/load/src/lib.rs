@@ -29,8 +29,10 @@ mod readings;
 mod records;
 pub mod requests;
 mod run;
+mod server;
 mod step;
 pub mod target;
+mod used;
 
 use fathom_metric::Command;
 

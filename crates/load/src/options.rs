@@ -7,6 +7,7 @@ use clap::{Parser, ValueEnum};
 use fathom_metric::notation::{NotationError, bytes, count, seed, time};
 
 use crate::engine::{Body, Choice, Distribution};
+use crate::server::Which;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,11 +21,13 @@ Examples:
                                                 name the bottleneck, and prove it
   fathom load http://HOST/ --urls '/f{0..9999}'   another HTTP server, by a pattern
   fathom load http://HOST/file.iso              one file of any HTTP server
+  fathom load http://127.0.0.1:8001/ --pid auto   the bottleneck of a server here, such as nginx
 
 Each client sends a request, receives the response, thinks, and repeats (closed loop). The steps
 run in three sweeps, each in another random order; --time is the sum for each number of clients.
-With `fathom serve`, CPU, disk and memory of both ends are recorded; of any other server only the
-client's side is known. The memory, not the network, may limit a load on loopback.
+With `fathom serve`, or a server on this machine (--pid), CPU, disk and memory of both ends are
+recorded; of any other server only the client's side is known. The memory, not the network, may
+limit a load on loopback.
 
 Exit status: 0 a step has a valid or noisy result, 1 none has, or the server stopped answering,
 2 wrong usage, 130 Ctrl-C.";
@@ -97,6 +100,10 @@ pub struct Load {
     /// the predicted ones (`fathom serve` only).
     #[arg(long)]
     pub prove: bool,
+    /// Process of a server other than `fathom serve` on this machine: CPU, disk and memory are read
+    /// of it and its children [default: auto, if the address is of this machine].
+    #[arg(long, value_name = "auto|PID", value_parser = which)]
+    pub pid: Option<Which>,
     /// Seed the choice of files and the order of steps.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub seed: u64,
@@ -222,6 +229,16 @@ fn set(text: &str) -> Result<Set, NotationError> {
     (is_right && set.bytes > 0 && set.files.checked_mul(set.bytes).is_some())
         .then_some(set)
         .ok_or_else(wrong)
+}
+
+fn which(text: &str) -> Result<Which, NotationError> {
+    if text == "auto" {
+        return Ok(Which::Auto);
+    }
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number
+        .map(Which::Process)
+        .ok_or_else(|| NotationError::new(text, "`auto`, or the number of a process"))
 }
 
 fn positive(text: &str) -> Result<u64, NotationError> {

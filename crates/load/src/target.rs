@@ -1,7 +1,7 @@
 //! What is requested and from whom: addresses, files, the far host, and a first request that shows
 //! whether all that works.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use crate::figures::Telemetry;
 use crate::options::{Load, ServerCache};
 use crate::paths::{PATHS_MAX, encoded, expand, shown};
 use crate::requests::{Fields, Requests};
+use crate::server::{LocalServer, Which};
 
 /// The name of this host in records.
 pub const LOOPBACK: &str = "loopback";
@@ -35,6 +36,8 @@ pub struct Target {
     pub file_bytes: Option<u64>,
     /// The control connection, if the server is `fathom serve`.
     pub control: Option<Control>,
+    /// Otherwise its processes, if they are on this machine and known.
+    pub local: Option<LocalServer>,
     /// The far host, unless it is this one.
     pub far: Option<FarHost>,
     /// Whether packets to the server leave no device: its address is one of this network namespace.
@@ -90,7 +93,16 @@ impl Target {
         // Of a list only: as a parameter it would make another case.
         let file_bytes = requests.mean_bytes();
         first_bytes.map(|bytes| requests.length(0, bytes));
+        let (local, server) = match is_ours {
+            true => {
+                let text = "--pid: not needed, `fathom serve` reports its own figures";
+                warnings.extend(load.pid.is_some().then(|| text.to_owned()));
+                (None, "fathom serve".to_owned())
+            }
+            false => find_local(load, address, &mut warnings).map_err(&failed)?,
+        };
         let is_own = is_loopback
+            || local.is_some() && load.pid.is_some()
             || host.as_ref().is_some_and(|host| host.identity() == recorder.host().identity());
         let name = host.as_ref().map_or(url.host.clone(), |host| host.name.clone());
         let to = if is_own { LOOPBACK.to_owned() } else { name.clone() };
@@ -104,10 +116,6 @@ impl Target {
             let text = "--prove: only `fathom serve` can add load, and this server is another one";
             return Err(failed(text.to_owned()));
         }
-        let server = match is_ours {
-            true => "fathom serve",
-            false => "not fathom serve: its CPU, disk, memory and page cache are unknown",
-        };
         Ok(Self {
             address,
             is_loopback_path: is_own_address(address),
@@ -116,9 +124,10 @@ impl Target {
             fields,
             contents: None,
             control: is_ours.then_some(control),
+            local,
             far,
             to,
-            server: server.to_owned(),
+            server,
             congestion: telemetry.congestion,
             is_cold: telemetry.cold,
             warnings,
@@ -149,6 +158,44 @@ fn is_own_address(address: SocketAddr) -> bool {
         socket.local_addr()
     });
     address.ip().is_loopback() || local.is_ok_and(|local| local.ip() == address.ip())
+}
+
+impl Target {
+    /// Counters of the server, if they are known.
+    pub fn telemetry(&mut self) -> Option<Telemetry> {
+        match (&mut self.control, &mut self.local) {
+            (Some(control), _) => control.telemetry().ok(),
+            (None, local) => local.as_mut()?.telemetry(),
+        }
+    }
+}
+
+const UNKNOWN: &str = "not fathom serve: its CPU, disk, memory and page cache are unknown";
+
+/// The processes of a server that is not ours, and what is known of it in words.
+fn find_local(
+    load: &Load,
+    address: SocketAddr,
+    warnings: &mut Vec<String>,
+) -> Result<(Option<LocalServer>, String), String> {
+    let is_own = is_own_address(address);
+    if load.pid.is_none() && !is_own {
+        return Ok((None, UNKNOWN.to_owned()));
+    }
+    let which = load.pid.unwrap_or(Which::Auto);
+    // The server has to have it open meanwhile.
+    let connection = Connector::default().open(address, load.connect_timeout, None);
+    let from = connection.as_ref().map_err(|error| *error).map(TcpStream::local_addr);
+    let from = from.map_err(std::io::Error::from).flatten().map_err(|error| error.to_string())?;
+    match LocalServer::find(which, (address, is_own), from) {
+        Ok((server, more)) => {
+            warnings.extend(more);
+            let words = server.words();
+            Ok((Some(server), words))
+        }
+        Err(error) if load.pid.is_some() => Err(error.to_string()),
+        Err(error) => Ok((None, format!("{UNKNOWN}: {error}"))),
+    }
 }
 
 /// What the server says of itself.
