@@ -53,22 +53,25 @@ pub fn uses(sweeps: &[&Sweep], thinks: bool, is_saturated: bool) -> (Vec<Use>, U
 
 /// The share of the response times in which data of the server were under way.
 fn network(sweeps: &[&Sweep], thinks: bool) -> Option<Estimate> {
-    let shares = |late_s: f64| -> Option<Vec<f64>> {
-        let one = |sweep: &&Sweep| {
-            let looks = sweep.server.as_ref()?.looks.filter(|looks| looks.sockets > 0)?;
-            let sending = looks.sending as f64 / looks.sockets as f64;
-            // Clients that wait for a response, by Little's law.
-            let waiting = sweep.point.throughput * sweep.point.response_s;
-            let late = sweep.point.throughput * late_s;
-            (waiting > 0.0).then(|| ((sending - late).max(0.0) / waiting).min(1.0))
-        };
-        sweeps.iter().map(one).collect()
+    // By sweep, over all looks: connections with data under way, responses that clients waited
+    // for by Little's law, and ends of responses that may have been acknowledged late.
+    let counts = |sweep: &&Sweep| {
+        let looks = sweep.server.as_ref()?.looks.filter(|looks| looks.sockets > 0)?;
+        let (of, point) = (looks.sockets as f64, sweep.point);
+        let late_s = if thinks { ACKNOWLEDGED_S } else { 0.0 };
+        let waiting = of * point.throughput * point.response_s;
+        Some([looks.sending as f64, waiting, of * point.throughput * late_s])
     };
-    let (all, least) = (shares(0.0)?, shares(if thinks { ACKNOWLEDGED_S } else { 0.0 })?);
-    let half = half_width(&all).unwrap_or(0.0);
-    let value = mean(&all);
-    let interval = [(mean(&least) - half).max(0.0), value + half];
-    value.is_finite().then_some(Estimate { value, interval: Some(interval) })
+    let all: Vec<[f64; 3]> = sweeps.iter().filter_map(counts).collect();
+    let sum = |at: usize| all.iter().map(|counts| counts[at]).sum::<f64>();
+    let [sending, waiting, late] = [sum(0), sum(1), sum(2)];
+    let share = sending / waiting;
+    // Sweeps with more clients show more: the scatter is that of a ratio of sums.
+    let weight = all.len() as f64 / waiting;
+    let values = all.iter().map(|[sending, waiting, _]| weight * (sending - share * waiting));
+    let half = half_width(&values.collect::<Vec<f64>>()).unwrap_or(0.0);
+    let interval = Some([(share - late / waiting - half).max(0.0), share + half]);
+    share.is_finite().then_some(Estimate { value: share.min(1.0), interval })
 }
 
 /// The share of the time in which a thread was blocked, if by devices.

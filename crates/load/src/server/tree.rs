@@ -11,6 +11,8 @@ use fathom_measure::host::Reader;
 use super::stat::{self, Stat};
 use crate::figures::Task;
 
+/// The state of a process that has ended and was not waited for.
+const ENDED: char = 'Z';
 /// The times of a process are cut to ticks: its own and those of its children, at both readings.
 const TICKS_CUT: u64 = 2;
 
@@ -18,6 +20,8 @@ struct Process {
     start: u64,
     name: String,
     parent: u32,
+    /// It waits to be waited for.
+    is_ended: bool,
     /// CPU time and wait of each thread at the last reading.
     threads: BTreeMap<u32, [u64; 2]>,
 }
@@ -43,7 +47,7 @@ pub struct Tree {
     tick_ns: u64,
     /// When the tree was found, in ticks since the system was started.
     begun: u64,
-    /// The living ones.
+    /// Those that have not ended, or were not waited for.
     known: BTreeMap<u32, Process>,
     /// The CPUs that they may use.
     cpus: BTreeSet<u32>,
@@ -115,7 +119,7 @@ impl Tree {
             self.known.insert(process, found);
         }
         self.count(ticks, bytes);
-        (!self.known.is_empty()).then_some(self.used)
+        self.living().next().map(|_| self.used)
     }
 
     /// Counts the threads of a process.
@@ -143,12 +147,13 @@ impl Tree {
             threads.insert(thread, now);
         }
         let (start, name, parent) = (stat.start, stat.name.clone(), stat.parent);
-        (Process { start, name, parent, threads }, children)
+        let is_ended = stat.state == ENDED;
+        (Process { start, name, parent, is_ended, threads }, children)
     }
 
     fn device_bytes(&self, process: u32, stat: &Stat) -> Option<[u64; 2]> {
         match stat::device_bytes(&self.reader, process) {
-            None if stat.state == 'Z' => Some([0; 2]),
+            None if stat.state == ENDED => Some([0; 2]),
             bytes => bytes,
         }
     }
@@ -199,10 +204,15 @@ impl Tree {
         })
     }
 
-    /// A living process.
+    fn living(&self) -> impl Iterator<Item = (&u32, &Process)> {
+        self.known.iter().filter(|(_, it)| !it.is_ended)
+    }
+
+    /// A living process, a root if there is one.
     pub fn first(&self) -> Option<u32> {
-        let root = self.roots.iter().find(|root| self.known.contains_key(root));
-        root.or(self.known.keys().next()).copied()
+        let is_root = |process: &&u32| self.roots.contains(process);
+        let root = self.living().map(|(process, _)| process).find(is_root);
+        root.or(self.living().map(|(process, _)| process).next()).copied()
     }
 
     pub fn contains(&self, process: u32) -> bool {
@@ -218,7 +228,7 @@ impl Tree {
         let roots: Vec<&u32> = self.roots.iter().filter(|it| self.contains(**it)).collect();
         let name = roots.first().map_or("", |root| self.known[root].name.as_str());
         let is_child = |it: &Process| self.roots.contains(&it.parent);
-        let others = || self.known.iter().filter(|(process, _)| !self.roots.contains(process));
+        let others = || self.living().filter(|(process, _)| !self.roots.contains(process));
         let kind = match (others().count(), others().all(|(_, it)| is_child(it))) {
             (1, true) => "child",
             (_, true) => "children",

@@ -135,3 +135,26 @@ fn names_on_loopback_are_not_the_network() {
     assert!(why.starts_with("responses wait in the sockets of loopback"), "{why}");
     assert_eq!(word(&limit.standing(false, None)), "network");
 }
+
+#[test]
+fn sweeps_with_more_clients_weigh_more() {
+    let sweep = |clients: f64, sockets: u64, sending: u64| Sweep {
+        point: SweepPoint { throughput: 100.0, response_s: clients / 100.0 },
+        server: Some(ServerUse {
+            looks: Some(Looks { sockets, sending, ..Looks::default() }),
+            ..ServerUse::default()
+        }),
+        client_share: 0.1,
+        client_waiting: 0.0,
+        others: None,
+    };
+    let few = [sweep(1.0, 3, 1), sweep(1.0, 3, 2), sweep(1.0, 0, 0)];
+    let many = [sweep(16.0, 3, 47), sweep(16.0, 3, 46), sweep(16.0, 3, 48)];
+    let all: Vec<&Sweep> = few.iter().chain(&many).collect();
+    let found = network(&all, false).expect("known");
+    // 144 of 150 connections, by five sweeps.
+    assert!((found.value - 144.0 / 150.0).abs() < 1e-9, "{found:?}");
+    assert!(found.low() > 0.85 && found.high() < 1.05, "{found:?}");
+    let none: Vec<&Sweep> = vec![&few[2]];
+    assert_eq!(network(&none, false), None);
+}

@@ -131,6 +131,10 @@ fn reused_number_is_another_process() {
     // As a child it is a worker that was started anew.
     machine.set(&[Canned::new(10, 1, 0, "11 12 "), Canned { parent: 10, ..other }]);
     assert_eq!(cpu_ns(&mut tree), 900 * MS);
+    // A process that nobody waits for has ended, too.
+    let mut unwaited = machine.tree(&[11]);
+    machine.write("11/stat", "11 (a) Z 10 1 1 0 -1 0 0 0 0 0 30 0 0 0 20 0 1 0 500 0\n");
+    assert_eq!((unwaited.read(), unwaited.first()), (None, None));
     // Of a root nothing is left.
     let mut alone = machine.tree(&[12]);
     machine.set(&[Canned { start: 3_000, ..other }]);
