@@ -40,6 +40,64 @@ pub struct Telemetry {
     pub congestion: Option<String>,
     /// Whether it evicts each file after its response.
     pub cold: bool,
+    /// If it is not by the server, but by its processes.
+    #[serde(skip)]
+    pub tree: Option<OfTree>,
+}
+
+/// What is known of the processes of a server beside the sums of their counters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OfTree {
+    pub tasks: Vec<Task>,
+    pub looks: Looks,
+}
+
+/// A thread of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Process and thread.
+    pub id: (u32, u32),
+    pub cpu_ns: u64,
+    /// Time in which it was ready and had no CPU.
+    pub wait_ns: u64,
+}
+
+/// Counts of looks, and of what was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looks {
+    /// Looks at all threads, and those in which one was blocked in the kernel.
+    pub threads: u64,
+    pub blocked: u64,
+    /// Looks at all sockets, and connections with unacknowledged data of the server in them.
+    pub sockets: u64,
+    pub sending: u64,
+    /// Read and written by the processes. `None` if unknown.
+    pub device_bytes: Option<u64>,
+}
+
+impl Looks {
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            threads: self.threads - earlier.threads,
+            blocked: self.blocked - earlier.blocked,
+            sockets: self.sockets - earlier.sockets,
+            sending: self.sending - earlier.sending,
+            device_bytes: self
+                .device_bytes
+                .zip(earlier.device_bytes)
+                .and_then(|(now, then)| now.checked_sub(then)),
+        }
+    }
+
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            threads: self.threads + other.threads,
+            blocked: self.blocked + other.blocked,
+            sockets: self.sockets + other.sockets,
+            sending: self.sending + other.sending,
+            device_bytes: self.device_bytes.zip(other.device_bytes).map(|(a, b)| a + b),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -148,6 +148,7 @@ pub fn target(is_ours: bool) -> Target {
         file_bytes: Some(64_000),
         control: is_ours.then_some(control),
         far: None,
+        local: None,
         is_loopback_path: false,
         to: "far".to_owned(),
         server: "a server".to_owned(),

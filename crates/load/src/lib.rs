@@ -23,7 +23,7 @@ pub mod https;
 mod limit;
 mod make;
 mod memory;
-mod message;
+pub mod message;
 mod metrics;
 pub mod options;
 mod paths;
@@ -32,8 +32,10 @@ mod readings;
 mod records;
 pub mod requests;
 mod run;
+mod server;
 mod step;
 pub mod target;
+mod used;
 
 use fathom_metric::Command;
 

@@ -1,10 +1,12 @@
 //! What limits the throughput: the shape of the curve, what it uses of each resource at saturation,
 //! and the records of both.
 
+mod local;
+
 use std::collections::BTreeMap;
 
+use fathom_analysis::load::{BUSY, bottleneck, shape};
 use fathom_analysis::load::{Curve, Estimate, Name, Point, Resource, Saturation, Shape, Use};
-use fathom_analysis::load::{bottleneck, shape};
 use fathom_metric::Measured;
 use fathom_record::{Basis, Cause, Fact, Interval, Params, Reason, Series, State, Unit, Verdict};
 
@@ -21,13 +23,16 @@ const SHARED_MIN: f64 = 0.75;
 /// Pacing that is exceeded by more is no limit: it was measured in a bad moment.
 const EXCEEDED: f64 = 1.15;
 
+/// Bytes per second.
+type Used = Vec<(Resource, f64)>;
+
 /// A curve with what it used.
 pub struct Limit {
     pub shape: Shape,
     pub uses: Vec<Use>,
     pub name: Name,
     /// Bytes per second of each resource in use at saturation, or at the largest step.
-    used: Vec<(Resource, f64)>,
+    used: Used,
     /// Of the valid steps.
     clients: Vec<u32>,
     /// Sweeps with a number of clients at which the client was the limit.
@@ -36,6 +41,8 @@ pub struct Limit {
     left_out: Vec<(u32, LeftOut)>,
     /// Whether a step at saturation is.
     is_noisy: bool,
+    /// Whether the server's figures are those of its processes.
+    is_local: bool,
 }
 
 impl Limit {
@@ -68,9 +75,15 @@ impl Limit {
             }
         };
         let sweeps: Vec<&Sweep> = at.iter().flat_map(|step| &step.by_sweep).collect();
-        let (uses, used) = uses(&sweeps, all);
+        let is_saturated = matches!(shape, Shape::Saturated(_));
+        let is_local = |sweep: &&Sweep| sweep.server.as_ref().is_some_and(|it| it.looks.is_some());
+        let is_local = !sweeps.is_empty() && sweeps.iter().all(is_local);
+        let (uses, used) = match is_local {
+            true => local::uses(&sweeps, think_s > 0.0, is_saturated),
+            false => uses(&sweeps, all),
+        };
         let name = match client_from {
-            Some(_) if !matches!(shape, Shape::Saturated(_)) => Name::Resource(Resource::Client),
+            Some(_) if !is_saturated => client(&uses),
             _ => match (bottleneck(&shape, &uses), &shape) {
                 // A CPU that others use is no serial section.
                 (Name::Serial | Name::Undetermined(_), Shape::Saturated(_))
@@ -78,6 +91,7 @@ impl Limit {
                 {
                     Name::Undetermined(why)
                 }
+                (Name::Serial, _) if is_local => Name::Undetermined(local::idle(&uses, &sweeps)),
                 (name, _) => name,
             },
         };
@@ -88,14 +102,15 @@ impl Limit {
         let left_out = both().filter(|(step, _)| !step.is_client_bound());
         let left_out = left_out.filter_map(|(step, it)| Some((step.clients, it.left_out?)));
         let left_out = left_out.collect();
-        Self { shape, uses, name, used, clients, left_out, client_from, is_noisy }
+        Self { shape, uses, name, used, clients, left_out, client_from, is_noisy, is_local }
     }
 
     #[cfg(test)]
     pub fn named(name: Name, uses: Vec<Use>) -> Self {
         let shape = Shape::NotSaturated { up_to: 0, why: String::new() };
         let (used, clients, left_out) = (Vec::new(), Vec::new(), Vec::new());
-        Self { shape, uses, name, used, clients, left_out, client_from: None, is_noisy: false }
+        let (client_from, is_noisy, is_local) = (None, false, false);
+        Self { shape, uses, name, used, clients, left_out, client_from, is_noisy, is_local }
     }
 
     pub fn saturation(&self) -> Option<&Saturation> {
@@ -123,6 +138,10 @@ impl Limit {
         match proof {
             Some(Proof::Refuted(why)) => Name::Undetermined(format!("refuted: {why}")),
             Some(Proof::Confirmed) => self.name.clone(),
+            _ if is_network && is_loopback && self.is_local => Name::Undetermined(
+                "responses wait in the sockets of loopback: pacing (bbr) or a queueing discipline"
+                    .to_owned(),
+            ),
             _ if is_network && is_loopback => Name::Undetermined(
                 "the network of loopback is work of CPUs: only --prove can confirm it".to_owned(),
             ),
@@ -303,7 +322,7 @@ pub fn id(resource: Resource) -> &'static str {
 
 /// The uses of all resources over sweeps at saturation, and the bytes per second of those that
 /// carry bytes.
-fn uses(sweeps: &[&Sweep], all: &Capacities) -> (Vec<Use>, Vec<(Resource, f64)>) {
+fn uses(sweeps: &[&Sweep], all: &Capacities) -> (Vec<Use>, Used) {
     let throughputs: Vec<f64> = sweeps.iter().map(|sweep| sweep.point.throughput).collect();
     let throughput = mean(&throughputs);
     // Unknown if it is in one sweep.
@@ -312,16 +331,10 @@ fn uses(sweeps: &[&Sweep], all: &Capacities) -> (Vec<Use>, Vec<(Resource, f64)>)
     };
     let wire = of_server(&|it| it.per_second(it.wire_bytes));
     let read = of_server(&|it| it.per_second(it.disk_bytes));
-    let of_use = |resource, share: Option<Estimate>| {
-        let demand_s = share.map(|share| share.value / throughput).filter(|it| it.is_finite());
-        let measured_under = match resource {
-            Resource::Network => all.network_under,
-            _ => None,
-        };
-        Use { resource, utilisation: share, demand_s, measured_under }
-    };
+    let of_use = |resource, share| of_share(resource, share, throughput);
     let of_rate = |used: &Option<Vec<f64>>, rate: Option<Rate>| share(used.as_deref()?, rate?);
-    let mut uses = vec![of_use(Resource::Network, of_rate(&wire, all.network))];
+    let network = of_use(Resource::Network, of_rate(&wire, all.network));
+    let mut uses = vec![Use { measured_under: all.network_under, ..network }];
     if let Some(paced) = all.paced {
         let share = of_rate(&wire, Some(paced));
         if share.is_none_or(|share| share.value <= EXCEEDED) {
@@ -339,16 +352,27 @@ fn uses(sweeps: &[&Sweep], all: &Capacities) -> (Vec<Use>, Vec<(Resource, f64)>)
         (read, rate) => of_rate(read, rate.and_then(|rate| rate.as_ref().ok().copied())),
     };
     uses.push(of_use(Resource::Disk, disk));
-    let exact = Rate { bytes_s: 1.0, half: 0.0 };
     let cpu = of_server(&ServerUse::cpu_share);
-    uses.push(of_use(Resource::ServerCpu, cpu.and_then(|cpu| share(&cpu, exact))));
+    uses.push(of_use(Resource::ServerCpu, cpu.and_then(|cpu| exact(&cpu))));
     let client: Vec<f64> = sweeps.iter().map(|sweep| sweep.client_share).collect();
-    uses.push(of_use(Resource::Client, share(&client, exact)));
+    uses.push(of_use(Resource::Client, exact(&client)));
     let used = [(Resource::Network, &wire), (Resource::Pacing, &wire), (Resource::Disk, &read)];
     let used = used.into_iter().filter_map(|(of, values)| Some((of, mean(values.as_deref()?))));
     // Without a step there is no mean.
     let used = used.filter(|(_, mean)| mean.is_finite());
     (uses, used.collect())
+}
+
+/// A generator that is the limit, unless the server may be, too.
+fn client(uses: &[Use]) -> Name {
+    let cpu = uses.iter().find(|one| one.resource == Resource::ServerCpu);
+    match cpu.and_then(|one| one.utilisation).filter(|share| share.low() >= BUSY) {
+        None => Name::Resource(Resource::Client),
+        Some(share) => Name::Undetermined(format!(
+            "the client is the limit of a step, with server CPU at {:.0} %: too close to tell",
+            100.0 * share.value
+        )),
+    }
 }
 
 /// Why a saturated throughput may be that of a CPU which an end shares with others.
@@ -375,6 +399,16 @@ fn waiting(sweeps: &[&Sweep]) -> Option<String> {
             )
         })
     })
+}
+
+fn of_share(resource: Resource, share: Option<Estimate>, throughput: f64) -> Use {
+    let demand_s = share.map(|share| share.value / throughput).filter(|it| it.is_finite());
+    Use { resource, utilisation: share, demand_s, measured_under: None }
+}
+
+/// Shares of a whole, with their scatter.
+fn exact(shares: &[f64]) -> Option<Estimate> {
+    share(shares, Rate { bytes_s: 1.0, half: 0.0 })
 }
 
 /// What was used of a rate, with the scatter of both.

@@ -54,7 +54,8 @@ impl ByHand for OfServer {
 }
 
 const MODEL: &str = "none: what the server needs for a request is not known before the measurement";
-const TELEMETRY: &str = "a server that is `fathom serve`";
+const SERVE: &str = "a server that is `fathom serve`";
+const TELEMETRY: &str = "a server that is `fathom serve`, or a process of this machine (`--pid`)";
 
 const PARAMETERS: &[Parameter] = &[
     Parameter::new("clients", "1, 2, …", "closed-loop clients"),
@@ -113,7 +114,7 @@ static ABOUT_THROUGHPUT: About = About {
     not_timed: "the warm-up of each sweep, failed requests",
     pitfalls: &[
         CLIENT_LIMIT,
-        "other processes: with `fathom serve` on the same machine a step is noisy if the machine \
+        "other processes: with the server on the same machine a step is noisy if the machine \
          was idle for at most a tenth of its time, others used more than 0.2 CPUs, and an end \
          waited for one for a tenth of the time",
         "responses of one client depend on each other: the interval is over ten batches, each of \
@@ -153,7 +154,8 @@ static ABOUT_BANDWIDTH: About = About {
 static ABOUT_SERVER_CPU_PER_REQUEST: About = About {
     id: "load.server.cpu_per_request",
     title: "server CPU per request",
-    timed: "CPU time of the server's process ÷ its responses, by its telemetry",
+    timed: "CPU time of the server's process ÷ its responses, by its telemetry. With `--pid`: of \
+            the process and its descendants, ÷ the responses of this client",
     not_timed: "interrupts and kernel threads; on loopback the sender's context also runs the \
                 receiver's protocol work",
     pitfalls: &["at low load wake-ups dominate: compare steps near saturation"],
@@ -196,7 +198,7 @@ static ABOUT_CAPACITY: About = About {
          is measured too, and pacing is a resource of its own",
         "CPU capacity counts the CPUs that a process may use; other processes may use them too",
     ],
-    requires: TELEMETRY,
+    requires: SERVE,
     published: "2015: disk 43.7 MB/s, network 11.6 MB/s",
     ..BASE
 };
@@ -253,7 +255,7 @@ static ABOUT_DOSE: About = About {
     pitfalls: &[
         "a CPU that both ends share has one capacity: load added to either lowers throughput",
     ],
-    requires: TELEMETRY,
+    requires: SERVE,
     ..BASE
 };
 
@@ -264,9 +266,16 @@ static ABOUT_BOTTLENECK: About = About {
     better: Better::Higher,
     timed: "nothing: the resource whose utilisation at saturation is at least 85 %, if all others \
             are at most 75 %. `serial` (one request at a time: lock or queue) if all are; \
-            `undetermined` otherwise",
+            `undetermined` otherwise. With `--pid` the utilisation of the disk is the share of \
+            the time in which a thread of the server waits uninterruptibly, and that of the \
+            network the share of the response times in which data of the server were sent, and \
+            neither read nor acknowledged, if the throughput is level",
     not_timed: "nothing",
-    pitfalls: &["on loopback the network is work of CPUs: only --prove confirms it"],
+    pitfalls: &[
+        "on loopback the network is work of CPUs: only --prove confirms it",
+        "with `--pid`, `serial` is not claimed: a server behind it, or asynchronous reads, are not \
+         seen",
+    ],
     requires: TELEMETRY,
     ..BASE
 };
@@ -300,7 +309,10 @@ static ABOUT_SERVER_RESIDENT: About = About {
     unit: Unit::Bytes,
     timed: "nothing: resident memory of the server's process, about once a second",
     not_timed: "page cache, socket buffers",
-    pitfalls: &["files mapped by the server count as resident"],
+    pitfalls: &[
+        "files mapped by the server count as resident",
+        "with `--pid`: the sum over processes, in each of which shared pages count",
+    ],
     parameters: &[],
     requires: TELEMETRY,
     ..BASE

@@ -30,7 +30,9 @@ impl Readings {
         let is_due = self.0.last().is_none_or(|last| at_ns >= last.at_ns + STEP_MIN_NS);
         if is_due && self.0.len() < READINGS_MAX {
             let (cpu_ns, throttled_ns) = (process_cpu_ns(), throttled_ns());
-            self.0.push(Reading { at_ns, cpu_ns, throttled_ns, server: server.cloned() });
+            // Threads are many, and have no series.
+            let server = server.map(|it| Telemetry { tree: None, ..it.clone() });
+            self.0.push(Reading { at_ns, cpu_ns, throttled_ns, server });
         }
     }
 

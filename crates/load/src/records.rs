@@ -214,7 +214,7 @@ fn missing_work(step: &Step, think_ns: f64) -> Option<Reason> {
     let window_s = step.seconds() / step.sweeps.max(1) as f64;
     let law = |throughput| little(step.clients, throughput, cycle_s, 0.0, window_s);
     let by_client = law(step.throughput());
-    let server = step.server.as_ref();
+    let server = step.server.as_ref().filter(|server| server.looks.is_none());
     let by_server = server.and_then(|it| it.per_second(Some(it.responses))).map(law);
     let percent = |law: Little| percent(1.0 + law.deviation);
     // A think time ends late by a wake-up.
@@ -472,9 +472,12 @@ impl Shared<'_> {
             let busy = server.disk_busy_ns.map(|ns| ns as f64 / server.wall_ns.max(1) as f64);
             facts.extend(busy.map(|share| ratio("disk busy", share)));
             facts.extend(server.retransmits.map(|it| ratio("retransmits", it as f64)));
-            facts.push(ratio("server responses", server.responses as f64));
-            facts.push(ns("server busy", server.busy_ns as f64));
-            facts.push(ns("server window", server.wall_ns as f64));
+            // Of processes only the client counts responses.
+            if server.looks.is_none() {
+                facts.push(ratio("server responses", server.responses as f64));
+                facts.push(ns("server busy", server.busy_ns as f64));
+                facts.push(ns("server window", server.wall_ns as f64));
+            }
         }
         if step.longest_in_flight_ns > 0 {
             facts.push(ns("longest in flight at the end", step.longest_in_flight_ns as f64));

@@ -119,6 +119,7 @@ impl Run<'_> {
                 ProcedureError::failed(format!("start the client threads: {error}"))
             })?;
         let times = watcher.begin_time.zip(watcher.end_time);
+        let has_ended = watcher.end.is_none() && watcher.target.local.is_some();
         let telemetry = watcher.begin.zip(watcher.end);
         // Differences of counters that went backwards would be figures of nothing.
         let is_right = telemetry.as_ref().is_none_or(|(begin, end)| end.follows(begin));
@@ -126,9 +127,14 @@ impl Run<'_> {
             let text = "figures of the server are unavailable: its counters went backwards";
             recorder.event(Event::Warning(text));
         }
+        if has_ended && !std::mem::replace(&mut self.has_warned, true) {
+            let text = "figures of the server are unavailable: its processes have ended";
+            recorder.event(Event::Warning(text));
+        }
         let telemetry = telemetry.filter(|_| is_right);
         self.done_ns += timing.window_ns;
-        let server = telemetry.as_ref().filter(|_| self.target.to == LOOPBACK);
+        let is_here = self.target.to == LOOPBACK || self.target.local.is_some();
+        let server = telemetry.as_ref().filter(|_| is_here);
         let others = server.zip(times).and_then(|(server, (begin, end))| {
             let of_server = server.1.cpu_ns.saturating_sub(server.0.cpu_ns);
             others(begin, end, of_server, outcome.window_ns)
@@ -221,7 +227,7 @@ impl Watcher<'_> {
         let is_due = live.now_ns.saturating_sub(self.read_ns) >= READING_NS;
         if is_due || matches!(moment, Moment::Begin | Moment::End) {
             self.read_ns = live.now_ns;
-            let telemetry = self.target.control.as_mut().and_then(|it| it.telemetry().ok());
+            let telemetry = self.target.telemetry();
             self.memory.read(telemetry.as_ref());
             self.readings.add(self.memory.since_begin_ns(), telemetry.as_ref());
             let times = || Some((MachineTime::now()?, process_cpu_ns()));
@@ -236,6 +242,9 @@ impl Watcher<'_> {
                 }
                 Moment::WarmUp | Moment::Running => {}
             }
+        }
+        if let Some(local) = &mut self.target.local {
+            local.look();
         }
         if live.now_ns.saturating_sub(self.shown_ns) >= PROGRESS_NS {
             self.shown_ns = live.now_ns;

@@ -10,6 +10,7 @@ use fathom_record::{Basis, Histogram, Interval, Remedy};
 use crate::batch::{Batch, half_width, interval};
 use crate::engine::{Fault, Outcome, Phases, SLOTS, Slot, ThreadUse, add_counts};
 use crate::figures::Telemetry;
+pub use crate::used::ServerUse;
 
 /// Sweeps over all steps, each in another random order.
 pub const SWEEPS: usize = 3;
@@ -32,109 +33,6 @@ pub const BUSY_MAX: f64 = 0.9;
 pub const WAITING_MIN: f64 = 0.1;
 /// Fewer CPUs are what the kernel uses for a load.
 const OTHERS_MIN: f64 = 0.2;
-
-/// What the server used in the windows of a step.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ServerUse {
-    pub wall_ns: u64,
-    pub cpu_ns: u64,
-    pub responses: u64,
-    pub bytes_sent: u64,
-    /// Unknown if it was unknown in one window.
-    pub wire_bytes: Option<u64>,
-    pub disk_reads: Option<u64>,
-    pub disk_bytes: Option<u64>,
-    pub disk_busy_ns: Option<u64>,
-    pub busy_ns: u64,
-    /// CPU time of the reactors, and their waits for a CPU.
-    pub reactor_ns: u64,
-    pub reactor_wait_ns: u64,
-    pub reactors: u64,
-    /// CPUs that the server may use; 0 if unknown.
-    pub cpus: f64,
-    pub throttled_ns: Option<u64>,
-    pub retransmits: Option<u64>,
-    /// CPU time per request and per byte sent in each window, in nanoseconds.
-    pub per_request_ns: Vec<f64>,
-    pub per_byte_ns: Vec<f64>,
-}
-
-impl ServerUse {
-    pub(crate) fn of(begin: &Telemetry, end: &Telemetry) -> Self {
-        let difference = |of: fn(&Telemetry) -> Option<u64>| of(end)?.checked_sub(of(begin)?);
-        let plain = |of: fn(&Telemetry) -> u64| of(end).saturating_sub(of(begin));
-        let (cpu_ns, responses) = (plain(|it| it.cpu_ns), plain(|it| it.responses));
-        let bytes_sent = plain(|it| it.bytes_sent);
-        let per = |count: u64| (count > 0).then(|| cpu_ns as f64 / count as f64);
-        Self {
-            wall_ns: plain(|it| it.at_ns),
-            cpu_ns,
-            responses,
-            bytes_sent,
-            wire_bytes: difference(|it| it.bytes_on_wire),
-            disk_reads: difference(|it| Some(it.device.as_ref()?.reads)),
-            disk_bytes: difference(|it| it.device.as_ref().and(it.read_bytes)),
-            disk_busy_ns: difference(|it| it.device.as_ref()?.busy_ns),
-            busy_ns: plain(|it| it.busy_ns),
-            reactor_ns: plain(|it| it.reactor_cpu_ns),
-            reactor_wait_ns: plain(|it| it.reactor_wait_ns),
-            reactors: end.threads.unwrap_or(0),
-            cpus: end.cpus.unwrap_or(0.0),
-            throttled_ns: difference(|it| it.throttled_ns),
-            retransmits: difference(|it| it.tcp_retransmits),
-            per_request_ns: per(responses).into_iter().collect(),
-            per_byte_ns: per(bytes_sent).into_iter().collect(),
-        }
-    }
-
-    pub(crate) fn plus(mut self, other: Self) -> Self {
-        // A server may report any number.
-        let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
-        let add = |a: &mut u64, b: u64| *a = a.saturating_add(b);
-        add(&mut self.wall_ns, other.wall_ns);
-        add(&mut self.cpu_ns, other.cpu_ns);
-        add(&mut self.responses, other.responses);
-        add(&mut self.bytes_sent, other.bytes_sent);
-        add(&mut self.busy_ns, other.busy_ns);
-        add(&mut self.reactor_ns, other.reactor_ns);
-        add(&mut self.reactor_wait_ns, other.reactor_wait_ns);
-        self.wire_bytes = sum(self.wire_bytes, other.wire_bytes);
-        self.disk_reads = sum(self.disk_reads, other.disk_reads);
-        self.disk_bytes = sum(self.disk_bytes, other.disk_bytes);
-        self.disk_busy_ns = sum(self.disk_busy_ns, other.disk_busy_ns);
-        (self.reactors, self.cpus) = (other.reactors, other.cpus);
-        self.throttled_ns = sum(self.throttled_ns, other.throttled_ns);
-        self.retransmits = sum(self.retransmits, other.retransmits);
-        self.per_request_ns.extend(other.per_request_ns);
-        self.per_byte_ns.extend(other.per_byte_ns);
-        self
-    }
-
-    /// The share of the server's CPUs in use: of its quota, or of the time of its reactors.
-    pub fn cpu_share(&self) -> Option<f64> {
-        let wall_ns = self.wall_ns as f64;
-        let of_cpus = self.cpu_ns as f64 / (wall_ns * self.cpus);
-        let of_reactors = self.reactor_ns as f64 / (wall_ns * self.reactors as f64);
-        let is_known = self.wall_ns > 0 && self.cpus > 0.0 && self.reactors > 0;
-        is_known.then(|| of_cpus.max(of_reactors).min(1.0))
-    }
-
-    /// The share of the time in which its reactors were ready and had no CPU.
-    pub fn waiting(&self) -> f64 {
-        let all_ns = self.wall_ns as f64 * self.reactors as f64;
-        if all_ns > 0.0 { (self.reactor_wait_ns as f64 / all_ns).min(1.0) } else { 0.0 }
-    }
-
-    /// CPUs in use, on average.
-    pub fn cpus(&self) -> Option<f64> {
-        (self.wall_ns > 0).then(|| self.cpu_ns as f64 / self.wall_ns as f64)
-    }
-
-    /// A count per second of the server's clock.
-    pub fn per_second(&self, count: Option<u64>) -> Option<f64> {
-        (self.wall_ns > 0).then_some(count? as f64 / self.wall_ns as f64 * 1e9)
-    }
-}
 
 /// What a sweep alone gives: figures of whole sweeps have intervals by their scatter.
 #[derive(Clone, Debug)]
@@ -242,7 +140,9 @@ impl Step {
         if completed > 0 {
             self.client_per_request_ns.push(cpu_ns as f64 / completed as f64);
         }
-        let server = telemetry.map(|(begin, end)| ServerUse::of(&begin, &end));
+        let bytes = tally.slots.iter().map(|slot| slot.body_bytes).sum();
+        let server = telemetry
+            .map(|(begin, end)| ServerUse::of(&begin, &end).counted_by_client(completed, bytes));
         let seconds = outcome.window_ns as f64 / 1e9;
         let sum_ns: f64 = tally.slots.iter().map(|slot| slot.sum_ns).sum();
         let of_quota = self.quota.map_or(0.0, |cpus| cpu_ns as f64 / 1e9 / seconds / cpus);

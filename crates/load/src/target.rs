@@ -1,7 +1,7 @@
 //! What is requested and from whom: addresses, files, the far host, and a first request that shows
 //! whether all that works.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,7 @@ use crate::message::Message;
 use crate::options::{Load, ServerCache};
 use crate::paths::{PATHS_MAX, encoded, expand, shown};
 use crate::requests::{Fields, Requests};
+use crate::server::{self, LocalServer};
 
 /// The name of this host in records.
 pub const LOOPBACK: &str = "loopback";
@@ -48,6 +49,8 @@ pub struct Target {
     pub file_bytes: Option<u64>,
     /// The control connection, if the server is `fathom serve`.
     pub control: Option<Control>,
+    /// Otherwise its processes, if they are on this machine and known.
+    pub local: Option<LocalServer>,
     /// The far host, unless it is this one.
     pub far: Option<FarHost>,
     /// Whether packets to the server leave no device: its address is one of this network namespace.
@@ -92,11 +95,7 @@ impl Target {
         let fields =
             Fields { host: host_field, more: fields, closes: load.fresh, ..Fields::default() };
         let asked = Fields { message: load.message.message()?, ..fields.clone() };
-        if load.follow && !["GET", "HEAD"].contains(&&asked.message.method[..]) {
-            let method = &asked.message.method;
-            let text = format!("--follow: redirects of {method} are not followed, of GET and HEAD");
-            return Err(ProcedureError::usage(text));
-        }
+        check_follow(load, &asked.message)?;
         check_size(&asked.message, files.len())?;
         let begun_ns = now_ns();
         let first_bytes = check_first(load, &mut control, &files, &asked, &mut warnings)?;
@@ -106,26 +105,26 @@ impl Target {
         // Of a list only: as a parameter it would make another case.
         let file_bytes = requests.mean_bytes();
         first_bytes.map(|bytes| requests.length(0, bytes));
+        let (local, server) = match is_ours {
+            true => {
+                let text = "--pid: not needed, `fathom serve` reports its own figures";
+                warnings.extend(load.pid.is_some().then(|| text.to_owned()));
+                (None, "fathom serve".to_owned())
+            }
+            false => server::of(load.pid, &address, load.connect_timeout, &mut warnings)
+                .map_err(&failed)?,
+        };
         let is_own = is_loopback
+            || local.is_some() && load.pid.is_some()
             || host.as_ref().is_some_and(|host| host.identity() == recorder.host().identity());
         let name = host.as_ref().map_or(url.host.clone(), |host| host.name.clone());
         let to = if is_own { LOOPBACK.to_owned() } else { name.clone() };
         let far = host.filter(|_| !is_own).map(|host| FarHost { name, host, clock: None });
-        if !is_ours && load.server_cache != ServerCache::AsIs {
-            let text = "--server-cache: only `fathom serve` can change its page cache, and this \
-                        server is another one";
-            return Err(failed(text.to_owned()));
+        if let Some(text) = needs_ours(load).filter(|_| !is_ours) {
+            return Err(failed(format!("{text}, and this server is another one")));
         }
-        if !is_ours && load.prove {
-            let text = "--prove: only `fathom serve` can add load, and this server is another one";
-            return Err(failed(text.to_owned()));
-        }
-        let server = match is_ours {
-            true => "fathom serve",
-            false => "not fathom serve: its CPU, disk, memory and page cache are unknown",
-        };
         Ok(Self {
-            is_loopback_path: is_own_address(&address),
+            is_loopback_path: server::is_own_address(&address),
             address,
             tls,
             tls_words: control.tls_words(),
@@ -137,9 +136,10 @@ impl Target {
             fields,
             contents: None,
             control: is_ours.then_some(control),
+            local,
             far,
             to,
-            server: server.to_owned(),
+            server,
             congestion: telemetry.congestion,
             is_cold: telemetry.cold,
             warnings,
@@ -194,18 +194,31 @@ fn reach(load: &Load, url: &Url) -> Result<(Address, Option<u64>), String> {
     Err(format!("connect to {what}: {}", system_cause(&last, Activity::Other)))
 }
 
-/// A connection to an own address comes from that address.
-fn is_own_address(address: &Address) -> bool {
-    let Some(address) = address.tcp() else { return true };
-    let any: SocketAddr = match address {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let local = UdpSocket::bind(any).and_then(|socket| {
-        socket.connect(address)?;
-        socket.local_addr()
-    });
-    address.ip().is_loopback() || local.is_ok_and(|local| local.ip() == address.ip())
+/// What only `fathom serve` can do.
+fn needs_ours(load: &Load) -> Option<&'static str> {
+    if load.server_cache != ServerCache::AsIs {
+        return Some("--server-cache: only `fathom serve` can change its page cache");
+    }
+    load.prove.then_some("--prove: only `fathom serve` can add load")
+}
+
+fn check_follow(load: &Load, message: &Message) -> Result<(), ProcedureError> {
+    let method = &message.method;
+    if !load.follow || ["GET", "HEAD"].contains(&method.as_str()) {
+        return Ok(());
+    }
+    let text = format!("--follow: redirects of {method} are not followed, of GET and HEAD");
+    Err(ProcedureError::usage(text))
+}
+
+impl Target {
+    /// Counters of the server, if they are known.
+    pub fn telemetry(&mut self) -> Option<Telemetry> {
+        match (&mut self.control, &mut self.local) {
+            (Some(control), _) => control.telemetry().ok(),
+            (None, local) => local.as_mut()?.telemetry(),
+        }
+    }
 }
 
 /// What the server says of itself.
@@ -504,7 +517,7 @@ fn check_first(
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
+    use std::net::{SocketAddr, TcpListener};
 
     use super::*;
 

@@ -12,7 +12,7 @@ mod visit;
 
 pub(crate) use throttle::Throttle;
 
-pub use throttle::throttled_ns;
+pub use throttle::{throttled_ns, throttled_ns_of};
 
 pub use round::{RoundCounters, Usage};
 pub use visit::VisitCounters;

@@ -38,7 +38,7 @@ use self::tree::{Fact, Tree};
 /// Reads the facts of this machine, or of one whose files are in a folder.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    tree: Tree,
+    pub(crate) tree: Tree,
     live: bool,
 }
 
@@ -81,12 +81,29 @@ impl Reader {
 
     /// The lowest CPU quota of this process's cgroups, in CPUs. `None` without one.
     pub fn cpu_quota(&self) -> Option<f64> {
-        cgroup::cpu_quota(&self.tree).map(|quota| quota.value)
+        self.cpu_quota_of("self")
+    }
+
+    /// The same of another process, by its number.
+    pub fn cpu_quota_of(&self, process: &str) -> Option<f64> {
+        cgroup::cpu_quota(&self.tree, process).map(|quota| quota.value)
+    }
+
+    /// The CPUs that the first thread of a process may run on. Empty if unknown.
+    pub fn cpus_of(&self, process: &str) -> Vec<u32> {
+        let status = self.tree.text(&format!("/proc/{process}/status")).unwrap_or_default();
+        let list = tree::after(&status, "Cpus_allowed_list:");
+        list.and_then(cpulist::parse).unwrap_or_default()
     }
 
     /// The text of a file by its path on a live machine.
     pub fn text(&self, path: &str) -> Option<String> {
         self.tree.text(path)
+    }
+
+    /// The target of a symlink.
+    pub fn link(&self, path: &str) -> Option<String> {
+        self.tree.link(path)
     }
 
     /// The sorted names in a folder. Empty if it cannot be read.

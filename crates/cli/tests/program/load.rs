@@ -120,7 +120,9 @@ fn load_is_stored() {
     let urls = "--urls /f{0..9} --clients 1,3 --time 900ms --think 1ms --mode fixed";
     let printed = load(&env, &format!("{} {urls}", server.url("/")));
     assert_contains(&printed, &["2 × 3 windows", "3 sweeps", "mode=fixed", "req/s"]);
-    assert_contains(&printed, &["not fathom serve", "client memory"]);
+    // The server is this process.
+    let own = format!("(PID {}", std::process::id());
+    assert_contains(&printed, &[&own, "client memory", "server memory"]);
     let document = env.latest();
     assert_eq!(document.run.procedure.as_deref(), Some("load"));
     assert_eq!((document.run.state, document.run.seed), (RunState::Complete, 1));
@@ -139,7 +141,7 @@ fn load_is_stored() {
         let samples = of("load.response_time").samples.as_ref().expect("samples");
         let times = samples[0].histogram.as_ref().expect("times");
         assert_eq!(Ok(times.len()), completed.parse());
-        let _ = of("load.bandwidth");
+        let _ = (of("load.bandwidth"), of("load.server.cpu_per_request"));
     }
     assert!(document.records.iter().all(Record::is_intact));
 }
@@ -169,6 +171,11 @@ fn unusable_servers_are_one_clear_line() {
         assert_failure(&output, &["--urls paths: ", why]);
         assert!(output.stderr.len() < 1000, "{}", text(&output.stderr));
     }
+    // Above the largest number of a process.
+    let gone = env.run(&["load", &server.url("/f1"), "--pid", "4194305"]);
+    assert_failure(&gone, &["--pid 4194305: there is no such process"]);
+    let zero = env.run(&["load", &server.url("/f1"), "--pid", "0"]);
+    assert_usage_error(&zero, &["--pid", "expected `auto`, or the number of a process"]);
     let blank = env.run(&["load", &server.url("/"), "--urls", "/a b"]);
     assert_usage_error(&blank, &["--urls", "`/a b`", wrong]);
     let words = ["load", &server.url("/f1"), "--clients", "90000", "--time", "1s"];

@@ -169,6 +169,17 @@ fn generator_that_fails_first_is_the_client() {
 }
 
 #[test]
+fn server_that_is_as_busy_as_the_generator_may_be_the_limit() {
+    let steps = steps(|throughput| ServerUse { cpu_ns: 900_000_000, ..used(throughput, 0.0) });
+    let mut short: Vec<Step> = steps.into_iter().take(4).collect();
+    short[3].mark_busy(0.95);
+    let valid = [POINT, POINT, POINT, INVALID];
+    let limit = Limit::of(&short, &valid, 0.0, &capacities(40.0 * MB, 40.0 * MB));
+    let Name::Undetermined(why) = &limit.name else { panic!("{:?}", limit.name) };
+    assert!(why.contains("server CPU at 90 %") && limit.client_from == Some(8), "{why}");
+}
+
+#[test]
 fn cpu_that_others_use_is_no_serial_section() {
     let mut steps = steps(|throughput| used(throughput, 0.0));
     for sweep in steps.iter_mut().flat_map(|step| &mut step.by_sweep) {

@@ -8,6 +8,7 @@
 use super::counters::{Counters, difference};
 use crate::host::cgroup;
 use crate::host::tree::{Tree, after};
+use crate::host::{Controller, Reader};
 
 /// Sources of throttling counters.
 #[derive(Debug)]
@@ -27,6 +28,12 @@ pub fn throttled_ns() -> Option<u64> {
     Throttle::find(&Tree::at("/")).so_far().throttled_ns
 }
 
+/// The same of the cgroups of another process, by its number.
+pub fn throttled_ns_of(reader: &Reader, process: &str) -> Option<u64> {
+    let cpu = cgroup::controller_of(&reader.tree, process, "cpu");
+    Throttle::of(&reader.tree, cpu).so_far().throttled_ns
+}
+
 /// What a group counts since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Count {
@@ -42,7 +49,11 @@ impl Count {
 
 impl Throttle {
     pub(crate) fn find(tree: &Tree) -> Self {
-        let Some(cpu) = cgroup::controller(tree, "cpu") else {
+        Self::of(tree, cgroup::controller(tree, "cpu"))
+    }
+
+    fn of(tree: &Tree, cpu: Option<Controller>) -> Self {
+        let Some(cpu) = cpu else {
             return Self::Unknown;
         };
         let limited = |level: &&String| cgroup::quota(tree, cpu.version, level).is_some();

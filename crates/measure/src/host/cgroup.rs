@@ -1,5 +1,5 @@
-//! The cgroup of this process: the files of each controller, and the lowest limits from its group
-//! up to the root.
+//! The cgroup of this process, or of another one: the files of each controller, and the lowest
+//! limits from its group up to the root.
 //!
 //! Versions 1 and 2, and both at once: each controller is searched in version 1 first, then in the
 //! unified hierarchy. If a container hides the parent groups, their limits are unknown, except for
@@ -11,6 +11,7 @@ use super::cpulist;
 use super::tree::{Fact, Tree, after, keep};
 
 const MEMBERSHIP: &str = "/proc/self/cgroup";
+const SELF: &str = "self";
 const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// Larger limits are no limit: version 1 writes the largest multiple of a page below 2⁶³.
@@ -46,7 +47,7 @@ pub(super) fn read(tree: &Tree, host: &mut Host) {
         keep!(host.cgroup.version, Some(Fact::new(version, MEMBERSHIP)));
         keep!(host.cgroup.path, Some(Fact::new(path, MEMBERSHIP)));
     }
-    keep!(host.cgroup.cpu_quota, cpu_quota(tree));
+    keep!(host.cgroup.cpu_quota, cpu_quota(tree, SELF));
     let memory = controller(tree, "memory");
     keep!(host.cgroup.memory_limit_bytes, memory.and_then(|memory| memory_limit(tree, &memory)));
     let cpuset = controller(tree, "cpuset");
@@ -55,8 +56,9 @@ pub(super) fn read(tree: &Tree, host: &mut Host) {
     keep!(host.cgroup.pids_max, pids.and_then(|pids| lowest(tree, &pids, "pids.max")));
 }
 
-pub(super) fn cpu_quota(tree: &Tree) -> Option<Fact<f64>> {
-    let cpu = controller(tree, "cpu")?;
+/// Of a process, by its number, or of `self`.
+pub(super) fn cpu_quota(tree: &Tree, process: &str) -> Option<Fact<f64>> {
+    let cpu = controller_of(tree, process, "cpu")?;
     tightest(&cpu, |level| quota(tree, cpu.version, level))
 }
 
@@ -133,7 +135,13 @@ pub(crate) fn sees_root(tree: &Tree, controller: &Controller) -> bool {
 /// Finds the files of a controller. `None` if the hierarchy, or the part of it with this process,
 /// is not mounted.
 pub(crate) fn controller(tree: &Tree, name: &str) -> Option<Controller> {
-    let (version, path) = membership(&tree.text(MEMBERSHIP)?, name)?;
+    controller_of(tree, SELF, name)
+}
+
+/// Of a process, by its number, or of `self`. The kernel writes the group of another process as
+/// seen from the cgroup namespace of this one, whose mounts apply, too.
+pub(crate) fn controller_of(tree: &Tree, process: &str, name: &str) -> Option<Controller> {
+    let (version, path) = membership(&tree.text(&format!("/proc/{process}/cgroup"))?, name)?;
     let mounts = tree.text(MOUNTS)?;
     let is_of_controller = |mount: &Mount| match version {
         1 => mount.kind == "cgroup" && mount.options.split(',').any(|option| option == name),

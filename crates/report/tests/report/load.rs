@@ -177,10 +177,19 @@ fn undetermined_bottleneck_has_its_reason() {
     let facts = used("client", None, [0.41, 0.37, 0.45], 223e3);
     let foreign =
         [saturation(None), vec![bottleneck("undetermined", facts, Some(foreign))]].concat();
+    let facts = ["network", "disk", "server-cpu", "client"].map(|of| {
+        let share = if of == "network" { [0.98, 0.95, 1.0] } else { [0.0, 0.0, 0.0] };
+        used(of, None, share, 0.0)
+    });
+    let mut local = bottleneck("undetermined", facts.concat(), Some("a reason"));
+    let noise = Reason::new(Cause::Spread, "steps of it are noisy");
+    local.verdict.reasons.insert(0, noise);
+    let local = [saturation(None), vec![local]].concat();
     let alone = [bottleneck("network", busy_network(), None)];
     let text = [
         ("refuted", group(&refuted, &capacities(), 80)),
         ("foreign server", group(&foreign, &[], 80)),
+        ("server known by its processes", group(&local, &[], 80)),
         ("the bottleneck alone", group(&alone, &[], 80)),
         ("the saturation alone", group(&saturation(None)[..1], &[], 80)),
     ];

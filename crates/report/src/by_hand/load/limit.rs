@@ -2,7 +2,7 @@
 //! evidence, knee and effects of added load; or why there is no answer, and what to do next.
 
 use fathom_record::quantity::{NOTHING, bare, percent, quantity_within, scaled_within};
-use fathom_record::{Agreement, Record, Summary, Unit, Value};
+use fathom_record::{Agreement, Cause, Record, Summary, Unit, Value};
 
 use super::super::facts;
 use super::super::table::{Column, blocks, rows};
@@ -122,9 +122,15 @@ impl<'r> Case<'r> {
 
     /// What the requests use of each resource at saturation, or at the largest step.
     fn uses(&self) -> Vec<String> {
-        let bytes = |(resource, does): (&str, &str)| {
+        let is_local = self.is_local();
+        let bytes = |(resource, does, waits): (&str, &str, &str)| {
             let value = self.fact(resource, "utilisation")?;
-            let share = self.share(resource)?.join(", ");
+            let share = self.share(resource)?;
+            if is_local {
+                let interval = share.get(1).map_or(String::new(), |ends| format!(" ({ends})"));
+                return Some(format!("{waits} {}{interval} of the time", share[0]));
+            }
+            let share = share.join(", ");
             let rates = self.fact(resource, "used").zip(self.fact(resource, "capacity"));
             Some(match rates {
                 Some((used, of)) if used > 0.0 => {
@@ -136,9 +142,9 @@ impl<'r> Case<'r> {
             })
         };
         let all = [
-            ("network", "the network carries"),
-            ("pacing", "paced connections carry"),
-            ("disk", "the disk reads"),
+            ("network", "the network carries", "responses are in the network"),
+            ("pacing", "paced connections carry", ""),
+            ("disk", "the disk reads", "the server waits for the disk"),
         ];
         let mut parts: Vec<String> = all.into_iter().filter_map(bytes).collect();
         let cpu = |resource: &str, of: &str| {
@@ -168,7 +174,10 @@ impl<'r> Case<'r> {
         let limits = |what: &str| vec![format!("{what} limits the throughput{rate}.")];
         let mut sentences = match self.name() {
             UNDETERMINED => {
-                let why = self.bottleneck.verdict.reasons.first();
+                let why = &self.bottleneck.verdict.reasons;
+                // Noise is no reason for this.
+                let own = why.iter().find(|reason| reason.cause == Cause::NotAsAsked);
+                let why = own.or(why.first());
                 let why = why.map_or("no evidence", |reason| reason.text.as_str());
                 vec![
                     format!("The throughput is saturated{rate}."),
@@ -251,8 +260,18 @@ impl<'r> Case<'r> {
         RESOURCES.iter().any(|of| self.capacity(of).is_some())
     }
 
+    /// Whether the server's figures are those of its processes: they have no capacities.
+    fn is_local(&self) -> bool {
+        let is_known = |of: &str| self.fact(of, "capacity").is_some();
+        let has_cpu = self.fact("server-cpu", "utilisation").is_some();
+        has_cpu && !self.is_ours() && !RESOURCES.into_iter().any(is_known)
+    }
+
     fn foreign(&self) -> &'static str {
-        if self.is_ours() { "" } else { " (the server is not `fathom serve`)" }
+        match self.is_ours() || self.is_local() {
+            true => "",
+            false => " (the server is not `fathom serve`)",
+        }
     }
 
     fn has_doses(&self) -> bool {

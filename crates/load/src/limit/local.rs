@@ -1,0 +1,120 @@
+//! What a server on this machine uses that does not report itself: by its processes and sockets.
+//!
+//! Nobody can measure what its disk and its network give. Instead: a disk that limits keeps a
+//! thread waiting all the time, and behind a network that limits the responses wait, which more
+//! clients only prolong.
+
+use fathom_analysis::load::{BUSY, Estimate, Resource, Use};
+
+use super::{Used, exact, mean, of_share};
+use crate::batch::half_width;
+use crate::figures::Looks;
+use crate::step::{ServerUse, Sweep, WAITING_MIN};
+
+/// What is above may be saturated.
+const IDLE: f64 = 0.75;
+/// From this share on threads wait for something.
+const BLOCKED_MIN: f64 = 0.25;
+/// Fewer bytes of devices than this share of the bytes sent are not work of the disk.
+const DEVICE_SHARE_MIN: f64 = 0.01;
+/// A client that thinks acknowledges the end of a response late by up to this, without waiting for
+/// it (TCP_DELACK_MIN and a tick).
+const ACKNOWLEDGED_S: f64 = 0.044;
+
+/// The uses of all resources over sweeps, and the bytes per second of the disk. `thinks`: whether
+/// clients think; `is_saturated`: whether throughput is level there.
+pub fn uses(sweeps: &[&Sweep], thinks: bool, is_saturated: bool) -> (Vec<Use>, Used) {
+    let servers: Option<Vec<&ServerUse>> = sweeps.iter().map(|it| it.server.as_ref()).collect();
+    let servers = servers.unwrap_or_default();
+    let throughputs: Vec<f64> = sweeps.iter().map(|sweep| sweep.point.throughput).collect();
+    let of = |resource, share| of_share(resource, share, mean(&throughputs));
+    let cpu: Option<Vec<f64>> = servers.iter().map(|server| server.cpu_share()).collect();
+    let client: Vec<f64> = sweeps.iter().map(|sweep| sweep.client_share).collect();
+    let network = network(sweeps, thinks);
+    // A long way alone keeps data under way, too, but does not level the throughput.
+    let network = network.filter(|share| is_saturated || share.high() <= IDLE);
+    let read: Option<Vec<f64>> = servers.iter().map(|it| it.per_second(it.disk_bytes)).collect();
+    let read = read.as_deref().map(mean).filter(|rate| rate.is_finite());
+    let (disk, cpu) = (disk(&servers), cpu.and_then(|cpu| exact(&cpu)));
+    let is_busy = |share: Option<Estimate>| share.is_some_and(|share| share.low() >= BUSY);
+    // The end of a response is acknowledged late: behind a busy thread it seems to be under way.
+    let measured_under = match () {
+        () if is_busy(network) => None,
+        () if is_busy(disk) => Some(Resource::Disk),
+        () => Some(Resource::ServerCpu),
+    };
+    let uses = vec![
+        Use { demand_s: None, measured_under, ..of(Resource::Network, network) },
+        of(Resource::Disk, disk),
+        of(Resource::ServerCpu, cpu),
+        of(Resource::Client, exact(&client)),
+    ];
+    (uses, read.map(|rate| (Resource::Disk, rate)).into_iter().collect())
+}
+
+/// The share of the response times in which data of the server were under way.
+fn network(sweeps: &[&Sweep], thinks: bool) -> Option<Estimate> {
+    // By sweep, over all looks: connections with data under way, responses that clients waited
+    // for by Little's law, and ends of responses that may have been acknowledged late.
+    let counts = |sweep: &&Sweep| {
+        let looks = sweep.server.as_ref()?.looks.filter(|looks| looks.sockets > 0)?;
+        let (of, point) = (looks.sockets as f64, sweep.point);
+        let late_s = if thinks { ACKNOWLEDGED_S } else { 0.0 };
+        let waiting = of * point.throughput * point.response_s;
+        Some([looks.sending as f64, waiting, of * point.throughput * late_s])
+    };
+    let all: Vec<[f64; 3]> = sweeps.iter().filter_map(counts).collect();
+    let sum = |at: usize| all.iter().map(|counts| counts[at]).sum::<f64>();
+    let [sending, waiting, late] = [sum(0), sum(1), sum(2)];
+    let share = sending / waiting;
+    // Sweeps with more clients show more: the scatter is that of a ratio of sums.
+    let weight = all.len() as f64 / waiting;
+    let values = all.iter().map(|[sending, waiting, _]| weight * (sending - share * waiting));
+    let half = half_width(&values.collect::<Vec<f64>>()).unwrap_or(0.0);
+    let interval = Some([(share - late / waiting - half).max(0.0), share + half]);
+    share.is_finite().then_some(Estimate { value: share.min(1.0), interval })
+}
+
+/// The share of the time in which a thread was blocked, if by devices.
+fn disk(servers: &[&ServerUse]) -> Option<Estimate> {
+    let looks: Option<Vec<_>> = servers.iter().map(|server| server.looks).collect();
+    let looks = looks?;
+    let share = |of: &Looks| (of.threads > 0).then(|| of.blocked as f64 / of.threads as f64);
+    let shares: Option<Vec<f64>> = looks.iter().map(share).collect();
+    let share = exact(&shares?)?;
+    let bytes: Option<u64> = looks.iter().map(|looks| looks.device_bytes).sum();
+    let sent: u64 = servers.iter().map(|server| server.bytes_sent).sum();
+    let is_device = bytes.is_some_and(|bytes| bytes as f64 > DEVICE_SHARE_MIN * sent as f64);
+    match is_device {
+        true => Some(share),
+        // Few bytes: what blocks is something else, such as a lock of the kernel or a mount.
+        false if share.value > BLOCKED_MIN => None,
+        false => Some(Estimate { value: 0.0, interval: None }),
+    }
+}
+
+/// Why no resource has a name although throughput is level.
+pub fn idle(uses: &[Use], sweeps: &[&Sweep]) -> String {
+    let waiting = mean(&sweeps.iter().map(|sweep| sweep.waiting()).collect::<Vec<f64>>());
+    if waiting > WAITING_MIN {
+        return format!("an end waits for a CPU {:.0} % of the time", 100.0 * waiting);
+    }
+    let share = |resource| {
+        let found = uses.iter().find(|one| one.resource == resource);
+        found.and_then(|one| one.utilisation).map_or(0.0, |share| share.value)
+    };
+    let [cpu, disk] = [Resource::ServerCpu, Resource::Disk].map(share);
+    if cpu + disk > IDLE {
+        return format!(
+            "a thread of the server computes {:.0} % and waits for the disk {:.0} % of the time",
+            100.0 * cpu,
+            100.0 * disk
+        );
+    }
+    "none of its processes is busy: a lock, a limit on workers, asynchronous reads, or a server \
+     behind it"
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests;

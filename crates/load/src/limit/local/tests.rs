@@ -1,0 +1,160 @@
+//! What limits canned steps of a server that does not report itself.
+
+use fathom_analysis::load::{Name, SweepPoint};
+
+use super::super::{Limit, word};
+use super::*;
+use crate::capacities::Capacities;
+use crate::step::{Judged, Step};
+
+const LEVEL: f64 = 100.0;
+const POINT: Judged = Judged { shows: true, left_out: None, is_noisy: false };
+
+/// What a server does in a second at saturation.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// Shares of the time of its busiest thread.
+    cpu: f64,
+    wait: f64,
+    blocked: f64,
+    /// Of the clients in a response, those whose data are under way.
+    sending: f64,
+    device_bytes: Option<u64>,
+}
+
+/// Levels off at 100 requests of 10 kB per second from 8 clients on, or not at all.
+fn limit(seen: Seen, knee: f64, think_s: f64) -> Limit {
+    let sweep = |clients: f64, noise: f64| {
+        let throughput = (LEVEL * clients / knee).min(LEVEL) * noise;
+        let load = throughput / LEVEL;
+        let response_s = clients / throughput - think_s;
+        let looks = Looks {
+            threads: 1_000,
+            blocked: (1e3 * seen.blocked * load) as u64,
+            sockets: 1_000,
+            sending: (1e3 * seen.sending * throughput * response_s) as u64,
+            device_bytes: seen.device_bytes,
+        };
+        let server = ServerUse {
+            wall_ns: 1_000_000_000,
+            cpu_ns: (1e9 * seen.cpu * load) as u64,
+            reactor_ns: (1e9 * seen.cpu * load) as u64,
+            reactor_wait_ns: (1e9 * seen.wait * load) as u64,
+            reactors: 1,
+            cpus: 2.0,
+            bytes_sent: (1e4 * throughput) as u64,
+            disk_bytes: seen.device_bytes,
+            looks: Some(looks),
+            ..ServerUse::default()
+        };
+        Sweep {
+            point: SweepPoint { throughput, response_s },
+            server: Some(server),
+            client_share: 0.1,
+            client_waiting: 0.0,
+            others: None,
+        }
+    };
+    let step = |clients: u32| {
+        let mut step = Step::new(clients);
+        step.by_sweep = [0.999, 1.0, 1.001].map(|noise| sweep(f64::from(clients), noise)).to_vec();
+        step
+    };
+    let steps: Vec<Step> = [1, 2, 4, 8, 16, 32].map(step).into();
+    Limit::of(&steps, &[POINT; 6], think_s, &Capacities::default())
+}
+
+fn name(seen: Seen) -> (&'static str, String) {
+    let limit = limit(seen, 8.0, 0.0);
+    let why = match &limit.name {
+        Name::Undetermined(why) => why.clone(),
+        Name::Resource(_) | Name::Serial => String::new(),
+    };
+    (word(&limit.name), why)
+}
+
+const READS: Option<u64> = Some(1_000_000);
+
+#[test]
+fn busy_thread_disk_or_network_has_its_name() {
+    let busy = Seen { cpu: 0.97, sending: 0.1, device_bytes: Some(0), ..Seen::default() };
+    assert_eq!(name(busy).0, "server-cpu", "one of two CPUs");
+    // The last bytes of a response are acknowledged late, which is not the network.
+    assert_eq!(name(Seen { sending: 0.8, ..busy }).0, "server-cpu");
+    let disk = Seen { cpu: 0.02, blocked: 0.95, sending: 0.5, device_bytes: READS, ..busy };
+    assert_eq!(name(disk).0, "disk");
+    let network = Seen { cpu: 0.02, sending: 0.97, ..busy };
+    assert_eq!(name(network).0, "network");
+    let both = name(Seen { sending: 0.97, ..busy });
+    assert!(both.0 == "undetermined" && both.1.ends_with("too close to tell"), "{both:?}");
+}
+
+#[test]
+fn what_is_not_seen_has_no_name() {
+    let idle = Seen { cpu: 0.1, device_bytes: Some(0), ..Seen::default() };
+    let why = |seen: Seen| {
+        let (name, why) = name(seen);
+        assert_eq!(name, "undetermined", "{why}");
+        why
+    };
+    assert!(why(idle).starts_with("none of its processes is busy: a lock"));
+    let turns = "a thread of the server computes 40 % and waits for the disk 50 % of the time";
+    assert_eq!(why(Seen { cpu: 0.4, blocked: 0.5, device_bytes: READS, ..idle }), turns);
+    assert_eq!(why(Seen { wait: 0.3, ..idle }), "an end waits for a CPU 30 % of the time");
+    // Blocked, but not by bytes of a device; or unknown.
+    let blocked = Seen { blocked: 0.95, ..idle };
+    assert_eq!(why(blocked), "utilisation unknown: disk");
+    assert_eq!(why(Seen { device_bytes: None, ..blocked }), "utilisation unknown: disk");
+    let hardly = Seen { cpu: 0.97, blocked: 0.1, device_bytes: None, ..idle };
+    assert_eq!(name(hardly).0, "server-cpu");
+}
+
+#[test]
+fn long_way_is_no_limit_while_throughput_grows() {
+    let far = Seen { cpu: 0.05, sending: 0.99, device_bytes: Some(0), ..Seen::default() };
+    let limit = limit(far, 64.0, 0.0);
+    let Name::Undetermined(why) = &limit.name else { panic!("{:?}", limit.name) };
+    assert_eq!(why, "not saturated up to 32 clients");
+}
+
+#[test]
+fn late_acknowledgements_of_thinking_clients_are_no_network() {
+    // 32 clients, of which 12 wait for a response.
+    let sending = 4.0 / 12.0;
+    let seen = Seen { cpu: 0.1, sending, device_bytes: Some(0), ..Seen::default() };
+    let limit = limit(seen, 28.0, 0.2);
+    let network = limit.uses[0].utilisation.expect("known");
+    assert!(network.low() < 0.01 && network.high() > 0.33, "{network:?}");
+}
+
+#[test]
+fn names_on_loopback_are_not_the_network() {
+    let seen = Seen { cpu: 0.02, sending: 0.97, device_bytes: Some(0), ..Seen::default() };
+    let limit = limit(seen, 8.0, 0.0);
+    let Name::Undetermined(why) = limit.standing(true, None) else { panic!("{:?}", limit.name) };
+    assert!(why.starts_with("responses wait in the sockets of loopback"), "{why}");
+    assert_eq!(word(&limit.standing(false, None)), "network");
+}
+
+#[test]
+fn sweeps_with_more_clients_weigh_more() {
+    let sweep = |clients: f64, sockets: u64, sending: u64| Sweep {
+        point: SweepPoint { throughput: 100.0, response_s: clients / 100.0 },
+        server: Some(ServerUse {
+            looks: Some(Looks { sockets, sending, ..Looks::default() }),
+            ..ServerUse::default()
+        }),
+        client_share: 0.1,
+        client_waiting: 0.0,
+        others: None,
+    };
+    let few = [sweep(1.0, 3, 1), sweep(1.0, 3, 2), sweep(1.0, 0, 0)];
+    let many = [sweep(16.0, 3, 47), sweep(16.0, 3, 46), sweep(16.0, 3, 48)];
+    let all: Vec<&Sweep> = few.iter().chain(&many).collect();
+    let found = network(&all, false).expect("known");
+    // 144 of 150 connections, by five sweeps.
+    assert!((found.value - 144.0 / 150.0).abs() < 1e-9, "{found:?}");
+    assert!(found.low() > 0.85 && found.high() < 1.05, "{found:?}");
+    let none: Vec<&Sweep> = vec![&few[2]];
+    assert_eq!(network(&none, false), None);
+}
