@@ -1,4 +1,4 @@
-//! The order of the steps: three sweeps over all numbers of clients, case by case.
+//! The order of the steps: three sweeps over all numbers of clients and rates, case by case.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -15,11 +15,12 @@ use crate::capacities::Capacities;
 use crate::capacity;
 use crate::content;
 use crate::dose;
-use crate::engine::{End, Outcome, Timing};
+use crate::engine::{End, Outcome, Timing, Workload};
 use crate::limit::{Limit, Proof};
 use crate::memory::{Memory, Resident};
 use crate::options::{BodyName, Case, Load};
 use crate::paths::shown;
+use crate::rates;
 use crate::readings::Readings;
 use crate::records;
 use crate::run::{Observed, Run, duration, shuffled};
@@ -88,8 +89,12 @@ impl Procedure for Load {
             capacities: Capacities::default(),
             has_warned: false,
         };
-        run.capacities = capacity::measure(&mut run, recorder)?;
-        if run.target.control.is_some() {
+        // Of an open loop no limit is sought.
+        let is_closed = !self.closed().is_empty();
+        if is_closed {
+            run.capacities = capacity::measure(&mut run, recorder)?;
+        }
+        if is_closed && run.target.control.is_some() {
             let capacities = run.capacities.measured(&records::place(&run.target));
             capacities.into_iter().for_each(|one| _ = recorder.record(one));
             recorder.show();
@@ -130,7 +135,7 @@ pub fn check_congestion(name: &str) -> Result<(), ProcedureError> {
 
 impl Load {
     fn check_descriptors(&self) -> Result<(), ProcedureError> {
-        let clients = self.clients.0.last().copied().unwrap_or(1);
+        let (option, clients) = self.most_connections();
         let needed = u64::from(clients) + DESCRIPTORS;
         let limit = getrlimit(Resource::Nofile);
         if limit.current.is_none_or(|most| most >= needed) {
@@ -140,8 +145,8 @@ impl Load {
         setrlimit(Resource::Nofile, raised).map_err(|_| {
             let most = limit.maximum.unwrap_or(u64::MAX);
             ProcedureError::failed(format!(
-                "--clients {clients}: needs {needed} file descriptors, the limit is {most}; raise \
-                 it (ulimit -n) or use fewer clients"
+                "{option} {clients}: needs {needed} file descriptors, the limit is {most}; raise \
+                 it (ulimit -n) or use fewer"
             ))
         })
     }
@@ -152,14 +157,14 @@ impl Load {
         target: &Target,
         recorder: &mut dyn Recorder,
     ) -> Result<(), ProcedureError> {
-        let clients = self.clients.0.last().copied().unwrap_or(1);
+        let (option, clients) = self.most_connections();
         let Some([first, last]) = recorder.host().tcp.ports else { return Ok(()) };
         let ports = u32::from(last.saturating_sub(first)) + 1;
         match clients <= ports {
             true => Ok(()),
             false => Err(ProcedureError::failed(format!(
-                "--clients {clients}: one address has {ports} ephemeral ports to {}; use fewer \
-                 clients, or widen net.ipv4.ip_local_port_range",
+                "{option} {clients}: one address has {ports} ephemeral ports to {}; use fewer, \
+                 or widen net.ipv4.ip_local_port_range",
                 target.address
             ))),
         }
@@ -174,7 +179,7 @@ impl Load {
 
     /// What the command is about to do, and how long that takes.
     fn plan(&self, target: &Target) -> String {
-        let steps = self.all_cases().len() * self.clients.0.len();
+        let steps = self.all_cases().len() * (self.closed().len() + self.open().len());
         let [sweeps_ns, capacities_ns, proofs_ns] = self.planned_ns(target);
         let seconds = |ns: u64| duration(ns as f64 / 1e9);
         let mut more = String::new();
@@ -183,6 +188,11 @@ impl Load {
         }
         if proofs_ns > 0 {
             more += &format!(" + at most {} for added loads", seconds(proofs_ns));
+        }
+        let open = self.all_cases().len() * self.open().len() * SWEEPS;
+        if open > 0 {
+            let drain_ns = Timing::of(self.window_ns(), None).drain_max_ns();
+            more += &format!(" + at most {} for backlogs", seconds(open as u64 * drain_ns));
         }
         // The longest warm-up is a share of the window.
         let timing = Timing::of(self.window_ns(), None);
@@ -208,8 +218,8 @@ impl Load {
     /// The time of sweeps, capacities and proofs, without warm-up.
     fn planned_ns(&self, target: &Target) -> [u64; 3] {
         let cases = self.all_cases().len() as u64;
-        let windows = cases * (self.clients.0.len() * SWEEPS) as u64;
-        let is_ours = u64::from(target.control.is_some());
+        let windows = cases * ((self.closed().len() + self.open().len()) * SWEEPS) as u64;
+        let is_ours = u64::from(target.control.is_some() && !self.closed().is_empty());
         let proofs = is_ours * u64::from(self.prove) * cases;
         [
             windows * self.window_ns(),
@@ -227,8 +237,9 @@ impl Run<'_> {
     /// All sweeps of a case, and its records by the number of clients.
     fn case(&mut self, case: Case, recorder: &mut dyn Recorder) -> Result<(), ProcedureError> {
         let load = self.load;
-        let step = |&clients: &u32| Step::within(clients, self.quota);
-        let mut steps: Vec<Step> = load.clients.0.iter().map(step).collect();
+        let closed = load.closed().into_iter().map(|clients| Step::within(clients, self.quota));
+        let open = load.open().into_iter().map(|rate| Step::at(rate, load.in_flight, self.quota));
+        let mut steps: Vec<Step> = closed.chain(open).collect();
         let mut congestion = None;
         self.readings = Readings::default();
         let end = self.sweeps(case, &mut steps, &mut congestion, recorder);
@@ -241,7 +252,9 @@ impl Run<'_> {
         self.has_numbers |= judged.iter().any(|step| step.shows);
         recorder.show();
         end?;
-        self.limit(case, &steps, &judged, &params, recorder)
+        // What limits an open loop is its rate.
+        let closed = steps.iter().take_while(|step| step.rate.is_none()).count();
+        self.limit(case, &steps[..closed], &judged[..closed], &params, recorder)
     }
 
     /// What limits the throughput of a case.
@@ -316,9 +329,13 @@ impl Run<'_> {
     ) -> Result<Outcome, ProcedureError> {
         self.set_cache(step)?;
         let work = self.load.workload(&self.target, case, step.clients, seed);
+        let work = Workload { rate: step.rate, ..work };
         let requests = self.load.requests_in(step.sweeps);
         let timing = Timing::of(self.load.window_ns(), requests);
-        let what = format!("{} clients", step.clients);
+        let what = match step.rate {
+            Some(rate) => rates::words(rate.per_second),
+            None => format!("{} clients", step.clients),
+        };
         let Observed { outcome, telemetry, others } =
             self.window(&work, timing, &what, recorder)?;
         if let Some(file) = outcome.tally.wrong_file {
@@ -356,6 +373,9 @@ mod tests {
             plan("--time 120s --clients 1,2 --prove --cases think0,fixed", true),
             plan("--time 1h --clients 1..20", true),
             plan("--requests 1000 --time 3s", false),
+            plan("--rate 100..1000", false),
+            plan("--rate 500 --clients 1,2 --time 120s", true),
+            plan("--rate 500 --time 1s", true),
         ];
         assert_golden("plans.txt", &text.concat());
     }

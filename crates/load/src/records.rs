@@ -1,5 +1,7 @@
 //! From steps to records.
 
+mod open;
+
 use std::time::Duration;
 
 use fathom_analysis::load::{ERRORS_MAX, Little, little};
@@ -57,7 +59,10 @@ pub struct Shared<'s> {
 
 /// Makes the records of a step.
 pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Judged {
-    let params = shared.params(step.clients);
+    let params = match step.rate {
+        Some(rate) => open::params(shared.common(), rate),
+        None => shared.params(step.clients),
+    };
     let more = as_asked(step, shared);
     let is_cut = more.iter().any(|reason| reason.cause == Cause::TooShort);
     let verdict = judge(step, more);
@@ -104,6 +109,8 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Ju
         facts: std::iter::once(mean_fact).chain(ends.into_iter().flatten()).collect(),
         ..record(&metrics::RESPONSE_TIME, median, step.interval(median, |it| it.median_ns))
     });
+    let sent = open::from_send(step, &params, &verdict);
+    sent.into_iter().for_each(|one| _ = recorder.record(one));
     let bandwidth = step.bandwidth();
     if bandwidth > 0.0 {
         let rate: fn(&Batch) -> f64 = |it| it.body_bytes as f64 / it.seconds;
@@ -161,7 +168,7 @@ fn cpu_times(step: &Step) -> Vec<(&'static OfServer, f64, Vec<f64>)> {
 fn as_asked(step: &Step, shared: &Shared<'_>) -> Vec<Reason> {
     let mut doubts = Vec::new();
     // Counted requests all end within their windows, at whose end there are fewer clients.
-    if shared.load.requests.is_none() {
+    if shared.load.requests.is_none() && step.rate.is_none() {
         doubts.extend(missing_work(step, shared.case.think.as_nanos() as f64));
     }
     let kept = step.connections > u64::from(step.clients) * SWEEPS as u64
@@ -249,18 +256,25 @@ fn judge(step: &Step, more: Vec<Reason>) -> Verdict {
         return because(State::Invalid, Reason::new(Cause::WrongWork, text));
     }
     let (busy, lag) = (step.busiest(), step.mean_lag_ns() / step.mean_ns());
+    let bound = match step.rate {
+        Some(_) => "not sustained, the generator was the limit",
+        None => "client-bound",
+    };
     if busy > BUSY_MAX {
         let what = match step.is_quota_bound() {
             true => "the client uses its quota of CPU time to",
             false => "a client thread is busy for",
         };
-        let text = format!("client-bound: {what} {:.0} %", 100.0 * busy.min(1.0));
+        let text = format!("{bound}: {what} {:.0} %", 100.0 * busy.min(1.0));
         return because(State::Invalid, Reason::new(Cause::LoadGenerator, text));
     }
     let late = format!("responses handled late by {:.0} % of their time", 100.0 * lag);
     if lag > LAG_MAX {
-        let text = format!("client-bound: {late}");
+        let text = format!("{bound}: {late}");
         return because(State::Invalid, Reason::new(Cause::LoadGenerator, text));
+    }
+    if let Some(reason) = open::not_sustained(step) {
+        return because(State::Invalid, reason);
     }
     let failed = step.failed_share();
     if failed > FAILED_MAX {
@@ -271,8 +285,10 @@ fn judge(step: &Step, more: Vec<Reason>) -> Verdict {
     if lag > LAG_NOISY {
         doubts.push(Reason::new(Cause::LoadGenerator, format!("{late}: they include it")));
     }
+    doubts.extend(open::doubts(step));
     doubts.extend(self::doubts(step, &faults));
-    if !doubts.iter().any(|reason| EXPLAINS.contains(&reason.cause)) {
+    // The throughput of an open loop scatters as its arrivals do.
+    if step.rate.is_none() && !doubts.iter().any(|reason| EXPLAINS.contains(&reason.cause)) {
         doubts.extend(spread(step));
     }
     // Without doubts the number is valid: the judge of visits does not apply.
@@ -451,6 +467,7 @@ impl Shared<'_> {
             facts.push(ratio("client CPU", step.busiest()));
             facts.push(ratio("client lag", step.mean_lag_ns() / step.mean_ns()));
         }
+        facts.extend(open::facts(step));
         facts.push(ratio("requests", (step.failed() + step.completed) as f64));
         facts.push(ratio("errors", step.failed() as f64));
         facts

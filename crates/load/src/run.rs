@@ -42,6 +42,7 @@ impl Load {
             address: target.address,
             requests: Arc::clone(&target.requests),
             clients,
+            rate: None,
             threads: self.client_threads(target, clients),
             choice: case.choice,
             pause: Pause {
@@ -290,6 +291,7 @@ mod tests {
             completed,
             body_bytes,
             failed,
+            ..Live::default()
         };
         let mut watcher = Watcher {
             target: &mut target(false),

@@ -36,6 +36,8 @@ pub(super) struct Client {
     pub(super) sent: u32,
     /// When the request was sent, or the connect begun if it needed one.
     pub(super) begun_ns: u64,
+    /// When it was due, in an open loop.
+    pub(super) due_ns: u64,
     /// When the present state times out.
     pub(super) deadline_ns: u64,
     pub(super) status: u16,
@@ -59,6 +61,7 @@ impl Client {
             file: 0,
             sent: 0,
             begun_ns: 0,
+            due_ns: 0,
             deadline_ns: 0,
             status: 0,
             body_bytes: 0,
