@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use fathom_analysis::load::{Condition, conditions};
 use fathom_metric::notation::{NotationError, bytes, count, seed, time};
 
 use crate::engine::{Arrivals, Body, Choice, Distribution, Rate};
@@ -22,6 +23,8 @@ Examples:
   fathom load http://HOST:8080/ --rate 100..1000 --clients 8
                                                 8 clients, then 100, 200, 400, 800 and 1000
                                                 requests/s whenever responses come
+  fathom load http://HOST:8080/ --rate 500 --fail-if 'p99>50ms,errors>0.1%'
+                                                a test: exit status 0, 3 or 5
   fathom load http://HOST/ --urls '/f{0..9999}'   another HTTP server, by a pattern
   fathom load http://HOST/file.iso              one file of any HTTP server
 
@@ -32,7 +35,7 @@ With `fathom serve`, CPU, disk and memory of both ends are recorded; of any othe
 client's side is known. The memory, not the network, may limit a load on loopback.
 
 Exit status: 0 a step has a valid or noisy result, 1 none has, or the server stopped answering,
-2 wrong usage, 130 Ctrl-C.";
+2 wrong usage, 130 Ctrl-C. With --fail-if: 0 pass, 3 fail, 5 undecided.";
 
 /// Measure an HTTP server under load, by clients in a closed loop or at a rate.
 #[derive(Debug, Parser)]
@@ -117,6 +120,10 @@ pub struct Load {
     /// the predicted ones (`fathom serve` only).
     #[arg(long)]
     pub prove: bool,
+    /// Exit with 3 if a step meets a condition, such as p99>50ms, errors>0.1% or throughput<500,
+    /// with 5 if its interval includes the limit; several are separated by commas.
+    #[arg(long, value_name = "CONDITIONS", value_parser = fail_if, conflicts_with = "make")]
+    pub fail_if: Option<Conditions>,
     /// Seed the choice of files and the order of steps.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub seed: u64,
@@ -127,6 +134,14 @@ pub struct Load {
 pub struct Set {
     pub files: u64,
     pub bytes: u64,
+}
+
+/// Conditions under which a load fails.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conditions(pub Vec<Condition>);
+
+fn fail_if(text: &str) -> Result<Conditions, String> {
+    conditions(text).map(Conditions)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use fathom_analysis::limits;
 use fathom_http::Url;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_measure::host::Reader;
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
-use fathom_record::Params;
+use fathom_record::{Params, Record};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -49,6 +50,11 @@ impl Procedure for Load {
         Url::parse(&self.target).map_err(ProcedureError::usage)?;
         self.check_descriptors()?;
         self.congestion.as_deref().map_or(Ok(()), check_congestion)
+    }
+
+    fn judge(&self, records: &[Record]) -> Vec<limits::Judged> {
+        let conditions = self.fail_if.iter().flat_map(|all| &all.0);
+        conditions.map(|condition| condition.judge(records)).collect()
     }
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
@@ -113,6 +119,8 @@ impl Procedure for Load {
                 self.target,
                 fault.end_words()
             ))),
+            // The conditions say so.
+            None if self.fail_if.is_some() => Ok(Ending::Done),
             None if !run.has_numbers && !recorder.stop().now().load(Relaxed) => {
                 let text = format!("{}: no step has a valid result", self.target);
                 Err(ProcedureError::failed(text))

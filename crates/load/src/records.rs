@@ -99,14 +99,11 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Ju
     let mean = step.mean_ns();
     let mean_fact = Fact::quantity("mean", mean, Unit::Nanoseconds);
     let limits = of(mean, |it| it.mean_ns).map(Interval::limits);
-    let ends = limits.map(|[low, high]| {
-        [("mean, low", low), ("mean, high", high)]
-            .map(|(name, value)| Fact::quantity(name, value, Unit::Nanoseconds))
-    });
+    let ends = limits.into_iter().flat_map(|[low, high]| ends("mean", low, Some(high)));
     recorder.record(Measured {
         values: Vec::new(),
         histogram: Some(step.times.clone()),
-        facts: std::iter::once(mean_fact).chain(ends.into_iter().flatten()).collect(),
+        facts: std::iter::once(mean_fact).chain(ends).chain(tails(step)).collect(),
         ..record(&metrics::RESPONSE_TIME, median, step.interval(median, |it| it.median_ns))
     });
     let sent = open::from_send(step, &params, &verdict);
@@ -123,6 +120,18 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Ju
         recorder.record(Measured { values, ..record(metric, whole, None) });
     }
     judged
+}
+
+/// The intervals of quantiles.
+fn tails(step: &Step) -> Vec<Fact> {
+    let of =
+        |(q, name): (f64, &str)| step.quantile_limits(q).map(|(low, high)| ends(name, low, high));
+    step.tails().filter_map(of).flatten().collect()
+}
+
+fn ends(name: &str, low: f64, high: Option<f64>) -> Vec<Fact> {
+    let end = |end: &str, ns| Fact::quantity(&format!("{name}, {end}"), ns, Unit::Nanoseconds);
+    [Some(end("low", low)), high.map(|high| end("high", high))].into_iter().flatten().collect()
 }
 
 /// `is_cut`: whether responses ended outside the windows.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::load::{ERRORS_MAX, SweepPoint};
+use fathom_analysis::load::{ERRORS_MAX, SweepPoint, quantile_limits};
 use fathom_analysis::statistics;
 use fathom_record::quantity::percent;
 use fathom_record::{Basis, Histogram, Interval, Remedy};
@@ -19,6 +19,10 @@ const BATCH_SLOTS: usize = SWEEPS;
 const COMPLETIONS_MIN: u64 = 8;
 const RESPONSES_MIN: f64 = 2.0;
 
+/// Quantiles, and the responses beyond them that they need, less a rounding error.
+const TAILS: [(f64, &str); 3] = [(0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
+const TAIL_MIN: f64 = 10.0 * (1.0 - 1e-9);
+
 /// METHOD 24: the load generator is the limit.
 pub const BUSY_MAX: f64 = 0.9;
 /// An end that waits for a CPU for more than this share of the time lacks one.
@@ -27,7 +31,7 @@ pub const WAITING_MIN: f64 = 0.1;
 const OTHERS_MIN: f64 = 0.2;
 
 /// Consecutive slots of a step, maybe of two sweeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     pub completed: u64,
     pub body_bytes: u64,
@@ -36,6 +40,8 @@ pub struct Batch {
     pub median_ns: f64,
     /// Of an open loop.
     pub median_from_send_ns: f64,
+    /// All response times, ascending, with the number of each.
+    pub times: Vec<(f64, u64)>,
 }
 
 /// What the server used in the windows of a step.
@@ -315,6 +321,7 @@ impl Step {
             seconds: time,
             mean_ns: sum.sum_ns / sum.completed.max(1) as f64,
             median_ns: sum.times.quantile(0.5).unwrap_or(0.0),
+            times: sum.times.timings(),
             median_from_send_ns: sum.times_from_send.and_then(|it| it.quantile(0.5)).unwrap_or(0.0),
         });
     }
@@ -420,6 +427,24 @@ impl Step {
         let half = half_width(&self.batches.iter().map(of).collect::<Vec<f64>>())?;
         let limits = [(headline - half).max(0.0), headline + half];
         Some(Interval::new(limits, 0.95, Basis::WithinRun))
+    }
+
+    /// The quantiles with ten responses beyond them, ascending: those of a summary.
+    pub fn tails(&self) -> impl Iterator<Item = (f64, &'static str)> {
+        let all = self.times.len() as f64;
+        TAILS.into_iter().filter(move |(q, _)| all * (1.0 - q) >= TAIL_MIN)
+    }
+
+    /// The limits of a quantile of the response times, by the share beyond it in each batch. The
+    /// upper one is absent if too few responses are beyond it.
+    pub fn quantile_limits(&self, q: f64) -> Option<(f64, Option<f64>)> {
+        let value = self.times.quantile(q).filter(|_| self.no_interval().is_none())?;
+        let beyond = |batch: &Batch| {
+            let beyond = batch.times.iter().filter(|(ns, _)| *ns >= value);
+            (beyond.map(|(_, count)| count).sum(), batch.completed)
+        };
+        let (low, high) = quantile_limits(q, &self.batches.iter().map(beyond).collect::<Vec<_>>())?;
+        Some((self.times.quantile(low)?, high.and_then(|high| self.times.quantile(high))))
     }
 
     /// The confidence interval of a median from its value in each batch.

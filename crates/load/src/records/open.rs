@@ -3,7 +3,7 @@
 
 use fathom_metric::Measured;
 use fathom_record::quantity::{counted, quantity};
-use fathom_record::{Cause, Fact, Histogram, ParamValue, Params, Reason, Remedy, Unit, Verdict};
+use fathom_record::{Cause, Fact, ParamValue, Params, Reason, Remedy, Unit, Verdict};
 
 use crate::engine::Rate;
 use crate::metrics;
@@ -15,9 +15,6 @@ use crate::step::{BUSY_MAX, SWEEPS, Step};
 const LATE_NS: f64 = 1e6;
 const LATE_NOISY: f64 = 0.05;
 const LATE_MAX: f64 = 0.5;
-/// The quantiles by which that is judged: the first one with ten requests beyond it.
-const TAILS: [(f64, &str); 3] = [(0.999, "p99.9"), (0.99, "p99"), (0.9, "p90")];
-const TAIL_MIN: f64 = 10.0 * (1.0 - 1e-9);
 /// More requests without a response than this share could change the 99th percentile by more than
 /// a tenth of what is beyond it.
 const UNFINISHED_NOISY: f64 = 0.001;
@@ -87,11 +84,11 @@ pub(super) fn doubts(step: &Step) -> Vec<Reason> {
     late.into_iter().chain(unfinished).collect()
 }
 
-/// How late the generator was where it matters most, and the share of that in the response times.
+/// How late the generator was at the last quantile with ten requests beyond it, and the share of
+/// that in the response times.
 fn late(step: &Step) -> Option<(String, f64)> {
     let late = step.late.as_ref()?;
-    let has_tail = |q: f64, of: &Histogram| of.len() as f64 * (1.0 - q) >= TAIL_MIN;
-    let (q, name) = TAILS.into_iter().find(|(q, _)| has_tail(*q, &step.times))?;
+    let (q, name) = step.tails().last()?;
     let (late_ns, response_ns) = (late.quantile(q)?, step.times.quantile(q)?);
     let text = format!(
         "requests were sent late: {name} {}, and that of their response times is {}",

@@ -116,18 +116,15 @@ pub(super) fn hidden(
             words(open),
             rate_of(at)
         );
-        let same = if apart <= SAME { "At about the same throughput, " } else { "" };
+        let is_same = apart <= SAME;
+        let same = if is_same { "about the same throughput" } else { "other throughputs" };
         Some(match open / closed {
             more if more >= HIDDEN => format!(
-                "{same}{numbers}: a closed loop sends nothing while it waits for a slow response, \
-                 and hides the delay of the requests that were due meanwhile."
+                "At {same}, {numbers}: a closed loop sends nothing while it waits for a slow \
+                 response, and hides the delay of the requests that were due meanwhile."
             ),
-            _ => format!("{same}{numbers}: the closed loop hides no delay."),
+            _ => format!("At {same}, {numbers}: the closed loop hides no delay."),
         })
     };
-    sentence().map_or(String::new(), |text| {
-        let mut letters = text.chars();
-        let first = letters.next().map_or(String::new(), |one| one.to_uppercase().to_string());
-        wrapped(&(first + letters.as_str()), width, "", "")
-    })
+    sentence().map_or(String::new(), |text| wrapped(&text, width, "", ""))
 }
