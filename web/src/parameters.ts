@@ -32,6 +32,7 @@ export const isSize = (name: string): boolean => name in SIZES;
 
 /** Values that say too little without their parameter. */
 const TEXTS: { [parameter: string]: { [value: string]: string } } = {
+  arrivals: { poisson: 'Poisson arrivals', uniform: 'uniform arrivals' },
   call: {
     buffered_read1: 'buffered read of 1 byte',
     getppid_called: 'getppid in a function',
@@ -47,6 +48,7 @@ const TEXTS: { [parameter: string]: { [value: string]: string } } = {
   connection: { fresh: 'fresh connections', kept: 'a kept connection' },
   direction: { both: 'both ways', receive: 'receiving', send: 'sending' },
   end: { receive: 'page received', send: 'page sent' },
+  from: { send: 'from the send' },
   kind: { cow: 'copy-on-write', anonymous_first: 'anonymous, new to the process' },
   level: { l1: 'L1', l2: 'L2', l3: 'L3', dram: 'memory' },
   mode: { fixed: 'fixed files', random: 'random files' },
@@ -82,6 +84,7 @@ export function words(name: string, value: string | number): string {
   }
   if (counted) return `${value} ${counted[value === 1 ? 0 : 1]}`;
   if (name === 'rate_bytes_s' && typeof value === 'number') return `${value / 1e6} MB/s`;
+  if (name === 'rate') return `${value} requests/s`;
   if (name === 'think_s') return `${value} s think time`;
   if (name === 'page') return `${value} pages`;
   if (name === 'load') return `${value} % load`;

@@ -16,6 +16,10 @@ test('every number has its name or unit', () => {
     ],
     [{ buffer_bytes: 65536, connections: 4, depth: 8 }, '64 KiB buffer, 4 connections, depth 8'],
     [{ read: 2, threads: 1, bytes: 4096 }, 'read 2, 1 thread, 4 KiB'],
+    [
+      { arrivals: 'poisson', from: 'send', rate: 500 },
+      'Poisson arrivals, from the send, 500 requests/s',
+    ],
   ]) {
     assert.equal(parametersText(params), text);
   }

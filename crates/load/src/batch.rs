@@ -1,12 +1,9 @@
 //! Batches: parts of the measured time of a step, whose means are nearly independent.
 
 use fathom_analysis::statistics;
-use fathom_record::{Basis, Interval};
+use fathom_record::{Basis, Histogram, Interval};
 
 use crate::engine::Slot;
-
-/// Response times that are kept until all batches are known.
-const FEW: u64 = 64;
 
 /// Consecutive slots of a step, maybe of two sweeps.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,20 +13,23 @@ pub struct Batch {
     pub seconds: f64,
     pub mean_ns: f64,
     pub median_ns: f64,
-    /// The response times, if there are few.
-    pub times: Vec<f64>,
+    /// Of an open loop.
+    pub median_from_send_ns: f64,
+    /// All response times, ascending, with the number of each.
+    pub times: Vec<(f64, u64)>,
 }
 
 impl Batch {
     pub fn of(slot: &Slot, seconds: f64) -> Self {
-        let is_few = slot.completed < FEW;
+        let median = |times: &Histogram| times.quantile(0.5).unwrap_or(0.0);
         Self {
             completed: slot.completed,
             body_bytes: slot.body_bytes,
             seconds,
             mean_ns: slot.sum_ns / slot.completed.max(1) as f64,
-            median_ns: slot.times.quantile(0.5).unwrap_or(0.0),
-            times: if is_few { slot.times.ranks(FEW) } else { Vec::new() },
+            median_ns: median(&slot.times),
+            median_from_send_ns: slot.times_from_send.as_ref().map_or(0.0, median),
+            times: slot.times.timings(),
         }
     }
 
@@ -40,15 +40,20 @@ impl Batch {
             let sum = a * self.completed as f64 + b * next.completed as f64;
             sum / completed.max(1) as f64
         };
-        let times = [self.times.as_slice(), &next.times].concat();
-        let has_all = times.len() as u64 == completed;
-        let median = statistics::median(&times).filter(|_| has_all);
+        let mut times = [self.times.as_slice(), &next.times].concat();
+        times.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        let mut below = 0;
+        let middle = times.iter().find(|(_, count)| {
+            below += count;
+            2 * below >= completed
+        });
         Self {
             completed,
             body_bytes: self.body_bytes + next.body_bytes,
             seconds: self.seconds + next.seconds,
             mean_ns: mean(self.mean_ns, next.mean_ns),
-            median_ns: median.unwrap_or_else(|| mean(self.median_ns, next.median_ns)),
+            median_ns: middle.map_or(0.0, |(ns, _)| *ns),
+            median_from_send_ns: mean(self.median_from_send_ns, next.median_from_send_ns),
             times,
         }
     }
@@ -80,11 +85,9 @@ mod tests {
             ..Slot::default()
         };
         let [few, more] =
-            [slot(&[900.0]), slot(&[100.0, 200.0, 300.0])].map(|it| Batch::of(&it, 1.0));
+            [slot(&[900.0]), slot(&[100.0, 200.0, 300.0, 300.0])].map(|it| Batch::of(&it, 1.0));
         let both = few.and(&more);
-        assert_eq!((both.completed, both.mean_ns, both.median_ns), (4, 375.0, 250.0));
-        let many = Batch::of(&slot(&[500.0; FEW as usize]), 1.0);
-        let mixed = (500.0 * FEW as f64 + 900.0) / (FEW as f64 + 1.0);
-        assert_eq!((few.and(&many).median_ns, few.and(&many).completed), (mixed, FEW + 1));
+        assert_eq!((both.completed, both.mean_ns, both.median_ns), (5, 360.0, 300.0));
+        assert_eq!(both.times, [(100.0, 1), (200.0, 1), (300.0, 2), (900.0, 1)]);
     }
 }

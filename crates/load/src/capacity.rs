@@ -322,6 +322,7 @@ mod tests {
                 warm_up_ns: 0,
                 is_settled: true,
                 threads: vec![thread],
+                backlog: None,
                 end: End::Complete,
             };
             let at = |at_ns, cpu_ns| Telemetry {

@@ -1,10 +1,12 @@
-//! The engine of closed-loop load: threads with an epoll instance each, which share nothing but
-//! counters. It knows no metric and decides nothing about its results.
+//! The engine of load, closed-loop or open-loop: threads with an epoll instance each, which share
+//! nothing but counters. It knows no metric and decides nothing about its results.
 
 mod client;
+mod open;
 mod pause;
 mod phases;
 mod reactor;
+mod schedule;
 mod shared;
 mod tally;
 #[cfg(test)]
@@ -18,8 +20,9 @@ use fathom_http::{Address, Tls, Url};
 
 pub use pause::{Distribution, Pause};
 pub use phases::{Phase, Phases};
-pub use tally::{Fault, REDIRECTED, SLOTS, Slot, Tally, UNASKED, add_counts, fault_words};
-pub use window::{End, Live, Moment, Outcome, ThreadUse, Timing, run};
+pub use schedule::{Arrivals, Rate};
+pub use tally::{Fault, REDIRECTED, SLOTS, Slot, Tally, UNASKED, add_counts, fault_words, merge};
+pub use window::{Backlog, End, Live, Moment, Outcome, ThreadUse, Timing, run};
 
 use crate::requests::Requests;
 
@@ -59,7 +62,10 @@ pub struct Workload {
     /// Whether and how connections are encrypted.
     pub tls: Option<Tls>,
     pub requests: Arc<Requests>,
+    /// In an open loop the most requests in flight.
     pub clients: u32,
+    /// Requests at a rate, whatever the responses (open loop); otherwise each client has one.
+    pub rate: Option<Rate>,
     pub threads: u32,
     pub choice: Choice,
     pub pause: Pause,

@@ -170,6 +170,7 @@ pub fn outcome(counts: [u64; SLOTS], response_ns: f64) -> Outcome {
         body_bytes: 64_000 * count,
         sum_ns: response_ns * count as f64,
         times: (0..count).map(|at| response_ns + at as f64).collect(),
+        times_from_send: None,
     };
     let completed = counts.iter().sum();
     Outcome {
@@ -193,6 +194,7 @@ pub fn outcome(counts: [u64; SLOTS], response_ns: f64) -> Outcome {
                 wall_ns: 1_250_000_000,
             })
             .to_vec(),
+        backlog: None,
         end: End::Complete,
     }
 }

@@ -28,6 +28,7 @@ mod metrics;
 pub mod options;
 mod paths;
 mod procedure;
+mod rates;
 mod readings;
 mod records;
 pub mod requests;

@@ -65,6 +65,13 @@ const PARAMETERS: &[Parameter] = &[
         "any file for each request; client i always asks for file i",
     ),
     Parameter::new("think_s", "0, 1, …", "think time of a client"),
+    Parameter::new("rate", "500, …", "requests a second of an open loop, which has no clients"),
+    Parameter::new("arrivals", "poisson, uniform", "at random times, or at equal distances"),
+    Parameter::new(
+        "from",
+        "send",
+        "response times of an open loop from when the request was sent; absent: was due",
+    ),
     Parameter::new("to", "loopback, NAME", "the server's host"),
     Parameter::new("of", "network, pacing, disk, server-cpu, client", "the resource of a capacity"),
     Parameter::new(
@@ -110,7 +117,8 @@ static ABOUT_THROUGHPUT: About = About {
     title: "requests completed",
     unit: Unit::PerSecond,
     better: Better::Higher,
-    timed: "complete 2xx responses ÷ time, over the windows of three sweeps in random order",
+    timed: "complete 2xx responses ÷ time, over the windows of three sweeps in random order; of an \
+            open loop, to the requests that are due in the windows",
     not_timed: "the warm-up of each sweep, failed requests",
     pitfalls: &[
         CLIENT_LIMIT,
@@ -130,12 +138,14 @@ static ABOUT_RESPONSE_TIME: About = About {
     id: "load.response_time",
     title: "response time",
     timed: "from the request sent to the last byte received, for each request; from the connect on \
-            if the request needs a new connection",
+            if the request needs a new connection. In an open loop from when the request was due, \
+            for each one that was due in a window, also if it is complete after it",
     not_timed: "the think time, failed requests",
     pitfalls: &[
         CLIENT_LIMIT,
         "in a closed loop a stalled server delays at most one request of each client: the \
-         percentiles are those of a population that waits, not of independent arrivals",
+         percentiles are those of a population that waits, not of independent arrivals: --rate \
+         sends whenever responses come",
     ],
     ..BASE
 };

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use fathom_analysis::load::{Condition, conditions};
 use fathom_http::{Url, is_host};
 use fathom_metric::notation::{NotationError, bytes, count, seed, time};
 
-use crate::engine::{Body, Choice, Distribution};
+use crate::engine::{Arrivals, Body, Choice, Distribution, Rate};
 use crate::https::Https;
 use crate::message::{MessageOptions, field};
+use crate::rates::{Rates, rates};
 use crate::server::Which;
 
 const EXAMPLES: &str = "\
@@ -23,20 +25,26 @@ Examples:
                                                 the three cases of the published study
   fathom load http://HOST:8080/ --clients 1..20 --prove
                                                 name the bottleneck, and prove it
+  fathom load http://HOST:8080/ --rate 100..1000 --clients 8
+                                                8 clients, then 100, 200, 400, 800 and 1000
+                                                requests/s whenever responses come
+  fathom load http://HOST:8080/ --rate 500 --fail-if 'p99>50ms,errors>0.1%'
+                                                a test: exit status 0, 3 or 5
   fathom load http://HOST/ --urls '/f{0..9999}'   another HTTP server, by a pattern
   fathom load http://HOST/file.iso              one file of any HTTP server
   fathom load http://127.0.0.1:8001/ --pid auto   the bottleneck of a server here, such as nginx
 
-Each client sends a request, receives the response, thinks, and repeats (closed loop). The steps
-run in three sweeps, each in another random order; --time is the sum for each number of clients.
+Each client sends a request, receives the response, thinks, and repeats (closed loop). Requests of
+--rate do not wait for responses (open loop): response times are from when a request was due. The
+steps run in three sweeps, each in another random order; --time is the sum for each of them.
 With `fathom serve`, or a server on this machine (--pid), CPU, disk and memory of both ends are
 recorded; of any other server only the client's side is known. The memory, not the network, may
 limit a load on loopback.
 
 Exit status: 0 a step has a valid or noisy result, 1 none has, or the server stopped answering,
-2 wrong usage, 130 Ctrl-C.";
+2 wrong usage, 130 Ctrl-C. With --fail-if: 0 pass, 3 fail, 5 undecided.";
 
-/// Measure an HTTP server under load, by closed-loop clients.
+/// Measure an HTTP server under load, by clients in a closed loop or at a rate.
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
 pub struct Load {
@@ -46,17 +54,32 @@ pub struct Load {
     /// Make COUNT files of SIZE bytes in DIR instead, such as 10000x2MB.
     #[arg(long, value_name = "COUNTxSIZE", value_parser = set)]
     pub make: Option<Set>,
-    /// Numbers of clients: a list, or a range with every number in it.
-    #[arg(long, value_name = "LIST", default_value = "1,2,4,8", value_parser = clients)]
-    pub clients: Clients,
+    /// Numbers of closed-loop clients: a list, or a range with every number in it [default:
+    /// 1,2,4,8; none with --rate].
+    #[arg(long, short, value_name = "LIST", value_parser = clients)]
+    pub clients: Option<Clients>,
+    /// Send so many requests a second, whenever responses come (open loop): a list; 100..1000
+    /// doubles, 100..1000:100 goes by steps.
+    #[arg(long, short = 'q', value_name = "LIST", value_parser = rates,
+        conflicts_with_all = ["think", "mode", "cases", "requests", "make"])]
+    pub rate: Option<Rates>,
+    /// Arrivals of --rate: at random times, or at equal distances.
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = Arrivals::Poisson,
+        requires = "rate")]
+    pub arrivals: Arrivals,
+    /// Most requests of --rate in flight, each with a connection; others wait.
+    #[arg(long, value_name = "N", default_value_t = 1000, requires = "rate",
+        value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub in_flight: u32,
     /// Think time between a response and the next request.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = think)]
     pub think: Duration,
     /// Distribution of the think time around its mean.
     #[arg(long, value_enum, value_name = "NAME", default_value_t = Distribution::Constant)]
     pub think_distribution: Distribution,
-    /// Time for each number of clients, divided among three sweeps.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    /// Time for each number of clients and each rate, divided among three sweeps.
+    #[arg(long, short = 'z', visible_alias = "duration", value_name = "TIME",
+        default_value = "30s", value_parser = time)]
     pub time: Duration,
     /// How clients choose files: `fixed` is file i for client i.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Choice::Random)]
@@ -77,7 +100,7 @@ pub struct Load {
     pub message: MessageOptions,
     /// Make exactly this many requests for each number of clients, without a warm-up and besides
     /// the one that checks the first file; --time ends a step before.
-    #[arg(long, value_name = "N", value_parser = positive)]
+    #[arg(long, short = 'n', value_name = "N", value_parser = positive)]
     pub requests: Option<u64>,
     /// Open a new connection for each request.
     #[arg(long)]
@@ -98,7 +121,7 @@ pub struct Load {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
     pub connect_timeout: Duration,
     /// Time limit from a request to the end of its response, also of the first one.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    #[arg(long, short = 't', value_name = "TIME", default_value = "30s", value_parser = time)]
     pub timeout: Duration,
     /// Send the token in this file (Authorization: Bearer) [default: $FATHOM_TOKEN_FILE].
     #[arg(long, value_name = "FILE")]
@@ -123,6 +146,10 @@ pub struct Load {
     /// of it and its children [default: auto, if the address is of this machine].
     #[arg(long, value_name = "auto|PID", value_parser = which)]
     pub pid: Option<Which>,
+    /// Exit with 3 if a step meets a condition, such as p99>50ms, errors>0.1% or throughput<500,
+    /// with 5 if its interval includes the limit; several are separated by commas.
+    #[arg(long, value_name = "CONDITIONS", value_parser = fail_if, conflicts_with = "make")]
+    pub fail_if: Option<Conditions>,
     /// Seed the choice of files and the order of steps.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub seed: u64,
@@ -155,6 +182,14 @@ impl Resolved {
             )),
         }
     }
+}
+
+/// Conditions under which a load fails.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conditions(pub Vec<Condition>);
+
+fn fail_if(text: &str) -> Result<Conditions, String> {
+    conditions(text).map(Conditions)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -217,6 +252,29 @@ pub struct Case {
 }
 
 impl Load {
+    /// The numbers of clients of the closed-loop steps.
+    pub fn closed(&self) -> Vec<u32> {
+        match (&self.clients, &self.rate) {
+            (Some(clients), _) => clients.0.clone(),
+            (None, Some(_)) => Vec::new(),
+            (None, None) => CLIENTS.to_vec(),
+        }
+    }
+
+    /// The rates of the open-loop steps.
+    pub fn open(&self) -> Vec<Rate> {
+        let rates = self.rate.iter().flat_map(|rates| &rates.0);
+        rates.map(|&per_second| Rate { per_second, arrivals: self.arrivals }).collect()
+    }
+
+    /// The most connections at a time, and the option that says so.
+    pub fn most_connections(&self) -> (&'static str, u32) {
+        let clients = self.closed().into_iter().max().map(|clients| ("--clients", clients));
+        let in_flight = self.rate.is_some().then_some(("--in-flight", self.in_flight));
+        let all = [clients, in_flight].into_iter().flatten();
+        all.max_by_key(|(_, most)| *most).unwrap_or(("--clients", 1))
+    }
+
     pub fn all_cases(&self) -> Vec<Case> {
         let of = |name: &CaseName| match name {
             CaseName::Think0 => Case { choice: Choice::Random, think: Duration::ZERO },
@@ -230,6 +288,8 @@ impl Load {
     }
 }
 
+/// Numbers of clients where neither these nor rates are given.
+const CLIENTS: [u32; 4] = [1, 2, 4, 8];
 const CLIENTS_MAX: u64 = 100_000;
 const STEPS_MAX: usize = 1_000;
 

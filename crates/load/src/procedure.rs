@@ -1,13 +1,14 @@
-//! The order of the steps: three sweeps over all numbers of clients, case by case.
+//! The order of the steps: three sweeps over all numbers of clients and rates, case by case.
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use fathom_analysis::limits;
 use fathom_http::Url;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_measure::host::Reader;
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
-use fathom_record::Params;
 use fathom_record::quantity::counted;
+use fathom_record::{Params, Record};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -16,11 +17,12 @@ use crate::capacities::Capacities;
 use crate::capacity;
 use crate::content;
 use crate::dose;
-use crate::engine::{End, Outcome, Timing};
+use crate::engine::{End, Outcome, Timing, Workload};
 use crate::limit::{Limit, Proof};
 use crate::memory::{Memory, Resident};
 use crate::options::{BodyName, Case, Load};
 use crate::paths::shown;
+use crate::rates;
 use crate::readings::Readings;
 use crate::records;
 use crate::run::{Observed, Run, duration, shuffled};
@@ -50,6 +52,11 @@ impl Procedure for Load {
         self.https.of(&url)?;
         self.check_descriptors()?;
         self.congestion.as_deref().map_or(Ok(()), check_congestion)
+    }
+
+    fn judge(&self, records: &[Record]) -> Vec<limits::Judged> {
+        let conditions = self.fail_if.iter().flat_map(|all| &all.0);
+        conditions.map(|condition| condition.judge(records)).collect()
     }
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
@@ -92,8 +99,12 @@ impl Procedure for Load {
             capacities: Capacities::default(),
             has_warned: false,
         };
-        run.capacities = capacity::measure(&mut run, recorder)?;
-        if run.target.control.is_some() {
+        // Of an open loop no limit is sought.
+        let is_closed = !self.closed().is_empty();
+        if is_closed {
+            run.capacities = capacity::measure(&mut run, recorder)?;
+        }
+        if is_closed && run.target.control.is_some() {
             let capacities = run.capacities.measured(&records::place(&run.target));
             capacities.into_iter().for_each(|one| _ = recorder.record(one));
             recorder.show();
@@ -112,6 +123,8 @@ impl Procedure for Load {
                 self.target,
                 fault.end_words()
             ))),
+            // The conditions say so.
+            None if self.fail_if.is_some() => Ok(Ending::Done),
             None if !run.has_numbers && !recorder.stop().now().load(Relaxed) => {
                 let text = format!("{}: no step has a valid result", self.target);
                 Err(ProcedureError::failed(text))
@@ -134,7 +147,7 @@ pub fn check_congestion(name: &str) -> Result<(), ProcedureError> {
 
 impl Load {
     fn check_descriptors(&self) -> Result<(), ProcedureError> {
-        let clients = self.clients.0.last().copied().unwrap_or(1);
+        let (option, clients) = self.most_connections();
         let needed = u64::from(clients) + DESCRIPTORS;
         let limit = getrlimit(Resource::Nofile);
         if limit.current.is_none_or(|most| most >= needed) {
@@ -144,8 +157,8 @@ impl Load {
         setrlimit(Resource::Nofile, raised).map_err(|_| {
             let most = limit.maximum.unwrap_or(u64::MAX);
             ProcedureError::failed(format!(
-                "--clients {clients}: needs {needed} file descriptors, the limit is {most}; raise \
-                 it (ulimit -n) or use fewer clients"
+                "{option} {clients}: needs {needed} file descriptors, the limit is {most}; raise \
+                 it (ulimit -n) or use fewer"
             ))
         })
     }
@@ -156,14 +169,14 @@ impl Load {
         target: &Target,
         recorder: &mut dyn Recorder,
     ) -> Result<(), ProcedureError> {
-        let clients = self.clients.0.last().copied().unwrap_or(1);
+        let (option, clients) = self.most_connections();
         let Some([first, last]) = recorder.host().tcp.ports else { return Ok(()) };
         let ports = u32::from(last.saturating_sub(first)) + 1;
         match clients <= ports {
             true => Ok(()),
             false => Err(ProcedureError::failed(format!(
-                "--clients {clients}: one address has {ports} ephemeral ports to {}; use fewer \
-                 clients, or widen net.ipv4.ip_local_port_range",
+                "{option} {clients}: one address has {ports} ephemeral ports to {}; use fewer, \
+                 or widen net.ipv4.ip_local_port_range",
                 target.address
             ))),
         }
@@ -178,7 +191,7 @@ impl Load {
 
     /// What the command is about to do, and how long that takes.
     fn plan(&self, target: &Target) -> String {
-        let steps = self.all_cases().len() * self.clients.0.len();
+        let steps = self.all_cases().len() * (self.closed().len() + self.open().len());
         let [sweeps_ns, capacities_ns, proofs_ns] = self.planned_ns(target);
         let seconds = |ns: u64| duration(ns as f64 / 1e9);
         let mut more = String::new();
@@ -187,6 +200,11 @@ impl Load {
         }
         if proofs_ns > 0 {
             more += &format!(" + at most {} for added loads", seconds(proofs_ns));
+        }
+        let open = self.all_cases().len() * self.open().len() * SWEEPS;
+        if open > 0 {
+            let drain_ns = Timing::of(self.window_ns(), None).drain_max_ns();
+            more += &format!(" + at most {} for backlogs", seconds(open as u64 * drain_ns));
         }
         // The longest warm-up is a share of the window.
         let timing = Timing::of(self.window_ns(), None);
@@ -212,7 +230,7 @@ impl Load {
     /// Whether too few responses for an interval are to be expected of the fewest clients, by the
     /// time of the first one, and what to do.
     fn too_few(&self, case: Case, first_ns: u64) -> Option<String> {
-        let clients = *self.clients.0.first().filter(|_| self.requests.is_none())?;
+        let clients = self.closed().first().copied().filter(|_| self.requests.is_none())?;
         let first_s = first_ns as f64 / 1e9;
         // As many at once as there are clients, or one after another.
         let each_s =
@@ -233,8 +251,8 @@ impl Load {
     /// The time of sweeps, capacities and proofs, without warm-up.
     fn planned_ns(&self, target: &Target) -> [u64; 3] {
         let cases = self.all_cases().len() as u64;
-        let windows = cases * (self.clients.0.len() * SWEEPS) as u64;
-        let is_ours = u64::from(target.control.is_some());
+        let windows = cases * ((self.closed().len() + self.open().len()) * SWEEPS) as u64;
+        let is_ours = u64::from(target.control.is_some() && !self.closed().is_empty());
         let proofs = is_ours * u64::from(self.prove) * cases;
         [
             windows * self.window_ns(),
@@ -252,8 +270,9 @@ impl Run<'_> {
     /// All sweeps of a case, and its records by the number of clients.
     fn case(&mut self, case: Case, recorder: &mut dyn Recorder) -> Result<(), ProcedureError> {
         let load = self.load;
-        let step = |&clients: &u32| Step::within(clients, self.quota);
-        let mut steps: Vec<Step> = load.clients.0.iter().map(step).collect();
+        let closed = load.closed().into_iter().map(|clients| Step::within(clients, self.quota));
+        let open = load.open().into_iter().map(|rate| Step::at(rate, load.in_flight, self.quota));
+        let mut steps: Vec<Step> = closed.chain(open).collect();
         let mut congestion = None;
         self.readings = Readings::default();
         let end = self.sweeps(case, &mut steps, &mut congestion, recorder);
@@ -266,7 +285,9 @@ impl Run<'_> {
         self.has_numbers |= judged.iter().any(|step| step.shows);
         recorder.show();
         end?;
-        self.limit(case, &steps, &judged, &params, recorder)
+        // What limits an open loop is its rate.
+        let closed = steps.iter().take_while(|step| step.rate.is_none()).count();
+        self.limit(case, &steps[..closed], &judged[..closed], &params, recorder)
     }
 
     /// What limits the throughput of a case.
@@ -341,9 +362,13 @@ impl Run<'_> {
     ) -> Result<Outcome, ProcedureError> {
         self.set_cache(step)?;
         let work = self.load.workload(&self.target, case, step.clients, seed);
+        let work = Workload { rate: step.rate, ..work };
         let requests = self.load.requests_in(step.sweeps);
         let timing = Timing::of(self.load.window_ns(), requests);
-        let what = format!("{} clients", step.clients);
+        let what = match step.rate {
+            Some(rate) => rates::words(rate.per_second),
+            None => format!("{} clients", step.clients),
+        };
         let Observed { outcome, telemetry, others } =
             self.window(&work, timing, &what, recorder)?;
         if let Some(file) = outcome.tally.wrong_file {
@@ -381,6 +406,9 @@ mod tests {
             plan("--time 120s --clients 1,2 --prove --cases think0,fixed", true),
             plan("--time 1h --clients 1..20", true),
             plan("--requests 1000 --time 3s", false),
+            plan("--rate 100..1000", false),
+            plan("--rate 500 --clients 1,2 --time 120s", true),
+            plan("--rate 500 --time 1s", true),
         ];
         assert_golden("plans.txt", &text.concat());
     }

@@ -1,5 +1,8 @@
 //! From steps to records.
 
+mod open;
+mod phases;
+
 use std::time::Duration;
 
 use fathom_analysis::load::{ERRORS_MAX, Little, little};
@@ -11,7 +14,7 @@ use fathom_record::{
 };
 
 use crate::batch::Batch;
-use crate::engine::{Choice, Distribution, Fault, Phase, Phases, fault_words};
+use crate::engine::{Choice, Distribution, Fault, fault_words};
 use crate::memory::{Memory, Resident, growth_interval};
 use crate::metrics::{self, OfServer};
 use crate::options::{Case, Load, ServerCache};
@@ -65,7 +68,10 @@ pub struct Shared<'s> {
 
 /// Makes the records of a step.
 pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Judged {
-    let params = shared.params(step.clients);
+    let params = match step.rate {
+        Some(rate) => open::params(shared.common(), rate),
+        None => shared.params(step.clients),
+    };
     let more = as_asked(step, shared);
     let is_cut = more.iter().any(|reason| reason.cause == Cause::TooShort);
     let verdict = judge(step, more);
@@ -102,16 +108,15 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Ju
     let mean = step.mean_ns();
     let mean_fact = Fact::quantity("mean", mean, Unit::Nanoseconds);
     let limits = of(mean, |it| it.mean_ns).map(Interval::limits);
-    let ends = limits.map(|[low, high]| {
-        [("mean, low", low), ("mean, high", high)]
-            .map(|(name, value)| Fact::quantity(name, value, Unit::Nanoseconds))
-    });
+    let ends = limits.into_iter().flat_map(|[low, high]| ends("mean", low, Some(high)));
     recorder.record(Measured {
         values: Vec::new(),
         histogram: Some(step.times.clone()),
-        facts: std::iter::once(mean_fact).chain(ends.into_iter().flatten()).collect(),
+        facts: std::iter::once(mean_fact).chain(ends).chain(tails(step)).collect(),
         ..record(&metrics::RESPONSE_TIME, median, step.interval(median, |it| it.median_ns))
     });
+    let sent = open::from_send(step, &params, &verdict);
+    sent.into_iter().for_each(|one| _ = recorder.record(one));
     let bandwidth = step.bandwidth();
     if bandwidth > 0.0 {
         let rate: fn(&Batch) -> f64 = |it| it.body_bytes as f64 / it.seconds;
@@ -124,6 +129,18 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Ju
         recorder.record(Measured { values, ..record(metric, whole, None) });
     }
     judged
+}
+
+/// The intervals of quantiles.
+fn tails(step: &Step) -> Vec<Fact> {
+    let of =
+        |(q, name): (f64, &str)| step.quantile_limits(q).map(|(low, high)| ends(name, low, high));
+    step.tails().filter_map(of).flatten().collect()
+}
+
+fn ends(name: &str, low: f64, high: Option<f64>) -> Vec<Fact> {
+    let end = |end: &str, ns| Fact::quantity(&format!("{name}, {end}"), ns, Unit::Nanoseconds);
+    [Some(end("low", low)), high.map(|high| end("high", high))].into_iter().flatten().collect()
 }
 
 /// `is_cut`: whether responses ended outside the windows.
@@ -169,7 +186,7 @@ fn cpu_times(step: &Step) -> Vec<(&'static OfServer, f64, Vec<f64>)> {
 fn as_asked(step: &Step, shared: &Shared<'_>) -> Vec<Reason> {
     let mut doubts = Vec::new();
     // Counted requests all end within their windows, at whose end there are fewer clients.
-    if shared.load.requests.is_none() {
+    if shared.load.requests.is_none() && step.rate.is_none() {
         doubts.extend(missing_work(step, shared.case.think.as_nanos() as f64));
     }
     let kept = step.connections > u64::from(step.clients) * SWEEPS as u64
@@ -257,18 +274,25 @@ fn judge(step: &Step, more: Vec<Reason>) -> Verdict {
         return because(State::Invalid, Reason::new(Cause::WrongWork, text));
     }
     let (busy, lag) = (step.busiest(), step.mean_lag_ns() / step.mean_ns());
+    let bound = match step.rate {
+        Some(_) => "not sustained, the generator was the limit",
+        None => "client-bound",
+    };
     if busy > BUSY_MAX {
         let what = match step.is_quota_bound() {
             true => "the client uses its quota of CPU time to",
             false => "a client thread is busy for",
         };
-        let text = format!("client-bound: {what} {:.0} %", 100.0 * busy.min(1.0));
+        let text = format!("{bound}: {what} {:.0} %", 100.0 * busy.min(1.0));
         return because(State::Invalid, Reason::new(Cause::LoadGenerator, text));
     }
     let late = format!("responses handled late by {:.0} % of their time", 100.0 * lag);
     if lag > LAG_MAX {
-        let text = format!("client-bound: {late}");
+        let text = format!("{bound}: {late}");
         return because(State::Invalid, Reason::new(Cause::LoadGenerator, text));
+    }
+    if let Some(reason) = open::not_sustained(step) {
+        return because(State::Invalid, reason);
     }
     let failed = step.failed_share();
     if failed > FAILED_MAX {
@@ -279,8 +303,10 @@ fn judge(step: &Step, more: Vec<Reason>) -> Verdict {
     if lag > LAG_NOISY {
         doubts.push(Reason::new(Cause::LoadGenerator, format!("{late}: they include it")));
     }
+    doubts.extend(open::doubts(step));
     doubts.extend(self::doubts(step, &faults));
-    if !doubts.iter().any(|reason| EXPLAINS.contains(&reason.cause)) {
+    // The throughput of an open loop scatters as its arrivals do.
+    if step.rate.is_none() && !doubts.iter().any(|reason| EXPLAINS.contains(&reason.cause)) {
         doubts.extend(spread(step));
     }
     // Without doubts the number is valid: the judge of visits does not apply.
@@ -487,10 +513,8 @@ impl Shared<'_> {
             facts.push(ratio("client CPU", step.busiest()));
             facts.push(ratio("client lag", step.mean_lag_ns() / step.mean_ns()));
         }
-        if let Some(phases) = &step.phases {
-            facts.extend(target.resolve_ns.map(|resolve_ns| ns("resolve", resolve_ns as f64)));
-            facts.extend(of_phases(phases));
-        }
+        facts.extend(phases::facts(step, target.resolve_ns));
+        facts.extend(open::facts(step));
         facts.push(ratio("requests", (step.failed() + step.completed) as f64));
         facts.push(ratio("errors", step.failed() as f64));
         facts
@@ -522,19 +546,6 @@ impl Shared<'_> {
         let name = self.target.congestion.as_ref();
         name.map_or(", server unknown".to_owned(), |name| format!(", server {name}"))
     }
-}
-
-/// Median and 99th percentile of each phase; with fewer times there is no percentile.
-fn of_phases(phases: &Phases) -> Vec<Fact> {
-    const TIMES_MIN: u64 = 1_000;
-    let ns = |name: &str, ns: f64| Fact::quantity(name, ns, Unit::Nanoseconds);
-    let of = |phase: Phase| {
-        let (times, word) = (phases.of(phase), phase.word());
-        let p99 = times.quantile(0.99).filter(|_| times.len() >= TIMES_MIN);
-        let p99 = p99.map(|time| ns(&format!("{word}, p99"), time));
-        times.quantile(0.5).map(|time| ns(word, time)).into_iter().chain(p99)
-    };
-    Phase::ALL.into_iter().flat_map(of).collect()
 }
 
 /// Records the memory of both ends over the whole run.

@@ -43,6 +43,7 @@ impl Load {
             tls: target.tls.clone(),
             requests: Arc::clone(&target.requests),
             clients,
+            rate: None,
             threads: self.client_threads(target, clients),
             choice: case.choice,
             pause: Pause {
@@ -301,6 +302,7 @@ mod tests {
             completed,
             body_bytes,
             failed,
+            ..Live::default()
         };
         let mut watcher = Watcher {
             target: &mut target(false),

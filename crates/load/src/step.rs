@@ -1,14 +1,15 @@
-//! One step: a number of clients, measured in several sweeps, and what both ends used meanwhile.
+//! One step: a number of clients or a rate, measured in several sweeps, and what both ends used
+//! meanwhile.
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::load::{ERRORS_MAX, SweepPoint};
+use fathom_analysis::load::{ERRORS_MAX, SweepPoint, quantile_limits};
 use fathom_analysis::statistics;
 use fathom_record::quantity::{counted, percent};
 use fathom_record::{Basis, Histogram, Interval, Remedy};
 
 use crate::batch::{Batch, half_width, interval};
-use crate::engine::{Fault, Outcome, Phases, SLOTS, Slot, ThreadUse, add_counts};
+use crate::engine::{Fault, Outcome, Phases, Rate, SLOTS, Slot, ThreadUse, add_counts, merge};
 use crate::figures::Telemetry;
 pub use crate::used::ServerUse;
 
@@ -26,6 +27,10 @@ const RESPONSES_MIN: f64 = 2.0;
 const SCATTER: f64 = 1.5;
 /// Completions of a step with an interval.
 pub const COMPLETIONS_NEEDED: f64 = SCATTER * (BATCHES_MIN as u64 * COMPLETIONS_MIN) as f64;
+
+/// Quantiles, and the responses beyond them that they need, less a rounding error.
+const TAILS: [(f64, &str); 3] = [(0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
+const TAIL_MIN: f64 = 10.0 * (1.0 - 1e-9);
 
 /// METHOD 24: the load generator is the limit.
 pub const BUSY_MAX: f64 = 0.9;
@@ -57,7 +62,20 @@ impl Sweep {
 /// The sweeps of a step so far.
 #[derive(Default)]
 pub struct Step {
+    /// In an open loop the most requests in flight.
     pub clients: u32,
+    /// Of an open loop.
+    pub rate: Option<Rate>,
+    /// Of an open loop: response times from the send, and how late requests were sent.
+    pub times_from_send: Option<Histogram>,
+    pub late: Option<Histogram>,
+    /// Of an open loop: the most requests that waited at the end of a window, and the sweeps in
+    /// which their number did not go down to what it was.
+    pub waiting: u64,
+    pub undrained: usize,
+    /// Requests without a complete response at the end of a window; of an open loop, at the end of
+    /// the time that they had beyond it.
+    pub in_flight: u64,
     pub sweeps: usize,
     pub by_sweep: Vec<Sweep>,
     pub batches: Vec<Batch>,
@@ -103,6 +121,11 @@ impl Step {
         Self { clients, ..Self::default() }
     }
 
+    /// A step of an open loop with so many requests in flight, at most.
+    pub fn at(rate: Rate, clients: u32, quota: Option<f64>) -> Self {
+        Self { rate: Some(rate), ..Self::within(clients, quota) }
+    }
+
     /// A step of a generator with a quota of so many CPUs.
     pub fn within(clients: u32, quota: Option<f64>) -> Self {
         Self { clients, quota, ..Self::default() }
@@ -119,6 +142,12 @@ impl Step {
         let tally = &outcome.tally;
         for (slot, ns) in tally.slots.iter().zip(outcome.slots_ns) {
             self.add_slot(slot, ns as f64 / 1e9);
+        }
+        self.in_flight += tally.in_flight;
+        merge(&mut self.late, tally.late.as_ref());
+        if let Some(backlog) = outcome.backlog {
+            self.waiting = self.waiting.max(backlog.requests);
+            self.undrained += usize::from(!backlog.is_drained);
         }
         self.longest_in_flight_ns = self.longest_in_flight_ns.max(tally.longest_in_flight_ns);
         self.window_ns += outcome.window_ns;
@@ -173,6 +202,7 @@ impl Step {
         self.body_bytes += slot.body_bytes;
         self.sum_ns += slot.sum_ns;
         self.times.merge(&slot.times);
+        merge(&mut self.times_from_send, slot.times_from_send.as_ref());
         let (mut sum, mut count, mut time) = self.pending.take().unwrap_or_default();
         sum.merge(slot);
         (count, time) = (count + 1, time + seconds);
@@ -250,6 +280,12 @@ impl Step {
         (others > OTHERS_MIN && waiting > WAITING_MIN).then_some((others, waiting))
     }
 
+    /// The share of the time in which a thread of the generator ran or was ready to, on average.
+    pub fn wants_cpu(&self) -> f64 {
+        let wants = self.by_sweep.iter().map(|sweep| sweep.client_share + sweep.client_waiting);
+        statistics::mean(&wants.collect::<Vec<f64>>()).unwrap_or(0.0)
+    }
+
     /// Mean delay between the readiness of a connection and its handling.
     pub fn mean_lag_ns(&self) -> f64 {
         self.lag_ns / self.lags.max(1) as f64
@@ -293,6 +329,24 @@ impl Step {
         let half = half_width(&self.batches.iter().map(of).collect::<Vec<f64>>())?;
         let limits = [(headline - half).max(0.0), headline + half];
         Some(Interval::new(limits, 0.95, Basis::WithinRun))
+    }
+
+    /// The quantiles with ten responses beyond them, ascending: those of a summary.
+    pub fn tails(&self) -> impl Iterator<Item = (f64, &'static str)> {
+        let all = self.times.len() as f64;
+        TAILS.into_iter().filter(move |(q, _)| all * (1.0 - q) >= TAIL_MIN)
+    }
+
+    /// The limits of a quantile of the response times, by the share beyond it in each batch. The
+    /// upper one is absent if too few responses are beyond it.
+    pub fn quantile_limits(&self, q: f64) -> Option<(f64, Option<f64>)> {
+        let value = self.times.quantile(q).filter(|_| self.no_interval().is_none())?;
+        let beyond = |batch: &Batch| {
+            let beyond = batch.times.iter().filter(|(ns, _)| *ns >= value);
+            (beyond.map(|(_, count)| count).sum(), batch.completed)
+        };
+        let (low, high) = quantile_limits(q, &self.batches.iter().map(beyond).collect::<Vec<_>>())?;
+        Some((self.times.quantile(low)?, high.and_then(|high| self.times.quantile(high))))
     }
 
     /// The confidence interval of a median from its value in each batch.
@@ -361,142 +415,4 @@ impl LeftOut {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::{End, Tally, ThreadUse};
-
-    /// A sweep of one second whose slots have these completions of one millisecond each.
-    fn outcome(counts: [u64; SLOTS]) -> Outcome {
-        let slot = |count: u64| Slot {
-            completed: count,
-            body_bytes: 100 * count,
-            sum_ns: 1e6 * count as f64,
-            times: (0..count).map(|_| 1e6).collect(),
-        };
-        Outcome {
-            tally: Tally { slots: counts.map(slot).to_vec(), ..Tally::default() },
-            window_ns: 1_000_000_000,
-            slots_ns: [100_000_000; SLOTS],
-            warm_up_ns: 0,
-            is_settled: true,
-            threads: vec![ThreadUse { cpu_ns: 200_000_000, wait_ns: 0, wall_ns: 1_000_000_000 }],
-            end: End::Complete,
-        }
-    }
-
-    #[test]
-    fn limits_of_the_client_are_distinguished() {
-        let mut step = Step::new(1);
-        assert!(!step.is_quota_bound() && !step.is_client_bound());
-        step.mark_busy(1.0);
-        assert!(step.is_quota_bound() && step.is_client_bound());
-        let use_of = |cpu_ns, wait_ns| ThreadUse { cpu_ns, wait_ns, wall_ns: 8 };
-        assert_eq!((use_of(6, 1).used(), use_of(6, 1).waiting()), (0.75, 0.125));
-    }
-
-    #[test]
-    fn interval_of_a_rate_is_by_batch_means() {
-        let batch = |completed| Batch { completed, seconds: 10.0, ..Batch::default() };
-        let mut step = Step::new(1);
-        step.batches = [90, 110].repeat(5).into_iter().map(batch).collect();
-        let rate = |batch: &Batch| batch.completed as f64 / batch.seconds;
-        let interval = step.mean_interval(10.0, rate).expect("ten batches");
-        // 2.2622 (Student's t, 9 degrees of freedom) × 1.0541 ÷ √10.
-        assert!((interval.low - 9.246).abs() < 1e-3 && (interval.high - 10.754).abs() < 1e-3);
-    }
-
-    #[test]
-    fn ten_batches_span_all_sweeps() {
-        let mut step = Step::new(4);
-        for base in [10, 20, 30] {
-            step.add(&outcome(std::array::from_fn(|at| base + at as u64)), None, None);
-        }
-        assert_eq!(step.batches.len(), 10);
-        let counts: Vec<u64> = step.batches.iter().map(|batch| batch.completed).collect();
-        // The fourth one has the last slot of the first sweep and two of the second.
-        assert_eq!(counts[..4], [33, 42, 51, 19 + 20 + 21]);
-        assert_eq!(counts.iter().sum::<u64>(), step.completed);
-        assert!(step.batches.iter().all(|batch| (batch.seconds - 0.3).abs() < 1e-9));
-        let expected = (145.0 + 245.0 + 345.0) / 3.0;
-        assert!((step.throughput() - expected).abs() < 1e-9, "work by time, not a mean of rates");
-        assert!((step.busiest() - 0.2).abs() < 1e-9);
-    }
-
-    #[test]
-    fn interval_is_by_order_statistics_of_ten_batches() {
-        let mut step = Step::new(1);
-        let counts: [u64; SLOTS] = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
-        (0..3).for_each(|_| step.add(&outcome(counts), None, None));
-        // Each completion took a millisecond.
-        let point = &step.by_sweep[0].point;
-        let all: u64 = counts.iter().sum();
-        assert_eq!((point.throughput, point.response_s), (all as f64, 0.001));
-        let interval = step.interval(step.throughput(), |it| it.completed as f64 / it.seconds);
-        let interval = interval.expect("ten batches");
-        // Slots of 0.1 s: batches of 33, 42, 51, 40, 36, 45, 54, 37, 48 and 51 requests in 0.3 s;
-        // the second and the ninth of them in order.
-        let mut batches: Vec<u64> = step.batches.iter().map(|batch| batch.completed).collect();
-        batches.sort_unstable();
-        assert!((interval.low - batches[1] as f64 / 0.3).abs() < 1e-9, "{interval:?}");
-        assert!((interval.high - batches[8] as f64 / 0.3).abs() < 1e-9, "{interval:?}");
-        assert!((interval.level - 0.978_515_625).abs() < 1e-12);
-    }
-
-    #[test]
-    fn batches_of_empty_slots_have_a_time() {
-        let mut step = Step::new(1);
-        let mut few = outcome([0; SLOTS]);
-        few.slots_ns = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1_000];
-        (0..SWEEPS).for_each(|_| step.add(&few, None, None));
-        assert!(step.batches.iter().all(|batch| batch.seconds > 0.0), "{:?}", step.batches);
-        assert!(step.no_interval().is_some());
-    }
-
-    #[test]
-    fn short_batches_have_no_interval() {
-        let with = |count: u64, sweeps: usize| {
-            let mut step = Step::new(1);
-            (0..sweeps).for_each(|_| step.add(&outcome([count; SLOTS]), None, None));
-            step
-        };
-        assert_eq!(with(3, 3).no_interval(), None);
-        assert!(with(1, 3).no_interval().is_some_and(|text| text.contains("6 completions")));
-        assert!(with(3, 1).no_interval().is_some_and(|text| text.contains("3 of 10 batches")));
-        // 30 completions in 3 s, and twice as many are needed.
-        assert!((with(1, 3).time_for_interval() - 6.0).abs() < 1e-9);
-        let mut slow = with(3, 3);
-        slow.sum_ns *= 200.0;
-        assert!(slow.no_interval().is_some_and(|text| text.contains("two response times")));
-        assert_eq!(slow.interval(1.0, |batch| batch.mean_ns), None);
-    }
-
-    #[test]
-    fn few_completions_are_divided_among_five_batches() {
-        let mut step = Step::new(1);
-        (0..3).for_each(|_| step.add(&outcome([2; SLOTS]), None, None));
-        assert_eq!((step.batches.len(), step.no_interval()), (5, None));
-        let counts = |step: &Step| step.batches.iter().map(|it| it.completed).sum::<u64>();
-        assert_eq!((counts(&step), step.batches[0].completed), (60, 12));
-        assert!((step.batches[0].seconds - 0.6).abs() < 1e-9);
-    }
-
-    #[test]
-    fn missing_telemetry_is_unknown_and_not_zero() {
-        let at = |seconds: u64, responses: u64| Telemetry {
-            at_ns: seconds * 1_000_000_000,
-            cpu_ns: seconds * 500_000_000,
-            responses,
-            bytes_on_wire: Some(responses * 1_000),
-            ..Telemetry::default()
-        };
-        let mut step = Step::new(1);
-        step.add(&outcome([5; SLOTS]), Some((at(0, 0), at(2, 100))), None);
-        step.add(&outcome([5; SLOTS]), Some((at(5, 200), at(7, 400))), None);
-        let server = step.server.as_ref().expect("two windows");
-        assert_eq!((server.responses, server.wire_bytes), (300, Some(300_000)));
-        assert_eq!((server.cpus(), server.disk_reads), (Some(0.5), None));
-        assert_eq!(server.per_request_ns, [1e7, 5e6]);
-        step.add(&outcome([5; SLOTS]), None, None);
-        assert_eq!(step.server, None);
-    }
-}
+mod tests;

@@ -4,7 +4,8 @@
 //! One file holds the options of a command, its metrics, model and timed work. The program builds
 //! the command line from the registry; views use the records.
 
-use fathom_record::{Host, NoModel, Params, Prediction};
+use fathom_analysis::limits::Judged;
+use fathom_record::{Host, NoModel, Params, Prediction, Record};
 
 use crate::{About, Inputs, ProcedureError, Recorder};
 
@@ -48,6 +49,11 @@ pub trait Procedure {
     /// [`ProcedureError::Failed`] where this machine, its files or its free space do not allow it.
     fn check(&self) -> Result<(), ProcedureError> {
         Ok(())
+    }
+
+    /// The conditions of the user for the records of this run, for the exit status.
+    fn judge(&self, _: &[Record]) -> Vec<Judged> {
+        Vec::new()
     }
 
     /// Measures. After an error the records made so far are kept.

@@ -102,6 +102,13 @@ impl Histogram {
         (!counts.is_empty()).then(|| middle_of(&counts, counts.value_at_quantile(q)))
     }
 
+    /// The timings, ascending, with the number of each.
+    pub fn timings(&self) -> Vec<(f64, u64)> {
+        let counts = self.counts();
+        let each = counts.iter_recorded();
+        each.map(|it| (middle_of(&counts, it.value_iterated_to()), it.count_at_value())).collect()
+    }
+
     /// At most `most` timings, ascending, at evenly spaced ranks: they preserve the distribution.
     pub fn ranks(&self, most: u64) -> Vec<f64> {
         let counts = self.counts();

@@ -1,13 +1,14 @@
 //! The limits of the user beside the numbers of a run.
 
 use fathom_analysis::limits::{Answer, Judged, Judgement};
+use fathom_analysis::load::Condition;
 use fathom_record::quantity::{NOTHING, quantity, quantity_within, span_within};
 
 use crate::grid::Grid;
 use crate::layout::Layout;
 use crate::opening::{labelled, minute};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
-use crate::wrap::{NARROWEST, width_of, wrapped};
+use crate::wrap::{NARROWEST, glued, width_of, wrapped};
 
 const WIDEST: usize = 120;
 /// Columns of a screen that shows the intervals beside the numbers.
@@ -65,6 +66,30 @@ pub fn counts(judgement: &Judgement) -> String {
         (_, 0) => format!("{broken} of {all} not kept, the others kept"),
         _ => format!("{broken} of {all} not kept, {undecided} undecided"),
     }
+}
+
+/// The conditions of a load, one line each: `p99>50ms: fail, 61.2 ms (58.0 ms to 66.1 ms) at 400
+/// requests/s`.
+#[must_use]
+pub fn conditions(judged: &[Judged], width: usize) -> String {
+    let line = |one: &Judged| {
+        let answer = match one.answer {
+            Answer::Kept => "pass",
+            Answer::NotKept => "fail",
+            Answer::Undecided => "undecided",
+        };
+        let words = |value| glued(&Condition::words(one.unit, value));
+        let ends = one.interval.filter(|[low, high]| low < high);
+        let interval = ends.map(|ends| format!(" ({})", ends.map(words).join(" to ")));
+        let value = one.value.map(|it| words(it) + &interval.unwrap_or_default());
+        let at = (!one.name.is_empty()).then(|| format!("at {}", one.name));
+        let found: Vec<String> = [value, at].into_iter().flatten().collect();
+        let found = [Some(found.join(" ")), one.why.clone()].into_iter().flatten();
+        let found = found.filter(|text| !text.is_empty()).collect::<Vec<String>>().join(": ");
+        let text = format!("{}: {answer}, {found}", one.written);
+        wrapped(&text, width, "fail-if         ", "                ")
+    };
+    judged.iter().map(line).collect()
 }
 
 /// The line of a health check in the form of monitoring plugins: state, the cases that are not

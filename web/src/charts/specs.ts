@@ -298,6 +298,23 @@ export const SPECS: Spec[] = [
   },
   {
     ...LOAD,
+    id: 'load-rate',
+    title: 'Load: response time by rate',
+    says: 'Open loop: to the last byte received, from when a request was due or was sent.',
+    metrics: ['load.response_time'],
+    x: 'rate',
+    xLabel: 'requests/s',
+    parts: [
+      { metric: 'load.response_time', name: 'median' },
+      { metric: 'load.response_time', name: 'p90', quantile: 0.9 },
+      { metric: 'load.response_time', name: 'p99', quantile: 0.99 },
+    ],
+    yLog: true,
+    panel: ['arrivals', 'from'],
+    wide: true,
+  },
+  {
+    ...LOAD,
     id: 'load-utilisation',
     title: 'Load: utilisation by clients',
     says: 'CPU time of the server (100 %: one CPU) and of the busiest client thread; device busy.',

@@ -6,6 +6,7 @@
 use std::io::IsTerminal;
 
 use anyhow::Context;
+use fathom_analysis::limits::Judged;
 use fathom_engine::{Audience, Plan, Progress, Session, SessionSetup};
 use fathom_measure::clock::{self, Watch};
 use fathom_measure::host;
@@ -17,7 +18,7 @@ use fathom_store::{Search, Store, StoreError};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::run_store::RunStore;
-use super::setup;
+use super::{limits, setup};
 use crate::arguments::by_hand::ProcedureArguments;
 use crate::exit::{Status, UsageError};
 use crate::interrupt;
@@ -66,7 +67,10 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
         stored: Stored::Nothing,
     };
     let ending = Session::new(&REGISTRY, setup, &mut printer).run(&**procedure, timestamp);
-    printer.status(ending.map_err(command_error)?)
+    let ending = ending.map_err(command_error)?;
+    let judged = procedure.judge(&printer.printed);
+    printer.print_conditions(&judged);
+    printer.status(ending, &judged)
 }
 
 /// The newest stored number of each case of these metrics on this host, oldest first. If the store
@@ -122,12 +126,25 @@ impl Printer {
         }
     }
 
-    fn status(&self, ending: Ending) -> anyhow::Result<Status> {
+    /// The conditions of the user; JSON goes alone to standard output.
+    fn print_conditions(&mut self, judged: &[Judged]) {
+        let text = fathom_report::limits::conditions(judged, self.width);
+        match self.json {
+            true => text.lines().for_each(terminal::warn),
+            false => self.output.write(&text),
+        }
+    }
+
+    fn status(&self, ending: Ending, judged: &[Judged]) -> anyhow::Result<Status> {
         Ok(match (super::output_status(&self.output)?, ending) {
             (Status::Success, _) if self.store.has_failed() => Status::Failed,
             (Status::Success, Ending::Stopped) => Status::Interrupted,
             (Status::Success, Ending::Faulty) => Status::Failed,
             (Status::Success, Ending::NotFound) => Status::Incomplete,
+            (Status::Success, Ending::Done) if !judged.is_empty() => {
+                let worst = judged.iter().map(|one| one.answer).min();
+                worst.map_or(Status::Success, limits::status)
+            }
             (status, _) => status,
         })
     }

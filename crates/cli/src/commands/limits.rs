@@ -122,8 +122,8 @@ fn entry(name: &str, range: &str) -> Result<Entry, UsageError> {
 }
 
 /// The exit status of kept, broken and undecided limits.
-pub(super) fn status(judgement: &Judgement) -> Status {
-    match judgement.answer {
+pub(super) fn status(answer: Answer) -> Status {
+    match answer {
         Answer::Kept => Status::Success,
         Answer::NotKept => Status::Incomplete,
         Answer::Undecided => Status::Undecided,

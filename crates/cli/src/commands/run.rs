@@ -157,7 +157,7 @@ fn beside_limits(
             super::print_text(&format!("\n{text}"))?;
         }
     }
-    Ok(limits::status(&judgement))
+    Ok(limits::status(judgement.answer))
 }
 
 /// The plan, with the cases to the host of `--remote`.

@@ -65,7 +65,7 @@ fn beside_limits(limits: &Limits, document: &Document, json: bool) -> anyhow::Re
     let printed = super::print(json, &judgement, |layout| {
         fathom_report::limits::judgement(&judgement, layout)
     })?;
-    Ok(if printed == Status::Success { limits::status(&judgement) } else { printed })
+    Ok(if printed == Status::Success { limits::status(judgement.answer) } else { printed })
 }
 
 /// The named run, if any, and what to show of it: the first name may be a metric or a group.

@@ -147,6 +147,58 @@ fn load_is_stored() {
 }
 
 #[test]
+fn open_loop_is_stored() {
+    let (env, server) = (TestEnv::new(), Server::start());
+    let options = "--rate 50,100 --clients 1 --arrivals uniform --time 1500ms";
+    let printed = load(&env, &format!("{} {options}", server.url("/f1")));
+    assert_contains(&printed, &["3 × 3 windows", "open loop, uniform arrivals", "sustained"]);
+    let document = env.latest();
+    let steps = of_metric(&document, "load.throughput");
+    let rates = steps.iter().map(|step| step.params.integer("rate"));
+    assert_eq!(rates.collect::<Vec<_>>(), [None, Some(50), Some(100)]);
+    for step in &steps[1..] {
+        assert_eq!(step.params.integer("clients"), None);
+        let due = number(step, "requests") + number(step, "without a response");
+        // In three windows of half a second.
+        assert_eq!(due, 1.5 * step.params.integer("rate").map_or(0.0, |rate| rate as f64));
+        let of_times = of_metric(&document, "load.response_time");
+        let from_send = step.params.clone().and("from", "send");
+        assert!(of_times.iter().any(|it| it.params == step.params));
+        assert!(of_times.iter().any(|it| it.params == from_send));
+    }
+    assert!(document.records.iter().all(Record::is_intact));
+}
+
+#[test]
+fn conditions_are_the_exit_status() {
+    let (env, server) = (TestEnv::new(), Server::start());
+    for (conditions, status, words) in [
+        ("errors>50%", 0, "errors>50%: pass, 0 %"),
+        ("errors>50%,errors<40%", 3, "errors<40%: fail, 0 %"),
+        // 10 000 responses would be needed.
+        ("errors>50%,p99.9>1ns", 5, "p99.9>1ns: undecided"),
+    ] {
+        let options = format!("--fail-if {conditions} -c 1 --think 5ms -z 900ms");
+        let output = env.exec(&format!("load {} {options}", server.url("/f1")));
+        assert_status(&output, status);
+        assert_contains(&text(&output.stdout), &["fail-if", words]);
+        let json = env.exec(&format!("load {} {options} --json", server.url("/f1")));
+        assert_status(&json, status);
+        assert_contains(&text(&json.stderr), &[words]);
+    }
+    for (options, words) in [
+        ("--fail-if p99", "expected a condition such as p99>50ms"),
+        ("--rate 0", "expected 0.1 to 10000000 requests/s"),
+        ("--rate 5 --think 1s", "--think"),
+        ("--rate 5 -n 10", "--requests"),
+        ("--in-flight 5", "--rate"),
+    ] {
+        let output = env.exec(&format!("load {} {options}", server.url("/f1")));
+        assert_usage_error(&output, &[words]);
+    }
+}
+
+#[test]
 fn unusable_servers_are_one_clear_line() {
     let (env, server) = (TestEnv::new(), Server::start());
     let missing = env.run(&["load", &server.url("/none")]);

@@ -62,6 +62,8 @@ pub(super) struct Client {
     pub(super) ready_ns: u64,
     /// When the first byte of the response arrived; 0 before.
     pub(super) first_ns: u64,
+    /// When it was due, in an open loop.
+    pub(super) due_ns: u64,
     /// When the present state times out.
     pub(super) deadline_ns: u64,
     pub(super) status: u16,
@@ -90,6 +92,7 @@ impl Client {
             begun_ns: 0,
             ready_ns: 0,
             first_ns: 0,
+            due_ns: 0,
             deadline_ns: 0,
             status: 0,
             body_bytes: 0,

@@ -40,7 +40,7 @@ impl Pause {
 }
 
 /// Uniform in [0, 1).
-fn uniform(random: &mut Xoshiro256PlusPlus) -> f64 {
+pub(super) fn uniform(random: &mut Xoshiro256PlusPlus) -> f64 {
     (random.next_u64() >> 11) as f64 * 2_f64.powi(-53)
 }
 

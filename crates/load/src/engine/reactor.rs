@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,6 +15,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::client::{Asked, Client, Progress, State};
+use super::open::Open;
 use super::pause::below;
 use super::phases::{Phase, Phases};
 use super::shared::{Seat, Shared};
@@ -24,6 +26,8 @@ const BUFFER_BYTES: usize = 1 << 20;
 const EVENTS_MAX: usize = 256;
 /// Between two checks of the deadlines of all clients.
 const DEADLINES_NS: u64 = 50_000_000;
+/// Requests of an open loop that begin before the thread looks at events again.
+const BEGUN_MAX: usize = 64;
 /// Wait of a client after a failed request, so that a dead server is not flooded.
 const BACK_OFF_NS: u64 = 100_000_000;
 
@@ -44,6 +48,8 @@ pub(super) struct Reactor<'w> {
     buffer: Vec<u8>,
     /// When idle clients send again.
     waking: BinaryHeap<Reverse<(u64, u32)>>,
+    /// The open loop, unless it is a closed one.
+    open: Option<Open>,
     tally: Tally,
     /// Whether responses are files, and whether they have no body.
     gets: bool,
@@ -64,21 +70,27 @@ impl<'w> Reactor<'w> {
             client.sum = (work.body == Body::Verify).then(Sum::default);
             client
         };
+        let clients: Vec<Client> = numbers.map(client).collect();
+        let open = work.rate.map(|rate| {
+            let of = (thread, work.threads);
+            Open::new(rate, shared.begun_ns, of, work.seed, clients.len() as u32)
+        });
         Ok(Self {
             work,
             shared,
             seat: &shared.seats[thread as usize],
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             first: thread,
-            clients: numbers.map(client).collect(),
+            clients,
             buffer: vec![0; BUFFER_BYTES],
             waking: BinaryHeap::new(),
             tally: Tally {
                 phases: work.has_phases().then(|| Phases::with_room(work.timeout_ns)),
-                ..Tally::new(work.timeout_ns)
+                ..Tally::new(work.timeout_ns, open.is_some())
             },
             gets: work.requests.message().gets(),
             is_head: work.requests.message().method == "HEAD",
+            open,
             now: now_ns(),
         })
     }
@@ -87,7 +99,12 @@ impl<'w> Reactor<'w> {
     pub(super) fn run(mut self) -> Tally {
         self.shared.await_window();
         self.now = now_ns();
-        for at in 0..self.clients.len() as u32 {
+        if self.open.is_some() {
+            // By default the kernel may wake a thread up to 50 µs late.
+            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        }
+        let closed = if self.open.is_some() { 0 } else { self.clients.len() as u32 };
+        for at in 0..closed {
             // Clients that think do not begin together: constant times would keep them in step.
             let mean_ns = self.work.pause.mean_ns.min(u32::MAX.into()) as u32;
             match below(mean_ns, &mut self.clients[at as usize].random) {
@@ -98,7 +115,7 @@ impl<'w> Reactor<'w> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut check_ns = self.now + DEADLINES_NS;
         while !self.shared.is_over(self.now) {
-            let wake = self.waking.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
+            let wake = self.wake_ns();
             let timeout = wake.min(check_ns).saturating_sub(now_ns());
             events.clear();
             if let Err(error) = wait(&self.epoll, &mut events, timeout)
@@ -113,20 +130,57 @@ impl<'w> Reactor<'w> {
                 self.tally.lag_ns += (self.now - ready_ns) as f64;
                 self.tally.lags += 1;
                 self.handle(event.data.u64() as u32, event.flags);
+                self.begin_due();
             }
             self.wake();
+            self.begin_due();
             if self.now >= check_ns {
                 self.check_deadlines();
                 check_ns = self.now + DEADLINES_NS;
             }
         }
-        let in_flight = self.clients.iter().filter(|client| client.state != State::Idle);
-        for client in in_flight {
-            self.tally.in_flight += 1;
-            let since_ns = self.now.saturating_sub(client.begun_ns);
-            self.tally.longest_in_flight_ns = self.tally.longest_in_flight_ns.max(since_ns);
-        }
+        self.count_in_flight();
         self.tally
+    }
+
+    fn count_in_flight(&mut self) {
+        self.now = now_ns();
+        let is_counted =
+            |at: &u64| !self.shared.is_open_loop || self.shared.since_begin(*at).is_some();
+        let in_flight = self.clients.iter().filter(|client| client.state != State::Idle);
+        let since = in_flight.map(|client| self.since_ns(client));
+        let waiting = self.open.as_ref().and_then(|open| open.first_waiting_ns(self.shared));
+        let since: Vec<u64> = since.chain(waiting).filter(is_counted).collect();
+        let mut open = self.open.take();
+        if let Some(open) = &mut open {
+            open.arrive(self.now, self.shared, self.seat);
+        }
+        self.tally.in_flight = open.as_ref().map_or(since.len() as u64, Open::unfinished);
+        let first = since.into_iter().min();
+        self.tally.longest_in_flight_ns = first.map_or(0, |at| self.now.saturating_sub(at));
+        self.tally.late = open.map(Open::into_late);
+    }
+
+    /// Since when the response time of a request counts.
+    fn since_ns(&self, client: &Client) -> u64 {
+        if self.open.is_some() { client.due_ns } else { client.begun_ns }
+    }
+
+    /// When the thread must be awake again.
+    fn wake_ns(&self) -> u64 {
+        let closed = || self.waking.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
+        self.open.as_ref().map_or_else(closed, Open::wake_ns)
+    }
+
+    /// Begins the requests of an open loop that are due.
+    fn begin_due(&mut self) {
+        for _ in 0..BEGUN_MAX {
+            let Some(open) = &mut self.open else { return };
+            open.arrive(self.now, self.shared, self.seat);
+            let Some((at, due_ns)) = open.begin() else { return };
+            self.clients[at as usize].due_ns = due_ns;
+            self.begin(at);
+        }
     }
 
     fn wake(&mut self) {
@@ -362,28 +416,32 @@ impl<'w> Reactor<'w> {
         let (status, bytes, file) = (client.status, client.body_bytes, client.file);
         let is_wrong = status == 200
             && client.sum.is_some_and(|sum| *self.work.requests.content(file, || sum) != sum);
-        if self.shared.since_begin(end_ns).is_some() {
+        let since_ns = self.since_ns(&self.clients[at as usize]);
+        // A request of an open loop counts where it was due.
+        let at_ns = if self.open.is_some() { since_ns } else { end_ns };
+        if self.shared.since_begin(at_ns).is_some() {
             *self.tally.statuses.entry(status).or_default() += 1;
         }
         let mut astray = None;
         if let Some(base) = self.work.follow.as_ref().filter(|_| redirects(status)) {
-            match client.follow(base, &self.work.requests) {
+            match self.clients[at as usize].follow(base, &self.work.requests) {
                 Ok(()) => return self.dispatch(at),
                 Err(fault) => astray = Some(fault),
             }
         }
-        let slot = self.shared.slot(end_ns);
+        let slot = self.shared.slot(at_ns);
+        let client = &self.clients[at as usize];
         if let Some(fault) = astray {
-            self.count_fault(fault);
+            self.count_fault(at, fault);
         } else if !self.work.requests.accepts(status) {
-            self.count_fault(Fault::Status(status));
+            self.count_fault(at, Fault::Status(status));
         } else if status == 200 && self.gets && self.work.requests.length(file, bytes) != bytes {
-            self.count_fault(Fault::WrongLength);
+            self.count_fault(at, Fault::WrongLength);
         } else if is_wrong {
             self.tally.wrong_file.get_or_insert(file);
-            self.count_fault(Fault::WrongContent);
+            self.count_fault(at, Fault::WrongContent);
         } else {
-            let response_ns = (end_ns - client.begun_ns) as f64;
+            let response_ns = (end_ns - since_ns) as f64;
             if let Some(slot) = slot.map(|slot| &mut self.tally.slots[slot]) {
                 slot.completed += 1;
                 slot.body_bytes += bytes;
@@ -392,6 +450,9 @@ impl<'w> Reactor<'w> {
                 if let Some(phases) = &mut self.tally.phases {
                     phases.add(Phase::FirstByte, client.first_ns.saturating_sub(client.ready_ns));
                     phases.add(Phase::Body, end_ns - client.first_ns);
+                }
+                if let Some(times) = &mut slot.times_from_send {
+                    times.add((end_ns - client.begun_ns) as f64);
                 }
             }
             self.seat.count(bytes);
@@ -408,6 +469,11 @@ impl<'w> Reactor<'w> {
 
     /// Sends the next request now, or after the think time.
     fn next(&mut self, at: u32, least_ns: u64) {
+        if let Some(open) = &mut self.open {
+            let due_ns = self.clients[at as usize].due_ns;
+            open.end(at, due_ns, self.shared, self.seat);
+            return;
+        }
         let client = &mut self.clients[at as usize];
         let pause = self.work.pause.draw(&mut client.random).max(least_ns);
         if self.shared.is_over(self.now) {
@@ -441,13 +507,15 @@ impl<'w> Reactor<'w> {
     fn fail(&mut self, at: u32, fault: Fault) {
         let client = &mut self.clients[at as usize];
         (client.stream, client.state) = (None, State::Idle);
-        self.count_fault(fault);
+        self.count_fault(at, fault);
         self.next(at, BACK_OFF_NS);
     }
 
-    fn count_fault(&mut self, fault: Fault) {
+    fn count_fault(&mut self, at: u32, fault: Fault) {
         *self.tally.faults.entry(fault).or_default() += 1;
-        if self.shared.since_begin(self.now).is_some() {
+        let due_ns = self.clients[at as usize].due_ns;
+        let at_ns = if self.open.is_some() { due_ns } else { self.now };
+        if self.shared.since_begin(at_ns).is_some() {
             *self.tally.window_faults.entry(fault).or_default() += 1;
         }
         self.seat.failed.fetch_add(1, Relaxed);

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
+use fathom_measure::clock::monotonic_raw_ns as now_ns;
+
 use super::Fault;
 use super::tally::SLOTS;
 
@@ -24,6 +26,11 @@ pub(super) struct Seat {
     /// file in /proc.
     pub(super) final_cpu_ns: AtomicU64,
     pub(super) final_wait_ns: AtomicU64,
+    /// Of an open loop: requests that are due and not done, those of the window among them, and up
+    /// to when due requests are counted.
+    pub(super) backlog: AtomicU64,
+    pub(super) unfinished: AtomicU64,
+    pub(super) arrived_until_ns: AtomicU64,
 }
 
 impl Seat {
@@ -47,11 +54,16 @@ pub(super) struct Shared {
     pub(super) slot_ends_ns: [AtomicU64; SLOTS],
     pub(super) seats: Vec<Seat>,
     pub(super) last_fault: Mutex<Option<Fault>>,
+    /// Whether requests are due at a rate: then they belong to the window in which they are due.
+    pub(super) is_open_loop: bool,
+    pub(super) begun_ns: u64,
 }
 
 impl Shared {
-    pub(super) fn new(threads: u32, limit: Option<u64>) -> Self {
+    pub(super) fn new(threads: u32, limit: Option<u64>, is_open_loop: bool) -> Self {
         Self {
+            is_open_loop,
+            begun_ns: now_ns(),
             limit,
             left: AtomicU64::new(limit.unwrap_or(0)),
             completions: AtomicU64::new(0),
@@ -119,9 +131,12 @@ impl Shared {
         }
     }
 
+    /// Opens the window. The threads of a closed loop end with it.
     pub(super) fn open(&self, from: u64, length: u64) {
         self.length_ns.store(length, Relaxed);
-        self.until_ns.store(from + length, Relaxed);
+        if !self.is_open_loop {
+            self.until_ns.store(from + length, Relaxed);
+        }
         self.from_ns.store(from, Release);
     }
 

@@ -159,6 +159,9 @@ pub struct Slot {
     /// Sum of the response times.
     pub sum_ns: f64,
     pub times: Histogram,
+    /// Of an open loop, whose response times are from when the request was due: from when it was
+    /// sent.
+    pub times_from_send: Option<Histogram>,
 }
 
 impl Slot {
@@ -167,6 +170,16 @@ impl Slot {
         self.body_bytes += other.body_bytes;
         self.sum_ns += other.sum_ns;
         self.times.merge(&other.times);
+        merge(&mut self.times_from_send, other.times_from_send.as_ref());
+    }
+}
+
+/// Adds a histogram to one that may be none yet.
+pub fn merge(own: &mut Option<Histogram>, more: Option<&Histogram>) {
+    match (own, more) {
+        (Some(own), Some(more)) => own.merge(more),
+        (own @ None, Some(more)) => *own = Some(more.clone()),
+        (_, None) => {}
     }
 }
 
@@ -197,6 +210,8 @@ pub struct Tally {
     /// Sum of the delays between the readiness of a connection and its handling.
     pub lag_ns: f64,
     pub lags: u64,
+    /// How late requests of the window were sent by an open loop that had a connection for them.
+    pub late: Option<Histogram>,
     /// Congestion control of the sockets.
     pub congestion: Option<String>,
     pub phases: Option<Phases>,
@@ -204,8 +219,11 @@ pub struct Tally {
 
 impl Tally {
     /// For responses within a time.
-    pub fn new(timeout_ns: u64) -> Self {
-        let slot = || Slot { times: Histogram::with_room(timeout_ns), ..Slot::default() };
+    pub fn new(timeout_ns: u64, is_open_loop: bool) -> Self {
+        let times = || Histogram::with_room(timeout_ns);
+        let times_from_send = || is_open_loop.then(times);
+        let slot =
+            || Slot { times: times(), times_from_send: times_from_send(), ..Slot::default() };
         Self { slots: (0..SLOTS).map(|_| slot()).collect(), ..Self::default() }
     }
 
@@ -222,6 +240,7 @@ impl Tally {
         self.longest_in_flight_ns = self.longest_in_flight_ns.max(other.longest_in_flight_ns);
         self.lag_ns += other.lag_ns;
         self.lags += other.lags;
+        merge(&mut self.late, other.late.as_ref());
         self.congestion = self.congestion.take().or_else(|| other.congestion.clone());
         Phases::merge(&mut self.phases, other.phases.as_ref());
     }

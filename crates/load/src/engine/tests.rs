@@ -1,5 +1,7 @@
 //! The engine against a server of its own: real sockets, with every fault that a server can have.
 
+mod open;
+
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -133,6 +135,7 @@ fn work(address: SocketAddr, clients: u32) -> Workload {
         tls: None,
         requests: Arc::new(Requests::new(&files, &fields)),
         clients,
+        rate: None,
         threads: 2.min(clients),
         choice: Choice::Random,
         pause: Pause::NONE,

@@ -18,6 +18,12 @@ const PART_NS: [u64; 2] = [20_000_000, 1_000_000_000];
 const PART_COMPLETIONS: u64 = 8;
 /// Warmed up: two parts in a row differ by less than this, or by less than their counts scatter.
 const SETTLED: f64 = 0.10;
+/// The window of an open loop begins so much later: all threads know of it when it does.
+const AHEAD_NS: u64 = 2_000_000;
+/// A backlog at the end of a window may take as long as the window to go down, or this long.
+const DRAIN_MIN_NS: u64 = 1_000_000_000;
+/// Parts of a window by which it is judged whether it does.
+const GROWTH_PARTS: u64 = 10;
 /// No completion for this long, but failures: the server is gone.
 const SILENCE_NS: u64 = 1_000_000_000;
 /// Failures in that time if connections are possible.
@@ -32,9 +38,14 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// The longest warm-up is a quarter of the window.
+    /// The longest warm-up is a quarter of the window; that of an open loop has this length.
     pub fn of(window_ns: u64, requests: Option<u64>) -> Self {
         Self { window_ns, warm_up_max_ns: (window_ns / 4).max(5 * PART_NS[0]), requests }
+    }
+
+    /// The longest time for the backlog of an open loop at the end of a window.
+    pub fn drain_max_ns(self) -> u64 {
+        self.window_ns.max(DRAIN_MIN_NS)
     }
 }
 
@@ -55,6 +66,8 @@ pub struct Live {
     pub body_bytes: u64,
     pub failed: u64,
     pub now_ns: u64,
+    /// Of an open loop: requests that are due and not done.
+    pub backlog: u64,
 }
 
 /// CPU time of a thread during the window.
@@ -95,7 +108,19 @@ pub struct Outcome {
     /// Whether the throughput was steady before the window.
     pub is_settled: bool,
     pub threads: Vec<ThreadUse>,
+    /// Of an open loop.
+    pub backlog: Option<Backlog>,
     pub end: End,
+}
+
+/// What was due and not done in an open loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backlog {
+    /// At the end of the window.
+    pub requests: u64,
+    /// Whether it went back to what it was in the first half of the window, with requests at the
+    /// same rate: then the server sustains the rate.
+    pub is_drained: bool,
 }
 
 /// Called at every moment; returns whether to go on.
@@ -106,7 +131,7 @@ pub type Watch<'w> = dyn FnMut(Moment, &Live) -> bool + 'w;
 /// # Errors
 /// If a thread cannot be started or has no epoll instance.
 pub fn run(work: &Workload, timing: Timing, watch: &mut Watch<'_>) -> std::io::Result<Outcome> {
-    let shared = Shared::new(work.threads, timing.requests);
+    let shared = Shared::new(work.threads, timing.requests, work.rate.is_some());
     let reactors: Vec<Reactor<'_>> = (0..work.threads)
         .map(|thread| Reactor::new(work, &shared, thread))
         .collect::<rustix::io::Result<_>>()?;
@@ -165,6 +190,7 @@ impl<'c, 'w> Coordinator<'c, 'w> {
             warm_up_ns: 0,
             is_settled: false,
             threads: Vec::new(),
+            backlog: None,
             end: End::Complete,
         };
         match timing.requests.map_or_else(|| self.warm_up(timing), |_| Ok(true)) {
@@ -172,15 +198,21 @@ impl<'c, 'w> Coordinator<'c, 'w> {
             Err(end) => return Outcome { end, ..outcome },
         }
         let length = timing.window_ns.max(PART_NS[0]);
-        let live = self.live();
-        if !(self.watch)(Moment::Begin, &live) {
+        let begun = self.live();
+        if !(self.watch)(Moment::Begin, &begun) {
             return Outcome { end: End::Stopped, ..outcome };
         }
         let before = self.threads();
-        let from = now_ns();
+        let ahead = if self.shared.is_open_loop { AHEAD_NS } else { 0 };
+        let from = now_ns() + ahead;
         self.shared.open(from, length);
         outcome.warm_up_ns = from - begun_ns;
+        // Of the first half of the window.
+        let mut usual = 0;
         outcome.end = loop {
+            if now_ns() < from + length / 2 {
+                usual = usual.max(self.backlog());
+            }
             let left = (from + length).saturating_sub(now_ns());
             if left == 0 || self.is_all_done() {
                 break End::Complete;
@@ -190,7 +222,7 @@ impl<'c, 'w> Coordinator<'c, 'w> {
             }
         };
         let end_ns = now_ns();
-        outcome.window_ns = length.min(end_ns - from);
+        outcome.window_ns = length.min(end_ns.saturating_sub(from));
         outcome.slots_ns = self.shared.slots_ns(outcome.window_ns);
         if timing.requests.is_some() {
             // Up to the last completion.
@@ -205,7 +237,53 @@ impl<'c, 'w> Coordinator<'c, 'w> {
         outcome.threads = before.iter().zip(&after).map(used).collect();
         let live = self.live();
         (self.watch)(Moment::End, &live);
+        if self.shared.is_open_loop && outcome.end == End::Complete {
+            let growth = Growth::new(&begun, &live, length);
+            let end_ns = from + length;
+            match self.drain(growth, usual, (end_ns, end_ns + timing.drain_max_ns())) {
+                Ok(backlog) => outcome.backlog = Some(backlog),
+                Err(end) => outcome.end = end,
+            }
+        }
         outcome
+    }
+
+    /// Waits until all requests of the window are done and the backlog is as usual, with further
+    /// requests at the same rate. Without it, a stall at the end would be lost: the requests that
+    /// it delays most would have no response time.
+    fn drain(
+        &mut self,
+        mut growth: Growth,
+        usual: u64,
+        (end_ns, until_ns): (u64, u64),
+    ) -> Result<Backlog, End> {
+        let (mut requests, mut is_counted) = (growth.last.backlog, false);
+        loop {
+            let live = self.live();
+            if !is_counted {
+                requests = requests.max(live.backlog);
+                is_counted = self.is_counted(end_ns);
+            }
+            let backlog = |is_drained| Ok(Backlog { requests, is_drained });
+            let is_usual = is_counted && live.backlog <= usual;
+            if is_usual && self.shared.sum(|seat| &seat.unfinished) == 0 {
+                return backlog(true);
+            }
+            if growth.is_certain(&live) || live.now_ns >= until_ns {
+                return backlog(is_usual);
+            }
+            self.step(Moment::Running, TICK)?;
+        }
+    }
+
+    /// Whether the threads of an open loop have seen all requests that were due until then.
+    fn is_counted(&self, end_ns: u64) -> bool {
+        let counted = |seat: &Seat| seat.arrived_until_ns.load(Acquire) >= end_ns;
+        self.shared.seats.iter().all(counted)
+    }
+
+    fn backlog(&self) -> u64 {
+        self.shared.sum(|seat| &seat.backlog)
     }
 
     /// Whether the counted requests have ended, in whichever way.
@@ -219,6 +297,13 @@ impl<'c, 'w> Coordinator<'c, 'w> {
         let mut parts = Parts::new(timing, self.live());
         loop {
             self.step(Moment::WarmUp, TICK)?;
+            // The throughput of an open loop is its rate from the beginning on.
+            if self.shared.is_open_loop {
+                match parts.is_over(now_ns()) {
+                    true => return Ok(true),
+                    false => continue,
+                }
+            }
             if let Some(is_steady) = parts.add(self.live()) {
                 return Ok(is_steady);
             }
@@ -257,6 +342,7 @@ impl<'c, 'w> Coordinator<'c, 'w> {
             body_bytes: self.shared.sum(|seat| &seat.body_bytes),
             failed: self.shared.sum(|seat| &seat.failed),
             now_ns: now_ns(),
+            backlog: self.backlog(),
         }
     }
 
@@ -268,6 +354,36 @@ impl<'c, 'w> Coordinator<'c, 'w> {
             Stamped { at_ns: now_ns(), cpu_ns, wait_ns }
         };
         self.shared.seats.iter().map(stamped).collect()
+    }
+}
+
+/// A backlog after a window: of a server that stalls it may still go down, of one that is slower
+/// than the rate it grows further.
+struct Growth {
+    part_ns: u64,
+    /// Completions of an average part of the window.
+    usual: u64,
+    last: Live,
+    /// Parts in a row in which it grew.
+    parts: u32,
+}
+
+impl Growth {
+    fn new(begun: &Live, end: &Live, window_ns: u64) -> Self {
+        let usual = (end.completed - begun.completed) / GROWTH_PARTS;
+        Self { part_ns: window_ns / GROWTH_PARTS, usual, last: *end, parts: 0 }
+    }
+
+    /// Whether it grows although the server works: waiting is in vain.
+    fn is_certain(&mut self, live: &Live) -> bool {
+        if live.now_ns < self.last.now_ns + self.part_ns {
+            return false;
+        }
+        let works = live.completed - self.last.completed > self.usual / 2;
+        let grows = works && live.backlog >= self.last.backlog;
+        self.parts = if grows { self.parts + 1 } else { 0 };
+        self.last = *live;
+        self.parts >= 2
     }
 }
 
@@ -304,9 +420,12 @@ impl Parts {
                 self.has_changed = true;
             }
         }
-        let is_over = live.now_ns - self.begun.now_ns >= self.timing.warm_up_max_ns;
         // Too few completions to compare are no sign of drift.
-        is_over.then_some(!self.has_changed)
+        self.is_over(live.now_ns).then_some(!self.has_changed)
+    }
+
+    fn is_over(&self, now_ns: u64) -> bool {
+        now_ns - self.begun.now_ns >= self.timing.warm_up_max_ns
     }
 }
 
@@ -358,5 +477,31 @@ mod tests {
         let short = Timing::of(100_000_000, None);
         let limits = [short.warm_up_max_ns, timing.warm_up_max_ns];
         assert_eq!(limits, [100_000_000, 500_000_000]);
+    }
+
+    #[test]
+    fn backlog_of_a_slow_server_grows_and_that_of_a_stalled_one_does_not() {
+        // A second with 1 000 completions.
+        let at = |ms: u64, completed: u64, backlog: u64| Live {
+            now_ns: ms * 1_000_000,
+            completed,
+            backlog,
+            ..Live::default()
+        };
+        let after = |readings: &[(u64, u64, u64)]| {
+            let mut growth = Growth::new(&at(0, 0, 0), &at(1_000, 1_000, 300), 1_000_000_000);
+            let is_certain = readings
+                .iter()
+                .map(|&(ms, completed, backlog)| growth.is_certain(&at(ms, completed, backlog)));
+            is_certain.collect::<Vec<bool>>()
+        };
+        assert_eq!(
+            after(&[(1_099, 1_099, 330), (1_100, 1_100, 330), (1_200, 1_200, 330)]),
+            [false, false, true]
+        );
+        assert_eq!(after(&[(1_100, 1_000, 400), (1_200, 1_000, 500)]), [false; 2], "no work");
+        assert_eq!(after(&[(1_100, 1_100, 299), (1_200, 1_200, 300)]), [false; 2]);
+        let once = [(1_100, 1_100, 330), (1_200, 1_200, 320), (1_300, 1_300, 330)];
+        assert_eq!(after(&once), [false; 3], "not in a row");
     }
 }

@@ -3,7 +3,7 @@
 use clap::Parser as _;
 
 use super::*;
-use crate::engine::{End, Outcome, SLOTS, Tally, ThreadUse};
+use crate::engine::{Arrivals, Backlog, End, Outcome, Rate, SLOTS, Tally, ThreadUse};
 use crate::fixture::{self, Texts, assert_golden};
 use crate::step::ServerUse;
 
@@ -179,6 +179,7 @@ fn short() -> Outcome {
         warm_up_ns: 0,
         is_settled: true,
         threads: Vec::new(),
+        backlog: None,
         end: End::Complete,
     }
 }
@@ -222,4 +223,55 @@ fn busy_or_late_client_marks_the_step() {
     assert!(state == State::Noisy && text.contains("late by 6 %"), "{text}");
     let (state, text) = with(0, 260_000.0);
     assert!(state == State::Invalid && text.contains("late by 26 %"), "{text}");
+}
+
+/// 150 requests/s, of which every one in a thousand is slower than 33 ms.
+fn open_step(change: impl Fn(&mut Outcome), others: Option<f64>) -> Step {
+    let rate = Rate { per_second: 120.0, arrivals: Arrivals::Poisson };
+    let mut step = Step::at(rate, 100, None);
+    for _ in 0..SWEEPS {
+        let mut outcome = fixture::outcome([15, 14, 16, 15, 15, 14, 16, 15, 16, 14], 33.3e6);
+        for slot in &mut outcome.tally.slots {
+            slot.times_from_send = Some((0..slot.completed).map(|_| 31e6).collect());
+        }
+        outcome.tally.late = Some((0..150).map(|at| f64::from(at) * 1e3).collect());
+        outcome.tally.longest_in_flight_ns = 0;
+        outcome.backlog = Some(Backlog { requests: 5, is_drained: true });
+        change(&mut outcome);
+        step.add(&outcome, None, others);
+    }
+    step
+}
+
+#[test]
+fn open_loops_say_what_is_not_sustained_and_why() {
+    let grown = |it: &mut Outcome| {
+        it.backlog = Some(Backlog { requests: 2_000, is_drained: false });
+        it.tally.in_flight = 90;
+    };
+    let late = |ms: f64| {
+        move |it: &mut Outcome| it.tally.late = Some((0..150).map(|_| ms * 1e6).collect())
+    };
+    let waits = |share: u64| {
+        move |it: &mut Outcome| {
+            grown(it);
+            it.threads = vec![ThreadUse { cpu_ns: 20, wait_ns: share, wall_ns: 100 }];
+        }
+    };
+    let busy = |it: &mut Outcome| {
+        it.threads = vec![ThreadUse { cpu_ns: 95, wait_ns: 0, wall_ns: 100 }];
+    };
+    let steps = [
+        ("sustained", open_step(|_| {}, None)),
+        ("grows", open_step(grown, None)),
+        ("grows, and the generator wants more CPU than there is", open_step(waits(75), None)),
+        ("grows beside other work", open_step(waits(30), Some(1.2))),
+        ("a busy thread", open_step(busy, None)),
+        ("sent late, as long as 1 ms", open_step(late(1.0), None)),
+        ("sent late by a tenth of the response time", open_step(late(3.5), None)),
+        ("sent late by more than half", open_step(late(20.0), None)),
+        ("one of 450 has no response", open_step(|it| it.tally.in_flight = 1, None)),
+    ];
+    let text = recorded("--rate 120 --time 3750ms", &fixture::target(false), &steps);
+    assert_golden("open.txt", &text);
 }

@@ -1,7 +1,8 @@
-//! The output of a load: the capacities, one row for each number of clients with the highest
-//! throughput, what limits it, and the memory of both ends.
+//! The output of a load: the capacities, one row for each number of clients and each rate, the
+//! highest throughput, what limits it, and the memory of both ends.
 
 mod limit;
+mod open;
 
 use fathom_analysis::load::ERRORS_MAX;
 use fathom_record::quantity::{NOTHING, bare, percent, quantity, quantity_within};
@@ -24,7 +25,7 @@ const MB: f64 = 1e6;
 /// Columns beside the bars of a curve.
 const CURVE_WORDS: usize = 45;
 /// Columns that a narrow terminal lacks, the first ones first.
-const OPTIONAL: [&str; 4] = ["p90", "client", "disk", "server"];
+const OPTIONAL: [&str; 7] = ["mean", "p99.9", "max", "p90", "client", "disk", "server"];
 /// The parts of a response time.
 const PHASES: [&str; 5] = ["resolve", "connect", "TLS handshake", "first byte", "body"];
 /// The columns that need words.
@@ -46,6 +47,7 @@ pub(super) fn group(records: &[Record], earlier: &[Record], width: usize) -> Str
     };
     let mut steps: Vec<&Record> = of(THROUGHPUT).collect();
     steps.sort_by_key(|record| record.params.integer("clients"));
+    steps.sort_by(|a, b| rate_of(a).total_cmp(&rate_of(b)));
     let mut text = limit::capacities(records, width);
     for of_case in by_case(&steps) {
         text += &table(&of_case, records, width);
@@ -56,12 +58,11 @@ pub(super) fn group(records: &[Record], earlier: &[Record], width: usize) -> Str
     text + &memory(records, width)
 }
 
-/// Steps that differ only in the number of clients.
+/// Steps that differ only in the number of clients or the rate.
 fn by_case<'r>(steps: &[&'r Record]) -> Vec<Vec<&'r Record>> {
     let mut cases: Vec<(Params, Vec<&Record>)> = Vec::new();
     for step in steps {
-        let mut params = step.params.clone();
-        params.0.remove("clients");
+        let params = open::case_of(step);
         match cases.iter_mut().find(|(known, _)| *known == params) {
             Some((_, of_case)) => of_case.push(step),
             None => cases.push((params, vec![step])),
@@ -71,7 +72,9 @@ fn by_case<'r>(steps: &[&'r Record]) -> Vec<Vec<&'r Record>> {
 }
 
 fn table(steps: &[&Record], records: &[Record], width: usize) -> String {
-    let mut common = steps[0].params.clone();
+    let (of_rates, of_clients): (Vec<&Record>, Vec<&Record>) =
+        steps.iter().partition(|step| open::is_open(step));
+    let mut common = of_clients.first().map_or(open::case_of(steps[0]), |it| it.params.clone());
     common.0.remove("clients");
     let mut text = format!("\n{}", wrapped(&format!("load{}", case(&common)), width, "", "  "));
     let shared = |fact: &&Fact| {
@@ -83,10 +86,25 @@ fn table(steps: &[&Record], records: &[Record], width: usize) -> String {
         shared.map(|fact| (fact.name.as_str(), fact_words(steps[0], fact))).collect();
     text += &facts(&lines, width);
     text.push('\n');
+    if !of_clients.is_empty() {
+        text += &by_clients(&of_clients, records, width);
+    }
+    if !of_clients.is_empty() && !of_rates.is_empty() {
+        text.push('\n');
+    }
+    if !of_rates.is_empty() {
+        text += &open::table(&of_rates, records, width);
+        text += &open::hidden(&of_clients, &of_rates, records, width);
+    }
+    text
+}
+
+/// The steps of closed loops.
+fn by_clients(steps: &[&Record], records: &[Record], width: usize) -> String {
     let mut columns = columns(steps, records);
     columns.retain(Column::has_content);
     let left_out = fit(&mut columns, &OPTIONAL, width);
-    text += &rows(&columns);
+    let mut text = rows(&columns);
     text += &legend(&columns, &LEGEND, width);
     text += &left_out;
     text += &remarks(steps, width);
@@ -95,69 +113,99 @@ fn table(steps: &[&Record], records: &[Record], width: usize) -> String {
     text + &phases(steps, width)
 }
 
-/// The record of another metric with the parameters of a step.
-fn beside<'r>(records: &'r [Record], step: &Record, metric: &str) -> Option<&'r Record> {
-    records.iter().find(|one| one.metric.as_str() == metric && one.params == step.params)
+/// The shown summary of another metric with these parameters.
+fn beside<'r>(records: &'r [Record], params: &Params, metric: &str) -> Option<&'r Summary> {
+    let record = records.iter().find(|one| one.metric.as_str() == metric && one.params == *params);
+    record.and_then(Record::shown_summary)
+}
+
+/// The rate of a step of an open loop; 0 of others.
+fn rate_of(step: &Record) -> f64 {
+    let text = step.params.0.get("rate").map(ToString::to_string);
+    text.and_then(|text| text.parse().ok()).unwrap_or(0.0)
+}
+
+/// A quantile of the response times; without `q` the median.
+fn quantile_of(records: &[Record], params: &Params, q: Option<f64>) -> Option<f64> {
+    let summary = beside(records, params, RESPONSE_TIME)?;
+    match q {
+        None => Some(summary.median),
+        Some(q) => summary.quantiles.iter().find(|it| it.q == q).map(|it| it.value),
+    }
+}
+
+fn mean_of(step: &Record, records: &[Record]) -> Option<f64> {
+    Some(beside(records, &step.params, RESPONSE_TIME)?.mean)
+}
+
+fn max_of(step: &Record, records: &[Record]) -> Option<f64> {
+    Some(beside(records, &step.params, RESPONSE_TIME)?.max)
+}
+
+fn time(ns: Option<f64>) -> String {
+    ns.map_or(NOTHING.to_owned(), |ns| quantity_within(ns, Unit::Nanoseconds, TIME))
+}
+
+fn throughput(step: &&Record) -> String {
+    let mark = if step.verdict.state == State::Noisy { "~" } else { "" };
+    step.shown_summary().map_or(NOTHING.to_owned(), |one| format!("{mark}{}", bare(one.median)))
+}
+
+fn state(step: &&Record) -> String {
+    match step.verdict.state {
+        State::Valid => String::new(),
+        state => state.word().to_owned(),
+    }
+}
+
+fn fact<'s>(
+    steps: &'s [&Record],
+    name: &'static str,
+    words: fn(f64) -> String,
+) -> impl Iterator<Item = String> + 's {
+    steps.iter().map(move |step| step.quantity_of(name).map_or(String::new(), words))
+}
+
+fn count(count: f64) -> String {
+    if count > 0.0 { format!("{count:.0}") } else { String::new() }
 }
 
 fn columns(steps: &[&Record], records: &[Record]) -> Vec<Column> {
-    let rate = |step: &&Record| {
-        let mark = if step.verdict.state == State::Noisy { "~" } else { "" };
-        let shown = step.shown_summary();
-        shown.map_or(NOTHING.to_owned(), |one| format!("{mark}{}", bare(one.median)))
-    };
     let half = |step: &&Record| {
         let half = step.shown_summary().and_then(Summary::relative_half_width);
         half.map_or(NOTHING.to_owned(), percent)
     };
     let bandwidth = |step: &&Record| {
-        let summary = beside(records, step, BANDWIDTH).and_then(Record::shown_summary);
+        let summary = beside(records, &step.params, BANDWIDTH);
         summary.map_or(NOTHING.to_owned(), |one| bare(one.median / MB))
     };
-    let time = |q: Option<f64>| {
-        move |step: &&Record| {
-            let summary = beside(records, step, RESPONSE_TIME).and_then(Record::shown_summary);
-            let value = summary.and_then(|one| match q {
-                None => Some(one.median),
-                Some(q) => one.quantiles.iter().find(|it| it.q == q).map(|it| it.value),
-            });
-            let text = |ns| quantity_within(ns, Unit::Nanoseconds, TIME);
-            value.map_or(NOTHING.to_owned(), text)
-        }
-    };
-    let fact = |name: &'static str, words: fn(f64) -> String| {
-        let cells =
-            steps.iter().map(move |step| step.quantity_of(name).map_or(String::new(), words));
-        cells.collect::<Vec<String>>().into_iter()
-    };
+    let of = |q| steps.iter().map(move |step| time(quantile_of(records, &step.params, q)));
     let clients = |step: &&Record| match step.params.0.get("clients") {
         Some(ParamValue::Integer(clients)) => clients.to_string(),
         _ => NOTHING.to_owned(),
     };
-    let state = |step: &&Record| match step.verdict.state {
-        State::Valid => String::new(),
-        state => state.word().to_owned(),
-    };
-    let errors = |count: f64| if count > 0.0 { format!("{count:.0}") } else { String::new() };
     vec![
         Column::new("clients", steps.iter().map(clients)),
-        Column::new("req/s", steps.iter().map(rate)),
+        Column::new("req/s", steps.iter().map(throughput)),
         Column::new("±", steps.iter().map(half)),
         Column::new("MB/s", steps.iter().map(bandwidth)),
-        Column::new("median", steps.iter().map(time(None))),
-        Column::new("p90", steps.iter().map(time(Some(0.9)))),
-        Column::new("p99", steps.iter().map(time(Some(0.99)))),
-        Column::new("server", fact("server CPU", percent)),
-        Column::new("disk", fact("disk", |rate| bare(rate / MB))),
-        Column::new("client", fact("client CPU", percent)),
-        Column::new("errors", fact("errors", errors)),
+        Column::new("mean", steps.iter().map(|step| time(mean_of(step, records)))),
+        Column::new("median", of(None)),
+        Column::new("p90", of(Some(0.9))),
+        Column::new("p99", of(Some(0.99))),
+        Column::new("p99.9", of(Some(0.999))),
+        Column::new("max", steps.iter().map(|step| time(max_of(step, records)))),
+        Column::new("server", fact(steps, "server CPU", percent)),
+        Column::new("disk", fact(steps, "disk", |rate| bare(rate / MB))),
+        Column::new("client", fact(steps, "client CPU", percent)),
+        Column::new("errors", fact(steps, "errors", count)),
         Column::words("", steps.iter().map(state)),
     ]
 }
 
 /// Why steps are noisy, invalid or without an interval.
 fn remarks(steps: &[&Record], width: usize) -> String {
-    let mut lines: Vec<(String, Vec<i64>)> = Vec::new();
+    let mut lines: Vec<(String, Vec<&Record>)> = Vec::new();
     for step in steps {
         let of_verdict = step.verdict.reasons.iter().map(|reason| {
             // Of a step with a number, what to do follows below the table.
@@ -167,18 +215,17 @@ fn remarks(steps: &[&Record], width: usize) -> String {
             format!("{state} ({cause}): {}{remedy}", reason.text)
         });
         let without = step.notes.iter().filter(|note| note.starts_with("no interval")).cloned();
-        let clients = step.params.integer("clients").unwrap_or(0);
         for line in of_verdict.chain(without) {
             match lines.iter_mut().find(|(known, _)| *known == line) {
-                Some((_, of)) => of.push(clients),
-                None => lines.push((line, vec![clients])),
+                Some((_, of)) => of.push(step),
+                None => lines.push((line, vec![step])),
             }
         }
     }
-    let line = |(line, of): &(String, Vec<i64>)| {
+    let line = |(line, of): &(String, Vec<&Record>)| {
         let numbers = match of.len() {
             2.. if of.len() == steps.len() => "all steps".to_owned(),
-            _ => numbers_of(of),
+            _ => names_of(of.iter().copied()),
         };
         wrapped(&format!("{numbers}: {line}"), width, "", "  ")
     };
@@ -192,19 +239,18 @@ fn fails(step: &Record) -> bool {
     errors > ERRORS_MAX * step.quantity_of("requests").unwrap_or(0.0)
 }
 
-/// `1 client`, or `2, 4 clients`.
-fn clients_of<'r>(steps: impl Iterator<Item = &'r Record>) -> String {
-    let all: Vec<i64> = steps.filter_map(|step| step.params.integer("clients")).collect();
-    numbers_of(&all)
-}
-
-fn numbers_of(clients: &[i64]) -> String {
-    match clients {
-        [one] => counted(*one as usize, "client"),
-        many => {
-            let list: Vec<String> = many.iter().map(ToString::to_string).collect();
-            format!("{} clients", list.join(", "))
+/// `1 client`, `2, 4 clients`, or `100, 200 requests/s`.
+fn names_of<'r>(steps: impl Iterator<Item = &'r Record>) -> String {
+    let (mut all, mut unit) = (Vec::new(), "clients");
+    for step in steps {
+        match step.params.0.get("rate") {
+            Some(rate) => (unit, _) = ("requests/s", all.push(rate.to_string())),
+            None => all.extend(step.params.integer("clients").map(|it| it.to_string())),
         }
+    }
+    match all.as_slice() {
+        [one] if one == "1" && unit == "clients" => counted(1, "client"),
+        _ => format!("{} {unit}", all.join(", ")),
     }
 }
 
@@ -218,7 +264,7 @@ fn highest(steps: &[&Record], width: usize) -> String {
         [] => String::new(),
         failed => format!(
             "; without {}: more than {} of the requests failed",
-            clients_of(failed.iter().copied().copied()),
+            names_of(failed.iter().copied().copied()),
             percent(ERRORS_MAX)
         ),
     };

@@ -1,5 +1,6 @@
 //! The output of a load: what limits its throughput.
 
+use fathom_record::summary::Quantile;
 use fathom_record::{
     Agreement, Basis, Cause, Fact, Interval, Params, Prediction, Reason, Record, Remedy, State,
     Unit, Value, Verdict,
@@ -271,4 +272,73 @@ fn invalid_capacity_shows_no_rate() {
     one.verdict.state = State::Invalid;
     let text = group(&[one], &[], 80);
     assert!(!text.contains("2920") && !text.contains("1361"), "{text}");
+}
+
+fn step(own: Params, rate: f64, times: [f64; 4]) -> Vec<Record> {
+    let params =
+        own.0.into_iter().fold(Params::one("mode", "random").and("to", "far"), |all, it| {
+            let (name, value) = it;
+            all.and(&name, value)
+        });
+    let ends = [0.98 * rate, 1.02 * rate];
+    let mut throughput = number("load.throughput", params.clone(), Unit::PerSecond, rate, ends);
+    throughput.facts = vec![
+        Fact::text("server", "10.0.0.2:80, not fathom serve"),
+        Fact::quantity("client CPU", 0.12, Unit::Ratio),
+    ];
+    let [p50, p90, p99, max] = times;
+    let of_times = |params: Params, factor: f64| {
+        let id = "load.response_time";
+        let mut record = number(id, params, Unit::Nanoseconds, factor * p50, [0.0, 1.0]);
+        let summary = record.summary.as_mut().expect("a summary");
+        let quantiles = [(0.9, p90), (0.99, p99)].map(|(q, ns)| Quantile { q, value: factor * ns });
+        (summary.quantiles, summary.mean, summary.max) = (quantiles.to_vec(), 1.1 * p50, max);
+        record
+    };
+    let is_open = params.0.contains_key("rate");
+    let times = of_times(params.clone(), 1.0);
+    let sent = is_open.then(|| of_times(params.and("from", "send"), 0.5));
+    [throughput, times].into_iter().chain(sent).collect()
+}
+
+fn at_rate(rate: i64, times: [f64; 4]) -> Vec<Record> {
+    let params = Params::one("rate", rate).and("arrivals", "poisson");
+    let mut records = step(params, rate as f64, times);
+    records[0].facts.extend([
+        Fact::quantity("waiting at the end", 2.0, Unit::Ratio),
+        Fact::quantity("sent late, p99.9", 310e3, Unit::Nanoseconds),
+        Fact::quantity("errors", 1.0, Unit::Ratio),
+    ]);
+    records
+}
+
+#[test]
+fn open_loop_is_beside_the_closed_one() {
+    let clients = |count: i64, rate, times| {
+        step(Params::one("clients", count).and("think_s", 0), rate, times)
+    };
+    let closed = [
+        clients(1, 260.0, [3.8e6, 4.1e6, 5.0e6, 9.0e6]),
+        clients(4, 410.0, [9.1e6, 11e6, 13e6, 1.4e9]),
+    ]
+    .concat();
+    let mut grows = at_rate(1000, [0.0; 4]);
+    let text = "not sustained, the server or the network was the limit: 912 requests waiting at \
+                the end of a window, 3 of 3 sweeps";
+    let reason = Reason::new(Cause::NotAsAsked, text)
+        .with_remedy(Some(Remedy::Do { action: "lower --rate".to_owned() }));
+    for record in &mut grows {
+        record.verdict = Verdict { state: State::Invalid, reasons: vec![reason.clone()] };
+    }
+    let slow = at_rate(400, [5.1e6, 1.12e9, 1.38e9, 1.4e9]);
+    let open = [at_rate(100, [3.9e6, 4.2e6, 5.1e6, 6e6]), slow, grows.clone()].concat();
+    let quick = at_rate(400, [8.0e6, 9.5e6, 14e6, 1.4e9]);
+    let text = format!(
+        "{}\n=== alone{}\n=== none sustained{}\n=== alike{}",
+        views(&[open.clone(), closed.clone()].concat(), &[]),
+        views(&open, &[]),
+        views(&grows, &[]),
+        views(&[closed, quick].concat(), &[]),
+    );
+    assert_snapshot("open_loop_is_beside_the_closed_one.txt", &text);
 }

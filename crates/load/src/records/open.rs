@@ -1,0 +1,111 @@
+//! What records of an open loop have of their own: whether the rate is sustained, and if not,
+//! whether the server or the generator was the limit.
+
+use fathom_metric::Measured;
+use fathom_record::quantity::{counted, quantity};
+use fathom_record::{Cause, Fact, ParamValue, Params, Reason, Remedy, Unit, Verdict};
+
+use crate::engine::Rate;
+use crate::metrics;
+use crate::rates;
+use crate::step::{BUSY_MAX, SWEEPS, Step};
+
+/// A generator that sends its requests so late at a high quantile, and by more than the second
+/// share of the response times there, makes them noisy; by more than the third, invalid.
+const LATE_NS: f64 = 1e6;
+const LATE_NOISY: f64 = 0.05;
+const LATE_MAX: f64 = 0.5;
+/// More requests without a response than this share could change the 99th percentile by more than
+/// a tenth of what is beyond it.
+const UNFINISHED_NOISY: f64 = 0.001;
+/// The parameter of response times from when the request was sent.
+const FROM: (&str, &str) = ("from", "send");
+
+/// The parameters of an open loop: it has no clients, which could think.
+pub(super) fn params(mut common: Params, rate: Rate) -> Params {
+    common.0.remove("think_s");
+    let param: ParamValue = rates::param(rate.per_second);
+    common.and("rate", param).and("arrivals", rate.arrivals.word())
+}
+
+/// The response times from the send.
+pub(super) fn from_send(step: &Step, params: &Params, verdict: &Verdict) -> Option<Measured> {
+    let times = step.times_from_send.clone()?;
+    let median = times.quantile(0.5).unwrap_or(0.0);
+    Some(Measured {
+        metric: metrics::RESPONSE_TIME.0.id,
+        params: params.clone().and(FROM.0, FROM.1),
+        headline: Some((median, step.interval(median, |it| it.median_from_send_ns))),
+        histogram: Some(times),
+        verdict: Some(verdict.clone()),
+        ..Measured::default()
+    })
+}
+
+/// Why the rate is not sustained: then the response times are those of a queue that grows.
+pub(super) fn not_sustained(step: &Step) -> Option<Reason> {
+    step.rate?;
+    if let Some((text, _)) = late(step).filter(|(_, share)| *share > LATE_MAX) {
+        let text = format!("not sustained, the generator was the limit: {text}");
+        let action = "lower --rate, or leave the generator a CPU of its own".to_owned();
+        let reason = Reason::new(Cause::LoadGenerator, text);
+        return Some(reason.with_remedy(Remedy::Do { action }));
+    }
+    (step.undrained > 0).then(|| {
+        let (limit, cause) = match step.contention() {
+            _ if step.wants_cpu() > BUSY_MAX => ("the generator", Cause::LoadGenerator),
+            Some(_) => ("a CPU that others use", Cause::Contention),
+            None => ("the server or the network", Cause::NotAsAsked),
+        };
+        let text = format!(
+            "not sustained, {limit} was the limit: {} waiting at the end of a window, {} of \
+             {SWEEPS} sweeps",
+            counted(step.waiting as usize, "request"),
+            step.undrained
+        );
+        let action = "lower --rate".to_owned();
+        Reason::new(cause, text).with_remedy(Remedy::Do { action })
+    })
+}
+
+/// Why response times of a sustained rate may not be what they should.
+pub(super) fn doubts(step: &Step) -> Vec<Reason> {
+    if step.rate.is_none() {
+        return Vec::new();
+    }
+    let late = late(step).filter(|(_, share)| *share > LATE_NOISY);
+    let late = late.map(|(text, _)| Reason::new(Cause::LoadGenerator, text));
+    let all = (step.in_flight + step.completed + step.failed()).max(1) as f64;
+    let unfinished = (step.in_flight as f64 > UNFINISHED_NOISY * all).then(|| {
+        let count = counted(step.in_flight as usize, "request");
+        let text = format!("{count} of the windows had no response: they are in no quantile");
+        Reason::new(Cause::TooShort, text).with_remedy(Remedy::MeasureLonger)
+    });
+    late.into_iter().chain(unfinished).collect()
+}
+
+/// How late the generator was at the last quantile with ten requests beyond it, and the share of
+/// that in the response times.
+fn late(step: &Step) -> Option<(String, f64)> {
+    let late = step.late.as_ref()?;
+    let (q, name) = step.tails().last()?;
+    let (late_ns, response_ns) = (late.quantile(q)?, step.times.quantile(q)?);
+    let text = format!(
+        "requests were sent late: {name} {}, and that of their response times is {}",
+        quantity(late_ns, Unit::Nanoseconds),
+        quantity(response_ns, Unit::Nanoseconds)
+    );
+    (late_ns > LATE_NS).then_some((text, late_ns / response_ns))
+}
+
+pub(super) fn facts(step: &Step) -> Vec<Fact> {
+    let Some(late) = step.late.as_ref().filter(|late| !late.is_empty()) else {
+        return Vec::new();
+    };
+    let ratio = |name: &str, value: u64| Fact::quantity(name, value as f64, Unit::Ratio);
+    let late = [("sent late, median", 0.5), ("sent late, p99.9", 0.999)]
+        .map(|(name, q)| late.quantile(q).map(|ns| Fact::quantity(name, ns, Unit::Nanoseconds)));
+    let counts =
+        [ratio("waiting at the end", step.waiting), ratio("without a response", step.in_flight)];
+    counts.into_iter().chain(late.into_iter().flatten()).collect()
+}

@@ -1,0 +1,130 @@
+//! The steps of an open loop, one row for each rate, and what a closed loop beside it hides.
+
+use fathom_record::quantity::{bare, percent, quantity};
+use fathom_record::{Params, Record, Unit};
+
+use super::super::facts;
+use super::super::table::{Column, fit, legend, rows};
+use super::{MB, count, fact, quantile_of, rate_of, remarks, state, throughput, time};
+use crate::case::counted;
+use crate::wrap::{glued, wrapped};
+
+/// Parameters that only an open loop has.
+const OWN: [&str; 3] = ["rate", "arrivals", "from"];
+/// Columns that a narrow terminal lacks, the first ones first.
+const OPTIONAL: [&str; 7] = ["mean", "p99 sent", "disk", "client", "server", "late", "p90"];
+const LEGEND: [(&str, &str); 3] = [
+    ("waiting", "waiting: requests that were due and not done at the end of a window, at most"),
+    ("late", "late: sent so long after they were due, although a connection was free (p99.9)"),
+    ("p99 sent", "p99 sent: from when requests were sent"),
+];
+/// Throughputs that differ by less are about the same, and so are times.
+const SAME: f64 = 1.2;
+const HIDDEN: f64 = 1.5;
+
+pub(super) fn is_open(step: &Record) -> bool {
+    step.params.0.contains_key("rate")
+}
+
+/// The parameters of the case: an open loop has neither clients nor a think time.
+pub(super) fn case_of(step: &Record) -> Params {
+    let mut params = step.params.clone();
+    OWN.iter().chain(&["clients"]).for_each(|name| _ = params.0.remove(*name));
+    if params.integer("think_s") == Some(0) {
+        params.0.remove("think_s");
+    }
+    params
+}
+
+fn from_send(step: &Record) -> Params {
+    step.params.clone().and("from", "send")
+}
+
+/// The steps by rate.
+pub(super) fn table(steps: &[&Record], records: &[Record], width: usize) -> String {
+    let arrivals = steps[0].params.text("arrivals").unwrap_or_default();
+    let head = format!("open loop, {arrivals} arrivals; times are from when requests were due");
+    let of = |q| steps.iter().map(move |step| time(quantile_of(records, &step.params, q)));
+    let sent = |step: &&Record| time(quantile_of(records, &from_send(step), Some(0.99)));
+    let mut columns = vec![
+        Column::new("rate", steps.iter().map(|step| rate_of(step).to_string())),
+        Column::new("req/s", steps.iter().map(throughput)),
+        Column::new("mean", steps.iter().map(|step| time(super::mean_of(step, records)))),
+        Column::new("p50", of(None)),
+        Column::new("p90", of(Some(0.9))),
+        Column::new("p99", of(Some(0.99))),
+        Column::new("p99.9", of(Some(0.999))),
+        Column::new("max", steps.iter().map(|step| time(super::max_of(step, records)))),
+        Column::new("p99 sent", steps.iter().map(sent)),
+        Column::new("late", fact(steps, "sent late, p99.9", |ns| time(Some(ns)))),
+        Column::new("server", fact(steps, "server CPU", percent)),
+        Column::new("disk", fact(steps, "disk", |rate| bare(rate / MB))),
+        Column::new("client", fact(steps, "client CPU", percent)),
+        Column::new("waiting", fact(steps, "waiting at the end", count)),
+        Column::new("errors", fact(steps, "errors", count)),
+        Column::words("", steps.iter().map(state)),
+    ];
+    columns.retain(Column::has_content);
+    let left_out = fit(&mut columns, &OPTIONAL, width);
+    let mut text = wrapped(&head, width, "", "  ") + &rows(&columns);
+    text += &legend(&columns, &LEGEND, width);
+    text += &left_out;
+    text += &remarks(steps, width);
+    text + &facts(&[("sustained", sustained(steps))], width)
+}
+
+/// `up to 400 requests/s; not 800, 1000`.
+fn sustained(steps: &[&Record]) -> String {
+    let (shown, others): (Vec<&Record>, Vec<&Record>) =
+        steps.iter().partition(|step| step.verdict.shows_number());
+    let list = |steps: &[&Record]| {
+        steps.iter().map(|step| rate_of(step).to_string()).collect::<Vec<String>>().join(", ")
+    };
+    match (shown.last(), others.as_slice()) {
+        (None, _) => format!("none of {} requests/s", list(&others)),
+        (Some(most), []) => format!("{} requests/s, the highest rate", rate_of(most)),
+        (Some(most), _) => format!("up to {} requests/s; not {}", rate_of(most), list(&others)),
+    }
+}
+
+/// What the closed loop does not show: it sends nothing while it waits for a server that stalls.
+pub(super) fn hidden(
+    closed: &[&Record],
+    open: &[&Record],
+    records: &[Record],
+    width: usize,
+) -> String {
+    let rate = |step: &Record| Some(step.shown_summary()?.median).filter(|rate| *rate > 0.0);
+    let sentence = || {
+        let at = open.iter().rfind(|step| step.verdict.shows_number())?;
+        let apart = |step: &Record| Some((rate(step)? / rate(at)?).ln().abs().exp());
+        let near = closed.iter().filter_map(|step| Some((apart(step)?, step)));
+        let (apart, near) = near.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let both = |q| {
+            let of = |step: &Record| quantile_of(records, &step.params, Some(q));
+            Some((of(near)?, of(at)?))
+        };
+        let known = [(0.99, "p99"), (0.9, "p90")].into_iter();
+        let (name, (closed, open)) = known.filter_map(|(q, name)| Some((name, both(q)?))).next()?;
+        let clients = near.params.integer("clients").unwrap_or(0);
+        let words = |ns| glued(&quantity(ns, Unit::Nanoseconds));
+        let numbers = format!(
+            "{name} is {} with {} ({} requests/s), and {} at {} requests/s",
+            words(closed),
+            counted(clients as usize, "client"),
+            bare(rate(near)?),
+            words(open),
+            rate_of(at)
+        );
+        let is_same = apart <= SAME;
+        let same = if is_same { "about the same throughput" } else { "other throughputs" };
+        Some(match open / closed {
+            more if more >= HIDDEN => format!(
+                "At {same}, {numbers}: a closed loop sends nothing while it waits for a slow \
+                 response, and hides the delay of the requests that were due meanwhile."
+            ),
+            _ => format!("At {same}, {numbers}: the closed loop hides no delay."),
+        })
+    };
+    sentence().map_or(String::new(), |text| wrapped(&text, width, "", ""))
+}
