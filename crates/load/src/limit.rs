@@ -77,6 +77,7 @@ impl Limit {
         let is_saturated = matches!(shape, Shape::Saturated(_));
         let is_local = |sweep: &&Sweep| sweep.server.as_ref().is_some_and(|it| it.looks.is_some());
         let is_local = !sweeps.is_empty() && sweeps.iter().all(is_local);
+        let sweeps = if is_local { local::loaded(&at) } else { sweeps };
         let (uses, used) = match is_local {
             true => local::uses(&sweeps, think_s > 0.0, is_saturated),
             false => uses(&sweeps, all),

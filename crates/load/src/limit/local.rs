@@ -8,8 +8,10 @@ use fathom_analysis::load::{BUSY, Estimate, Resource, Use};
 
 use super::{Used, exact, mean, of_share};
 use crate::figures::Looks;
-use crate::step::{ServerUse, Sweep, WAITING_MIN, half_width};
+use crate::step::{ServerUse, Step, Sweep, WAITING_MIN, half_width};
 
+/// The largest and the smallest of them differ by at most this factor.
+const STEPS_SPAN: u32 = 4;
 /// What is above may be saturated.
 const IDLE: f64 = 0.75;
 /// From this share on threads wait for something.
@@ -19,6 +21,14 @@ const DEVICE_SHARE_MIN: f64 = 0.01;
 /// A client that thinks acknowledges the end of a response late by up to this, without waiting for
 /// it (TCP_DELACK_MIN and a tick).
 const ACKNOWLEDGED_S: f64 = 0.044;
+
+/// The sweeps of the steps with most clients. With few of them throughput may be level already, but
+/// a request now and then finds the limiting resource idle.
+pub fn loaded<'s>(steps: &[&'s Step]) -> Vec<&'s Sweep> {
+    let most = steps.iter().map(|step| step.clients).max().unwrap_or(0);
+    let loaded = steps.iter().filter(|step| STEPS_SPAN * step.clients >= most);
+    loaded.flat_map(|step| &step.by_sweep).collect()
+}
 
 /// The uses of all resources over sweeps, and the bytes per second of the disk. `thinks`: whether
 /// clients think; `is_saturated`: whether throughput is level there.

@@ -5,7 +5,7 @@ use fathom_analysis::load::{Name, SweepPoint};
 use super::super::{Limit, word};
 use super::*;
 use crate::capacities::Capacities;
-use crate::step::{Judged, Step};
+use crate::step::Judged;
 
 const LEVEL: f64 = 100.0;
 const POINT: Judged = Judged { shows: true, left_out: None, is_noisy: false };
@@ -157,4 +157,21 @@ fn sweeps_with_more_clients_weigh_more() {
     assert!(found.low() > 0.85 && found.high() < 1.05, "{found:?}");
     let none: Vec<&Sweep> = vec![&few[2]];
     assert_eq!(network(&none, false), None);
+}
+
+#[test]
+fn steps_with_few_clients_are_no_evidence() {
+    let step = |clients: u32| {
+        let mut step = Step::new(clients);
+        let point = SweepPoint { throughput: 1.0, response_s: f64::from(clients) };
+        let (server, others) = (None, None);
+        step.by_sweep =
+            vec![Sweep { point, server, client_share: 0.0, client_waiting: 0.0, others }];
+        step
+    };
+    let steps = [1, 2, 4, 8].map(step);
+    let found = loaded(&steps.iter().collect::<Vec<_>>());
+    let clients: Vec<f64> = found.iter().map(|sweep| sweep.point.response_s).collect();
+    assert_eq!(clients, [2.0, 4.0, 8.0]);
+    assert!(loaded(&[]).is_empty());
 }
