@@ -52,7 +52,8 @@ name it. Both ends are on one machine, in two network namespaces with a link. Th
 - *Link*: a token bucket filter, of whole Ethernet frames: 1448 of 1514 bytes are payload. The
   saturation must be within 2 %.
 - *Disk*: blkio.throttle.read_bps_device of the server's cgroup; the files are evicted after each
-  response, those of nginx all the time. Within 5 %. Fixed files that stay in memory must not be limited by the disk.
+  response, those of nginx again and again. Within 5 %. Fixed files that stay in memory must not be
+  limited by the disk.
 - *Server* and *client*: cpu.cfs_quota_us of their cgroups. The expected throughput of the server is
   that of wrk with 32 clients, just before: within 15 %. Of a limited client nothing is claimed:
   its steps are invalid.
