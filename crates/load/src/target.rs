@@ -1,7 +1,7 @@
 //! What is requested and from whom: addresses, files, the far host, and a first request that shows
 //! whether all that works.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,18 +182,21 @@ fn find_local(
     if load.pid.is_none() && !is_own {
         return Ok((None, UNKNOWN.to_owned()));
     }
-    let which = load.pid.unwrap_or(Which::Auto);
-    // The server has to have it open meanwhile.
-    let connection = Connector::default().open(address, load.connect_timeout, None);
-    let from = connection.as_ref().map_err(|error| *error).map(TcpStream::local_addr);
-    let from = from.map_err(std::io::Error::from).flatten().map_err(|error| error.to_string())?;
-    match LocalServer::find(which, (address, is_own), from) {
+    let find = || -> Result<_, String> {
+        // The server has to have it open meanwhile.
+        let connection = Connector::default().open(address, load.connect_timeout, None);
+        let connection = connection.map_err(|error| std::io::Error::from(error).to_string())?;
+        let from = connection.local_addr().map_err(|error| error.to_string())?;
+        let which = load.pid.unwrap_or(Which::Auto);
+        LocalServer::find(which, (address, is_own), from).map_err(|error| error.to_string())
+    };
+    match find() {
         Ok((server, more)) => {
             warnings.extend(more);
             let words = server.words();
             Ok((Some(server), words))
         }
-        Err(error) if load.pid.is_some() => Err(error.to_string()),
+        Err(error) if load.pid.is_some() => Err(error),
         Err(error) => Ok((None, format!("{UNKNOWN}: {error}"))),
     }
 }
