@@ -35,8 +35,8 @@ pub fn loaded<'s>(steps: &[&'s Step]) -> Vec<&'s Sweep> {
     loaded.flat_map(|step| &step.by_sweep).collect()
 }
 
-/// The uses of all resources over sweeps, and the bytes per second of the disk. `think_s`: the think
-/// time of clients; `is_saturated`: whether throughput is level there.
+/// The uses of all resources over sweeps, and the bytes per second of the disk. `think_s`: the
+/// think time of clients; `is_saturated`: whether throughput is level there.
 pub fn uses(sweeps: &[&Sweep], think_s: f64, is_saturated: bool) -> (Vec<Use>, Used) {
     let servers: Option<Vec<&ServerUse>> = sweeps.iter().map(|it| it.server.as_ref()).collect();
     let servers = servers.unwrap_or_default();
@@ -107,8 +107,8 @@ fn disk(servers: &[&ServerUse]) -> Option<Estimate> {
     }
 }
 
-/// Why a resource may be busy with other work than the requests: it is as busy with few clients, and
-/// less than half of the throughput.
+/// Why a resource may be busy with other work than the requests: it is as busy with few clients,
+/// and less than half of the throughput.
 pub fn doubt(name: &Name, first: &Step, sweeps: &[&Sweep]) -> Option<String> {
     let Name::Resource(resource @ (Resource::ServerCpu | Resource::Disk)) = name else {
         return None;
