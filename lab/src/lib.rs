@@ -23,6 +23,7 @@ pub mod group;
 pub mod limited;
 pub mod link;
 pub mod mounts;
+pub mod nginx;
 pub mod processes;
 pub mod relay;
 pub mod seeded;

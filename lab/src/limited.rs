@@ -1,4 +1,4 @@
-//! `fathom serve` with a limit of known size, and what `fathom load` finds of it.
+//! A server with a limit of known size, and what `fathom load` finds of it.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -14,6 +14,7 @@ use fathom_record::{Document, FactValue, Interval, Record, State, Value};
 use crate::Unmet;
 use crate::group::Group;
 use crate::link::{ADDRESSES, Link};
+use crate::nginx::{self, Evictor};
 
 /// Payload of a full Ethernet frame of 1514 bytes: TCP with timestamps.
 pub const PAYLOAD: f64 = 1448.0 / 1514.0;
@@ -79,9 +80,19 @@ pub struct Files {
     pub are_cold: bool,
 }
 
+/// The program of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// `fathom serve`.
+    Fathom,
+    Nginx,
+}
+
 /// A server with a limit. Fields are dropped in this order.
 pub struct Limited {
+    _evictor: Option<Evictor>,
     server: Running,
+    kind: Server,
     /// Of the load generator.
     generator: Option<Group>,
     _groups: Vec<Group>,
@@ -96,7 +107,16 @@ impl Limited {
     ///
     /// # Errors
     /// [`Unmet`] if the limit is not possible here; otherwise if a program fails.
-    pub fn start(
+    pub fn start(place: (&Path, &Path, &str), limit: Limit, files: Files) -> Result<Self> {
+        Self::start_as(Server::Fathom, place, limit, files)
+    }
+
+    /// The same with another server, which has no serial section.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_as(
+        kind: Server,
         (program, folder, name): (&Path, &Path, &str),
         limit: Limit,
         files: Files,
@@ -129,25 +149,37 @@ impl Limited {
             .output()
             .context("start the program")?;
         ensure!(made.status.success(), "make {set}: {}", String::from_utf8_lossy(&made.stderr));
+        let address = format!("{}:{PORT}", ADDRESSES[0]);
+        let serve = match kind {
+            Server::Fathom => serve(program, folder, &address, limit, files),
+            Server::Nginx => nginx::command(folder, &address)?,
+        };
         let server = || -> std::io::Result<Command> {
             let prefix = groups.iter().flat_map(Group::words).collect();
-            let mut serve = prefixed(prefix, program);
-            serve.args(["serve", "set", "--token-file", "token", "--listen"]);
-            serve.arg(format!("{}:{PORT}", ADDRESSES[0])).current_dir(folder);
-            if files.are_cold {
-                serve.arg("--cold");
-            }
-            if let Limit::Serial(seconds) = limit {
-                serve.env("FATHOM_SERIALIZE", format!("{:.3}ms", 1e3 * seconds));
-            }
-            let mut there = link.at(0, &serve);
+            let mut there = link.at(0, &after(prefix, &serve));
             there.stdin(Stdio::null()).stdout(Stdio::piped());
             there.stderr(File::create(folder.join("serve.err"))?);
             Ok(there)
         };
         let server = Running::start_tied(server, &[]).context("start the server")?;
+        let evictor = (kind == Server::Nginx && files.are_cold)
+            .then(|| Evictor::start(&folder.join("set")))
+            .transpose()?;
         let (program, folder) = (program.to_owned(), folder.to_owned());
-        let mut this = Self { server, generator, _groups: groups, link, program, folder };
+        let mut this = Self {
+            _evictor: evictor,
+            server,
+            kind,
+            generator,
+            _groups: groups,
+            link,
+            program,
+            folder,
+        };
+        if kind == Server::Nginx {
+            nginx::await_start(&this.folder, &mut this.server)?;
+            return Ok(this);
+        }
         let mut line = String::new();
         // Byte by byte, as the rest of the output is never read.
         BufReader::with_capacity(1, this.server.stdout()?).read_line(&mut line)?;
@@ -160,7 +192,11 @@ impl Limited {
     fn load(&self, options: &str) -> Command {
         let prefix = self.generator.iter().flat_map(Group::words).collect();
         let mut load = prefixed(prefix, &self.program);
-        load.arg("load").arg(self.url()).args(["--token-file", "token", "--json", "--store"]);
+        load.arg("load").arg(self.url());
+        if self.kind == Server::Fathom {
+            load.args(["--token-file", "token"]);
+        }
+        load.args(["--json", "--store"]);
         load.arg(self.folder.join("fathom.db")).args(options.split(' ')).current_dir(&self.folder);
         self.link.at(1, &load)
     }
@@ -236,10 +272,35 @@ impl Limited {
     }
 
     /// # Errors
-    /// If the server wrote none.
+    /// If the server wrote none, as nginx.
     pub fn token(&self) -> std::io::Result<String> {
         Ok(std::fs::read_to_string(self.folder.join("token"))?.trim().to_owned())
     }
+}
+
+/// The command of `fathom serve`.
+fn serve(program: &Path, folder: &Path, address: &str, limit: Limit, files: Files) -> Command {
+    let mut serve = Command::new(program);
+    serve.args(["serve", "set", "--token-file", "token", "--listen", address]);
+    serve.current_dir(folder);
+    if files.are_cold {
+        serve.arg("--cold");
+    }
+    if let Limit::Serial(seconds) = limit {
+        serve.env("FATHOM_SERIALIZE", format!("{:.3}ms", 1e3 * seconds));
+    }
+    serve
+}
+
+/// A command after a command line prefix.
+fn after(prefix: Vec<String>, command: &Command) -> Command {
+    let mut all = prefixed(prefix, Path::new(command.get_program()));
+    all.args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        all.current_dir(folder);
+    }
+    all.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    all
 }
 
 /// A program after a command line prefix.

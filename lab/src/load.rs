@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, Result};
 use fathom_lab::Unmet;
 use fathom_lab::evidence::{Criterion, Origin, Parts};
-use fathom_lab::limited::{Found, Limit, Limited};
+use fathom_lab::limited::{Found, Limit, Limited, Server};
 use fathom_lab::seeded::Seeded;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,8 @@ const UNDETERMINED_MAX: f64 = 0.15;
 const KEPT: &str = "target/load-lab.json";
 /// The parts of the lab: trials with a chosen and with a random limit.
 const FIXED: &str = "fixed";
-const PARTS: [&str; 2] = [FIXED, trial::RANDOM];
+const NGINX: &str = "nginx";
+const PARTS: [&str; 3] = [FIXED, trial::RANDOM, NGINX];
 
 /// The result of a part.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -45,6 +46,8 @@ pub(crate) fn run(root: &Path, program: &str, runs: u32, seed: u64, only: &str) 
     let mut random = Seeded::of(seed, "load");
     let mut trials = trial::fixed();
     trials.extend((0..runs).map(|number| Trial::random(number, &mut random)));
+    let on_nginx: Vec<Trial> = trials.iter().filter_map(Trial::on_nginx).collect();
+    trials.extend(on_nginx);
     // Last, as they are mostly waiting.
     trials.sort_by_key(|trial| trial.think_s > 0.0 && trial.part != trial::RANDOM);
     let parameters = [runs.to_string(), seed.to_string()];
@@ -68,7 +71,11 @@ pub(crate) fn run(root: &Path, program: &str, runs: u32, seed: u64, only: &str) 
 }
 
 fn part_of(trial: &Trial) -> &'static str {
-    if trial.part == trial::RANDOM { trial::RANDOM } else { FIXED }
+    match trial.server {
+        Server::Nginx => NGINX,
+        Server::Fathom if trial.part == trial::RANDOM => trial::RANDOM,
+        Server::Fathom => FIXED,
+    }
 }
 
 fn measure_all<'t>(
@@ -98,7 +105,7 @@ fn measure_all<'t>(
 fn measure(program: &Path, trial: &Trial, stop: &AtomicBool) -> Result<Row> {
     let folder = tempfile::tempdir_in("/var/tmp").context("create a folder")?;
     let place = (program, folder.path(), "load");
-    let limited = Limited::start(place, trial.limit, trial.files)?;
+    let limited = Limited::start_as(trial.server, place, trial.limit, trial.files)?;
     let rate = match trial.limit {
         Limit::ServerCpu(_) => by_wrk(&limited),
         limit => limit.throughput(trial.files.bytes),
@@ -109,7 +116,8 @@ fn measure(program: &Path, trial: &Trial, stop: &AtomicBool) -> Result<Row> {
 
 /// The throughput of another load generator with as many clients. `None` without wrk.
 fn by_wrk(limited: &Limited) -> Option<f64> {
-    let authorization = format!("Authorization: Bearer {}", limited.token().ok()?);
+    let token = limited.token().unwrap_or_default();
+    let authorization = format!("Authorization: Bearer {token}");
     let mut wrk = std::process::Command::new("wrk");
     wrk.args(["-t1", "-c32", "-d3s", "-H", &authorization, &format!("{}f0", limited.url())]);
     let output = limited.beside(&mut wrk).output().ok()?;
@@ -131,11 +139,12 @@ impl Part {
             )];
         }
         let wrong = of - right - undetermined;
+        let what = if part == NGINX { "limit" } else { "random limit" };
         let max = (UNDETERMINED_MAX * of as f64) as usize;
         vec![
-            Criterion::new(format!("no random limit wrong: {wrong} of {of}"), wrong == 0),
+            Criterion::new(format!("no {what} wrong: {wrong} of {of}"), wrong == 0),
             Criterion::new(
-                format!("at most {max} random limits undetermined: {undetermined} of {of}"),
+                format!("at most {max} {what}s undetermined: {undetermined} of {of}"),
                 undetermined <= max,
             ),
         ]

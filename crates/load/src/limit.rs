@@ -78,8 +78,9 @@ impl Limit {
         let is_saturated = matches!(shape, Shape::Saturated(_));
         let is_local = |sweep: &&Sweep| sweep.server.as_ref().is_some_and(|it| it.looks.is_some());
         let is_local = !sweeps.is_empty() && sweeps.iter().all(is_local);
+        let sweeps = if is_local { local::loaded(&at) } else { sweeps };
         let (uses, used) = match is_local {
-            true => local::uses(&sweeps, think_s > 0.0, is_saturated),
+            true => local::uses(&sweeps, think_s, is_saturated),
             false => uses(&sweeps, all),
         };
         let name = match client_from {
@@ -94,6 +95,11 @@ impl Limit {
                 (Name::Serial, _) if is_local => Name::Undetermined(local::idle(&uses, &sweeps)),
                 (name, _) => name,
             },
+        };
+        let first = valid().next().filter(|_| is_local);
+        let name = match first.and_then(|first| local::doubt(&name, first, &sweeps)) {
+            Some(why) => Name::Undetermined(why),
+            None => name,
         };
         let clients = curve.points.iter().map(|point| point.clients).collect();
         let is_used = |step: &Step| at.iter().any(|used| used.clients == step.clients);

@@ -120,7 +120,8 @@ impl Run<'_> {
                 ProcedureError::failed(format!("start the client threads: {error}"))
             })?;
         let times = watcher.begin_time.zip(watcher.end_time);
-        let has_ended = watcher.end.is_none() && watcher.target.local.is_some();
+        let is_whole = outcome.end == engine::End::Complete;
+        let has_ended = is_whole && watcher.end.is_none() && watcher.target.local.is_some();
         let telemetry = watcher.begin.zip(watcher.end);
         // Differences of counters that went backwards would be figures of nothing.
         let is_right = telemetry.as_ref().is_none_or(|(begin, end)| end.follows(begin));

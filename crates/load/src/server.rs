@@ -142,19 +142,21 @@ pub fn of(
     if pid.is_none() && !is_own {
         return Ok((None, UNKNOWN.to_owned()));
     }
-    let which = pid.unwrap_or(Which::Auto);
-    // The server has to have it open meanwhile.
-    let connection = Connector::default().open(address, timeout, None);
-    let connection = connection.map_err(std::io::Error::from).map(TcpStream::from);
-    let from = connection.as_ref().map_err(ToString::to_string)?.local_addr();
-    let from = from.map_err(|error| error.to_string())?;
-    match LocalServer::find(which, (address, is_own), from) {
+    let find = || -> Result<_, String> {
+        // The server has to have it open meanwhile.
+        let connection = Connector::default().open(address, timeout, None);
+        let connection = connection.map_err(|error| std::io::Error::from(error).to_string())?;
+        let from = TcpStream::from(connection).local_addr().map_err(|error| error.to_string())?;
+        let which = pid.unwrap_or(Which::Auto);
+        LocalServer::find(which, (address, is_own), from).map_err(|error| error.to_string())
+    };
+    match find() {
         Ok((server, more)) => {
             warnings.extend(more);
             let words = server.words();
             Ok((Some(server), words))
         }
-        Err(error) if pid.is_some() => Err(error.to_string()),
+        Err(error) if pid.is_some() => Err(error),
         Err(error) => Ok((None, format!("{UNKNOWN}: {error}"))),
     }
 }

@@ -45,13 +45,15 @@ pub(super) fn write(
 }
 
 const PREFACE: &str = "\
-A limit of known size is imposed on `fathom serve`, its network or its client, and `fathom load`
-must name it. Both ends are on one machine, in two network namespaces with a link.
+A limit of known size is imposed on a server, its network or its client, and `fathom load` must
+name it. Both ends are on one machine, in two network namespaces with a link. The server is
+`fathom serve`, or nginx with one worker, of which only its processes are known (`--pid auto`).
 
 - *Link*: a token bucket filter, of whole Ethernet frames: 1448 of 1514 bytes are payload. The
   saturation must be within 2 %.
 - *Disk*: blkio.throttle.read_bps_device of the server's cgroup; the files are evicted after each
-  response. Within 5 %. Fixed files that stay in memory must not be limited by the disk.
+  response, those of nginx again and again. Within 5 %. Fixed files that stay in memory must not be
+  limited by the disk.
 - *Server* and *client*: cpu.cfs_quota_us of their cgroups. The expected throughput of the server is
   that of wrk with 32 clients, just before: within 15 %. Of a limited client nothing is claimed:
   its steps are invalid.
@@ -87,6 +89,7 @@ mod tests {
         parts.set("fixed", &origin, part(&[Outcome::Right, Outcome::WrongRate])).unwrap();
         assert_eq!(write(root, &parts, &parameters).unwrap(), [""; 0]);
         parts.set("random", &origin, part(&[Outcome::Right; 4])).unwrap();
+        parts.set("nginx", &origin, part(&[Outcome::Right; 4])).unwrap();
         let missed = write(root, &parts, &parameters).unwrap();
         let page = std::fs::read_to_string(root.join(LOAD_LAB.path())).unwrap();
         let criterion = "every fixed limit right: 1 of 2";

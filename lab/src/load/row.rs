@@ -194,7 +194,7 @@ fn digits(value: f64) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use fathom_lab::limited::{Files, Limit};
+    use fathom_lab::limited::{Files, Limit, Server};
     use fathom_record::{Basis, Interval};
 
     use super::*;
@@ -209,7 +209,8 @@ pub(super) mod tests {
     fn trial(expected: Expected) -> Trial {
         let files = Files { count: 10, bytes: 1_000_000, are_cold: true };
         let (part, options) = ("disk", String::new());
-        Trial { part, limit: Limit::Disk(50e6), files, think_s: 0.0, options, expected }
+        let (server, limit) = (Server::Fathom, Limit::Disk(50e6));
+        Trial { part, server, limit, files, think_s: 0.0, options, expected }
     }
 
     fn found(name: &str, saturation: Option<f64>) -> Found {

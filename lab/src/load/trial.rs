@@ -1,6 +1,6 @@
 //! The trials: limits, files, and options of the load.
 
-use fathom_lab::limited::{Files, Limit};
+use fathom_lab::limited::{Files, Limit, Server};
 use fathom_lab::seeded::Seeded;
 
 /// The part of trials with a random limit.
@@ -31,6 +31,7 @@ pub(super) enum Expected {
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
     pub(super) part: &'static str,
+    pub(super) server: Server,
     pub(super) limit: Limit,
     pub(super) files: Files,
     pub(super) think_s: f64,
@@ -45,7 +46,8 @@ fn of_section(seconds: f64) -> f64 {
 
 fn trial(limit: Limit, files: Files, options: &str, expected: Expected) -> Trial {
     let options = options.to_owned();
-    Trial { part: limit.name(), limit, files, think_s: 0.0, options, expected }
+    let (part, server) = (limit.name(), Server::Fathom);
+    Trial { part, server, limit, files, think_s: 0.0, options, expected }
 }
 
 pub(super) fn fixed() -> Vec<Trial> {
@@ -102,6 +104,19 @@ pub(super) fn fixed() -> Vec<Trial> {
 }
 
 impl Trial {
+    /// The same limit on nginx, if it is possible there and its answer is a name: only the server's
+    /// processes are seen, and nothing is proved.
+    pub(super) fn on_nginx(&self) -> Option<Self> {
+        let has_name = !matches!(self.expected, Expected::Knee(_));
+        if matches!(self.limit, Limit::Serial(_)) || !has_name {
+            return None;
+        }
+        let mut options = self.options.replace(" --prove", "");
+        options = options.replace(" --server-cache cold", "");
+        options += &format!(" --pid auto --urls /f{{0..{}}}", self.files.count - 1);
+        Some(Self { server: Server::Nginx, options, ..self.clone() })
+    }
+
     /// Limits in turn; one of five sweeps ends below the knee.
     pub(super) fn random(number: u32, random: &mut Seeded) -> Self {
         let between = |low: f64, high: f64, share: f64| low * (high / low).powf(share);

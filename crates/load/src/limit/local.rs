@@ -4,13 +4,20 @@
 //! thread waiting all the time, and behind a network that limits the responses wait, which more
 //! clients only prolong.
 
-use fathom_analysis::load::{BUSY, Estimate, Resource, Use};
+use fathom_analysis::load::{BUSY, Estimate, Name, Resource, Use};
+use fathom_record::quantity::counted;
 
 use super::{Used, exact, mean, of_share};
 use crate::batch::half_width;
 use crate::figures::Looks;
-use crate::step::{ServerUse, Sweep, WAITING_MIN};
+use crate::step::{ServerUse, Step, Sweep, WAITING_MIN};
 
+/// The largest and the smallest of them differ by at most this factor.
+const STEPS_SPAN: u32 = 4;
+/// A resource that is as busy with less than this share of the throughput does not limit it: it
+/// spins, or can do more at once.
+const GROWN_MAX: f64 = 0.5;
+const AS_BUSY: f64 = 0.9;
 /// What is above may be saturated.
 const IDLE: f64 = 0.75;
 /// From this share on threads wait for something.
@@ -21,16 +28,24 @@ const DEVICE_SHARE_MIN: f64 = 0.01;
 /// it (TCP_DELACK_MIN and a tick).
 const ACKNOWLEDGED_S: f64 = 0.044;
 
-/// The uses of all resources over sweeps, and the bytes per second of the disk. `thinks`: whether
-/// clients think; `is_saturated`: whether throughput is level there.
-pub fn uses(sweeps: &[&Sweep], thinks: bool, is_saturated: bool) -> (Vec<Use>, Used) {
+/// The sweeps of the steps with most clients. With few of them throughput may be level already, but
+/// a request now and then finds the limiting resource idle.
+pub fn loaded<'s>(steps: &[&'s Step]) -> Vec<&'s Sweep> {
+    let most = steps.iter().map(|step| step.clients).max().unwrap_or(0);
+    let loaded = steps.iter().filter(|step| STEPS_SPAN * step.clients >= most);
+    loaded.flat_map(|step| &step.by_sweep).collect()
+}
+
+/// The uses of all resources over sweeps, and the bytes per second of the disk. `think_s`: the
+/// think time of clients; `is_saturated`: whether throughput is level there.
+pub fn uses(sweeps: &[&Sweep], think_s: f64, is_saturated: bool) -> (Vec<Use>, Used) {
     let servers: Option<Vec<&ServerUse>> = sweeps.iter().map(|it| it.server.as_ref()).collect();
     let servers = servers.unwrap_or_default();
     let throughputs: Vec<f64> = sweeps.iter().map(|sweep| sweep.point.throughput).collect();
     let of = |resource, share| of_share(resource, share, mean(&throughputs));
     let cpu: Option<Vec<f64>> = servers.iter().map(|server| server.cpu_share()).collect();
     let client: Vec<f64> = sweeps.iter().map(|sweep| sweep.client_share).collect();
-    let network = network(sweeps, thinks);
+    let network = network(sweeps, think_s);
     // A long way alone keeps data under way, too, but does not level the throughput.
     let network = network.filter(|share| is_saturated || share.high() <= IDLE);
     let read: Option<Vec<f64>> = servers.iter().map(|it| it.per_second(it.disk_bytes)).collect();
@@ -53,13 +68,13 @@ pub fn uses(sweeps: &[&Sweep], thinks: bool, is_saturated: bool) -> (Vec<Use>, U
 }
 
 /// The share of the response times in which data of the server were under way.
-fn network(sweeps: &[&Sweep], thinks: bool) -> Option<Estimate> {
+fn network(sweeps: &[&Sweep], think_s: f64) -> Option<Estimate> {
     // By sweep, over all looks: connections with data under way, responses that clients waited
     // for by Little's law, and ends of responses that may have been acknowledged late.
     let counts = |sweep: &&Sweep| {
         let looks = sweep.server.as_ref()?.looks.filter(|looks| looks.sockets > 0)?;
         let (of, point) = (looks.sockets as f64, sweep.point);
-        let late_s = if thinks { ACKNOWLEDGED_S } else { 0.0 };
+        let late_s = think_s.min(ACKNOWLEDGED_S);
         let waiting = of * point.throughput * point.response_s;
         Some([looks.sending as f64, waiting, of * point.throughput * late_s])
     };
@@ -91,6 +106,38 @@ fn disk(servers: &[&ServerUse]) -> Option<Estimate> {
         false if share.value > BLOCKED_MIN => None,
         false => Some(Estimate { value: 0.0, interval: None }),
     }
+}
+
+/// Why a resource may be busy with other work than the requests: it is as busy with few clients,
+/// and less than half of the throughput.
+pub fn doubt(name: &Name, first: &Step, sweeps: &[&Sweep]) -> Option<String> {
+    let Name::Resource(resource @ (Resource::ServerCpu | Resource::Disk)) = name else {
+        return None;
+    };
+    let begin: Vec<&Sweep> = first.by_sweep.iter().collect();
+    let busy = |sweeps: &[&Sweep]| -> Option<f64> {
+        let servers: Option<Vec<&ServerUse>> = sweeps.iter().map(|it| it.server.as_ref()).collect();
+        let servers = servers?;
+        if *resource == Resource::Disk {
+            return Some(disk(&servers)?.value);
+        }
+        // Of all CPUs: the busiest thread may be another one.
+        let cpus: Option<Vec<f64>> = servers.iter().map(|it| it.cpus()).collect();
+        Some(mean(&cpus?))
+    };
+    let rate = |sweeps: &[&Sweep]| {
+        mean(&sweeps.iter().map(|sweep| sweep.point.throughput).collect::<Vec<f64>>())
+    };
+    let (then, now) = (busy(&begin)?, busy(sweeps)?);
+    let share = rate(&begin) / rate(sweeps);
+    (share < GROWN_MAX && then > AS_BUSY * now).then(|| {
+        format!(
+            "{} is as busy with {} and {:.0} % of the throughput",
+            resource.word(),
+            counted(first.clients as usize, "client"),
+            100.0 * share
+        )
+    })
 }
 
 /// Why no resource has a name although throughput is level.

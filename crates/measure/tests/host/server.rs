@@ -1,5 +1,8 @@
 //! A two-socket AMD server under KVM, with SMT, and a cgroup (version 2) quota on an ancestor.
 
+use fathom_measure::disturbance::throttled_ns_of;
+use fathom_measure::host::Reader;
+
 use crate::fixture::Machine;
 
 const FILES: &str = r"
@@ -114,4 +117,27 @@ fn emulated_cpu_is_detected_by_its_model() {
     let host = machine().with_file("/proc/cpuinfo", cpuinfo).read();
     assert_eq!(host.emulation.as_deref(), Some("tcg"));
     assert!(host.origins["emulation"].starts_with("/proc/cpuinfo"), "{:?}", host.origins);
+}
+
+#[test]
+fn limits_of_another_process_are_those_of_its_groups() {
+    let folder = machine()
+        .with(
+            r"/proc/77/cgroup = 0::/machine.slice/web
+            /proc/77/status = Name:\tx\nCpus_allowed_list:\t2,4-5
+            /proc/78/cgroup = 0::/../other
+            /sys/fs/cgroup/machine.slice/cpu.stat = nr_periods 60\nnr_throttled 2\nthrottled_usec 5
+            /sys/fs/cgroup/machine.slice/web/cpu.max = 50000 100000
+            /sys/fs/cgroup/machine.slice/web/cpu.stat = nr_periods 60\nnr_throttled 20\nthrottled_usec 900",
+        )
+        .folder();
+    let reader = Reader::at(folder.path());
+    assert_eq!((reader.cpu_quota(), reader.cpu_quota_of("77")), (Some(1.5), Some(0.5)));
+    assert_eq!(reader.cpus_of("77"), [2, 4, 5]);
+    assert_eq!(throttled_ns_of(&reader, "77"), Some(900_000));
+    // Outside of what is mounted here, and no process.
+    for process in ["78", "79"] {
+        assert_eq!((reader.cpu_quota_of(process), throttled_ns_of(&reader, process)), (None, None));
+        assert!(reader.cpus_of(process).is_empty());
+    }
 }

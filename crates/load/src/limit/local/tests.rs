@@ -5,7 +5,7 @@ use fathom_analysis::load::{Name, SweepPoint};
 use super::super::{Limit, word};
 use super::*;
 use crate::capacities::Capacities;
-use crate::step::{Judged, Step};
+use crate::step::Judged;
 
 const LEVEL: f64 = 100.0;
 const POINT: Judged = Judged { shows: true, left_out: None, is_noisy: false };
@@ -20,13 +20,15 @@ struct Seen {
     /// Of the clients in a response, those whose data are under way.
     sending: f64,
     device_bytes: Option<u64>,
+    /// It is as busy without requests.
+    spins: bool,
 }
 
 /// Levels off at 100 requests of 10 kB per second from 8 clients on, or not at all.
 fn limit(seen: Seen, knee: f64, think_s: f64) -> Limit {
     let sweep = |clients: f64, noise: f64| {
         let throughput = (LEVEL * clients / knee).min(LEVEL) * noise;
-        let load = throughput / LEVEL;
+        let load = if seen.spins { 1.0 } else { throughput / LEVEL };
         let response_s = clients / throughput - think_s;
         let looks = Looks {
             threads: 1_000,
@@ -151,10 +153,41 @@ fn sweeps_with_more_clients_weigh_more() {
     let few = [sweep(1.0, 3, 1), sweep(1.0, 3, 2), sweep(1.0, 0, 0)];
     let many = [sweep(16.0, 3, 47), sweep(16.0, 3, 46), sweep(16.0, 3, 48)];
     let all: Vec<&Sweep> = few.iter().chain(&many).collect();
-    let found = network(&all, false).expect("known");
+    let found = network(&all, 0.0).expect("known");
     // 144 of 150 connections, by five sweeps.
     assert!((found.value - 144.0 / 150.0).abs() < 1e-9, "{found:?}");
     assert!(found.low() > 0.85 && found.high() < 1.05, "{found:?}");
     let none: Vec<&Sweep> = vec![&few[2]];
-    assert_eq!(network(&none, false), None);
+    assert_eq!(network(&none, 0.0), None);
+}
+
+#[test]
+fn steps_with_few_clients_are_no_evidence() {
+    let step = |clients: u32| {
+        let mut step = Step::new(clients);
+        let point = SweepPoint { throughput: 1.0, response_s: f64::from(clients) };
+        let (server, others) = (None, None);
+        step.by_sweep =
+            vec![Sweep { point, server, client_share: 0.0, client_waiting: 0.0, others }];
+        step
+    };
+    let steps = [1, 2, 4, 8].map(step);
+    let found = loaded(&steps.iter().collect::<Vec<_>>());
+    let clients: Vec<f64> = found.iter().map(|sweep| sweep.point.response_s).collect();
+    assert_eq!(clients, [2.0, 4.0, 8.0]);
+    assert!(loaded(&[]).is_empty());
+}
+
+#[test]
+fn work_that_requests_do_not_cause_is_no_limit() {
+    let spinning = Seen { cpu: 0.97, device_bytes: Some(0), spins: true, ..Seen::default() };
+    let why = "server CPU is as busy with 1 client and 12 % of the throughput".to_owned();
+    assert_eq!(name(spinning), ("undetermined", why));
+    // One that writes back all the time, or a disk that can do more at once.
+    let writing = Seen { cpu: 0.1, blocked: 0.95, device_bytes: READS, ..spinning };
+    let why = "disk is as busy with 1 client and 12 % of the throughput".to_owned();
+    assert_eq!(name(writing), ("undetermined", why));
+    // One client may be enough.
+    let limit = limit(Seen { cpu: 0.97, ..spinning }, 1.0, 0.0);
+    assert_eq!(word(&limit.name), "server-cpu");
 }
