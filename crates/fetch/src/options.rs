@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use fathom_load::https::Https;
-use fathom_load::options::field;
+use fathom_load::message::field;
 use fathom_metric::notation::{NotationError, time};
 use fathom_paths::ReceivePath;
 

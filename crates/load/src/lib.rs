@@ -22,7 +22,7 @@ pub mod https;
 mod limit;
 mod make;
 mod memory;
-mod message;
+pub mod message;
 mod metrics;
 pub mod options;
 mod paths;

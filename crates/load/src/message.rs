@@ -7,8 +7,6 @@ use fathom_fileio::{read_bytes, read_text};
 use fathom_metric::ProcedureError;
 use fathom_metric::notation::NotationError;
 
-use crate::options::field;
-
 /// Bytes of a body, and of a file of fields, at most.
 const BODY_MAX: u64 = 64 << 20;
 const FIELDS_MAX: u64 = 64 << 10;
@@ -116,6 +114,22 @@ fn method(text: &str) -> Result<String, NotationError> {
     }
 }
 
+/// A header field that does not change the framing of the request.
+pub fn field(text: &str) -> Result<String, NotationError> {
+    let wrong = |expected: &str| NotationError::new(text, expected);
+    let (name, value) = text.split_once(':').ok_or_else(|| wrong("'NAME: VALUE'"))?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_value = |c: char| c == '\t' || (' '..='~').contains(&c);
+    if name.is_empty() || !name.chars().all(is_name) || !value.chars().all(is_value) {
+        return Err(wrong("'NAME: VALUE', in ASCII"));
+    }
+    let own = ["host", "connection", "content-length", "transfer-encoding"];
+    if own.contains(&name.to_ascii_lowercase().as_str()) {
+        return Err(wrong("a field that fathom does not set itself"));
+    }
+    Ok(format!("{name}: {}", value.trim()))
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
@@ -141,6 +155,14 @@ mod tests {
         assert!(of(Some("HEAD"), Some("x")).is_err());
         for wrong in ["get", "CONNECT", "TRACE", "", "A B", "X\r\nY"] {
             assert!(method(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn fields_that_change_the_framing_are_refused() {
+        assert_eq!(field("Accept:  text/html "), Ok("Accept: text/html".to_owned()));
+        for text in ["Host: x", "content-length: 3", "no colon", ": x", "A: b\r\nC: d"] {
+            assert!(field(text).is_err(), "{text}");
         }
     }
 
