@@ -25,8 +25,7 @@ Examples:
   fathom load http://HOST/ --urls '/f{0..9999}'   another HTTP server, by a pattern
   fathom load http://HOST/file.iso              one file of any HTTP server
   fathom load https://HOST/ --cacert ca.pem --fresh   a TLS handshake for each request
-  fathom load https://HOST/api -d '{\"a\":1}' -H 'Content-Type: application/json'
-                                                requests by POST
+  fathom load https://HOST/api -d '{\"a\":1}' -T application/json   requests by POST
   fathom load http://localhost/ --unix-socket /run/app.sock   a server at a unix socket
 
 Each client sends a request, receives the response, thinks, and repeats (closed loop). The steps
