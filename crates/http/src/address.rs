@@ -17,7 +17,7 @@ pub struct Url {
 /// Why a URL cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    #[error("`{0}`: expected http://HOST[:PORT][/PATH] or https://…")]
+    #[error("`{0}`: expected http://HOST[:PORT][/PATH], or https")]
     Malformed(String),
 }
 

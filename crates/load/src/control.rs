@@ -218,8 +218,8 @@ impl Control {
         self.repeated(message, path, body_max, |status, body| body.answer(status))
     }
 
-    /// Asks once more over a new connection if a kept one was closed, unless that might do
-    /// something twice.
+    /// Asks once more over a new connection if a kept one was closed. What may not be repeated goes
+    /// over a new one at once.
     fn repeated<T>(
         &mut self,
         message: &Message,

@@ -22,6 +22,9 @@ pub struct MessageOptions {
     /// Body of each request, from a file.
     #[arg(long, value_name = "FILE")]
     pub data_file: Option<PathBuf>,
+    /// Content-Type of the body.
+    #[arg(long, short = 'T', value_name = "TYPE", value_parser = content_type)]
+    pub content_type: Option<String>,
     /// Add the header fields in this file to each request, one in each line.
     #[arg(long, value_name = "FILE")]
     pub headers: Option<PathBuf>,
@@ -84,23 +87,28 @@ impl MessageOptions {
         Ok(Message { method, body })
     }
 
-    /// The fields of the file.
+    /// The type of the body, and the fields of the file.
     ///
     /// # Errors
     /// If it cannot be read, or a line is no field.
     pub fn fields(&self) -> Result<Vec<String>, ProcedureError> {
-        let Some(path) = &self.headers else { return Ok(Vec::new()) };
+        let own = self.content_type.clone().into_iter();
+        let Some(path) = &self.headers else { return Ok(own.collect()) };
         let failed = |what: &dyn std::fmt::Display| {
             ProcedureError::failed(format!("--headers {}: {what}", path.display()))
         };
         let text = read_text(path, FIELDS_MAX).map_err(|error| failed(&error))?;
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        lines
-            .map(|(at, line)| {
-                field(line).map_err(|error| failed(&format!("line {}: {error}", at + 1)))
-            })
-            .collect()
+        let lines = lines.map(|(at, line)| {
+            field(line).map_err(|error| failed(&format!("line {}: {error}", at + 1)))
+        });
+        own.map(Ok).chain(lines).collect()
     }
+}
+
+/// The field of a media type.
+fn content_type(text: &str) -> Result<String, NotationError> {
+    field(&format!("Content-Type: {text}"))
 }
 
 /// A method whose responses this client can read.
@@ -137,14 +145,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_that_change_the_framing_are_refused() {
-        assert_eq!(field("Accept:  text/html "), Ok("Accept: text/html".to_owned()));
-        for text in ["Host: x", "content-length: 3", "no colon", ": x", "A: b\r\nC: d"] {
-            assert!(field(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
     fn body_makes_a_post() {
         let of = |method: Option<&str>, data: Option<&str>| {
             let method = method.map(str::to_owned);
@@ -167,6 +167,14 @@ mod tests {
     }
 
     #[test]
+    fn fields_that_change_the_framing_are_refused() {
+        assert_eq!(field("Accept:  text/html "), Ok("Accept: text/html".to_owned()));
+        for text in ["Host: x", "content-length: 3", "no colon", ": x", "A: b\r\nC: d"] {
+            assert!(field(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn fields_of_a_file_are_checked_like_others() {
         let of = |text: &str| {
             let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -175,6 +183,9 @@ mod tests {
             MessageOptions { headers, ..MessageOptions::default() }.fields()
         };
         assert_eq!(of("A: b\r\n\n  \nC:d").unwrap(), ["A: b", "C: d"]);
+        let content_type = Some(content_type("text/plain").unwrap());
+        let typed = MessageOptions { content_type, ..MessageOptions::default() };
+        assert_eq!(typed.fields().unwrap(), ["Content-Type: text/plain"]);
         let error = of("A: b\nHost: x\n").unwrap_err().to_string();
         assert!(error.contains(": line 2: ") && error.contains("Host"), "{error}");
     }

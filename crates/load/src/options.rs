@@ -33,10 +33,15 @@ Examples:
   fathom load http://HOST/ --urls '/f{0..9999}'   another HTTP server, by a pattern
   fathom load http://HOST/file.iso              one file of any HTTP server
   fathom load http://127.0.0.1:8001/ --pid auto   the bottleneck of a server here, such as nginx
+  fathom load https://HOST/ --cacert ca.pem --fresh   a TLS handshake for each request
+  fathom load https://HOST/api -d '{\"a\":1}' -T application/json   requests by POST
+  fathom load http://localhost/ --unix-socket /run/app.sock   a server at a unix socket
 
 Each client sends a request, receives the response, thinks, and repeats (closed loop). Requests of
 --rate do not wait for responses (open loop): response times are from when a request was due. The
 steps run in three sweeps, each in another random order; --time is the sum for each of them.
+By https the certificate must be valid for the host, by the roots of the system or --cacert; without
+--fresh a handshake is made for each client, with it for each request, and no session is resumed.
 With `fathom serve`, or a server on this machine (--pid), CPU, disk and memory of both ends are
 recorded; of any other server only the client's side is known. The memory, not the network, may
 limit a load on loopback.
@@ -88,9 +93,8 @@ pub struct Load {
     /// `fixed` (fixed files, think time 0).
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["think", "mode"])]
     pub cases: Vec<CaseName>,
-    /// Paths to request: a file with one in each line, maybe with a weight after it (`PATH
-    /// WEIGHT`), or a pattern such as /f{0..9999} [default: the list of `fathom serve`, else the
-    /// path of the URL].
+    /// Paths to request: a file with one in each line, maybe with a weight (`PATH WEIGHT`), or a
+    /// pattern such as /f{0..9999} [default: the list of `fathom serve`, else the path of the URL].
     #[arg(long, value_name = "FILE|PATTERN")]
     pub urls: Option<String>,
     /// Add a header field to each request; can be repeated.

@@ -50,6 +50,10 @@ impl Procedure for Load {
         }
         let url = Url::parse(&self.target).map_err(ProcedureError::usage)?;
         self.https.of(&url)?;
+        if url.is_https && self.body == BodyName::Discard {
+            let text = "--body discard: the kernel cannot drop what has to be decrypted";
+            return Err(ProcedureError::usage(text));
+        }
         self.check_descriptors()?;
         self.congestion.as_deref().map_or(Ok(()), check_congestion)
     }

@@ -402,8 +402,8 @@ fn weighted(line: &str) -> Result<(&str, u32), String> {
     let Some((path, weight)) = line.split_once([' ', '\t']) else { return Ok((line, 1)) };
     let known = weight.trim().parse().ok().filter(|weight| (1..=WEIGHT_MAX).contains(weight));
     let wrong = || {
-        let (path, weight) = (shown(path), shown(weight.trim()));
-        format!("`{path}`: weight `{weight}`, expected a whole number from 1 to {WEIGHT_MAX}")
+        let line = shown(line);
+        format!("`{line}`: expected an encoded path, maybe with a weight from 1 to {WEIGHT_MAX}")
     };
     Ok((path, known.ok_or_else(wrong)?))
 }

@@ -23,6 +23,7 @@ mod forbidden;
 mod golden;
 mod group;
 mod hostile;
+mod https;
 mod laboratory;
 mod latest;
 mod limits;

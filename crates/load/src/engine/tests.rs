@@ -10,11 +10,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fathom_http::{TlsFault, Trust};
+use fathom_http::Trust;
 
 use super::*;
-use crate::message::Message;
 use crate::requests::Fields;
+
+mod messages;
+mod secured;
 
 /// What the server does with a request.
 #[derive(Clone, Copy, PartialEq)]
@@ -298,33 +300,6 @@ fn every_way_to_end_a_body_is_read() {
 }
 
 #[test]
-fn bodies_end_by_tls_only_with_close_notify() {
-    let server = Server::secured(Manner::UntilClose, false);
-    let outcome = sweep(&server.work(2));
-    let faults: Vec<&Fault> = outcome.tally.faults.keys().collect();
-    assert_eq!((outcome.tally.completed(), &faults[..]), (0, &[&Fault::Truncated][..]));
-    // The end of a connection that ends no body needs none.
-    let server = Server::secured(Manner::Closes { says: true }, false);
-    assert_eq!(sweep(&server.work(2)).tally.failed(), 0);
-}
-
-#[test]
-fn untrusted_servers_get_no_request() {
-    let server = Server::secured(Manner::Right, true);
-    let work = server.work(2);
-    let system = Tls::new("test", &Trust::System).ok();
-    let own = rcgen::KeyPair::generate().unwrap();
-    let own = rcgen::CertificateParams::new(vec!["test".to_owned()]).unwrap().self_signed(&own);
-    let other = Tls::new("test", &Trust::Pem(own.unwrap().pem())).unwrap();
-    for tls in [Some(other)].into_iter().chain(system.map(Some)) {
-        let tally = sweep(&Workload { tls, ..work.clone() }).tally;
-        let faults: Vec<&Fault> = tally.faults.keys().collect();
-        assert_eq!(faults, [&Fault::Tls(TlsFault::UnknownIssuer)]);
-    }
-    assert_eq!(server.requests.load(Relaxed), 0);
-}
-
-#[test]
 fn kept_connections_are_reused_and_fresh_ones_are_not() {
     for server in [Server::start(Manner::Right), Server::secured(Manner::Right, true)] {
         let outcome = sweep(&server.work(4));
@@ -361,55 +336,6 @@ fn faults_of_the_server_are_named() {
         assert_eq!(outcome.tally.completed(), 0, "{fault}");
         let faults: Vec<&Fault> = outcome.tally.faults.keys().collect();
         assert_eq!(faults, [&fault]);
-    }
-}
-
-fn with_message(server: &Server, method: &str, body: &[u8], clients: u32) -> Workload {
-    let message = Message { method: method.to_owned(), body: body.to_vec() };
-    let fields = Fields { host: "test".to_owned(), message, ..Fields::default() };
-    let requests = Arc::new(Requests::new(&[("/f".to_owned(), None)], &fields));
-    Workload { requests, ..server.work(clients) }
-}
-
-#[test]
-fn requests_with_bodies_are_sent_whole() {
-    let body = vec![b'd'; 3 << 20];
-    for server in [Server::start(Manner::Right), Server::secured(Manner::Right, true)] {
-        let outcome = sweep(&with_message(&server, "POST", &body, 2));
-        assert!(outcome.tally.completed() >= 10 && outcome.tally.failed() == 0);
-    }
-}
-
-#[test]
-fn responses_to_posts_may_differ_in_length() {
-    let server = Server::start(Manner::ChangesLength { chunked: false });
-    let tally = sweep_of(&with_message(&server, "POST", b"dd", 1), 40).tally;
-    assert!(tally.completed() >= 40 && tally.failed() == 0, "{:?}", tally.faults);
-}
-
-#[test]
-fn servers_at_a_socket_file_are_loaded() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("socket");
-    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten().take(2) {
-            std::thread::spawn(move || serve(stream, Manner::Right, &AtomicU32::new(0)));
-        }
-    });
-    let address = Address::Unix(path);
-    let unused = SocketAddr::from(([127, 0, 0, 1], 0));
-    let tally = sweep(&Workload { address, ..work(unused, 2) }).tally;
-    assert!(tally.completed() >= 10 && tally.failed() == 0, "{:?}", tally.faults);
-    assert_eq!((tally.connections, tally.congestion), (2, None));
-}
-
-#[test]
-fn only_idempotent_requests_are_sent_twice() {
-    for (method, faults) in [("GET", vec![]), ("PUT", vec![]), ("POST", vec![Fault::Stale])] {
-        let server = Server::start(Manner::AnswersOnce);
-        let tally = sweep(&with_message(&server, method, b"", 1)).tally;
-        assert_eq!(tally.faults.keys().copied().collect::<Vec<_>>(), faults, "{method}");
     }
 }
 

@@ -320,7 +320,7 @@ fn phases(steps: &[&Record], width: usize) -> String {
         };
         let words: Vec<String> = PHASES.iter().filter_map(of).collect();
         let clients = counted(step.params.integer("clients").unwrap_or(0) as usize, "client");
-        (!words.is_empty()).then(|| format!("at {clients} {}", words.join(", ")))
+        (!words.is_empty()).then(|| format!("at {clients}: {}", words.join(", ")))
     };
     let shown = steps.iter().enumerate().filter(|(at, _)| [0, last].contains(at));
     let lines: Vec<String> = shown.filter_map(|(_, step)| of_step(step)).collect();

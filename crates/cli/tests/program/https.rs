@@ -1,0 +1,158 @@
+//! `fathom fetch` and `fathom load` by https: servers of the test behind a TLS proxy of the test.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+
+use fathom_record::FactValue;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::load::Serving;
+use crate::test_env::{TestEnv, assert_contains, assert_failure, assert_status, of_metric, text};
+
+/// A proxy with a certificate of `localhost`, which is its own issuer.
+struct Proxy {
+    port: u16,
+    pem: String,
+}
+
+impl Proxy {
+    /// Each connection has one request. `announces`: it ends by close_notify.
+    fn start(upstream: SocketAddr, announces: bool) -> Self {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("names");
+        let own = params.self_signed(&key).expect("a certificate");
+        let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().expect("versions");
+        let config = config.with_no_client_auth();
+        let config = config.with_single_cert(vec![own.der().clone()], key).expect("a pair");
+        let config = Arc::new(config);
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        std::thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let session = ServerConnection::new(Arc::clone(&config)).expect("a session");
+                let near = StreamOwned::new(session, near);
+                std::thread::spawn(move || pass_on(near, upstream, announces));
+            }
+        });
+        Self { port, pem: own.pem() }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.port)
+    }
+}
+
+/// Passes a request on, and its response up to the end of the connection.
+fn pass_on(
+    mut near: StreamOwned<ServerConnection, TcpStream>,
+    upstream: SocketAddr,
+    announces: bool,
+) -> Option<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        near.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    let mut far = TcpStream::connect(upstream).ok()?;
+    far.write_all(&head[..head.len() - 2]).ok()?;
+    far.write_all(b"Connection: close\r\n\r\n").ok()?;
+    std::io::copy(&mut far, &mut near).ok()?;
+    if announces {
+        near.conn.send_close_notify();
+    }
+    near.flush().ok()
+}
+
+fn serving(env: &TestEnv) -> (Serving, SocketAddr) {
+    std::fs::create_dir(env.file("data")).expect("a folder");
+    std::fs::write(env.file("data/f"), vec![b'x'; 300_000]).expect("a file");
+    let (serving, url) = Serving::spawn(env.command("serve data --listen 0"));
+    let address = url.trim_start_matches("http://").trim_end_matches('/').parse();
+    (serving, address.expect("an address"))
+}
+
+#[test]
+fn file_comes_from_trusted_servers_only() {
+    let env = TestEnv::new();
+    let (_serving, address) = serving(&env);
+    let (proxy, other) = (Proxy::start(address, true), Proxy::start(address, true));
+    std::fs::write(env.file("ca.pem"), &proxy.pem).expect("a file");
+    std::fs::write(env.file("other.pem"), &other.pem).expect("a file");
+    let fetch = |url: &str, more: &str| env.exec(&format!("fetch {url} -o to {more}"));
+    let unknown = fetch(&proxy.url("/f"), "--cacert other.pem");
+    assert_failure(&unknown, &["TLS: certificate of an unknown issuer", "--cacert FILE"]);
+    let numeric = format!("https://127.0.0.1:{}/f", proxy.port);
+    let why = "TLS: certificate of another name: localhost, expected 127.0.0.1";
+    assert_failure(&fetch(&numeric, "--cacert ca.pem"), &[why, "--insecure"]);
+    let no_tls = format!("https://localhost:{}/f", address.port());
+    let no_tls = fetch(&no_tls, "--cacert ca.pem");
+    assert_failure(&no_tls, &["TLS: the server speaks no TLS on this port; use http://"]);
+    let plain = env.exec(&format!("load http://localhost:{}/f", proxy.port));
+    assert_failure(&plain, &["a TLS alert: the server expects https://"]);
+    assert!(!env.file("to").exists());
+    let whole = fetch(&proxy.url("/f"), "--cacert ca.pem");
+    assert_status(&whole, 0);
+    assert_eq!(std::fs::read(env.file("to")).expect("a file"), vec![b'x'; 300_000]);
+    let printed = crate::test_env::unwrapped_stdout(&whole);
+    assert_contains(&printed, &["TLS handshake", "certificate verified by ca.pem"]);
+    let insecure = fetch(&numeric, "--insecure --force");
+    assert_status(&insecure, 0);
+    assert_contains(&text(&insecure.stderr), &["--insecure: no certificate is verified"]);
+}
+
+#[test]
+fn body_without_length_needs_a_close_notify() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nbody");
+        }
+    });
+    for announces in [false, true] {
+        let env = TestEnv::new();
+        let proxy = Proxy::start(address, announces);
+        std::fs::write(env.file("ca.pem"), &proxy.pem).expect("a file");
+        let line = format!("fetch {} --cacert ca.pem --retries 0 -o to", proxy.url("/f"));
+        let output = env.exec(&line);
+        if announces {
+            assert_status(&output, 0);
+        } else {
+            assert_failure(&output, &["TLS: connection closed without close_notify"]);
+        }
+        assert_eq!(env.file("to").exists(), announces);
+    }
+}
+
+#[test]
+fn load_behind_a_proxy_knows_both_ends_and_the_session() {
+    let env = TestEnv::new();
+    let (_serving, address) = serving(&env);
+    let proxy = Proxy::start(address, true);
+    std::fs::write(env.file("ca.pem"), &proxy.pem).expect("a file");
+    let line = format!("load {} --cacert ca.pem --clients 2 --time 900ms", proxy.url("/"));
+    let output = env.exec(&line);
+    let errors = text(&output.stderr);
+    assert!(output.status.success() || errors.contains("no step has a valid result"), "{errors}");
+    let document = env.latest();
+    let step = of_metric(&document, "load.throughput")[0];
+    assert_eq!(step.params.text("tls"), Some("1.3"));
+    let fact = |name: &str| {
+        let fact = step.facts.iter().find(|fact| fact.name == name);
+        match &fact.unwrap_or_else(|| panic!("no fact {name}: {errors}")).value {
+            FactValue::Text { text } => text.clone(),
+            other => panic!("{name}: {other:?}"),
+        }
+    };
+    assert_contains(&fact("server"), &["fathom serve"]);
+    assert_contains(&fact("TLS"), &["1.3, TLS13_", "certificate verified by ca.pem"]);
+    assert_contains(&fact("session"), &["no resumption"]);
+    assert!(step.facts.iter().any(|fact| fact.name == "TLS handshake"));
+}
