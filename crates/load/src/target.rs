@@ -117,6 +117,7 @@ impl Target {
             return Err(failed(text.to_owned()));
         }
         let server = match is_ours {
+            true if tls.is_some() => "fathom serve behind a TLS proxy, whose CPU is unknown",
             true => "fathom serve",
             false => "not fathom serve: its CPU, disk, memory and page cache are unknown",
         };
@@ -139,6 +140,13 @@ impl Target {
             is_cold: telemetry.cold,
             warnings,
         })
+    }
+}
+
+impl Target {
+    /// Whether another server is in between: `fathom serve` speaks no TLS.
+    pub fn has_proxy(&self) -> bool {
+        self.tls.is_some() && self.control.is_some()
     }
 }
 
