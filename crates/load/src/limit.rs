@@ -111,6 +111,19 @@ impl Limit {
         Self { shape, uses, name, used, clients, left_out, client_from, is_noisy, is_local }
     }
 
+    /// Of a server whose requests come through a proxy: work of that, which nobody counts, looks
+    /// like one request at a time.
+    #[must_use]
+    pub fn behind_proxy(self) -> Self {
+        match self.name {
+            Name::Serial => {
+                let why = "the TLS proxy before the server may be the limit: its CPU is unknown";
+                Self { name: Name::Undetermined(why.to_owned()), ..self }
+            }
+            _ => self,
+        }
+    }
+
     #[cfg(test)]
     pub fn named(name: Name, uses: Vec<Use>) -> Self {
         let shape = Shape::NotSaturated { up_to: 0, why: String::new() };

@@ -310,6 +310,7 @@ impl Run<'_> {
         }
         let all = self.capacities.clone();
         let limit = Limit::of(steps, judged, case.think.as_secs_f64(), &all);
+        let limit = if self.target.has_proxy() { limit.behind_proxy() } else { limit };
         limit.of_curve(params).into_iter().for_each(|one| _ = recorder.record(one));
         let proof = match limit.plateau_to() {
             _ if !self.load.prove => None,

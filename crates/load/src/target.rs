@@ -109,7 +109,11 @@ impl Target {
             true => {
                 let text = "--pid: not needed, `fathom serve` reports its own figures";
                 warnings.extend(load.pid.is_some().then(|| text.to_owned()));
-                (None, "fathom serve".to_owned())
+                let words = match tls.is_some() {
+                    true => "fathom serve behind a TLS proxy, whose CPU is unknown",
+                    false => "fathom serve",
+                };
+                (None, words.to_owned())
             }
             false => server::of(load.pid, &address, load.connect_timeout, &mut warnings)
                 .map_err(&failed)?,
@@ -144,6 +148,13 @@ impl Target {
             is_cold: telemetry.cold,
             warnings,
         })
+    }
+}
+
+impl Target {
+    /// Whether another server is in between: `fathom serve` speaks no TLS.
+    pub fn has_proxy(&self) -> bool {
+        self.tls.is_some() && self.control.is_some()
     }
 }
 

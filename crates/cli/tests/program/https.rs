@@ -151,7 +151,7 @@ fn load_behind_a_proxy_knows_both_ends_and_the_session() {
             other => panic!("{name}: {other:?}"),
         }
     };
-    assert_contains(&fact("server"), &["fathom serve"]);
+    assert_contains(&fact("server"), &["fathom serve behind a TLS proxy"]);
     assert_contains(&fact("TLS"), &["1.3, TLS13_", "certificate verified by ca.pem"]);
     assert_contains(&fact("session"), &["no resumption"]);
     assert!(step.facts.iter().any(|fact| fact.name == "TLS handshake"));

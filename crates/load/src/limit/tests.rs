@@ -66,6 +66,8 @@ fn the_resource_at_its_capacity_is_named() {
         assert_eq!(word(&limit.name), expected, "{:?}", limit.uses);
         let saturation = limit.saturation().expect("flat from 16 clients on");
         assert!((saturation.throughput.value - 10.0).abs() < 0.05);
+        let behind = if expected == "serial" { "undetermined" } else { expected };
+        assert_eq!(word(&limit.behind_proxy().name), behind);
     }
 }
 

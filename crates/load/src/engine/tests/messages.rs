@@ -1,5 +1,7 @@
 //! Requests with other methods, with bodies, and to a socket file.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::message::Message;
 
@@ -49,5 +51,54 @@ fn only_idempotent_requests_are_sent_twice() {
         let server = Server::start(Manner::AnswersOnce);
         let tally = sweep(&with_message(&server, method, b"", 1)).tally;
         assert_eq!(tally.faults.keys().copied().collect::<Vec<_>>(), faults, "{method}");
+    }
+}
+
+/// Redirects `/f` to `/g`, which it has, and `/away` to another server.
+fn redirecting(stream: TcpStream) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            (reader.read_line(&mut head).ok()? > 0).then_some(())?;
+        }
+        let answer = match head.split(' ').nth(1)? {
+            "/f" => "302 x\r\nLocation: /g\r\nContent-Length: 0\r\n\r\n",
+            "/away" => "301 x\r\nLocation: http://a/\r\nContent-Length: 0\r\n\r\n",
+            _ => "200 x\r\nContent-Length: 2\r\n\r\nab",
+        };
+        reader.get_mut().write_all(format!("HTTP/1.1 {answer}").as_bytes()).ok()?;
+    }
+}
+
+#[test]
+fn redirects_are_part_of_their_request() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || redirecting(stream));
+        }
+    });
+    let fields = Fields { host: "test".to_owned(), ..Fields::default() };
+    let follow = Some(Url::parse(&format!("http://{address}/f")).unwrap());
+    let timing = Timing { requests: Some(50), ..TIMING };
+    for (path, follow, completed, statuses, faults) in [
+        ("/f", follow.clone(), 50, vec![(200, 50), (302, 50)], vec![]),
+        ("/f", None, 0, vec![(302, 50)], vec![(Fault::Status(302), 50)]),
+        (
+            "/away",
+            follow,
+            0,
+            vec![(301, 50)],
+            vec![(Fault::Redirect("to another scheme, host or port"), 50)],
+        ),
+    ] {
+        let requests = Arc::new(Requests::new(&[(path.to_owned(), None)], &fields));
+        let work = Workload { requests, follow, ..work(address, 2) };
+        let tally = run(&work, timing, &mut |_, _| true).unwrap().tally;
+        assert_eq!(tally.completed(), completed, "{path}");
+        assert_eq!(tally.statuses, BTreeMap::from_iter(statuses), "{path}");
+        assert_eq!(tally.faults, BTreeMap::from_iter(faults), "{path}");
     }
 }
