@@ -74,13 +74,14 @@ impl Limit {
                 valid().filter(|step| step.clients == *up_to).collect()
             }
         };
-        let sweeps: Vec<&Sweep> = at.iter().flat_map(|step| &step.by_sweep).collect();
         let is_saturated = matches!(shape, Shape::Saturated(_));
         let is_local = |sweep: &&Sweep| sweep.server.as_ref().is_some_and(|it| it.looks.is_some());
-        let is_local = !sweeps.is_empty() && sweeps.iter().all(is_local);
-        let sweeps = if is_local { local::loaded(&at) } else { sweeps };
+        let all_sweeps = || at.iter().flat_map(|step| &step.by_sweep);
+        let is_local = all_sweeps().next().is_some() && all_sweeps().all(|it| is_local(&it));
+        let at = if is_local { local::loaded(&at) } else { at };
+        let sweeps: Vec<&Sweep> = at.iter().flat_map(|step| &step.by_sweep).collect();
         let (uses, used) = match is_local {
-            true => local::uses(&sweeps, think_s, is_saturated),
+            true => local::uses(&at, think_s, is_saturated),
             false => uses(&sweeps, all),
         };
         let name = match client_from {

@@ -24,9 +24,9 @@ use find::Search;
 use sockets::Connections;
 use tree::Tree;
 
-/// A look at threads, and one at sockets, takes at most one part in so many of a CPU,
-const PARTS: [u64; 2] = [100, 50];
-/// and comes at least so often.
+/// Looks at threads, and looks at sockets, take one part in so many of a CPU each,
+const PARTS: u64 = 100;
+/// but come at least so often.
 const PAUSE_MAX_NS: u64 = 300_000_000;
 
 pub struct LocalServer {
@@ -73,7 +73,7 @@ impl LocalServer {
         if monotonic_raw_ns() >= self.due_ns[0] {
             self.looks.threads += 1;
             self.looks.blocked += u64::from(self.tree.is_blocked());
-            self.due_ns[0] = due_ns(begun_ns, PARTS[0]);
+            self.due_ns[0] = due_ns(begun_ns);
         }
         let begun_ns = thread_cpu_ns();
         if let Some(connections) = &self.connections
@@ -81,7 +81,7 @@ impl LocalServer {
         {
             self.looks.sockets += 1;
             self.looks.sending += connections.sending(&self.reader);
-            self.due_ns[1] = due_ns(begun_ns, PARTS[1]);
+            self.due_ns[1] = due_ns(begun_ns);
         }
     }
 
@@ -162,7 +162,7 @@ pub fn of(
 }
 
 /// When the next look is due, after one that began at this CPU time.
-fn due_ns(begun_ns: u64, parts: u64) -> u64 {
+fn due_ns(begun_ns: u64) -> u64 {
     let cost_ns = thread_cpu_ns().saturating_sub(begun_ns);
-    monotonic_raw_ns() + cost_ns.saturating_mul(parts).min(PAUSE_MAX_NS)
+    monotonic_raw_ns() + cost_ns.saturating_mul(PARTS).min(PAUSE_MAX_NS)
 }

@@ -28,24 +28,24 @@ const DEVICE_SHARE_MIN: f64 = 0.01;
 /// it (TCP_DELACK_MIN and a tick).
 const ACKNOWLEDGED_S: f64 = 0.044;
 
-/// The sweeps of the steps with most clients. With few of them throughput may be level already, but
+/// The steps with most clients. With few of them throughput may be level already, but
 /// a request now and then finds the limiting resource idle.
-pub fn loaded<'s>(steps: &[&'s Step]) -> Vec<&'s Sweep> {
+pub fn loaded<'s>(steps: &[&'s Step]) -> Vec<&'s Step> {
     let most = steps.iter().map(|step| step.clients).max().unwrap_or(0);
-    let loaded = steps.iter().filter(|step| STEPS_SPAN * step.clients >= most);
-    loaded.flat_map(|step| &step.by_sweep).collect()
+    steps.iter().copied().filter(|step| STEPS_SPAN * step.clients >= most).collect()
 }
 
-/// The uses of all resources over sweeps, and the bytes per second of the disk. `think_s`: the
-/// think time of clients; `is_saturated`: whether throughput is level there.
-pub fn uses(sweeps: &[&Sweep], think_s: f64, is_saturated: bool) -> (Vec<Use>, Used) {
+/// The uses of all resources over the sweeps of steps, and the bytes per second of the disk.
+/// `think_s`: the think time of clients; `is_saturated`: whether throughput is level there.
+pub fn uses(steps: &[&Step], think_s: f64, is_saturated: bool) -> (Vec<Use>, Used) {
+    let sweeps: Vec<&Sweep> = steps.iter().flat_map(|step| &step.by_sweep).collect();
     let servers: Option<Vec<&ServerUse>> = sweeps.iter().map(|it| it.server.as_ref()).collect();
     let servers = servers.unwrap_or_default();
     let throughputs: Vec<f64> = sweeps.iter().map(|sweep| sweep.point.throughput).collect();
     let of = |resource, share| of_share(resource, share, mean(&throughputs));
     let cpu: Option<Vec<f64>> = servers.iter().map(|server| server.cpu_share()).collect();
     let client: Vec<f64> = sweeps.iter().map(|sweep| sweep.client_share).collect();
-    let network = network(sweeps, think_s);
+    let network = network(steps, think_s);
     // A long way alone keeps data under way, too, but does not level the throughput.
     let network = network.filter(|share| is_saturated || share.high() <= IDLE);
     let read: Option<Vec<f64>> = servers.iter().map(|it| it.per_second(it.disk_bytes)).collect();
@@ -68,17 +68,19 @@ pub fn uses(sweeps: &[&Sweep], think_s: f64, is_saturated: bool) -> (Vec<Use>, U
 }
 
 /// The share of the response times in which data of the server were under way.
-fn network(sweeps: &[&Sweep], think_s: f64) -> Option<Estimate> {
-    // By sweep, over all looks: connections with data under way, responses that clients waited
-    // for by Little's law, and ends of responses that may have been acknowledged late.
-    let counts = |sweep: &&Sweep| {
+fn network(steps: &[&Step], think_s: f64) -> Option<Estimate> {
+    // By sweep, over all looks: connections with data under way, clients that waited for a response
+    // and did not think, and ends of responses that may have been acknowledged late.
+    let counts = |(clients, sweep): (u32, &Sweep)| {
         let looks = sweep.server.as_ref()?.looks.filter(|looks| looks.sockets > 0)?;
         let (of, point) = (looks.sockets as f64, sweep.point);
         let late_s = think_s.min(ACKNOWLEDGED_S);
-        let waiting = of * point.throughput * point.response_s;
+        let waiting = of * f64::from(clients) * point.response_s / (point.response_s + think_s);
         Some([looks.sending as f64, waiting, of * point.throughput * late_s])
     };
-    let all: Vec<[f64; 3]> = sweeps.iter().filter_map(counts).collect();
+    let sweeps =
+        steps.iter().flat_map(|step| step.by_sweep.iter().map(|sweep| (step.clients, sweep)));
+    let all: Vec<[f64; 3]> = sweeps.filter_map(counts).collect();
     let sum = |at: usize| all.iter().map(|counts| counts[at]).sum::<f64>();
     let [sending, waiting, late] = [sum(0), sum(1), sum(2)];
     let share = sending / waiting;

@@ -140,41 +140,36 @@ fn names_on_loopback_are_not_the_network() {
 
 #[test]
 fn sweeps_with_more_clients_weigh_more() {
-    let sweep = |clients: f64, sockets: u64, sending: u64| Sweep {
-        point: SweepPoint { throughput: 100.0, response_s: clients / 100.0 },
-        server: Some(ServerUse {
-            looks: Some(Looks { sockets, sending, ..Looks::default() }),
-            ..ServerUse::default()
-        }),
-        client_share: 0.1,
-        client_waiting: 0.0,
-        others: None,
+    let step = |clients: u32, seen: [(u64, u64); 3]| {
+        let mut step = Step::new(clients);
+        let sweep = |(sockets, sending): (u64, u64)| Sweep {
+            point: SweepPoint { throughput: 100.0, response_s: f64::from(clients) / 100.0 },
+            server: Some(ServerUse {
+                looks: Some(Looks { sockets, sending, ..Looks::default() }),
+                ..ServerUse::default()
+            }),
+            client_share: 0.1,
+            client_waiting: 0.0,
+            others: None,
+        };
+        step.by_sweep = seen.map(sweep).to_vec();
+        step
     };
-    let few = [sweep(1.0, 3, 1), sweep(1.0, 3, 2), sweep(1.0, 0, 0)];
-    let many = [sweep(16.0, 3, 47), sweep(16.0, 3, 46), sweep(16.0, 3, 48)];
-    let all: Vec<&Sweep> = few.iter().chain(&many).collect();
-    let found = network(&all, 0.0).expect("known");
+    let few = step(1, [(3, 1), (3, 2), (0, 0)]);
+    let many = step(16, [(3, 47), (3, 46), (3, 48)]);
+    let found = network(&[&few, &many], 0.0).expect("known");
     // 144 of 150 connections, by five sweeps.
     assert!((found.value - 144.0 / 150.0).abs() < 1e-9, "{found:?}");
     assert!(found.low() > 0.85 && found.high() < 1.05, "{found:?}");
-    let none: Vec<&Sweep> = vec![&few[2]];
-    assert_eq!(network(&none, 0.0), None);
+    assert_eq!(network(&[&step(1, [(0, 0); 3])], 0.0), None);
 }
 
 #[test]
 fn steps_with_few_clients_are_no_evidence() {
-    let step = |clients: u32| {
-        let mut step = Step::new(clients);
-        let point = SweepPoint { throughput: 1.0, response_s: f64::from(clients) };
-        let (server, others) = (None, None);
-        step.by_sweep =
-            vec![Sweep { point, server, client_share: 0.0, client_waiting: 0.0, others }];
-        step
-    };
-    let steps = [1, 2, 4, 8].map(step);
+    let steps = [1, 2, 4, 8].map(Step::new);
     let found = loaded(&steps.iter().collect::<Vec<_>>());
-    let clients: Vec<f64> = found.iter().map(|sweep| sweep.point.response_s).collect();
-    assert_eq!(clients, [2.0, 4.0, 8.0]);
+    let clients: Vec<u32> = found.iter().map(|step| step.clients).collect();
+    assert_eq!(clients, [2, 4, 8]);
     assert!(loaded(&[]).is_empty());
 }
 
