@@ -11,6 +11,8 @@ use fathom_record::{
     Cause, Check, Fact, Interval, ParamValue, Params, Reason, Remedy, State, Unit, Verdict,
 };
 
+pub use open::{Limit, limit};
+
 use crate::engine::{Choice, Distribution, Fault, fault_words};
 use crate::memory::{Memory, Resident, growth_interval};
 use crate::metrics::{self, OfServer};

@@ -42,6 +42,29 @@ pub(super) fn from_send(step: &Step, params: &Params, verdict: &Verdict) -> Opti
     })
 }
 
+/// What was the limit where a rate is not sustained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The generator, or a CPU that it shares with others.
+    Generator,
+    /// The server or the network.
+    Server,
+}
+
+/// What was the limit in a single window.
+pub fn limit(step: &Step) -> Option<(Limit, String)> {
+    if step.is_client_bound() {
+        return Some((Limit::Generator, "a client thread is busy".to_owned()));
+    }
+    let reason = not_sustained(step)?;
+    let is_server = reason.cause == Cause::NotAsAsked;
+    let limit = if is_server { Limit::Server } else { Limit::Generator };
+    Some(match limit {
+        Limit::Server => (limit, format!("{} waiting", counted(step.waiting as usize, "request"))),
+        Limit::Generator => (limit, reason.text),
+    })
+}
+
 /// Why the rate is not sustained: then the response times are those of a queue that grows.
 pub(super) fn not_sustained(step: &Step) -> Option<Reason> {
     step.rate?;
