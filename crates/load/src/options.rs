@@ -50,13 +50,14 @@ pub struct Load {
     #[arg(long, value_name = "COUNTxSIZE", value_parser = set)]
     pub make: Option<Set>,
     /// Numbers of closed-loop clients: a list, or a range with every number in it [default:
-    /// 1,2,4,8; none with --rate].
+    /// 1,2,4,8; none with --rate or --find-max].
     #[arg(long, short, value_name = "LIST", value_parser = clients)]
     pub clients: Option<Clients>,
     /// Send so many requests a second, whenever responses come (open loop): a list; 100..1000
     /// doubles, 100..1000:100 goes by steps.
     #[arg(long, short = 'q', value_name = "LIST", value_parser = rates,
-        conflicts_with_all = ["think", "mode", "cases", "requests", "make"])]
+        conflicts_with_all =
+        ["think", "think_distribution", "mode", "cases", "requests", "make"])]
     pub rate: Option<Rates>,
     /// Arrivals of an open loop: at random times, or at equal distances [default: poisson].
     #[arg(long, value_enum, value_name = "NAME")]

@@ -17,7 +17,7 @@ const LATE_NOISY: f64 = 0.05;
 const LATE_MAX: f64 = 0.5;
 /// More requests without a response than this share could change the 99th percentile by more than
 /// a tenth of what is beyond it.
-const UNFINISHED_NOISY: f64 = 0.001;
+const UNANSWERED_NOISY: f64 = 0.001;
 /// The parameter of response times from when the request was sent.
 const FROM: (&str, &str) = ("from", "send");
 
@@ -91,20 +91,25 @@ pub(super) fn not_sustained(step: &Step) -> Option<Reason> {
     })
 }
 
-/// Why response times of a sustained rate may not be what they should.
+/// Why response times may not be what they should: of an open loop whose generator is late, and
+/// of either loop by requests without a response.
 pub(super) fn doubts(step: &Step) -> Vec<Reason> {
-    if step.rate.is_none() {
-        return Vec::new();
-    }
     let late = late(step).filter(|(_, share)| *share > LATE_NOISY);
     let late = late.map(|(text, _)| Reason::new(Cause::LoadGenerator, text));
-    let all = (step.in_flight + step.completed + step.failed()).max(1) as f64;
-    let unfinished = (step.in_flight as f64 > UNFINISHED_NOISY * all).then(|| {
-        let count = counted(step.in_flight as usize, "request");
-        let text = format!("{count} of the windows had no response: they are in no quantile");
+    let (unanswered, all) = (step.unanswered(), step.completed + step.failed());
+    let is_many = unanswered as f64 > UNANSWERED_NOISY * (unanswered + all) as f64;
+    let unanswered = is_many.then(|| {
+        let count = counted(unanswered as usize, "request");
+        let text = match step.rate {
+            Some(_) => format!("{count} of the windows had no response: they are in no quantile"),
+            None => format!(
+                "{count} in flight at the end of a window had lasted longer than p99: they are in \
+                 no quantile"
+            ),
+        };
         Reason::new(Cause::TooShort, text).with_remedy(Remedy::MeasureLonger)
     });
-    late.into_iter().chain(unfinished).collect()
+    late.into_iter().chain(unanswered).collect()
 }
 
 /// How late the generator was at the last quantile with ten requests beyond it, and the share of
