@@ -12,11 +12,13 @@ pub const ERRORS_MAX: f64 = 0.001;
 mod bottleneck;
 mod condition;
 mod laws;
+mod search;
 mod shape;
 mod tail;
 
 pub use bottleneck::{BUSY, Name, Resource, Use, bottleneck};
 pub use condition::{Condition, conditions};
 pub use laws::{Little, bound, little, mean_value_analysis};
+pub use search::Search;
 pub use shape::{Curve, Estimate, Point, Saturation, Shape, SweepPoint, shape};
 pub use tail::{quantile_limits, share_limits};

@@ -79,7 +79,7 @@ pub enum Command {
     Run(RunArguments),
     /// Read, write and time files, with checksums and verified page-cache state.
     File(by_hand::FileArguments),
-    /// Measure an HTTP server under load, by closed-loop clients.
+    /// Measure an HTTP server under load, by clients or at a rate.
     Load(by_hand::WordArguments<by_hand::Load>),
     /// Compare every way to send files and every way to receive them.
     Transfer(by_hand::WordArguments<by_hand::Transfer>),

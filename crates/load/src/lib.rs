@@ -15,6 +15,7 @@ mod control_error;
 mod dose;
 pub mod engine;
 mod figures;
+mod find;
 #[cfg(test)]
 mod fixture;
 #[cfg(any(test, fuzzing))]

@@ -17,6 +17,7 @@ pub static CAPACITY: OfServer = OfServer(&ABOUT_CAPACITY);
 pub static SATURATION: OfServer = OfServer(&ABOUT_SATURATION);
 pub static KNEE: OfServer = OfServer(&ABOUT_KNEE);
 pub static CLIENTS_95: OfServer = OfServer(&ABOUT_CLIENTS_95);
+pub static MAX_RATE: OfServer = OfServer(&ABOUT_MAX_RATE);
 pub static DOSE: OfServer = OfServer(&ABOUT_DOSE);
 pub static BOTTLENECK: OfServer = OfServer(&ABOUT_BOTTLENECK);
 pub static CLIENT_RESIDENT: OfServer = OfServer(&ABOUT_CLIENT_RESIDENT);
@@ -35,6 +36,7 @@ pub const ALL: &[&dyn ByHand] = &[
     &SATURATION,
     &KNEE,
     &CLIENTS_95,
+    &MAX_RATE,
     &DOSE,
     &BOTTLENECK,
     &CLIENT_RESIDENT,
@@ -79,6 +81,8 @@ const PARAMETERS: &[Parameter] = &[
         "network, pacing, disk, server-cpu, client, serial",
         "the resource with added load",
     ),
+    Parameter::new("p50", "TIME", "limit of load.max_rate, likewise of p90, p99, p99.9, mean, max"),
+    Parameter::new("errors", "0.1%", "limit of load.max_rate"),
     Parameter::new("port", "1 to 65535", "of a server other than `fathom serve`"),
     Parameter::new("socket", "PATH", "of a server at a unix socket"),
     Parameter::new("file_bytes", "bytes", "mean length of the files, if known"),
@@ -249,6 +253,22 @@ static ABOUT_CLIENTS_95: About = About {
     not_timed: "nothing",
     pitfalls: &["depends on the distribution of service and think times, unlike the knee"],
     published: "2015: 2 without think time, 10 with 1 s",
+    ..BASE
+};
+
+static ABOUT_MAX_RATE: About = About {
+    id: "load.max_rate",
+    title: "highest rate within limits",
+    unit: Unit::PerSecond,
+    better: Better::Higher,
+    timed: "nothing: the rate of an open loop at which as many windows are sustained within the \
+            limits as not, by at most 20 windows at rates that those before them chose",
+    not_timed: "the warm-up of each window",
+    pitfalls: &[
+        CLIENT_LIMIT,
+        "windows are a third of --time: a queue near its limit needs longer ones to show itself",
+    ],
+    source: "Kontsevich and Tyler, Bayesian adaptive estimation, Vision Research 39 (1999)",
     ..BASE
 };
 

@@ -30,6 +30,8 @@ Examples:
                                                 requests/s whenever responses come
   fathom load http://HOST:8080/ --rate 500 --fail-if 'p99>50ms,errors>0.1%'
                                                 a test: exit status 0, 3 or 5
+  fathom load http://HOST:8080/ --find-max --slo 'p99<50ms,errors<0.1%'
+                                                the highest rate within these limits
   fathom load http://HOST/ --urls '/f{0..9999}'   another HTTP server, by a pattern
   fathom load http://HOST/file.iso              one file of any HTTP server
   fathom load http://127.0.0.1:8001/ --pid auto   the bottleneck of a server here, such as nginx
@@ -60,22 +62,22 @@ pub struct Load {
     #[arg(long, value_name = "COUNTxSIZE", value_parser = set)]
     pub make: Option<Set>,
     /// Numbers of closed-loop clients: a list, or a range with every number in it [default:
-    /// 1,2,4,8; none with --rate].
+    /// 1,2,4,8; none with --rate or --find-max].
     #[arg(long, short, value_name = "LIST", value_parser = clients)]
     pub clients: Option<Clients>,
     /// Send so many requests a second, whenever responses come (open loop): a list; 100..1000
     /// doubles, 100..1000:100 goes by steps.
     #[arg(long, short = 'q', value_name = "LIST", value_parser = rates,
-        conflicts_with_all = ["think", "mode", "cases", "requests", "make"])]
+        conflicts_with_all =
+        ["think", "think_distribution", "mode", "cases", "requests", "make"])]
     pub rate: Option<Rates>,
-    /// Arrivals of --rate: at random times, or at equal distances.
-    #[arg(long, value_enum, value_name = "NAME", default_value_t = Arrivals::Poisson,
-        requires = "rate")]
-    pub arrivals: Arrivals,
-    /// Most requests of --rate in flight, each with a connection; others wait.
-    #[arg(long, value_name = "N", default_value_t = 1000, requires = "rate",
-        value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub in_flight: u32,
+    /// Arrivals of an open loop: at random times, or at equal distances [default: poisson].
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub arrivals: Option<Arrivals>,
+    /// Most requests of an open loop in flight, each with a connection; others wait [default:
+    /// 1000].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub in_flight: Option<u32>,
     /// Think time between a response and the next request.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = think)]
     pub think: Duration,
@@ -154,6 +156,14 @@ pub struct Load {
     /// with 5 if its interval includes the limit; several are separated by commas.
     #[arg(long, value_name = "CONDITIONS", value_parser = fail_if, conflicts_with = "make")]
     pub fail_if: Option<Conditions>,
+    /// Find the highest rate that is sustained within --slo, in at most 20 windows of a third of
+    /// --time.
+    #[arg(long, conflicts_with_all =
+        ["rate", "clients", "think", "mode", "cases", "requests", "make", "prove", "fail_if"])]
+    pub find_max: bool,
+    /// Limits of --find-max, such as 'p99<50ms,errors<0.1%'.
+    #[arg(long, value_name = "CONDITIONS", value_parser = fail_if, requires = "find_max")]
+    pub slo: Option<Conditions>,
     /// Seed the choice of files and the order of steps.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub seed: u64,
@@ -261,6 +271,7 @@ impl Load {
         match (&self.clients, &self.rate) {
             (Some(clients), _) => clients.0.clone(),
             (None, Some(_)) => Vec::new(),
+            (None, None) if self.find_max => Vec::new(),
             (None, None) => CLIENTS.to_vec(),
         }
     }
@@ -268,13 +279,26 @@ impl Load {
     /// The rates of the open-loop steps.
     pub fn open(&self) -> Vec<Rate> {
         let rates = self.rate.iter().flat_map(|rates| &rates.0);
-        rates.map(|&per_second| Rate { per_second, arrivals: self.arrivals }).collect()
+        rates.map(|&per_second| Rate { per_second, arrivals: self.arrivals() }).collect()
+    }
+
+    pub fn arrivals(&self) -> Arrivals {
+        self.arrivals.unwrap_or(Arrivals::Poisson)
+    }
+
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.unwrap_or(IN_FLIGHT)
+    }
+
+    /// Whether requests are sent at a rate.
+    pub fn has_open_loop(&self) -> bool {
+        self.rate.is_some() || self.find_max
     }
 
     /// The most connections at a time, and the option that says so.
     pub fn most_connections(&self) -> (&'static str, u32) {
         let clients = self.closed().into_iter().max().map(|clients| ("--clients", clients));
-        let in_flight = self.rate.is_some().then_some(("--in-flight", self.in_flight));
+        let in_flight = self.has_open_loop().then(|| ("--in-flight", self.in_flight()));
         let all = [clients, in_flight].into_iter().flatten();
         all.max_by_key(|(_, most)| *most).unwrap_or(("--clients", 1))
     }
@@ -294,6 +318,8 @@ impl Load {
 
 /// Numbers of clients where neither these nor rates are given.
 const CLIENTS: [u32; 4] = [1, 2, 4, 8];
+/// Requests in flight where their number is not given.
+const IN_FLIGHT: u32 = 1_000;
 const CLIENTS_MAX: u64 = 100_000;
 const STEPS_MAX: usize = 1_000;
 

@@ -18,6 +18,7 @@ use crate::capacity;
 use crate::content;
 use crate::dose;
 use crate::engine::{End, Outcome, Timing, Workload};
+use crate::find;
 use crate::limit::{Limit, Proof};
 use crate::memory::{Memory, Resident};
 use crate::options::{BodyName, Case, Load};
@@ -52,6 +53,12 @@ impl Procedure for Load {
         self.https.of(&url)?;
         if url.is_https && self.body == BodyName::Discard {
             let text = "--body discard: the kernel cannot drop what has to be decrypted";
+            return Err(ProcedureError::usage(text));
+        }
+        let open =
+            [(self.arrivals.is_some(), "--arrivals"), (self.in_flight.is_some(), "--in-flight")];
+        if let Some((_, option)) = open.into_iter().find(|it| it.0 && !self.has_open_loop()) {
+            let text = format!("{option} is of an open loop: give --rate or --find-max");
             return Err(ProcedureError::usage(text));
         }
         self.check_descriptors()?;
@@ -113,6 +120,12 @@ impl Procedure for Load {
             capacities.into_iter().for_each(|one| _ = recorder.record(one));
             recorder.show();
         }
+        if self.find_max {
+            let conditions = self.slo.as_ref().map_or(&[][..], |all| &all.0);
+            let ending = find::find(&mut run, self.all_cases()[0], conditions, recorder);
+            records::memory(recorder, &run.memory, &run.target);
+            return ending;
+        }
         for case in self.all_cases() {
             run.case(case, recorder)?;
             recorder.show();
@@ -121,20 +134,7 @@ impl Procedure for Load {
             }
         }
         records::memory(recorder, &run.memory, &run.target);
-        match run.dead {
-            Some(fault) => Err(ProcedureError::failed(format!(
-                "{}: {}; finished steps are kept",
-                self.target,
-                fault.end_words()
-            ))),
-            // The conditions say so.
-            None if self.fail_if.is_some() => Ok(Ending::Done),
-            None if !run.has_numbers && !recorder.stop().now().load(Relaxed) => {
-                let text = format!("{}: no step has a valid result", self.target);
-                Err(ProcedureError::failed(text))
-            }
-            None => Ok(Ending::Done),
-        }
+        self.ending(&run, recorder)
     }
 }
 
@@ -150,6 +150,24 @@ pub fn check_congestion(name: &str) -> Result<(), ProcedureError> {
 }
 
 impl Load {
+    /// How a load ends whose steps are recorded.
+    fn ending(&self, run: &Run<'_>, recorder: &dyn Recorder) -> Result<Ending, ProcedureError> {
+        match run.dead {
+            Some(fault) => Err(ProcedureError::failed(format!(
+                "{}: {}; finished steps are kept",
+                self.target,
+                fault.end_words()
+            ))),
+            // The conditions say so.
+            None if self.fail_if.is_some() => Ok(Ending::Done),
+            None if !run.has_numbers && !recorder.stop().now().load(Relaxed) => {
+                let text = format!("{}: no step has a valid result", self.target);
+                Err(ProcedureError::failed(text))
+            }
+            None => Ok(Ending::Done),
+        }
+    }
+
     fn check_descriptors(&self) -> Result<(), ProcedureError> {
         let (option, clients) = self.most_connections();
         let needed = u64::from(clients) + DESCRIPTORS;
@@ -195,6 +213,21 @@ impl Load {
 
     /// What the command is about to do, and how long that takes.
     fn plan(&self, target: &Target) -> String {
+        if self.find_max {
+            let timing = Timing::of(self.window_ns(), None);
+            let whole = self.planned_ns(target)[0];
+            return format!(
+                "at most {} windows of {}, {}, + at most {} of warm-up and {} for backlogs; files: \
+                 {}, from {}",
+                1 + find::WINDOWS,
+                duration(timing.window_ns as f64 / 1e9),
+                duration(whole as f64 / 1e9),
+                duration((1 + find::WINDOWS) as f64 * timing.warm_up_max_ns as f64 / 1e9),
+                duration(find::WINDOWS as f64 * timing.drain_max_ns() as f64 / 1e9),
+                target.requests.len(),
+                target.address
+            );
+        }
         let steps = self.all_cases().len() * (self.closed().len() + self.open().len());
         let [sweeps_ns, capacities_ns, proofs_ns] = self.planned_ns(target);
         let seconds = |ns: u64| duration(ns as f64 / 1e9);
@@ -255,6 +288,9 @@ impl Load {
     /// The time of sweeps, capacities and proofs, without warm-up.
     fn planned_ns(&self, target: &Target) -> [u64; 3] {
         let cases = self.all_cases().len() as u64;
+        if self.find_max {
+            return [find::planned_ns(self), 0, 0];
+        }
         let windows = cases * ((self.closed().len() + self.open().len()) * SWEEPS) as u64;
         let is_ours = u64::from(target.control.is_some() && !self.closed().is_empty());
         let proofs = is_ours * u64::from(self.prove) * cases;
@@ -275,7 +311,7 @@ impl Run<'_> {
     fn case(&mut self, case: Case, recorder: &mut dyn Recorder) -> Result<(), ProcedureError> {
         let load = self.load;
         let closed = load.closed().into_iter().map(|clients| Step::within(clients, self.quota));
-        let open = load.open().into_iter().map(|rate| Step::at(rate, load.in_flight, self.quota));
+        let open = load.open().into_iter().map(|rate| Step::at(rate, load.in_flight(), self.quota));
         let mut steps: Vec<Step> = closed.chain(open).collect();
         let mut congestion = None;
         self.readings = Readings::default();
@@ -414,6 +450,7 @@ mod tests {
             plan("--rate 100..1000", false),
             plan("--rate 500 --clients 1,2 --time 120s", true),
             plan("--rate 500 --time 1s", true),
+            plan("--find-max --slo p99<50ms --time 12s", true),
         ];
         assert_golden("plans.txt", &text.concat());
     }

@@ -13,6 +13,8 @@ use fathom_record::{
     Cause, Check, Fact, Interval, ParamValue, Params, Reason, Remedy, State, Unit, Verdict, escaped,
 };
 
+pub use open::{Limit, limit};
+
 use crate::batch::Batch;
 use crate::engine::{Choice, Distribution, Fault, fault_words};
 use crate::memory::{Memory, Resident, growth_interval};

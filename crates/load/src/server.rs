@@ -125,6 +125,17 @@ pub fn is_own_address(address: &Address) -> bool {
 
 const UNKNOWN: &str = "not fathom serve: its CPU, disk, memory and page cache are unknown";
 
+/// `fathom serve` in words.
+pub fn ours(has_pid: bool, is_secured: bool, warnings: &mut Vec<String>) -> String {
+    let text = "--pid: not needed, `fathom serve` reports its own figures";
+    warnings.extend(has_pid.then(|| text.to_owned()));
+    let words = match is_secured {
+        true => "fathom serve behind a TLS proxy, whose CPU is unknown",
+        false => "fathom serve",
+    };
+    words.to_owned()
+}
+
 /// The processes of a server that is not ours, and what is known of it in words.
 pub fn of(
     pid: Option<Which>,

@@ -76,6 +76,8 @@ pub struct Step {
     /// Requests without a complete response at the end of a window; of an open loop, at the end of
     /// the time that they had beyond it.
     pub in_flight: u64,
+    /// Of a closed loop: for how long they had been in flight.
+    in_flight_ns: Vec<u64>,
     pub sweeps: usize,
     pub by_sweep: Vec<Sweep>,
     pub batches: Vec<Batch>,
@@ -144,6 +146,7 @@ impl Step {
             self.add_slot(slot, ns as f64 / 1e9);
         }
         self.in_flight += tally.in_flight;
+        self.in_flight_ns.extend(&tally.in_flight_ns);
         merge(&mut self.late, tally.late.as_ref());
         if let Some(backlog) = outcome.backlog {
             self.waiting = self.waiting.max(backlog.requests);
@@ -329,6 +332,17 @@ impl Step {
         let half = half_width(&self.batches.iter().map(of).collect::<Vec<f64>>())?;
         let limits = [(headline - half).max(0.0), headline + half];
         Some(Interval::new(limits, 0.95, Basis::WithinRun))
+    }
+
+    /// Requests in flight at the end of a window that had lasted longer than the 99th percentile,
+    /// if there is one: their response times are in none. Of an open loop all without a response.
+    pub fn unanswered(&self) -> u64 {
+        let has_p99 = self.tails().any(|(q, _)| q == 0.99);
+        let p99 = self.times.quantile(0.99).filter(|_| has_p99).unwrap_or(f64::INFINITY);
+        match self.rate {
+            Some(_) => self.in_flight,
+            None => self.in_flight_ns.iter().filter(|ns| **ns as f64 > p99).count() as u64,
+        }
     }
 
     /// The quantiles with ten responses beyond them, ascending: those of a summary.

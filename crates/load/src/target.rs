@@ -106,15 +106,7 @@ impl Target {
         let file_bytes = requests.mean_bytes();
         first_bytes.map(|bytes| requests.length(0, bytes));
         let (local, server) = match is_ours {
-            true => {
-                let text = "--pid: not needed, `fathom serve` reports its own figures";
-                warnings.extend(load.pid.is_some().then(|| text.to_owned()));
-                let words = match tls.is_some() {
-                    true => "fathom serve behind a TLS proxy, whose CPU is unknown",
-                    false => "fathom serve",
-                };
-                (None, words.to_owned())
-            }
+            true => (None, server::ours(load.pid.is_some(), tls.is_some(), &mut warnings)),
             false => server::of(load.pid, &address, load.connect_timeout, &mut warnings)
                 .map_err(&failed)?,
         };

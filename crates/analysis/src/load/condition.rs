@@ -1,7 +1,7 @@
 //! Conditions on the steps of a load, such as `p99>50ms`: for the exit status of a test.
 
 use fathom_record::quantity::{percent, quantity};
-use fathom_record::{Cause, Record, State, Summary, Unit};
+use fathom_record::{Cause, Histogram, Record, State, Summary, Unit};
 
 use super::tail::share_limits;
 use crate::limits::{Answer, Judged, Limit};
@@ -80,6 +80,34 @@ impl Condition {
             return Err(wrong());
         }
         Ok(Self { of: *of, is_above: &text[at..=at] == ">", value, text: text.to_owned() })
+    }
+
+    /// The name of what the condition is about, and its value as written: `p99`, `50ms`.
+    #[must_use]
+    pub fn parts(&self) -> (&str, &str) {
+        let at = self.text.find(['<', '>']).unwrap_or(0);
+        (self.text[..at].trim(), self.text[at + 1..].trim())
+    }
+
+    /// As it was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The value of what it is about, unless it holds: of these response times, this share of
+    /// errors and this throughput.
+    #[must_use]
+    pub fn broken_by(&self, times: &Histogram, errors: f64, throughput: f64) -> Option<String> {
+        let value = match self.of {
+            Of::Quantile(q, _) => times.quantile(q)?,
+            Of::Mean => times.mean(),
+            Of::Max => times.max(),
+            Of::Errors => errors,
+            Of::Throughput => throughput,
+        };
+        let holds = if self.is_above { value >= self.value } else { value <= self.value };
+        (!holds).then(|| Self::words(self.unit(), value))
     }
 
     fn unit(&self) -> Unit {

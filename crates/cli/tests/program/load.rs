@@ -191,10 +191,29 @@ fn conditions_are_the_exit_status() {
         ("--rate 0", "expected 0.1 to 10000000 requests/s"),
         ("--rate 5 --think 1s", "--think"),
         ("--rate 5 -n 10", "--requests"),
-        ("--in-flight 5", "--rate"),
+        ("--in-flight 5", "--in-flight is of an open loop: give --rate or --find-max"),
+        ("--find-max --rate 5", "--rate"),
+        ("--slo p99<5ms", "--find-max"),
     ] {
         let output = env.exec(&format!("load {} {options}", server.url("/f1")));
         assert_usage_error(&output, &[words]);
+    }
+}
+
+/// No rate holds if all of its requests must fail; a search on a busy machine may find none either.
+#[test]
+fn search_ends_and_is_stored() {
+    let (env, server) = (TestEnv::new(), Server::start());
+    for (limits, state) in [("errors>99%", Some(State::Invalid)), ("errors<99%", None)] {
+        let options = format!("--find-max --slo {limits} --time 60ms --arrivals uniform");
+        let output = env.exec(&format!("load {} {options}", server.url("/f1")));
+        let found = env.latest();
+        let [found] = of_metric(&found, "load.max_rate")[..] else { panic!("one record") };
+        let shown = found.verdict.shows_number();
+        assert_status(&output, if shown { 0 } else { 3 });
+        assert!(state.is_none_or(|state| found.verdict.state == state), "{:?}", found.verdict);
+        assert_contains(&text(&output.stdout), &["at most 21 windows", "limits", limits]);
+        assert_eq!(found.params.text("errors"), Some("99%"));
     }
 }
 

@@ -156,8 +156,9 @@ impl<'w> Reactor<'w> {
             open.arrive(self.now, self.shared, self.seat);
         }
         self.tally.in_flight = open.as_ref().map_or(since.len() as u64, Open::unfinished);
-        let first = since.into_iter().min();
-        self.tally.longest_in_flight_ns = first.map_or(0, |at| self.now.saturating_sub(at));
+        self.tally.in_flight_ns = since.iter().map(|at| self.now.saturating_sub(*at)).collect();
+        let longest = self.tally.in_flight_ns.iter().max();
+        self.tally.longest_in_flight_ns = longest.copied().unwrap_or(0);
         self.tally.late = open.map(Open::into_late);
     }
 

@@ -207,6 +207,8 @@ pub struct Tally {
     /// Requests without a complete response at the end of the window, and the longest of them.
     pub in_flight: u64,
     pub longest_in_flight_ns: u64,
+    /// For how long each of them had been in flight.
+    pub in_flight_ns: Vec<u64>,
     /// Sum of the delays between the readiness of a connection and its handling.
     pub lag_ns: f64,
     pub lags: u64,
@@ -238,6 +240,7 @@ impl Tally {
         self.closed_idle += other.closed_idle;
         self.in_flight += other.in_flight;
         self.longest_in_flight_ns = self.longest_in_flight_ns.max(other.longest_in_flight_ns);
+        self.in_flight_ns.extend(&other.in_flight_ns);
         self.lag_ns += other.lag_ns;
         self.lags += other.lags;
         merge(&mut self.late, other.late.as_ref());

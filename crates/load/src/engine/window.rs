@@ -22,8 +22,10 @@ const SETTLED: f64 = 0.10;
 const AHEAD_NS: u64 = 2_000_000;
 /// A backlog at the end of a window may take as long as the window to go down, or this long.
 const DRAIN_MIN_NS: u64 = 1_000_000_000;
-/// Parts of a window by which it is judged whether it does.
+/// Parts of a window by which it is judged whether it does, and those in a row in which it grows
+/// instead.
 const GROWTH_PARTS: u64 = 10;
+const GROWTHS: u32 = 3;
 /// No completion for this long, but failures: the server is gone.
 const SILENCE_NS: u64 = 1_000_000_000;
 /// Failures in that time if connections are possible.
@@ -207,8 +209,8 @@ impl<'c, 'w> Coordinator<'c, 'w> {
         let from = now_ns() + ahead;
         self.shared.open(from, length);
         outcome.warm_up_ns = from - begun_ns;
-        // Of the first half of the window.
-        let mut usual = 0;
+        // The largest up to the middle of the window.
+        let mut usual = begun.backlog;
         outcome.end = loop {
             if now_ns() < from + length / 2 {
                 usual = usual.max(self.backlog());
@@ -383,7 +385,7 @@ impl Growth {
         let grows = works && live.backlog >= self.last.backlog;
         self.parts = if grows { self.parts + 1 } else { 0 };
         self.last = *live;
-        self.parts >= 2
+        self.parts >= GROWTHS
     }
 }
 
@@ -495,13 +497,15 @@ mod tests {
                 .map(|&(ms, completed, backlog)| growth.is_certain(&at(ms, completed, backlog)));
             is_certain.collect::<Vec<bool>>()
         };
-        assert_eq!(
-            after(&[(1_099, 1_099, 330), (1_100, 1_100, 330), (1_200, 1_200, 330)]),
-            [false, false, true]
-        );
-        assert_eq!(after(&[(1_100, 1_000, 400), (1_200, 1_000, 500)]), [false; 2], "no work");
-        assert_eq!(after(&[(1_100, 1_100, 299), (1_200, 1_200, 300)]), [false; 2]);
-        let once = [(1_100, 1_100, 330), (1_200, 1_200, 320), (1_300, 1_300, 330)];
-        assert_eq!(after(&once), [false; 3], "not in a row");
+        let grows =
+            [(1_099, 1_099, 330), (1_100, 1_100, 330), (1_200, 1_200, 330), (1_300, 1_300, 331)];
+        assert_eq!(after(&grows), [false, false, false, true]);
+        let stalls = [(1_100, 1_000, 400), (1_200, 1_000, 500), (1_300, 1_000, 600)];
+        assert_eq!(after(&stalls), [false; 3], "no work");
+        let falls = [(1_100, 1_100, 299), (1_200, 1_200, 300), (1_300, 1_300, 301)];
+        assert_eq!(after(&falls), [false; 3]);
+        let once =
+            [(1_100, 1_100, 330), (1_200, 1_200, 340), (1_300, 1_300, 330), (1_400, 1_400, 350)];
+        assert_eq!(after(&once), [false; 4], "not in a row");
     }
 }

@@ -17,7 +17,7 @@ const LATE_NOISY: f64 = 0.05;
 const LATE_MAX: f64 = 0.5;
 /// More requests without a response than this share could change the 99th percentile by more than
 /// a tenth of what is beyond it.
-const UNFINISHED_NOISY: f64 = 0.001;
+const UNANSWERED_NOISY: f64 = 0.001;
 /// The parameter of response times from when the request was sent.
 const FROM: (&str, &str) = ("from", "send");
 
@@ -39,6 +39,29 @@ pub(super) fn from_send(step: &Step, params: &Params, verdict: &Verdict) -> Opti
         histogram: Some(times),
         verdict: Some(verdict.clone()),
         ..Measured::default()
+    })
+}
+
+/// What was the limit where a rate is not sustained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The generator, or a CPU that it shares with others.
+    Generator,
+    /// The server or the network.
+    Server,
+}
+
+/// What was the limit in a single window.
+pub fn limit(step: &Step) -> Option<(Limit, String)> {
+    if step.is_client_bound() {
+        return Some((Limit::Generator, "a client thread is busy".to_owned()));
+    }
+    let reason = not_sustained(step)?;
+    let is_server = reason.cause == Cause::NotAsAsked;
+    let limit = if is_server { Limit::Server } else { Limit::Generator };
+    Some(match limit {
+        Limit::Server => (limit, format!("{} waiting", counted(step.waiting as usize, "request"))),
+        Limit::Generator => (limit, reason.text),
     })
 }
 
@@ -68,20 +91,25 @@ pub(super) fn not_sustained(step: &Step) -> Option<Reason> {
     })
 }
 
-/// Why response times of a sustained rate may not be what they should.
+/// Why response times may not be what they should: of an open loop whose generator is late, and
+/// of either loop by requests without a response.
 pub(super) fn doubts(step: &Step) -> Vec<Reason> {
-    if step.rate.is_none() {
-        return Vec::new();
-    }
     let late = late(step).filter(|(_, share)| *share > LATE_NOISY);
     let late = late.map(|(text, _)| Reason::new(Cause::LoadGenerator, text));
-    let all = (step.in_flight + step.completed + step.failed()).max(1) as f64;
-    let unfinished = (step.in_flight as f64 > UNFINISHED_NOISY * all).then(|| {
-        let count = counted(step.in_flight as usize, "request");
-        let text = format!("{count} of the windows had no response: they are in no quantile");
+    let (unanswered, all) = (step.unanswered(), step.completed + step.failed());
+    let is_many = unanswered as f64 > UNANSWERED_NOISY * (unanswered + all) as f64;
+    let unanswered = is_many.then(|| {
+        let count = counted(unanswered as usize, "request");
+        let text = match step.rate {
+            Some(_) => format!("{count} of the windows had no response: they are in no quantile"),
+            None => format!(
+                "{count} in flight at the end of a window had lasted longer than p99: they are in \
+                 no quantile"
+            ),
+        };
         Reason::new(Cause::TooShort, text).with_remedy(Remedy::MeasureLonger)
     });
-    late.into_iter().chain(unfinished).collect()
+    late.into_iter().chain(unanswered).collect()
 }
 
 /// How late the generator was at the last quantile with ten requests beyond it, and the share of

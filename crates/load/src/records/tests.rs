@@ -225,7 +225,27 @@ fn busy_or_late_client_marks_the_step() {
     assert!(state == State::Invalid && text.contains("late by 26 %"), "{text}");
 }
 
-/// 150 requests/s, of which every one in a thousand is slower than 33 ms.
+#[test]
+fn requests_in_flight_that_could_change_p99_mark_a_closed_step() {
+    let with = |long: usize, count: u64| {
+        let mut step = Step::new(4);
+        for _ in 0..SWEEPS {
+            let mut outcome = fixture::outcome([count; SLOTS], 33.3e6);
+            // As long as others, or longer than any response.
+            let times = (0..3).map(|at| if at < long { 40_000_000 } else { 33_000_000 });
+            outcome.tally.in_flight_ns = times.collect();
+            step.add(&outcome, None, None);
+        }
+        verdict(&step)
+    };
+    assert_eq!(with(0, 40), (State::Valid, String::new()));
+    assert_eq!(with(1, 33), (State::Valid, String::new()), "990 have no p99");
+    let (state, text) = with(1, 40);
+    let expected = "3 requests in flight at the end of a window had lasted longer than p99";
+    assert!(state == State::Noisy && text.starts_with(expected), "{text}");
+}
+
+/// 120 requests/s, each after 33 ms.
 fn open_step(change: impl Fn(&mut Outcome), others: Option<f64>) -> Step {
     let rate = Rate { per_second: 120.0, arrivals: Arrivals::Poisson };
     let mut step = Step::at(rate, 100, None);

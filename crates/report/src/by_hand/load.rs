@@ -52,6 +52,9 @@ pub(super) fn group(records: &[Record], earlier: &[Record], width: usize) -> Str
     for of_case in by_case(&steps) {
         text += &table(&of_case, records, width);
     }
+    for found in of(open::MAX_RATE) {
+        text += &open::max_rate(found, width);
+    }
     for bottleneck in of(limit::BOTTLENECK) {
         text += &limit::limit(bottleneck, records, earlier, width);
     }

@@ -342,3 +342,32 @@ fn open_loop_is_beside_the_closed_one() {
     );
     assert_snapshot("open_loop_is_beside_the_closed_one.txt", &text);
 }
+
+#[test]
+fn highest_rate_has_its_limits_or_its_reason() {
+    let params = Params::one("arrivals", "poisson").and("p99", "50ms").and("to", "far");
+    let mut found = number("load.max_rate", params, Unit::PerSecond, 402.0, [395.0, 411.0]);
+    found.facts = vec![
+        Fact::text("limits", "sustained, p99<50ms"),
+        Fact::text("windows", "14, 8 of them within the limits"),
+        Fact::text("beyond", "p99 61.20 ms at 419/s"),
+    ];
+    let mut late = found.clone();
+    let reason = Reason::new(Cause::LoadGenerator, "requests were sent late; 120 requests/s held");
+    late.verdict = Verdict { state: State::Invalid, reasons: vec![reason] };
+    let text = format!("{}{}", group(&[found], &[], 80), group(&[late], &[], 80));
+    let expected = "
+load{arrivals=poisson,p99=50ms,to=far}
+limits          sustained, p99<50ms
+windows         14, 8 of them within the limits
+beyond          p99 61.20 ms at 419/s
+highest rate    402 requests/s (395 to 411)
+
+load{arrivals=poisson,p99=50ms,to=far}
+limits          sustained, p99<50ms
+windows         14, 8 of them within the limits
+beyond          p99 61.20 ms at 419/s
+verdict         invalid: requests were sent late; 120 requests/s held
+";
+    assert_eq!(text, expected);
+}

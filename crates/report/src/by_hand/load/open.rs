@@ -3,12 +3,13 @@
 use fathom_record::quantity::{bare, percent, quantity};
 use fathom_record::{Params, Record, Unit};
 
-use super::super::facts;
 use super::super::table::{Column, fit, legend, rows};
+use super::super::{fact_words, facts};
 use super::{MB, count, fact, quantile_of, rate_of, remarks, state, throughput, time};
-use crate::case::counted;
+use crate::case::{case, counted};
 use crate::wrap::{glued, wrapped};
 
+pub(super) const MAX_RATE: &str = "load.max_rate";
 /// Parameters that only an open loop has.
 const OWN: [&str; 3] = ["rate", "arrivals", "from"];
 /// Columns that a narrow terminal lacks, the first ones first.
@@ -71,6 +72,22 @@ pub(super) fn table(steps: &[&Record], records: &[Record], width: usize) -> Stri
     text += &left_out;
     text += &remarks(steps, width);
     text + &facts(&[("sustained", sustained(steps))], width)
+}
+
+/// The highest rate within limits, and how it was found.
+pub(super) fn max_rate(record: &Record, width: usize) -> String {
+    let mut lines: Vec<(&str, String)> =
+        record.facts.iter().map(|fact| (fact.name.as_str(), fact_words(record, fact))).collect();
+    if let Some(summary) = record.shown_summary() {
+        let interval = summary.limits().map(|ends| format!(" ({})", ends.map(bare).join(" to ")));
+        let text = format!("{} requests/s{}", bare(summary.median), interval.unwrap_or_default());
+        lines.push(("highest rate", text));
+    }
+    let reasons = record.verdict.reasons.iter();
+    let state = record.verdict.state.word();
+    lines.extend(reasons.map(|reason| ("verdict", format!("{state}: {}", reason.text))));
+    let head = format!("load{}", case(&record.params));
+    format!("\n{}{}", wrapped(&head, width, "", "  "), facts(&lines, width))
 }
 
 /// `up to 400 requests/s; not 800, 1000`.
