@@ -82,6 +82,7 @@ impl Limits {
                 rows.push(row);
             }
         }
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
         let (run, host) = (&document.run, document.host.name.clone());
         Judgement::new([name(&run.id, run.label.as_deref()), host, run.started.clone()], rows)
     }
