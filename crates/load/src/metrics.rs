@@ -299,7 +299,7 @@ static ABOUT_BOTTLENECK: About = About {
             `undetermined` otherwise. With `--pid` the utilisation of the disk is the share of \
             the time in which a thread of the server waits uninterruptibly, and that of the \
             network the share of the response times in which data of the server were sent, and \
-            neither read nor acknowledged, if the throughput is level",
+            had neither arrived nor been acknowledged, if the throughput is level",
     not_timed: "nothing",
     pitfalls: &[
         "on loopback the network is work of CPUs: only --prove confirms it",

@@ -107,8 +107,8 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// How many have data of the server on their way: written, but not read nor acknowledged by
-    /// the client.
+    /// How many have data of the server on their way: more that is written and not acknowledged
+    /// than has arrived and is not read.
     pub fn sending(&self, reader: &Reader) -> u64 {
         let to = plain(self.to);
         let of_server = self.server.sockets(reader);
@@ -119,12 +119,10 @@ impl Connections {
         let of_client = of_client.as_ref().unwrap_or(&of_server).iter();
         let own = of_client.filter(|it| it.remote == to);
         // A client that is late reading has data in its socket, which is no work of the network.
-        let unread: BTreeMap<SocketAddr, bool> =
-            own.map(|it| (it.local, it.queues[1] > 0)).collect();
+        let unread: BTreeMap<SocketAddr, u64> = own.map(|it| (it.local, it.queues[1])).collect();
         let is_sending = |it: &&Socket| {
-            let is_late = unread.get(&it.remote);
-            let is_own = it.local == to && is_late == Some(&false);
-            is_own && it.queues[0] > 0 && SENDING.contains(&it.state)
+            let is_more = unread.get(&it.remote).is_some_and(|unread| it.queues[0] > *unread);
+            it.local == to && is_more && SENDING.contains(&it.state)
         };
         of_server.iter().filter(is_sending).count() as u64
     }
@@ -239,7 +237,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let reader = Reader::at(folder.path());
         let [to, other] = ["127.0.0.1:80", "127.0.0.1:81"];
-        let (sent, late) = ([9, 0], [0, 9]);
+        let (sent, more, late) = ([9, 0], [10, 0], [0, 9]);
         let of_server = [
             line(to, "127.0.0.1:1", "01", sent, 1),
             line(to, "127.0.0.1:2", "01", NONE, 2),
@@ -250,6 +248,7 @@ mod tests {
             line(to, "127.0.0.1:6", "06", sent, 6),
             // Of another client.
             line(to, "127.0.0.1:7", "01", sent, 7),
+            line(to, "127.0.0.1:8", "01", more, 8),
         ];
         let of_client = [
             line("127.0.0.1:1", to, "01", NONE, 11),
@@ -259,6 +258,8 @@ mod tests {
             line("127.0.0.1:4", other, "01", NONE, 14),
             line("127.0.0.1:5", to, "08", NONE, 15),
             line("127.0.0.1:6", to, "01", NONE, 16),
+            // A part of it has arrived.
+            line("127.0.0.1:8", to, "01", late, 18),
         ];
         let write = |process: u32, name: &str, lines: &[String]| {
             let path = folder.path().join(format!("proc/{process}/net"));
@@ -272,9 +273,9 @@ mod tests {
         // In two namespaces, and in one.
         write(7, "tcp6", &of_server);
         write(8, "tcp", &of_client);
-        assert_eq!(sending(&Table::all("7")[1], &Table::all("8")[0]), 2);
+        assert_eq!(sending(&Table::all("7")[1], &Table::all("8")[0]), 3);
         write(9, "tcp", &[&of_server[..], &of_client[..]].concat());
         let both = &Table::all("9")[0];
-        assert_eq!(sending(both, both), 2);
+        assert_eq!(sending(both, both), 3);
     }
 }
