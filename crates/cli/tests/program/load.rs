@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use fathom_record::{Cause, Document, FactValue, Record, RunState, State, Verdict};
 use rustix::process::Signal;
@@ -167,6 +168,45 @@ fn open_loop_is_stored() {
         assert!(of_times.iter().any(|it| it.params == from_send));
     }
     assert!(document.records.iter().all(Record::is_intact));
+}
+
+/// The server is stopped half of the time: of the requests that are due in a stall, a fifth waits
+/// for more than 0.8 of it. Two clients lose two requests a stall, which no percentile shows.
+#[test]
+#[ignore = "lab: stalls of one second"]
+fn stalls_are_in_the_percentiles_of_the_open_loop() {
+    const STALL: Duration = Duration::from_secs(1);
+    let env = TestEnv::new();
+    std::fs::write(env.file("f"), "hello").expect("a file");
+    let (serving, url) = Serving::start(&env, ".");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for signal in [Signal::STOP, Signal::CONT] {
+                    // mood: a test of the lab only: the stall itself
+                    std::thread::sleep(STALL);
+                    send(&serving.0, signal);
+                }
+            }
+        });
+        let options = "--rate 200 --arrivals uniform --clients 2 --time 12s";
+        load(&env, &format!("{url}f {options}"));
+        over.store(true, Ordering::Relaxed);
+    });
+    let document = env.latest();
+    let p90 = |is_open: bool| {
+        let times = of_metric(&document, "load.response_time");
+        let is_own = |it: &&&Record| {
+            it.params.text("from").is_none() && it.params.integer("rate").is_some() == is_open
+        };
+        let summary =
+            times.iter().find(is_own).and_then(|it| it.shown_summary()).expect("a number");
+        summary.quantiles[0].value / 1e9
+    };
+    let (open, closed) = (p90(true), p90(false));
+    assert!((open / 0.8 - 1.0).abs() < 0.05, "{open} s of 0.8 s");
+    assert!(closed < 0.1, "{closed} s");
 }
 
 #[test]

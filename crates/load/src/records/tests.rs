@@ -264,6 +264,27 @@ fn open_step(change: impl Fn(&mut Outcome), others: Option<f64>) -> Step {
 }
 
 #[test]
+fn rare_delays_of_the_generator_are_noisy_and_frequent_ones_a_limit() {
+    let with = |late: u64| {
+        let rate = Rate { per_second: 120.0, arrivals: Arrivals::Poisson };
+        let mut step = Step::at(rate, 100, None);
+        for _ in 0..SWEEPS {
+            let mut outcome = fixture::outcome([400; SLOTS], 3e6);
+            let times = (0..4_000).map(|at| if at < late { 2e6 } else { 1e4 });
+            outcome.tally.late = Some(times.collect());
+            step.add(&outcome, None, None);
+        }
+        verdict(&step)
+    };
+    // Of 12 000: p99.9 is of the last 12, p99 of the last 120.
+    assert_eq!(with(2), (State::Valid, String::new()));
+    let (state, text) = with(5);
+    assert!(state == State::Noisy && text.contains("sent late: p99.9 2.0"), "{text}");
+    let (state, text) = with(50);
+    assert!(state == State::Invalid && text.contains("sent late: p99 2.0"), "{text}");
+}
+
+#[test]
 fn open_loops_say_what_is_not_sustained_and_why() {
     let grown = |it: &mut Outcome| {
         it.backlog = Some(Backlog { requests: 2_000, is_drained: false });
