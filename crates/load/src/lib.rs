@@ -20,6 +20,7 @@ mod find;
 mod fixture;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod grow;
 pub mod https;
 mod limit;
 mod make;

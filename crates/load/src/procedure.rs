@@ -26,7 +26,7 @@ use crate::paths::shown;
 use crate::rates;
 use crate::readings::Readings;
 use crate::records;
-use crate::run::{Observed, Run, duration, shuffled};
+use crate::run::{Observed, Run, duration, shuffled, whole_time};
 use crate::step::{COMPLETIONS_NEEDED, Judged, SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
 
@@ -138,6 +138,20 @@ impl Procedure for Load {
     }
 }
 
+/// Allows this process as many connections.
+///
+/// # Errors
+/// The limit of descriptors, if it cannot be raised so far.
+pub fn room_for(clients: u32) -> Result<(), u64> {
+    let needed = u64::from(clients) + DESCRIPTORS;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|most| most >= needed) {
+        return Ok(());
+    }
+    let raised = Rlimit { current: Some(needed), maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).map_err(|_| limit.maximum.unwrap_or(u64::MAX))
+}
+
 /// Refuses a congestion control that this kernel does not have.
 pub fn check_congestion(name: &str) -> Result<(), ProcedureError> {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -170,14 +184,8 @@ impl Load {
 
     fn check_descriptors(&self) -> Result<(), ProcedureError> {
         let (option, clients) = self.most_connections();
-        let needed = u64::from(clients) + DESCRIPTORS;
-        let limit = getrlimit(Resource::Nofile);
-        if limit.current.is_none_or(|most| most >= needed) {
-            return Ok(());
-        }
-        let raised = Rlimit { current: Some(needed), maximum: limit.maximum };
-        setrlimit(Resource::Nofile, raised).map_err(|_| {
-            let most = limit.maximum.unwrap_or(u64::MAX);
+        room_for(clients).map_err(|most| {
+            let needed = u64::from(clients) + DESCRIPTORS;
             ProcedureError::failed(format!(
                 "{option} {clients}: needs {needed} file descriptors, the limit is {most}; raise \
                  it (ulimit -n) or use fewer"
@@ -243,6 +251,13 @@ impl Load {
             let drain_ns = Timing::of(self.window_ns(), None).drain_max_ns();
             more += &format!(" + at most {} for backlogs", seconds(open as u64 * drain_ns));
         }
+        if self.steps_more() > 0 {
+            more += &format!(
+                " + {} for each doubling of the clients until the throughput is level, at most {}",
+                seconds(SWEEPS as u64 * self.window_ns()),
+                self.steps_more()
+            );
+        }
         // The longest warm-up is a share of the window.
         let timing = Timing::of(self.window_ns(), None);
         let warm_up = timing.warm_up_max_ns as f64 / timing.window_ns as f64;
@@ -280,7 +295,7 @@ impl Load {
                 duration(self.time.as_secs_f64()),
                 counted(clients as usize, "client"),
                 duration(first_s),
-                records::whole_time(COMPLETIONS_NEEDED * each_s)
+                whole_time(COMPLETIONS_NEEDED * each_s)
             )
         })
     }
@@ -303,7 +318,7 @@ impl Load {
 }
 
 impl Run<'_> {
-    fn is_over(&self, recorder: &dyn Recorder) -> bool {
+    pub fn is_over(&self, recorder: &dyn Recorder) -> bool {
         self.dead.is_some() || recorder.stop().now().load(Relaxed)
     }
 
@@ -316,6 +331,7 @@ impl Run<'_> {
         let mut congestion = None;
         self.readings = Readings::default();
         let end = self.sweeps(case, &mut steps, &mut congestion, recorder);
+        let end = end.and_then(|()| self.grow(case, &mut steps, &mut congestion, recorder));
         // After a stop, steps with a complete sweep have a number, with fewer batches.
         let shared = records::Shared { load, target: &self.target, case, congestion: &congestion };
         steps.retain(|step| step.sweeps > 0 || step.death.is_some());
@@ -365,7 +381,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn sweeps(
+    pub fn sweeps(
         &mut self,
         case: Case,
         steps: &mut [Step],

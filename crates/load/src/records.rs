@@ -20,6 +20,7 @@ use crate::engine::{Choice, Distribution, Fault, fault_words};
 use crate::memory::{Memory, Resident, growth_interval};
 use crate::metrics::{self, OfServer};
 use crate::options::{Case, Load, ServerCache};
+use crate::run::whole_time;
 use crate::step::{BUSY_MAX, Judged, LeftOut, SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
 
@@ -68,16 +69,26 @@ pub struct Shared<'s> {
     pub congestion: &'s Option<String>,
 }
 
+fn judgement(shared: &Shared<'_>, step: &Step) -> (Verdict, Judged) {
+    let more = as_asked(step, shared);
+    let is_cut = more.iter().any(|reason| reason.cause == Cause::TooShort);
+    let verdict = judge(step, more);
+    let judged = judged(step, &verdict, is_cut);
+    (verdict, judged)
+}
+
+/// What the records of a step will say of it.
+pub fn judged_of(shared: &Shared<'_>, step: &Step) -> Judged {
+    judgement(shared, step).1
+}
+
 /// Makes the records of a step.
 pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Judged {
     let params = match step.rate {
         Some(rate) => open::params(shared.common(), rate),
         None => shared.params(step.clients),
     };
-    let more = as_asked(step, shared);
-    let is_cut = more.iter().any(|reason| reason.cause == Cause::TooShort);
-    let verdict = judge(step, more);
-    let judged = judged(step, &verdict, is_cut);
+    let (verdict, judged) = judgement(shared, step);
     let record = |metric: &OfServer, value: f64, interval: Option<Interval>| Measured {
         metric: metric.0.id,
         params: params.clone(),
@@ -393,14 +404,6 @@ fn time_words(time: Duration) -> String {
     match time.subsec_millis() {
         ms @ 1.. if Duration::from_millis(ms.into()) == time => format!("{ms} ms"),
         _ => format!("{} s", time.as_secs_f64()),
-    }
-}
-
-/// A time that is not shorter, as an option takes it: `45s`, `3min`.
-pub fn whole_time(seconds: f64) -> String {
-    match (seconds / 5.0).ceil() * 5.0 {
-        ..=120.0 => format!("{:.0}s", (seconds / 5.0).ceil() * 5.0),
-        _ => format!("{:.0}min", (seconds / 60.0).ceil()),
     }
 }
 

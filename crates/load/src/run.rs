@@ -288,6 +288,14 @@ pub fn duration(seconds: f64) -> String {
     format!("{value} {unit}")
 }
 
+/// A time that is not shorter, as an option takes it: `45s`, `3min`.
+pub fn whole_time(seconds: f64) -> String {
+    match (seconds / 5.0).ceil() * 5.0 {
+        ..=120.0 => format!("{:.0}s", (seconds / 5.0).ceil() * 5.0),
+        _ => format!("{:.0}min", (seconds / 60.0).ceil()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
