@@ -28,6 +28,9 @@ use tree::Tree;
 const PARTS: u64 = 100;
 /// but come at least so often.
 const PAUSE_MAX_NS: u64 = 300_000_000;
+/// Time for a server to accept a connection, and between two looks whether it has.
+const ACCEPT_NS: u64 = 2_000_000_000;
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 pub struct LocalServer {
     reader: Reader,
@@ -52,7 +55,16 @@ impl LocalServer {
         let reader = Reader::live();
         let own = std::process::id();
         let search = Search { reader: &reader, to, from, is_own_address, own };
-        let found = search.find(which)?;
+        // A busy server accepts a connection when it has a CPU.
+        let until_ns = monotonic_raw_ns() + ACCEPT_NS;
+        let found = loop {
+            match search.find(which) {
+                Err(FindError::Forwarded(_)) if monotonic_raw_ns() < until_ns => {
+                    std::thread::sleep(LOOK_AGAIN);
+                }
+                found => break found?,
+            }
+        };
         let server = Self {
             tree: Tree::at(reader.clone(), &found.roots, own),
             connections: found.connections,
@@ -157,7 +169,8 @@ pub fn of(
         // The server has to have it open meanwhile.
         let connection = Connector::default().open(address, timeout, None);
         let connection = connection.map_err(|error| std::io::Error::from(error).to_string())?;
-        let from = TcpStream::from(connection).local_addr().map_err(|error| error.to_string())?;
+        let connection = TcpStream::from(connection);
+        let from = connection.local_addr().map_err(|error| error.to_string())?;
         let which = pid.unwrap_or(Which::Auto);
         LocalServer::find(which, (address, is_own), from).map_err(|error| error.to_string())
     };
