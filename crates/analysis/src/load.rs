@@ -17,7 +17,7 @@ mod shape;
 mod tail;
 
 pub use bottleneck::{BUSY, Name, Resource, Use, bottleneck};
-pub use condition::{Condition, conditions};
+pub use condition::{Condition, conditions, objectives};
 pub use laws::{Little, bound, little, mean_value_analysis};
 pub use search::Search;
 pub use shape::{Curve, Estimate, Point, Saturation, Shape, SweepPoint, shape};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use fathom_analysis::load::{Condition, conditions};
+use fathom_analysis::load::{Condition, conditions, objectives};
 use fathom_http::{Url, is_host};
 use fathom_metric::notation::{NotationError, bytes, count, seed, time};
 
@@ -156,13 +156,13 @@ pub struct Load {
     /// with 5 if its interval includes the limit; several are separated by commas.
     #[arg(long, value_name = "CONDITIONS", value_parser = fail_if, conflicts_with = "make")]
     pub fail_if: Option<Conditions>,
-    /// Find the highest rate that is sustained within --slo, in at most 20 windows of a third of
+    /// Find the highest rate that is sustained within --slo, in at most 21 windows of a third of
     /// --time.
     #[arg(long, conflicts_with_all =
         ["rate", "clients", "think", "mode", "cases", "requests", "make", "prove", "fail_if"])]
     pub find_max: bool,
     /// Limits of --find-max, such as 'p99<50ms,errors<0.1%'.
-    #[arg(long, value_name = "CONDITIONS", value_parser = fail_if, requires = "find_max")]
+    #[arg(long, value_name = "CONDITIONS", value_parser = slo, requires = "find_max")]
     pub slo: Option<Conditions>,
     /// Seed the choice of files and the order of steps.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
@@ -204,6 +204,10 @@ pub struct Conditions(pub Vec<Condition>);
 
 fn fail_if(text: &str) -> Result<Conditions, String> {
     conditions(text).map(Conditions)
+}
+
+fn slo(text: &str) -> Result<Conditions, String> {
+    objectives(text).map(Conditions)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -109,6 +109,7 @@ impl Procedure for Load {
             dead: None,
             capacities: Capacities::default(),
             has_warned: false,
+            has_left_requests: false,
         };
         // Of an open loop no limit is sought.
         let is_closed = !self.closed().is_empty();

@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use fathom_measure::affinity;
-use fathom_measure::clock::process_cpu_ns;
+use fathom_measure::clock::{monotonic_raw_ns as now_ns, process_cpu_ns};
 use fathom_measure::condition::MachineTime;
 use fathom_metric::{Event, ProcedureError, Recorder};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng as _;
 
 use crate::capacities::Capacities;
-use crate::engine::{self, Fault, Live, Moment, Outcome, Pause, Timing, Workload};
+use crate::engine::{self, End, Fault, Live, Moment, Outcome, Pause, Timing, Workload};
 use crate::figures::Telemetry;
 use crate::memory::Memory;
 use crate::options::{Case, Load, ServerCache};
@@ -20,6 +20,10 @@ use crate::readings::Readings;
 use crate::step::{SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
 
+/// A server that answers faster has nothing to do.
+const SETTLED_MIN_NS: u64 = 50_000_000;
+/// Requests after a window, at most: behind a queue, one waits for all before it.
+const SETTLING_MAX: usize = 10;
 /// Between two readings of memory and telemetry.
 const READING_NS: u64 = 1_000_000_000;
 const PROGRESS_NS: u64 = 200_000_000;
@@ -88,6 +92,8 @@ pub struct Run<'l> {
     pub capacities: Capacities,
     /// Whether it was said that counters of the server went backwards.
     pub has_warned: bool,
+    /// Whether the last window ended with requests in flight.
+    pub has_left_requests: bool,
 }
 
 impl Run<'_> {
@@ -98,6 +104,7 @@ impl Run<'_> {
         what: &str,
         recorder: &mut dyn Recorder,
     ) -> Result<Observed, ProcedureError> {
+        self.settle(work, recorder)?;
         let mut watcher = Watcher {
             target: &mut self.target,
             memory: &mut self.memory,
@@ -119,6 +126,7 @@ impl Run<'_> {
             .map_err(|error| {
                 ProcedureError::failed(format!("start the client threads: {error}"))
             })?;
+        self.has_left_requests = outcome.tally.in_flight > 0;
         let times = watcher.begin_time.zip(watcher.end_time);
         let is_whole = outcome.end == engine::End::Complete;
         let has_ended = is_whole && watcher.end.is_none() && watcher.target.local.is_some();
@@ -142,6 +150,32 @@ impl Run<'_> {
             others(begin, end, of_server, outcome.window_ns)
         });
         Ok(Observed { outcome, telemetry, others })
+    }
+
+    /// Waits until the server has worked off what the window before left in flight, which would be
+    /// measured in the next one: until it answers a request as fast as the first, or for as long as
+    /// a response may take.
+    fn settle(&mut self, work: &Workload, recorder: &dyn Recorder) -> Result<(), ProcedureError> {
+        if !std::mem::take(&mut self.has_left_requests) {
+            return Ok(());
+        }
+        let (pause, rate) = (Pause::NONE, None);
+        let one = Workload { clients: 1, threads: 1, pause, rate, spin_ns: 0, ..work.clone() };
+        let begun_ns = now_ns();
+        let usual_ns = SETTLED_MIN_NS.max(2 * self.target.first_ns) as f64;
+        for _ in 0..SETTLING_MAX {
+            let left_ns = work.timeout_ns.saturating_sub(now_ns() - begun_ns).max(1);
+            let timing = Timing::of(left_ns, Some(1));
+            let goes_on = |_: Moment, _: &Live| !recorder.stop().now().load(Relaxed);
+            let outcome = engine::run(&one, timing, &mut { goes_on }).map_err(|error| {
+                ProcedureError::failed(format!("start a client thread: {error}"))
+            })?;
+            let response_ns: f64 = outcome.tally.slots.iter().map(|slot| slot.sum_ns).sum();
+            if outcome.end != End::Complete || response_ns <= usual_ns {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Shows work that has no windows.

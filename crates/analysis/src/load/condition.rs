@@ -50,6 +50,22 @@ pub fn conditions(text: &str) -> Result<Vec<Condition>, String> {
     text.split(',').map(|part| Condition::parse(part.trim())).collect()
 }
 
+/// Limits of good responses, separated by commas: times and errors below, throughput above.
+///
+/// # Errors
+/// The first one that is none.
+pub fn objectives(text: &str) -> Result<Vec<Condition>, String> {
+    let all = conditions(text)?;
+    match all.iter().find(|one| one.is_above != (one.of == Of::Throughput)) {
+        Some(one) => Err(format!(
+            "`{}`: limits of good responses are times and errors below, such as p99<50ms and \
+             errors<0.1%, and throughput above",
+            one.text
+        )),
+        None => Ok(all),
+    }
+}
+
 impl Condition {
     fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
@@ -272,6 +288,15 @@ mod tests {
     fn answer(text: &str, records: &[Record]) -> (Answer, String) {
         let judged = conditions(text).expect(text)[0].judge(records);
         (judged.answer, judged.name)
+    }
+
+    #[test]
+    fn objectives_are_limits_of_good_responses() {
+        assert_eq!(objectives("p99<50ms, errors<0.1%,throughput>5").map(|all| all.len()), Ok(3));
+        for wrong in ["p99>50ms", "errors>0.1%", "throughput<5", "p50<1ms,max>2s"] {
+            let error = objectives(wrong).expect_err(wrong);
+            assert!(error.contains("limits of good responses"), "{error}");
+        }
     }
 
     #[test]
