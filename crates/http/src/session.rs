@@ -210,7 +210,7 @@ impl Session {
         }
     }
 
-    /// What tells the server of an error, if anything does.
+    /// The alert to the server after an error, if TLS has one.
     fn alert(&mut self) -> Result<(), TlsError> {
         if self.connection.wants_write()
             && let Ok(ConnectionState::EncodeTlsData(data)) =

@@ -13,8 +13,8 @@ use crate::engine::{End, Outcome, Rate, Timing, Workload};
 use crate::metrics;
 use crate::options::{Case, Load};
 use crate::records::{self, Limit};
-use crate::run::{Observed, Run};
-use crate::step::Step;
+use crate::run::{Observed, Run, whole_time};
+use crate::step::{SWEEPS, Step};
 
 /// Windows of a search, besides the closed-loop one that it begins with.
 pub const WINDOWS: usize = 20;
@@ -42,9 +42,22 @@ struct Found {
     late: Vec<String>,
     /// Windows beside other work, in which an end waited for a CPU.
     contended: usize,
+    /// Windows with fewer responses than a quantile of the limits needs, and the `--time` that
+    /// would have been enough for all of them, in seconds.
+    few: usize,
+    needed_s: f64,
 }
 
 impl Found {
+    /// Counts a window that has too few responses to judge a quantile.
+    fn count(&mut self, step: &Step, conditions: &[Condition], rate: f64) {
+        let least = conditions.iter().map(Condition::responses_min).fold(0.0, f64::max);
+        if (step.completed as f64) < least {
+            self.few += 1;
+            self.needed_s = self.needed_s.max(SWEEPS as f64 * least / rate);
+        }
+    }
+
     fn add(&mut self, rate: f64, broken: Option<String>) {
         match broken {
             None => self.held.push(rate),
@@ -79,6 +92,7 @@ pub fn find(
         };
         found.windows += 1;
         found.contended += usize::from(step.contention().is_some());
+        found.count(&step, conditions, rate.per_second);
         let broken = match records::limit(&step) {
             Some((Limit::Generator, why)) => {
                 found.late.push(why);
@@ -196,6 +210,16 @@ fn measured(search: &Search, found: &Found, conditions: &[Condition], params: Pa
             let reason = Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu);
             Verdict { state: State::Noisy, reasons: vec![reason] }
         }
+        (Some(_), _) if found.few > 0 => {
+            let text = format!(
+                "{} of {} windows had fewer responses than a quantile of the limits needs, ten \
+                 beyond it",
+                found.few, found.windows
+            );
+            let action = format!("use --time {}", whole_time(found.needed_s));
+            let reason = Reason::new(Cause::TooShort, text).with_remedy(Remedy::Do { action });
+            Verdict { state: State::Noisy, reasons: vec![reason] }
+        }
         (Some(_), _) => Verdict::default(),
     };
     let value = search.median();
@@ -228,7 +252,7 @@ mod tests {
     #[test]
     fn answer_says_what_held_and_what_did_not() {
         let conditions = conditions("p99<50ms, errors<0.1%").expect("conditions");
-        let of = |holds: fn(f64) -> bool, late: usize, contended: usize| {
+        let of = |holds: fn(f64) -> bool, late: usize, contended: usize, few: bool| {
             let (mut search, mut found) = (Search::around(500.0), Found::default());
             while found.windows < WINDOWS && !is_narrow(&search) {
                 let rate = rounded(search.median());
@@ -238,13 +262,17 @@ mod tests {
             }
             found.contended = contended;
             found.late = vec!["requests were sent late".to_owned(); late];
+            if few {
+                found.count(&Step::new(1), &conditions, 400.0);
+            }
             words(&measured(&search, &found, &conditions, Params::one("to", "far")))
         };
         let text = [
-            of(|rate| rate <= 400.0, 0, 0),
-            of(|rate| rate <= 400.0, LATE_MAX - 1, 3),
-            of(|rate| rate <= 400.0, LATE_MAX, 0),
-            of(|_| false, 0, 0),
+            of(|rate| rate <= 400.0, 0, 0, false),
+            of(|rate| rate <= 400.0, LATE_MAX - 1, 3, false),
+            of(|rate| rate <= 400.0, LATE_MAX, 0, false),
+            of(|_| false, 0, 0, false),
+            of(|rate| rate <= 400.0, 0, 0, true),
         ];
         assert_golden("max_rate.txt", &text.join("\n"));
         let load = Load::parse_from(["load", "http://a/", "--find-max", "--slo", "p99<50ms"]);

@@ -13,11 +13,16 @@ use fathom_record::{
 use snapbox::data::DataFormat;
 use snapbox::{Assert, Data};
 
+use crate::capacities::Capacities;
 use crate::control::Control;
 use crate::engine::{End, Outcome, SLOTS, Slot, Tally, ThreadUse};
 use crate::figures::{Device, Telemetry};
+use crate::memory::{Memory, Resident};
 use crate::metrics;
+use crate::options::Load;
+use crate::readings::Readings;
 use crate::requests::{Fields, Requests};
+use crate::run::Run;
 use crate::target::Target;
 
 /// Compares with a file in `golden/`; `SNAPSHOTS=overwrite` writes it anew.
@@ -160,6 +165,24 @@ pub fn target(is_ours: bool) -> Target {
         follow: None,
         is_cold: false,
         warnings: Vec::new(),
+    }
+}
+
+/// A run before its first window.
+pub fn run(load: &Load, target: Target) -> Run<'_> {
+    Run {
+        load,
+        target,
+        memory: Memory { begun_ns: 0, client: Resident::default(), server: Resident::default() },
+        readings: Readings::default(),
+        quota: None,
+        done_ns: 0,
+        all_ns: 0,
+        has_numbers: false,
+        dead: None,
+        capacities: Capacities::default(),
+        has_warned: false,
+        has_left_requests: false,
     }
 }
 

@@ -332,9 +332,15 @@ pub fn whole_time(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::sync::atomic::AtomicU32;
+
+    use clap::Parser as _;
+
     use super::*;
     use crate::fixture::{Texts, target};
     use crate::memory::Resident;
+    use crate::requests::{Fields, Requests};
 
     #[test]
     fn progress_has_the_rates_of_the_window() {
@@ -374,6 +380,53 @@ mod tests {
             12000000000 of 15000000000: 3 s left, 3 failed, 4 clients: 300.0 requests/s, \
             4.0 MB/s\n";
         assert_eq!(recorder.all, expected);
+    }
+
+    /// A server that answers its first request after 300 ms and others at once, and the number of
+    /// its requests.
+    fn queue() -> (std::net::SocketAddr, Arc<AtomicU32>) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, count) = (listener.local_addr().unwrap(), Arc::new(AtomicU32::new(0)));
+        let requests = Arc::clone(&count);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut lines = BufReader::new(stream.unwrap());
+                let mut line = String::new();
+                while lines.read_line(&mut line).is_ok_and(|bytes| bytes > 2) {
+                    line.clear();
+                }
+                if line != "\r\n" {
+                    continue;
+                }
+                if requests.fetch_add(1, Relaxed) == 0 {
+                    // mood: the server's answer is late, however busy the machine is
+                    std::thread::sleep(Duration::from_millis(300));
+                }
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
+                let _ = lines.get_mut().write_all(answer);
+            }
+        });
+        (address, count)
+    }
+
+    #[test]
+    fn next_window_waits_for_what_the_last_one_left() {
+        let (address, count) = queue();
+        let load = Load::parse_from(["load", "http://far/", "--clients", "1"]);
+        let fields = Fields { host: "far".to_owned(), ..Fields::default() };
+        let requests = Arc::new(Requests::new(&[("/f".to_owned(), None)], &fields));
+        let target = Target { address: address.into(), requests, ..target(false) };
+        let mut run = crate::fixture::run(&load, target);
+        let work = load.workload(&run.target, load.all_cases()[0], 1, 1);
+        run.settle(&work, &Texts::new()).unwrap();
+        assert_eq!(count.load(Relaxed), 0, "nothing was left");
+        run.has_left_requests = true;
+        run.settle(&work, &Texts::new()).unwrap();
+        // The first one shows that the server is busy.
+        let requests = count.load(Relaxed);
+        assert!((2..=SETTLING_MAX as u32).contains(&requests), "{requests}");
+        run.settle(&work, &Texts::new()).unwrap();
+        assert_eq!(count.load(Relaxed), requests, "once");
     }
 
     #[test]

@@ -105,6 +105,16 @@ impl Condition {
         (self.text[..at].trim(), self.text[at + 1..].trim())
     }
 
+    /// The responses that it needs: ten beyond a quantile.
+    #[must_use]
+    pub fn responses_min(&self) -> f64 {
+        match self.of {
+            // Less a rounding error.
+            Of::Quantile(q, _) => 10.0 / (1.0 - q) * (1.0 - 1e-9),
+            _ => 0.0,
+        }
+    }
+
     /// As it was written.
     #[must_use]
     pub fn text(&self) -> &str {
