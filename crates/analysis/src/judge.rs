@@ -7,13 +7,14 @@
 //! the others is narrow, and their doses do not speak against it (rule 22).
 
 mod machine;
+mod shapes;
 
 pub use machine::{machine_changed, machine_drift, machine_wander};
 
+use self::shapes::shapes;
 use crate::clean::Loop;
 use crate::statistics::{concordance, median, median_interval, quantile, sorted_finite};
 use fathom_record::quantity::quantity;
-use fathom_record::summary::Mode;
 use fathom_record::{
     Better, Cause, Counter, Counters, Disturbance, Fact, FactValue, NotSelected, Reason, Record,
     Remedy, Sample, State, Stratum, Summary, Unit, Verdict,
@@ -101,7 +102,9 @@ pub fn judge(
     reasons.extend(case.stall());
     let shapes = if is_on_edge { Vec::new() } else { shapes(summary, expectation.noise_limit) };
     if is_wide && reasons.is_empty() && shapes.is_empty() {
-        reasons.push(case.unknown_cause(others.first().map(|it| it.reason.text.as_str())));
+        let moved = others.first().map(|it| it.reason.text.as_str());
+        let levels = || case.levels().filter(|_| moved.is_none());
+        reasons.push(levels().unwrap_or_else(|| case.unknown_cause(moved)));
     }
     reasons.extend(shapes);
     let state = if reasons.is_empty() { State::Valid } else { State::Noisy };
@@ -541,34 +544,6 @@ fn loop_of(sample: &Sample) -> Option<Loop> {
     let quartile = |times: &[f64]| quantile(&sorted_finite(times), 0.75);
     let sibling_ns = quartile(&sample.reference_ns)?;
     Some(Loop { sibling_ns, frequency_ns: quartile(&sample.frequency_ns)? })
-}
-
-/// Distributions that a median does not describe: clusters, modes, drift.
-fn shapes(summary: &Summary, noise_limit: f64) -> Vec<Reason> {
-    let mut reasons = Vec::new();
-    let modes = |modes: &[Mode], place: &str| {
-        let (first, last) = (modes.first()?.at, modes.last()?.at);
-        let apart = ((last - first) / summary.median).abs();
-        let share = |mode: &Mode| format!("{:.0} %", 100.0 * mode.share);
-        let shares = modes.iter().map(share).collect::<Vec<String>>().join(" / ");
-        let distance = match last / first {
-            times if times >= 2.0 => format!("{times:.1} × apart"),
-            _ => format!("{:.0} % apart", 100.0 * apart),
-        };
-        (apart > noise_limit).then(|| format!("bimodal {place} processes ({shares}, {distance})"))
-    };
-    if let Some(text) = modes(&summary.clusters, "across") {
-        reasons.push(Reason::new(Cause::TwoClusters, text).with_remedy(Remedy::CountGroups));
-    }
-    if let Some(text) = modes(&summary.modes, "within") {
-        reasons.push(Reason::new(Cause::SeveralModes, text));
-    }
-    if let Some(drift) = summary.drift.filter(|drift| drift.abs() > noise_limit) {
-        let percent = format!("{:+.0}", 100.0 * drift).replace('-', "−");
-        let text = format!("drifted {percent} % while sampling");
-        reasons.push(Reason::new(Cause::Drift, text).with_remedy(Remedy::FollowDrift));
-    }
-    reasons
 }
 
 #[cfg(test)]

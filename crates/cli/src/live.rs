@@ -1,18 +1,30 @@
 //! The real machine behind a run: worker processes and the hardware clock.
 
+use std::cell::OnceCell;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
 use fathom_measure::clock::{self, Specification, Watch, WholeRun};
-use fathom_measure::sampler::{LoopTime, calibration};
+use fathom_measure::sampler::{LoopTime, calibration, sensed_memory};
 
 use crate::interrupt::Interrupt;
 use fathom_engine::worker::Workers;
 use fathom_engine::{Machine, Outcome, VisitRequest};
 
 pub struct LiveMachine {
-    pub workers: Workers,
+    workers: Workers,
     pub watch: Watch,
     pub interrupt: Interrupt,
     /// Start of the run by CLOCK_MONOTONIC_RAW.
-    pub begun_ns: u64,
+    begun_ns: u64,
+    /// Made when a visit first needs it.
+    sensed_memory: OnceCell<Option<File>>,
+}
+
+impl LiveMachine {
+    pub fn new(workers: Workers, watch: Watch, interrupt: Interrupt, begun_ns: u64) -> Self {
+        Self { workers, watch, interrupt, begun_ns, sensed_memory: OnceCell::new() }
+    }
 }
 
 impl Machine for LiveMachine {
@@ -22,6 +34,11 @@ impl Machine for LiveMachine {
 
     fn calibrate(&mut self, cpu: u32) -> Vec<LoopTime> {
         calibration(self.watch.clock().specification(), cpu)
+    }
+
+    fn sensed_memory(&mut self) -> Option<i32> {
+        let memory = self.sensed_memory.get_or_init(|| sensed_memory().ok());
+        memory.as_ref().map(AsRawFd::as_raw_fd)
     }
 
     fn elapsed_ns(&self) -> u64 {

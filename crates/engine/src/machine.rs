@@ -20,9 +20,9 @@ pub struct VisitRequest {
     /// Whether the work uses the second CPU.
     #[serde(default)]
     pub is_on_two_cpus: bool,
-    /// Whether the work waits for memory, which is then sensed.
+    /// The coordinator's descriptor of the memory that is sensed, if the work waits for memory.
     #[serde(default)]
-    pub waits_for_memory: bool,
+    pub sensed_memory: Option<i32>,
 }
 
 /// The answer of a worker: one line of JSON on its standard output.
@@ -55,6 +55,10 @@ pub trait Machine {
     fn visit(&mut self, request: &VisitRequest) -> Outcome;
     /// Many reference loops on a CPU, spread over part of a second.
     fn calibrate(&mut self, cpu: u32) -> Vec<LoopTime>;
+    /// The descriptor of the memory that visits sense.
+    fn sensed_memory(&mut self) -> Option<i32> {
+        None
+    }
     /// Nanoseconds since the run began.
     fn elapsed_ns(&self) -> u64;
     /// RFC 3339 in UTC.

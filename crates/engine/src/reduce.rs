@@ -371,7 +371,7 @@ fn derived_verdict(
     for record in inputs.iter().filter(|record| record.verdict.state == State::Noisy) {
         own.state = State::Noisy;
         // Noisy inputs explain a wide interval.
-        own.reasons.retain(|reason| reason.cause != Cause::Spread);
+        own.reasons.retain(|it| !matches!(it.cause, Cause::Spread | Cause::LevelOfProcess));
         for reason in &record.verdict.reasons {
             if !own.reasons.iter().any(|known| known.cause == reason.cause) {
                 let text = format!("{}: {}", record.name(), reason.text);

@@ -210,6 +210,8 @@ impl<'p> ProbeVisits<'p> {
         // A process without rounds has a number, too.
         let process = self.tried.iter().copied().max().unwrap_or(0);
         let (visits, cost_ns) = (self.visits, self.unit.visit_ns(self.visits.rounds));
+        let waits_for_memory = wanted.iter().any(|case| self.waiting_for_memory[*case]);
+        let sensed_memory = waits_for_memory.then(|| machine.sensed_memory()).flatten();
         let outcome = machine.visit(&VisitRequest {
             metric: self.id().to_owned(),
             params: wanted.iter().map(|case| self.unit.cases[*case].params.clone()).collect(),
@@ -233,7 +235,7 @@ impl<'p> ProbeVisits<'p> {
             priority: request.priority,
             resources: request.resources.clone(),
             is_on_two_cpus: wanted.iter().any(|case| self.on_two_cpus[*case]),
-            waits_for_memory: wanted.iter().any(|case| self.waiting_for_memory[*case]),
+            sensed_memory,
         });
         self.spent_ns += machine.elapsed_ns() - begun;
         match outcome {

@@ -1,5 +1,6 @@
 //! Worker processes: how the coordinator starts one and reads its answer, and what the worker does.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -148,7 +149,11 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     }
     let other_cpu = request.settings.other_cpu.filter(|_| request.is_on_two_cpus);
     let counters = KernelCounters::new(request.settings.cpu, waits).beside(other_cpu);
-    let counters = counters.with_memory(request.waits_for_memory);
+    let memory = request.sensed_memory.map(|descriptor| {
+        // A program with capabilities hides its descriptors: nothing is sensed then.
+        File::open(format!("/proc/{}/fd/{descriptor}", request.coordinator))
+    });
+    let counters = counters.with_memory(memory.and_then(Result::ok));
     let sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(counters));
     let mut sampler = sampler.with(request.resources.clone());
     if let Err(fault) = probe.visit(&cases, &mut sampler) {

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 pub use injected::Dose;
+pub use memory::sensed_memory;
 pub use resources::{FarPlace, Files, LOOPBACK, Missing, Resources};
 pub use spin::{LoopTime, REFERENCE_ITERATIONS, calibration, reference_loop, wait_for};
 pub use watch::{KernelCounters, Observer, RoundMark};

@@ -165,6 +165,9 @@ pub enum Cause {
     Spread,
     /// Bimodal across processes: the mode of a process is decided at its start.
     TwoClusters,
+    /// The rounds of a process agree, the processes do not: the level of each is decided at its
+    /// start, or lasts longer than its visit.
+    LevelOfProcess,
     /// Several modes within a process.
     SeveralModes,
     /// The clock disagreed with another clock, or ran backwards.

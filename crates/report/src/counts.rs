@@ -95,6 +95,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::MachineDrift => "machine drift",
         Cause::Spread => "no counter or sensor explains it",
         Cause::TwoClusters => "bimodal across processes",
+        Cause::LevelOfProcess => "differs by process",
         Cause::SeveralModes => "multimodal",
         Cause::Clock => "clock failure",
         Cause::WrongWork => "wrong work",

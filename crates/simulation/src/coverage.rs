@@ -44,7 +44,9 @@ impl Figure {
         // A mark is any reason in the verdict or a list of modes. The cause `Spread` is excluded:
         // it would count each interval that is too narrow as marked.
         let reasons = judge(&samples, &summary, EXPECTED, None).reasons;
-        let has_shape = reasons.iter().any(|reason| reason.cause != Cause::Spread);
+        let has_shape = reasons
+            .iter()
+            .any(|reason| !matches!(reason.cause, Cause::Spread | Cause::LevelOfProcess));
         let marked = has_shape || !summary.modes.is_empty();
         self.kept.count(kept);
         self.marked.count(marked);

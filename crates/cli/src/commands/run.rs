@@ -123,7 +123,7 @@ fn one_run(
         host,
     };
     let workers = Workers::of_this_program().context("find this program")?;
-    let mut machine = LiveMachine { workers, watch, interrupt: interrupt.clone(), begun_ns };
+    let mut machine = LiveMachine::new(workers, watch, interrupt.clone(), begun_ns);
     let mut follower = Follower::new(arguments, store, files.announcement.clone());
     let document = coordinate(&plan, setup, &mut machine, &mut follower);
     drop((tuning, run_mark, files));

@@ -96,7 +96,7 @@ fn coordinator() {
     let watch = Watch::begin(&host).expect("a clock");
     let interrupt = Interrupt::listen().expect("signal handlers");
     let begun_ns = monotonic_raw_ns();
-    let mut machine = LiveMachine { workers: workers(&[]), watch, interrupt, begun_ns };
+    let mut machine = LiveMachine::new(workers(&[]), watch, interrupt, begun_ns);
     for case in 0..cases.parse().expect("a number") {
         let store = Store::open(&folder.path().join("fathom.db")).expect("a store");
         let writer = StoreWriter { store, run_id: format!("{case:016x}") };

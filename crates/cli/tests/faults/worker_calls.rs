@@ -45,7 +45,7 @@ pub(crate) fn request((metric, parameter, value): (&str, &str, i64)) -> VisitReq
         priority: false,
         resources: Resources::none(),
         is_on_two_cpus: false,
-        waits_for_memory: false,
+        sensed_memory: None,
     }
 }
 

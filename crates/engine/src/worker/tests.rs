@@ -35,7 +35,7 @@ fn request() -> VisitRequest {
         priority: false,
         resources: Resources::none(),
         is_on_two_cpus: false,
-        waits_for_memory: false,
+        sensed_memory: None,
     }
 }
 

@@ -12,8 +12,8 @@ use fathom_measure::sampler::Files;
 use fathom_probes::REGISTRY;
 use fathom_record::host::Cache;
 use fathom_record::{
-    Document, Effort, NoModel, NotSelected, Protocol, Record, ReferenceBasis, RunState, State,
-    Stratum, Summary,
+    Cause, Document, Effort, NoModel, NotSelected, Protocol, Reason, Record, ReferenceBasis,
+    RunState, State, Stratum, Summary,
 };
 use fathom_report::{Layout, Table};
 use snapbox::data::DataFormat;
@@ -388,7 +388,8 @@ fn noise_limit_is_that_of_the_case() {
         let mut script = Script { jitter_permille, ..Script::new() };
         let (document, _) = run(&mut script, &["memory.latency"], 80);
         let reasons = document.records.iter().flat_map(|record| &record.verdict.reasons);
-        reasons.filter(|reason| reason.text.starts_with("wide interval")).count()
+        let is_wide = |it: &&Reason| matches!(it.cause, Cause::Spread | Cause::LevelOfProcess);
+        reasons.filter(is_wide).count()
     };
     // Half of the interval over five processes is half of this.
     assert_eq!(wide(140), 0);

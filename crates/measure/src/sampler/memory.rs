@@ -1,9 +1,13 @@
 //! The time of a load from memory (METHOD 23d): what other CPUs and other guests do with the memory
 //! slows it for seconds at a time, and all work that waits for memory with it.
 
-use std::hint::black_box;
+use std::fs::File;
+use std::io::Result;
+use std::os::fd::AsFd;
 
 use fathom_analysis::statistics;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::clock::Clock;
 
@@ -12,30 +16,35 @@ const BYTES: usize = 64 << 20;
 const LINE_BYTES: usize = 64;
 const WORDS_A_LINE: usize = LINE_BYTES / size_of::<u32>();
 const LINES: usize = BYTES / LINE_BYTES;
-const PAGE_WORDS: usize = 4096 / size_of::<u32>();
 /// Batches of loads, of which the median counts: an interrupt lengthens one or two.
 const BATCHES: usize = 5;
 const LOADS: usize = 512;
 
+/// The memory in which loads are timed. One for all visits of a run: a hypervisor that takes back
+/// what its guests free takes 100 ms and more to give 64 MiB to each visit anew.
+///
+/// # Errors
+/// If the kernel has no memfds or no memory.
+pub fn sensed_memory() -> Result<File> {
+    let file = memfd_create(c"fathom-sensor", MemfdFlags::CLOEXEC)?;
+    ftruncate(&file, BYTES as u64)?;
+    Ok(file.into())
+}
+
 /// A buffer with loads that depend on each other.
 pub(super) struct MemorySensor {
-    words: Vec<u32>,
+    words: *const u32,
     line: usize,
 }
 
 impl MemorySensor {
-    pub(super) fn new() -> Self {
-        // Zeros come from the kernel: no page is touched yet.
-        let mut words = vec![0; BYTES / size_of::<u32>()];
-        // SAFETY: advice on memory of this vector, which it does not change; where it is refused,
-        // loads also wait for page tables, in all visits alike.
-        let _ = unsafe {
-            let (at, advice) = (words.as_mut_ptr().cast(), rustix::mm::Advice::LinuxHugepage);
-            rustix::mm::madvise(at, BYTES, advice)
-        };
-        // A page that was only read is one page of zeros for all.
-        words.iter_mut().step_by(PAGE_WORDS).for_each(|word| *word = black_box(0));
-        Self { words, line: 0 }
+    /// Maps all pages at once: none faults while loads are timed.
+    pub(super) fn new(memory: impl AsFd) -> Result<Self> {
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: a new mapping, which nothing else knows; its file has `BYTES`.
+        let words =
+            unsafe { mmap(std::ptr::null_mut(), BYTES, ProtFlags::READ, flags, memory, 0)? };
+        Ok(Self { words: words.cast(), line: 0 })
     }
 
     /// Nanoseconds of a load.
@@ -51,8 +60,17 @@ impl MemorySensor {
     /// A line that follows from the number of one and from what is in it, which no prefetcher
     /// foresees. Its period is the number of lines (Hull and Dobell, SIAM Review 4, 1962).
     fn next(&self, line: usize) -> usize {
-        let loaded = self.words[line * WORDS_A_LINE] as usize;
+        // SAFETY: `line` is below `LINES`, all of which are mapped while this exists. Volatile:
+        // the compiler must not know that all are zero.
+        let loaded = unsafe { self.words.add(line * WORDS_A_LINE).read_volatile() } as usize;
         (line * 1_664_525 + 1_013_904_223 + loaded) % LINES
+    }
+}
+
+impl Drop for MemorySensor {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `new`, which nothing else knows.
+        let _ = unsafe { munmap(self.words.cast_mut().cast(), BYTES) };
     }
 }
 
@@ -63,14 +81,14 @@ mod tests {
 
     #[test]
     fn loads_visit_every_line_once() {
-        let mut sensor = MemorySensor::new();
-        let mut line = 0;
+        let mut sensor = MemorySensor::new(sensed_memory().unwrap()).unwrap();
+        let (mut line, mut seen) = (0, vec![0_u8; LINES]);
         for _ in 0..LINES {
-            sensor.words[line * WORDS_A_LINE + 1] += 1;
+            seen[line] += 1;
             line = sensor.next(line);
         }
         assert_eq!(line, 0);
-        assert!(sensor.words.iter().skip(1).step_by(WORDS_A_LINE).all(|count| *count == 1));
+        assert!(seen.iter().all(|count| *count == 1));
         let specification = Specification::uncalibrated(Source::MonotonicRaw);
         assert!(sensor.sense(&Clock::from_specification(specification)) > Some(0.0));
         assert_eq!(sensor.line, (0..BATCHES * LOADS).fold(0, |line, _| sensor.next(line)));

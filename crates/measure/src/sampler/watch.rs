@@ -1,5 +1,7 @@
 //! Counters around rounds and visits: the kernel's, or scripted in tests.
 
+use std::fs::File;
+
 use fathom_record::{Counter, Counters, Disturbance};
 
 use super::distance;
@@ -70,10 +72,10 @@ impl KernelCounters {
         Self { other_cpu, ..self }
     }
 
-    /// Also senses the memory.
+    /// Also senses memory, that of [`sensed_memory`](super::sensed_memory).
     #[must_use]
-    pub fn with_memory(self, is_sensed: bool) -> Self {
-        Self { memory: is_sensed.then(MemorySensor::new), ..self }
+    pub fn with_memory(self, memory: Option<File>) -> Self {
+        Self { memory: memory.and_then(|file| MemorySensor::new(file).ok()), ..self }
     }
 }
 

@@ -59,3 +59,24 @@ fn slow_core_does_not_explain_better_processes() {
     let rate = Expectation { better: Better::Higher, ..QUIET };
     assert_eq!(causes(&with_loops(contended, rate)), [Cause::Spread]);
 }
+
+#[test]
+fn rounds_that_agree_show_levels_of_processes() {
+    let of = |levels: [f64; 5], spread: f64, rounds: i32| {
+        let sample = |level: f64| {
+            let values = (0..rounds).map(|at| level + spread * f64::from(at % 3)).collect();
+            Sample { values, disturbance: quiet(), ..Sample::default() }
+        };
+        verdict(&levels.map(sample), QUIET)
+    };
+    let levels = [100.0, 118.0, 97.0, 109.0, 121.0];
+    let text = "processes differ by 22 %, rounds within one by 1.8 %";
+    assert_eq!(cause(&of(levels, 1.0, 12)), (Cause::LevelOfProcess, text));
+    // The middle half of the rounds is 6 wide: 24 are 4 times that, not more.
+    assert_eq!(causes(&of(levels, 3.0, 12)), [Cause::Spread]);
+    assert_eq!(causes(&of(levels, 1.0, 4)), [Cause::Spread], "too few rounds");
+    let mut grid = summarise(&processes(&levels, &[], &quiet())).expect("values");
+    grid.interval = Some(Interval { low: 64.0, high: 128.0, level: 0.9375, basis: Basis::Grid });
+    let text = "at another place in each process";
+    assert_eq!(cause(&judge(&[], &grid, QUIET, None)), (Cause::LevelOfProcess, text));
+}
