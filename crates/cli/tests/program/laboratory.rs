@@ -75,6 +75,25 @@ fn wrong_uarch_row_violates_predictions() {
     assert!(violates("skylake") || violates("zen4"));
 }
 
+/// ext4 without a journal skips inodes that were freed a short time ago: creating a file took ever
+/// longer the more Fathom had deleted.
+#[test]
+#[ignore = "lab: compares times of three runs"]
+fn file_cases_are_the_same_first_and_last() {
+    let env = TestEnv::new();
+    let run = |what: &str| -> Document {
+        json(&env.command(&format!("run --quick --json {what}")).output().expect("it starts"))
+    };
+    let first = run("file.create file.delete");
+    run("file");
+    let last = run("file.create file.delete");
+    assert_eq!(first.records.len(), last.records.len());
+    for (first, last) in first.records.iter().zip(&last.records) {
+        let ratio = median(last) / median(first);
+        assert!((0.5..2.0).contains(&ratio), "{}: last {ratio:.2} × first", first.name());
+    }
+}
+
 fn names(record: &Record, cause: Cause) -> bool {
     record.verdict.reasons.iter().any(|reason| reason.cause == cause)
 }
