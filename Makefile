@@ -44,7 +44,7 @@ bench-memory: build needs-lab ## compare memory results with the programs in lab
 bench-file: build needs-lab ## compare file reading with dd, xxhsum, b3sum and fio, in turn
 	lab/bench/file.sh $(FATHOM)
 
-bench-load: build needs-lab ## compare the client CPU of a load with wrk, against nginx
+bench-load: build needs-lab ## compare the client CPU of a load with wrk, hey, oha and h2load, against nginx
 	lab/bench/load.sh $(FATHOM)
 
 bench-serve: build needs-lab ## compare CPU per request and per GB with nginx, in turn; needs root, wrk and nginx

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Compares the client CPU of `fathom load` and wrk, interleaved (A B B A), against one nginx worker
-# on another CPU: per request with files of 4 KiB, per GB with files of 2 MiB. Each client is one
+# Compares the client CPU of `fathom load` with that of wrk, hey, oha and h2load, each interleaved
+# with it (A B B A), against one nginx worker on another CPU: per request with files of 4 KiB, per GB with files of 2 MiB. Each client is one
 # thread on the last CPU; requests are counted by nginx, CPU time is of the whole process. Ratios
 # below 1: Fathom needs less CPU.
-# Usage: load.sh [FATHOM] [ROUNDS] [SECONDS]
+# Usage: load.sh [FATHOM] [ROUNDS] [SECONDS] [PEER...]
 set -euo pipefail
 fathom=$(realpath "${1:-target/release/fathom}") rounds=${2:-5} seconds=${3:-6}
+peers=("${@:4}")
+[ ${#peers[@]} -gt 0 ] || peers=(wrk hey oha h2load)
 here=$(dirname "$0")
 cpu=$(($(nproc) - 1)) port=18473
 folder=$(mktemp -d)
@@ -16,7 +18,7 @@ trap 'exit 130' INT TERM HUP
 export FATHOM_STORE=$folder/fathom.db
 # shellcheck source=lab/bench/in-turn.sh
 . "$here/in-turn.sh"
-has wrk wrk && has nginx nginx || exit 0
+has nginx nginx || exit 0
 if [ "$cpu" = 0 ]; then echo "skipped: one CPU cannot run both ends"; exit 0; fi
 
 "$fathom" load --make 64x4KiB "$folder/small" > /dev/null
@@ -58,11 +60,23 @@ ours_of() { # folder, files, bytes, connections
   cost "load.client.$1" "$3" "$fathom" load "$url/" --urls "/$1/f{0..$(($2 - 1))}" \
     --clients "$4" --threads 1 --time "${seconds}s"
 }
-theirs_of() {
-  cost "load.client.$1" "$3" wrk -t 1 -c "$4" -d "$seconds" "$url/$1/f0"
+theirs_of() { # folder, files, bytes, connections
+  local command
+  # One file: no list, no script, each one's cheapest way. One thread each.
+  case $peer in
+  wrk) command=(wrk -t 1 -c "$4" -d "$seconds") ;;
+  hey) command=(hey -z "${seconds}s" -c "$4" -cpus 1) ;;
+  oha) command=(oha -z "${seconds}s" -c "$4" --no-tui) ;;
+  h2load) command=(h2load --h1 -t 1 -c "$4" -D "$seconds") ;;
+  esac
+  cost "load.client.$1" "$3" "${command[@]}" "$url/$1/f0"
 }
 ours() { ours_of small 64 4096 32; ours_of large 32 2097152 4; }
-# wrk without a script asks for one file: no Lua call for each request, its cheapest way.
 theirs() { theirs_of small 64 4096 32; theirs_of large 32 2097152 4; }
-in_turn ours theirs
-sed 's/^/  /' "$folder/log"
+for peer in "${peers[@]}"; do
+  case $peer in h2load) package=nghttp2-client ;; oha) package='oha (or: cargo install oha)' ;; *) package=$peer ;; esac
+  has "$peer" "$package" || continue
+  echo "beside $peer:"
+  in_turn ours theirs
+  sed 's/^/  /' "$folder/log"
+done

@@ -9,6 +9,7 @@ const GENERATOR: Generator = Generator {
     work: "-k -c 8",
     difference: "the same connections, kept; ab sends HTTP/1.0, prints times in whole \
                  milliseconds, which are not compared, and has no warm-up",
+    in_stalls: "its clients send nothing meanwhile, and count nothing of what would have waited",
     command: |url| {
         // A time alone means at most 50,000 requests.
         let words = ["-q", "-k", "-t", SECONDS, "-n", "100000000", "-c", "8", &url];

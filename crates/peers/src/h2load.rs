@@ -8,6 +8,7 @@ pub(crate) struct H2load;
 const GENERATOR: Generator = Generator {
     work: "--h1 -t 1 -c 8",
     difference: "the same connections, kept; h2load prints no median, and has no warm-up",
+    in_stalls: "its clients send nothing meanwhile, and count nothing of what would have waited",
     command: |url| Invocation::new("h2load", ["--h1", "-t", "1", "-c", "8", "-D", SECONDS, &url]),
     parse,
     has_quantiles: false,

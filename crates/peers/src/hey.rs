@@ -8,6 +8,7 @@ pub(crate) struct Hey;
 const GENERATOR: Generator = Generator {
     work: "-c 8 -cpus 1",
     difference: "the same connections, kept; hey prints times to 0.1 ms, and has no warm-up",
+    in_stalls: "its clients send nothing meanwhile, and count nothing of what would have waited",
     command: |url| {
         let time = format!("{SECONDS}s");
         Invocation::new("hey", ["-z", &time, "-c", "8", "-cpus", "1", &url])

@@ -17,6 +17,7 @@ mod iperf3;
 mod lmbench;
 mod load;
 mod mbw;
+mod oha;
 mod perf;
 mod ping;
 mod prelude;
@@ -25,6 +26,7 @@ mod row;
 mod server;
 mod slope;
 mod sockperf;
+mod stalls;
 mod stress_ng;
 mod sysbench;
 mod text;
@@ -34,6 +36,7 @@ mod xxhsum;
 pub use process::{Invocation, Output, RunError, Runner, is_there};
 pub use row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row, SERVED_BYTES};
 pub use server::{Protocol, Server, free_port};
+pub use stalls::Stalls;
 
 /// Another benchmark program.
 pub trait Peer: Sync {
@@ -80,6 +83,7 @@ pub const PEERS: &[&dyn Peer] = &[
     &hey::Hey,
     &ab::Ab,
     &h2load::H2load,
+    &oha::Oha,
 ];
 
 /// The version in a program's `--version` output: the first word with digits on both sides of a

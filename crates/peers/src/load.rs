@@ -7,6 +7,8 @@ use crate::server::{Protocol, Server};
 /// Seconds of a peer's run, and of each of three sweeps.
 pub(crate) const SECONDS: &str = "3";
 const CLIENTS: i64 = 8;
+/// Requests a second while the server stalls: a small part of what it can answer.
+const STALLED_RATE: i64 = 500;
 
 /// What a generator printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -24,6 +26,8 @@ pub(crate) struct Load {
 pub(crate) struct Generator {
     pub(crate) work: &'static str,
     pub(crate) difference: &'static str,
+    /// What it does while its server stands still.
+    pub(crate) in_stalls: &'static str,
     pub(crate) command: fn(String) -> Invocation,
     pub(crate) parse: fn(&Output) -> Result<Load, RunError>,
     /// Whether it prints quantiles of response times.
@@ -49,8 +53,28 @@ impl Generator {
         if self.has_quantiles {
             rows.push(self.row("load.response_time", ns, None, median));
             rows.push(self.row("load.response_time", ns, Some(0.99), p99));
+            rows.push(self.of_stalled_server(p99));
         }
         rows
+    }
+
+    /// What coordinated omission hides: clients that wait for a server that stands still send it
+    /// nothing, and have no times of what they would have sent.
+    fn of_stalled_server(self, p99: fn(&Load, &Output) -> Option<f64>) -> Row {
+        let row = self.row("load.response_time", Unit::Nanoseconds, Some(0.99), p99);
+        let params = Params::one("arrivals", "uniform")
+            .and("file_bytes", crate::row::SERVED_BYTES as i64)
+            .and("mode", "random")
+            .and("rate", STALLED_RATE)
+            .and("to", "loopback");
+        Row {
+            params,
+            difference: self.in_stalls,
+            work: "a server that stands still for 0.2 s of each second",
+            ours: Ours::Load(ours_open),
+            stalls: true,
+            ..row
+        }
     }
 
     fn row(
@@ -98,6 +122,12 @@ fn url(place: &Place) -> String {
 fn ours(place: &Place) -> Vec<String> {
     let (url, clients) = (url(place), CLIENTS.to_string());
     let words = [&url, "--clients", &clients, "--threads", "1", "--time", "9s", "--json"];
+    words.map(str::to_owned).to_vec()
+}
+
+fn ours_open(place: &Place) -> Vec<String> {
+    let (url, rate) = (url(place), STALLED_RATE.to_string());
+    let words = [&url, "--rate", &rate, "--arrivals", "uniform", "--time", "9s", "--json"];
     words.map(str::to_owned).to_vec()
 }
 

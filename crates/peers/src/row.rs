@@ -152,6 +152,8 @@ pub struct Row {
     pub seconds: f64,
     /// A server that the commands need: it runs during a turn.
     pub server: Option<MakeServer>,
+    /// Whether the server stands still for a fifth of the time.
+    pub stalls: bool,
     pub commands: Commands,
     pub parse: Parse,
 }
@@ -177,6 +179,7 @@ impl Row {
             only_named: false,
             seconds: 1.2,
             server: None,
+            stalls: false,
             commands,
             parse,
         }

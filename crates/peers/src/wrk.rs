@@ -7,8 +7,9 @@ pub(crate) struct Wrk;
 
 const GENERATOR: Generator = Generator {
     work: "-t1 -c8 --latency",
-    difference: "the same connections, kept; wrk reads through 8 KiB, has no warm-up, and counts \
-                 from the send as Fathom's closed loop",
+    difference: "the same connections, kept; wrk reads through 8 KiB, has no warm-up, and adds \
+                 the times of requests that waiting connections would have sent at the mean rate",
+    in_stalls: "wrk adds what its connections would have sent meanwhile at their mean rate",
     command: |url| {
         let time = format!("-d{SECONDS}s");
         Invocation::new("wrk", ["-t1", "-c8", &time, "--latency", &url])

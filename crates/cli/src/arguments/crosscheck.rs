@@ -9,7 +9,7 @@ Examples:
   fathom crosscheck                    run all installed programs: about seven minutes
   fathom crosscheck --list             list the comparisons, and which programs are missing
   fathom crosscheck network            run iperf3, sockperf, lmbench, ping
-  fathom crosscheck load               run wrk, hey, ab, h2load on fathom serve: half an hour
+  fathom crosscheck load               run wrk, hey, ab, h2load, oha on fathom serve: an hour
   fathom crosscheck os fio             run a group of metrics, and everything fio covers
   fathom crosscheck 'memory.bandwidth{op=copy}' --pairs 10   run one case with more pairs
   fathom crosscheck dd --verbose       show every command and every result

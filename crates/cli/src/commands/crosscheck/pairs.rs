@@ -8,7 +8,7 @@ use fathom_fileio::folder::space;
 use fathom_fileio::residency;
 use fathom_measure::process::Running;
 use fathom_measure::sampler::Missing;
-use fathom_peers::{Invocation, On, Ours, Output, Place, Row, RunError, Runner, free_port};
+use fathom_peers::{Invocation, On, Ours, Output, Place, Row, RunError, Runner, Stalls, free_port};
 use fathom_record::{Activity, CrossRow, Turn, Verdict, system_cause};
 
 use super::super::scratch_folder::{missing_text, size};
@@ -210,10 +210,11 @@ impl Bench<'_> {
     }
 
     /// Starts the server of a row, if it has one.
-    fn serve(&self, row: &Row, port: u16) -> Result<Option<Running>, RunError> {
-        let server = row.server.as_ref().map(|server| server(&self.place_at(port)));
+    fn serve(&self, row: &Row, port: u16) -> Result<Option<Served>, RunError> {
+        let Some(server) = &row.server else { return Ok(None) };
         let serving = self.runner(self.server_cpus(row.on), self.limit_ns);
-        server.map(|server| serving.serve(&server)).transpose()
+        let running = serving.serve(&server(&self.place_at(port)))?;
+        Ok(Some(Served { _stalls: row.stalls.then(|| Stalls::of(&running)), _running: running }))
     }
 
     fn place_at(&self, port: u16) -> Place {
@@ -241,6 +242,13 @@ impl Bench<'_> {
         }
         Ok(Some(RemovedFile::new(place.own.clone())))
     }
+}
+
+/// A server of a turn, killed when this is dropped.
+struct Served {
+    // Dropped first: its signals must not reach another process.
+    _stalls: Option<Stalls>,
+    _running: Running,
 }
 
 /// The peer's side of a pair.
