@@ -65,6 +65,7 @@ mod tests {
 
     /// Looks until it is so: a server that never changed would be looked at without end.
     fn becomes(server: &Running, stopped: bool) -> bool {
+        // mood: the kernel has no event for a process that is not traced by its parent
         (0..LOOKS).any(|_| is_stopped(server) == stopped)
     }
 
