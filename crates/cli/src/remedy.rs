@@ -99,7 +99,7 @@ fn for_store(error: &StoreError) -> Option<String> {
         E::TooShort { .. } => only("give more digits, or use `latest`"),
         E::BadName { .. } => only(
             "use an id, its first digits, a label, `latest`, `latest~1` for the run before it, or \
-             `latest:file` (or load, transfer, fetch) for the latest run of such a command",
+             `latest:file` (or load, transfer, fetch, bench) for the latest run of such a command",
         ),
         E::Device { .. } => or_other("check the kernel log for device errors (dmesg)"),
         E::NotStorable { .. } => None,
@@ -132,9 +132,7 @@ pub fn measuring(word: &CaseSelector, id: &str) -> String {
 fn for_plan(error: &PlanError) -> Option<String> {
     Some(match error {
         PlanError::Unknown { name, nearest } if nearest.is_empty() && is_program(name) => {
-            "fathom measures the machine, not a program (`perf stat` and hyperfine do); `fathom \
-             list` lists its metrics"
-                .to_owned()
+            format!("`fathom bench -- {name}` times a program; `fathom list` lists metrics")
         }
         PlanError::Unknown { nearest, .. } => did_you_mean(nearest, "`fathom list` lists them all"),
         PlanError::ByHand { command, .. } => format!("measure it with `fathom {command}`"),

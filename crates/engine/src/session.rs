@@ -1,17 +1,19 @@
 //! The run of a procedure: no plan, no workers, no pinning. Its passes are the values of one
 //! process; summary, prediction, verdict and record are as for metrics with visits.
 
+use fathom_analysis::clean::{Conditions, clean_visits};
 use fathom_analysis::statistics;
+use fathom_analysis::strata::Strata;
 use fathom_measure::clock::{Clock, Watch};
 use fathom_measure::{affinity, clock};
 use fathom_metric::{
     About, Command, Ending, Entry, Event, Inputs, Measured, OwnMetric, Procedure, ProcedureError,
-    Recorder, Registry, Stop,
+    Processes, Recorder, Registry, Stop,
 };
 use fathom_record::{
     Cause, Document, Effort, FarHost, Host, MetricId, NoModel, Origin, Params, Prediction,
-    Protocol, Reason, Record, Run, RunState, SCHEMA_VERSION, Sample, State, Stratum, Tool, Value,
-    Verdict,
+    Protocol, Reason, Record, Run, RunState, SCHEMA_VERSION, Sample, State, Stratum, Summary, Tool,
+    Value, Verdict,
 };
 
 use crate::Audience;
@@ -160,7 +162,11 @@ impl<'a> Session<'a> {
         let own = measured.own.take();
         let about = &own.as_ref().map_or_else(|| *self.entry(measured.metric).about(), about_own);
         let (id, title) = own.as_ref().map_or((about.id, about.title), |it| (&it.id, &it.title));
-        let samples = samples(&measured, self.cpu());
+        let processes = measured.processes.take();
+        let samples = match &processes {
+            Some(processes) => processes.samples.clone(),
+            None => samples(&measured, self.cpu()),
+        };
         let mut record =
             Record::new(MetricId::new(id), measured.params, title, about.unit, about.better);
         // Records that are shown together were measured together.
@@ -170,14 +176,21 @@ impl<'a> Session<'a> {
             record.checks.insert(check.name.clone(), check.detail.clone());
         }
         let read_ns = self.document.run.clock.read_ns;
-        let mut summary = statistics::summarise(&samples);
+        let strata = processes.as_ref().map(strata);
+        let mut summary = match (&processes, &strata) {
+            (Some(processes), Some(strata)) => summary_of(processes, strata),
+            _ => statistics::summarise(&samples),
+        };
         if let (Some(summary), Some((value, interval))) = (&mut summary, measured.headline) {
             (summary.median, summary.interval) = (value, interval);
             summary.process_medians = vec![value];
         }
-        let headline = reduce::HeadlineSamples { summary, samples: &samples, reference: None };
+        let reference = processes.as_ref().and_then(|processes| processes.reference.as_ref());
+        let selected = strata.as_ref().map_or(samples.as_slice(), Strata::headline);
+        let headline = reduce::HeadlineSamples { summary, samples: selected, reference };
         reduce::fill(&mut record, about, &samples, headline, (measured.is_difference, read_ns));
-        let has_value = !measured.values.is_empty() || measured.histogram.is_some();
+        let has_value =
+            processes.is_some() || !measured.values.is_empty() || measured.histogram.is_some();
         let is_stopped = self.stop.is_by_person() && !has_value;
         if let Some(verdict) = measured.verdict {
             record.verdict = verdict;
@@ -329,6 +342,26 @@ impl Recorder for Session<'_> {
 fn about_own(own: &OwnMetric) -> About {
     let OwnMetric { unit, better, expects, noise_limit, .. } = *own;
     About { unit, better, expects, noise_limit, ..About::BASE }
+}
+
+/// All processes unfiltered, and all undisturbed ones if they are enough.
+fn strata(processes: &Processes) -> Strata {
+    let Processes { samples, stratum, reference, clean_min, .. } = processes;
+    let conditions: Vec<Conditions> = samples.iter().map(Conditions::of).collect();
+    let clean = reference.as_ref().map_or(0, |it| clean_visits(&conditions, it).len());
+    let (all, least) = (samples.len() as u32, clean.max(*clean_min) as u32);
+    Strata::of(samples, *stratum, (all, least), all, reference.as_ref())
+}
+
+/// The interval includes that of what was subtracted, as an independent error.
+fn summary_of(processes: &Processes, strata: &Strata) -> Option<Summary> {
+    let mut summary = strata.summarise()?;
+    let (median, more) = (summary.median, processes.subtracted_half_width);
+    if let Some(interval) = &mut summary.interval {
+        interval.low = median - (median - interval.low).hypot(more);
+        interval.high = median + (interval.high - median).hypot(more);
+    }
+    Some(summary)
 }
 
 /// All values as one process, or each value as a process.

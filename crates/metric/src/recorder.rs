@@ -1,11 +1,13 @@
 //! The interface of a procedure to the running session: clock, interruption, earlier results and
 //! recording.
 
+use fathom_analysis::clean::Loop;
 use fathom_measure::Clock;
 use fathom_measure::sampler::{KernelCounters, Observer as _};
 use fathom_record::{
     Better, Cause, Check, Counters, Disturbance, Fact, FarEnd, FarHost, Histogram, Host, Interval,
-    NoModel, Params, Prediction, Reason, Record, Series, Unit, Verdict, quantity::quantity,
+    NoModel, NotSelected, Params, Prediction, Reason, Record, Sample, Series, Stratum, Unit,
+    Verdict, quantity::quantity,
 };
 
 use crate::Stop;
@@ -69,6 +71,20 @@ pub struct OwnMetric {
     pub noise_limit: f64,
 }
 
+/// Samples of separate processes, of which undisturbed ones may be selected.
+#[derive(Clone, Debug)]
+pub struct Processes {
+    pub samples: Vec<Sample>,
+    /// The stratum that undisturbed processes form, or why none are selected.
+    pub stratum: Result<Stratum, NotSelected>,
+    /// The reference loop at full speed.
+    pub reference: Option<Loop>,
+    /// The fewest undisturbed processes with an estimate of their own.
+    pub clean_min: usize,
+    /// Half the width of the interval of what was subtracted from each value.
+    pub subtracted_half_width: f64,
+}
+
 /// The measured values of one case.
 #[derive(Default)]
 pub struct Measured {
@@ -86,6 +102,8 @@ pub struct Measured {
     /// Single timings, if there are too many for `values`.
     pub histogram: Option<Histogram>,
     pub series: Vec<Series>,
+    /// In place of values.
+    pub processes: Option<Processes>,
     /// Whether each value comes from separate processes.
     pub in_fresh_processes: bool,
     /// Whether values are slopes or differences, which may scatter around 0.

@@ -4,6 +4,7 @@
 //! decides nothing, does no I/O, reads no clock and has no `unsafe`.
 #![forbid(unsafe_code)]
 
+pub mod command;
 pub mod condition;
 pub mod counter;
 pub mod crosscheck;

@@ -136,6 +136,13 @@ impl Word for Transfer {
 }
 
 #[derive(Debug)]
+pub struct Bench;
+
+impl Word for Bench {
+    const PATH: &'static str = "bench";
+}
+
+#[derive(Debug)]
 pub struct Fetch;
 
 impl Word for Fetch {
