@@ -1,9 +1,9 @@
 //! Bench: commands of the user, timed as a procedure (`fathom bench`).
 //!
 //! [`request`] is what was asked; [`check`] checks it as a whole before anything starts, and
-//! expands its parameters ([`scan`]) into [`case`]s; [`child`] makes one run in a fresh process; [`stage`]
-//! makes the runs in random turns with their hooks; [`plan`] has their number; [`records`] makes
-//! records of them, and [`gate`] the answer to `--fail-on`.
+//! expands its parameters ([`scan`]) into [`case`]s; [`child`] makes one run in a fresh process;
+//! [`stage`] makes the runs in random turns with their hooks; [`plan`] has their number;
+//! [`records`] makes records of them, and [`gate`] the answer to `--fail-on`.
 
 mod case;
 mod check;
