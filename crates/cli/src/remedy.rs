@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use fathom_engine::{CaseSelector, PlanError};
 use fathom_probes::REGISTRY;
-use fathom_record::{Activity, system_cause};
+use fathom_record::{Activity, is_own, system_cause};
 use fathom_report::remote_option;
 use fathom_service::ServiceError;
 use fathom_store::{OLDEST, StoreError, VERSION};
@@ -131,6 +131,9 @@ pub fn measuring(word: &CaseSelector, id: &str) -> String {
 
 fn for_plan(error: &PlanError) -> Option<String> {
     Some(match error {
+        PlanError::Unknown { name, .. } if is_own(name) => {
+            format!("`fathom show {name}` shows results of commands and other programs")
+        }
         PlanError::Unknown { name, nearest } if nearest.is_empty() && is_program(name) => {
             format!("`fathom bench -- {name}` times a program; `fathom list` lists metrics")
         }

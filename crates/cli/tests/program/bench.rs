@@ -88,6 +88,14 @@ fn every_view_shows_commands() {
         assert_status(&env.exec("show latest:bench --limits limits.toml"), status);
     }
     env.assert_failures("history", "bench.other | no stored run has results of bench.other");
+    for line in ["explain bench.nothing", "list bench", "run bench.nothing"] {
+        let output = env.exec(line);
+        assert_status(&output, 2);
+        assert_contains(&text(&output.stderr), &["`fathom show bench"]);
+    }
+    let output = env.exec("run -- true");
+    assert_status(&output, 2);
+    assert_contains(&text(&output.stderr), &["`fathom bench -- true`"]);
     env.assert_failures("show", "bench.other | no stored run has results of bench.other");
 }
 
