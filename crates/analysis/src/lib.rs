@@ -19,6 +19,7 @@ pub mod judge;
 pub mod limits;
 pub mod load;
 pub mod reference;
+pub mod scaling;
 pub mod statistics;
 pub mod strata;
 pub mod typical;

@@ -69,9 +69,9 @@ and exits with status 1 if --store or FATHOM_STORE named that store.
 
 RUN is a run id or a prefix of it, a --label, or latest: the last complete `fathom run` of this
 host. latest:battery is the last one of all metrics, which show and report show without RUN;
-latest:file, latest:load, latest:transfer and latest:fetch are the last of those commands, latest~N
-and latest:file~N the N-th before it. A label shared by several runs is ambiguous: the error lists
-their ids.";
+latest:file, latest:load, latest:transfer, latest:fetch and latest:bench are the last of those
+commands, latest~N and latest:file~N the N-th before it. A label shared by several
+runs is ambiguous: the error lists their ids.";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -85,6 +85,8 @@ pub enum Command {
     Transfer(by_hand::WordArguments<by_hand::Transfer>),
     /// Download files over HTTP, resumed and verified.
     Fetch(by_hand::WordArguments<by_hand::Fetch>),
+    /// Time commands of your own in fresh processes, in random turns.
+    Bench(by_hand::WordArguments<by_hand::Bench>),
     /// Check whether this machine is ready to be measured, and what to fix.
     Doctor(DoctorArguments),
     /// List all metrics.

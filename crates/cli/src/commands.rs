@@ -67,6 +67,7 @@ fn execute(command: &Command) -> anyhow::Result<Status> {
         Command::File(file) => by_hand::by_hand(&file.0),
         Command::Load(load) => by_hand::by_hand(&load.0),
         Command::Transfer(transfer) => by_hand::by_hand(&transfer.0),
+        Command::Bench(bench) => by_hand::by_hand(&bench.0),
         Command::Fetch(fetch) => by_hand::by_hand(&fetch.0),
         Command::List(list) => list::list(list),
         Command::Explain(explain) => explain::explain(explain),

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use fathom_engine::{CaseSelector, PlanError};
 use fathom_probes::REGISTRY;
-use fathom_record::{Activity, system_cause};
+use fathom_record::{Activity, is_own, system_cause};
 use fathom_report::remote_option;
 use fathom_service::ServiceError;
 use fathom_store::{OLDEST, StoreError, VERSION};
@@ -99,7 +99,7 @@ fn for_store(error: &StoreError) -> Option<String> {
         E::TooShort { .. } => only("give more digits, or use `latest`"),
         E::BadName { .. } => only(
             "use an id, its first digits, a label, `latest`, `latest~1` for the run before it, or \
-             `latest:file` (or load, transfer, fetch) for the latest run of such a command",
+             `latest:file` (or load, transfer, fetch, bench) for the latest run of such a command",
         ),
         E::Device { .. } => or_other("check the kernel log for device errors (dmesg)"),
         E::NotStorable { .. } => None,
@@ -131,10 +131,11 @@ pub fn measuring(word: &CaseSelector, id: &str) -> String {
 
 fn for_plan(error: &PlanError) -> Option<String> {
     Some(match error {
+        PlanError::Unknown { name, .. } if is_own(name) => {
+            format!("`fathom show {name}` shows results of commands and other programs")
+        }
         PlanError::Unknown { name, nearest } if nearest.is_empty() && is_program(name) => {
-            "fathom measures the machine, not a program (`perf stat` and hyperfine do); `fathom \
-             list` lists its metrics"
-                .to_owned()
+            format!("`fathom bench -- {name}` times a program; `fathom list` lists metrics")
         }
         PlanError::Unknown { nearest, .. } => did_you_mean(nearest, "`fathom list` lists them all"),
         PlanError::ByHand { command, .. } => format!("measure it with `fathom {command}`"),

@@ -1,17 +1,19 @@
 //! The run of a procedure: no plan, no workers, no pinning. Its passes are the values of one
 //! process; summary, prediction, verdict and record are as for metrics with visits.
 
+use fathom_analysis::clean::{Conditions, clean_visits};
 use fathom_analysis::statistics;
+use fathom_analysis::strata::Strata;
 use fathom_measure::clock::{Clock, Watch};
 use fathom_measure::{affinity, clock};
 use fathom_metric::{
-    About, Command, Ending, Entry, Event, Inputs, Measured, Procedure, ProcedureError, Recorder,
-    Registry, Stop,
+    About, Command, Ending, Entry, Event, Inputs, Measured, OwnMetric, Procedure, ProcedureError,
+    Processes, Recorder, Registry, Stop,
 };
 use fathom_record::{
     Cause, Document, Effort, FarHost, Host, MetricId, NoModel, Origin, Params, Prediction,
-    Protocol, Reason, Record, Run, RunState, SCHEMA_VERSION, Sample, State, Stratum, Tool, Value,
-    Verdict,
+    Protocol, Reason, Record, Run, RunState, SCHEMA_VERSION, Sample, State, Stratum, Summary, Tool,
+    Value, Verdict,
 };
 
 use crate::Audience;
@@ -146,18 +148,27 @@ impl<'a> Session<'a> {
         Ok(if by_person { Ending::Stopped } else { ending })
     }
 
+    fn entry(&self, metric: &str) -> &'static Entry {
+        self.registry.find(metric).expect("a registered metric")
+    }
+
     fn begin(&mut self) {
         if !std::mem::replace(&mut self.begun, true) {
             self.audience.begins(&self.document, None);
         }
     }
 
-    fn new_record(&self, entry: &Entry, measured: Measured) -> Record {
-        let about: &About = entry.about();
-        let metric = MetricId::new(about.id);
-        let samples = samples(&measured, self.cpu());
+    fn new_record(&self, mut measured: Measured) -> Record {
+        let own = measured.own.take();
+        let about = &own.as_ref().map_or_else(|| *self.entry(measured.metric).about(), about_own);
+        let (id, title) = own.as_ref().map_or((about.id, about.title), |it| (&it.id, &it.title));
+        let processes = measured.processes.take();
+        let samples = match &processes {
+            Some(processes) => processes.samples.clone(),
+            None => samples(&measured, self.cpu()),
+        };
         let mut record =
-            Record::new(metric, measured.params, about.title, about.unit, about.better);
+            Record::new(MetricId::new(id), measured.params, title, about.unit, about.better);
         // Records that are shown together were measured together.
         record.visit = format!("{}/{}", self.document.run.id, self.shown - self.earlier);
         // Without a value, too: the checks then show why.
@@ -165,14 +176,21 @@ impl<'a> Session<'a> {
             record.checks.insert(check.name.clone(), check.detail.clone());
         }
         let read_ns = self.document.run.clock.read_ns;
-        let mut summary = statistics::summarise(&samples);
+        let strata = processes.as_ref().map(strata);
+        let mut summary = match (&processes, &strata) {
+            (Some(processes), Some(strata)) => summary_of(processes, strata),
+            _ => statistics::summarise(&samples),
+        };
         if let (Some(summary), Some((value, interval))) = (&mut summary, measured.headline) {
             (summary.median, summary.interval) = (value, interval);
             summary.process_medians = vec![value];
         }
-        let headline = reduce::HeadlineSamples { summary, samples: &samples, reference: None };
+        let reference = processes.as_ref().and_then(|processes| processes.reference.as_ref());
+        let selected = strata.as_ref().map_or(samples.as_slice(), Strata::headline);
+        let headline = reduce::HeadlineSamples { summary, samples: selected, reference };
         reduce::fill(&mut record, about, &samples, headline, (measured.is_difference, read_ns));
-        let has_value = !measured.values.is_empty() || measured.histogram.is_some();
+        let has_value =
+            processes.is_some() || !measured.values.is_empty() || measured.histogram.is_some();
         let is_stopped = self.stop.is_by_person() && !has_value;
         if let Some(verdict) = measured.verdict {
             record.verdict = verdict;
@@ -188,10 +206,13 @@ impl<'a> Session<'a> {
         record.facts = measured.facts;
         record.series = measured.series;
         record.notes.extend(measured.notes);
-        let predicted = || self.predicted(about.id, &record.params);
-        let prediction = measured.prediction.map_or_else(predicted, Ok);
-        let prediction = prediction.and_then(|it| reduce::from_undisturbed(it, &self.known));
-        reduce::set_prediction(&mut record, prediction, about.expects, None);
+        // Nothing is known of another's work.
+        if own.is_none() {
+            let predicted = || self.predicted(about.id, &record.params);
+            let prediction = measured.prediction.map_or_else(predicted, Ok);
+            let prediction = prediction.and_then(|it| reduce::from_undisturbed(it, &self.known));
+            reduce::set_prediction(&mut record, prediction, about.expects, None);
+        }
         self.set_origins(&mut record);
         record.samples = Some(samples);
         reduce::note_emulation(&mut record, &self.document);
@@ -256,7 +277,7 @@ impl Recorder for Session<'_> {
     }
 
     fn predicted(&self, metric: &str, params: &Params) -> Result<Prediction, NoModel> {
-        let entry = self.registry.find(metric).expect("a registered metric");
+        let entry = self.entry(metric);
         let predict = |records: &[Record]| {
             let known = Inputs::new(records).under(&self.document.run.clock).on(self.host());
             entry.predict(params, self.host(), &known)
@@ -267,8 +288,7 @@ impl Recorder for Session<'_> {
     }
 
     fn record(&mut self, measured: Measured) -> Record {
-        let entry = self.registry.find(measured.metric).expect("a registered metric");
-        let record = self.new_record(entry, measured);
+        let record = self.new_record(measured);
         self.known.push(record.clone());
         record
     }
@@ -316,6 +336,32 @@ impl Recorder for Session<'_> {
         self.begin();
         self.audience.confirm(text, ask)
     }
+}
+
+/// What a summary and a verdict need of a metric outside the registry.
+fn about_own(own: &OwnMetric) -> About {
+    let OwnMetric { unit, better, expects, noise_limit, .. } = *own;
+    About { unit, better, expects, noise_limit, ..About::BASE }
+}
+
+/// All processes unfiltered, and all undisturbed ones if they are enough.
+fn strata(processes: &Processes) -> Strata {
+    let Processes { samples, stratum, reference, clean_min, .. } = processes;
+    let conditions: Vec<Conditions> = samples.iter().map(Conditions::of).collect();
+    let clean = reference.as_ref().map_or(0, |it| clean_visits(&conditions, it).len());
+    let (all, least) = (samples.len() as u32, clean.max(*clean_min) as u32);
+    Strata::of(samples, *stratum, (all, least), all, reference.as_ref())
+}
+
+/// The interval includes that of what was subtracted, as an independent error.
+fn summary_of(processes: &Processes, strata: &Strata) -> Option<Summary> {
+    let mut summary = strata.summarise()?;
+    let (median, more) = (summary.median, processes.subtracted_half_width);
+    if let Some(interval) = &mut summary.interval {
+        interval.low = median - (median - interval.low).hypot(more);
+        interval.high = median + (interval.high - median).hypot(more);
+    }
+    Some(summary)
 }
 
 /// All values as one process, or each value as a process.

@@ -1,11 +1,13 @@
 //! The interface of a procedure to the running session: clock, interruption, earlier results and
 //! recording.
 
+use fathom_analysis::clean::Loop;
 use fathom_measure::Clock;
 use fathom_measure::sampler::{KernelCounters, Observer as _};
 use fathom_record::{
-    Cause, Check, Counters, Disturbance, Fact, FarEnd, FarHost, Histogram, Host, Interval, NoModel,
-    Params, Prediction, Reason, Record, Series, Unit, Verdict, quantity::quantity,
+    Better, Cause, Check, Counters, Disturbance, Fact, FarEnd, FarHost, Histogram, Host, Interval,
+    NoModel, NotSelected, Params, Prediction, Reason, Record, Sample, Series, Stratum, Unit,
+    Verdict, quantity::quantity,
 };
 
 use crate::Stop;
@@ -24,7 +26,7 @@ pub trait Recorder {
     /// Creates a record.
     ///
     /// # Panics
-    /// If the metric is not registered.
+    /// If the metric is neither registered nor [`Measured::own`].
     fn record(&mut self, measured: Measured) -> Record;
     /// Stores the records that `make` creates, of a step that is measured again: they are neither
     /// printed nor known, and those of the end replace them. Must not be called during a timed
@@ -56,10 +58,39 @@ pub enum Event<'a> {
     Plan(&'a str),
 }
 
+/// A metric outside the registry, such as a command of the user. Its record says what it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnMetric {
+    /// In one of the groups of [`fathom_record::OWN_GROUPS`].
+    pub id: String,
+    pub title: String,
+    pub unit: Unit,
+    pub better: Better,
+    /// Counters that the work itself moves.
+    pub expects: Counters,
+    pub noise_limit: f64,
+}
+
+/// Samples of separate processes, of which undisturbed ones may be selected.
+#[derive(Clone, Debug)]
+pub struct Processes {
+    pub samples: Vec<Sample>,
+    /// The stratum that undisturbed processes form, or why none are selected.
+    pub stratum: Result<Stratum, NotSelected>,
+    /// The reference loop at full speed.
+    pub reference: Option<Loop>,
+    /// The fewest undisturbed processes with an estimate of their own.
+    pub clean_min: usize,
+    /// Half the width of the interval of what was subtracted from each value.
+    pub subtracted_half_width: f64,
+}
+
 /// The measured values of one case.
 #[derive(Default)]
 pub struct Measured {
     pub metric: &'static str,
+    /// In place of `metric`.
+    pub own: Option<OwnMetric>,
     pub params: Params,
     /// One value per pass, in the metric's unit.
     pub values: Vec<f64>,
@@ -71,6 +102,8 @@ pub struct Measured {
     /// Single timings, if there are too many for `values`.
     pub histogram: Option<Histogram>,
     pub series: Vec<Series>,
+    /// In place of values.
+    pub processes: Option<Processes>,
     /// Whether each value comes from separate processes.
     pub in_fresh_processes: bool,
     /// Whether values are slopes or differences, which may scatter around 0.

@@ -98,6 +98,7 @@ static COMMANDS: &[Command] = &[
     ),
     Command::of::<file::sweep::Sweep>("file sweep", &[]),
     Command::of::<file::cache::Cache>("file cache", &[&file::cache::Speedup]),
+    fathom_bench::COMMAND,
     fathom_load::COMMAND,
     fathom_fetch::COMMAND,
     fathom_transfer::COMMAND,

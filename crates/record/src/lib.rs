@@ -4,6 +4,7 @@
 //! decides nothing, does no I/O, reads no clock and has no `unsafe`.
 #![forbid(unsafe_code)]
 
+pub mod command;
 pub mod condition;
 pub mod counter;
 pub mod crosscheck;
@@ -39,7 +40,7 @@ pub use fact::{BETWEEN_LEVELS, Fact, FactValue};
 pub use hidden::{escape, escaped, is_hidden};
 pub use histogram::Histogram;
 pub use host::Host;
-pub use metric::{Better, MetricId, ParamValue, Params, Unit};
+pub use metric::{Better, MetricId, OWN_GROUPS, ParamValue, Params, Unit, is_own};
 pub use outline::{Headline, Outline};
 pub use prediction::{Agreement, Class, Input, LOOSE, NoModel, Origin, Prediction};
 pub use protocol::Protocol;

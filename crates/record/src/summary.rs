@@ -193,6 +193,8 @@ pub enum NotSelected {
     TooFewClean,
     /// The protocol keeps every trial.
     EveryTrial,
+    /// The work was not pinned: the reference loop may be of another CPU.
+    NotPinned,
     /// No reference loop was calibrated for this CPU.
     NoReference,
 }
@@ -207,6 +209,7 @@ impl NotSelected {
             Self::Input => "an input has no estimate at full speed",
             Self::TooFewClean => "too few undisturbed processes",
             Self::EveryTrial => "the protocol keeps every trial",
+            Self::NotPinned => "not pinned to one CPU",
             Self::NoReference => "no reference loop was calibrated",
         }
     }

@@ -1,6 +1,7 @@
 //! The output of a procedure, from its records only: the facts of a single record, tables of
 //! records measured together, and findings from their curves.
 
+mod bench;
 mod findings;
 mod load;
 mod table;
@@ -54,6 +55,9 @@ pub fn group(records: &[Record], earlier: &[Record], width: usize) -> String {
     }
     if !records.is_empty() && records.iter().all(transfer::is_transfer) {
         return transfer::group(records, width);
+    }
+    if !records.is_empty() && records.iter().all(bench::is_bench) {
+        return bench::group(records, width);
     }
     let above = earlier.last();
     let mut text = String::new();

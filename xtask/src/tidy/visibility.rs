@@ -24,10 +24,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "probes",
         &[
-            "analysis", "far", "fetch", "fileio", "http", "load", "measure", "metric", "record",
-            "transfer",
+            "analysis", "bench", "far", "fetch", "fileio", "http", "load", "measure", "metric",
+            "record", "transfer",
         ],
     ),
+    ("bench", &["analysis", "fileio", "measure", "metric", "record"]),
     ("http", &["measure"]),
     ("load", &["analysis", "fileio", "http", "measure", "metric", "record", "service"]),
     ("fetch", &["fileio", "http", "load", "measure", "metric", "paths", "record"]),

@@ -8,7 +8,7 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use fathom_engine::matches;
 use fathom_metric::{Command, Procedure};
 use fathom_probes::REGISTRY;
-use fathom_record::label;
+use fathom_record::{is_own, label};
 
 use super::StoreArguments;
 
@@ -136,6 +136,13 @@ impl Word for Transfer {
 }
 
 #[derive(Debug)]
+pub struct Bench;
+
+impl Word for Bench {
+    const PATH: &'static str = "bench";
+}
+
+#[derive(Debug)]
 pub struct Fetch;
 
 impl Word for Fetch {
@@ -178,9 +185,9 @@ pub(super) fn new_label(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether it is the name of a metric or group.
+/// Whether it is the name of a metric or group. Those outside the registry may have no results.
 pub fn is_metric(name: &str) -> bool {
-    REGISTRY.entries().iter().any(|entry| matches(entry.about().id, name))
+    is_own(name) || REGISTRY.entries().iter().any(|entry| matches(entry.about().id, name))
 }
 
 #[cfg(test)]

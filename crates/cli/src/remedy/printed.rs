@@ -52,10 +52,16 @@ fn refusal(printed: &str) -> Option<String> {
     // The program of a pipe, and a placeholder as a user fills it in.
     let ends = [" | ", " && ", " > ", "`", "  ", " …"];
     let end = ends.iter().filter_map(|end| line.find(end)).min().unwrap_or(line.len());
-    let words = line[..end].split_whitespace().map(|word| match word.trim_matches(['\'', '"']) {
+    let filled = |word: &str| match word.trim_matches('"') {
         "METRIC" => "os.syscall".to_owned(),
         "N" => "1".to_owned(),
         word => word.replace("HOST", "db2").replace(['[', ']'], ""),
+    };
+    // What is in single quotes is one word.
+    let parts = line[..end].split('\'').enumerate();
+    let words = parts.flat_map(|(at, part)| match at % 2 {
+        1 => vec![filled(part)],
+        _ => part.split_whitespace().map(filled).collect(),
     });
     let words: Vec<String> = words.collect();
     match Arguments::try_parse_from(&words) {

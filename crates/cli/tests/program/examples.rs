@@ -9,8 +9,9 @@ use crate::TestEnv;
 use crate::test_env::{stored_run, text};
 
 /// Commands of examples that take longer, need another program or other hosts.
-const LONG: [&str; 16] = [
+const LONG: [&str; 17] = [
     "run",
+    "bench",
     "crosscheck",
     "report",
     "import",
@@ -41,8 +42,26 @@ fn examples(command: &clap::Command) -> Vec<String> {
     own.chain(command.get_subcommands().flat_map(examples)).collect()
 }
 
+/// As a shell splits it; single quotes only.
 fn words(example: &str) -> Vec<String> {
-    example.split(' ').map(|word| word.trim_matches('\'').to_owned()).collect()
+    let (mut words, mut is_quoted, mut is_open) = (Vec::<String>::new(), false, false);
+    for letter in example.chars() {
+        match letter {
+            '\'' => (is_quoted, is_open) = (!is_quoted, is_open || !is_quoted && push(&mut words)),
+            ' ' if !is_quoted => is_open = false,
+            letter => {
+                is_open = is_open || push(&mut words);
+                words.last_mut().expect("an open word").push(letter);
+            }
+        }
+    }
+    words
+}
+
+/// Begins a word.
+fn push(words: &mut Vec<String>) -> bool {
+    words.push(String::new());
+    true
 }
 
 #[test]

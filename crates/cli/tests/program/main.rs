@@ -3,6 +3,8 @@
 mod addresses;
 mod bad_runs;
 mod bandwidth_limits;
+mod bench;
+mod bench_answers;
 mod children;
 mod comparing;
 mod crosscheck;

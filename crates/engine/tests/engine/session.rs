@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fathom_analysis::clean::Loop;
 use fathom_engine::{Audience, Plan, Progress, Session, SessionSetup};
 use fathom_measure::affinity;
 use fathom_measure::clock::{self, Watch};
-use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, Stop};
+use fathom_metric::{
+    Ending, Event, Measured, OwnMetric, Procedure, ProcedureError, Processes, Recorder, Stop,
+};
 use fathom_probes::REGISTRY;
 use fathom_record::{
-    Basis, Cause, Document, Host, Interval, Params, Prediction, Reason, Record, RunState, State,
-    Tool, Verdict,
+    Basis, Better, Cause, Counters, Document, Host, Interval, NotSelected, Params, Prediction,
+    Reason, Record, RunState, Sample, State, Stratum, Summary, Tool, Unit, Verdict,
 };
 
 const METRIC: &str = "file.write.throughput";
@@ -253,4 +256,58 @@ fn doubts_make_noisy_and_remarks_do_not() {
     let prediction = document.records[3].prediction.as_ref();
     assert_eq!(prediction.and_then(|it| it.value), Some(7.0));
     assert_eq!(heard.begun, 1, "before the plan");
+}
+
+/// Twenty processes of a command, every other one beside a busy sibling.
+fn command(stratum: Result<Stratum, NotSelected>, subtracted_half_width: f64) -> Measured {
+    let sample = |process: u32| {
+        let times = f64::from(1 + process % 2);
+        Sample {
+            process,
+            batch: 1,
+            values: vec![1e6 * times + f64::from(process)],
+            values_per_round: 1,
+            reference_ns: vec![10_000.0 * times; 2],
+            frequency_ns: vec![10_000.0; 2],
+            ..Sample::default()
+        }
+    };
+    let reference = Some(Loop { sibling_ns: 10_000.0, frequency_ns: 10_000.0 });
+    let samples = (0..20).map(sample).collect();
+    let own = OwnMetric {
+        id: "bench.x".to_owned(),
+        title: "x".to_owned(),
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        expects: Counters::NONE,
+        noise_limit: 0.05,
+    };
+    let processes = Processes { samples, stratum, reference, clean_min: 9, subtracted_half_width };
+    Measured { own: Some(own), processes: Some(processes), ..Measured::default() }
+}
+
+#[test]
+fn processes_of_an_own_metric_are_selected_where_that_is_allowed() {
+    let summary = |stratum, half_width| -> Summary {
+        let (_, heard) = run(Vec::new(), false, Ending::Done, |recorder| {
+            recorder.record(command(stratum, half_width));
+        });
+        let record = heard.document.expect("a document").records.swap_remove(0);
+        assert_eq!((record.metric.as_str(), record.title.as_str()), ("bench.x", "x"));
+        assert!(record.prediction.is_none() && record.no_model.is_none() && record.is_intact());
+        assert_eq!(record.samples.expect("samples").len(), 20);
+        record.summary.expect("a summary")
+    };
+    let selected = summary(Ok(Stratum::FullSpeed), 0.0);
+    assert_eq!((selected.stratum, selected.median), (Stratum::FullSpeed, 1e6 + 9.0));
+    assert_eq!(selected.full_speed.map(|it| (it.visits, it.of)), Some((10, 20)));
+    assert_eq!(selected.as_found.map(|it| it.visits), Some(20));
+    let found = summary(Err(NotSelected::NotPinned), 0.0);
+    assert_eq!((found.n, found.not_selected), (20, Some(NotSelected::NotPinned)));
+    // What was subtracted is as uncertain as its interval says.
+    let [low, high] = selected.interval.expect("an interval").limits();
+    let wide = summary(Ok(Stratum::FullSpeed), 40.0).interval.expect("an interval");
+    let median = selected.median;
+    let expected = [median - (median - low).hypot(40.0), median + (high - median).hypot(40.0)];
+    assert_eq!(wide.limits(), expected);
 }

@@ -1,5 +1,6 @@
 //! The views of a run through the public API.
 
+mod bench;
 mod by_hand;
 mod comparison;
 mod crosscheck;

@@ -1,0 +1,135 @@
+//! A command for one set of values of its parameters, and its name in records.
+
+use fathom_metric::ProcedureError;
+use fathom_record::Params;
+
+use crate::child::Program;
+use crate::request::{CommandLine, Invocation};
+
+/// What is to be run.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) cases: Vec<Case>,
+    /// The shell with nothing to do.
+    pub(crate) shell: Option<Program>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Case {
+    /// The number of its command.
+    pub(crate) command: usize,
+    pub(crate) name: String,
+    pub(crate) params: Params,
+    /// The command line.
+    pub(crate) text: String,
+    pub(crate) program: Program,
+    /// In the order of [`crate::hooks::Hook`].
+    pub(crate) hooks: [Option<String>; 4],
+}
+
+impl Case {
+    pub(crate) fn metric(&self) -> String {
+        format!("bench.{}", self.name)
+    }
+}
+
+/// The metric of ratios has this name.
+pub(crate) const RATIO: &str = "ratio";
+const NAME_MAX: usize = 40;
+/// Of names that are made of a command: they head the rows of a table.
+const MADE_MAX: usize = 24;
+
+/// The names of commands: as given, else made of the program's name and its arguments, or of the
+/// whole command where those are the same.
+pub(crate) fn names(commands: &[CommandLine]) -> Result<Vec<String>, ProcedureError> {
+    for (at, name) in
+        commands.iter().enumerate().filter_map(|(at, it)| Some((at, it.name.as_ref()?)))
+    {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(is_part) {
+            return Err(ProcedureError::usage(format!(
+                "name `{name}`: expected 1 to {NAME_MAX} of the letters a-z, A-Z, 0-9, - and _"
+            )));
+        }
+        let is_taken = commands[..at].iter().any(|other| other.name.as_ref() == Some(name));
+        if is_taken || name == RATIO {
+            let why = if is_taken { "given twice" } else { "of the ratios of commands" };
+            return Err(ProcedureError::usage(format!("name `{name}`: {why}; choose another")));
+        }
+    }
+    let short: Vec<String> = commands.iter().map(|one| name(one, false)).collect();
+    let mut names: Vec<String> = Vec::new();
+    for (at, command) in commands.iter().enumerate() {
+        let is_shared = |name: &String| short.iter().filter(|other| *other == name).count() > 1;
+        let made = if is_shared(&short[at]) { name(command, true) } else { short[at].clone() };
+        let made = command.name.clone().unwrap_or(made);
+        let is_free = |name: &String| {
+            name != RATIO
+                && !names.contains(name)
+                && (command.name.as_ref() == Some(name)
+                    || commands.iter().all(|other| other.name.as_ref() != Some(name)))
+        };
+        let numbered = (2..).map(|number| format!("{made}-{number}"));
+        let free = std::iter::once(made.clone()).chain(numbered).find(is_free);
+        names.push(free.expect("numbers have no end"));
+    }
+    Ok(names)
+}
+
+fn name(command: &CommandLine, whole: bool) -> String {
+    let text = match &command.command {
+        Invocation::Line(line) => line.clone(),
+        Invocation::Words(words) => words.join(" "),
+    };
+    let text = text.trim();
+    let (program, rest) = text.split_at(text.find(' ').unwrap_or(text.len()));
+    let program = if whole { program } else { program.rsplit('/').next().unwrap_or(program) };
+    let mut name = String::new();
+    for letter in program.chars().chain(rest.chars()) {
+        match letter {
+            _ if letter.is_ascii_alphanumeric() || letter == '_' => name.push(letter),
+            _ if name.is_empty() || name.ends_with('-') => {}
+            _ => name.push('-'),
+        }
+    }
+    name.truncate(MADE_MAX);
+    match name.trim_end_matches('-') {
+        "" => "command".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(commands: &[(&str, Option<&str>)]) -> Result<Vec<String>, String> {
+        let command = |(line, name): &(&str, Option<&str>)| CommandLine {
+            name: name.map(str::to_owned),
+            command: Invocation::Line((*line).to_owned()),
+        };
+        let commands: Vec<CommandLine> = commands.iter().map(command).collect();
+        names(&commands).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_are_made_of_the_command() {
+        let made = |lines: &[&str]| {
+            named(&lines.iter().map(|line| (*line, None)).collect::<Vec<_>>()).unwrap()
+        };
+        assert_eq!(made(&["/bin/sort -n --parallel={threads} f"]), ["sort-n-parallel-threads"]);
+        assert_eq!(made(&["old/prog X", "new/prog X"]), ["old-prog-X", "new-prog-X"]);
+        assert_eq!(made(&["true", "true", "true"]), ["true", "true-2", "true-3"]);
+        assert_eq!(made(&["ratio", "'?'"]), ["ratio-2", "command"]);
+    }
+
+    #[test]
+    fn given_names_are_kept_and_checked() {
+        let both = named(&[("a", Some("x")), ("x", None)]);
+        assert_eq!(both.unwrap(), ["x", "x-2"]);
+        for names in [["a b", "c"], ["ratio", "c"], ["", "c"], ["c", "c"]] {
+            let error = named(&names.map(|name| ("true", Some(name)))).unwrap_err();
+            assert!(error.starts_with("name `"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The request, checked as a whole before anything starts, and the commands in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fathom_measure::affinity;
+use fathom_metric::ProcedureError;
+use fathom_record::{Activity, Params, system_cause};
+use rustix::fs::{Access, access};
+
+use crate::case::{self, Case, Work};
+use crate::child::Program;
+use crate::request::{CommandLine, Invocation, Output, Parameter, RUNS_MAX, Request, Settings};
+use crate::{scan, words};
+
+/// Longer lists are mistakes: each case takes 10 s.
+const CASES_MAX: usize = 100;
+
+impl Request {
+    /// The commands for each value of their parameters.
+    ///
+    /// # Errors
+    /// If anything of it is wrong, or a program or file does not exist.
+    pub(crate) fn work(&self) -> Result<Work, ProcedureError> {
+        if self.commands.is_empty() {
+            let text = "name a command: fathom bench 'CMD A' ['CMD B'…], or fathom bench -- CMD";
+            return Err(ProcedureError::usage(text));
+        }
+        self.check_parameters()?;
+        self.check_settings()?;
+        let shell = self.settings.shell.as_deref().map(shell_program).transpose()?;
+        let names = case::names(&self.commands)?;
+        let mut cases = Vec::new();
+        for (at, (command, name)) in self.commands.iter().zip(names).enumerate() {
+            for params in scan::combinations(&self.used(command)) {
+                let (program, text) = self.program(command, &params)?;
+                let hook = |text: &Option<String>| {
+                    text.as_deref().map(|text| scan::substituted(text, &params))
+                };
+                let Settings { setup, prepare, conclude, cleanup, .. } = &self.settings;
+                cases.push(Case {
+                    command: at,
+                    name: name.clone(),
+                    text,
+                    program,
+                    hooks: [setup, prepare, conclude, cleanup].map(hook),
+                    params,
+                });
+            }
+        }
+        if cases.len() > CASES_MAX {
+            return Err(ProcedureError::usage(format!(
+                "{} commands with their parameters, at most {CASES_MAX}; name fewer values",
+                cases.len()
+            )));
+        }
+        Ok(Work { cases, shell })
+    }
+
+    /// The parameters that a command or one of its hooks has.
+    fn used(&self, command: &CommandLine) -> Vec<Parameter> {
+        let Settings { setup, prepare, conclude, cleanup, .. } = &self.settings;
+        let hooks = [setup, prepare, conclude, cleanup];
+        let is_used = |parameter: &&Parameter| {
+            let has = |text: &str| scan::has(text, &parameter.name);
+            let in_command = match &command.command {
+                Invocation::Line(line) => has(line),
+                Invocation::Words(words) => words.iter().any(|word| has(word)),
+            };
+            in_command || hooks.iter().any(|hook| hook.as_deref().is_some_and(has))
+        };
+        self.parameters.iter().filter(is_used).cloned().collect()
+    }
+
+    fn check_parameters(&self) -> Result<(), ProcedureError> {
+        for (at, parameter) in self.parameters.iter().enumerate() {
+            scan::check(parameter).map_err(ProcedureError::usage)?;
+            let name = &parameter.name;
+            if self.parameters[..at].iter().any(|other| other.name == *name) {
+                return Err(ProcedureError::usage(format!("parameter {name}: given twice")));
+            }
+            if !self.commands.iter().any(|one| self.used(one).iter().any(|it| it.name == *name)) {
+                let text = format!("parameter {name}: no command has {{{name}}}");
+                return Err(ProcedureError::usage(text));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_settings(&self) -> Result<(), ProcedureError> {
+        let Settings { runs, warmup, time_s, timeout_s, fail_on, .. } = &self.settings;
+        let counts = [("runs", runs.unwrap_or(1), 1), ("warmup", *warmup, 0)];
+        if let Some((name, got, least)) =
+            counts.into_iter().find(|(_, got, least)| !(*least..=RUNS_MAX).contains(got))
+        {
+            let text = format!("{name}: {got}, expected {least} to {RUNS_MAX}");
+            return Err(ProcedureError::usage(text));
+        }
+        let times = [("time", time_s.unwrap_or(1.0)), ("timeout", *timeout_s)];
+        if let Some((name, got)) = times.into_iter().find(|(_, got)| !(1e-3..=1e6).contains(got)) {
+            let text = format!("{name}: {got} s, expected 0.001 s to 1000000 s");
+            return Err(ProcedureError::usage(text));
+        }
+        if fail_on.is_some() && self.commands.len() < 2 {
+            let text =
+                "--fail-on: compares commands, one named; name the old one, then the new one";
+            return Err(ProcedureError::usage(text));
+        }
+        self.check_machine()
+    }
+
+    /// What this machine has.
+    fn check_machine(&self) -> Result<(), ProcedureError> {
+        let Settings { input, output, cold, cpu, .. } = &self.settings;
+        for path in input.iter().chain(cold) {
+            fs::File::open(path).map_err(|error| failed(path, &error))?;
+        }
+        if let Some(path) = cold.iter().find(|path| !path.is_file()) {
+            let text = format!("--cold {}: not a regular file", path.display());
+            return Err(ProcedureError::failed(text));
+        }
+        if let Output::File(path) = output {
+            let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+            if path.is_dir() || !folder.unwrap_or(Path::new(".")).is_dir() {
+                let text = format!("--output {}: not a file in an existing folder", path.display());
+                return Err(ProcedureError::failed(text));
+            }
+        }
+        let allowed = affinity::allowed();
+        match cpu.filter(|cpu| !allowed.contains(cpu)) {
+            Some(cpu) => Err(ProcedureError::failed(format!(
+                "--cpu {cpu}: not allowed for this process; allowed are {allowed:?}"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn program(
+        &self,
+        command: &CommandLine,
+        params: &Params,
+    ) -> Result<(Program, String), ProcedureError> {
+        let substituted = |word: &String| scan::substituted(word, params);
+        let line_of = |words: &[String]| {
+            words.iter().map(|word| words::quoted(word)).collect::<Vec<String>>().join(" ")
+        };
+        let (words, text) = match (&command.command, &self.settings.shell) {
+            (Invocation::Line(line), Some(shell)) => {
+                let line = scan::substituted(line, params);
+                (vec![shell.clone(), "-c".to_owned(), line.clone()], line)
+            }
+            (Invocation::Line(line), None) => {
+                let words = words::split(line)
+                    .map_err(|error| ProcedureError::usage(format!("`{line}`: {error}")))?;
+                // A value with spaces stays one word.
+                (words.iter().map(substituted).collect(), scan::substituted(line, params))
+            }
+            (Invocation::Words(_), Some(_)) => {
+                let text = "--shell: a command after `--` has its words already; quote it as one";
+                return Err(ProcedureError::usage(text));
+            }
+            (Invocation::Words(words), None) => {
+                let words: Vec<String> = words.iter().map(substituted).collect();
+                let text = line_of(&words);
+                (words, text)
+            }
+        };
+        let path = program_path(words.first().map_or("", String::as_str))?;
+        let program = Program::new(&path, &words);
+        let program = program.ok_or_else(|| ProcedureError::usage("a zero byte in a command"))?;
+        Ok((program, text))
+    }
+}
+
+/// The shell that does nothing: its start.
+fn shell_program(shell: &str) -> Result<Program, ProcedureError> {
+    let words = [shell, "-c", ""].map(str::to_owned);
+    let program = Program::new(&program_path(shell)?, &words);
+    program.ok_or_else(|| ProcedureError::usage("a zero byte in the name of the shell"))
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> ProcedureError {
+    let cause = system_cause(error, Activity::Read);
+    ProcedureError::failed(format!("open {}: {cause}", path.display()))
+}
+
+/// The file of a program, by PATH if its name has no slash.
+pub(crate) fn program_path(name: &str) -> Result<PathBuf, ProcedureError> {
+    let is_program = |path: &Path| path.is_file() && access(path, Access::EXEC_OK).is_ok();
+    if name.contains('/') {
+        let path = PathBuf::from(name);
+        return match () {
+            () if is_program(&path) => Ok(path),
+            () if path.is_file() => Err(ProcedureError::failed(format!(
+                "`{name}`: not executable by this user; chmod +x"
+            ))),
+            () => Err(ProcedureError::failed(format!("`{name}`: no such program"))),
+        };
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let mut paths = std::env::split_paths(&folders).map(|folder| folder.join(name));
+    paths.find(|path| !name.is_empty() && is_program(path)).ok_or_else(|| {
+        ProcedureError::failed(format!(
+            "`{name}`: no such program in PATH; name it with its path, such as ./{name}, or a \
+             shell's own command with --shell sh"
+        ))
+    })
+}

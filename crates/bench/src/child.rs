@@ -1,0 +1,318 @@
+//! One run of a program: started as cheaply as the kernel allows, and timed by the project's clock
+//! from just before the start to the exit.
+//!
+//! The child shares the memory of this process until it executes the program (`CLONE_VM` and
+//! `CLONE_VFORK`, as posix_spawn(3) does), so that no page table is copied. Unlike posix_spawn it
+//! can also tie the child to this process and pin it.
+
+use std::ffi::{CString, OsStr};
+use std::io::Error;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use fathom_measure::Clock;
+use fathom_measure::clock::monotonic_raw_ns;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Few calls run on it before the program has its own.
+const STACK_BYTES: usize = 64 << 10;
+/// How often the stop flag is looked at. The end of the child ends the wait at once.
+const POLL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// A program with its arguments, ready to be executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    path: CString,
+    arguments: Vec<CString>,
+}
+
+impl Program {
+    /// `None` if a word contains a zero byte.
+    pub(crate) fn new(path: &Path, words: &[String]) -> Option<Self> {
+        let text = |bytes: &OsStr| CString::new(bytes.as_bytes()).ok();
+        let arguments = words.iter().map(|word| text(OsStr::new(word))).collect::<Option<_>>()?;
+        Some(Self { path: text(path.as_os_str())?, arguments })
+    }
+}
+
+/// Where a run reads and writes, and the CPU that it is pinned to.
+#[derive(Clone, Copy)]
+pub(crate) struct Surroundings<'f> {
+    pub(crate) input: BorrowedFd<'f>,
+    pub(crate) output: BorrowedFd<'f>,
+    pub(crate) errors: BorrowedFd<'f>,
+    pub(crate) cpu: Option<u32>,
+    pub(crate) limit_ns: u64,
+}
+
+/// What a run took. The counters include its reaped descendants.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usage {
+    pub(crate) wall_ns: f64,
+    pub(crate) status: ExitStatus,
+    pub(crate) user_ns: f64,
+    pub(crate) system_ns: f64,
+    /// Resident memory at its highest, of the largest of its processes. Not below that of this
+    /// process, from which the kernel begins to count.
+    pub(crate) memory_bytes: u64,
+    pub(crate) minor_faults: u64,
+    pub(crate) major_faults: u64,
+    pub(crate) voluntary_switches: u64,
+    pub(crate) involuntary_switches: u64,
+    pub(crate) io: Option<Io>,
+    /// Time runnable without a CPU, of its first process.
+    pub(crate) run_queue_ns: Option<u64>,
+}
+
+/// Bytes of a process by `/proc/PID/io`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Io {
+    /// By system calls.
+    pub(crate) read: u64,
+    pub(crate) written: u64,
+    /// From and to devices.
+    pub(crate) device_read: u64,
+    pub(crate) device_written: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChildError {
+    #[error("cannot be started: {0}")]
+    Start(Error),
+    #[error("cannot be waited for: {0}")]
+    Wait(Error),
+    #[error("ran longer than {0} s, was killed; allow more with --timeout")]
+    TimedOut(f64),
+    #[error("was stopped")]
+    Stopped,
+}
+
+/// Starts programs one after another.
+pub(crate) struct Launcher {
+    stack: Vec<u128>,
+}
+
+/// What the child needs between clone and exec.
+struct Start {
+    path: *const libc::c_char,
+    arguments: *const *const libc::c_char,
+    fds: [libc::c_int; 3],
+    parent: libc::pid_t,
+    cpus: Option<libc::cpu_set_t>,
+    /// The error of exec or of a call before it; 0 if the program was executed.
+    error: AtomicI32,
+}
+
+unsafe extern "C" {
+    static environ: *const *const libc::c_char;
+}
+
+/// Handlers of this process that the child must not run in the shared memory, and SIGPIPE, which
+/// the Rust runtime ignores.
+const RESET: [libc::c_int; 5] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGXFSZ, libc::SIGPIPE];
+
+extern "C" fn begin(start: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: the parent passes a `Start`, and does not run before exec or exit.
+    let start = unsafe { &*start.cast::<Start>() };
+    // SAFETY: only system calls; all pointers are to memory of the parent, which waits.
+    unsafe {
+        execute(start);
+        start.error.store(*libc::__errno_location(), Ordering::Relaxed);
+        libc::_exit(127)
+    }
+}
+
+/// Returns only if a call fails.
+///
+/// # Safety
+/// The pointers of `start` must be valid, and no other thread may use this stack.
+unsafe fn execute(start: &Start) {
+    // SAFETY: as above; a failed call leaves its errno.
+    unsafe {
+        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0
+            || libc::getppid() != start.parent
+            || libc::setpgid(0, 0) != 0
+        {
+            return;
+        }
+        if let Some(cpus) = &start.cpus
+            && libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), cpus) != 0
+        {
+            return;
+        }
+        for (to, from) in (0..).zip(start.fds) {
+            if libc::dup2(from, to) < 0 {
+                return;
+            }
+        }
+        for signal in RESET {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+        libc::execve(start.path, start.arguments, environ);
+    }
+}
+
+impl Launcher {
+    pub(crate) fn new() -> Self {
+        Self { stack: vec![0; STACK_BYTES / size_of::<u128>()] }
+    }
+
+    /// Runs a program to its end. Whatever it leaves behind in its process group is killed.
+    ///
+    /// # Errors
+    /// If it cannot be executed, exceeds its time, or `stop` is set. It is reaped in any case.
+    pub(crate) fn run(
+        &mut self,
+        program: &Program,
+        around: Surroundings<'_>,
+        clock: &Clock,
+        stop: &AtomicBool,
+    ) -> Result<Usage, ChildError> {
+        let arguments = program.arguments.iter().map(|one| one.as_ptr());
+        let arguments: Vec<_> = arguments.chain([ptr::null()]).collect();
+        let fds = [around.input, around.output, around.errors].map(|fd| fd.as_raw_fd());
+        let mut start = Start {
+            path: program.path.as_ptr(),
+            arguments: arguments.as_ptr(),
+            fds,
+            parent: rustix::process::getpid().as_raw_nonzero().get(),
+            cpus: around.cpu.map(only),
+            error: AtomicI32::new(0),
+        };
+        let begun = clock.start();
+        let child = self.clone_child(&mut start).map_err(ChildError::Start)?;
+        // From here on the program runs.
+        let ended = end_of(child, around.limit_ns, stop);
+        let stopped = clock.stop();
+        let error = start.error.load(Ordering::Relaxed);
+        let (io, run_queue_ns) = (read_io(child), read_run_queue(child));
+        // Before it is reaped, so that the group cannot be another one.
+        // SAFETY: sends signals to the group of the child, and to a child that left it.
+        unsafe {
+            libc::kill(-child, libc::SIGKILL);
+            if ended.is_err() {
+                libc::kill(child, libc::SIGKILL);
+            }
+        }
+        let (status, used) = reap(child).map_err(ChildError::Wait)?;
+        if error != 0 {
+            return Err(ChildError::Start(Error::from_raw_os_error(error)));
+        }
+        ended?;
+        let count = |value: libc::c_long| u64::try_from(value).unwrap_or(0);
+        let ns = |time: libc::timeval| time.tv_sec as f64 * 1e9 + time.tv_usec as f64 * 1e3;
+        Ok(Usage {
+            wall_ns: clock.ns(begun, stopped),
+            status,
+            user_ns: ns(used.ru_utime),
+            system_ns: ns(used.ru_stime),
+            memory_bytes: count(used.ru_maxrss) << 10,
+            minor_faults: count(used.ru_minflt),
+            major_faults: count(used.ru_majflt),
+            voluntary_switches: count(used.ru_nvcsw),
+            involuntary_switches: count(used.ru_nivcsw),
+            io,
+            run_queue_ns,
+        })
+    }
+
+    fn clone_child(&mut self, start: &mut Start) -> Result<libc::pid_t, Error> {
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let top = self.stack.as_mut_ptr_range().end.cast();
+        // SAFETY: signals are blocked, so that no handler runs in the child, which shares this
+        // memory. The stack grows down from its end and is used by the child alone; this thread
+        // sleeps until the child executes a program or exits.
+        unsafe {
+            let (mut all, mut own) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut own);
+            let child = libc::clone(begin, top, flags, ptr::from_mut(start).cast());
+            let error = Error::last_os_error();
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const own, ptr::null_mut());
+            if child < 0 { Err(error) } else { Ok(child) }
+        }
+    }
+}
+
+fn only(cpu: u32) -> libc::cpu_set_t {
+    // SAFETY: an all-zero set is empty, and CPU_SET ignores numbers beyond its end.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::CPU_SET(cpu as usize, &mut set);
+        set
+    }
+}
+
+/// Waits for the end of a child, without reaping it.
+fn end_of(child: libc::pid_t, limit_ns: u64, stop: &AtomicBool) -> Result<(), ChildError> {
+    let wait = |error: rustix::io::Errno| ChildError::Wait(error.into());
+    let pid = Pid::from_raw(child).expect("a child has an id");
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(wait)?;
+    let until_ns = monotonic_raw_ns().saturating_add(limit_ns);
+    loop {
+        let mut waits = [PollFd::new(&pidfd, PollFlags::IN)];
+        match poll(&mut waits, Some(&POLL)) {
+            Ok(1..) => return Ok(()),
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(wait(error)),
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(ChildError::Stopped);
+        }
+        if monotonic_raw_ns() >= until_ns {
+            return Err(ChildError::TimedOut(limit_ns as f64 / 1e9));
+        }
+    }
+}
+
+fn reap(child: libc::pid_t) -> Result<(ExitStatus, libc::rusage), Error> {
+    let mut status = 0;
+    // SAFETY: an all-zero `rusage` is valid, and both pointers are to writable memory.
+    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: as above.
+        if unsafe { libc::wait4(child, &raw mut status, 0, &raw mut used) } == child {
+            return Ok((ExitStatus::from_raw(status), used));
+        }
+        let error = Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EINTR) {
+            return Err(error);
+        }
+    }
+}
+
+/// Of a process that has ended and is not reaped.
+fn read_io(child: libc::pid_t) -> Option<Io> {
+    parse_io(&std::fs::read_to_string(format!("/proc/{child}/io")).ok()?)
+}
+
+fn parse_io(text: &str) -> Option<Io> {
+    let of = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        line?.trim().parse().ok()
+    };
+    Some(Io {
+        read: of("rchar")?,
+        written: of("wchar")?,
+        device_read: of("read_bytes")?,
+        device_written: of("write_bytes")?,
+    })
+}
+
+fn read_run_queue(child: libc::pid_t) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{child}/schedstat")).ok()?;
+    text.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

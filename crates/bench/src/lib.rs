@@ -1,0 +1,29 @@
+//! Bench: commands of the user, timed as a procedure (`fathom bench`).
+//!
+//! [`request`] is what was asked; [`check`] checks it as a whole before anything starts, and
+//! expands its parameters ([`scan`]) into [`case`]s; [`child`] makes one run in a fresh process;
+//! [`stage`] makes the runs in random turns with their hooks; [`plan`] has their number;
+//! [`records`] makes records of them, and [`gate`] the answer to `--fail-on`.
+
+mod case;
+mod check;
+mod child;
+mod gate;
+mod hooks;
+mod options;
+mod plan;
+mod procedure;
+mod records;
+mod request;
+mod scan;
+mod stage;
+mod turns;
+mod words;
+
+use fathom_metric::Command;
+
+pub use options::Bench;
+pub use request::{CommandLine, Invocation, Output, Parameter, Request, Settings};
+
+/// The command, for the registry. Its metrics are outside the registry: each is a command.
+pub const COMMAND: Command = Command::of::<Bench>("bench", &[]);

@@ -1,0 +1,176 @@
+//! The options of `fathom bench`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use fathom_metric::ProcedureError;
+use fathom_metric::notation::{NotationError, seed, time};
+
+use crate::request::{CommandLine, Invocation, Output, RUNS_MAX, Request, Settings};
+use crate::{scan, words};
+
+const EXAMPLES: &str = "\
+Examples:
+  fathom bench 'sort data.txt'                     time a command, in fresh processes
+  fathom bench 'grep -c foo log' 'rg -c foo log'   compare two, run in random turns
+  fathom bench -- grep -c 'a b' log                a program with its arguments as they are
+  fathom bench 'old/prog X' 'new/prog X' --fail-on 3%   gate a build: exit 0, 3 or 5
+  fathom bench 'sort --parallel={threads} f' -P threads 1..8   a curve over a parameter
+  fathom bench '{cc} -O2 -c x.c' -L cc gcc,clang   a list of values
+  fathom bench --shell sh 'ls $HOME'               with a shell, whose start is subtracted
+  fathom bench 'wc data' --cold data               evict a file before each run, proved
+  fathom bench './a' './b' -n old -n new --json    named; records as JSON
+
+Each run is a fresh process; commands run in blocks, each once in each block, in random order, so
+that a drift of the machine meets all alike. By default a pilot of up to 3 runs sets the number of
+runs for 10 s a command (9 to 500); runs are doubled once if an interval is then wider than ± 2 %.
+The ratio of two commands is the median over blocks, with its interval by order statistics.
+
+{NAME} in a command or hook is replaced by each value of -P and -L. A range 1..8 doubles: 1, 2, 4,
+8. Hooks are run by sh. Without --shell, quotes and backslashes work as in a shell, all other shell
+syntax is an error. What a run leaves behind in its process group is killed.
+
+Exit status: 0 done (or the gate passes), 1 a command failed, 2 wrong usage, 3 the gate fails, 5 the
+gate is undecided, 130 Ctrl-C: the finished runs are stored, and --cleanup is run.";
+
+/// Time commands of your own in fresh processes, in random turns.
+#[derive(Debug, Parser)]
+#[command(after_help = EXAMPLES)]
+pub struct Bench {
+    /// Commands, each quoted as one word.
+    #[arg(value_name = "CMD")]
+    pub commands: Vec<String>,
+    /// One program and its arguments as they are.
+    #[arg(last = true, value_name = "PROGRAM", allow_hyphen_values = true)]
+    pub program: Vec<String>,
+    /// Name the commands, in their order [default: made of the command].
+    #[arg(long = "name", short = 'n', value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Replace {NAME} by numbers: `1,2,3`, or a range that doubles, such as `1..8` or `1K..1M`.
+    #[arg(long = "parameter", short = 'P', num_args = 2, value_names = ["NAME", "NUMBERS"])]
+    pub parameters: Vec<String>,
+    /// Replace {NAME} by each text of a list.
+    #[arg(long = "list", short = 'L', num_args = 2, value_names = ["NAME", "A,B"])]
+    pub lists: Vec<String>,
+    /// Run the commands by this shell; its start is measured and subtracted [default: none].
+    #[arg(long, value_name = "SHELL", default_value = "none", hide_default_value = true)]
+    pub shell: String,
+    /// Read standard input from this file [default: empty].
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    /// Discard the output (`null`), print it on standard error (`inherit`), or write it to a file.
+    #[arg(long, value_name = "null|inherit|FILE", default_value = "null")]
+    pub output: String,
+    /// Run this command once, before all runs.
+    #[arg(long, value_name = "CMD")]
+    pub setup: Option<String>,
+    /// Run this command before each run.
+    #[arg(long, value_name = "CMD")]
+    pub prepare: Option<String>,
+    /// Run this command after each run.
+    #[arg(long, value_name = "CMD")]
+    pub conclude: Option<String>,
+    /// Run this command once, after all runs, also after Ctrl-C.
+    #[arg(long, value_name = "CMD")]
+    pub cleanup: Option<String>,
+    /// Evict this file from the page cache before each run, and prove it; can be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub cold: Vec<PathBuf>,
+    /// Pin the commands to this CPU; undisturbed runs of up to 100 ms are then selected.
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<u32>,
+    /// Accept exit statuses other than 0.
+    #[arg(long)]
+    pub ignore_failure: bool,
+    /// Make N runs of each command first that do not count.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u32).range(..=i64::from(RUNS_MAX)))]
+    pub warmup: u32,
+    /// Make exactly N runs of each command, without a pilot.
+    #[arg(long, value_name = "N", conflicts_with = "time")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(RUNS_MAX)))]
+    pub runs: Option<u32>,
+    /// Run each command for this time, without an extension [default: 10s, extended once].
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub time: Option<Duration>,
+    /// Time limit of one run.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = time)]
+    pub timeout: Duration,
+    /// Seed the random order [default: random].
+    #[arg(long, value_name = "N", value_parser = seed)]
+    pub seed: Option<u64>,
+    /// Gate: exit with status 3 if a command is slower than the first by more than this, and with
+    /// status 5 if that is undecided.
+    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    pub fail_on: Option<f64>,
+}
+
+/// `3%` as 0.03.
+fn share(text: &str) -> Result<f64, NotationError> {
+    let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    match number {
+        Ok(percent) if percent > 0.0 && percent <= 1000.0 => Ok(percent / 100.0),
+        _ => Err(NotationError::new(text, "a percentage above 0, such as 3%")),
+    }
+}
+
+impl Bench {
+    /// The commands, as one would type them.
+    pub(crate) fn text(&self) -> String {
+        let commands = self.commands.iter().map(|line| words::quoted(line));
+        let program = self.program.iter().map(|word| words::quoted(word));
+        let dashes = (!self.program.is_empty()).then(|| "--".to_owned());
+        commands.chain(dashes).chain(program).collect::<Vec<String>>().join(" ")
+    }
+
+    /// # Errors
+    /// If names, parameters and commands do not fit.
+    pub fn request(&self) -> Result<Request, ProcedureError> {
+        let lines = self.commands.iter().cloned().map(Invocation::Line);
+        let program = (!self.program.is_empty()).then(|| Invocation::Words(self.program.clone()));
+        let all: Vec<Invocation> = lines.chain(program).collect();
+        let (named, named_by) = (all.len(), self.names.len());
+        if named_by > named {
+            let text = format!("--name: {named_by} names of {named} commands");
+            return Err(ProcedureError::usage(text));
+        }
+        let names = self.names.iter().cloned().map(Some).chain(std::iter::repeat(None));
+        let commands = all.into_iter().zip(names);
+        let numbers = self.parameters.chunks_exact(2).map(|pair| {
+            scan::numbers(&pair[0], &pair[1])
+                .map_err(|error| ProcedureError::usage(format!("-P {}: {error}", pair[0])))
+        });
+        let lists = self.lists.chunks_exact(2).map(|pair| Ok(scan::list(&pair[0], &pair[1])));
+        Ok(Request {
+            commands: commands.map(|(command, name)| CommandLine { name, command }).collect(),
+            parameters: numbers.chain(lists).collect::<Result<_, ProcedureError>>()?,
+            settings: self.settings(),
+        })
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            shell: Some(self.shell.clone()).filter(|shell| shell != "none"),
+            input: self.input.clone(),
+            output: match self.output.as_str() {
+                "null" => Output::Null,
+                "inherit" => Output::Inherit,
+                file => Output::File(file.into()),
+            },
+            setup: self.setup.clone(),
+            prepare: self.prepare.clone(),
+            conclude: self.conclude.clone(),
+            cleanup: self.cleanup.clone(),
+            cold: self.cold.clone(),
+            cpu: self.cpu,
+            ignore_failure: self.ignore_failure,
+            warmup: self.warmup,
+            runs: self.runs,
+            time_s: self.time.map(|time| time.as_secs_f64()),
+            timeout_s: self.timeout.as_secs_f64(),
+            seed: self.seed,
+            fail_on: self.fail_on,
+        }
+    }
+}

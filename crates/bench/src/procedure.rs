@@ -1,0 +1,49 @@
+//! The options to a request, the request to records.
+
+use fathom_analysis::limits::Judged;
+use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
+use fathom_record::Record;
+
+use crate::options::Bench;
+use crate::stage::{Cut, Stage};
+use crate::{gate, records};
+
+impl Procedure for Bench {
+    fn asked(&self) -> String {
+        self.text()
+    }
+
+    fn check(&self) -> Result<(), ProcedureError> {
+        self.request()?.work().map(drop)
+    }
+
+    fn judge(&self, records: &[Record]) -> Vec<Judged> {
+        self.fail_on.map_or(Vec::new(), |limit| gate::judge(records, limit))
+    }
+
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+        let request = self.request()?;
+        let work = request.work()?;
+        let settings = &request.settings;
+        let seed = settings.seed.unwrap_or_else(fathom_measure::clock::wall_ns);
+        recorder.set_seed(seed);
+        let mut stage = Stage::new(&work, settings, recorder)?;
+        let ended = stage.make(recorder, seed);
+        let cleaned = stage.clean_up();
+        for measured in records::records(&stage, &work.cases, settings) {
+            recorder.record(measured);
+        }
+        let has_runs = stage.runs.iter().any(|runs| !runs.is_empty());
+        recorder.show();
+        if let Err(Cut::Failed(text)) = &cleaned {
+            recorder.event(Event::Warning(text));
+        }
+        match ended {
+            Err(Cut::Failed(text)) if has_runs => Err(ProcedureError::CutShort(text)),
+            Err(Cut::Failed(text)) => Err(ProcedureError::Failed(text)),
+            Err(Cut::Stopped) => Ok(Ending::Stopped),
+            Ok(()) if cleaned.is_err() => Ok(Ending::Faulty),
+            Ok(()) => Ok(Ending::Done),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Parameters of commands: their values, and what replaces `{name}`.
+
+use fathom_metric::notation::{NotationError, sizes};
+use fathom_record::{ParamValue, Params};
+
+use crate::request::Parameter;
+
+const VALUES_MAX: usize = 100;
+/// Parameters of the records of ratios.
+const RESERVED: [&str; 2] = ["of", "to"];
+
+/// `threads` and `1..8`: numbers, doubled within a range.
+pub(crate) fn numbers(name: &str, values: &str) -> Result<Parameter, NotationError> {
+    let number = |value: u64| ParamValue::Integer(i64::try_from(value).unwrap_or(i64::MAX));
+    let values = sizes(values)?.into_iter().map(number).collect();
+    Ok(Parameter { name: name.to_owned(), values })
+}
+
+/// `compiler` and `gcc,clang`. Whole numbers are numbers.
+pub(crate) fn list(name: &str, values: &str) -> Parameter {
+    let value = |text: &str| match text.parse::<i64>() {
+        Ok(number) if number.to_string() == text => ParamValue::Integer(number),
+        _ => ParamValue::Text(text.to_owned()),
+    };
+    Parameter { name: name.to_owned(), values: values.split(',').map(value).collect() }
+}
+
+/// # Errors
+/// What is wrong with its name or values.
+pub(crate) fn check(parameter: &Parameter) -> Result<(), String> {
+    let Parameter { name, values } = parameter;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(is_part) {
+        return Err(format!("parameter `{name}`: expected letters, digits and _, such as threads"));
+    }
+    if RESERVED.contains(&name.as_str()) {
+        return Err(format!(
+            "parameter `{name}`: is of the ratios of commands; choose another name"
+        ));
+    }
+    if values.is_empty() || values.len() > VALUES_MAX {
+        let count = values.len();
+        return Err(format!("parameter {name}: {count} values, expected 1 to {VALUES_MAX}"));
+    }
+    let is_bad = |value: &&ParamValue| match value {
+        ParamValue::Integer(_) => false,
+        ParamValue::Text(text) => text.is_empty() || text.contains([',', '{', '}']),
+    };
+    if let Some(bad) = values.iter().find(is_bad) {
+        return Err(format!("parameter {name}: value `{bad}` is empty or has a comma or brace"));
+    }
+    let twice = values.iter().enumerate().find(|(at, value)| values[..*at].contains(value));
+    twice.map_or(Ok(()), |(_, value)| Err(format!("parameter {name}: `{value}` is given twice")))
+}
+
+pub(crate) fn has(text: &str, name: &str) -> bool {
+    text.contains(&format!("{{{name}}}"))
+}
+
+/// The text with the values of its parameters. Other braces stay.
+pub(crate) fn substituted(text: &str, params: &Params) -> String {
+    // Values have no braces: none is replaced within another.
+    let replace = |text: String, (name, value): (&String, &ParamValue)| {
+        text.replace(&format!("{{{name}}}"), &value.to_string())
+    };
+    params.0.iter().fold(text.to_owned(), replace)
+}
+
+/// Every value of a parameter with every value of the others, the last one changing fastest.
+pub(crate) fn combinations(parameters: &[Parameter]) -> Vec<Params> {
+    parameters.iter().fold(vec![Params::none()], |all, parameter| {
+        let with = |params: &Params| {
+            let params = params.clone();
+            parameter
+                .values
+                .iter()
+                .map(move |value| params.clone().and(&parameter.name, value.clone()))
+        };
+        all.iter().flat_map(with).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_replace_braces_of_their_name_only() {
+        let params = Params::one("n", 4).and("to_file", "a b");
+        let text = substituted("x -{n} {n}{to_file} {m} '{print}'", &params);
+        assert_eq!(text, "x -4 4a b {m} '{print}'");
+    }
+
+    #[test]
+    fn combinations_are_all_pairs() {
+        let parameters = [numbers("threads", "1..4").unwrap(), list("compiler", "gcc,clang")];
+        let all = combinations(&parameters);
+        let text: Vec<String> = all.iter().map(ToString::to_string).collect();
+        assert_eq!(text.len(), 6);
+        assert_eq!(text[0], "{compiler=gcc,threads=1}");
+        assert_eq!(text[5], "{compiler=clang,threads=4}");
+        assert_eq!(combinations(&[]), [Params::none()]);
+    }
+
+    #[test]
+    fn wrong_parameters_are_refused() {
+        for (name, values) in
+            [("", "1"), ("a b", "1"), ("of", "1"), ("x", "1,1"), ("x", "a,,b"), ("x", "{y}")]
+        {
+            assert!(check(&list(name, values)).is_err(), "{name} {values}");
+        }
+        assert_eq!(check(&list("x", "01,1,-2,a")), Ok(()));
+        assert_eq!(list("x", "01,-2").values, [ParamValue::from("01"), ParamValue::from(-2)]);
+    }
+}

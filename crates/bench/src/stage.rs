@@ -1,0 +1,375 @@
+//! The runs: hooks, eviction, reference loops and counters around each.
+
+use std::fs::File;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fathom_analysis::clean::{self, Loop};
+use fathom_analysis::statistics::median;
+use fathom_fileio::residency::{self, State};
+use fathom_measure::disturbance::VisitCounters;
+use fathom_measure::process::exit_text;
+use fathom_measure::sampler::{LoopTime, calibration, reference_loop};
+use fathom_measure::{Clock, affinity};
+use fathom_metric::{Event, Recorder};
+use fathom_record::{Disturbance, Sample};
+
+use crate::case::{Case, Work};
+use crate::check::program_path;
+use crate::child::{ChildError, Launcher, Program, Surroundings, Usage};
+use crate::hooks::{Hook, distinct};
+use crate::plan::{Plan, is_wide};
+use crate::request::{Output, Settings};
+use crate::turns::Turns;
+
+/// A run of which a larger share was lost to others is disturbed.
+const LOST_MIN: f64 = 0.05;
+/// The pilot of a command ends with either.
+const PILOT_RUNS: usize = 3;
+const PILOT_NS: f64 = 1e9;
+/// Between two updates of the progress.
+const PROGRESS_NS: f64 = 1e8;
+
+/// Why the runs ended early.
+#[derive(Debug)]
+pub(crate) enum Cut {
+    Stopped,
+    Failed(String),
+}
+
+/// One timed run of a case.
+pub(crate) struct Run {
+    pub(crate) block: usize,
+    pub(crate) usage: Usage,
+    pub(crate) loops: [LoopTime; 2],
+    pub(crate) disturbance: Disturbance,
+    pub(crate) is_disturbed: bool,
+    pub(crate) is_cold: bool,
+}
+
+pub(crate) struct Stage<'w> {
+    work: &'w Work,
+    settings: &'w Settings,
+    clock: Clock,
+    stop: Arc<AtomicBool>,
+    launcher: Launcher,
+    counters: VisitCounters,
+    /// Whether the counters of a CPU are those of the runs.
+    is_cpu_known: bool,
+    pub(crate) cpu: u32,
+    null: File,
+    /// The CPUs before this thread was pinned.
+    allowed: Vec<u32>,
+    loops: Vec<LoopTime>,
+    /// By case, in the order measured.
+    pub(crate) runs: Vec<Vec<Run>>,
+    /// Times of the shell with nothing to do.
+    pub(crate) shell_ns: Vec<f64>,
+    progress_at: u64,
+}
+
+impl<'w> Stage<'w> {
+    pub(crate) fn new(
+        work: &'w Work,
+        settings: &'w Settings,
+        recorder: &dyn Recorder,
+    ) -> Result<Self, std::io::Error> {
+        let null = File::options().read(true).write(true).open("/dev/null")?;
+        let allowed = affinity::allowed();
+        let cpu = settings.cpu.unwrap_or_else(|| recorder.cpu());
+        let clock = recorder.clock().clone();
+        let loops = calibration(clock.specification(), cpu);
+        if settings.cpu.is_some() {
+            // The loops must be on the CPU of the runs.
+            affinity::pin(cpu)?;
+        }
+        Ok(Self {
+            work,
+            settings,
+            stop: recorder.stop().flag(),
+            launcher: Launcher::new(),
+            counters: VisitCounters::open(cpu),
+            is_cpu_known: settings.cpu.is_some() || allowed.len() == 1,
+            cpu,
+            null,
+            allowed,
+            loops,
+            runs: work.cases.iter().map(|_| Vec::new()).collect(),
+            shell_ns: Vec::new(),
+            progress_at: clock.start(),
+            clock,
+        })
+    }
+
+    /// Everything from `--setup` to the last run.
+    pub(crate) fn make(&mut self, recorder: &mut dyn Recorder, seed: u64) -> Result<(), Cut> {
+        self.once(Hook::Setup)?;
+        self.prove_cold()?;
+        let cases = &self.work.cases;
+        for case in cases {
+            for _ in 0..self.settings.warmup {
+                self.run(case)?;
+            }
+        }
+        let (mut pilot, mut block_ns) = (Vec::new(), None);
+        if self.settings.runs.is_none() {
+            recorder.event(Event::Progress { done: 0, all: 100, what: "pilot" });
+            let begun = self.clock.start();
+            let mut runs = 0.0;
+            for case in cases {
+                let (ns, count) = self.pilot(case)?;
+                pilot.push(ns);
+                runs += count as f64;
+            }
+            let each_ns = self.clock.ns(begun, self.clock.stop()) / runs;
+            block_ns = Some(each_ns * cases.len() as f64);
+        }
+        let plan = Plan::new(self.settings, &pilot);
+        recorder.event(Event::Plan(&plan.words(cases.len(), block_ns)));
+        let mut turns = Turns::new(seed, cases.len());
+        self.blocks(recorder, &mut turns, 0..plan.runs, plan)?;
+        let of_case =
+            |runs: &Vec<Run>| runs.iter().map(|run| run.usage.wall_ns).collect::<Vec<_>>();
+        if plan.most > plan.runs && self.runs.iter().any(|runs| is_wide(&of_case(runs))) {
+            self.blocks(recorder, &mut turns, plan.runs..plan.most, plan)?;
+        }
+        Ok(())
+    }
+
+    /// The time of a run, and the number of runs.
+    fn pilot(&mut self, case: &Case) -> Result<(f64, usize), Cut> {
+        let mut times: Vec<f64> = Vec::new();
+        while times.len() < PILOT_RUNS && times.iter().sum::<f64>() < PILOT_NS {
+            times.push(self.run(case)?.usage.wall_ns);
+        }
+        Ok((median(&times).unwrap_or_default(), times.len()))
+    }
+
+    fn blocks(
+        &mut self,
+        recorder: &mut dyn Recorder,
+        turns: &mut Turns,
+        blocks: std::ops::Range<usize>,
+        plan: Plan,
+    ) -> Result<(), Cut> {
+        for block in blocks {
+            self.report(recorder, block, plan);
+            if let Some(shell) = &self.work.shell {
+                let usage = self.launch(shell).map_err(|error| cut("the shell", error))?;
+                self.shell_ns.push(usage.wall_ns);
+            }
+            for at in turns.block() {
+                let run = self.run(&self.work.cases[at])?;
+                self.runs[at].push(Run { block, ..run });
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, recorder: &mut dyn Recorder, block: usize, plan: Plan) {
+        let now = self.clock.stop();
+        if self.clock.ns(self.progress_at, now) >= PROGRESS_NS {
+            let all = if block < plan.runs { plan.runs } else { plan.most };
+            let (done, all) = (block as u64, all as u64);
+            recorder.event(Event::Progress { done, all, what: "runs" });
+            self.progress_at = now;
+        }
+    }
+
+    /// One run of a case with its hooks. Its block is set by the caller.
+    fn run(&mut self, case: &Case) -> Result<Run, Cut> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Cut::Stopped);
+        }
+        self.hook(case, Hook::Prepare)?;
+        let is_cold = self.evict()?;
+        let before = self.reference_loop();
+        self.counters.mark();
+        let usage = self.launch(&case.program);
+        let machine = self.counters.since_mark();
+        let usage = usage.map_err(|error| cut(&case.text, error))?;
+        let after = self.reference_loop();
+        if !usage.status.success() && !self.settings.ignore_failure {
+            return Err(Cut::Failed(format!(
+                "`{}`: {}; --output inherit shows its output, --ignore-failure accepts it",
+                case.text,
+                exit_text(usage.status)
+            )));
+        }
+        self.hook(case, Hook::Conclude)?;
+        let disturbance = self.disturbance(&usage, machine);
+        let is_disturbed = lost_ns(&disturbance) > LOST_MIN * usage.wall_ns;
+        let loops = [before, after];
+        Ok(Run { block: 0, usage, loops, disturbance, is_disturbed, is_cold })
+    }
+
+    fn launch(&mut self, program: &Program) -> Result<Usage, ChildError> {
+        let opened = |file: std::io::Result<File>| file.map_err(ChildError::Start);
+        let input = self.settings.input.as_ref().map(File::open).map(opened).transpose()?;
+        let output = match &self.settings.output {
+            Output::File(path) => Some(opened(File::create(path))?),
+            Output::Null | Output::Inherit => None,
+        };
+        let stderr = std::io::stderr();
+        let is_inherited = self.settings.output == Output::Inherit;
+        let null = if is_inherited { stderr.as_fd() } else { self.null.as_fd() };
+        let around = Surroundings {
+            input: input.as_ref().map_or(self.null.as_fd(), |file| file.as_fd()),
+            output: output.as_ref().map_or(null, |file| file.as_fd()),
+            errors: null,
+            cpu: self.settings.cpu,
+            limit_ns: self.limit_ns(),
+        };
+        self.launcher.run(program, around, &self.clock, &self.stop)
+    }
+
+    fn limit_ns(&self) -> u64 {
+        (self.settings.timeout_s * 1e9) as u64
+    }
+
+    /// The counters of a run: its own, and of its CPU if that is known.
+    fn disturbance(&self, usage: &Usage, machine: Disturbance) -> Disturbance {
+        let of_cpu = |ns: Option<u64>| ns.filter(|_| self.is_cpu_known);
+        Disturbance {
+            involuntary_switches: usage.involuntary_switches,
+            voluntary_switches: usage.voluntary_switches,
+            minor_faults: usage.minor_faults,
+            major_faults: usage.major_faults,
+            migrations: 0,
+            wall_ns: usage.wall_ns as u64,
+            cpu_ns: (usage.user_ns + usage.system_ns) as u64,
+            run_queue_ns: usage.run_queue_ns,
+            steal_ns: of_cpu(machine.steal_ns),
+            interrupt_ns: of_cpu(machine.interrupt_ns),
+            ..machine
+        }
+    }
+
+    /// The second of two: the first one wakes the core up.
+    fn reference_loop(&mut self) -> LoopTime {
+        reference_loop(&self.clock);
+        let time = reference_loop(&self.clock);
+        self.loops.push(time);
+        time
+    }
+
+    /// The reference loop at full speed, by all loops of the run.
+    pub(crate) fn reference(&self) -> Option<Loop> {
+        clean::reference(&self.loops.iter().map(LoopTime::parts).collect::<Vec<Loop>>())
+    }
+
+    /// Evicts the files of `--cold`; whether no page of them is left.
+    fn evict(&self) -> Result<bool, Cut> {
+        let mut is_cold = true;
+        for path in &self.settings.cold {
+            let failed =
+                |error: std::io::Error| Cut::Failed(format!("--cold {}: {error}", path.display()));
+            let file = File::open(path).map_err(failed)?;
+            let left = residency::evict(&file).map_err(|error| failed(error.into()))?;
+            is_cold &= left.state == State::Cold || left.bytes == 0;
+        }
+        Ok(is_cold)
+    }
+
+    /// # Errors
+    /// If a file of `--cold` cannot be evicted here, before a run is timed that would not be cold.
+    fn prove_cold(&self) -> Result<(), Cut> {
+        if self.settings.cold.is_empty() || self.evict()? {
+            return Ok(());
+        }
+        let text = "--cold: pages of a file stay in the page cache, or cannot be counted; it may \
+                    be on a memory file system, mapped by a process, or another user's";
+        Err(Cut::Failed(text.to_owned()))
+    }
+
+    fn hook(&mut self, case: &Case, hook: Hook) -> Result<(), Cut> {
+        let stop = Arc::clone(&self.stop);
+        match &case.hooks[hook as usize] {
+            Some(text) => self.shell_command(text, hook, &stop),
+            None => Ok(()),
+        }
+    }
+
+    fn once(&mut self, hook: Hook) -> Result<(), Cut> {
+        let stop = Arc::clone(&self.stop);
+        let texts = distinct(&self.work.cases, hook);
+        texts.into_iter().try_for_each(|text| self.shell_command(text, hook, &stop))
+    }
+
+    /// Runs `--cleanup`, also after a signal.
+    pub(crate) fn clean_up(&mut self) -> Result<(), Cut> {
+        let never = AtomicBool::new(false);
+        let mut ended = Ok(());
+        for text in distinct(&self.work.cases, Hook::Cleanup) {
+            ended = ended.and(self.shell_command(text, Hook::Cleanup, &never));
+        }
+        ended
+    }
+
+    fn shell_command(&mut self, text: &str, hook: Hook, stop: &AtomicBool) -> Result<(), Cut> {
+        let what = format!("{} `{text}`", hook.option());
+        let path = program_path("sh").map_err(|error| Cut::Failed(error.to_string()))?;
+        let words = ["sh", "-c", text].map(str::to_owned);
+        let program = Program::new(&path, &words);
+        let program = program.ok_or_else(|| Cut::Failed(format!("{what}: has a zero byte")))?;
+        let stderr = std::io::stderr();
+        let null: BorrowedFd<'_> = self.null.as_fd();
+        let around = Surroundings {
+            input: null,
+            output: null,
+            errors: stderr.as_fd(),
+            cpu: None,
+            limit_ns: self.limit_ns(),
+        };
+        let used = self.launcher.run(&program, around, &self.clock, stop);
+        let used = used.map_err(|error| cut(&what, error))?;
+        match used.status.success() {
+            true => Ok(()),
+            false => Err(Cut::Failed(format!("{what}: {}", exit_text(used.status)))),
+        }
+    }
+}
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        if self.settings.cpu.is_some() {
+            // Nothing is timed any more.
+            let _ = affinity::pin_to(&self.allowed);
+        }
+    }
+}
+
+fn cut(what: &str, error: ChildError) -> Cut {
+    match error {
+        ChildError::Stopped => Cut::Stopped,
+        error => Cut::Failed(format!("`{what}` {error}")),
+    }
+}
+
+/// Time in which a run could not run, by counters alone.
+fn lost_ns(of: &Disturbance) -> f64 {
+    let throttled = of.throttled_ns.unwrap_or(0);
+    // A throttled thread waits in the run queue, too.
+    let waited = of.run_queue_ns.unwrap_or(0).max(throttled);
+    (waited + of.steal_ns.unwrap_or(0)) as f64
+}
+
+impl Run {
+    /// `subtracted_ns`: the start of the shell.
+    pub(crate) fn sample(&self, process: usize, cpu: u32, subtracted_ns: f64) -> Sample {
+        Sample {
+            process: process as u32,
+            cpu,
+            batch: 1,
+            values: vec![self.usage.wall_ns - subtracted_ns],
+            values_per_round: 1,
+            disturbed: if self.is_disturbed { vec![0] } else { Vec::new() },
+            overhead_ns: subtracted_ns,
+            reference_ns: self.loops.iter().map(|one| one.sibling_ns.round()).collect(),
+            frequency_ns: self.loops.iter().map(|one| one.frequency_ns.round()).collect(),
+            disturbance: self.disturbance.clone(),
+            ..Sample::default()
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Names in the records of commands of the user (`fathom bench`), for writer and views.
+
+/// The time of a command by that of another one, of which the parameters are `of` and `to`.
+pub const RATIO_METRIC: &str = "bench.ratio";
+
+pub const COMMAND: &str = "command";
+pub const USER: &str = "user";
+pub const SYSTEM: &str = "system";
+/// Text where only an upper bound is known.
+pub const MEMORY: &str = "peak memory";
+pub const MINOR_FAULTS: &str = "page faults";
+pub const MAJOR_FAULTS: &str = "major faults";
+pub const VOLUNTARY: &str = "voluntary switches";
+pub const INVOLUNTARY: &str = "involuntary switches";
+/// By system calls.
+pub const READ: &str = "read";
+pub const WRITTEN: &str = "written";
+pub const DEVICE_READ: &str = "read from devices";
+pub const DEVICE_WRITTEN: &str = "written to devices";
+/// The number of disturbed runs, by counters.
+pub const DISTURBED: &str = "disturbed runs";
+pub const SHELL: &str = "start of the shell";
+pub const COLD: &str = "evicted files";
+pub const CPU: &str = "cpu";

@@ -1,0 +1,306 @@
+//! The output of `fathom bench`: the ranking of commands, their runs, how they compare, and the
+//! curve over a parameter.
+
+use fathom_analysis::scaling::{self, Law};
+use fathom_record::command::{self as facts, RATIO_METRIC};
+use fathom_record::quantity::{NOTHING, percent, quantity, quantity_within};
+use fathom_record::{FactValue, ParamValue, Record, State, Stratum, Summary, Unit};
+
+use super::table::{Column, fit, rows};
+use crate::spark;
+use crate::wrap::{glued, wrapped};
+
+const WIDTH: usize = 8;
+/// Columns that a narrow terminal lacks, the first ones first.
+const OPTIONAL: [&str; 5] = ["switches", "memory", "faults", "system", "user"];
+const STRIP: usize = 12;
+const REMARKS_MAX: usize = 6;
+/// Smaller differences are not called one (METHOD 27).
+const EFFECT_MIN: f64 = 0.01;
+const UNCHANGED: f64 = 0.02;
+const PAIRS_MIN: usize = 8;
+/// From this share of its time on a command is CPU-bound; below the other one it waits.
+const BOUND: f64 = 0.9;
+const WAITS: f64 = 0.5;
+
+pub(super) fn is_bench(record: &Record) -> bool {
+    record.metric.as_str() == RATIO_METRIC || record.text_of(facts::COMMAND).is_some()
+}
+
+/// Commands that were run in turn, and their ratios.
+pub(super) fn group(records: &[Record], width: usize) -> String {
+    let is_ratio = |record: &&Record| record.metric.as_str() == RATIO_METRIC;
+    let (ratios, commands): (Vec<&Record>, Vec<&Record>) = records.iter().partition(is_ratio);
+    let mut ranked = commands.clone();
+    if !is_scan(&commands) {
+        let time = |record: &Record| record.shown_summary().map_or(f64::INFINITY, |it| it.median);
+        ranked.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    }
+    let mut text = String::from("\n");
+    if !ranked.is_empty() {
+        let mut columns = columns(&ranked);
+        columns.retain(Column::has_content);
+        let left_out = fit(&mut columns, &OPTIONAL, width);
+        text += &(rows(&columns) + &left_out + "\n");
+    }
+    ratios.iter().for_each(|ratio| text += &compared(ratio, &commands, width));
+    text += &laws(&commands, width);
+    text + &remarks(&ranked, width)
+}
+
+/// Whether rows follow the values of a parameter.
+fn is_scan(commands: &[&Record]) -> bool {
+    commands.iter().any(|record| !record.params.is_empty())
+}
+
+fn label(record: &Record) -> String {
+    let name = record.metric.as_str().split_once('.').map_or("", |(_, name)| name);
+    format!("{name}{}", record.params)
+}
+
+fn columns(commands: &[&Record]) -> Vec<Column> {
+    let of = |head: &str, cell: &dyn Fn(&Record) -> String| {
+        Column::new(head, commands.iter().map(|record| cell(record)))
+    };
+    let fact = |name: &'static str| {
+        move |record: &Record| match record.fact(name).map(|fact| &fact.value) {
+            Some(FactValue::Quantity { value: 0.0, .. }) => "0".to_owned(),
+            Some(FactValue::Quantity { value, unit: Unit::Ratio }) => count(*value),
+            Some(FactValue::Quantity { value, unit }) => quantity_within(*value, *unit, WIDTH - 1),
+            Some(FactValue::Text { text } | FactValue::Line { line: text }) => text.clone(),
+            None => String::new(),
+        }
+    };
+    let strip = |record: &Record| {
+        let times = record.shown_summary().map(|summary| summary.process_medians.as_slice());
+        spark::line(times.unwrap_or_default(), STRIP)
+    };
+    let runs = |record: &Record| {
+        record.shown_summary().map_or(String::new(), |summary| summary.n.to_string())
+    };
+    let switches = |record: &Record| {
+        let [own, others] = [facts::VOLUNTARY, facts::INVOLUNTARY].map(|it| record.quantity_of(it));
+        own.zip(others).map_or(String::new(), |(own, others)| count(own + others))
+    };
+    vec![
+        Column::words("command", commands.iter().map(|record| label(record))),
+        of("time", &time),
+        of("±", &half_width),
+        of("user", &fact(facts::USER)),
+        of("system", &fact(facts::SYSTEM)),
+        of("memory", &fact(facts::MEMORY)),
+        of("faults", &fact(facts::MINOR_FAULTS)),
+        of("switches", &switches),
+        of("runs", &runs),
+        Column::words("in order", commands.iter().map(|record| strip(record))),
+    ]
+}
+
+/// Medians of counts may end in a half.
+fn count(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+fn time(record: &Record) -> String {
+    match record.shown_summary() {
+        Some(Summary { bound: Some(bound), .. }) => {
+            fathom_record::quantity::at_most(*bound, record.unit)
+        }
+        Some(summary) => quantity_within(summary.median, record.unit, WIDTH),
+        None => NOTHING.to_owned(),
+    }
+}
+
+fn half_width(record: &Record) -> String {
+    let summary = record.shown_summary().filter(|summary| summary.bound.is_none());
+    summary.and_then(Summary::relative_half_width).map_or(String::new(), percent)
+}
+
+/// How a command compares with the first one, and what differs between them.
+fn compared(ratio: &Record, commands: &[&Record], width: usize) -> String {
+    let name = |param: &str| ratio.params.text(param).unwrap_or_default();
+    let (of, to) = (name("of"), name("to"));
+    let mut at = ratio.params.clone();
+    at.0.retain(|name, _| name != "of" && name != "to");
+    let suffix = if at.is_empty() { String::new() } else { format!(" at {at}") };
+    let Some(summary) = ratio.shown_summary() else {
+        return wrapped(&format!("{of} and {to}{suffix}: no ratio"), width, "", "  ");
+    };
+    let mut parts = vec![format!("{}{suffix}", difference(summary, of, to))];
+    let find = |name: &str| {
+        let is = |record: &&&Record| {
+            record.metric.as_str() == format!("bench.{name}")
+                && record.params.0.iter().all(|(name, value)| at.0.get(name) == Some(value))
+        };
+        commands.iter().find(is).copied()
+    };
+    if let (Some(one), Some(other)) = (find(of), find(to)) {
+        parts.extend(causes([one, other], [of, to]));
+    }
+    wrapped(&parts.join("; "), width, "", "  ")
+}
+
+fn difference(summary: &Summary, of: &str, to: &str) -> String {
+    let ratio = summary.median;
+    let times = |ratio: f64| match ratio {
+        ..2.0 => format!("{ratio:.3}"),
+        ..10.0 => format!("{ratio:.2}"),
+        _ => format!("{ratio:.1}"),
+    };
+    let Some([low, high]) = summary.limits() else {
+        return format!("{of} takes {} × the time of {to}, no interval", times(ratio));
+    };
+    let span = |[low, high]: [f64; 2]| format!("({} to {})", times(low), times(high));
+    let farthest = (1.0 - low).max(high - 1.0);
+    let is_changed = (low > 1.0 || high < 1.0) && (ratio - 1.0).abs() > EFFECT_MIN;
+    let looks = summary.process_medians.len() < PAIRS_MIN;
+    match () {
+        () if is_changed && ratio > 1.0 => {
+            let word = if looks { "looks" } else { "is" };
+            format!("{of} {word} {} × {} slower than {to}", times(ratio), span([low, high]))
+        }
+        () if is_changed => {
+            let word = if looks { "looks" } else { "is" };
+            let (ratio, span) = (times(1.0 / ratio), span([1.0 / high, 1.0 / low]));
+            format!("{of} {word} {ratio} × {span} faster than {to}")
+        }
+        () if farthest <= UNCHANGED => {
+            format!(
+                "{of} and {to}: unchanged within 2 %, ratio {} {}",
+                times(ratio),
+                span([low, high])
+            )
+        }
+        () => format!("{of} and {to}: inconclusive, ratio {} {}", times(ratio), span([low, high])),
+    }
+}
+
+/// What the counters of two commands show.
+fn causes([one, other]: [&Record; 2], [of, to]: [&str; 2]) -> Vec<String> {
+    let mut parts = match [one, other].map(bound_words) {
+        [Some(a), Some(b)] if a == b => vec![format!("both {a}")],
+        words => {
+            let named = [of, to].into_iter().zip(words);
+            named.filter_map(|(name, words)| Some(format!("{name} {}", words?))).collect()
+        }
+    };
+    let checks: [(&str, f64, &str); 4] = [
+        (facts::MINOR_FAULTS, 100.0, "faults"),
+        (facts::VOLUNTARY, 20.0, "sleeps"),
+        (facts::MEMORY, 1e6, "memory"),
+        (facts::DEVICE_READ, 1e6, "reads"),
+    ];
+    for (fact, least, what) in checks {
+        let [Some(a), Some(b)] = [one, other].map(|record| record.quantity_of(fact)) else {
+            continue;
+        };
+        let (more, [many, few]) = if a > b { (of, [a, b]) } else { (to, [b, a]) };
+        if many - few < least || many < 1.5 * few {
+            continue;
+        }
+        let times = if few > 0.0 { format!("{:.1} ×", many / few) } else { "far more".to_owned() };
+        parts.push(match what {
+            "memory" => format!("{more} uses {times} as much memory"),
+            "reads" if few > 0.0 => format!("{more} reads {times} as much from devices"),
+            "reads" => format!("only {more} reads from devices"),
+            _ if few > 0.0 => format!("{more} {what} {times} as often"),
+            _ => format!("only {more} {what}"),
+        });
+    }
+    parts
+}
+
+fn bound_words(record: &Record) -> Option<&'static str> {
+    record.shown_summary()?;
+    let spent = &record.disturbance;
+    // Waiting for a CPU is no part of the work.
+    let own_ns = spent.wall_ns.saturating_sub(spent.run_queue_ns.unwrap_or(0));
+    Some(match spent.cpu_ns as f64 / own_ns as f64 {
+        1.2.. => "on several CPUs",
+        BOUND.. => "CPU-bound",
+        ..WAITS => "waiting",
+        _ => return None,
+    })
+}
+
+/// The law of each command over its only parameter with numbers.
+fn laws(commands: &[&Record], width: usize) -> String {
+    let mut text = String::new();
+    for of_command in commands.chunk_by(|a, b| a.metric == b.metric) {
+        let names: Vec<&String> = of_command[0].params.0.keys().collect();
+        let [axis] = names.as_slice() else { continue };
+        let point = |record: &&Record| match record.params.0.get(*axis)? {
+            ParamValue::Integer(at) => Some((*at as f64, record.shown_summary()?.median)),
+            ParamValue::Text(_) => None,
+        };
+        let points: Vec<(f64, f64)> = of_command.iter().filter_map(point).collect();
+        if points.len() < of_command.len() {
+            continue;
+        }
+        let Some(fit) = scaling::fit(&points) else { continue };
+        let ns = |value: f64| quantity(value, Unit::Nanoseconds);
+        let law = match fit.law {
+            Law::Constant { value } => format!("{} for each {axis}", ns(value)),
+            Law::Line { intercept, slope } => {
+                let sign = if slope < 0.0 { "−" } else { "+" };
+                let start = if intercept < 0.0 { "−" } else { "" };
+                let [intercept, slope] = [intercept, slope].map(|it| ns(it.abs()));
+                format!("{start}{intercept} {sign} {slope} × {axis}")
+            }
+            Law::Power { factor, exponent } => {
+                format!("{} × {axis}^{exponent:.2}", ns(factor))
+            }
+        };
+        let name = of_command[0].metric.as_str().trim_start_matches("bench.");
+        let line = format!("{name}: {law}, all points within {}", percent(fit.deviation));
+        text += &wrapped(&line, width, "", "  ");
+    }
+    text
+}
+
+/// Why commands are noisy, their undisturbed runs, what was subtracted, and what to do.
+fn remarks(commands: &[&Record], width: usize) -> String {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    let mut next: Vec<String> = Vec::new();
+    for record in commands {
+        let reasons = record.verdict.reasons.iter().map(|reason| reason.text.clone());
+        let mut parts: Vec<String> = reasons.collect();
+        if let (Some(count), Some(all)) = (disturbed(record), &record.summary) {
+            parts.push(format!("{count} of {} runs disturbed, by counters", all.n));
+        }
+        if !record.verdict.shows_number() || record.verdict.state == State::Noisy {
+            parts.insert(0, record.verdict.state.word().to_owned());
+        }
+        parts.extend(at_full_speed(record));
+        if !parts.is_empty() {
+            lines.push((label(record), parts.join("; ")));
+        }
+        let remedies = record.verdict.reasons.iter().filter_map(|it| it.remedy.as_ref());
+        for words in remedies.map(crate::remedy::words) {
+            if !next.contains(&words) {
+                next.push(words);
+            }
+        }
+    }
+    let hidden = lines.len().saturating_sub(REMARKS_MAX);
+    let shown = lines.iter().take(REMARKS_MAX).map(|(name, text)| format!("{name}: {text}"));
+    let more = (hidden > 0).then(|| format!("{hidden} more: `fathom show latest:bench --json`"));
+    let facts = [facts::SHELL, facts::COLD].into_iter().filter_map(|name| {
+        let text = commands.first()?.text_of(name)?;
+        Some(format!("{name}: {text}"))
+    });
+    let all = shown.chain(more).chain(facts).chain(next);
+    all.map(|line| wrapped(&line, width, "", "  ")).collect()
+}
+
+fn disturbed(record: &Record) -> Option<f64> {
+    record.quantity_of(facts::DISTURBED).filter(|count| *count > 0.0)
+}
+
+fn at_full_speed(record: &Record) -> Option<String> {
+    let summary = record.shown_summary().filter(|it| it.stratum != Stratum::AsFound)?;
+    let (clean, all) = (summary.full_speed.as_ref()?, summary.as_found.as_ref()?);
+    let unfiltered = glued(&quantity(all.median, record.unit));
+    let words = summary.stratum.words();
+    Some(format!("{words}: {} of {} runs; unfiltered {unfiltered}", clean.visits, clean.of))
+}

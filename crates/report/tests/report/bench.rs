@@ -1,0 +1,113 @@
+//! The output of `fathom bench`: words for ratios, what differs, and the law of a scan.
+
+use fathom_record::command::{self as facts, RATIO_METRIC};
+use fathom_record::{
+    Basis, Better, Cause, Fact, Interval, MetricId, Params, Reason, Record, State, Summary, Unit,
+    Verdict,
+};
+use fathom_report::by_hand::group;
+use unicode_width::UnicodeWidthStr as _;
+
+fn number(metric: &str, params: Params, unit: Unit, [low, middle, high]: [f64; 3]) -> Record {
+    let mut record = Record::new(MetricId::new(metric), params, "", unit, Better::Lower);
+    record.summary = Some(Summary {
+        n: 20,
+        median: middle,
+        interval: Some(Interval::new([low, high], 0.95, Basis::Processes)),
+        process_medians: vec![middle; 20],
+        ..Summary::default()
+    });
+    record
+}
+
+/// A command of so many milliseconds, with a share of CPU time and a number of faults.
+fn command(name: &str, params: Params, ms: f64, share: f64, faults: f64) -> Record {
+    let ns = 1e6 * ms;
+    let times = [0.99 * ns, ns, 1.01 * ns];
+    let mut record = number(&format!("bench.{name}"), params, Unit::Nanoseconds, times);
+    (record.disturbance.wall_ns, record.disturbance.cpu_ns) = (1_000_000, (1e6 * share) as u64);
+    record.facts = vec![
+        Fact::text(facts::COMMAND, name),
+        Fact::quantity(facts::USER, ns * share, Unit::Nanoseconds),
+        Fact::quantity(facts::SYSTEM, 0.0, Unit::Nanoseconds),
+        Fact::quantity(facts::MINOR_FAULTS, faults, Unit::Ratio),
+        Fact::quantity(facts::DISTURBED, 0.0, Unit::Ratio),
+    ];
+    record
+}
+
+fn ratio(limits: [f64; 3], params: Params) -> Record {
+    number(RATIO_METRIC, params.and("of", "b").and("to", "a"), Unit::Ratio, limits)
+}
+
+fn screen(records: &[Record]) -> String {
+    let text = group(records, &[], 80);
+    assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+    text.split_whitespace().collect::<Vec<&str>>().join(" ")
+}
+
+#[test]
+fn ratio_has_the_word_that_its_interval_allows() {
+    let of = |limits| screen(&[ratio(limits, Params::none())]);
+    assert_eq!(of([1.08, 1.12, 1.15]), "b is 1.120 × (1.080 to 1.150) slower than a");
+    assert_eq!(of([0.4, 0.5, 0.8]), "b is 2.00 × (1.250 to 2.50) faster than a");
+    assert_eq!(
+        of([0.99, 1.0, 1.01]),
+        "b and a: unchanged within 2 %, ratio 1.000 (0.990 to 1.010)"
+    );
+    assert!(of([0.9, 1.05, 1.2]).starts_with("b and a: inconclusive"));
+    assert!(of([1.002, 1.005, 1.008]).starts_with("b and a: unchanged"), "below 1 %");
+    let mut few = ratio([1.08, 1.12, 1.15], Params::none());
+    few.summary.as_mut().expect("a summary").process_medians.truncate(7);
+    assert!(screen(&[few.clone()]).starts_with("b looks 1.120 ×"));
+    few.verdict = Verdict::because(State::Invalid, Cause::Clock, "wrong");
+    assert_eq!(screen(&[few]), "b and a: no ratio");
+}
+
+#[test]
+fn commands_are_ranked_and_what_differs_is_named() {
+    let slow = command("b", Params::none(), 112.0, 0.98, 30_000.0);
+    let fast = command("a", Params::none(), 100.0, 0.97, 10_000.0);
+    let pair = ratio([1.08, 1.12, 1.15], Params::none());
+    let text = screen(&[slow.clone(), fast, pair.clone()]);
+    assert!(text.contains("slower than a; both CPU-bound; b faults 3.0 × as often"), "{text}");
+    assert!(text.find("a 100.0 ms") < text.find("b 112.0 ms"), "{text}");
+    let waiting = command("a", Params::none(), 100.0, 0.1, 30_000.0);
+    let text = screen(&[slow, waiting, pair]);
+    assert!(text.contains("slower than a; b CPU-bound; a waiting"), "{text}");
+    assert!(!text.contains("as often"), "{text}");
+}
+
+#[test]
+fn law_of_a_scan_is_printed_where_it_holds() {
+    let scan = |law: &dyn Fn(f64) -> f64| {
+        let at = |n: i64| command("a", Params::one("n", n), law(n as f64), 1.0, 0.0);
+        screen(&[1, 2, 4, 8].map(at))
+    };
+    assert!(scan(&|n| 10.0 + 5.0 * n).contains("a: 10.00 ms + 5.000 ms × n, all points within"));
+    assert!(scan(&|n| 3.0 * n * n).contains("a: 3.000 ms × n^2.00, all points within"));
+    let step = scan(&|n| if n > 3.0 { 90.0 } else { 10.0 });
+    assert!(!step.contains("all points") && step.contains("a{n=8} 90.00 ms"), "{step}");
+}
+
+#[test]
+fn causes_are_named_and_the_remedy_is_said_once() {
+    let noisy = |name: &str| {
+        let mut record = command(name, Params::none(), 100.0, 1.0, 0.0);
+        let reason = Reason::new(Cause::Steal, "CPU steal 12 %");
+        let reason = reason.with_remedy(fathom_record::Remedy::QuietCpu);
+        record.verdict = Verdict { state: State::Noisy, reasons: vec![reason] };
+        record.facts.retain(|fact| fact.name != facts::DISTURBED);
+        record.facts.push(Fact::quantity(facts::DISTURBED, 7.0, Unit::Ratio));
+        record
+    };
+    let text = screen(&[noisy("a"), noisy("b")]);
+    for name in ["a", "b"] {
+        let line = format!("{name}: noisy; CPU steal 12 %; 7 of 20 runs disturbed");
+        assert!(text.contains(&line), "{text}");
+    }
+    let remedy = fathom_report::remedy::words(&fathom_record::Remedy::QuietCpu);
+    assert_eq!(text.matches(&remedy).count(), 1, "{text}");
+    let many: Vec<Record> = (0..9).map(|at| noisy(&format!("c{at}"))).collect();
+    assert!(screen(&many).contains("3 more"));
+}
