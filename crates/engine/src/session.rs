@@ -5,8 +5,8 @@ use fathom_analysis::statistics;
 use fathom_measure::clock::{Clock, Watch};
 use fathom_measure::{affinity, clock};
 use fathom_metric::{
-    About, Command, Ending, Entry, Event, Inputs, Measured, Procedure, ProcedureError, Recorder,
-    Registry, Stop,
+    About, Command, Ending, Entry, Event, Inputs, Measured, OwnMetric, Procedure, ProcedureError,
+    Recorder, Registry, Stop,
 };
 use fathom_record::{
     Cause, Document, Effort, FarHost, Host, MetricId, NoModel, Origin, Params, Prediction,
@@ -146,18 +146,23 @@ impl<'a> Session<'a> {
         Ok(if by_person { Ending::Stopped } else { ending })
     }
 
+    fn entry(&self, metric: &str) -> &'static Entry {
+        self.registry.find(metric).expect("a registered metric")
+    }
+
     fn begin(&mut self) {
         if !std::mem::replace(&mut self.begun, true) {
             self.audience.begins(&self.document, None);
         }
     }
 
-    fn new_record(&self, entry: &Entry, measured: Measured) -> Record {
-        let about: &About = entry.about();
-        let metric = MetricId::new(about.id);
+    fn new_record(&self, mut measured: Measured) -> Record {
+        let own = measured.own.take();
+        let about = &own.as_ref().map_or_else(|| *self.entry(measured.metric).about(), about_own);
+        let (id, title) = own.as_ref().map_or((about.id, about.title), |it| (&it.id, &it.title));
         let samples = samples(&measured, self.cpu());
         let mut record =
-            Record::new(metric, measured.params, about.title, about.unit, about.better);
+            Record::new(MetricId::new(id), measured.params, title, about.unit, about.better);
         // Records that are shown together were measured together.
         record.visit = format!("{}/{}", self.document.run.id, self.shown - self.earlier);
         // Without a value, too: the checks then show why.
@@ -188,10 +193,13 @@ impl<'a> Session<'a> {
         record.facts = measured.facts;
         record.series = measured.series;
         record.notes.extend(measured.notes);
-        let predicted = || self.predicted(about.id, &record.params);
-        let prediction = measured.prediction.map_or_else(predicted, Ok);
-        let prediction = prediction.and_then(|it| reduce::from_undisturbed(it, &self.known));
-        reduce::set_prediction(&mut record, prediction, about.expects, None);
+        // Nothing is known of another's work.
+        if own.is_none() {
+            let predicted = || self.predicted(about.id, &record.params);
+            let prediction = measured.prediction.map_or_else(predicted, Ok);
+            let prediction = prediction.and_then(|it| reduce::from_undisturbed(it, &self.known));
+            reduce::set_prediction(&mut record, prediction, about.expects, None);
+        }
         self.set_origins(&mut record);
         record.samples = Some(samples);
         reduce::note_emulation(&mut record, &self.document);
@@ -256,7 +264,7 @@ impl Recorder for Session<'_> {
     }
 
     fn predicted(&self, metric: &str, params: &Params) -> Result<Prediction, NoModel> {
-        let entry = self.registry.find(metric).expect("a registered metric");
+        let entry = self.entry(metric);
         let predict = |records: &[Record]| {
             let known = Inputs::new(records).under(&self.document.run.clock).on(self.host());
             entry.predict(params, self.host(), &known)
@@ -267,8 +275,7 @@ impl Recorder for Session<'_> {
     }
 
     fn record(&mut self, measured: Measured) -> Record {
-        let entry = self.registry.find(measured.metric).expect("a registered metric");
-        let record = self.new_record(entry, measured);
+        let record = self.new_record(measured);
         self.known.push(record.clone());
         record
     }
@@ -316,6 +323,12 @@ impl Recorder for Session<'_> {
         self.begin();
         self.audience.confirm(text, ask)
     }
+}
+
+/// What a summary and a verdict need of a metric outside the registry.
+fn about_own(own: &OwnMetric) -> About {
+    let OwnMetric { unit, better, expects, noise_limit, .. } = *own;
+    About { unit, better, expects, noise_limit, ..About::BASE }
 }
 
 /// All values as one process, or each value as a process.

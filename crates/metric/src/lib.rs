@@ -28,6 +28,6 @@ pub use missing_input::MissingInput;
 pub use probe::{Case, Probe, Sizes};
 pub use procedure::{ByHand, Command, Ending, Procedure};
 pub use procedure_error::ProcedureError;
-pub use recorder::{Event, Measured, Recorder, observed, too_short};
+pub use recorder::{Event, Measured, OwnMetric, Recorder, observed, too_short};
 pub use registry::{Entry, Registry};
 pub use stop::{Limit, Stop};

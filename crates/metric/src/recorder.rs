@@ -4,8 +4,8 @@
 use fathom_measure::Clock;
 use fathom_measure::sampler::{KernelCounters, Observer as _};
 use fathom_record::{
-    Cause, Check, Counters, Disturbance, Fact, FarEnd, FarHost, Histogram, Host, Interval, NoModel,
-    Params, Prediction, Reason, Record, Series, Unit, Verdict, quantity::quantity,
+    Better, Cause, Check, Counters, Disturbance, Fact, FarEnd, FarHost, Histogram, Host, Interval,
+    NoModel, Params, Prediction, Reason, Record, Series, Unit, Verdict, quantity::quantity,
 };
 
 use crate::Stop;
@@ -24,7 +24,7 @@ pub trait Recorder {
     /// Creates a record.
     ///
     /// # Panics
-    /// If the metric is not registered.
+    /// If the metric is neither registered nor [`Measured::own`].
     fn record(&mut self, measured: Measured) -> Record;
     /// Stores the records that `make` creates, of a step that is measured again: they are neither
     /// printed nor known, and those of the end replace them. Must not be called during a timed
@@ -56,10 +56,25 @@ pub enum Event<'a> {
     Plan(&'a str),
 }
 
+/// A metric outside the registry, such as a command of the user. Its record says what it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnMetric {
+    /// In one of the groups of [`fathom_record::OWN_GROUPS`].
+    pub id: String,
+    pub title: String,
+    pub unit: Unit,
+    pub better: Better,
+    /// Counters that the work itself moves.
+    pub expects: Counters,
+    pub noise_limit: f64,
+}
+
 /// The measured values of one case.
 #[derive(Default)]
 pub struct Measured {
     pub metric: &'static str,
+    /// In place of `metric`.
+    pub own: Option<OwnMetric>,
     pub params: Params,
     /// One value per pass, in the metric's unit.
     pub values: Vec<f64>,

@@ -39,7 +39,7 @@ pub use fact::{BETWEEN_LEVELS, Fact, FactValue};
 pub use hidden::{escape, escaped, is_hidden};
 pub use histogram::Histogram;
 pub use host::Host;
-pub use metric::{Better, MetricId, ParamValue, Params, Unit};
+pub use metric::{Better, MetricId, OWN_GROUPS, ParamValue, Params, Unit, is_own};
 pub use outline::{Headline, Outline};
 pub use prediction::{Agreement, Class, Input, LOOSE, NoModel, Origin, Prediction};
 pub use protocol::Protocol;

@@ -28,6 +28,15 @@ impl MetricId {
     }
 }
 
+/// The groups of metrics outside every registry: commands of the user, and results of other
+/// programs. Their records alone have title, unit and direction.
+pub const OWN_GROUPS: [&str; 2] = ["bench", "import"];
+
+/// Whether a metric, or all metrics of a group, are outside every registry.
+pub fn is_own(name: &str) -> bool {
+    OWN_GROUPS.contains(&name.split('.').next().unwrap_or(name))
+}
+
 impl fmt::Display for MetricId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
@@ -185,5 +194,17 @@ impl Better {
     /// Whether a change in this direction is an improvement; `None` if neither direction is.
     pub fn improves(self, grew: bool) -> Option<bool> {
         (self != Self::Neither).then_some(grew == (self == Self::Higher))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_metrics_are_those_of_own_groups() {
+        let own = ["bench", "bench.sort", "import.go.parse"];
+        assert!(own.into_iter().all(is_own));
+        assert!(!["benchmark", "os.bench", "", "importer.x"].into_iter().any(is_own));
     }
 }

@@ -160,7 +160,7 @@ impl Run {
 
 /// The kinds of runs: `run` of `fathom run`, `battery` of one of all metrics, and those of commands
 /// by hand.
-pub const KINDS: [&str; 6] = ["run", "battery", "file", "load", "transfer", "fetch"];
+pub const KINDS: [&str; 7] = ["run", "battery", "file", "load", "transfer", "fetch", "bench"];
 
 /// The kind of a run with this [`Run::procedure`]: the first word of the command.
 pub fn kind(procedure: Option<&str>) -> &str {

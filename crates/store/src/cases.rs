@@ -91,6 +91,20 @@ impl Store {
         read().map_err(|error| self.failed("read", error))
     }
 
+    /// The metrics of a group that have records, in alphabetical order.
+    pub fn metrics_of(&self, group: &str) -> Result<Vec<String>, StoreError> {
+        // By the index; `/` follows the dot.
+        let query = "SELECT DISTINCT metric FROM record WHERE metric >= ?1 AND metric < ?2
+            ORDER BY metric";
+        let read = || {
+            let mut statement = self.connection.prepare_cached(query)?;
+            let range = params![format!("{group}."), format!("{group}/")];
+            let rows = statement.query_map(range, |row| Ok(text(row, 0)))?;
+            rows.collect::<rusqlite::Result<Vec<String>>>()
+        };
+        read().map_err(|error| self.failed("read", error))
+    }
+
     /// Those records in their runs, the oldest first, without samples. Damaged ones are left out.
     pub fn records_of(&self, cases: &[StoredCase]) -> Result<Readable<Document>, StoreError> {
         let of_runs = "run.number IN (SELECT run FROM record WHERE number IN

@@ -8,7 +8,7 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use fathom_engine::matches;
 use fathom_metric::{Command, Procedure};
 use fathom_probes::REGISTRY;
-use fathom_record::label;
+use fathom_record::{is_own, label};
 
 use super::StoreArguments;
 
@@ -178,9 +178,9 @@ pub(super) fn new_label(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether it is the name of a metric or group.
+/// Whether it is the name of a metric or group. Those outside the registry may have no results.
 pub fn is_metric(name: &str) -> bool {
-    REGISTRY.entries().iter().any(|entry| matches(entry.about().id, name))
+    is_own(name) || REGISTRY.entries().iter().any(|entry| matches(entry.about().id, name))
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::bail;
 use fathom_analysis::history;
+use fathom_engine::matches;
 use fathom_measure::host;
-use fathom_record::Params;
 use fathom_record::host::name_with_id;
+use fathom_record::{Params, is_own};
 use fathom_report::history::render;
 use fathom_store::{RunRow, Store};
 
@@ -18,12 +19,18 @@ use crate::terminal;
 
 pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     let word = super::selector(&arguments.metric)?;
-    let metrics = super::metrics_named(vec![word.name.clone()])?;
+    let registered = match is_own(&word.name) {
+        true => Vec::new(),
+        false => super::metrics_named(vec![word.name.clone()])?,
+    };
     let store = stored_run::open_store(&arguments.store)?;
+    let metrics = match is_own(&word.name) {
+        true => own_metrics(&store, &word.name)?,
+        false => registered.iter().map(|entry| entry.about().id.to_owned()).collect(),
+    };
     let hosts = hosts(&store, arguments.host.as_deref())?;
     let mut all = Vec::new();
-    for entry in metrics {
-        let id = entry.about().id;
+    for id in metrics.iter().map(String::as_str) {
         let (runs, damaged) = store.history(id)?;
         damaged
             .iter()
@@ -31,6 +38,9 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
         let selects = |params: &Params| word.selects(params);
         let is_stored = runs.iter().flat_map(|run| &run.headlines).any(|one| selects(&one.params));
         if word.has_parameters() && !is_stored {
+            if is_own(id) {
+                bail!("history: no stored run has {}", word.text);
+            }
             super::check_cases_exist(&word)?;
         }
         let of_host = |(host, name): (&String, &String)| {
@@ -49,6 +59,17 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     let printed = super::print(arguments.json, &all, |layout| render(&all, layout))?;
     let is_empty = all.iter().all(|history| history.series.is_empty());
     Ok(if is_empty && printed == Status::Success { Status::Incomplete } else { printed })
+}
+
+/// The stored metrics outside the registry that have this name, or are in this group.
+fn own_metrics(store: &Store, name: &str) -> anyhow::Result<Vec<String>> {
+    let group = name.split('.').next().unwrap_or(name);
+    let mut metrics = store.metrics_of(group)?;
+    metrics.retain(|id| matches(id, name));
+    if metrics.is_empty() {
+        bail!("history: no stored run has results of {name}; `fathom show --runs` lists the runs");
+    }
+    Ok(metrics)
 }
 
 /// The identities and names of the selected hosts: all with this name or id, or the default host.

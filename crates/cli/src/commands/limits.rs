@@ -10,7 +10,7 @@ use fathom_analysis::limits::{self, Answer, Judged, Judgement, Limit};
 use fathom_engine::{CaseSelector, nearest_of};
 use fathom_measure::{clock, host};
 use fathom_probes::REGISTRY;
-use fathom_record::{Activity, Document, Unit, name, system_cause};
+use fathom_record::{Activity, Document, Record, Unit, is_own, name, system_cause};
 
 use super::stored_run;
 use crate::arguments::CheckArguments;
@@ -21,10 +21,20 @@ use crate::{remedy, terminal};
 /// A line of the file: all cases that it selects have the limit.
 struct Entry {
     cases: CaseSelector,
-    unit: Unit,
-    limit: Limit,
+    /// In each unit that the metric may have: that of a metric outside the registry is in its
+    /// records.
+    limits: Vec<(Unit, Limit)>,
     written: String,
 }
+
+const UNITS: [Unit; 6] = [
+    Unit::Nanoseconds,
+    Unit::Bytes,
+    Unit::BytesPerSecond,
+    Unit::PerSecond,
+    Unit::Hertz,
+    Unit::Ratio,
+];
 
 pub(super) struct Limits(Vec<Entry>);
 
@@ -90,13 +100,18 @@ impl Limits {
 
 impl Entry {
     fn judge(&self, document: &Document) -> Vec<Judged> {
-        let Self { cases, unit, limit, written } = self;
+        let Self { cases, limits, written } = self;
         let is_meant = |metric: &str| metric == cases.name;
         let records = document.records.iter();
         let records =
             records.filter(|one| is_meant(one.metric.as_str()) && cases.selects(&one.params));
-        let mut rows: Vec<Judged> = records.map(|record| limit.judge(record)).collect();
+        let judged = |record: &Record| {
+            let (_, limit) = limits.iter().find(|(unit, _)| *unit == record.unit)?;
+            Some(limit.judge(record))
+        };
+        let mut rows: Vec<Judged> = records.filter_map(judged).collect();
         if rows.is_empty() {
+            let (unit, limit) = &limits[0];
             rows.push(limit.not_measured(&cases.text, *unit));
         }
         rows.iter_mut().for_each(|row| row.written.clone_from(written));
@@ -107,6 +122,14 @@ impl Entry {
 fn entry(name: &str, range: &str) -> Result<Entry, UsageError> {
     let wrong = |why: String| UsageError(format!("{name}: {why}"));
     let cases = CaseSelector::parse(name).map_err(|error| wrong(error.to_string()))?;
+    if cases.name.contains('.') && is_own(&cases.name) {
+        let parsed = UNITS.map(|unit| Limit::parse(range, unit).map(|limit| (unit, limit)));
+        let limits: Vec<(Unit, Limit)> = parsed.iter().flatten().copied().collect();
+        return match limits.is_empty() {
+            true => Err(wrong(Limit::parse(range, UNITS[0]).err().unwrap_or_default())),
+            false => Ok(Entry { cases, limits, written: range.trim().to_owned() }),
+        };
+    }
     let ids = || REGISTRY.entries().iter().map(|entry| entry.about());
     let about = ids().find(|about| about.id == cases.name);
     let about = about.ok_or_else(|| {
@@ -119,7 +142,7 @@ fn entry(name: &str, range: &str) -> Result<Entry, UsageError> {
         wrong(format!("no such metric{nearest}"))
     })?;
     let limit = Limit::parse(range, about.unit).map_err(wrong)?;
-    Ok(Entry { cases, unit: about.unit, limit, written: range.trim().to_owned() })
+    Ok(Entry { cases, limits: vec![(about.unit, limit)], written: range.trim().to_owned() })
 }
 
 /// The exit status of kept, broken and undecided limits.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fathom_engine::{CaseSelector, matches};
 use fathom_probes::REGISTRY;
-use fathom_record::{Document, Params};
+use fathom_record::{Document, Params, is_own};
 use fathom_report::{Layout, RunListing};
 use fathom_store::{RunRow, Search, StoredCase};
 
@@ -92,7 +92,8 @@ fn newest_with(
     arguments: &ShowArguments,
 ) -> anyhow::Result<(Document, Vec<Document>)> {
     let store = stored_run::open_store(&arguments.output.store)?;
-    let ids = REGISTRY.entries().iter().map(|entry| entry.about().id);
+    let all = stored_run::metrics(&store)?;
+    let ids = all.iter().map(String::as_str);
     let ids: Vec<&str> =
         ids.filter(|id| selectors.iter().any(|it| matches(id, &it.name))).collect();
     let host = stored_run::default_host(&store)?;
@@ -103,14 +104,18 @@ fn newest_with(
     let Some(newest) = newest.clone().find(is_battery).or_else(|| newest.clone().next()) else {
         let texts = texts(selectors).join(" ");
         let of_word = |word: &CaseSelector| {
-            let id = ids.iter().find(|id| matches(id, &word.name))?;
+            let id = ids.iter().find(|id| matches(id, &word.name) && !is_own(id))?;
             // A group is named as it is.
             let case = if word.name == **id { id } else { &word.name.as_str() };
             Some(REGISTRY.command_of(id).map_or_else(|| measuring(word, case), |it| it.line()))
         };
         let commands: BTreeSet<String> = selectors.iter().filter_map(of_word).collect();
         let commands = commands.into_iter().collect::<Vec<String>>().join("`, `");
-        anyhow::bail!("no stored run has results of {texts}; measure them with `{commands}`")
+        let remedy = match commands.as_str() {
+            "" => "`fathom show --runs` lists the runs".to_owned(),
+            commands => format!("measure them with `{commands}`"),
+        };
+        anyhow::bail!("no stored run has results of {texts}; {remedy}")
     };
     let newer = store.runs_after(&newest.run)?;
     if newer > 0 {

@@ -11,7 +11,7 @@ use fathom_engine::nearest_of;
 use fathom_measure::host;
 use fathom_probes::REGISTRY;
 use fathom_record::host::name_with_id;
-use fathom_record::{Activity, Document, Params, Record, system_cause};
+use fathom_record::{Activity, Document, OWN_GROUPS, Params, Record, system_cause};
 use fathom_store::{RunRow, Search, Store, StoreError, StoredCase, VERSION};
 
 use super::{counted, documents};
@@ -149,10 +149,10 @@ pub(super) fn others(
     latest: &Document,
     is_selected: impl Fn(&str, &Params) -> bool,
 ) -> anyhow::Result<Vec<Document>> {
-    let ids = REGISTRY.entries().iter().map(|entry| entry.about().id);
+    let ids = metrics(store)?;
     let host = &latest.host;
     let search = Search { like: Some(host), numbers: true, ..Search::of(host.identity()) };
-    let mut cases = store.newest_cases(ids, search)?;
+    let mut cases = store.newest_cases(ids.iter().map(String::as_str), search)?;
     let last_of: BTreeMap<Option<String>, String> =
         cases.iter().map(|case| (case.procedure.clone(), case.run.clone())).collect();
     let has = |case: &StoredCase| {
@@ -168,6 +168,16 @@ pub(super) fn others(
     others.reverse();
     others.iter_mut().for_each(typical::fill);
     Ok(others)
+}
+
+/// The metrics of the registry, then those outside it that have results.
+pub(super) fn metrics(store: &Store) -> Result<Vec<String>, StoreError> {
+    let registered = REGISTRY.entries().iter().map(|entry| entry.about().id.to_owned());
+    let mut ids: Vec<String> = registered.collect();
+    for group in OWN_GROUPS {
+        ids.extend(store.metrics_of(group)?);
+    }
+    Ok(ids)
 }
 
 /// A shorter prefix of a host id could be a word.

@@ -112,3 +112,21 @@ fn last_run_of_each_command_and_last_number_of_each_case_are_kept() {
     change(&mut store, ids[2], &[], Some("file contend"));
     assert_eq!(old(&store), 0, "of another command");
 }
+
+#[test]
+fn metrics_of_a_group_are_listed_once() {
+    let (_folder, path) = example::new_path();
+    let mut store = Store::open(&path).unwrap();
+    let mut document = example::head("00000000000000b1");
+    let ids = ["bench.sort", "benchmark.x", "bench.a", "bench.sort", "import.go.parse"];
+    document.records = (0..).zip(ids).map(|(number, id)| own(number, id)).collect();
+    store.import(&document).unwrap();
+    assert_eq!(store.metrics_of("bench").unwrap(), ["bench.a", "bench.sort"]);
+    assert_eq!(store.metrics_of("import").unwrap(), ["import.go.parse"]);
+    assert!(store.metrics_of("os").unwrap().is_empty());
+}
+
+fn own(number: u64, id: &str) -> fathom_record::Record {
+    let metric = fathom_record::MetricId::new(id);
+    fathom_record::Record { metric, ..example::record(number) }.sealed()
+}
