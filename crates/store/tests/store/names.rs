@@ -91,7 +91,7 @@ fn malformed_name_differs_from_unknown_run() {
         "latest~x",
         "latests",
         "latest:",
-        "latest:bench",
+        "latest:benches",
         "latest~1:file",
         "0195%",
         "0195*",
