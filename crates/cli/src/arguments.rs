@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-pub use export::{CheckArguments, ExportArguments, FormatName};
+pub use export::{BetterName, CheckArguments, ExportArguments, FormatName};
 use fathom_analysis::compare::Answer;
 use fathom_metric::notation::{NotationError, seed};
 use fathom_record::{Effort, Protocol};
