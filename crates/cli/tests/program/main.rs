@@ -24,6 +24,7 @@ mod golden;
 mod group;
 mod hostile;
 mod https;
+mod importing;
 mod laboratory;
 mod latest;
 mod limits;
