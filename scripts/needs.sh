@@ -17,6 +17,7 @@ lab        stress-ng                            stress-ng
 lab        sysbench                             sysbench
 lab        mbw                                  mbw
 lab        fio                                  fio
+lab        hyperfine                            hyperfine
 lab        b3sum                                b3sum
 lab        iperf3                               iperf3
 lab        sockperf                             sockperf

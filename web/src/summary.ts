@@ -96,12 +96,14 @@ function hardware({ host }: Document): Fact[] {
 function machine(document: Document): Fact[] {
   const { host, run } = document;
   const { cpu, memory, cgroup } = host;
+  // Of what another program measured, less is known.
+  const isImport = run.procedure?.startsWith('import ') ?? false;
   return [
     ['processor', [cpu.model || 'unknown', frequency(document)]],
     [
       'CPUs',
       [
-        known(cpu.logical, 'logical CPU'),
+        cpu.logical > 0 && known(cpu.logical, 'logical CPU'),
         known(cpu.cores, 'core'),
         known(cpu.sockets, 'socket'),
         cpu.smt != null && (cpu.smt ? 'SMT on' : host.virtualization ? 'no SMT visible' : 'SMT off'),
@@ -130,14 +132,12 @@ function machine(document: Document): Fact[] {
       'environment',
       [host.virtualization === 'none' ? 'no virtualisation' : host.virtualization, host.container],
     ],
-    ['clock', [`${run.clock.source} at ${quantity(run.clock.hz, 'Hz', 4)}`]],
+    ['clock', [!isImport && `${run.clock.source} at ${quantity(run.clock.hz, 'Hz', 4)}`]],
     [
       'measured',
       [
         `${run.started.replace('T', ' ').replace(/(\.\d+)?Z$/, '')} UTC`,
-        run.effort,
-        `on CPU ${run.cpu}`,
-        run.cpu_reason,
+        ...(isImport ? [] : [run.effort, `on CPU ${run.cpu}`, run.cpu_reason]),
         ...(run.tuned ?? []),
       ],
     ],
@@ -147,7 +147,7 @@ function machine(document: Document): Fact[] {
       [
         run.id,
         `fathom ${document.tool.version}`,
-        run.asked.length > 0 && `metrics ${run.asked.join(' ')}`,
+        run.asked.length > 0 && `${isImport ? '' : 'metrics '}${run.asked.join(' ')}`,
       ],
     ],
     ...(document.far ?? []).map(({ name, host: far }): Fact => [

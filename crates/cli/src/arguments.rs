@@ -6,6 +6,7 @@
 pub mod by_hand;
 pub mod crosscheck;
 mod export;
+mod import;
 mod parse_error;
 pub mod report;
 pub mod serve;
@@ -18,10 +19,11 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-pub use export::{CheckArguments, ExportArguments, FormatName};
+pub use export::{BetterName, CheckArguments, ExportArguments, FormatName};
 use fathom_analysis::compare::Answer;
 use fathom_metric::notation::{NotationError, seed};
 use fathom_record::{Effort, Protocol};
+pub use import::ImportArguments;
 pub use parse_error::report_parse_error;
 pub use show::{ShowArguments, UnitsName};
 
@@ -109,7 +111,7 @@ pub enum Command {
     Check(CheckArguments),
     /// Export stored runs as JSON, CSV, Markdown or OpenMetrics, and limits from a good run.
     Export(ExportArguments),
-    /// Import runs that were exported elsewhere.
+    /// Import runs that were exported elsewhere, and results of other tools.
     Import(ImportArguments),
     /// Free space in the store.
     Store(store::StoreCommandArguments),
@@ -477,24 +479,6 @@ pub struct HistoryArguments {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    #[command(flatten)]
-    pub store: StoreArguments,
-}
-
-const IMPORT_EXAMPLES: &str = "\
-Examples:
-  fathom import run.jsonl                        import runs of `fathom export` or `run --json`
-  ssh other fathom export --all | fathom import -
-
-All files are validated before any run is stored. Runs that the store already has are skipped. The
-others are then the newest of their hosts: `latest` and histories have the order of the store.";
-
-#[derive(Debug, Args)]
-#[command(after_help = IMPORT_EXAMPLES)]
-pub struct ImportArguments {
-    /// Files; `-` is standard input.
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub store: StoreArguments,
 }

@@ -14,6 +14,7 @@ pub mod fuzz;
 pub mod hidden;
 pub mod histogram;
 pub mod host;
+pub mod measured_by;
 pub mod metric;
 pub mod outline;
 pub mod plausible;
@@ -40,6 +41,7 @@ pub use fact::{BETWEEN_LEVELS, Fact, FactValue};
 pub use hidden::{escape, escaped, is_hidden};
 pub use histogram::Histogram;
 pub use host::Host;
+pub use measured_by::MeasuredBy;
 pub use metric::{Better, MetricId, OWN_GROUPS, ParamValue, Params, Unit, is_own};
 pub use outline::{Headline, Outline};
 pub use prediction::{Agreement, Class, Input, LOOSE, NoModel, Origin, Prediction};
@@ -47,8 +49,8 @@ pub use protocol::Protocol;
 pub use record::{Record, Value};
 pub use remedy::Remedy;
 pub use run::{
-    ClockOffset, Document, Effort, FarHost, KINDS, LabelError, Reference, ReferenceBasis, Run,
-    RunState, Tool, kind, label, name,
+    ClockOffset, Document, Effort, FarHost, IMPORT, KINDS, LabelError, Reference, ReferenceBasis,
+    Run, RunState, Tool, kind, label, name,
 };
 pub use sample::{Check, DeviceTime, Disturbance, FarEnd, Sample};
 pub use series::Series;

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agreement, Better, Class, Disturbance, Fact, FactValue, LOOSE, MetricId, NoModel, Params,
-    Prediction, Protocol, Sample, Series, Summary, Typical, Unit, Verdict,
+    Agreement, Better, Class, Disturbance, Fact, FactValue, LOOSE, MeasuredBy, MetricId, NoModel,
+    Params, Prediction, Protocol, Sample, Series, Summary, Typical, Unit, Verdict,
 };
 
 /// The headline.
@@ -35,6 +35,9 @@ pub struct Record {
     pub better: Better,
     /// The headline. Absent if no number may be shown, or only an upper bound is known.
     pub value: Option<Value>,
+    /// The program that measured it, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_by: Option<MeasuredBy>,
     /// Name of the visits the samples came from; records with one visit name share their visits.
     pub visit: String,
     /// The metrics that a derived metric was computed from; empty for a measured one.

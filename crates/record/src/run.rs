@@ -158,9 +158,13 @@ impl Run {
     }
 }
 
-/// The kinds of runs: `run` of `fathom run`, `battery` of one of all metrics, and those of commands
-/// by hand.
-pub const KINDS: [&str; 7] = ["run", "battery", "file", "load", "transfer", "fetch", "bench"];
+/// The kinds of runs: `run` of `fathom run`, `battery` of one of all metrics, those of commands by
+/// hand, and `import` of what another program measured.
+pub const KINDS: [&str; 8] =
+    ["run", "battery", "file", "load", "transfer", "fetch", "bench", IMPORT];
+
+/// The kind of a run whose records another program measured.
+pub const IMPORT: &str = "import";
 
 /// The kind of a run with this [`Run::procedure`]: the first word of the command.
 pub fn kind(procedure: Option<&str>) -> &str {

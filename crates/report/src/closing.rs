@@ -77,7 +77,10 @@ pub fn kept(document: &Document, width: usize) -> String {
             glued("`fathom doctor`")
         ),
         false => {
-            format!("Kept as run {id}: {} prints it again, {explain} explains a number.", show(""))
+            let is_import = document.records.iter().any(|record| record.measured_by.is_some());
+            let explain =
+                if is_import { String::new() } else { format!(", {explain} explains a number") };
+            format!("Kept as run {id}: {} prints it again{explain}.", show(""))
         }
     };
     wrapped(&text, width.max(NARROWEST), "", "")

@@ -56,7 +56,11 @@ pub(crate) fn median_tolerance(records: &[Record]) -> Option<f64> {
 pub(crate) fn without_prediction<'a>(
     records: impl IntoIterator<Item = &'a Record>,
 ) -> (usize, usize) {
-    let without = |record: &&Record| record.verdict.shows_number() && record.prediction.is_none();
+    // Nothing is predicted of what another program measured.
+    let without = |record: &&Record| {
+        let is_own = record.measured_by.is_none();
+        is_own && record.verdict.shows_number() && record.prediction.is_none()
+    };
     let is_noisy = |record: &&Record| matches!(record.no_model, Some(NoModel::NoisyInput { .. }));
     let (noisy, others): (Vec<&Record>, Vec<&Record>) =
         records.into_iter().filter(without).partition(is_noisy);

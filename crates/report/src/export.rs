@@ -1,4 +1,10 @@
-//! Runs for other programs: JSON lines, a CSV table, or OpenMetrics.
+//! Runs for other programs: JSON lines, a CSV table, OpenMetrics, or the files of benchmark tools.
+
+mod github_action;
+mod go;
+
+pub use github_action::github_action;
+pub use go::go;
 
 use fathom_analysis::limits::Limit;
 use fathom_record::quantity::percent;

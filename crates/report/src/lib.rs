@@ -76,7 +76,8 @@ pub fn show(document: &Document, layout: &Layout) -> String {
     if has_overview(&document.run, layout) {
         return overview(document, layout.width) + &kept(document, layout.width);
     }
-    if document.run.procedure.is_some() {
+    let is_import = document.records.iter().any(|record| record.measured_by.is_some());
+    if document.run.procedure.is_some() && !is_import {
         let text = opening(document, layout.width);
         return text + &by_hand::show(document, layout.width) + &kept(document, layout.width);
     }

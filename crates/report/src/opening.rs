@@ -12,12 +12,21 @@ pub(crate) const LABEL: usize = 9;
 /// Run, machine, clock, CPU and far hosts, one per line if they fit, and a blank line.
 pub fn opening(document: &Document, width: usize) -> String {
     let Document { run, host, far, .. } = document;
-    let mut lines = vec![
-        ("run", run_words(run)),
-        ("machine", machine(host)),
-        ("clock", clock(run)),
-        ("cpu", cpu(run, host)),
-    ];
+    let by = document.records.iter().find_map(|record| record.measured_by.as_ref());
+    let mut lines = match by {
+        // Nothing is known of its clock and CPU.
+        Some(by) => vec![
+            ("run", format!("{}, {}, of {}", clean(&run.name()), run.asked.join(" "), run.started)),
+            ("measured", format!("by {}", by.words())),
+            ("machine", machine(host)),
+        ],
+        None => vec![
+            ("run", run_words(run)),
+            ("machine", machine(host)),
+            ("clock", clock(run)),
+            ("cpu", cpu(run, host)),
+        ],
+    };
     lines.extend(far.iter().map(|far| ("far end", far_end(far))));
     let mut text = String::new();
     for (label, words) in lines {
@@ -69,7 +78,8 @@ fn far_end(far: &FarHost) -> String {
 /// The machine in one line of text.
 pub(crate) fn machine(host: &Host) -> String {
     let cpu = &host.cpu;
-    let mut parts = vec![or_unknown(&cpu.model, "unknown CPU"), logical_cpus(host)];
+    let mut parts = vec![or_unknown(&cpu.model, "unknown CPU")];
+    parts.extend((cpu.logical > 0).then(|| logical_cpus(host)));
     parts.extend(
         host.memory
             .total_bytes

@@ -8,6 +8,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("analysis", &["record"]),
     ("store", &["record"]),
     ("report", &["analysis", "record"]),
+    ("import", &["analysis", "record"]),
     ("simulation", &["analysis", "record"]),
     ("measure", &["analysis", "record"]),
     ("metric", &["analysis", "measure", "record"]),

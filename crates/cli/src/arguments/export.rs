@@ -46,6 +46,8 @@ Examples:
   fathom export --format csv --all > runs.csv      a row for each record of every run
   fathom export latest --samples -o run.jsonl      a complete run, for `fathom import` elsewhere
   fathom export --format openmetrics -o fathom.prom --force  for a node_exporter text collector
+  fathom export --format go before-upgrade > old.txt     for benchstat old.txt new.txt
+  fathom export --format github-action -o bench.json     tool: customSmallerIsBetter
 
 CSV values are in base units (ns, bytes, bytes/s); the value of an invalid result is empty. Where
 single operations are timed, p90 to p999 and max are of these, and median, mean and sd of values
@@ -77,6 +79,19 @@ pub enum FormatName {
     /// One gauge per metric, labelled by host and parameters, of the latest run, and of other runs
     /// of its host for what it does not have.
     Openmetrics,
+    /// Text of Go benchmarks with a line for each process, for benchstat.
+    Go,
+    /// JSON of one run for github-action-benchmark: customSmallerIsBetter, or
+    /// customBiggerIsBetter with --better higher.
+    GithubAction,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BetterName {
+    /// Times and sizes.
+    Lower,
+    /// Rates.
+    Higher,
 }
 
 #[derive(Debug, Args)]
@@ -98,6 +113,9 @@ pub struct ExportArguments {
     /// firmware].
     #[arg(long = "type", value_name = "PROVIDER/TYPE")]
     pub machine_type: Option<String>,
+    /// Which numbers --format github-action has: its files are of one direction.
+    #[arg(long, value_enum, value_name = "DIRECTION", default_value_t = BetterName::Lower)]
+    pub better: BetterName,
     /// Include raw samples (JSON only).
     #[arg(long)]
     pub samples: bool,

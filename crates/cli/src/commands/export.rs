@@ -4,12 +4,12 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use fathom_analysis::typical;
-use fathom_record::Document;
+use fathom_record::{Better, Document};
 use fathom_report::export as format;
 
 use super::output_file::{self, Replaceable};
 use super::stored_run;
-use crate::arguments::{ExportArguments, FormatName};
+use crate::arguments::{BetterName, ExportArguments, FormatName};
 use crate::exit::{Status, UsageError, usage_error};
 use crate::remedy::with_remedy;
 use crate::terminal;
@@ -35,6 +35,8 @@ pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
         FormatName::Typical => machine(one(&documents)?, arguments.machine_type.as_deref())?,
         FormatName::Csv => format::csv(&documents),
         FormatName::Openmetrics => format::openmetrics(&documents),
+        FormatName::Go => format::go(&documents),
+        FormatName::GithubAction => github_action(one(&documents)?, arguments.better),
     };
     match output {
         Some(path) => output_file::write(&path, &text).map(|()| Status::Success),
@@ -47,6 +49,20 @@ fn one(documents: &[Document]) -> Result<&Document, UsageError> {
         [one] => Ok(one),
         more => Err(UsageError(format!("export: this format is of one run, {} named", more.len()))),
     }
+}
+
+/// Says how many numbers are of the other direction.
+fn github_action(document: &Document, better: BetterName) -> String {
+    let (better, others) = match better {
+        BetterName::Lower => (Better::Lower, "--better higher has rates"),
+        BetterName::Higher => (Better::Higher, "--better lower has times and sizes"),
+    };
+    let (text, left) = format::github_action(document, better);
+    if left > 0 {
+        let left = super::counted(left, "number");
+        terminal::warn(&format!("left out {left} of another direction; {others}"));
+    }
+    text
 }
 
 /// The row of a run for the collection of typical machines.

@@ -28,10 +28,15 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
         true => own_metrics(&store, &word.name)?,
         false => registered.iter().map(|entry| entry.about().id.to_owned()).collect(),
     };
-    let hosts = hosts(&store, arguments.host.as_deref())?;
+    let is_of_any = arguments.host.is_none() && stored_run::is_import(&word.name);
+    let of_all = match is_of_any {
+        true => BTreeMap::new(),
+        false => hosts(&store, arguments.host.as_deref())?,
+    };
     let mut all = Vec::new();
     for id in metrics.iter().map(String::as_str) {
         let (runs, damaged) = store.history(id)?;
+        let hosts = if is_of_any { stored_run::hosts_of(&runs) } else { of_all.clone() };
         damaged
             .iter()
             .for_each(|error| terminal::warn(&format!("skipped: {}", with_remedy(error))));

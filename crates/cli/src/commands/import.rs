@@ -1,28 +1,36 @@
-//! `fathom import`: runs that were measured or exported elsewhere.
+//! `fathom import`: runs that were measured or exported elsewhere, by Fathom or by another tool.
 
 #[cfg(test)]
 mod fuzz;
 
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+mod input;
+mod other_tools;
 
-use anyhow::{Context, bail};
 use fathom_record::{Document, RunState};
 use fathom_store::{Store, StoreError};
 
+use self::input::Input;
 use super::{counted, documents, stored_run};
 use crate::arguments::ImportArguments;
 use crate::exit::Status;
 
 pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
+    let inputs = arguments.files.iter().map(|path| Input::open(path));
+    let inputs = inputs.collect::<anyhow::Result<Vec<Input>>>()?;
+    match other_tools::format(&inputs, arguments)? {
+        Some(format) => other_tools::import(format, inputs, arguments),
+        None => import_runs(inputs, arguments),
+    }
+}
+
+fn import_runs(mut inputs: Vec<Input>, arguments: &ImportArguments) -> anyhow::Result<Status> {
     // All files are validated before any run is stored: files are read twice, and one run is held
     // at a time. A pipe can be read once.
     let mut of_pipes = Vec::new();
-    for path in &arguments.files {
-        match open(path)? {
-            Input::File(file) => documents::each(file, &name(path), &mut |_| Ok(()))?,
-            Input::Pipe(pipe) => of_pipes.extend(documents::read(pipe, &name(path))?),
+    for input in &mut inputs {
+        match input.is_pipe() {
+            true => of_pipes.extend(documents::read(input.reader()?, &input.name)?),
+            false => documents::each(input.reader()?, &input.name, &mut |_| Ok(()))?,
         }
     }
     let mut store = stored_run::announced(Store::open(&stored_run::store_path(&arguments.store)?)?);
@@ -40,10 +48,8 @@ pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
         Ok(())
     };
     of_pipes.into_iter().try_for_each(&mut keep)?;
-    for path in &arguments.files {
-        if let Input::File(file) = open(path)? {
-            documents::each(file, &name(path), &mut keep)?;
-        }
+    for input in inputs.iter_mut().filter(|input| !input.is_pipe()) {
+        documents::each(input.reader()?, &input.name, &mut keep)?;
     }
     let known = match all - new {
         0 => String::new(),
@@ -67,28 +73,4 @@ fn store_run(store: &mut Store, mut document: Document) -> Result<bool, StoreErr
         document.run.state = RunState::Interrupted;
     }
     store.import(&document)
-}
-
-enum Input {
-    File(File),
-    Pipe(Box<dyn Read>),
-}
-
-fn name(path: &Path) -> String {
-    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
-}
-
-fn open(path: &Path) -> anyhow::Result<Input> {
-    if path == Path::new("-") {
-        return Ok(Input::Pipe(Box::new(std::io::stdin().lock())));
-    }
-    let name = path.display();
-    let file = File::open(path).with_context(|| format!("open {name}"))?;
-    match file.metadata().map(|facts| facts.file_type()) {
-        Ok(kind) if kind.is_dir() => {
-            bail!("{name} is a directory; name files of `fathom export`");
-        }
-        Ok(kind) if !kind.is_file() => Ok(Input::Pipe(Box::new(file))),
-        _ => Ok(Input::File(file)),
-    }
 }

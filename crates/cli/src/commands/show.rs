@@ -96,7 +96,15 @@ fn newest_with(
     let ids = all.iter().map(String::as_str);
     let ids: Vec<&str> =
         ids.filter(|id| selectors.iter().any(|it| matches(id, &it.name))).collect();
-    let host = stored_run::default_host(&store)?;
+    let is_import = selectors.iter().all(|it| stored_run::is_import(&it.name));
+    let last = match ids.first().filter(|_| is_import) {
+        Some(id) => store.history(id)?.0.pop(),
+        None => None,
+    };
+    let host = match &last {
+        Some(run) => run.document.host.identity().to_owned(),
+        None => stored_run::default_host(&store)?,
+    };
     let cases = store.newest_cases(ids.iter().copied(), Search::of(&host))?;
     let selected = |it: &&StoredCase| is_selected(&it.metric, &it.params, selectors);
     let newest = cases.iter().rev().filter(selected);

@@ -11,7 +11,9 @@ use fathom_engine::nearest_of;
 use fathom_measure::host;
 use fathom_probes::REGISTRY;
 use fathom_record::host::name_with_id;
-use fathom_record::{Activity, Document, OWN_GROUPS, Params, Record, system_cause};
+use fathom_record::{
+    Activity, Document, IMPORT, OWN_GROUPS, Outline, Params, Record, system_cause,
+};
 use fathom_store::{RunRow, Search, Store, StoreError, StoredCase, VERSION};
 
 use super::{counted, documents};
@@ -65,12 +67,26 @@ pub(super) fn default_host(store: &Store) -> Result<String, StoreError> {
     Ok(found)
 }
 
+/// The identities and names of the hosts of these runs.
+pub(super) fn hosts_of(runs: &[Outline]) -> BTreeMap<String, String> {
+    let hosts = runs.iter().map(|run| &run.document.host);
+    hosts.map(|host| (host.identity().to_owned(), host.name.clone())).collect()
+}
+
+/// Whether a metric, or all of a group, were measured by another program.
+pub(super) fn is_import(name: &str) -> bool {
+    name.split('.').next() == Some(IMPORT)
+}
+
 /// A run of the store by its id or label; `latest` is of the default host.
 pub(super) fn find(store: &Store, name: &str) -> Result<String, StoreError> {
     if !name.starts_with("latest") {
         return store.resolve(name);
     }
-    let found = store.find(name, Some(&default_host(store)?))?;
+    // What others measured may be of any host.
+    let is_import = name.split(['~', ':']).nth(1) == Some(IMPORT);
+    let host = if is_import { None } else { Some(default_host(store)?) };
+    let found = store.find(name, host.as_deref())?;
     if let Some(kind) = &found.instead {
         let wanted = if name.contains(':') { "complete one" } else { "complete `fathom run`" };
         let text =

@@ -26,6 +26,7 @@ mod golden;
 mod group;
 mod hostile;
 mod https;
+mod importing;
 mod laboratory;
 mod latest;
 mod limits;

@@ -1,0 +1,227 @@
+//! One run of the files of one tool.
+
+use fathom_analysis::judge::{Expectation, judge};
+use fathom_analysis::statistics;
+use fathom_record::run::ClockFacts;
+use fathom_record::{
+    Cause, Counters, Document, Effort, Host, MeasuredBy, MetricId, Protocol, Record, Run, RunState,
+    SCHEMA_VERSION, Sample, State, Summary, Tool, Verdict, escaped,
+};
+use jiff::Timestamp;
+
+use crate::parsed::Series;
+use crate::{Format, Parsed};
+
+/// An interval of this half width or more, relative, is wide: no tool states a limit of its own.
+const NOISE_LIMIT: f64 = 0.1;
+/// The host of files that do not name theirs.
+const UNKNOWN: &str = "unknown";
+
+/// A file with its name.
+#[derive(Debug)]
+pub struct Source {
+    pub name: String,
+    pub parsed: Parsed,
+}
+
+/// What the files do not say.
+#[derive(Debug)]
+pub struct About {
+    pub format: Format,
+    /// The program that imports.
+    pub tool: Tool,
+    pub label: Option<String>,
+    /// The host that measured, if the user names it.
+    pub host: Option<String>,
+    /// When the files were written; it stands for a date that they lack.
+    pub written: Timestamp,
+}
+
+/// Why files are not of one run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Conflict {
+    #[error("{a} is of {what} {of_a} and {b} of {of_b}; import them apart")]
+    Origin { what: &'static str, a: String, of_a: String, b: String, of_b: String },
+    #[error("{b}: {why}")]
+    Series { b: String, why: String },
+    #[error("no file")]
+    Nothing,
+}
+
+/// One run of files: the processes of each are processes of the run, in the order of the files.
+///
+/// # Errors
+/// If they are of several hosts, CPUs or versions of the tool, or disagree on a unit.
+pub fn document(sources: &[Source], about: &About) -> Result<Document, Conflict> {
+    let version = one_origin(sources, "version", |parsed| parsed.version.as_deref())?;
+    let host = match &about.host {
+        Some(name) => Some(name.as_str()),
+        None => one_origin(sources, "host", |parsed| parsed.host.as_deref())?,
+    };
+    let cpu = one_origin(sources, "CPU", |parsed| parsed.cpu.as_deref())?;
+    let merged = merged(sources)?;
+    let first = &sources.first().ok_or(Conflict::Nothing)?.parsed;
+    let dates = sources.iter().filter_map(|source| source.parsed.date.as_ref());
+    let date = dates.min_by_key(|date| date.moment);
+    let started = date.map_or(about.written, |date| date.moment);
+    let id = run_id(started, sources);
+    let measured_by = MeasuredBy {
+        tool: about.format.name().to_owned(),
+        version: version.map(printable),
+        host: host.map(printable),
+        date: date.map(|date| printable(&date.text)),
+    };
+    let name = measured_by.host.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+    let mut facts = Host { name, ..Host::default() };
+    facts.cpu.model = cpu.map(printable).unwrap_or_default();
+    facts.cpu.logical = first.cpus.unwrap_or_default();
+    facts.cpu.architecture = first.architecture.as_deref().map(printable).unwrap_or_default();
+    let make = |series: &Series| record(series, &measured_by, &id);
+    let records: Vec<Record> = merged.series.iter().map(make).collect();
+    let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+    let command = format!("import {}", about.format.name());
+    let run = Run {
+        id: id.clone(),
+        label: about.label.clone(),
+        started: format!("{started:.3}"),
+        ended: None,
+        duration_ns: None,
+        effort: Effort::Quick,
+        protocol: Protocol::Median,
+        seed: 0,
+        asked: vec![format!("{command} {}", names.join(" "))],
+        procedure: Some(command),
+        planned: records.len() as u64,
+        state: RunState::Complete,
+        cpu: 0,
+        cpu_reason: "not recorded".to_owned(),
+        reference: None,
+        clock: ClockFacts { source: UNKNOWN.to_owned(), ..ClockFacts::default() },
+        tuned: Vec::new(),
+        imposed: Vec::new(),
+        verdict: Verdict::default(),
+        notes: merged.notes,
+    };
+    let tool = about.tool.clone();
+    let (schema, far) = (SCHEMA_VERSION, Vec::new());
+    Ok(Document { schema, tool, run, host: facts, far, records })
+}
+
+/// A text of a file without what is hidden on a screen, and no longer than a host name of DNS.
+fn printable(text: &str) -> String {
+    const BYTES_MAX: usize = 253;
+    let mut left = BYTES_MAX + 1;
+    let fits = |letter: &char| {
+        left = left.saturating_sub(letter.len_utf8());
+        left > 0
+    };
+    escaped(text).chars().take_while(fits).collect()
+}
+
+/// What all files that say it say; an error if two differ.
+fn one_origin<'s>(
+    sources: &'s [Source],
+    what: &'static str,
+    of: impl Fn(&'s Parsed) -> Option<&'s str>,
+) -> Result<Option<&'s str>, Conflict> {
+    let mut known: Option<(&Source, &str)> = None;
+    for source in sources {
+        let Some(text) = of(&source.parsed) else { continue };
+        match known {
+            Some((first, of_first)) if of_first != text => {
+                return Err(Conflict::Origin {
+                    what,
+                    a: first.name.clone(),
+                    of_a: of_first.to_owned(),
+                    b: source.name.clone(),
+                    of_b: text.to_owned(),
+                });
+            }
+            _ => known = known.or(Some((source, text))),
+        }
+    }
+    Ok(known.map(|(_, text)| text))
+}
+
+/// All series, with the processes of each file after those of the files before it.
+fn merged(sources: &[Source]) -> Result<Parsed, Conflict> {
+    let mut merged = Parsed::default();
+    let mut before = 0;
+    for source in sources {
+        for series in &source.parsed.series {
+            let mut processes = vec![Vec::new(); before];
+            processes.extend(series.processes.iter().cloned());
+            let added = merged.add(Series { processes, ..series.clone() });
+            added.map_err(|why| Conflict::Series { b: source.name.clone(), why })?;
+        }
+        let notes = source.parsed.notes.iter();
+        merged.notes.extend(notes.map(|note| format!("{}: {note}", source.name)));
+        before += source.parsed.series.iter().map(|one| one.processes.len()).max().unwrap_or(0);
+    }
+    // The cases of a metric together, as views show them.
+    let ids: Vec<String> = merged.series.iter().map(|series| series.id.clone()).collect();
+    merged.series.sort_by_key(|series| ids.iter().position(|id| *id == series.id));
+    Ok(merged)
+}
+
+/// Milliseconds since 1970, as of other runs, and a checksum of the files: the same files give the
+/// same run.
+fn run_id(started: Timestamp, sources: &[Source]) -> String {
+    let mut hash = crc32fast::Hasher::new();
+    sources.iter().for_each(|source| hash.update(&source.parsed.checksum.to_le_bytes()));
+    let (ms, low) = (started.as_millisecond().max(0), hash.finalize() & 0xffff);
+    format!("{ms:012x}{low:04x}")
+}
+
+fn record(series: &Series, measured_by: &MeasuredBy, run: &str) -> Record {
+    let metric = MetricId::new(format!("import.{}.{}", measured_by.tool, series.id));
+    let (params, kind) = (series.params.clone(), series.kind);
+    let mut record = Record::new(metric, params, &series.title, kind.unit, kind.better);
+    record.visit = format!("{run}/{}", record.name());
+    record.measured_by = Some(measured_by.clone());
+    record.facts.clone_from(&series.facts);
+    record.notes.clone_from(&series.notes);
+    let samples: Vec<Sample> = series
+        .processes
+        .iter()
+        .enumerate()
+        .filter(|(_, values)| !values.is_empty())
+        .map(|(process, values)| Sample {
+            process: process as u32,
+            batch: series.batch,
+            values: values.clone(),
+            values_per_round: 1,
+            ..Sample::default()
+        })
+        .collect();
+    if let Some(failure) = &series.failure {
+        record.verdict = Verdict::because(State::Failed, Cause::Crashed, failure.clone());
+    } else if let Some(summary) = statistics::summarise(&samples) {
+        record.verdict = match kind.unit.takes(summary.median) {
+            true => verdict(&samples, &summary, series),
+            false => {
+                let text = format!("{} {} in the file", summary.median, kind.unit.symbol());
+                Verdict::because(State::Unavailable, Cause::TooShort, text)
+            }
+        };
+        record.summary = Some(summary);
+    }
+    record.samples = Some(samples);
+    record.sealed()
+}
+
+/// By the values alone: the files have no counters.
+fn verdict(samples: &[Sample], summary: &Summary, series: &Series) -> Verdict {
+    let better = series.kind.better;
+    let expectation = Expectation { expects: Counters::NONE, noise_limit: NOISE_LIMIT, better };
+    let mut verdict = judge(samples, summary, expectation, None);
+    for reason in &mut verdict.reasons {
+        // Those are options of a measurement here.
+        reason.remedy = None;
+        if reason.cause == Cause::Spread {
+            reason.text =
+                format!("wide interval of {} values; the file has no counters", summary.n);
+        }
+    }
+    verdict
+}

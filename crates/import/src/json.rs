@@ -1,0 +1,65 @@
+//! JSON of other tools: errors have line and field.
+
+use std::fmt;
+
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, Visitor};
+
+use crate::ParseError;
+use crate::parsed::Kind;
+
+/// Reads a whole text; `before` lines were taken from its beginning.
+pub(crate) fn read<T: DeserializeOwned>(text: &str, before: usize) -> Result<T, ParseError> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let read = serde_path_to_error::deserialize(&mut deserializer);
+    let value = read.map_err(|error| {
+        let field = match error.path().to_string().as_str() {
+            "." | "?" => String::new(),
+            path => format!(", field `{path}`"),
+        };
+        located(error.inner(), before, &field)
+    })?;
+    deserializer.end().map_err(|error| located(&error, before, ""))?;
+    Ok(value)
+}
+
+fn located(error: &serde_json::Error, before: usize, field: &str) -> ParseError {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    let what = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text);
+    let what = if error.is_eof() { "the file ends too early" } else { what };
+    ParseError::new(line + before, format!("{what}{field}"))
+}
+
+/// A time, rate or size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number(pub(crate) f64);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_f64(NumberVisitor)
+    }
+}
+
+/// Checks where the number stands, so that the error has its line.
+struct NumberVisitor;
+
+impl Visitor<'_> for NumberVisitor {
+    type Value = Number;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Number, E> {
+        let checked = Kind::SECONDS.checked(value);
+        checked.map(Number).map_err(|why| E::custom(format!("{value}: {why}")))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Number, E> {
+        self.visit_f64(value as f64)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Number, E> {
+        self.visit_f64(value as f64)
+    }
+}

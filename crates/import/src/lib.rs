@@ -1,0 +1,23 @@
+//! Results of other benchmark programs: from the text of their files to a run with records.
+//!
+//! Each tool has a parser of its own, which gives one intermediate shape, [`Parsed`]. [`document`]
+//! makes one run of one or more of them. No I/O, no clock: equal texts give equal records.
+#![forbid(unsafe_code)]
+
+mod document;
+mod error;
+mod fio;
+pub mod fuzz;
+mod go;
+mod google_benchmark;
+mod hyperfine;
+mod json;
+mod name;
+mod parsed;
+mod pyperf;
+mod tool;
+
+pub use document::{About, Conflict, Source, document};
+pub use error::ParseError;
+pub use parsed::Parsed;
+pub use tool::Format;

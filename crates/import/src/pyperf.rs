@@ -1,0 +1,113 @@
+//! pyperf: its JSON. Each of its runs with values is a worker process.
+
+use std::collections::BTreeMap;
+
+use fathom_record::{Fact, Params, Unit};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::json::{self, Number};
+use crate::name;
+use crate::parsed::{Date, Kind, Series};
+use crate::{ParseError, Parsed};
+
+#[derive(Deserialize)]
+struct Suite {
+    benchmarks: Vec<Benchmark>,
+    #[serde(default)]
+    metadata: Metadata,
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct Benchmark {
+    #[serde(default)]
+    metadata: Metadata,
+    runs: Vec<Run>,
+}
+
+#[derive(Deserialize)]
+struct Run {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    values: Vec<Number>,
+}
+
+type Metadata = BTreeMap<String, Value>;
+
+/// What all runs have in common is written once for the benchmark, or for the file.
+struct Known<'m>(Vec<&'m Metadata>);
+
+impl Known<'_> {
+    fn text(&self, key: &str) -> Option<String> {
+        let value = self.0.iter().find_map(|metadata| metadata.get(key))?;
+        value.as_str().map(str::to_owned)
+    }
+
+    fn count(&self, key: &str) -> Option<u32> {
+        let value = self.0.iter().find_map(|metadata| metadata.get(key))?;
+        u32::try_from(value.as_u64()?).ok()
+    }
+}
+
+pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
+    let suite: Suite = json::read(text, 0)?;
+    if suite.version != "1.0" {
+        let what = format!("version {:?} of the format; 1.0 is read", suite.version);
+        return Err(ParseError::at_last(text, &suite.version, what));
+    }
+    let mut parsed = Parsed::default();
+    for benchmark in &suite.benchmarks {
+        let known = Known(vec![&benchmark.metadata, &suite.metadata]);
+        let Some(title) = known.text("name") else {
+            return Err(ParseError::at_last(text, "benchmarks", "a benchmark without a name"));
+        };
+        let at = |what| ParseError::at_last(text, &title, what);
+        let unit = known.text("unit");
+        let kind = match unit.as_deref() {
+            None | Some("second") => Kind::SECONDS,
+            Some("byte") => Kind::amount(Unit::Bytes),
+            Some("integer") => Kind::NUMBER,
+            Some(other) => return Err(at(format!("unknown unit `{other}`"))),
+        };
+        let shown = name::title(&title);
+        let mut series = Series::new(&shown, &name::safe(&title), &Params::none(), kind);
+        for run in benchmark.runs.iter().filter(|run| !run.values.is_empty()) {
+            let process = series.processes.len();
+            run.values.iter().for_each(|value| series.push(process, value.0));
+            let all = Known(vec![&run.metadata, &benchmark.metadata, &suite.metadata]);
+            note_origin(&mut parsed, &all);
+            for (fact, key) in [("Python", "python_version"), ("platform", "platform")] {
+                let text = all.text(key).filter(|_| process == 0);
+                series.facts.extend(text.map(|text| Fact::text(fact, name::title(&text))));
+            }
+        }
+        if series.processes.is_empty() {
+            return Err(at(format!("`{shown}` has no values")));
+        }
+        parsed.add_new(series, "name the benchmarks apart").map_err(at)?;
+    }
+    Ok(parsed)
+}
+
+/// Of the first run that has it; the date of the earliest.
+fn note_origin(parsed: &mut Parsed, known: &Known<'_>) {
+    let or = |had: &mut Option<String>, key: &str| *had = had.take().or_else(|| known.text(key));
+    or(&mut parsed.version, "pyperf_version");
+    or(&mut parsed.version, "perf_version");
+    or(&mut parsed.host, "hostname");
+    or(&mut parsed.cpu, "cpu_model_name");
+    parsed.cpus = parsed.cpus.or_else(|| known.count("cpu_count"));
+    let date = known.text("date").and_then(|text| {
+        // The time of the host's zone, which the file does not name.
+        let moment = text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp();
+        Some(Date { text, moment })
+    });
+    let is_earlier = |date: &Date| parsed.date.as_ref().is_none_or(|it| date.moment < it.moment);
+    if let Some(date) = date.filter(is_earlier) {
+        parsed.date = Some(date);
+    }
+}
