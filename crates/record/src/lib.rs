@@ -14,6 +14,7 @@ pub mod hidden;
 pub mod histogram;
 pub mod host;
 pub mod metric;
+pub mod openmetrics;
 pub mod outline;
 pub mod plausible;
 pub mod prediction;
