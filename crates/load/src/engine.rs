@@ -1,7 +1,9 @@
 //! The engine of load, closed-loop or open-loop: threads with an epoll instance each, which share
 //! nothing but counters. It knows no metric and decides nothing about its results.
 
+mod buckets;
 mod client;
+mod meter;
 mod open;
 mod pause;
 mod phases;
@@ -18,6 +20,8 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use fathom_http::{Address, Tls, Url};
 
+pub use buckets::lower_ns;
+pub use meter::{Counts, Meter};
 pub use pause::{Distribution, Pause};
 pub use phases::{Phase, Phases};
 pub use schedule::{Arrivals, Rate};
@@ -81,6 +85,8 @@ pub struct Workload {
     pub spin_ns: u64,
     /// The server's URL, if redirects within it are followed.
     pub follow: Option<Url>,
+    /// Counts for those who look at the run meanwhile.
+    pub meter: Option<Arc<Meter>>,
 }
 
 /// Redirects that are followed for one request, at most.

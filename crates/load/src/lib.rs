@@ -35,6 +35,7 @@ mod readings;
 mod records;
 pub mod requests;
 mod run;
+mod seconds;
 mod server;
 mod step;
 pub mod target;

@@ -27,6 +27,7 @@ use crate::rates;
 use crate::readings::Readings;
 use crate::records;
 use crate::run::{Observed, Run, duration, shuffled, whole_time};
+use crate::seconds::Watched;
 use crate::step::{COMPLETIONS_NEEDED, Judged, SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
 
@@ -110,6 +111,7 @@ impl Procedure for Load {
             capacities: Capacities::default(),
             has_warned: false,
             has_left_requests: false,
+            watched: Watched::new(self.most_threads()),
         };
         // Of an open loop no limit is sought.
         let is_closed = !self.closed().is_empty();

@@ -5,7 +5,7 @@ use fathom_measure::Clock;
 use fathom_measure::sampler::{KernelCounters, Observer as _};
 use fathom_record::{
     Cause, Check, Counters, Disturbance, Fact, FarEnd, FarHost, Histogram, Host, Interval, NoModel,
-    Params, Prediction, Reason, Record, Series, Unit, Verdict, quantity::quantity,
+    Params, Prediction, Reason, Record, Second, Series, Unit, Verdict, quantity::quantity,
 };
 
 use crate::Stop;
@@ -54,6 +54,8 @@ pub enum Event<'a> {
     Warning(&'a str),
     /// What the command is about to do.
     Plan(&'a str),
+    /// What a load did within a second.
+    Second(&'a Second),
 }
 
 /// The measured values of one case.

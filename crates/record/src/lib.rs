@@ -26,6 +26,7 @@ pub mod remedy;
 mod round_trip;
 pub mod run;
 pub mod sample;
+pub mod second;
 pub mod series;
 pub mod summary;
 pub mod system_error;
@@ -51,6 +52,7 @@ pub use run::{
     RunState, Tool, kind, label, name,
 };
 pub use sample::{Check, DeviceTime, Disturbance, FarEnd, Sample};
+pub use second::{Phase, Second};
 pub use series::Series;
 pub use summary::{Basis, Estimate, Interval, NotSelected, Quantile, Stratum, Summary};
 pub use system_error::{Activity, SystemCause, system_cause};

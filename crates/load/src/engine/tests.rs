@@ -149,6 +149,7 @@ fn work(address: SocketAddr, clients: u32) -> Workload {
         seed: 1,
         spin_ns: 0,
         follow: None,
+        meter: None,
     }
 }
 
