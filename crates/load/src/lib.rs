@@ -27,6 +27,7 @@ mod make;
 mod memory;
 pub mod message;
 mod metrics;
+mod monitor;
 pub mod options;
 mod paths;
 mod procedure;

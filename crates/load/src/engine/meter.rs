@@ -36,11 +36,6 @@ impl Dial {
         self.in_flight.store(self.in_flight.load(Relaxed).saturating_sub(1), Relaxed);
     }
 
-    /// The thread leaves the requests that are in flight.
-    pub(super) fn leave(&self) {
-        self.in_flight.store(0, Relaxed);
-    }
-
     pub(crate) fn complete(&self, response_ns: u64, body_bytes: u64) {
         add(&self.times[bucket(response_ns)], 1);
         add(&self.sum_ns, response_ns);
