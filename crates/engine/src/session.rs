@@ -187,6 +187,7 @@ impl<'a> Session<'a> {
         record.value = measured.text.map(Value::Text);
         record.facts = measured.facts;
         record.series = measured.series;
+        record.heat_map = measured.heat_map;
         record.notes.extend(measured.notes);
         let predicted = || self.predicted(about.id, &record.params);
         let prediction = measured.prediction.map_or_else(predicted, Ok);

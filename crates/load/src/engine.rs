@@ -3,6 +3,7 @@
 
 mod buckets;
 mod client;
+mod heat;
 mod meter;
 mod open;
 mod pause;
@@ -20,12 +21,15 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use fathom_http::{Address, Tls, Url};
 
-pub use buckets::lower_ns;
+pub use buckets::{ROWS, lower_ns, row_lower_ns};
+pub use heat::Heat;
 pub use meter::{Counts, Meter};
 pub use pause::{Distribution, Pause};
 pub use phases::{Phase, Phases};
 pub use schedule::{Arrivals, Rate};
-pub use tally::{Fault, REDIRECTED, SLOTS, Slot, Tally, UNASKED, add_counts, fault_words, merge};
+pub use tally::{
+    Fault, REDIRECTED, SLICES, SLOTS, Slot, Tally, UNASKED, add_counts, fault_words, merge,
+};
 pub use window::{Backlog, End, Live, Moment, Outcome, ThreadUse, Timing, run};
 
 use crate::requests::Requests;

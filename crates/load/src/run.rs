@@ -133,14 +133,16 @@ impl Run<'_> {
             all_ns: self.all_ns,
             timing,
         };
-        let outcome = engine::run(work, timing, &mut |moment, live| watcher.at(moment, live))
+        let mut outcome = engine::run(work, timing, &mut |moment, live| watcher.at(moment, live))
             .map_err(|error| {
-                ProcedureError::failed(format!("start the client threads: {error}"))
-            })?;
+            ProcedureError::failed(format!("start the client threads: {error}"))
+        })?;
         if let Some(second) = watcher.seconds.rest(now_ns()) {
             watcher.recorder.event(Event::Second(&second));
         }
         self.watched.meter.rest();
+        let heat = &mut outcome.tally.heat;
+        heat.from_ns = heat.from_ns.saturating_sub(times.0);
         self.has_left_requests = outcome.tally.in_flight > 0;
         let times = watcher.begin_time.zip(watcher.end_time);
         let is_whole = outcome.end == engine::End::Complete;

@@ -4,8 +4,8 @@
 use fathom_measure::Clock;
 use fathom_measure::sampler::{KernelCounters, Observer as _};
 use fathom_record::{
-    Cause, Check, Counters, Disturbance, Fact, FarEnd, FarHost, Histogram, Host, Interval, NoModel,
-    Params, Prediction, Reason, Record, Second, Series, Unit, Verdict, quantity::quantity,
+    Cause, Check, Counters, Disturbance, Fact, FarEnd, FarHost, HeatMap, Histogram, Host, Interval,
+    NoModel, Params, Prediction, Reason, Record, Second, Series, Unit, Verdict, quantity::quantity,
 };
 
 use crate::Stop;
@@ -72,6 +72,7 @@ pub struct Measured {
     pub text: Option<String>,
     /// Single timings, if there are too many for `values`.
     pub histogram: Option<Histogram>,
+    pub heat_map: Option<HeatMap>,
     pub series: Vec<Series>,
     /// Whether each value comes from separate processes.
     pub in_fresh_processes: bool,

@@ -177,7 +177,12 @@ impl Audience for Printer {
             self.output.write(&lines.collect::<String>());
         }
         self.print(&by_hand::group(records, &self.printed, self.width));
-        let bare = |record: &Record| Record { samples: None, series: Vec::new(), ..record.clone() };
+        let bare = |record: &Record| Record {
+            samples: None,
+            series: Vec::new(),
+            heat_map: None,
+            ..record.clone()
+        };
         self.printed.extend(records.iter().map(bare));
     }
 

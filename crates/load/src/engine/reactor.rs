@@ -20,7 +20,7 @@ use super::open::Open;
 use super::pause::below;
 use super::phases::{Phase, Phases};
 use super::shared::{Seat, Shared};
-use super::{Body, Choice, Fault, Tally, Workload, redirects};
+use super::{Body, Choice, Fault, SLICES, SLOTS, Tally, Workload, redirects};
 
 /// Large enough for whatever a socket has received.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -441,7 +441,7 @@ impl<'w> Reactor<'w> {
                 Err(fault) => astray = Some(fault),
             }
         }
-        let slot = self.shared.slot(at_ns);
+        let slice = self.shared.slice(at_ns);
         let client = &self.clients[at as usize];
         if let Some(fault) = astray {
             self.count_fault(at, fault);
@@ -454,7 +454,9 @@ impl<'w> Reactor<'w> {
             self.count_fault(at, Fault::WrongContent);
         } else {
             let response_ns = (end_ns - since_ns) as f64;
-            if let Some(slot) = slot.map(|slot| &mut self.tally.slots[slot]) {
+            if let Some(slice) = slice {
+                self.tally.heat.add(slice, end_ns - since_ns);
+                let slot = &mut self.tally.slots[slice * SLOTS / SLICES];
                 slot.completed += 1;
                 slot.body_bytes += bytes;
                 slot.sum_ns += response_ns;

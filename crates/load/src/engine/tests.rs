@@ -482,6 +482,10 @@ fn counted_requests_are_exactly_as_many() {
         assert_eq!(server.requests.load(Relaxed), count as u32);
         assert_eq!(slots_ns.iter().sum::<u64>().max(1), window_ns);
         assert_eq!(tally.in_flight, 0);
+        let heat: Vec<u64> = tally.heat.slices().map(|slice| slice.iter().sum()).collect();
+        assert_eq!((heat.len(), heat.iter().sum()), (SLICES, tally.completed()));
+        let sliced: u64 = tally.heat.slices_ns.iter().sum();
+        assert_eq!(sliced, slots_ns.iter().sum::<u64>());
         if count == 50 {
             let slots: Vec<u64> = tally.slots.iter().map(|slot| slot.completed).collect();
             assert_eq!(slots, [5; SLOTS]);
