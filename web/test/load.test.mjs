@@ -225,6 +225,37 @@ named('load without heat maps has no such chart', async () => {
   assert.deepEqual(log, []);
 });
 
+/** The tiles of a case of the answer, each as text. */
+const answer = (page, at) => page.locator('.answer').nth(at).locator('.tile').allTextContents();
+
+named('page of a load begins with its answer', async () => {
+  const { page } = await open(chrome, limited([]).path);
+  const next = await page.locator('h1').evaluate((head) => head.nextElementSibling.className);
+  assert.equal(next, 'answer');
+  assert.deepEqual(await page.locator('.answer > p').count(), 2);
+  const [first, ...others] = await answer(page, 0);
+  assert.match(first, /^validThroughput at saturation3,600 requests\/s.*median 4\.00 µs, p99 36\.0 µs at 4 clients/);
+  assert.match(others.join(), /Knee2\.50 clients/);
+  const [fixed] = await answer(page, 1);
+  assert.match(fixed, /^validHighest throughput4,000 requests\/s.*at 4 clients/);
+});
+
+named('answer over a noisy step is noisy', async () => {
+  const { contents } = limited([]);
+  const { records } = contents.documents[0];
+  const of = ({ metric, params }) =>
+    metric === 'load.throughput' && params.mode === 'random' && params.clients === 2;
+  const at = records.findIndex(of);
+  records[at].verdict = { state: 'noisy', reasons: [{ cause: 'contention', text: 'CPU busy' }] };
+  contents.words[0] = records.map((_, row) => (row === at ? { reasons: [{ text: 'CPU busy' }] } : {}));
+  const { path } = workspace.page('noisy.html', () => contents);
+  const { page } = await open(chrome, path);
+  assert.equal(await page.locator('.answer').first().locator('.valid').count(), 0);
+  const [first] = await answer(page, 0);
+  assert.match(first, /^noisyThroughput at saturation~3,600 requests\/s.*1 of 3 steps noisy: CPU busy/);
+  assert.match((await answer(page, 1))[0], /^valid/);
+});
+
 named('load charts fit a narrow dark page', async () => {
   const options = { viewport: { width: 390, height: 800 }, colorScheme: 'dark' };
   const { page } = await open(chrome, known().path, options);
