@@ -1,6 +1,7 @@
 // The top of the page: the main results, the quality of the run, findings, results outside their
 // predictions, noisy results with their causes, results without a number, and the machine.
 
+import { answers } from './answer';
 import type { Contents, Counted, Document, Result } from './contents';
 import {
   fails,
@@ -272,6 +273,7 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
   const noisy = all.filter(({ state }) => state === 'noisy');
   return [
     several ? element('h2', {}, `${letter(run)}: ${name}`) : element('h1', {}, name),
+    ...answers(document),
     ...advice(document, heading),
     tiles(contents, run),
     quality(contents, run),

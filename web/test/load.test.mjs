@@ -191,6 +191,71 @@ named('far capacities do not flatten the throughput', async () => {
   assert.notEqual(await heights([['disk', 11_000]]), await heights([]));
 });
 
+/** Two sweeps of four slices: in the second one the server stalls for two of them. */
+const HEAT = {
+  starts_ns: [0, 1e8, 2e8, 3e8, 9e9, 9.1e9, 9.2e9, 9.3e9],
+  lengths_ns: Array(8).fill(1e8),
+  limits: [1e6, 2e6, 4e6, 1e8, 2e8],
+  counts: [...Array(5).fill([9, 1, 0, 0]), [0, 0, 0, 0], [0, 0, 0, 0], [5, 0, 0, 4]],
+};
+
+named('stall of a server is seen in the heat map', async () => {
+  const { contents } = known();
+  for (const record of contents.documents[0].records)
+    if (record.metric === 'load.response_time') record.heat_map = HEAT;
+  const { path } = workspace.page('stalled.html', () => contents);
+  const { page, log } = await open(chrome, path);
+  await page.locator('#load-heat svg').first().waitFor();
+  assert.deepEqual(log, []);
+  const count = (part) => page.locator(`#load-heat svg >> nth=0 >> g.${part} > *`).count();
+  // Two cases of three steps, each with the cells that have responses.
+  assert.equal(await page.locator('#load-heat svg').count(), 6);
+  assert.deepEqual([await count('heat'), await count('silent'), await count('pauses')], [12, 2, 1]);
+  await page.locator('#load-heat summary').click();
+  await page.locator('#load-heat tbody tr').first().waitFor();
+  const rows = await page.locator('#load-heat tbody tr').allTextContents();
+  assert.equal(rows.length, 6 * 8);
+  assert.match(rows[7], /760 ms91\.00–2\.00 ms100–200 ms$/);
+});
+
+named('load without heat maps has no such chart', async () => {
+  const { page, log } = await open(chrome, known().path);
+  await page.locator('#load-reads svg').waitFor();
+  assert.equal(await page.locator('#load-heat').count(), 0);
+  assert.deepEqual(log, []);
+});
+
+/** The tiles of a case of the answer, each as text. */
+const answer = (page, at) => page.locator('.answer').nth(at).locator('.tile').allTextContents();
+
+named('page of a load begins with its answer', async () => {
+  const { page } = await open(chrome, limited([]).path);
+  const next = await page.locator('h1').evaluate((head) => head.nextElementSibling.className);
+  assert.equal(next, 'answer');
+  assert.deepEqual(await page.locator('.answer > p').count(), 2);
+  const [first, ...others] = await answer(page, 0);
+  assert.match(first, /^validThroughput at saturation3,600 requests\/s.*median 4\.00 µs, p99 36\.0 µs at 4 clients/);
+  assert.match(others.join(), /Knee2\.50 clients/);
+  const [fixed] = await answer(page, 1);
+  assert.match(fixed, /^validHighest throughput4,000 requests\/s.*at 4 clients/);
+});
+
+named('answer over a noisy step is noisy', async () => {
+  const { contents } = limited([]);
+  const { records } = contents.documents[0];
+  const of = ({ metric, params }) =>
+    metric === 'load.throughput' && params.mode === 'random' && params.clients === 2;
+  const at = records.findIndex(of);
+  records[at].verdict = { state: 'noisy', reasons: [{ cause: 'contention', text: 'CPU busy' }] };
+  contents.words[0] = records.map((_, row) => (row === at ? { reasons: [{ text: 'CPU busy' }] } : {}));
+  const { path } = workspace.page('noisy.html', () => contents);
+  const { page } = await open(chrome, path);
+  assert.equal(await page.locator('.answer').first().locator('.valid').count(), 0);
+  const [first] = await answer(page, 0);
+  assert.match(first, /^noisyThroughput at saturation~3,600 requests\/s.*1 of 3 steps noisy: CPU busy/);
+  assert.match((await answer(page, 1))[0], /^valid/);
+});
+
 named('load charts fit a narrow dark page', async () => {
   const options = { viewport: { width: 390, height: 800 }, colorScheme: 'dark' };
   const { page } = await open(chrome, known().path, options);

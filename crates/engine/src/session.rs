@@ -1,6 +1,8 @@
 //! The run of a procedure: no plan, no workers, no pinning. Its passes are the values of one
 //! process; summary, prediction, verdict and record are as for metrics with visits.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use fathom_analysis::clean::{Conditions, clean_visits};
 use fathom_analysis::statistics;
 use fathom_analysis::strata::Strata;
@@ -56,6 +58,8 @@ pub struct Session<'a> {
     audience: &'a mut dyn Audience,
     begun: bool,
     drafts: bool,
+    /// Whether the reader of the seconds has left: then it was stopped.
+    unread: bool,
 }
 
 impl<'a> Session<'a> {
@@ -106,6 +110,7 @@ impl<'a> Session<'a> {
             audience,
             begun: false,
             drafts: false,
+            unread: false,
         }
     }
 
@@ -135,10 +140,11 @@ impl<'a> Session<'a> {
             self.audience.event(Event::Warning(&text));
         }
         let by_person = self.stop.is_by_person();
-        run.state = match by_person || matches!(ended, Err(ProcedureError::CutShort(_))) {
-            true => RunState::Interrupted,
-            false => RunState::Complete,
-        };
+        run.state =
+            match by_person || self.unread || matches!(ended, Err(ProcedureError::CutShort(_))) {
+                true => RunState::Interrupted,
+                false => RunState::Complete,
+            };
         run.ended = Some(timestamp());
         run.duration_ns = Some((clock::monotonic_raw_ns() - self.begun_ns) as f64);
         self.document.records = self.known.split_off(self.earlier);
@@ -205,6 +211,7 @@ impl<'a> Session<'a> {
         record.value = measured.text.map(Value::Text);
         record.facts = measured.facts;
         record.series = measured.series;
+        record.heat_map = measured.heat_map;
         record.notes.extend(measured.notes);
         // Nothing is known of another's work.
         if own.is_none() {
@@ -330,6 +337,11 @@ impl Recorder for Session<'_> {
             self.begin();
         }
         self.audience.event(event);
+        // Only those who follow a load want nothing but its lines.
+        if matches!(event, Event::Second(_)) && self.audience.has_left() {
+            self.unread = true;
+            self.stop.now().store(true, Relaxed);
+        }
     }
 
     fn confirm(&mut self, text: &str, ask: bool) -> bool {

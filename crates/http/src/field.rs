@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
+use subtle::ConstantTimeEq as _;
+
 use crate::Malformed;
 
 /// The elements of a list; empty ones do not count (RFC 9110 5.6.1).
@@ -69,6 +71,15 @@ pub fn retry_after(value: &str, now_ns: u64) -> Option<Duration> {
 /// Whether a Content-Encoding is another one than `identity`.
 pub fn coded(value: &[u8]) -> bool {
     list(value).any(|coding| !coding.eq_ignore_ascii_case(b"identity"))
+}
+
+/// Whether an Authorization field has this token, in a time that depends on lengths only.
+pub fn bears(authorization: Option<&[u8]>, token: &[u8]) -> bool {
+    let Some((scheme, found)) = authorization.and_then(|value| value.split_at_checked(7)) else {
+        return false;
+    };
+    let spaces = found.iter().take_while(|&&b| b == b' ').count();
+    scheme.eq_ignore_ascii_case(b"bearer ") && bool::from(found[spaces..].ct_eq(token))
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! The engine of load, closed-loop or open-loop: threads with an epoll instance each, which share
 //! nothing but counters. It knows no metric and decides nothing about its results.
 
+mod buckets;
 mod client;
+mod heat;
+mod meter;
 mod open;
 mod pause;
 mod phases;
@@ -18,10 +21,15 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use fathom_http::{Address, Tls, Url};
 
+pub use buckets::{ROWS, lower_ns, row_lower_ns};
+pub use heat::Heat;
+pub use meter::{Counts, Meter};
 pub use pause::{Distribution, Pause};
 pub use phases::{Phase, Phases};
 pub use schedule::{Arrivals, Rate};
-pub use tally::{Fault, REDIRECTED, SLOTS, Slot, Tally, UNASKED, add_counts, fault_words, merge};
+pub use tally::{
+    Fault, REDIRECTED, SLICES, SLOTS, Slot, Tally, UNASKED, add_counts, fault_words, merge,
+};
 pub use window::{Backlog, End, Live, Moment, Outcome, ThreadUse, Timing, run};
 
 use crate::requests::Requests;
@@ -81,6 +89,8 @@ pub struct Workload {
     pub spin_ns: u64,
     /// The server's URL, if redirects within it are followed.
     pub follow: Option<Url>,
+    /// Counts for those who look at the run meanwhile.
+    pub meter: Option<Arc<Meter>>,
 }
 
 /// Redirects that are followed for one request, at most.

@@ -23,6 +23,7 @@ use crate::options::Load;
 use crate::readings::Readings;
 use crate::requests::{Fields, Requests};
 use crate::run::Run;
+use crate::seconds::Watched;
 use crate::target::Target;
 
 /// Compares with a file in `golden/`; `SNAPSHOTS=overwrite` writes it anew.
@@ -93,6 +94,7 @@ impl Recorder for Texts {
         self.all += &match event {
             Event::Progress { done, all, what } => format!("{done} of {all}: {what}\n"),
             Event::Warning(text) | Event::Plan(text) => format!("{text}\n"),
+            Event::Second(second) => serde_json::to_string(second).expect("plain data") + "\n",
         };
     }
 
@@ -183,6 +185,7 @@ pub fn run(load: &Load, target: Target) -> Run<'_> {
         capacities: Capacities::default(),
         has_warned: false,
         has_left_requests: false,
+        watched: Watched::new(1),
     }
 }
 

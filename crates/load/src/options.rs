@@ -1,6 +1,6 @@
 //! The options of `fathom load`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ Examples:
                                                 a test: exit status 0, 3 or 5
   fathom load http://HOST:8080/ --find-max --slo 'p99<50ms,errors<0.1%'
                                                 the highest rate within these limits
+  fathom load http://HOST:8080/ --metrics 9100 --jsonl
+                                                for Prometheus, and a line each second
   fathom load http://HOST/ --urls '/f{0..9999}'   another HTTP server, by a pattern
   fathom load http://HOST/file.iso              one file of any HTTP server
   fathom load http://127.0.0.1:8001/ --pid auto   the bottleneck of a server here, such as nginx
@@ -164,6 +166,10 @@ pub struct Load {
     /// Limits of --find-max, such as 'p99<50ms,errors<0.1%'.
     #[arg(long, value_name = "CONDITIONS", value_parser = slo, requires = "find_max")]
     pub slo: Option<Conditions>,
+    /// Serve the counters meanwhile, as OpenMetrics at http://ADDR/metrics; beyond loopback this
+    /// needs --token-file, whose token each request must have.
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = listening, conflicts_with = "make")]
+    pub metrics: Option<SocketAddr>,
     /// Seed the choice of files and the order of steps.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub seed: u64,
@@ -378,6 +384,14 @@ fn resolved(text: &str) -> Result<Resolved, NotationError> {
     parsed().ok_or_else(|| NotationError::new(text, "HOST:PORT:ADDRESS, such as a.b:443:10.0.0.2"))
 }
 
+/// `9100` and `localhost:9100` are of 127.0.0.1.
+fn listening(text: &str) -> Result<SocketAddr, NotationError> {
+    let port = text.strip_prefix("localhost:").unwrap_or(text).parse::<u16>();
+    let address = port.map(|port| (Ipv4Addr::LOCALHOST, port).into());
+    let expected = "a port, or an address with one, such as 9100, 127.0.0.1:9100 or [::1]:9100";
+    address.or_else(|_| text.parse()).map_err(|_| NotationError::new(text, expected))
+}
+
 fn which(text: &str) -> Result<Which, NotationError> {
     if text == "auto" {
         return Ok(Which::Auto);
@@ -432,6 +446,18 @@ mod tests {
         }
         for wrong in ["", "a.b", "a.b:443", "a.b:x:10.0.0.2", "a.b:443:c", ":443:10.0.0.2"] {
             assert!(resolved(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn metrics_are_served_on_loopback_without_an_address() {
+        let of = |text: &str| listening(text).ok().map(|it| it.to_string());
+        for text in ["9100", "localhost:9100", "127.0.0.1:9100"] {
+            assert_eq!(of(text).as_deref(), Some("127.0.0.1:9100"), "{text}");
+        }
+        assert_eq!(of("[::]:1").as_deref(), Some("[::]:1"));
+        for text in ["", ":9100", "0.0.0.0", "host:9100", "70000", "::1"] {
+            assert_eq!(of(text), None, "{text}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! The order of the steps: three sweeps over all numbers of clients and rates, case by case.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_analysis::limits;
@@ -8,7 +9,7 @@ use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_measure::host::Reader;
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
 use fathom_record::quantity::counted;
-use fathom_record::{Params, Record};
+use fathom_record::{Activity, Params, Record, system_cause};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -21,17 +22,21 @@ use crate::engine::{End, Outcome, Timing, Workload};
 use crate::find;
 use crate::limit::{Limit, Proof};
 use crate::memory::{Memory, Resident};
+use crate::monitor::Monitor;
 use crate::options::{BodyName, Case, Load};
 use crate::paths::shown;
 use crate::rates;
 use crate::readings::Readings;
 use crate::records;
 use crate::run::{Observed, Run, duration, shuffled, whole_time};
+use crate::seconds::Watched;
 use crate::step::{COMPLETIONS_NEEDED, Judged, SWEEPS, Step};
-use crate::target::{LOOPBACK, Target};
+use crate::target::{LOOPBACK, Target, token};
 
 /// Descriptors of the process besides those of the clients.
 const DESCRIPTORS: u64 = 64;
+/// 128 bits in base64, as of the token of a service.
+const TOKEN_CHARACTERS_MIN: usize = 22;
 
 impl Procedure for Load {
     fn asked(&self) -> String {
@@ -62,6 +67,7 @@ impl Procedure for Load {
             return Err(ProcedureError::usage(text));
         }
         self.check_descriptors()?;
+        self.metrics_token()?;
         self.congestion.as_deref().map_or(Ok(()), check_congestion)
     }
 
@@ -78,6 +84,8 @@ impl Procedure for Load {
             };
             return crate::make::make(set, self.target.as_ref(), &mut watch);
         }
+        let watched = Watched::new(self.most_threads());
+        let monitor = self.monitor(&watched)?;
         let mut target = match Target::prepare(self, recorder) {
             Err(_) if recorder.stop().now().load(Relaxed) => return Ok(Ending::Stopped),
             target => target?,
@@ -86,7 +94,9 @@ impl Procedure for Load {
         self.check_ports(&target, recorder)?;
         recorder.set_seed(self.seed);
         target.far.iter().for_each(|far| recorder.add_far(far.clone()));
-        recorder.event(Event::Plan(&self.plan(&target)));
+        let metrics =
+            monitor.as_ref().map(|it| format!("; metrics: http://{}/metrics", it.address));
+        recorder.event(Event::Plan(&(self.plan(&target) + &metrics.unwrap_or_default())));
         let few = self.all_cases().into_iter().find_map(|case| self.too_few(case, target.first_ns));
         few.iter().for_each(|text| recorder.event(Event::Warning(text)));
         if self.body == BodyName::Verify {
@@ -110,6 +120,7 @@ impl Procedure for Load {
             capacities: Capacities::default(),
             has_warned: false,
             has_left_requests: false,
+            watched,
         };
         // Of an open loop no limit is sought.
         let is_closed = !self.closed().is_empty();
@@ -181,6 +192,30 @@ impl Load {
             }
             None => Ok(Ending::Done),
         }
+    }
+
+    /// The token that `--metrics` requires: beyond loopback each request has one.
+    fn metrics_token(&self) -> Result<Option<String>, ProcedureError> {
+        let Some(address) = self.metrics else { return Ok(None) };
+        if address.ip().to_canonical().is_loopback() {
+            return Ok(None);
+        }
+        let token = token(self)?.filter(|token| token.len() >= TOKEN_CHARACTERS_MIN);
+        token.map(Some).ok_or_else(|| {
+            ProcedureError::usage(format!(
+                "--metrics {address}: beyond loopback a token of at least {TOKEN_CHARACTERS_MIN} \
+                 characters is needed: add --token-file FILE"
+            ))
+        })
+    }
+
+    fn monitor(&self, watched: &Arc<Watched>) -> Result<Option<Monitor>, ProcedureError> {
+        let Some(address) = self.metrics else { return Ok(None) };
+        let started = Monitor::start(address, self.metrics_token()?, Arc::clone(watched));
+        started.map(Some).map_err(|error| {
+            let cause = system_cause(&error, Activity::Other);
+            ProcedureError::failed(format!("--metrics {address}: {cause}"))
+        })
     }
 
     fn check_descriptors(&self) -> Result<(), ProcedureError> {
@@ -470,6 +505,28 @@ mod tests {
             plan("--find-max --slo p99<50ms --time 12s", true),
         ];
         assert_golden("plans.txt", &text.concat());
+    }
+
+    #[test]
+    fn metrics_beyond_loopback_need_a_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            format!("--token-file {}", path.display())
+        };
+        let (short, long) = (file("short", "secret"), file("long", &"0123456789".repeat(3)));
+        let checked = |options: &str| {
+            let line = format!("load http://far/ --metrics {options}");
+            Load::parse_from(line.split_whitespace()).check()
+        };
+        assert!(checked(&format!("0.0.0.0:9100 {long}")).is_ok());
+        assert!(["9100", "[::1]:9100"].map(checked).iter().all(Result::is_ok));
+        for options in ["0.0.0.0:9100".to_owned(), format!("[::]:1 {short}")] {
+            let refused = checked(&options).unwrap_err();
+            assert!(matches!(refused, ProcedureError::Usage(_)), "{refused}");
+            assert!(refused.to_string().ends_with("add --token-file FILE"), "{refused}");
+        }
     }
 
     #[test]

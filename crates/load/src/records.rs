@@ -1,5 +1,6 @@
 //! From steps to records.
 
+mod heat;
 mod open;
 mod phases;
 
@@ -125,6 +126,7 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Ju
     recorder.record(Measured {
         values: Vec::new(),
         histogram: Some(step.times.clone()),
+        heat_map: heat::map(step),
         facts: std::iter::once(mean_fact).chain(ends).chain(tails(step)).collect(),
         ..record(&metrics::RESPONSE_TIME, median, step.interval(median, |it| it.median_ns))
     });

@@ -17,6 +17,7 @@ use crate::figures::Telemetry;
 use crate::memory::Memory;
 use crate::options::{Case, Load, ServerCache};
 use crate::readings::Readings;
+use crate::seconds::{Seconds, Watched};
 use crate::step::{SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
 
@@ -41,6 +42,11 @@ impl Load {
         self.threads.unwrap_or(usual).clamp(1, clients)
     }
 
+    /// The most threads of any step.
+    pub fn most_threads(&self) -> u32 {
+        self.threads.unwrap_or(affinity::allowed().len() as u32)
+    }
+
     pub fn workload(&self, target: &Target, case: Case, clients: u32, seed: u64) -> Workload {
         Workload {
             address: target.address.clone(),
@@ -62,6 +68,7 @@ impl Load {
             seed,
             spin_ns: 0,
             follow: target.follow.clone(),
+            meter: None,
         }
     }
 }
@@ -94,6 +101,7 @@ pub struct Run<'l> {
     pub has_warned: bool,
     /// Whether the last window ended with requests in flight.
     pub has_left_requests: bool,
+    pub watched: Arc<Watched>,
 }
 
 impl Run<'_> {
@@ -105,6 +113,8 @@ impl Run<'_> {
         recorder: &mut dyn Recorder,
     ) -> Result<Observed, ProcedureError> {
         self.settle(work, recorder)?;
+        let work = &Workload { meter: Some(Arc::clone(&self.watched.meter)), ..work.clone() };
+        let times = (self.memory.begun_ns, now_ns());
         let mut watcher = Watcher {
             target: &mut self.target,
             memory: &mut self.memory,
@@ -117,15 +127,22 @@ impl Run<'_> {
             from: None,
             read_ns: 0,
             shown_ns: 0,
+            seconds: Seconds::of(&self.watched, (work, what), times),
             what,
             done_ns: self.done_ns,
             all_ns: self.all_ns,
             timing,
         };
-        let outcome = engine::run(work, timing, &mut |moment, live| watcher.at(moment, live))
+        let mut outcome = engine::run(work, timing, &mut |moment, live| watcher.at(moment, live))
             .map_err(|error| {
-                ProcedureError::failed(format!("start the client threads: {error}"))
-            })?;
+            ProcedureError::failed(format!("start the client threads: {error}"))
+        })?;
+        if let Some(second) = watcher.seconds.rest(now_ns()) {
+            watcher.recorder.event(Event::Second(&second));
+        }
+        self.watched.meter.rest();
+        let heat = &mut outcome.tally.heat;
+        heat.from_ns = heat.from_ns.saturating_sub(times.0);
         self.has_left_requests = outcome.tally.in_flight > 0;
         let times = watcher.begin_time.zip(watcher.end_time);
         let is_whole = outcome.end == engine::End::Complete;
@@ -252,6 +269,7 @@ struct Watcher<'w> {
     from: Option<Live>,
     read_ns: u64,
     shown_ns: u64,
+    seconds: Seconds,
     what: &'w str,
     done_ns: u64,
     all_ns: u64,
@@ -281,6 +299,9 @@ impl Watcher<'_> {
         }
         if let Some(local) = &mut self.target.local {
             local.look();
+        }
+        if let Some(second) = self.seconds.at(moment, live) {
+            self.recorder.event(Event::Second(&second));
         }
         if live.now_ns.saturating_sub(self.shown_ns) >= PROGRESS_NS {
             self.shown_ns = live.now_ns;
@@ -345,6 +366,8 @@ mod tests {
     #[test]
     fn progress_has_the_rates_of_the_window() {
         let mut recorder = Texts::new();
+        let load = Load::parse_from(["load", "http://far/"]);
+        let work = load.workload(&target(false), load.all_cases()[0], 4, 1);
         let (client, server) = (Resident::default(), Resident::default());
         let at = |ms: u64, completed, body_bytes, failed| Live {
             now_ns: 5_000_000_000 + ms * 1_000_000,
@@ -365,6 +388,7 @@ mod tests {
             from: None,
             read_ns: 0,
             shown_ns: 0,
+            seconds: Seconds::of(&Watched::new(1), (&work, "4 clients"), (0, 0)),
             what: "4 clients",
             done_ns: 10_000_000_000,
             all_ns: 15_000_000_000,

@@ -9,7 +9,9 @@ use fathom_record::quantity::{counted, percent};
 use fathom_record::{Basis, Histogram, Interval, Remedy};
 
 use crate::batch::{Batch, half_width, interval};
-use crate::engine::{Fault, Outcome, Phases, Rate, SLOTS, Slot, ThreadUse, add_counts, merge};
+use crate::engine::{
+    Fault, Heat, Outcome, Phases, Rate, SLOTS, Slot, ThreadUse, add_counts, merge,
+};
 use crate::figures::Telemetry;
 pub use crate::used::ServerUse;
 
@@ -84,6 +86,8 @@ pub struct Step {
     /// Slots that do not fill a batch yet, with their time.
     pending: Option<(Slot, usize, f64)>,
     pub times: Histogram,
+    /// Of each sweep.
+    pub heat: Vec<Heat>,
     pub completed: u64,
     pub body_bytes: u64,
     pub window_ns: u64,
@@ -145,6 +149,7 @@ impl Step {
         for (slot, ns) in tally.slots.iter().zip(outcome.slots_ns) {
             self.add_slot(slot, ns as f64 / 1e9);
         }
+        self.heat.push(tally.heat.clone());
         self.in_flight += tally.in_flight;
         self.in_flight_ns.extend(&tally.in_flight_ns);
         merge(&mut self.late, tally.late.as_ref());

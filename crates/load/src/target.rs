@@ -299,7 +299,8 @@ fn with_remedy(error: &ControlError) -> String {
     format!("{error}{remedy}")
 }
 
-fn token(load: &Load) -> Result<Option<String>, ProcedureError> {
+/// The token of `--token-file` or the environment.
+pub fn token(load: &Load) -> Result<Option<String>, ProcedureError> {
     let variable = || std::env::var_os(TOKEN_FILE).map(std::path::PathBuf::from);
     let path = load.token_file.clone().or_else(variable);
     path.map(|path| read_token(&path)).transpose()

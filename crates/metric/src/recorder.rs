@@ -5,9 +5,9 @@ use fathom_analysis::clean::Loop;
 use fathom_measure::Clock;
 use fathom_measure::sampler::{KernelCounters, Observer as _};
 use fathom_record::{
-    Better, Cause, Check, Counters, Disturbance, Fact, FarEnd, FarHost, Histogram, Host, Interval,
-    NoModel, NotSelected, Params, Prediction, Reason, Record, Sample, Series, Stratum, Unit,
-    Verdict, quantity::quantity,
+    Better, Cause, Check, Counters, Disturbance, Fact, FarEnd, FarHost, HeatMap, Histogram, Host,
+    Interval, NoModel, NotSelected, Params, Prediction, Reason, Record, Sample, Second, Series,
+    Stratum, Unit, Verdict, quantity::quantity,
 };
 
 use crate::Stop;
@@ -56,6 +56,8 @@ pub enum Event<'a> {
     Warning(&'a str),
     /// What the command is about to do.
     Plan(&'a str),
+    /// What a load did within a second.
+    Second(&'a Second),
 }
 
 /// A metric outside the registry, such as a command of the user. Its record says what it is.
@@ -101,6 +103,7 @@ pub struct Measured {
     pub text: Option<String>,
     /// Single timings, if there are too many for `values`.
     pub histogram: Option<Histogram>,
+    pub heat_map: Option<HeatMap>,
     pub series: Vec<Series>,
     /// In place of values.
     pub processes: Option<Processes>,

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agreement, Better, Class, Disturbance, Fact, FactValue, LOOSE, MeasuredBy, MetricId, NoModel,
-    Params, Prediction, Protocol, Sample, Series, Summary, Typical, Unit, Verdict,
+    Agreement, Better, Class, Disturbance, Fact, FactValue, HeatMap, LOOSE, MeasuredBy, MetricId,
+    NoModel, Params, Prediction, Protocol, Sample, Series, Summary, Typical, Unit, Verdict,
 };
 
 /// The headline.
@@ -68,6 +68,9 @@ pub struct Record {
     /// Time series of counters, for long measurements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Series>,
+    /// Single timings over the time of the measurement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heat_map: Option<HeatMap>,
     /// Notes on the number, such as the clock's floor or what was subtracted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -1,8 +1,8 @@
 //! Records are read back from JSON unchanged, whatever their numbers.
 
 use crate::{
-    Basis, Better, Disturbance, Estimate, FarEnd, Interval, MetricId, Params, Quantile, Record,
-    Sample, Series, Stratum, Summary, Unit, Value,
+    Basis, Better, Disturbance, Estimate, FarEnd, HeatMap, Interval, MetricId, Params, Quantile,
+    Record, Sample, Series, Stratum, Summary, Unit, Value,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -71,6 +71,16 @@ fn sample() -> impl Strategy<Value = Sample> {
     )
 }
 
+fn heat_map() -> impl Strategy<Value = HeatMap> {
+    let slice = (finite(), 0.0..1e12, proptest::collection::vec(any::<u64>(), 3));
+    proptest::collection::vec(slice, 0..4).prop_map(|slices| HeatMap {
+        starts_ns: slices.iter().map(|slice| slice.0).collect(),
+        lengths_ns: slices.iter().map(|slice| slice.1).collect(),
+        limits: vec![1.0, 2.0, 4.0, 8.0],
+        counts: slices.into_iter().map(|slice| slice.2).collect(),
+    })
+}
+
 fn record() -> impl Strategy<Value = Record> {
     let points = proptest::collection::vec((finite(), finite()), 0..6);
     let series = ("[a-z ]{1,12}", proptest::option::of("[a-z0-9-]{1,8}"), points).prop_map(
@@ -84,13 +94,14 @@ fn record() -> impl Strategy<Value = Record> {
         proptest::collection::vec(sample(), 0..3),
         proptest::collection::vec(series, 0..3),
         proptest::option::of("[a-z-]{1,12}"),
+        proptest::option::of(heat_map()),
     )
-        .prop_map(|(summary, samples, series, text)| {
+        .prop_map(|(summary, samples, series, text, heat_map)| {
             let (id, params) = (MetricId::new("load.bottleneck"), Params::one("to", "far"));
             let record = Record::new(id, params, "", Unit::Nanoseconds, Better::Lower);
             let (summary, samples) = (Some(summary), Some(samples));
             let value = text.map(Value::Text);
-            Record { summary, samples, series, value, ..record }.sealed()
+            Record { summary, samples, series, heat_map, value, ..record }.sealed()
         })
 }
 

@@ -7,6 +7,7 @@ pub use github_action::github_action;
 pub use go::go;
 
 use fathom_analysis::limits::Limit;
+use fathom_record::openmetrics::{END, family, labels, sample};
 use fathom_record::quantity::percent;
 use fathom_record::{
     Document, Finding, Headline, Host, Position, Protocol, Record, State, Stratum, Typical, Unit,
@@ -170,7 +171,7 @@ pub fn openmetrics(documents: &[Document]) -> String {
             add_info(document, &mut runs);
         }
     }
-    runs.iter().chain(&cases).map(Gauge::text).collect::<String>() + "# EOF\n"
+    runs.iter().chain(&cases).map(Gauge::text).collect::<String>() + END
 }
 
 /// OpenMetrics text of the doctor's findings: a gauge with a sample for each rule, 0 for good to 3
@@ -184,7 +185,7 @@ pub fn findings(host: &Host, findings: &[Finding]) -> String {
         let severity = f64::from(finding.severity as u8);
         add(&mut gauges, ("fathom_doctor_severity".to_owned(), "", help), labels, severity);
     }
-    gauges.iter().map(Gauge::text).collect::<String>() + "# EOF\n"
+    gauges.iter().map(Gauge::text).collect::<String>() + END
 }
 
 /// A metric family: samples under one name.
@@ -199,12 +200,9 @@ struct Gauge {
 impl Gauge {
     fn text(&self) -> String {
         let Self { name, unit, help, samples } = self;
-        let mut text = format!("# TYPE {name} gauge\n");
-        if !unit.is_empty() {
-            text += &format!("# UNIT {name} {unit}\n");
-        }
-        text += &format!("# HELP {name} {}\n", escaped(help));
-        samples.iter().for_each(|(labels, value)| text += &format!("{name}{{{labels}}} {value}\n"));
+        let mut text = String::new();
+        family(&mut text, name, "gauge", unit, help);
+        samples.iter().for_each(|(labels, value)| sample(&mut text, name, labels, value));
         text
     }
 }
@@ -326,19 +324,9 @@ fn gauge(metric: &str, unit: &str) -> String {
     format!("fathom_{plain}_{unit}")
 }
 
-fn labels<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> String {
-    let label = |(name, value): (&str, String)| format!("{name}=\"{}\"", escaped(&value));
-    let labels: Vec<String> = pairs.into_iter().map(label).collect();
-    labels.join(",")
-}
-
 /// The start of a run in seconds since 1970.
 fn began(started: &str) -> Option<f64> {
     Some(started.parse::<jiff::Timestamp>().ok()?.as_millisecond() as f64 / 1000.0)
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]
@@ -359,10 +347,9 @@ mod tests {
     }
 
     #[test]
-    fn gauge_names_times_and_escapes() {
+    fn gauge_names_and_times() {
         assert_eq!(gauge("os.switch.process", "seconds"), "fathom_os_switch_process_seconds");
         assert_eq!(began("1970-01-01T00:00:01.000Z"), Some(1.0));
         assert_eq!(began("x"), None);
-        assert_eq!(escaped("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
     }
 }

@@ -1,7 +1,7 @@
 //! The JSON of a run, a record, a comparison or a diagnosis.
 
 use fathom_analysis::statistics;
-use fathom_record::{Document, Params, Record, Sample, Unit};
+use fathom_record::{Document, Params, Record, Sample, Second, Unit};
 use serde::Serialize;
 
 /// Indented JSON of plain data, with a newline at its end.
@@ -14,9 +14,18 @@ pub fn document_json(document: &Document) -> String {
     json(document)
 }
 
+fn line(data: &impl Serialize) -> String {
+    serde_json::to_string(data).expect("plain data has a JSON form") + "\n"
+}
+
 /// One record as one line with a newline.
 pub fn record_line(record: &Record) -> String {
-    serde_json::to_string(record).expect("plain data has a JSON form") + "\n"
+    line(record)
+}
+
+/// A second of a load as a line of JSON. Unlike a record it has a phase and no metric.
+pub fn second_line(second: &Second) -> String {
+    line(second)
 }
 
 /// A case of a visit as a line of JSON, with its values if they are asked for. Unlike a record it
@@ -41,7 +50,7 @@ pub fn visit_line(
         values: &'l [f64],
     }
     let values = sample.values.as_slice();
-    let line = Line {
+    line(&Line {
         metric,
         params,
         unit,
@@ -50,6 +59,5 @@ pub fn visit_line(
         waited: sample.waited,
         median: statistics::median(values),
         values: if with_values { values } else { &[] },
-    };
-    serde_json::to_string(&line).expect("plain data has a JSON form") + "\n"
+    })
 }

@@ -4,7 +4,7 @@ pub(crate) const UNKNOWN: &str = "application/octet-stream";
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 pub(crate) const JSON: &str = "application/json";
-pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) use fathom_record::openmetrics::MEDIA_TYPE as OPENMETRICS;
 
 const KNOWN: &[(&str, &str)] = &[
     ("avif", "image/avif"),

@@ -1,12 +1,11 @@
 //! OpenMetrics for monitoring.
 
-use std::fmt::Write as _;
+use fathom_record::openmetrics::{END, family, labels, sample};
 
 use crate::counters::{Count, Counters, STATUSES, connections, sum};
 use crate::shared::Shared;
 use crate::telemetry;
 
-/// The format's rules: each family once, counters end in `_total`, `# EOF` at the end.
 pub(crate) fn text(shared: &Shared) -> String {
     let telemetry = telemetry::read(shared);
     let mut text = String::new();
@@ -14,17 +13,17 @@ pub(crate) fn text(shared: &Shared) -> String {
     for (at, status) in STATUSES.iter().enumerate() {
         let count = sum(&shared.counters, |counters| &counters.by_status[at]);
         if count > 0 {
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "fathom_requests_total{{status=\"{status}\"}} {count}");
+            let labels = labels([("status", status.to_string())]);
+            sample(&mut text, "fathom_requests_total", &labels, count);
         }
     }
     for (name, unit, help, of) in COUNTERS {
         family(&mut text, name, "counter", unit, help);
-        let _ = writeln!(text, "{name}_total {}", sum(&shared.counters, of));
+        sample(&mut text, &format!("{name}_total"), "", sum(&shared.counters, of));
     }
     let cpu = telemetry.cpu_ns as f64 / 1e9;
     family(&mut text, "fathom_cpu_seconds", "counter", "seconds", "CPU time of the process.");
-    let _ = writeln!(text, "fathom_cpu_seconds_total {cpu}");
+    sample(&mut text, "fathom_cpu_seconds_total", "", cpu);
     let gauges = [
         ("fathom_connections", "", "Open connections.", connections(&shared.counters) as u64),
         ("fathom_resident_bytes", "bytes", "Resident memory.", telemetry.resident_bytes),
@@ -32,9 +31,9 @@ pub(crate) fn text(shared: &Shared) -> String {
     ];
     for (name, unit, help, value) in gauges {
         family(&mut text, name, "gauge", unit, help);
-        let _ = writeln!(text, "{name} {value}");
+        sample(&mut text, name, "", value);
     }
-    text + "# EOF\n"
+    text + END
 }
 
 type Row = (&'static str, &'static str, &'static str, fn(&Counters) -> &Count);
@@ -48,11 +47,3 @@ const COUNTERS: [Row; 7] = [
     ("fathom_broken", "", "Responses that ended early.", |c| &c.broken),
     ("fathom_lane_reads", "", "Reads that waited for a device.", |c| &c.lane_reads),
 ];
-
-fn family(text: &mut String, name: &str, kind: &str, unit: &str, help: &str) {
-    let _ = writeln!(text, "# TYPE {name} {kind}");
-    if !unit.is_empty() {
-        let _ = writeln!(text, "# UNIT {name} {unit}");
-    }
-    let _ = writeln!(text, "# HELP {name} {help}");
-}

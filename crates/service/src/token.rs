@@ -6,7 +6,6 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use fathom_far::Token;
-use subtle::ConstantTimeEq as _;
 
 use crate::error::ServiceError;
 
@@ -70,11 +69,7 @@ pub(crate) fn parse(text: &str) -> Option<Token> {
 
 /// Whether an Authorization field has this token, in a time that depends on lengths only.
 pub(crate) fn is_in(token: &Token, authorization: Option<&[u8]>) -> bool {
-    let Some((scheme, found)) = authorization.and_then(|value| value.split_at_checked(7)) else {
-        return false;
-    };
-    let spaces = found.iter().take_while(|&&b| b == b' ').count();
-    scheme.eq_ignore_ascii_case(b"bearer ") && bool::from(found[spaces..].ct_eq(token.bytes()))
+    fathom_http::bears(authorization, token.bytes())
 }
 
 fn random() -> std::io::Result<String> {

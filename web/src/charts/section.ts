@@ -27,6 +27,7 @@ import { drawDots } from './dots';
 import { figure } from './figure';
 import type { Ratio } from './forest';
 import { drawForest, ratioText } from './forest';
+import { heat } from './heat';
 import { key } from './key';
 import { drawLines } from './lines';
 import { limitsOf } from './limits';
@@ -413,7 +414,10 @@ export function charts(contents: Contents): HTMLElement {
   const lacking: Spec[] = [];
   for (const spec of [...transferSpecs(contents), ...SPECS]) {
     const points = pointsOf(contents, spec);
-    if (points.drawn.length > 0) made.push(chart(spec, points, contents));
+    if (spec.kind === 'heat') {
+      // A step without one was measured by an earlier version.
+      made.push(...[heat(spec, points, contents)].filter((one) => one !== null));
+    } else if (points.drawn.length > 0) made.push(chart(spec, points, contents));
     else lacking.push(spec);
   }
   const effects = transferEffects(contents).map(({ id, title, says, ratios, head }) =>

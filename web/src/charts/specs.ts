@@ -64,7 +64,12 @@ export interface MatrixSpec extends Every {
   column: string;
 }
 
-export type Spec = LineSpec | DotSpec | MatrixSpec;
+/** A heat map over time for each case. */
+export interface HeatSpec extends Every {
+  kind: 'heat';
+}
+
+export type Spec = LineSpec | DotSpec | MatrixSpec | HeatSpec;
 
 /** The parameters of a case of a load. */
 const CASE = ['mode', 'think_s'];
@@ -294,6 +299,18 @@ export const SPECS: Spec[] = [
     ],
     yLog: true,
     panel: CASE,
+    wide: true,
+  },
+  {
+    kind: 'heat',
+    id: 'load-heat',
+    title: 'Load: response time over time',
+    says:
+      'Darker: more of the responses; red: a slice of time without any. Of an open loop by when a ' +
+      'request was due, else by when its response ended; dashed: from sweep to sweep.',
+    metrics: ['load.response_time'],
+    only: (params) => params.from === undefined,
+    measure: 'fathom load URL',
     wide: true,
   },
   {

@@ -36,10 +36,10 @@ pub struct OutputArguments {
     #[arg(long, conflicts_with = "json")]
     pub brief: bool,
     /// Print one JSON document.
-    #[arg(long)]
+    #[arg(long, group = "document")]
     pub json: bool,
     /// Include raw samples.
-    #[arg(long, requires = "json")]
+    #[arg(long, requires = "document")]
     pub samples: bool,
     #[command(flatten)]
     pub store: StoreArguments,
@@ -50,6 +50,9 @@ struct SharedArguments {
     /// Name the run; the label works wherever a RUN is expected.
     #[arg(long, value_name = "TEXT", value_parser = new_label)]
     label: Option<String>,
+    /// Print JSON lines: of a load each second, and each record when its step ends.
+    #[arg(long, group = "document", conflicts_with = "brief")]
+    jsonl: bool,
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -59,13 +62,15 @@ pub struct ProcedureArguments {
     pub command: &'static Command,
     pub procedure: Box<dyn Procedure>,
     pub label: Option<String>,
+    /// Whether JSON lines are printed.
+    pub jsonl: bool,
     pub output: OutputArguments,
 }
 
 impl ProcedureArguments {
     fn of(command: &'static Command, matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let SharedArguments { label, output } = SharedArguments::from_arg_matches(matches)?;
-        Ok(Self { command, procedure: command.procedure(matches)?, label, output })
+        let SharedArguments { label, jsonl, output } = SharedArguments::from_arg_matches(matches)?;
+        Ok(Self { command, procedure: command.procedure(matches)?, label, jsonl, output })
     }
 }
 

@@ -26,7 +26,7 @@ use crate::live::timestamp;
 use crate::terminal::{self, Output, PERCENT_BAR};
 
 pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> {
-    let ProcedureArguments { command, procedure, label, output } = arguments;
+    let ProcedureArguments { command, procedure, label, jsonl, output } = arguments;
     if let Some(done) = procedure.part() {
         return done.map(|()| Status::Success).map_err(command_error);
     }
@@ -57,8 +57,12 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
         imposed: setup::imposed(),
     };
     let mut printer = Printer {
-        json: output.json,
-        brief: output.brief,
+        format: match (output.json, *jsonl, output.brief) {
+            (true, ..) => Format::Json,
+            (_, true, _) => Format::JsonLines,
+            (.., true) => Format::Brief,
+            _ => Format::Tables,
+        },
         samples: output.samples,
         output: Output::new(),
         width: terminal::width(),
@@ -89,10 +93,19 @@ fn command_error(error: ProcedureError) -> anyhow::Error {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Tables,
+    /// At the end.
+    Brief,
+    /// One document, at the end.
+    Json,
+    JsonLines,
+}
+
 /// Prints and stores the records of a procedure.
 struct Printer {
-    json: bool,
-    brief: bool,
+    format: Format,
     samples: bool,
     output: Output,
     width: usize,
@@ -111,10 +124,10 @@ enum Stored {
 }
 
 impl Printer {
-    /// Prints a text, unless the end prints the whole run.
+    /// Prints a text, unless another format is printed.
     fn print(&mut self, text: &str) {
         self.output.clear_bar();
-        if !self.json && !self.brief {
+        if self.format == Format::Tables {
             self.output.write(text);
         }
     }
@@ -129,9 +142,9 @@ impl Printer {
     /// The conditions of the user; JSON goes alone to standard output.
     fn print_conditions(&mut self, judged: &[Judged]) {
         let text = fathom_report::limits::conditions(judged, self.width);
-        match self.json {
-            true => text.lines().for_each(terminal::warn),
-            false => self.output.write(&text),
+        match self.format {
+            Format::Json | Format::JsonLines => text.lines().for_each(terminal::warn),
+            Format::Tables | Format::Brief => self.output.write(&text),
         }
     }
 
@@ -156,8 +169,20 @@ impl Audience for Printer {
     fn progress(&mut self, _: &Progress) {}
 
     fn measured(&mut self, records: &[Record]) {
+        if self.format == Format::JsonLines {
+            let lines = records.iter().map(|record| {
+                let samples = record.samples.clone().filter(|_| self.samples);
+                fathom_report::record_line(&Record { samples, ..record.clone() })
+            });
+            self.output.write(&lines.collect::<String>());
+        }
         self.print(&by_hand::group(records, &self.printed, self.width));
-        let bare = |record: &Record| Record { samples: None, series: Vec::new(), ..record.clone() };
+        let bare = |record: &Record| Record {
+            samples: None,
+            series: Vec::new(),
+            heat_map: None,
+            ..record.clone()
+        };
         self.printed.extend(records.iter().map(bare));
     }
 
@@ -184,6 +209,10 @@ impl Audience for Printer {
             Event::Progress { done, all, what } => {
                 self.output.progress(PERCENT_BAR, done, all, what);
             }
+            Event::Second(second) if self.format == Format::JsonLines => {
+                self.output.write(&fathom_report::second_line(second));
+            }
+            Event::Second(_) => {}
         }
     }
 
@@ -204,18 +233,23 @@ impl Audience for Printer {
         if self.stored != Stored::Nothing {
             self.store(|store| store.update_run(&document.run).map(|()| Vec::new()));
         }
-        if self.json {
-            let mut document = document.clone();
-            if !self.samples {
-                document.records.iter_mut().for_each(|record| record.samples = None);
+        match self.format {
+            Format::Json => {
+                let mut document = document.clone();
+                if !self.samples {
+                    document.records.iter_mut().for_each(|record| record.samples = None);
+                }
+                self.output.write(&fathom_report::document_json(&document));
             }
-            self.output.write(&fathom_report::document_json(&document));
-        } else if self.brief {
-            let is_stored = self.stored != Stored::Nothing && self.store.store().is_some();
-            self.output.write(&fathom_report::brief(document, self.width, is_stored));
-        } else {
-            let findings = by_hand::findings(&document.records, &document.host, self.width);
-            self.output.write(&findings);
+            Format::JsonLines => {}
+            Format::Brief => {
+                let is_stored = self.stored != Stored::Nothing && self.store.store().is_some();
+                self.output.write(&fathom_report::brief(document, self.width, is_stored));
+            }
+            Format::Tables => {
+                let findings = by_hand::findings(&document.records, &document.host, self.width);
+                self.output.write(&findings);
+            }
         }
     }
 

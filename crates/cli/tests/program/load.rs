@@ -20,14 +20,14 @@ use crate::test_env::{assert_contains, assert_status, of_metric, unwrapped_stdou
 use crate::{TestEnv, assert_failure, assert_usage_error, text};
 
 /// Serves `/f0` to `/f9`, each of 3 000 bytes, until it ends.
-struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     over: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Server {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
         let (over, open) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Vec<TcpStream>>>::default());
@@ -44,7 +44,7 @@ impl Server {
         Self { address, over, open }
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 

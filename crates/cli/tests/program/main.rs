@@ -32,6 +32,7 @@ mod latest;
 mod limits;
 mod load;
 mod load_limits;
+mod load_live;
 mod memory;
 mod mounted;
 mod network;

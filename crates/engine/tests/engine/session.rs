@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_analysis::clean::Loop;
 use fathom_engine::{Audience, Plan, Progress, Session, SessionSetup};
@@ -25,6 +26,7 @@ struct Heard {
     /// The numbers of finished records, and whether they are drafts.
     finished: Vec<(usize, bool)>,
     document: Option<Document>,
+    has_left: bool,
 }
 
 impl Audience for Heard {
@@ -43,8 +45,11 @@ impl Audience for Heard {
     fn ends(&mut self, document: &Document) {
         self.document = Some(document.clone());
     }
+    fn event(&mut self, _: Event<'_>) {
+        self.has_left = true;
+    }
     fn has_left(&self) -> bool {
-        false
+        self.has_left
     }
 }
 
@@ -127,6 +132,21 @@ fn drafts_are_finished_but_not_of_the_run() {
     let document = heard.document.expect("it ended");
     let passes = document.records.iter().flat_map(|record| &record.summary).map(|it| it.n);
     assert_eq!(passes.collect::<Vec<u64>>(), [2, 2]);
+}
+
+#[test]
+fn load_whose_seconds_nobody_reads_is_stopped() {
+    let state = |event: Event<'static>, is_stopped: bool| {
+        let (_, heard) = run(Vec::new(), false, Ending::Done, |recorder| {
+            recorder.record(measured(1, &[1.0]));
+            recorder.event(event);
+            assert_eq!(recorder.stop().now().load(Relaxed), is_stopped);
+        });
+        heard.document.expect("it ended").run.state
+    };
+    assert_eq!(state(Event::Plan("plan"), false), RunState::Complete);
+    let second = Box::leak(Box::default());
+    assert_eq!(state(Event::Second(second), true), RunState::Interrupted);
 }
 
 #[test]

@@ -15,11 +15,12 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::client::{Asked, Client, Progress, State};
+use super::meter::Dial;
 use super::open::Open;
 use super::pause::below;
 use super::phases::{Phase, Phases};
 use super::shared::{Seat, Shared};
-use super::{Body, Choice, Fault, Tally, Workload, redirects};
+use super::{Body, Choice, Fault, SLICES, SLOTS, Tally, Workload, redirects};
 
 /// Large enough for whatever a socket has received.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -41,6 +42,7 @@ pub(super) struct Reactor<'w> {
     work: &'w Workload,
     shared: &'w Shared,
     seat: &'w Seat,
+    dial: Option<&'w Dial>,
     epoll: OwnedFd,
     /// Number of the first client; the others follow in steps of the number of threads.
     first: u32,
@@ -79,6 +81,7 @@ impl<'w> Reactor<'w> {
             work,
             shared,
             seat: &shared.seats[thread as usize],
+            dial: work.meter.as_ref().and_then(|meter| meter.dial(thread)),
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             first: thread,
             clients,
@@ -217,6 +220,7 @@ impl<'w> Reactor<'w> {
         if self.shared.is_over(self.now) || !self.shared.admits() {
             return;
         }
+        self.dial.inspect(|dial| dial.begin());
         let files = self.work.requests.len() as u32;
         let number = self.first + at * self.work.threads;
         let client = &mut self.clients[at as usize];
@@ -437,7 +441,7 @@ impl<'w> Reactor<'w> {
                 Err(fault) => astray = Some(fault),
             }
         }
-        let slot = self.shared.slot(at_ns);
+        let slice = self.shared.slice(at_ns);
         let client = &self.clients[at as usize];
         if let Some(fault) = astray {
             self.count_fault(at, fault);
@@ -450,7 +454,9 @@ impl<'w> Reactor<'w> {
             self.count_fault(at, Fault::WrongContent);
         } else {
             let response_ns = (end_ns - since_ns) as f64;
-            if let Some(slot) = slot.map(|slot| &mut self.tally.slots[slot]) {
+            if let Some(slice) = slice {
+                self.tally.heat.add(slice, end_ns - since_ns);
+                let slot = &mut self.tally.slots[slice * SLOTS / SLICES];
                 slot.completed += 1;
                 slot.body_bytes += bytes;
                 slot.sum_ns += response_ns;
@@ -464,6 +470,7 @@ impl<'w> Reactor<'w> {
                 }
             }
             self.seat.count(bytes);
+            self.dial.inspect(|dial| dial.complete(end_ns - since_ns, bytes));
         }
         if self.work.spin_ns > 0 {
             let until_ns = thread_cpu_ns() + self.work.spin_ns;
@@ -477,6 +484,7 @@ impl<'w> Reactor<'w> {
 
     /// Sends the next request now, or after the think time.
     fn next(&mut self, at: u32, least_ns: u64) {
+        self.dial.inspect(|dial| dial.end());
         if let Some(open) = &mut self.open {
             let due_ns = self.clients[at as usize].due_ns;
             open.end(at, due_ns, self.shared, self.seat);
@@ -531,6 +539,7 @@ impl<'w> Reactor<'w> {
             self.seat.unconnected.fetch_add(1, Relaxed);
         }
         self.shared.note(fault);
+        self.work.meter.iter().for_each(|meter| meter.note(fault));
     }
 }
 

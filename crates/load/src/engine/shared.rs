@@ -8,7 +8,7 @@ use std::time::Duration;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 
 use super::Fault;
-use super::tally::SLOTS;
+use super::tally::SLICES;
 
 /// Between two looks whether the window has begun.
 const GATE: Duration = Duration::from_micros(50);
@@ -49,9 +49,9 @@ pub(super) struct Shared {
     /// Requests of the window, if they are counted, and how many of them are not begun.
     pub(super) limit: Option<u64>,
     pub(super) left: AtomicU64,
-    /// Then the window is divided by completions: how many there were, and the last of each slot.
+    /// Then the window is divided by completions: how many there were, and the last of each slice.
     pub(super) completions: AtomicU64,
-    pub(super) slot_ends_ns: [AtomicU64; SLOTS],
+    pub(super) slice_ends_ns: [AtomicU64; SLICES],
     pub(super) seats: Vec<Seat>,
     pub(super) last_fault: Mutex<Option<Fault>>,
     /// Whether requests are due at a rate: then they belong to the window in which they are due.
@@ -67,7 +67,7 @@ impl Shared {
             limit,
             left: AtomicU64::new(limit.unwrap_or(0)),
             completions: AtomicU64::new(0),
-            slot_ends_ns: [const { AtomicU64::new(0) }; SLOTS],
+            slice_ends_ns: [const { AtomicU64::new(0) }; SLICES],
             from_ns: AtomicU64::new(u64::MAX),
             length_ns: AtomicU64::new(0),
             until_ns: AtomicU64::new(u64::MAX),
@@ -100,26 +100,26 @@ impl Shared {
         (since < self.length_ns.load(Relaxed)).then_some(since)
     }
 
-    /// The slot of a completion; `None` outside the window.
-    pub(super) fn slot(&self, at: u64) -> Option<usize> {
+    /// The slice of a completion; `None` outside the window.
+    pub(super) fn slice(&self, at: u64) -> Option<usize> {
         let since = self.since_begin(at)?;
         let Some(limit) = self.limit else {
             let length = self.length_ns.load(Relaxed);
-            return Some((u128::from(since) * SLOTS as u128 / u128::from(length)) as usize);
+            return Some((u128::from(since) * SLICES as u128 / u128::from(length)) as usize);
         };
         let before = u128::from(self.completions.fetch_add(1, Relaxed));
-        let slot = (before * SLOTS as u128 / u128::from(limit)) as usize;
-        self.slot_ends_ns[slot].fetch_max(at, Relaxed);
-        Some(slot)
+        let slice = (before * SLICES as u128 / u128::from(limit)) as usize;
+        self.slice_ends_ns[slice].fetch_max(at, Relaxed);
+        Some(slice)
     }
 
-    /// The lengths of the slots of a window that has ended.
-    pub(super) fn slots_ns(&self, window_ns: u64) -> [u64; SLOTS] {
+    /// The lengths of the slices of a window that has ended.
+    pub(super) fn slices_ns(&self, window_ns: u64) -> [u64; SLICES] {
         if self.limit.is_none() {
-            return [window_ns / SLOTS as u64; SLOTS];
+            return [window_ns / SLICES as u64; SLICES];
         }
         let mut before = self.from_ns.load(Relaxed);
-        self.slot_ends_ns.each_ref().map(|end| {
+        self.slice_ends_ns.each_ref().map(|end| {
             let end = end.load(Relaxed).max(before);
             end - std::mem::replace(&mut before, end)
         })

@@ -6,10 +6,13 @@ use std::fmt;
 use fathom_http::{Malformed, StreamError, TlsFault};
 use fathom_record::{Activity, Cause, Histogram, Remedy, SystemCause, system_cause};
 
+use super::heat::Heat;
 use super::phases::Phases;
 
 /// Slots of one sweep's window. Three sweeps have thirty, which form ten batches.
 pub const SLOTS: usize = 10;
+/// Slices of a heat map in one sweep's window, two of a slot: three sweeps have sixty.
+pub const SLICES: usize = 2 * SLOTS;
 
 /// Why a request had no complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -193,6 +196,7 @@ pub fn add_counts<K: Copy + Ord>(own: &mut BTreeMap<K, u64>, more: &BTreeMap<K, 
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub slots: Vec<Slot>,
+    pub heat: Heat,
     /// Complete responses in the window by status.
     pub statuses: BTreeMap<u16, u64>,
     /// Faults, in the warm-up too.
@@ -226,12 +230,17 @@ impl Tally {
         let times_from_send = || is_open_loop.then(times);
         let slot =
             || Slot { times: times(), times_from_send: times_from_send(), ..Slot::default() };
-        Self { slots: (0..SLOTS).map(|_| slot()).collect(), ..Self::default() }
+        Self {
+            slots: (0..SLOTS).map(|_| slot()).collect(),
+            heat: Heat::new(SLICES),
+            ..Self::default()
+        }
     }
 
     pub fn merge(&mut self, other: &Self) {
         self.slots.resize_with(SLOTS, Slot::default);
         self.slots.iter_mut().zip(&other.slots).for_each(|(own, more)| own.merge(more));
+        self.heat.merge(&other.heat);
         add_counts(&mut self.statuses, &other.statuses);
         add_counts(&mut self.faults, &other.faults);
         add_counts(&mut self.window_faults, &other.window_faults);

@@ -149,6 +149,7 @@ fn work(address: SocketAddr, clients: u32) -> Workload {
         seed: 1,
         spin_ns: 0,
         follow: None,
+        meter: None,
     }
 }
 
@@ -474,13 +475,22 @@ fn counted_requests_are_exactly_as_many() {
         let server = Server::start(manner);
         let timeout_ns = if manner == Manner::Stalls { 1_000_000 } else { LONG_NS };
         let timing = Timing { requests: Some(count), ..TIMING };
-        let work = Workload { timeout_ns, ..server.work(2) };
+        let meter = Arc::new(Meter::new(2));
+        let work = Workload { timeout_ns, meter: Some(Arc::clone(&meter)), ..server.work(2) };
         let outcome = run(&work, timing, &mut |_, _| true).unwrap();
         let Outcome { tally, slots_ns, window_ns, end, .. } = outcome;
         assert_eq!((end, tally.completed() + tally.failed()), (End::Complete, count));
         assert_eq!(server.requests.load(Relaxed), count as u32);
         assert_eq!(slots_ns.iter().sum::<u64>().max(1), window_ns);
         assert_eq!(tally.in_flight, 0);
+        let counts = meter.read();
+        assert_eq!((counts.completed(), counts.in_flight), (tally.completed(), 0));
+        assert_eq!(counts.faults, tally.faults);
+        assert_eq!(counts.body_bytes, tally.completed() * BODY as u64);
+        let heat: Vec<u64> = tally.heat.slices().map(|slice| slice.iter().sum()).collect();
+        assert_eq!((heat.len(), heat.iter().sum()), (SLICES, tally.completed()));
+        let sliced: u64 = tally.heat.slices_ns.iter().sum();
+        assert_eq!(sliced, slots_ns.iter().sum::<u64>());
         if count == 50 {
             let slots: Vec<u64> = tally.slots.iter().map(|slot| slot.completed).collect();
             assert_eq!(slots, [5; SLOTS]);
@@ -492,8 +502,11 @@ fn counted_requests_are_exactly_as_many() {
 fn requests_in_flight_at_the_end_are_counted() {
     let server = Server::start(Manner::Stalls);
     let mut watch = |_: Moment, _: &Live| server.requests.load(Relaxed) < 3;
-    let outcome = run(&server.work(3), TIMING, &mut watch).unwrap();
+    let meter = Arc::new(Meter::new(2));
+    let work = Workload { meter: Some(Arc::clone(&meter)), ..server.work(3) };
+    let outcome = run(&work, TIMING, &mut watch).unwrap();
     assert_eq!((outcome.end, outcome.tally.in_flight), (End::Stopped, 3));
+    assert_eq!(meter.read().in_flight, 3);
     assert!(outcome.tally.longest_in_flight_ns > 0);
 }
 

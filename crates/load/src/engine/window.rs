@@ -8,7 +8,7 @@ use fathom_measure::clock::monotonic_raw_ns as now_ns;
 
 use super::reactor::Reactor;
 use super::shared::{Seat, Shared};
-use super::tally::SLOTS;
+use super::tally::{SLICES, SLOTS};
 use super::{Fault, Tally, Workload};
 
 /// Between two looks at the threads.
@@ -225,7 +225,11 @@ impl<'c, 'w> Coordinator<'c, 'w> {
         };
         let end_ns = now_ns();
         outcome.window_ns = length.min(end_ns.saturating_sub(from));
-        outcome.slots_ns = self.shared.slots_ns(outcome.window_ns);
+        let slices_ns = self.shared.slices_ns(outcome.window_ns);
+        outcome.slots_ns = std::array::from_fn(|at| {
+            slices_ns[SLICES / SLOTS * at..][..SLICES / SLOTS].iter().sum()
+        });
+        (outcome.tally.heat.from_ns, outcome.tally.heat.slices_ns) = (from, slices_ns.to_vec());
         if timing.requests.is_some() {
             // Up to the last completion.
             outcome.window_ns = outcome.slots_ns.iter().sum::<u64>().clamp(1, outcome.window_ns);
