@@ -35,8 +35,11 @@ interface Answer {
 }
 
 /** Nothing that rests on a noisy step is valid. */
-const stateOf = (of: Result[]): string =>
-  of.some((record) => record.verdict.state !== 'valid') ? 'noisy' : 'valid';
+function stateOf(of: Result[]): string {
+  const without = of.find((record) => !hasNumber(record));
+  if (without) return without.verdict.state;
+  return of.some(({ verdict }) => verdict.state === 'noisy') ? 'noisy' : 'valid';
+}
 
 function tile({ title, of, value, width = '', notes }: Answer): HTMLElement {
   const state = value === 'undetermined' ? 'inconclusive' : stateOf(of);
@@ -80,18 +83,27 @@ function timesOf(step: Result, { records, run }: Document): string | undefined {
   if (times === undefined || median == null) return undefined;
   const p99 = times.summary?.quantiles?.find(({ q }) => q === 0.99);
   const all = [`median ${quantity(median, 'ns', 3)}`, p99 && `p99 ${quantity(p99.value, 'ns', 3)}`];
-  const at = OF_STEP.flatMap((name) => step.params[name] === undefined ? [] : [words(name, step.params[name])]);
+  const at = OF_STEP.flatMap((name) => {
+    const value = step.params[name];
+    return value === undefined ? [] : [words(name, value)];
+  });
   return `${all.filter(Boolean).join(', ')} at ${at.join()}`;
 }
+
+/** No step has a number. */
+const none = (steps: Result[]): Answer[] => [
+  { title: 'Throughput', of: steps, value: 'none', notes: stepNotes(steps) },
+];
 
 /** The answers of the steps of a closed loop. */
 function closed(steps: Result[], document: Document): Answer[] {
   const { records, run } = document;
-  const number = (record: Result | undefined): number | null => record ? numberOf(record, run) : null;
+  const number = (record: Result | undefined): number | null =>
+    record ? numberOf(record, run) : null;
   const best = steps
     .filter((step) => number(step) !== null)
     .sort((a, b) => (number(b) ?? 0) - (number(a) ?? 0))[0];
-  if (best === undefined) return [];
+  if (best === undefined) return none(steps);
   const measured = steps.filter(hasNumber);
   const key = caseOf(best);
   const found = (metric: string): Result | undefined =>
@@ -141,9 +153,11 @@ function open(steps: Result[], document: Document): Answer[] {
   const ascending = [...steps].sort((a, b) => rate(a) - rate(b));
   const best = ascending.filter(hasNumber).at(-1);
   const beyond = ascending.find((step) => !hasNumber(step));
-  const why = beyond && `${perSecond(rate(beyond))}: ${whyOf(beyond)[0]?.text ?? beyond.verdict.state}`;
-  if (best === undefined) return [];
-  const notes = [timesOf(best, document), why, best.verdict.state === 'noisy' && whyOf(best)[0]?.text];
+  const reason = (step: Result): string => whyOf(step)[0]?.text ?? step.verdict.state;
+  const why = beyond && `${perSecond(rate(beyond))}: ${reason(beyond)}`;
+  if (best === undefined) return none(steps);
+  const noisy = best.verdict.state === 'noisy' && reason(best);
+  const notes = [timesOf(best, document), why, noisy];
   return [{ title: 'Highest rate sustained', of: [best], value: perSecond(rate(best)), notes }];
 }
 
@@ -167,7 +181,8 @@ const searched = (record: Result, { run }: Document): Answer[] => {
 /** The answers of each case of a load; nothing of other runs. */
 export function answers(document: Document): HTMLElement[] {
   const steps = document.records.filter(({ metric }) => metric === 'load.throughput');
-  const cases = [...new Set(steps.map(caseOf))].map((key) => steps.filter((step) => caseOf(step) === key));
+  const keys = [...new Set(steps.map(caseOf))];
+  const cases = keys.map((key) => steps.filter((step) => caseOf(step) === key));
   const found = cases.map((of): [Result | undefined, Answer[]] => [
     of[0],
     of[0] && 'rate' in of[0].params ? open(of, document) : closed(of, document),

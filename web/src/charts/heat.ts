@@ -74,7 +74,8 @@ const cellsOf = (slices: Slice[], { limits }: HeatMap): Cell[] =>
 function cellText({ slice, low, high, count }: Cell, unit: Unit): string {
   const share = ((100 * count) / slice.responses).toPrecision(2);
   const when = range(slice.from, slice.to, 'ns');
-  return `${when}: ${count} of ${slice.responses} responses (${Number(share)} %) took ${range(low, high, unit)}`;
+  const part = `${count} of ${slice.responses} responses (${Number(share)} %)`;
+  return `${when}: ${part} took ${range(low, high, unit)}`;
 }
 
 function draw({ map, unit, name }: Step, y: Axis, last: boolean, width: number): SVGSVGElement {
@@ -87,7 +88,11 @@ function draw({ map, unit, name }: Step, y: Axis, last: boolean, width: number):
   // Rare ones are seen too.
   const shade = ({ count }: Cell): number => 0.15 + (0.85 * Math.log1p(count)) / Math.log1p(most);
   const silent = slices.filter(({ responses }) => responses === 0);
-  const placed = { x1: ({ slice }: Cell) => slice.from / 1e9, x2: ({ slice }: Cell) => slice.to / 1e9 };
+  const placed = {
+    x1: ({ slice }: Cell) => slice.from / 1e9,
+    x2: ({ slice }: Cell) => slice.to / 1e9,
+  };
+  const pause = ({ from, to }: Slice): number => (from - (PAUSE * (to - from)) / 2) / 1e9;
   const within = {
     x1: ({ from }: Slice) => from / 1e9,
     x2: ({ to }: Slice) => to / 1e9,
@@ -131,7 +136,7 @@ function draw({ map, unit, name }: Step, y: Axis, last: boolean, width: number):
       }),
       Plot.ruleX(
         slices.filter(({ first }) => first),
-        { x: ({ from, to }: Slice) => (from - (PAUSE * (to - from)) / 2) / 1e9, stroke: 'var(--faint)', strokeDasharray: '2 3', className: 'pauses' },
+        { x: pause, stroke: 'var(--faint)', strokeDasharray: '2 3', className: 'pauses' },
       ),
     ],
   }) as SVGSVGElement;
@@ -153,7 +158,8 @@ function rowOf(slice: Slice, { limits }: HeatMap, unit: Unit): string[] {
 /** Some of many steps. */
 function chosen(points: Point[]): Point[] {
   const gaps = Math.min(points.length, STEPS_MAX) - 1;
-  const at = (index: number): number => Math.round((index * (points.length - 1)) / Math.max(1, gaps));
+  const step = (points.length - 1) / Math.max(1, gaps);
+  const at = (index: number): number => Math.round(index * step);
   return [...new Set(Array.from({ length: gaps + 1 }, (_, index) => at(index)))].flatMap(
     (index) => points[index] ?? [],
   );
@@ -197,7 +203,8 @@ export function heat(spec: HeatSpec, points: Points, contents: Contents): HTMLEl
         return map.counts.flatMap((counts, at) =>
           counts.map((count, row) => [
             ...id,
-            ...[map.starts_ns[at], map.lengths_ns[at], map.limits[row], map.limits[row + 1], count].map(String),
+            ...[map.starts_ns[at], map.lengths_ns[at]].map(String),
+            ...[map.limits[row], map.limits[row + 1], count].map(String),
           ]),
         );
       }),
