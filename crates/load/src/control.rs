@@ -27,6 +27,8 @@ const BODY_BYTES_MAX: u64 = 1 << 20;
 /// What is kept of a list.
 const PATH_BYTES_MAX: usize = 128 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Where the service answers itself.
+const OWN: &str = "/.fathom/";
 /// Warming or evicting a large set takes long.
 const WORK_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -254,7 +256,11 @@ impl Control {
             None => self.connect(&limits)?,
         };
         let length = message.length();
-        let fields = length.iter().chain(&self.fields);
+        // What the user says of bodies is of the requests of the load.
+        let is_own = path.starts_with(OWN);
+        let is_of_body = |field: &str| field.to_ascii_lowercase().starts_with("content-");
+        let more = self.fields.iter().filter(|field| !(is_own && is_of_body(field)));
+        let fields = length.iter().chain(more);
         let head = request(&message.method, path, &self.host, fields);
         limits.send(&mut stream, &[head.as_bytes(), &message.body].concat())?;
         let mut body = Body::begin(&mut stream, limits, body_max)?;

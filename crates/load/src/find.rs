@@ -3,9 +3,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use fathom_analysis::load::{Condition, Search};
-use fathom_metric::{Ending, Measured, ProcedureError, Recorder};
-use fathom_record::{Basis, Cause, Fact, Interval, Params, Reason, Remedy, State, Verdict};
+use fathom_analysis::load::{Condition, Highest, LEVEL, Search, Seen, WINDOWS, Window};
+use fathom_metric::{Ending, Event, Measured, ProcedureError, Recorder};
+use fathom_record::{Basis, Cause, Fact, Interval, Params, Reason, Remedy, State, Unit, Verdict};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
@@ -13,13 +13,9 @@ use crate::engine::{End, Outcome, Rate, Timing, Workload};
 use crate::metrics;
 use crate::options::{Case, Load};
 use crate::records::{self, Limit};
-use crate::run::{Observed, Run, whole_time};
-use crate::step::{SWEEPS, Step};
+use crate::run::{Observed, Run, duration, whole_time};
+use crate::step::Step;
 
-/// Windows of a search, besides the closed-loop one that it begins with.
-pub const WINDOWS: usize = 20;
-/// It ends when the interval of the answer is this narrow, each way.
-const HALF: f64 = 0.01;
 /// Closed-loop clients whose throughput is the first guess.
 const CLIENTS: u32 = 32;
 /// Windows in which the generator was the limit, before the search gives up: one may be by chance.
@@ -30,42 +26,90 @@ pub fn planned_ns(load: &Load) -> u64 {
     (1 + WINDOWS as u64) * load.window_ns()
 }
 
-/// What the windows of a search were like.
-#[derive(Default)]
-struct Found {
-    windows: usize,
-    /// Rates of the windows that held.
-    held: Vec<f64>,
-    /// The lowest rate that did not, and why.
-    broken: Option<(f64, String)>,
-    /// Why the generator was the limit in a window.
-    late: Vec<String>,
-    /// Windows beside other work, in which an end waited for a CPU.
-    contended: usize,
-    /// Windows with fewer responses than a quantile of the limits needs, and the `--time` that
-    /// would have been enough for all of them, in seconds.
-    few: usize,
-    needed_s: f64,
+/// A window of a search.
+struct Tried {
+    rate: f64,
+    step: Step,
+    /// Why the limits did not hold; `Err` if it says nothing of them, as the generator was the
+    /// limit.
+    beyond: Result<Option<String>, String>,
 }
 
-impl Found {
-    /// Counts a window that has too few responses to judge a quantile.
-    fn count(&mut self, step: &Step, conditions: &[Condition], rate: f64) {
-        let least = conditions.iter().map(Condition::responses_min).fold(0.0, f64::max);
-        if (step.completed as f64) < least {
-            self.few += 1;
-            self.needed_s = self.needed_s.max(SWEEPS as f64 * least / rate);
-        }
+impl Tried {
+    fn new(rate: f64, step: Step, conditions: &[Condition]) -> Self {
+        let beyond = match records::limit(&step) {
+            Some((Limit::Generator, why)) => Err(why),
+            Some((Limit::Server, why)) => Ok(Some(format!("not sustained, {why}"))),
+            None => Ok(beyond(&step, conditions)),
+        };
+        Self { rate, step, beyond }
     }
 
-    fn add(&mut self, rate: f64, broken: Option<String>) {
-        match broken {
-            None => self.held.push(rate),
-            Some(why) if self.broken.as_ref().is_none_or(|known| rate < known.0) => {
-                self.broken = Some((rate, why));
-            }
-            Some(_) => {}
-        }
+    /// What it shows of the limits: the first one is that the rate is sustained.
+    fn window(&self, conditions: &[Condition]) -> Option<Window> {
+        let step = &self.step;
+        let is_sustained = self.beyond.is_ok() && step.completed > 0 && step.undrained == 0;
+        let lost = [step.failed(), step.in_flight];
+        let seen = conditions.iter().map(|one| one.seen(&step.times, lost, step.throughput()));
+        let seen = std::iter::once(Seen::Holds(is_sustained)).chain(seen).collect();
+        self.beyond.is_ok().then_some(Window { rate: self.rate, seen })
+    }
+
+    fn facts(&self, number: usize) -> Vec<Fact> {
+        let (step, name) = (&self.step, |what: &str| format!("window {number}, {what}"));
+        let words = match &self.beyond {
+            Ok(None) => "within the limits".to_owned(),
+            Ok(Some(why)) => why.clone(),
+            Err(why) => format!("not judged: {why}"),
+        };
+        let count = |what, count: u64| Fact::quantity(&name(what), count as f64, Unit::Ratio);
+        let ns =
+            |what, ns: Option<f64>| ns.map(|ns| Fact::quantity(&name(what), ns, Unit::Nanoseconds));
+        let tails = step.tails().map(|(q, what)| ns(what, step.times.quantile(q)));
+        let max = ns("max", (step.completed > 0).then(|| step.times.max()));
+        let times = [ns("p50", step.times.quantile(0.5))].into_iter().chain(tails).chain([max]);
+        let first = [
+            Fact::quantity(&name("rate"), self.rate, Unit::PerSecond),
+            Fact::text(&name("result"), words),
+            count("responses", step.completed),
+            count("errors", step.failed()),
+            count("without a response", step.in_flight),
+        ];
+        first.into_iter().chain(times.flatten()).collect()
+    }
+}
+
+/// The windows so far.
+struct Found<'f> {
+    conditions: &'f [Condition],
+    search: Search,
+    tried: Vec<Tried>,
+}
+
+impl<'f> Found<'f> {
+    fn around(guess: f64, conditions: &'f [Condition]) -> Self {
+        Self { conditions, search: Search::around(guess), tried: Vec::new() }
+    }
+
+    fn late(&self) -> impl Iterator<Item = &String> {
+        self.tried.iter().filter_map(|tried| tried.beyond.as_ref().err())
+    }
+
+    /// The rate of the next window; `None` at the end.
+    fn next_rate(&self) -> Option<f64> {
+        let goes_on = self.tried.len() < WINDOWS && self.late().count() < LATE_MAX;
+        self.search.next_rate().filter(|_| goes_on).map(rounded)
+    }
+
+    fn add(&mut self, rate: f64, step: Step) {
+        let tried = Tried::new(rate, step, self.conditions);
+        tried.window(self.conditions).into_iter().for_each(|window| self.search.add(window));
+        self.tried.push(tried);
+    }
+
+    fn held(&self) -> impl Iterator<Item = f64> {
+        let windows = self.search.windows().iter();
+        windows.filter(|window| window.holds()).map(|window| window.rate)
     }
 }
 
@@ -80,38 +124,58 @@ pub fn find(
     let Some(closed) = window(run, case, (clients, None), 1, recorder)? else {
         return Ok(Ending::Stopped);
     };
+    let few = too_few(run.load, closed.throughput(), conditions);
+    few.iter().for_each(|text| recorder.event(Event::Warning(text)));
     let mut random = Xoshiro256PlusPlus::seed_from_u64(run.load.seed);
-    let mut search = Search::around(closed.throughput().max(1.0));
-    let mut found = Found::default();
-    while found.windows < WINDOWS && found.late.len() < LATE_MAX && !is_narrow(&search) {
-        let arrivals = run.load.arrivals();
-        let rate = Rate { per_second: rounded(search.median()), arrivals };
-        let of = (run.load.in_flight(), Some(rate));
-        let Some(step) = window(run, case, of, random.next_u64(), recorder)? else {
-            return Ok(Ending::Stopped);
-        };
-        found.windows += 1;
-        found.contended += usize::from(step.contention().is_some());
-        found.count(&step, conditions, rate.per_second);
-        let broken = match records::limit(&step) {
-            Some((Limit::Generator, why)) => {
-                found.late.push(why);
-                continue;
-            }
-            Some((Limit::Server, why)) => Some(why),
-            None => broken(&step, conditions),
-        };
-        search.add(rate.per_second, broken.is_none());
-        found.add(rate.per_second, broken);
-    }
+    let mut found = Found::around(closed.throughput().max(1.0), conditions);
     let load = run.load;
     let shared = records::Shared { load, target: &run.target, case, congestion: &None };
     let params = params(shared.common(), load, conditions);
-    let measured = measured(&search, &found, conditions, params);
+    let mut end = Ok(true);
+    while let Some(per_second) = found.next_rate() {
+        let rate = Rate { per_second, arrivals: load.arrivals() };
+        let of = (load.in_flight(), Some(rate));
+        match window(run, case, of, random.next_u64(), recorder) {
+            Ok(Some(step)) => found.add(per_second, step),
+            other => {
+                end = other.map(|_| false);
+                break;
+            }
+        }
+        let so_far = || measured(&found, load, params.clone(), false);
+        recorder.draft(&mut |recorder| _ = recorder.record(so_far()));
+    }
+    let is_whole = matches!(end, Ok(true));
+    if found.tried.is_empty() {
+        return end.map(|_| Ending::Stopped);
+    }
+    let measured = measured(&found, load, params, is_whole);
     let shows = measured.verdict.as_ref().is_some_and(Verdict::shows_number);
     recorder.record(measured);
     recorder.show();
-    Ok(if shows { Ending::Done } else { Ending::NotFound })
+    Ok(match end? {
+        false => Ending::Stopped,
+        true if shows => Ending::Done,
+        true => Ending::NotFound,
+    })
+}
+
+/// Whether a window has too few responses for the interval of a quantile even at this throughput,
+/// and what to do.
+fn too_few(load: &Load, throughput: f64, conditions: &[Condition]) -> Option<String> {
+    let window_s = load.window_ns() as f64 / 1e9;
+    let needs = conditions.iter().map(|one| (one.responses_min(), one.parts().0));
+    let (needed, what) = needs.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let expected = throughput * window_s;
+    (expected > 0.0 && expected < needed).then(|| {
+        format!(
+            "--time {}: at most about {expected:.0} responses are to be expected in a window of \
+             {}; {what} needs {needed:.0} for an interval: --time {}",
+            duration(load.time.as_secs_f64()),
+            duration(window_s),
+            whole_time(load.time.as_secs_f64() * needed / expected)
+        )
+    })
 }
 
 /// In three figures: what is printed can be asked for.
@@ -122,19 +186,20 @@ fn rounded(rate: f64) -> f64 {
     if unit >= 1.0 { rounded.round() } else { (rounded / unit).round() / (1.0 / unit).round() }
 }
 
-fn is_narrow(search: &Search) -> bool {
-    let [low, high] = search.interval();
-    (high / low).ln() / 2.0 < HALF
-}
-
 /// The first condition that does not hold in a window.
-fn broken(step: &Step, conditions: &[Condition]) -> Option<String> {
+fn beyond(step: &Step, conditions: &[Condition]) -> Option<String> {
     if step.completed == 0 {
         return Some("no response".to_owned());
     }
-    conditions.iter().find_map(|one| {
+    let broken = conditions.iter().find_map(|one| {
         let value = one.broken_by(&step.times, step.failed_share(), step.throughput())?;
         Some(format!("{} {value}", one.parts().0))
+    });
+    broken.or_else(|| {
+        let lost = [step.failed(), step.in_flight];
+        let seen = |one: &&Condition| one.seen(&step.times, lost, step.throughput());
+        let one = conditions.iter().find(|one| !seen(one).holds())?;
+        Some(format!("not {}: {} without a response", one.text(), step.in_flight))
     })
 }
 
@@ -181,67 +246,82 @@ fn params(common: Params, load: &Load, conditions: &[Condition]) -> Params {
     })
 }
 
-fn measured(search: &Search, found: &Found, conditions: &[Condition], params: Params) -> Measured {
-    let all: Vec<&str> = conditions.iter().map(Condition::text).collect();
-    let windows = format!("{}, {} of them within the limits", found.windows, found.held.len());
+/// `is_whole`: whether the search came to its end.
+fn measured(found: &Found<'_>, load: &Load, params: Params, is_whole: bool) -> Measured {
+    let all: Vec<&str> = found.conditions.iter().map(Condition::text).collect();
+    let count = found.tried.len();
+    let windows = format!("{count}, {} of them within the limits", found.held().count());
     let mut facts = vec![
         Fact::text("limits", [&["sustained"], &all[..]].concat().join(", ")),
         Fact::text("windows", windows),
     ];
-    facts.extend(
-        found.broken.as_ref().map(|(rate, why)| Fact::text("beyond", format!("{why} at {rate}/s"))),
-    );
-    let because = |cause, text: String| Verdict {
-        state: State::Invalid,
-        reasons: vec![Reason::new(cause, text)],
+    facts.extend(found.tried.iter().zip(1..).flat_map(|(tried, number)| tried.facts(number)));
+    let highest = found.search.highest();
+    let value = highest.map(|highest| highest.rate);
+    let interval = highest.and_then(|highest| highest.interval);
+    let reasons = match highest {
+        None => vec![Reason::new(Cause::NotAsAsked, "no rate holds")],
+        Some(highest) => doubts(found, &highest, load),
     };
-    let most = found.held.iter().copied().reduce(f64::max);
-    let verdict = match (most, found.late.last()) {
-        (_, Some(late)) if found.late.len() == LATE_MAX => {
-            let held = most.map_or(String::new(), |rate| format!("; {rate} requests/s held"));
-            because(Cause::LoadGenerator, format!("{late}{held}"))
+    let is_late = found.late().count() >= LATE_MAX;
+    let (state, mut reasons) = match found.late().last().filter(|_| is_late) {
+        Some(late) => {
+            let held = found.held().reduce(f64::max);
+            let held = held.map_or(String::new(), |rate| format!("; {rate} requests/s held"));
+            (State::Invalid, vec![Reason::new(Cause::LoadGenerator, format!("{late}{held}"))])
         }
-        (None, _) => because(Cause::NotAsAsked, "no rate holds".to_owned()),
-        (Some(_), _) if found.contended > 0 => {
-            let text = format!(
-                "in {} of {} windows an end waited for a CPU that others used",
-                found.contended, found.windows
-            );
-            let reason = Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu);
-            Verdict { state: State::Noisy, reasons: vec![reason] }
-        }
-        (Some(_), _) if found.few > 0 => {
-            let text = format!(
-                "{} of {} windows had fewer responses than a quantile of the limits needs, ten \
-                 beyond it",
-                found.few, found.windows
-            );
-            let action = format!("use --time {}", whole_time(found.needed_s));
-            let reason = Reason::new(Cause::TooShort, text).with_remedy(Remedy::Do { action });
-            Verdict { state: State::Noisy, reasons: vec![reason] }
-        }
-        (Some(_), _) => Verdict::default(),
+        None if highest.is_none() => (State::Invalid, reasons),
+        None => (if reasons.is_empty() { State::Valid } else { State::Noisy }, reasons),
     };
-    let value = search.median();
-    let interval = Interval::new(search.interval(), 0.95, Basis::WithinRun);
+    if !is_whole {
+        let text = format!("{count} of at most {WINDOWS} windows");
+        reasons.insert(0, Reason::new(Cause::Interrupted, text));
+    }
+    let state = if is_whole || state != State::Valid { state } else { State::Noisy };
     Measured {
         metric: metrics::MAX_RATE.0.id,
         params,
-        values: vec![value],
-        headline: Some((value, Some(interval))),
-        verdict: Some(verdict),
+        values: value.into_iter().collect(),
+        headline: value.map(|value| {
+            (value, interval.map(|ends| Interval::new(ends, LEVEL, Basis::WithinRun)))
+        }),
+        verdict: Some(Verdict { state, reasons }),
         facts,
         ..Measured::default()
     }
 }
 
+/// Why the answer may not be what it should.
+fn doubts(found: &Found<'_>, highest: &Highest, load: &Load) -> Vec<Reason> {
+    let contended = found.tried.iter().filter(|tried| tried.step.contention().is_some()).count();
+    let contended = (contended > 0).then(|| {
+        let text = format!(
+            "in {contended} of {} windows an end waited for a CPU that others used",
+            found.tried.len()
+        );
+        Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu)
+    });
+    let few = highest.interval.is_none().then(|| match highest.longer {
+        longer if longer > 1.0 => {
+            let action = format!("use --time {}", whole_time(load.time.as_secs_f64() * longer));
+            let text = "no interval: the windows have too few responses, a limit needs ten beyond \
+                        it in each";
+            Reason::new(Cause::TooShort, text).with_remedy(Remedy::Do { action })
+        }
+        _ => Reason::new(Cause::TooShort, "no interval: too few windows near the answer"),
+    });
+    contended.into_iter().chain(few).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-    use fathom_analysis::load::conditions;
+    use fathom_analysis::load::{SweepPoint, conditions};
 
     use super::*;
+    use crate::engine::Arrivals;
     use crate::fixture::{assert_golden, words};
+    use crate::step::Sweep;
 
     #[test]
     fn rates_of_windows_have_three_figures() {
@@ -249,34 +329,96 @@ mod tests {
         assert_eq!(rates, [0.123, 1.0, 48.3, 1_000.0, 12_300.0, 1e6]);
     }
 
+    /// A window of so many responses. At 400/s one in a hundred takes 80 ms, and twice as many at
+    /// 414/s.
+    fn step(rate: f64, responses: u64) -> Step {
+        let beyond = (responses as f64 / 100.0 * (rate / 400.0).powi(20)).round() as u64;
+        let beyond = beyond.min(responses);
+        let slow = (0..beyond).map(|at| 8e7 + at as f64);
+        let times = (beyond..responses).map(|_| 5e6).chain(slow).collect();
+        let mut step = Step::new(1000);
+        (step.times, step.completed, step.sweeps) = (times, responses, 1);
+        step.window_ns = 2_000_000_000;
+        step
+    }
+
     #[test]
-    fn answer_says_what_held_and_what_did_not() {
+    fn answer_has_all_windows_and_what_makes_it_doubtful() {
         let conditions = conditions("p99<50ms, errors<0.1%").expect("conditions");
-        let of = |holds: fn(f64) -> bool, late: usize, contended: usize, few: bool| {
-            let (mut search, mut found) = (Search::around(500.0), Found::default());
-            while found.windows < WINDOWS && !is_narrow(&search) {
-                let rate = rounded(search.median());
-                found.windows += 1;
-                search.add(rate, holds(rate));
-                found.add(rate, (!holds(rate)).then(|| "p99 61.20 ms".to_owned()));
+        let load = Load::parse_from(["load", "http://a/", "--find-max", "--slo", "p99<50ms"]);
+        let of = |most: usize, make: fn(f64) -> Step| {
+            let mut found = Found::around(500.0, &conditions);
+            while let Some(rate) = found.next_rate().filter(|_| found.tried.len() < most) {
+                found.add(rate, make(rate));
             }
-            found.contended = contended;
-            found.late = vec!["requests were sent late".to_owned(); late];
-            if few {
-                found.count(&Step::new(1), &conditions, 400.0);
-            }
-            words(&measured(&search, &found, &conditions, Params::one("to", "far")))
+            let is_whole = found.next_rate().is_none();
+            let text = words(&measured(&found, &load, Params::one("to", "far"), is_whole));
+            let number = |line: &str| {
+                let rest = line.trim_start().strip_prefix("window ")?;
+                rest.split(',').next()?.parse::<usize>().ok()
+            };
+            let windows = text.lines().filter(|line| line.contains("result: ")).count();
+            assert_eq!(windows, found.tried.len(), "each has its facts");
+            // Of the first two only: all are alike.
+            let shown = text.lines().filter(|line| number(line).is_none_or(|number| number < 3));
+            shown.map(|line| format!("{line}\n")).collect::<String>()
+        };
+        let contended = |rate| {
+            let point = SweepPoint { throughput: rate, response_s: 0.005 };
+            let (server, others) = (None, Some(1.5));
+            let sweep = Sweep { point, server, client_share: 0.5, client_waiting: 0.4, others };
+            let mut step = step(rate, 2_000);
+            step.by_sweep = vec![sweep];
+            step
+        };
+        let late = |rate| {
+            let mut step = step(rate, 2_000);
+            step.mark_busy(0.95);
+            step
+        };
+        let waiting = |rate| {
+            let mut step = step(rate, 2_000);
+            step.rate = Some(Rate { per_second: rate, arrivals: Arrivals::Poisson });
+            (step.undrained, step.waiting) = (1, 35);
+            step
         };
         let text = [
-            of(|rate| rate <= 400.0, 0, 0, false),
-            of(|rate| rate <= 400.0, LATE_MAX - 1, 3, false),
-            of(|rate| rate <= 400.0, LATE_MAX, 0, false),
-            of(|_| false, 0, 0, false),
-            of(|rate| rate <= 400.0, 0, 0, true),
+            of(WINDOWS, |rate| step(rate, 2_000)),
+            of(7, |rate| step(rate, 2_000)),
+            of(WINDOWS, contended),
+            of(WINDOWS, late),
+            of(4, waiting),
+            of(WINDOWS, |rate| step(rate, 200)),
         ];
         assert_golden("max_rate.txt", &text.join("\n"));
-        let load = Load::parse_from(["load", "http://a/", "--find-max", "--slo", "p99<50ms"]);
         let params = params(Params::one("think_s", 0), &load, &conditions);
         assert_eq!(params.to_string(), "{arrivals=poisson,errors=0.1%,p99=50ms}");
+    }
+
+    #[test]
+    fn too_few_responses_of_a_window_are_foreseen() {
+        let conditions = conditions("p90<9ms,p99<50ms,errors<1%").expect("conditions");
+        let load = Load::parse_from(["load", "http://a/", "--find-max", "-z", "6s"]);
+        let text = "--time 6 s: at most about 400 responses are to be expected in a window of 2 s; \
+                    p99 needs 1000 for an interval: --time 15s";
+        assert_eq!(too_few(&load, 200.0, &conditions).as_deref(), Some(text));
+        assert_eq!(too_few(&load, 500.0, &conditions), None);
+        assert_eq!(too_few(&load, 1.0, &conditions[2..]), None);
+    }
+
+    #[test]
+    fn request_without_a_response_is_beyond_a_quantile() {
+        let conditions = conditions("p99<50ms").expect("conditions");
+        let tried = |in_flight| {
+            let mut step = step(100.0, 1_000);
+            step.in_flight = in_flight;
+            let tried = Tried::new(100.0, step, &conditions);
+            (tried.window(&conditions).map(|it| it.holds()), tried.beyond.expect("judged"))
+        };
+        assert_eq!(tried(10), (Some(true), None));
+        let why = "not p99<50ms: 11 without a response".to_owned();
+        assert_eq!(tried(11), (Some(false), Some(why)));
+        let none = Tried::new(100.0, Step::new(1), &conditions);
+        assert_eq!(none.window(&conditions).map(|it| it.holds()), Some(false));
     }
 }

@@ -26,7 +26,13 @@ impl Https {
             Some(path) => {
                 let failed =
                     |error| ProcedureError::failed(format!("--cacert {}: {error}", path.display()));
-                Ok(Trust::Pem(read_text(path, PEM_MAX).map_err(failed)?))
+                let text = read_text(path, PEM_MAX).map_err(failed)?;
+                if text.contains("PRIVATE KEY-----") && !text.contains("BEGIN CERTIFICATE-----") {
+                    let path = path.display();
+                    let why = "has a private key and no certificate; name that of the certificate";
+                    return Err(ProcedureError::failed(format!("--cacert {path}: the file {why}")));
+                }
+                Ok(Trust::Pem(text))
             }
             None if self.insecure => Ok(Trust::All),
             None => Ok(Trust::System),
@@ -79,7 +85,8 @@ pub fn remedy(error: &ExchangeError) -> &'static str {
     let ExchangeError::Tls(error) = error else { return "" };
     match error.fault {
         TlsFault::UnknownIssuer => {
-            "; name the issuer's by --cacert FILE, or accept any by --insecure"
+            ", or self-signed; name that of the issuer, or the self-signed one itself, by --cacert \
+             FILE, or accept any by --insecure"
         }
         TlsFault::OtherName => "; use a name that it has, or accept any by --insecure",
         TlsFault::Expired | TlsFault::NotYetValid | TlsFault::Certificate => {
@@ -89,5 +96,25 @@ pub fn remedy(error: &ExchangeError) -> &'static str {
         TlsFault::NoHttp1 => "; HTTP/2 is not supported: let the server offer HTTP/1.1 too",
         TlsFault::ClientCertificate => ", which is not supported",
         TlsFault::Closed | TlsFault::Version | TlsFault::Protocol => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn key_is_no_certificate() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let text = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+        file.write_all(text.as_bytes()).expect("space");
+        let https = Https { cacert: Some(file.path().to_owned()), insecure: false };
+        let url = Url::parse("https://a/").expect("a URL");
+        let error = https.of(&url).expect_err("no certificate").to_string();
+        assert!(
+            error.ends_with("has a private key and no certificate; name that of the certificate")
+        );
     }
 }

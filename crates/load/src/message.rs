@@ -25,7 +25,8 @@ pub struct MessageOptions {
     /// Content-Type of the body.
     #[arg(long, short = 'T', value_name = "TYPE", value_parser = content_type)]
     pub content_type: Option<String>,
-    /// Add the header fields in this file to each request, one in each line.
+    /// Add the header fields in this file to each request, one in each line; empty lines and
+    /// those that begin with # are ignored.
     #[arg(long, value_name = "FILE")]
     pub headers: Option<PathBuf>,
 }
@@ -87,6 +88,15 @@ impl MessageOptions {
         Ok(Message { method, body })
     }
 
+    /// A body that other tools take for the name of a file.
+    pub fn warning(&self) -> Option<String> {
+        let path = self.data.as_ref()?.strip_prefix('@')?;
+        let is_path = !path.is_empty() && !path.contains(char::is_whitespace);
+        is_path.then(|| {
+            format!("--data @{path} is sent as it is; the content of a file: --data-file {path}")
+        })
+    }
+
     /// The type of the body, and the fields of the file.
     ///
     /// # Errors
@@ -98,7 +108,8 @@ impl MessageOptions {
             ProcedureError::failed(format!("--headers {}: {what}", path.display()))
         };
         let text = read_text(path, FIELDS_MAX).map_err(|error| failed(&error))?;
-        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let is_field = |line: &str| !line.trim().is_empty() && !line.starts_with('#');
+        let lines = text.lines().enumerate().filter(|(_, line)| is_field(line));
         let lines = lines.map(|(at, line)| {
             field(line).map_err(|error| failed(&format!("line {}: {error}", at + 1)))
         });
@@ -131,10 +142,15 @@ pub fn field(text: &str) -> Result<String, NotationError> {
     if name.is_empty() || !name.chars().all(is_name) || !value.chars().all(is_value) {
         return Err(wrong("'NAME: VALUE', in ASCII"));
     }
-    let own = ["host", "connection", "content-length", "transfer-encoding"];
-    if own.contains(&name.to_ascii_lowercase().as_str()) {
-        return Err(wrong("a field that fathom does not set itself"));
-    }
+    let own = ["connection", "content-length", "transfer-encoding"];
+    match name.to_ascii_lowercase().as_str() {
+        "host" => Err(wrong(
+            "a field other than Host, which is that of the URL: name the host there, and its \
+             address by --resolve HOST:PORT:ADDRESS",
+        )),
+        name if own.contains(&name) => Err(wrong("a field that fathom does not set itself")),
+        _ => Ok(()),
+    }?;
     Ok(format!("{name}: {}", value.trim()))
 }
 
@@ -167,6 +183,17 @@ mod tests {
     }
 
     #[test]
+    fn body_that_looks_like_a_file_is_said() {
+        let of = |data: &str| {
+            let data = Some(data.to_owned());
+            MessageOptions { data, ..MessageOptions::default() }.warning()
+        };
+        let text = "--data @a.json is sent as it is; the content of a file: --data-file a.json";
+        assert_eq!(of("@a.json").as_deref(), Some(text));
+        assert_eq!([of("a@b"), of("@"), of("@a b")], [None, None, None]);
+    }
+
+    #[test]
     fn fields_that_change_the_framing_are_refused() {
         assert_eq!(field("Accept:  text/html "), Ok("Accept: text/html".to_owned()));
         for text in ["Host: x", "content-length: 3", "no colon", ": x", "A: b\r\nC: d"] {
@@ -182,11 +209,11 @@ mod tests {
             let headers = Some(file.path().to_owned());
             MessageOptions { headers, ..MessageOptions::default() }.fields()
         };
-        assert_eq!(of("A: b\r\n\n  \nC:d").unwrap(), ["A: b", "C: d"]);
+        assert_eq!(of("# one\nA: b\r\n\n  \n#C: x\nC:d").unwrap(), ["A: b", "C: d"]);
         let content_type = Some(content_type("text/plain").unwrap());
         let typed = MessageOptions { content_type, ..MessageOptions::default() };
         assert_eq!(typed.fields().unwrap(), ["Content-Type: text/plain"]);
         let error = of("A: b\nHost: x\n").unwrap_err().to_string();
-        assert!(error.contains(": line 2: ") && error.contains("Host"), "{error}");
+        assert!(error.contains(": line 2: ") && error.contains("by --resolve HOST"), "{error}");
     }
 }

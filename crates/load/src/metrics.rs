@@ -261,14 +261,17 @@ static ABOUT_MAX_RATE: About = About {
     title: "highest rate within limits",
     unit: Unit::PerSecond,
     better: Better::Higher,
-    timed: "nothing: the rate of an open loop at which as many windows are sustained within the \
-            limits as not, by at most 20 windows at rates that those before them chose",
+    timed: "nothing: the rate of an open loop at which the share of the responses beyond a limit \
+            is what it allows (1 % of p99), over all windows near it; of a limit without a share, \
+            and of being sustained, the rate at which as many windows hold as not. At most 20 \
+            windows at rates that those before them chose",
     not_timed: "the warm-up of each window",
     pitfalls: &[
         CLIENT_LIMIT,
-        "windows are a third of --time: a queue near its limit needs longer ones to show itself",
+        "windows are a third of --time: without ten responses beyond a limit in each there is no \
+         interval",
     ],
-    source: "Kontsevich and Tyler, Bayesian adaptive estimation, Vision Research 39 (1999)",
+    source: "logistic curve by quasi-likelihood: Wedderburn, Biometrika 61 (1974)",
     ..BASE
 };
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_analysis::limits;
+use fathom_analysis::load::WINDOWS;
 use fathom_http::Url;
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_measure::host::Reader;
@@ -263,11 +264,11 @@ impl Load {
             return format!(
                 "at most {} windows of {}, {}, + at most {} of warm-up and {} for backlogs; files: \
                  {}, from {}",
-                1 + find::WINDOWS,
+                1 + WINDOWS,
                 duration(timing.window_ns as f64 / 1e9),
                 duration(whole as f64 / 1e9),
-                duration((1 + find::WINDOWS) as f64 * timing.warm_up_max_ns as f64 / 1e9),
-                duration(find::WINDOWS as f64 * timing.drain_max_ns() as f64 / 1e9),
+                duration((1 + WINDOWS) as f64 * timing.warm_up_max_ns as f64 / 1e9),
+                duration(WINDOWS as f64 * timing.drain_max_ns() as f64 / 1e9),
                 target.requests.len(),
                 target.address
             );
@@ -315,23 +316,37 @@ impl Load {
         )
     }
 
-    /// Whether too few responses for an interval are to be expected of the fewest clients, by the
-    /// time of the first one, and what to do.
+    /// Whether too few responses for an interval, or for a quantile of --fail-if, are to be
+    /// expected of the fewest clients, by the time of the first one, or at the lowest rate; and
+    /// what to do.
     fn too_few(&self, case: Case, first_ns: u64) -> Option<String> {
-        let clients = self.closed().first().copied().filter(|_| self.requests.is_none())?;
         let first_s = first_ns as f64 / 1e9;
-        // As many at once as there are clients, or one after another.
-        let each_s =
-            first_s.max((first_s + case.think.as_secs_f64()) / f64::from(clients)).max(1e-9);
-        let expected = self.time.as_secs_f64() / each_s;
-        (expected < COMPLETIONS_NEEDED).then(|| {
+        let clients = self.closed().first().copied().filter(|_| self.requests.is_none());
+        let of_clients = clients.map(|clients| {
+            // As many at once as there are clients, or one after another.
+            let each_s = first_s.max((first_s + case.think.as_secs_f64()) / f64::from(clients));
+            let who = counted(clients as usize, "client");
+            (each_s, format!("with {who}, as the first took {}", duration(first_s)))
+        });
+        let of_rate = self
+            .open()
+            .first()
+            .map(|rate| (1.0 / rate.per_second, format!("at {}", rates::words(rate.per_second))));
+        let steps = of_clients.into_iter().chain(of_rate);
+        let (each_s, how) = steps.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let (each_s, time_s) = (each_s.max(1e-9), self.time.as_secs_f64());
+        let conditions = self.fail_if.iter().flat_map(|all| &all.0);
+        let quantiles = conditions.map(|one| (one.responses_min(), one.parts().0));
+        let (needed, what) = std::iter::once((COMPLETIONS_NEEDED, "an interval"))
+            .chain(quantiles)
+            .max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let expected = time_s / each_s;
+        (expected < needed * (1.0 - 1e-9)).then(|| {
             format!(
-                "--time {}: about {expected:.0} responses are to be expected with {}, as the first \
-                 took {}; an interval needs {COMPLETIONS_NEEDED}: --time {}",
-                duration(self.time.as_secs_f64()),
-                counted(clients as usize, "client"),
-                duration(first_s),
-                whole_time(COMPLETIONS_NEEDED * each_s)
+                "--time {}: about {expected:.0} responses are to be expected {how}; {what} needs \
+                 {needed:.0}: --time {}",
+                duration(time_s),
+                whole_time(needed * each_s)
             )
         })
     }
@@ -544,5 +559,16 @@ mod tests {
         let think = few("--think 1s", 100).expect("27 of one client");
         assert!(think.ends_with("--time 70s"), "{think}");
         assert_eq!(few("--requests 10", 750), None);
+        let text = "--time 30 s: about 15 responses are to be expected at 0.5 requests/s; an \
+                    interval needs 60: --time 120s";
+        assert_eq!(few("--rate 0.5,900", 1).as_deref(), Some(text));
+        assert_eq!(few("--rate 2", 900), None);
+        let text = "--time 30 s: about 1500 responses are to be expected at 50 requests/s; p99.9 \
+                    needs 10000: --time 4min";
+        let options = "--rate 50 --fail-if p50>1ms,p99.9>9ms,errors>1%";
+        assert_eq!(few(options, 1).as_deref(), Some(text));
+        assert_eq!(few("--rate 50 --fail-if p99>9ms", 1), None);
+        let closed = few("-c 1 --fail-if p99>9ms", 40).expect("750 responses");
+        assert!(closed.contains("p99 needs 1000: --time 40s"), "{closed}");
     }
 }

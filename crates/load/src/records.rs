@@ -1,6 +1,7 @@
 //! From steps to records.
 
 mod heat;
+mod memory;
 mod open;
 mod phases;
 
@@ -14,16 +15,16 @@ use fathom_record::{
     Cause, Check, Fact, Interval, ParamValue, Params, Reason, Remedy, State, Unit, Verdict, escaped,
 };
 
+pub use memory::memory;
 pub use open::{Limit, limit};
 
 use crate::batch::Batch;
 use crate::engine::{Choice, Distribution, Fault, fault_words};
-use crate::memory::{Memory, Resident, growth_interval};
 use crate::metrics::{self, OfServer};
 use crate::options::{Case, Load, ServerCache};
 use crate::run::whole_time;
 use crate::step::{BUSY_MAX, Judged, LeftOut, SWEEPS, Step};
-use crate::target::{LOOPBACK, Target};
+use crate::target::Target;
 
 /// Events that are handled one after another make the last ones late: more than this share of the
 /// response time is a doubt, and more than the second share invalid.
@@ -110,12 +111,13 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Ju
     };
     let throughput = step.throughput();
     let rate: fn(&Batch) -> f64 = |it| it.completed as f64 / it.seconds;
+    // With all sweeps it is a reason of the verdict.
+    let no_interval = step.no_interval().filter(|_| step.sweeps < SWEEPS);
     recorder.record(Measured {
         values: values(rate, throughput),
         checks: checks(step),
         facts: shared.facts(step),
-        // With all sweeps it is a reason of the verdict.
-        notes: step.no_interval().filter(|_| step.sweeps < SWEEPS).into_iter().collect(),
+        notes: no_interval.into_iter().chain(step.stalled()).collect(),
         ..record(&metrics::THROUGHPUT, throughput, of(throughput, rate))
     });
     let median = step.times.quantile(0.5).unwrap_or(0.0);
@@ -169,8 +171,10 @@ fn judged(step: &Step, verdict: &Verdict, is_cut: bool) -> Judged {
         Some(LeftOut::Invalid)
     } else if step.by_sweep.iter().any(|sweep| sweep.point.throughput <= 0.0) {
         Some(LeftOut::Empty)
+    } else if is_cut {
+        Some(LeftOut::Cut)
     } else {
-        is_cut.then_some(LeftOut::Cut)
+        step.no_interval().map(|_| LeftOut::Short)
     };
     Judged { shows, left_out, is_noisy: verdict.state == State::Noisy }
 }
@@ -204,13 +208,12 @@ fn as_asked(step: &Step, shared: &Shared<'_>) -> Vec<Reason> {
     if shared.load.requests.is_none() && step.rate.is_none() {
         doubts.extend(missing_work(step, shared.case.think.as_nanos() as f64));
     }
-    let kept = step.connections > u64::from(step.clients) * SWEEPS as u64
-        && step.connections as f64 > CLOSED_MAX * step.completed as f64;
-    if kept && !shared.load.fresh && step.completed > 0 {
-        let text = format!(
-            "connections were not kept: {} for {} responses",
-            step.connections, step.completed
-        );
+    // Those of the warm-up have other responses.
+    let made = step.window_connections;
+    let is_lost = made > u64::from(step.clients) * SWEEPS as u64
+        && made as f64 > CLOSED_MAX * step.completed as f64;
+    if is_lost && !shared.load.fresh && step.completed > 0 {
+        let text = format!("connections were not kept: {made} for {} responses", step.completed);
         doubts.push(Reason::new(Cause::NotAsAsked, text));
     }
     let fetched = step.server.as_ref().and_then(|server| {
@@ -344,7 +347,10 @@ fn spread(step: &Step) -> Option<Reason> {
     let half = (interval.high - interval.low) / 2.0 / whole;
     (half > metrics::THROUGHPUT.0.noise_limit).then(|| {
         let text = format!("throughput ± {:.0} % between batches", 100.0 * half);
-        Reason::new(Cause::Spread, text)
+        match step.stalled() {
+            Some(_) => Reason::new(Cause::Stalled, format!("{text}: stalled answers")),
+            None => Reason::new(Cause::Spread, text),
+        }
     })
 }
 
@@ -552,47 +558,6 @@ impl Shared<'_> {
     fn server_congestion(&self) -> String {
         let name = self.target.congestion.as_ref();
         name.map_or(", server unknown".to_owned(), |name| format!(", server {name}"))
-    }
-}
-
-/// Records the memory of both ends over the whole run.
-pub fn memory(recorder: &mut dyn Recorder, memory: &Memory, target: &Target) {
-    let far = (target.to != LOOPBACK).then_some(target.to.as_str());
-    let ends = [
-        (&memory.client, "client memory", None, &metrics::CLIENT_RESIDENT, &metrics::CLIENT_GROWTH),
-        (&memory.server, "server memory", far, &metrics::SERVER_RESIDENT, &metrics::SERVER_GROWTH),
-    ];
-    for (resident, name, at, metric, growth) in ends {
-        record_end(recorder, resident, (name, at), (metric, growth));
-    }
-    recorder.show();
-}
-
-fn record_end(
-    recorder: &mut dyn Recorder,
-    resident: &Resident,
-    (name, at): (&str, Option<&str>),
-    (metric, growth): (&OfServer, &OfServer),
-) {
-    let Some(last) = resident.bytes.last().copied() else { return };
-    let valid = Some(Verdict::default());
-    recorder.record(Measured {
-        metric: metric.0.id,
-        values: vec![last],
-        headline: Some((last, None)),
-        series: vec![resident.series(name, at)],
-        verdict: valid.clone(),
-        facts: vec![Fact::text("at", "the end of the run")],
-        ..Measured::default()
-    });
-    if let Some((slope, segments)) = resident.growth() {
-        recorder.record(Measured {
-            metric: growth.0.id,
-            values: if segments.is_empty() { vec![slope] } else { segments.clone() },
-            headline: Some((slope, growth_interval(slope, &segments))),
-            verdict: valid,
-            ..Measured::default()
-        });
     }
 }
 

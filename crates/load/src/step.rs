@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use fathom_analysis::load::{ERRORS_MAX, SweepPoint, quantile_limits};
 use fathom_analysis::statistics;
-use fathom_record::quantity::{counted, percent};
-use fathom_record::{Basis, Histogram, Interval, Remedy};
+use fathom_record::quantity::{counted, percent, quantity};
+use fathom_record::{Basis, Histogram, Interval, Remedy, Unit};
 
 use crate::batch::{Batch, half_width, interval};
 use crate::engine::{
@@ -33,6 +33,15 @@ pub const COMPLETIONS_NEEDED: f64 = SCATTER * (BATCHES_MIN as u64 * COMPLETIONS_
 /// Quantiles, and the responses beyond them that they need, less a rounding error.
 const TAILS: [(f64, &str); 3] = [(0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
 const TAIL_MIN: f64 = 10.0 * (1.0 - 1e-9);
+
+/// Fewer requests that were due in a window show no backlog: one slow response looks like one.
+const DUE_MIN: u64 = 8;
+
+/// Responses of a server that stalls: at most this share of all, for at least so many medians, and
+/// in sum this share of all response times.
+const STALLS_MAX: f64 = 0.01;
+const STALL_MIN: f64 = 20.0;
+const STALLED_MIN: f64 = 0.05;
 
 /// METHOD 24: the load generator is the limit.
 pub const BUSY_MAX: f64 = 0.9;
@@ -101,6 +110,8 @@ pub struct Step {
     /// The path of a file of which a body had another content.
     pub wrong_path: Option<String>,
     pub connections: u64,
+    /// Those of them that were made within the windows.
+    pub window_connections: u64,
     pub closed_idle: u64,
     /// Of the requests that had no complete response at the end of a window.
     pub longest_in_flight_ns: u64,
@@ -155,7 +166,9 @@ impl Step {
         merge(&mut self.late, tally.late.as_ref());
         if let Some(backlog) = outcome.backlog {
             self.waiting = self.waiting.max(backlog.requests);
-            self.undrained += usize::from(!backlog.is_drained);
+            let failed: u64 = tally.window_faults.values().sum();
+            let due = tally.completed() + failed + tally.in_flight;
+            self.undrained += usize::from(!backlog.is_drained && due >= DUE_MIN);
         }
         self.longest_in_flight_ns = self.longest_in_flight_ns.max(tally.longest_in_flight_ns);
         self.window_ns += outcome.window_ns;
@@ -164,6 +177,7 @@ impl Step {
         add_counts(&mut self.statuses, &tally.statuses);
         add_counts(&mut self.faults, &tally.window_faults);
         self.connections += tally.connections;
+        self.window_connections += tally.window_connections;
         Phases::merge(&mut self.phases, tally.phases.as_ref());
         self.closed_idle += tally.closed_idle;
         (self.lag_ns, self.lags) = (self.lag_ns + tally.lag_ns, self.lags + tally.lags);
@@ -350,6 +364,29 @@ impl Step {
         }
     }
 
+    /// Of a closed loop: the longest responses, if they are so few that no quantile shows them,
+    /// and a large part of the time of the clients.
+    pub fn stalled(&self) -> Option<String> {
+        let longest = self.times.max();
+        let is_long = |(ns, _): &(f64, u64)| *ns >= longest / 2.0;
+        let stalls: Vec<(f64, u64)> = self.times.timings().into_iter().filter(is_long).collect();
+        let count: u64 = stalls.iter().map(|(_, count)| count).sum();
+        let sum_ns: f64 = stalls.iter().map(|(ns, count)| ns * *count as f64).sum();
+        let share = sum_ns / self.sum_ns.max(1.0);
+        let median = self.times.quantile(0.5).unwrap_or(0.0);
+        let is_rare = count as f64 <= STALLS_MAX * self.completed as f64;
+        let is_stalled = self.rate.is_none() && is_rare && share >= STALLED_MIN;
+        (is_stalled && longest >= STALL_MIN * median).then(|| {
+            format!(
+                "stalled answers: {count} of {} responses took up to {}, {} of the time of all: \
+                 a closed loop sends nothing meanwhile, --rate shows the delay",
+                self.completed,
+                quantity(longest, Unit::Nanoseconds),
+                percent(share)
+            )
+        })
+    }
+
     /// The quantiles with ten responses beyond them, ascending: those of a summary.
     pub fn tails(&self) -> impl Iterator<Item = (f64, &'static str)> {
         let all = self.times.len() as f64;
@@ -404,6 +441,8 @@ pub enum LeftOut {
     Cut,
     /// A sweep had no response.
     Empty,
+    /// Too few responses for an interval.
+    Short,
     /// It has no numbers.
     Invalid,
 }
@@ -417,6 +456,7 @@ impl LeftOut {
             }
             Self::Cut => "longer responses ended outside the windows".to_owned(),
             Self::Empty => "a window had no response".to_owned(),
+            Self::Short => "too few responses for an interval".to_owned(),
             Self::Invalid => "invalid".to_owned(),
         }
     }
@@ -427,7 +467,7 @@ impl LeftOut {
             Self::Failed => Some(Remedy::Do {
                 action: "find out why requests fail: more clients do not help".to_owned(),
             }),
-            Self::Cut | Self::Empty => Some(Remedy::MeasureLonger),
+            Self::Cut | Self::Empty | Self::Short => Some(Remedy::MeasureLonger),
             Self::Invalid => None,
         }
     }

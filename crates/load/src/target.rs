@@ -1,13 +1,15 @@
 //! What is requested and from whom: addresses, files, the far host, and a first request that shows
 //! whether all that works.
 
+mod list;
+
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_fileio::read_text;
-use fathom_http::{Address, Connector, ExchangeError, Tls, Url, UrlError, resolve};
+use fathom_http::{Address, Connector, ExchangeError, Tls, Url, resolve};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_metric::{ProcedureError, Recorder};
 use fathom_record::{Activity, FarHost, Host, escaped, system_cause};
@@ -19,7 +21,7 @@ use crate::figures::Telemetry;
 use crate::https::remedy;
 use crate::message::Message;
 use crate::options::{Load, ServerCache};
-use crate::paths::{PATHS_MAX, encoded, expand, shown};
+use crate::paths::{encoded, shown};
 use crate::requests::{Fields, Requests};
 use crate::server::{self, LocalServer};
 
@@ -157,6 +159,7 @@ fn warnings(load: &Load, url: &Url, address: &Address, has_token: bool) -> Vec<S
         let text = "--insecure: no certificate is verified, whoever answers is the server";
         warnings.push(text.to_owned());
     }
+    warnings.extend(load.message.warning());
     if has_token && !address.is_loopback() && !url.is_https {
         warnings.push(format!(
             "the token is sent unencrypted to {address}; `ssh -L {port}:127.0.0.1:{port} \
@@ -332,7 +335,7 @@ fn files(
     warnings: &mut Vec<String>,
 ) -> Result<(Files, Vec<u32>), ProcedureError> {
     if let Some(urls) = &load.urls {
-        let (paths, weights) = by_option(urls, url)?;
+        let (paths, weights) = list::by_option(urls, url)?;
         return Ok((paths.into_iter().map(|path| (path, None)).collect(), weights));
     }
     let Some(control) = control.filter(|_| url.path.ends_with('/')) else {
@@ -355,83 +358,18 @@ fn files(
     Ok((files, Vec::new()))
 }
 
-/// Bytes of a file with paths, at most.
-const URLS_MAX: u64 = 1 << 30;
-/// The weight of a path, at most.
-const WEIGHT_MAX: u32 = 1_000;
-/// Bytes of a path, at most: servers accept less.
-const PATH_BYTES_MAX: usize = 16 << 10;
-
-/// Paths of a pattern, or the lines of a file, with their weights if one has one.
-fn by_option(urls: &str, url: &Url) -> Result<(Vec<String>, Vec<u32>), ProcedureError> {
-    let failed =
-        |what: &dyn std::fmt::Display| ProcedureError::failed(format!("--urls {urls}: {what}"));
-    let is_file = Path::new(urls).is_file();
-    if urls.starts_with('/') && !is_file {
-        check_path(urls).map_err(|error| ProcedureError::usage(format!("--urls {error}")))?;
-        return Ok((expand(urls).map_err(ProcedureError::usage)?, Vec::new()));
-    }
-    let text = read_text(Path::new(urls), URLS_MAX).map_err(|error| failed(&error))?;
-    let lines =
-        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let (mut paths, mut weights) = (Vec::new(), Vec::new());
-    for line in lines {
-        let (line, weight) = weighted(line).map_err(|error| failed(&error))?;
-        weights.push(weight);
-        check_length(line).map_err(|error| failed(&error))?;
-        let path = match line.starts_with('/') {
-            true => line.to_owned(),
-            false => {
-                let cut = |error: UrlError| error.to_string().replace(line, &shown(line));
-                let other = Url::parse(line).map_err(|error| failed(&cut(error)))?;
-                if !other.has_origin_of(url) {
-                    return Err(failed(&format!("{} is on another server", shown(line))));
-                }
-                other.path
-            }
-        };
-        check_path(&path).map_err(|error| failed(&error))?;
-        paths.push(path);
-    }
-    match paths.len() {
-        0 => Err(failed(&"no paths")),
-        count if count > PATHS_MAX as usize => Err(failed(&format!("above {PATHS_MAX} paths"))),
-        _ if weights.iter().all(|weight| *weight == 1) => Ok((paths, Vec::new())),
-        _ => Ok((paths, weights)),
-    }
-}
-
-/// A line of a list: `PATH`, or `PATH WEIGHT`. The sum of all weights fits.
-fn weighted(line: &str) -> Result<(&str, u32), String> {
-    let Some((path, weight)) = line.split_once([' ', '\t']) else { return Ok((line, 1)) };
-    let known = weight.trim().parse().ok().filter(|weight| (1..=WEIGHT_MAX).contains(weight));
-    let wrong = || {
-        let line = shown(line);
-        format!("`{line}`: expected an encoded path, maybe with a weight from 1 to {WEIGHT_MAX}")
-    };
-    Ok((path, known.ok_or_else(wrong)?))
-}
-
-fn check_path(path: &str) -> Result<(), String> {
-    check_length(path)?;
-    match path.chars().all(|c| c.is_ascii_graphic() && c != '#') {
-        true => Ok(()),
-        false => Err(format!("`{}`: expected an encoded path", shown(path))),
-    }
-}
-
-fn check_length(path: &str) -> Result<(), String> {
-    match path.len() {
-        ..=PATH_BYTES_MAX => Ok(()),
-        length => Err(format!(
-            "`{}`: a path of {length} bytes, at most {PATH_BYTES_MAX} are allowed",
-            shown(path)
-        )),
-    }
-}
-
 /// Why the first request led nowhere although redirects are followed.
-const ASTRAY: &str = "redirected to another scheme, host or port, or more than 5 times";
+const ASTRAY: &str = "redirected to another scheme, host or port; load that URL";
+const LOOP: &str = "redirected more than 5 times within the server, as by a loop";
+
+/// Whether a redirect stays within the server.
+fn is_inside(load: &Load, location: Option<&str>) -> bool {
+    let base = Url::parse(&load.target).ok();
+    base.is_some_and(|base| {
+        let to = location.and_then(|to| base.joined(to));
+        to.is_some_and(|to| to.has_origin_of(&base))
+    })
+}
 
 /// The answer to the first request, after the redirects that are followed.
 fn first_answer(
@@ -498,11 +436,20 @@ fn check_first(
         (401 | 403, _) => {
             Err(failed(format!("status {}; name a token file by --token-file", answer.status)))
         }
-        (404, _) => Err(failed("status 404; check the path, or name paths by --urls".to_owned())),
+        (404, _) => Err(failed(match &load.urls {
+            Some(urls) if urls.starts_with('/') && !Path::new(urls).is_file() => format!(
+                "status 404; there is no file {urls} here, so that --urls is a path of the server"
+            ),
+            _ => "status 404; check the path, or name paths by --urls".to_owned(),
+        })),
         (301 | 302 | 303 | 307 | 308, _) => {
             let to = |to: &String| format!(": {}", crate::paths::shown(&escaped(to)));
             let to = answer.location.as_ref().map_or(String::new(), to);
-            let why = if load.follow { ASTRAY } else { REDIRECTED };
+            let why = match load.follow {
+                true if is_inside(load, answer.location.as_deref()) => LOOP,
+                true => ASTRAY,
+                false => REDIRECTED,
+            };
             Err(failed(format!("status {}: {why}{to}", answer.status)))
         }
         // The server is there, and does not answer all.
@@ -560,15 +507,39 @@ mod tests {
     }
 
     #[test]
-    fn line_of_a_list_may_have_a_weight() {
-        assert_eq!(weighted("/a?b=1"), Ok(("/a?b=1", 1)));
-        assert_eq!(weighted("/a \t 70"), Ok(("/a", 70)));
-        for wrong in ["/a 0", "/a 1001", "/a -1", "/a b", "/a 1 2", "/a 0.5"] {
-            let error = weighted(wrong).unwrap_err();
-            assert!(error.contains("from 1 to 1000"), "{error}");
-        }
-        let most = u64::from(WEIGHT_MAX) * u64::from(PATHS_MAX);
-        assert!(u32::try_from(most).is_ok(), "the sum of all");
+    fn own_requests_say_nothing_of_bodies() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let server = std::thread::spawn(move || {
+            [(); 2].map(|()| {
+                let (mut stream, _) = listener.accept().expect("a connection");
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    let mut byte = [0];
+                    stream.read_exact(&mut byte).expect("a request");
+                    head.push(byte[0]);
+                }
+                let answer = b"HTTP/1.1 404 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                stream.write_all(answer).expect("a client");
+                String::from_utf8(head).expect("ASCII")
+            })
+        });
+        let fields = ["Content-Type: a/b", "X-Key: c"].map(str::to_owned);
+        let mut control = Control::new(address, "localhost", &fields, Duration::from_secs(60));
+        assert!(matches!(control.host(), Err(ControlError::Status(404))));
+        control.ask("GET", "/f", 0).expect("an answer");
+        let [own, other] = server.join().expect("no panic");
+        assert!(own.contains("X-Key: c") && !own.contains("Content-Type"), "{own}");
+        assert!(other.contains("X-Key: c") && other.contains("Content-Type: a/b"), "{other}");
+    }
+
+    #[test]
+    fn loop_within_the_server_is_not_another_server() {
+        let load = <Load as clap::Parser>::parse_from(["load", "http://a:8080/x"]);
+        let inside = ["/y", "y", "http://a:8080/z", "http://b:8080/", "https://a:8080/"];
+        let inside = inside.map(|to| is_inside(&load, Some(to)));
+        assert_eq!(inside, [true, true, true, false, false]);
+        assert!(!is_inside(&load, None));
     }
 
     #[test]

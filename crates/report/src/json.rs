@@ -1,8 +1,11 @@
 //! The JSON of a run, a record, a comparison or a diagnosis.
 
+use fathom_analysis::limits::Judged;
 use fathom_analysis::statistics;
 use fathom_record::{Document, Params, Record, Sample, Second, Unit};
 use serde::Serialize;
+
+use crate::limits::gate_word;
 
 /// Indented JSON of plain data, with a newline at its end.
 pub fn json(data: &impl Serialize) -> String {
@@ -16,6 +19,41 @@ pub fn document_json(document: &Document) -> String {
 
 fn line(data: &impl Serialize) -> String {
     serde_json::to_string(data).expect("plain data has a JSON form") + "\n"
+}
+
+/// The same, with the conditions of the user and their answers as `conditions`.
+pub fn judged_json(document: &Document, judged: &[Judged]) -> String {
+    #[derive(Serialize)]
+    struct Judgement<'j> {
+        #[serde(flatten)]
+        document: &'j Document,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        conditions: Vec<Condition<'j>>,
+    }
+    #[derive(Serialize)]
+    struct Condition<'j> {
+        condition: &'j str,
+        answer: &'static str,
+        unit: Unit,
+        value: Option<f64>,
+        interval: Option<[f64; 2]>,
+        /// The worst step, whose value it is.
+        at: &'j str,
+        why: Option<&'j str>,
+    }
+    fn of(one: &Judged) -> Condition<'_> {
+        Condition {
+            condition: &one.written,
+            answer: gate_word(one.answer),
+            unit: one.unit,
+            value: one.value,
+            interval: one.interval,
+            at: &one.name,
+            why: one.why.as_deref(),
+        }
+    }
+    let conditions = judged.iter().map(of).collect();
+    json(&Judgement { document, conditions })
 }
 
 /// One record as one line with a newline.

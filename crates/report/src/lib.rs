@@ -53,7 +53,7 @@ pub use brief::brief;
 pub use closing::{closing, kept};
 pub use doctor::doctor;
 pub use fathom_record::quantity::{at_most, binary_size, percent, quantity, range};
-pub use json::{document_json, json, record_line, second_line, visit_line};
+pub use json::{document_json, json, judged_json, record_line, second_line, visit_line};
 pub use layout::Layout;
 pub use listing::{RunListing, runs};
 pub use model::{no_model, remote_option};

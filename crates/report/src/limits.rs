@@ -68,16 +68,21 @@ pub fn counts(judgement: &Judgement) -> String {
     }
 }
 
+/// The answer of a gate.
+pub(crate) fn gate_word(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Kept => "pass",
+        Answer::NotKept => "fail",
+        Answer::Undecided => "undecided",
+    }
+}
+
 /// The conditions of a load, one line each: `p99>50ms: fail, 61.2 ms (58.0 ms to 66.1 ms) at 400
 /// requests/s`.
 #[must_use]
 pub fn conditions(judged: &[Judged], width: usize) -> String {
     let line = |one: &Judged| {
-        let answer = match one.answer {
-            Answer::Kept => "pass",
-            Answer::NotKept => "fail",
-            Answer::Undecided => "undecided",
-        };
+        let answer = gate_word(one.answer);
         let words = |value| glued(&Condition::words(one.unit, value));
         let ends = one.interval.filter(|[low, high]| low < high);
         let interval = ends.map(|ends| format!(" ({})", ends.map(words).join(" to ")));

@@ -13,6 +13,7 @@ mod derived;
 mod effects;
 mod episodes;
 mod gate;
+mod highest;
 mod load;
 mod machine;
 mod many;

@@ -3,6 +3,7 @@
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::{Cause, Histogram, Record, State, Summary, Unit};
 
+use super::search::Seen;
 use super::tail::share_limits;
 use crate::limits::{Answer, Judged, Limit};
 
@@ -136,6 +137,27 @@ impl Condition {
         (!holds).then(|| Self::words(self.unit(), value))
     }
 
+    /// What a window shows of it: of these response times, of requests that failed and that had no
+    /// response, and of this throughput.
+    #[must_use]
+    pub fn seen(&self, times: &Histogram, [failed, unanswered]: [u64; 2], throughput: f64) -> Seen {
+        let of = times.len();
+        match self.of {
+            Of::Quantile(q, _) => {
+                let beyond = times.timings().into_iter().filter(|(ns, _)| *ns > self.value);
+                let beyond: u64 = beyond.map(|(_, count)| count).sum();
+                Seen::Share { beyond: beyond + unanswered, of: of + unanswered, allowed: 1.0 - q }
+            }
+            Of::Errors if 0.0 < self.value && self.value < 1.0 => {
+                Seen::Share { beyond: failed, of: of + failed, allowed: self.value }
+            }
+            Of::Mean | Of::Max | Of::Errors | Of::Throughput => {
+                let errors = failed as f64 / (of + failed).max(1) as f64;
+                Seen::Holds(self.broken_by(times, errors, throughput).is_none())
+            }
+        }
+    }
+
     fn unit(&self) -> Unit {
         match self.of {
             Of::Quantile(..) | Of::Mean | Of::Max => Unit::Nanoseconds,
@@ -201,17 +223,20 @@ impl Condition {
             }
         };
         let reason = step.verdict.reasons.first();
+        let without = || {
+            let why = reason.map_or("", |reason| reason.text.as_str());
+            format!("no {}: {why}", self.parts().0)
+        };
         match found {
             Some((value, limits)) => self.judged(Some(value), limits, &at, ""),
             // Response times behind a queue that grows have no upper limit.
             None if self.unit() == Unit::Nanoseconds && self.is_above && is_too_slow(step) => {
-                let why = reason.map_or("", |reason| reason.text.as_str());
-                Judged { answer: Answer::NotKept, ..self.judged(None, None, &at, why) }
+                Judged { answer: Answer::NotKept, ..self.judged(None, None, &at, &without()) }
             }
             None if step.verdict.shows_number() => {
                 self.judged(None, None, &at, "too few responses: measure longer")
             }
-            None => self.judged(None, None, &at, reason.map_or("", |it| it.text.as_str())),
+            None => self.judged(None, None, &at, &without()),
         }
     }
 
@@ -374,8 +399,23 @@ mod tests {
             let verdict = Verdict { state: State::Invalid, reasons };
             records.iter_mut().for_each(|record| record.verdict = verdict.clone());
             assert_eq!(answer("p99>50ms", &records).0, expected);
+            let judged = conditions("p99>50ms").expect("one")[0].judge(&records);
+            assert_eq!(judged.why.as_deref(), Some("no p99: not sustained"));
             assert_eq!(answer("throughput<50", &records).0, Answer::Undecided);
             assert_eq!(answer("errors>0.1%", &records).0, Answer::Kept);
         }
+    }
+
+    #[test]
+    fn window_shows_the_share_beyond_a_limit() {
+        let times: Histogram = [1e6, 2e6, 60e6, 70e6].into_iter().collect();
+        let seen = |text: &str, lost| conditions(text).expect(text)[0].seen(&times, lost, 4.0);
+        let share = |beyond, of, allowed| Seen::Share { beyond, of, allowed };
+        assert_eq!(seen("p50<50ms", [9, 0]), share(2, 4, 0.5));
+        assert_eq!(seen("p50<50ms", [0, 3]), share(5, 7, 0.5), "without a response");
+        assert_eq!(seen("errors<1%", [1, 3]), share(1, 5, 0.01));
+        assert_eq!(seen("errors<0%", [0, 0]), Seen::Holds(true));
+        assert_eq!(seen("max<50ms", [0, 0]), Seen::Holds(false));
+        assert_eq!(seen("throughput>3", [0, 0]), Seen::Holds(true));
     }
 }

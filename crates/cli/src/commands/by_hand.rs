@@ -69,11 +69,15 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
         printed: Vec::new(),
         store,
         stored: Stored::Nothing,
+        whole: None,
     };
     let ending = Session::new(&REGISTRY, setup, &mut printer).run(&**procedure, timestamp);
-    let ending = ending.map_err(command_error)?;
+    let Ok(ending) = ending else {
+        printer.print_judged(&[]);
+        return ending.map(|_| Status::Failed).map_err(command_error);
+    };
     let judged = procedure.judge(&printer.printed);
-    printer.print_conditions(&judged);
+    printer.print_judged(&judged);
     printer.status(ending, &judged)
 }
 
@@ -112,6 +116,8 @@ struct Printer {
     printed: Vec<Record>,
     store: RunStore,
     stored: Stored,
+    /// The document that is printed as JSON at the end.
+    whole: Option<Document>,
 }
 
 /// What the store has of the run. A command that measured nothing stores no run.
@@ -139,10 +145,14 @@ impl Printer {
         }
     }
 
-    /// The conditions of the user; JSON goes alone to standard output.
-    fn print_conditions(&mut self, judged: &[Judged]) {
+    /// The conditions of the user, with JSON in the whole document.
+    fn print_judged(&mut self, judged: &[Judged]) {
+        if let Some(document) = &self.whole {
+            self.output.write(&fathom_report::judged_json(document, judged));
+        }
         let text = fathom_report::limits::conditions(judged, self.width);
         match self.format {
+            // JSON goes alone to standard output.
             Format::Json | Format::JsonLines => text.lines().for_each(terminal::warn),
             Format::Tables | Format::Brief => self.output.write(&text),
         }
@@ -239,7 +249,7 @@ impl Audience for Printer {
                 if !self.samples {
                     document.records.iter_mut().for_each(|record| record.samples = None);
                 }
-                self.output.write(&fathom_report::document_json(&document));
+                self.whole = Some(document);
             }
             Format::JsonLines => {}
             Format::Brief => {

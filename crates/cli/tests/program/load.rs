@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use fathom_record::{Cause, Document, FactValue, Record, RunState, State, Verdict};
 use rustix::process::Signal;
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::children::{next_line, send, spawn_piped, wait_for_record, wait_until};
@@ -225,6 +226,15 @@ fn conditions_are_the_exit_status() {
         let json = env.exec(&format!("load {} {options} --json", server.url("/f1")));
         assert_status(&json, status);
         assert_contains(&text(&json.stderr), &[words]);
+        let document: Value = serde_json::from_slice(&json.stdout).expect("JSON alone");
+        let (condition, answer) = words.split_once(": ").expect("two parts");
+        let all = document["conditions"].as_array().expect("the conditions");
+        let one = all.iter().find(|one| one["condition"] == condition).expect(condition);
+        let answer = answer.split(',').next().expect("a word");
+        assert_eq!((&one["answer"], &one["at"]), (&Value::from(answer), &Value::from("1 client")));
+        let first = &all[0]["interval"];
+        assert!(first[0] == 0.0 && first[1].as_f64().is_some_and(|high| high < 0.5), "{first}");
+        assert_eq!(document["records"].as_array().map(Vec::is_empty), Some(false));
     }
     for (options, words) in [
         ("--fail-if p99", "expected a condition such as p99>50ms"),
@@ -333,6 +343,23 @@ fn ctrl_c_keeps_finished_steps_of_a_load() {
     let first = throughput(&document);
     assert_eq!(first.params.integer("think_s"), Some(0));
     assert!(!first.verdict.is_cut_short(), "{:?}", first.verdict);
+}
+
+#[test]
+fn ctrl_c_keeps_the_windows_of_a_search() {
+    let (env, server) = (TestEnv::new(), Server::start());
+    let options = "--find-max --slo errors<50% --time 6s";
+    let child = spawn_piped(env.command(&format!("load {} {options}", server.url("/f1"))));
+    wait_for_record(&env);
+    send(&child, Signal::INT);
+    let output = child.wait_with_output().expect("it ends");
+    assert_status(&output, 130);
+    let document = env.latest();
+    let [found] = of_metric(&document, "load.max_rate")[..] else { panic!("one record") };
+    assert!(found.verdict.is_cut_short(), "{:?}", found.verdict);
+    assert!(number(found, "window 1, responses") > 0.0 && number(found, "window 1, rate") > 0.0);
+    let shown = text(&env.run(&["show"]).stdout);
+    assert_contains(&shown, &["window", "responses", "of at most 20 windows"]);
 }
 
 /// timeout(1) sends SIGTERM twice.

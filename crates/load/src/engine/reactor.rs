@@ -274,6 +274,8 @@ impl<'w> Reactor<'w> {
         let client = &mut self.clients[at as usize];
         (client.stream, client.responses) = (Some(stream), 0);
         self.tally.connections += 1;
+        let is_inside = self.shared.since_begin(self.now).is_some();
+        self.tally.window_connections += u64::from(is_inside);
         Ok(())
     }
 

@@ -206,6 +206,8 @@ pub struct Tally {
     pub wrong_file: Option<u32>,
     /// Connections made.
     pub connections: u64,
+    /// Those of them that were made within the window.
+    pub window_connections: u64,
     /// Connections that the server closed between two requests.
     pub closed_idle: u64,
     /// Requests without a complete response at the end of the window, and the longest of them.
@@ -246,6 +248,7 @@ impl Tally {
         add_counts(&mut self.window_faults, &other.window_faults);
         self.wrong_file = self.wrong_file.or(other.wrong_file);
         self.connections += other.connections;
+        self.window_connections += other.window_connections;
         self.closed_idle += other.closed_idle;
         self.in_flight += other.in_flight;
         self.longest_in_flight_ns = self.longest_in_flight_ns.max(other.longest_in_flight_ns);

@@ -1,11 +1,13 @@
 //! Verdicts of steps, and what their records hold.
 
 use clap::Parser as _;
+use fathom_record::Histogram;
 
 use super::*;
 use crate::engine::{Arrivals, Backlog, End, Outcome, Rate, SLOTS, Tally, ThreadUse};
 use crate::fixture::{self, Texts, assert_golden};
 use crate::step::ServerUse;
+use crate::target::LOOPBACK;
 
 /// Steps of a load with these options, each with its title, and whether it is a point.
 fn recorded(options: &str, target: &Target, steps: &[(&str, Step)]) -> String {
@@ -315,4 +317,56 @@ fn open_loops_say_what_is_not_sustained_and_why() {
     ];
     let text = recorded("--rate 120 --time 3750ms", &fixture::target(false), &steps);
     assert_golden("open.txt", &text);
+}
+
+#[test]
+fn connections_of_the_warm_up_were_kept() {
+    let load = Load::parse_from(["load", "http://far/"]);
+    let (target, case) = (fixture::target(false), load.all_cases()[0]);
+    let shared = Shared { load: &load, target: &target, case, congestion: &None };
+    let doubts = |window_connections| {
+        let mut step = stepped();
+        (step.connections, step.window_connections) = (900, window_connections);
+        let reasons = as_asked(&step, &shared);
+        reasons.into_iter().map(|reason| reason.text).collect::<Vec<String>>()
+    };
+    assert!(doubts(0).is_empty() && doubts(100).is_empty());
+    assert_eq!(doubts(101), ["connections were not kept: 101 for 1000 responses"]);
+}
+
+#[test]
+fn server_that_stalls_is_the_cause() {
+    let with = |stalls: u64, ns: f64| {
+        let times = (0..1_000 - stalls).map(|_| 4e6).chain((0..stalls).map(|_| ns));
+        let mut step = stepped();
+        step.times = times.collect::<Histogram>();
+        step.sum_ns = 4e6 * (1_000 - stalls) as f64 + ns * stalls as f64;
+        step
+    };
+    let text = with(8, 1e9).stalled().expect("two thirds of the time");
+    let words = "stalled answers: 8 of 1000 responses took up to 1.000 s, 67 % of the time of all";
+    assert!(text.starts_with(words), "{text}");
+    assert_eq!(with(11, 1e9).stalled(), None, "p99 shows them");
+    assert_eq!(with(2, 7e7).stalled(), None, "17 medians");
+    assert_eq!(with(1, 1e8).stalled(), None, "2 % of the time");
+    let mut open = with(8, 1e9);
+    open.rate = Some(Rate { per_second: 9.0, arrivals: Arrivals::Uniform });
+    assert_eq!(open.stalled(), None, "its quantiles show the delay");
+    let mut scattered = with(8, 1e9);
+    for (at, batch) in scattered.batches.iter_mut().enumerate() {
+        batch.completed = if at % 2 == 0 { 150 } else { 50 };
+    }
+    let reason = spread(&scattered).expect("half of all");
+    assert_eq!(reason.cause, Cause::Stalled);
+    assert!(reason.text.ends_with(" between batches: stalled answers"), "{}", reason.text);
+}
+
+#[test]
+fn step_without_an_interval_is_no_point() {
+    let left_out = |least: u64| {
+        let mut step = stepped();
+        step.batches[3].completed = least;
+        judged(&step, &judge(&step, Vec::new()), false).left_out
+    };
+    assert_eq!([left_out(8), left_out(7)], [None, Some(LeftOut::Short)]);
 }

@@ -52,6 +52,11 @@ pub enum FindError {
     Thread(u32, u32),
     #[error("--pid: neither {tree} nor a child of it listens on port {port}, but {owner} does")]
     Another { tree: String, port: u16, owner: String },
+    #[error(
+        "--pid: neither {tree} nor a child of it listens on port {port}; the process that does \
+         cannot be seen by this user"
+    )]
+    NotThis { tree: String, port: u16 },
     #[error("--pid: {0} listens on no TCP port")]
     NoServer(String),
 }
@@ -230,9 +235,12 @@ impl Search<'_> {
                 let owner = self.words(owner);
                 return Err(FindError::Another { tree: words, port, owner });
             }
+            (None, None) if tree.processes().all(|it| self.is_readable(it)) => {
+                return Err(FindError::NotThis { tree: words, port });
+            }
             (None, None) => warnings.push(format!(
-                "--pid: whether {words} listens on port {port} is unknown: its open files cannot \
-                 be read"
+                "--pid: whether {words} listens on port {port} is unknown: this user may not read \
+                 its open files; run as root or as its user"
             )),
             (Some(owner), _) if !owners.contains(&process) => warnings.push(format!(
                 "{}, a descendant of {words}: the work of all descendants is counted",
@@ -266,8 +274,7 @@ impl Search<'_> {
         let open: BTreeSet<u64> = tree.processes().flat_map(|it| self.open_sockets(it)).collect();
         let own = sockets.iter().filter(|it| it.listens() && open.contains(&it.inode));
         let ports: BTreeSet<u16> = own.map(|it| it.local.port()).collect();
-        let is_readable = |it: u32| !self.reader.names(&format!("/proc/{it}/fd")).is_empty();
-        if ports.is_empty() && tree.processes().any(is_readable) {
+        if ports.is_empty() && tree.processes().any(|it| self.is_readable(it)) {
             return Err(FindError::NoServer(words));
         }
         let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
@@ -278,6 +285,11 @@ impl Search<'_> {
         Ok(vec![format!(
             "--pid: {words} is taken for the server behind a forwarded port: it listens on {which}"
         )])
+    }
+
+    /// Whether the open files of a process are seen.
+    fn is_readable(&self, process: u32) -> bool {
+        !self.reader.names(&format!("/proc/{process}/fd")).is_empty()
     }
 
     /// The process of a thread.

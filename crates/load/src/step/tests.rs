@@ -1,7 +1,7 @@
 //! Steps from sweeps, their batches and intervals.
 
 use super::*;
-use crate::engine::{End, Tally, ThreadUse};
+use crate::engine::{Backlog, End, Tally, ThreadUse};
 
 /// A sweep of one second whose slots have these completions of one millisecond each.
 fn outcome(counts: [u64; SLOTS]) -> Outcome {
@@ -159,4 +159,20 @@ fn quantile_has_the_limits_of_its_batches() {
     assert_eq!(high, None, "less than one is beyond");
     step.batches.truncate(4);
     assert_eq!(step.quantile_limits(0.9), None);
+}
+
+#[test]
+fn backlog_of_few_requests_is_none() {
+    let undrained = |completed: u64, in_flight: u64| {
+        let mut counts = [0; SLOTS];
+        counts[0] = completed;
+        let mut outcome = outcome(counts);
+        outcome.tally.in_flight = in_flight;
+        outcome.backlog = Some(Backlog { requests: in_flight, is_drained: false });
+        let mut step = Step::new(1);
+        step.add(&outcome, None, None);
+        step.undrained
+    };
+    assert_eq!([undrained(1, 1), undrained(0, 2), undrained(5, 2)], [0, 0, 0]);
+    assert_eq!([undrained(6, 2), undrained(0, 8), undrained(900, 35)], [1, 1, 1]);
 }

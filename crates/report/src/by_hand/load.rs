@@ -19,6 +19,8 @@ use crate::wrap::{glued, wrapped};
 const THROUGHPUT: &str = "load.throughput";
 const RESPONSE_TIME: &str = "load.response_time";
 const BANDWIDTH: &str = "load.bandwidth";
+/// The notes of a step that are remarks begin so.
+const NOTES: [&str; 2] = ["no interval", "stalled answers"];
 /// Width of a time.
 const TIME: usize = 7;
 const MB: f64 = 1e6;
@@ -110,16 +112,37 @@ fn by_clients(steps: &[&Record], records: &[Record], width: usize) -> String {
     let mut text = rows(&columns);
     text += &legend(&columns, &LEGEND, width);
     text += &left_out;
+    text += &marked(steps, width);
     text += &remarks(steps, width);
     text += &highest(steps, width);
     text += &longest(steps, width);
     text + &phases(steps, width)
 }
 
-/// The shown summary of another metric with these parameters.
+/// The known summary of another metric with these parameters.
 fn beside<'r>(records: &'r [Record], params: &Params, metric: &str) -> Option<&'r Summary> {
     let record = records.iter().find(|one| one.metric.as_str() == metric && one.params == *params);
-    record.and_then(Record::shown_summary)
+    record.filter(|record| !open::has_no_times(record)).and_then(known)
+}
+
+/// The summary of a record: also of an invalid step, whose rate has a mark.
+fn known(record: &Record) -> Option<&Summary> {
+    match record.verdict.state {
+        State::Invalid => record.summary.as_ref(),
+        _ => record.shown_summary(),
+    }
+}
+
+/// Marks the rate of an invalid step.
+const INVALID: &str = "!";
+
+/// What the mark means, if a step has it.
+fn marked(steps: &[&Record], width: usize) -> String {
+    let is_marked = |step: &&Record| step.verdict.state == State::Invalid && known(step).is_some();
+    match steps.iter().any(is_marked) {
+        true => wrapped(&format!("{INVALID}: invalid, as said below"), width, "", "  "),
+        false => String::new(),
+    }
 }
 
 /// The rate of a step of an open loop; 0 of others.
@@ -150,8 +173,16 @@ fn time(ns: Option<f64>) -> String {
 }
 
 fn throughput(step: &&Record) -> String {
-    let mark = if step.verdict.state == State::Noisy { "~" } else { "" };
-    step.shown_summary().map_or(NOTHING.to_owned(), |one| format!("{mark}{}", bare(one.median)))
+    known(step).map_or(NOTHING.to_owned(), |one| format!("{}{}", mark(step), bare(one.median)))
+}
+
+/// What a number begins with that is not valid.
+fn mark(record: &Record) -> &'static str {
+    match record.verdict.state {
+        State::Noisy => "~",
+        State::Invalid => INVALID,
+        _ => "",
+    }
 }
 
 fn state(step: &&Record) -> String {
@@ -217,7 +248,8 @@ fn remarks(steps: &[&Record], width: usize) -> String {
             let (state, cause) = (step.verdict.state.word(), cause_words(reason.cause));
             format!("{state} ({cause}): {}{remedy}", reason.text)
         });
-        let without = step.notes.iter().filter(|note| note.starts_with("no interval")).cloned();
+        let is_shown = |note: &&String| NOTES.iter().any(|beginning| note.starts_with(beginning));
+        let without = step.notes.iter().filter(is_shown).cloned();
         for line in of_verdict.chain(without) {
             match lines.iter_mut().find(|(known, _)| *known == line) {
                 Some((_, of)) => of.push(step),
@@ -280,8 +312,8 @@ fn highest(steps: &[&Record], width: usize) -> String {
         .limits()
         .map_or(String::new(), |[low, high]| format!(" ({} to {})", bare(low), bare(high)));
     let at = counted(clients as usize, "client");
-    let text = format!("{} requests/s{interval} at {at}{without}", bare(summary.median));
-    let mut lines = vec![("highest", text)];
+    let rate = throughput(best);
+    let mut lines = vec![("highest", format!("{rate} requests/s{interval} at {at}{without}"))];
     if steps.len() > 2 {
         let rate = |step: &&Record| Some(value(step)).filter(|_| step.verdict.shows_number());
         let rates: Vec<Option<f64>> = steps.iter().map(rate).collect();

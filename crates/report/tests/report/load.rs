@@ -344,29 +344,90 @@ fn open_loop_is_beside_the_closed_one() {
 }
 
 #[test]
+fn invalid_step_has_its_rate_with_a_mark() {
+    let marked = |records: Vec<Record>, cause: Cause| {
+        let mut records = records;
+        for record in &mut records {
+            record.verdict = Verdict::because(State::Invalid, cause, "90 % of the requests failed");
+        }
+        group(&records, &[], 140)
+    };
+    let times = [3.8e6, 4.1e6, 5.0e6, 9.0e6];
+    let clients = || step(Params::one("clients", 1).and("think_s", 0), 260.0, times);
+    let failed = marked(clients(), Cause::WrongWork);
+    assert!(failed.contains(" !260 ") && failed.contains("5.00 ms"), "{failed}");
+    assert!(failed.contains("!: invalid, as said below\n"), "{failed}");
+    let open = marked(at_rate(100, times), Cause::WrongWork);
+    assert!(open.contains(" !100 ") && open.contains("5.00 ms"), "{open}");
+    // The times of a queue that grows are no answer.
+    let grows = marked(at_rate(100, times), Cause::NotAsAsked);
+    assert!(grows.contains(" !100 ") && !grows.contains("5.00 ms"), "{grows}");
+    let valid = group(&clients(), &[], 140);
+    assert!(!valid.contains('!'), "{valid}");
+}
+
+#[test]
+fn noisy_highest_throughput_has_a_mark() {
+    let mut steps = steps(|_| Some(0.0));
+    steps[2].verdict = Verdict::because(State::Noisy, Cause::Spread, "a reason");
+    let text = group(&steps, &[], 140);
+    assert!(text.contains("highest         ~400 requests/s (360 to 440) at 4 clients"), "{text}");
+}
+
+#[test]
 fn highest_rate_has_its_limits_or_its_reason() {
     let params = Params::one("arrivals", "poisson").and("p99", "50ms").and("to", "far");
     let mut found = number("load.max_rate", params, Unit::PerSecond, 402.0, [395.0, 411.0]);
     found.facts = vec![
         Fact::text("limits", "sustained, p99<50ms"),
         Fact::text("windows", "14, 8 of them within the limits"),
-        Fact::text("beyond", "p99 61.20 ms at 419/s"),
     ];
+    let window = |number: u32, rate: f64, result: &str, p99: f64| {
+        let name = |what: &str| format!("window {number}, {what}");
+        vec![
+            Fact::quantity(&name("rate"), rate, Unit::PerSecond),
+            Fact::text(&name("result"), result),
+            Fact::quantity(&name("responses"), 10.0 * rate, Unit::Ratio),
+            Fact::quantity(&name("errors"), 0.0, Unit::Ratio),
+            Fact::quantity(&name("p99"), p99, Unit::Nanoseconds),
+            Fact::quantity(&name("max"), 2.0 * p99, Unit::Nanoseconds),
+        ]
+    };
+    found.facts.extend(window(1, 500.0, "not sustained, 35 requests waiting", 900e6));
+    found.facts.extend(window(2, 380.0, "within the limits", 31e6));
+    found.facts.extend(window(3, 419.0, "p99 61.20 ms", 61.2e6));
+    let noisy = found.clone();
     let mut late = found.clone();
     let reason = Reason::new(Cause::LoadGenerator, "requests were sent late; 120 requests/s held");
     late.verdict = Verdict { state: State::Invalid, reasons: vec![reason] };
-    let text = format!("{}{}", group(&[found], &[], 80), group(&[late], &[], 80));
+    late.facts.truncate(2);
+    let mut noisy = Record { facts: late.facts.clone(), ..noisy };
+    let action = "use --time 60s".to_owned();
+    let reason = Reason::new(Cause::TooShort, "no interval: the windows have too few responses");
+    let reasons = vec![reason.with_remedy(Remedy::Do { action })];
+    noisy.verdict = Verdict { state: State::Noisy, reasons };
+    noisy.summary.as_mut().expect("a summary").interval = None;
+    let text = [found, noisy, late].map(|one| group(&[one], &[], 80)).concat();
     let expected = "
 load{arrivals=poisson,p99=50ms,to=far}
+  window  rate  responses      p99      max  beyond
+       2   380       3800  31.0 ms  62.0 ms
+       3   419       4190  61.2 ms   122 ms  p99 61.20 ms
+       1   500       5000   900 ms  1.800 s  not sustained, 35 requests waiting
 limits          sustained, p99<50ms
 windows         14, 8 of them within the limits
-beyond          p99 61.20 ms at 419/s
 highest rate    402 requests/s (395 to 411)
 
 load{arrivals=poisson,p99=50ms,to=far}
 limits          sustained, p99<50ms
 windows         14, 8 of them within the limits
-beyond          p99 61.20 ms at 419/s
+highest rate    ~402 requests/s
+verdict         noisy: no interval: the windows have too few responses; use
+                --time 60s
+
+load{arrivals=poisson,p99=50ms,to=far}
+limits          sustained, p99<50ms
+windows         14, 8 of them within the limits
 verdict         invalid: requests were sent late; 120 requests/s held
 ";
     assert_eq!(text, expected);

@@ -53,6 +53,11 @@ fn gate_of_an_unchanged_machine_is_kept() {
 }
 
 #[test]
+fn highest_rate_is_kept() {
+    assert_kept("the highest rate", 200);
+}
+
+#[test]
 fn machine_and_effects_are_kept() {
     assert_kept("the machine", 200);
     assert_kept("effects of factors", 200);

@@ -167,6 +167,14 @@ fn server_that_is_not_here_is_said() {
     fs::write(passwd, "root:x:0:0::/:/bin/sh\nwww:x:4294967294:33::/:/bin/sh\n").expect("a file");
     let error = hidden.roots(Which::Auto).expect_err("no owner");
     assert!(error.contains("4294967294 (www)"), "{error}");
+    fs::remove_dir_all(hidden.path("10/fd")).expect("a folder");
+    let (_, warnings) = hidden.roots(Which::Process(10)).expect("unknown");
+    assert!(warnings[0].contains("this user may not read its open files"), "{warnings:?}");
+    hidden.process(11, 1, HERE, &[75]);
+    let error = hidden.roots(Which::Process(11)).expect_err("it has no such socket");
+    let text = "--pid: neither p11 (PID 11) nor a child of it listens on port 8001; the process \
+                that does cannot be seen by this user";
+    assert_eq!(error, text);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use fathom_record::{Agreement, Cause, Record, Summary, Unit, Value};
 
 use super::super::facts;
 use super::super::table::{Column, blocks, rows};
-use super::{MB, TIME};
+use super::{MB, TIME, mark};
 use crate::case::counted;
 use crate::remedy;
 use crate::wrap::{glued, wrapped};
@@ -59,11 +59,12 @@ pub(super) fn limit(
         let summary = of_case.shown(metric)?;
         let interval = summary.limits().filter(|[low, high]| low < high);
         let interval = interval.map(|ends| format!(" ({})", ends.map(bare).join(" to ")));
+        let mark = of_case.record(metric).map_or("", mark);
         let clients = match summary.median {
             whole if whole.fract() == 0.0 => counted(whole as usize, "client"),
             part => format!("{} clients", bare(part)),
         };
-        Some((name, clients + &interval.unwrap_or_default()))
+        Some((name, format!("{mark}{clients}{}", interval.unwrap_or_default())))
     };
     let numbers = [("knee", "load.knee"), ("95 % at", "load.clients_95")];
     let lines: Vec<(&str, String)> = numbers.into_iter().filter_map(clients).collect();
@@ -213,7 +214,8 @@ impl<'r> Case<'r> {
             .map_or(String::new(), |ends| format!(" ({})", ends.map(bare).join(" to ")));
         let from = self.record(SATURATION)?.quantity_of("from clients");
         let from = from.map(|from| format!(" from {} on", counted(from as usize, "client")));
-        let rate = glued(&requests(summary.median)) + &interval;
+        let mark = self.record(SATURATION).map_or("", mark);
+        let rate = format!("{mark}{}{interval}", glued(&requests(summary.median)));
         Some(rate + &from.unwrap_or_default())
     }
 

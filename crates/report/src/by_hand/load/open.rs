@@ -1,15 +1,19 @@
 //! The steps of an open loop, one row for each rate, and what a closed loop beside it hides.
 
 use fathom_record::quantity::{bare, percent, quantity};
-use fathom_record::{Params, Record, Unit};
+use fathom_record::{Cause, Params, Record, State, Unit};
 
 use super::super::table::{Column, fit, legend, rows};
 use super::super::{fact_words, facts};
-use super::{MB, count, fact, quantile_of, rate_of, remarks, state, throughput, time};
+use super::{MB, count, fact, marked, quantile_of, rate_of, remarks, state, throughput, time};
 use crate::case::{case, counted};
+use crate::remedy;
 use crate::wrap::{glued, wrapped};
 
 pub(super) const MAX_RATE: &str = "load.max_rate";
+/// The facts of a window of a search begin so, and their result where all limits held.
+const WINDOW: &str = "window ";
+const WITHIN: &str = "within the limits";
 /// Parameters that only an open loop has.
 const OWN: [&str; 3] = ["rate", "arrivals", "from"];
 /// Columns that a narrow terminal lacks, the first ones first.
@@ -25,6 +29,12 @@ const HIDDEN: f64 = 1.5;
 
 pub(super) fn is_open(step: &Record) -> bool {
     step.params.0.contains_key("rate")
+}
+
+/// Whether its response times are those of a queue that grows, or of a late generator.
+pub(super) fn has_no_times(record: &Record) -> bool {
+    let fails = record.verdict.reasons.first().is_some_and(|it| it.cause == Cause::WrongWork);
+    is_open(record) && record.verdict.state == State::Invalid && !fails
 }
 
 /// The parameters of the case: an open loop has neither clients nor a think time.
@@ -70,24 +80,65 @@ pub(super) fn table(steps: &[&Record], records: &[Record], width: usize) -> Stri
     let mut text = wrapped(&head, width, "", "  ") + &rows(&columns);
     text += &legend(&columns, &LEGEND, width);
     text += &left_out;
+    text += &marked(steps, width);
     text += &remarks(steps, width);
     text + &facts(&[("sustained", sustained(steps))], width)
 }
 
 /// The highest rate within limits, and how it was found.
 pub(super) fn max_rate(record: &Record, width: usize) -> String {
+    let of_record = record.facts.iter().filter(|fact| !fact.name.starts_with(WINDOW));
     let mut lines: Vec<(&str, String)> =
-        record.facts.iter().map(|fact| (fact.name.as_str(), fact_words(record, fact))).collect();
+        of_record.map(|fact| (fact.name.as_str(), fact_words(record, fact))).collect();
     if let Some(summary) = record.shown_summary() {
         let interval = summary.limits().map(|ends| format!(" ({})", ends.map(bare).join(" to ")));
-        let text = format!("{} requests/s{}", bare(summary.median), interval.unwrap_or_default());
-        lines.push(("highest rate", text));
+        let rate = throughput(&record);
+        lines.push(("highest rate", format!("{rate} requests/s{}", interval.unwrap_or_default())));
     }
-    let reasons = record.verdict.reasons.iter();
     let state = record.verdict.state.word();
-    lines.extend(reasons.map(|reason| ("verdict", format!("{state}: {}", reason.text))));
+    lines.extend(record.verdict.reasons.iter().map(|reason| {
+        let remedy = reason.remedy.as_ref();
+        let remedy = remedy.map_or(String::new(), |it| format!("; {}", remedy::words(it)));
+        ("verdict", format!("{state}: {}{remedy}", reason.text))
+    }));
     let head = format!("load{}", case(&record.params));
-    format!("\n{}{}", wrapped(&head, width, "", "  "), facts(&lines, width))
+    let head = format!("\n{}", wrapped(&head, width, "", "  "));
+    head + &windows(record, width) + &facts(&lines, width)
+}
+
+/// The windows of a search by their rates; an older record has none.
+fn windows(record: &Record, width: usize) -> String {
+    let of = |number: usize, what: &str| record.quantity_of(&format!("{WINDOW}{number}, {what}"));
+    let rate = |number: &usize| of(*number, "rate");
+    let mut all: Vec<usize> = (1..).take_while(|number| rate(number).is_some()).collect();
+    all.sort_by(|a, b| rate(a).partial_cmp(&rate(b)).unwrap_or(std::cmp::Ordering::Equal));
+    if all.is_empty() {
+        return String::new();
+    }
+    let column = |what: &str, words: fn(f64) -> String| {
+        let cell = |number: &usize| of(*number, what).map_or(String::new(), words);
+        Column::new(what, all.iter().map(cell))
+    };
+    let times = |what| column(what, |ns| time(Some(ns)));
+    let result = |number: &usize| {
+        let text = record.text_of(&format!("{WINDOW}{number}, result")).unwrap_or_default();
+        if text == WITHIN { String::new() } else { text.to_owned() }
+    };
+    let mut columns = vec![
+        Column::new("window", all.iter().map(ToString::to_string)),
+        Column::new("rate", all.iter().map(|number| rate(number).unwrap_or(0.0).to_string())),
+        column("responses", count),
+        times("p50"),
+        times("p90"),
+        times("p99"),
+        times("p99.9"),
+        times("max"),
+        column("errors", count),
+        Column::words("beyond", all.iter().map(result)),
+    ];
+    columns.retain(Column::has_content);
+    let left_out = fit(&mut columns, &["p90", "p50", "p99.9", "max", "responses"], width);
+    rows(&columns) + &left_out
 }
 
 /// `up to 400 requests/s; not 800, 1000`.
