@@ -1,12 +1,14 @@
 //! From runs to records: one of each command, one of each ratio to the first command.
 
+use fathom_analysis::clean::{Conditions, Loop, clean_visits};
 use fathom_analysis::statistics::{median, median_interval};
 use fathom_measure::process::exit_text;
 use fathom_metric::{Measured, OwnMetric, Processes};
 use fathom_record::command::{self as facts, RATIO_METRIC};
 use fathom_record::quantity::quantity;
 use fathom_record::{
-    Better, Cause, Check, Counter, Counters, Fact, NotSelected, Params, Reason, Stratum, Unit,
+    Better, Cause, Check, Counter, Counters, Disturbance, Fact, NotSelected, Params, Reason,
+    Sample, Stratum, Unit,
 };
 
 use crate::case::Case;
@@ -58,7 +60,7 @@ pub(crate) fn records(stage: &Stage<'_>, cases: &[Case], settings: &Settings) ->
             ..Measured::default()
         });
     }
-    all.extend(ratios(stage, cases, &shell));
+    all.extend(ratios(stage, cases, &shell, settings));
     all
 }
 
@@ -86,7 +88,7 @@ fn expects(runs: &[Run]) -> Counters {
 fn is_waiting(runs: &[Run]) -> bool {
     // What could have run did not wait for anything but the CPU.
     let share = |run: &Run| {
-        let queued_ns = run.usage.run_queue_ns.unwrap_or(0) as f64;
+        let queued_ns = run.disturbance.run_queue_ns.unwrap_or(0) as f64;
         (run.usage.user_ns + run.usage.system_ns + queued_ns) / run.usage.wall_ns
     };
     median(&runs.iter().map(share).collect::<Vec<f64>>()).is_some_and(|it| it < WAITING_MIN)
@@ -196,7 +198,13 @@ fn own_memory() -> f64 {
 }
 
 /// Of each command after the first, its time by that of the first one in the same block.
-fn ratios(stage: &Stage<'_>, cases: &[Case], shell: &ShellStart) -> Vec<Measured> {
+fn ratios(
+    stage: &Stage<'_>,
+    cases: &[Case],
+    shell: &ShellStart,
+    settings: &Settings,
+) -> Vec<Measured> {
+    let reference = stage.reference();
     let mut all = Vec::new();
     for (case, runs) in cases.iter().zip(&stage.runs).filter(|(case, _)| case.command > 0) {
         // With the same values of the parameters that both have.
@@ -209,10 +217,14 @@ fn ratios(stage: &Stage<'_>, cases: &[Case], shell: &ShellStart) -> Vec<Measured
             };
         let bases: Vec<_> = cases.iter().zip(&stage.runs).filter(is_base).collect();
         let [(first, base)] = bases.as_slice() else { continue };
-        let values = paired(base, runs, shell.ns);
-        if values.is_empty() || [base, runs].into_iter().any(|it| shell.hides(it)) {
+        let samples = paired(base, runs, shell.ns, reference.as_ref());
+        if samples.is_empty() || [base, runs].into_iter().any(|it| shell.hides(it)) {
             continue;
         }
+        let stratum = stratum(base, settings).and(stratum(runs, settings));
+        let clean_min = CLEAN_MIN;
+        let processes =
+            Processes { samples, stratum, reference, clean_min, subtracted_half_width: 0.0 };
         let params = Params::one("of", case.name.as_str()).and("to", first.name.as_str());
         let mut params = case
             .params
@@ -232,8 +244,7 @@ fn ratios(stage: &Stage<'_>, cases: &[Case], shell: &ShellStart) -> Vec<Measured
                 noise_limit: NOISE_LIMIT,
             }),
             params,
-            values,
-            in_fresh_processes: true,
+            processes: Some(processes),
             ..Measured::default()
         });
     }
@@ -241,11 +252,96 @@ fn ratios(stage: &Stage<'_>, cases: &[Case], shell: &ShellStart) -> Vec<Measured
 }
 
 /// The ratios of runs of the same block, without those where the start of the shell leaves no time.
-fn paired(base: &[Run], runs: &[Run], shell_ns: f64) -> Vec<f64> {
+/// A pair is undisturbed if both runs are, by counters and loops.
+fn paired(base: &[Run], runs: &[Run], shell_ns: f64, reference: Option<&Loop>) -> Vec<Sample> {
     let net = |run: &Run| Some(run.usage.wall_ns - shell_ns).filter(|ns| *ns > 0.0);
+    let is_clean = |run: &Run| {
+        let conditions = [Conditions::of(&run.sample(0, 0, 0.0))];
+        reference.is_some_and(|reference| clean_visits(&conditions, reference).len() == 1)
+    };
     let pairs = runs.iter().filter_map(|run| {
         let other = base.iter().find(|other| other.block == run.block)?;
-        Some(net(run)? / net(other)?)
+        let is_clean = is_clean(run) && is_clean(other);
+        Some((run, net(run)? / net(other)?, is_clean))
     });
-    pairs.collect()
+    let sample = |(at, (run, ratio, is_clean)): (usize, (&Run, f64, bool))| Sample {
+        values: vec![ratio],
+        disturbed: if is_clean { Vec::new() } else { vec![0] },
+        disturbance: Disturbance::default(),
+        ..run.sample(at, 0, 0.0)
+    };
+    pairs.enumerate().map(sample).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use fathom_measure::sampler::LoopTime;
+
+    use super::*;
+    use crate::child::Usage;
+
+    const REFERENCE: Loop = Loop { sibling_ns: 10_000.0, frequency_ns: 10_000.0 };
+
+    /// A run beside a busy sibling if `times` is 2.
+    fn run(block: usize, wall_ns: f64, times: f64) -> Run {
+        let one = LoopTime { at_ns: 0, sibling_ns: 10_000.0 * times, frequency_ns: 10_000.0 };
+        let usage = Usage {
+            wall_ns,
+            status: std::process::ExitStatus::from_raw(0),
+            user_ns: wall_ns,
+            system_ns: 0.0,
+            memory_bytes: 0,
+            minor_faults: 0,
+            major_faults: 0,
+            voluntary_switches: 0,
+            involuntary_switches: 0,
+            io: None,
+            run_queue_ns: None,
+        };
+        let (disturbance, is_disturbed, is_cold) = (Disturbance::default(), false, true);
+        Run { block, usage, loops: [one; 2], disturbance, is_disturbed, is_cold }
+    }
+
+    #[test]
+    fn pairs_are_of_one_block_and_clean_if_both_runs_are() {
+        let base = [run(0, 1e6, 1.0), run(1, 2e6, 2.0), run(2, 1e6, 1.0), run(4, 1e6, 1.0)];
+        let mut late = run(4, 4e6, 1.0);
+        late.is_disturbed = true;
+        let runs = [run(1, 3e6, 1.0), run(2, 3e6, 1.0), run(3, 9e6, 1.0), late];
+        let found = paired(&base, &runs, 0.0, Some(&REFERENCE));
+        let ratios: Vec<f64> = found.iter().map(|sample| sample.values[0]).collect();
+        assert_eq!(ratios, [1.5, 3.0, 4.0]);
+        let disturbed: Vec<bool> = found.iter().map(|one| !one.disturbed.is_empty()).collect();
+        assert_eq!(disturbed, [true, false, true]);
+        let net: Vec<f64> = paired(&base, &runs, 1e6, Some(&REFERENCE))
+            .iter()
+            .map(|sample| sample.values[0])
+            .collect();
+        assert_eq!(net, [2.0], "without those that the shell leaves no time");
+    }
+
+    #[test]
+    fn runs_are_selected_only_where_the_loops_describe_them() {
+        let pinned = Settings { cpu: Some(0), ..Settings::default() };
+        let short = [run(0, 1e6, 1.0)];
+        assert_eq!(stratum(&short, &pinned), Ok(Stratum::FullSpeed));
+        assert_eq!(stratum(&short, &Settings::default()), Err(NotSelected::NotPinned));
+        assert_eq!(stratum(&[run(0, 2e8, 1.0)], &pinned), Err(NotSelected::LongOperation));
+        let mut waits = run(0, 1e6, 1.0);
+        waits.usage.user_ns = 1e5;
+        assert_eq!(stratum(&[waits], &pinned), Err(NotSelected::Device));
+        let mut queued = run(0, 1e6, 1.0);
+        (queued.usage.user_ns, queued.disturbance.run_queue_ns) = (1e5, Some(800_000));
+        assert_eq!(stratum(&[queued], &pinned), Ok(Stratum::FullSpeed));
+    }
+
+    #[test]
+    fn short_command_is_hidden_by_the_start_of_its_shell() {
+        let shell = ShellStart::new(&[1e6, 1.1e6, 0.9e6, 1e6, 1e6, 1e6]);
+        let runs = |ns: f64| (0..9).map(|block| run(block, ns, 1.0)).collect::<Vec<Run>>();
+        assert!(shell.hides(&runs(1.01e6)) && !shell.hides(&runs(5e6)));
+        assert!(!ShellStart::new(&[]).hides(&runs(1.0)));
+    }
 }

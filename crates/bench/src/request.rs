@@ -112,3 +112,32 @@ pub enum Output {
     /// Written anew by each run; errors are discarded.
     File(PathBuf),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_is_filled_by_a_file() {
+        let text = r#"{
+            "commands": [
+                {"name": "a", "command": "sort -n {file}"},
+                {"command": ["sort", "{file}"]}
+            ],
+            "parameters": [{"name": "file", "values": ["x", 2]}],
+            "settings": {"warmup": 1, "output": {"file": "out"}, "cold": ["data"]}
+        }"#;
+        let request: Request = serde_json::from_str(text).expect("a request");
+        assert_eq!(request.commands[1].name, None);
+        assert_eq!(
+            request.commands[1].command,
+            Invocation::Words(vec!["sort".to_owned(), "{file}".to_owned()])
+        );
+        assert_eq!(request.parameters[0].values, [ParamValue::from("x"), ParamValue::from(2)]);
+        let settings = request.settings;
+        assert_eq!(settings.output, Output::File("out".into()));
+        assert_eq!((settings.warmup, settings.runs, settings.timeout_s), (1, None, 3600.0));
+        let misspelt = r#"{"settings": {"warmups": 1}}"#;
+        assert!(serde_json::from_str::<Request>(misspelt).is_err());
+    }
+}

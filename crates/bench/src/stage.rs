@@ -231,15 +231,21 @@ impl<'w> Stage<'w> {
     /// The counters of a run: its own, and of its CPU if that is known.
     fn disturbance(&self, usage: &Usage, machine: Disturbance) -> Disturbance {
         let of_cpu = |ns: Option<u64>| ns.filter(|_| self.is_cpu_known);
+        let (wall_ns, cpu_ns) = (usage.wall_ns as u64, (usage.user_ns + usage.system_ns) as u64);
+        // This thread waits, too, before it starts the run and before it sees the end. Where it
+        // waited while the run went on, nothing is lost.
+        let own_ns = machine.run_queue_ns.unwrap_or(0);
+        let idle_ns = wall_ns.saturating_sub(cpu_ns);
+        let waited = |ns: u64| ns.max((ns + own_ns).min(idle_ns));
         Disturbance {
             involuntary_switches: usage.involuntary_switches,
             voluntary_switches: usage.voluntary_switches,
             minor_faults: usage.minor_faults,
             major_faults: usage.major_faults,
             migrations: 0,
-            wall_ns: usage.wall_ns as u64,
-            cpu_ns: (usage.user_ns + usage.system_ns) as u64,
-            run_queue_ns: usage.run_queue_ns,
+            wall_ns,
+            cpu_ns,
+            run_queue_ns: usage.run_queue_ns.map(waited),
             steal_ns: of_cpu(machine.steal_ns),
             interrupt_ns: of_cpu(machine.interrupt_ns),
             ..machine

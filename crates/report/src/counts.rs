@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_record::{Agreement, Cause, Class, Counts, NoModel, Record, State};
+use fathom_record::{Agreement, Cause, Class, Counts, NoModel, Record, State, is_own};
 
 pub(crate) fn counts_of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Counts {
     Counts::of(records.into_iter().map(|record| record.verdict.state))
@@ -52,14 +52,14 @@ pub(crate) fn median_tolerance(records: &[Record]) -> Option<f64> {
 }
 
 /// Records with a valid or noisy number and no prediction: without a model, and with one of which
-/// an input is noisy.
+/// an input is noisy. Nobody expects a model of a metric outside the registry.
 pub(crate) fn without_prediction<'a>(
     records: impl IntoIterator<Item = &'a Record>,
 ) -> (usize, usize) {
-    // Nothing is predicted of what another program measured.
+    // Nothing is predicted outside the registry: commands of the user, and other programs.
     let without = |record: &&Record| {
-        let is_own = record.measured_by.is_none();
-        is_own && record.verdict.shows_number() && record.prediction.is_none()
+        let is_registered = !is_own(record.metric.as_str());
+        is_registered && record.verdict.shows_number() && record.prediction.is_none()
     };
     let is_noisy = |record: &&Record| matches!(record.no_model, Some(NoModel::NoisyInput { .. }));
     let (noisy, others): (Vec<&Record>, Vec<&Record>) =

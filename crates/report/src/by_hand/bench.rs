@@ -127,6 +127,7 @@ fn compared(ratio: &Record, commands: &[&Record], width: usize) -> String {
         return wrapped(&format!("{of} and {to}{suffix}: no ratio"), width, "", "  ");
     };
     let mut parts = vec![format!("{}{suffix}", difference(summary, of, to))];
+    parts.extend(at_full_speed(ratio).map(|words| words.replace(" runs", " pairs")));
     let find = |name: &str| {
         let is = |record: &&&Record| {
             record.metric.as_str() == format!("bench.{name}")
@@ -265,8 +266,9 @@ fn remarks(commands: &[&Record], width: usize) -> String {
     for record in commands {
         let reasons = record.verdict.reasons.iter().map(|reason| reason.text.clone());
         let mut parts: Vec<String> = reasons.collect();
-        if let (Some(count), Some(all)) = (disturbed(record), &record.summary) {
-            parts.push(format!("{count} of {} runs disturbed, by counters", all.n));
+        if let (Some(count), Some(summary)) = (disturbed(record), &record.summary) {
+            let all = summary.as_found.as_ref().map_or(summary.n, |all| u64::from(all.visits));
+            parts.push(format!("{count} of {all} runs disturbed, by counters"));
         }
         if !record.verdict.shows_number() || record.verdict.state == State::Noisy {
             parts.insert(0, record.verdict.state.word().to_owned());

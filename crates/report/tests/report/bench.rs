@@ -111,3 +111,12 @@ fn causes_are_named_and_the_remedy_is_said_once() {
     let many: Vec<Record> = (0..9).map(|at| noisy(&format!("c{at}"))).collect();
     assert!(screen(&many).contains("3 more"));
 }
+
+#[test]
+fn nobody_misses_a_model_of_a_command() {
+    let mut document = crate::fixture::document();
+    document.records = vec![command("a", Params::none(), 100.0, 1.0, 0.0)];
+    document.run.procedure = Some("bench".to_owned());
+    let text = fathom_report::show(&document, &fathom_report::Layout::default());
+    assert!(text.contains("1 case: 1 valid.") && !text.contains("without a model"), "{text}");
+}
