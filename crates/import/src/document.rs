@@ -44,6 +44,8 @@ pub enum Conflict {
     Origin { what: &'static str, a: String, of_a: String, b: String, of_b: String },
     #[error("{b}: {why}")]
     Series { b: String, why: String },
+    #[error("{a} and {b} are the same measurement; name it once")]
+    Same { a: String, b: String },
     #[error("no file")]
     Nothing,
 }
@@ -51,7 +53,8 @@ pub enum Conflict {
 /// One run of files: the processes of each are processes of the run, in the order of the files.
 ///
 /// # Errors
-/// If they are of several hosts, CPUs or versions of the tool, or disagree on a unit.
+/// If they are of several hosts, CPUs or versions of the tool, disagree on a unit, or two have the
+/// same text: one process counted twice would narrow every interval.
 pub fn document(sources: &[Source], about: &About) -> Result<Document, Conflict> {
     let version = one_origin(sources, "version", |parsed| parsed.version.as_deref())?;
     let host = match &about.host {
@@ -59,6 +62,12 @@ pub fn document(sources: &[Source], about: &About) -> Result<Document, Conflict>
         None => one_origin(sources, "host", |parsed| parsed.host.as_deref())?,
     };
     let cpu = one_origin(sources, "CPU", |parsed| parsed.cpu.as_deref())?;
+    for (at, b) in sources.iter().enumerate() {
+        let same = sources[..at].iter().find(|a| a.parsed.checksum == b.parsed.checksum);
+        if let Some(a) = same {
+            return Err(Conflict::Same { a: a.name.clone(), b: b.name.clone() });
+        }
+    }
     let merged = merged(sources)?;
     let first = &sources.first().ok_or(Conflict::Nothing)?.parsed;
     let dates = sources.iter().filter_map(|source| source.parsed.date.as_ref());

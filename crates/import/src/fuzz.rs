@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fathom_record::Tool;
 use jiff::Timestamp;
 
-use crate::{About, Format, Source, document};
+use crate::{About, Format, Parsed, Source, document};
 
 /// A file, read as that of each tool, alone and beside itself.
 pub fn file(data: &[u8]) {
@@ -20,7 +20,11 @@ pub fn file(data: &[u8]) {
                 continue;
             }
         };
-        let source = |name: &str| Source { name: name.to_owned(), parsed: parsed.clone() };
+        let source = |name: &str| {
+            // Another file with the same numbers.
+            let checksum = parsed.checksum ^ u32::from(name == "b");
+            Source { name: name.to_owned(), parsed: Parsed { checksum, ..parsed.clone() } }
+        };
         let tool = Tool { name: String::new(), version: String::new() };
         let (label, host, written) = (None, None, Timestamp::UNIX_EPOCH);
         let about = About { format, tool, label, host, written };

@@ -216,7 +216,11 @@ fn each_file_is_a_process() {
 fn same_files_are_the_same_run() {
     let id = |texts: &[&str]| run(Format::Pyperf, texts).run.id;
     assert_eq!(id(&[PYPERF]), id(&[PYPERF]));
-    assert_ne!(id(&[PYPERF]), id(&[PYPERF, PYPERF]));
+    let other = PYPERF.replace("5.5853428952978845e-06", "5.5853428952978846e-06");
+    assert_ne!(id(&[PYPERF]), id(&[PYPERF, &other]));
+    let twice = document(&sources(Format::Pyperf, &[PYPERF, PYPERF]), &about(Format::Pyperf));
+    let why = twice.expect_err("no second process").to_string();
+    assert_eq!(why, "0.txt and 1.txt are the same measurement; name it once");
     // Milliseconds since 1970, of 2026-11-27 18:46:44.719.
     assert_eq!(id(&[PYPERF])[..12], format!("{:012x}", 1_795_805_204_719_u64));
 }
