@@ -100,7 +100,7 @@ Conclusions:
 - The interval of a quantile of a load keeps 90 % up to half of the capacity, from 10,000 responses
   on. Near saturation those of short steps are too narrow.
 - The interval of the highest rate within limits keeps its level less 2 points wherever there is
-  one: windows with fewer than ten responses beyond the limit have none.
+  one: windows with fewer than twenty responses beyond the limit have none.
 
 The worlds. A value is 100, plus 1 % per deviation of its process and of its round. *Truth* is the
 typical round of the typical process. A visit has 12 rounds.

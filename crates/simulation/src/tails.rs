@@ -1,4 +1,4 @@
-//! The intervals of quantiles of a load's step: how often they contain the true quantile of a queue.
+//! The intervals of quantiles of a load's step: how often they contain those of a queue.
 
 use fathom_analysis::load::quantile_limits;
 
