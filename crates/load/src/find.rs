@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use fathom_analysis::load::{Condition, Highest, LEVEL, Search, Seen, WINDOWS, Window};
+use fathom_analysis::load::{ALLOWED, Condition, Highest, LEVEL, Search, Seen, WINDOWS, Window};
 use fathom_metric::{Ending, Event, Measured, ProcedureError, Recorder};
 use fathom_record::{Basis, Cause, Fact, Interval, Params, Reason, Remedy, State, Unit, Verdict};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -164,7 +164,8 @@ pub fn find(
 /// and what to do.
 fn too_few(load: &Load, throughput: f64, conditions: &[Condition]) -> Option<String> {
     let window_s = load.window_ns() as f64 / 1e9;
-    let needs = conditions.iter().map(|one| (one.responses_min(), one.parts().0));
+    // Those of a quantile have ten beyond it.
+    let needs = conditions.iter().map(|one| (ALLOWED / 10.0 * one.responses_min(), one.parts().0));
     let (needed, what) = needs.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let expected = throughput * window_s;
     (expected > 0.0 && expected < needed).then(|| {
@@ -304,8 +305,8 @@ fn doubts(found: &Found<'_>, highest: &Highest, load: &Load) -> Vec<Reason> {
     let few = highest.interval.is_none().then(|| match highest.longer {
         longer if longer > 1.0 => {
             let action = format!("use --time {}", whole_time(load.time.as_secs_f64() * longer));
-            let text = "no interval: the windows have too few responses, a limit needs ten beyond \
-                        it in each";
+            let text = "no interval: the windows have too few responses, a limit needs twenty \
+                        beyond it in each";
             Reason::new(Cause::TooShort, text).with_remedy(Remedy::Do { action })
         }
         _ => Reason::new(Cause::TooShort, "no interval: too few windows near the answer"),
@@ -400,9 +401,9 @@ mod tests {
         let conditions = conditions("p90<9ms,p99<50ms,errors<1%").expect("conditions");
         let load = Load::parse_from(["load", "http://a/", "--find-max", "-z", "6s"]);
         let text = "--time 6 s: at most about 400 responses are to be expected in a window of 2 s; \
-                    p99 needs 1000 for an interval: --time 15s";
+                    p99 needs 2000 for an interval: --time 30s";
         assert_eq!(too_few(&load, 200.0, &conditions).as_deref(), Some(text));
-        assert_eq!(too_few(&load, 500.0, &conditions), None);
+        assert_eq!(too_few(&load, 1_001.0, &conditions), None);
         assert_eq!(too_few(&load, 1.0, &conditions[2..]), None);
     }
 

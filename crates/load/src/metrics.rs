@@ -268,8 +268,8 @@ static ABOUT_MAX_RATE: About = About {
     not_timed: "the warm-up of each window",
     pitfalls: &[
         CLIENT_LIMIT,
-        "windows are a third of --time: without ten responses beyond a limit in each there is no \
-         interval",
+        "windows are a third of --time: without twenty responses beyond a limit in each there is \
+         no interval",
     ],
     source: "logistic curve by quasi-likelihood: Wedderburn, Biometrika 61 (1974)",
     ..BASE

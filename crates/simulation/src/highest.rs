@@ -40,7 +40,7 @@ const WORLDS: [World; 4] = [
 ];
 
 /// Responses of a window at the true rate.
-const RESPONSES: [f64; 4] = [300.0, 1_000.0, 3_000.0, 10_000.0];
+const RESPONSES: [f64; 4] = [1_000.0, 3_000.0, 10_000.0, 30_000.0];
 
 impl World {
     /// The share of the response times beyond the limit.
@@ -147,9 +147,9 @@ const WORDS: &str = "\
 How often the 95 % interval of the highest rate of an open loop (`fathom load --find-max`) contains
 the true one, in per cent, and in brackets its half-width in per cent of the rate (median). The
 server has one queue; the limit is of a quantile of its response times. The columns are the
-responses of a window at the true rate. *None*: without an interval, as a window has fewer than ten
-responses beyond the limit. Each search has at most 20 windows. **Bold**: below the level by more
-than 2 points and chance.";
+responses of a window at the true rate. *None*: without an interval, as a window has fewer than
+twenty responses beyond the limit. Each search has at most 20 windows. **Bold**: below the level by
+more than 2 points and chance.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let items: Vec<(&World, f64)> =
@@ -158,7 +158,7 @@ pub(crate) fn section(trials: Trials) -> Section {
     let mut section = Section::new("The highest rate within limits", WORDS);
     for ((world, responses), figure) in items.iter().zip(&figures) {
         let what = format!("highest rate, {}, {responses} responses", world.name);
-        let is_long = (1.0 - world.q) * responses >= 10.0;
+        let is_long = (1.0 - world.q) * responses >= 20.0;
         section.at_least(figure.kept, LEVEL - WITHIN, &what);
         let found = if is_long { 0.99 } else { 0.0 };
         section.at_least(figure.found, found, &format!("found, {what}"));

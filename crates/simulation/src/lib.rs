@@ -24,6 +24,7 @@ mod shapes;
 mod source;
 mod stopping;
 mod strata;
+mod tails;
 mod trimmed;
 mod within;
 mod worlds;

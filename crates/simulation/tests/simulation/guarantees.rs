@@ -55,6 +55,7 @@ fn gate_of_an_unchanged_machine_is_kept() {
 #[test]
 fn highest_rate_is_kept() {
     assert_kept("the highest rate", 200);
+    assert_kept("quantiles of a load", 250);
 }
 
 #[test]
