@@ -259,7 +259,7 @@ impl Possible {
     }
 }
 
-/// Responses beyond a limit that it allows in a window, if some were beyond it.
+/// Responses beyond a limit that it allows in a window; in all of them where none was beyond it.
 fn allowed_in_each(seen: &[(f64, Seen)]) -> Option<f64> {
     let (mut allowed_in_all, mut all_beyond) = (0.0, 0);
     for (_, seen) in seen {
@@ -268,7 +268,11 @@ fn allowed_in_each(seen: &[(f64, Seen)]) -> Option<f64> {
             all_beyond += beyond;
         }
     }
-    (all_beyond > 0).then(|| allowed_in_all / seen.len() as f64)
+    match all_beyond {
+        // None of few says nothing, and none of many that the limit is far.
+        0 => (0.0 < allowed_in_all && allowed_in_all < ALLOWED).then_some(allowed_in_all),
+        _ => Some(allowed_in_all / seen.len() as f64),
+    }
 }
 
 /// How likely the rate of a limit is above each of these.
@@ -368,6 +372,13 @@ mod tests {
             }
             search.highest().expect("windows that hold")
         };
+        // As of a rare error.
+        let mut none = Search::around(150.0);
+        while let Some(rate) = none.next_rate() {
+            let seen = Seen::Share { beyond: 0, of: 100, allowed: 0.001 };
+            none.add(Window { rate, seen: vec![Seen::Holds(rate < 100.0), seen] });
+        }
+        assert_eq!(none.highest().and_then(|found| found.interval), None);
         let (few, many) = (of(200), of(2_000));
         assert!(few.interval.is_none() && (few.longer - 10.0).abs() < 1e-9, "{few:?}");
         assert!(many.interval.is_some() && many.longer == 1.0, "{many:?}");
