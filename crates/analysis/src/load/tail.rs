@@ -46,10 +46,13 @@ pub fn share_limits(share: f64, all: f64) -> [f64; 2] {
 /// Wilson's interval of a share, which is never empty (Wilson, 1927).
 fn wilson(share: f64, all: f64, limit: f64) -> [f64; 2] {
     let square = limit * limit;
-    let middle = share + square / (2.0 * all);
-    let half = limit * (share * (1.0 - share) / all + square / (4.0 * all * all)).sqrt();
-    let whole = 1.0 + square / all;
-    [((middle - half) / whole).max(0.0), ((middle + half) / whole).min(1.0)]
+    // The smaller root by their product: a difference would not be exactly 0 of none.
+    let low = |share: f64| {
+        let middle = share + square / (2.0 * all);
+        let half = limit * (share * (1.0 - share) / all + square / (4.0 * all * all)).sqrt();
+        share * share / (middle + half)
+    };
+    [low(share), 1.0 - low(1.0 - share)]
 }
 
 #[cfg(test)]
@@ -67,6 +70,10 @@ mod tests {
         };
         assert!(near(share_limits(0.01, 1000.0), [0.005_441, 0.018_309]));
         assert!(near(share_limits(0.0, 1000.0), [0.0, 0.003_827]));
+        for all in 1..1000 {
+            let all = f64::from(all);
+            assert_eq!((share_limits(0.0, all)[0], share_limits(1.0, all)[1]), (0.0, 1.0));
+        }
     }
 
     #[test]
