@@ -1,5 +1,7 @@
 //! A command for one set of values of its parameters, and its name in records.
 
+use std::process::ExitStatus;
+
 use fathom_metric::ProcedureError;
 use fathom_record::Params;
 
@@ -23,14 +25,27 @@ pub(crate) struct Case {
     /// The command line.
     pub(crate) text: String,
     pub(crate) program: Program,
+    /// The exit status of each run.
+    pub(crate) exit: i32,
+    /// What it must write.
+    pub(crate) output: Option<String>,
     /// In the order of [`crate::hooks::Hook`].
     pub(crate) hooks: [Option<String>; 4],
 }
 
 impl Case {
-    pub(crate) fn metric(&self) -> String {
-        format!("bench.{}", self.name)
+    pub(crate) fn succeeded(&self, status: ExitStatus) -> bool {
+        status.code() == Some(self.exit)
     }
+
+    pub(crate) fn metric(&self) -> String {
+        metric(&self.name)
+    }
+}
+
+/// The id of the metric of a command.
+pub(crate) fn metric(name: &str) -> String {
+    format!("bench.{name}")
 }
 
 /// The metric of ratios has this name.
@@ -104,9 +119,8 @@ mod tests {
     use super::*;
 
     fn named(commands: &[(&str, Option<&str>)]) -> Result<Vec<String>, String> {
-        let command = |(line, name): &(&str, Option<&str>)| CommandLine {
-            name: name.map(str::to_owned),
-            command: Invocation::Line((*line).to_owned()),
+        let command = |(line, name): &(&str, Option<&str>)| {
+            CommandLine::new(name.map(str::to_owned), Invocation::Line((*line).to_owned()))
         };
         let commands: Vec<CommandLine> = commands.iter().map(command).collect();
         names(&commands).map_err(|error| error.to_string())

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fathom_analysis::limits::Limit;
 use fathom_measure::affinity;
 use fathom_metric::ProcedureError;
-use fathom_record::{Activity, Params, system_cause};
+use fathom_record::{Activity, Params, Unit, system_cause};
 use rustix::fs::{Access, access};
 
 use crate::case::{self, Case, Work};
@@ -43,6 +44,8 @@ impl Request {
                     name: name.clone(),
                     text,
                     program,
+                    exit: command.exit,
+                    output: hook(&command.output),
                     hooks: [setup, prepare, conclude, cleanup].map(hook),
                     params,
                 });
@@ -67,7 +70,8 @@ impl Request {
                 Invocation::Line(line) => has(line),
                 Invocation::Words(words) => words.iter().any(|word| has(word)),
             };
-            in_command || hooks.iter().any(|hook| hook.as_deref().is_some_and(has))
+            let in_output = command.output.as_deref().is_some_and(has);
+            in_command || in_output || hooks.iter().any(|hook| hook.as_deref().is_some_and(has))
         };
         self.parameters.iter().filter(is_used).cloned().collect()
     }
@@ -105,6 +109,10 @@ impl Request {
             let text =
                 "--fail-on: compares commands, one named; name the old one, then the new one";
             return Err(ProcedureError::usage(text));
+        }
+        for limit in self.commands.iter().filter_map(|command| command.limit.as_ref()) {
+            Limit::parse(limit, Unit::Nanoseconds)
+                .map_err(|error| ProcedureError::usage(format!("limit {error}")))?;
         }
         self.check_machine()
     }
@@ -165,7 +173,12 @@ impl Request {
                 (words, text)
             }
         };
-        let path = program_path(words.first().map_or("", String::as_str))?;
+        let name = words.first().map_or("", String::as_str);
+        let path = match self.settings.setup {
+            // It may be what makes the program.
+            Some(_) if name.contains('/') => PathBuf::from(name),
+            _ => program_path(name)?,
+        };
         let program = Program::new(&path, &words);
         let program = program.ok_or_else(|| ProcedureError::usage("a zero byte in a command"))?;
         Ok((program, text))

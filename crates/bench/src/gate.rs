@@ -4,6 +4,9 @@ use fathom_analysis::limits::{Answer, Judged, Limit};
 use fathom_record::command::RATIO_METRIC;
 use fathom_record::{Record, Unit};
 
+use crate::case;
+use crate::request::CommandLine;
+
 /// With fewer pairs a difference only looks like one.
 const PAIRS_MIN: usize = 8;
 
@@ -11,6 +14,23 @@ const PAIRS_MIN: usize = 8;
 pub(crate) fn judge(records: &[Record], limit: f64) -> Vec<Judged> {
     let ratios = records.iter().filter(|record| record.metric.as_str() == RATIO_METRIC);
     ratios.map(|record| of_ratio(record, limit)).collect()
+}
+
+/// Whether each command keeps the limit of its time, with all values of its parameters.
+pub(crate) fn limits(records: &[Record], commands: &[CommandLine]) -> Vec<Judged> {
+    let Ok(names) = case::names(commands) else { return Vec::new() };
+    let mut all = Vec::new();
+    for (command, name) in commands.iter().zip(names) {
+        let limit = command.limit.as_ref().and_then(|it| Limit::parse(it, Unit::Nanoseconds).ok());
+        let (id, Some(limit)) = (case::metric(&name), limit) else { continue };
+        let own = records.iter().filter(|record| record.metric.as_str() == id);
+        let judged: Vec<Judged> = own.map(|record| limit.judge(record)).collect();
+        let none = || limit.not_measured(&id, Unit::Nanoseconds);
+        let judged = if judged.is_empty() { vec![none()] } else { judged };
+        let written = format!("not within {}", limit.text(Unit::Nanoseconds));
+        all.extend(judged.into_iter().map(|one| Judged { written: written.clone(), ..one }));
+    }
+    all
 }
 
 fn of_ratio(record: &Record, limit: f64) -> Judged {

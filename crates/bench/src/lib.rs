@@ -8,6 +8,9 @@
 mod case;
 mod check;
 mod child;
+mod expected;
+mod fields;
+mod file;
 mod gate;
 mod hooks;
 mod options;

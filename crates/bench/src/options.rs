@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use fathom_metric::ProcedureError;
-use fathom_metric::notation::{NotationError, seed, time};
+use fathom_metric::notation::{seed, time};
 
 use crate::request::{CommandLine, Invocation, Output, RUNS_MAX, Request, Settings};
-use crate::{scan, words};
+use crate::{fields, scan, words};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +21,7 @@ Examples:
   fathom bench --shell sh 'ls $HOME'               with a shell, whose start is subtracted
   fathom bench 'wc data' --cold data               evict a file before each run, proved
   fathom bench './a' './b' -n old -n new --json    named; records as JSON
+  fathom bench -f bench.toml                       commands, parameters, checks and limits of a file
 
 Each run is a fresh process; commands run in blocks, each once in each block, in random order, so
 that a drift of the machine meets all alike. By default a pilot of up to 3 runs sets the number of
@@ -41,6 +42,10 @@ pub struct Bench {
     /// Commands, each quoted as one word.
     #[arg(value_name = "CMD")]
     pub commands: Vec<String>,
+    /// Read commands, parameters and settings from this TOML file; options go before its settings.
+    #[arg(long, short, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["commands", "program", "names", "parameters", "lists"])]
+    pub file: Option<PathBuf>,
     /// One program and its arguments as they are.
     #[arg(last = true, value_name = "PROGRAM", allow_hyphen_values = true)]
     pub program: Vec<String>,
@@ -54,14 +59,15 @@ pub struct Bench {
     #[arg(long = "list", short = 'L', num_args = 2, value_names = ["NAME", "A,B"])]
     pub lists: Vec<String>,
     /// Run the commands by this shell; its start is measured and subtracted [default: none].
-    #[arg(long, value_name = "SHELL", default_value = "none", hide_default_value = true)]
-    pub shell: String,
+    #[arg(long, value_name = "SHELL")]
+    pub shell: Option<String>,
     /// Read standard input from this file [default: empty].
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// Discard the output (`null`), print it on standard error (`inherit`), or write it to a file.
-    #[arg(long, value_name = "null|inherit|FILE", default_value = "null")]
-    pub output: String,
+    /// Discard the output (`null`), print it on standard error (`inherit`), or write it to a file
+    /// [default: null].
+    #[arg(long, value_name = "null|inherit|FILE")]
+    pub output: Option<String>,
     /// Run this command once, before all runs.
     #[arg(long, value_name = "CMD")]
     pub setup: Option<String>,
@@ -84,9 +90,9 @@ pub struct Bench {
     #[arg(long)]
     pub ignore_failure: bool,
     /// Make N runs of each command first that do not count.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(..=i64::from(RUNS_MAX)))]
-    pub warmup: u32,
+    pub warmup: Option<u32>,
     /// Make exactly N runs of each command, without a pilot.
     #[arg(long, value_name = "N", conflicts_with = "time")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(RUNS_MAX)))]
@@ -94,30 +100,24 @@ pub struct Bench {
     /// Run each command for this time, without an extension [default: 10s, extended once].
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub time: Option<Duration>,
-    /// Time limit of one run.
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = time)]
-    pub timeout: Duration,
+    /// Time limit of one run [default: 1h].
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub timeout: Option<Duration>,
     /// Seed the random order [default: random].
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
     /// Gate: exit with status 3 if a command is slower than the first by more than this, and with
     /// status 5 if that is undecided.
-    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    #[arg(long, value_name = "PERCENT", value_parser = fields::share)]
     pub fail_on: Option<f64>,
-}
-
-/// `3%` as 0.03.
-fn share(text: &str) -> Result<f64, NotationError> {
-    let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
-    match number {
-        Ok(percent) if percent > 0.0 && percent <= 1000.0 => Ok(percent / 100.0),
-        _ => Err(NotationError::new(text, "a percentage above 0, such as 3%")),
-    }
 }
 
 impl Bench {
     /// The commands, as one would type them.
     pub(crate) fn text(&self) -> String {
+        if let Some(file) = &self.file {
+            return format!("-f {}", words::quoted(&file.display().to_string()));
+        }
         let commands = self.commands.iter().map(|line| words::quoted(line));
         let program = self.program.iter().map(|word| words::quoted(word));
         let dashes = (!self.program.is_empty()).then(|| "--".to_owned());
@@ -127,6 +127,10 @@ impl Bench {
     /// # Errors
     /// If names, parameters and commands do not fit.
     pub fn request(&self) -> Result<Request, ProcedureError> {
+        if let Some(path) = &self.file {
+            let request = crate::file::read(path)?;
+            return Ok(Request { settings: self.settings(request.settings), ..request });
+        }
         let lines = self.commands.iter().cloned().map(Invocation::Line);
         let program = (!self.program.is_empty()).then(|| Invocation::Words(self.program.clone()));
         let all: Vec<Invocation> = lines.chain(program).collect();
@@ -143,34 +147,37 @@ impl Bench {
         });
         let lists = self.lists.chunks_exact(2).map(|pair| Ok(scan::list(&pair[0], &pair[1])));
         Ok(Request {
-            commands: commands.map(|(command, name)| CommandLine { name, command }).collect(),
+            commands: commands.map(|(command, name)| CommandLine::new(name, command)).collect(),
             parameters: numbers.chain(lists).collect::<Result<_, ProcedureError>>()?,
-            settings: self.settings(),
+            settings: self.settings(Settings::default()),
         })
     }
 
-    fn settings(&self) -> Settings {
+    /// What the options say, else what the file says.
+    fn settings(&self, of_file: Settings) -> Settings {
+        let text = |option: &Option<String>, of_file| option.clone().or(of_file);
+        let has_count = self.runs.is_some() || self.time.is_some();
         Settings {
-            shell: Some(self.shell.clone()).filter(|shell| shell != "none"),
-            input: self.input.clone(),
-            output: match self.output.as_str() {
-                "null" => Output::Null,
-                "inherit" => Output::Inherit,
-                file => Output::File(file.into()),
+            shell: match self.shell.as_deref() {
+                Some("none") => None,
+                Some(shell) => Some(shell.to_owned()),
+                None => of_file.shell.filter(|shell| shell != "none"),
             },
-            setup: self.setup.clone(),
-            prepare: self.prepare.clone(),
-            conclude: self.conclude.clone(),
-            cleanup: self.cleanup.clone(),
-            cold: self.cold.clone(),
-            cpu: self.cpu,
-            ignore_failure: self.ignore_failure,
-            warmup: self.warmup,
-            runs: self.runs,
-            time_s: self.time.map(|time| time.as_secs_f64()),
-            timeout_s: self.timeout.as_secs_f64(),
-            seed: self.seed,
-            fail_on: self.fail_on,
+            input: self.input.clone().or(of_file.input),
+            output: self.output.clone().map_or(of_file.output, Output::from),
+            setup: text(&self.setup, of_file.setup),
+            prepare: text(&self.prepare, of_file.prepare),
+            conclude: text(&self.conclude, of_file.conclude),
+            cleanup: text(&self.cleanup, of_file.cleanup),
+            cold: if self.cold.is_empty() { of_file.cold } else { self.cold.clone() },
+            cpu: self.cpu.or(of_file.cpu),
+            ignore_failure: self.ignore_failure || of_file.ignore_failure,
+            warmup: self.warmup.unwrap_or(of_file.warmup),
+            runs: self.runs.or(of_file.runs.filter(|_| !has_count)),
+            time_s: self.time.map(|it| it.as_secs_f64()).or(of_file.time_s.filter(|_| !has_count)),
+            timeout_s: self.timeout.map_or(of_file.timeout_s, |it| it.as_secs_f64()),
+            seed: self.seed.or(of_file.seed),
+            fail_on: self.fail_on.or(of_file.fail_on),
         }
     }
 }

@@ -18,7 +18,12 @@ impl Procedure for Bench {
     }
 
     fn judge(&self, records: &[Record]) -> Vec<Judged> {
-        self.fail_on.map_or(Vec::new(), |limit| gate::judge(records, limit))
+        // Read before, and checked.
+        let Ok(request) = self.request() else { return Vec::new() };
+        let mut all = gate::limits(records, &request.commands);
+        let ratios = request.settings.fail_on.map(|limit| gate::judge(records, limit));
+        all.extend(ratios.into_iter().flatten());
+        all
     }
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {

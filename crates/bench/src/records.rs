@@ -55,7 +55,7 @@ pub(crate) fn records(stage: &Stage<'_>, cases: &[Case], settings: &Settings) ->
             params: case.params.clone(),
             processes: Some(with_checks(processes, runs, settings)),
             is_difference: shell.ns > 0.0,
-            remarks: failures(runs).into_iter().collect(),
+            remarks: failures(case, runs).into_iter().collect(),
             facts: facts_of(case, runs, &shell, settings),
             ..Measured::default()
         });
@@ -130,8 +130,8 @@ impl ShellStart {
     }
 }
 
-fn failures(runs: &[Run]) -> Option<Reason> {
-    let failed: Vec<&Run> = runs.iter().filter(|run| !run.usage.status.success()).collect();
+fn failures(case: &Case, runs: &[Run]) -> Option<Reason> {
+    let failed: Vec<&Run> = runs.iter().filter(|run| !case.succeeded(run.usage.status)).collect();
     let first = exit_text(failed.first()?.usage.status);
     let text = format!("{} of {} runs failed; the first {first}", failed.len(), runs.len());
     Some(Reason::new(Cause::WrongWork, text))

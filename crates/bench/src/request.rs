@@ -1,9 +1,11 @@
-//! What was asked, as plain data: the command line fills it, and a file can.
+//! What was asked, as plain data: the command line fills it, or a file.
 
 use std::path::PathBuf;
 
-use fathom_record::ParamValue;
 use serde::Deserialize;
+
+use crate::fields;
+pub use crate::scan::Parameter;
 
 /// Limits of a mistake.
 pub(crate) const RUNS_MAX: u32 = 10_000;
@@ -11,19 +13,37 @@ pub(crate) const RUNS_MAX: u32 = 10_000;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Request {
+    #[serde(rename = "command")]
     pub commands: Vec<CommandLine>,
+    #[serde(deserialize_with = "fields::parameters")]
     pub parameters: Vec<Parameter>,
     pub settings: Settings,
 }
 
-/// A command, and its name in records.
+/// A command, its name in records, and what it must do.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandLine {
     /// By default made of the command.
     #[serde(default)]
     pub name: Option<String>,
+    #[serde(rename = "run")]
     pub command: Invocation,
+    /// The exit status of each run.
+    #[serde(default)]
+    pub exit: i32,
+    /// What it must write to standard output, by one run that is not timed.
+    #[serde(default)]
+    pub output: Option<String>,
+    /// The limit of its time: `..20 ms`.
+    #[serde(default)]
+    pub limit: Option<String>,
+}
+
+impl CommandLine {
+    pub fn new(name: Option<String>, command: Invocation) -> Self {
+        Self { name, command, exit: 0, output: None, limit: None }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -33,14 +53,6 @@ pub enum Invocation {
     Line(String),
     /// A program with its arguments, as they are.
     Words(Vec<String>),
-}
-
-/// A parameter and the values that replace `{name}` in commands and hooks.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Parameter {
-    pub name: String,
-    pub values: Vec<ParamValue>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -69,12 +81,15 @@ pub struct Settings {
     /// Runs of each command, in place of as many as its time allows.
     pub runs: Option<u32>,
     /// Time of all runs of a command, in seconds.
+    #[serde(rename = "time", deserialize_with = "fields::optional_time")]
     pub time_s: Option<f64>,
     /// Time limit of one run, in seconds.
+    #[serde(rename = "timeout", deserialize_with = "fields::time")]
     pub timeout_s: f64,
     /// Seed of the order.
     pub seed: Option<u64>,
     /// The share by which a command may be slower than the first.
+    #[serde(deserialize_with = "fields::optional_share")]
     pub fail_on: Option<f64>,
 }
 
@@ -103,7 +118,7 @@ impl Default for Settings {
 
 /// Where the output of the commands goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(from = "String")]
 pub enum Output {
     #[default]
     Null,
@@ -113,31 +128,12 @@ pub enum Output {
     File(PathBuf),
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn request_is_filled_by_a_file() {
-        let text = r#"{
-            "commands": [
-                {"name": "a", "command": "sort -n {file}"},
-                {"command": ["sort", "{file}"]}
-            ],
-            "parameters": [{"name": "file", "values": ["x", 2]}],
-            "settings": {"warmup": 1, "output": {"file": "out"}, "cold": ["data"]}
-        }"#;
-        let request: Request = serde_json::from_str(text).expect("a request");
-        assert_eq!(request.commands[1].name, None);
-        assert_eq!(
-            request.commands[1].command,
-            Invocation::Words(vec!["sort".to_owned(), "{file}".to_owned()])
-        );
-        assert_eq!(request.parameters[0].values, [ParamValue::from("x"), ParamValue::from(2)]);
-        let settings = request.settings;
-        assert_eq!(settings.output, Output::File("out".into()));
-        assert_eq!((settings.warmup, settings.runs, settings.timeout_s), (1, None, 3600.0));
-        let misspelt = r#"{"settings": {"warmups": 1}}"#;
-        assert!(serde_json::from_str::<Request>(misspelt).is_err());
+impl From<String> for Output {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "null" => Self::Null,
+            "inherit" => Self::Inherit,
+            _ => Self::File(text.into()),
+        }
     }
 }

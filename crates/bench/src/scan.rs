@@ -3,7 +3,12 @@
 use fathom_metric::notation::{NotationError, sizes};
 use fathom_record::{ParamValue, Params};
 
-use crate::request::Parameter;
+/// A parameter and the values that replace `{name}` in commands and hooks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    pub name: String,
+    pub values: Vec<ParamValue>,
+}
 
 const VALUES_MAX: usize = 100;
 /// Parameters of the records of ratios.

@@ -1,6 +1,7 @@
 //! The runs: hooks, eviction, reference loops and counters around each.
 
 use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +15,12 @@ use fathom_measure::sampler::{LoopTime, calibration, reference_loop};
 use fathom_measure::{Clock, affinity};
 use fathom_metric::{Event, Recorder};
 use fathom_record::{Disturbance, Sample};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::case::{Case, Work};
 use crate::check::program_path;
 use crate::child::{ChildError, Launcher, Program, Surroundings, Usage};
+use crate::expected::{OUTPUT_MAX, difference};
 use crate::hooks::{Hook, distinct};
 use crate::plan::{Plan, is_wide};
 use crate::request::{Output, Settings};
@@ -108,6 +111,9 @@ impl<'w> Stage<'w> {
         self.prove_cold()?;
         let cases = &self.work.cases;
         for case in cases {
+            if let Some(expected) = &case.output {
+                self.prove_output(case, expected)?;
+            }
             for _ in 0..self.settings.warmup {
                 self.run(case)?;
             }
@@ -156,7 +162,7 @@ impl<'w> Stage<'w> {
         for block in blocks {
             self.report(recorder, block, plan);
             if let Some(shell) = &self.work.shell {
-                let usage = self.launch(shell).map_err(|error| cut("the shell", error))?;
+                let usage = self.launch(shell, None).map_err(|error| cut("the shell", error))?;
                 self.shell_ns.push(usage.wall_ns);
             }
             for at in turns.block() {
@@ -186,11 +192,11 @@ impl<'w> Stage<'w> {
         let is_cold = self.evict()?;
         let before = self.reference_loop();
         self.counters.mark();
-        let usage = self.launch(&case.program);
+        let usage = self.launch(&case.program, None);
         let machine = self.counters.since_mark();
         let usage = usage.map_err(|error| cut(&case.text, error))?;
         let after = self.reference_loop();
-        if !usage.status.success() && !self.settings.ignore_failure {
+        if !case.succeeded(usage.status) && !self.settings.ignore_failure {
             return Err(Cut::Failed(format!(
                 "`{}`: {}; --output inherit shows its output, --ignore-failure accepts it",
                 case.text,
@@ -204,7 +210,8 @@ impl<'w> Stage<'w> {
         Ok(Run { block: 0, usage, loops, disturbance, is_disturbed, is_cold })
     }
 
-    fn launch(&mut self, program: &Program) -> Result<Usage, ChildError> {
+    /// `kept`: where the output goes instead of where it was asked for.
+    fn launch(&mut self, program: &Program, kept: Option<&File>) -> Result<Usage, ChildError> {
         let opened = |file: std::io::Result<File>| file.map_err(ChildError::Start);
         let input = self.settings.input.as_ref().map(File::open).map(opened).transpose()?;
         let output = match &self.settings.output {
@@ -216,7 +223,7 @@ impl<'w> Stage<'w> {
         let null = if is_inherited { stderr.as_fd() } else { self.null.as_fd() };
         let around = Surroundings {
             input: input.as_ref().map_or(self.null.as_fd(), |file| file.as_fd()),
-            output: output.as_ref().map_or(null, |file| file.as_fd()),
+            output: kept.or(output.as_ref()).map_or(null, |file| file.as_fd()),
             errors: null,
             cpu: self.settings.cpu,
             limit_ns: self.limit_ns(),
@@ -287,6 +294,26 @@ impl<'w> Stage<'w> {
         let text = "--cold: pages of a file stay in the page cache, or cannot be counted; it may \
                     be on a memory file system, mapped by a process, or another user's";
         Err(Cut::Failed(text.to_owned()))
+    }
+
+    /// # Errors
+    /// If a run writes something else than is expected.
+    fn prove_output(&mut self, case: &Case, expected: &str) -> Result<(), Cut> {
+        let failed = |error: &dyn std::fmt::Display| {
+            Cut::Failed(format!("keep the output of `{}`: {error}", case.text))
+        };
+        let kept = memfd_create(c"fathom-output", MemfdFlags::CLOEXEC);
+        let mut kept = File::from(kept.map_err(|error| failed(&error))?);
+        self.hook(case, Hook::Prepare)?;
+        self.launch(&case.program, Some(&kept)).map_err(|error| cut(&case.text, error))?;
+        self.hook(case, Hook::Conclude)?;
+        let mut got = Vec::new();
+        kept.rewind().map_err(|error| failed(&error))?;
+        kept.take(OUTPUT_MAX).read_to_end(&mut got).map_err(|error| failed(&error))?;
+        match difference(&got, expected) {
+            Some(what) => Err(Cut::Failed(format!("`{}`: {what}", case.text))),
+            None => Ok(()),
+        }
     }
 
     fn hook(&mut self, case: &Case, hook: Hook) -> Result<(), Cut> {

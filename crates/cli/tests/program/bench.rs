@@ -156,7 +156,7 @@ fn wrong_requests_are_refused_before_anything_starts() {
         (&["--shell", "sh", "--", "true"], 2, &["--shell", "--"]),
         (&[], 2, &["name a command"]),
     ] {
-        let hook = ["--setup", "echo setup >> log"];
+        let hook = ["--prepare", "echo hook >> log"];
         let output = bench(&env, &[&hook[..], arguments].concat());
         assert_status(&output, status);
         assert_contains(&text(&output.stderr), parts);
@@ -278,4 +278,73 @@ impl TestEnv {
     fn latest_bench(&self) -> fathom_record::Document {
         self.document_of("latest:bench")
     }
+}
+
+const FILE: &str = "
+    [settings]
+    runs = 5
+    warmup = 1
+    [parameters]
+    n = [1, 2]
+    [[command]]
+    name = 'words'
+    run = ['sh', '-c', 'echo run >> log; echo {n} words']
+    output = \"{n} words\\n\"
+    [[command]]
+    name = 'other'
+    run = 'sh -c \"exit 3\"'
+    exit = 3
+    limit = '..1000 s'
+";
+
+#[test]
+fn file_has_commands_checks_and_limits() {
+    let env = TestEnv::new();
+    let run = |text: &str, options: &[&str]| {
+        fs::write(env.file("bench.toml"), text).expect("a file");
+        bench(&env, &[&["-f", "bench.toml"], options].concat())
+    };
+    let whole = run(FILE, &["--json"]);
+    assert_status(&whole, 0);
+    let document = document(&whole);
+    let names: Vec<String> = document.records.iter().map(Record::name).collect();
+    assert_eq!(names[..3], ["bench.words{n=1}", "bench.words{n=2}", "bench.other"]);
+    // Of both values: the check, the warm-up, and five runs.
+    assert_eq!(log(&env).lines().count(), 14);
+    assert_contains(&text(&whole.stderr), &["not within ..1000 s: pass", "bench.other"]);
+    let late = run(&FILE.replace("..1000 s", "..1 ns"), &["--runs", "9"]);
+    assert_status(&late, 3);
+    assert_contains(&text(&late.stdout), &["not within ..1.000 ns: fail", "bench.other"]);
+    failed(
+        &run(&FILE.replace("words\\n", "numbers\\n"), &[]),
+        &["`1 words`, expected `1 numbers`"],
+    );
+    failed(&run(&FILE.replace("exit = 3", "exit = 0"), &[]), &["exited with status 3"]);
+    for (text_of_file, words) in [
+        (FILE.replace("warmup", "warm"), "line 4: unknown field `warm`"),
+        (FILE.replace("..1000 s", "soon"), "limit \"soon\": expected a range with two dots"),
+        (String::new(), "no [[command]] in it"),
+    ] {
+        let output = run(&text_of_file, &[]);
+        assert_status(&output, 2);
+        assert_contains(&text(&output.stderr), &[words]);
+    }
+    failed(&bench(&env, &["-f", "missing.toml"]), &["open missing.toml"]);
+    assert_status(&bench(&env, &["-f", "bench.toml", "true"]), 2);
+}
+
+#[test]
+fn examples_run() {
+    let env = TestEnv::new();
+    for (name, records) in [("sorting", 12), ("flags", 4)] {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let file = format!("{root}/examples/{name}.toml");
+        let output = bench(&env, &["-f", &file, "--runs", "5", "--json"]);
+        assert_status(&output, 0);
+        assert_eq!(document(&output).records.len(), records);
+    }
+    let left = fs::read_dir("/tmp").expect("a folder").flatten();
+    let is_ours =
+        |name: &str| name.starts_with("fathom-lines-") || name.starts_with("fathom-flags");
+    assert!(!left.map(|it| it.file_name()).any(|name| name.to_str().is_some_and(is_ours)));
 }
