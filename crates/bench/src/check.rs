@@ -76,6 +76,24 @@ impl Request {
         self.parameters.iter().filter(is_used).cloned().collect()
     }
 
+    /// Names in braces that no parameter has, where there are parameters.
+    pub(crate) fn unknown_names(&self) -> Vec<String> {
+        if self.parameters.is_empty() {
+            return Vec::new();
+        }
+        let known = |name: &str| self.parameters.iter().any(|it| it.name == name);
+        let texts = self.commands.iter().flat_map(|command| match &command.command {
+            Invocation::Line(line) => std::slice::from_ref(line).iter(),
+            Invocation::Words(words) => words.iter(),
+        });
+        let named = texts.flat_map(|text| scan::names(text));
+        let mut unknown: Vec<&str> = named.filter(|name| !known(name)).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        let text = |name: &&str| format!("{{{name}}} stays as it is: no parameter has this name");
+        unknown.iter().map(text).collect()
+    }
+
     fn check_parameters(&self) -> Result<(), ProcedureError> {
         for (at, parameter) in self.parameters.iter().enumerate() {
             scan::check(parameter).map_err(ProcedureError::usage)?;

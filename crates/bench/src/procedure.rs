@@ -2,7 +2,7 @@
 
 use fathom_analysis::limits::Judged;
 use fathom_metric::{Ending, Event, Procedure, ProcedureError, Recorder};
-use fathom_record::Record;
+use fathom_record::{Cause, Reason, Record};
 
 use crate::options::Bench;
 use crate::stage::{Cut, Stage};
@@ -32,10 +32,17 @@ impl Procedure for Bench {
         let settings = &request.settings;
         let seed = settings.seed.unwrap_or_else(fathom_measure::clock::wall_ns);
         recorder.set_seed(seed);
+        for text in request.unknown_names() {
+            recorder.event(Event::Warning(&text));
+        }
         let mut stage = Stage::new(&work, settings, recorder)?;
         let ended = stage.make(recorder, seed);
         let cleaned = stage.clean_up();
-        for measured in records::records(&stage, &work.cases, settings) {
+        for mut measured in records::records(&stage, &work.cases, settings) {
+            if let Err(Cut::Failed(text)) = &ended {
+                let text = format!("ended early: {text}");
+                measured.doubts.push(Reason::new(Cause::Interrupted, text));
+            }
             recorder.record(measured);
         }
         let has_runs = stage.runs.iter().any(|runs| !runs.is_empty());

@@ -141,11 +141,16 @@ fn facts_of(case: &Case, runs: &[Run], shell: &ShellStart, settings: &Settings) 
     let quantity_of = |name: &str, unit, value: &dyn Fn(&Run) -> f64| {
         Fact::quantity(name, of_runs(runs, value), unit)
     };
+    // The kernel divides the time of a short run by ticks: all of it is of one kind.
+    let mean = |name: &str, value: &dyn Fn(&Run) -> f64| {
+        let sum = runs.iter().map(value).sum::<f64>();
+        Fact::quantity(name, sum / runs.len().max(1) as f64, Unit::Nanoseconds)
+    };
     let count = |name: &str, value: &dyn Fn(&Run) -> f64| quantity_of(name, Unit::Ratio, value);
     let mut all = vec![
         Fact::text(facts::COMMAND, &case.text),
-        quantity_of(facts::USER, Unit::Nanoseconds, &|run| run.usage.user_ns),
-        quantity_of(facts::SYSTEM, Unit::Nanoseconds, &|run| run.usage.system_ns),
+        mean(facts::USER, &|run| run.usage.user_ns),
+        mean(facts::SYSTEM, &|run| run.usage.system_ns),
         memory(runs),
         count(facts::MINOR_FAULTS, &|run| run.usage.minor_faults as f64),
         count(facts::MAJOR_FAULTS, &|run| run.usage.major_faults as f64),

@@ -62,6 +62,15 @@ pub(crate) fn has(text: &str, name: &str) -> bool {
     text.contains(&format!("{{{name}}}"))
 }
 
+/// The names in braces of a text: those of parameters, and `{print}` of a program of awk.
+pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split('{').skip(1).filter_map(|part| Some(part.split_once('}')?.0));
+    parts.filter(|name| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_part)
+    })
+}
+
 /// The text with the values of its parameters. Other braces stay.
 pub(crate) fn substituted(text: &str, params: &Params) -> String {
     // Values have no braces: none is replaced within another.
@@ -94,6 +103,8 @@ mod tests {
         let params = Params::one("n", 4).and("to_file", "a b");
         let text = substituted("x -{n} {n}{to_file} {m} '{print}'", &params);
         assert_eq!(text, "x -4 4a b {m} '{print}'");
+        let found: Vec<&str> = names("x {n} {a b} {} ${m} {2} '{print}' {").collect();
+        assert_eq!(found, ["n", "m", "print"]);
     }
 
     #[test]

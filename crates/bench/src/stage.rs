@@ -198,9 +198,11 @@ impl<'w> Stage<'w> {
         let after = self.reference_loop();
         if !case.succeeded(usage.status) && !self.settings.ignore_failure {
             return Err(Cut::Failed(format!(
-                "`{}`: {}; --output inherit shows its output, --ignore-failure accepts it",
+                "`{}`: {}, expected {}; --output inherit shows its output, --ignore-failure \
+                 accepts it",
                 case.text,
-                exit_text(usage.status)
+                exit_text(usage.status),
+                case.exit
             )));
         }
         self.hook(case, Hook::Conclude)?;

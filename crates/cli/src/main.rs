@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         Ok(arguments) => fathom_cli::main(arguments),
         Err(error) => match (arguments::report_parse_error(&error), error.use_stderr()) {
             // The status 2 would be "critical" for a monitoring plugin.
-            (_, true) if std::env::args().nth(1).as_deref() == Some("check") => {
+            (_, true) if std::env::args_os().nth(1).is_some_and(|it| it == "check") => {
                 fathom_cli::unknown_health()
             }
             (status, _) => status,

@@ -4,8 +4,8 @@ use fathom_analysis::judge::{Expectation, judge};
 use fathom_analysis::statistics;
 use fathom_record::run::ClockFacts;
 use fathom_record::{
-    Cause, Counters, Document, Effort, Host, MeasuredBy, MetricId, Protocol, Record, Run, RunState,
-    SCHEMA_VERSION, Sample, State, Summary, Tool, Verdict, escaped,
+    Cause, Counters, Document, Effort, Host, MeasuredBy, MetricId, Protocol, Reason, Record, Run,
+    RunState, SCHEMA_VERSION, Sample, State, Summary, Tool, Verdict, escaped,
 };
 use jiff::Timestamp;
 
@@ -215,6 +215,8 @@ fn record(series: &Series, measured_by: &MeasuredBy, run: &str) -> Record {
         };
         record.summary = Some(summary);
     }
+    let remark = series.remark.as_ref().map(|text| Reason::new(Cause::WrongWork, text));
+    record.verdict.reasons.extend(remark);
     record.samples = Some(samples);
     record.sealed()
 }

@@ -61,6 +61,8 @@ impl Reader {
             Some(word) if word.starts_with(BENCHMARK) => {
                 if let Some(result) = result(line)? {
                     self.add(&result)?;
+                } else {
+                    self.failed += usize::from(line.contains("--- FAIL"));
                 }
             }
             _ => self.failed += usize::from(line.trim_start().starts_with("--- FAIL")),
@@ -153,15 +155,23 @@ struct Line<'l> {
     values: Vec<(f64, &'l str)>,
 }
 
-/// The result of a line that begins with `Benchmark`; `None` for a name alone, which `-v` prints.
+/// The result of a line that begins with `Benchmark`; `None` for a name alone, which `-v` prints,
+/// and for one that is followed by what the benchmark itself printed or logged.
 fn result(line: &str) -> Result<Option<Line<'_>>, String> {
     const FORM: &str = "a result is `BenchmarkName N VALUE UNIT …`";
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, iterations, pairs @ ..] = words.as_slice() else { return Ok(None) };
     let name = name.strip_prefix(BENCHMARK).unwrap_or(name);
     let name = if name.is_empty() { BENCHMARK } else { name };
-    let iterations: u64 =
-        iterations.parse().map_err(|_| format!("{iterations:?} is no count; {FORM}"))?;
+    let Ok(iterations) = iterations.parse::<u64>() else {
+        // A result whose count is damaged has a value and its unit all the same.
+        return match pairs {
+            [value, unit, ..] if value.parse::<f64>().is_ok() && unit.contains('/') => {
+                Err(format!("{iterations:?} is no count; {FORM}"))
+            }
+            _ => Ok(None),
+        };
+    };
     if pairs.is_empty() || pairs.len() % 2 == 1 {
         return Err(format!("a value without its unit; {FORM}"));
     }
@@ -234,6 +244,15 @@ mod tests {
         assert_eq!(parsed.series[0].processes, [vec![5.0, 6.0], vec![5.0]]);
         let Series { id, params, .. } = &parsed.series[0];
         assert_eq!(format!("{id}{params}"), "sums.Sum{procs=2}");
+    }
+
+    #[test]
+    fn what_a_benchmark_prints_is_no_result() {
+        let text = "BenchmarkA-2 9 5 ns/op\nBenchmarkB-2 \t--- FAIL: BenchmarkB-2\n\
+                    BenchmarkC-2 \tprinted 3 times\n";
+        let parsed = parse(text).expect("a result");
+        assert_eq!(parsed.series.len(), 1);
+        assert!(parsed.notes.iter().any(|note| note.contains('1')), "{:?}", parsed.notes);
     }
 
     #[test]

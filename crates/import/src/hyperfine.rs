@@ -63,9 +63,11 @@ impl Command {
             _ => return None,
         }
         let codes = self.exit_codes.iter().flatten();
-        let failed = codes.filter(|code| **code != Some(0)).count();
+        let failed = codes.clone().filter(|code| **code != Some(0)).count();
         if failed > 0 {
-            wall.notes.push(format!("{failed} runs ended with another exit status than 0"));
+            let all = codes.count();
+            wall.remark =
+                Some(format!("{failed} of {all} runs ended with another exit status than 0"));
         }
         let mut all = vec![wall];
         for (aspect, value) in [("user", self.user), ("system", self.system)] {

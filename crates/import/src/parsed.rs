@@ -43,6 +43,8 @@ pub(crate) struct Series {
     pub(crate) batch: u64,
     /// Why there is no value.
     pub(crate) failure: Option<String>,
+    /// What the file says of its runs, which were accepted.
+    pub(crate) remark: Option<String>,
     pub(crate) facts: Vec<Fact>,
     pub(crate) notes: Vec<String>,
 }
@@ -57,6 +59,7 @@ impl Series {
             processes: Vec::new(),
             batch: 1,
             failure: None,
+            remark: None,
             facts: Vec::new(),
             notes: Vec::new(),
         }
@@ -113,6 +116,7 @@ impl Parsed {
             known.processes[process].extend(values);
         }
         known.failure = known.failure.take().or(series.failure);
+        known.remark = known.remark.take().or(series.remark);
         Ok(())
     }
 

@@ -26,6 +26,9 @@ pub fn planned_ns(load: &Load) -> u64 {
     (1 + WINDOWS as u64) * load.window_ns()
 }
 
+/// Of a rate at which the generator was the limit, the next one at least.
+const BELOW_LATE: f64 = 0.7;
+
 /// A window of a search.
 struct Tried {
     rate: f64,
@@ -98,7 +101,20 @@ impl<'f> Found<'f> {
     /// The rate of the next window; `None` at the end.
     fn next_rate(&self) -> Option<f64> {
         let goes_on = self.tried.len() < WINDOWS && self.late().count() < LATE_MAX;
-        self.search.next_rate().filter(|_| goes_on).map(rounded)
+        let next = self.search.next_rate().filter(|_| goes_on)?;
+        Some(rounded(next.min(self.below_late(next))))
+    }
+
+    /// A lower rate in place of one at which the generator was the limit: the same window again
+    /// would say as little.
+    fn below_late(&self, next: f64) -> f64 {
+        let late = self.tried.iter().filter(|tried| tried.beyond.is_err());
+        let least = late.map(|tried| tried.rate).fold(f64::INFINITY, f64::min);
+        if next < least {
+            return next;
+        }
+        let most = self.held().filter(|rate| *rate < least).fold(0.0, f64::max);
+        (most * least).sqrt().max(BELOW_LATE * least)
     }
 
     fn add(&mut self, rate: f64, step: Step) {
@@ -341,6 +357,26 @@ mod tests {
         (step.times, step.completed, step.sweeps) = (times, responses, 1);
         step.window_ns = 2_000_000_000;
         step
+    }
+
+    #[test]
+    fn rate_of_a_late_generator_is_not_tried_again() {
+        let conditions = conditions("p99<50ms").expect("conditions");
+        let mut found = Found::around(1_000.0, &conditions);
+        let add = |found: &mut Found<'_>, rate, beyond| {
+            let tried = Tried { rate, step: step(300.0, 1_000), beyond };
+            tried.window(&conditions).into_iter().for_each(|window| found.search.add(window));
+            found.tried.push(tried);
+        };
+        assert_eq!(found.next_rate(), Some(1_000.0));
+        add(&mut found, 1_000.0, Err("late".to_owned()));
+        assert_eq!(found.next_rate(), Some(700.0));
+        add(&mut found, 700.0, Ok(None));
+        let between = found.next_rate().expect("goes on");
+        assert!(700.0 < between && between < 1_000.0, "{between}");
+        add(&mut found, 900.0, Err("late".to_owned()));
+        add(&mut found, 800.0, Err("late".to_owned()));
+        assert_eq!(found.next_rate(), None);
     }
 
     #[test]

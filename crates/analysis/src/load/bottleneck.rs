@@ -59,6 +59,7 @@ pub enum Name {
 pub fn bottleneck(shape: &Shape, uses: &[Use]) -> Name {
     match (named(uses), shape) {
         (name @ Name::Resource(_), _) | (name, Shape::Saturated(_)) => name,
+        (_, Shape::NotSaturated { up_to: 0, why }) => Name::Undetermined(why.clone()),
         (_, Shape::NotSaturated { up_to, .. }) => {
             Name::Undetermined(format!("not saturated up to {up_to} clients"))
         }
@@ -197,6 +198,9 @@ mod tests {
             let name = bottleneck(&shape, &[used(Resource::Disk, share, 0.0)]);
             assert_eq!(name, unsaturated, "{share}");
         }
+        let unusable = Shape::NotSaturated { up_to: 0, why: "no step".to_owned() };
+        let name = bottleneck(&unusable, &[used(Resource::Disk, 0.3, 0.0)]);
+        assert_eq!(name, Name::Undetermined("no step".to_owned()));
     }
 
     #[test]

@@ -17,7 +17,8 @@ pub fn report_parse_error(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(2);
     }
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words = std::env::args_os().skip(1);
+    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     crate::terminal::warn(&explained(error, &words));
     ExitCode::from(2)
 }

@@ -348,3 +348,33 @@ fn examples_run() {
         |name: &str| name.starts_with("fathom-lines-") || name.starts_with("fathom-flags");
     assert!(!left.map(|it| it.file_name()).any(|name| name.to_str().is_some_and(is_ours)));
 }
+
+#[test]
+fn runs_before_a_failure_are_doubtful() {
+    let env = TestEnv::new();
+    let command = "sh -c 'echo run >> log; test \"$(wc -l < log)\" -lt 7'";
+    failed(&bench(&env, &[command, "-n", "late", "--runs", "20"]), &["status 1, expected 0"]);
+    let document = env.latest();
+    let [late] = of_metric(&document, "bench.late")[..] else { panic!("one record") };
+    let reason = late.verdict.reasons.first().expect("a reason");
+    assert_eq!((values(late), late.verdict.state), (6, State::Noisy));
+    assert!(reason.text.starts_with("ended early: `sh -c"), "{}", reason.text);
+}
+
+#[test]
+fn words_that_are_not_unicode_are_refused_in_one_line() {
+    let env = TestEnv::new();
+    let mut command = env.command("bench");
+    command.arg(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"caf\xe9"));
+    let output = command.output().expect("it starts");
+    assert_status(&output, 2);
+    assert_contains(&text(&output.stderr), &["UTF-8"]);
+}
+
+#[test]
+fn names_that_no_parameter_has_are_said() {
+    let env = TestEnv::new();
+    let output = bench(&env, &["echo {n} {m}", "-P", "n", "1,2", "--runs", "1"]);
+    assert_status(&output, 0);
+    assert_contains(&text(&output.stderr), &["{m} stays as it is"]);
+}

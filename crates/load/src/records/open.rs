@@ -8,7 +8,7 @@ use fathom_record::{Cause, Fact, ParamValue, Params, Reason, Remedy, Unit, Verdi
 use crate::engine::Rate;
 use crate::metrics;
 use crate::rates;
-use crate::step::{BUSY_MAX, SWEEPS, Step};
+use crate::step::{BUSY_MAX, Step};
 
 /// A generator that sends its requests so late at the last quantile with ten requests beyond it,
 /// and by more than the second share of the response times there, makes them noisy. At the quantile
@@ -86,10 +86,13 @@ pub(super) fn not_sustained(step: &Step) -> Option<Reason> {
             None => ("the server or the network", Cause::NotAsAsked),
         };
         let text = format!(
-            "not sustained, {limit} was the limit: {} waiting at the end of a window, {} of \
-             {SWEEPS} sweeps",
+            "not sustained, {limit} was the limit: {} waiting at the end of a window{}",
             counted(step.waiting as usize, "request"),
-            step.undrained
+            match step.sweeps {
+                // A window of a search.
+                0 | 1 => String::new(),
+                sweeps => format!(", {} of {sweeps} sweeps", step.undrained),
+            }
         );
         let action = "lower --rate".to_owned();
         Reason::new(cause, text).with_remedy(Remedy::Do { action })

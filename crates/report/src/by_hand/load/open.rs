@@ -173,7 +173,14 @@ pub(super) fn hidden(
             Some((of(near)?, of(at)?))
         };
         let known = [(0.99, "p99"), (0.9, "p90")].into_iter();
-        let (name, (closed, open)) = known.filter_map(|(q, name)| Some((name, both(q)?))).next()?;
+        let mut known = known.filter_map(|(q, name)| Some((q, name, both(q)?)));
+        let (q, name, (closed, open)) = known.next()?;
+        // Requests that were sent when they were due waited for no other: what makes them slower
+        // than those of the closed loop, such as the wake-up of an idle CPU, it does not hide.
+        let sent = quantile_of(records, &from_send(at), Some(q));
+        if sent.is_some_and(|sent| open < SAME * sent) && open >= HIDDEN * closed {
+            return None;
+        }
         let clients = near.params.integer("clients").unwrap_or(0);
         let words = |ns| glued(&quantity(ns, Unit::Nanoseconds));
         let numbers = format!(
