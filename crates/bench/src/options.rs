@@ -1,6 +1,7 @@
 //! The options of `fathom bench`.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::Parser;
@@ -32,8 +33,9 @@ The ratio of two commands is the median over blocks, with its interval by order 
 8. Hooks are run by sh. Without --shell, quotes and backslashes work as in a shell, all other shell
 syntax is an error. What a run leaves behind in its process group is killed.
 
-Exit status: 0 done (or the gate passes), 1 a command failed, 2 wrong usage, 3 the gate fails, 5 the
-gate is undecided, 130 Ctrl-C: the finished runs are stored, and --cleanup is run.";
+Exit status: 0 done (or the gate passes and limits are kept), 1 a command failed, 2 wrong usage, 3
+the gate fails or a limit is not kept, 5 undecided, 130 Ctrl-C: the finished runs are stored, and
+--cleanup is run.";
 
 /// Time commands of your own in fresh processes, in random turns.
 #[derive(Debug, Parser)]
@@ -110,6 +112,9 @@ pub struct Bench {
     /// status 5 if that is undecided.
     #[arg(long, value_name = "PERCENT", value_parser = fields::share)]
     pub fail_on: Option<f64>,
+    /// Read once: a file may change while its commands run.
+    #[arg(skip)]
+    read: OnceLock<Request>,
 }
 
 impl Bench {
@@ -126,7 +131,15 @@ impl Bench {
 
     /// # Errors
     /// If names, parameters and commands do not fit.
-    pub fn request(&self) -> Result<Request, ProcedureError> {
+    pub fn request(&self) -> Result<&Request, ProcedureError> {
+        if let Some(request) = self.read.get() {
+            return Ok(request);
+        }
+        let request = self.asked_for()?;
+        Ok(self.read.get_or_init(|| request))
+    }
+
+    fn asked_for(&self) -> Result<Request, ProcedureError> {
         if let Some(path) = &self.file {
             let request = crate::file::read(path)?;
             return Ok(Request { settings: self.settings(request.settings), ..request });

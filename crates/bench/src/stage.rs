@@ -1,8 +1,8 @@
 //! The runs: hooks, eviction, reference loops and counters around each.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,12 +15,12 @@ use fathom_measure::sampler::{LoopTime, calibration, reference_loop};
 use fathom_measure::{Clock, affinity};
 use fathom_metric::{Event, Recorder};
 use fathom_record::{Disturbance, Sample};
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::case::{Case, Work};
 use crate::check::program_path;
 use crate::child::{ChildError, Launcher, Program, Surroundings, Usage};
-use crate::expected::{OUTPUT_MAX, difference};
+use crate::expected::{OUTPUT_MAX, difference, read};
 use crate::hooks::{Hook, distinct};
 use crate::plan::{Plan, is_wide};
 use crate::request::{Output, Settings};
@@ -196,15 +196,7 @@ impl<'w> Stage<'w> {
         let machine = self.counters.since_mark();
         let usage = usage.map_err(|error| cut(&case.text, error))?;
         let after = self.reference_loop();
-        if !case.succeeded(usage.status) && !self.settings.ignore_failure {
-            return Err(Cut::Failed(format!(
-                "`{}`: {}, expected {}; --output inherit shows its output, --ignore-failure \
-                 accepts it",
-                case.text,
-                exit_text(usage.status),
-                case.exit
-            )));
-        }
+        self.check_status(case, usage.status)?;
         self.hook(case, Hook::Conclude)?;
         let disturbance = self.disturbance(&usage, machine);
         let is_disturbed = lost_ns(&disturbance) > LOST_MIN * usage.wall_ns;
@@ -212,8 +204,24 @@ impl<'w> Stage<'w> {
         Ok(Run { block: 0, usage, loops, disturbance, is_disturbed, is_cold })
     }
 
+    fn check_status(&self, case: &Case, status: ExitStatus) -> Result<(), Cut> {
+        if case.succeeded(status) || self.settings.ignore_failure {
+            return Ok(());
+        }
+        Err(Cut::Failed(format!(
+            "`{}`: {}, expected {}; --output inherit shows its output, --ignore-failure accepts it",
+            case.text,
+            exit_text(status),
+            case.exit
+        )))
+    }
+
     /// `kept`: where the output goes instead of where it was asked for.
-    fn launch(&mut self, program: &Program, kept: Option<&File>) -> Result<Usage, ChildError> {
+    fn launch(
+        &mut self,
+        program: &Program,
+        kept: Option<BorrowedFd<'_>>,
+    ) -> Result<Usage, ChildError> {
         let opened = |file: std::io::Result<File>| file.map_err(ChildError::Start);
         let input = self.settings.input.as_ref().map(File::open).map(opened).transpose()?;
         let output = match &self.settings.output {
@@ -225,7 +233,7 @@ impl<'w> Stage<'w> {
         let null = if is_inherited { stderr.as_fd() } else { self.null.as_fd() };
         let around = Surroundings {
             input: input.as_ref().map_or(self.null.as_fd(), |file| file.as_fd()),
-            output: kept.or(output.as_ref()).map_or(null, |file| file.as_fd()),
+            output: kept.or(output.as_ref().map(|file| file.as_fd())).unwrap_or(null),
             errors: null,
             cpu: self.settings.cpu,
             limit_ns: self.limit_ns(),
@@ -304,14 +312,23 @@ impl<'w> Stage<'w> {
         let failed = |error: &dyn std::fmt::Display| {
             Cut::Failed(format!("keep the output of `{}`: {error}", case.text))
         };
-        let kept = memfd_create(c"fathom-output", MemfdFlags::CLOEXEC);
-        let mut kept = File::from(kept.map_err(|error| failed(&error))?);
+        let pipe = pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(&error))?;
         self.hook(case, Hook::Prepare)?;
-        self.launch(&case.program, Some(&kept)).map_err(|error| cut(&case.text, error))?;
+        let has_ended = AtomicBool::new(false);
+        let (used, got) = std::thread::scope(|scope| {
+            let (out, into) = pipe;
+            let reader = scope.spawn(|| read(out, &has_ended));
+            let used = self.launch(&case.program, Some(into.as_fd()));
+            drop(into);
+            has_ended.store(true, Ordering::Release);
+            (used, reader.join())
+        });
+        let used = used.map_err(|error| cut(&case.text, error))?;
+        let got = got.map_err(|_| failed(&"its reader ended"))?.map_err(|error| failed(&error))?;
+        if got.len() <= OUTPUT_MAX {
+            self.check_status(case, used.status)?;
+        }
         self.hook(case, Hook::Conclude)?;
-        let mut got = Vec::new();
-        kept.rewind().map_err(|error| failed(&error))?;
-        kept.take(OUTPUT_MAX).read_to_end(&mut got).map_err(|error| failed(&error))?;
         match difference(&got, expected) {
             Some(what) => Err(Cut::Failed(format!("`{}`: {what}", case.text))),
             None => Ok(()),

@@ -132,7 +132,7 @@ impl Parsed {
     }
 }
 
-/// A larger number is none of a measurement, and its square is no number.
+/// No measurement has a larger number, and the square of one would overflow.
 const LARGEST: f64 = 1e100;
 
 /// What a number of a tool is.

@@ -159,6 +159,15 @@ pub enum Unit {
 }
 
 impl Unit {
+    pub const ALL: [Self; 6] = [
+        Self::Nanoseconds,
+        Self::Bytes,
+        Self::BytesPerSecond,
+        Self::PerSecond,
+        Self::Hertz,
+        Self::Ratio,
+    ];
+
     /// The unit as written in JSON.
     pub fn symbol(self) -> &'static str {
         match self {

@@ -128,8 +128,8 @@ impl Reason {
     }
 }
 
-/// Causes of a verdict. Each except `Spread` and `Stalled` is detected by a counter or a check,
-/// never by the value itself.
+/// Causes of a verdict. Most are detected by a counter, a sensor or a check. `Spread`, `Stalled`,
+/// `Drift`, `TwoClusters`, `LevelOfProcess` and `SeveralModes` describe the values themselves.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]

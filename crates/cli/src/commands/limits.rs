@@ -27,15 +27,6 @@ struct Entry {
     written: String,
 }
 
-const UNITS: [Unit; 6] = [
-    Unit::Nanoseconds,
-    Unit::Bytes,
-    Unit::BytesPerSecond,
-    Unit::PerSecond,
-    Unit::Hertz,
-    Unit::Ratio,
-];
-
 pub(super) struct Limits(Vec<Entry>);
 
 /// The largest file of limits.
@@ -123,10 +114,10 @@ fn entry(name: &str, range: &str) -> Result<Entry, UsageError> {
     let wrong = |why: String| UsageError(format!("{name}: {why}"));
     let cases = CaseSelector::parse(name).map_err(|error| wrong(error.to_string()))?;
     if cases.name.contains('.') && is_own(&cases.name) {
-        let parsed = UNITS.map(|unit| Limit::parse(range, unit).map(|limit| (unit, limit)));
+        let parsed = Unit::ALL.map(|unit| Limit::parse(range, unit).map(|limit| (unit, limit)));
         let limits: Vec<(Unit, Limit)> = parsed.iter().flatten().copied().collect();
         return match limits.is_empty() {
-            true => Err(wrong(Limit::parse(range, UNITS[0]).err().unwrap_or_default())),
+            true => Err(wrong(Limit::parse(range, Unit::ALL[0]).err().unwrap_or_default())),
             false => Ok(Entry { cases, limits, written: range.trim().to_owned() }),
         };
     }

@@ -320,6 +320,9 @@ fn file_has_commands_checks_and_limits() {
         &["`1 words`, expected `1 numbers`"],
     );
     failed(&run(&FILE.replace("exit = 3", "exit = 0"), &[]), &["exited with status 3"]);
+    // A longer output has no reader.
+    let endless = FILE.replace("echo {n} words", "yes");
+    failed(&run(&endless, &[]), &["line 1 of its output is `y`, expected `1 words`"]);
     for (text_of_file, words) in [
         (FILE.replace("warmup", "warm"), "line 4: unknown field `warm`"),
         (FILE.replace("..1000 s", "soon"), "limit \"soon\": expected a range with two dots"),
@@ -329,8 +332,10 @@ fn file_has_commands_checks_and_limits() {
         assert_status(&output, 2);
         assert_contains(&text(&output.stderr), &[words]);
     }
-    failed(&bench(&env, &["-f", "missing.toml"]), &["open missing.toml"]);
-    assert_status(&bench(&env, &["-f", "bench.toml", "true"]), 2);
+    let gone = FILE.replace("..1000 s", "..1 ns").replace("exit 3", "rm -f bench.toml; exit 3");
+    assert_status(&run(&gone, &[]), 3);
+    failed(&bench(&env, &["-f", "bench.toml"]), &["open bench.toml"]);
+    assert_status(&bench(&env, &["-f", "any.toml", "true"]), 2);
 }
 
 #[test]
@@ -343,10 +348,10 @@ fn examples_run() {
         assert_status(&output, 0);
         assert_eq!(document(&output).records.len(), records);
     }
-    let left = fs::read_dir("/tmp").expect("a folder").flatten();
-    let is_ours =
-        |name: &str| name.starts_with("fathom-lines-") || name.starts_with("fathom-flags");
-    assert!(!left.map(|it| it.file_name()).any(|name| name.to_str().is_some_and(is_ours)));
+    let left = fs::read_dir(env.file(".")).expect("a folder").flatten();
+    let left: Vec<_> = left.map(|it| it.file_name()).collect();
+    let is_ours = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("fathom-");
+    assert!(!left.iter().any(is_ours), "{left:?}");
 }
 
 #[test]

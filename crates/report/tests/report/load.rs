@@ -343,6 +343,19 @@ fn open_loop_is_beside_the_closed_one() {
     assert_snapshot("open_loop_is_beside_the_closed_one.txt", &text);
 }
 
+/// An idle server is slower to answer, but a closed loop does not hide that.
+#[test]
+fn delay_is_hidden_only_of_requests_that_waited() {
+    let closed = step(Params::one("clients", 1).and("think_s", 0), 410.0, [1e6; 4]);
+    let mut open = at_rate(400, [4e6; 4]);
+    let said = |open: &[Record]| group(&[closed.clone(), open.to_vec()].concat(), &[], 200);
+    assert!(said(&open).contains("hides the delay"), "sent half of the time after they were due");
+    let due = open[1].summary.clone();
+    let sent = open.iter_mut().find(|it| it.params.text("from") == Some("send"));
+    sent.expect("times from the send").summary = due;
+    assert!(!said(&open).contains("closed loop"), "sent when they were due");
+}
+
 #[test]
 fn invalid_step_has_its_rate_with_a_mark() {
     let marked = |records: Vec<Record>, cause: Cause| {

@@ -26,14 +26,7 @@ fn layouts() -> Vec<Layout> {
 fn strained() -> Document {
     let mut document = document();
     let long = "a.metric.with.a.name.that.is.much.longer.than.any.line.of.the.narrowest.table.is";
-    for unit in [
-        Unit::Nanoseconds,
-        Unit::Bytes,
-        Unit::BytesPerSecond,
-        Unit::PerSecond,
-        Unit::Hertz,
-        Unit::Ratio,
-    ] {
+    for unit in Unit::ALL {
         for exponent in (-9..22).step_by(2) {
             let value = 9.9876 * 10f64.powi(exponent);
             for state in [State::Valid, State::Noisy] {
