@@ -54,12 +54,12 @@ impl Fixture {
     }
 }
 
-/// Whether this process has a child, running or not reaped.
+/// Whether this thread has a child, running or not reaped: other tests have theirs.
 fn has_children() -> bool {
     // SAFETY: asks without reaping; a zeroed structure is valid.
     unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
-        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WNOTHREAD;
         libc::waitid(libc::P_ALL, 0, &raw mut info, options) == 0
     }
 }
