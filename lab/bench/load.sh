@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Compares the client CPU of `fathom load` with that of wrk, hey, oha and h2load, each interleaved
-# with it (A B B A), against one nginx worker on another CPU: per request with files of 4 KiB, per GB with files of 2 MiB. Each client is one
+# with it (A B B A), against one nginx worker on another CPU: per request with files of 4 KiB, plain
+# and by https (where openssl makes a certificate), per GB with files of 2 MiB. Each client is one
 # thread on the last CPU; requests are counted by nginx, CPU time is of the whole process. Ratios
 # below 1: Fathom needs less CPU.
 # Usage: load.sh [FATHOM] [ROUNDS] [SECONDS] [PEER...]
@@ -9,7 +10,7 @@ fathom=$(realpath "${1:-target/release/fathom}") rounds=${2:-5} seconds=${3:-6}
 peers=("${@:4}")
 [ ${#peers[@]} -gt 0 ] || peers=(wrk hey oha h2load)
 here=$(dirname "$0")
-cpu=$(($(nproc) - 1)) port=18473
+cpu=$(($(nproc) - 1)) port=18473 tls_port=18474
 folder=$(mktemp -d)
 server=
 stop() { [ -z "$server" ] || kill "$server" 2> /dev/null || true; rm -rf "$folder"; }
@@ -24,17 +25,24 @@ if [ "$cpu" = 0 ]; then echo "skipped: one CPU cannot run both ends"; exit 0; fi
 "$fathom" load --make 64x4KiB "$folder/small" > /dev/null
 "$fathom" load --make 32x2MiB "$folder/large" > /dev/null
 chmod 755 "$folder"
+tls=
+if has openssl openssl; then
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+    -subj /CN=localhost -keyout "$folder/key.pem" -out "$folder/cert.pem" 2> /dev/null
+  tls="listen 127.0.0.1:$tls_port ssl; ssl_certificate $folder/cert.pem;
+    ssl_certificate_key $folder/key.pem;"
+fi
 cat > "$folder/nginx.conf" << EOF
 daemon off; worker_processes 1; pid $folder/pid; error_log $folder/error.log;
 events { worker_connections 1024; }
 http { access_log off; sendfile on; keepalive_requests 1000000000;
   client_body_temp_path $folder/body; proxy_temp_path $folder/proxy;
   fastcgi_temp_path $folder/fastcgi; uwsgi_temp_path $folder/uwsgi; scgi_temp_path $folder/scgi;
-  server { listen 127.0.0.1:$port; root $folder; location = /count { stub_status; } } }
+  server { listen 127.0.0.1:$port; $tls root $folder; location = /count { stub_status; } } }
 EOF
 taskset -c 0 nginx -c "$folder/nginx.conf" -p "$folder" &
 server=$!
-url=http://127.0.0.1:$port
+url=http://127.0.0.1:$port tls_url=https://127.0.0.1:$tls_port
 served() ( # the third number of the third line: requests so far
   exec 3<> "/dev/tcp/127.0.0.1/$port" || exit 1
   printf 'GET /count HTTP/1.0\r\n\r\n' >&3
@@ -56,23 +64,31 @@ cost() { # name, bytes, command …
     else print name "{ms_per_gb}", per / bytes * 1e12
   }'
 }
-ours_of() { # folder, files, bytes, connections
-  cost "load.client.$1" "$3" "$fathom" load "$url/" --urls "/$1/f{0..$(($2 - 1))}" \
-    --clients "$4" --threads 1 --time "${seconds}s"
+ours_of() { # name, folder, files, bytes, connections, url, option
+  cost "load.client.$1" "$4" "$fathom" load "$6/" --urls "/$2/f{0..$(($3 - 1))}" \
+    --clients "$5" --threads 1 --time "${seconds}s" "${@:7}"
 }
-theirs_of() { # folder, files, bytes, connections
+theirs_of() { # name, folder, bytes, connections, url
   local command
   # One file: no list, no script, each one's cheapest way. One thread each.
   case $peer in
   wrk) command=(wrk -t 1 -c "$4" -d "$seconds") ;;
   hey) command=(hey -z "${seconds}s" -c "$4" -cpus 1) ;;
-  oha) command=(oha -z "${seconds}s" -c "$4" --no-tui) ;;
+  oha) command=(oha -z "${seconds}s" -c "$4" --no-tui --insecure) ;;
   h2load) command=(h2load --h1 -t 1 -c "$4" -D "$seconds") ;;
   esac
-  cost "load.client.$1" "$3" "${command[@]}" "$url/$1/f0"
+  cost "load.client.$1" "$3" "${command[@]}" "$5/$2/f0"
 }
-ours() { ours_of small 64 4096 32; ours_of large 32 2097152 4; }
-theirs() { theirs_of small 64 4096 32; theirs_of large 32 2097152 4; }
+ours() {
+  ours_of small small 64 4096 32 "$url"
+  ours_of large large 32 2097152 4 "$url"
+  [ -z "$tls" ] || ours_of https small 64 4096 32 "$tls_url" --insecure
+}
+theirs() {
+  theirs_of small small 4096 32 "$url"
+  theirs_of large large 2097152 4 "$url"
+  [ -z "$tls" ] || theirs_of https small 4096 32 "$tls_url"
+}
 for peer in "${peers[@]}"; do
   case $peer in h2load) package=nghttp2-client ;; oha) package='oha (or: cargo install oha)' ;; *) package=$peer ;; esac
   has "$peer" "$package" || continue

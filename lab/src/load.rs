@@ -2,6 +2,7 @@
 
 mod page;
 mod row;
+mod theory;
 mod trial;
 
 use std::path::Path;
@@ -21,10 +22,11 @@ use trial::Trial;
 /// Undetermined ones of all runs with a random limit.
 const UNDETERMINED_MAX: f64 = 0.15;
 const KEPT: &str = "target/load-lab.json";
-/// The parts of the lab: trials with a chosen and with a random limit.
+/// The parts of the lab: trials with a chosen and with a random limit, and the theory of a queue.
 const FIXED: &str = "fixed";
 const NGINX: &str = "nginx";
-const PARTS: [&str; 3] = [FIXED, trial::RANDOM, NGINX];
+const THEORY: &str = "theory";
+const PARTS: [&str; 4] = [FIXED, trial::RANDOM, NGINX, THEORY];
 
 /// The result of a part.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -59,7 +61,11 @@ pub(crate) fn run(root: &Path, program: &str, runs: u32, seed: u64, only: &str) 
         let of_part = trials.iter().filter(|trial| part_of(trial) == name);
         let is_whole = name.contains(only);
         let chosen = of_part.filter(|trial| is_whole || trial.part.contains(only));
-        let part = measure_all(&program, chosen, &stop)?;
+        let mut part = measure_all(&program, chosen, &stop)?;
+        if name == THEORY && is_whole {
+            part.rows = theory::measure(&program, &stop)?;
+            part.rows.iter().for_each(|row| println!("{}", page::line(&row.cells())));
+        }
         good &= part.criteria(name).iter().all(|criterion| criterion.is_met);
         if is_whole {
             parts.set(name, &origin, part).context(KEPT)?;
@@ -132,11 +138,13 @@ impl Part {
         let count = |outcome| self.rows.iter().filter(|row| row.outcome == outcome).count();
         let of = self.rows.len();
         let (right, undetermined) = (count(Outcome::Right), count(Outcome::Undetermined));
-        if part == FIXED {
-            return vec![Criterion::new(
-                format!("every fixed limit right: {right} of {of}"),
-                right == of,
-            )];
+        let one_of_all = match part {
+            FIXED => Some("every fixed limit right"),
+            THEORY => Some("every load as in theory"),
+            _ => None,
+        };
+        if let Some(what) = one_of_all {
+            return vec![Criterion::new(format!("{what}: {right} of {of}"), right == of)];
         }
         let wrong = of - right - undetermined;
         let what = if part == NGINX { "limit" } else { "random limit" };

@@ -12,8 +12,8 @@ const USAGE: &str = "usage: cargo run -p fathom-lab -- sabotage PROGRAM RUNS SEE
      Runs PROGRAM RUNS times for each sabotage of a part (processor, program, memory, slope) or \
      whose name contains PART\n\
      usage: cargo run -p fathom-lab -- load PROGRAM RUNS SEED [PART]\n\
-     Limits loads of PROGRAM by the limits of a part (fixed, random, nginx) or whose name contains \
-     PART, RUNS of them at random";
+     Limits loads of PROGRAM by the limits of a part (fixed, random, nginx, theory) or whose name \
+     contains PART, RUNS of them at random";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

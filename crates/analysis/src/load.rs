@@ -19,7 +19,7 @@ mod tail;
 
 pub use bottleneck::{BUSY, Name, Resource, Use, bottleneck};
 pub use condition::{Condition, conditions, objectives};
-pub use laws::{Little, bound, little, mean_value_analysis};
+pub use laws::{Little, bound, constant_service_waits_beyond, little, mean_value_analysis};
 pub use search::{ALLOWED, Highest, LEVEL, Search, Seen, WINDOWS, Window};
 pub use shape::{Curve, Estimate, Point, Saturation, Shape, SweepPoint, shape};
 pub use tail::{quantile_limits, share_limits};

@@ -322,6 +322,7 @@ mod tests {
                 warm_up_ns: 0,
                 is_settled: true,
                 threads: vec![thread],
+                throttled_ns: 0,
                 backlog: None,
                 end: End::Complete,
             };

@@ -14,7 +14,7 @@ use crate::metrics;
 use crate::options::{Case, Load};
 use crate::records::{self, Limit};
 use crate::run::{Observed, Run, duration, whole_time};
-use crate::step::Step;
+use crate::step::{DUE_MIN, Step};
 
 /// Closed-loop clients whose throughput is the first guess.
 const CLIENTS: u32 = 32;
@@ -87,11 +87,14 @@ struct Found<'f> {
     conditions: &'f [Condition],
     search: Search,
     tried: Vec<Tried>,
+    /// At a lower rate a window says nothing.
+    least: f64,
 }
 
 impl<'f> Found<'f> {
-    fn around(guess: f64, conditions: &'f [Condition]) -> Self {
-        Self { conditions, search: Search::around(guess), tried: Vec::new() }
+    fn around(guess: f64, conditions: &'f [Condition], window_ns: u64) -> Self {
+        let least = DUE_MIN as f64 / (window_ns as f64 / 1e9);
+        Self { conditions, search: Search::around(guess.max(least)), tried: Vec::new(), least }
     }
 
     fn late(&self) -> impl Iterator<Item = &String> {
@@ -102,7 +105,8 @@ impl<'f> Found<'f> {
     fn next_rate(&self) -> Option<f64> {
         let goes_on = self.tried.len() < WINDOWS && self.late().count() < LATE_MAX;
         let next = self.search.next_rate().filter(|_| goes_on)?;
-        Some(rounded(next.min(self.below_late(next))))
+        let next = next.min(self.below_late(next));
+        (next >= self.least).then(|| rounded(next))
     }
 
     /// A lower rate in place of one at which the generator was the limit: the same window again
@@ -143,8 +147,8 @@ pub fn find(
     let few = too_few(run.load, closed.throughput(), conditions);
     few.iter().for_each(|text| recorder.event(Event::Warning(text)));
     let mut random = Xoshiro256PlusPlus::seed_from_u64(run.load.seed);
-    let mut found = Found::around(closed.throughput().max(1.0), conditions);
     let load = run.load;
+    let mut found = Found::around(closed.throughput(), conditions, load.window_ns());
     let shared = records::Shared { load, target: &run.target, case, congestion: &None };
     let params = params(shared.common(), load, conditions);
     let mut end = Ok(true);
@@ -163,6 +167,7 @@ pub fn find(
     }
     let is_whole = matches!(end, Ok(true));
     if found.tried.is_empty() {
+        recorder.event(Event::Warning("stopped before a rate was tried: no answer"));
         return end.map(|_| Ending::Stopped);
     }
     let measured = measured(&found, load, params, is_whole);
@@ -277,7 +282,8 @@ fn measured(found: &Found<'_>, load: &Load, params: Params, is_whole: bool) -> M
     let value = highest.map(|highest| highest.rate);
     let interval = highest.and_then(|highest| highest.interval);
     let reasons = match highest {
-        None => vec![Reason::new(Cause::NotAsAsked, "no rate holds")],
+        None if is_whole => vec![none_holds(found, load)],
+        None => Vec::new(),
         Some(highest) => doubts(found, &highest, load),
     };
     let is_late = found.late().count() >= LATE_MAX;
@@ -306,6 +312,19 @@ fn measured(found: &Found<'_>, load: &Load, params: Params, is_whole: bool) -> M
         facts,
         ..Measured::default()
     }
+}
+
+/// Why there is no answer, though the search came to its end.
+fn none_holds(found: &Found<'_>, load: &Load) -> Reason {
+    let rates = found.tried.iter().map(|tried| tried.rate);
+    let lowest = rates.fold(f64::INFINITY, f64::min);
+    let text = format!("no rate holds, from {lowest} requests/s on");
+    if lowest / 2.0 > found.least {
+        return Reason::new(Cause::NotAsAsked, text);
+    }
+    let text = format!("{text}; of lower rates a window has fewer than {DUE_MIN} requests");
+    let action = format!("use --time {}", whole_time(4.0 * load.time.as_secs_f64()));
+    Reason::new(Cause::NotAsAsked, text).with_remedy(Remedy::Do { action })
 }
 
 /// Why the answer may not be what it should.
@@ -362,7 +381,7 @@ mod tests {
     #[test]
     fn rate_of_a_late_generator_is_not_tried_again() {
         let conditions = conditions("p99<50ms").expect("conditions");
-        let mut found = Found::around(1_000.0, &conditions);
+        let mut found = Found::around(1_000.0, &conditions, 2_000_000_000);
         let add = |found: &mut Found<'_>, rate, beyond| {
             let tried = Tried { rate, step: step(300.0, 1_000), beyond };
             tried.window(&conditions).into_iter().for_each(|window| found.search.add(window));
@@ -379,12 +398,33 @@ mod tests {
         assert_eq!(found.next_rate(), None);
     }
 
+    /// A window of a few requests that all fail is chance, one of none is no window at all.
+    #[test]
+    fn search_ends_where_a_window_has_too_few_requests() {
+        let conditions = conditions("p99<50ms").expect("conditions");
+        let mut found = Found::around(20.0, &conditions, 2_000_000_000);
+        let mut rates = Vec::new();
+        while let Some(rate) = found.next_rate() {
+            found.add(rate, Step::new(1));
+            rates.push(rate);
+        }
+        assert!(rates.len() > 1 && rates.iter().all(|rate| *rate >= 4.0), "{rates:?}");
+        let load = Load::parse_from(["load", "http://a/", "--find-max", "-z", "6s"]);
+        let [whole, cut] = [true, false].map(|is_whole| {
+            let verdict = measured(&found, &load, Params::one("to", "far"), is_whole).verdict;
+            verdict.expect("a verdict").reasons
+        });
+        assert!(whole[0].text.contains("fewer than 8 requests"), "{whole:?}");
+        let causes: Vec<Cause> = cut.iter().map(|reason| reason.cause).collect();
+        assert_eq!(causes, [Cause::Interrupted], "a part of a search does not say that none holds");
+    }
+
     #[test]
     fn answer_has_all_windows_and_what_makes_it_doubtful() {
         let conditions = conditions("p99<50ms, errors<0.1%").expect("conditions");
         let load = Load::parse_from(["load", "http://a/", "--find-max", "--slo", "p99<50ms"]);
         let of = |most: usize, make: fn(f64) -> Step| {
-            let mut found = Found::around(500.0, &conditions);
+            let mut found = Found::around(500.0, &conditions, 2_000_000_000);
             while let Some(rate) = found.next_rate().filter(|_| found.tried.len() < most) {
                 found.add(rate, make(rate));
             }

@@ -220,6 +220,7 @@ pub fn outcome(counts: [u64; SLOTS], response_ns: f64) -> Outcome {
                 wall_ns: 1_250_000_000,
             })
             .to_vec(),
+        throttled_ns: 0,
         backlog: None,
         end: End::Complete,
     }

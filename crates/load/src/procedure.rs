@@ -475,7 +475,7 @@ impl Run<'_> {
         let timing = Timing::of(self.load.window_ns(), requests);
         let what = match step.rate {
             Some(rate) => rates::words(rate.per_second),
-            None => format!("{} clients", step.clients),
+            None => counted(step.clients as usize, "client"),
         };
         let Observed { outcome, telemetry, others } =
             self.window(&work, timing, &what, recorder)?;

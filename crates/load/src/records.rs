@@ -73,7 +73,8 @@ pub struct Shared<'s> {
 
 fn judgement(shared: &Shared<'_>, step: &Step) -> (Verdict, Judged) {
     let more = as_asked(step, shared);
-    let is_cut = more.iter().any(|reason| reason.cause == Cause::TooShort);
+    let cut = [Cause::TooShort, Cause::Stalled];
+    let is_cut = more.iter().any(|reason| cut.contains(&reason.cause));
     let verdict = judge(step, more);
     let judged = judged(step, &verdict, is_cut);
     (verdict, judged)
@@ -259,7 +260,11 @@ fn missing_work(step: &Step, think_ns: f64) -> Option<Reason> {
              outside the windows",
             percent(by_client)
         );
-        return Some(Reason::new(Cause::TooShort, text).with_remedy(Remedy::MeasureLonger));
+        // A longer window ends behind as many stalls.
+        return Some(match step.stalled() {
+            Some(_) => Reason::new(Cause::Stalled, text),
+            None => Reason::new(Cause::TooShort, text).with_remedy(Remedy::MeasureLonger),
+        });
     }
     // Below, the readings of the server's counters were late.
     let by_server = by_server.filter(|law| law.deviation > law.allowed)?;
@@ -298,7 +303,7 @@ fn judge(step: &Step, more: Vec<Reason>) -> Verdict {
     };
     if busy > BUSY_MAX {
         let what = match step.is_quota_bound() {
-            true => "the client uses its quota of CPU time to",
+            true => "the client's quota of CPU time is in use, or holds it back, for",
             false => "a client thread is busy for",
         };
         let text = format!("{bound}: {what} {:.0} %", 100.0 * busy.min(1.0));

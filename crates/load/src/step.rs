@@ -35,7 +35,7 @@ const TAILS: [(f64, &str); 3] = [(0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
 const TAIL_MIN: f64 = 10.0 * (1.0 - 1e-9);
 
 /// Fewer requests that were due in a window show no backlog: one slow response looks like one.
-const DUE_MIN: u64 = 8;
+pub const DUE_MIN: u64 = 8;
 
 /// Responses of a server that stalls: at most this share of all, for at least so many medians, and
 /// in sum this share of all response times.
@@ -88,7 +88,7 @@ pub struct Step {
     /// the time that they had beyond it.
     pub in_flight: u64,
     /// Of a closed loop: for how long they had been in flight.
-    in_flight_ns: Vec<u64>,
+    pub in_flight_ns: Vec<u64>,
     pub sweeps: usize,
     pub by_sweep: Vec<Sweep>,
     pub batches: Vec<Batch>,
@@ -196,9 +196,14 @@ impl Step {
             .map(|(begin, end)| ServerUse::of(&begin, &end).counted_by_client(completed, bytes));
         let seconds = outcome.window_ns as f64 / 1e9;
         let sum_ns: f64 = tally.slots.iter().map(|slot| slot.sum_ns).sum();
-        let of_quota = self.quota.map_or(0.0, |cpus| cpu_ns as f64 / 1e9 / seconds / cpus);
-        self.of_quota = self.of_quota.max(of_quota);
         let threads = || outcome.threads.iter();
+        let of_quota = self.quota.map_or(0.0, |cpus| cpu_ns as f64 / 1e9 / seconds / cpus);
+        // The kernel hands a quota out in slices, and takes back what is left of them: less than
+        // all of it is used, and still the threads that want to run are held back.
+        let held = outcome.throttled_ns as f64 / 1e9 / seconds;
+        let wants = threads().map(|it| it.used() + it.waiting()).fold(0.0, f64::max);
+        let of_quota = if held > WAITING_MIN { of_quota.max(wants) } else { of_quota };
+        self.of_quota = self.of_quota.max(of_quota);
         let used = threads().map(ThreadUse::used).fold(of_quota, f64::max);
         self.by_sweep.push(Sweep {
             point: SweepPoint {
@@ -365,22 +370,26 @@ impl Step {
     }
 
     /// Of a closed loop: the longest responses, if they are so few that no quantile shows them,
-    /// and a large part of the time of the clients.
+    /// and a large part of the time of the clients. Those that the end of a window cut are among
+    /// them.
     pub fn stalled(&self) -> Option<String> {
-        let longest = self.times.max();
+        let cut = || self.in_flight_ns.iter().map(|ns| (*ns as f64, 1));
+        let longest = cut().fold(self.times.max(), |longest, (ns, _)| longest.max(ns));
         let is_long = |(ns, _): &(f64, u64)| *ns >= longest / 2.0;
-        let stalls: Vec<(f64, u64)> = self.times.timings().into_iter().filter(is_long).collect();
+        let all = self.times.timings().into_iter().chain(cut());
+        let stalls: Vec<(f64, u64)> = all.filter(is_long).collect();
         let count: u64 = stalls.iter().map(|(_, count)| count).sum();
         let sum_ns: f64 = stalls.iter().map(|(ns, count)| ns * *count as f64).sum();
-        let share = sum_ns / self.sum_ns.max(1.0);
+        let all_ns = self.sum_ns + cut().map(|(ns, _)| ns).sum::<f64>();
+        let share = sum_ns / all_ns.max(1.0);
         let median = self.times.quantile(0.5).unwrap_or(0.0);
         let is_rare = count as f64 <= STALLS_MAX * self.completed as f64;
         let is_stalled = self.rate.is_none() && is_rare && share >= STALLED_MIN;
         (is_stalled && longest >= STALL_MIN * median).then(|| {
             format!(
-                "stalled answers: {count} of {} responses took up to {}, {} of the time of all: \
+                "stalled answers: {count} of {} requests took up to {}, {} of the time of all: \
                  a closed loop sends nothing meanwhile, --rate shows the delay",
-                self.completed,
+                self.completed + self.in_flight_ns.len() as u64,
                 quantity(longest, Unit::Nanoseconds),
                 percent(share)
             )

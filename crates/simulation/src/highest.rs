@@ -1,7 +1,7 @@
 //! The highest rate within limits: how often its interval contains the true one, by a search over a
 //! simulated server with one queue.
 
-use fathom_analysis::load::{LEVEL, Search, Seen, WINDOWS, Window};
+use fathom_analysis::load::{LEVEL, Search, Seen, WINDOWS, Window, constant_service_waits_beyond};
 
 use crate::chance::Rate;
 use crate::parallel::each;
@@ -45,20 +45,11 @@ const RESPONSES: [f64; 4] = [1_000.0, 3_000.0, 10_000.0, 30_000.0];
 impl World {
     /// The share of the response times beyond the limit.
     fn beyond(&self, rate: f64) -> f64 {
-        let load = rate * SERVICE_S;
         match self.service {
             Service::Exponential => (-(1.0 / SERVICE_S - rate) * self.limit_s).exp(),
-            // Erlang, 1909, for the time of waiting.
             Service::Constant => {
-                let wait_s = self.limit_s - SERVICE_S;
-                let (mut within, mut k) = (0.0, 0.0);
-                while k * SERVICE_S <= wait_s {
-                    let at = rate * (k * SERVICE_S - wait_s);
-                    let factorial: f64 = (1..=k as u32).map(f64::from).product();
-                    within += at.powi(k as i32) / factorial * (-at).exp();
-                    k += 1.0;
-                }
-                1.0 - (1.0 - load) * within
+                let services = self.limit_s / SERVICE_S - 1.0;
+                constant_service_waits_beyond(rate * SERVICE_S, services)
             }
         }
     }

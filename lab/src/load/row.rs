@@ -16,6 +16,28 @@ pub(super) enum Outcome {
     WrongKnee,
     /// A saturation below the knee, or steps of a limited load generator.
     WrongClaim,
+    /// A response time or a rate that is far from the theory.
+    OffTheory,
+}
+
+/// A number beside that of a theory.
+#[derive(Clone, Debug)]
+pub(super) struct Compared {
+    pub(super) what: String,
+    pub(super) expected: f64,
+    pub(super) found: f64,
+}
+
+impl Compared {
+    /// Of times in seconds, in milliseconds.
+    pub(super) fn ms(what: &str, expected_s: f64, found_s: f64) -> Self {
+        let what = format!("{what}, ms");
+        Self { what, expected: 1e3 * expected_s, found: 1e3 * found_s }
+    }
+
+    fn deviation(&self) -> f64 {
+        self.found / self.expected - 1.0
+    }
 }
 
 impl Outcome {
@@ -27,6 +49,7 @@ impl Outcome {
             Self::WrongRate => "WRONG RATE",
             Self::WrongKnee => "WRONG KNEE",
             Self::WrongClaim => "WRONG CLAIM",
+            Self::OffTheory => "OFF THEORY",
         }
     }
 }
@@ -106,6 +129,38 @@ impl Row {
                 knee + &number(found.knee),
                 limits_words + &number(found.clients_95),
                 evidence(found),
+            ],
+        }
+    }
+
+    /// A load whose numbers a theory gives, each within this share.
+    pub(super) fn of_theory(
+        limit: &str,
+        options: &str,
+        rate: f64,
+        compared: &[Compared],
+        within: f64,
+    ) -> Self {
+        let is_near = compared.iter().all(|one| one.deviation().abs() <= within);
+        let words = |of: fn(&Compared) -> String| {
+            let all = compared.iter().map(|one| format!("{} {}", one.what, of(one)));
+            all.collect::<Vec<_>>().join("; ")
+        };
+        let found =
+            words(|one| format!("{}, {:+.1} %", digits(one.found), 100.0 * one.deviation()));
+        let none = || "-".to_owned();
+        Self {
+            outcome: if is_near { Outcome::Right } else { Outcome::OffTheory },
+            cells: [
+                limit.to_owned(),
+                options.to_owned(),
+                words(|one| digits(one.expected)),
+                digits(rate),
+                found,
+                none(),
+                none(),
+                none(),
+                none(),
             ],
         }
     }
@@ -237,6 +292,17 @@ pub(super) mod tests {
         assert_eq!(of(Expected::Nothing, &found("disk", None)), Outcome::WrongName);
         assert_eq!(of(Expected::Another, &found("disk", Some(50.0))), Outcome::WrongName);
         assert_eq!(of(Expected::Another, &found("client", None)), Outcome::Right);
+    }
+
+    #[test]
+    fn numbers_far_from_a_theory_are_not_right() {
+        let of = |found| {
+            let compared = [Compared::ms("mean", 0.01, 0.0101), Compared::ms("p90", 0.02, found)];
+            Row::of_theory("a section", "--rate 9", 9.0, &compared, 0.1)
+        };
+        assert_eq!(of(0.0219).outcome, Outcome::Right);
+        assert_eq!(of(0.0221).outcome, Outcome::OffTheory);
+        assert_eq!(of(0.0219).cells[4], "mean, ms 10.10, +1.0 %; p90, ms 21.90, +9.5 %");
     }
 
     #[test]

@@ -9,6 +9,7 @@ import type { Axis } from './axes';
 import { LOOKS, across, parameterAxis, scale, upright, valueAxis } from './axes';
 import { figure } from './figure';
 import { colour } from './marks';
+import { silentOf } from './pauses';
 import type { Point, Points } from './points';
 import type { HeatSpec } from './specs';
 
@@ -87,7 +88,7 @@ function draw({ map, unit, name }: Step, y: Axis, last: boolean, width: number):
   const x = { ...parameterAxis(ends, undefined, false, width), tickFormat };
   // Rare ones are seen too.
   const shade = ({ count }: Cell): number => 0.15 + (0.85 * Math.log1p(count)) / Math.log1p(most);
-  const silent = slices.filter(({ responses }) => responses === 0);
+  const silent = silentOf(slices);
   const placed = {
     x1: ({ slice }: Cell) => slice.from / 1e9,
     x2: ({ slice }: Cell) => slice.to / 1e9,

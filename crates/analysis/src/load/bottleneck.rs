@@ -68,19 +68,17 @@ pub fn bottleneck(shape: &Shape, uses: &[Use]) -> Name {
 
 /// The name at saturation.
 fn named(uses: &[Use]) -> Name {
-    let unknown: Vec<&str> =
-        uses.iter().filter(|it| it.utilisation.is_none()).map(|it| it.resource.word()).collect();
     let mut known: Vec<(Resource, Estimate)> =
         uses.iter().filter_map(|it| Some((it.resource, it.utilisation?))).collect();
     // What is limited by a saturated resource while its capacity is measured, too, is not another
     // one.
     let saturated: Vec<Resource> =
         known.iter().filter(|(_, share)| share.low() >= BUSY).map(|(one, _)| *one).collect();
-    known.retain(|(resource, _)| {
-        let under =
-            uses.iter().find(|it| it.resource == *resource).and_then(|it| it.measured_under);
-        under.is_none_or(|under| !saturated.contains(&under))
-    });
+    let is_own = |it: &&Use| it.measured_under.is_none_or(|under| !saturated.contains(&under));
+    let own: Vec<&Use> = uses.iter().filter(is_own).collect();
+    known.retain(|(resource, _)| own.iter().any(|it| it.resource == *resource));
+    let unknown = own.iter().filter(|it| it.utilisation.is_none());
+    let unknown: Vec<&str> = unknown.map(|it| it.resource.word()).collect();
     known.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
     // Those that may be saturated.
     let words: Vec<String> = known
@@ -188,6 +186,12 @@ mod tests {
         assert_eq!(reason(&uses), "disk at 95 %; utilisation unknown: server CPU");
         assert_eq!(reason(&[unknown(Resource::Disk)]), "utilisation unknown: disk");
         assert_eq!(reason(&[]), "no utilisation is known");
+        // Unless a saturated resource is what keeps it busy.
+        let under = Some(Resource::ServerCpu);
+        let network = Use { measured_under: under, ..unknown(Resource::Network) };
+        let with = |cpu| bottleneck(&saturated(), &[used(Resource::ServerCpu, cpu, 0.0), network]);
+        assert_eq!(with(0.95), Name::Resource(Resource::ServerCpu));
+        assert!(matches!(with(0.8), Name::Undetermined(_)));
     }
 
     #[test]

@@ -88,6 +88,12 @@ impl Condition {
                 "us" | "µs" | "μs" => 1e3,
                 "ms" => 1e6,
                 "s" => 1e9,
+                "" if number.parse::<f64>().is_ok() => {
+                    let known = &text[..=at];
+                    return Err(format!(
+                        "`{text}`: a time needs a unit, such as {known}{number}ms"
+                    ));
+                }
                 _ => return Err(wrong()),
             },
             _ => return Err(wrong()),
@@ -345,7 +351,6 @@ mod tests {
         for text in [
             "",
             "p99",
-            "p99>50",
             "p99>ms",
             "p98>1ms",
             "errors>1ms",
@@ -359,6 +364,8 @@ mod tests {
             let error = conditions(text).expect_err(text);
             assert!(error.contains("expected a condition such as p99>50ms"), "{error}");
         }
+        let error = conditions("p99<50").expect_err("no unit");
+        assert_eq!(error, "`p99<50`: a time needs a unit, such as p99<50ms");
     }
 
     #[test]

@@ -28,6 +28,20 @@ pub fn mean_value_analysis(demands_s: &[f64], think_s: f64, clients: u32) -> f64
     throughput
 }
 
+/// The share of requests at a station with constant service, random arrivals and this utilisation
+/// (below 1) that wait longer than so many times of service (M/D/1: Erlang, 1909).
+#[must_use]
+pub fn constant_service_waits_beyond(utilisation: f64, services: f64) -> f64 {
+    let (mut within, mut k) = (0.0, 0.0);
+    while k <= services {
+        let at = utilisation * (k - services);
+        let factorial: f64 = (1..=k as u32).map(f64::from).product();
+        within += at.powi(k as i32) / factorial * (-at).exp();
+        k += 1.0;
+    }
+    1.0 - (1.0 - utilisation) * within
+}
+
 /// Little's law for a step: N = X · (R + Z).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Little {
@@ -94,6 +108,20 @@ mod tests {
         // The machine repairman: X = (1 − B(N, Z ÷ D)) ÷ D. B(4, 2) = 2/21.
         let throughput = mean_value_analysis(&[0.5], 1.0, 4);
         assert!((throughput - 2.0 * (1.0 - 2.0 / 21.0)).abs() < 1e-12, "{throughput}");
+    }
+
+    #[test]
+    fn waits_for_constant_service_have_the_mean_of_pollaczek_and_khinchine() {
+        for load in [0.1, 0.5, 0.8, 0.9] {
+            let beyond = |services| constant_service_waits_beyond(load, services);
+            assert!((beyond(0.0) - load).abs() < 1e-12, "who waits at all: {}", beyond(0.0));
+            // The mean of a positive number is the integral of the share beyond.
+            let step = 1e-3;
+            let mean: f64 = (0..18_000).map(|at| step * beyond(step * (at as f64 + 0.5))).sum();
+            let rest = beyond(18.0) * 18.0;
+            let expected = load / 2.0 / (1.0 - load);
+            assert!((mean - expected).abs() < 2e-3 * expected + rest, "{load}: {mean}");
+        }
     }
 
     #[test]

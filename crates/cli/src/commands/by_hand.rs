@@ -72,13 +72,10 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
         whole: None,
     };
     let ending = Session::new(&REGISTRY, setup, &mut printer).run(&**procedure, timestamp);
-    let Ok(ending) = ending else {
-        printer.print_judged(&[]);
-        return ending.map(|_| Status::Failed).map_err(command_error);
-    };
-    let judged = procedure.judge(&printer.printed);
+    let has_failed = ending.is_err() && printer.printed.is_empty();
+    let judged = if has_failed { Vec::new() } else { procedure.judge(&printer.printed) };
     printer.print_judged(&judged);
-    printer.status(ending, &judged)
+    printer.status(ending.map_err(command_error)?, &judged)
 }
 
 /// The newest stored number of each case of these metrics on this host, oldest first. If the store

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
+use fathom_measure::disturbance::throttled_ns;
 
 use super::reactor::Reactor;
 use super::shared::{Seat, Shared};
@@ -110,6 +111,8 @@ pub struct Outcome {
     /// Whether the throughput was steady before the window.
     pub is_settled: bool,
     pub threads: Vec<ThreadUse>,
+    /// How long a quota of CPU time held this process back in the window; 0 if unknown.
+    pub throttled_ns: u64,
     /// Of an open loop.
     pub backlog: Option<Backlog>,
     pub end: End,
@@ -192,6 +195,7 @@ impl<'c, 'w> Coordinator<'c, 'w> {
             warm_up_ns: 0,
             is_settled: false,
             threads: Vec::new(),
+            throttled_ns: 0,
             backlog: None,
             end: End::Complete,
         };
@@ -204,7 +208,7 @@ impl<'c, 'w> Coordinator<'c, 'w> {
         if !(self.watch)(Moment::Begin, &begun) {
             return Outcome { end: End::Stopped, ..outcome };
         }
-        let before = self.threads();
+        let (before, held) = (self.threads(), throttled_ns());
         let ahead = if self.shared.is_open_loop { AHEAD_NS } else { 0 };
         let from = now_ns() + ahead;
         self.shared.open(from, length);
@@ -241,6 +245,8 @@ impl<'c, 'w> Coordinator<'c, 'w> {
             wall_ns: end_ns.saturating_sub(a.at_ns),
         };
         outcome.threads = before.iter().zip(&after).map(used).collect();
+        let held = held.zip(throttled_ns()).map(|(before, after)| after.saturating_sub(before));
+        outcome.throttled_ns = held.unwrap_or(0);
         let live = self.live();
         (self.watch)(Moment::End, &live);
         if self.shared.is_open_loop && outcome.end == End::Complete {

@@ -1,7 +1,7 @@
 //! Records of the memory of both ends.
 
 use fathom_metric::{Measured, Recorder};
-use fathom_record::{Fact, Verdict};
+use fathom_record::{Cause, Fact, Reason, Remedy, State, Verdict};
 
 use crate::memory::{Memory, Resident, growth_interval};
 use crate::metrics::{self, OfServer};
@@ -27,23 +27,32 @@ fn record_end(
     (metric, growth): (&OfServer, &OfServer),
 ) {
     let Some(last) = resident.bytes.last().copied() else { return };
-    let valid = Some(Verdict::default());
     recorder.record(Measured {
         metric: metric.0.id,
         values: vec![last],
         headline: Some((last, None)),
         series: vec![resident.series(name, at)],
-        verdict: valid.clone(),
+        verdict: Some(Verdict::default()),
         facts: vec![Fact::text("at", "the end of the run")],
         ..Measured::default()
     });
     if let Some((slope, segments)) = resident.growth() {
+        let interval = growth_interval(slope, &segments);
+        let verdict = match interval {
+            Some(_) => Verdict::default(),
+            None => Verdict { state: State::Noisy, reasons: vec![short()] },
+        };
         recorder.record(Measured {
             metric: growth.0.id,
-            values: if segments.is_empty() { vec![slope] } else { segments.clone() },
-            headline: Some((slope, growth_interval(slope, &segments))),
-            verdict: valid,
+            values: if segments.is_empty() { vec![slope] } else { segments },
+            headline: Some((slope, interval)),
+            verdict: Some(verdict),
             ..Measured::default()
         });
     }
+}
+
+fn short() -> Reason {
+    let text = "no interval: the last two thirds of the run are too short";
+    Reason::new(Cause::TooShort, text).with_remedy(Remedy::MeasureLonger)
 }

@@ -181,6 +181,7 @@ fn short() -> Outcome {
         warm_up_ns: 0,
         is_settled: true,
         threads: Vec::new(),
+        throttled_ns: 0,
         backlog: None,
         end: End::Complete,
     }
@@ -225,6 +226,21 @@ fn busy_or_late_client_marks_the_step() {
     assert!(state == State::Noisy && text.contains("late by 6 %"), "{text}");
     let (state, text) = with(0, 260_000.0);
     assert!(state == State::Invalid && text.contains("late by 26 %"), "{text}");
+}
+
+/// A quota of a seventh of a CPU, of which the kernel took back a quarter.
+#[test]
+fn client_that_its_quota_holds_back_is_the_limit() {
+    let with = |throttled_ns| {
+        let threads = vec![ThreadUse { cpu_ns: 11, wait_ns: 83, wall_ns: 100 }];
+        let mut step = Step::within(1, Some(0.14));
+        step.add(&Outcome { threads, throttled_ns, window_ns: 1_000, ..short() }, None, None);
+        (step.completed, step.sum_ns) = (1_000, 1e9);
+        (step.is_quota_bound(), verdict(&step).1)
+    };
+    let (is_bound, text) = with(800);
+    assert!(is_bound && text.contains("quota of CPU time is in use, or holds it back"), "{text}");
+    assert!(!with(50).0, "other processes use its CPU");
 }
 
 #[test]
@@ -344,8 +360,12 @@ fn server_that_stalls_is_the_cause() {
         step
     };
     let text = with(8, 1e9).stalled().expect("two thirds of the time");
-    let words = "stalled answers: 8 of 1000 responses took up to 1.000 s, 67 % of the time of all";
+    let words = "stalled answers: 8 of 1000 requests took up to 1.000 s, 67 % of the time of all";
     assert!(text.starts_with(words), "{text}");
+    let mut cut = with(7, 1e9);
+    cut.in_flight_ns = vec![3_000_000_000, 1_000_000];
+    let text = cut.stalled().expect("the end of a window cut the longest one");
+    assert!(text.starts_with("stalled answers: 1 of 1002 requests took up to 3.000 s"), "{text}");
     assert_eq!(with(11, 1e9).stalled(), None, "p99 shows them");
     assert_eq!(with(2, 7e7).stalled(), None, "17 medians");
     assert_eq!(with(1, 1e8).stalled(), None, "2 % of the time");

@@ -19,6 +19,7 @@ fn outcome(counts: [u64; SLOTS]) -> Outcome {
         warm_up_ns: 0,
         is_settled: true,
         threads: vec![ThreadUse { cpu_ns: 200_000_000, wait_ns: 0, wall_ns: 1_000_000_000 }],
+        throttled_ns: 0,
         backlog: None,
         end: End::Complete,
     }
