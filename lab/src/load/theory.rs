@@ -105,7 +105,7 @@ fn response_times<'d>(document: &'d Document, name: &str, value: i64) -> Option<
     document.records.iter().find(|record| {
         record.metric.as_str() == "load.response_time"
             && record.params.integer(name) == Some(value)
-            && record.params.0.get("from").is_none()
+            && !record.params.0.contains_key("from")
     })
 }
 
