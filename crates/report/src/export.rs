@@ -163,8 +163,9 @@ fn name_of(value: &impl serde::Serialize) -> String {
 ///
 /// A series continues from run to run, so labels contain nothing that changes with each run.
 /// Samples have no time stamps, because collectors refuse files with time stamps. Each series has
-/// one sample, from the newest run.
-pub fn openmetrics(documents: &[Document]) -> String {
+/// one sample, from the newest run. `only_headlines` leaves out the other cases: a dozen instead
+/// of hundreds.
+pub fn openmetrics(documents: &[Document], only_headlines: bool) -> String {
     let mut newest_first: Vec<&Document> = documents.iter().collect();
     newest_first.sort_by(|a, b| b.run.id.cmp(&a.run.id));
     let (mut runs, mut cases) = (Vec::new(), Vec::new());
@@ -174,7 +175,8 @@ pub fn openmetrics(documents: &[Document]) -> String {
         let headlines = if is_newest { overview::headlines(&document.records) } else { Vec::new() };
         let add = |record: &&Record| {
             let is_headline = headlines.iter().any(|one| std::ptr::eq(*one, *record));
-            add_record(document, record, is_headline, &mut cases)
+            (is_headline || !only_headlines)
+                && add_record(document, record, is_headline, &mut cases)
         };
         let added = document.records.iter().filter(add).count();
         if is_newest || added > 0 {

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use crate::group::skipped;
 use crate::test_env::canned;
-use crate::{TestEnv, text};
+use crate::{TestEnv, assert_usage_error, text};
 
 #[test]
 fn openmetrics_pass_the_parsers_of_prometheus() {
@@ -67,6 +67,8 @@ fn metrics_for_prometheus_are_those_of_the_documents() {
     let lines = exported.lines().filter(|line| !line.starts_with('#'));
     let exported = names(&lines.collect::<Vec<_>>().join("\n"));
     let documented = names(include_str!("../../../../docs/USAGE.md"));
+    let refused = env.exec("export --format csv --headline");
+    assert_usage_error(&refused, &["--headline", "--format openmetrics"]);
     // The canned machine is of no published type.
     let (typical, others): (BTreeSet<String>, BTreeSet<String>) =
         documented.iter().cloned().partition(|name| name.contains("typical"));

@@ -65,7 +65,7 @@ fn trimmed_run_is_exported_with_its_own_figures() {
     document.run.protocol = Protocol::Trimmed;
     assert_eq!(cells(&document), ["trimmed", "90", "2", "16"]);
     let case = "fathom_os_syscall_seconds{host=\"here\",call=\"stat\"} 0.00000009";
-    assert!(openmetrics(std::slice::from_ref(&document)).contains(case));
+    assert!(openmetrics(std::slice::from_ref(&document), false).contains(case));
     let table = markdown::documents(&[document]);
     assert!(table.contains("trimmed mean") && table.contains("± 2.000 ns"), "{table}");
 }
@@ -76,7 +76,7 @@ fn series_has_one_sample_from_the_newest_run() {
     elsewhere.host.name = "there".to_owned();
     let older = document("0000000003e80001", 100.0);
     let newer = document("0000000007d00001", 200.0);
-    let text = openmetrics(&[older.clone(), newer, elsewhere]);
+    let text = openmetrics(&[older.clone(), newer, elsewhere], false);
     let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     for line in [
         "fathom_os_syscall_seconds{host=\"here\",call=\"stat\"} 0.0000002",
@@ -98,7 +98,7 @@ fn series_has_one_sample_from_the_newest_run() {
     // A case missing in the newest run keeps the sample of an older run.
     let mut other = document("0000000007d00001", 200.0);
     other.records.clear();
-    let text = openmetrics(&[older, other]);
+    let text = openmetrics(&[older, other], false);
     assert!(text.contains("run=\"0000000003e80001\"") && text.contains("run=\"0000000007d00001\""));
 }
 
@@ -114,7 +114,7 @@ fn intervals_flags_and_counts_are_gauges() {
     document.records[0].agreement = Some(Agreement::Inconclusive);
     document.records.extend([headline, failed]);
     let number = |document: &Document, series: &str| {
-        let text = openmetrics(std::slice::from_ref(document));
+        let text = openmetrics(std::slice::from_ref(document), false);
         let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         value.map(|value| value.parse::<f64>().expect("a number"))
     };
@@ -138,6 +138,9 @@ fn intervals_flags_and_counts_are_gauges() {
         number(&document, &format!("fathom_run_cases{{host=\"here\",state=\"{state}\"}}"))
     });
     assert_eq!(counts, [2.0, 1.0, 0.0, 0.0, 1.0].map(Some));
+    let headlines = openmetrics(std::slice::from_ref(&document), true);
+    assert!(headlines.contains(&case("low_seconds", "getppid")), "{headlines}");
+    assert!(!headlines.contains("stat\"") && headlines.contains("state=\"noisy\"} 1"));
     // A trimmed mean has no interval of its own.
     document.run.protocol = Protocol::Trimmed;
     assert_eq!(number(&document, &case("low_seconds", "getppid")), None);
@@ -151,7 +154,7 @@ fn hosts_with_one_name_have_separate_series() {
         document
     };
     let documents = [of("aaaaaaaa00", "0000000003e80001"), of("bbbbbbbb00", "0000000007d00001")];
-    let text = openmetrics(&documents);
+    let text = openmetrics(&documents, false);
     for id in ["aaaaaaaa00", "bbbbbbbb00"] {
         let line =
             format!("fathom_os_syscall_seconds{{host=\"here\",host_id=\"{id}\",call=\"stat\"}}");
