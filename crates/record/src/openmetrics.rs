@@ -13,7 +13,9 @@ pub fn family(text: &mut String, name: &str, kind: &str, unit: &str, help: &str)
     if !unit.is_empty() {
         let _ = writeln!(text, "# UNIT {name} {unit}");
     }
-    let _ = writeln!(text, "# HELP {name} {}", escaped(help));
+    // Prometheus' older format, that of text collectors, refuses an escaped quote here, and
+    // OpenMetrics a bare one.
+    let _ = writeln!(text, "# HELP {name} {}", escaped(&help.replace('"', "'")));
 }
 
 /// A sample with the text of [`labels`], which may be empty.
@@ -46,7 +48,7 @@ mod tests {
         sample(&mut text, "sent_bytes_total", &labels([("to", "a\"b\\c\nd".to_owned())]), 1.5);
         let expected = "\
             # TYPE sent_bytes counter\n# UNIT sent_bytes bytes\n\
-            # HELP sent_bytes Bytes \\\"sent\\\".\nsent_bytes_total 5\n\
+            # HELP sent_bytes Bytes 'sent'.\nsent_bytes_total 5\n\
             sent_bytes_total{to=\"a\\\"b\\\\c\\nd\"} 1.5\n";
         assert_eq!(text, expected);
     }

@@ -10,8 +10,11 @@ use fathom_analysis::limits::Limit;
 use fathom_record::openmetrics::{END, family, labels, sample};
 use fathom_record::quantity::percent;
 use fathom_record::{
-    Document, Finding, Headline, Host, Position, Protocol, Record, State, Stratum, Typical, Unit,
+    Agreement, Document, Finding, Headline, Host, Position, Protocol, Record, State, Stratum,
+    Typical, Unit,
 };
+
+use crate::overview;
 
 /// Each document on a line of its own; `fathom import` reads it.
 pub fn jsonl(documents: &[Document]) -> String {
@@ -154,21 +157,33 @@ fn name_of(value: &impl serde::Serialize) -> String {
 
 /// OpenMetrics text: a gauge per metric, in seconds, bytes, bytes per second, hertz or plain
 /// ratios, with host and parameters as labels, and an info metric for the runs. Only valid and
-/// noisy values are exported; separate gauges mark those that are noisy, or at full speed.
+/// noisy values are exported; separate gauges have the ends of their intervals, and mark those
+/// that are noisy, at full speed, headlines, or outside their predictions. What has no number is
+/// counted by state. docs/USAGE.md promises the names.
 ///
 /// A series continues from run to run, so labels contain nothing that changes with each run.
 /// Samples have no time stamps, because collectors refuse files with time stamps. Each series has
-/// one sample, from the newest run.
-pub fn openmetrics(documents: &[Document]) -> String {
+/// one sample, from the newest run. `only_headlines` leaves out the other cases: a dozen instead
+/// of hundreds.
+pub fn openmetrics(documents: &[Document], only_headlines: bool) -> String {
     let mut newest_first: Vec<&Document> = documents.iter().collect();
     newest_first.sort_by(|a, b| b.run.id.cmp(&a.run.id));
     let (mut runs, mut cases) = (Vec::new(), Vec::new());
     for document in newest_first {
         let is_newest = add_start(document, &mut runs);
-        let records = document.records.iter();
-        let added = records.filter(|record| add_record(document, record, &mut cases)).count();
+        // An older run only fills in for the newest: what it has first is not what views show.
+        let headlines = if is_newest { overview::headlines(&document.records) } else { Vec::new() };
+        let add = |record: &&Record| {
+            let is_headline = headlines.iter().any(|one| std::ptr::eq(*one, *record));
+            (is_headline || !only_headlines)
+                && add_record(document, record, is_headline, &mut cases)
+        };
+        let added = document.records.iter().filter(add).count();
         if is_newest || added > 0 {
             add_info(document, &mut runs);
+        }
+        if is_newest {
+            add_counts(document, &mut runs);
         }
     }
     runs.iter().chain(&cases).map(Gauge::text).collect::<String>() + END
@@ -258,10 +273,29 @@ fn add_start(document: &Document, gauges: &mut Vec<Gauge>) -> bool {
     })
 }
 
-/// Adds the value of a record and its flags; whether it was added.
-fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> bool {
-    let Some(value) = record.number(document.run.protocol) else { return false };
-    let stratum = Headline::from(record).stratum;
+/// Adds the number of cases in each state.
+fn add_counts(document: &Document, gauges: &mut Vec<Gauge>) {
+    let states = [State::Valid, State::Noisy, State::Unavailable, State::Invalid, State::Failed];
+    for state in states {
+        let in_state = document.records.iter().filter(|record| record.verdict.state == state);
+        let state = ("state", state.word().to_owned());
+        let labels = labels(of_host(&document.host).chain([state]));
+        let help = "Cases of the newest run of the host by state; only valid and noisy ones have \
+                    a value";
+        add(gauges, ("fathom_run_cases".to_owned(), "", help), labels, in_state.count() as f64);
+    }
+}
+
+/// Adds the value of a record, its interval and its flags; whether it was added.
+fn add_record(
+    document: &Document,
+    record: &Record,
+    is_headline: bool,
+    gauges: &mut Vec<Gauge>,
+) -> bool {
+    let protocol = document.run.protocol;
+    let Some(value) = record.number(protocol) else { return false };
+    let Headline { stratum, interval, .. } = Headline::from(record);
     let (unit, factor) = base_unit(record.unit);
     let params = || record.params.0.iter().map(|(name, value)| (name.as_str(), value.to_string()));
     let name = (gauge(record.metric.as_str(), unit), unit, record.title.as_str());
@@ -269,8 +303,23 @@ fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> 
     let is_new = add(gauges, name, case, value * factor);
     let metric = ("metric", record.metric.to_string());
     let case = labels(of_host(&document.host).chain([metric]).chain(params()));
+    // The interval is that of the median.
+    if let Some([low, high]) = interval.filter(|_| protocol == Protocol::Median) {
+        for (end, limit) in [("low", low), ("high", high)] {
+            let name = format!("fathom_case_{end}_{unit}");
+            let help = format!("The {end} end of the confidence interval of a value");
+            add(gauges, (name, unit, &help), case.clone(), limit * factor);
+        }
+    }
     let is_noisy = record.verdict.state == State::Noisy;
+    let fails = record.agreement.filter(|it| *it != Agreement::Inconclusive).map(Agreement::fails);
+    if let Some(fails) = fails {
+        let name = "fathom_case_outside".to_owned();
+        let help = "1 where a value is outside its prediction or violates its bound, 0 where not";
+        add(gauges, (name, "", help), case.clone(), f64::from(u8::from(fails)));
+    }
     for (name, help, holds) in [
+        ("fathom_case_headline", "1 where a value is of the shortest view, else 0", is_headline),
         ("fathom_case_noisy", "1 where a value is noisy, 0 where it is valid", is_noisy),
         (
             "fathom_case_full_speed",
@@ -278,8 +327,7 @@ fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> 
             stratum != Stratum::AsFound,
         ),
     ] {
-        let value = if holds { 1.0 } else { 0.0 };
-        add(gauges, (name.to_owned(), "", help), case.clone(), value);
+        add(gauges, (name.to_owned(), "", help), case.clone(), f64::from(u8::from(holds)));
     }
     if let Some(typical) = &record.typical {
         let name = "fathom_case_typical_position".to_owned();

@@ -178,6 +178,11 @@ pub(crate) fn brief_rows(records: &[Record], protocol: Protocol, width: usize) -
     headed(&grid, lines_of(rows, records, &[], protocol, &grid))
 }
 
+/// The headline cases of a run of all metrics, among these records.
+pub(crate) fn headlines(records: &[Record]) -> Vec<&Record> {
+    ROWS.iter().filter(|row| row.is_brief).filter_map(|row| row.record(records)).collect()
+}
+
 /// The header and a row for each record, below its name if that is long, in at most `room` lines.
 pub(crate) fn rows_named(
     records: &[&Record],

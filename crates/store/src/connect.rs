@@ -166,6 +166,9 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags, open: Open) -> Result<Conne
     }
     .map_err(failed)?;
     connection.busy_timeout(open.busy_timeout).map_err(failed)?;
+    // SQLite spills into /var/tmp or /tmp, which a service or a container may be unable to write:
+    // the record of a large case then failed with "disk I/O error".
+    connection.pragma_update(None, "temp_store", "memory").map_err(failed)?;
     Ok(connection)
 }
 
@@ -281,6 +284,16 @@ mod tests {
             assert_eq!(schema::version(&reader(&path, Open::default()).unwrap()).unwrap(), VERSION);
             let id = schema::application_id(&immutable(&path).unwrap());
             assert_eq!(id, Ok(APPLICATION_ID), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_folder_for_temporary_files_is_needed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fathom.db");
+        file::prepare(&path, false).unwrap();
+        for opened in [writer(&path, Open::default()), reader(&path, Open::default())] {
+            assert_eq!(pragma::<u32>(&opened.unwrap(), "temp_store"), 2, "2 is memory");
         }
     }
 

@@ -92,7 +92,10 @@ impl Store {
                 transaction.execute(run, [&these]).map(drop).map_err(failed)
             })?;
         }
-        let _ = self.connection.execute_batch(&format!("VACUUM; {whole_file}"));
+        // The copy is as large as the store: not in memory.
+        let vacuum = format!("PRAGMA temp_store = file; VACUUM; {whole_file}");
+        let _ = self.connection.execute_batch(&vacuum);
+        let _ = self.connection.pragma_update(None, "temp_store", "memory");
         Ok(before.saturating_sub(size(self)))
     }
 }

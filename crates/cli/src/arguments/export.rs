@@ -116,6 +116,9 @@ pub struct ExportArguments {
     /// Which numbers --format github-action has: its files are of one direction.
     #[arg(long, value_enum, value_name = "DIRECTION", default_value_t = BetterName::Lower)]
     pub better: BetterName,
+    /// Export only the cases of `fathom show --brief` (OpenMetrics only).
+    #[arg(long)]
+    pub headline: bool,
     /// Include raw samples (JSON only).
     #[arg(long)]
     pub samples: bool,

@@ -22,6 +22,11 @@ pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
     if arguments.samples && !matches!(arguments.format, FormatName::Json | FormatName::Jsonl) {
         usage_error!("--samples: only JSON has raw samples (--format jsonl)");
     }
+    if arguments.headline && arguments.format != FormatName::Openmetrics {
+        usage_error!(
+            "--headline: only OpenMetrics can be of headline cases (--format openmetrics)"
+        );
+    }
     // Before the work, so that a refusal comes at once.
     let output = arguments.output.as_deref().unwrap_or(Path::new("-"));
     let output = output_file::check(output, arguments.force, &REPLACEABLE)?;
@@ -34,7 +39,7 @@ pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
             .ok_or_else(|| anyhow!("the run has no valid number with an interval"))?,
         FormatName::Typical => machine(one(&documents)?, arguments.machine_type.as_deref())?,
         FormatName::Csv => format::csv(&documents),
-        FormatName::Openmetrics => format::openmetrics(&documents),
+        FormatName::Openmetrics => format::openmetrics(&documents, arguments.headline),
         FormatName::Go => format::go(&documents),
         FormatName::GithubAction => github_action(one(&documents)?, arguments.better),
     };

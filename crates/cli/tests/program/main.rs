@@ -43,6 +43,7 @@ mod serve;
 mod signals;
 mod test_env;
 mod transfer;
+mod units;
 mod unusable_store;
 mod views;
 

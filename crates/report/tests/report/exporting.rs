@@ -1,7 +1,7 @@
 //! Exports of runs with known values.
 
 use fathom_record::summary::Trimmed;
-use fathom_record::{Cause, Document, Params, Protocol, Reason, State, Unit};
+use fathom_record::{Agreement, Cause, Document, Params, Protocol, Reason, State, Unit};
 use fathom_report::export::{csv, openmetrics};
 use fathom_report::markdown;
 
@@ -65,7 +65,7 @@ fn trimmed_run_is_exported_with_its_own_figures() {
     document.run.protocol = Protocol::Trimmed;
     assert_eq!(cells(&document), ["trimmed", "90", "2", "16"]);
     let case = "fathom_os_syscall_seconds{host=\"here\",call=\"stat\"} 0.00000009";
-    assert!(openmetrics(std::slice::from_ref(&document)).contains(case));
+    assert!(openmetrics(std::slice::from_ref(&document), false).contains(case));
     let table = markdown::documents(&[document]);
     assert!(table.contains("trimmed mean") && table.contains("± 2.000 ns"), "{table}");
 }
@@ -76,7 +76,7 @@ fn series_has_one_sample_from_the_newest_run() {
     elsewhere.host.name = "there".to_owned();
     let older = document("0000000003e80001", 100.0);
     let newer = document("0000000007d00001", 200.0);
-    let text = openmetrics(&[older.clone(), newer, elsewhere]);
+    let text = openmetrics(&[older.clone(), newer, elsewhere], false);
     let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     for line in [
         "fathom_os_syscall_seconds{host=\"here\",call=\"stat\"} 0.0000002",
@@ -98,8 +98,52 @@ fn series_has_one_sample_from_the_newest_run() {
     // A case missing in the newest run keeps the sample of an older run.
     let mut other = document("0000000007d00001", 200.0);
     other.records.clear();
-    let text = openmetrics(&[older, other]);
+    let text = openmetrics(&[older, other], false);
     assert!(text.contains("run=\"0000000003e80001\"") && text.contains("run=\"0000000007d00001\""));
+}
+
+#[test]
+fn intervals_flags_and_counts_are_gauges() {
+    let mut document = document("0000000003e80001", 100.0);
+    let (params, ns) = (Params::one("call", "getppid"), Unit::Nanoseconds);
+    let mut headline = measured("os.syscall", params, ns, 256.0, 0.25);
+    headline.agreement = Some(Agreement::Violated);
+    let mut failed = headline.clone();
+    failed.params = Params::one("call", "open");
+    failed.verdict.state = State::Failed;
+    document.records[0].agreement = Some(Agreement::Inconclusive);
+    document.records.extend([headline, failed]);
+    let number = |document: &Document, series: &str| {
+        let text = openmetrics(std::slice::from_ref(document), false);
+        let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.map(|value| value.parse::<f64>().expect("a number"))
+    };
+    let case = |gauge: &str, call: &str| {
+        format!("fathom_case_{gauge}{{host=\"here\",metric=\"os.syscall\",call=\"{call}\"}}")
+    };
+    for (gauge, call, expected) in [
+        ("low_seconds", "getppid", Some(192e-9)),
+        ("high_seconds", "getppid", Some(320e-9)),
+        ("headline", "getppid", Some(1.0)),
+        ("headline", "stat", Some(0.0)),
+        ("outside", "getppid", Some(1.0)),
+        ("outside", "stat", None),
+        ("high_seconds", "open", None),
+    ] {
+        let found = number(&document, &case(gauge, call));
+        let is_it = found.zip(expected).is_some_and(|(a, b)| (a - b).abs() < 1e-15);
+        assert!(is_it || found == expected, "{gauge} of {call}: {found:?}");
+    }
+    let counts = ["valid", "noisy", "unavailable", "invalid", "failed"].map(|state| {
+        number(&document, &format!("fathom_run_cases{{host=\"here\",state=\"{state}\"}}"))
+    });
+    assert_eq!(counts, [2.0, 1.0, 0.0, 0.0, 1.0].map(Some));
+    let headlines = openmetrics(std::slice::from_ref(&document), true);
+    assert!(headlines.contains(&case("low_seconds", "getppid")), "{headlines}");
+    assert!(!headlines.contains("stat\"") && headlines.contains("state=\"noisy\"} 1"));
+    // A trimmed mean has no interval of its own.
+    document.run.protocol = Protocol::Trimmed;
+    assert_eq!(number(&document, &case("low_seconds", "getppid")), None);
 }
 
 #[test]
@@ -110,7 +154,7 @@ fn hosts_with_one_name_have_separate_series() {
         document
     };
     let documents = [of("aaaaaaaa00", "0000000003e80001"), of("bbbbbbbb00", "0000000007d00001")];
-    let text = openmetrics(&documents);
+    let text = openmetrics(&documents, false);
     for id in ["aaaaaaaa00", "bbbbbbbb00"] {
         let line =
             format!("fathom_os_syscall_seconds{{host=\"here\",host_id=\"{id}\",call=\"stat\"}}");
