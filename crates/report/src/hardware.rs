@@ -12,10 +12,11 @@ use fathom_record::Unit;
 pub(crate) fn hardware(host: &Host) -> Vec<(&'static str, String)> {
     // Interfaces without a driver or speed are virtual.
     let cards = host.network.iter().filter(|it| it.driver.is_some() || it.bits_per_s.is_some());
+    let nodes = host.cpu.numa_distances.iter().filter(|(_, distances)| distances.len() > 1);
     let lines = [
         ("caches", host.cpu.caches.iter().map(cache).collect::<Vec<String>>().join(", ")),
         ("modules", host.memory.modules.iter().map(module).collect::<Vec<String>>().join("; ")),
-        ("nodes", host.cpu.numa_distances.iter().map(node).collect::<Vec<String>>().join("; ")),
+        ("nodes", nodes.map(node).collect::<Vec<String>>().join("; ")),
         ("isolated", isolated(host)),
         ("disks", host.disks.iter().map(disk).collect::<Vec<String>>().join("; ")),
         ("links", host.links.iter().map(link).collect::<Vec<String>>().join("; ")),

@@ -185,7 +185,7 @@ fn allowed(subject: &Subject<'_>) -> Outcome {
             .effect("a run cannot choose a CPU and fails")
             .fix(Fix::MountProcForCpus),
         _ if cpu.logical == 0 => {
-            let what = format!("other CPUs than {}", list(&cpu.allowed));
+            let what = format!("CPUs besides the allowed {}", list(&cpu.allowed));
             Outcome::unknown(&what, subject.unread("/sys/devices/system/cpu"))
         }
         all if all >= cpu.logical && all == 1 => {

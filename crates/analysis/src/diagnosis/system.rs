@@ -16,7 +16,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "kernel-files",
         touches: &["*"],
-        effect: "no CPU can be chosen and no disturbance is detected",
+        effect: "no quiet CPU can be chosen, and no disturbance is detected",
         check: kernel_files,
     },
     Rule {
