@@ -107,7 +107,12 @@ function machine(document: Document): Fact[] {
         cpu.logical > 0 && known(cpu.logical, 'logical CPU'),
         known(cpu.cores, 'core'),
         known(cpu.sockets, 'socket'),
-        cpu.smt != null && (cpu.smt ? 'SMT on' : host.virtualization ? 'no SMT visible' : 'SMT off'),
+        cpu.smt != null &&
+          (cpu.smt
+            ? 'SMT on'
+            : (host.virtualization ?? 'none') === 'none'
+              ? 'SMT off'
+              : 'no SMT visible'),
       ],
     ],
     ['caches', [cacheText(document)]],

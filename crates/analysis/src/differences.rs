@@ -89,9 +89,9 @@ fn machine(host: &Host) -> Vec<Fact> {
     vec![
         ("CPU", some(&cpu.model)),
         ("microcode", cpu.microcode.clone()),
-        ("logical CPUs", Some(cpu.logical.to_string())),
+        ("logical CPUs", (cpu.logical > 0).then(|| cpu.logical.to_string())),
         ("cores", cpu.cores.map(|cores| cores.to_string())),
-        ("caches", Some(caches(host))),
+        ("caches", known(caches(host))),
         ("SMT", on(cpu.smt)),
         ("boost", on(cpu.boost)),
         ("governor", cpu.governor.clone()),
@@ -118,15 +118,15 @@ fn system(host: &Host) -> Vec<Fact> {
         ("distribution", host.distribution.clone()),
         ("C library", host.libc.clone()),
         ("kernel clock source", host.clocksource.clone()),
-        ("page size", size(Some(memory.page_bytes))),
+        ("page size", size(Some(memory.page_bytes).filter(|&bytes| bytes > 0))),
         ("transparent huge pages", memory.thp.clone()),
         ("address randomisation", host.aslr.map(|aslr| aslr.to_string())),
-        ("CPU quota", quota(host.cgroup.cpu_quota)),
-        ("memory limit", limit(host.cgroup.memory_limit_bytes)),
-        ("CPUs allowed", Some(numbers(&host.cpu.allowed))),
+        ("CPU quota", quota(host)),
+        ("memory limit", limit(host)),
+        ("CPUs allowed", known(numbers(&host.cpu.allowed))),
         ("huge pages reserved", Some(reserved(host))),
-        ("disks", Some(disks(host))),
-        ("I/O scheduler", Some(schedulers.join(", "))),
+        ("disks", known(disks(host))),
+        ("I/O scheduler", known(schedulers.join(", "))),
     ]
 }
 
@@ -161,7 +161,7 @@ fn network(host: &Host) -> Vec<Fact> {
         ("TIME_WAIT reuse", tcp.time_wait_reuse.map(|reuse| reuse.to_string())),
         ("slow start after idle", on(tcp.slow_start_after_idle)),
         ("accept queue limit", tcp.accept_queue_max.map(|max| max.to_string())),
-        ("MTU", Some(mtu.join(", "))),
+        ("MTU", known(mtu.join(", "))),
         ("offloads", offloads(host)),
     ]
 }
@@ -224,6 +224,11 @@ fn numbers(numbers: &[u32]) -> String {
     numbers.iter().map(u32::to_string).collect::<Vec<String>>().join(" ")
 }
 
+/// What every machine has: without it, it was not read.
+fn known(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
 fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
@@ -243,11 +248,13 @@ fn sizes(buffer: BufferSizes) -> String {
     sizes.into_iter().flatten().collect::<Vec<String>>().join("/")
 }
 
-/// An absent quota is shown as `none`, not `unknown`.
-fn quota(cpus: Option<f64>) -> Option<String> {
-    Some(cpus.map_or(String::new(), |cpus| format!("{cpus:.2} CPUs")))
+/// An absent quota of a known cgroup is shown as `none`, not `unknown`.
+fn quota(host: &Host) -> Option<String> {
+    let none = host.cgroup.version.map(|_| String::new());
+    host.cgroup.cpu_quota.map(|cpus| format!("{cpus:.2} CPUs")).or(none)
 }
 
-fn limit(bytes: Option<u64>) -> Option<String> {
-    Some(size(bytes).unwrap_or_default())
+fn limit(host: &Host) -> Option<String> {
+    let none = host.cgroup.version.map(|_| String::new());
+    size(host.cgroup.memory_limit_bytes).or(none)
 }

@@ -154,7 +154,10 @@ pub fn beside(document: &Document, like: Option<&Machine>) -> Beside {
     Beside {
         run: fathom_record::name(&run.id, run.label.as_deref()),
         host: host.name.clone(),
-        cpu: format!("{}, {} logical CPUs", host.cpu.model, host.cpu.logical),
+        cpu: match host.cpu.logical {
+            0 => host.cpu.model.clone(),
+            cpus => format!("{}, {cpus} logical CPUs", host.cpu.model),
+        },
         absence: absence(host),
         like: like.map(|it| Like { name: it.full_name(), date: it.date.clone() }),
         rows,

@@ -16,6 +16,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use fathom_measure::Clock;
+use fathom_measure::affinity::CpuMask;
 use fathom_measure::clock::monotonic_raw_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -104,7 +105,7 @@ struct Start {
     arguments: *const *const libc::c_char,
     fds: [libc::c_int; 3],
     parent: libc::pid_t,
-    cpus: Option<libc::cpu_set_t>,
+    cpus: Option<CpuMask>,
     /// The error of exec or of a call before it; 0 if the program was executed.
     error: AtomicI32,
 }
@@ -143,7 +144,7 @@ unsafe fn execute(start: &Start) {
             return;
         }
         if let Some(cpus) = &start.cpus
-            && libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), cpus) != 0
+            && cpus.confine(0).is_err()
         {
             return;
         }
@@ -186,7 +187,7 @@ impl Launcher {
             arguments: arguments.as_ptr(),
             fds,
             parent: rustix::process::getpid().as_raw_nonzero().get(),
-            cpus: around.cpu.map(only),
+            cpus: around.cpu.map(|cpu| CpuMask::of(&[cpu])),
             error: AtomicI32::new(0),
         };
         let begun = clock.start();
@@ -241,15 +242,6 @@ impl Launcher {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const own, ptr::null_mut());
             if child < 0 { Err(error) } else { Ok(child) }
         }
-    }
-}
-
-fn only(cpu: u32) -> libc::cpu_set_t {
-    // SAFETY: an all-zero set is empty, and CPU_SET ignores numbers beyond its end.
-    unsafe {
-        let mut set = std::mem::zeroed();
-        libc::CPU_SET(cpu as usize, &mut set);
-        set
     }
 }
 

@@ -125,6 +125,9 @@ pub fn coordinate(
     document.run.ended = Some(machine.timestamp());
     document.run.duration_ns = Some(machine.elapsed_ns() as f64);
     document.run.verdict.reasons.extend(judge::machine_changed(&speed.by_visit));
+    let mut verdict = std::mem::take(&mut document.run.verdict);
+    set_remedies(&mut verdict, &document.run, &document.host);
+    document.run.verdict = verdict;
     set_run_state(&mut document.run.verdict);
     audience.ends(&document);
     document
@@ -344,9 +347,18 @@ fn reduced(
             record.agreement = None;
         }
         reduce::note_emulation(record, document);
+        set_remedies(&mut record.verdict, &document.run, &document.host);
         *record = record.clone().sealed_by(plan.protocol);
     }
     results.records
+}
+
+fn set_remedies(verdict: &mut Verdict, run: &Run, host: &Host) {
+    for reason in &mut verdict.reasons {
+        let remedy = reason.remedy.take();
+        let is_tuned = !run.tuned.is_empty();
+        reason.remedy = remedy.and_then(|remedy| remedy.in_run(run.effort, is_tuned, host));
+    }
 }
 
 /// Records the clock's drift and steps of the wall clock.

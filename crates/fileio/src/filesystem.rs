@@ -98,6 +98,15 @@ impl FileSystem {
         let known = KNOWN.iter().find(|(_, known, _)| *known == name);
         Self::of_magic(known.map_or(0, |(magic, ..)| *magic))
     }
+
+    /// Of the mount with this id in /proc/self/mountinfo. `None` if it is not there, or unlisted.
+    pub fn of_mount(mounts: &str, id: u64) -> Option<Self> {
+        let id = id.to_string();
+        let line = mounts.lines().find(|line| line.split(' ').next() == Some(&id))?;
+        let (_, kind) = line.split_once(" - ")?;
+        let found = Self::of_type(kind.split(' ').next()?);
+        (found.class != Class::Unknown).then_some(found)
+    }
 }
 
 #[cfg(test)]
@@ -124,6 +133,14 @@ mod tests {
             [Class::Memory, Class::Network, Class::Kernel]
         );
         assert_eq!(["fuse.sshfs", "none"].map(class), [Class::Unknown; 2]);
+    }
+
+    #[test]
+    fn mount_is_found_by_its_id() {
+        let mounts = "30 1 0:40 / /mnt/h rw,relatime - 9p host rw,trans=virtio\n\
+                      301 1 0:41 / /dev/shm rw shared:2 - tmpfs shm rw\n31 1 0:42 / /x rw - new x rw";
+        let name = |id| FileSystem::of_mount(mounts, id).map(|found| found.name);
+        assert_eq!([30, 301, 31, 3].map(name), [Some("9p"), Some("tmpfs"), None, None]);
     }
 
     #[test]

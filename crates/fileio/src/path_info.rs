@@ -186,11 +186,9 @@ fn open_path(path: &Path) -> Result<(PathInfo, Identity, rustix::fd::OwnedFd), O
     let link = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
     let is_link = FileType::from_raw_mode(link.st_mode) == FileType::Symlink;
     let kind = FileKind::of(stat.st_mode);
-    // Without an answer 0, the number of no known file system.
-    let magic = fstatfs(&handle).map_or(0, |found| found.f_type as u64);
     let file_system = match kind {
         FileKind::Block => FileSystem { name: "a block device", class: Class::Disk },
-        _ => FileSystem::of_magic(magic),
+        _ => file_system(&handle, &stat),
     };
     let size = size(kind, &stat).filter(|_| !is_generated(kind, file_system.class));
     let direct = match kind {
@@ -204,6 +202,21 @@ fn open_path(path: &Path) -> Result<(PathInfo, Identity, rustix::fd::OwnedFd), O
     let identity = Identity::new(kind, &stat);
     let info = PathInfo { path, kind, is_link, size, file_system, direct, mount, device };
     Ok((info, identity, handle))
+}
+
+/// By its number, but without a device by the mount: 9p has the number of its server's file system
+/// (fs/9p/vfs_super.c).
+fn file_system(handle: &rustix::fd::OwnedFd, stat: &Stat) -> FileSystem {
+    // Without an answer 0, the number of no known file system.
+    let by_number = FileSystem::of_magic(fstatfs(handle).map_or(0, |found| found.f_type as u64));
+    let has_device = rustix::fs::major(stat.st_dev) != 0;
+    if has_device || !matches!(by_number.class, Class::Disk | Class::Memory) {
+        return by_number;
+    }
+    let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = String::from_utf8_lossy(&mounts);
+    let by_mount = mount_id(handle).and_then(|id| FileSystem::of_mount(&mounts, id));
+    by_mount.unwrap_or(by_number)
 }
 
 /// Reads a small text file, or what a writer of a FIFO sends. A FIFO without a writer is empty: its

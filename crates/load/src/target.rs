@@ -115,7 +115,8 @@ impl Target {
         let is_own = is_loopback
             || local.is_some() && load.pid.is_some()
             || host.as_ref().is_some_and(|host| host.identity() == recorder.host().identity());
-        let name = host.as_ref().map_or(url.host.clone(), |host| host.name.clone());
+        let name = host.as_ref().map(|host| host.name.clone()).filter(|name| !name.is_empty());
+        let name = name.unwrap_or_else(|| url.host.clone());
         let to = if is_own { LOOPBACK.to_owned() } else { name.clone() };
         let far = host.filter(|_| !is_own).map(|host| FarHost { name, host, clock: None });
         if let Some(text) = needs_ours(load).filter(|_| !is_ours) {

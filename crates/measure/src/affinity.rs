@@ -1,16 +1,74 @@
 //! Choice of the CPU to measure on, and pinning.
 
 use fathom_record::Host;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::io::Errno;
 
 use crate::condition::stat::Stat;
 use crate::host::tree::Tree;
+
+/// A set of CPUs, of as many as a kernel can be built for (`NR_CPUS`). `cpu_set_t` of the C library
+/// ends at CPU 1023, and a kernel for more does not write to a shorter one.
+#[derive(Clone, Debug)]
+pub struct CpuMask([u64; CpuMask::WORDS]);
+
+/// The calling thread, for system calls.
+const CALLER: i32 = 0;
+
+impl CpuMask {
+    const WORDS: usize = 8192 / u64::BITS as usize;
+
+    /// Without the CPUs that no kernel can have.
+    pub fn of(cpus: &[u32]) -> Self {
+        let mut words = [0; Self::WORDS];
+        for cpu in cpus {
+            if let Some(word) = words.get_mut((cpu / u64::BITS) as usize) {
+                *word |= 1 << (cpu % u64::BITS);
+            }
+        }
+        Self(words)
+    }
+
+    /// In ascending order.
+    pub fn cpus(&self) -> Vec<u32> {
+        let has = |cpu: &u32| self.0[(cpu / u64::BITS) as usize] >> (cpu % u64::BITS) & 1 == 1;
+        (0..Self::WORDS as u32 * u64::BITS).filter(has).collect()
+    }
+
+    /// The CPUs that a thread may run on, by its id.
+    ///
+    /// # Errors
+    /// If the thread does not exist.
+    pub fn of_thread(thread: i32) -> Result<Self, Errno> {
+        let mut mask = Self::of(&[]);
+        // SAFETY: the kernel writes at most the given size, which is that of the words.
+        let answer = unsafe {
+            libc::sched_getaffinity(thread, size_of_val(&mask.0), mask.0.as_mut_ptr().cast())
+        };
+        if answer == 0 { Ok(mask) } else { Err(last_error()) }
+    }
+
+    /// Confines a thread, by its id; 0 is the calling one. Async-signal-safe.
+    ///
+    /// # Errors
+    /// If the thread does not exist, or none of the CPUs exists or is allowed.
+    pub fn confine(&self, thread: i32) -> Result<(), Errno> {
+        // SAFETY: the kernel reads at most the given size, which is that of the words.
+        let answer = unsafe {
+            libc::sched_setaffinity(thread, size_of_val(&self.0), self.0.as_ptr().cast())
+        };
+        if answer == 0 { Ok(()) } else { Err(last_error()) }
+    }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
+}
 
 /// Pins the calling thread to one CPU.
 ///
 /// # Errors
 /// If the CPU does not exist or is not allowed.
-pub fn pin(cpu: u32) -> Result<(), rustix::io::Errno> {
+pub fn pin(cpu: u32) -> Result<(), Errno> {
     pin_to(&[cpu])
 }
 
@@ -18,20 +76,13 @@ pub fn pin(cpu: u32) -> Result<(), rustix::io::Errno> {
 ///
 /// # Errors
 /// If none of them exists or is allowed.
-pub fn pin_to(cpus: &[u32]) -> Result<(), rustix::io::Errno> {
-    let mut set = CpuSet::new();
-    for cpu in cpus.iter().filter(|cpu| (**cpu as usize) < CpuSet::MAX_CPU) {
-        set.set(*cpu as usize);
-    }
-    sched_setaffinity(None, &set)
+pub fn pin_to(cpus: &[u32]) -> Result<(), Errno> {
+    CpuMask::of(cpus).confine(CALLER)
 }
 
 /// The CPUs that the calling thread may run on, in ascending order.
 pub fn allowed() -> Vec<u32> {
-    let Ok(set) = sched_getaffinity(None) else {
-        return Vec::new();
-    };
-    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect()
+    CpuMask::of_thread(CALLER).map(|mask| mask.cpus()).unwrap_or_default()
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,23 +101,26 @@ pub fn choose(host: &Host, busy: &[(u32, f64)]) -> Option<Choice> {
         return Some(Choice { cpu: *only, reason: "the only allowed CPU".to_owned() });
     }
     let fast = fast_kind(host);
-    let share =
-        |cpu: u32| busy.iter().find(|(known, _)| *known == cpu).map_or(0.0, |(_, share)| *share);
+    let share = |cpu: u32| busy.iter().find(|(known, _)| *known == cpu).map(|(_, share)| *share);
     let candidates: Vec<u32> = allowed.iter().copied().filter(|cpu| fast.contains(cpu)).collect();
     let candidates = if candidates.is_empty() { allowed.clone() } else { candidates };
     // The sampling interval is short: only differences of 20 % are significant.
-    let rank = |cpu: &u32| ((share(*cpu) * 5.0) as u32, u32::from(*cpu == 0), u32::MAX - *cpu);
+    let steps = |cpu: u32| (share(cpu).unwrap_or(0.0) * 5.0) as u32;
+    let rank = |cpu: &u32| (steps(*cpu), u32::from(*cpu == 0), u32::MAX - *cpu);
     let cpu = candidates.iter().copied().min_by_key(rank)?;
-    let busy = share(cpu) * 100.0;
-    let mut reasons = vec![match busy > 20.0 {
-        true => format!("least busy, but {busy:.0} % busy (expect noise)"),
-        false => format!("{busy:.0} % busy"),
+    let mut reasons = vec![match share(cpu).map(|share| 100.0 * share) {
+        Some(busy) if busy > 20.0 => format!("least busy, but {busy:.0} % busy (expect noise)"),
+        Some(busy) => format!("{busy:.0} % busy"),
+        None => "utilization unknown".to_owned(),
     }];
     if cpu != 0 && candidates.contains(&0) {
         reasons.push("not CPU 0 (default for interrupts)".to_owned());
     }
     if candidates.len() < allowed.len() {
         reasons.push("fast kind of core".to_owned());
+    }
+    if host.cpu.isolated.as_ref().is_some_and(|isolated| isolated.contains(&cpu)) {
+        reasons.push("isolated (isolcpus)".to_owned());
     }
     Some(Choice { cpu, reason: reasons.join(", ") })
 }
@@ -135,6 +189,17 @@ mod tests {
     }
 
     #[test]
+    fn reason_states_only_what_is_known() {
+        let reason = |host: &Host, busy: &[(u32, f64)]| choose(host, busy).unwrap().reason;
+        let two = host(&[0, 1]);
+        assert_eq!(reason(&two, &[(1, 0.1)]), "10 % busy, not CPU 0 (default for interrupts)");
+        assert!(reason(&two, &[]).starts_with("utilization unknown, "));
+        let mut isolated = two.clone();
+        isolated.cpu.isolated = Some(vec![1]);
+        assert!(reason(&isolated, &[]).ends_with(", isolated (isolcpus)"));
+    }
+
+    #[test]
     fn fast_kind_of_a_hybrid_cpu_is_chosen() {
         let mut hybrid = host(&[0, 1, 2, 3]);
         hybrid.cpu.kinds =
@@ -165,7 +230,16 @@ mod tests {
 
     #[test]
     fn pinning_to_a_missing_cpu_fails() {
-        assert!(pin(1023).is_err());
-        assert!(pin(1_000_000).is_err());
+        for cpu in [1023, 8191, 8192, 1_000_000] {
+            assert_eq!(pin(cpu), Err(Errno::INVAL), "{cpu}");
+        }
+        assert!(!allowed().is_empty());
+    }
+
+    #[test]
+    fn mask_has_more_than_1024_cpus() {
+        let cpus = [0, 63, 64, 1023, 1024, 1500, 8191];
+        assert_eq!(CpuMask::of(&cpus).cpus(), cpus);
+        assert_eq!(CpuMask::of(&[8192, u32::MAX, 5]).cpus(), [5]);
     }
 }

@@ -84,7 +84,7 @@ fn readable(tree: &Tree, condition: &mut Condition) {
     missing(waits, "run-queue delay (/proc/self/schedstat)");
     let steal = condition.since_boot.as_ref().is_some_and(|boot| boot.steal.is_some());
     missing(steal, "steal (/proc/stat)");
-    missing(!condition.pressure.is_empty(), "pressure (/proc/pressure)");
+    missing(condition.pressure_missing.is_none(), "pressure (/proc/pressure)");
     let throttling = condition.throttling.sight != fathom_record::condition::QuotaSight::Unknown;
     missing(throttling, "throttling (cpu.stat of the CPU cgroup)");
     if !condition.counters_missing.is_empty() {

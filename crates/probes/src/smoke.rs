@@ -114,8 +114,8 @@ pub(crate) fn eventually(mut condition: impl FnMut() -> bool) -> bool {
 
 /// Another CPU of the affinity mask of the process. Its first thread is never pinned.
 pub(crate) fn other_than(cpu: u32) -> Option<u32> {
-    let set = rustix::thread::sched_getaffinity(Some(rustix::process::getpid())).ok()?;
-    (0..1024).find(|other| *other != cpu && set.is_set(*other as usize))
+    let all = affinity::CpuMask::of_thread(std::process::id() as i32).ok()?;
+    all.cpus().into_iter().find(|other| *other != cpu)
 }
 
 thread_local! {

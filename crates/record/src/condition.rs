@@ -27,6 +27,9 @@ pub struct Condition {
     /// Pressure stall information: share of the last 10 s in which some task was stalled on `cpu`,
     /// `memory` or `io`.
     pub pressure: BTreeMap<String, f64>,
+    /// Why pressure is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pressure_missing: Option<String>,
     /// Swap space in use, in bytes.
     pub swap_used_bytes: Option<u64>,
     /// Throttling by the CPU cgroup since it was created.

@@ -155,6 +155,8 @@ pub enum Fix {
     WaitForOtherRun,
     /// Wait a minute: load averages lag behind.
     WaitForLoadAverage,
+    /// Boot with pressure stall information.
+    EnablePressure,
     /// Wait for the stalled tasks, or stop them.
     WaitForPressure,
     /// Wait until the machine has settled after boot.

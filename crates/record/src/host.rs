@@ -11,7 +11,7 @@ use crate::is_hidden;
 /// Facts about the machine. A fact that cannot be read is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
-    /// The host name.
+    /// The host name; empty if unknown, or if none is set.
     pub name: String,
     /// Identifies the machine across renames: a keyed hash of its identifiers, 32 hex digits.
     pub id: Option<String>,
@@ -111,12 +111,15 @@ pub struct Cpu {
     pub stepping: Option<u32>,
     /// Microcode revision.
     pub microcode: Option<String>,
-    /// Online logical CPUs.
+    /// Online logical CPUs; 0 if unknown.
     pub logical: u32,
     /// Physical cores.
     pub cores: Option<u32>,
     /// Sockets.
     pub sockets: Option<u32>,
+    /// Dies of all sockets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dies: Option<u32>,
     /// CPUs that this process is allowed to use.
     pub allowed: Vec<u32>,
     /// Whether SMT is on.
@@ -127,6 +130,15 @@ pub struct Cpu {
     pub kinds: BTreeMap<String, Vec<u32>>,
     /// NUMA nodes: node → its CPUs.
     pub numa: BTreeMap<u32, Vec<u32>>,
+    /// Distances by the firmware (10 is local): node → distance to each node, in ascending order.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub numa_distances: BTreeMap<u32, Vec<u32>>,
+    /// CPUs that the scheduler's load balancer leaves out (`isolcpus`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolated: Option<Vec<u32>>,
+    /// CPUs without a timer tick while one task runs (`nohz_full`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nohz_full: Option<Vec<u32>>,
     /// Base frequency.
     pub base_hz: Option<f64>,
     /// Highest boost frequency.
@@ -229,6 +241,9 @@ pub struct Cgroup {
     pub version: Option<u32>,
     /// Path within the hierarchy.
     pub path: Option<String>,
+    /// Whether the groups up to the root are visible: else limits of others may apply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sees_root: Option<bool>,
     /// CPU quota in CPUs, such as 0.5.
     pub cpu_quota: Option<f64>,
     /// Memory limit in bytes.
@@ -248,8 +263,15 @@ pub struct Disk {
     pub model: Option<String>,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Whether it is a rotating disk.
+    /// Driver, such as `virtio_blk` or `sd`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// Whether it is a rotating disk; absent if the device does not report its medium: the kernel
+    /// then has the default of the driver.
     pub rotational: Option<bool>,
+    /// Whether its medium is removable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removable: Option<bool>,
     /// Logical sector size in bytes.
     pub logical_sector_bytes: Option<u32>,
     /// Physical sector size in bytes.
@@ -265,7 +287,8 @@ pub struct NetworkLink {
     pub name: String,
     /// Driver.
     pub driver: Option<String>,
-    /// Negotiated speed in bits per second.
+    /// Negotiated speed in bits per second; absent for an interface without a device, such as a
+    /// veth, whose driver has a constant.
     pub bits_per_s: Option<u64>,
     /// MTU in bytes.
     pub mtu_bytes: Option<u32>,
@@ -354,6 +377,11 @@ impl Host {
     /// Whether this is known to be a virtual machine.
     pub fn is_guest(&self) -> bool {
         self.virtualization.as_deref().is_some_and(|kind| kind != "none")
+    }
+
+    /// The name, for a sentence.
+    pub fn shown_name(&self) -> &str {
+        if self.name.is_empty() { "a host without a name" } else { &self.name }
     }
 
     /// The id, or the name if there is no id.

@@ -33,7 +33,7 @@ impl Host {
         let figures = [
             known("memory", memory.total_bytes, &MEMORY),
             known("available memory", memory.available_bytes, &(0..=*MEMORY.end())),
-            known("CPUs", Some(cpu.logical.into()), &CPUS),
+            known("CPUs", Some(cpu.logical.into()), &(0..=*CPUS.end())),
             known("cores", cpu.cores.map(u64::from), &CPUS),
             known("sockets", cpu.sockets.map(u64::from), &CPUS),
         ];
@@ -62,7 +62,7 @@ mod tests {
             (|host| host.memory.available_bytes = Some(u64::MAX), Some("available memory")),
             (|host| host.cpu.logical = 8192, None),
             (|host| host.cpu.logical = 8193, Some("CPUs")),
-            (|host| host.cpu.logical = 0, Some("CPUs")),
+            (|host| host.cpu.logical = 0, None),
             (|host| host.cpu.cores = Some(0), Some("cores")),
             (|host| host.cpu.sockets = Some(9000), Some("sockets")),
         ] {

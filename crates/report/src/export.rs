@@ -140,7 +140,7 @@ pub fn limits(document: &Document, margin: f64) -> Option<String> {
          # with a margin of {} on the worse side. Remove what does not matter.\n\
          # fathom show --limits FILE, fathom run --limits FILE, fathom check --limits FILE\n\n",
         run.id,
-        fathom_record::escaped(&host.name),
+        fathom_record::escaped(host.shown_name()),
         fathom_record::escaped(&host.cpu.model),
         percent(margin)
     );

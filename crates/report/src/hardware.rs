@@ -12,9 +12,12 @@ use fathom_record::Unit;
 pub(crate) fn hardware(host: &Host) -> Vec<(&'static str, String)> {
     // Interfaces without a driver or speed are virtual.
     let cards = host.network.iter().filter(|it| it.driver.is_some() || it.bits_per_s.is_some());
+    let nodes = host.cpu.numa_distances.iter().filter(|(_, distances)| distances.len() > 1);
     let lines = [
         ("caches", host.cpu.caches.iter().map(cache).collect::<Vec<String>>().join(", ")),
         ("modules", host.memory.modules.iter().map(module).collect::<Vec<String>>().join("; ")),
+        ("nodes", nodes.map(node).collect::<Vec<String>>().join("; ")),
+        ("isolated", isolated(host)),
         ("disks", host.disks.iter().map(disk).collect::<Vec<String>>().join("; ")),
         ("links", host.links.iter().map(link).collect::<Vec<String>>().join("; ")),
         ("network", cards.map(card).collect::<Vec<String>>().join("; ")),
@@ -43,12 +46,37 @@ fn module(module: &MemoryModule) -> String {
     words + &rate.map_or(String::new(), |rate| format!(", {rate}"))
 }
 
-/// `sda (Model): 931.5 GiB, rotational, mq-deadline`.
+/// `node 0: distances 10 21`.
+fn node((node, distances): (&u32, &Vec<u32>)) -> String {
+    let distances: Vec<String> = distances.iter().map(u32::to_string).collect();
+    format!("node {node}: distances {}", distances.join(" "))
+}
+
+/// `isolcpus 2, 3; nohz_full 2, 3`.
+fn isolated(host: &Host) -> String {
+    let of = |name: &str, cpus: &Option<Vec<u32>>| {
+        let cpus: Vec<String> = cpus.iter().flatten().map(u32::to_string).collect();
+        (!cpus.is_empty()).then(|| format!("{name} {}", cpus.join(", ")))
+    };
+    let both = [of("isolcpus", &host.cpu.isolated), of("nohz_full", &host.cpu.nohz_full)];
+    both.into_iter().flatten().collect::<Vec<String>>().join("; ")
+}
+
+/// `sda (Model): 931.5 GiB, rotational, removable, sectors 512/4096 B, mq-deadline`.
 fn disk(disk: &Disk) -> String {
     let model = disk.model.as_ref().map_or(String::new(), |it| format!(" ({})", clean(it.trim())));
     let mut parts = vec![format!("{}{model}: {}", clean(&disk.name), size(disk.size_bytes))];
-    let kind = |rotational| if rotational { "rotational" } else { "not rotational" };
-    parts.extend(disk.rotational.map(|it| kind(it).to_owned()));
+    parts.extend(match (disk.rotational, &disk.driver) {
+        (Some(true), _) => Some("rotational".to_owned()),
+        (Some(false), _) => Some("not rotational".to_owned()),
+        (None, Some(driver)) => Some(format!("medium not reported ({})", clean(driver))),
+        (None, None) => None,
+    });
+    parts.extend((disk.removable == Some(true)).then(|| "removable".to_owned()));
+    let sectors = disk.logical_sector_bytes.zip(disk.physical_sector_bytes);
+    parts.extend(
+        sectors.map(|(logical, physical)| glued(&format!("sectors {logical}/{physical} B"))),
+    );
     parts.extend(disk.scheduler.as_ref().map(|it| clean(it)));
     parts.join(", ")
 }
@@ -96,6 +124,17 @@ mod tests {
             rotational: Some(false),
             ..Disk::default()
         }];
+        host.disks.push(Disk {
+            name: "vda".to_owned(),
+            size_bytes: 1 << 30,
+            driver: Some("virtio_blk".to_owned()),
+            removable: Some(true),
+            logical_sector_bytes: Some(512),
+            physical_sector_bytes: Some(4096),
+            ..Disk::default()
+        });
+        host.cpu.numa_distances = [(0, vec![10, 21]), (1, vec![21, 10])].into();
+        (host.cpu.isolated, host.cpu.nohz_full) = (Some(vec![2, 3]), Some(Vec::new()));
         host.links = vec![BusLink {
             name: "0000:01:00.0".to_owned(),
             kind: "disk".to_owned(),
@@ -122,7 +161,10 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "disks nvme0n1 (Model 980): 1 TiB, not rotational",
+                "nodes node 0: distances 10 21; node 1: distances 21 10",
+                "isolated isolcpus 2, 3",
+                "disks nvme0n1 (Model 980): 1 TiB, not rotational; vda: 1 GiB, medium not \
+             reported (virtio_blk), removable, sectors 512/4096 B",
                 "links 0000:01:00.0 (disk): 8 GT/s × 4, at most 16 GT/s × 4",
                 "network eth0 (igb): 2.5 Gbit/s, MTU 1500; eth1 (virtio_net): unknown speed, MTU \
              1500",

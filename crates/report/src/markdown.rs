@@ -42,7 +42,7 @@ fn document(document: &Document) -> String {
     let name = fathom_record::name(&run.id, run.label.as_deref());
     let about = format!(
         "{}, {}, kernel {}, {} UTC, {}",
-        host.name,
+        host.shown_name(),
         host.cpu.model,
         host.kernel,
         started(&run.started),

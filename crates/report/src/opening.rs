@@ -79,7 +79,7 @@ fn far_end(far: &FarHost) -> String {
 pub(crate) fn machine(host: &Host) -> String {
     let cpu = &host.cpu;
     let mut parts = vec![or_unknown(&cpu.model, "unknown CPU")];
-    parts.extend((cpu.logical > 0).then(|| logical_cpus(host)));
+    parts.extend((cpu.logical > 0 || !cpu.allowed.is_empty()).then(|| logical_cpus(host)));
     parts.extend(
         host.memory
             .total_bytes
@@ -101,8 +101,11 @@ pub(crate) fn machine(host: &Host) -> String {
 
 fn logical_cpus(host: &Host) -> String {
     let cpu = &host.cpu;
-    let mut words = counted(cpu.logical as usize, "logical CPU");
     let allowed = cpu.allowed.len();
+    let mut words = match cpu.logical {
+        0 => counted(allowed, "allowed CPU"),
+        all => counted(all as usize, "logical CPU"),
+    };
     if allowed > 0 && allowed < cpu.logical as usize {
         words += &format!(" ({allowed} allowed)");
     }

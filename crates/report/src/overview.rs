@@ -321,7 +321,7 @@ fn machine(host: &Host) -> String {
     let model = host.cpu.model.replace("(R)", "").replace("(TM)", "").replace(" CPU", "");
     let model = model.split(" @").next().unwrap_or_default().split_whitespace();
     let mut parts = vec![model.collect::<Vec<_>>().join(" ")];
-    parts.push(counted(host.cpu.logical as usize, "CPU"));
+    parts.extend((host.cpu.logical > 0).then(|| counted(host.cpu.logical as usize, "CPU")));
     parts.extend(host.memory.total_bytes.map(|bytes| quantity(bytes as f64, Unit::Bytes)));
     parts.extend(host.virtualization.clone().filter(|kind| kind != "none"));
     parts.push(format!("Linux {}", host.kernel));

@@ -207,6 +207,7 @@ fn about(fix: &Fix) -> String {
         F::DedicatedHost => DEDICATED,
         F::WaitForOtherRun => "lists it; wait until it ends",
         F::WaitForLoadAverage => "wait a minute and examine again: load averages lag behind",
+        F::EnablePressure => "boot with psi=1 on the kernel command line (needs CONFIG_PSI)",
         F::WaitForPressure => "wait until the stalled tasks are done, or stop them",
         F::WaitAfterBoot => "wait one or two minutes",
         F::MeasureLater => "measure in some minutes",

@@ -165,7 +165,11 @@ fn links(text: &str) -> Vec<Link> {
         let name = name.trim().to_owned();
         let count = |at| counts.split_whitespace().nth(at)?.parse::<u64>().ok();
         let (rx_bytes, tx_bytes, tx_packets) = (count(0)?, count(8)?, count(9)?);
-        let speed = fs::read_to_string(format!("/sys/class/net/{name}/speed")).ok();
+        // Without a device it is a constant of the driver.
+        let folder = format!("/sys/class/net/{name}");
+        let has_device = fs::exists(format!("{folder}/device")).unwrap_or(false);
+        let speed =
+            has_device.then(|| fs::read_to_string(format!("{folder}/speed")).ok()).flatten();
         // In Mbit/s; -1 without a carrier.
         let speed = speed.and_then(|text| text.trim().parse::<u64>().ok());
         let speed_bits = speed.map(|mbit| mbit.saturating_mul(1_000_000));

@@ -37,11 +37,14 @@ const HARMLESS: [&str; 5] = ["stat", "lru_prio", "lru_deprio", "willneed", "damo
 
 fn damon(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.memory.damon.as_deref() {
-        None => Outcome::unknown("DAMON schemes", "readable by root only"),
+        None => Outcome::unknown("DAMON schemes", why_unknown(subject)),
         Some("none") => Outcome::good("no DAMON scheme is active"),
         Some("unknown actions") => {
-            Outcome::note("DAMON is running; schemes are readable by root only")
-                .fix(Fix::ReadDamonAsRoot)
+            let outcome = Outcome::note("DAMON is running; schemes are readable by root only");
+            match subject.condition.permissions.root {
+                Some(true) => outcome.nothing_to_do(Acceptable::Forbidden),
+                _ => outcome.fix(Fix::ReadDamonAsRoot),
+            }
         }
         Some(actions) if actions.split(", ").all(|action| HARMLESS.contains(&action)) => {
             Outcome::note(format!("DAMON schemes: {actions}"))
@@ -53,10 +56,19 @@ fn damon(subject: &Subject<'_>) -> Outcome {
     outcome.from(subject, &["memory.damon"])
 }
 
+/// Why nothing is known of DAMON: without `/sys/kernel/mm`, or of its schemes, which are root's.
+fn why_unknown(subject: &Subject<'_>) -> String {
+    let memory = &subject.host.memory;
+    match memory.thp.is_none() && memory.ksm.run.is_none() {
+        true => subject.unread("/sys/kernel/mm"),
+        false => "readable by root only, and kernel threads are not visible".to_owned(),
+    }
+}
+
 fn zswap(subject: &Subject<'_>) -> Outcome {
     let memory = &subject.host.memory;
     let outcome = match (memory.zswap.enabled, memory.swap_bytes) {
-        (None, _) => Outcome::unknown("zswap", "not in /sys/module/zswap"),
+        (None, _) => Outcome::unknown("zswap", subject.unread("/sys/module/zswap")),
         (Some(false), _) => Outcome::good("off"),
         (Some(true), Some(0)) => Outcome::good("on, but no swap"),
         (Some(true), _) => Outcome::note("on").fix(Fix::DisableZswap),
@@ -67,19 +79,21 @@ fn zswap(subject: &Subject<'_>) -> Outcome {
 fn ksm(subject: &Subject<'_>) -> Outcome {
     let ksm = &subject.host.memory.ksm;
     let outcome = match ksm.run {
-        None => Outcome::unknown("KSM", "/sys/kernel/mm/ksm/run cannot be read"),
+        None => Outcome::unknown("KSM", subject.unread("/sys/kernel/mm/ksm/run")),
         Some(1) => {
-            Outcome::warning(format!("running, {} pages saved", ksm.pages_sharing.unwrap_or(0)))
-                .fix(Fix::StopKsm)
+            let saved = ksm.pages_sharing.map(|pages| format!(", {pages} pages saved"));
+            Outcome::warning(format!("running{}", saved.unwrap_or_default())).fix(Fix::StopKsm)
         }
         Some(_) => Outcome::good("not running"),
     };
     outcome.from(subject, &["memory.ksm.run", "memory.ksm.pages_sharing"])
 }
 
+const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+
 fn autogroup(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.autogroup {
-        None => Outcome::unknown("autogroup", "no kernel.sched_autogroup_enabled"),
+        None => Outcome::unknown("autogroup", subject.unread(AUTOGROUP)),
         Some(false) => Outcome::good("off"),
         Some(true) => Outcome::note("on").fix(Fix::DisableAutogroup),
     };

@@ -68,13 +68,25 @@ fn counter(subject: &Subject<'_>) -> Outcome {
     } else if read > READ_POOR_NS || step > STEP_POOR_NS {
         Outcome::severe(found)
             .effect("short operations cannot be timed with this clock")
-            .fix(Fix::FindClockSource)
+            .fix(for_clock_source(subject, Fix::FindClockSource))
     } else if read > READ_GOOD_NS || step > STEP_GOOD_NS {
-        Outcome::warning(found).fix(Fix::SeeFinding { id: "clock-source".to_owned() })
+        let see = Fix::SeeFinding { id: "clock-source".to_owned() };
+        Outcome::warning(found).fix(for_clock_source(subject, see))
     } else {
         Outcome::note(found).effect("longer batches").nothing_to_do(Acceptable::KernelClock)
     };
     outcome.read(measured).from(subject, &["cpu.flags", "clocksource"])
+}
+
+/// The remedy for a slow clock source, where another one can be faster: not the clock of an
+/// emulator, nor one that is read in user space already.
+fn for_clock_source(subject: &Subject<'_>, fix: Fix) -> Fix {
+    let current = subject.host.clocksource.as_deref();
+    match current.is_some_and(|it| READ_IN_USER_SPACE.contains(&it)) {
+        _ if subject.host.is_emulated() => Fix::Nothing { why: Acceptable::Nature },
+        true => Fix::Nothing { why: Acceptable::KernelClock },
+        false => fix,
+    }
 }
 
 fn calibration(subject: &Subject<'_>) -> Outcome {
@@ -102,7 +114,8 @@ fn calibration(subject: &Subject<'_>) -> Outcome {
 fn source(subject: &Subject<'_>) -> Outcome {
     let host = subject.host;
     let Some(current) = host.clocksource.as_deref() else {
-        return Outcome::unknown("clock source of the kernel", "not in /sys");
+        let folder = "/sys/devices/system/clocksource/clocksource0";
+        return Outcome::unknown("clock source of the kernel", subject.unread(folder));
     };
     let others = &host.clocksources_available;
     let available = match others.is_empty() {
@@ -115,11 +128,14 @@ fn source(subject: &Subject<'_>) -> Outcome {
         false => Outcome::warning(found),
     };
     let is_usable = others.iter().any(|other| other == "tsc");
-    outcome.from(subject, &["clocksource", "clocksources_available"]).fix(if is_usable {
-        Fix::ChooseTsc
-    } else {
-        Fix::FindTscFailure
-    })
+    let fix = match is_usable {
+        true => Fix::ChooseTsc,
+        // Only x86 has a TSC to be marked as unstable.
+        false if host.cpu.architecture == "aarch64" => Fix::FindClockSource,
+        false => Fix::FindTscFailure,
+    };
+    let paths = ["clocksource", "clocksources_available"];
+    outcome.from(subject, &paths).fix(for_clock_source(subject, fix))
 }
 
 fn ns(value: f64) -> String {

@@ -1,4 +1,4 @@
-//! CPU topology: SMT siblings, kinds of core, NUMA nodes; mitigations.
+//! CPU topology: SMT siblings, kinds of core, isolated CPUs, NUMA nodes; mitigations.
 
 use super::rule::{Outcome, Rule, Subject, list, percent};
 use fathom_record::Fix;
@@ -16,6 +16,13 @@ pub(super) const RULES: &[Rule] = &[
         touches: &["*"],
         effect: "numbers are for one kind of core only",
         check: kinds,
+    },
+    Rule {
+        id: "cpu-isolated",
+        touches: &["*"],
+        effect: "the load balancer moves no thread there or away: threads that are not pinned to \
+                 one CPU each share the one they start on",
+        check: isolated,
     },
     Rule {
         id: "cpu-numa",
@@ -37,7 +44,7 @@ const SIBLING_BUSY: f64 = 0.2;
 fn smt(subject: &Subject<'_>) -> Outcome {
     let (cpu, paths) = (&subject.host.cpu, ["cpu.smt", "cpu.siblings"]);
     let Some(on) = cpu.smt else {
-        return Outcome::unknown("SMT", "no topology in /sys");
+        return Outcome::unknown("SMT", subject.unread("/sys/devices/system/cpu"));
     };
     let Some(measured) = subject.condition.cpu else {
         return Outcome::unknown("SMT sibling of the measured CPU", "no CPU could be chosen");
@@ -70,8 +77,10 @@ fn kinds(subject: &Subject<'_>) -> Outcome {
     let cpu = &subject.host.cpu;
     if cpu.kinds.is_empty() {
         return match cpu.logical {
-            0 => Outcome::unknown("kinds of core", "no CPU in /sys"),
-            _ => Outcome::good("all cores are of one kind").from(subject, &["cpu.logical"]),
+            logical if logical > 0 && subject.condition.sys_readable => {
+                Outcome::good("all cores are of one kind").from(subject, &["cpu.logical"])
+            }
+            _ => Outcome::unknown("kinds of core", subject.unread("/sys/devices/system/cpu")),
         };
     }
     let all: Vec<String> =
@@ -84,21 +93,53 @@ fn kinds(subject: &Subject<'_>) -> Outcome {
     };
     Outcome::note(format!("several kinds of core ({}){which}", all.join("; ")))
         .from(subject, &["cpu.kinds"])
-        .fix(Fix::ChooseCore)
+        .fix(match own.is_some_and(|(_, own)| cpu.allowed.iter().all(|one| own.contains(one))) {
+            // No other kind can be chosen.
+            true => Fix::Nothing { why: Acceptable::OnPurpose },
+            false => Fix::ChooseCore,
+        })
+}
+
+fn isolated(subject: &Subject<'_>) -> Outcome {
+    let cpu = &subject.host.cpu;
+    let paths = ["cpu.isolated", "cpu.nohz_full"];
+    let Some(isolated) = cpu.isolated.as_ref() else {
+        let because = subject.unread("/sys/devices/system/cpu/isolated");
+        return Outcome::unknown("isolated CPUs", because);
+    };
+    let tickless = cpu.nohz_full.as_ref().filter(|cpus| !cpus.is_empty());
+    let tickless = tickless.map_or(String::new(), |it| format!("; nohz_full: CPU {}", list(it)));
+    let outcome = match (isolated.is_empty(), subject.condition.cpu) {
+        (true, _) => Outcome::good(format!("no isolated CPU{tickless}")),
+        (false, Some(one)) if isolated.contains(&one) => Outcome::note(format!(
+            "isolcpus: CPU {}{tickless}; a run would use CPU {one}",
+            list(isolated)
+        )),
+        // Allowed by taskset or a cpuset: without them, processes start on the others.
+        (false, _) if isolated.iter().any(|one| cpu.allowed.contains(one)) => Outcome::note(
+            format!("isolcpus: CPU {}{tickless}, some of them allowed", list(isolated)),
+        ),
+        (false, _) => Outcome::good(format!("isolcpus: CPU {}{tickless}", list(isolated))),
+    };
+    outcome.from(subject, &paths).nothing_to_do(Acceptable::OnPurpose)
 }
 
 fn numa(subject: &Subject<'_>) -> Outcome {
     let nodes = &subject.host.cpu.numa;
     match nodes.len() {
-        0 => Outcome::unknown("NUMA nodes", "not in /sys"),
+        0 => Outcome::unknown("NUMA nodes", subject.unread("/sys/devices/system/node")),
         1 => Outcome::good("one node").from(subject, &["cpu.numa"]),
         several => {
             let measured = subject.condition.cpu;
             let of = |cpus: &Vec<u32>| measured.is_some_and(|one| cpus.contains(&one));
             let own = nodes.iter().find(|(_, cpus)| of(cpus)).map(|(node, _)| *node);
             let which = own.map_or(String::new(), |node| format!("; a run would use node {node}"));
-            Outcome::note(format!("{several} nodes{which}"))
-                .from(subject, &["cpu.numa"])
+            let distances = subject.host.cpu.numa_distances.values().flatten();
+            let ends = distances.clone().min().zip(distances.max());
+            let far = ends
+                .map_or(String::new(), |(least, most)| format!(", distances {least} to {most}"));
+            Outcome::note(format!("{several} nodes{far}{which}"))
+                .from(subject, &["cpu.numa", "cpu.numa_distances"])
                 .fix(Fix::BindMemory { node: own })
         }
     }
@@ -107,7 +148,8 @@ fn numa(subject: &Subject<'_>) -> Outcome {
 fn mitigations(subject: &Subject<'_>) -> Outcome {
     let mitigations = &subject.host.mitigations;
     if mitigations.is_empty() {
-        return Outcome::unknown("mitigations", "not in /sys");
+        let because = subject.unread("/sys/devices/system/cpu/vulnerabilities");
+        return Outcome::unknown("mitigations", because);
     }
     let part = |start: &str, label: &str| {
         let chosen = mitigations.iter().filter(|(_, state)| state.starts_with(start));

@@ -24,8 +24,9 @@ fn governor(subject: &Subject<'_>) -> Outcome {
     let paths = ["cpu.governor", "cpu.frequency_driver"];
     let Some(governor) = cpu.governor.as_deref() else {
         let because = match subject.host.is_guest() {
-            true => "virtual machine: the host sets the frequency",
-            false => "no cpufreq driver: the firmware sets the frequency",
+            _ if !subject.condition.sys_readable => subject.unread("/sys"),
+            true => "virtual machine: the host sets the frequency".to_owned(),
+            false => "no cpufreq driver: the firmware sets the frequency".to_owned(),
         };
         return Outcome::unknown("frequency governor", because);
     };
@@ -45,6 +46,9 @@ fn boost(subject: &Subject<'_>) -> Outcome {
     match subject.host.cpu.boost {
         Some(true) => Outcome::note("on").from(subject, &["cpu.boost"]),
         Some(false) => Outcome::good("off").from(subject, &["cpu.boost"]),
+        None if !subject.condition.sys_readable => {
+            Outcome::unknown("boost", subject.unread("/sys"))
+        }
         None if subject.host.is_guest() => Outcome::unknown("boost", "not visible to a guest"),
         None => Outcome::unknown("boost", "not reported by the cpufreq driver"),
     }

@@ -52,7 +52,7 @@ fn limit(
 ) -> Outcome {
     // An absent limit is unlimited only if it was read.
     if !subject.condition.origins.contains_key(path) {
-        return Outcome::unknown(name, "/proc/self/limits cannot be read");
+        return Outcome::unknown(name, subject.unread("/proc/self/limits"));
     }
     max.map_or_else(|| Outcome::good("unlimited"), rate).from(subject, &[path])
 }

@@ -72,7 +72,11 @@ fn measured_cpu<'a>(subject: &Subject<'a>) -> Option<(u32, &'a Look)> {
 
 fn busy(subject: &Subject<'_>) -> Outcome {
     let Some((cpu, look)) = measured_cpu(subject) else {
-        return Outcome::unknown("CPU utilization", "/proc/stat lists no CPU");
+        let because = match subject.condition.proc_readable {
+            true => "/proc/stat lists no CPU".to_owned(),
+            false => subject.unread("/proc/stat"),
+        };
+        return Outcome::unknown("CPU utilization", because);
     };
     let Some(own) = look.of(cpu) else {
         return Outcome::unknown(
@@ -128,8 +132,17 @@ fn steal(subject: &Subject<'_>) -> Outcome {
     }
     let (now, boot) = (stolen(subject), subject.condition.since_boot.as_ref());
     let Some((share, ticks)) = now else {
-        return Outcome::unknown("CPU steal", "/proc/stat does not count it");
+        let because = match subject.condition.proc_readable {
+            true => "/proc/stat does not count it".to_owned(),
+            false => subject.unread("/proc/stat"),
+        };
+        return Outcome::unknown("CPU steal", because);
     };
+    // Without CPUID, only steal itself shows that it is reported.
+    let is_none = share == 0.0 && boot.and_then(|boot| boot.steal).is_none_or(|it| it == 0.0);
+    if is_none && subject.condition.steal_is_told.is_none() {
+        return Outcome::unknown("CPU steal", "none so far, and it may not be reported");
+    }
     // An idle guest has no steal: relative to busy time, steal is comparable between guests.
     let before = boot.filter(|boot| boot.busy > 0.0).and_then(|boot| Some(boot.steal? / boot.busy));
     let since = before
@@ -159,13 +172,15 @@ fn another_run(subject: &Subject<'_>) -> Outcome {
 fn load_average(subject: &Subject<'_>) -> Outcome {
     let condition = subject.condition;
     let Some([one, five, fifteen]) = condition.load_average else {
-        return Outcome::unknown("load average", "/proc/loadavg cannot be read");
+        return Outcome::unknown("load average", subject.unread("/proc/loadavg"));
     };
-    let cpus = subject.host.cpu.logical.max(1);
-    let mut found = format!(
-        "{one:.2} {five:.2} {fifteen:.2} (1, 5, 15 min) on {}",
-        count(cpus.into(), "CPU", "CPUs")
-    );
+    let cpus = subject.host.cpu.logical;
+    let mut found = format!("{one:.2} {five:.2} {fifteen:.2} (1, 5, 15 min)");
+    if cpus == 0 {
+        let what = format!("load average per CPU: {found}");
+        return Outcome::unknown(&what, "the number of CPUs is unknown");
+    }
+    found += &format!(" on {}", count(cpus.into(), "CPU", "CPUs"));
     if let Some(runnable) = condition.runnable {
         // This process is one of them.
         let others = runnable.saturating_sub(1);
@@ -191,7 +206,11 @@ fn pressure(subject: &Subject<'_>) -> Outcome {
         }
     }
     if shares.is_empty() {
-        return Outcome::unknown("pressure", "/proc/pressure cannot be read");
+        let because = match &subject.condition.pressure_missing {
+            Some(why) if subject.condition.proc_readable => why.clone(),
+            _ => subject.unread("/proc/pressure"),
+        };
+        return Outcome::unknown("pressure", because);
     }
     let found = format!("some tasks stalled in the last 10 s: {}", shares.join(", "));
     Outcome::of(severity, found).from(subject, &["pressure"]).fix(Fix::WaitForPressure)
@@ -199,7 +218,7 @@ fn pressure(subject: &Subject<'_>) -> Outcome {
 
 fn uptime(subject: &Subject<'_>) -> Outcome {
     let Some(seconds) = subject.host.uptime_s else {
-        return Outcome::unknown("time since boot", "/proc/uptime cannot be read");
+        return Outcome::unknown("time since boot", subject.unread("/proc/uptime"));
     };
     let text = match seconds {
         s if s < 120.0 => format!("{s:.0} s"),

@@ -41,7 +41,7 @@ const AVAILABLE_SEVERE_BYTES: u64 = 64 << 20;
 fn available(subject: &Subject<'_>) -> Outcome {
     let memory = &subject.host.memory;
     let Some(available) = memory.available_bytes else {
-        return Outcome::unknown("available memory", "no MemAvailable in /proc/meminfo");
+        return Outcome::unknown("available memory", subject.unread("/proc/meminfo"));
     };
     let of = memory.total_bytes.map_or(String::new(), |total| format!(" of {}", size(total)));
     let found = format!("{}{of}", size(available));
@@ -80,7 +80,7 @@ fn swap(subject: &Subject<'_>) -> Outcome {
                 _ => Outcome::note(found).nothing_to_do(Acceptable::NewMemory),
             }
         }
-        _ => Outcome::unknown("swap in use", "not in /proc/meminfo"),
+        _ => Outcome::unknown("swap in use", subject.unread("/proc/meminfo")),
     };
     outcome.from(subject, &paths)
 }
@@ -93,7 +93,7 @@ fn huge_pages(subject: &Subject<'_>) -> Outcome {
         Some(other) => Outcome::note(format!("transparent huge pages: {other}"))
             .effect("huge pages can be measured only if some are reserved")
             .nothing_to_do(Acceptable::Setting),
-        None => Outcome::unknown("transparent huge pages", "not in /sys/kernel/mm"),
+        None => Outcome::unknown("transparent huge pages", subject.unread("/sys/kernel/mm")),
     };
     let guest = subject.host.is_guest();
     let outcome = if guest {
@@ -111,7 +111,7 @@ fn aslr(subject: &Subject<'_>) -> Outcome {
             .effect("the heap has the same address in all processes")
             .fix(Fix::RandomiseLayout),
         Some(level) => Outcome::good(format!("on: kernel.randomize_va_space = {level}")),
-        None => Outcome::unknown("ASLR", "no kernel.randomize_va_space"),
+        None => Outcome::unknown("ASLR", subject.unread("/proc/sys/kernel/randomize_va_space")),
     };
     outcome.from(subject, &["aslr"])
 }

@@ -78,13 +78,16 @@ const MTU_LOOPBACK: u32 = 65_536;
 const ECHO_HEADERS: u32 = 28;
 
 const LOOPBACK: &str = "lo";
-const UNREAD: &str = "/sys/class/net cannot be read";
+const LINKS: &str = "/sys/class/net";
+const PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
 fn loopback(subject: &Subject<'_>) -> Outcome {
     let network = &subject.host.network;
     let link = network.iter().find(|link| link.name == LOOPBACK);
     let outcome = match link {
-        None if network.is_empty() => return Outcome::unknown("loopback interface", UNREAD),
+        None if network.is_empty() => {
+            return Outcome::unknown("loopback interface", subject.unread(LINKS));
+        }
         None => return Outcome::unknown("loopback interface", "no interface named lo"),
         Some(NetworkLink { up: Some(true), .. }) => Outcome::good("lo is up"),
         Some(NetworkLink { up: Some(false), .. }) => {
@@ -97,7 +100,7 @@ fn loopback(subject: &Subject<'_>) -> Outcome {
 
 fn congestion(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.tcp.congestion.as_deref() {
-        None => Outcome::unknown("TCP congestion control", "/proc/sys/net cannot be read"),
+        None => Outcome::unknown("TCP congestion control", subject.unread("/proc/sys/net")),
         Some(bbr) if bbr.starts_with("bbr") => {
             Outcome::note(format!("{bbr}, with pacing")).fix(Fix::ChooseCubic)
         }
@@ -109,7 +112,8 @@ fn congestion(subject: &Subject<'_>) -> Outcome {
 fn buffers(subject: &Subject<'_>) -> Outcome {
     let tcp = &subject.host.tcp;
     let (Some(receive), Some(send)) = (tcp.receive_buffer, tcp.send_buffer) else {
-        return Outcome::unknown("limits of socket buffers", "no net.ipv4.tcp_rmem or tcp_wmem");
+        let because = subject.unread("/proc/sys/net/ipv4/tcp_rmem, tcp_wmem");
+        return Outcome::unknown("limits of socket buffers", because);
     };
     let mut found = format!("up to {} in, {} out", size(receive.max_bytes), size(send.max_bytes));
     if let Some(limit) = tcp.receive_buffer_limit_bytes {
@@ -126,7 +130,8 @@ fn buffers(subject: &Subject<'_>) -> Outcome {
 
 fn accept_queue(subject: &Subject<'_>) -> Outcome {
     let Some(max) = subject.host.tcp.accept_queue_max else {
-        return Outcome::unknown("limit of accept queues", "no net.core.somaxconn");
+        let because = subject.unread("/proc/sys/net/core/somaxconn");
+        return Outcome::unknown("limit of accept queues", because);
     };
     let severity = match max {
         max if max < QUEUE_WARNING => Severity::Warning,
@@ -146,7 +151,7 @@ fn port_count(subject: &Subject<'_>) -> Option<u64> {
 
 fn ports(subject: &Subject<'_>) -> Outcome {
     let (Some(count), Some([first, last])) = (port_count(subject), subject.host.tcp.ports) else {
-        return Outcome::unknown("local ports", "no net.ipv4.ip_local_port_range");
+        return Outcome::unknown("local ports", subject.unread(PORTS));
     };
     let severity = match count {
         count if count < PORTS_WARNING => Severity::Warning,
@@ -160,10 +165,11 @@ fn ports(subject: &Subject<'_>) -> Outcome {
 
 fn time_wait(subject: &Subject<'_>) -> Outcome {
     let Some(waiting) = subject.condition.time_wait else {
-        return Outcome::unknown("sockets in TIME_WAIT", "not in /proc/net/sockstat");
+        let because = subject.unread("/proc/net/sockstat");
+        return Outcome::unknown("sockets in TIME_WAIT", because);
     };
     let Some(ports) = port_count(subject) else {
-        return Outcome::unknown("ports in TIME_WAIT", "no net.ipv4.ip_local_port_range");
+        return Outcome::unknown("ports in TIME_WAIT", subject.unread(PORTS));
     };
     let share = waiting as f64 / ports as f64;
     let found =
@@ -181,7 +187,10 @@ fn time_wait(subject: &Subject<'_>) -> Outcome {
 fn offloads(subject: &Subject<'_>) -> Outcome {
     let route = &subject.host.default_route;
     let interface = match route.interface.as_deref() {
-        None => return Outcome::unknown("interface of the default route", "no /proc/net/route"),
+        None => {
+            let because = subject.unread("/proc/net/route");
+            return Outcome::unknown("interface of the default route", because);
+        }
         Some("none") => {
             return Outcome::good("no default route").from(subject, &["default_route.interface"]);
         }
@@ -229,7 +238,10 @@ fn listed_mtus(links: &[(&str, u32)]) -> String {
 fn mtu(subject: &Subject<'_>) -> Outcome {
     let links = mtus(subject);
     if links.is_empty() {
-        let because = if subject.host.network.is_empty() { UNREAD } else { "no interface is up" };
+        let because = match subject.host.network.is_empty() {
+            true => subject.unread(LINKS),
+            false => "no interface is up".to_owned(),
+        };
         return Outcome::unknown("MTU of interfaces", because);
     }
     let found = listed_mtus(&links);

@@ -34,6 +34,8 @@ pub(super) const RULES: &[Rule] = &[
 /// Above this level an unprivileged process cannot count events in the kernel.
 const PARANOID_GOOD: i32 = 1;
 
+const PMUS: &str = "/sys/bus/event_source/devices";
+
 fn privileges(subject: &Subject<'_>) -> Outcome {
     let permissions = &subject.condition.permissions;
     let outcome = match permissions.root {
@@ -45,7 +47,7 @@ fn privileges(subject: &Subject<'_>) -> Outcome {
             };
             Outcome::note(format!("not root; {held}")).fix(Fix::BecomeRootToTune)
         }
-        None => Outcome::unknown("privileges", "/proc/self/status cannot be read"),
+        None => Outcome::unknown("privileges", subject.unread("/proc/self/status")),
     };
     outcome.from(subject, &["permissions.root", "permissions.capabilities"])
 }
@@ -54,9 +56,16 @@ fn drop_caches(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.condition.permissions.drop_caches {
         Some(true) => Outcome::good("vm.drop_caches is writable"),
         Some(false) => {
-            Outcome::note("vm.drop_caches is not writable").fix(Fix::BecomeRootToDropCaches)
+            let outcome = Outcome::note("vm.drop_caches is not writable");
+            match subject.condition.permissions.root {
+                Some(true) => outcome.nothing_to_do(Acceptable::Forbidden),
+                _ => outcome.fix(Fix::BecomeRootToDropCaches),
+            }
         }
-        None => Outcome::unknown("permission to drop the page cache", "no vm.drop_caches"),
+        None => {
+            let because = subject.unread("/proc/sys/vm/drop_caches");
+            Outcome::unknown("permission to drop the page cache", because)
+        }
     };
     outcome.from(subject, &["permissions.drop_caches"])
 }
@@ -91,11 +100,14 @@ fn perf_events(subject: &Subject<'_>) -> Outcome {
     let outcome = match permissions.pmu {
         Some(false) => Outcome::note(format!("no hardware counters{level}"))
             .nothing_to_do(Acceptable::NoHardware),
-        None => Outcome::unknown("hardware counters", "no PMU in /sys"),
+        None => Outcome::unknown("hardware counters", subject.unread(PMUS)),
         Some(true) => match paranoid {
             Some(value) if !able && value > PARANOID_GOOD => {
                 Outcome::note(format!("hardware counters are restricted{level}"))
                     .fix(Fix::AllowPerfEvents)
+            }
+            None if !subject.condition.proc_readable => {
+                Outcome::unknown("access to hardware counters", subject.unread("/proc/sys/kernel"))
             }
             None if !able => Outcome::note("this kernel has no perf events")
                 .nothing_to_do(Acceptable::KernelBuild),

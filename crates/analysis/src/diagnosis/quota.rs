@@ -112,19 +112,38 @@ fn without_quota(subject: &Subject<'_>) -> Outcome {
         (QuotaSight::Hidden, _) => {
             Outcome::unknown("CPU quota", "parent cgroups are hidden by this container")
         }
-        (QuotaSight::Unknown, _) => Outcome::unknown("CPU quota", "no CPU cgroup found"),
+        (QuotaSight::Unknown, _) => {
+            Outcome::unknown("CPU quota", no_cgroup(subject, "no CPU cgroup is mounted"))
+        }
         (QuotaSight::Limited | QuotaSight::Unlimited, _) => Outcome::good("no CPU quota"),
     };
     outcome.from(subject, &["throttling"])
 }
 
+/// Why cgroups are unknown.
+fn no_cgroup(subject: &Subject<'_>, because: &str) -> String {
+    match subject.condition.proc_readable {
+        true => because.to_owned(),
+        false => subject.unread("/proc/self/cgroup"),
+    }
+}
+
+/// Without a limit: good, if those of all groups up to the root are known.
+fn without_limit(subject: &Subject<'_>, what: &str) -> Outcome {
+    match subject.host.cgroup.sees_root {
+        Some(true) => {
+            let paths = ["cgroup.version", "cgroup.sees_root"];
+            Outcome::good(format!("no {what}")).from(subject, &paths)
+        }
+        Some(false) => Outcome::unknown(what, "parent cgroups are hidden by this container"),
+        None => Outcome::unknown(what, no_cgroup(subject, "no cgroup is mounted")),
+    }
+}
+
 fn memory(subject: &Subject<'_>) -> Outcome {
     let cgroup = &subject.host.cgroup;
     let Some(limit) = cgroup.memory_limit_bytes else {
-        return match cgroup.version {
-            None => Outcome::unknown("memory limit of the cgroup", "no cgroup found"),
-            Some(_) => Outcome::good("no memory limit").from(subject, &["cgroup.version"]),
-        };
+        return without_limit(subject, "memory limit");
     };
     let used = subject.condition.cgroup_memory_bytes;
     let used = used.map_or(String::new(), |bytes| format!(", {} in use", size(bytes)));
@@ -138,10 +157,7 @@ fn memory(subject: &Subject<'_>) -> Outcome {
 fn pids(subject: &Subject<'_>) -> Outcome {
     let paths = ["cgroup.pids_max", "pids"];
     let Some(max) = subject.host.cgroup.pids_max else {
-        return match subject.host.cgroup.version {
-            Some(_) => Outcome::good("no limit on processes").from(subject, &["cgroup.version"]),
-            None => Outcome::unknown("process limit of the cgroup", "no cgroup found"),
-        };
+        return without_limit(subject, "limit on processes");
     };
     let Some(now) = subject.condition.pids else {
         let because = format!("limit {max}, current number not readable");
@@ -155,8 +171,11 @@ fn allowed(subject: &Subject<'_>) -> Outcome {
     let (cpu, cpuset) = (&subject.host.cpu, &subject.host.cgroup.cpus);
     let paths = ["cpu.allowed", "cpu.logical", "cgroup.cpus"];
     let allowed = u32::try_from(cpu.allowed.len()).unwrap_or(u32::MAX);
+    let isolated = cpu.isolated.iter().flatten().filter(|one| !cpu.allowed.contains(one)).count();
     let by = if cpuset.len() < cpu.logical as usize && !cpuset.is_empty() {
         "cgroup cpuset"
+    } else if isolated > 0 && cpu.allowed.len() + isolated == cpu.logical as usize {
+        "isolcpus"
     } else {
         "CPU affinity"
     };
@@ -165,6 +184,10 @@ fn allowed(subject: &Subject<'_>) -> Outcome {
         0 => Outcome::severe("no allowed CPU known")
             .effect("a run cannot choose a CPU and fails")
             .fix(Fix::MountProcForCpus),
+        _ if cpu.logical == 0 => {
+            let what = format!("CPUs besides the allowed {}", list(&cpu.allowed));
+            Outcome::unknown(&what, subject.unread("/sys/devices/system/cpu"))
+        }
         all if all >= cpu.logical && all == 1 => {
             Outcome::note("the machine has one CPU").nothing_to_do(Acceptable::OneCpu)
         }

@@ -11,6 +11,18 @@ pub struct Subject<'a> {
     pub clock: &'a ClockState,
 }
 
+impl Subject<'_> {
+    /// Why what a file of the kernel has is unknown: nothing in `/proc` or `/sys` can be read, or
+    /// this file cannot.
+    pub(super) fn unread(&self, path: &str) -> String {
+        let (mount, is_readable) = match path.starts_with("/sys") {
+            true => ("/sys", self.condition.sys_readable),
+            false => ("/proc", self.condition.proc_readable),
+        };
+        format!("{} cannot be read", if is_readable { path } else { mount })
+    }
+}
+
 /// One check of the machine.
 #[derive(Debug)]
 pub struct Rule {
@@ -72,7 +84,7 @@ impl Outcome {
     }
 
     /// A fact that could not be read: a note, because an unknown fact is no defect.
-    pub(super) fn unknown(what: &str, because: &str) -> Self {
+    pub(super) fn unknown(what: &str, because: impl std::fmt::Display) -> Self {
         Self { unknown: true, ..Self::note(format!("unknown: {what} ({because})")) }
     }
 

@@ -2,6 +2,7 @@
 
 use super::rule::{Outcome, Rule, Subject};
 use fathom_record::Fix;
+use fathom_record::condition::QuotaSight;
 use fathom_record::diagnosis::Acceptable;
 use fathom_record::host::ID_BY_NAME;
 
@@ -15,7 +16,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "kernel-files",
         touches: &["*"],
-        effect: "no CPU can be chosen and no disturbance is detected",
+        effect: "no quiet CPU can be chosen, and no disturbance is detected",
         check: kernel_files,
     },
     Rule {
@@ -78,9 +79,18 @@ fn counters(subject: &Subject<'_>) -> Outcome {
     }
     let outcome = match missing.as_slice() {
         [] => Outcome::good("all disturbance counters are available"),
-        missing => Outcome::note(format!("not available: {}", missing.join(", ")))
-            .nothing_to_do(Acceptable::KernelBuild),
+        missing => Outcome::note(format!("not available: {}", missing.join(", "))),
     };
+    let boots_with = |parameter: &str| {
+        let line = subject.host.kernel_command_line.as_deref().unwrap_or_default();
+        line.split_whitespace().any(|word| word == parameter)
+    };
+    let is_cgroup = subject.condition.throttling.sight == QuotaSight::Unknown;
+    let outcome = outcome.fix(match subject.condition.pressure_missing {
+        Some(_) if !boots_with("psi=1") => Fix::EnablePressure,
+        None if is_cgroup && missing.len() == 1 => Fix::Nothing { why: Acceptable::Setting },
+        _ => Fix::Nothing { why: Acceptable::KernelBuild },
+    });
     outcome.from(subject, &["counters_missing"])
 }
 
@@ -93,8 +103,11 @@ fn virtual_machine(subject: &Subject<'_>) -> Outcome {
     }
     let outcome = match subject.host.virtualization.as_deref() {
         Some("none") => Outcome::good("no virtual machine"),
+        Some(kind @ "qemu") => {
+            Outcome::note(format!("virtual machine ({kind}), by KVM or emulation unknown"))
+        }
         Some(kind) => Outcome::note(format!("virtual machine ({kind})")),
-        None => Outcome::unknown("virtualization", "no CPUID or DMI data"),
+        None => Outcome::unknown("virtualization", "not in CPUID, DMI or device tree"),
     };
     outcome.from(subject, &["virtualization"]).nothing_to_do(Acceptable::Nature)
 }
@@ -115,6 +128,9 @@ fn host_id(subject: &Subject<'_>) -> Outcome {
 fn container(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.container.as_deref() {
         Some(kind) => Outcome::note(format!("container ({kind})")),
+        None if !subject.condition.proc_readable => {
+            Outcome::unknown("container", subject.unread("/proc/self"))
+        }
         None => Outcome::good("no container detected"),
     };
     outcome.from(subject, &["container"]).nothing_to_do(Acceptable::Nature)

@@ -139,7 +139,7 @@ fn summary(path: &Path, bytes: usize, documents: &[Document], of_others: usize) 
         if of_others > 0 {
             cases += &format!(", {of_others} of them from other runs");
         }
-        format!("run {} of {} ({cases})", document.run.name(), document.host.name)
+        format!("run {} of {} ({cases})", document.run.name(), document.host.shown_name())
     };
     let runs: Vec<String> = documents.iter().map(run).collect();
     let size = super::scratch_folder::size(bytes as u64);

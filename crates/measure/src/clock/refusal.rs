@@ -10,6 +10,8 @@ pub enum Refusal {
     /// The counter stops in idle states, changes its rate, or cannot be read in order.
     #[error("no CPU flag {0}")]
     MissingFlag(&'static str),
+    #[error("CPU flags cannot be read (/proc/cpuinfo)")]
+    FlagsUnknown,
     /// The kernel rejected the counter as its clock source.
     #[error("the kernel's clock source is {0}")]
     KernelUses(String),
@@ -46,6 +48,9 @@ pub(super) fn choose(host: &Host) -> Result<Source, Refusal> {
 }
 
 fn tsc_or_refusal(host: &Host) -> Result<Source, Refusal> {
+    if host.cpu.flags.is_empty() {
+        return Err(Refusal::FlagsUnknown);
+    }
     let has = |flag: &&str| host.cpu.flags.iter().any(|known| known == flag);
     if let Some(flag) = TSC_FLAGS.into_iter().find(|flag| !has(flag)) {
         return Err(Refusal::MissingFlag(flag));
@@ -101,6 +106,7 @@ mod tests {
         let by_hpet = Refusal::KernelUses("hpet".to_owned());
         assert_eq!(choose(&host(&TSC_FLAGS, Some("hpet"))), Err(by_hpet));
         assert_eq!(choose(&host(&TSC_FLAGS, None)), Err(Refusal::ClocksourceUnknown));
+        assert_eq!(choose(&host(&[], Some("tsc"))), Err(Refusal::FlagsUnknown));
     }
 
     #[test]

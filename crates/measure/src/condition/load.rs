@@ -16,6 +16,9 @@ pub(super) fn read(tree: &Tree, condition: &mut Condition) {
     keep!(condition.load_average, tree.value("/proc/loadavg", averages));
     keep!(condition.runnable, tree.value("/proc/loadavg", runnable));
     keep!(condition.pressure, pressure(tree));
+    if condition.pressure.is_empty() {
+        condition.pressure_missing = Some(no_pressure(tree).to_owned());
+    }
     keep!(condition.swap_used_bytes, swap_used(tree));
     keep!(condition.another_run, another_run(tree));
 }
@@ -69,6 +72,19 @@ fn pressure(tree: &Tree) -> Option<Fact<BTreeMap<String, f64>>> {
     };
     let shares = ["cpu", "memory", "io"].into_iter().filter_map(one).collect();
     Fact::unless_empty(shares, "/proc/pressure/*: some avg10")
+}
+
+/// Why there is no pressure. With `psi=0`, or without `psi=1` where that is the default of the
+/// build, kernels since 5.13 have no files, and earlier ones answer EOPNOTSUPP.
+fn no_pressure(tree: &Tree) -> &'static str {
+    let command_line = tree.text("/proc/cmdline").unwrap_or_default();
+    if command_line.split_whitespace().any(|word| word == "psi=0") {
+        "psi=0 on the kernel command line"
+    } else if tree.names("/proc/pressure").is_empty() {
+        "no files in /proc/pressure: off, or not in this kernel"
+    } else {
+        "/proc/pressure cannot be read: off"
+    }
 }
 
 fn swap_used(tree: &Tree) -> Option<Fact<u64>> {

@@ -7,10 +7,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-use crate::host::tree::Tree;
-
-/// Enough for `/proc/stat` of a machine with thousands of interrupts.
-const FILE_BYTES_MAX: usize = 4 << 20;
+use crate::host::tree::{FILE_BYTES_MAX, Tree};
 
 /// Enough for every other counter file.
 const FIRST_BYTES: usize = 4096;
@@ -70,7 +67,8 @@ mod tests {
         let counters = Counters::open(&Tree::at(dir.path()), "/stat");
         let interrupts = |text: &str| after(text, "intr ").map(str::to_owned);
         assert_eq!(counters.read(interrupts).as_deref(), Some("7"));
-        let long = format!("{}intr 8\n", "filler 1\n".repeat(5000));
+        // A line of every interrupt, and more than 16 MiB in all.
+        let long = format!("{}\n{}intr 8\n", "0 ".repeat(100_000), "filler 1\n".repeat(2_000_000));
         std::fs::write(&path, long).unwrap();
         assert_eq!(counters.read(interrupts).as_deref(), Some("8"));
         assert_eq!(Counters::open(&Tree::at(dir.path()), "/none").read(|_| Some(1)), None);

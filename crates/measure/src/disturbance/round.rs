@@ -89,10 +89,9 @@ mod tests {
     #[test]
     fn new_pages_are_minor_faults() {
         let before = RoundCounters::read();
-        let bytes = 64 * rustix::param::page_size();
-        // Larger than the allocator's cache, so that the pages are new.
-        let mut pages = vec![0_u8; bytes.max(4 << 20)];
-        for page in pages.chunks_mut(rustix::param::page_size()) {
+        // Larger than what the allocator ever reuses (32 MiB), so that the pages are new.
+        let mut pages = vec![0_u8; 40 << 20];
+        for page in pages.chunks_mut(rustix::param::page_size()).take(64) {
             page[0] = 1;
         }
         std::hint::black_box(&pages);

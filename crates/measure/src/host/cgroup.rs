@@ -49,6 +49,8 @@ pub(super) fn read(tree: &Tree, host: &mut Host) {
     }
     keep!(host.cgroup.cpu_quota, cpu_quota(tree, SELF));
     let memory = controller(tree, "memory");
+    let seen = memory.as_ref().map(|memory| Fact::new(sees_root(tree, memory), MOUNTS));
+    keep!(host.cgroup.sees_root, seen);
     keep!(host.cgroup.memory_limit_bytes, memory.and_then(|memory| memory_limit(tree, &memory)));
     let cpuset = controller(tree, "cpuset");
     keep!(host.cgroup.cpus, cpuset.and_then(|cpuset| allowed_cpus(tree, &cpuset)));

@@ -86,6 +86,9 @@ fn arm(sources: &Sources, cpu: u32) -> Option<Fact<(u32, u32)>> {
     maker.and_then(|text| Some((number(&text)?, part)))
 }
 
+/// The implementer of Apple's CPUs.
+pub(super) const APPLE: u32 = 0x61;
+
 /// `hw_implementer[]` of util-linux `sys-utils/lscpu-arm.c`.
 fn maker_name(maker: u32) -> String {
     let name = match maker {
@@ -99,7 +102,7 @@ fn maker_name(maker: u32) -> String {
         0x51 => "Qualcomm",
         0x53 => "Samsung",
         0x56 => "Marvell",
-        0x61 => "Apple",
+        APPLE => "Apple",
         0x69 => "Intel",
         0x6d => "Microsoft",
         0x70 => "Phytium",
@@ -139,8 +142,8 @@ fn part_name(maker: u32, part: u32) -> Option<&'static str> {
         (0x43, 0x0af) => "ThunderX2",
         (0x46, 0x001) => "A64FX",
         (0x48, 0xd01) => "TaiShan-v110",
-        (0x61, 0x022) => "Icestorm (M1)",
-        (0x61, 0x023) => "Firestorm (M1)",
+        (APPLE, 0x022) => "Icestorm (M1)",
+        (APPLE, 0x023) => "Firestorm (M1)",
         (0xc0, 0xac3) => "Ampere-1",
         (0xc0, 0xac4) => "Ampere-1a",
         _ => return None,

@@ -26,9 +26,14 @@ pub(crate) struct Cpuid {
 }
 
 impl Cpuid {
-    /// Whether the kernel's steal counter is valid. Under KVM it requires a feature bit.
+    /// Whether the kernel's steal counter is valid. Under KVM it requires a feature bit; Linux has
+    /// no steal clock for an emulator (QEMU without KVM), Hyper-V and bhyve.
     pub(crate) fn reports_steal(&self) -> bool {
-        !self.hypervisor || self.hypervisor_name.as_deref() != Some("kvm") || self.kvm_reports_steal
+        match self.hypervisor_name.as_deref().filter(|_| self.hypervisor) {
+            Some("kvm") => self.kvm_reports_steal,
+            Some("qemu" | "hyperv" | "bhyve") => false,
+            _ => true,
+        }
     }
 
     #[cfg(not(target_arch = "x86_64"))]

@@ -10,6 +10,14 @@ pub(crate) fn read(tree: &Tree, path: &str) -> Option<Fact<Vec<u32>>> {
     tree.value(path, parse).filter(|cpus| !cpus.value.is_empty())
 }
 
+/// The CPUs listed in a file, which may be none. The kernel writes `(null)` for a mask that it has
+/// not made, such as `nohz_full` without that boot parameter.
+pub(crate) fn read_any(tree: &Tree, path: &str) -> Option<Fact<Vec<u32>>> {
+    let text = String::from_utf8_lossy(&tree.bytes(path)?).into_owned();
+    let list = if text.trim() == "(null)" { "" } else { text.as_str() };
+    Some(Fact::new(parse(list)?, path))
+}
+
 /// The CPUs of a list, sorted and unique. `None` for malformed text.
 pub(crate) fn parse(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
@@ -44,7 +52,18 @@ mod tests {
 
     #[test]
     fn malformed_lists_are_rejected() {
-        let junk = ["3-1", "-1", "65536", "0-4294967295", "0-99999999999", "a", "1-", "0x3", "0;1"];
+        let junk = [
+            "3-1",
+            "-1",
+            "65536",
+            "0-4294967295",
+            "0-99999999999",
+            "a",
+            "1-",
+            "0x3",
+            "0;1",
+            "(null)",
+        ];
         for text in junk {
             assert_eq!(parse(text), None, "{text}");
         }

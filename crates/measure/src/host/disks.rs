@@ -7,20 +7,24 @@
 use fathom_record::Host;
 use fathom_record::host::Disk;
 
-use super::tree::{Fact, Tree, bracketed, flag, keep};
+use super::tree::{Fact, Tree, bracketed, driver, flag, keep};
 
 const FOLDER: &str = "/sys/block";
 
 /// The unit of `size` for all devices (Documentation/ABI/stable/sysfs-block).
 const SIZE_UNIT_BYTES: u64 = 512;
 
+/// Block devices on others, such as LUKS on RAID on disks.
+const LAYERS_MAX: usize = 8;
+
 pub(super) fn read(tree: &Tree, host: &mut Host) {
-    let disks: Vec<Disk> =
-        tree.names(FOLDER).into_iter().filter_map(|name| disk(tree, name)).collect();
+    let is_guest = host.is_guest();
+    let names = tree.names(FOLDER).into_iter();
+    let disks: Vec<Disk> = names.filter_map(|name| disk(tree, name, is_guest)).collect();
     keep!(host.disks, Fact::unless_empty(disks, format!("{FOLDER}/*")));
 }
 
-fn disk(tree: &Tree, name: String) -> Option<Disk> {
+fn disk(tree: &Tree, name: String, is_guest: bool) -> Option<Disk> {
     let folder = format!("{FOLDER}/{name}");
     let left_out = ["loop", "ram", "zram"].iter().any(|kind| name.starts_with(kind));
     if left_out || tree.parsed::<u32>(&format!("{folder}/hidden")) == Some(1) {
@@ -35,10 +39,59 @@ fn disk(tree: &Tree, name: String) -> Option<Disk> {
         model: model
             .or_else(|| tree.line(&format!("{folder}/device/name")))
             .or_else(|| tree.line(&format!("{folder}/dm/name"))),
-        rotational: queue("rotational").and_then(|text| flag(&text)),
+        driver: driver(tree, &format!("{folder}/device")),
+        rotational: rotational(tree, &name, is_guest, LAYERS_MAX),
+        removable: tree.line(&format!("{folder}/removable")).and_then(|text| flag(&text)),
         logical_sector_bytes: queue("logical_block_size").and_then(|text| text.parse().ok()),
         physical_sector_bytes: queue("physical_block_size").and_then(|text| text.parse().ok()),
         scheduler: queue("scheduler").and_then(|text| bracketed(&text)),
         name,
     })
+}
+
+/// Whether a disk rotates. Drivers clear the kernel's `rotational` where a device says so, and leave
+/// it set where a device says nothing.
+fn rotational(tree: &Tree, name: &str, is_guest: bool, layers: usize) -> Option<bool> {
+    let folder = format!("{FOLDER}/{name}");
+    if !flag(&tree.line(&format!("{folder}/queue/rotational"))?)? {
+        return Some(false);
+    }
+    let mut below = tree.names(&format!("{folder}/slaves")).into_iter().peekable();
+    if below.peek().is_some() {
+        let rotates = |part: String| {
+            let disk = disk_of(tree, part)?;
+            rotational(tree, &disk, is_guest, layers.checked_sub(1)?)
+        };
+        return below.any(|part| rotates(part) == Some(true)).then_some(true);
+    }
+    match driver(tree, &format!("{folder}/device")).as_deref() {
+        // drivers/block/virtio_blk.c never clears it, and virtio has no field for the medium.
+        Some("virtio_blk") => None,
+        Some("sd") => by_rotation_rate(tree, &format!("{folder}/device"), is_guest),
+        _ => Some(true),
+    }
+}
+
+/// The disk of a partition, or the disk itself.
+fn disk_of(tree: &Tree, part: String) -> Option<String> {
+    let is_part = |disk: &String| tree.exists(&format!("{FOLDER}/{disk}/{part}"));
+    match tree.exists(&format!("{FOLDER}/{part}")) {
+        true => Some(part),
+        false => tree.names(FOLDER).into_iter().find(is_part),
+    }
+}
+
+/// By "medium rotation rate" of the page "block device characteristics" (SBC-4), which kernels
+/// before 5.19 do not show. There a real ATA disk without a rate is older than SSDs; USB and RAID
+/// adapters often have no page.
+fn by_rotation_rate(tree: &Tree, device: &str, is_guest: bool) -> Option<bool> {
+    let Some(page) = tree.bytes(&format!("{device}/vpd_pgb1")) else {
+        let is_ata = tree.line(&format!("{device}/vendor")).as_deref() == Some("ATA");
+        return (is_ata && !is_guest).then_some(true);
+    };
+    match u16::from_be_bytes(*page.get(4..)?.first_chunk()?) {
+        // Not reported, and reserved values.
+        0 | 2..=0x400 | u16::MAX => None,
+        rate => Some(rate > 1),
+    }
 }

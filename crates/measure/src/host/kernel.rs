@@ -10,8 +10,7 @@ use super::tree::{Fact, Tree, after, flag, keep};
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
     let tree = &sources.tree;
-    let name = tree.fact("/proc/sys/kernel/hostname").or_else(|| tree.fact("/etc/hostname"));
-    keep!(host.name, name);
+    keep!(host.name, name(sources));
     let by_uname = || sources.uname(|name| name.release(), "uname(2): release");
     keep!(host.kernel, tree.fact("/proc/sys/kernel/osrelease").or_else(by_uname));
     keep!(host.kernel_command_line, tree.fact("/proc/cmdline"));
@@ -30,6 +29,15 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
         (seconds.is_finite() && seconds >= 0.0).then_some(seconds)
     };
     keep!(host.uptime_s, tree.value("/proc/uptime", seconds));
+}
+
+/// The host name. Until one is set, the kernel has `(none)`, and what `/etc/hostname` has is not
+/// the name.
+fn name(sources: &Sources) -> Option<Fact<String>> {
+    let by_kernel = sources.tree.fact("/proc/sys/kernel/hostname");
+    let by_uname = || sources.uname(|name| name.nodename(), "uname(2): nodename");
+    let name = by_kernel.or_else(by_uname).or_else(|| sources.tree.fact("/etc/hostname"));
+    name.filter(|name| name.value != "(none)")
 }
 
 /// `PRETTY_NAME` of os-release(5), whose values may be quoted as in a shell.

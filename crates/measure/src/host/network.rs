@@ -5,7 +5,7 @@ use std::str::FromStr;
 use fathom_record::Host;
 use fathom_record::host::{BufferSizes, NetworkLink};
 
-use super::tree::{Fact, Tree, after, flag, keep};
+use super::tree::{Fact, Tree, driver, flag, keep};
 
 pub(super) const FOLDER: &str = "/sys/class/net";
 
@@ -52,10 +52,13 @@ fn link(tree: &Tree, name: String) -> Option<NetworkLink> {
     if !tree.exists(&format!("{folder}/mtu")) {
         return None;
     }
-    // In Mbit/s; -1, 0 or an error without a link.
-    let speed = tree.parsed::<u64>(&format!("{folder}/speed")).filter(|&speed| speed > 0);
+    // In Mbit/s; -1, 0 or an error without a link. Interfaces without a device have a constant of
+    // their driver (veth 10 Gbit/s, tun 10 Mbit/s), or that of others (bridge, bond, VLAN).
+    let device = format!("{folder}/device");
+    let speed = tree.exists(&device).then(|| tree.parsed::<u64>(&format!("{folder}/speed")));
+    let speed = speed.flatten().filter(|&speed| speed > 0);
     Some(NetworkLink {
-        driver: driver(tree, &folder),
+        driver: driver(tree, &device),
         // Some drivers print -1 as unsigned.
         bits_per_s: speed
             .filter(|&speed| speed != u64::from(u32::MAX))
@@ -64,12 +67,6 @@ fn link(tree: &Tree, name: String) -> Option<NetworkLink> {
         up: up(tree, &folder),
         name,
     })
-}
-
-fn driver(tree: &Tree, folder: &str) -> Option<String> {
-    let text = tree.text(&format!("{folder}/device/uevent"))?;
-    let name = after(&text, "DRIVER=")?;
-    (!name.is_empty()).then(|| name.to_owned())
 }
 
 /// The operational state, or the carrier if the state is unknown, as for many virtual interfaces.

@@ -15,12 +15,15 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     let online = cpulist::read(tree, &format!("{CPUS}/online")).or_else(|| sources.cpuinfo.cpus());
     let cpus = online.as_ref().map_or(Vec::new(), |fact| fact.value.clone());
     keep!(host.cpu.logical, online.and_then(|fact| fact.and_then(|cpus| count(cpus.len()))));
-    // Without /proc: the system call, for the first 1024 CPUs.
+    // Without /proc: the system call.
     let syscall = || Fact::unless_empty(affinity::allowed(), "sched_getaffinity");
     keep!(host.cpu.allowed, allowed(tree, &cpus).or_else(|| sources.live.then(syscall)?));
     groups(sources, host, &cpus);
     keep!(host.cpu.kinds, kinds(tree, &cpus));
     keep!(host.cpu.numa, nodes(tree));
+    keep!(host.cpu.numa_distances, distances(tree, &host.cpu.numa));
+    keep!(host.cpu.isolated, cpulist::read_any(tree, &format!("{CPUS}/isolated")));
+    keep!(host.cpu.nohz_full, cpulist::read_any(tree, &format!("{CPUS}/nohz_full")));
 }
 
 fn count(len: usize) -> Option<u32> {
@@ -37,11 +40,12 @@ fn allowed(tree: &Tree, online: &[u32]) -> Option<Fact<Vec<u32>>> {
     })
 }
 
-/// Cores, sockets, siblings and whether SMT is on.
+/// Cores, sockets, dies, siblings and whether SMT is on.
 fn groups(sources: &Sources, host: &mut Host, online: &[u32]) {
     let (tree, info) = (&sources.tree, &sources.cpuinfo);
     let mut siblings = BTreeSet::new();
     let mut sockets = BTreeSet::new();
+    let mut dies = BTreeSet::new();
     let mut whole = !online.is_empty();
     for cpu in online {
         let topology = format!("{CPUS}/cpu{cpu}/topology");
@@ -49,8 +53,11 @@ fn groups(sources: &Sources, host: &mut Host, online: &[u32]) {
         whole &= group.is_some();
         siblings.extend(group.map(|fact| fact.value));
         // The kernel writes -1 for unknown.
-        let socket = tree.parsed::<i64>(&format!("{topology}/physical_package_id"));
-        sockets.extend(socket.filter(|&id| id >= 0));
+        let id = |name| tree.parsed::<i64>(&format!("{topology}/{name}")).filter(|&id| id >= 0);
+        let socket = id("physical_package_id");
+        sockets.extend(socket);
+        // Numbered within a socket.
+        dies.extend(socket.zip(id("die_id")));
     }
     let topology = format!("{CPUS}/cpu*/topology");
     let threads = format!("{topology}/thread_siblings_list");
@@ -60,6 +67,8 @@ fn groups(sources: &Sources, host: &mut Host, online: &[u32]) {
     let packages = count(sockets.len());
     let packages = packages.map(|n| Fact::new(n, format!("{topology}/physical_package_id")));
     keep!(host.cpu.sockets, packages.or_else(|| info.distinct(&["physical id"])));
+    let dies = count(dies.len()).map(|n| Fact::new(n, format!("{topology}/die_id")));
+    keep!(host.cpu.dies, dies);
     let several: Vec<Vec<u32>> = siblings.into_iter().filter(|group| group.len() > 1).collect();
     keep!(host.cpu.siblings, Fact::unless_empty(several, threads.clone()));
     let by_siblings = || whole.then(|| Fact::new(!host.cpu.siblings.is_empty(), threads));
@@ -86,19 +95,27 @@ fn kinds(tree: &Tree, online: &[u32]) -> Option<Fact<BTreeMap<String, Vec<u32>>>
     (capacities.len() > 1).then(|| Fact::new(capacities, format!("{CPUS}/cpu*/cpu_capacity")))
 }
 
+const NODES: &str = "/sys/devices/system/node";
+
 /// NUMA nodes, including those with memory only, which have an empty list.
 fn nodes(tree: &Tree) -> Option<Fact<BTreeMap<u32, Vec<u32>>>> {
-    let folder = "/sys/devices/system/node";
-    let mut nodes = BTreeMap::new();
-    for name in tree.names(folder) {
-        let Some(node) = name.strip_prefix("node").and_then(|id| id.parse().ok()) else {
-            continue;
-        };
-        let text = tree.text(&format!("{folder}/{name}/cpulist"));
-        let empty = text.is_none() && tree.exists(&format!("{folder}/{name}/cpulist"));
-        if let Some(cpus) = text.as_deref().or(empty.then_some("")).and_then(cpulist::parse) {
-            nodes.insert(node, cpus);
-        }
-    }
-    Fact::unless_empty(nodes, format!("{folder}/node*/cpulist"))
+    let nodes = tree.names(NODES).into_iter().filter_map(|name| {
+        let node = name.strip_prefix("node")?.parse().ok()?;
+        Some((node, cpulist::read_any(tree, &format!("{NODES}/{name}/cpulist"))?.value))
+    });
+    Fact::unless_empty(nodes.collect(), format!("{NODES}/node*/cpulist"))
+}
+
+/// Distances of each node to all nodes, as the firmware has them; the kernel lists the same nodes.
+fn distances(
+    tree: &Tree,
+    nodes: &BTreeMap<u32, Vec<u32>>,
+) -> Option<Fact<BTreeMap<u32, Vec<u32>>>> {
+    let row = |node: &u32| {
+        let text = tree.line(&format!("{NODES}/node{node}/distance"))?;
+        let row: Option<Vec<u32>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
+        row.filter(|row| row.len() == nodes.len()).map(|row| (*node, row))
+    };
+    let rows: BTreeMap<u32, Vec<u32>> = nodes.keys().map(row).collect::<Option<_>>()?;
+    Fact::unless_empty(rows, format!("{NODES}/node*/distance"))
 }

@@ -1,7 +1,7 @@
 //! Reads of `/proc`, `/sys` and a few other files, below a root that tests can choose.
 //!
-//! Every read is bounded. A file that is missing, unreadable or empty is `None`. A [`Fact`] is a
-//! value with the name of its file.
+//! Every read is bounded. A file that is missing, unreadable, empty or too long is `None`. A
+//! [`Fact`] is a value with the name of its file.
 //!
 //! Not with the `procfs` crate (0.18): its parsers return a whole file or an error, so that one
 //! unknown line would lose every fact in it; truncated lines make three of them panic (`meminfo`,
@@ -12,8 +12,8 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Enough for every file: `/proc/cpuinfo` of 512 CPUs has about 1 MiB.
-const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Enough for every file: `/proc/cpuinfo` of 8192 CPUs has about 16 MiB.
+pub(crate) const FILE_BYTES_MAX: usize = 64 << 20;
 
 const ENTRIES_MAX: usize = 1 << 16;
 
@@ -83,8 +83,10 @@ impl Tree {
             return None;
         }
         let mut bytes = Vec::new();
-        File::open(place).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-        Some(bytes)
+        let limit = FILE_BYTES_MAX as u64 + 1;
+        File::open(place).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
+        // A part of a list would be another fact.
+        (bytes.len() <= FILE_BYTES_MAX).then_some(bytes)
     }
 
     /// The complete text of a file.
@@ -151,6 +153,13 @@ pub(crate) fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
 }
 
+/// The driver of the device in a folder of sysfs.
+pub(crate) fn driver(tree: &Tree, device: &str) -> Option<String> {
+    let text = tree.text(&format!("{device}/uevent"))?;
+    let name = after(&text, "DRIVER=")?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
 /// A boolean: digits, or letters for module parameters.
 pub(crate) fn flag(text: &str) -> Option<bool> {
     match text {
@@ -190,6 +199,18 @@ mod tests {
         assert_eq!(after(text, "nr_throttled "), Some("4"));
         assert_eq!(after("nr_throttled_more 5", "nr_throttled "), None);
         assert_eq!(after("Uid:\t1000\t0\n", "Uid:"), Some("1000\t0"));
+    }
+
+    #[test]
+    fn part_of_a_file_is_no_fact() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("stat")).unwrap();
+        let bytes = |len: usize| {
+            file.set_len(len as u64).unwrap();
+            Tree::at(dir.path()).bytes("/stat").map(|bytes| bytes.len())
+        };
+        assert_eq!(bytes(FILE_BYTES_MAX), Some(FILE_BYTES_MAX));
+        assert_eq!(bytes(FILE_BYTES_MAX + 1), None);
     }
 
     #[test]

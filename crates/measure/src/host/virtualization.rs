@@ -3,7 +3,7 @@
 use fathom_record::Host;
 
 use super::tree::{Fact, Tree, keep};
-use super::{Sources, first_cpu};
+use super::{Sources, cpu, cpuinfo, first_cpu};
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
     keep!(host.virtualization, hypervisor(sources, first_cpu(host)));
@@ -44,13 +44,17 @@ fn hypervisor(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
         .as_ref()
         .and_then(|cpuid| Some(Fact::new(cpuid.hypervisor_name.clone()?, "cpuid leaf 0x40000000")));
     named
-        .or_else(|| by_device_tree(tree))
+        .or_else(|| by_hypervisor_node(tree))
         .or_else(|| by_firmware(tree))
-        .or_else(|| bit.map(|bit| bit.map(|_| "unidentified".to_owned())))
+        .or_else(|| by_board(tree))
+        .or_else(|| bit.map(|bit| bit.map(|_| UNIDENTIFIED.to_owned())))
 }
 
+const UNIDENTIFIED: &str = "unidentified";
+
 /// QEMU without an accelerator (TCG) has a CPUID signature of its own, and a model name if no other
-/// is set. User-mode emulation has them, too.
+/// is set. User-mode emulation has them, too. On ARM, a guest of KVM may show the same CPU, board
+/// and device tree: only what TCG alone has is evidence.
 fn emulation(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
     const MODEL: &str = "QEMU TCG CPU";
     let tcg = |origin: &str| Fact::new("tcg".to_owned(), origin);
@@ -61,14 +65,70 @@ fn emulation(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
     if cpuid.and_then(|it| it.brand.as_deref()).is_some_and(|it| it.starts_with(MODEL)) {
         return Some(tcg("cpuid leaf 0x80000002"));
     }
-    let model = sources.cpuinfo.of(cpu, "model name")?;
-    model.value.starts_with(MODEL).then(|| model.map(|_| "tcg".to_owned()))
+    let model = sources.cpuinfo.of(cpu, "model name").filter(|it| it.value.starts_with(MODEL));
+    model.map(|model| tcg(&model.origin)).or_else(|| emulated_arm(sources, cpu))
 }
 
-fn by_device_tree(tree: &Tree) -> Option<Fact<String>> {
+/// The rate of the timer of QEMU's older ARM CPUs, a tick of 16 ns (target/arm/internals.h). KVM
+/// has that of its host, and no hardware with virtualization is known to have this one.
+const TCG_TIMER_HZ: u64 = 62_500_000;
+
+fn emulated_arm(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
+    let number = |key: &str| cpuinfo::number(&sources.cpuinfo.of(cpu, key)?.value);
+    let implementer = number("CPU implementer")?;
+    let tcg = |origin: String| Some(Fact::new("tcg".to_owned(), origin));
+    // `-cpu max` (target/arm/tcg/cpu64.c): the implementer of software, and a Q.
+    if (implementer, number("CPU part")) == (0, Some(0x51)) {
+        return tcg("/proc/cpuinfo: CPU implementer, CPU part".to_owned());
+    }
+    // hw/arm/virt.c names the machine after KVM; under HVF, the CPU is Apple's.
+    let product = "/sys/class/dmi/id/product_name";
+    let is_qemu = sources.tree.line(product).as_deref() == Some("QEMU Virtual Machine");
+    if is_qemu && implementer != cpu::APPLE {
+        return tcg(product.to_owned());
+    }
+    let has_qemu = is_qemu || by_board(&sources.tree).is_some_and(|board| board.value == "qemu");
+    let timer_hz = timer_hz().filter(|_| sources.live && has_qemu);
+    timer_hz.filter(|hz| *hz == TCG_TIMER_HZ).and_then(|_| tcg("cntfrq_el0".to_owned()))
+}
+
+/// The rate of the generic timer, as the firmware set it.
+#[cfg(target_arch = "aarch64")]
+fn timer_hz() -> Option<u64> {
+    let hz: u64;
+    // SAFETY: reads a register that Linux allows in user space, or reads for it; no memory.
+    unsafe { core::arch::asm!("mrs {hz}, cntfrq_el0", hz = out(reg) hz, options(nomem, nostack)) };
+    Some(hz)
+}
+
+#[cfg(not(target_arch = "aarch64"))]
+fn timer_hz() -> Option<u64> {
+    None
+}
+
+fn by_hypervisor_node(tree: &Tree) -> Option<Fact<String>> {
     tree.value("/proc/device-tree/hypervisor/compatible", |text| {
         let kinds = ["kvm", "xen", "vmware"];
-        kinds.into_iter().find(|kind| text.contains(kind)).map(str::to_owned)
+        let known = kinds.into_iter().find(|kind| text.contains(kind));
+        Some(known.unwrap_or(UNIDENTIFIED).to_owned())
+    })
+}
+
+/// By devices that boards of hypervisors have, after systemd `src/basic/virt.c`. The board of QEMU
+/// is also that of others, such as Firecracker and kvmtool, which lack its firmware interface.
+fn by_board(tree: &Tree) -> Option<Fact<String>> {
+    const NODES: &str = "/proc/device-tree";
+    const DEVICE: &str = "/sys/firmware/qemu_fw_cfg";
+    let qemu = |origin: String| Fact::new("qemu".to_owned(), origin);
+    let node = tree.names(NODES).into_iter().find(|name| name.contains("fw-cfg"));
+    let node = node.map(|name| qemu(format!("{NODES}/{name}")));
+    let device = || tree.exists(DEVICE).then(|| qemu(DEVICE.to_owned()));
+    node.or_else(device).or_else(|| {
+        tree.value(&format!("{NODES}/compatible"), |text| match text {
+            "qemu,pseries" => Some("qemu".to_owned()),
+            "linux,dummy-virt" => Some(UNIDENTIFIED.to_owned()),
+            _ => None,
+        })
     })
 }
 

@@ -11,5 +11,6 @@ mod identity;
 mod junk;
 mod laptop;
 mod live;
+mod odd;
 mod origins;
 mod server;

@@ -14,7 +14,12 @@ const FILES: &str = r"
 /sys/devices/system/node/node0/cpulist = 0-1,4-5
 /sys/devices/system/node/node1/cpulist = 2-3,6-7
 /sys/devices/system/node/node2/cpulist = \n
+/sys/devices/system/node/node0/distance = 10 21 17
+/sys/devices/system/node/node1/distance = 21 10 28
+/sys/devices/system/node/node2/distance = 17 28 10
 /sys/devices/system/node/has_cpu = 0-1
+/sys/devices/system/cpu/isolated = 6-7
+/sys/devices/system/cpu/nohz_full = (null)
 /sys/devices/system/cpu/cpufreq/boost = 1
 /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor = performance
 /sys/devices/system/cpu/cpu0/cpufreq/scaling_driver = acpi-cpufreq
@@ -43,6 +48,7 @@ const FILES: &str = r"
 /sys/class/net/ens3/speed = 100000
 /sys/class/net/ens3/operstate = unknown
 /sys/class/net/ens3/carrier = 1
+/sys/class/net/ens3/device/uevent = DRIVER=mlx5_core
 ";
 
 pub(crate) fn machine() -> Machine {

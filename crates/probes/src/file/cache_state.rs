@@ -169,7 +169,7 @@ pub(super) fn describe_file(source: &Source) -> String {
 
 /// A note on cold files in a virtual machine.
 pub(super) fn in_guest(host: &fathom_record::Host, state: State) -> &'static str {
-    match state == State::Cold && host.virtualization.is_some() {
+    match state == State::Cold && host.is_guest() {
         true => "; cold in this guest, may be cached on the host",
         false => "",
     }

@@ -7,6 +7,7 @@ use fathom_far::transfer::{BLOCK_BYTES_MAX, Direction, Length, Track, Transfer};
 use fathom_measure::clock::thread_cpu_ns;
 use fathom_measure::sampler::LOOPBACK;
 use fathom_record::Counter;
+use fathom_record::host::NetworkLink;
 use rustix::net::sockopt;
 
 use super::FAR_END;
@@ -267,11 +268,12 @@ fn directions(direction: Direction) -> f64 {
 const HEADERS: f64 = 52.0;
 const FRAME: f64 = 38.0;
 
-/// The payload that the only link of known speed carries.
+/// The payload that the only link of known speed carries. In a virtual machine, the speed of a link
+/// is a number of its hypervisor, which need not keep to it.
 pub(super) fn at_most_of_link(to: &str, directions: f64, host: &Host) -> Model {
     let unknown = || NoModel::unknown_fact(&["network.bits_per_s"]);
     let is_here = to.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    let known = |link: &&fathom_record::host::NetworkLink| link.up == Some(true);
+    let known = |link: &&NetworkLink| link.up == Some(true) && !host.is_guest();
     let mut links = host.network.iter().filter(known).filter_map(|link| {
         Some((link.bits_per_s? as f64 / 8.0, f64::from(link.mtu_bytes?), &link.name))
     });

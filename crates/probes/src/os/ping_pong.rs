@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+use fathom_measure::affinity::CpuMask;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use self::peer::{PeerExit, PeerTask, Turns, exit_error};
 use super::child::{Child, Switches, creation_fault};
@@ -130,11 +130,9 @@ impl<L: Link> Ring<L> {
 
     /// Moves the peer processes to another CPU than the worker's.
     pub(super) fn move_peers_to(&self, cpu: u32) -> Result<()> {
-        let mut set = CpuSet::new();
-        set.set(cpu as usize);
+        let only = CpuMask::of(&[cpu]);
         for process in self.processes() {
-            let process = Pid::from_raw(process as i32);
-            sched_setaffinity(process, &set).map_err(|error| {
+            only.confine(process as i32).map_err(|error| {
                 let what = format!("move a process to CPU {cpu}: {error}");
                 Fault::unavailable(what, Remedy::AllowCpu { cpu })
             })?;

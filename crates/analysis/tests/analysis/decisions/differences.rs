@@ -74,6 +74,9 @@ fn all_facts_of_a_host_are_compared() {
     let (mut a, mut b) = (bare(1), bare(1));
     a.host.cpu.allowed = vec![0, 1];
     change_host(&mut b);
+    let of_quota = |a: &Document| all(a, &b).into_iter().find(|it| it.starts_with("CPU quota"));
+    assert_eq!(of_quota(&a).as_deref(), Some("CPU quota: unknown → 0.50 CPUs"));
+    a.host.cgroup.version = Some(2);
     let expected = [
         "host: bench-3 → other",
         "CPU: Example 9 7950X → Other",
@@ -93,15 +96,15 @@ fn all_facts_of_a_host_are_compared() {
         "distribution: unknown → Debian",
         "C library: unknown → musl",
         "kernel clock source: unknown → tsc",
-        "page size: 0 B → 4 KiB",
+        "page size: unknown → 4 KiB",
         "transparent huge pages: unknown → never",
         "address randomisation: unknown → 2",
         "CPU quota: none → 0.50 CPUs",
         "memory limit: none → 2 GiB",
         "CPUs allowed: 0 1 → 0",
         "huge pages reserved: none → 2 MiB: 64",
-        "disks: none → vdb, sda (Model)",
-        "I/O scheduler: none → sda: none",
+        "disks: unknown → vdb, sda (Model)",
+        "I/O scheduler: unknown → sda: none",
         "swap: unknown → 1 GiB",
         "DAMON: unknown → pageout",
         "zswap: unknown → on",
@@ -119,7 +122,7 @@ fn all_facts_of_a_host_are_compared() {
         "TIME_WAIT reuse: unknown → 2",
         "slow start after idle: unknown → on",
         "accept queue limit: unknown → 4096",
-        "MTU: none → lo: 65536, eth0: 1500",
+        "MTU: unknown → lo: 65536, eth0: 1500",
         "offloads: unknown → tso on, gro off",
     ];
     assert_eq!(all(&a, &b), expected);

@@ -84,7 +84,8 @@ fn host() -> Host {
     (host.memory.zswap.enabled, host.memory.ksm.run) = (Some(false), Some(0));
     host.autogroup = Some(false);
     network(&mut host);
-    host.cgroup.version = Some(2);
+    (host.cgroup.version, host.cgroup.sees_root) = (Some(2), Some(true));
+    (host.cpu.isolated, host.cpu.nohz_full) = (Some(Vec::new()), Some(Vec::new()));
     host.origin("memory.thp", "/sys/kernel/mm/transparent_hugepage/enabled");
     host
 }

@@ -2,6 +2,7 @@
 
 use fathom_record::Fix;
 use fathom_record::Severity::{Good, Note, Severe, Warning};
+use fathom_record::diagnosis::Acceptable;
 
 use super::fixture::{Machine, after, finds, is_unknown, look, quiet, shares};
 
@@ -110,8 +111,19 @@ fn hardware_properties_are_notes() {
         m.host.cpu.kinds.insert("cpu_atom".to_owned(), vec![2, 3]);
     });
     is_unknown("cpu-kinds", |m| m.host.cpu.logical = 0);
+    is_unknown("cpu-kinds", |m| m.condition.sys_readable = false);
+    let one_kind = after("cpu-kinds", |m| {
+        m.host.cpu.kinds.insert("cpu_core".to_owned(), vec![0, 1]);
+        m.host.cpu.kinds.insert("cpu_atom".to_owned(), vec![2, 3]);
+        m.host.cpu.allowed = vec![0, 1];
+    });
+    assert_eq!(one_kind.remedy, Some(Fix::Nothing { why: Acceptable::OnPurpose }));
     finds("cpu-numa", Note, "2 nodes; a run would use node 0", |m| {
         m.host.cpu.numa.insert(1, vec![2, 3]);
+    });
+    finds("cpu-numa", Note, "2 nodes, distances 10 to 21; a run", |m| {
+        m.host.cpu.numa.insert(1, vec![2, 3]);
+        m.host.cpu.numa_distances = [(0, vec![10, 21]), (1, vec![21, 10])].into();
     });
     is_unknown("cpu-numa", |m| m.host.cpu.numa.clear());
     finds("cpu-mitigations", Note, "mitigated: spectre_v2; vulnerable: mds", |m| {
@@ -121,6 +133,116 @@ fn hardware_properties_are_notes() {
         m.host.mitigations = [("mds".to_owned(), "Not affected".to_owned())].into();
     });
     is_unknown("cpu-mitigations", |m| m.host.mitigations.clear());
+}
+
+#[test]
+fn isolated_cpus_are_named() {
+    let isolated = |cpus: &[u32], chosen: u32| {
+        let cpus = cpus.to_vec();
+        move |m: &mut Machine| {
+            (m.host.cpu.isolated, m.condition.cpu) = (Some(cpus), Some(chosen));
+        }
+    };
+    let id = "cpu-isolated";
+    finds(id, Good, "no isolated CPU", |_| {});
+    finds(id, Note, "isolcpus: CPU 1-3; a run would use CPU 1", isolated(&[1, 2, 3], 1));
+    finds(id, Note, "isolcpus: CPU 1-3, some of them allowed", isolated(&[1, 2, 3], 0));
+    finds(id, Good, "isolcpus: CPU 2-3", isolated(&[2, 3], 1));
+    finds(id, Good, "nohz_full: CPU 1", |m| m.host.cpu.nohz_full = Some(vec![1]));
+    is_unknown(id, |m| m.host.cpu.isolated = None);
+    let four = |m: &mut Machine| (m.host.cpu.logical, m.host.cpu.isolated) = (4, Some(vec![2, 3]));
+    finds("cpus-allowed", Note, "CPU 0-1 of 4 (isolcpus)", four);
+}
+
+#[test]
+fn missing_files_are_not_missing_features() {
+    let no_sys = |m: &mut Machine| m.condition.sys_readable = false;
+    let found = |id: &str, change: fn(&mut Machine)| {
+        let finding = after(id, |m| {
+            no_sys(m);
+            m.host.virtualization = Some("none".to_owned());
+            change(m);
+        });
+        assert!(finding.unknown, "{finding:?}");
+        finding.found
+    };
+    for (id, change) in [
+        ("damon", (|m| m.host.memory = Default::default()) as fn(&mut Machine)),
+        ("cpu-governor", |_| {}),
+        ("cpu-boost", |_| {}),
+        ("zswap", |m| m.host.memory.zswap.enabled = None),
+        ("clock-source", |m| m.host.clocksource = None),
+        ("perf-events", |m| m.condition.permissions.pmu = None),
+    ] {
+        assert!(found(id, change).ends_with("(/sys cannot be read)"), "{id}");
+    }
+    let by_root = after("damon", |m| m.host.memory.damon = None);
+    assert!(by_root.found.contains("readable by root only"), "{by_root:?}");
+    is_unknown("perf-events", |m| {
+        (m.condition.permissions.pmu, m.condition.proc_readable) = (Some(true), false);
+        m.condition.permissions.perf_event_paranoid = None;
+    });
+    is_unknown("container", |m| m.condition.proc_readable = false);
+    for logical in ["cpus-allowed", "load-average", "cpu-kinds"] {
+        is_unknown(logical, |m| m.host.cpu.logical = 0);
+    }
+    for id in ["cgroup-memory", "cgroup-pids"] {
+        is_unknown(id, |m| m.host.cgroup.sees_root = Some(false));
+    }
+}
+
+#[test]
+fn pressure_that_is_off_is_not_called_a_build() {
+    let off = |line: &'static str| {
+        move |m: &mut Machine| {
+            m.condition.pressure.clear();
+            m.condition.pressure_missing = Some("psi=0 on the kernel command line".to_owned());
+            m.condition.counters_missing.push("pressure (/proc/pressure)".to_owned());
+            m.host.kernel_command_line = Some(line.to_owned());
+        }
+    };
+    assert_eq!(after("counters", off("quiet psi=0")).remedy, Some(Fix::EnablePressure));
+    // It is given already: the kernel has no pressure.
+    let built = Some(Fix::Nothing { why: Acceptable::KernelBuild });
+    assert_eq!(after("counters", off("psi=1")).remedy, built);
+    let reason = after("pressure", off("psi=0")).found;
+    assert_eq!(reason, "unknown: pressure (psi=0 on the kernel command line)");
+}
+
+#[test]
+fn remedies_change_something() {
+    let nothing = |why| Some(Fix::Nothing { why });
+    let root = |m: &mut Machine| m.condition.permissions.root = Some(true);
+    assert_eq!(after("drop-caches", |_| {}).remedy, Some(Fix::BecomeRootToDropCaches));
+    assert_eq!(after("drop-caches", root).remedy, nothing(Acceptable::Forbidden));
+    let runs = |m: &mut Machine| m.host.memory.damon = Some("unknown actions".to_owned());
+    assert_eq!(after("damon", runs).remedy, Some(Fix::ReadDamonAsRoot));
+    let by_root = after("damon", |m| {
+        runs(m);
+        root(m);
+    });
+    assert_eq!(by_root.remedy, nothing(Acceptable::Forbidden));
+    // The clock source is as fast as any, or that of an emulator.
+    let slow = |m: &mut Machine| refused(500.0, 1.0)(m);
+    assert_eq!(after("clock-counter", slow).remedy, nothing(Acceptable::KernelClock));
+    let hpet = |m: &mut Machine| m.host.clocksource = Some("hpet".to_owned());
+    let see = Fix::SeeFinding { id: "clock-source".to_owned() };
+    let of_hpet = after("clock-counter", |m| {
+        slow(m);
+        hpet(m);
+    });
+    assert_eq!(of_hpet.remedy, Some(see));
+    let emulated = after("clock-source", |m| {
+        hpet(m);
+        m.host.emulation = Some("tcg".to_owned());
+    });
+    assert_eq!(emulated.remedy, nothing(Acceptable::Nature));
+    let arm = after("clock-source", |m| {
+        m.host.cpu.architecture = "aarch64".to_owned();
+        m.host.clocksource = Some("timer".to_owned());
+        m.host.clocksources_available.clear();
+    });
+    assert_eq!(arm.remedy, Some(Fix::FindClockSource));
 }
 
 #[test]

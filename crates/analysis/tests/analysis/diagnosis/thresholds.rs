@@ -56,7 +56,7 @@ fn limits_of_load_belong_to_the_lower_severity() {
         assert_eq!(after("uptime", |m| uptime(m, seconds)).found, text);
     }
     let of_one_cpu = |m: &mut Machine| {
-        (m.host.cpu.logical, m.condition.runnable) = (0, Some(3));
+        (m.host.cpu.logical, m.condition.runnable) = (1, Some(3));
         m.condition.load_average = Some([0.5; 3]);
     };
     let text = "0.50 0.50 0.50 (1, 5, 15 min) on 1 CPU; 2 other runnable threads";

@@ -27,6 +27,14 @@ fn unknown_facts_are_notes() {
         .collect();
     assert_eq!(severe, BTreeSet::from(["clock-counter", "cpus-allowed", "kernel-files"]));
     assert!(findings.iter().filter(|finding| finding.unknown).all(has_reason), "{findings:?}");
+    // Nothing is said of what was not read, neither good nor bad.
+    let known = findings.iter().filter(|finding| !finding.unknown);
+    assert!(known.clone().all(|finding| severe.contains(finding.id.as_str())), "{findings:?}");
+    // Without /proc and /sys, no reason is about a file of theirs.
+    let part = |finding: &&fathom_record::Finding| {
+        ["/proc/", "/sys/"].iter().any(|mount| finding.found.contains(mount))
+    };
+    assert_eq!(findings.iter().find(part), None);
 }
 
 #[test]

@@ -26,6 +26,23 @@ fn both_ends_count_the_same_bytes() {
 }
 
 #[test]
+fn link_of_a_guest_is_no_ceiling() {
+    let link = NetworkLink {
+        name: "eth0".to_owned(),
+        bits_per_s: Some(1_000_000_000),
+        mtu_bytes: Some(1500),
+        up: Some(true),
+        ..NetworkLink::default()
+    };
+    let mut host = Host { network: vec![link], ..Host::default() };
+    let bound = at_most_of_link("192.0.2.1", 1.0, &host).unwrap().high.unwrap();
+    assert!((0.9 * 125e6..125e6).contains(&bound), "{bound}");
+    // As e1000 of an emulated machine, which moves more.
+    host.virtualization = Some("kvm".to_owned());
+    assert!(at_most_of_link("192.0.2.1", 1.0, &host).is_err());
+}
+
+#[test]
 fn start_and_stragglers_do_not_count() {
     let clock = smoke::clock();
     // A burst of 500 bytes at once, then 10 bytes a tick of 1 ns.
