@@ -97,8 +97,11 @@ fn systemd_takes_units_and_rates_them_safe() {
     };
     let units: Vec<PathBuf> = units().into_iter().map(copy).collect();
     let units: Vec<&str> = units.iter().map(|unit| path_text(unit)).collect();
-    let verified = run(&[&["verify", "--man=no"][..], &units[..]].concat()).expect("it starts");
-    assert!(verified.status.success() && verified.stderr.is_empty(), "{verified:?}");
+    let verify = ["verify", "--man=no", "--recursive-errors=no"];
+    let verified = run(&[&verify[..], &units[..]].concat()).expect("it starts");
+    // Other units of the machine may have warnings.
+    let is_ours = text(&verified.stderr).contains(path_text(folder.path()));
+    assert!(verified.status.success() && !is_ours, "{verified:?}");
     for unit in units.iter().filter(|unit| unit.ends_with(".service")) {
         let rated = run(&["security", "--no-pager", "--offline=true", "--threshold=30", unit]);
         let rated = rated.expect("it starts");
