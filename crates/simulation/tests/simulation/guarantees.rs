@@ -65,6 +65,11 @@ fn machine_and_effects_are_kept() {
 }
 
 #[test]
+fn odd_hosts_and_links_are_kept() {
+    assert_kept("many hosts", 1_000);
+}
+
+#[test]
 fn saturation_is_kept() {
     assert_kept("saturation of a load", 150);
 }
@@ -76,4 +81,16 @@ fn seed_decides_the_page() {
     // The first lines contain the seed.
     let figures = |page: String| page.lines().skip(8).collect::<Vec<&str>>().join("\n");
     assert_ne!(figures(page(1)), figures(page(2)));
+}
+
+#[test]
+#[ignore = "scratch"]
+fn scratch() {
+    let runs = std::env::var("RUNS").unwrap().parse().unwrap();
+    let findings = simulate_part("many hosts", Trials { runs, seed: SEED }).unwrap();
+    println!(
+        "{}\n{:#?}",
+        &findings.page[findings.page.find("## Many").unwrap()..],
+        findings.violations
+    );
 }
