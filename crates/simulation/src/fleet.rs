@@ -77,7 +77,8 @@ const ONE: [World; 15] = [
     World { name: "0.5 % to 3 % by the case", ..BASE },
     World { name: "the same, half of it in all cases", common: 0.5, ..BASE },
     World { name: "the same, all of it in all cases", common: 1.0, ..BASE },
-    World { name: "3 %, all of it in all cases", spread: Spread::Each(0.03), common: 1.0, found: 0.0, ..BASE },
+    World { name: "3 %, all of it in all cases", spread: Spread::Each(0.03), common: 1.0,
+        found: 0.0, ..BASE },
     World { name: "0.5 % to 3 % by the case, heavy tails", freedom: 3, healthy: 0.0, ..BASE },
     World { name: "0.5 %, slow in one case", spread: Spread::Each(0.005), wrong: Wrong::Slow(1),
         found: 0.0, ..BASE },
@@ -209,10 +210,13 @@ const NETWORKS: [Network; 9] = [
     Network { name: "healthy, 200 hosts, 63 rounds", hosts: 200, ..HEALTHY },
     Network { name: "a link 10 % slower", link: [1.1; 2], found: true, ..HEALTHY },
     Network { name: "a link 10 % slower one way", link: [1.1, 1.0], found: true, ..HEALTHY },
-    Network { name: "a link 10 % slower, a third of pairs missing", link: [1.1; 2], missing: 0.33, ..HEALTHY },
+    Network { name: "a link 10 % slower, a third of pairs missing", link: [1.1; 2],
+        missing: 0.33, found: true, ..HEALTHY },
     Network { name: "a host 15 % slower", host: 1.15, found: true, ..HEALTHY },
-    Network { name: "a host 15 % and a link 10 % slower", host: 1.15, link: [1.1; 2], found: true, ..HEALTHY },
-    Network { name: "a link 30 % slower, 8 hosts", hosts: 8, link: [1.3; 2], found: true, ..HEALTHY },
+    Network { name: "a host 15 % and a link 10 % slower", host: 1.15, link: [1.1; 2],
+        found: true, ..HEALTHY },
+    Network { name: "a link 30 % slower, 8 hosts", hosts: 8, link: [1.3; 2], found: true,
+        ..HEALTHY },
 ];
 
 impl Network {
@@ -275,10 +279,10 @@ impl Links {
 const WORDS: &str = "\
 `fathom fleet` of 50 hosts with 40 cases each, of 9 processes that differ by 1 %. Healthy hosts
 differ by the spread in the first column, in each case anew. One host is 5 % slower in all cases.
-*Found*: fleets in which it is named. *No healthy host*: fleets in which no other one is. A host that
-is slow in one case of forty is mostly found where hosts differ by a tenth of that. What makes hosts
-differ in all cases alike hides what is slow in all. With heavy tails (Student's t with 3 degrees of
-freedom) healthy hosts do differ in single cases. All in per cent.";
+*Found*: fleets in which it is named. *No healthy host*: fleets in which no other one is. A host
+that is slow in one case of forty is mostly found where hosts differ by a tenth of that. What makes
+hosts differ in all cases alike hides what is slow in all. With heavy tails (Student's t with 3
+degrees of freedom) healthy hosts do differ in single cases. All in per cent.";
 
 const GENERATIONS: &str = "\
 Two generations of hosts in one group, 10 % apart in all cases, with the spread of 0.5 % to 3 % by

@@ -102,9 +102,9 @@ Conclusions:
   on. Near saturation those of short steps are too narrow.
 - The interval of the highest rate within limits keeps its level less 2 points wherever there is
   one: windows with fewer than twenty responses beyond the limit have none.
-- Of 50 hosts one that is 5 % slower in all cases is found in at least 9 of 10 fleets, and in 95 % of
-  fleets no healthy host is named, unless what makes hosts differ is the same in all cases. Fleets
-  of two generations are not judged. Of 1,225 links a bad one is named, and none of its hosts.
+- Of 50 hosts one that is 5 % slower in all cases is found in at least 9 of 10 fleets, and in 95 %
+  of fleets no healthy host is named. A fleet of two generations is not judged. Of 1,225 links a
+  bad one is named, and none of its hosts.
 
 The worlds. A value is 100, plus 1 % per deviation of its process and of its round. *Truth* is the
 typical round of the typical process. A visit has 12 rounds.

@@ -7,6 +7,9 @@ pub const HOSTS_MAX: usize = 100_000;
 /// Longer numbers do not fit 64 bits.
 const DIGITS_MAX: usize = 18;
 
+/// Numbers as they are written.
+type Numbers = BTreeSet<(u64, String)>;
+
 /// The last number in the first label of a name, with what is before and after it.
 fn numbered(name: &str) -> Option<(&str, u64, &str, &str)> {
     let label = &name[..name.find('.').unwrap_or(name.len())];
@@ -20,7 +23,7 @@ fn numbered(name: &str) -> Option<(&str, u64, &str, &str)> {
 /// The names as one list, each once: `node[3,17-19]`, `node[01-40]`. [`expand`] gives them back.
 #[must_use]
 pub fn fold<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
-    let mut alike: BTreeMap<(&str, bool, &str), BTreeSet<(u64, String)>> = BTreeMap::new();
+    let mut alike: BTreeMap<(&str, bool, &str), Numbers> = BTreeMap::new();
     for name in names {
         match numbered(name) {
             Some((before, number, digits, after)) => {
@@ -43,7 +46,7 @@ pub fn fold<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
 
 /// `3`, `17-19`: a range goes on while the next number has the same number of digits, by zeros if
 /// the first has them.
-fn ranges(mut numbers: BTreeSet<(u64, String)>) -> Vec<String> {
+fn ranges(mut numbers: Numbers) -> Vec<String> {
     let mut ranges = Vec::new();
     while let Some((first, digits)) = numbers.pop_first() {
         let (mut last, mut end) = (first, digits.clone());

@@ -115,24 +115,21 @@ pub fn judge(hosts: usize, numbers: &[Directed], better: Better, limit: f64) -> 
         few_links: Vec::new(),
     };
     let numbers = enough(hosts, numbers, &mut pairs.few_links);
-    if hosts - pairs.few_links.len() < HOSTS_MIN {
-        pairs.not_judged.push(format!(
-            "{} of {hosts} hosts have at least {LINKS_MIN} links each way: at least {HOSTS_MIN} are \
-             needed",
-            hosts - pairs.few_links.len(),
-        ));
+    let known = hosts - pairs.few_links.len();
+    if known < HOSTS_MIN {
+        let have = format!("{known} of {hosts} hosts have at least {LINKS_MIN} links each way");
+        pairs.not_judged.push(format!("{have}: at least {HOSTS_MIN} are needed"));
         return pairs;
     }
     let terms = polish(hosts, &numbers);
     pairs.usual = Some(terms.common.exp());
-    let effect_min = EFFECT_MIN.max(limit);
-    let is_worse = |test: &Test| match better {
-        Better::Lower => test.effect > 0.0,
-        Better::Higher => test.effect < 0.0,
-        Better::Neither => true,
-    };
-    judge_hosts(&terms, &numbers, (effect_min, &is_worse), &mut pairs);
-    judge_links(&terms, &numbers, (effect_min, &is_worse), &mut pairs);
+    let worse = Worse { effect_min: EFFECT_MIN.max(limit), better };
+    let judged: Vec<usize> = (0..hosts).filter(|it| !pairs.few_links.contains(it)).collect();
+    let mut unless_many = |why: String| pairs.not_judged.push(why);
+    let hosts = bad_hosts(&terms, &numbers, &judged, &worse);
+    pairs.bad_hosts = hosts.map_err(&mut unless_many).unwrap_or_default();
+    let links = bad_links(&terms, &numbers, &judged, &worse);
+    pairs.bad_links = links.map_err(unless_many).unwrap_or_default();
     pairs
 }
 
@@ -211,91 +208,92 @@ fn polish(hosts: usize, numbers: &[Directed]) -> Terms {
     terms
 }
 
-type Worse<'a> = (f64, &'a dyn Fn(&Test) -> bool);
-
 /// A host is judged by what it sends and what it receives.
-fn judge_hosts(
+fn bad_hosts(
     terms: &Terms,
     numbers: &[Directed],
-    (effect_min, is_worse): Worse<'_>,
-    pairs: &mut Pairs,
-) {
-    let judged: Vec<usize> = (0..pairs.hosts).filter(|it| !pairs.few_links.contains(it)).collect();
+    judged: &[usize],
+    worse: &Worse,
+) -> Result<Vec<BadHost>, String> {
     let mut all = Vec::new();
     for (way, (effects, host_of)) in terms.of_hosts.iter().zip(WAYS).enumerate() {
-        let by_host = by_host(pairs.hosts, numbers, &terms.rest, host_of);
+        let by_host = by_host(effects.len(), numbers, &terms.rest, host_of);
         let side = |(member, host): (usize, &usize)| {
             let rest = &by_host[*host];
             let own = MEDIAN_ERROR * qn(rest).unwrap_or(0.0) / (rest.len() as f64).sqrt();
             Side { member, ln: effects[*host], own }
         };
         let sides: Vec<Side> = judged.iter().enumerate().map(side).collect();
-        if let Some(found) = bimodal(&sides, effect_min) {
+        if let Some(found) = bimodal(&sides, worse.effect_min) {
             let way = ["sending", "receiving"][way];
-            pairs
-                .not_judged
-                .push(format!("hosts: {} when {way}", found.words(sides.len(), "hosts")));
-            return;
+            return Err(format!("{way}: {}", found.words(sides.len(), "hosts")));
         }
-        all.extend(tests(way, &sides, effect_min, [sides.len(), 0]));
+        all.extend(tests(way, &sides, worse.effect_min, [sides.len(), 0]));
     }
-    let found = discoveries(&all, judged.len());
-    let bad = found.into_iter().filter_map(|(member, mut tests)| {
-        tests.retain(|(test, _)| is_worse(test));
-        let of = |way| tests.iter().find(|(it, _)| it.series == way).map(|(it, _)| it.effect.exp());
-        (!tests.is_empty()).then(|| BadHost { host: judged[member], sends: of(0), receives: of(1) })
-    });
-    let bad: Vec<BadHost> = bad.collect();
-    if are_many(bad.len(), judged.len()) {
-        pairs.not_judged.push(format!("hosts: {} of {} differ", bad.len(), judged.len()));
-        return;
-    }
-    pairs.bad_hosts = bad;
-    pairs
-        .bad_hosts
-        .sort_by(|a, b| worst([b.sends, b.receives]).total_cmp(&worst([a.sends, a.receives])));
+    let found = worse.named(&all, judged.len(), "hosts")?;
+    let bad =
+        |(at, [sends, receives]): (usize, [_; 2])| BadHost { host: judged[at], sends, receives };
+    Ok(found.into_iter().map(bad).collect())
 }
 
 /// A link is judged by what remains of it both ways.
-fn judge_links(
+fn bad_links(
     terms: &Terms,
     numbers: &[Directed],
-    (effect_min, is_worse): Worse<'_>,
-    pairs: &mut Pairs,
-) {
+    judged: &[usize],
+    worse: &Worse,
+) -> Result<Vec<BadLink>, String> {
     let links = links(numbers);
     let side = |(one, rest): (&Directed, &f64)| {
         let member = links.binary_search(&link(one)).ok()?;
         Some(Side { member, ln: *rest, own: one.own })
     };
     let sides: Vec<Side> = numbers.iter().zip(&terms.rest).filter_map(side).collect();
-    if let Some(found) = bimodal(&sides, effect_min) {
-        pairs.not_judged.push(format!("links: {}", found.words(sides.len(), "numbers")));
-        return;
+    if let Some(found) = bimodal(&sides, worse.effect_min) {
+        return Err(format!("links: {}", found.words(sides.len(), "numbers")));
     }
     // Both ways are mostly alike: as many as there are links are independent, of which each host
     // took one. They are two tests of a link.
-    let judged = pairs.hosts - pairs.few_links.len();
-    let mut all = tests(0, &sides, effect_min, [links.len(), judged]);
+    let mut all = tests(0, &sides, worse.effect_min, [links.len(), judged.len()]);
     for (test, one) in all.iter_mut().zip(numbers) {
         test.series = usize::from(one.from > one.to);
     }
-    let found = discoveries(&all, links.len());
-    let bad = found.into_iter().filter_map(|(member, mut tests)| {
-        tests.retain(|(test, _)| is_worse(test));
-        let of = |way| tests.iter().find(|(it, _)| it.series == way).map(|(it, _)| it.effect.exp());
-        (!tests.is_empty()).then(|| BadLink { hosts: links[member], there: of(0), back: of(1) })
-    });
-    let bad: Vec<BadLink> = bad.collect();
-    if are_many(bad.len(), links.len()) {
-        pairs.not_judged.push(format!("links: {} of {} differ", bad.len(), links.len()));
-        return;
-    }
-    pairs.bad_links = bad;
-    pairs.bad_links.sort_by(|a, b| worst([b.there, b.back]).total_cmp(&worst([a.there, a.back])));
+    let found = worse.named(&all, links.len(), "links")?;
+    let bad = |(at, [there, back]): (usize, [_; 2])| BadLink { hosts: links[at], there, back };
+    Ok(found.into_iter().map(bad).collect())
 }
 
-/// The larger effect of both ways.
-fn worst(ways: [Option<f64>; 2]) -> f64 {
-    ways.into_iter().flatten().map(|ratio| ratio.ln().abs()).fold(0.0, f64::max)
+/// Which effects are bad.
+struct Worse {
+    effect_min: f64,
+    better: Better,
+}
+
+impl Worse {
+    fn is(&self, (test, _): &(Test, f64)) -> bool {
+        self.better.improves(test.effect > 0.0) != Some(true)
+    }
+
+    /// Bad members with their ratios by series, the worst first.
+    fn named(
+        &self,
+        all: &[Test],
+        members: usize,
+        what: &str,
+    ) -> Result<Vec<(usize, [Option<f64>; 2])>, String> {
+        let mut found = discoveries(all, members);
+        found.iter_mut().for_each(|(_, tests)| tests.retain(|test| self.is(test)));
+        found.retain(|(_, tests)| !tests.is_empty());
+        if are_many(found.len(), members) {
+            return Err(format!("{} of {members} {what} differ: more than a quarter", found.len()));
+        }
+        // The tests of a member begin with its largest effect.
+        let worst = |(_, tests): &(usize, Vec<(Test, f64)>)| tests[0].0.effect.abs();
+        found.sort_by(|a, b| worst(b).total_cmp(&worst(a)));
+        let ratio = |tests: &[(Test, f64)], way| {
+            tests.iter().find(|(test, _)| test.series == way).map(|(test, _)| test.effect.exp())
+        };
+        let ratios = |tests: &[(Test, f64)]| [ratio(tests, 0), ratio(tests, 1)];
+        Ok(found.iter().map(|(member, tests)| (*member, ratios(tests))).collect())
+    }
 }

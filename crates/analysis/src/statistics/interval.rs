@@ -58,13 +58,12 @@ pub fn median_interval(values: &[f64]) -> Option<([f64; 2], f64)> {
     Some(([sorted[interval.low], sorted[interval.high]], interval.level))
 }
 
-/// The standard error of which an interval of this level is so wide, for normal errors. `None` for a
-/// level that no interval has.
+/// The standard error of which an interval of this level is so wide, for normal errors. `None` for
+/// a level that no interval has.
 #[must_use]
 pub fn standard_error([low, high]: [f64; 2], level: f64) -> Option<f64> {
-    let normal = Normal::standard();
-    (0.0 < level && level < 1.0)
-        .then(|| (high - low) / 2.0 / normal.inverse_cdf((1.0 + level) / 2.0))
+    let deviations = Normal::standard().inverse_cdf((1.0 + level) / 2.0);
+    (deviations > 0.0 && deviations.is_finite()).then(|| (high - low) / 2.0 / deviations)
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! Facts in which a host differs, and groups by hardware.
+
 use fathom_analysis::fleet::OddFact;
 use fathom_record::host::{MemoryModule, NetworkLink};
 use fathom_record::{Document, Host};

@@ -1,3 +1,5 @@
+//! Numbers in which a host differs, and what all hosts have in common.
+
 use std::collections::BTreeMap;
 
 use fathom_analysis::compare::Word;

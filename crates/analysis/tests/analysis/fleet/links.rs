@@ -1,3 +1,5 @@
+//! Hosts and links apart.
+
 use fathom_analysis::fleet::pairs::{BadHost, BadLink, Directed, Pairs, judge};
 use fathom_analysis::fleet::tournament;
 use fathom_record::{Better, Cause, State, Verdict};
@@ -123,7 +125,7 @@ fn few_hosts_and_divided_networks_are_not_judged() {
     // Half of the hosts have slow links.
     let halves = rtt(40, &network(40, |a, b| 1.2_f64.powi(i32::from(a < 20) + i32::from(b < 20))));
     assert!(halves.bad_hosts.is_empty());
-    assert!(halves.not_judged.iter().any(|it| it.starts_with("hosts: bimodal")), "{halves:?}");
+    assert!(halves.not_judged.iter().any(|it| it.starts_with("sending: bimodal")), "{halves:?}");
 }
 
 #[test]
@@ -141,7 +143,9 @@ proptest! {
     #![proptest_config(crate::seeded(60))]
 
     #[test]
-    fn scale_and_order_of_numbers_do_not_matter(hosts in 6..20_usize, scale in 1e-3..1e3_f64, turn in 0..99_usize) {
+    fn scale_and_order_of_numbers_do_not_matter(
+        hosts in 6..20_usize, scale in 1e-3..1e3_f64, turn in 0..99_usize,
+    ) {
         let bad = |a, b| if is([1, 2], a, b) { 1.5 } else if a == 4 || b == 4 { 1.4 } else { 1.0 };
         let numbers = network(hosts, bad);
         let mut scaled = network(hosts, |a, b| scale * bad(a, b));

@@ -1,3 +1,5 @@
+//! Lists of host names.
+
 use fathom_analysis::fleet::names::{HOSTS_MAX, expand, fold};
 use proptest::prelude::*;
 
@@ -60,7 +62,7 @@ fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         3 => (0..12_u32).prop_map(|number| format!("n{number}")),
         3 => (0..120_u32).prop_map(|number| format!("n{number:02}")),
-        2 => (0..5_u32, 0..1_100_u32).prop_map(|(rack, number)| format!("r{rack}-{number:03}.site1")),
+        2 => (0..5_u32, 0..1_100_u32).prop_map(|(rack, at)| format!("r{rack}-{at:03}.site1")),
         1 => "[a-z][a-z0-9-]{0,6}(\\.[a-z0-9]{1,3})?",
         1 => "[0-9]{1,20}",
     ]
