@@ -82,15 +82,3 @@ fn seed_decides_the_page() {
     let figures = |page: String| page.lines().skip(8).collect::<Vec<&str>>().join("\n");
     assert_ne!(figures(page(1)), figures(page(2)));
 }
-
-#[test]
-#[ignore = "scratch"]
-fn scratch() {
-    let runs = std::env::var("RUNS").unwrap().parse().unwrap();
-    let findings = simulate_part("many hosts", Trials { runs, seed: SEED }).unwrap();
-    println!(
-        "{}\n{:#?}",
-        &findings.page[findings.page.find("## Many").unwrap()..],
-        findings.violations
-    );
-}

@@ -90,22 +90,40 @@ fn fewer_than_five_hosts_are_not_judged() {
     assert!(group(&five).odd.is_empty());
 }
 
-#[test]
-fn cases_of_one_host_are_one_finding() {
-    // In each case hosts differ in another order by ± 2 %; node3 is 5 % slower in all.
-    let fleet = fleet(20, |at| {
+/// In each case hosts differ in another order by ± 2 %, times what `factor` says of a host in a
+/// case.
+fn of_many_cases(factor: impl Fn(usize, usize) -> f64) -> Vec<fathom_record::Document> {
+    fleet(20, |at| {
         let case = |(case, metric): (usize, &&str)| {
             let off = 0.02 * deviation((7 * at + 3 * case * at + case) % 20, 20);
-            time(metric, 100.0 * (1.0 + off) * if at == 2 { 1.06 } else { 1.0 })
+            time(metric, 100.0 * (1.0 + off) * factor(at, case))
         };
         METRICS.iter().enumerate().map(case).collect()
-    });
-    let group = group(&fleet);
+    })
+}
+
+#[test]
+fn cases_of_one_host_are_one_finding() {
+    let group = group(&of_many_cases(|at, _| if at == 2 { 1.06 } else { 1.0 }));
     assert_eq!(group.odd.len(), 1, "{:#?}", group.odd);
     let numbers = &group.odd[0].numbers;
     let together: Vec<_> =
         numbers.iter().map(|it| (it.subject.metric.as_str(), it.subject.cases)).collect();
     assert!(together.contains(&("os", Some(5))), "{together:?}");
+}
+
+#[test]
+fn host_that_is_slow_in_all_cases_stands_out_among_many_that_are_in_one() {
+    let group = group(&of_many_cases(|at, case| match at {
+        2 => 1.06,
+        6..14 if at % 5 == case => 1.3,
+        _ => 1.0,
+    }));
+    let odd: Vec<&str> = group.odd.iter().map(|it| it.host.as_str()).collect();
+    assert_eq!(odd, ["node3"]);
+    assert!(group.odd[0].numbers.iter().all(|it| it.subject.cases == Some(5)));
+    let reason = &group.not_judged[0].reason;
+    assert!(reason.contains(" of 20 hosts differ in single cases"), "{reason}");
 }
 
 #[test]
