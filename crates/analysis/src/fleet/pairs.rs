@@ -232,7 +232,7 @@ fn bad_hosts(
     }
     let found = worse.named(&all, judged.len(), "hosts")?;
     let bad =
-        |(at, [sends, receives]): (usize, [_; 2])| BadHost { host: judged[at], sends, receives };
+        |(at, [sends, receives]): (usize, Ways)| BadHost { host: judged[at], sends, receives };
     Ok(found.into_iter().map(bad).collect())
 }
 
@@ -259,9 +259,12 @@ fn bad_links(
         test.series = usize::from(one.from > one.to);
     }
     let found = worse.named(&all, links.len(), "links")?;
-    let bad = |(at, [there, back]): (usize, [_; 2])| BadLink { hosts: links[at], there, back };
+    let bad = |(at, [there, back]): (usize, Ways)| BadLink { hosts: links[at], there, back };
     Ok(found.into_iter().map(bad).collect())
 }
+
+/// The ratio of each way that is bad.
+type Ways = [Option<f64>; 2];
 
 /// Which effects are bad.
 struct Worse {
@@ -280,7 +283,7 @@ impl Worse {
         all: &[Test],
         members: usize,
         what: &str,
-    ) -> Result<Vec<(usize, [Option<f64>; 2])>, String> {
+    ) -> Result<Vec<(usize, Ways)>, String> {
         let mut found = discoveries(all, members);
         found.iter_mut().for_each(|(_, tests)| tests.retain(|test| self.is(test)));
         found.retain(|(_, tests)| !tests.is_empty());

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use fathom_analysis::compare::Word;
 use fathom_analysis::fleet::{Limits, judge};
-use fathom_record::{Better, Cause, Prediction, State, Unit, Verdict};
+use fathom_record::{Better, Cause, Document, Prediction, State, Unit, Verdict};
 
 use super::synthetic::{deviation, fleet, group, judged, time};
+use crate::decisions::runs::{bare, recorded};
 
 const METRICS: [&str; 6] = ["os.a", "os.b", "os.c", "os.d", "os.e", "cpu.f"];
 
 /// Hosts within ± 1 % in one case, but for the slow one.
-fn one_slow(hosts: usize, times: f64) -> Vec<fathom_record::Document> {
+fn one_slow(hosts: usize, times: f64) -> Vec<Document> {
     fleet(hosts, |at| {
         let factor = if at == 2 { times } else { 1.0 };
         vec![time("os.a", 100.0 * factor * (1.0 + 0.01 * deviation(at, hosts)))]
@@ -92,7 +93,7 @@ fn fewer_than_five_hosts_are_not_judged() {
 
 /// In each case hosts differ in another order by ± 2 %, times what `factor` says of a host in a
 /// case.
-fn of_many_cases(factor: impl Fn(usize, usize) -> f64) -> Vec<fathom_record::Document> {
+fn of_many_cases(factor: impl Fn(usize, usize) -> f64) -> Vec<Document> {
     fleet(20, |at| {
         let case = |(case, metric): (usize, &&str)| {
             let off = 0.02 * deviation((7 * at + 3 * case * at + case) % 20, 20);
@@ -238,4 +239,17 @@ fn same_runs_give_the_same_judgement_in_any_order() {
     assert_eq!(a, b);
     let counts: BTreeMap<&str, usize> = BTreeMap::from([("node3", a.matches("node3").count())]);
     assert_eq!(counts["node3"], 2, "in the list of hosts, and as the odd one");
+}
+
+#[test]
+fn copies_of_a_recorded_run_are_alike() {
+    let copy = |at: usize| Document { records: recorded().records, ..bare(at) };
+    let name = |(at, mut run): (usize, Document)| {
+        run.host.name = format!("node{at}");
+        run
+    };
+    let fleet: Vec<Document> = (0..8).map(copy).enumerate().map(name).collect();
+    let group = group(&fleet);
+    assert!(group.odd.is_empty() && group.not_judged.is_empty());
+    assert!(group.cases.iter().any(|case| case.valid == 8 && case.spread == Some(0.0)));
 }
