@@ -21,9 +21,6 @@ const PROCESSES: usize = 9;
 const PROCESS: f64 = 0.01;
 /// What makes a host slow.
 const SLOW: f64 = 1.05;
-/// How much faster a generation of hosts is.
-const GENERATION: f64 = 1.10;
-
 /// How much healthy hosts differ.
 #[derive(Clone, Copy)]
 enum Spread {
@@ -39,8 +36,8 @@ enum Wrong {
     Nothing,
     /// One is slow in so many cases.
     Slow(usize),
-    /// So many are of another generation.
-    Older(usize),
+    /// So many are of a generation that is this much slower.
+    Older(usize, f64),
 }
 
 struct World {
@@ -91,12 +88,14 @@ const ONE: [World; 15] = [
 ];
 
 #[rustfmt::skip]
-const MIXED: [World; 5] = [
-    World { name: "25 of 50", wrong: Wrong::Older(25), ..BASE },
-    World { name: "20 of 50", wrong: Wrong::Older(20), ..BASE },
-    World { name: "15 of 50", wrong: Wrong::Older(15), ..BASE },
-    World { name: "10 of 50", wrong: Wrong::Older(10), ..BASE },
-    World { name: "4 of 10", hosts: 10, wrong: Wrong::Older(4), ..BASE },
+const MIXED: [World; 6] = [
+    World { name: "25 of 50", wrong: Wrong::Older(25, 1.1), ..BASE },
+    World { name: "20 of 50", wrong: Wrong::Older(20, 1.1), ..BASE },
+    World { name: "10 of 50", wrong: Wrong::Older(10, 1.1), ..BASE },
+    World { name: "4 of 10", hosts: 10, wrong: Wrong::Older(4, 1.1), ..BASE },
+    World { name: "15 of 50, 5 % apart", wrong: Wrong::Older(15, 1.05), ..BASE },
+    World { name: "15 of 50, half of the spread in all cases", wrong: Wrong::Older(15, 1.1),
+        common: 0.5, ..BASE },
 ];
 
 impl World {
@@ -119,7 +118,7 @@ impl World {
                     let off = self.common.sqrt() * of_host + (1.0 - self.common).sqrt() * own;
                     let factor = match self.wrong {
                         Wrong::Slow(cases) if host == 0 && case < cases => SLOW,
-                        Wrong::Older(hosts) if host < hosts => GENERATION,
+                        Wrong::Older(hosts, slower) if host < hosts => slower,
                         _ => 1.0,
                     };
                     record(case, 100.0 * factor * (spread * off).exp(), source)
