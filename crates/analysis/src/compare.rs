@@ -10,6 +10,9 @@ mod noise;
 mod obstacle;
 mod weigh;
 
+pub(crate) use core_speed::{RunRecord, stratum_of};
+pub(crate) use weigh::changed_word;
+
 pub use comparison::{
     Answer, Case, Compared, Comparison, Gate, Loss, Needs, NotComparable, NotGateable, Side, Word,
 };
@@ -20,7 +23,6 @@ use std::collections::BTreeMap;
 
 use fathom_record::{Document, Host, MetricId, Params, State, Stratum};
 
-use self::core_speed::RunRecord;
 use self::obstacle::{obstacle, other_parameters};
 use crate::differences::{Difference, differences};
 

@@ -77,10 +77,10 @@ fn difference(what: &str, a: Option<String>, b: Option<String>) -> Difference {
     Difference { what: what.to_owned(), a: known(a), b: known(b) }
 }
 
-type Fact = (&'static str, Option<String>);
+pub(crate) type Fact = (&'static str, Option<String>);
 
 /// The facts compared, in a fixed order.
-fn facts(host: &Host) -> Vec<Fact> {
+pub(crate) fn facts(host: &Host) -> Vec<Fact> {
     [machine(host), system(host), background(host), network(host)].concat()
 }
 
@@ -237,7 +237,7 @@ fn on(flag: Option<bool>) -> Option<String> {
     flag.map(|flag| if flag { "on" } else { "off" }.to_owned())
 }
 
-fn size(bytes: Option<u64>) -> Option<String> {
+pub(crate) fn size(bytes: Option<u64>) -> Option<String> {
     bytes.map(|bytes| binary_size(i64::try_from(bytes).unwrap_or(i64::MAX)))
 }
 

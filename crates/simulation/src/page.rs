@@ -3,8 +3,8 @@
 use crate::section::Section;
 use crate::worlds::WORLDS;
 use crate::{
-    Trials, comparisons, coverage, derived, effects, episodes, gate, highest, load, machine, many,
-    stopping, strata, tails, trimmed, within,
+    Trials, comparisons, coverage, derived, effects, episodes, fleet, gate, highest, load, machine,
+    many, stopping, strata, tails, trimmed, within,
 };
 
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Findings {
 type Simulation = fn(Trials) -> Section;
 
 /// The parts of the page, in order.
-const PARTS: [(&str, Simulation); 15] = [
+const PARTS: [(&str, Simulation); 16] = [
     ("intervals over processes", coverage::section),
     ("episodes", episodes::section),
     ("stopping", stopping::section),
@@ -34,6 +34,7 @@ const PARTS: [(&str, Simulation); 15] = [
     ("quantiles of a load", |trials| tails::section(trials.divided(5))),
     ("the highest rate", |trials| highest::section(trials.divided(20))),
     ("effects of factors", effects::section),
+    ("many hosts", |trials| fleet::section(trials.divided(50))),
 ];
 
 /// Simulates all parts. `progress` gets the name of each before it starts.
@@ -101,6 +102,9 @@ Conclusions:
   on. Near saturation those of short steps are too narrow.
 - The interval of the highest rate within limits keeps its level less 2 points wherever there is
   one: windows with fewer than twenty responses beyond the limit have none.
+- Of 50 hosts one that is 5 % slower in all cases is found in at least 9 of 10 fleets, and in 95 %
+  of fleets no healthy host is named. A fleet of two generations is not judged. Of 1,225 links a
+  bad one is named, and none of its hosts.
 
 The worlds. A value is 100, plus 1 % per deviation of its process and of its round. *Truth* is the
 typical round of the typical process. A visit has 12 rounds.

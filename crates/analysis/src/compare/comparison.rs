@@ -213,7 +213,7 @@ impl Word {
     }
 
     /// The same where intervals are too narrow to be sure.
-    pub(super) fn doubted(self) -> Self {
+    pub(crate) fn doubted(self) -> Self {
         match self {
             Self::Slower => Self::LooksSlower,
             Self::Faster => Self::LooksFaster,

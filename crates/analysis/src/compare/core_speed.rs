@@ -10,14 +10,14 @@ use crate::statistics::median;
 
 /// A record and its run.
 #[derive(Clone, Copy)]
-pub(super) struct RunRecord<'a> {
-    pub(super) record: &'a Record,
-    pub(super) run: &'a Document,
+pub(crate) struct RunRecord<'a> {
+    pub(crate) record: &'a Record,
+    pub(crate) run: &'a Document,
 }
 
 impl RunRecord<'_> {
     /// The estimate of a stratum; the headline if there are no visits.
-    pub(super) fn estimate(&self, stratum: Stratum) -> Option<Estimate> {
+    pub(crate) fn estimate(&self, stratum: Stratum) -> Option<Estimate> {
         let summary = self.record.summary.as_ref()?;
         let estimate = match stratum {
             Stratum::AsFound => summary.as_found.clone(),
@@ -42,7 +42,7 @@ impl RunRecord<'_> {
 const AS_FAST: f64 = 0.005;
 
 /// The stratum in which the last is compared with the others.
-pub(super) fn stratum_of(all: &[RunRecord<'_>]) -> Stratum {
+pub(crate) fn stratum_of(all: &[RunRecord<'_>]) -> Stratum {
     let of = |one: &RunRecord<'_>| one.record.summary.as_ref().map(|summary| summary.stratum);
     let first = all.first().and_then(of).unwrap_or_default();
     let are_alike = all.iter().all(|one| of(one) == Some(first));

@@ -144,7 +144,7 @@ fn between(runs: &[Vec<f64>]) -> Option<f64> {
     prediction_half_width(&logarithms).map(f64::exp_m1)
 }
 
-fn changed_word(grew: bool, few: bool, record: &Record) -> Word {
+pub(crate) fn changed_word(grew: bool, few: bool, record: &Record) -> Word {
     let speed = match record.unit {
         Unit::Nanoseconds | Unit::BytesPerSecond | Unit::PerSecond | Unit::Hertz => true,
         Unit::Bytes | Unit::Ratio => false,

@@ -122,7 +122,7 @@ impl Runs {
 
 /// A random index below `n`: the high half of a product (Lemire, arXiv 1805.10941). Its bias of
 /// n ÷ 2⁶⁴ is negligible.
-fn index(random: &mut Xoshiro256PlusPlus, n: usize) -> usize {
+pub(crate) fn index(random: &mut Xoshiro256PlusPlus, n: usize) -> usize {
     ((u128::from(random.next_u64()) * n as u128) >> 64) as usize
 }
 

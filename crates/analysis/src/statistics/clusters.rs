@@ -57,7 +57,7 @@ fn deviation_within(low: &[f64], high: &[f64]) -> f64 {
 }
 
 /// The smallest distance between different values: the resolution of a coarse clock.
-fn resolution(sorted: &[f64]) -> f64 {
+pub(super) fn resolution(sorted: &[f64]) -> f64 {
     let steps = sorted.windows(2).map(|w| w[1] - w[0]).filter(|&step| step > 0.0);
     steps.fold(f64::INFINITY, f64::min)
 }

@@ -3,6 +3,8 @@
 //! Exact for independent values of any continuous distribution, because the number of values below
 //! the true median is binomial. Values of one process are not independent: see `within_run`.
 
+use statrs::distribution::{ContinuousCDF, Normal};
+
 use super::quantile::sorted_finite;
 
 /// Two order statistics that enclose the true median.
@@ -56,6 +58,14 @@ pub fn median_interval(values: &[f64]) -> Option<([f64; 2], f64)> {
     Some(([sorted[interval.low], sorted[interval.high]], interval.level))
 }
 
+/// The standard error of which an interval of this level is so wide, for normal errors. `None` for
+/// a level that no interval has.
+#[must_use]
+pub fn standard_error([low, high]: [f64; 2], level: f64) -> Option<f64> {
+    let deviations = Normal::standard().inverse_cdf((1.0 + level) / 2.0);
+    (deviations > 0.0 && deviations.is_finite()).then(|| (high - low) / 2.0 / deviations)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +73,13 @@ mod tests {
     #[test]
     fn four_values_have_no_interval() {
         assert_eq!(median_interval(&[1.0, 2.0, 3.0, 4.0, f64::NAN]), None);
+    }
+
+    #[test]
+    fn standard_error_is_that_of_a_normal_interval() {
+        let error = standard_error([-1.959_963_984_540_054, 1.959_963_984_540_054], 0.95).unwrap();
+        assert!((error - 1.0).abs() < 1e-9, "{error}");
+        assert_eq!([0.0, 1.0].map(|level| standard_error([0.0, 1.0], level)), [None, None]);
     }
 
     #[test]

@@ -37,8 +37,8 @@ pub fn student(a: &[f64], b: &[f64]) -> Option<Student> {
     }
     let t = difference / (variance * (1.0 / count_a + 1.0 / count_b)).sqrt();
     // Values near f64::MAX overflow: no evidence of a difference.
-    let p = if t.is_nan() { 1.0 } else { 2.0 * students_t(freedom)?.sf(t.abs()) };
-    Some(Student { t, p: p.min(1.0) })
+    let p = if t.is_nan() { 1.0 } else { student_tails(t, freedom)? };
+    Some(Student { t, p })
 }
 
 /// Half width of the 95 % prediction interval for one more value: t · s · √(1 + 1/n). `None` below
@@ -55,6 +55,13 @@ pub fn prediction_half_width(values: &[f64]) -> Option<f64> {
 #[must_use]
 pub fn student_limit(probability: f64, freedom: f64) -> Option<f64> {
     Some(-students_t(freedom)?.inverse_cdf(probability))
+}
+
+/// How often Student's t is at least this far from 0, on either side. `None` without degrees of
+/// freedom.
+#[must_use]
+pub fn student_tails(t: f64, freedom: f64) -> Option<f64> {
+    Some((2.0 * students_t(freedom)?.sf(t.abs())).min(1.0))
 }
 
 fn students_t(freedom: f64) -> Option<StudentsT> {

@@ -6,5 +6,5 @@ mod gate;
 mod history;
 mod limits;
 mod reference;
-mod runs;
+pub(crate) mod runs;
 mod strata;

@@ -6,6 +6,7 @@ use proptest::test_runner::{Config, RngSeed};
 mod clean;
 mod decisions;
 mod diagnosis;
+mod fleet;
 mod golden;
 mod modes_of_timings;
 mod properties;

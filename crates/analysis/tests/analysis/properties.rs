@@ -2,7 +2,7 @@
 
 use fathom_analysis::statistics::{
     autocorrelation, benjamini_hochberg, block_means, clusters, dip, mann_whitney, mean, median,
-    median_interval, modes, order_interval, quantile, ratio_of_medians, standard_deviation,
+    median_interval, modes, order_interval, qn, quantile, ratio_of_medians, standard_deviation,
     summarise, theil_sen, trials_for, trimmed, tukey_outliers,
 };
 use fathom_record::Sample;
@@ -42,6 +42,19 @@ proptest! {
         prop_assert_eq!(trimmed(&v), trimmed(&turned));
         prop_assert_eq!(tukey_outliers(&v), tukey_outliers(&turned));
         prop_assert_eq!(clusters(&v), clusters(&turned));
+    }
+
+    #[test]
+    fn qn_is_a_quarter_rank_of_all_distances(v in values(10..60), scale in 0.1..9.0_f64) {
+        let n = v.len();
+        let pairs = (0..n).flat_map(|a| (0..a).map(move |b| (a, b)));
+        let distances = sorted(pairs.map(|(a, b)| (v[a] - v[b]).abs()).collect());
+        let half = n / 2 + 1;
+        let correction = n as f64 / (n as f64 + if n % 2 == 1 { 1.4 } else { 3.8 });
+        let expected = 2.2219 * correction * distances[half * (half - 1) / 2 - 1];
+        prop_assert!(close(qn(&v).unwrap(), expected, 1e9));
+        let scaled: Vec<f64> = v.iter().map(|value| 7.0 - scale * value).collect();
+        prop_assert!(close(qn(&scaled).unwrap(), scale * expected, 1e10));
     }
 
     #[test]

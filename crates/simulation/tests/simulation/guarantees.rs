@@ -65,6 +65,11 @@ fn machine_and_effects_are_kept() {
 }
 
 #[test]
+fn odd_hosts_and_links_are_kept() {
+    assert_kept("many hosts", 1_000);
+}
+
+#[test]
 fn saturation_is_kept() {
     assert_kept("saturation of a load", 150);
 }

@@ -3,10 +3,15 @@
 use fathom_analysis::compare::{Comparison, Noise, compare, compare_to_all};
 use fathom_record::{Better, Document, MetricId, Params, Record, Summary, Unit};
 
+/// A run as it was recorded.
+pub(crate) fn recorded() -> Document {
+    let whole = include_str!("../../../../store/tests/golden/document.json");
+    serde_json::from_str(whole).expect("a document")
+}
+
 /// A run without records.
 pub(crate) fn bare(number: usize) -> Document {
-    let whole = include_str!("../../../../store/tests/golden/document.json");
-    let mut run: Document = serde_json::from_str(whole).expect("a document");
+    let mut run = recorded();
     run.run.id = format!("{number:016x}");
     run.records.clear();
     run

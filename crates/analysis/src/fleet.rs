@@ -1,0 +1,198 @@
+//! Many hosts: which of them is odd, by its peers of the same hardware, and what all of them have
+//! in common.
+//!
+//! Peers show what no prediction can: a host that is slower than those like it. What slows all of
+//! them only prediction and typical range show. Between hosts, [`pairs`] takes hosts and links
+//! apart; [`tournament`] says who measures with whom.
+
+mod facts;
+mod groups;
+pub mod names;
+mod numbers;
+pub mod pairs;
+mod series;
+mod tournament;
+mod uniform;
+
+pub use facts::OddFact;
+pub use groups::Hardware;
+pub use numbers::{Case, OddNumber, Subject};
+pub use tournament::{Round, WHOLE_MAX, tournament};
+pub use uniform::{Missed, Uniform};
+
+use std::collections::BTreeMap;
+
+use fathom_record::quantity::counted;
+use fathom_record::{Counts, Document, Host};
+use serde::Serialize;
+
+use self::facts::{Facts, dividing, facts_of, odd_facts};
+use self::numbers::Numbers;
+
+/// Fewer hosts do not judge each other.
+pub const HOSTS_MIN: usize = 5;
+
+/// Noise limits of metrics, as shares: smaller differences are not odd.
+pub type Limits = BTreeMap<&'static str, f64>;
+
+/// Hosts judged by their peers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judgement {
+    pub hosts: usize,
+    /// The largest first.
+    pub groups: Vec<Group>,
+}
+
+/// Hosts of the same hardware.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Group {
+    pub hardware: Hardware,
+    /// In the order of their numbers: `node9` before `node10`.
+    pub hosts: Vec<String>,
+    /// The state of all their records.
+    pub records: Counts,
+    /// Hosts that differ from the others, in the order of `hosts`.
+    pub odd: Vec<OddHost>,
+    /// What was not judged by peers, and why.
+    pub not_judged: Vec<NotJudged>,
+    /// What is slow on all hosts.
+    pub uniform: Vec<Uniform>,
+    pub cases: Vec<Case>,
+}
+
+/// A host that differs from its group: one finding.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OddHost {
+    pub host: String,
+    /// The largest effect first.
+    pub numbers: Vec<OddNumber>,
+    /// What else is odd: a likely cause, no proof.
+    pub facts: Vec<OddFact>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NotJudged {
+    /// Absent for all numbers of the group.
+    pub subject: Option<Subject>,
+    pub reason: String,
+    /// The hosts on the smaller side of what divides the group.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub part: Vec<String>,
+    /// The facts that divide it alike: a likely cause.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<OddFact>,
+}
+
+impl Judgement {
+    /// Whether a host is odd, by its numbers or its facts.
+    pub fn is_any_odd(&self) -> bool {
+        self.groups.iter().any(|group| !group.odd.is_empty())
+    }
+}
+
+/// A host and its runs.
+struct Member<'a> {
+    name: String,
+    /// The newest first.
+    runs: Vec<&'a Document>,
+}
+
+impl<'a> Member<'a> {
+    fn host(&self) -> &'a Host {
+        &self.runs[0].host
+    }
+}
+
+/// Judges the hosts of these runs by each other. Several runs of a host are one: of each case its
+/// newest. Clones, which share an id, are told apart by their names.
+#[must_use]
+pub fn judge(runs: &[&Document], limits: &Limits) -> Judgement {
+    let members = members(runs);
+    let grouped = groups::groups(&members);
+    let mut facts: Vec<Facts> = vec![Facts::new(); members.len()];
+    for (hardware, group) in &grouped {
+        group.iter().for_each(|at| facts[*at] = facts_of(members[*at].host(), hardware));
+    }
+    let group = |(hardware, group): &(Hardware, Vec<usize>)| {
+        // A host with a module less is in no large group, but its facts are those of one.
+        let is_peer = |(other, peers): &&(Hardware, Vec<usize>)| {
+            peers.len() >= HOSTS_MIN && (other == hardware || hardware.is_kin(other))
+        };
+        let large = group.len() >= HOSTS_MIN;
+        let peers = if large { Some(group) } else { grouped.iter().find(is_peer).map(|it| &it.1) };
+        let peers = peers.map_or_else(Vec::new, |peers| all(&facts, peers));
+        let odd_facts = |at: usize| odd_facts(&facts[at], &peers);
+        of_group(hardware.clone(), group, &members, (&facts, &odd_facts), limits)
+    };
+    Judgement { hosts: members.len(), groups: grouped.iter().map(group).collect() }
+}
+
+fn all<'f>(facts: &'f [Facts], of: &[usize]) -> Vec<&'f Facts> {
+    of.iter().map(|at| &facts[*at]).collect()
+}
+
+fn members<'a>(runs: &[&'a Document]) -> Vec<Member<'a>> {
+    let mut hosts: BTreeMap<(&str, &str), Vec<&'a Document>> = BTreeMap::new();
+    for run in runs {
+        let key = (run.host.identity(), run.host.name.as_str());
+        hosts.entry(key).or_default().push(run);
+    }
+    let newest_first = |mut runs: Vec<&'a Document>| {
+        runs.sort_by(|a, b| b.run.id.cmp(&a.run.id));
+        runs
+    };
+    let runs: Vec<Vec<&Document>> = hosts.into_values().map(newest_first).collect();
+    let names: Vec<String> =
+        runs.iter().map(|it| it[0].host.label(runs.iter().map(|other| &other[0].host))).collect();
+    let mut members: Vec<Member<'_>> =
+        names.into_iter().zip(runs).map(|(name, runs)| Member { name, runs }).collect();
+    members.sort_by(|a, b| names::order(&a.name).cmp(&names::order(&b.name)));
+    members
+}
+
+fn of_group(
+    hardware: Hardware,
+    group: &[usize],
+    members: &[Member<'_>],
+    (facts, odd_facts): (&[Facts], &dyn Fn(usize) -> Vec<OddFact>),
+    limits: &Limits,
+) -> Group {
+    let here: Vec<&Member<'_>> = group.iter().map(|at| &members[*at]).collect();
+    let names = |part: &[usize]| part.iter().map(|at| here[*at].name.clone()).collect();
+    let rows = numbers::rows(&here, limits);
+    let Numbers { cases, mut odd, abstained } = numbers::judge(&rows, here.len());
+    let mut not_judged: Vec<NotJudged> = abstained
+        .into_iter()
+        .map(|it| {
+            let (part, rest): (Vec<usize>, Vec<usize>) =
+                (0..group.len()).partition(|at| it.part.contains(at));
+            let of =
+                |side: &[usize]| all(facts, &side.iter().map(|at| group[*at]).collect::<Vec<_>>());
+            let facts = dividing(&of(&part), &of(&rest));
+            NotJudged { subject: it.subject, reason: it.reason, part: names(&part), facts }
+        })
+        .collect();
+    if group.len() < HOSTS_MIN {
+        let reason = format!("{}: at least {HOSTS_MIN} are needed", counted(group.len(), "host"));
+        not_judged.push(NotJudged { subject: None, reason, part: Vec::new(), facts: Vec::new() });
+    }
+    let mut odd_hosts = Vec::new();
+    for (at, member) in group.iter().enumerate() {
+        let of_host = odd.iter_mut().find(|(odd, _)| *odd == at);
+        let numbers = of_host.map(|(_, numbers)| std::mem::take(numbers)).unwrap_or_default();
+        let facts = odd_facts(*member);
+        if !numbers.is_empty() || !facts.is_empty() {
+            odd_hosts.push(OddHost { host: members[*member].name.clone(), numbers, facts });
+        }
+    }
+    let records = here.iter().flat_map(|it| &it.runs).flat_map(|run| &run.records);
+    Group {
+        hosts: names(&(0..group.len()).collect::<Vec<_>>()),
+        hardware,
+        records: Counts::of(records.map(|record| record.verdict.state)),
+        odd: odd_hosts,
+        not_judged,
+        uniform: uniform::uniform(&rows, &here),
+        cases,
+    }
+}

@@ -1,0 +1,320 @@
+//! Numbers in which a host differs from its group.
+
+use std::collections::BTreeMap;
+
+use fathom_record::{Better, Interval, MetricId, Params, Protocol, State, Stratum, Unit};
+use serde::Serialize;
+
+use super::series::{Bimodal, Side, Test, are_many, bimodal, discoveries, spread, tests};
+use super::{HOSTS_MIN, Limits, Member};
+use crate::compare::{RunRecord, Word, changed_word, stratum_of};
+use crate::display_value::DisplayValue;
+use crate::statistics::{median, median_interval, standard_error};
+
+/// Smaller effects are not odd.
+const EFFECT_MIN: f64 = 0.03;
+/// Fewer cases of one group of metrics are not judged together.
+const TOGETHER_MIN: usize = 5;
+
+/// A case, or the cases of a group of metrics together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Subject {
+    /// The metric, or the group of metrics, such as `memory`.
+    pub metric: MetricId,
+    /// The parameters of a case.
+    pub params: Params,
+    /// How many cases together; absent for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cases: Option<usize>,
+}
+
+/// A number in which a host differs from its group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OddNumber {
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// Of a case, the number of the host.
+    pub value: Option<f64>,
+    /// Of a case, the median of the group.
+    pub usual: Option<f64>,
+    pub unit: Option<Unit>,
+    /// Host ÷ group. Of cases together, the median over these of how many times slower it is.
+    pub ratio: f64,
+    /// The difference in standard deviations: of hosts and its own uncertainty.
+    pub z: f64,
+    /// Allowing for the number of cases of the host (Benjamini and Hochberg).
+    pub p_adjusted: f64,
+    pub word: Word,
+}
+
+/// A case of the group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Case {
+    pub metric: MetricId,
+    pub params: Params,
+    pub unit: Unit,
+    pub better: Better,
+    /// Hosts with a valid number, which alone are compared.
+    pub valid: usize,
+    /// Hosts with a noisy number.
+    pub noisy: usize,
+    /// The median of the valid numbers.
+    pub median: Option<f64>,
+    /// How much hosts differ (Qn), as a share.
+    pub spread: Option<f64>,
+}
+
+/// What was not judged by peers.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Abstained {
+    pub(super) subject: Option<Subject>,
+    pub(super) reason: String,
+    /// The hosts on one side of what divides the group.
+    pub(super) part: Vec<usize>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    pub(super) cases: Vec<Case>,
+    /// By member.
+    pub(super) odd: Vec<(usize, Vec<OddNumber>)>,
+    pub(super) abstained: Vec<Abstained>,
+}
+
+/// One case of all members that have a valid number.
+pub(super) struct Row<'a> {
+    pub(super) subject: Subject,
+    pub(super) found: Vec<(usize, RunRecord<'a>)>,
+    pub(super) sides: Vec<Side>,
+    stratum: Stratum,
+    noisy: usize,
+    effect_min: f64,
+}
+
+impl Row<'_> {
+    fn better(&self) -> Better {
+        self.found[0].1.record.better
+    }
+
+    fn case(&self) -> Case {
+        let first = self.found[0].1.record;
+        let spread = spread(&self.sides);
+        Case {
+            metric: first.metric.clone(),
+            params: first.params.clone(),
+            unit: first.unit,
+            better: first.better,
+            valid: self.sides.len(),
+            noisy: self.noisy,
+            median: spread.map(|it| it.middle.exp()),
+            spread: spread.map(|it| it.qn.exp_m1()),
+        }
+    }
+}
+
+type Found<'a> = Vec<(usize, RunRecord<'a>)>;
+
+/// The rows of all cases. Of a host with several runs the newest that has the case.
+pub(super) fn rows<'a>(members: &[&Member<'a>], limits: &Limits) -> Vec<Row<'a>> {
+    let mut cases: BTreeMap<(&MetricId, &Params), Found<'a>> = BTreeMap::new();
+    for (index, member) in members.iter().enumerate() {
+        for run in &member.runs {
+            for record in run.records.iter().rev() {
+                let found = cases.entry((&record.metric, &record.params)).or_default();
+                if found.last().is_none_or(|(last, _)| *last != index) {
+                    found.push((index, RunRecord { record, run }));
+                }
+            }
+        }
+    }
+    let row = |((metric, params), found): ((&MetricId, &Params), Found<'a>)| {
+        let limit = limits.get(metric.as_str()).copied().unwrap_or(0.0);
+        let subject = Subject { metric: metric.clone(), params: params.clone(), cases: None };
+        row(subject, found, EFFECT_MIN.max(limit))
+    };
+    cases.into_iter().filter_map(row).collect()
+}
+
+/// `None` if no host has a number.
+fn row(subject: Subject, mut found: Found<'_>, effect_min: f64) -> Option<Row<'_>> {
+    found.retain(|(_, one)| {
+        let is_number =
+            matches!(DisplayValue::of(one.record, Protocol::Median), DisplayValue::Number(_));
+        is_number && !one.record.verdict.is_emulated() && one.record.on_cliff().is_none()
+    });
+    let of_all = found.len();
+    found.retain(|(_, one)| one.record.verdict.state == State::Valid);
+    let noisy = of_all - found.len();
+    let first = found.first()?.1.record;
+    found.retain(|(_, one)| (one.record.unit, one.record.better) == (first.unit, first.better));
+    let stratum = stratum_of(&found.iter().map(|(_, one)| *one).collect::<Vec<_>>());
+    let side = |(member, one): &(usize, RunRecord<'_>)| {
+        let it = one.estimate(stratum)?;
+        let (ln, own) = logarithm(it.median, it.interval, &it.process_medians)?;
+        Some(Side { member: *member, ln, own })
+    };
+    let sides = found.iter().filter_map(side).collect();
+    Some(Row { subject, sides, stratum, noisy, effect_min, found })
+}
+
+/// The logarithm of a number and its standard error, by the interval over process medians; `None`
+/// without an interval, or for a number that is not positive.
+pub(super) fn logarithm(
+    number: f64,
+    interval: Option<Interval>,
+    process_medians: &[f64],
+) -> Option<(f64, f64)> {
+    let (limits, level) = match interval {
+        Some(interval) => (interval.limits(), interval.level),
+        None => median_interval(process_medians)?,
+    };
+    let (ln, own) = (number.ln(), standard_error(limits.map(f64::ln), level)?);
+    (ln.is_finite() && own.is_finite()).then_some((ln, own))
+}
+
+/// What the members of a group have odd.
+pub(super) fn judge(rows: &[Row<'_>], members: usize) -> Numbers {
+    let mut numbers = Numbers { cases: rows.iter().map(Row::case).collect(), ..Numbers::default() };
+    let enough = rows.iter().filter(|row| row.sides.len() >= HOSTS_MIN);
+    let mut all: Vec<Judged> =
+        enough.map(|row| (row.subject.clone(), row.sides.clone(), row.effect_min)).collect();
+    let together = together(rows, members);
+    // What divides the cases of a group together divides each, if less visibly.
+    let mut divided: Vec<MetricId> = Vec::new();
+    for (subject, sides, least) in &together {
+        if let Some(found) = bimodal(sides, *least) {
+            divided.push(subject.metric.clone());
+            numbers.abstained.push(abstained(subject, &found, sides.len()));
+        }
+    }
+    all.retain(|(subject, sides, least)| {
+        if divided.iter().any(|group| group.as_str() == subject.metric.group()) {
+            return false;
+        }
+        let found = bimodal(sides, *least);
+        numbers.abstained.extend(found.as_ref().map(|it| abstained(subject, it, sides.len())));
+        found.is_none()
+    });
+    all.extend(together.into_iter().filter(|(subject, ..)| !divided.contains(&subject.metric)));
+    let odd = odd_members(&all, members, &mut numbers.abstained);
+    let number = |member: usize, (test, p): &(Test, f64)| {
+        let number = odd_number(rows, &all[test.series], *test, *p);
+        let word = if is_doubted(rows, &number.subject, member) {
+            number.word.doubted()
+        } else {
+            number.word
+        };
+        OddNumber { word, ..number }
+    };
+    let of_member = |(member, tests): &(usize, Vec<(Test, f64)>)| {
+        (*member, tests.iter().map(|test| number(*member, test)).collect())
+    };
+    numbers.odd = odd.iter().map(of_member).collect();
+    numbers
+}
+
+/// A subject, its numbers, and the least effect.
+type Judged = (Subject, Vec<Side>, f64);
+
+/// Members who are odd, with the tests that show it. More than a quarter of them are no odd ones
+/// out: those that are odd in single cases are left out first.
+fn odd_members(
+    all: &[Judged],
+    members: usize,
+    abstained: &mut Vec<Abstained>,
+) -> Vec<(usize, Vec<(Test, f64)>)> {
+    let of_one =
+        |(at, (_, sides, least)): (usize, &Judged)| tests(at, sides, *least, [sides.len(), 0]);
+    let mut tests: Vec<Test> = all.iter().enumerate().flat_map(of_one).collect();
+    let is_together = |test: &Test| all[test.series].0.cases.is_some();
+    loop {
+        let mut odd = discoveries(&tests, members);
+        odd.retain(|(_, tests)| !tests.is_empty());
+        if !are_many(odd.len(), members) {
+            return odd;
+        }
+        let is_single = !tests.iter().all(is_together);
+        let what = if is_single { "differ in single cases" } else { "differ" };
+        abstained.push(Abstained {
+            subject: None,
+            reason: format!("{} of {members} hosts {what}: more than a quarter", odd.len()),
+            part: odd.iter().map(|(member, _)| *member).collect(),
+        });
+        // Nothing more to leave out ends with no odd member.
+        tests.retain(|test| is_single && is_together(test));
+    }
+}
+
+/// Whether unfiltered numbers are of a run that is noisy as a whole.
+fn is_doubted(rows: &[Row<'_>], subject: &Subject, member: usize) -> bool {
+    let is_of = |row: &&Row<'_>| match subject.cases {
+        Some(_) => row.subject.metric.group() == subject.metric.as_str(),
+        None => row.subject == *subject,
+    };
+    let unfiltered = rows.iter().filter(|row| row.stratum == Stratum::AsFound);
+    let mut runs = unfiltered.filter(is_of).flat_map(|row| &row.found);
+    runs.any(|(of, one)| *of == member && one.run.run.verdict.state != State::Valid)
+}
+
+fn abstained(subject: &Subject, found: &Bimodal, of: usize) -> Abstained {
+    let reason = found.words(of, "hosts");
+    Abstained { subject: Some(subject.clone()), reason, part: found.part.clone() }
+}
+
+fn odd_number(
+    rows: &[Row<'_>],
+    (subject, sides, _): &Judged,
+    Test { member, effect, z, .. }: Test,
+    p_adjusted: f64,
+) -> OddNumber {
+    let case = rows.iter().find(|row| row.subject == *subject);
+    let first = case.map(|row| row.found[0].1.record);
+    let side = sides.iter().find(|side| side.member == member && first.is_some());
+    let word = match first {
+        Some(record) => changed_word(effect > 0.0, false, record),
+        None if effect > 0.0 => Word::Slower,
+        None => Word::Faster,
+    };
+    OddNumber {
+        subject: subject.clone(),
+        value: side.map(|side| side.ln.exp()),
+        usual: side.map(|side| (side.ln - effect).exp()),
+        unit: first.map(|record| record.unit),
+        ratio: effect.exp(),
+        z,
+        p_adjusted,
+        word,
+    }
+}
+
+/// Of each group of metrics with enough cases, the median over these of how much slower each host
+/// is. What a host has in all cases stands out, though hosts differ by as much in each: the spread
+/// between hosts is that of these medians. A host with less than half of the cases has none.
+fn together(rows: &[Row<'_>], members: usize) -> Vec<Judged> {
+    let mut groups: BTreeMap<&str, Vec<&Row<'_>>> = BTreeMap::new();
+    let directed = rows.iter().filter(|row| row.better() != Better::Neither);
+    directed
+        .filter(|row| row.sides.len() >= HOSTS_MIN)
+        .for_each(|row| groups.entry(row.subject.metric.group()).or_default().push(row));
+    groups.retain(|_, rows| rows.len() >= TOGETHER_MIN);
+    let of_group = |(group, rows): (&str, Vec<&Row<'_>>)| {
+        let mut slower: Vec<Vec<(f64, f64)>> = vec![Vec::new(); members];
+        for row in &rows {
+            let sign = if row.better() == Better::Higher { -1.0 } else { 1.0 };
+            let middle = spread(&row.sides).map_or(0.0, |it| it.middle);
+            let each = row.sides.iter().map(|it| (it.member, sign * (it.ln - middle), it.own));
+            each.for_each(|(member, by, own)| slower[member].push((by, own)));
+        }
+        let side = |(member, all): (usize, Vec<(f64, f64)>)| {
+            let (by, own): (Vec<f64>, Vec<f64>) = all.into_iter().unzip();
+            // Cases of one visit share its error: together they are as uncertain as one.
+            let is_enough = 2 * by.len() >= rows.len();
+            is_enough.then_some(Side { member, ln: median(&by)?, own: median(&own)? })
+        };
+        let sides: Vec<Side> = slower.into_iter().enumerate().filter_map(side).collect();
+        let cases = Some(rows.len());
+        let subject = Subject { metric: MetricId::new(group), params: Params::none(), cases };
+        (sides.len() >= HOSTS_MIN).then_some((subject, sides, EFFECT_MIN))
+    };
+    groups.into_iter().filter_map(of_group).collect()
+}

@@ -1,0 +1,360 @@
+//! Many hosts: how often the odd one is found, healthy ones are named, and a mixture is not judged;
+//! and links between hosts.
+
+use std::collections::BTreeSet;
+
+use fathom_analysis::fleet::pairs::{self, Directed};
+use fathom_analysis::fleet::{Judgement, Limits, judge, tournament};
+use fathom_analysis::statistics::{median, median_interval};
+use fathom_record::{Basis, Better, Document, Interval, MetricId, Params, Record, Summary, Unit};
+
+use crate::chance::Rate;
+use crate::many::run_of;
+use crate::parallel::each;
+use crate::section::{Section, cells, percent};
+use crate::{Source, Trials};
+
+/// Cases of a run and processes of a case, as in a run of some metrics.
+const CASES: usize = 40;
+const PROCESSES: usize = 9;
+/// One deviation of a process.
+const PROCESS: f64 = 0.01;
+/// What makes a host slow.
+const SLOW: f64 = 1.05;
+/// How much healthy hosts differ.
+#[derive(Clone, Copy)]
+enum Spread {
+    /// In each case by this much.
+    Each(f64),
+    /// By 0.5 % to 3 %, by the case.
+    Mixed,
+}
+
+/// What is wrong with the first hosts of a fleet.
+#[derive(Clone, Copy, PartialEq)]
+enum Wrong {
+    Nothing,
+    /// One is slow in so many cases.
+    Slow(usize),
+    /// So many are of a generation that is this much slower.
+    Older(usize, f64),
+}
+
+struct World {
+    name: &'static str,
+    hosts: usize,
+    spread: Spread,
+    /// The share of the variance between hosts that is the same in all cases.
+    common: f64,
+    /// Degrees of freedom of the deviations of hosts; 0 for normal ones.
+    freedom: u32,
+    wrong: Wrong,
+    /// Least shares of fleets in which it is found, and in which no healthy host is named.
+    found: f64,
+    healthy: f64,
+}
+
+const BASE: World = World {
+    name: "",
+    hosts: 50,
+    spread: Spread::Mixed,
+    common: 0.0,
+    freedom: 0,
+    wrong: Wrong::Slow(CASES),
+    found: 0.9,
+    healthy: 0.95,
+};
+
+#[rustfmt::skip]
+const ONE: [World; 15] = [
+    World { name: "0.5 %", spread: Spread::Each(0.005), ..BASE },
+    World { name: "1 %", spread: Spread::Each(0.01), ..BASE },
+    World { name: "2 %", spread: Spread::Each(0.02), ..BASE },
+    World { name: "3 %", spread: Spread::Each(0.03), ..BASE },
+    World { name: "0.5 % to 3 % by the case", ..BASE },
+    World { name: "the same, half of it in all cases", common: 0.5, ..BASE },
+    World { name: "the same, all of it in all cases", common: 1.0, ..BASE },
+    World { name: "3 %, all of it in all cases", spread: Spread::Each(0.03), common: 1.0,
+        found: 0.0, ..BASE },
+    World { name: "0.5 % to 3 % by the case, heavy tails", freedom: 3, healthy: 0.0, ..BASE },
+    World { name: "0.5 %, slow in one case", spread: Spread::Each(0.005), wrong: Wrong::Slow(1),
+        found: 0.0, ..BASE },
+    World { name: "1 %, slow in one case", spread: Spread::Each(0.01), wrong: Wrong::Slow(1),
+        found: 0.0, ..BASE },
+    World { name: "none slow", wrong: Wrong::Nothing, found: 0.0, ..BASE },
+    World { name: "none slow of 20", hosts: 20, wrong: Wrong::Nothing, found: 0.0, ..BASE },
+    World { name: "none slow of 5", hosts: 5, wrong: Wrong::Nothing, found: 0.0, ..BASE },
+    World { name: "one slow of 8", hosts: 8, found: 0.0, ..BASE },
+];
+
+#[rustfmt::skip]
+const MIXED: [World; 6] = [
+    World { name: "25 of 50", wrong: Wrong::Older(25, 1.1), ..BASE },
+    World { name: "20 of 50", wrong: Wrong::Older(20, 1.1), ..BASE },
+    World { name: "10 of 50", wrong: Wrong::Older(10, 1.1), ..BASE },
+    World { name: "4 of 10", hosts: 10, wrong: Wrong::Older(4, 1.1), ..BASE },
+    World { name: "15 of 50, 5 % apart", wrong: Wrong::Older(15, 1.05), ..BASE },
+    World { name: "15 of 50, half of the spread in all cases", wrong: Wrong::Older(15, 1.1),
+        common: 0.5, ..BASE },
+];
+
+impl World {
+    fn fleet(&self, source: &mut Source) -> Vec<Document> {
+        let deviation = |source: &mut Source| match self.freedom {
+            0 => source.normal(),
+            freedom => source.student(freedom) / f64::from(freedom).sqrt(),
+        };
+        let spreads: Vec<f64> = (0..CASES)
+            .map(|_| match self.spread {
+                Spread::Each(spread) => spread,
+                Spread::Mixed => 0.005 * 6_f64.powf(source.uniform()),
+            })
+            .collect();
+        (0..self.hosts)
+            .map(|host| {
+                let of_host = deviation(source);
+                let case = |(case, spread): (usize, &f64)| {
+                    let own = deviation(source);
+                    let off = self.common.sqrt() * of_host + (1.0 - self.common).sqrt() * own;
+                    let factor = match self.wrong {
+                        Wrong::Slow(cases) if host == 0 && case < cases => SLOW,
+                        Wrong::Older(hosts, slower) if host < hosts => slower,
+                        _ => 1.0,
+                    };
+                    record(case, 100.0 * factor * (spread * off).exp(), source)
+                };
+                let records = spreads.iter().enumerate().map(case).collect();
+                let mut run = run_of(records, host as u64);
+                run.host.name = format!("node{host}");
+                run
+            })
+            .collect()
+    }
+}
+
+fn record(case: usize, level: f64, source: &mut Source) -> Record {
+    let (metric, params) = (MetricId::new("os.case"), Params::one("case", case as i64));
+    let process_medians: Vec<f64> =
+        (0..PROCESSES).map(|_| level * (PROCESS * source.normal()).exp()).collect();
+    let interval = median_interval(&process_medians);
+    Record {
+        summary: Some(Summary {
+            median: median(&process_medians).unwrap_or(f64::NAN),
+            interval: interval.map(|(limits, at)| Interval::new(limits, at, Basis::Processes)),
+            process_medians,
+            ..Summary::default()
+        }),
+        ..Record::new(metric, params, "", Unit::Nanoseconds, Better::Lower)
+    }
+}
+
+#[derive(Default)]
+struct Figure {
+    /// Fleets in which the slow host is named.
+    found: Rate,
+    /// Fleets in which no other host is.
+    healthy: Rate,
+    /// Fleets of which all cases together are not judged, and nobody is named.
+    abstained: Rate,
+}
+
+impl Figure {
+    fn of(world: &World, trials: Trials) -> Self {
+        let mut source = Source::named(trials.seed, &format!("fleet {}", world.name));
+        let mut figure = Self::default();
+        for _ in 0..trials.runs {
+            let fleet = world.fleet(&mut source);
+            let Judgement { groups, .. } =
+                judge(&fleet.iter().collect::<Vec<_>>(), &Limits::default());
+            let odd: Vec<&str> =
+                groups.iter().flat_map(|it| &it.odd).map(|it| it.host.as_str()).collect();
+            let is_slow = |host: &&str| matches!(world.wrong, Wrong::Slow(_)) && *host == "node0";
+            figure.found.count(odd.iter().any(is_slow));
+            figure.healthy.count(odd.iter().all(is_slow));
+            let reasons = groups.iter().flat_map(|it| &it.not_judged);
+            let is_whole = |cases: Option<usize>| cases.is_none_or(|cases| cases == CASES);
+            let mut subjects = reasons.map(|it| it.subject.as_ref().and_then(|one| one.cases));
+            figure.abstained.count(odd.is_empty() && subjects.any(is_whole));
+        }
+        figure
+    }
+}
+
+/// A network of hosts with something wrong.
+struct Network {
+    name: &'static str,
+    hosts: usize,
+    /// Of the link between hosts 1 and 2, each way.
+    link: [f64; 2],
+    /// Of host 0, each way.
+    host: f64,
+    /// The share of pairs that are missing.
+    missing: f64,
+    /// Whether the fault must be found.
+    found: bool,
+}
+
+/// Deviations of hosts, of links, and of a measurement.
+const HOST: f64 = 0.02;
+const LINK: f64 = 0.01;
+const OWN: f64 = 0.005;
+
+const HEALTHY: Network =
+    Network { name: "healthy", hosts: 50, link: [1.0; 2], host: 1.0, missing: 0.0, found: false };
+
+#[rustfmt::skip]
+const NETWORKS: [Network; 9] = [
+    HEALTHY,
+    Network { name: "healthy, 8 hosts", hosts: 8, ..HEALTHY },
+    Network { name: "healthy, 200 hosts, 63 rounds", hosts: 200, ..HEALTHY },
+    Network { name: "a link 10 % slower", link: [1.1; 2], found: true, ..HEALTHY },
+    Network { name: "a link 10 % slower one way", link: [1.1, 1.0], found: true, ..HEALTHY },
+    Network { name: "a link 10 % slower, a third of pairs missing", link: [1.1; 2],
+        missing: 0.33, found: true, ..HEALTHY },
+    Network { name: "a host 15 % slower", host: 1.15, found: true, ..HEALTHY },
+    Network { name: "a host 15 % and a link 10 % slower", host: 1.15, link: [1.1; 2],
+        found: true, ..HEALTHY },
+    Network { name: "a link 30 % slower, 8 hosts", hosts: 8, link: [1.3; 2], found: true,
+        ..HEALTHY },
+];
+
+impl Network {
+    fn measured(&self, source: &mut Source) -> Vec<Directed> {
+        let mut normal = |spread: f64| spread * source.normal();
+        let mut effects = || (0..self.hosts).map(|_| normal(HOST)).collect::<Vec<f64>>();
+        let (sends, receives) = (effects(), effects());
+        let rounds = tournament(self.hosts, source.bits());
+        let mut numbers = Vec::new();
+        for [a, b] in rounds.into_iter().flat_map(|round| round.pairs) {
+            // Both ways of a link are alike.
+            let link = LINK * source.normal();
+            let is_missing = source.uniform() < self.missing && !is_link(a, b);
+            for (from, to) in [(a, b), (b, a)].into_iter().filter(|_| !is_missing) {
+                let off = sends[from] + receives[to] + link + OWN * source.normal();
+                let of_host = if from == 0 || to == 0 { self.host } else { 1.0 };
+                let of_link =
+                    if is_link(from, to) { self.link[usize::from(from > to)] } else { 1.0 };
+                let value = 1e4 * off.exp() * of_host * of_link;
+                numbers.extend(Directed::new(from, to, value, OWN));
+            }
+        }
+        numbers
+    }
+}
+
+fn is_link(a: usize, b: usize) -> bool {
+    [a.min(b), a.max(b)] == [1, 2]
+}
+
+#[derive(Default)]
+struct Links {
+    /// The bad link and the bad host are named.
+    link: Rate,
+    host: Rate,
+    /// No other link, and no other host, is.
+    other_links: Rate,
+    other_hosts: Rate,
+}
+
+impl Links {
+    fn of(network: &Network, trials: Trials) -> Self {
+        let mut source = Source::named(trials.seed, &format!("network {}", network.name));
+        let mut figure = Self::default();
+        let (has_bad_link, has_bad_host) = (network.link != [1.0; 2], network.host != 1.0);
+        for _ in 0..trials.runs {
+            let numbers = network.measured(&mut source);
+            let found = pairs::judge(network.hosts, &numbers, Better::Lower, 0.0);
+            let links: BTreeSet<[usize; 2]> = found.bad_links.iter().map(|it| it.hosts).collect();
+            let hosts: BTreeSet<usize> = found.bad_hosts.iter().map(|it| it.host).collect();
+            figure.link.count(has_bad_link && links.contains(&[1, 2]));
+            figure.host.count(has_bad_host && hosts.contains(&0));
+            figure.other_links.count(links.iter().all(|it| has_bad_link && *it == [1, 2]));
+            figure.other_hosts.count(hosts.iter().all(|it| has_bad_host && *it == 0));
+        }
+        figure
+    }
+}
+
+const WORDS: &str = "\
+`fathom fleet` of 50 hosts with 40 cases each, of 9 processes that differ by 1 %. Healthy hosts
+differ by the spread in the first column, in each case anew. One host is 5 % slower in all cases.
+*Found*: fleets in which it is named. *No healthy host*: fleets in which no other one is. A host
+that is slow in one case of forty is mostly found where hosts differ by a tenth of that. What makes
+hosts differ in all cases alike hides what is slow in all. With heavy tails (Student's t with 3
+degrees of freedom) healthy hosts do differ in single cases. All in per cent.";
+
+const GENERATIONS: &str = "\
+Two generations of hosts in one group, 10 % apart in all cases, with the spread of 0.5 % to 3 % by
+the case, and no fact that tells them apart. *Not judged*: fleets of which it is said that they are
+bimodal or differ, and in which nobody is named.";
+
+const PAIRS: &str = "\
+Numbers between two hosts, each way, of a tournament. Hosts differ by 2 %, links by 1 %, and
+measurements by 0.5 %. *Link*, *host*: the bad one is named. *No other link*, *no other host*: only
+that is.";
+
+pub(crate) fn section(trials: Trials) -> Section {
+    let mut section = Section::new("Many hosts", WORDS);
+    let figures = each(&ONE, |world| Figure::of(world, trials));
+    for (world, figure) in ONE.iter().zip(&figures) {
+        section.at_least(figure.found, world.found, &format!("odd host found, {}", world.name));
+        let what = format!("no healthy host named, {}", world.name);
+        section.at_least(figure.healthy, world.healthy, &what);
+    }
+    let header = cells(["spread of healthy hosts", "found", "no healthy host"]);
+    section.grid(&header, &ONE, &figures, |world, figures| {
+        let found = match world.wrong {
+            Wrong::Slow(_) => percent(figures[0].found.share()),
+            _ => String::new(),
+        };
+        vec![world.name.to_owned(), found, percent(figures[0].healthy.share())]
+    });
+    generations(&mut section, trials);
+    links(&mut section, trials);
+    section
+}
+
+fn generations(section: &mut Section, trials: Trials) {
+    section.paragraph(GENERATIONS);
+    let figures = each(&MIXED, |world| Figure::of(world, trials));
+    for (world, figure) in MIXED.iter().zip(&figures) {
+        let what = format!("two generations not judged, {}", world.name);
+        section.at_least(figure.abstained, 0.95, &what);
+    }
+    let header = cells(["hosts of another generation", "not judged"]);
+    section.grid(&header, &MIXED, &figures, |world, figures| {
+        vec![world.name.to_owned(), percent(figures[0].abstained.share())]
+    });
+}
+
+fn links(section: &mut Section, trials: Trials) {
+    section.paragraph(PAIRS);
+    let figures = each(&NETWORKS, |network| Links::of(network, trials));
+    let has = |network: &Network| (network.link != [1.0; 2], network.host != 1.0);
+    for (network, figure) in NETWORKS.iter().zip(&figures) {
+        let name = network.name;
+        let (link, host) = has(network);
+        if link && network.found {
+            section.at_least(figure.link, 0.95, &format!("bad link named, {name}"));
+        }
+        if host && network.found {
+            section.at_least(figure.host, 0.95, &format!("bad host named, {name}"));
+        }
+        section.at_least(figure.other_links, 0.95, &format!("no other link, {name}"));
+        section.at_least(figure.other_hosts, 0.95, &format!("no other host, {name}"));
+    }
+    let header = cells(["network", "link", "host", "no other link", "no other host"]);
+    section.grid(&header, &NETWORKS, &figures, |network, figures| {
+        let figure = &figures[0];
+        let (link, host) = has(network);
+        let share = |rate: Rate| percent(rate.share());
+        let shown = |is: bool, rate: Rate| if is { share(rate) } else { String::new() };
+        vec![
+            network.name.to_owned(),
+            shown(link, figure.link),
+            shown(host, figure.host),
+            share(figure.other_links),
+            share(figure.other_hosts),
+        ]
+    });
+}
