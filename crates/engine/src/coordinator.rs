@@ -18,6 +18,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::reduce::{self, Results};
+use crate::remedies;
 use crate::visits::{self, CaseOfVisit, ProbeVisits, VisitContext};
 
 /// Receiver of the events of a run: the terminal, the store, a test.
@@ -126,7 +127,7 @@ pub fn coordinate(
     document.run.duration_ns = Some(machine.elapsed_ns() as f64);
     document.run.verdict.reasons.extend(judge::machine_changed(&speed.by_visit));
     let mut verdict = std::mem::take(&mut document.run.verdict);
-    set_remedies(&mut verdict, &document.run, &document.host);
+    remedies::set(&mut verdict, &document.run, &document.host);
     document.run.verdict = verdict;
     set_run_state(&mut document.run.verdict);
     audience.ends(&document);
@@ -347,18 +348,10 @@ fn reduced(
             record.agreement = None;
         }
         reduce::note_emulation(record, document);
-        set_remedies(&mut record.verdict, &document.run, &document.host);
+        remedies::set(&mut record.verdict, &document.run, &document.host);
         *record = record.clone().sealed_by(plan.protocol);
     }
     results.records
-}
-
-fn set_remedies(verdict: &mut Verdict, run: &Run, host: &Host) {
-    for reason in &mut verdict.reasons {
-        let remedy = reason.remedy.take();
-        let is_tuned = !run.tuned.is_empty();
-        reason.remedy = remedy.and_then(|remedy| remedy.in_run(run.effort, is_tuned, host));
-    }
 }
 
 /// Records the clock's drift and steps of the wall clock.

@@ -13,6 +13,7 @@ mod machine;
 mod plan;
 mod plan_error;
 mod reduce;
+mod remedies;
 mod session;
 mod visits;
 pub mod worker;

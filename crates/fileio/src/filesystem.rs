@@ -138,7 +138,8 @@ mod tests {
     #[test]
     fn mount_is_found_by_its_id() {
         let mounts = "30 1 0:40 / /mnt/h rw,relatime - 9p host rw,trans=virtio\n\
-                      301 1 0:41 / /dev/shm rw shared:2 - tmpfs shm rw\n31 1 0:42 / /x rw - new x rw";
+                      301 1 0:41 / /dev/shm rw shared:2 - tmpfs shm rw\n\
+                      31 1 0:42 / /x rw - new x rw";
         let name = |id| FileSystem::of_mount(mounts, id).map(|found| found.name);
         assert_eq!([30, 301, 31, 3].map(name), [Some("9p"), Some("tmpfs"), None, None]);
     }

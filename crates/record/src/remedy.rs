@@ -3,8 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Effort, Host};
-
 /// What to do next, as data. The name is stable; views add the words and the options of the
 /// program.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -138,28 +136,6 @@ impl Remedy {
         Self::KernelWith { option: option.to_owned() }
     }
 
-    /// The remedy in a run on a host: without options that the run has already, or that change
-    /// nothing there.
-    #[must_use]
-    pub fn in_run(self, effort: Effort, is_tuned: bool, host: &Host) -> Option<Self> {
-        let is_thorough = effort == Effort::Thorough;
-        Some(match self {
-            Self::QuietCpu | Self::MoveInterrupts | Self::OtherCpu
-                if host.cpu.allowed.len() == 1 =>
-            {
-                Self::StopOthers
-            }
-            // `--tune` sets governor and sibling, which a virtual machine has not.
-            Self::QuietCore if is_tuned || host.is_guest() => Self::QuieterHost,
-            Self::CountGroups | Self::MeasureLonger if is_thorough => {
-                Self::Repeat { option: Some("processes".to_owned()) }
-            }
-            Self::LetSettleOrMeasureLonger if is_thorough => Self::LetSettle,
-            Self::FollowDrift if is_thorough => return None,
-            other => other,
-        })
-    }
-
     /// The remedy for a command that selects no CPU and has no efforts; `repeat` is its option to
     /// measure longer, if it has one.
     #[must_use]
@@ -172,33 +148,6 @@ impl Remedy {
             | Self::MeasureLonger
             | Self::LetSettleOrMeasureLonger => Self::Repeat { option: repeat.map(str::to_owned) },
             other => other,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn remedy_names_no_option_that_changes_nothing() {
-        let mut host = Host::default();
-        host.cpu.allowed = vec![0, 1];
-        for remedy in [Remedy::QuietCpu, Remedy::QuietCore, Remedy::MeasureLonger] {
-            assert_eq!(remedy.clone().in_run(Effort::Standard, false, &host), Some(remedy));
-        }
-        let thorough = |remedy: Remedy| remedy.in_run(Effort::Thorough, false, &host);
-        let more = Remedy::Repeat { option: Some("processes".to_owned()) };
-        assert_eq!(thorough(Remedy::MeasureLonger), Some(more.clone()));
-        assert_eq!(thorough(Remedy::CountGroups), Some(more));
-        assert_eq!(thorough(Remedy::FollowDrift), None);
-        assert_eq!(thorough(Remedy::LetSettleOrMeasureLonger), Some(Remedy::LetSettle));
-        let tuned = Remedy::QuietCore.in_run(Effort::Standard, true, &host);
-        assert_eq!(tuned, Some(Remedy::QuieterHost));
-        host.cpu.allowed = vec![3];
-        for remedy in [Remedy::QuietCpu, Remedy::OtherCpu, Remedy::MoveInterrupts] {
-            let of_one = remedy.in_run(Effort::Standard, false, &host);
-            assert_eq!(of_one, Some(Remedy::StopOthers), "no other CPU");
         }
     }
 }

@@ -49,8 +49,8 @@ fn disk(tree: &Tree, name: String, is_guest: bool) -> Option<Disk> {
     })
 }
 
-/// Whether a disk rotates. Drivers clear the kernel's `rotational` where a device says so, and leave
-/// it set where a device says nothing.
+/// Whether a disk rotates. Drivers clear the kernel's `rotational` where a device says so, and
+/// leave it set where a device says nothing.
 fn rotational(tree: &Tree, name: &str, is_guest: bool, layers: usize) -> Option<bool> {
     let folder = format!("{FOLDER}/{name}");
     if !flag(&tree.line(&format!("{folder}/queue/rotational"))?)? {

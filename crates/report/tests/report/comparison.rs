@@ -171,7 +171,8 @@ fn before_and_after() -> (Document, Document) {
     b.host.cpu.governor = Some("powersave".to_owned());
     b.host.mitigations.insert("spectre_v2".to_owned(), "Vulnerable".to_owned());
     b.host.mitigations.insert("retbleed".to_owned(), "Mitigation: IBRS".to_owned());
-    b.host.cgroup.cpu_quota = Some(0.5);
+    a.host.cgroup.version = Some(2);
+    (b.host.cgroup.version, b.host.cgroup.cpu_quota) = (Some(2), Some(0.5));
     b.tool.version = "0.2.0".to_owned();
     (a, b)
 }
