@@ -4,6 +4,7 @@ use fathom_record::Host;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::condition::stat::Stat;
+use crate::host::cpulist;
 use crate::host::tree::Tree;
 
 /// Pins the calling thread to one CPU.
@@ -32,6 +33,15 @@ pub fn allowed() -> Vec<u32> {
         return Vec::new();
     };
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect()
+}
+
+/// Why [`pin`] to a CPU that was allowed fails with EINVAL. Without /sys it counts as offline.
+pub fn loss(cpu: u32) -> String {
+    let online = cpulist::read(&Tree::at("/"), "/sys/devices/system/cpu/online");
+    match online.is_some_and(|online| online.value.contains(&cpu)) {
+        true => format!("CPU {cpu} is no longer allowed"),
+        false => format!("CPU {cpu} went offline"),
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,5 +177,8 @@ mod tests {
     fn pinning_to_a_missing_cpu_fails() {
         assert!(pin(1023).is_err());
         assert!(pin(1_000_000).is_err());
+        assert_eq!(loss(1_000_000), "CPU 1000000 went offline");
+        let first = allowed()[0];
+        assert_eq!(loss(first), format!("CPU {first} is no longer allowed"));
     }
 }

@@ -134,10 +134,7 @@ impl<L: Link> Ring<L> {
         set.set(cpu as usize);
         for process in self.processes() {
             let process = Pid::from_raw(process as i32);
-            sched_setaffinity(process, &set).map_err(|error| {
-                let what = format!("move a process to CPU {cpu}: {error}");
-                Fault::unavailable(what, Remedy::AllowCpu { cpu })
-            })?;
+            sched_setaffinity(process, &set).map_err(|error| Fault::of_pin(cpu, error))?;
         }
         Ok(())
     }
