@@ -504,12 +504,7 @@ fn offline(fault: &Fault) -> Option<(u32, &str)> {
 }
 
 /// Marks a case as noisy that was interrupted, or whose CPU went offline.
-fn note_early_end(
-    record: &mut Record,
-    processes: u32,
-    wanted: u32,
-    offline: Option<(u32, &str)>,
-) {
+fn note_early_end(record: &mut Record, processes: u32, wanted: u32, offline: Option<(u32, &str)>) {
     if record.verdict.shows_number() && processes < wanted {
         let (cause, why, remedy) = match offline {
             Some((cpu, why)) => (Cause::CpuOffline, why, Remedy::AllowCpu { cpu }),

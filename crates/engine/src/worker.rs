@@ -176,7 +176,9 @@ fn name_offline_cpu(samples: &mut [Result<Sample, Fault>], cpus: &[u32], own: u3
         return;
     }
     let offline = [own].iter().chain(cpus).copied().find(is_offline);
-    let Some(fault) = offline.map(|cpu| Fault::CpuOffline(cpu, affinity::loss(cpu))) else { return };
+    let Some(fault) = offline.map(|cpu| Fault::CpuOffline(cpu, affinity::loss(cpu))) else {
+        return;
+    };
     wrong.for_each(|sample| *sample = Err(fault.clone()));
 }
 

@@ -212,7 +212,8 @@ mod tests {
         let (id, params) = (MetricId::new("os.poll"), Params::none());
         let mut record = Record::new(id, params, "", Unit::Nanoseconds, Better::Lower);
         let interval = interval.map(|ends| Interval::new(ends, 0.95, Basis::Processes));
-        let summary = Summary { median: 10.0, interval, spread_between: 7.04, ..Summary::default() };
+        let summary =
+            Summary { median: 10.0, interval, spread_between: 7.04, ..Summary::default() };
         record.summary = Some(summary);
         record.verdict = Verdict::because(State::Noisy, cause, "why");
         record

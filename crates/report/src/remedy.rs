@@ -63,7 +63,9 @@ pub fn words(remedy: &Remedy) -> String {
         R::SecondCpu => "allow this process a second CPU (taskset, cpuset)",
         R::MoreCores => "allow this process more cores (taskset, cpuset)",
         R::AllowCpu { cpu } => {
-            return format!("bring CPU {cpu} online, or allow it to this process (taskset, cpuset)");
+            return format!(
+                "bring CPU {cpu} online, or allow it to this process (taskset, cpuset)"
+            );
         }
         R::MountProc => "mount /proc",
         R::InstallShell => "install a shell",
