@@ -177,7 +177,8 @@ pub enum Cause {
     WrongWork,
     /// The work was too short: its start-up is a part of the number.
     TooShort,
-    /// Page size, placement or residency differed from the request.
+    /// Page size, placement or residency differed from the request, or a condition of the case was
+    /// not met, such as that a woken process slept.
     NotAsAsked,
     /// A permission, a limit, or a missing feature of the kernel or hardware.
     Missing,
