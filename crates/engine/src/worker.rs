@@ -162,8 +162,8 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     VisitAnswer { samples: visit.samples, loops }
 }
 
-/// Replaces what was measured while the worker's CPU went offline, since the kernel then moves it to
-/// another one, and what failed because another CPU of the work did.
+/// Replaces what was measured while the worker's CPU went offline, since the kernel then moves it
+/// to another one, and what failed because another CPU of the work did.
 fn name_offline_cpu(samples: &mut [Result<Sample, Fault>], cpus: &[u32], own: u32) {
     let is_offline = |cpu: &u32| affinity::pin(*cpu) == Err(Errno::INVAL);
     let is_own = is_offline(&own);

@@ -158,8 +158,8 @@ fn busy_thread_on_same_cpu_is_contention() {
     }
 }
 
-/// As two containers that choose one CPU: the mark of a run is an abstract socket, which they do not
-/// share. The later run may end after the other.
+/// As two containers that choose one CPU: the mark of a run is an abstract socket, which they do
+/// not share. The later run may end after the other.
 #[test]
 #[ignore = "lab: contention by the scheduler"]
 fn runs_in_two_namespaces_on_one_cpu_are_contention() {
