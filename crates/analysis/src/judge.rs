@@ -16,8 +16,8 @@ use crate::clean::Loop;
 use crate::statistics::{concordance, median, median_interval, quantile, sorted_finite};
 use fathom_record::quantity::quantity;
 use fathom_record::{
-    Better, Cause, Counter, Counters, Disturbance, Fact, FactValue, NotSelected, Reason, Record,
-    Remedy, Sample, State, Stratum, Summary, Unit, Verdict,
+    Better, Cause, Check, Counter, Counters, Disturbance, Fact, FactValue, NotSelected, Reason,
+    Record, Remedy, Sample, State, Stratum, Summary, Unit, Verdict,
 };
 
 /// A visit is disturbed if it was throttled for a larger share of its wall time. Lower than the
@@ -131,10 +131,16 @@ fn slow_sender(samples: &[Sample]) -> Option<Reason> {
     Some(Reason::new(Cause::LoadGenerator, text).with_remedy(Remedy::QuietCpu))
 }
 
+/// Wrong work before a missed condition, of which the work was right, but of another case.
 fn failed_check(samples: &[Sample]) -> Option<Reason> {
-    let check = samples.iter().flat_map(Sample::checks_of_both).find(|check| !check.passed)?;
-    let text = format!("{}: {}", check.name, check.detail);
-    Some(Reason::new(Cause::WrongWork, text))
+    let of = |sample: &Sample, check: &Check| {
+        let text = format!("{}: {}", check.name, check.detail);
+        let is_missed = sample.missed.as_ref() == Some(&text);
+        Reason::new(if is_missed { Cause::NotAsAsked } else { Cause::WrongWork }, text)
+    };
+    let all = samples.iter().flat_map(|it| it.checks_of_both().map(move |check| (it, check)));
+    let failed = all.filter(|(_, check)| !check.passed);
+    failed.map(|(sample, check)| of(sample, check)).min_by_key(|it| it.cause != Cause::WrongWork)
 }
 
 /// The factor by which disturbances may have worsened an unfiltered number: the slowdown of the

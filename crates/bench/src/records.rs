@@ -171,8 +171,11 @@ fn facts_of(case: &Case, runs: &[Run], shell: &ShellStart, settings: &Settings) 
     let disturbed = runs.iter().filter(|run| run.is_disturbed).count();
     all.push(Fact::quantity(facts::DISTURBED, disturbed as f64, Unit::Ratio));
     if shell.ns > 0.0 {
-        let [ns, half] = [shell.ns, shell.half_width_ns].map(|ns| quantity(ns, Unit::Nanoseconds));
-        all.push(Fact::text(facts::SHELL, format!("{ns} ± {half} subtracted")));
+        let time = |ns| quantity(ns, Unit::Nanoseconds);
+        // Too few starts have no interval.
+        let half = (shell.half_width_ns > 0.0).then(|| format!(" ± {}", time(shell.half_width_ns)));
+        let text = format!("{}{} subtracted", time(shell.ns), half.unwrap_or_default());
+        all.push(Fact::text(facts::SHELL, text));
     }
     if !settings.cold.is_empty() {
         let names: Vec<String> = settings.cold.iter().map(|it| it.display().to_string()).collect();

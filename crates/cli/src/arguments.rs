@@ -22,6 +22,7 @@ use clap_complete::Shell;
 pub use export::{BetterName, CheckArguments, ExportArguments, FormatName};
 use fathom_analysis::compare::Answer;
 use fathom_metric::notation::{NotationError, seed};
+use fathom_record::host::is_name;
 use fathom_record::{Effort, Protocol};
 pub use import::ImportArguments;
 pub use parse_error::report_parse_error;
@@ -38,6 +39,10 @@ pub struct Arguments {
     /// Colour the output; `auto` colours on a terminal, unless NO_COLOR is set.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorName::Auto, global = true)]
     pub color: ColorName,
+    /// Name this host, and tell it from others of its image [default: $FATHOM_HOST, or its host
+    /// name and machine-id].
+    #[arg(long, value_name = "NAME", value_parser = host_name, global = true)]
+    pub host_name: Option<String>,
 }
 
 const EXAMPLES: &str = "\
@@ -74,6 +79,14 @@ host. latest:battery is the last one of all metrics, which show and report show 
 latest:file, latest:load, latest:transfer, latest:fetch and latest:bench are the last of those
 commands, latest~N and latest:file~N the N-th before it. A label shared by several
 runs is ambiguous: the error lists their ids.";
+
+/// The longest name has the length of one of DNS.
+pub fn host_name(text: &str) -> Result<String, NotationError> {
+    // On one line, whatever the text has.
+    let got = || text.escape_debug().to_string();
+    let wrong = || NotationError::new(&got(), "1 to 253 printable bytes without blanks around");
+    if is_name(text) { Ok(text.to_owned()) } else { Err(wrong()) }
+}
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

@@ -56,7 +56,9 @@ pub fn main(arguments: Arguments) -> ExitCode {
         ColorName::Never => ColorChoice::Never,
     }
     .write_global();
-    let outcome = check_open_files().and_then(|()| execute(&arguments.command));
+    let outcome = check_open_files()
+        .and_then(|()| setup::name_host(arguments.host_name.as_deref()))
+        .and_then(|()| execute(&arguments.command));
     ended(outcome)
 }
 

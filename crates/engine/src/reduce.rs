@@ -60,7 +60,8 @@ pub(crate) fn measured(
             true => Choice::of(samples, Vec::new()),
             false => choose(samples, distances, about.unit),
         };
-        match failure_verdict(failure, &faults[at]) {
+        let offline = faults[at].as_ref().and_then(offline).filter(|_| !samples.is_empty());
+        match failure_verdict(failure, faults[at].as_ref().filter(|_| offline.is_none())) {
             Some(verdict) => record.verdict = verdict,
             None => {
                 let strata = Strata::of(&chosen, may, wanted, visited.tried[at], reference);
@@ -76,7 +77,7 @@ pub(crate) fn measured(
         let doubt = doubt.map(|why| Reason::new(Cause::NotAsAsked, why));
         doubted(&mut record.verdict, doubt.map(|it| it.with_remedy(Remedy::OtherFolder)));
         record.facts = stated(&chosen);
-        note_interruption(&mut record, samples.len() as u32, *processes);
+        note_early_end(&mut record, samples.len() as u32, *processes, offline);
         record.notes.push(process_count_note(*processes, visited.visits));
         let predict = |records: &[Record]| {
             let known = Inputs::new(records).under(&document.run.clock);
@@ -392,17 +393,22 @@ fn expectation(about: &About) -> Expectation {
 }
 
 /// The verdict on a case without a result: a failed visit or a fault of the case.
-fn failure_verdict(failure: &Option<Reason>, fault: &Option<Fault>) -> Option<Verdict> {
+fn failure_verdict(failure: &Option<Reason>, fault: Option<&Fault>) -> Option<Verdict> {
     if let Some(reason) = failure {
         return Some(Verdict { state: State::Failed, reasons: vec![reason.clone()] });
     }
-    Some(match fault.as_ref()? {
+    Some(match fault? {
         Fault::Unavailable(what, remedy) => {
             let reason = Reason::new(Cause::Missing, what).with_remedy(remedy.clone());
             Verdict { state: State::Unavailable, reasons: vec![reason] }
         }
         Fault::WrongWork(reason) => Verdict::because(State::Invalid, Cause::WrongWork, reason),
         Fault::FarEndLost(text) => Verdict::because(State::Failed, Cause::FarEndLost, text),
+        Fault::CpuOffline(cpu, text) => {
+            let reason = Reason::new(Cause::CpuOffline, text);
+            let reasons = vec![reason.with_remedy(Remedy::AllowCpu { cpu: *cpu })];
+            Verdict { state: State::Failed, reasons }
+        }
         Fault::Failed(reason) => Verdict::because(State::Failed, Cause::Crashed, reason),
     })
 }
@@ -492,13 +498,21 @@ fn process_count_note(processes: u32, visits: Visits) -> String {
     format!("{processes} processes ({why})")
 }
 
-/// Marks an interrupted case as noisy.
-fn note_interruption(record: &mut Record, processes: u32, wanted: u32) {
+/// The CPU that ended the visits of a case. Those before it stay.
+fn offline(fault: &Fault) -> Option<(u32, &str)> {
+    if let Fault::CpuOffline(cpu, text) = fault { Some((*cpu, text)) } else { None }
+}
+
+/// Marks a case as noisy that was interrupted, or whose CPU went offline.
+fn note_early_end(record: &mut Record, processes: u32, wanted: u32, offline: Option<(u32, &str)>) {
     if record.verdict.shows_number() && processes < wanted {
-        let text = format!("run stopped after {processes} of {wanted} processes");
-        let reason = Reason::new(Cause::Interrupted, text).with_remedy(Remedy::RunToEnd);
+        let (cause, why, remedy) = match offline {
+            Some((cpu, why)) => (Cause::CpuOffline, why, Remedy::AllowCpu { cpu }),
+            None => (Cause::Interrupted, "run stopped", Remedy::RunToEnd),
+        };
+        let text = format!("{why} after {processes} of {wanted} processes");
         record.verdict.state = State::Noisy;
-        record.verdict.reasons.insert(0, reason);
+        record.verdict.reasons.insert(0, Reason::new(cause, text).with_remedy(remedy));
     }
 }
 

@@ -10,7 +10,7 @@ use fathom_measure::process::{self, CollectError, Limits, Running, exit_text};
 use fathom_measure::sampler::{self, Fault, KernelCounters, Sampler};
 use fathom_measure::{Clock, affinity};
 use fathom_metric::{Case, Entry, Registry};
-use fathom_record::{Activity, Cause, Reason, Remedy, system_cause};
+use fathom_record::{Activity, Cause, Reason, Remedy, Sample, system_cause};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
@@ -124,11 +124,7 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
         return all(Fault::Failed(format!("no probe is called {}", request.metric)));
     };
     if let Err(error) = affinity::pin(request.settings.cpu) {
-        let text = format!("pin to CPU {}: {error}", request.settings.cpu);
-        return all(match error {
-            Errno::PERM => Fault::unavailable(text, Remedy::LeaveSandbox),
-            _ => Fault::Failed(text),
-        });
+        return all(Fault::of_pin(request.settings.cpu, error));
     }
     if request.priority {
         // Best effort: the coordinator reports what tuning could not do.
@@ -159,10 +155,31 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     if let Err(fault) = probe.visit(&cases, &mut sampler) {
         (0..cases.len()).for_each(|case| sampler.fault(case, fault.clone()));
     }
-    let visit = sampler.finish();
+    let mut visit = sampler.finish();
+    name_offline_cpu(&mut visit.samples, &request.resources.cpus, request.settings.cpu);
     let mut loops = waited.map_or_else(Vec::new, |(loops, _)| loops);
     loops.extend(visit.loops);
     VisitAnswer { samples: visit.samples, loops }
+}
+
+/// Replaces what was measured while the worker's CPU went offline, since the kernel then moves it
+/// to another one, and what failed because another CPU of the work did.
+fn name_offline_cpu(samples: &mut [Result<Sample, Fault>], cpus: &[u32], own: u32) {
+    let is_offline = |cpu: &u32| affinity::pin(*cpu) == Err(Errno::INVAL);
+    let is_own = is_offline(&own);
+    let is_wrong = |sample: &Result<Sample, Fault>| match sample {
+        Ok(sample) => is_own || sample.checks_of_both().any(|check| !check.passed),
+        Err(fault) => matches!(fault, Fault::WrongWork(_) | Fault::Failed(_)),
+    };
+    let mut wrong = samples.iter_mut().filter(|sample| is_wrong(sample)).peekable();
+    if wrong.peek().is_none() {
+        return;
+    }
+    let offline = [own].iter().chain(cpus).copied().find(is_offline);
+    let Some(fault) = offline.map(|cpu| Fault::CpuOffline(cpu, affinity::loss(cpu))) else {
+        return;
+    };
+    wrong.for_each(|sample| *sample = Err(fault.clone()));
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use fathom_record::Host;
 use rustix::io::Errno;
 
 use crate::condition::stat::Stat;
+use crate::host::cpulist;
 use crate::host::tree::Tree;
 
 /// A set of CPUs, of as many as a kernel can be built for (`NR_CPUS`). `cpu_set_t` of the C library
@@ -83,6 +84,15 @@ pub fn pin_to(cpus: &[u32]) -> Result<(), Errno> {
 /// The CPUs that the calling thread may run on, in ascending order.
 pub fn allowed() -> Vec<u32> {
     CpuMask::of_thread(CALLER).map(|mask| mask.cpus()).unwrap_or_default()
+}
+
+/// Why [`pin`] to a CPU that was allowed fails with EINVAL. Without /sys it counts as offline.
+pub fn loss(cpu: u32) -> String {
+    let online = cpulist::read(&Tree::at("/"), "/sys/devices/system/cpu/online");
+    match online.is_some_and(|online| online.value.contains(&cpu)) {
+        true => format!("CPU {cpu} is no longer allowed"),
+        false => format!("CPU {cpu} went offline"),
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,7 +243,9 @@ mod tests {
         for cpu in [1023, 8191, 8192, 1_000_000] {
             assert_eq!(pin(cpu), Err(Errno::INVAL), "{cpu}");
         }
-        assert!(!allowed().is_empty());
+        assert_eq!(loss(1_000_000), "CPU 1000000 went offline");
+        let first = allowed()[0];
+        assert_eq!(loss(first), format!("CPU {first} is no longer allowed"));
     }
 
     #[test]

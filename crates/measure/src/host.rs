@@ -26,8 +26,10 @@ mod virtualization;
 
 use std::ffi::CStr;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use fathom_record::Host;
+use fathom_record::host::NAME_VARIABLE;
 use rustix::system::{Uname, uname};
 
 pub use self::cgroup::Controller;
@@ -40,6 +42,14 @@ use self::tree::{Fact, Tree};
 pub struct Reader {
     pub(crate) tree: Tree,
     live: bool,
+    name: Option<String>,
+}
+
+static NAME: OnceLock<String> = OnceLock::new();
+
+/// Names this host for the rest of this process, as the variable [`NAME_VARIABLE`] does.
+pub fn set_name(name: &str) {
+    let _ = NAME.set(name.to_owned());
 }
 
 struct Sources {
@@ -47,6 +57,8 @@ struct Sources {
     cpuinfo: CpuInfo,
     cpuid: Option<Cpuid>,
     live: bool,
+    /// The name that the user gave to this host.
+    name: Option<String>,
 }
 
 impl Sources {
@@ -65,13 +77,20 @@ pub fn read() -> Host {
 impl Reader {
     /// A reader of this machine: files, `cpuid` and system calls.
     pub fn live() -> Self {
-        Self { tree: Tree::at("/"), live: true }
+        let variable = || std::env::var(NAME_VARIABLE).ok().filter(|name| !name.is_empty());
+        Self { tree: Tree::at("/"), live: true, name: NAME.get().cloned().or_else(variable) }
     }
 
     /// A reader of files in a folder, such as copied from another machine, without `cpuid` and
     /// system calls.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { tree: Tree::at(root), live: false }
+        Self { tree: Tree::at(root), live: false, name: None }
+    }
+
+    /// The same of a host that the user named so.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { name: Some(name.to_owned()), ..self }
     }
 
     /// The folders of a cgroup controller, such as `blkio`, for this process.
@@ -118,6 +137,7 @@ impl Reader {
             cpuinfo: CpuInfo::read(&self.tree),
             cpuid: if self.live { Cpuid::read() } else { None },
             live: self.live,
+            name: self.name.clone(),
         };
         let mut host = Host::default();
         kernel::read(&sources, &mut host);

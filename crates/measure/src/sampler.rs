@@ -25,6 +25,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
+use crate::affinity;
 use crate::clock::Clock;
 pub use injected::Dose;
 pub use memory::sensed_memory;
@@ -126,6 +127,9 @@ pub enum Fault {
     /// The far end on another host could not be reached, or its connection ended.
     #[error("{0}")]
     FarEndLost(String),
+    /// A CPU of the work went offline, or is no longer allowed.
+    #[error("{1}")]
+    CpuOffline(u32, String),
     #[error("{0}")]
     Failed(String),
 }
@@ -151,6 +155,16 @@ impl Fault {
                 Remedy::Do { action: action.to_owned() },
             ),
             None => Self::Failed(format!("{call}: {}", cause.text)),
+        }
+    }
+
+    /// A thread or process cannot be pinned to a CPU that was allowed when the run began.
+    pub fn of_pin(cpu: u32, error: rustix::io::Errno) -> Self {
+        let text = || format!("pin to CPU {cpu}: {error}");
+        match error {
+            rustix::io::Errno::INVAL => Self::CpuOffline(cpu, affinity::loss(cpu)),
+            rustix::io::Errno::PERM => Self::unavailable(text(), Remedy::LeaveSandbox),
+            _ => Self::Failed(text()),
         }
     }
 

@@ -69,9 +69,18 @@ pub struct Host {
 
 /// Begins the origin of an id that rests on the host's name, which can change.
 pub const ID_BY_NAME: &str = "no machine-id: the host's name";
+/// The variable that names this host. Its id then rests on this name, since hosts of one image may
+/// share a machine-id.
+pub const NAME_VARIABLE: &str = "FATHOM_HOST";
 
 /// The longest host name of DNS, in bytes.
 const NAME_BYTES_MAX: usize = 253;
+
+/// Whether a text can name a host.
+pub fn is_name(text: &str) -> bool {
+    let has_length = (1..=NAME_BYTES_MAX).contains(&text.len());
+    has_length && text.trim() == text && !text.chars().any(is_hidden)
+}
 
 impl Host {
     /// Whether the facts of another machine are texts without control characters, and its name is
@@ -415,5 +424,21 @@ impl Host {
             .iter()
             .filter(|cache| cache.kind != "instruction")
             .max_by_key(|cache| cache.level)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_of_a_host_is_one_printable_word_or_more() {
+        let longest = "n".repeat(NAME_BYTES_MAX);
+        for name in ["a", "node 7", "höst.example", &longest] {
+            assert!(is_name(name), "{name}");
+        }
+        for wrong in ["", " a", "a\n", "a\u{202e}b", &(longest + "n")] {
+            assert!(!is_name(wrong), "{wrong:?}");
+        }
     }
 }

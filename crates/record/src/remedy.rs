@@ -81,7 +81,7 @@ pub enum Remedy {
     SecondCpu,
     /// Allow the process more cores.
     MoreCores,
-    /// Allow the process this CPU.
+    /// Bring this CPU online, or allow the process to use it.
     AllowCpu {
         /// Number of the CPU.
         cpu: u32,

@@ -29,9 +29,10 @@ impl Verdict {
         self.reasons.iter().any(|reason| reason.cause == Cause::Emulated)
     }
 
-    /// Whether the run was interrupted before all processes of the case had run.
+    /// Whether the run was interrupted, or the CPU lost, before all processes of the case had run.
     pub fn is_cut_short(&self) -> bool {
-        self.reasons.iter().any(|reason| reason.cause == Cause::Interrupted)
+        let ends = [Cause::Interrupted, Cause::CpuOffline];
+        self.reasons.iter().any(|reason| ends.contains(&reason.cause))
     }
 }
 
@@ -176,7 +177,8 @@ pub enum Cause {
     WrongWork,
     /// The work was too short: its start-up is a part of the number.
     TooShort,
-    /// Page size, placement or residency differed from the request.
+    /// Page size, placement or residency differed from the request, or a condition of the case was
+    /// not met, such as that a woken process slept.
     NotAsAsked,
     /// A permission, a limit, or a missing feature of the kernel or hardware.
     Missing,
@@ -188,6 +190,8 @@ pub enum Cause {
     Crashed,
     /// The far end on another host could not be reached, or its connection ended.
     FarEndLost,
+    /// A CPU of the work went offline during the run, or was no longer allowed.
+    CpuOffline,
     /// An answer of the far end took far longer than the others.
     Stalled,
     /// The worker exceeded its time limit.

@@ -194,17 +194,9 @@ const LOPSIDED_MIN: f64 = 0.05;
 
 /// Half the interval's width ÷ the headline, or the trimmed protocol's deviation ÷ its mean.
 pub(crate) fn uncertainty(record: &Record, protocol: Protocol) -> String {
-    let Some(summary) = &record.summary else {
+    let Some(summary) = summary_with_width(record) else {
         return NOTHING.to_owned();
     };
-    // Half a width around the middle of two modes describes neither.
-    let modes = [Cause::SeveralModes, Cause::TwoClusters];
-    let has_modes = record.verdict.reasons.iter().any(|reason| modes.contains(&reason.cause));
-    // The limits of an edge are its number.
-    let is_edge = summary.interval.and_then(Interval::edge).or(record.on_cliff()).is_some();
-    if summary.bound.is_some() || has_modes || is_edge {
-        return NOTHING.to_owned();
-    }
     if protocol == Protocol::Trimmed {
         return match &summary.trimmed {
             Some(trimmed) => relative(trimmed.sd, trimmed.mean),
@@ -222,6 +214,17 @@ pub(crate) fn uncertainty(record: &Record, protocol: Protocol) -> String {
         None if summary.n == 1 => "n=1".to_owned(),
         None => NOTHING.to_owned(),
     }
+}
+
+/// The summary, if half a width describes its number.
+pub(crate) fn summary_with_width(record: &Record) -> Option<&Summary> {
+    let summary = record.summary.as_ref()?;
+    // Half a width around the middle of two modes describes neither.
+    let modes = [Cause::SeveralModes, Cause::TwoClusters];
+    let has_modes = record.verdict.reasons.iter().any(|reason| modes.contains(&reason.cause));
+    // The limits of an edge are its number.
+    let is_edge = summary.interval.and_then(Interval::edge).or(record.on_cliff()).is_some();
+    (summary.bound.is_none() && !has_modes && !is_edge).then_some(summary)
 }
 
 /// `+54 −1 %` without its blank, if one arm of a wide interval is at least three times the other:

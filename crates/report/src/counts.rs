@@ -109,6 +109,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::MissingInput => "missing input",
         Cause::Crashed => "crash",
         Cause::FarEndLost => "far end lost",
+        Cause::CpuOffline => "CPU offline",
         Cause::Stalled => "stalled",
         Cause::TimedOut => "timeout",
         Cause::Interrupted => "interrupted",

@@ -3,10 +3,10 @@
 use fathom_analysis::display_value::DisplayValue;
 use fathom_analysis::typical::distance as beyond_typical;
 use fathom_record::quantity::{bare, percent, quantity};
-use fathom_record::{Agreement, Prediction, Protocol, Record, State, Typical, Unit};
+use fathom_record::{Agreement, Prediction, Protocol, Record, State, Summary, Typical, Unit};
 
 use crate::case::counted;
-use crate::cells::{LIMITS_WIDTH, limits};
+use crate::cells::{LIMITS_WIDTH, limits, summary_with_width};
 use crate::counts::cause_words;
 use crate::remedy;
 use crate::typical;
@@ -154,7 +154,7 @@ fn noisiest(records: &[Record]) -> Option<String> {
         let half_width = summary.relative_half_width();
         half_width.or(Some(summary.spread_between)).filter(|width| width.is_finite())
     };
-    let (width, record) = records
+    let (_, record) = records
         .iter()
         // Noisy for another reason than its width: the row has it.
         .filter(|record| width(record).is_some_and(|width| width >= NOISIEST_MIN))
@@ -168,13 +168,16 @@ fn noisiest(records: &[Record]) -> Option<String> {
             if reason.text.is_empty() { cause_words(reason.cause) } else { reason.text.as_str() };
         text.to_owned()
     });
-    let spread = glued(&format!("± {}", percent(width)));
+    // As in its row: without an interval, and for one of two modes, half a width says nothing.
+    let half = summary_with_width(record).and_then(Summary::relative_half_width);
+    let half = half.map(|half| glued(&format!("± {}", percent(half))));
     // Of some procedures the reason is the spread itself.
-    let cause = match cause.is_empty() || glued(&cause) == spread {
+    let cause = match cause.is_empty() || Some(glued(&cause)) == half {
         true => String::new(),
         false => format!(": {cause}"),
     };
-    Some(sentence(format!("{} is the noisiest, {spread}{cause}", record.name())))
+    let half = half.map_or(String::new(), |half| format!(", {half}"));
+    Some(sentence(format!("{} is the noisiest{half}{cause}", record.name())))
 }
 
 /// The number of unavailable cases with a remedy, and the remedy of the first.
@@ -197,4 +200,35 @@ pub(crate) fn sentence(text: impl Into<String>) -> String {
     let text = text.trim_end();
     let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
     format!("{text}{stop}")
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{Basis, Better, Cause, Interval, MetricId, Params, Verdict};
+
+    use super::*;
+
+    fn noisy(cause: Cause, interval: Option<[f64; 2]>) -> Record {
+        let (id, params) = (MetricId::new("os.poll"), Params::none());
+        let mut record = Record::new(id, params, "", Unit::Nanoseconds, Better::Lower);
+        let interval = interval.map(|ends| Interval::new(ends, 0.95, Basis::Processes));
+        let summary =
+            Summary { median: 10.0, interval, spread_between: 7.04, ..Summary::default() };
+        record.summary = Some(summary);
+        record.verdict = Verdict::because(State::Noisy, cause, "why");
+        record
+    }
+
+    #[test]
+    fn noisiest_has_a_half_width_where_its_row_has_one() {
+        for (cause, interval, expected) in [
+            (Cause::Spread, Some([8.0, 12.0]), "os.poll is the noisiest, ± 20 %: why."),
+            (Cause::Spread, None, "os.poll is the noisiest: why."),
+            (Cause::TwoClusters, Some([8.0, 12.0]), "os.poll is the noisiest: why."),
+        ] {
+            let record = noisy(cause, interval);
+            let sentence = noisiest(&[record]).expect("a sentence").replace('\u{a0}', " ");
+            assert_eq!(sentence, expected);
+        }
+    }
 }

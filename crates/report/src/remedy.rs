@@ -62,7 +62,11 @@ pub fn words(remedy: &Remedy) -> String {
         R::AllowIcmp => "add a group of this user to net.ipv4.ping_group_range (sysctl)",
         R::SecondCpu => "allow this process a second CPU (taskset, cpuset)",
         R::MoreCores => "allow this process more cores (taskset, cpuset)",
-        R::AllowCpu { cpu } => return format!("allow this process CPU {cpu} (taskset, cpuset)"),
+        R::AllowCpu { cpu } => {
+            return format!(
+                "bring CPU {cpu} online, or allow it to this process (taskset, cpuset)"
+            );
+        }
         R::MountProc => "mount /proc",
         R::InstallShell => "install a shell",
         R::AllowMemoryPrograms => "allow executing memfds (vm.memfd_noexec, security module)",

@@ -116,6 +116,13 @@ impl Store {
         found.map_err(|error| self.failed("read", error))
     }
 
+    /// The name of the host in the last run of this host id: of a clone, or before it was renamed.
+    pub fn name_of(&self, host_id: &str) -> Result<Option<String>, StoreError> {
+        let query = "SELECT host_name FROM run WHERE host_id = ?1 ORDER BY number DESC LIMIT 1";
+        let found = self.connection.query_row(query, [host_id], |row| Ok(text(row, 0))).optional();
+        found.map_err(|error| self.failed("read", error))
+    }
+
     /// How many runs were stored after the one with this id.
     pub fn runs_after(&self, id: &str) -> Result<usize, StoreError> {
         let query =

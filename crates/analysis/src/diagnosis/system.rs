@@ -4,7 +4,7 @@ use super::rule::{Outcome, Rule, Subject};
 use fathom_record::Fix;
 use fathom_record::condition::QuotaSight;
 use fathom_record::diagnosis::Acceptable;
-use fathom_record::host::ID_BY_NAME;
+use fathom_record::host::{ID_BY_NAME, NAME_VARIABLE};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -119,6 +119,9 @@ fn host_id(subject: &Subject<'_>) -> Outcome {
         Some(_) if origin.is_some_and(|origin| origin.contains(ID_BY_NAME)) => {
             Outcome::note("no machine-id: runs are identified by the host's name")
                 .fix(Fix::SetMachineId)
+        }
+        Some(_) if origin.is_some_and(|origin| origin.contains(NAME_VARIABLE)) => {
+            Outcome::good("by the given name and the hardware")
         }
         Some(_) => Outcome::good("by machine-id"),
     };

@@ -1,5 +1,6 @@
 //! Verdicts and their causes.
 
+mod checks;
 mod far;
 mod sensors;
 
@@ -333,16 +334,6 @@ fn bound_may_have_a_wide_interval() {
     assert_eq!(judge(&samples, &wide, QUIET, None).state, State::Noisy);
     let bound = Summary { bound: Some(120.0), ..wide };
     assert_eq!(judge(&samples, &bound, QUIET, None), Verdict::default());
-}
-
-#[test]
-fn failed_check_is_invalid_despite_other_causes() {
-    let mut samples = narrow(&stolen());
-    let detail = "9 of 10".to_owned();
-    samples[4].checks = vec![Check { name: "switches".to_owned(), passed: false, detail }];
-    let verdict = verdict(&samples, QUIET);
-    assert_eq!((verdict.state, causes(&verdict)), (State::Invalid, vec![Cause::WrongWork]));
-    assert!(verdict.reasons[0].text.contains("9 of 10"));
 }
 
 #[test]

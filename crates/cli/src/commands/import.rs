@@ -6,6 +6,8 @@ mod fuzz;
 mod input;
 mod other_tools;
 
+use std::collections::BTreeSet;
+
 use fathom_record::{Document, RunState};
 use fathom_store::{Store, StoreError};
 
@@ -13,6 +15,7 @@ use self::input::Input;
 use super::{counted, documents, stored_run};
 use crate::arguments::ImportArguments;
 use crate::exit::Status;
+use crate::terminal;
 
 pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
     let inputs = arguments.files.iter().map(|path| Input::open(path));
@@ -35,6 +38,7 @@ fn import_runs(mut inputs: Vec<Input>, arguments: &ImportArguments) -> anyhow::R
     }
     let mut store = stored_run::announced(Store::open(&stored_run::store_path(&arguments.store)?)?);
     let (mut new, mut all, mut missing, mut planned) = (0, 0, 0, 0);
+    let mut clones = BTreeSet::new();
     let mut keep = |document: Document| {
         all += 1;
         let run = &document.run;
@@ -44,13 +48,17 @@ fn import_runs(mut inputs: Vec<Input>, arguments: &ImportArguments) -> anyhow::R
             missing = u64::saturating_add(missing, lacking);
             planned = u64::saturating_add(planned, run.planned);
         }
-        new += usize::from(store_run(&mut store, document)?);
+        let clone = stored_run::clone_warning(&store, &document.host)?;
+        let is_new = store_run(&mut store, document)?;
+        clones.extend(clone.filter(|_| is_new));
+        new += usize::from(is_new);
         Ok(())
     };
     of_pipes.into_iter().try_for_each(&mut keep)?;
     for input in inputs.iter_mut().filter(|input| !input.is_pipe()) {
         documents::each(input.reader()?, &input.name, &mut keep)?;
     }
+    clones.iter().for_each(|clone| terminal::warn(clone));
     let known = match all - new {
         0 => String::new(),
         known => format!("; skipped {known} that the store already had"),

@@ -83,7 +83,7 @@ fn one_run(
         (!arguments.quiet).then(|| terminal::Notice::new("choosing a CPU, calibrating the clock"));
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
     let files = files::prepare(arguments, &plan, interrupt)?;
-    let store = RunStore::open(&arguments.store);
+    let store = RunStore::open(&arguments.store, &host);
     let watch = Watch::begin(&host).context("calibrate the clock")?;
     setup::note_counter_rate(&mut host, &watch);
     drop(notice);

@@ -1,5 +1,6 @@
 //! The store of a measuring command. If it fails, the command warns once and goes on measuring.
 
+use fathom_record::Host;
 use fathom_store::{Store, StoreError};
 
 use super::stored_run;
@@ -18,18 +19,20 @@ pub(super) struct RunStore {
 }
 
 impl RunStore {
-    /// Opens the store; warns if that fails.
-    pub(super) fn open(arguments: &StoreArguments) -> Self {
+    /// Opens the store; warns if that fails, and if this host may be a clone of another one in it.
+    pub(super) fn open(arguments: &StoreArguments, host: &Host) -> Self {
         let required = stored_run::named_store(arguments).is_some();
         let opened = stored_run::store_path(arguments).and_then(|path| Store::open(&path));
         let warn = |error: &StoreError| {
             terminal::warn(&format!("this run is not stored: {}", with_remedy(error)));
         };
-        Self {
-            store: opened.inspect_err(warn).ok().map(stored_run::announced),
-            required,
-            has_lost: false,
+        let store = opened.inspect_err(warn).ok().map(stored_run::announced);
+        // A store that cannot be read is reported when it is written.
+        let clone = store.as_ref().map(|store| stored_run::clone_warning(store, host));
+        if let Some(Ok(Some(warning))) = clone {
+            terminal::warn(&warning);
         }
+        Self { store, required, has_lost: false }
     }
 
     pub(super) fn store(&self) -> Option<&Store> {
@@ -70,7 +73,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let arguments =
             StoreArguments { store: Some(folder.path().join("fathom.db")), no_migrate: false };
-        let mut store = RunStore::open(&arguments);
+        let mut store = RunStore::open(&arguments, &Host::default());
         let refused = || StoreError::NotStorable {
             run: "0123456789abcdef".to_owned(),
             what: "cpu.call".to_owned(),

@@ -2,13 +2,31 @@
 
 use fathom_engine::INJECT;
 use fathom_measure::clock::{self, Source, Watch};
+use fathom_measure::host;
+use fathom_record::host::NAME_VARIABLE;
 use fathom_record::{Host, Tool};
 
+use crate::arguments::host_name;
 use crate::exit::{OrUsage, usage_error};
 
 /// This program.
 pub(super) fn tool() -> Tool {
     Tool { name: "fathom".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
+}
+
+/// Names this host by the option; the variable of the environment is validated.
+pub(super) fn name_host(name: Option<&str>) -> anyhow::Result<()> {
+    match (name, std::env::var_os(NAME_VARIABLE).filter(|name| !name.is_empty())) {
+        (Some(name), _) => host::set_name(name),
+        (None, Some(name)) => {
+            let name = name.to_string_lossy();
+            if let Err(why) = host_name(&name) {
+                usage_error!("{NAME_VARIABLE}: {why}");
+            }
+        }
+        (None, None) => {}
+    }
+    Ok(())
 }
 
 /// Validates environment variables that change a measurement.

@@ -10,9 +10,9 @@ use fathom_analysis::typical;
 use fathom_engine::nearest_of;
 use fathom_measure::host;
 use fathom_probes::REGISTRY;
-use fathom_record::host::name_with_id;
+use fathom_record::host::{NAME_VARIABLE, name_with_id};
 use fathom_record::{
-    Activity, Document, IMPORT, OWN_GROUPS, Outline, Params, Record, system_cause,
+    Activity, Document, Host, IMPORT, OWN_GROUPS, Outline, Params, Record, system_cause,
 };
 use fathom_store::{RunRow, Search, Store, StoreError, StoredCase, VERSION};
 
@@ -65,6 +65,19 @@ pub(super) fn default_host(store: &Store) -> Result<String, StoreError> {
         SAID.call_once(|| terminal::warn(&text));
     }
     Ok(found)
+}
+
+/// The warning that the last run in the store with this host's id is of another host name.
+pub(super) fn clone_warning(store: &Store, host: &Host) -> Result<Option<String>, StoreError> {
+    let Some(id) = host.id.as_deref() else { return Ok(None) };
+    let (name, other) = (&host.name, store.name_of(id)?);
+    Ok(other.filter(|other| other != name).map(|other| {
+        format!(
+            "{name} has the machine-id and hardware of {other} in the store: histories take both \
+             for one host. If it was not renamed but cloned, name it by --host-name or \
+             {NAME_VARIABLE}"
+        )
+    }))
 }
 
 /// The identities and names of the hosts of these runs.

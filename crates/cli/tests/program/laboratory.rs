@@ -158,6 +158,26 @@ fn busy_thread_on_same_cpu_is_contention() {
     }
 }
 
+/// As two containers that choose one CPU: the mark of a run is an abstract socket, which they do
+/// not share. The later run may end after the other.
+#[test]
+#[ignore = "lab: contention by the scheduler"]
+fn runs_in_two_namespaces_on_one_cpu_are_contention() {
+    let (env, cpu) = (TestEnv::new(), affinity::allowed()[0]);
+    let start = |store: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-nmpiuf", "--mount-proc", env!("CARGO_BIN_EXE_fathom"), "run", "--quick"]);
+        command.args(["--json", "cpu.call", "os.syscall", "--cpu", &cpu.to_string()]);
+        command.args(["--store", &env.path_text(store)]).stdout(Stdio::piped());
+        command.spawn().expect("unshare")
+    };
+    let both = ["a.db", "b.db"].map(start).map(|run| run.wait_with_output().expect("it ends"));
+    let documents: [Document; 2] = both.each_ref().map(json);
+    let contended = |it: &&Record| names(it, Cause::Contention);
+    let counts = documents.each_ref().map(|it| it.records.iter().filter(contended).count());
+    assert!(counts.iter().any(|count| *count > 0), "{counts:?}");
+}
+
 #[test]
 fn wrong_system_call_result_is_invalid() {
     if let Some(why) = strace::obstacle() {

@@ -24,6 +24,7 @@ mod file_write;
 mod forbidden;
 mod golden;
 mod group;
+mod host_names;
 mod hostile;
 mod https;
 mod importing;

@@ -178,19 +178,23 @@ fn failed_checks_and_far_ends_are_named() {
 }
 
 #[test]
-fn interruption_is_noted_before_all_processes() {
-    let reasons = |processes, state| {
+fn early_end_is_noted_before_all_processes() {
+    let reasons = |processes, state, offline| {
         let mut record = measured("a", 30.0, 1.0);
         record.verdict.state = state;
-        note_interruption(&mut record, processes, 5);
+        note_early_end(&mut record, processes, 5, offline);
         let texts: Vec<String> =
             record.verdict.reasons.into_iter().map(|reason| reason.text).collect();
         (record.verdict.state, texts)
     };
     let text = "run stopped after 4 of 5 processes".to_owned();
-    assert_eq!(reasons(4, State::Valid), (State::Noisy, vec![text]));
-    assert_eq!(reasons(5, State::Valid), (State::Valid, vec![]));
-    assert_eq!(reasons(4, State::Invalid), (State::Invalid, vec![]));
+    assert_eq!(reasons(4, State::Valid, None), (State::Noisy, vec![text]));
+    assert_eq!(reasons(5, State::Valid, None), (State::Valid, vec![]));
+    assert_eq!(reasons(4, State::Invalid, None), (State::Invalid, vec![]));
+    let offline = Some((3, "CPU 3 went offline"));
+    let text = "CPU 3 went offline after 4 of 5 processes".to_owned();
+    assert_eq!(reasons(4, State::Valid, offline), (State::Noisy, vec![text]));
+    assert_eq!(reasons(5, State::Valid, offline), (State::Valid, vec![]));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fathom_measure::clock::{Source, Specification};
 use fathom_measure::sampler::{Resources, Settings};
 use fathom_probes::REGISTRY;
-use fathom_record::Params;
+use fathom_record::{Check, Params};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::*;
@@ -182,5 +182,34 @@ fn unknown_probe_or_cpu_is_a_fault() {
     assert!(is_failed(&unknown, "nonsense"));
     let settings = Settings { cpu: 1_000_000, ..request().settings };
     let far = VisitRequest { settings, ..request() };
-    assert!(is_failed(&far, "1000000"));
+    assert_eq!(take(&far, &REGISTRY).samples, [Err(offline(1_000_000))]);
+}
+
+fn offline(cpu: u32) -> Fault {
+    Fault::CpuOffline(cpu, format!("CPU {cpu} went offline"))
+}
+
+/// Pinning to the CPUs of the numbers 1000 and 1001 fails as to one that went offline.
+#[test]
+fn offline_cpu_replaces_what_it_disturbed() {
+    let check = |passed| Sample {
+        checks: vec![Check { name: "CPUs".to_owned(), passed, detail: String::new() }],
+        ..Sample::default()
+    };
+    let missing = || Err(Fault::Unavailable("no memory".to_owned(), None));
+    let failed = || Err(Fault::Failed("peer: ran on another CPU".to_owned()));
+    let named = |cpus: &[u32], own| {
+        let mut samples = [Ok(check(true)), Ok(check(false)), missing(), failed()];
+        name_offline_cpu(&mut samples, cpus, own);
+        samples
+    };
+    let on_thread = |cpus: &'static [u32], own| {
+        std::thread::scope(|scope| scope.spawn(|| named(cpus, own)).join()).expect("no panic")
+    };
+    let own = affinity::allowed()[0];
+    assert_eq!(on_thread(&[], own), [Ok(check(true)), Ok(check(false)), missing(), failed()]);
+    let other = || Err(offline(1000));
+    assert_eq!(on_thread(&[1000], own), [Ok(check(true)), other(), missing(), other()]);
+    let gone = || Err(offline(1001));
+    assert_eq!(on_thread(&[1000], 1001), [gone(), gone(), missing(), gone()]);
 }

@@ -162,6 +162,36 @@ fn stopped_run_keeps_finished_records() {
 }
 
 #[test]
+fn offline_cpu_fails_its_cases_and_keeps_finished_visits() {
+    let mut script = Script::new();
+    script.offline_after = Some(9);
+    let (document, text) = run(&mut script, &ASKED, 80);
+    assert_eq!(document.run.state, RunState::Complete);
+    let (mut failed, mut partly, mut whole) = (0, 0, 0);
+    for record in document.records.iter().filter(|record| record.derived_from.is_empty()) {
+        let (state, reason) = (record.verdict.state, record.verdict.reasons.first());
+        let cause = reason.map(|reason| (reason.cause, reason.text.as_str()));
+        match record.samples.as_ref().map_or(0, Vec::len) {
+            // The script has another reason for this one.
+            _ if state == State::Unavailable => {}
+            0 => {
+                failed += 1;
+                let expected = Some((Cause::CpuOffline, "CPU 1 went offline"));
+                assert_eq!((state, cause), (State::Failed, expected), "{}", record.name());
+            }
+            visits if state == State::Noisy => {
+                partly += 1;
+                let start = format!("CPU 1 went offline after {visits} of ");
+                assert!(cause.is_some_and(|(_, text)| text.starts_with(&start)), "{cause:?}");
+            }
+            _ => whole += 1,
+        }
+    }
+    assert!(failed > 0 && partly > 0, "{failed} {partly} {whole}");
+    assert!(text.contains("CPU offline") && !text.contains("crash"), "{text}");
+}
+
+#[test]
 fn run_ends_after_the_output_is_closed() {
     let mut screen = Screen::new(80, 3);
     let mut script = Script::new();

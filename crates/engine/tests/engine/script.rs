@@ -20,6 +20,8 @@ pub struct Script {
     pub visits: Vec<String>,
     /// The metric whose worker crashes.
     pub crashes: Option<&'static str>,
+    /// Visits after which the CPU is offline.
+    pub offline_after: Option<usize>,
     /// Visits after which the user stops the run.
     pub stops_after: Option<usize>,
     /// Disagreement with the kernel's clock.
@@ -41,6 +43,7 @@ impl Script {
         Self {
             visits: Vec::new(),
             crashes: None,
+            offline_after: None,
             stops_after: None,
             clock_ppm: 0.0,
             calibration_ns: LOOP_NS,
@@ -91,6 +94,11 @@ impl Machine for Script {
                 Cause::Crashed,
                 "the worker crashed with signal 11",
             ));
+        }
+        if self.offline_after.is_some_and(|visits| self.visits.len() > visits) {
+            let fault = Fault::CpuOffline(1, "CPU 1 went offline".to_owned());
+            let samples = request.params.iter().map(|_| Err(fault.clone())).collect();
+            return Outcome::Answered(VisitAnswer { samples, loops: Vec::new() });
         }
         let fake = Rc::new(FakeClock::new(READ_NS));
         let loop_ns = (self.loop_ns)(self.visits.len());

@@ -1,11 +1,13 @@
-//! The id of a machine, independent of its name: a hash of its machine-id and hardware.
+//! The id of a machine: a hash of its machine-id and hardware, independent of its host name. Of one
+//! that the user named it is a hash of this name and the hardware: machines of one image, and
+//! containers, may share a machine-id.
 //!
 //! It uses only facts that all users can read and that survive a reboot. The serial number of DMI
 //! is readable by root only, who would have another id. The number of CPUs and the size of memory
 //! change when a virtual machine is resized.
 
 use fathom_record::Host;
-use fathom_record::host::ID_BY_NAME;
+use fathom_record::host::{ID_BY_NAME, NAME_VARIABLE};
 use hmac_sha256::HMAC;
 
 use super::Sources;
@@ -33,24 +35,24 @@ const SERIAL: &str = "/proc/device-tree/serial-number";
 const ID_BYTES: usize = 16;
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
+    keep!(host.name, sources.name.clone().map(|name| Fact::new(name, NAME_VARIABLE)));
     keep!(host.id, id(sources, &host.name));
 }
 
 fn id(sources: &Sources, name: &str) -> Option<Fact<String>> {
     let tree = &sources.tree;
-    let machine_id = MACHINE_IDS.iter().find_map(|path| tree.value(path, machine_id));
+    let machine_id = || MACHINE_IDS.iter().find_map(|path| tree.value(path, machine_id));
     let mut parts = vec![Fact::new(cpu(sources), "/proc/cpuinfo")];
     parts.extend(tree.fact(SERIAL));
     parts.extend(address(tree));
     parts.retain(|part| !part.value.is_empty());
-    if machine_id.is_none() && parts.is_empty() {
-        return None;
-    }
-    let (key, place) = match machine_id {
-        Some(id) => (id.value, id.origin),
-        None => (String::new(), ID_BY_NAME.to_owned()),
+    let (key, place) = match (&sources.name, machine_id()) {
+        (Some(_), _) => (String::new(), NAME_VARIABLE.to_owned()),
+        (None, Some(id)) => (id.value, id.origin),
+        (None, None) if parts.is_empty() => return None,
+        (None, None) => (String::new(), ID_BY_NAME.to_owned()),
     };
-    // A name can change: it is used only if nothing else distinguishes clones.
+    // A host name can change: it is used only if nothing else distinguishes clones.
     let name = if key.is_empty() { name } else { "" };
     let texts = parts.iter().map(|part| part.value.as_str()).chain([name]);
     let text = texts.fold(PURPOSE.to_owned(), |text, part| text + part + "\n");
@@ -60,9 +62,10 @@ fn id(sources: &Sources, name: &str) -> Option<Fact<String>> {
     Some(Fact::new(id, format!("HMAC-SHA-256 of {places}")))
 }
 
-/// Before the first boot of an image, the file has `uninitialized` or is empty.
+/// Before the first boot of an image, the file has `uninitialized` or is empty. Zeros are no id.
 fn machine_id(text: &str) -> Option<String> {
     let is_id = text.len() == MACHINE_ID_DIGITS && text.chars().all(|c| c.is_ascii_hexdigit());
+    let is_id = is_id && text.chars().any(|c| c != '0');
     is_id.then(|| text.to_owned())
 }
 

@@ -40,6 +40,11 @@ impl Machine {
         Reader::at(self.folder().path()).read()
     }
 
+    /// As the user named it.
+    pub(crate) fn read_as(&self, name: &str) -> Host {
+        Reader::at(self.folder().path()).named(name).read()
+    }
+
     /// The files in a new folder.
     pub(crate) fn folder(&self) -> TempDir {
         let dir = empty_folder();

@@ -55,14 +55,41 @@ fn passing_network_cards_do_not_count() {
 #[test]
 fn id_without_machine_id_uses_hardware_and_name() {
     let bare = crate::laptop::machine();
-    let unset = bare.clone().with("/etc/machine-id = uninitialized");
-    assert_eq!(id(&bare), id(&unset));
+    for unset in ["uninitialized", "\n", &"0".repeat(32), "5d1219c7"] {
+        let unset = bare.clone().with_file("/etc/machine-id", unset);
+        assert_eq!(id(&bare), id(&unset));
+    }
     assert_ne!(id(&bare), id(&laptop()));
     assert_ne!(id(&bare), id(&bare.clone().with("/proc/sys/kernel/hostname = dunlin")));
     let origin = |machine: &Machine| machine.read().origins["id"].clone();
     let rest = "/proc/cpuinfo, /sys/class/net/enp0s31f6/address";
     assert_eq!(origin(&bare), format!("HMAC-SHA-256 of no machine-id: the host's name, {rest}"));
     assert_eq!(origin(&laptop()), format!("HMAC-SHA-256 of /etc/machine-id, {rest}"));
+}
+
+/// Machines of one image in an emulator, whose network cards have one address too.
+#[test]
+fn clones_are_told_apart_by_given_names() {
+    let [a, b] = ["a", "b"].map(|name| laptop().read_as(name));
+    assert_eq!((a.name.as_str(), b.name.as_str()), ("a", "b"));
+    assert!(a.id.is_some() && a.id != b.id && a.id != laptop().read().id);
+    // In another image, or a container without a machine-id, it is the same host.
+    let other = format!("/etc/machine-id = {}", MACHINE_ID.replace('5', "6"));
+    for image in [crate::laptop::machine(), laptop().with(&other)] {
+        assert_eq!(image.read_as("a").id, a.id);
+    }
+    let card = "/sys/class/net/enp0s31f6/address = 02:00:00:00:00:02";
+    assert_ne!(laptop().with(card).read_as("a").id, a.id, "other hardware");
+    let rest = "/proc/cpuinfo, /sys/class/net/enp0s31f6/address";
+    assert_eq!(a.origins["id"], format!("HMAC-SHA-256 of FATHOM_HOST, {rest}"));
+    assert_eq!(a.origins["name"], "FATHOM_HOST");
+}
+
+/// The stores of earlier versions have them.
+#[test]
+fn ids_never_change() {
+    assert_eq!(id(&laptop()), "7c18a75917341c73602180f1e14ca1c6");
+    assert_eq!(id(&crate::laptop::machine()), "9176b7a36188bac12a3f810ce7a3e86b");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use fathom_fileio::read::{BLOCK, Way};
 use super::by_hand::way_name;
 use super::state::State;
 use crate::memory::bandwidth;
+use crate::memory::latency::cases::known_caches;
 use crate::memory::latency::model::Level;
 use crate::prelude::*;
 
@@ -110,16 +111,16 @@ fn rate(
 }
 
 /// The cache level that holds the buffer between copy and checksum.
-fn level_of_buffer(kind: ReadCase, host: &Host) -> &'static str {
-    let mut caches = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
-    let second = caches.find(|cache| cache.level == 2).map_or(0, |cache| cache.size_bytes);
+fn level_of_buffer(kind: ReadCase, host: &Host) -> Result<&'static str, NoModel> {
+    let caches = known_caches(host)?;
+    let second = caches.iter().find(|cache| cache.level == 2).map_or(0, |cache| cache.size_bytes);
     // Sequential calls fill a buffer of several blocks before it is summed.
     let buffer = match kind.way {
         Some(Way::Calls { .. }) => kind.block.max(BLOCK),
         _ => kind.block,
     };
     // The copied pages need space in the cache too.
-    if buffer as u64 * 2 <= second { "l2" } else { "l3" }
+    Ok(if buffer as u64 * 2 <= second { "l2" } else { "l3" })
 }
 
 /// A warm file, read by calls.
@@ -128,7 +129,7 @@ fn copied(kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Model {
     let call = Params::one("call", "read1");
     let call_ns = earlier(CALL, &call, known)?;
     let (copy_name, copy) = rate("copy", threads, "dram", known)?;
-    let (sum_name, sum) = rate("read", 1, level_of_buffer(kind, host), known)?;
+    let (sum_name, sum) = rate("read", 1, level_of_buffer(kind, host)?, known)?;
     let (size, each) = (bytes as f64, threads as f64);
     let calls = (size / block as f64).ceil();
     let calls_s = calls * call_ns / each / 1e9;

@@ -148,7 +148,7 @@ impl Probe for ReadLatency {
 /// random: the page cache's entry, then the data.
 fn copied(case: &Case, is_random: bool, host: &Host, known: &Inputs<'_>) -> Model {
     let bytes = case.params.integer("file_bytes").unwrap_or(0).unsigned_abs();
-    let level = outer_level_of(bytes, host);
+    let level = outer_level_of(bytes, host)?;
     let call = Params::one("call", "read1");
     let read = returned(block_read((&call, BLOCK as f64), &[level], 0.3, known)?, known)?;
     if !is_random || level != Level::Memory {

@@ -61,8 +61,8 @@ static ABOUT: About = About {
     parameters: &[
         Parameter::new(
             "set_bytes",
-            "1 KiB to about 4 × the last-level cache, in octaves, with steps of a \
-                     quarter of each cache's size around it for pattern=random",
+            "1 KiB to about 4 × the last-level cache (256 MiB where it is unknown), in octaves, \
+                     with steps of a quarter of each cache's size around it for pattern=random",
             "working set; limited to a quarter of the available memory",
         ),
         Parameter::new(

@@ -71,6 +71,9 @@ const PLATEAU: About = About {
          the record gives their number",
         "4K pages add TLB misses: the curve with huge pages is used, with 4K pages only where huge \
          pages are unavailable; the notes name the curve",
+        "where the kernel reports no caches, as in many guests on ARM, the edges of the curve that \
+         is the median over processes stand for their sizes: a level is the number of its plateau, \
+         and the plateau of the largest working sets is memory",
     ],
     needs: &["cpu.frequency", "memory.latency"],
     published: "l1 3.7 ns, l2 5.55 ns, l3 18.5 ns, dram 37 ns (2016, i5-5257U)",
@@ -125,17 +128,16 @@ impl Derived for LevelMetric {
     }
 
     fn reduce(&self, _: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput> {
-        let host = known.host().ok_or(NO_CACHES)?;
-        let levels = levels(host)?;
-        let index = levels.iter().position(|level| *level == self.level);
-        let index = index.ok_or(MissingInput::Absent("this CPU reports no such cache"))?;
-        if self.level == Level::Memory {
-            check_largest_set(host, known)?;
-        }
-        // The plateau of memory can start while some loads still hit the last-level cache.
-        let least = if self.level == Level::Memory { 2.0 * last_bytes(host) as f64 } else { 0.0 };
+        let host = known.host().ok_or(MissingInput::Absent("the host is unknown"))?;
         let curves = Curves::of(known)?;
-        let plateaus = curves.plateaus(&levels, host);
+        let caches = Caches::of(host, &curves);
+        let index = caches.index(self.level)?;
+        // The plateau of memory can start while some loads still hit the last-level cache.
+        let last = caches.sizes.last().map_or(0.0, |(_, bytes)| *bytes);
+        let least = if self.level == Level::Memory { 2.0 * last } else { 0.0 };
+        curves.check_largest_set(least)?;
+        let sizes: Vec<f64> = caches.sizes.iter().map(|(_, bytes)| *bytes).collect();
+        let plateaus = curves.plateaus(&sizes);
         let mut values = Vec::new();
         let (mut spans, mut edges) = (Vec::new(), Vec::new());
         let mut missing = String::new();
@@ -163,6 +165,9 @@ impl Derived for LevelMetric {
             binary_size(median(spans.iter().map(|span| span.0).collect())),
             binary_size(median(spans.iter().map(|span| span.1).collect())),
         ));
+        if !caches.are_reported {
+            notes.push(FROM_CURVE.to_owned());
+        }
         if let (Quantity::Size, Level::Cache(number)) = (self.quantity, self.level)
             && model::shared_with_other_guests(host, number)
         {
@@ -176,7 +181,8 @@ impl Derived for LevelMetric {
         let (Quantity::Size, Level::Cache(number)) = (self.quantity, self.level) else {
             return model::of_level(self.level, host, known);
         };
-        let cache = cases::caches(host).into_iter().find(|cache| cache.level == number);
+        let caches = cases::known_caches(host)?;
+        let cache = caches.into_iter().find(|cache| cache.level == number);
         let cache = cache.ok_or(NoModel::NoSuchCache { level: number })?;
         let size = cache.size_bytes as f64;
         let below =
@@ -266,36 +272,39 @@ fn no_plateau(curve: &[Point], plateaus: &[Option<Plateau>]) -> LevelError {
     })
 }
 
-const NO_CACHES: MissingInput = MissingInput::Absent("the caches of this CPU are unknown");
+/// Caches that a curve can show where the kernel reports none.
+const CACHES_MAX: usize = 3;
+const FROM_CURVE: &str = "the kernel reports no caches: levels are numbered by the plateaus of the \
+                          median curve, and the last one is memory";
 
-/// The caches of a host, then memory.
-fn levels(host: &Host) -> Result<Vec<Level>, MissingInput> {
-    let caches = cases::caches(host);
-    if caches.is_empty() {
-        return Err(NO_CACHES);
-    }
-    let levels = caches.iter().map(|cache| Level::Cache(cache.level));
-    Ok(levels.chain([Level::Memory]).collect())
+/// The caches between the plateaus of a curve.
+struct Caches {
+    /// Level and size in bytes, the smallest first.
+    sizes: Vec<(u32, f64)>,
+    /// Whether the kernel reports them.
+    are_reported: bool,
 }
 
-fn last_bytes(host: &Host) -> u64 {
-    host.last_level_cache().map_or(0, |cache| cache.size_bytes)
-}
+impl Caches {
+    fn of(host: &Host, curves: &Curves) -> Self {
+        let of_host = |cache: &fathom_record::host::Cache| (cache.level, cache.size_bytes as f64);
+        let sizes: Vec<(u32, f64)> = cases::caches(host).into_iter().map(of_host).collect();
+        match sizes.is_empty() {
+            false => Self { sizes, are_reported: true },
+            true => Self { sizes: (1..).zip(curves.edges()).collect(), are_reported: false },
+        }
+    }
 
-/// Memory latency needs working sets of at least twice the last-level cache.
-fn check_largest_set(host: &Host, known: &Inputs<'_>) -> Result<(), MissingInput> {
-    let needed = 2 * last_bytes(host);
-    let largest = points(known, Page::Huge).chain(points(known, Page::Base));
-    let largest = largest.map(|(set, _)| set).fold(0.0, f64::max) as u64;
-    if largest >= needed {
-        return Ok(());
+    /// The place of a level among the plateaus.
+    fn index(&self, level: Level) -> Result<usize, MissingInput> {
+        let Level::Cache(number) = level else { return Ok(self.sizes.len()) };
+        let why = match self.are_reported {
+            true => "this CPU reports no such cache",
+            false => "the kernel reports no caches, and the curve has too few plateaus",
+        };
+        let index = self.sizes.iter().position(|(level, _)| *level == number);
+        index.ok_or(MissingInput::Absent(why))
     }
-    // None was measured: no memory is short.
-    if largest == 0 {
-        return Err(no_latency());
-    }
-    let why = "the last-level cache holds much of a smaller working set";
-    Err(MissingInput::SetTooSmall { largest, needed, why })
 }
 
 fn no_latency() -> MissingInput {
@@ -340,13 +349,40 @@ impl Curves {
         Ok(Self { page, per_process: (0..processes).map(curve).collect() })
     }
 
-    /// The plateau of each level, per process.
-    fn plateaus(&self, levels: &[Level], host: &Host) -> Vec<Vec<Option<Plateau>>> {
-        let sizes: Vec<f64> =
-            cases::caches(host).iter().map(|cache| cache.size_bytes as f64).collect();
+    /// Memory latency needs working sets of at least twice the last-level cache.
+    fn check_largest_set(&self, needed: f64) -> Result<(), MissingInput> {
+        let largest = self.per_process.iter().flatten().map(|(set, _)| *set).fold(0.0, f64::max);
+        let why = "the last-level cache holds much of a smaller working set";
+        let (largest, needed) = (largest as u64, needed as u64);
+        match largest >= needed {
+            true => Ok(()),
+            false => Err(MissingInput::SetTooSmall { largest, needed, why }),
+        }
+    }
+
+    /// The plateau of each cache and of memory, per process.
+    fn plateaus(&self, sizes: &[f64]) -> Vec<Vec<Option<Plateau>>> {
         let of_curve =
-            |curve: &Vec<Point>| assign(curve, &curve::plateaus(curve, levels.len()), &sizes);
+            |curve: &Vec<Point>| assign(curve, &curve::plateaus(curve, sizes.len() + 1), sizes);
         self.per_process.iter().map(of_curve).collect()
+    }
+
+    /// Where the plateaus of the median curve end, but that of memory, which has no end.
+    fn edges(&self) -> Vec<f64> {
+        let median = |at: usize| {
+            let of_process: Vec<f64> = self.per_process.iter().map(|curve| curve[at].1).collect();
+            (self.per_process[0][at].0, statistics::median(&of_process).unwrap_or_default())
+        };
+        let curve: Vec<Point> = (0..self.per_process[0].len()).map(median).collect();
+        let plateaus = curve::plateaus(&curve, CACHES_MAX + 1);
+        let edge = |pair: &[Plateau]| {
+            let edge = curve::edge(&curve, &pair[0], &pair[1]);
+            edge.map_or(curve[pair[1].first].0, |(set, _)| set)
+        };
+        let mut edges: Vec<f64> = plateaus.windows(2).map(edge).collect();
+        let rises_after = plateaus.last().filter(|last| last.last + 1 < curve.len());
+        edges.extend(rises_after.map(|last| curve[last.last].0));
+        edges
     }
 }
 

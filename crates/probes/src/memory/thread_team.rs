@@ -190,10 +190,8 @@ fn thread_main(
 ) {
     let _on_panic = ReleaseWaiter(mailbox);
     let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-    let pinned = affinity::pin(cpu).map(|()| Reply::Pinned(thread)).map_err(|error| {
-        let what = format!("pin a thread to CPU {cpu}: {error}");
-        Fault::unavailable(what, Remedy::AllowCpu { cpu })
-    });
+    let pinned = affinity::pin(cpu).map(|()| Reply::Pinned(thread));
+    let pinned = pinned.map_err(|error| Fault::of_pin(cpu, error));
     let _ = replies.send(pinned);
     while let Ok(create) = tasks.recv() {
         let outcome = create().and_then(|mut task| {

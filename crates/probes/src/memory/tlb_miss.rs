@@ -82,7 +82,7 @@ impl Derived for TlbMiss {
         let set_bytes = largest(known)?;
         let table_bytes = set_bytes / Page::Base.bytes() * ENTRY_BYTES;
         let holds = |cache: &&fathom_record::host::Cache| cache.size_bytes >= table_bytes as u64;
-        let level = cases::caches(host).into_iter().find(holds);
+        let level = cases::known_caches(host)?.into_iter().find(holds);
         let level = level.map_or(Level::Memory, |cache| Level::Cache(cache.level));
         let entry = model::of_level(level, host, known)?;
         let limit = if entry.is_ordinal() { entry } else { entry.as_lower_limit() };

@@ -132,10 +132,7 @@ impl<L: Link> Ring<L> {
     pub(super) fn move_peers_to(&self, cpu: u32) -> Result<()> {
         let only = CpuMask::of(&[cpu]);
         for process in self.processes() {
-            only.confine(process as i32).map_err(|error| {
-                let what = format!("move a process to CPU {cpu}: {error}");
-                Fault::unavailable(what, Remedy::AllowCpu { cpu })
-            })?;
+            only.confine(process as i32).map_err(|error| Fault::of_pin(cpu, error))?;
         }
         Ok(())
     }

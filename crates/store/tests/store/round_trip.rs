@@ -268,6 +268,8 @@ fn newest_runs_are_found_by_host_id() {
     assert_eq!(of("aaaa"), ["00000000000000b1", "00000000000000b3"]);
     assert_eq!(of("bbbb"), ["00000000000000b2"]);
     assert_eq!(of("bench-3"), ["00000000000000b0"], "by name without an id");
+    let names = ["aaaa", "bbbb", "cccc"].map(|id| store.name_of(id).unwrap());
+    assert_eq!(names.map(Option::unwrap_or_default), ["renamed", "bench-3", ""]);
 }
 
 #[test]

@@ -314,6 +314,10 @@ fn unreadable_kernel_files_are_severe() {
         m.host.id = Some("1".to_owned());
         m.host.origin("id", format!("HMAC of {}", fathom_record::host::ID_BY_NAME));
     });
+    finds("host-id", Good, "by the given name", |m| {
+        m.host.id = Some("1".to_owned());
+        m.host.origin("id", format!("HMAC of {}", fathom_record::host::NAME_VARIABLE));
+    });
 }
 
 #[test]

@@ -8,8 +8,10 @@ use crate::prelude::*;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 const SMALLEST: usize = KIB;
-/// The largest working set of lat_mem_rd, and where the last-level cache is unknown.
+/// The largest working set of lat_mem_rd.
 const CLASSIC_LARGEST: usize = 128 * MIB;
+/// The largest working set where the caches are unknown: four times a last-level cache of 64 MiB.
+const UNKNOWN_LARGEST: usize = 256 * MIB;
 /// The largest working set ÷ last-level cache, about.
 const BEYOND_LLC: usize = 4;
 /// A quick run has few working sets beyond: linking one takes a second for each GiB.
@@ -57,6 +59,15 @@ pub(crate) fn caches(host: &Host) -> Vec<&Cache> {
     caches
 }
 
+/// The same, for a model that needs them.
+pub(crate) fn known_caches(host: &Host) -> Result<Vec<&Cache>, NoModel> {
+    let caches = caches(host);
+    match caches.is_empty() {
+        true => Err(NoModel::unknown_fact(&["cpu.caches"])),
+        false => Ok(caches),
+    }
+}
+
 /// The cases for this host, ordered by pattern, page size and working set.
 pub(crate) fn chase_cases(host: &Host, sizes: &Sizes) -> Vec<ChaseCase> {
     let largest = largest(host);
@@ -99,7 +110,7 @@ pub(crate) fn chase_cases(host: &Host, sizes: &Sizes) -> Vec<ChaseCase> {
 /// The largest working set: four times the last-level cache, or a little less, rounded up to a
 /// power of two, as far as memory allows.
 pub(crate) fn largest(host: &Host) -> usize {
-    let wanted = host.last_level_cache().map_or(CLASSIC_LARGEST, |cache| {
+    let wanted = host.last_level_cache().map_or(UNKNOWN_LARGEST, |cache| {
         let wanted = BEYOND_LLC * cache.size_bytes as usize;
         // 260 MiB need no 2 GiB.
         (wanted - wanted / 16).next_power_of_two()
@@ -125,9 +136,15 @@ fn octaves(from: usize, to: usize) -> Vec<usize> {
         .collect()
 }
 
-/// Powers of two, with finer steps around the size of each cache, which locate the edges.
+/// Powers of two, with finer steps around the size of each cache, which locate the edges. Where the
+/// caches are unknown, a step between all of them: a plateau of an octave then has three points.
 fn fine(host: &Host, effort: Effort, largest: usize) -> Vec<usize> {
     let mut sets = octaves(SMALLEST, largest);
+    if host.last_level_cache().is_none() {
+        let is_few = |set: &&usize| effort != Effort::Quick || **set <= QUICK_LARGE;
+        let between: Vec<usize> = sets.iter().filter(is_few).map(|set| set / 2 * 3).collect();
+        sets.extend(between);
+    }
     let last = host.last_level_cache().map_or(0, |cache| cache.size_bytes);
     for cache in caches(host) {
         let size = cache.size_bytes as usize;

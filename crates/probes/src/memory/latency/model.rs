@@ -1,7 +1,7 @@
 //! Predicted latency of a load from the cache level that holds its working set.
 
 use super::super::chain::Pattern;
-use super::cases::{ChaseCase, caches};
+use super::cases::{ChaseCase, caches, known_caches};
 use crate::prelude::*;
 use crate::uarch::{self, Row};
 use fathom_record::host::Cache;
@@ -17,13 +17,9 @@ pub(crate) enum Level {
 /// The level that clearly holds a working set: at most half of its size, at least twice the
 /// previous level; less where other guests use the cache too ([`parts`]).
 pub(crate) fn level_of(set_bytes: usize, host: &Host) -> Result<Level, NoModel> {
-    let caches = caches(host);
-    if caches.is_empty() {
-        return Err(NoModel::unknown_fact(&["cpu.caches"]));
-    }
     let set = set_bytes as u64;
     let mut smaller = 0;
-    for cache in caches {
+    for cache in known_caches(host)? {
         if set >= 2 * smaller && holds(host, cache, set) {
             return Ok(Level::Cache(cache.level));
         }
@@ -64,10 +60,10 @@ fn holds(host: &Host, cache: &Cache, bytes: u64) -> bool {
 }
 
 /// The first level beyond L1 that holds data of this size beside its copy; memory if none does.
-pub(crate) fn outer_level_of(bytes: u64, host: &Host) -> Level {
+pub(crate) fn outer_level_of(bytes: u64, host: &Host) -> Result<Level, NoModel> {
     let is_outer = |cache: &&&Cache| cache.level > 1 && holds(host, cache, bytes);
-    let levels = caches(host);
-    levels.iter().find(is_outer).map_or(Level::Memory, |cache| Level::Cache(cache.level))
+    let levels = known_caches(host)?;
+    Ok(levels.iter().find(is_outer).map_or(Level::Memory, |cache| Level::Cache(cache.level)))
 }
 
 pub(super) fn predict(case: &ChaseCase, host: &Host, known: &Inputs<'_>) -> Model {
@@ -237,7 +233,7 @@ const WEAK_BOUND: &str = " (a weak lower bound: no published latency of the modu
 /// A lower bound: the latency of a last-level miss, and the row and column access of the module, as
 /// random accesses rarely hit an open row. The path between the two has no published latency.
 fn of_memory(row: &Row, frequency: f64, host: &Host) -> Model {
-    let last = caches(host).last().map_or(3, |cache| cache.level);
+    let last = known_caches(host)?.last().map_or(3, |cache| cache.level);
     let cache = of_cache(last, row, frequency, host)?;
     let mut order = cache.as_lower_limit();
     let modules = &host.memory.modules;

@@ -163,4 +163,9 @@ fn steps_are_fine_where_plateaus_are_detected() {
     };
     assert_eq!(large(Page::Base), [1024]);
     assert_eq!(large(Page::Huge), [96, 128, 256, 390, 512, 780, 1024]);
+    host.cpu.caches.clear();
+    let sets: BTreeSet<usize> =
+        chase_cases(&host, Effort::Quick).iter().map(|case| case.set_bytes / KIB).collect();
+    assert_eq!(sets.range(..=16).copied().collect::<Vec<_>>(), [1, 2, 3, 4, 6, 8, 12, 16]);
+    assert_eq!(sets.range(64 << 10..).map(|kib| kib >> 10).collect::<Vec<_>>(), [64, 96, 128, 256]);
 }

@@ -125,7 +125,54 @@ fn machine_without_l3_has_no_l3_latency() {
     );
     assert_near(first(&LATENCY_DRAM, &records, &host), 90.0);
     assert!(reduced(&SIZE_L2, &records, &host).is_ok());
-    assert_eq!(reduced(&LATENCY_L1, &records, &Host::default()), Err(NO_CACHES));
+}
+
+/// As in many guests on ARM, whose kernel reports no caches.
+#[test]
+fn unknown_caches_are_numbered_by_the_plateaus() {
+    let (host, unknown) = (host(), Host { cpu: Default::default(), ..host() });
+    let mut all = records(Page::Huge, &PARTS, 128 * MIB);
+    for metric in [&LATENCY_L1, &LATENCY_L2, &LATENCY_L3, &LATENCY_DRAM, &SIZE_L1, &SIZE_L3] {
+        let of = |host| reduced(metric, &all, host).unwrap();
+        assert_eq!(of(&unknown).per_process, of(&host).per_process, "{}", metric.about.id);
+        let is_noted = |host| of(host).notes.contains(&FROM_CURVE.to_owned());
+        assert_eq!([&unknown, &host].map(is_noted), [true, false]);
+    }
+    // A process without L2: the curves of the others number its L3.
+    let is_l2 = |record: &&mut Record| (32 * KIB + 1..=MIB).contains(&set_of(record));
+    for (index, record) in all.iter_mut().filter(is_l2).enumerate() {
+        let medians = &mut record.summary.as_mut().unwrap().process_medians;
+        medians[0] = (index as f64 * 0.4).exp2();
+    }
+    assert_eq!(reduced(&LATENCY_L2, &all, &unknown).unwrap().per_process.len(), 2);
+    assert_near(first(&LATENCY_L3, &all, &unknown), 15.0);
+}
+
+#[test]
+fn level_that_an_unknown_cpu_lacks_is_unavailable() {
+    let unknown = Host::default();
+    let two = records(Page::Huge, &[(64 * KIB, 1.0), (u64::MAX, 90.0)], 128 * MIB);
+    assert_near(first(&LATENCY_L1, &two, &unknown), 1.0);
+    assert_near(first(&LATENCY_DRAM, &two, &unknown), 90.0);
+    let error = reduced(&LATENCY_L2, &two, &unknown).unwrap_err().to_string();
+    assert!(error.contains("too few plateaus"), "{error}");
+    // The curve still rises at its end: no plateau is that of memory.
+    let mut rising = records(Page::Huge, &PARTS[..3], 32 * MIB);
+    rising.extend(records(Page::Huge, &[(u64::MAX, 150.0)], 64 * MIB).split_off(31));
+    assert_near(first(&LATENCY_L3, &rising, &unknown), 15.0);
+    assert!(reduced(&LATENCY_DRAM, &rising, &unknown).is_err());
+}
+
+#[test]
+fn model_of_an_unknown_cache_is_missing() {
+    let mut host = host();
+    host.cpu.caches.clear();
+    let frequency = smoke::record("cpu.frequency", &Params::none(), 4e9, 1e6);
+    let known = [frequency];
+    for metric in [&SIZE_L1, &LATENCY_DRAM] {
+        let model = metric.predict(&Params::none(), &host, &Inputs::new(&known));
+        assert_eq!(model.unwrap_err(), NoModel::unknown_fact(&["cpu.caches"]));
+    }
 }
 
 #[test]

@@ -124,10 +124,10 @@ fn failed_task_setup_leaves_the_team_usable() {
 }
 
 #[test]
-fn missing_cpu_is_unavailable_and_leaves_no_thread() {
+fn missing_cpu_is_offline_and_leaves_no_thread() {
     smoke::pinned(|cpu| {
         let fault = ThreadTeam::pinned_to(&[cpu, 1023]).err();
-        assert!(matches!(fault, Some(Fault::Unavailable(text, _)) if text.contains("CPU 1023")));
+        assert_eq!(fault, Some(Fault::CpuOffline(1023, "CPU 1023 went offline".to_owned())));
         assert_no_thread_left();
     });
 }
