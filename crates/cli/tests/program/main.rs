@@ -37,6 +37,7 @@ mod memory;
 mod mounted;
 mod network;
 mod over_http;
+mod packages;
 mod reference;
 mod report;
 mod serve;
