@@ -142,7 +142,7 @@ install: build ## install program, completions and man pages under PREFIX (defau
 dist: needs ## build static programs, packages, images and tarballs for ARCH (default x86_64 and aarch64) in dist/
 	scripts/dist.sh $(ARCH)
 
-dist-check: needs ## build all of dist for ARCH twice, in two folders, and compare byte for byte
+dist-check: needs ## build dist for ARCH here and in a clone elsewhere, and compare byte for byte
 	scripts/dist.sh --check $(ARCH)
 
 clean:

@@ -2,7 +2,7 @@
 # Builds what a release page offers, in dist/: for each architecture a static program, a tarball, a
 # Debian package, an OCI image and a bill of materials; then their SHA-256 sums.
 #   dist.sh [ARCH…]           x86_64 and aarch64, without ARCH both
-#   dist.sh --check [ARCH…]   builds the commit twice, in two folders, and compares all files
+#   dist.sh --check [ARCH…]   does so here and in a clone elsewhere, and compares all files
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -17,17 +17,15 @@ for arch; do
 done
 
 if [ "$check" ]; then
+  git diff-index --quiet HEAD || { echo "dist: commit the changes first: a clone has none" >&2; exit 2; }
   folder=$(mktemp -d -p /var/tmp)
   trap 'rm -rf "$folder"' EXIT
   trap 'exit 130' INT TERM HUP
-  for tree in "$folder/a" "$folder/another folder/b"; do
-    git clone --quiet --no-hardlinks "$root" "$tree"
-    env -u CARGO_TARGET_DIR "$tree/scripts/dist.sh" "$@"
-    rm -rf "$tree/target"
-  done
-  diff -r "$folder/a/dist" "$folder/another folder/b/dist"
-  echo "dist: equal in two folders:"
-  cat "$folder"/a/dist/*SHA256SUMS
+  scripts/dist.sh "$@"
+  git clone --quiet --no-hardlinks . "$folder/a clone"
+  env -u CARGO_TARGET_DIR "$folder/a clone/scripts/dist.sh" "$@"
+  diff -r dist "$folder/a clone/dist"
+  echo "dist: equal in two folders: $(find dist -type f | wc -l) files"
   exit
 fi
 
@@ -92,8 +90,8 @@ build() { # architecture, folder for the bill
   "$runnable" --version | head -n 1
   local glibc
   glibc=$(printf '#include <features.h>\n__GLIBC__.__GLIBC_MINOR__' | "$linker" -E -P - | tail -n 1)
-  "${CARGO:-cargo}" run --quiet --locked --package xtask -- materials "$target" "$2" \
-    "glibc=${glibc// /}" "rust=$("$rustc" --version | cut -d' ' -f2)"
+  scripts/materials.py "$target" "$2" "glibc=${glibc// /}" \
+    "rust=$("$rustc" --version | cut -d' ' -f2)"
 }
 
 for arch; do

@@ -42,6 +42,7 @@ kmod       sparse                               sparse
 dist       dpkg-deb                             dpkg
 dist       lintian                              lintian
 dist       git                                  git
+dist       python3                              python3
 dist-aarch64      aarch64-linux-gnu-gcc                     gcc-aarch64-linux-gnu
 dist-aarch64      /usr/aarch64-linux-gnu/include/features.h libc6-dev-arm64-cross
 dist-aarch64      qemu-aarch64-static                       qemu-user-static

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Packs the static PROGRAM of ARCH (x86_64, aarch64): program, tarball, Debian package, OCI image and
 # bill of materials, in the folder OUTPUT. RUNNABLE is the same program for this machine: it writes
-# man pages and completions. MATERIALS is a folder of `xtask materials`. SOURCE_DATE_EPOCH is the
+# man pages and completions. MATERIALS is a folder of materials.py. SOURCE_DATE_EPOCH is the
 # time of all files; equal inputs give equal files.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -10,7 +10,6 @@
 //! - `soak` runs the fault tests with their full counts
 //! - `compare-check` counts the changes that a comparison finds
 //! - `typical` adds machines to the collection of typical values
-//! - `materials` writes the bill of materials and the licences of a program for `make dist`
 //! - `bench-store` times commands on a store of a thousand runs
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a development command prints")]
 
@@ -23,7 +22,6 @@ mod docs;
 mod evidence;
 mod flaky;
 mod fuzz;
-mod materials;
 mod repeatability;
 mod runner;
 mod simulate;
@@ -43,8 +41,7 @@ const USAGE: &str = "usage: cargo run -p xtask -- tidy | structure | docs | docs
                      flaky loaded|stranger|twice | flaky repeated NAME | \
                      repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | \
                      fuzz SECONDS [TARGET…] | soak [TEST] | bench-store PROGRAM [RUNS] [METRICS] | \
-                     compare-check PROGRAM PAIRS | typical FILE… | \
-                     materials TARGET FOLDER [NAME=VERSION…]";
+                     compare-check PROGRAM PAIRS | typical FILE…";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -71,9 +68,6 @@ fn main() -> ExitCode {
             Ok(pairs) => report(problems(compare_check::run(program, pairs))),
             Err(_) => report(vec![format!("{pairs} is no number of pairs")]),
         },
-        ["materials", target, folder, more @ ..] => {
-            report(problems(materials::write(&root, target, Path::new(folder), more)))
-        }
         ["fuzz", seconds, targets @ ..] => report(lines(fuzz::run(&root, seconds, targets))),
         ["soak"] => report(lines(soak::write(&root, None))),
         ["soak", name] => report(lines(soak::write(&root, Some(name)))),

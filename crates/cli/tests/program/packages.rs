@@ -1,4 +1,5 @@
-//! What is distributed: the version that the program prints, and the packages of scripts/package.sh.
+//! What is distributed: the version that the program prints, the packages of scripts/package.sh,
+//! and the lists of scripts/materials.py.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -68,6 +69,41 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
+fn materials_are_the_linked_libraries() {
+    if !Path::new("/usr/bin/python3").exists() {
+        skipped("python3 is missing");
+        return;
+    }
+    let env = TestEnv::new();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/materials.py");
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let cargo = env!("CARGO");
+    let line = format!("CARGO='{cargo}' '{script}' {target} . glibc=2.36 rust=1.96.0");
+    shell(env.path(), &line);
+    let bill = fs::read(env.file("sbom.cdx.json")).expect("a bill");
+    let bill: Value = serde_json::from_slice(&bill).expect("JSON");
+    let notices = fs::read_to_string(env.file("THIRD-PARTY.txt")).expect("notices");
+    let components = bill["components"].as_array().expect("components");
+    let names: Vec<&str> = components.iter().filter_map(|one| one["name"].as_str()).collect();
+    for linked in ["rustls", "libsqlite3-sys", "sqlite", "d3-array", "glibc", "rust"] {
+        assert!(names.contains(&linked), "{linked} is missing: {names:?}");
+    }
+    // Of a test, a macro, a build script, and this project.
+    for other in ["proptest", "serde_derive", "cc", "fathom-record"] {
+        assert!(!names.contains(&other), "{other} is not in the program");
+    }
+    for one in components {
+        let field = |name: &str| one[name].as_str().expect("a text");
+        let licence = one["licenses"][0]["expression"].as_str().expect("a licence");
+        let line = format!("\n{} {}: {licence}", field("name"), field("version"));
+        assert!(notices.contains(&line), "{line}");
+        let sum = one["hashes"][0]["content"].as_str().unwrap_or_default();
+        let is_crate = field("purl").starts_with("pkg:cargo/");
+        assert_eq!(sum.len(), if is_crate { 64 } else { 0 }, "{one}");
+    }
+}
+
+#[test]
 fn packages_are_complete_and_equal_in_two_folders() {
     if !Path::new("/usr/bin/dpkg-deb").exists() {
         skipped("dpkg-deb is missing");
@@ -78,8 +114,10 @@ fn packages_are_complete_and_equal_in_two_folders() {
     let [files, others] = [&one, &other].map(|folder| contents(folder));
     let name = format!("fathom-{}-linux-aarch64", env!("CARGO_PKG_VERSION"));
     let deb = format!("fathom_{}_arm64.deb", env!("CARGO_PKG_VERSION"));
-    let endings = ["", ".cdx.json", ".oci.tar", ".tar.gz"].map(|end| format!("{name}{end}"));
-    assert_eq!(files.keys().collect::<Vec<_>>(), [&endings[..], &[deb.clone()]].concat().iter().collect::<Vec<_>>());
+    let mut expected =
+        ["", ".cdx.json", ".oci.tar", ".tar.gz"].map(|end| format!("{name}{end}")).to_vec();
+    expected.push(deb.clone());
+    assert!(files.keys().eq(&expected), "{:?}", files.keys());
     for (name, bytes) in &files {
         assert!(*bytes == others[name], "{name} differs");
     }
@@ -91,7 +129,10 @@ fn packages_are_complete_and_equal_in_two_folders() {
     for file in ["bin/fathom", "share/man/man1/fathom-run.1"] {
         assert!(tarball.contains(&format!("{name}/{file}\n")), "{tarball}");
     }
-    let copyright = shell(&one, &format!("dpkg-deb --fsys-tarfile {deb} | tar -xO ./usr/share/doc/fathom/copyright"));
+    let copyright = shell(
+        &one,
+        &format!("dpkg-deb --fsys-tarfile {deb} | tar -xO ./usr/share/doc/fathom/copyright"),
+    );
     for part in ["SpareCores/sc-inspector-data", "Permission is hereby granted", "Apache-2.0"] {
         assert!(copyright.contains(part), "{copyright}");
     }
