@@ -1,8 +1,8 @@
 //! Name lookup of a program that is linked statically.
 
-/// Looks names up in /etc/hosts and by DNS, whatever /etc/nsswitch.conf says. Its other modules, such
-/// as `resolve` and `myhostname`, are built for the C library of the system: loaded into a static
-/// program with another version of it, they end the program by SIGFPE (Debian 13) or SIGABRT (11).
+/// Looks names up in /etc/hosts and by DNS, whatever /etc/nsswitch.conf says. Its other modules,
+/// such as `resolve` and `myhostname`, are built for the C library of the system: loaded into a
+/// static program with another version of it, they end it by SIGFPE (Debian 13) or SIGABRT (11).
 pub fn use_built_in_lookup() {
     #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
     {
