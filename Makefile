@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build web test golden flaky docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-page repeatability compare-check simulate typical lab soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer install clean needs needs-lab
+.PHONY: run build web test golden flaky docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-page repeatability compare-check simulate typical lab soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer install dist dist-check clean needs needs-lab
 
 run: build ## build, measure at quick effort, print the table, store the run, write report.html
 	$(FATHOM) run --quick
@@ -138,6 +138,12 @@ kmod-transfer: ## `fathom transfer` by the kernel devices in QEMU, RUNS (default
 
 install: build ## install program, completions and man pages under PREFIX (default /usr/local)
 	scripts/install.sh $(FATHOM) $(or $(PREFIX),/usr/local)
+
+dist: needs ## build static programs, packages, images and tarballs for ARCH (default x86_64 and aarch64) in dist/
+	scripts/dist.sh $(ARCH)
+
+dist-check: needs ## build dist for ARCH here and in a clone elsewhere, and compare byte for byte
+	scripts/dist.sh --check $(ARCH)
 
 clean:
 	$(CARGO) clean

@@ -39,7 +39,20 @@ http-peers caddy                                caddy
 kmod       qemu-system-x86_64                   qemu-system-x86
 kmod       busybox                              busybox-static
 kmod       cpio                                 cpio
-kmod       sparse                               sparse'
+kmod       sparse                               sparse
+dist       dpkg-deb                             dpkg
+dist       lintian                              lintian
+dist       git                                  git
+dist       python3                              python3
+dist-aarch64      aarch64-linux-gnu-gcc                     gcc-aarch64-linux-gnu
+dist-aarch64      /usr/aarch64-linux-gnu/include/features.h libc6-dev-arm64-cross
+dist-aarch64      qemu-aarch64-static                       qemu-user-static
+dist-rust-aarch64 /usr/bin/cargo                            cargo-web
+dist-rust-aarch64 /usr/bin/rustc                            rustc-web
+dist-rust-aarch64 /usr/lib/rustlib/aarch64-unknown-linux-gnu libstd-rust-web-dev:arm64
+dist-x86_64       x86_64-linux-gnu-gcc                      gcc-x86-64-linux-gnu
+dist-x86_64       /usr/x86_64-linux-gnu/include/features.h  libc6-dev-amd64-cross
+dist-x86_64       qemu-x86_64-static                        qemu-user-static'
 
 is_there() {
   case $1 in
@@ -58,7 +71,7 @@ install() { # a group
   done <<<"$table"
   [ ${#missing[@]} -gt 0 ] || return 0
   local required=
-  case $1 in build | http-peers) required=1 ;; esac
+  case $1 in build | dist | http-peers) required=1 ;; esac
   if [ "$(id -u)" -ne 0 ]; then
     echo "needs: missing packages; run: sudo apt-get install ${missing[*]}" >&2
     [ -z "$required" ] || exit 2
@@ -76,6 +89,7 @@ install() { # a group
     get "${missing[@]}"
     return
   fi
+  case "${missing[*]}" in *:arm64*) dpkg --add-architecture arm64 ;; esac
   # One by one if not all exist in this release.
   apt-get update -qq && get "${missing[@]}" || for package in "${missing[@]}"; do
     get "$package" || echo "needs: cannot install $package; what calls it is skipped" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the page of `fathom report` and packages it as web/packaged/report.html, unless that is up
-# to date. Exits with 3 if Node or the packages are missing. `web.sh packages` only installs the npm
+# Builds the page of `fathom report` and packages it as web/packaged/report.html, beside the licences
+# of what is in it, unless that is up to date. Exits with 3 if Node or the packages are missing. `web.sh packages` only installs the npm
 # packages.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
@@ -28,4 +28,6 @@ if [ ! -e "$page" ] || [ -n "$(newer)" ]; then
   npm run --silent build -- --logLevel warn
 fi
 # An equal page is left alone: cargo would build the program again.
-cmp -s "$page" packaged/report.html || cp "$page" packaged/report.html
+for file in report.html licences.md; do
+  cmp -s "dist/$file" "packaged/$file" || cp "dist/$file" packaged/
+done

@@ -11,6 +11,8 @@ const named = {
 export default defineConfig({
   plugins: [viteSingleFile({ removeViteModuleLoader: true }), named],
   build: {
+    // The packages in the page, with their licences.
+    license: { fileName: 'licences.md' },
     target: 'es2022',
     // Browsers that know light-dark() by themselves: a chart that is saved takes its light half.
     cssTarget: ['chrome123', 'firefox120', 'safari17.5'],

@@ -35,15 +35,17 @@ pub(crate) fn build(root: &Path) -> Build {
     ])
 }
 
-/// Whether the packaged page equals the one just built.
+/// Whether the packaged page, and the licences of what is in it, equal those just built.
 fn is_packaged(root: &Path) -> bool {
-    let [built, packaged] = ["dist", "packaged"]
-        .map(|folder| std::fs::read(root.join("web").join(folder).join("report.html")).ok());
-    let equal = built.is_some() && built == packaged;
-    if !equal {
-        println!("web/packaged/report.html differs from a fresh build: `make web`, then commit it");
-    }
-    equal
+    ["report.html", "licences.md"].into_iter().all(|name| {
+        let [built, packaged] = ["dist", "packaged"]
+            .map(|folder| std::fs::read(root.join("web").join(folder).join(name)).ok());
+        let equal = built.is_some() && built == packaged;
+        if !equal {
+            println!("web/packaged/{name} differs from a fresh build: `make web`, then commit it");
+        }
+        equal
+    })
 }
 
 /// How the browser tests ended.

@@ -5,9 +5,11 @@ mod commands;
 mod exit;
 pub mod interrupt;
 pub mod live;
+mod names;
 mod remedy;
 mod terminal;
 mod tune;
 
 pub use commands::{main, unknown_health};
+pub use names::use_built_in_lookup;
 pub use terminal::note_closed_output;

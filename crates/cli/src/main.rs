@@ -12,6 +12,7 @@ use fathom_cli::arguments::{self, Arguments};
 static AT_START: extern "C" fn() = fathom_cli::note_closed_output;
 
 fn main() -> ExitCode {
+    fathom_cli::use_built_in_lookup();
     fathom_cli::interrupt::survive_file_size_limit();
     match Arguments::try_parse() {
         Ok(arguments) => fathom_cli::main(arguments),

@@ -17,7 +17,8 @@ pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
     let path = folder.display();
     std::fs::create_dir_all(folder)
         .map_err(|error| anyhow!("create {path}: {}", write_cause(folder, error)))?;
-    let mut command = Arguments::command();
+    // The head of each page has the version alone; below it is all that `--version` prints.
+    let mut command = Arguments::command().version(env!("CARGO_PKG_VERSION"));
     // `help` repeats the page of each command.
     command = command.disable_help_subcommand(true);
     command = command.mut_subcommands(|one| one.disable_help_subcommand(true));

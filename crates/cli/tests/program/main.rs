@@ -38,6 +38,7 @@ mod memory;
 mod mounted;
 mod network;
 mod over_http;
+mod packages;
 mod reference;
 mod report;
 mod serve;

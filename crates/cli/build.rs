@@ -1,0 +1,41 @@
+//! The commit of a release build, for `fathom --version`.
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-env-changed=FATHOM_COMMIT");
+    println!("cargo::rerun-if-changed=build.rs");
+    let built = match env::var("FATHOM_COMMIT") {
+        Ok(commit) if !commit.is_empty() => format!("commit {commit}"),
+        // A commit must not build the programs of the tests again.
+        _ if env::var("PROFILE").as_deref() == Ok("debug") => "debug build".to_owned(),
+        _ => commit().map_or("unknown commit".to_owned(), |commit| format!("commit {commit}")),
+    };
+    println!("cargo::rustc-env=FATHOM_BUILT={built}");
+}
+
+/// `e738b3882bc9`, or `e738b3882bc9 with changes`; `None` where the tree is not a clone, or where
+/// git is missing or refuses it.
+fn commit() -> Option<String> {
+    let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR")?).join("../..").canonicalize().ok()?;
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        // Sources unpacked inside another repository are not of its commit.
+        git.arg("-C").arg(&root).env("GIT_CEILING_DIRECTORIES", root.parent()?);
+        let output = git.args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim_end().to_owned())
+    };
+    // Each commit, checkout and merge adds a line to it.
+    let log = root.join(git(&["rev-parse", "--git-path", "logs/HEAD"])?);
+    if log.exists() {
+        println!("cargo::rerun-if-changed={}", log.display());
+    }
+    // What may differ from the commit.
+    for source in ["crates", "data", "web/packaged", "Cargo.lock"] {
+        println!("cargo::rerun-if-changed={}", root.join(source).display());
+    }
+    git(&["describe", "--always", "--exclude=*", "--abbrev=12", "--dirty= with changes"])
+}
