@@ -58,8 +58,19 @@ done <scripts/deb/copyright >"$doc/copyright"
 gzip -9n <CHANGELOG.md >"$doc/changelog.gz"
 install -Dm644 scripts/deb/lintian-overrides "$deb/usr/share/lintian/overrides/fathom"
 for unit in scripts/systemd/*.service scripts/systemd/*.timer; do
-  [ ! -e "$unit" ] || install -Dm644 -t "$deb/usr/lib/systemd/system" "$unit"
+  install -Dm644 -t "$deb/usr/lib/systemd/system" "$unit"
 done
+install -Dm644 scripts/systemd/fathom.sysusers.conf "$deb/usr/lib/sysusers.d/fathom.conf"
+cat >"$deb/DEBIAN/postinst" <<'END'
+#!/bin/sh
+set -e
+if [ "$1" = configure ]; then
+  # The user of the units, which are not enabled.
+  if command -v systemd-sysusers >/dev/null; then systemd-sysusers fathom.conf; fi
+  if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+fi
+END
+chmod 755 "$deb/DEBIAN/postinst"
 cat >"$deb/DEBIAN/control" <<END
 Package: fathom
 Version: $version

@@ -137,6 +137,10 @@ fn packages_are_complete_and_equal_in_two_folders() {
         assert!(copyright.contains(part), "{copyright}");
     }
     assert_eq!(shell(&one, &format!("dpkg-deb -f {deb} Architecture")), "arm64\n");
+    let installed = shell(&one, &format!("dpkg-deb --fsys-tarfile {deb} | tar -t"));
+    for file in ["systemd/system/fathom-canary.timer", "sysusers.d/fathom.conf"] {
+        assert!(installed.contains(&format!("./usr/lib/{file}\n")), "{installed}");
+    }
     assert_image(&one, &format!("{name}.oci.tar"), &licences);
 }
 
