@@ -32,7 +32,8 @@ pub use show::{ShowArguments, UnitsName};
 /// Measure CPU, memory, kernel and file performance, with a prediction and a verdict for every
 /// number.
 #[derive(Debug, Parser)]
-#[command(name = "fathom", version = version::SHORT.as_str(), long_version = version::LONG.as_str())]
+#[command(name = "fathom")]
+#[command(version = version::SHORT.as_str(), long_version = version::LONG.as_str())]
 #[command(about, after_help = EXAMPLES, propagate_version = true)]
 #[command(arg_required_else_help = true)]
 pub struct Arguments {
