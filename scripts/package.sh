@@ -35,7 +35,7 @@ image=$stage/image
 install -Dm755 "$program" "$image/usr/bin/fathom"
 mkdir -p "$image"/{dev,etc,proc,sys,usr/share/doc}
 cp -r "$doc" "$image/usr/share/doc/"
-mkdir -p -m 1777 "$image/tmp" "$image/var/tmp"
+mkdir -p "$image/var" && mkdir -m 1777 "$image/tmp" "$image/var/tmp"
 printf '127.0.0.1 localhost\n::1 localhost\n' >"$image/etc/hosts"
 scripts/oci.sh "$image" "$version" "$platform" "$output/$name.oci.tar"
 
