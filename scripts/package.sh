@@ -13,6 +13,7 @@ x86_64) platform=amd64 ;;
 aarch64) platform=arm64 ;;
 *) echo "package: $arch: neither x86_64 nor aarch64" >&2 && exit 2 ;;
 esac
+maintainer='The Fathom authors <fathom@fathom.invalid>'
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 name=fathom-$version-linux-$arch
 stage=$(mktemp -d)
@@ -34,7 +35,7 @@ image=$stage/image
 install -Dm755 "$program" "$image/usr/bin/fathom"
 mkdir -p "$image"/{dev,etc,proc,sys,usr/share/doc}
 cp -r "$doc" "$image/usr/share/doc/"
-mkdir -p -m 1777 "$image/tmp" "$image/var/tmp"
+mkdir -p "$image/var" && mkdir -m 1777 "$image/tmp" "$image/var/tmp"
 printf '127.0.0.1 localhost\n::1 localhost\n' >"$image/etc/hosts"
 scripts/oci.sh "$image" "$version" "$platform" "$output/$name.oci.tar"
 
@@ -55,7 +56,14 @@ while IFS= read -r line; do
   *) printf '%s\n' "$line" ;;
   esac
 done <scripts/deb/copyright >"$doc/copyright"
-gzip -9n <CHANGELOG.md >"$doc/changelog.gz"
+gzip -9n <CHANGELOG.md >"$doc/NEWS.gz"
+gzip -9n >"$doc/changelog.gz" <<END
+fathom ($version) unstable; urgency=medium
+
+  * Changes are in NEWS.gz.
+
+ -- $maintainer  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
+END
 install -Dm644 scripts/deb/lintian-overrides "$deb/usr/share/lintian/overrides/fathom"
 for unit in scripts/systemd/*.service scripts/systemd/*.timer; do
   install -Dm644 -t "$deb/usr/lib/systemd/system" "$unit"
@@ -75,7 +83,7 @@ cat >"$deb/DEBIAN/control" <<END
 Package: fathom
 Version: $version
 Architecture: $platform
-Maintainer: The Fathom authors <fathom@fathom.invalid>
+Maintainer: $maintainer
 Installed-Size: $(du -sk --apparent-size "$deb/usr" | cut -f1)
 Recommends: ca-certificates
 Section: utils
