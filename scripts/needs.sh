@@ -38,7 +38,18 @@ http-peers caddy                                caddy
 kmod       qemu-system-x86_64                   qemu-system-x86
 kmod       busybox                              busybox-static
 kmod       cpio                                 cpio
-kmod       sparse                               sparse'
+kmod       sparse                               sparse
+zoo        qemu-system-x86_64                   qemu-system-x86
+zoo        qemu-system-aarch64                  qemu-system-arm
+zoo        cpio                                 cpio
+zoo        depmod                               kmod
+zoo        xz                                   xz-utils
+zoo        mkfs.ext4                            e2fsprogs
+zoo        mkfs.xfs                             xfsprogs
+zoo        mkfs.btrfs                           btrfs-progs
+zoo        mkfs.vfat                            dosfstools
+zoo        mmdebstrap                           mmdebstrap
+zoo        /usr/share/qemu-efi-aarch64/QEMU_EFI.fd qemu-efi-aarch64'
 
 is_there() {
   case $1 in
