@@ -139,7 +139,8 @@ kmod-transfer: ## `fathom transfer` by the kernel devices in QEMU, RUNS (default
 zoo: ## boot about 30 emulated machines (ONLY: those whose name contains it), run the static programs X86_64 and AARCH64 (default: of `make dist`), compare the facts found with those given; writes docs/evidence/ZOO.md; about 20 minutes
 	@scripts/needs.sh zoo
 	$(CARGO) run --quiet --locked --package fathom-lab -- \
-		zoo $(or $(X86_64),dist/fathom-x86_64) $(or $(AARCH64),dist/fathom-aarch64) $(ONLY)
+		zoo "$(or $(X86_64),$(wildcard dist/fathom-*-x86_64))" \
+		"$(or $(AARCH64),$(wildcard dist/fathom-*-aarch64))" $(ONLY)
 
 zoo-quick: ## the same for five machines, without a page; about 3 minutes
 	@$(MAKE) --no-print-directory zoo ONLY=quick

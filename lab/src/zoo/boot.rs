@@ -12,9 +12,7 @@ use super::machine::{Architecture, DISK_BYTES, Disk, Machine};
 use super::output::Output;
 
 /// After this QEMU is killed: a machine that hangs is wrong.
-const SECONDS_MAX: u32 = 420;
-/// The same for a machine that measures everything.
-const ALL_SECONDS_MAX: u32 = 1200;
+const SECONDS_MAX: u32 = 600;
 /// The end of what a machine printed, for a machine that stopped early.
 pub(super) const CONSOLE: &str = "console";
 
@@ -77,11 +75,21 @@ impl Place {
     /// [`Unmet`] if a kernel, QEMU or a program of a file system is missing; otherwise if a file
     /// cannot be written.
     pub(super) fn boot(&self, machine: &Machine) -> Result<Booted> {
+        let program = self.program(machine);
+        if !program.is_file() {
+            return Err(Unmet(format!("no static program {}", program.display())).into());
+        }
         let kernel = self.kernel(machine)?;
         let release = std::fs::read_to_string(kernel.join("release")).context("release")?;
         if let Some(mib) = unpacked_mib(&kernel.join("vmlinuz"))?.filter(|mib| *mib > machine.mib) {
             let series = machine.kernel.series;
             return Err(Unmet(format!("Linux {series} needs {mib} MiB to unpack itself")).into());
+        }
+        // Firmware of a package.
+        if let Some(file) =
+            machine.arguments.iter().find(|it| it.starts_with('/') && !Path::new(it).exists())
+        {
+            return Err(Unmet(format!("no {file}")).into());
         }
         let here = self.folder.join("machines").join(machine.name);
         let _ = std::fs::remove_dir_all(&here);
@@ -92,9 +100,8 @@ impl Place {
         if machine.has_units {
             self.copy_units(&root)?;
         }
-        let program = here.join(if machine.is_small() { "share" } else { "root" }).join("fathom");
-        std::fs::copy(self.program(machine), program)
-            .with_context(|| self.program(machine).display().to_string())?;
+        let folder = if machine.is_small() { &share } else { &root };
+        std::fs::copy(program, folder.join("fathom")).context("copy the program")?;
         let initial = here.join("initramfs");
         let mut make = Command::new(self.scripts.join("initramfs.sh"));
         require(make.args([&kernel, &root, &initial]).args(machine.modules()))?;
@@ -161,8 +168,7 @@ fn refusal<'e>(cpu: &str, errors: &'e str) -> Option<&'e str> {
 /// QEMU with the arguments of a machine. Not KVM: the CPUs shall be what they are called.
 fn command(machine: &Machine) -> Command {
     let mut qemu = Command::new("timeout");
-    let seconds = if machine.has_units { ALL_SECONDS_MAX } else { SECONDS_MAX };
-    qemu.args(["--foreground", "-k", "5", &seconds.to_string()]);
+    qemu.args(["--foreground", "-k", "5", &SECONDS_MAX.to_string()]);
     qemu.arg(format!("qemu-system-{}", machine.kernel.architecture.name()));
     qemu.args(["-accel", "tcg", "-nodefaults", "-no-user-config", "-display", "none"]);
     qemu.args(["-serial", "stdio", "-no-reboot"]).args(machine.qemu());

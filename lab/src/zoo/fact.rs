@@ -13,9 +13,9 @@ pub(super) enum Expected {
     Is(Value),
     /// Anything else.
     Not(Value),
-    /// A text with this part.
+    /// With this part in a text of it.
     With(&'static str),
-    /// A text without this part, or nothing.
+    /// Without this part, or nothing.
     Without(&'static str),
     /// A number between these.
     Between(f64, f64),
@@ -47,18 +47,20 @@ const UNITS: [&str; 11] = [
     "fetch",
     "same",
     "serve-stop",
-    "serve-failed",
+    "none-failed",
 ];
+/// Of what was found, in a row.
+const LETTERS_MAX: usize = 400;
 const MIB: f64 = 1_048_576.0;
 
 impl Expected {
     fn includes(&self, found: Option<&Value>) -> bool {
-        let text = found.and_then(Value::as_str);
+        let text = found.map(Value::to_string).unwrap_or_default();
         match self {
             Self::Is(value) => found == Some(value),
             Self::Not(value) => found.is_some_and(|found| found != value),
-            Self::With(part) => text.is_some_and(|text| text.contains(part)),
-            Self::Without(part) => !text.unwrap_or_default().contains(part),
+            Self::With(part) => text.contains(part),
+            Self::Without(part) => !text.contains(part),
             Self::Between(low, high) => {
                 found.and_then(Value::as_f64).is_some_and(|found| (*low..=*high).contains(&found))
             }
@@ -83,9 +85,17 @@ impl Check {
         Self {
             fact: fact.to_owned(),
             expected: expected.words(),
-            found: found.map_or_else(|| UNKNOWN.to_owned(), Value::to_string),
+            found: found.map_or_else(|| UNKNOWN.to_owned(), |found| short(&found.to_string())),
             is_right: expected.includes(found),
         }
+    }
+}
+
+/// The beginning of a text.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(LETTERS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 
@@ -107,7 +117,7 @@ pub(super) fn compare(machine: &Machine, release: &str, output: &Output) -> Vec<
     checks.extend(facts.iter().map(check));
     checks.push(disk_names(machine, output));
     checks.push(hidden(output));
-    if !machine.metrics.is_empty() {
+    if !machine.metrics.is_empty() && machine.during.is_empty() {
         checks.push(cases(output));
     }
     checks
@@ -157,7 +167,10 @@ fn statuses(machine: &Machine, output: &Output) -> Vec<Check> {
 /// The place of a panic, or the last line.
 fn words(errors: &str) -> &str {
     let lines = || errors.lines().filter(|line| !line.trim().is_empty());
-    lines().find(|line| line.contains("panicked")).or_else(|| lines().last()).unwrap_or_default()
+    lines()
+        .find(|line| line.contains("panicked"))
+        .or_else(|| lines().next_back())
+        .unwrap_or_default()
 }
 
 /// What the fields of a machine imply.

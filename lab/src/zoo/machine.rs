@@ -117,6 +117,8 @@ pub(super) struct Machine {
     pub(super) has_sys: bool,
     pub(super) has_cgroup: bool,
     pub(super) metrics: &'static str,
+    /// Commands of a shell that run while the metrics are measured.
+    pub(super) during: &'static str,
     pub(super) serves: bool,
     /// Boots a Debian system from its first disk, which starts the units of scripts/systemd.
     pub(super) has_units: bool,
@@ -250,7 +252,7 @@ impl Machine {
         let raw = self.disks.iter().filter(|disk| disk.file_system.is_none());
         let raw: Vec<String> = raw.map(|disk| format!("/dev/{}", disk.name)).collect();
         format!(
-            "hostname=zoo-{}\nproc={}\nsys={}\ncgroup={}\nserve={}\nunits={}\nmetrics='{}'\n\
+            "hostname=zoo-{}\nproc={}\nsys={}\ncgroup={}\nserve={}\nunits={}\nmetrics='{}'\nduring='{}'\n\
              places='{}'\ndisks='{}'\n",
             self.name,
             yes(self.has_proc),
@@ -259,6 +261,7 @@ impl Machine {
             yes(self.serves),
             yes(self.has_units),
             self.metrics,
+            self.during,
             places.join(" "),
             raw.join(" "),
         )

@@ -45,6 +45,7 @@ fn plain() -> Machine {
         has_sys: true,
         has_cgroup: true,
         metrics: "",
+        during: "",
         serves: true,
         has_units: false,
         facts: Vec::new(),
@@ -164,6 +165,16 @@ fn processors() -> Vec<Machine> {
             ..plain()
         },
         Machine {
+            name: "cpu-leaves",
+            kernel: x86("6.12"),
+            topology: topology(1, 1, 3, 1),
+            metrics: "--cpu 1 cpu os.syscall",
+            during: "until [ -s /run/fathom.db ]; do usleep 200000; done; sleep 10; \
+                     echo 0 >/sys/devices/system/cpu/cpu1/online",
+            facts: vec![("run/records", With("CPU 1 went offline"))],
+            ..plain()
+        },
+        Machine {
             name: "small",
             kernel: x86("5.10"),
             cpu: "qemu64",
@@ -189,6 +200,12 @@ fn arms() -> Vec<Machine> {
         },
         Machine { name: "arm-small", topology: topology(1, 1, 1, 1), mib: 64, ..arm() },
         Machine { name: "arm", topology: topology(1, 1, 4, 1), metrics: METRICS, ..arm() },
+        Machine {
+            name: "arm-efi",
+            cpu: "cortex-a72",
+            arguments: &["-bios", "/usr/share/qemu-efi-aarch64/QEMU_EFI.fd"],
+            ..arm()
+        },
         Machine {
             name: "arm-5.10",
             kernel: of_arm("5.10", 4096),
