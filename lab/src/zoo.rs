@@ -1,6 +1,7 @@
 //! `make zoo`: the static programs on emulated machines, whose facts are known.
 
 mod boot;
+mod expected;
 mod fact;
 mod machine;
 mod output;
@@ -17,7 +18,7 @@ use fathom_measure::clock::monotonic_ns;
 use serde_json::Value;
 
 use boot::{Booted, Place};
-use fact::Check;
+use expected::Check;
 use machine::Machine;
 
 /// Machines that run at a time.

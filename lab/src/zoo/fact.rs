@@ -1,38 +1,12 @@
-//! What a machine was given, compared with what the program found.
+//! What a machine was given, compared with what the program found on it.
 
 use fathom_record::is_hidden;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::expected::{Check, Expected};
 use super::machine::{Architecture, Bus, DISK_BYTES, Disk, Machine};
 use super::output::Output;
 
-/// What must be found.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Expected {
-    Is(Value),
-    /// Anything else.
-    Not(Value),
-    /// With this part in a text of it.
-    With(&'static str),
-    /// Without this part, or nothing.
-    Without(&'static str),
-    /// A number between these.
-    Between(f64, f64),
-    /// Absent or null.
-    Unknown,
-}
-
-/// A fact, what was expected and what was found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Check {
-    pub(super) fact: String,
-    pub(super) expected: String,
-    pub(super) found: String,
-    pub(super) is_right: bool,
-}
-
-const UNKNOWN: &str = "unknown";
 /// Whether the machine did all steps and ended by itself.
 const END: &str = "end";
 /// The steps of lab/zoo/units.
@@ -49,55 +23,7 @@ const UNITS: [&str; 11] = [
     "serve-stop",
     "none-failed",
 ];
-/// Of what was found, in a row.
-const LETTERS_MAX: usize = 400;
 const MIB: f64 = 1_048_576.0;
-
-impl Expected {
-    fn includes(&self, found: Option<&Value>) -> bool {
-        let text = found.map(Value::to_string).unwrap_or_default();
-        match self {
-            Self::Is(value) => found == Some(value),
-            Self::Not(value) => found.is_some_and(|found| found != value),
-            Self::With(part) => text.contains(part),
-            Self::Without(part) => !text.contains(part),
-            Self::Between(low, high) => {
-                found.and_then(Value::as_f64).is_some_and(|found| (*low..=*high).contains(&found))
-            }
-            Self::Unknown => found.is_none(),
-        }
-    }
-
-    fn words(&self) -> String {
-        match self {
-            Self::Is(value) => value.to_string(),
-            Self::Not(value) => format!("not {value}"),
-            Self::With(part) => format!("with “{part}”"),
-            Self::Without(part) => format!("without “{part}”"),
-            Self::Between(low, high) => format!("{low} to {high}"),
-            Self::Unknown => UNKNOWN.to_owned(),
-        }
-    }
-}
-
-impl Check {
-    fn new(fact: &str, expected: &Expected, found: Option<&Value>) -> Self {
-        Self {
-            fact: fact.to_owned(),
-            expected: expected.words(),
-            found: found.map_or_else(|| UNKNOWN.to_owned(), |found| short(&found.to_string())),
-            is_right: expected.includes(found),
-        }
-    }
-}
-
-/// The beginning of a text.
-fn short(text: &str) -> String {
-    match text.char_indices().nth(LETTERS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
 
 /// All facts of a machine. `release` is that of its kernel.
 pub(super) fn compare(machine: &Machine, release: &str, output: &Output) -> Vec<Check> {
@@ -457,13 +383,16 @@ mod tests {
         assert_eq!(wrong(&machine, &output), ["doctor/host/cpu/cores: 7, not 2"]);
     }
 
+    fn record(value: Value, verdict: Value) -> Value {
+        json!({"metric": "cpu.call", "value": value, "verdict": verdict})
+    }
+
     #[test]
     fn cases_without_a_mark_are_wrong() {
         let machine = Machine { metrics: "cpu.call", ..machine("nvme") };
         let mut output = right(&machine);
         let verdict =
             |state: &str, cause: &str| json!({"state": state, "reasons": [{"cause": cause}]});
-        let record = |value: Value, verdict: Value| json!({"metric": "cpu.call", "value": value, "verdict": verdict});
         let good = record(json!(1.5), verdict("noisy", "emulated"));
         output.steps.insert("run".to_owned(), step(0, json!({"records": [good]})));
         assert_eq!(wrong(&machine, &output), [""; 0]);

@@ -1,6 +1,6 @@
 //! An emulated machine as data: what QEMU and the kernel are given.
 
-use super::fact::Expected;
+use super::expected::Expected;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Architecture {
@@ -242,7 +242,7 @@ impl Machine {
 
     /// What lab/zoo/init reads.
     pub(super) fn settings(&self) -> String {
-        let yes = |flag| if flag { "yes" } else { "no" };
+        let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
         let places = self.disks.iter().filter_map(Disk::place);
         let others = self.places.iter().map(|kind| match *kind {
             "9p" => "9p:zoo".to_owned(),
@@ -251,19 +251,19 @@ impl Machine {
         let places: Vec<String> = places.chain(others).collect();
         let raw = self.disks.iter().filter(|disk| disk.file_system.is_none());
         let raw: Vec<String> = raw.map(|disk| format!("/dev/{}", disk.name)).collect();
-        format!(
-            "hostname=zoo-{}\nproc={}\nsys={}\ncgroup={}\nserve={}\nunits={}\nmetrics='{}'\nduring='{}'\n\
-             places='{}'\ndisks='{}'\n",
-            self.name,
-            yes(self.has_proc),
-            yes(self.has_sys),
-            yes(self.has_cgroup),
-            yes(self.serves),
-            yes(self.has_units),
-            self.metrics,
-            self.during,
-            places.join(" "),
-            raw.join(" "),
-        )
+        [
+            ("hostname", format!("zoo-{}", self.name)),
+            ("proc", yes(self.has_proc)),
+            ("sys", yes(self.has_sys)),
+            ("cgroup", yes(self.has_cgroup)),
+            ("serve", yes(self.serves)),
+            ("units", yes(self.has_units)),
+            ("metrics", self.metrics.to_owned()),
+            ("during", self.during.to_owned()),
+            ("places", places.join(" ")),
+            ("disks", raw.join(" ")),
+        ]
+        .map(|(name, value)| format!("{name}='{value}'\n"))
+        .concat()
     }
 }

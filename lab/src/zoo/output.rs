@@ -88,9 +88,17 @@ mod tests {
 
     #[test]
     fn frames_have_document_errors_and_status() {
-        let console = "[ 0.1] a kernel\r\n@zoo begin doctor\r\n{\"a\":\r\n[{\"name\": \"x\", \"b\": 1}, \
-                       \"c\"]}\r\n\r\n@zoo errors\r\na warning\r\n@zoo end 3 2\r\n@zoo done\r\n";
-        let output = Output::parse(console);
+        let console = r#"[ 0.1] a kernel
+            @zoo begin doctor
+            {"a":
+            [{"name": "x", "b": 1}, "c"]}
+
+            @zoo errors
+            a warning
+            @zoo end 3 2
+            @zoo done"#;
+        let lines: Vec<&str> = console.lines().map(str::trim_start).collect();
+        let output = Output::parse(&lines.join("\r\n"));
         assert_eq!(output.others, ["[ 0.1] a kernel"]);
         assert!(output.is_complete);
         let step = &output.steps["doctor"];

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::fact::Expected::{Is, Unknown, With, Without};
+use super::expected::Expected::{Is, Unknown, With, Without};
 use super::machine::{Architecture, Bus, Disk, Kernel, Machine, Node, Topology};
 
 const fn x86(series: &'static str) -> Kernel {
