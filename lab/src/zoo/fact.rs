@@ -128,6 +128,9 @@ fn expected(machine: &Machine, release: &str) -> Vec<(String, Expected)> {
     if machine.kernel.architecture == Architecture::X86 {
         let dies = topology.sockets * topology.dies;
         facts.push(("doctor/host/cpu/dies".to_owned(), Expected::Is(json!(dies))));
+        // QEMU makes modules of up to 16 GiB.
+        let module = "doctor/host/memory/modules/0/size_bytes".to_owned();
+        facts.push((module, Expected::Is(json!(u64::from(machine.mib) << 20))));
         // TCG gives no CPU an invariant TSC.
         facts.push(("doctor/host/cpu/flags/nonstop_tsc".to_owned(), Expected::Unknown));
         facts.push(("doctor/clock/facts/source".to_owned(), Expected::Not(json!("tsc"))));
@@ -267,7 +270,10 @@ mod tests {
                 "architecture": "x86_64", "logical": 2, "cores": 2, "sockets": 1, "dies": 1,
                 "smt": false, "numa": {"0": [0, 1]}, "flags": ["tsc", "constant_tsc"],
             },
-            "memory": {"total_bytes": 490_000_000, "page_bytes": 4096},
+            "memory": {
+                "total_bytes": 490_000_000, "page_bytes": 4096,
+                "modules": [{"slot": "DIMM 0", "size_bytes": 536_870_912}],
+            },
             "virtualization": "qemu",
             "emulation": "tcg",
             "cgroup": {"version": 2},

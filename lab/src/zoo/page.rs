@@ -57,6 +57,10 @@ impl Row {
             .iter()
             .filter_map(|check| {
                 let name = check.fact.strip_prefix("doctor/host/")?;
+                // It stands beside it.
+                if check.is_right && name == "kernel_command_line" {
+                    return None;
+                }
                 let mark = if check.is_right { "" } else { "**" };
                 Some(format!("{mark}{name} {}{mark}", check.found))
             })
@@ -115,7 +119,8 @@ pub(super) fn body(rows: &[Row]) -> String {
         .flat_map(|row| row.checks.iter().map(move |check| (row, check)))
         .filter(|(_, check)| !check.is_right)
         .map(|(row, it)| {
-            format!("| {} | {} | {} | {} |\n", row.name, it.fact, it.expected, it.found)
+            let found = it.found.replace('|', "\\|");
+            format!("| {} | {} | {} | {found} |\n", row.name, it.fact, it.expected)
         })
         .collect();
     if !wrong.is_empty() {

@@ -286,6 +286,7 @@ fn missing() -> Vec<Machine> {
         Machine { name: "no-sys", has_sys: false, has_cgroup: false, metrics: METRICS, ..plain() },
         Machine {
             name: "bare",
+            is_quick: true,
             kernel: x86("6.12"),
             has_proc: false,
             has_sys: false,
@@ -306,6 +307,7 @@ fn firmware() -> Vec<Machine> {
                 "-smbios",
                 "type=17,loc_pfx=To be filled by O.E.M.,bank=,manufacturer=,speed=3200",
             ],
+            facts: vec![("doctor/host/memory/modules/0/transfers_per_s", Is(json!(3_200e6)))],
             ..plain()
         },
         Machine {
