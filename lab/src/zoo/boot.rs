@@ -77,7 +77,8 @@ impl Place {
     pub(super) fn boot(&self, machine: &Machine) -> Result<Booted> {
         let program = self.program(machine);
         if !program.is_file() {
-            return Err(Unmet(format!("no static program {}", program.display())).into());
+            let name = machine.kernel.architecture.name();
+            return Err(Unmet(format!("no static program for {name}; run `make dist`")).into());
         }
         let kernel = self.kernel(machine)?;
         let release = std::fs::read_to_string(kernel.join("release")).context("release")?;
