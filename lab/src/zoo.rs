@@ -50,7 +50,7 @@ struct Row {
 /// right. Writes the page when it has all.
 pub(crate) fn run(root: &Path, [x86, arm]: [&str; 2], only: &str) -> Result<bool> {
     let is_there = [x86, arm].iter().any(|program| Path::new(program).is_file());
-    ensure!(is_there, "no static program {x86} or {arm}; run `make dist`");
+    ensure!(is_there, "no static program for x86_64 or aarch64; run `make dist`");
     let place = Place {
         scripts: root.join("lab/zoo"),
         folder: root.join("target/zoo"),
@@ -59,7 +59,7 @@ pub(crate) fn run(root: &Path, [x86, arm]: [&str; 2], only: &str) -> Result<bool
     };
     let mut machines = table::machines();
     machines.retain(|it| if only == QUICK { it.is_quick } else { it.name.contains(only) });
-    ensure!(!machines.is_empty(), "no machine's name contains {only}");
+    ensure!(!machines.is_empty(), "no machine's name contains {only}; see lab/src/zoo/table.rs");
     // One after the other, so that two machines do not fetch the same kernel.
     for machine in &machines {
         match place.kernel(machine) {
