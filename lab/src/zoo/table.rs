@@ -65,10 +65,10 @@ const METRICS: &str = "cpu.clock.read os.syscall{call=stat} os.pipe.rtt os.threa
 pub(super) fn machines() -> Vec<Machine> {
     let mut machines = large();
     machines.extend(processors());
-    machines.extend(arms());
     machines.extend(disks());
     machines.extend(missing());
     machines.extend(firmware());
+    machines.extend(arms());
     machines
 }
 
