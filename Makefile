@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build web test golden flaky docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-page repeatability compare-check simulate typical lab soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer install dist dist-check clean needs needs-lab
+.PHONY: run build web test golden flaky docs bench bench-memory bench-file bench-load bench-serve bench-fetch bench-network bench-store bench-page repeatability compare-check simulate typical lab soak http-peers fuzz mutants kmod kmod-test kmod-soak kmod-mutants kmod-transfer zoo zoo-quick install dist dist-check clean needs needs-lab
 
 run: build ## build, measure at quick effort, print the table, store the run, write report.html
 	$(FATHOM) run --quick
@@ -135,6 +135,15 @@ kmod-mutants: ## break the kernel devices line by line (NAMES: only these): does
 kmod-transfer: ## `fathom transfer` by the kernel devices in QEMU, RUNS (default 20) repetitions; ratios beside the published ones
 	@scripts/needs.sh kmod
 	kmod/test/transfer.sh $(or $(RUNS),20)
+
+zoo: ## boot about 30 emulated machines (ONLY: those whose name contains it), run the static programs X86_64 and AARCH64 (default: of `make dist`), compare the facts found with those given; writes docs/evidence/ZOO.md; about 20 minutes
+	@scripts/needs.sh zoo
+	$(CARGO) run --quiet --locked --package fathom-lab -- \
+		zoo "$(or $(X86_64),$(wildcard dist/fathom-*-x86_64))" \
+		"$(or $(AARCH64),$(wildcard dist/fathom-*-aarch64))" $(ONLY)
+
+zoo-quick: ## the same for five machines, without a page; about 3 minutes
+	@$(MAKE) --no-print-directory zoo ONLY=quick
 
 install: build ## install program, completions and man pages under PREFIX (default /usr/local)
 	scripts/install.sh $(FATHOM) $(or $(PREFIX),/usr/local)

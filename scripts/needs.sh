@@ -52,7 +52,18 @@ dist-rust-aarch64 /usr/bin/rustc                            rustc-web
 dist-rust-aarch64 /usr/lib/rustlib/aarch64-unknown-linux-gnu libstd-rust-web-dev:arm64
 dist-x86_64       x86_64-linux-gnu-gcc                      gcc-x86-64-linux-gnu
 dist-x86_64       /usr/x86_64-linux-gnu/include/features.h  libc6-dev-amd64-cross
-dist-x86_64       qemu-x86_64-static                        qemu-user-static'
+dist-x86_64       qemu-x86_64-static                        qemu-user-static
+zoo        qemu-system-x86_64                   qemu-system-x86
+zoo        qemu-system-aarch64                  qemu-system-arm
+zoo        cpio                                 cpio
+zoo        depmod                               kmod
+zoo        xz                                   xz-utils
+zoo        mkfs.ext4                            e2fsprogs
+zoo        mkfs.xfs                             xfsprogs
+zoo        mkfs.btrfs                           btrfs-progs
+zoo        mkfs.vfat                            dosfstools
+zoo        mmdebstrap                           mmdebstrap
+zoo        /usr/share/qemu-efi-aarch64/QEMU_EFI.fd qemu-efi-aarch64'
 
 is_there() {
   case $1 in

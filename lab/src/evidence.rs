@@ -42,8 +42,9 @@ pub const SABOTAGE: Page =
     Page { name: "SABOTAGE.md", title: "Sabotage", command: "make lab PART=sabotage" };
 pub const SIMULATION: Page =
     Page { name: "SIMULATION.md", title: "Simulation", command: "make simulate" };
+pub const ZOO: Page = Page { name: "ZOO.md", title: "Emulated machines", command: "make zoo" };
 
-pub const PAGES: [&Page; 9] = [
+pub const PAGES: [&Page; 10] = [
     &ANSWERS,
     &FAULTS,
     &FLAKY,
@@ -53,6 +54,7 @@ pub const PAGES: [&Page; 9] = [
     &REPEATABILITY,
     &SABOTAGE,
     &SIMULATION,
+    &ZOO,
 ];
 
 /// The fields of a head, in their order.

@@ -1,9 +1,10 @@
 //! `make lab`: disturbs runs of `fathom` and counts how often their records name the cause; limits
-//! loads, and counts how often they name the limit.
+//! loads, and counts how often they name the limit. `make zoo`: runs `fathom` on emulated machines.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to a terminal")]
 
 mod load;
 mod sabotage;
+mod zoo;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,7 +14,10 @@ const USAGE: &str = "usage: cargo run -p fathom-lab -- sabotage PROGRAM RUNS SEE
      whose name contains PART\n\
      usage: cargo run -p fathom-lab -- load PROGRAM RUNS SEED [PART]\n\
      Limits loads of PROGRAM by the limits of a part (fixed, random, nginx, theory) or whose name \
-     contains PART, RUNS of them at random";
+     contains PART, RUNS of them at random\n\
+     usage: cargo run -p fathom-lab -- zoo X86_64 AARCH64 [PART]\n\
+     Runs the static programs X86_64 and AARCH64 on emulated machines: all, those of `quick`, or \
+     those whose name contains PART";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,6 +38,9 @@ fn main() -> ExitCode {
             let only = rest.first().unwrap_or(&"");
             let run = if *lab == "load" { load::run } else { sabotage::run };
             run(root, program, runs, seed, only)
+        }
+        ["zoo", x86, arm, rest @ ..] if rest.len() <= 1 => {
+            zoo::run(root, [x86, arm], rest.first().unwrap_or(&""))
         }
         _ => return usage(),
     };
