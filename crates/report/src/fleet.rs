@@ -227,7 +227,7 @@ impl View {
         match all.len() - count {
             0 => listed,
             more => {
-                let more = format!("{} more; `--all` lists all", counted(more, noun));
+                let more = counted(more, &format!("more {noun}")) + "; `--all` lists all";
                 listed + &paint_lines(FAINT, &wrapped(&more, self.line, "  ", "    "))
             }
         }
@@ -268,11 +268,11 @@ impl View {
             }
             false => self.title("Odd hosts"),
         };
-        text += &self.listed(&folds(odd), (LISTED, "kind of odd host"), |fold| {
+        text += &self.listed(&folds(odd), (LISTED, "finding"), |fold| {
             let names = self.names(fold.iter().map(|host| host.host.as_str()));
             let rows = rows(fold, self.all);
             let mut text = paint_lines(BAD, &wrapped(&names, self.line, "", "  "));
-            text += &self.listed(&rows, (OF_HOST, "group of metrics"), |row| self.row(row, &grid));
+            text += &self.listed(&rows, (OF_HOST, "row"), |row| self.row(row, &grid));
             let label = if rows.is_empty() { "" } else { "likely cause: " };
             text += &self.listed(&fold[0].facts, (OF_HOST, "fact"), |odd| {
                 wrapped(&format!("{label}{}", fact(odd)), self.line, "  ", "    ")
@@ -285,7 +285,7 @@ impl View {
     fn row(&self, row: &Row<'_>, grid: &Grid<5>) -> String {
         let first = row.numbers[0];
         let more = if row.more > 0 {
-            format!(" and {} more", counted(row.more, "case"))
+            format!(" and {}", counted(row.more, "more case"))
         } else {
             String::new()
         };
