@@ -68,14 +68,17 @@ fn hosts_odd_in_the_same_way_share_their_rows() {
         OddHost { host: format!("node{at}"), numbers, facts: vec![fact("8 × 2933 MT/s")] }
     };
     let mut all: Vec<OddHost> = [(3, 1.2), (4, 1.3)].map(odd).into();
-    all.push(OddHost {
-        host: "node9".to_owned(),
-        numbers: vec![number("os.syscall", None, 1.5)],
-        facts: Vec::new(),
-    });
+    // The same fact with other numbers, and the same numbers without the fact.
+    for (host, metric, ratio, facts) in [
+        ("node9", "os.syscall", 1.5, vec![fact("8 × 2933 MT/s")]),
+        ("node12", "memory.latency", 1.2, Vec::new()),
+    ] {
+        let numbers = vec![number(metric, None, ratio)];
+        all.push(OddHost { host: host.to_owned(), numbers, facts });
+    }
     let text = screen(vec![group(hosts(1..=400), all)], Layout::default());
     let expected = "\
-3 of 400 hosts are odd: node[3-4,9]
+4 of 400 hosts are odd: node[3-4,9,12]
 
 hosts    400: node[1-400]
 machine  AMD EPYC, 2 nodes of 32 cores, 256 GiB memory (8 × 32 GiB DDR5)
@@ -84,12 +87,17 @@ cases    0 of 0 cases judged; records of all hosts: 1 valid, 1 noisy
 Odd hosts                                 host        usual       ratio
 node9
   os.syscall{set_bytes=4096}          150.0 ns     100.0 ns       1.500 slower
+  likely cause: memory speed: 8 × 2933 MT/s instead of 8 × 4800 MT/s on 398 of
+    400 hosts
 node[3-4]
   memory.latency{set_bytes=4096} and 3 more cases
                                     120…130 ns     100.0 ns 1.200–1.300 slower
   memory (14 cases together)                                      1.100 slower
   likely cause: memory speed: 8 × 2933 MT/s instead of 8 × 4800 MT/s on 398 of
     400 hosts
+node12
+  memory.latency{set_bytes=4096}
+                                      120.0 ns     100.0 ns       1.200 slower
 ";
     assert_eq!(&text[..text.len().min(expected.len())], expected, "{text}");
 }
@@ -115,7 +123,7 @@ fn strained() -> Vec<Group> {
         })
         .collect();
     let uniform = |at: usize| Uniform {
-        metric: MetricId::new(&format!("memory.{}", "m".repeat(at))),
+        metric: MetricId::new(format!("memory.{}", "m".repeat(at))),
         params: Params::one("set_bytes", 1 << 30),
         unit: Unit::ALL[at % Unit::ALL.len()],
         better: Better::Lower,
@@ -127,7 +135,7 @@ fn strained() -> Vec<Group> {
             ratio: 1e6,
             interval: [1e6; 2],
             hosts: 1999,
-            is_value: at % 2 == 0,
+            is_value: at.is_multiple_of(2),
         }),
     };
     large.uniform = (0..100).map(uniform).collect();
