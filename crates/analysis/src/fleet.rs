@@ -83,7 +83,37 @@ pub struct NotJudged {
     pub facts: Vec<OddFact>,
 }
 
+impl Group {
+    /// How many cases were judged by peers.
+    #[must_use]
+    pub fn judged_cases(&self) -> usize {
+        let abstained = |case: &&Case| {
+            self.not_judged
+                .iter()
+                .filter_map(|it| it.subject.as_ref())
+                .any(|subject| (&subject.metric, &subject.params) == (&case.metric, &case.params))
+        };
+        let enough = self.cases.iter().filter(|case| case.valid >= HOSTS_MIN);
+        if self.is_abstained() { 0 } else { enough.filter(|case| !abstained(case)).count() }
+    }
+
+    /// Whether its numbers were not judged as a whole.
+    fn is_abstained(&self) -> bool {
+        self.not_judged.iter().any(|it| it.subject.is_none())
+    }
+}
+
 impl Judgement {
+    /// Whether the hosts of some group judged each other: without `numbers` by facts alone.
+    #[must_use]
+    pub fn is_any_judged(&self, numbers: bool) -> bool {
+        let is_judged = |group: &Group| match numbers {
+            true => group.judged_cases() > 0,
+            false => group.hosts.len() >= HOSTS_MIN,
+        };
+        self.groups.iter().any(is_judged)
+    }
+
     /// Whether a host is odd, by its numbers or its facts.
     pub fn is_any_odd(&self) -> bool {
         self.groups.iter().any(|group| !group.odd.is_empty())

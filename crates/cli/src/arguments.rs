@@ -6,6 +6,7 @@
 pub mod by_hand;
 pub mod crosscheck;
 mod export;
+pub mod fleet;
 mod import;
 mod parse_error;
 pub mod report;
@@ -65,10 +66,11 @@ Exit status:
        the host of run --remote failed
   2    usage error: the command line is invalid, whatever the files and the store contain
   3    completed, but: a number is missing (run --strict), a limit is not kept (--limits), a case
-       lost more than allowed (compare --fail-on), doctor warns, or there is no result or nothing
-       to compare
+       lost more than allowed (compare --fail-on), doctor warns, a host is odd (fleet), or there is
+       no result or nothing to compare
   4    doctor found a severe problem
-  5    undecided: compare --fail-on can neither exclude nor show a larger loss, or a number a limit
+  5    undecided: compare --fail-on can neither exclude nor show a larger loss, a number a limit, or
+       too few hosts are alike to be judged (fleet)
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP; finished results are stored
   141  standard output was closed by its reader
 
@@ -117,6 +119,8 @@ pub enum Command {
     Crosscheck(crosscheck::CrosscheckArguments),
     /// Compare stored runs, metric by metric.
     Compare(CompareArguments),
+    /// Find the odd host among many, by runs of each.
+    Fleet(fleet::FleetArguments),
     /// Write runs as a single HTML page with tables and charts.
     Report(report::ReportArguments),
     /// Serve a directory over HTTP/1.1, with telemetry for load tests.

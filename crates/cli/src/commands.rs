@@ -8,6 +8,7 @@ mod doctor;
 mod documents;
 mod explain;
 mod export;
+mod fleet;
 mod history;
 mod import;
 mod limits;
@@ -76,6 +77,7 @@ fn execute(command: &Command) -> anyhow::Result<Status> {
         Command::Show(show) => show::show(show),
         Command::Crosscheck(crosscheck) => crosscheck::crosscheck(crosscheck),
         Command::Compare(compare) => compare::compare(compare),
+        Command::Fleet(fleet) => fleet::fleet(&fleet.command),
         Command::Report(report) => report::report(report),
         Command::Serve(serve) => serve::serve(serve),
         Command::History(history) => history::history(history),

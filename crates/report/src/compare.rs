@@ -134,7 +134,7 @@ fn sides(comparison: &Comparison, width: usize) -> String {
     let facts = |label: &str, differences: &[Difference]| -> String {
         let fact = |(i, fact): (usize, &Difference)| {
             let label = if i == 0 { label } else { "" };
-            let [a, b] = what_differs(fact);
+            let [a, b] = what_differs([&fact.a, &fact.b]);
             labelled(label, &format!("{}: {a} → {b}", fact.what), width)
         };
         differences.iter().enumerate().map(fact).collect()
@@ -152,11 +152,11 @@ fn sides(comparison: &Comparison, width: usize) -> String {
 
 /// Both sides of a difference. Of long lists, such as the kernel's command line, only the words
 /// that the other side does not have.
-fn what_differs(fact: &Difference) -> [String; 2] {
+pub(crate) fn what_differs(sides: [&str; 2]) -> [String; 2] {
     const WORDS_MIN: usize = 8;
-    let words = [&fact.a, &fact.b].map(|side| side.split_whitespace().collect::<Vec<_>>());
+    let words = sides.map(|side| side.split_whitespace().collect::<Vec<_>>());
     if words.iter().any(|side| side.len() < WORDS_MIN) {
-        return [fact.a.clone(), fact.b.clone()];
+        return sides.map(str::to_owned);
     }
     let without = |side: &[&str], other: &[&str]| {
         let only: Vec<&str> = side.iter().filter(|word| !other.contains(word)).copied().collect();
@@ -329,7 +329,7 @@ fn whole_percent(share: f64) -> String {
     format!("{} %", (100.0 * share - 1e-9).ceil())
 }
 
-fn text_of(word: Word) -> &'static str {
+pub(crate) fn text_of(word: Word) -> &'static str {
     match word {
         Word::Slower => "slower",
         Word::Faster => "faster",
@@ -354,7 +354,7 @@ fn counted_word(count: usize, word: Word) -> String {
     }
 }
 
-fn style(word: Word) -> Style {
+pub(crate) fn style(word: Word) -> Style {
     match word {
         Word::Slower | Word::Worse => BAD,
         Word::Faster | Word::Better => GOOD,

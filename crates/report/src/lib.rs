@@ -14,6 +14,7 @@ pub mod by_hand;
 pub mod compare;
 pub mod crosscheck;
 pub mod export;
+pub mod fleet;
 mod hardware;
 pub mod history;
 pub mod limits;

@@ -98,7 +98,8 @@ fn short_examples_of_help_succeed() {
             continue;
         }
         let given = example.replace("0195c3", &ids[0]).replace("0195d0", &ids[1]);
-        let given = given.replace("db1 db2", "latest~1 latest");
+        let given = given.replace("db1 db2", "latest~1 latest").replace(" db3 db4 db5", "");
+        let given = given.replace("*.json", "before.json");
         let given =
             given.replace("show memory", "show cpu").replace("latest~1 os.syscall cpu", "c cpu");
         let words = words(&given);

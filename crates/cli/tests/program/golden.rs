@@ -225,3 +225,8 @@ fn missing_runs_are_named() {
 fn usage_errors_of_file_commands_are_one_line() {
     assert_golden(&TestEnv::new(), "file_usage.txt");
 }
+
+#[test]
+fn odd_host_is_shown_on_one_screen() {
+    assert_golden(&crate::fleet::env_with_odd_host(), "fleet.txt");
+}

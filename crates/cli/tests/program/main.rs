@@ -21,6 +21,7 @@ mod file_read;
 mod file_run;
 mod file_sweep;
 mod file_write;
+mod fleet;
 mod forbidden;
 mod golden;
 mod group;

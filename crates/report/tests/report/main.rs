@@ -8,6 +8,7 @@ mod doctor;
 mod exporting;
 mod families;
 mod fixture;
+mod fleet;
 mod history;
 mod load;
 mod promises;

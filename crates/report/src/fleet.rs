@@ -1,0 +1,367 @@
+//! Many hosts on one screen: which are odd, what all have in common, what was not judged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anstyle::Style;
+use fathom_analysis::compare::Word;
+use fathom_analysis::fleet::names::fold;
+use fathom_analysis::fleet::{
+    Group, HOSTS_MIN, Hardware, Judgement, NotJudged, OddFact, OddHost, OddNumber, Subject, Uniform,
+};
+use fathom_record::quantity::{NOTHING, quantity, quantity_within, short, span_within};
+
+use crate::case::{counted, named};
+use crate::compare::{self, what_differs};
+use crate::counts::states;
+use crate::grid::Grid;
+use crate::layout::Layout;
+use crate::opening::labelled;
+use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
+use crate::wrap::{NARROWEST, clean, cut, glued, width_of, wrapped};
+
+const WIDEST: usize = 140;
+/// Unless all are asked for, a list has so many entries: the screen stays one.
+const LISTED: usize = 8;
+/// And one kind of odd host so many rows and facts.
+const OF_HOST: usize = 4;
+/// A list of names has so many lines.
+const LINES_OF_NAMES: usize = 3;
+/// A longer value of a fact, such as a command line of the kernel, is cut.
+const VALUE_OF_FACT: usize = 60;
+/// Columns of a number of one host, or of the lowest and the highest of several.
+const VALUE: usize = 15;
+
+struct View {
+    line: usize,
+    all: bool,
+}
+
+/// The verdict; of each group what it is, its odd hosts, what is slow on all of them, and what was
+/// not judged; then the groups that are too small. Every case, fact and host if `layout.all`.
+pub fn render(judgement: &Judgement, layout: &Layout) -> String {
+    let view = View { line: layout.width.clamp(NARROWEST, WIDEST), all: layout.all };
+    let (words, style) = view.verdict(judgement);
+    let mut text = paint_lines(style, &wrapped(&words, view.line, "", "  "));
+    let is_small = |group: &&Group| group.hosts.len() < HOSTS_MIN && group.odd.is_empty();
+    let (small, shown): (Vec<&Group>, Vec<&Group>) = judgement.groups.iter().partition(is_small);
+    for group in &shown {
+        text.push('\n');
+        text += &view.opening(group);
+        text += &view.odd(&group.odd);
+        text += &view.uniform(&group.uniform);
+        text += &view.not_judged(&group.not_judged);
+    }
+    if !small.is_empty() {
+        text += &view.title(&format!("Not judged, fewer than {HOSTS_MIN} hosts"));
+        text += &view.listed(&small, (LISTED, "group"), |group| {
+            let hosts = view.names(group.hosts.iter().map(String::as_str));
+            wrapped(&format!("{hosts}: {}", hardware(&group.hardware)), view.line, "  ", "    ")
+        });
+    }
+    let foot = wrapped(&foot(&shown), view.line, "", "  ");
+    if foot.is_empty() { text } else { text + "\n" + &paint_lines(FAINT, &foot) }
+}
+
+/// Whether no measurement was to be judged.
+fn is_facts_only<'g>(groups: impl IntoIterator<Item = &'g Group>) -> bool {
+    groups.into_iter().all(|group| group.records.total() == 0)
+}
+
+/// `AMD EPYC, kvm, 2 nodes of 32 cores, 503 GiB memory (16 × 32 GiB DDR5)`.
+fn hardware(hardware: &Hardware) -> String {
+    let cpu = Some(hardware.cpu.as_str()).filter(|model| !model.is_empty());
+    let mut parts = vec![cpu.unwrap_or("unknown CPU").to_owned()];
+    parts.extend(hardware.virtualization.clone().filter(|kind| kind != "none"));
+    parts.extend(hardware.emulation.clone());
+    let mut nodes: BTreeMap<u32, usize> = BTreeMap::new();
+    hardware.cores_of_nodes.iter().for_each(|cores| *nodes.entry(*cores).or_default() += 1);
+    parts.extend(nodes.into_iter().map(|(cores, nodes)| {
+        let cores = counted(cores as usize, "core");
+        glued(&if nodes == 1 { cores } else { format!("{nodes} nodes of {cores}") })
+    }));
+    let bytes = |bytes| glued(&quantity(bytes as f64, fathom_record::Unit::Bytes)) + " memory";
+    let modules = hardware.modules.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
+    parts.extend(hardware.memory_bytes.map(|it| bytes(it) + &modules));
+    parts.join(", ")
+}
+
+/// A case, or `memory (14 cases together)`.
+fn subject(subject: &Subject) -> String {
+    let name = clean(&named(&subject.metric, &subject.params));
+    match subject.cases {
+        Some(cases) => format!("{name} ({} together)", counted(cases, "case")),
+        None => name,
+    }
+}
+
+/// `memory speed: 8 × 2933 MT/s instead of 8 × 4800 MT/s on 36 of 40 hosts`.
+fn fact(odd: &OddFact) -> String {
+    let [value, usual] = what_differs([&odd.value, &odd.usual]).map(|it| cut(&it, VALUE_OF_FACT));
+    format!("{}: {value} instead of {usual} on {} of {} hosts", odd.fact, odd.hosts, odd.of)
+}
+
+/// Hosts that are odd in the same way: in the same facts, and in the same direction in numbers of
+/// the same groups of metrics. The largest effect first.
+fn folds(odd: &[OddHost]) -> Vec<Vec<&OddHost>> {
+    type Way<'o> = (BTreeSet<(&'o str, Word)>, Vec<(&'o str, &'o str)>);
+    let mut folds: BTreeMap<Way<'_>, Vec<&OddHost>> = BTreeMap::new();
+    for host in odd {
+        let numbers = host.numbers.iter().map(|it| (it.subject.metric.group(), it.word));
+        let facts = host.facts.iter().map(|it| (it.fact.as_str(), it.value.as_str()));
+        folds.entry((numbers.collect(), facts.collect())).or_default().push(host);
+    }
+    let mut folds: Vec<Vec<&OddHost>> = folds.into_values().collect();
+    folds.sort_by(|a, b| {
+        let [a, b] = [a, b].map(|fold| largest(fold.iter().flat_map(|host| &host.numbers)));
+        b.total_cmp(&a)
+    });
+    folds
+}
+
+fn largest<'o>(numbers: impl IntoIterator<Item = &'o OddNumber>) -> f64 {
+    numbers.into_iter().map(|it| it.ratio.ln().abs()).fold(0.0, f64::max)
+}
+
+/// What is odd in one subject on some hosts, and in how many more cases of its group.
+struct Row<'o> {
+    numbers: Vec<&'o OddNumber>,
+    more: usize,
+}
+
+/// Each subject, the largest effect first; unless `all`, one of each group of metrics.
+fn rows<'o>(fold: &[&'o OddHost], all: bool) -> Vec<Row<'o>> {
+    let mut rows: Vec<Row<'o>> = Vec::new();
+    for number in fold.iter().flat_map(|host| &host.numbers) {
+        let is_same = |row: &&mut Row<'_>| {
+            (&row.numbers[0].subject, row.numbers[0].word) == (&number.subject, number.word)
+        };
+        match rows.iter_mut().find(is_same) {
+            Some(row) => row.numbers.push(number),
+            None => rows.push(Row { numbers: vec![number], more: 0 }),
+        }
+    }
+    let effect = |row: &Row<'_>| largest(row.numbers.iter().copied());
+    rows.sort_by(|a, b| effect(b).total_cmp(&effect(a)));
+    if all {
+        return rows;
+    }
+    let kind = |row: &Row<'o>| {
+        let OddNumber { subject, word, .. } = row.numbers[0];
+        (subject.metric.group(), subject.cases.is_some(), *word)
+    };
+    let mut first: Vec<Row<'o>> = Vec::new();
+    for row in rows {
+        match first.iter_mut().find(|one| kind(one) == kind(&row)) {
+            Some(one) => one.more += 1,
+            None => first.push(row),
+        }
+    }
+    first
+}
+
+/// `1.21–1.283` of several.
+fn ratios(numbers: &[&OddNumber]) -> String {
+    let [low, high] = ends(numbers.iter().map(|it| it.ratio)).map(short);
+    if low == high { low } else { format!("{low}–{high}") }
+}
+
+fn ends(values: impl Iterator<Item = f64> + Clone) -> [f64; 2] {
+    [values.clone().fold(f64::INFINITY, f64::min), values.fold(f64::NEG_INFINITY, f64::max)]
+}
+
+fn foot(shown: &[&Group]) -> String {
+    let mut notes = Vec::new();
+    let odd = || shown.iter().flat_map(|group| &group.odd);
+    if odd().any(|host| !host.numbers.is_empty()) {
+        notes.push(
+            "ratio: host ÷ median of its group; of cases together, how many times slower; odd: \
+             more than 3 % and the noise limit of the metric, and not by chance among all hosts \
+             and cases (Benjamini–Hochberg, 5 %)",
+        );
+    }
+    if odd().any(|host| !host.numbers.is_empty() && !host.facts.is_empty()) {
+        notes.push("likely cause: facts in which the host differs from its group, no proof");
+    }
+    notes.join("; ")
+}
+
+impl View {
+    fn verdict(&self, judgement: &Judgement) -> (String, Style) {
+        let groups = &judgement.groups;
+        let odd: Vec<&str> =
+            groups.iter().flat_map(|it| &it.odd).map(|it| it.host.as_str()).collect();
+        let hosts = counted(judgement.hosts, "host");
+        if !odd.is_empty() {
+            let are = if odd.len() == 1 { "is" } else { "are" };
+            return (format!("{} of {hosts} {are} odd: {}", odd.len(), self.names(odd)), BAD);
+        }
+        let is_large = |group: &&Group| group.hosts.len() >= HOSTS_MIN;
+        let compared: usize = groups.iter().filter(is_large).map(|it| it.hosts.len()).sum();
+        if compared == 0 {
+            let why = format!("no group of equal hardware has {HOSTS_MIN} hosts");
+            return (format!("{hosts}: nothing judged: {why}"), CARE);
+        }
+        let of = if compared < judgement.hosts { format!("{compared} of ") } else { String::new() };
+        if is_facts_only(groups) {
+            return (format!("no odd fact: {of}{hosts} compared"), GOOD);
+        }
+        if !judgement.is_any_judged(true) {
+            return (format!("{hosts}: no odd fact; numbers not judged, see below"), CARE);
+        }
+        (format!("no odd host: {of}{hosts} judged"), GOOD)
+    }
+
+    fn title(&self, title: &str) -> String {
+        "\n".to_owned() + &paint_lines(STRONG, &wrapped(title, self.line, "", "  "))
+    }
+
+    /// The entries of a list, and how many more there are.
+    fn listed<T>(
+        &self,
+        all: &[T],
+        (most, noun): (usize, &str),
+        text: impl Fn(&T) -> String,
+    ) -> String {
+        let count = if self.all { all.len() } else { all.len().min(most) };
+        let listed: String = all[..count].iter().map(text).collect();
+        match all.len() - count {
+            0 => listed,
+            more => {
+                let more = counted(more, &format!("more {noun}")) + "; `--all` lists all";
+                listed + &paint_lines(FAINT, &wrapped(&more, self.line, "  ", "    "))
+            }
+        }
+    }
+
+    /// `node[3,17-19]`, cut if it is very long.
+    fn names<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> String {
+        let folded = fold(names);
+        if self.all { folded } else { cut(&folded, LINES_OF_NAMES * self.line) }
+    }
+
+    fn opening(&self, group: &Group) -> String {
+        let names = self.names(group.hosts.iter().map(String::as_str));
+        let hosts = format!("{}: {names}", group.hosts.len());
+        let mut text = labelled("hosts", &hosts, self.line);
+        text += &labelled("machine", &hardware(&group.hardware), self.line);
+        if group.records.total() > 0 {
+            let states = states(&group.records).map(|(n, state)| format!("{n} {}", state.word()));
+            let records = states.collect::<Vec<String>>().join(", ");
+            let (judged, cases) = (group.judged_cases(), counted(group.cases.len(), "case"));
+            let words = format!("{judged} of {cases} judged; records of all hosts: {records}");
+            text += &labelled("cases", &words, self.line);
+        }
+        text
+    }
+
+    fn odd(&self, odd: &[OddHost]) -> String {
+        if odd.is_empty() {
+            return String::new();
+        }
+        let grid =
+            Grid::new(self.line, 1, 0, &[0, 4], [None, Some(VALUE), Some(12), Some(11), Some(8)]);
+        let has_numbers = odd.iter().any(|host| !host.numbers.is_empty());
+        let mut text = match has_numbers {
+            true => {
+                let header = ["Odd hosts", "host", "usual", "ratio", ""];
+                "\n".to_owned() + &grid.line(header, [STRONG; 5])
+            }
+            false => self.title("Odd hosts"),
+        };
+        text += &self.listed(&folds(odd), (LISTED, "finding"), |fold| {
+            let names = self.names(fold.iter().map(|host| host.host.as_str()));
+            let rows = rows(fold, self.all);
+            let mut text = paint_lines(BAD, &wrapped(&names, self.line, "", "  "));
+            text += &self.listed(&rows, (OF_HOST, "row"), |row| self.row(row, &grid));
+            let label = if rows.is_empty() { "" } else { "likely cause: " };
+            text += &self.listed(&fold[0].facts, (OF_HOST, "fact"), |odd| {
+                wrapped(&format!("{label}{}", fact(odd)), self.line, "  ", "    ")
+            });
+            text
+        });
+        text
+    }
+
+    fn row(&self, row: &Row<'_>, grid: &Grid<5>) -> String {
+        let first = row.numbers[0];
+        let more = if row.more > 0 {
+            format!(" and {}", counted(row.more, "more case"))
+        } else {
+            String::new()
+        };
+        let (mut name, mut text) = (format!("  {}{more}", subject(&first.subject)), String::new());
+        if width_of(&name) > grid.width(0) {
+            text = wrapped(&name, self.line, "  ", "    ");
+            name.clear();
+        }
+        let mut texts = [name, String::new(), String::new(), ratios(&row.numbers), String::new()];
+        if let (Some(usual), Some(unit)) = (first.usual, first.unit) {
+            let [low, high] = ends(row.numbers.iter().filter_map(|it| it.value));
+            texts[1] = match low < high {
+                true => span_within(low, high, unit, VALUE),
+                false => quantity_within(low, unit, VALUE),
+            };
+            texts[2] = quantity_within(usual, unit, grid.width(2));
+        }
+        texts[4] = match first.word {
+            // Nothing changed: hosts differ.
+            Word::Changed => "differs".to_owned(),
+            word => compare::text_of(word).to_owned(),
+        };
+        let word = compare::style(first.word);
+        text + &grid.line(texts.each_ref().map(String::as_str), [PLAIN, PLAIN, PLAIN, word, word])
+    }
+
+    fn uniform(&self, uniform: &[Uniform]) -> String {
+        if uniform.is_empty() {
+            return String::new();
+        }
+        let has_typical = uniform.iter().any(|it| it.typical.is_some());
+        let widths = [None, Some(12), Some(13), Some(7), has_typical.then_some(24)];
+        let grid = Grid::new(self.line, 1, 0, &[0, 4], widths);
+        let header = ["Slow on all hosts", "median", "÷ predicted", "hosts", "typical"];
+        let mut text = "\n".to_owned() + &grid.line(header, [STRONG; 5]);
+        let by = |it: &Uniform| it.predicted.as_ref().map_or(0.0, |it| it.ratio.ln().abs());
+        let mut worst: Vec<&Uniform> = uniform.iter().collect();
+        worst.sort_by(|a, b| by(b).total_cmp(&by(a)));
+        text += &self.listed(&worst, (LISTED, "case"), |one| {
+            let mut name = format!("  {}", clean(&named(&one.metric, &one.params)));
+            let mut text = String::new();
+            if width_of(&name) > grid.width(0) {
+                text = wrapped(&name, self.line, "  ", "    ");
+                name.clear();
+            }
+            let missed = one.predicted.as_ref();
+            let ratio = missed.map_or(NOTHING.to_owned(), |it| {
+                let bound = if it.is_value { "" } else { "bound × " };
+                format!("{bound}{}", short(it.ratio))
+            });
+            let hosts = missed.map_or(one.hosts, |it| it.hosts);
+            let typical = one.typical.as_ref().map_or_else(String::new, |it| it.words());
+            let median = quantity_within(one.median, one.unit, grid.width(1));
+            let hosts = format!("{hosts}/{}", one.hosts);
+            let texts = [&name, &median, &ratio, &hosts, &typical].map(String::as_str);
+            text + &grid.line(texts, [PLAIN, PLAIN, CARE, PLAIN, CARE])
+        });
+        text
+    }
+
+    fn not_judged(&self, all: &[NotJudged]) -> String {
+        if all.is_empty() {
+            return String::new();
+        }
+        let text = self.title("Not judged");
+        text + &self.listed(all, (LISTED, "reason"), |it| {
+            let what = it.subject.as_ref().map_or_else(|| "all cases".to_owned(), subject);
+            let mut words = format!("{what}: {}", it.reason);
+            if !it.part.is_empty() {
+                words += &format!(": {}", self.names(it.part.iter().map(String::as_str)));
+            }
+            let facts: Vec<String> = it.facts.iter().map(fact).collect();
+            if !facts.is_empty() {
+                words += &format!("; likely cause: {}", facts.join("; "));
+            }
+            wrapped(&words, self.line, "  ", "    ")
+        })
+    }
+}
