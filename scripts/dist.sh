@@ -75,9 +75,11 @@ build() { # architecture, folder for the bill
     "--remap-path-prefix=$sysroot/lib/rustlib/src/rust=/rust"
   )
   CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}") RUSTC=$rustc \
-    CARGO_PROFILE_RELEASE_STRIP=symbols \
     "$cargo" build --release --locked --package fathom --target "$target"
-  program=$CARGO_TARGET_DIR/$target/release/fathom runnable=$program
+  program=$2/fathom runnable=$program
+  local strip=strip
+  [ "$linker" = cc ] || strip=${linker%gcc}strip
+  "$strip" -o "$program" "$CARGO_TARGET_DIR/$target/release/fathom"
   if readelf -lW "$program" | grep -q INTERP; then
     echo "dist: $program is not static" >&2
     exit 1
