@@ -134,7 +134,7 @@ impl<'a> Member<'a> {
 }
 
 /// Judges the hosts of these runs by each other. Several runs of a host are one: of each case its
-/// newest. Clones, which share an id, are told apart by their names.
+/// newest. Clones, which share an id, are distinguished by their names.
 #[must_use]
 pub fn judge(runs: &[&Document], limits: &Limits) -> Judgement {
     let members = members(runs);

@@ -285,8 +285,8 @@ degrees of freedom) healthy hosts do differ in single cases. All in per cent.";
 
 const GENERATIONS: &str = "\
 Two generations of hosts in one group, 10 % apart in all cases, with the spread of 0.5 % to 3 % by
-the case, and no fact that tells them apart. *Not judged*: fleets of which it is said that they are
-bimodal or differ, and in which nobody is named.";
+the case, and no fact that distinguishes them. *Not judged*: fleets of which it is said that they
+are bimodal or differ, and in which nobody is named.";
 
 const PAIRS: &str = "\
 Numbers between two hosts, each way, of a tournament. Hosts differ by 2 %, links by 1 %, and

@@ -11,7 +11,7 @@ use fathom_record::{Document, FactValue, Record};
 
 use super::row::{Compared, Row};
 
-/// What `fathom serve` is told; what it takes is measured first.
+/// What `fathom serve` is given; the service time is measured first.
 const SECTION: Limit = Limit::Serial(4e-3);
 const FILES: Files = Files { count: 1, bytes: 1 << 10, are_cold: false };
 const ALONE: &str = "--clients 1,8 --time 15s";
@@ -88,7 +88,9 @@ pub(super) fn measure(program: &Path, stop: &AtomicBool) -> Result<Vec<Row>> {
         rows.push(Row::of_theory(&known.words(), &options, rate, &compared, WITHIN));
     }
     let document = limited.measure(SEARCH, stop)?;
-    let is_answer = |record: &&Record| record.metric.as_str() == "load.max_rate";
+    let is_answer = |record: &&Record| {
+        record.metric.as_str() == "load.max_rate" && record.verdict.shows_number()
+    };
     let answer = document.records.iter().find(is_answer).context("no highest rate")?;
     let highest = answer.summary.as_ref().context("no highest rate")?;
     let ends = highest.interval.map(|it| format!(" ({:.1} to {:.1})", it.low, it.high));
@@ -106,6 +108,7 @@ fn response_times<'d>(document: &'d Document, name: &str, value: i64) -> Option<
         record.metric.as_str() == "load.response_time"
             && record.params.integer(name) == Some(value)
             && !record.params.0.contains_key("from")
+            && record.verdict.shows_number()
     })
 }
 
