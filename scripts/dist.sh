@@ -75,11 +75,11 @@ build() { # architecture, folder for the bill
     "--remap-path-prefix=$sysroot/lib/rustlib/src/rust=/rust"
   )
   CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}") RUSTC=$rustc \
-    "$cargo" build --release --locked --package fathom --target "$target"
+    "$cargo" build --profile dist --locked --package fathom --target "$target"
   program=$2/fathom runnable=$program
   local strip=strip
   [ "$linker" = cc ] || strip=${linker%gcc}strip
-  "$strip" -o "$program" "$CARGO_TARGET_DIR/$target/release/fathom"
+  "$strip" -o "$program" "$CARGO_TARGET_DIR/$target/dist/fathom"
   if readelf -lW "$program" | grep -q INTERP; then
     echo "dist: $program is not static" >&2
     exit 1
