@@ -86,7 +86,7 @@ pub fn words(remedy: &Remedy) -> String {
                 "there, `fathom load --make 1x{bytes} DIR/{bytes}`, and `fathom serve DIR`"
             );
         }
-        R::OtherFolderOrMemory => "use another --folder, or allow memory (--allow-memory)",
+        R::OtherFolderOrMemory => "use another --folder, or allow memory (--folder PATH --allow-memory)",
     };
     fixed.to_owned()
 }

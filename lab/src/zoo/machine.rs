@@ -139,7 +139,8 @@ impl Disk {
             Bus::Virtio => format!("virtio-blk-pci,{drive},{block}"),
             Bus::Ide => {
                 let model = model.map_or_else(String::new, |it| format!(",model={it}"));
-                format!("ide-hd,{drive},bus=ide.{number}{model}{rotation}")
+                // On one channel: the kernel probes channels at once, and names disks as found.
+                format!("ide-hd,{drive},bus=ide.0,unit={number}{model}{rotation}")
             }
             Bus::Usb => {
                 let removable = if self.is_removable { "on" } else { "off" };

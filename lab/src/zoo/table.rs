@@ -168,8 +168,8 @@ fn processors() -> Vec<Machine> {
             name: "cpu-leaves",
             kernel: x86("6.12"),
             topology: topology(1, 1, 3, 1),
-            metrics: "--cpu 1 cpu os.syscall",
-            during: "until [ -s /run/fathom.db ]; do usleep 200000; done; sleep 10; \
+            metrics: "--cpu 1 cpu os",
+            during: "until [ -s /run/fathom.db ]; do usleep 200000; done; sleep 5; \
                      echo 0 >/sys/devices/system/cpu/cpu1/online",
             facts: vec![("run/records", With("CPU 1 went offline"))],
             ..plain()
@@ -204,6 +204,8 @@ fn arms() -> Vec<Machine> {
             name: "arm-efi",
             cpu: "cortex-a72",
             arguments: &["-bios", "/usr/share/qemu-efi-aarch64/QEMU_EFI.fd"],
+            // QEMU hands the initial file system over in it.
+            facts: vec![("doctor/host/kernel_command_line", With("initrd=initrd"))],
             ..arm()
         },
         Machine {
@@ -280,7 +282,7 @@ fn missing() -> Vec<Machine> {
         Machine {
             name: "no-proc",
             has_proc: false,
-            facts: vec![("doctor/clock/facts/refused", Without("CPU flag"))],
+            facts: vec![("doctor/clock/facts/refused", Without("no CPU flag"))],
             ..plain()
         },
         Machine { name: "no-sys", has_sys: false, has_cgroup: false, metrics: METRICS, ..plain() },

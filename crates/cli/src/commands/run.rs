@@ -35,6 +35,8 @@ use follower::Follower;
 
 /// How long CPU load is sampled to find an idle CPU. The kernel counts in steps of 10 ms.
 const LOAD_WINDOW: Duration = Duration::from_millis(100);
+/// A set-up of a second takes a minute on an emulated CPU.
+const EMULATED_GRACE: f64 = 6.0;
 const CPUS: &str = "/sys/devices/system/cpu";
 
 pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
@@ -77,6 +79,10 @@ fn one_run(
     }
     let limits = arguments.limits.as_deref().map(Limits::read).transpose()?;
     let mut host = host::read();
+    let mut workers = Workers::of_this_program().context("find this program")?;
+    if host.is_emulated() {
+        workers.grace_ns *= EMULATED_GRACE;
+    }
     let (plan, remote) = with_remote(arguments, &host)?;
     setup::check_environment(&host)?;
     let notice =
@@ -122,7 +128,6 @@ fn one_run(
         far: remote.into_iter().map(|remote| remote.host).collect(),
         host,
     };
-    let workers = Workers::of_this_program().context("find this program")?;
     let mut machine = LiveMachine::new(workers, watch, interrupt.clone(), begun_ns);
     let mut follower = Follower::new(arguments, store, files.announcement.clone());
     let document = coordinate(&plan, setup, &mut machine, &mut follower);
