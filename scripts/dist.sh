@@ -92,7 +92,7 @@ build() { # architecture, folder for the bill
   "$runnable" --version | head -n 1
   local glibc
   glibc=$(printf '#include <features.h>\n__GLIBC__.__GLIBC_MINOR__' | "$linker" -E -P - | tail -n 1)
-  scripts/materials.py "$target" "$2" "glibc=${glibc// /}" \
+  scripts/materials.py "$target" "$2" "glibc=${glibc// /}" "libgcc=$("$linker" -dumpfullversion)" \
     "rust=$("$rustc" --version | cut -d' ' -f2)"
 }
 

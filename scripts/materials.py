@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes what a program for TARGET contains into FOLDER: sbom.cdx.json, a bill of materials
 (CycloneDX 1.6), and THIRD-PARTY.txt, the licences of its libraries. NAME=VERSION are those that cargo
-does not know: glibc=2.36 rust=1.96.0. The packages in its page are those that `make web` listed.
+does not know: glibc=2.36 libgcc=12.2.0 rust=1.96.0. The packages in its page are those that `make web` listed.
 """
 
 import json
@@ -18,6 +18,10 @@ TOOLCHAIN = {
 The GNU C Library is linked statically. It is free software under the GNU Lesser General Public
 License, version 2.1 or later: https://www.gnu.org/licenses/old-licenses/lgpl-2.1.html. To link the
 program with another version of it, build the program from its source, which is free software too."""),
+    "libgcc": ("GPL-3.0-or-later WITH GCC-exception-3.1", "https://gcc.gnu.org/git/gcc.git", """\
+The run-time library of GCC is linked statically, under the GNU General Public License, version 3 or
+later, with the GCC Runtime Library Exception 3.1, by which programs that contain it may have any
+licence: https://www.gnu.org/licenses/gcc-exception-3.1.html"""),
     "rust": ("MIT OR Apache-2.0", "https://github.com/rust-lang/rust", """\
 The standard library of Rust, copyright the Rust Project contributors, is under the MIT License or
 the Apache License 2.0: https://github.com/rust-lang/rust/blob/HEAD/COPYRIGHT"""),

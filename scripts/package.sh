@@ -27,8 +27,10 @@ install -Dm644 data/typical/LICENSE "$doc/LICENSE-typical-machines"
 mkdir -p "$output"
 install -m755 "$program" "$output/$name"
 install -m644 "$materials/sbom.cdx.json" "$output/$name.cdx.json"
-tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=ustar \
-  -C "$stage" -c "$name" | gzip -9n >"$output/$name.tar.gz"
+# Files only: unpacked into /usr/local, entries of folders would change the rights of those there.
+(cd "$stage" && find "$name" ! -type d | sort |
+  tar --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=ustar -c -T -) |
+  gzip -9n >"$output/$name.tar.gz"
 
 # Image: the program, the licences, and what a read-only root cannot make.
 image=$stage/image
@@ -39,11 +41,14 @@ mkdir -p "$image/var" && mkdir -m 1777 "$image/tmp" "$image/var/tmp"
 printf '127.0.0.1 localhost\n::1 localhost\n' >"$image/etc/hosts"
 scripts/oci.sh "$image" "$version" "$platform" "$output/$name.oci.tar"
 
-# Debian package: the places and the compression that its policy asks for.
+# Debian package: the places and the compression that its policy asks for. Debian's own `fathom` is
+# chess software, which an upgrade would install instead.
 deb=$stage/deb
-doc=$deb/usr/share/doc/fathom
+package=fathom-bench
+doc=$deb/usr/share/doc/$package
 mkdir -p "$deb/DEBIAN"
 cp -r "$tree" "$deb/usr"
+mv "$deb/usr/share/doc/fathom" "$doc"
 mkdir "$deb/usr/share/zsh/vendor-completions"
 mv "$deb/usr/share/zsh/site-functions/_fathom" "$deb/usr/share/zsh/vendor-completions/"
 rmdir "$deb/usr/share/zsh/site-functions"
@@ -58,13 +63,13 @@ while IFS= read -r line; do
 done <scripts/deb/copyright >"$doc/copyright"
 gzip -9n <CHANGELOG.md >"$doc/NEWS.gz"
 gzip -9n >"$doc/changelog.gz" <<END
-fathom ($version) unstable; urgency=medium
+$package ($version) unstable; urgency=medium
 
   * Changes are in NEWS.gz.
 
  -- $maintainer  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
 END
-install -Dm644 scripts/deb/lintian-overrides "$deb/usr/share/lintian/overrides/fathom"
+install -Dm644 scripts/deb/lintian-overrides "$deb/usr/share/lintian/overrides/$package"
 for unit in scripts/systemd/*.service scripts/systemd/*.timer; do
   install -Dm644 -t "$deb/usr/lib/systemd/system" "$unit"
 done
@@ -75,12 +80,31 @@ set -e
 if [ "$1" = configure ]; then
   # The user of the units, which are not enabled.
   if command -v systemd-sysusers >/dev/null; then systemd-sysusers fathom.conf; fi
-  if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+  if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload
+    # After an upgrade. Reading the store goes on with the old program until then.
+    systemctl try-restart fathom-serve.service fathom-canary.timer
+  fi
 fi
 END
-chmod 755 "$deb/DEBIAN/postinst"
+cat >"$deb/DEBIAN/prerm" <<'END'
+#!/bin/sh
+set -e
+if [ "$1" = remove ] && command -v systemctl >/dev/null; then
+  units='fathom-canary.timer fathom-canary.service fathom-serve.service'
+  if [ -d /run/systemd/system ]; then systemctl stop $units; fi
+  # Units that nobody has enabled are no error.
+  systemctl --quiet disable $units 2>/dev/null || true
+fi
+END
+cat >"$deb/DEBIAN/postrm" <<'END'
+#!/bin/sh
+set -e
+if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+END
+chmod 755 "$deb"/DEBIAN/p*
 cat >"$deb/DEBIAN/control" <<END
-Package: fathom
+Package: $package
 Version: $version
 Architecture: $platform
 Maintainer: $maintainer
@@ -93,4 +117,4 @@ Description: performance of Linux, with a prediction for every number
  machine. Beside every result it prints a confidence interval, a prediction,
  and a verdict on the quality of the measurement.
 END
-dpkg-deb --root-owner-group -Zxz --build "$deb" "$output/fathom_${version}_$platform.deb" >/dev/null
+dpkg-deb --root-owner-group -Zxz --build "$deb" "$output/${package}_${version}_$platform.deb" >/dev/null

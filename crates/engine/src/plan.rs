@@ -173,23 +173,20 @@ impl Plan {
     /// The plan without metrics that have their own command, or no case at this effort.
     ///
     /// # Errors
-    /// If such a metric is selected by its name.
+    /// If such a metric is selected by its name, or nothing else is.
     pub fn without_by_hand(mut self, registry: &Registry) -> Result<Self, PlanError> {
-        for unit in &self.units {
-            let Entry::ByHand(by_hand) = unit.entry else { continue };
-            let metric = by_hand.about().id;
-            let named = |text: &String| text.split('{').next() == Some(metric);
-            if self.asked.iter().any(named) {
-                let command = registry.command_of(metric).map_or("", |command| command.path);
-                let (metric, command) = (metric.to_owned(), command.to_owned());
+        // All that was selected is so.
+        let is_alone = self.units.iter().all(|unit| unit.needed || unit.entry.is_by_hand());
+        for unit in self.units.iter().filter(|unit| unit.entry.is_by_hand()) {
+            let metric = unit.entry.about().id;
+            let is_named = self.asked.iter().any(|text| text.split('{').next() == Some(metric));
+            if is_named || (is_alone && !unit.needed) {
+                let command = registry.command_of(metric).map_or("", |it| it.path).to_owned();
+                let metric = if is_named { metric.to_owned() } else { self.asked.join(" ") };
                 return Err(PlanError::ByHand { metric, command });
             }
         }
-        let is_visited = |unit: &VisitGroup| match unit.entry {
-            Entry::ByHand(_) => false,
-            Entry::Probe(_) | Entry::Derived(_) => !unit.cases.is_empty(),
-        };
-        self.units.retain(is_visited);
+        self.units.retain(|unit| !unit.entry.is_by_hand() && !unit.cases.is_empty());
         Ok(self)
     }
 
@@ -583,11 +580,14 @@ mod tests {
     fn metric_by_hand_is_refused_only_by_name() {
         let by_hand = |asked: &[&str]| plan(asked).expect("a plan").without_by_hand(&REGISTRY);
         let rest = by_hand(&[]).expect("all others");
-        assert!(rest.units.iter().all(|unit| !matches!(unit.entry, Entry::ByHand(_))));
+        assert!(!rest.units.iter().any(|unit| unit.entry.is_by_hand()));
         assert!(rest.units.len() > 10 && rest.units.len() < plan(&[]).expect("all").units.len());
         let refused = by_hand(&["file.reasonable_size"]).err().expect("an error").to_string();
         let text = "file.reasonable_size is not measured by `run`, but by a command of its own";
         assert_eq!(refused, text);
+        let group = by_hand(&["file.cache"]).err().map(|error| error.to_string());
+        assert_eq!(group, Some(text.replace("file.reasonable_size", "file.cache")));
+        by_hand(&["file.cache", "cpu.call"]).expect("the rest");
     }
 
     #[test]

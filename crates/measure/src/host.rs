@@ -22,6 +22,7 @@ mod route;
 mod smbios;
 mod topology;
 pub(crate) mod tree;
+mod user_mode;
 mod virtualization;
 
 use std::ffi::CStr;

@@ -23,6 +23,10 @@ impl Entry {
         }
     }
 
+    pub fn is_by_hand(&self) -> bool {
+        matches!(self, Self::ByHand(_))
+    }
+
     pub fn predict(
         &self,
         params: &Params,

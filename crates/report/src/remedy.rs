@@ -86,7 +86,7 @@ pub fn words(remedy: &Remedy) -> String {
                 "there, `fathom load --make 1x{bytes} DIR/{bytes}`, and `fathom serve DIR`"
             );
         }
-        R::OtherFolderOrMemory => "use another --folder, or allow memory (--folder PATH --allow-memory)",
+        R::OtherFolderOrMemory => "use another --folder, or --folder PATH --allow-memory",
     };
     fixed.to_owned()
 }
@@ -144,7 +144,7 @@ fn command(fix: &Fix) -> Option<String> {
         F::RaiseAddressSpace => "ulimit -v unlimited",
         F::RaiseLockedMemory => "ulimit -l 65536",
         F::StopBusyProcesses => "top -o %CPU",
-        F::WaitForOtherRun => "pgrep -af 'fathom run'",
+        F::WaitForOtherRun => "pgrep -af 'fathom.* run'",
         F::FindMemoryUsers => "ps -eo rss,pid,args --sort=-rss | head",
         F::WaitForSwapping => "vmstat 1",
         F::RandomiseLayout => "sudo sysctl kernel.randomize_va_space=2",

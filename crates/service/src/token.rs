@@ -1,6 +1,6 @@
 //! The token that clients beyond loopback present: read from a file, or made at random.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -9,8 +9,6 @@ use fathom_far::Token;
 
 use crate::error::ServiceError;
 
-/// 256 bits.
-const RANDOM_BYTES: usize = 32;
 /// 128 bits in base64.
 const CHARACTERS_MIN: usize = 22;
 const CHARACTERS_MAX: usize = 4096;
@@ -73,9 +71,7 @@ pub(crate) fn is_in(token: &Token, authorization: Option<&[u8]>) -> bool {
 }
 
 fn random() -> std::io::Result<String> {
-    let mut bytes = [0; RANDOM_BYTES];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    fathom_far::nonce().map_err(std::io::Error::other)
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ impl Disk {
             Bus::Virtio => format!("virtio-blk-pci,{drive},{block}"),
             Bus::Ide => {
                 let model = model.map_or_else(String::new, |it| format!(",model={it}"));
-                // On one channel: the kernel probes channels at once, and names disks as found.
+                // One channel: the kernel probes channels in parallel.
                 format!("ide-hd,{drive},bus=ide.0,unit={number}{model}{rotation}")
             }
             Bus::Usb => {

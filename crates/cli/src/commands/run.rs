@@ -79,10 +79,7 @@ fn one_run(
     }
     let limits = arguments.limits.as_deref().map(Limits::read).transpose()?;
     let mut host = host::read();
-    let mut workers = Workers::of_this_program().context("find this program")?;
-    if host.is_emulated() {
-        workers.grace_ns *= EMULATED_GRACE;
-    }
+    let workers = workers(&host)?;
     let (plan, remote) = with_remote(arguments, &host)?;
     setup::check_environment(&host)?;
     let notice =
@@ -145,6 +142,14 @@ fn one_run(
         Some(limits) if status == Status::Success => beside_limits(limits, &document, arguments),
         _ => Ok(status),
     }
+}
+
+fn workers(host: &Host) -> anyhow::Result<Workers> {
+    let mut workers = Workers::of_this_program().context("find this program")?;
+    if host.is_emulated() {
+        workers.grace_ns *= EMULATED_GRACE;
+    }
+    Ok(workers)
 }
 
 /// The limits beside the numbers: below the table, else on standard error.

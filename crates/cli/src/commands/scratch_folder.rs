@@ -305,6 +305,8 @@ mod tests {
             std::fs::write(at(folder).join("f-1-0-2"), "ours").unwrap();
         }
         std::fs::write(at(".fathom-run-1-0/.fathom-1-0"), "ours").unwrap();
+        std::fs::create_dir(at(".fathom-run-1-0/f-17")).unwrap();
+        std::fs::write(at(".fathom-run-1-0/f-17/file"), "ours").unwrap();
         std::fs::write(at(".fathom-run-2-0/letter"), "foreign").unwrap();
         std::fs::write(at(".fathom-run-4-0"), "a file").unwrap();
         let _alive = open_locked(&at(".fathom-run-3-0")).unwrap();

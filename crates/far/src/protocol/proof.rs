@@ -1,9 +1,7 @@
 //! Proof of the token by challenge and response: the token itself is never sent.
 
-use std::fs::File;
-use std::io::Read as _;
-
 use hmac_sha256::HMAC;
+use rustix::rand::{GetRandomFlags, getrandom};
 use subtle::ConstantTimeEq as _;
 
 use crate::protocol::UPGRADE;
@@ -33,9 +31,8 @@ pub fn proof(token: &Token, side: Side, near: &str, far: &str) -> String {
 /// If the kernel's random numbers cannot be read.
 pub fn nonce() -> Result<String, FarError> {
     let mut bytes = [0; NONCE_BYTES];
-    let file = File::open("/dev/urandom");
-    let read = file.and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(FarError::system("read /dev/urandom"))?;
+    // Without /dev, too. Up to 256 bytes come whole.
+    getrandom(&mut bytes[..], GetRandomFlags::empty()).map_err(FarError::errno("getrandom"))?;
     Ok(hex(&bytes))
 }
 

@@ -4,6 +4,7 @@ use fathom_record::Host;
 
 use super::cpuinfo::number;
 use super::tree::{Fact, keep};
+use super::user_mode::{KERNEL_ARCHITECTURE, user_mode};
 use super::{Sources, first_cpu};
 
 /// Flags that affect measurements or their interpretation, with names as in `/proc/cpuinfo` of x86
@@ -34,7 +35,9 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     let (info, cpu) = (&sources.cpuinfo, first_cpu(host));
     let line = |key: &str| info.of(cpu, key);
     let by_uname = || sources.uname(|name| name.machine(), "uname(2): machine");
-    keep!(host.cpu.architecture, sources.tree.fact("/proc/sys/kernel/arch").or_else(by_uname));
+    let is_own = user_mode(sources).is_none();
+    let of_kernel = || sources.tree.fact(KERNEL_ARCHITECTURE).filter(|_| is_own);
+    keep!(host.cpu.architecture, of_kernel().or_else(by_uname));
     keep!(host.cpu.model, model(sources, cpu));
     let cpuid = sources.cpuid.as_ref();
     let vendor = line("vendor_id")

@@ -13,6 +13,7 @@ use hmac_sha256::HMAC;
 use super::Sources;
 use super::network::FOLDER as LINKS;
 use super::tree::{Fact, Tree, keep};
+use super::user_mode::user_mode;
 
 /// As in `sd_id128_get_machine_app_specific(3)`: the machine-id is the key and stays confidential,
 /// and each program has its own hash. Must never change.
@@ -45,6 +46,8 @@ fn id(sources: &Sources, name: &str) -> Option<Fact<String>> {
     let mut parts = vec![Fact::new(cpu(sources), "/proc/cpuinfo")];
     parts.extend(tree.fact(SERIAL));
     parts.extend(address(tree));
+    let emulated = |place| Fact::new(std::env::consts::ARCH.to_owned(), place);
+    parts.extend(user_mode(sources).map(emulated));
     parts.retain(|part| !part.value.is_empty());
     let (key, place) = match (&sources.name, machine_id()) {
         (Some(_), _) => (String::new(), NAME_VARIABLE.to_owned()),

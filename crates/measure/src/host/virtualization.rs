@@ -3,6 +3,7 @@
 use fathom_record::Host;
 
 use super::tree::{Fact, Tree, keep};
+use super::user_mode::user_mode;
 use super::{Sources, cpu, cpuinfo, first_cpu};
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
@@ -58,6 +59,9 @@ const UNIDENTIFIED: &str = "unidentified";
 fn emulation(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
     const MODEL: &str = "QEMU TCG CPU";
     let tcg = |origin: &str| Fact::new("tcg".to_owned(), origin);
+    if let Some(place) = user_mode(sources) {
+        return Some(Fact::new("user mode".to_owned(), place));
+    }
     let cpuid = sources.cpuid.as_ref();
     if cpuid.is_some_and(|it| it.hypervisor_name.as_deref() == Some("qemu")) {
         return Some(tcg("cpuid leaf 0x40000000"));
@@ -187,11 +191,16 @@ fn container(tree: &Tree) -> Option<Fact<String>> {
         .or_else(|| by_cgroup(tree))
 }
 
-/// `container=` in the environment of process 1, by systemd's container interface.
+/// `container=` in the environment of process 1, by systemd's container interface. Pods have the
+/// address of their cluster there.
 fn by_environment(tree: &Tree) -> Option<Fact<String>> {
     let path = "/proc/1/environ";
     let bytes = tree.bytes(path)?;
-    let value = bytes.split(|&byte| byte == 0).find_map(|one| one.strip_prefix(b"container="))?;
+    let mut variables = bytes.split(|&byte| byte == 0);
+    if variables.clone().any(|one| one.starts_with(b"KUBERNETES_SERVICE_HOST=")) {
+        return Some(Fact::new("kubernetes".to_owned(), path));
+    }
+    let value = variables.find_map(|one| one.strip_prefix(b"container="))?;
     let name = String::from_utf8_lossy(value).replace(fathom_record::is_hidden, " ");
     (!name.trim().is_empty()).then(|| Fact::new(name, format!("{path}: container")))
 }

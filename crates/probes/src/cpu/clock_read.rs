@@ -10,7 +10,8 @@ static ABOUT: About = About {
     id: "cpu.clock.read",
     title: "read the clock (start + stop)",
     timed: "one pair of timestamps as in every other metric: lfence; rdtsc; lfence and rdtscp; \
-            lfence (or clock_gettime where the TSC is unusable)",
+            lfence on x86-64, isb and cntvct on ARM64 (or clock_gettime where the counter is \
+            unusable)",
     not_timed: "conversion of ticks to nanoseconds, done after the measurement",
     model: "lower bound: (RDTSC + RDTSCP issue intervals) ÷ core frequency. No value: how far the \
             fences overlap them is not published",

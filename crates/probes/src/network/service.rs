@@ -35,7 +35,8 @@ pub(super) struct Served(PathBuf);
 
 impl Served {
     pub(super) fn new(sampler: &Sampler) -> Result<Self> {
-        let folder = sampler.files()?.folder.join(format!("served-{}", std::process::id()));
+        // A name by which the run knows it as its own, and removes it if this process is killed.
+        let folder = sampler.files()?.folder.join(format!("f-{}", std::process::id()));
         let failed = |error| Fault::system("create a folder to serve", error);
         fs::create_dir(&folder).map_err(failed)?;
         Ok(Self(folder))
