@@ -1,5 +1,7 @@
 //! Many hosts on one screen: which are odd, what all have in common, what was not judged.
 
+mod page;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use anstyle::Style;
@@ -8,6 +10,7 @@ use fathom_analysis::fleet::names::fold;
 use fathom_analysis::fleet::{
     Group, HOSTS_MIN, Hardware, Judgement, NotJudged, OddFact, OddHost, OddNumber, Subject, Uniform,
 };
+use fathom_record::Counts;
 use fathom_record::quantity::{NOTHING, quantity, quantity_within, short, span_within};
 
 use crate::case::{counted, named};
@@ -30,6 +33,8 @@ const LINES_OF_NAMES: usize = 3;
 const VALUE_OF_FACT: usize = 60;
 /// Columns of a number of one host, or of the lowest and the highest of several.
 const VALUE: usize = 15;
+
+pub use page::page;
 
 struct View {
     line: usize,
@@ -85,9 +90,23 @@ fn hardware(hardware: &Hardware) -> String {
     parts.join(", ")
 }
 
+/// `198 of 206 cases judged; records of all hosts: 1656 valid, 8 invalid`.
+fn cases_words(group: &Group) -> String {
+    let (judged, cases) = (group.judged_cases(), counted(group.cases.len(), "case"));
+    format!("{judged} of {cases} judged; records of all hosts: {}", state_words(&group.records))
+}
+
+fn state_words(records: &Counts) -> String {
+    let states = states(records).map(|(n, state)| format!("{n} {}", state.word()));
+    states.collect::<Vec<String>>().join(", ")
+}
+
 /// A case, or `memory (14 cases together)`.
-fn subject(subject: &Subject) -> String {
-    let name = clean(&named(&subject.metric, &subject.params));
+pub(crate) fn subject(subject: &Subject) -> String {
+    let mut name = clean(&named(&subject.metric, &subject.params));
+    if let Some(far) = &subject.far {
+        name += &format!(", far end {}", clean(far));
+    }
     match subject.cases {
         Some(cases) => format!("{name} ({} together)", counted(cases, "case")),
         None => name,
@@ -95,9 +114,14 @@ fn subject(subject: &Subject) -> String {
 }
 
 /// `memory speed: 8 × 2933 MT/s instead of 8 × 4800 MT/s on 36 of 40 hosts`.
-fn fact(odd: &OddFact) -> String {
-    let [value, usual] = what_differs([&odd.value, &odd.usual]).map(|it| cut(&it, VALUE_OF_FACT));
+pub(crate) fn fact(odd: &OddFact) -> String {
+    let [value, usual] = fact_sides(odd);
     format!("{}: {value} instead of {usual} on {} of {} hosts", odd.fact, odd.hosts, odd.of)
+}
+
+/// The value and the usual one.
+fn fact_sides(odd: &OddFact) -> [String; 2] {
+    what_differs([&odd.value, &odd.usual]).map(|it| cut(&it, VALUE_OF_FACT))
 }
 
 /// Hosts that are odd in the same way: in the same facts, and in the same direction in numbers of
@@ -123,13 +147,13 @@ fn largest<'o>(numbers: impl IntoIterator<Item = &'o OddNumber>) -> f64 {
 }
 
 /// What is odd in one subject on some hosts, and in how many more cases of its group.
-struct Row<'o> {
-    numbers: Vec<&'o OddNumber>,
-    more: usize,
+pub(crate) struct Row<'o> {
+    pub(crate) numbers: Vec<&'o OddNumber>,
+    pub(crate) more: usize,
 }
 
 /// Each subject, the largest effect first; unless `all`, one of each group of metrics.
-fn rows<'o>(fold: &[&'o OddHost], all: bool) -> Vec<Row<'o>> {
+pub(crate) fn rows<'o>(fold: &[&'o OddHost], all: bool) -> Vec<Row<'o>> {
     let mut rows: Vec<Row<'o>> = Vec::new();
     for number in fold.iter().flat_map(|host| &host.numbers) {
         let is_same = |row: &&mut Row<'_>| {
@@ -159,14 +183,34 @@ fn rows<'o>(fold: &[&'o OddHost], all: bool) -> Vec<Row<'o>> {
     first
 }
 
+pub(crate) fn word(word: Word) -> &'static str {
+    match word {
+        // Nothing changed: hosts differ.
+        Word::Changed => "differs",
+        word => compare::text_of(word),
+    }
+}
+
 /// `1.21–1.283` of several.
-fn ratios(numbers: &[&OddNumber]) -> String {
+pub(crate) fn ratios(numbers: &[&OddNumber]) -> String {
     let [low, high] = ends(numbers.iter().map(|it| it.ratio)).map(short);
     if low == high { low } else { format!("{low}–{high}") }
 }
 
 fn ends(values: impl Iterator<Item = f64> + Clone) -> [f64; 2] {
     [values.clone().fold(f64::INFINITY, f64::min), values.fold(f64::NEG_INFINITY, f64::max)]
+}
+
+/// Measured ÷ predicted, the hosts, and the place among published machines.
+fn uniform_words(one: &Uniform) -> [String; 3] {
+    let missed = one.predicted.as_ref();
+    let ratio = missed.map_or(NOTHING.to_owned(), |it| {
+        let bound = if it.is_value { "" } else { "bound × " };
+        format!("{bound}{}", short(it.ratio))
+    });
+    let hosts = missed.map_or(one.hosts, |it| it.hosts);
+    let typical = one.typical.as_ref().map_or_else(String::new, |it| it.words());
+    [ratio, format!("{hosts}/{}", one.hosts), typical]
 }
 
 fn foot(shown: &[&Group]) -> String {
@@ -245,11 +289,7 @@ impl View {
         let mut text = labelled("hosts", &hosts, self.line);
         text += &labelled("machine", &hardware(&group.hardware), self.line);
         if group.records.total() > 0 {
-            let states = states(&group.records).map(|(n, state)| format!("{n} {}", state.word()));
-            let records = states.collect::<Vec<String>>().join(", ");
-            let (judged, cases) = (group.judged_cases(), counted(group.cases.len(), "case"));
-            let words = format!("{judged} of {cases} judged; records of all hosts: {records}");
-            text += &labelled("cases", &words, self.line);
+            text += &labelled("cases", &cases_words(group), self.line);
         }
         text
     }
@@ -303,11 +343,7 @@ impl View {
             };
             texts[2] = quantity_within(usual, unit, grid.width(2));
         }
-        texts[4] = match first.word {
-            // Nothing changed: hosts differ.
-            Word::Changed => "differs".to_owned(),
-            word => compare::text_of(word).to_owned(),
-        };
+        texts[4] = word(first.word).to_owned();
         let word = compare::style(first.word);
         text + &grid.line(texts.each_ref().map(String::as_str), [PLAIN, PLAIN, PLAIN, word, word])
     }
@@ -331,15 +367,8 @@ impl View {
                 text = wrapped(&name, self.line, "  ", "    ");
                 name.clear();
             }
-            let missed = one.predicted.as_ref();
-            let ratio = missed.map_or(NOTHING.to_owned(), |it| {
-                let bound = if it.is_value { "" } else { "bound × " };
-                format!("{bound}{}", short(it.ratio))
-            });
-            let hosts = missed.map_or(one.hosts, |it| it.hosts);
-            let typical = one.typical.as_ref().map_or_else(String::new, |it| it.words());
+            let [ratio, hosts, typical] = uniform_words(one);
             let median = quantity_within(one.median, one.unit, grid.width(1));
-            let hosts = format!("{hosts}/{}", one.hosts);
             let texts = [&name, &median, &ratio, &hosts, &typical].map(String::as_str);
             text + &grid.line(texts, [PLAIN, PLAIN, CARE, PLAIN, CARE])
         });
@@ -352,16 +381,21 @@ impl View {
         }
         let text = self.title("Not judged");
         text + &self.listed(all, (LISTED, "reason"), |it| {
-            let what = it.subject.as_ref().map_or_else(|| "all cases".to_owned(), subject);
-            let mut words = format!("{what}: {}", it.reason);
-            if !it.part.is_empty() {
-                words += &format!(": {}", self.names(it.part.iter().map(String::as_str)));
-            }
-            let facts: Vec<String> = it.facts.iter().map(fact).collect();
-            if !facts.is_empty() {
-                words += &format!("; likely cause: {}", facts.join("; "));
-            }
-            wrapped(&words, self.line, "  ", "    ")
+            wrapped(&self.reason(it), self.line, "  ", "    ")
         })
+    }
+
+    /// What was not judged, why, and what may be the cause.
+    fn reason(&self, it: &NotJudged) -> String {
+        let what = it.subject.as_ref().map_or_else(|| "all cases".to_owned(), subject);
+        let mut words = format!("{what}: {}", it.reason);
+        if !it.part.is_empty() {
+            words += &format!(": {}", self.names(it.part.iter().map(String::as_str)));
+        }
+        let facts: Vec<String> = it.facts.iter().map(fact).collect();
+        if !facts.is_empty() {
+            words += &format!("; likely cause: {}", facts.join("; "));
+        }
+        words
     }
 }
