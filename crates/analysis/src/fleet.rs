@@ -22,7 +22,8 @@ pub use changes::{CaseChange, GroupComparison, HostChange, compare_groups};
 pub use facts::OddFact;
 pub use groups::Hardware;
 pub use host::{HostAnswer, HostJudgement, judge_host};
-pub use matrices::{Matrix, matrices};
+pub use matrices::Matrix;
+use matrices::matrices;
 pub use numbers::{Case, OddNumber, Subject};
 pub use strips::{Drawing, Strip, strips};
 pub use tournament::{Round, WHOLE_MAX, tournament};
@@ -49,6 +50,10 @@ pub struct Judgement {
     pub hosts: usize,
     /// The largest first.
     pub groups: Vec<Group>,
+    /// Numbers between hosts, where at least five have measured to each other: hosts and links
+    /// apart.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub between: Vec<Matrix>,
 }
 
 /// Hosts of the same hardware.
@@ -120,12 +125,14 @@ impl Judgement {
             true => group.judged_cases() > 0,
             false => group.hosts.len() >= HOSTS_MIN,
         };
-        self.groups.iter().any(is_judged)
+        let is_between = |it: &Matrix| it.pairs.usual.is_some();
+        self.groups.iter().any(is_judged) || numbers && self.between.iter().any(is_between)
     }
 
-    /// Whether a host is odd, by its numbers or its facts.
+    /// Whether a host is odd, by its numbers or its facts, or a link between two.
     pub fn is_any_odd(&self) -> bool {
-        self.groups.iter().any(|group| !group.odd.is_empty())
+        let is_bad = |it: &Matrix| !it.pairs.bad_hosts.is_empty() || !it.pairs.bad_links.is_empty();
+        self.groups.iter().any(|group| !group.odd.is_empty()) || self.between.iter().any(is_bad)
     }
 }
 
@@ -235,7 +242,7 @@ impl<'a> Fleet<'a> {
 pub fn judge(runs: &[&Document], limits: &Limits) -> Judgement {
     let fleet = Fleet::of(runs);
     let groups = fleet.groups.iter().map(|group| fleet.judged(group, limits)).collect();
-    Judgement { hosts: fleet.members.len(), groups }
+    Judgement { hosts: fleet.members.len(), groups, between: matrices(runs, limits) }
 }
 
 /// What distinguishes hosts.

@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use anstyle::Style;
 use fathom_analysis::compare::Word;
 use fathom_analysis::fleet::names::fold;
+use fathom_analysis::fleet::pairs::{BadHost, BadLink};
 use fathom_analysis::fleet::{
-    Group, HOSTS_MIN, Hardware, Judgement, NotJudged, OddFact, OddHost, OddNumber, Subject, Uniform,
+    Group, HOSTS_MIN, Hardware, Judgement, Matrix, NotJudged, OddFact, OddHost, OddNumber, Subject,
+    Uniform,
 };
 use fathom_record::Counts;
 use fathom_record::quantity::{NOTHING, quantity, quantity_within, short, span_within};
@@ -56,6 +58,7 @@ pub fn render(judgement: &Judgement, layout: &Layout) -> String {
         text += &view.uniform(&group.uniform);
         text += &view.not_judged(&group.not_judged);
     }
+    text += &view.between(&judgement.between);
     if !small.is_empty() {
         text += &view.title(&format!("Not judged, fewer than {HOSTS_MIN} hosts"));
         text += &view.listed(&small, (LISTED, "group"), |group| {
@@ -191,6 +194,41 @@ pub(crate) fn word(word: Word) -> &'static str {
     }
 }
 
+/// `node2 – node3`, each bad link.
+fn bad_links(matrix: &Matrix) -> impl Iterator<Item = String> {
+    let name = |at: usize| &matrix.hosts[at];
+    matrix.pairs.bad_links.iter().map(move |it| {
+        let [a, b] = it.hosts.map(name);
+        format!("{a} – {b}")
+    })
+}
+
+/// `sends 0.599, receives 0.7`: its numbers ÷ the usual ones.
+fn of_host(bad: &BadHost) -> String {
+    ways([("sends", bad.sends), ("receives", bad.receives)])
+}
+
+/// `node2 to node3 2.01, node3 to node2 2`: its numbers ÷ what both hosts explain.
+fn of_link(bad: &BadLink, hosts: &[String]) -> String {
+    let [a, b] = bad.hosts.map(|at| &hosts[at]);
+    ways([(&format!("{a} to {b}"), bad.there), (&format!("{b} to {a}"), bad.back)])
+}
+
+fn ways(ways: [(&str, Option<f64>); 2]) -> String {
+    let way = |(way, ratio): (&str, Option<f64>)| Some(format!("{way} {}", short(ratio?)));
+    ways.into_iter().filter_map(way).collect::<Vec<String>>().join(", ")
+}
+
+/// Why hosts or links between them were not judged.
+fn not_judged(matrix: &Matrix) -> Vec<String> {
+    let mut reasons = matrix.pairs.not_judged.clone();
+    if !matrix.pairs.few_links.is_empty() {
+        let few = matrix.pairs.few_links.iter().map(|at| matrix.hosts[*at].as_str());
+        reasons.push(format!("too few links: {}", fold(few)));
+    }
+    reasons
+}
+
 /// `1.21–1.283` of several.
 pub(crate) fn ratios(numbers: &[&OddNumber]) -> String {
     let [low, high] = ends(numbers.iter().map(|it| it.ratio)).map(short);
@@ -232,12 +270,29 @@ fn foot(shown: &[&Group]) -> String {
 impl View {
     fn verdict(&self, judgement: &Judgement) -> (String, Style) {
         let groups = &judgement.groups;
-        let odd: Vec<&str> =
-            groups.iter().flat_map(|it| &it.odd).map(|it| it.host.as_str()).collect();
+        let odd = groups.iter().flat_map(|it| &it.odd).map(|it| it.host.as_str());
+        let bad = judgement
+            .between
+            .iter()
+            .flat_map(|it| it.pairs.bad_hosts.iter().map(|bad| it.hosts[bad.host].as_str()));
+        let odd: BTreeSet<&str> = odd.chain(bad).collect();
+        let links: BTreeSet<String> = judgement.between.iter().flat_map(bad_links).collect();
         let hosts = counted(judgement.hosts, "host");
+        let links = match links.len() {
+            0 => String::new(),
+            1 => format!("bad link: {}", self.cut(links)),
+            count => format!("{count} bad links: {}", self.cut(links)),
+        };
         if !odd.is_empty() {
             let are = if odd.len() == 1 { "is" } else { "are" };
-            return (format!("{} of {hosts} {are} odd: {}", odd.len(), self.names(odd)), BAD);
+            let links = if links.is_empty() { links } else { format!("; {links}") };
+            return (
+                format!("{} of {hosts} {are} odd: {}{links}", odd.len(), self.names(odd)),
+                BAD,
+            );
+        }
+        if !links.is_empty() {
+            return (format!("no odd host of {hosts}; {links}"), BAD);
         }
         let is_large = |group: &&Group| group.hosts.len() >= HOSTS_MIN;
         let compared: usize = groups.iter().filter(is_large).map(|it| it.hosts.len()).sum();
@@ -281,6 +336,12 @@ impl View {
     fn names<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> String {
         let folded = fold(names);
         if self.all { folded } else { cut(&folded, LINES_OF_NAMES * self.line) }
+    }
+
+    /// A list of names, cut if it is very long.
+    fn cut(&self, names: impl IntoIterator<Item = String>) -> String {
+        let all = names.into_iter().collect::<Vec<String>>().join(", ");
+        if self.all { all } else { cut(&all, LINES_OF_NAMES * self.line) }
     }
 
     fn opening(&self, group: &Group) -> String {
@@ -372,6 +433,31 @@ impl View {
             let texts = [&name, &median, &ratio, &hosts, &typical].map(String::as_str);
             text + &grid.line(texts, [PLAIN, PLAIN, CARE, PLAIN, CARE])
         });
+        text
+    }
+
+    /// Of each case between hosts: the usual number, bad hosts and bad links.
+    fn between(&self, matrices: &[Matrix]) -> String {
+        let mut text = String::new();
+        for matrix in matrices {
+            let Matrix { pairs, hosts, unit, .. } = matrix;
+            let case = clean(&named(&matrix.metric, &matrix.params));
+            text += &self.title(&format!("Between hosts: {case}"));
+            let usual = pairs.usual.map_or(NOTHING.to_owned(), |it| quantity(it, *unit));
+            let links = counted(pairs.links, "link");
+            text += &wrapped(&format!("{links}, usual {}", glued(&usual)), self.line, "  ", "    ");
+            let bad = pairs.bad_hosts.iter().map(|it| (&*hosts[it.host], of_host(it)));
+            let bad = bad.map(|(host, ways)| format!("{host}: {ways}"));
+            let links =
+                pairs.bad_links.iter().map(|it| format!("bad link: {}", of_link(it, hosts)));
+            let bad: Vec<String> = bad.chain(links).collect();
+            text += &self.listed(&bad, (LISTED, "finding"), |it| {
+                paint_lines(BAD, &wrapped(it, self.line, "  ", "    "))
+            });
+            for why in not_judged(matrix) {
+                text += &wrapped(&format!("not judged: {why}"), self.line, "  ", "    ");
+            }
+        }
         text
     }
 

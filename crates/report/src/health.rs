@@ -4,7 +4,7 @@
 use fathom_analysis::fleet::{HOSTS_MIN, HostAnswer, HostJudgement, OddHost};
 use fathom_analysis::limits::{Answer, Judged, Judgement};
 use fathom_analysis::typical::distance;
-use fathom_record::quantity::{quantity, short};
+use fathom_record::quantity::quantity;
 use fathom_record::{Document, Headline, Position, Record, Typical, Unit};
 
 use crate::case::counted;

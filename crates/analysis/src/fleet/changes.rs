@@ -13,8 +13,8 @@ use crate::compare::{
 };
 use crate::differences::Difference;
 use crate::statistics::{
-    Ratio, benjamini_hochberg, mann_whitney, median, median_interval, ratio_of_medians,
-    standard_error, student_tails,
+    Ratio, benjamini_hochberg, mann_whitney, median, median_interval, ratio_of_medians, sign_test,
+    student_tails,
 };
 
 /// Group B compared with group A.
@@ -196,16 +196,13 @@ fn pairs(row: &Row<'_>, twins: &[Twin]) -> Vec<[Number; 2]> {
 /// The median over hosts of B ÷ A on each, with the exact interval of a median, and the p of no
 /// change. What hosts differ in is not in it. `None` below five hosts.
 fn of_twins(pairs: &[[Number; 2]], seed: u64) -> Option<(Ratio, f64)> {
-    let ratios: Vec<f64> = pairs.iter().map(|[a, b]| (b.ln - a.ln).exp()).collect();
-    let (ratio, ([low, high], level)) = (median(&ratios)?, median_interval(&ratios)?);
+    let effects: Vec<f64> = pairs.iter().map(|[a, b]| b.ln - a.ln).collect();
+    let ratios: Vec<f64> = effects.iter().map(|effect| effect.exp()).collect();
+    let (ratio, ([low, high], _)) = (median(&ratios)?, median_interval(&ratios)?);
     // Against a number without error: the bootstrap of the median alone.
     let drawn = ratio_of_medians(&vec![1.0; ratios.len()], &ratios, seed)?;
-    let error = standard_error([low.ln(), high.ln()], level)?;
-    let p = match ratio.ln() {
-        0.0 => 1.0,
-        effect => student_tails(effect / error, ratios.len() as f64 - 1.0)?,
-    };
-    Some((Ratio { ratio, low, high, equivalence: drawn.equivalence }, p))
+    let ratio = Ratio { ratio, low, high, equivalence: drawn.equivalence };
+    Some((ratio, sign_test(&effects).unwrap_or(1.0)))
 }
 
 /// Each host in both, those that changed most first: by what surely changed, then by the median

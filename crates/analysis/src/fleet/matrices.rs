@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::pairs::{self, Directed, Pairs};
 use super::{HOSTS_MIN, Limits, key, names};
 
-/// Metrics between two hosts, of each of which the case that most pairs have is shown.
-const METRICS: [&str; 2] = ["network.tcp.rtt", "network.tcp.bandwidth"];
+/// Metrics between two hosts, of each of which the case that most pairs have is judged.
+pub(super) const METRICS: [&str; 2] = ["network.tcp.rtt", "network.tcp.bandwidth"];
 
 /// One case between all hosts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -29,8 +29,7 @@ pub struct Matrix {
 type Ends<'a> = [&'a Host; 2];
 
 /// The matrices of metrics that at least five hosts have measured between each other.
-#[must_use]
-pub fn matrices(runs: &[&Document], limits: &Limits) -> Vec<Matrix> {
+pub(super) fn matrices(runs: &[&Document], limits: &Limits) -> Vec<Matrix> {
     METRICS.iter().filter_map(|metric| matrix(metric, runs, limits)).collect()
 }
 

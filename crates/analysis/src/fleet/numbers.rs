@@ -1,15 +1,16 @@
 //! Numbers in which a host differs from its group.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_record::host::name_with_id;
 use fathom_record::{Better, Host, Interval, MetricId, Params, Protocol, State, Stratum, Unit};
 use serde::Serialize;
 
+use super::matrices::METRICS;
 use super::series::{
     Bimodal, Side, Test, are_many, bimodal, discoveries, discoveries_of, spread, tests,
 };
-use super::{HOSTS_MIN, Limits, Member};
+use super::{HOSTS_MIN, Limits, Member, key};
 use crate::compare::{RunRecord, Word, changed_word, stratum_of};
 use crate::display_value::DisplayValue;
 use crate::statistics::{median, median_interval, standard_error};
@@ -136,13 +137,23 @@ impl Row<'_> {
 type Found<'a> = Vec<(usize, RunRecord<'a>)>;
 
 /// The rows of all cases. Of a host with several runs the newest that has the case. Numbers to two
-/// far hosts are two cases, though both may have one name.
+/// far hosts are two cases, though both may have one name; to hosts that measure to others themselves
+/// they are no cases of a host: hosts and links are taken apart.
 pub(super) fn rows<'a>(members: &[&Member<'a>], limits: &Limits) -> Vec<Row<'a>> {
     let mut cases: BTreeMap<(&MetricId, &Params, &str), Found<'a>> = BTreeMap::new();
+    let calls = |member: &&&Member<'_>| member.runs.iter().any(|run| !run.far.is_empty());
+    let callers: BTreeSet<(&str, &str)> =
+        members.iter().filter(calls).map(|member| key(member.host())).collect();
     for (index, member) in members.iter().enumerate() {
         for run in &member.runs {
             for record in run.records.iter().rev() {
-                let far = run.far_host(&record.params).map_or("", Host::identity);
+                let far = run.far_host(&record.params);
+                let is_between = far.is_some_and(|far| callers.contains(&key(far)))
+                    && METRICS.contains(&record.metric.as_str());
+                if is_between {
+                    continue;
+                }
+                let far = far.map_or("", Host::identity);
                 let found = cases.entry((&record.metric, &record.params, far)).or_default();
                 if found.last().is_none_or(|(last, _)| *last != index) {
                     found.push((index, RunRecord { record, run }));

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use fathom_analysis::compare::{self as comparing, Comparison};
-use fathom_analysis::fleet::{judge, matrices};
+use fathom_analysis::fleet::judge;
 use fathom_analysis::history::{self, Series};
 use fathom_analysis::reference::Beneath;
 use fathom_record::{Document, Params, Record, RunState};
@@ -63,14 +63,12 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
 fn fleet(arguments: &ReportArguments) -> anyhow::Result<(String, String)> {
     let runs = group::runs(&arguments.runs, &arguments.store)?;
     let runs: Vec<&Document> = runs.iter().collect();
-    let limits = group::noise_limits();
-    let judgement = judge(&runs, &limits);
-    let matrices = matrices(&runs, &limits);
+    let judgement = judge(&runs, &group::noise_limits());
     let name = match &arguments.runs[..] {
         [name] => name.clone(),
         _ => String::new(),
     };
-    let text = fathom_report::fleet::page(TEMPLATE, &name, &runs, &judgement, &matrices);
+    let text = fathom_report::fleet::page(TEMPLATE, &name, &runs, &judgement);
     let hosts = counted(judgement.hosts, "host");
     Ok((text, format!("{hosts}, {}", counted(runs.len(), "run"))))
 }

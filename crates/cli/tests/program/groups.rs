@@ -165,12 +165,14 @@ fn page_of_many_hosts_has_their_numbers() {
     assert_eq!(group["facts"][0][0], "governor");
     let strips = group["strips"].as_array().expect("strips");
     let of = |title: &str| strips.iter().find(|it| it["title"] == title).expect("a strip");
-    let memory = of("Memory latency");
+    let memory = of("Page fault");
     assert_eq!(
         (memory["numbers"].as_array().map(Vec::len), &memory["odd"][0][0]),
         (Some(8), &4.into())
     );
-    assert!(memory["typical"][2].as_str().is_some_and(|it| it.contains("machine types with")));
+    let places = strips.iter().filter_map(|it| it["typical"][2].as_str());
+    assert!(places.clone().count() > 0);
+    places.for_each(|place| assert_contains(place, &["machine types with"]));
     // A page of a few runs is refused for many, and an overwritten page is ours.
     assert_status(&env.exec("report --fleet group.jsonl -o fleet.html"), 0);
     assert_status(&env.exec("report --fleet -o x.html"), 2);

@@ -14,7 +14,7 @@ use crate::wrap::{cut, wrapped};
 
 /// Unless all are asked for, so many hosts are listed, and so many cases of each.
 const HOSTS: usize = 8;
-const CASES: usize = 3;
+const CASES: usize = 1;
 /// Lines of a list of names.
 const LINES: usize = 2;
 
@@ -87,7 +87,7 @@ pub(super) fn foot(groups: &GroupComparison, width: usize) -> String {
         ],
         false => vec![
             "B ÷ A: the median over hosts of the ratio on each; 95 %: exact interval of that \
-             median; p: Student's t of it",
+             median; p: sign test on hosts",
             "cases of a host: those that changed by more than 3 %, the noise limit of the metric \
              and the uncertainty of both runs (Benjamini–Hochberg, 5 %)",
         ],

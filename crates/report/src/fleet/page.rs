@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 
 use fathom_analysis::fleet::names::fold;
-use fathom_analysis::fleet::pairs::{BadHost, BadLink};
 use fathom_analysis::fleet::{
     Drawing, Group, HOSTS_MIN, Judgement, Matrix, OddHost, Strip, Subject, strips,
 };
-use fathom_record::quantity::{quantity, short};
+use fathom_record::quantity::quantity;
 use fathom_record::{Better, Counts, Document, State, Unit};
 use serde::Serialize;
 
 use super::{
-    Row, View, cases_words, fact_sides, hardware, is_facts_only, ratios, rows, state_words,
-    subject, uniform_words, word,
+    Row, View, cases_words, fact_sides, hardware, is_facts_only, not_judged, of_host, of_link,
+    ratios, rows, state_words, subject, uniform_words, word,
 };
 use crate::case::{counted, named};
 use crate::opening::minute;
@@ -103,13 +102,7 @@ struct Between<'a> {
 
 /// The page of the hosts of these runs, with a name.
 #[must_use]
-pub fn page(
-    template: &str,
-    name: &str,
-    runs: &[&Document],
-    judgement: &Judgement,
-    matrices: &[Matrix],
-) -> String {
+pub fn page(template: &str, name: &str, runs: &[&Document], judgement: &Judgement) -> String {
     let (verdict, style) = VIEW.verdict(judgement);
     let tone = match style {
         BAD => "bad",
@@ -123,7 +116,7 @@ pub fn page(
     let groups = judgement.groups.iter().zip(&drawings).map(|(group, it)| part(group, it));
     let groups = groups.collect();
     let hosts = judgement.hosts;
-    let matrices = matrices.iter().map(between).collect();
+    let matrices = judgement.between.iter().map(between).collect();
     filled(template, &Contents { fleet: Fleet { name, verdict, tone, hosts, groups, matrices } })
 }
 
@@ -133,22 +126,22 @@ fn titled(group: &Group, newest: &[&Document]) -> Vec<(String, Subject)> {
         (title.to_owned(), Subject { metric, params, far: None, cases: None })
     };
     let mut all: Vec<(String, Subject)> = headlines(newest).into_iter().map(headline).collect();
-    let largest = |host: &OddHost| {
-        let single = host.numbers.iter().filter(|number| number.subject.cases.is_none());
-        single
-            .map(|number| (number.ratio.ln().abs(), &number.subject))
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-    };
+    let most = all.len() + ODD_CASES;
     let mut odd: Vec<(f64, &Subject)> = group.odd.iter().filter_map(largest).collect();
     odd.sort_by(|a, b| b.0.total_cmp(&a.0));
     for (_, of_host) in odd {
-        if all.len() < headlines(newest).len() + ODD_CASES
-            && all.iter().all(|(_, it)| it != of_host)
-        {
+        if all.len() < most && all.iter().all(|(_, other)| other != of_host) {
             all.push((subject(of_host), of_host.clone()));
         }
     }
     all
+}
+
+/// The largest effect of a host in a single case.
+fn largest(host: &OddHost) -> Option<(f64, &Subject)> {
+    let single = host.numbers.iter().filter(|number| number.subject.cases.is_none());
+    let effects = single.map(|number| (number.ratio.ln().abs(), &number.subject));
+    effects.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 fn part<'a>(group: &'a Group, drawing: &Drawing<'_>) -> Part<'a> {
@@ -244,23 +237,6 @@ fn drawn(strip: &Strip, group: &Group, titles: &[(String, Subject)]) -> Drawn {
 
 fn between(matrix: &Matrix) -> Between<'_> {
     let Matrix { metric, params, unit, better, hosts, numbers, pairs } = matrix;
-    let ratio = |way: &str, ratio: Option<f64>| Some(format!("{way} {}", short(ratio?)));
-    let joined =
-        |ways: [Option<String>; 2]| ways.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let host = |bad: &BadHost| {
-        (bad.host, joined([ratio("sends", bad.sends), ratio("receives", bad.receives)]))
-    };
-    let link = |bad: &BadLink| {
-        let [a, b] = bad.hosts.map(|at| &hosts[at]);
-        let ways =
-            [ratio(&format!("{a} to {b}"), bad.there), ratio(&format!("{b} to {a}"), bad.back)];
-        (bad.hosts, joined(ways))
-    };
-    let mut not_judged = pairs.not_judged.clone();
-    if !pairs.few_links.is_empty() {
-        let few = fold(pairs.few_links.iter().map(|at| hosts[*at].as_str()));
-        not_judged.push(format!("too few links: {few}"));
-    }
     Between {
         case: named(metric, params),
         unit: *unit,
@@ -268,8 +244,8 @@ fn between(matrix: &Matrix) -> Between<'_> {
         hosts,
         usual: pairs.usual.map(rounded),
         numbers: numbers.iter().map(|(from, to, value)| (*from, *to, rounded(*value))).collect(),
-        bad_hosts: pairs.bad_hosts.iter().map(host).collect(),
-        bad_links: pairs.bad_links.iter().map(link).collect(),
-        not_judged,
+        bad_hosts: pairs.bad_hosts.iter().map(|bad| (bad.host, of_host(bad))).collect(),
+        bad_links: pairs.bad_links.iter().map(|bad| (bad.hosts, of_link(bad, hosts))).collect(),
+        not_judged: not_judged(matrix),
     }
 }

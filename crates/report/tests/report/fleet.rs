@@ -55,7 +55,7 @@ fn group(names: Vec<String>, odd: Vec<OddHost>) -> Group {
 
 fn screen(groups: Vec<Group>, layout: Layout) -> String {
     let hosts = groups.iter().map(|group| group.hosts.len()).sum();
-    plain(&render(&Judgement { hosts, groups }, &layout))
+    plain(&render(&Judgement { hosts, groups, between: Vec::new() }, &layout))
 }
 
 #[test]

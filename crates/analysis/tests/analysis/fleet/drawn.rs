@@ -1,9 +1,9 @@
 //! What is drawn of many hosts: strips, and matrices of numbers between them.
 
-use fathom_analysis::fleet::{Limits, Subject, matrices, strips};
+use fathom_analysis::fleet::{Matrix, Subject, strips};
 use fathom_record::{Better, Cause, Document, FarHost, Params, State, Unit, Verdict};
 
-use super::synthetic::{deviation, fleet, time};
+use super::synthetic::{deviation, fleet, judged, time};
 
 #[test]
 fn strip_has_the_number_and_state_of_each_host() {
@@ -61,9 +61,11 @@ fn tournament(hosts: usize) -> Vec<Document> {
 
 #[test]
 fn matrix_names_the_bad_link_and_the_bad_host() {
-    let hosts = tournament(10);
-    let runs: Vec<&Document> = hosts.iter().collect();
-    let found = matrices(&runs, &Limits::default());
+    let judgement = judged(&tournament(10));
+    // A bad link is no odd host.
+    assert!(judgement.is_any_odd() && judgement.is_any_judged(true));
+    assert!(judgement.groups[0].odd.is_empty(), "{:?}", judgement.groups[0].odd);
+    let found = judgement.between;
     let [trips, rates] = &found[..] else { panic!("{} matrices", found.len()) };
     assert_eq!((trips.hosts.len(), trips.numbers.len()), (10, 90));
     assert_eq!(trips.hosts[9], "node10");
@@ -84,10 +86,16 @@ fn received_rate_is_from_the_far_host() {
             record.params = record.params.clone().and("direction", "receive");
         }
     }
-    let runs: Vec<&Document> = hosts.iter().collect();
-    let bad = matrices(&runs, &Limits::default()).remove(1).pairs.bad_hosts;
+    let between = |hosts: &[Document]| -> Vec<Matrix> { judged(hosts).between };
+    let bad = between(&hosts).remove(1).pairs.bad_hosts;
     assert_eq!((bad[0].host, bad[0].sends), (4, None), "it receives slowly, as others see it");
-    // Four hosts have no matrix.
-    assert!(matrices(&runs[..0], &Limits::default()).is_empty());
-    assert!(matrices(&tournament(4).iter().collect::<Vec<_>>(), &Limits::default()).is_empty());
+    assert!(between(&tournament(4)).is_empty(), "too few hosts");
+    // All to one of them, which measures to nobody: a case of each host.
+    for (at, run) in hosts.iter_mut().enumerate() {
+        run.records.retain(|it| at > 0 && it.params.text("to") == Some("node1"));
+        run.far.retain(|_| at > 0);
+    }
+    let star = judged(&hosts);
+    assert_eq!(star.groups[0].cases.iter().map(|case| case.valid).collect::<Vec<_>>(), [9, 9]);
+    assert_eq!(star.between[0].pairs.few_links.len(), 10);
 }
