@@ -115,7 +115,7 @@ function judged(group: Group, several: boolean): HTMLElement {
       'Odd facts',
       rowsOf(
         `Odd facts${of}`,
-        ['fact', 'hosts', 'value', 'usual value', 'hosts with that'],
+        ['fact', 'hosts', 'value', 'usual value', 'hosts with the usual value'],
         facts,
       ),
     ),

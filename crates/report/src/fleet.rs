@@ -107,7 +107,7 @@ fn state_words(records: &Counts) -> String {
 /// A case, or `memory (14 cases together)`.
 pub(crate) fn subject(subject: &Subject) -> String {
     let mut name = clean(&named(&subject.metric, &subject.params));
-    if let Some(far) = &subject.far {
+    if let Some(far) = subject.far.as_ref().filter(|far| subject.params.text("to") != Some(far)) {
         name += &format!(", far end {}", clean(far));
     }
     match subject.cases {

@@ -31,7 +31,7 @@ const worse = (drawn: Pairs, usual: number, value: number): number =>
 
 export function drawPairs(drawn: Pairs, width: number): SVGSVGElement[] {
   const count = drawn.hosts.length;
-  const longest = Math.max(...drawn.hosts.map(({ length }) => length)) * LETTER + 8;
+  const longest = Math.max(...drawn.hosts.map(({ length }) => length)) * LETTER + 16;
   const bad = new Set([
     ...drawn.bad_hosts.map(([host]) => host),
     ...drawn.bad_links.flatMap(([hosts]) => hosts),

@@ -69,7 +69,7 @@ export function drawStrip(drawn: Strip, hosts: string[], width: number): SVGSVGE
   const axis = axisOf(drawn, points, width);
   const [low = 0, high = 1] = axis.domain;
   const by = axis.type === 'log' ? Math.log : (value: number): number => value;
-  const [left, right] = [14, 14];
+  const [left, right] = [30, 30];
   const place = (x: number): number =>
     left + ((by(x) - by(low)) / (by(high) - by(low))) * (width - left - right);
   const r = radius(points.length);

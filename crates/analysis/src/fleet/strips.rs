@@ -7,6 +7,7 @@ use super::numbers::{Row, rows, subject};
 use super::{Fleet, Limits, Member, Subject};
 use crate::compare::RunRecord;
 use crate::display_value::DisplayValue;
+use crate::statistics::median;
 use crate::typical;
 
 /// A case of a group: the number of each host, in the order of the hosts.
@@ -19,7 +20,7 @@ pub struct Strip {
     pub numbers: Vec<Option<f64>>,
     /// Absent where a host has not measured it.
     pub states: Vec<Option<State>>,
-    /// Of the valid numbers.
+    /// Of the valid numbers; of all without two of these.
     pub median: f64,
     /// The range of published machines with this CPU.
     pub typical: Option<Typical>,
@@ -36,7 +37,7 @@ pub struct Drawing<'a> {
 }
 
 /// The cases of each group that `choose` names by the index of the group and the newest run of each
-/// of its hosts; none of which no two hosts have a valid number.
+/// of its hosts; none without a number.
 #[must_use]
 pub fn strips<'a>(
     runs: &[&'a Document],
@@ -55,31 +56,32 @@ pub fn strips<'a>(
         };
         Drawing {
             counts: here.iter().map(counts).collect(),
-            strips: chosen.iter().filter_map(|subject| strip(row(subject)?, &here)).collect(),
+            strips: chosen.iter().filter_map(|it| strip(it, row(it), &here)).collect(),
             runs: newest,
         }
     };
     fleet.groups.iter().enumerate().map(of_group).collect()
 }
 
-fn strip(row: &Row<'_>, here: &[&Member<'_>]) -> Option<Strip> {
-    let (_, first) = row.found.first()?;
-    let of_host = |(at, member): (usize, &&Member<'_>)| {
-        let found = newest(member, &row.subject);
-        // As it was compared: in the stratum that all hosts have.
-        let valid = row.sides.iter().find(|side| side.member == at).map(|side| side.ln.exp());
-        let noisy = || DisplayValue::of(found?.record, Protocol::Median).number();
-        (valid.or_else(noisy), found.map(|it| it.record.verdict.state))
-    };
-    let (numbers, states) = here.iter().enumerate().map(of_host).unzip();
+/// `None` without a number. `row` has the valid ones.
+fn strip(subject: &Subject, row: Option<&Row<'_>>, here: &[&Member<'_>]) -> Option<Strip> {
+    let found: Vec<Option<RunRecord<'_>>> = here.iter().map(|it| newest(it, subject)).collect();
+    // As it was compared: in the stratum that all hosts have.
+    let valid = |at: usize| Some(row?.sides.iter().find(|side| side.member == at)?.ln.exp());
+    let noisy = |one: &RunRecord<'_>| DisplayValue::of(one.record, Protocol::Median).number();
+    let number =
+        |(at, one): (usize, &Option<RunRecord<'_>>)| valid(at).or_else(|| noisy(one.as_ref()?));
+    let numbers: Vec<Option<f64>> = found.iter().enumerate().map(number).collect();
+    let known: Vec<f64> = numbers.iter().flatten().copied().collect();
+    let first = found.iter().flatten().find(|one| noisy(one).is_some())?;
     Some(Strip {
-        subject: row.subject.clone(),
+        subject: subject.clone(),
         unit: first.record.unit,
         better: first.record.better,
-        numbers,
-        states,
-        median: row.median()?,
+        states: found.iter().map(|one| Some(one.as_ref()?.record.verdict.state)).collect(),
+        median: row.and_then(Row::median).or_else(|| median(&known))?,
         typical: typical::of(first.record, &first.run.host),
+        numbers,
     })
 }
 
