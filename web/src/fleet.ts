@@ -74,8 +74,7 @@ const list = (texts: string[]): HTMLElement =>
   );
 
 /** A heading and what is below it; nothing if that is empty. */
-const part = (heading: string, body: HTMLElement | false): HTMLElement[] =>
-  body === false ? [] : [element('h3', {}, heading), body];
+type Part = (heading: string, body: HTMLElement | false) => HTMLElement[];
 
 const rowsOf = (caption: string, head: string[], rows: string[][]): HTMLElement | false =>
   rows.length > 0 && plainTable(caption, head, rows);
@@ -90,6 +89,8 @@ function judged(group: Group, several: boolean): HTMLElement {
     ['cases', group.cases],
     ['no valid number', group.without === '' || group.cases === null ? null : group.without],
   ];
+  const part: Part = (heading, body) =>
+    body === false ? [] : [element(several ? 'h3' : 'h2', { class: 'minor' }, heading), body];
   return element(
     'article',
     {},
@@ -107,7 +108,7 @@ function judged(group: Group, several: boolean): HTMLElement {
       'Odd numbers',
       rowsOf(
         `Odd numbers${of}`,
-        ['host', 'case', 'number', 'median of the group', 'ratio', ''],
+        ['host', 'case', 'number', 'median of the group', 'ratio', 'difference'],
         odd,
       ),
     ),
@@ -213,9 +214,9 @@ export function fleet(data: Fleet): {
     return own.length > 0 ? [...(head ? [heading] : []), ...own] : [];
   });
   const sections: [string, string, HTMLElement[]][] = [
-    ['numbers', 'Numbers of all hosts', [element('div', { class: 'charts' }, strips)]],
-    ['pairs', 'Between hosts', [element('div', { class: 'charts' }, data.matrices.map(pairs))]],
-    ['hosts', 'Hosts and runs', data.groups.map(runs)],
+    ['numbers', 'Numbers', [element('div', { class: 'charts' }, strips)]],
+    ['pairs', 'Pairs', [element('div', { class: 'charts' }, data.matrices.map(pairs))]],
+    ['hosts', 'Hosts', data.groups.map(runs)],
   ];
   const shown = sections.filter(
     ([id]) => (id !== 'numbers' || strips.length > 0) && (id !== 'pairs' || data.matrices.length > 0),
