@@ -175,7 +175,8 @@ function pairs(drawn: Pairs, at: number): HTMLElement {
     title: `Between hosts: ${drawn.case}`,
     says: `From the host of a row to that of a column, by its ratio to the median${usual}.`,
     notes: [
-      ...(bad.length > 0 ? bad.map((text) => `${text}.`) : ['No bad host and no bad link.']),
+      ...bad.map((text) => `${text}.`),
+      ...(bad.length === 0 && drawn.usual !== null ? ['No bad host and no bad link.'] : []),
       ...drawn.not_judged.map((why) => `Not judged: ${why}.`),
     ],
     wide: true,
@@ -187,14 +188,21 @@ function pairs(drawn: Pairs, at: number): HTMLElement {
 }
 
 const section = (id: string, heading: string, ...body: HTMLElement[]): HTMLElement =>
-  element('section', { id, 'aria-labelledby': `${id}-name` }, element('h2', { id: `${id}-name` }, heading), body);
+  element(
+    'section',
+    { id, 'aria-labelledby': `${id}-name` },
+    element('h2', { id: `${id}-name` }, heading),
+    body,
+  );
 
 export function fleet(data: Fleet): {
   title: string;
   links: [string, string][];
   sections: HTMLElement[];
 } {
-  const groups = data.groups.filter(({ is_judged: is, odd, facts }) => is || odd.length + facts.length > 0);
+  const groups = data.groups.filter(
+    ({ is_judged: is, odd, facts }) => is || odd.length + facts.length > 0,
+  );
   const small = data.groups.filter((group) => !groups.includes(group));
   const several = groups.length > 1;
   const name = data.name === '' ? counted(data.hosts, 'host') : data.name;
@@ -218,9 +226,8 @@ export function fleet(data: Fleet): {
     ['pairs', 'Pairs', [element('div', { class: 'charts' }, data.matrices.map(pairs))]],
     ['hosts', 'Hosts', data.groups.map(runs)],
   ];
-  const shown = sections.filter(
-    ([id]) => (id !== 'numbers' || strips.length > 0) && (id !== 'pairs' || data.matrices.length > 0),
-  );
+  const empty = [strips.length === 0 && 'numbers', data.matrices.length === 0 && 'pairs'];
+  const shown = sections.filter(([id]) => !empty.includes(id));
   return {
     title: `Fathom report: ${name}`,
     links: shown.map(([id, heading]) => [id, heading]),
@@ -229,4 +236,8 @@ export function fleet(data: Fleet): {
 }
 
 const runs = ({ runs: rows, names }: Group): HTMLElement =>
-  plainTable(`Runs of ${names}`, ['host', 'newest run', 'started, UTC', 'records of all runs'], rows);
+  plainTable(
+    `Runs of ${names}`,
+    ['host', 'newest run', 'started, UTC', 'records of all runs'],
+    rows,
+  );

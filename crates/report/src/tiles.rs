@@ -107,7 +107,8 @@ pub(crate) fn tiles(records: &[Record], histories: &[Option<Series>]) -> Vec<Til
     chosen(records).into_iter().enumerate().map(tile).collect()
 }
 
-/// The titles and cases of the tiles of several runs: of each title the case that most of them have.
+/// The titles and cases of the tiles of several runs: of each title the case that most of them
+/// have.
 pub(crate) fn headlines(documents: &[&Document]) -> Vec<(&'static str, MetricId, Params)> {
     let mut counts: Vec<(&'static str, &Record, usize)> = Vec::new();
     for document in documents {

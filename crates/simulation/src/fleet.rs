@@ -338,8 +338,8 @@ the case, and no fact that distinguishes them; in two of them one host is slower
 judged*: fleets of which it is said that they are bimodal or differ, and in which nobody is named.";
 
 const CHECKS: &str = "\
-`fathom check --against` of one host, by the stored runs of a group of 50, of which one is 5 % slower
-in all cases. *Slow found*: checks of that one in which it is named. *Healthy named*: checks of
+`fathom check --against` of one host, by the stored runs of a group of 50, of which one is 5 %
+slower in all cases. *Slow found*: checks of that one in which it is named. *Healthy named*: checks of
 another one.";
 
 const PAIRS: &str = "\

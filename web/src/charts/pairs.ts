@@ -9,13 +9,13 @@ const CELL_MAX = 26;
 /** Names beside the cells need so many. */
 const NAME_MIN = 11;
 const LETTER = 6.2;
-/** How many times worse or better, and how each is shaded. */
-const STEPS: [number, string, number][] = [
-  [1 / 1.5, 'var(--k3)', 0.9],
-  [1 / 1.1, 'var(--k3)', 0.5],
-  [1.1, 'var(--k0)', 0.18],
-  [1.5, 'var(--k2)', 0.5],
-  [Infinity, 'var(--k2)', 0.95],
+/** Up to how many times worse than the median, how it is shaded, and its name. */
+const STEPS: [number, string, number, string][] = [
+  [1 / 1.5, 'var(--k3)', 0.9, '≥ 1.5 × better'],
+  [1 / 1.1, 'var(--k3)', 0.5, '1.1 to 1.5 × better'],
+  [1.1, 'var(--k0)', 0.18, 'within 1.1 ×'],
+  [1.5, 'var(--k2)', 0.5, '1.1 to 1.5 × worse'],
+  [Infinity, 'var(--k2)', 0.95, '≥ 1.5 × worse'],
 ];
 
 /** The median of all numbers where effects could not be taken apart. */
@@ -68,27 +68,24 @@ export function drawPairs(drawn: Pairs, width: number): SVGSVGElement[] {
     return [text(row, name), text(column, name)];
   });
   const legend = 34;
-  const keys = ['≥ 1.5 × better', '1.1 to 1.5 × better', 'within 1.1 ×', '1.1 to 1.5 × worse', '≥ 1.5 × worse'];
   const each = Math.max(1, Math.floor(Math.min(width, 720) / 150));
-  const key = keys.flatMap((words, at) => {
-    const [, fill = '', opacity = 1] = STEPS[at] ?? [];
+  const key = STEPS.flatMap(([, fill, opacity, words], at) => {
     const [x, y] = [(at % each) * 150, side + 18 + Math.floor(at / each) * 18];
     return [
       svgElement('rect', { x, y: y - 10, width: 12, height: 12, fill, 'fill-opacity': opacity }),
       text({ x: x + 18, y }, words),
     ];
   });
-  const height = side + legend + Math.floor((keys.length - 1) / each) * 18;
-  const shapes = paths.flatMap((d, at) => {
-    const [, fill = '', opacity = 1] = STEPS[at] ?? [];
-    return d === ''
-      ? []
-      : [svgElement('path', { class: 'links', d, fill, 'fill-opacity': opacity, 'shape-rendering': 'crispEdges' })];
+  const height = side + legend + Math.floor((STEPS.length - 1) / each) * 18;
+  const shapes = STEPS.flatMap(([, fill, opacity], at) => {
+    const look = { fill, 'fill-opacity': opacity, 'shape-rendering': 'crispEdges' };
+    const d = paths[at] ?? '';
+    return d === '' ? [] : [svgElement('path', { class: 'links', d, ...look })];
   });
   const whole = Math.max(side, Math.min(width, each * 150));
   const svg = svgElement(
     'svg',
-    { class: 'pairs', width: whole, height, viewBox: `0 0 ${whole} ${height}`, 'font-family': 'inherit' },
+    { class: 'pairs', width: whole, height, viewBox: `0 0 ${whole} ${height}` },
     ...shapes,
     ...names,
     ...key,
@@ -102,10 +99,10 @@ export function drawPairs(drawn: Pairs, width: number): SVGSVGElement[] {
     const to = Math.floor(((event.clientX - box.left) * by - named) / cell);
     const from = Math.floor(((event.clientY - box.top) * by - named) / cell);
     const value = to >= 0 && to < count && from >= 0 ? cells.get(from * count + to) : undefined;
-    title.textContent =
-      value === undefined
-        ? ''
-        : `${drawn.hosts[from]} to ${drawn.hosts[to]}: ${quantity(value, drawn.unit)}, ${factor(value / usual)} the median`;
+    const ends = `${drawn.hosts[from]} to ${drawn.hosts[to]}`;
+    const words = (of: number): string =>
+      `${ends}: ${quantity(of, drawn.unit)}, ${factor(of / usual)} the median`;
+    title.textContent = value === undefined ? '' : words(value);
   });
   return [svg];
 }

@@ -1,6 +1,7 @@
 // A strip: the number of each host in a case, a point each; the odd ones named.
 
 import * as Plot from '@observablehq/plot';
+import { svgElement } from '../element';
 import type { Strip } from '../fleet';
 import { factor, quantity } from '../quantity';
 import type { Axis } from './axes';
@@ -83,8 +84,8 @@ export function drawStrip(drawn: Strip, hosts: string[], width: number): SVGSVGE
   // A dot is a line without a length and with a round end: one path for a thousand hosts.
   const dots = (indices: number[]): string =>
     indices.map((index) => `M${at(index).cx.toFixed(1)},${at(index).cy.toFixed(1)}h.01`).join('');
-  const [from, to] = drawn.typical ?? [];
-  const band = from !== undefined && to !== undefined && to > low && from < high;
+  const [from, to] = drawn.typical ?? [high, low];
+  const band = to > low && from < high ? [{ x1: from, x2: to }] : [];
   const plot = Plot.plot({
     width,
     height: HEIGHT,
@@ -96,25 +97,24 @@ export function drawStrip(drawn: Strip, hosts: string[], width: number): SVGSVGE
     x: { ...scale(axis), clamp: true },
     y: { axis: null, domain: [0, 1] },
     marks: [
-      ...(band
-        ? [Plot.rect([0], { x1: from, x2: to, y1: 0, y2: 1, fill: 'var(--line)', className: 'band' })]
-        : []),
+      Plot.rect(band, { x1: 'x1', x2: 'x2', y1: 0, y2: 1, fill: 'var(--line)', className: 'band' }),
       Plot.gridX(axis.ticks, {}),
       across(axis, valueLabel(drawn.unit)),
       Plot.ruleX([drawn.median], { stroke: 'var(--faint)', strokeWidth: 1.5, className: 'median' }),
     ],
   }) as SVGSVGElement;
   const add = (name: string, attributes: { [name: string]: string | number }): SVGElement => {
-    const made = document.createElementNS('http://www.w3.org/2000/svg', name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+    const made = svgElement(name, attributes);
     plot.append(made);
     return made;
   };
   const look = { fill: 'none', 'stroke-linecap': 'round' };
-  add('path', { ...look, class: 'hosts', d: dots(of('usual')), stroke: 'var(--s0)', 'stroke-width': 2 * r, 'stroke-opacity': points.length > 80 ? 0.6 : 0.85 });
+  const ring = { ...look, stroke: 'var(--s0)', 'stroke-width': 2 * r };
+  const opacity = points.length > 80 ? 0.6 : 0.85;
+  add('path', { ...ring, class: 'hosts', d: dots(of('usual')), 'stroke-opacity': opacity });
   // Hollow: a smaller dot of the paper above.
   const noisy = dots(of('noisy'));
-  add('path', { ...look, class: 'noisy-hosts', d: noisy, stroke: 'var(--s0)', 'stroke-width': 2 * r });
+  add('path', { ...ring, class: 'noisy-hosts', d: noisy });
   add('path', { ...look, d: noisy, stroke: 'var(--paper)', 'stroke-width': 2 * r - 2 });
   let end = -Infinity;
   let side = 0;
@@ -129,7 +129,10 @@ export function drawStrip(drawn: Strip, hosts: string[], width: number): SVGSVGE
     side = cx - long / 2 < end ? 1 - side : 0;
     end = cx + long / 2;
     const x = Math.min(width - long / 2 - 2, Math.max(long / 2 + 2, cx));
-    const text = add('text', { x, y: side === 0 ? cy - r - 6 : cy + r + 14, 'text-anchor': 'middle', class: 'odd-name', fill: 'var(--s1)', 'font-weight': 600, 'paint-order': 'stroke', stroke: 'var(--paper)', 'stroke-width': 3 });
+    const top = side === 0 ? cy - r - 6 : cy + r + 14;
+    const outline = { 'paint-order': 'stroke', stroke: 'var(--paper)', 'stroke-width': 3 };
+    const letters = { 'text-anchor': 'middle', fill: 'var(--s1)', 'font-weight': 600 };
+    const text = add('text', { class: 'odd-name', x, y: top, ...letters, ...outline });
     text.textContent = name;
   });
   return plot;
@@ -167,7 +170,7 @@ export function stripRows(
         hosts[host] ?? '',
         drawn.case,
         drawn.unit,
-        ...[drawn.numbers[host], ratio(host)].map((number) => (number == null ? '' : String(number))),
+        ...[drawn.numbers[host], ratio(host)].map((of) => (of == null ? '' : String(of))),
         state(host),
       ]),
     ],

@@ -137,8 +137,8 @@ impl Row<'_> {
 type Found<'a> = Vec<(usize, RunRecord<'a>)>;
 
 /// The rows of all cases. Of a host with several runs the newest that has the case. Numbers to two
-/// far hosts are two cases, though both may have one name; to hosts that measure to others themselves
-/// they are no cases of a host: hosts and links are taken apart.
+/// far hosts are two cases, though both may have one name; to hosts that measure to others
+/// themselves they are no cases of a host: hosts and links are taken apart.
 pub(super) fn rows<'a>(members: &[&Member<'a>], limits: &Limits) -> Vec<Row<'a>> {
     let mut cases: BTreeMap<(&MetricId, &Params, &str), Found<'a>> = BTreeMap::new();
     let calls = |member: &&&Member<'_>| member.runs.iter().any(|run| !run.far.is_empty());

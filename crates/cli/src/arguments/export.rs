@@ -37,7 +37,8 @@ pub struct CheckArguments {
     /// Limits, in TOML: lines such as "memory.latency.dram" = "..130 ns".
     #[arg(long, value_name = "FILE", required_unless_present = "against")]
     pub limits: Option<PathBuf>,
-    /// Judge the host by this group: a label, or a file of runs (JSON, JSON lines). May be repeated.
+    /// Judge the host by this group: a label, or a file of runs (JSON, JSON lines). Repeat it for
+    /// several.
     #[arg(long, value_name = "GROUP", value_parser = NonEmptyStringValueParser::new())]
     pub against: Vec<String>,
     /// The answer is "unknown" if the run is older: 36h, 90d, 52w.

@@ -308,8 +308,8 @@ fn document_in_file(path: &Path) -> anyhow::Result<Document> {
     }
 }
 
-/// All runs in a file, with the typical ranges of their hosts. Samples that nobody wants are dropped
-/// run by run.
+/// All runs in a file, with the typical ranges of their hosts. Samples that nobody wants are
+/// dropped run by run.
 fn documents_in_file(path: &Path, samples: bool) -> anyhow::Result<Vec<Document>> {
     let name = path.display();
     let opened = File::open(path).map_err(|error| {
