@@ -41,6 +41,9 @@ use self::numbers::{Abstained, Numbers};
 /// Fewer hosts do not judge each other.
 pub const HOSTS_MIN: usize = 5;
 
+/// Metrics between two hosts, of each of which the case that most pairs have is judged.
+const BETWEEN: [&str; 2] = ["network.tcp.rtt", "network.tcp.bandwidth"];
+
 /// Noise limits of metrics, as shares: smaller differences are not odd.
 pub type Limits = BTreeMap<&'static str, f64>;
 

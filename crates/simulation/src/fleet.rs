@@ -339,8 +339,8 @@ judged*: fleets of which it is said that they are bimodal or differ, and in whic
 
 const CHECKS: &str = "\
 `fathom check --against` of one host, by the stored runs of a group of 50, of which one is 5 %
-slower in all cases. *Slow found*: checks of that one in which it is named. *Healthy named*: checks of
-another one.";
+slower in all cases. *Slow found*: checks of that one in which it is named. *Healthy named*: checks
+of another one.";
 
 const PAIRS: &str = "\
 Numbers between two hosts, each way, of a tournament. Hosts differ by 2 %, links by 1 %, and

@@ -6,10 +6,7 @@ use fathom_record::{Better, Document, Host, MetricId, Params, Record, Unit};
 use serde::Serialize;
 
 use super::pairs::{self, Directed, Pairs};
-use super::{HOSTS_MIN, Limits, key, names};
-
-/// Metrics between two hosts, of each of which the case that most pairs have is judged.
-pub(super) const METRICS: [&str; 2] = ["network.tcp.rtt", "network.tcp.bandwidth"];
+use super::{BETWEEN, HOSTS_MIN, Limits, key, names};
 
 /// One case between all hosts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -30,7 +27,7 @@ type Ends<'a> = [&'a Host; 2];
 
 /// The matrices of metrics that at least five hosts have measured between each other.
 pub(super) fn matrices(runs: &[&Document], limits: &Limits) -> Vec<Matrix> {
-    METRICS.iter().filter_map(|metric| matrix(metric, runs, limits)).collect()
+    BETWEEN.iter().filter_map(|metric| matrix(metric, runs, limits)).collect()
 }
 
 fn matrix(metric: &str, runs: &[&Document], limits: &Limits) -> Option<Matrix> {

@@ -6,11 +6,10 @@ use fathom_record::host::name_with_id;
 use fathom_record::{Better, Host, Interval, MetricId, Params, Protocol, State, Stratum, Unit};
 use serde::Serialize;
 
-use super::matrices::METRICS;
 use super::series::{
     Bimodal, Side, Test, are_many, bimodal, discoveries, discoveries_of, spread, tests,
 };
-use super::{HOSTS_MIN, Limits, Member, key};
+use super::{BETWEEN, HOSTS_MIN, Limits, Member, key};
 use crate::compare::{RunRecord, Word, changed_word, stratum_of};
 use crate::display_value::DisplayValue;
 use crate::statistics::{median, median_interval, standard_error};
@@ -149,7 +148,7 @@ pub(super) fn rows<'a>(members: &[&Member<'a>], limits: &Limits) -> Vec<Row<'a>>
             for record in run.records.iter().rev() {
                 let far = run.far_host(&record.params);
                 let is_between = far.is_some_and(|far| callers.contains(&key(far)))
-                    && METRICS.contains(&record.metric.as_str());
+                    && BETWEEN.contains(&record.metric.as_str());
                 if is_between {
                     continue;
                 }

@@ -24,9 +24,9 @@ other files only with --force.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReportArguments {
-    /// Up to 6 runs, or any number with --fleet: ids or prefixes, labels, `latest`, `latest~N`, host
-    /// names (their latest run) or JSON files [default: latest:battery, and cases that only other
-    /// runs have].
+    /// Up to 6 runs, or any number with --fleet: ids or prefixes, labels, `latest`, `latest~N`,
+    /// host names (their latest run) or JSON files [default: latest:battery, and cases that only
+    /// other runs have].
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub runs: Vec<String>,
     /// Write this run alone, without cases of other runs.
