@@ -25,7 +25,7 @@ pub struct Matrix {
 
 type Ends<'a> = [&'a Host; 2];
 
-/// The matrices of metrics that at least five hosts have measured between each other.
+/// The matrices of metrics that at least five hosts have measured to several others.
 pub(super) fn matrices(runs: &[&Document], limits: &Limits) -> Vec<Matrix> {
     BETWEEN.iter().filter_map(|metric| matrix(metric, runs, limits)).collect()
 }
@@ -61,6 +61,12 @@ fn matrix(metric: &str, runs: &[&Document], limits: &Limits) -> Option<Matrix> {
     }
     let (_, first) = found.first()?;
     let directed: Vec<Directed> = numbers.into_values().collect();
+    let mut counts = vec![0; named.len()];
+    directed.iter().for_each(|one| counts[one.from] += 1);
+    // All to one server is a star, which says nothing of links.
+    if counts.iter().filter(|count| **count > 1).count() < HOSTS_MIN {
+        return None;
+    }
     let limit = limits.get(metric).copied().unwrap_or(0.0);
     Some(Matrix {
         metric: first.metric.clone(),

@@ -97,5 +97,5 @@ fn received_rate_is_from_the_far_host() {
     }
     let star = judged(&hosts);
     assert_eq!(star.groups[0].cases.iter().map(|case| case.valid).collect::<Vec<_>>(), [9, 9]);
-    assert_eq!(star.between[0].pairs.few_links.len(), 10);
+    assert!(star.between.is_empty());
 }
