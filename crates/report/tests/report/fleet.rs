@@ -1,9 +1,10 @@
 //! The screen of many hosts.
 
 use fathom_analysis::compare::Word;
+use fathom_analysis::fleet::pairs::{BadHost, BadLink, Pairs};
 use fathom_analysis::fleet::{
-    Case, Group, Hardware, Judgement, Missed, NotJudged, OddFact, OddHost, OddNumber, Subject,
-    Uniform,
+    Case, Group, Hardware, Judgement, Matrix, Missed, NotJudged, OddFact, OddHost, OddNumber,
+    Subject, Uniform,
 };
 use fathom_record::{Better, Counts, MetricId, Params, State, Unit};
 use fathom_report::{Layout, fleet::render};
@@ -184,4 +185,43 @@ fn cases_that_abstain_are_not_counted_as_judged() {
     let text = screen(vec![one], Layout::default());
     assert!(text.starts_with("6 hosts: no odd fact; numbers not judged, see below\n"), "{text}");
     assert!(text.contains("  all cases: why\n"), "{text}");
+}
+
+#[test]
+fn bad_hosts_and_bad_links_are_named_apart() {
+    let mut pairs = Pairs {
+        hosts: 6,
+        links: 15,
+        usual: Some(50_000.0),
+        bad_hosts: vec![BadHost { host: 4, sends: Some(1.5), receives: None }],
+        bad_links: vec![BadLink { hosts: [1, 2], there: Some(2.0), back: None }],
+        not_judged: Vec::new(),
+        few_links: vec![5],
+    };
+    let shown = |pairs: &Pairs| {
+        let matrix = Matrix {
+            metric: MetricId::new("network.tcp.rtt"),
+            params: Params::none(),
+            unit: Unit::Nanoseconds,
+            better: Better::Lower,
+            hosts: hosts(1..=6),
+            numbers: Vec::new(),
+            pairs: pairs.clone(),
+        };
+        let groups = vec![group(hosts(1..=6), Vec::new())];
+        plain(&render(&Judgement { hosts: 6, groups, between: vec![matrix] }, &Layout::default()))
+    };
+    let text = shown(&pairs);
+    assert!(text.starts_with("1 of 6 hosts is odd: node5; bad link: node2 – node3\n"), "{text}");
+    for part in [
+        "Between hosts: network.tcp.rtt\n  15 links, usual 50.00 µs\n",
+        "  node5: sends 1.500\n",
+        "  bad link: node2 to node3 2.000\n",
+        "  not judged: too few links: node6\n",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    pairs.bad_hosts.clear();
+    let text = shown(&pairs);
+    assert!(text.starts_with("no odd host of 6 hosts; bad link: node2 – node3\n"), "{text}");
 }
