@@ -1,6 +1,7 @@
 //! One file per command, and the mapping of their results to exit statuses.
 
 mod by_hand;
+mod check;
 mod compare;
 mod completions;
 mod crosscheck;
@@ -9,6 +10,7 @@ mod documents;
 mod explain;
 mod export;
 mod fleet;
+mod group;
 mod history;
 mod import;
 mod limits;
@@ -81,7 +83,7 @@ fn execute(command: &Command) -> anyhow::Result<Status> {
         Command::Report(report) => report::report(report),
         Command::Serve(serve) => serve::serve(serve),
         Command::History(history) => history::history(history),
-        Command::Check(check) => limits::check(check),
+        Command::Check(check) => check::check(check),
         Command::Export(export) => export::export(export),
         Command::Import(import) => import::import(import),
         Command::Store(arguments) => store::store(arguments),

@@ -25,6 +25,7 @@ mod fleet;
 mod forbidden;
 mod golden;
 mod group;
+mod groups;
 mod host_names;
 mod hostile;
 mod https;

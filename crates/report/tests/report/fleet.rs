@@ -1,9 +1,10 @@
 //! The screen of many hosts.
 
 use fathom_analysis::compare::Word;
+use fathom_analysis::fleet::pairs::{BadHost, BadLink, Pairs};
 use fathom_analysis::fleet::{
-    Case, Group, Hardware, Judgement, Missed, NotJudged, OddFact, OddHost, OddNumber, Subject,
-    Uniform,
+    Case, Group, Hardware, Judgement, Matrix, Missed, NotJudged, OddFact, OddHost, OddNumber,
+    Subject, Uniform,
 };
 use fathom_record::{Better, Counts, MetricId, Params, State, Unit};
 use fathom_report::{Layout, fleet::render};
@@ -14,7 +15,7 @@ use crate::fixture::plain;
 fn number(metric: &str, cases: Option<usize>, ratio: f64) -> OddNumber {
     let params = if cases.is_some() { Params::none() } else { Params::one("set_bytes", 4096) };
     OddNumber {
-        subject: Subject { metric: MetricId::new(metric), params, cases },
+        subject: Subject { metric: MetricId::new(metric), params, far: None, cases },
         value: cases.is_none().then_some(100.0 * ratio),
         usual: cases.is_none().then_some(100.0),
         unit: cases.is_none().then_some(Unit::Nanoseconds),
@@ -55,7 +56,7 @@ fn group(names: Vec<String>, odd: Vec<OddHost>) -> Group {
 
 fn screen(groups: Vec<Group>, layout: Layout) -> String {
     let hosts = groups.iter().map(|group| group.hosts.len()).sum();
-    plain(&render(&Judgement { hosts, groups }, &layout))
+    plain(&render(&Judgement { hosts, groups, between: Vec::new() }, &layout))
 }
 
 #[test]
@@ -165,7 +166,7 @@ fn cases_that_abstain_are_not_counted_as_judged() {
         let (unit, better) = (Unit::Nanoseconds, Better::Lower);
         let (median, spread) = (Some(1.0), None);
         let Subject { metric, params, .. } = subject;
-        Case { metric, params, unit, better, valid, noisy: 0, median, spread }
+        Case { metric, params, far: None, unit, better, valid, noisy: 0, median, spread }
     };
     let mut one = group(hosts(1..=6), Vec::new());
     one.cases = vec![case("a.b", 6), case("a.c", 5), case("a.d", 4)];
@@ -184,4 +185,43 @@ fn cases_that_abstain_are_not_counted_as_judged() {
     let text = screen(vec![one], Layout::default());
     assert!(text.starts_with("6 hosts: no odd fact; numbers not judged, see below\n"), "{text}");
     assert!(text.contains("  all cases: why\n"), "{text}");
+}
+
+#[test]
+fn bad_hosts_and_bad_links_are_named_apart() {
+    let mut pairs = Pairs {
+        hosts: 6,
+        links: 15,
+        usual: Some(50_000.0),
+        bad_hosts: vec![BadHost { host: 4, sends: Some(1.5), receives: None }],
+        bad_links: vec![BadLink { hosts: [1, 2], there: Some(2.0), back: None }],
+        not_judged: Vec::new(),
+        few_links: vec![5],
+    };
+    let shown = |pairs: &Pairs| {
+        let matrix = Matrix {
+            metric: MetricId::new("network.tcp.rtt"),
+            params: Params::none(),
+            unit: Unit::Nanoseconds,
+            better: Better::Lower,
+            hosts: hosts(1..=6),
+            numbers: Vec::new(),
+            pairs: pairs.clone(),
+        };
+        let groups = vec![group(hosts(1..=6), Vec::new())];
+        plain(&render(&Judgement { hosts: 6, groups, between: vec![matrix] }, &Layout::default()))
+    };
+    let text = shown(&pairs);
+    assert!(text.starts_with("1 of 6 hosts is odd: node5; bad link: node2 – node3\n"), "{text}");
+    for part in [
+        "Between hosts: network.tcp.rtt\n  15 links, usual 50.00 µs\n",
+        "  node5: sends 1.500\n",
+        "  bad link: node2 to node3 2.000\n",
+        "  not judged: too few links: node6\n",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    pairs.bad_hosts.clear();
+    let text = shown(&pairs);
+    assert!(text.starts_with("no odd host of 6 hosts; bad link: node2 – node3\n"), "{text}");
 }
