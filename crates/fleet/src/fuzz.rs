@@ -10,7 +10,7 @@ use fathom_far::{Channel, LINE_BYTES_MAX, Token};
 use fathom_record::{Effort, Host};
 
 use crate::coordinator::fuzz::{Greeted, Greeting, Item, Roster, Wire};
-use crate::coordinator::{Plan, Skew};
+use crate::coordinator::{Ended, Plan, Skew};
 use crate::member::{Membership, run};
 use crate::protocol::{Join, Order, RunOrder, ToCoordinator, ToMember, Work, line};
 
@@ -20,8 +20,8 @@ const MEMBERS: usize = 3;
 /// Fits in the buffer of a socket.
 const SENT_BYTES_MAX: usize = 60 << 10;
 
-/// What a coordinator hears: the first byte has bits (together, one at a time, same host), each line
-/// begins with a digit. `9` is a stranger; `0` to `2` are members, which exist from their own join
+/// What a coordinator hears. The first byte has bits: together, one at a time, same host. Each line
+/// begins with a digit: `9` is a stranger; `0` to `2` are members, which exist from their own join
 /// on, or from `j`, a usual one; `8` lets a minute pass.
 pub fn coordinator(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
@@ -92,11 +92,13 @@ pub fn coordinator(data: &[u8]) {
         assert!((0.0..=1.0).contains(&counts.done));
     }
     assert!(orders.iter().all(|orders| *orders <= 1), "an order was given twice");
-    for ended in roster.ended() {
-        assert!(ended.member.host.is_printable() && ended.lost.is_some());
-        let is_number = |skew: Skew| skew.ns.is_finite() && skew.error_ns.is_finite();
-        assert!(ended.skew.is_none_or(is_number));
-    }
+    roster.ended().iter().for_each(check_ended);
+}
+
+fn check_ended(ended: &Ended) {
+    assert!(ended.member.host.is_printable() && ended.lost.is_some());
+    let is_number = |skew: Skew| skew.ns.is_finite() && skew.error_ns.is_finite();
+    assert!(ended.skew.is_none_or(is_number));
 }
 
 /// Members have one machine, and an id that clones share.
