@@ -168,8 +168,7 @@ pub(super) fn is_group(name: &str, arguments: &StoreArguments) -> bool {
 /// The runs with this label.
 fn labelled(name: &str, arguments: &StoreArguments) -> anyhow::Result<(Store, Vec<String>)> {
     let store = open_store(arguments)?;
-    let runs = store.runs()?.into_iter().filter(|run| run.label.as_deref() == Some(name));
-    let ids = runs.map(|run| run.id).collect();
+    let ids = store.labelled(name)?;
     Ok((store, ids))
 }
 

@@ -1,0 +1,269 @@
+//! What a coordinator does with its members: their documents are checked, stored and kept for the
+//! judgement; progress is shown.
+
+use std::collections::BTreeSet;
+
+use fathom_analysis::fleet::names::fold;
+use fathom_analysis::typical;
+use fathom_fleet::{Audience, Counts, Joined, Skew};
+use fathom_record::{Document, RunState};
+
+use super::bare;
+use super::engine::Engine;
+use crate::commands::documents;
+use crate::commands::run_store::RunStore;
+use crate::terminal::{self, Output, PERCENT_BAR};
+
+/// Lines on connections that did not become members, at most: anyone can open one.
+const REFUSALS_MAX: usize = 10;
+
+pub(super) struct Gathering {
+    engine: Engine,
+    store: RunStore,
+    label: String,
+    /// The command whose runs are delivered, if it is not `fathom run`.
+    procedure: Option<&'static str>,
+    output: Output,
+    /// Names of those that were lost.
+    lost: BTreeSet<String>,
+    /// What the engine calls those that joined.
+    nodes: BTreeSet<String>,
+    /// What was delivered, without samples.
+    pub(super) runs: Vec<Document>,
+    refusals: usize,
+}
+
+impl Gathering {
+    pub(super) fn new(
+        engine: Engine,
+        store: RunStore,
+        label: String,
+        procedure: Option<&'static str>,
+    ) -> Self {
+        Self {
+            engine,
+            store,
+            label,
+            procedure,
+            output: Output::new(),
+            lost: BTreeSet::new(),
+            nodes: BTreeSet::new(),
+            runs: Vec::new(),
+            refusals: 0,
+        }
+    }
+
+    /// Ends what the engine has started. Returns those that never joined, and why.
+    pub(super) fn end(&mut self) -> Vec<(String, String)> {
+        self.output.clear_bar();
+        self.engine.end(&self.nodes)
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.store.has_failed()
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.output.clear_bar();
+        terminal::warn(text);
+    }
+
+    /// Stores a document that was checked.
+    fn keep(&mut self, mut document: Document) -> Result<(), String> {
+        let id = &document.run.id;
+        let known = || Err(format!("run {id} exists already"));
+        if self.runs.iter().any(|run| run.run.id == *id) {
+            return known();
+        }
+        let mut is_new = true;
+        let warnings = self.store.write(|store| {
+            is_new = store.import(&document)?;
+            Ok(Vec::new())
+        });
+        if !is_new {
+            return known();
+        }
+        warnings.iter().for_each(|warning| self.warn(warning));
+        typical::fill(&mut document);
+        self.runs.push(bare(document));
+        Ok(())
+    }
+}
+
+impl Audience for Gathering {
+    fn joined(&mut self, member: &Joined) {
+        self.nodes.extend(member.node.clone());
+    }
+
+    fn delivered(
+        &mut self,
+        member: &Joined,
+        skew: Option<Skew>,
+        document: &[u8],
+    ) -> Result<(), String> {
+        let mut document = checked(member, document, self.procedure)?;
+        document.run.label = Some(self.label.clone());
+        document.run.notes.extend(skew.map(|skew| {
+            format!(
+                "started together with others, {:+.3} ms from the announced time (± {:.3} ms)",
+                skew.ns / 1e6,
+                skew.error_ns / 1e6
+            )
+        }));
+        self.keep(document)
+    }
+
+    fn lost(&mut self, member: &Joined, reason: &str) {
+        self.lost.insert(member.name.clone());
+        self.warn(&format!("lost {}: {reason}", member.name));
+    }
+
+    fn refused(&mut self, reason: &str) {
+        self.refusals += 1;
+        match self.refusals {
+            few if few < REFUSALS_MAX => self.warn(&format!("refused a connection: {reason}")),
+            REFUSALS_MAX => self.warn("refused a connection; further ones are not shown"),
+            _ => {}
+        }
+    }
+
+    fn tick(&mut self, counts: &Counts) -> usize {
+        let failed = self.engine.tick(&self.nodes);
+        for (node, reason) in &failed {
+            self.warn(&format!("{node} does not join: {reason}"));
+        }
+        if terminal::shows_progress() {
+            let done = (1000.0 * counts.done) as u64;
+            self.output.progress(PERCENT_BAR, done, 1000, &self.progress(counts));
+        }
+        self.engine.failures()
+    }
+}
+
+impl Gathering {
+    /// `12 of 40 joined, 8 measuring, 3 done, 1 lost: node7`.
+    fn progress(&self, counts: &Counts) -> String {
+        let mut parts = vec![format!("{} of {} joined", counts.joined, self.engine.expected())];
+        let mut add = |count: usize, what: &str, names: &BTreeSet<String>| {
+            let names = fold(names.iter().map(String::as_str));
+            let names = if names.is_empty() { names } else { format!(": {names}") };
+            parts.extend((count > 0).then(|| format!("{count} {what}{names}")));
+        };
+        let nobody = BTreeSet::new();
+        add(counts.measuring, "measuring", &nobody);
+        add(counts.delivered, "done", &nobody);
+        add(counts.lost, "lost", &self.lost);
+        parts.join(", ")
+    }
+}
+
+/// The one run in these bytes, which must be of this member.
+fn checked(member: &Joined, document: &[u8], procedure: Option<&str>) -> Result<Document, String> {
+    let name = format!("the run of {}", member.name);
+    let read = documents::read(document, &name).map_err(|error| error.to_string())?;
+    let [mut document] = <[Document; 1]>::try_from(read)
+        .map_err(|read| format!("it delivered {} runs, one is expected", read.len()))?;
+    let (found, own) = (&document.host, &member.host);
+    if (&found.name, found.identity()) != (&own.name, own.identity()) {
+        return Err(format!("it delivered a run of another host, {}", found.name));
+    }
+    if document.run.procedure.as_deref() != procedure {
+        return Err("it delivered a run of another command".to_owned());
+    }
+    if document.run.state == RunState::Running {
+        // It will never be completed here.
+        document.run.state = RunState::Interrupted;
+    }
+    Ok(document)
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_far::Token;
+    use fathom_record::{Host, Record};
+
+    use super::*;
+    use crate::arguments::StoreArguments;
+    use crate::commands::fleet::engine::Source;
+
+    /// A run of a host.
+    fn run(name: &str, id: &str) -> Document {
+        let text = include_str!("../../../../store/tests/golden/document.json");
+        let mut run: Document = serde_json::from_str(text).unwrap();
+        (run.host.name, run.host.id) = (name.to_owned(), Some(format!("id of {name}")));
+        run.run.id = id.to_owned();
+        run.run.procedure = None;
+        run.records = run.records.into_iter().map(Record::sealed).collect();
+        run
+    }
+
+    fn json(run: &Document) -> Vec<u8> {
+        serde_json::to_vec(run).unwrap()
+    }
+
+    fn member(name: &str) -> Joined {
+        let id = Some(format!("id of {name}"));
+        let host = Host { name: name.to_owned(), id, ..Host::default() };
+        Joined { name: name.to_owned(), node: None, rank: None, host }
+    }
+
+    fn gathering(folder: &std::path::Path) -> Gathering {
+        let engine = Engine::new(Source::ByHand(2), &Token::new("t"), "h:1".to_owned()).unwrap();
+        let arguments = StoreArguments { store: Some(folder.join("s.db")), no_migrate: false };
+        let store = RunStore::open(&arguments, &Host::default());
+        Gathering::new(engine, store, "group".to_owned(), None)
+    }
+
+    const ID: &str = "0123456789abcdef";
+
+    #[test]
+    fn run_is_stored_with_label_and_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut gathering = gathering(folder.path());
+        let skew = Skew { ns: -250_000.0, error_ns: 50_000.0 };
+        gathering.delivered(&member("a"), Some(skew), &json(&run("a", ID))).unwrap();
+        let store = gathering.store.store().unwrap();
+        assert_eq!(store.labelled("group").unwrap(), [ID]);
+        let stored = store.document(ID, true).unwrap();
+        let note = "started together with others, -0.250 ms from the announced time (± 0.050 ms)";
+        assert_eq!(stored.run.notes.last().unwrap(), note);
+        assert!(stored.records.iter().any(|record| record.samples.is_some()));
+        // What is kept for the judgement is less.
+        assert!(gathering.runs[0].records.iter().all(|record| record.samples.is_none()));
+        assert_eq!(gathering.runs[0].records.len(), stored.records.len());
+    }
+
+    #[test]
+    fn what_is_no_run_of_the_member_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut gathering = gathering(folder.path());
+        gathering.delivered(&member("a"), None, &json(&run("a", ID))).unwrap();
+        let own = run("b", "b123456789abcdef");
+        let two = [json(&own), json(&run("b", "c123456789abcdef"))].concat();
+        let clone = Document { host: Host { id: None, ..own.host.clone() }, ..own.clone() };
+        let mut damaged = own.clone();
+        damaged.records[0].title.push('x');
+        let mut of_load = own.clone();
+        of_load.run.procedure = Some("load".to_owned());
+        let mut id = own.clone();
+        id.run.id = "../../etc/passwd".to_owned();
+        for (document, why) in [
+            (json(&run("a", "b123456789abcdef")), "it delivered a run of another host, a"),
+            (json(&clone), "it delivered a run of another host, b"),
+            (json(&run("b", ID)), "run 0123456789abcdef exists already"),
+            (two, "it delivered 2 runs, one is expected"),
+            (json(&damaged), "checksum mismatch"),
+            (json(&of_load), "it delivered a run of another command"),
+            (json(&id), "invalid run id"),
+            (b"rubbish".to_vec(), "the run of b is not a run of"),
+            (Vec::new(), "the run of b is empty"),
+        ] {
+            let refused = gathering.delivered(&member("b"), None, &document).unwrap_err();
+            assert!(refused.contains(why), "{why}: {refused}");
+        }
+        let store = gathering.store.store().unwrap();
+        assert_eq!(store.labelled("group").unwrap(), [ID], "nothing else is stored");
+        assert_eq!(store.document(ID, false).unwrap().host.name, "a");
+        gathering.delivered(&member("b"), None, &json(&own)).unwrap();
+    }
+}

@@ -1,0 +1,122 @@
+//! `fathom fleet run` and `fathom fleet facts` of members: gathers runs, and judges them.
+
+use anyhow::bail;
+use fathom_engine::Plan;
+use fathom_far::nonce;
+use fathom_fleet::{RunOrder, Work};
+use fathom_measure::host;
+use fathom_probes::REGISTRY;
+use fathom_record::run::ClockFacts;
+use fathom_record::{Document, Effort, Host, Protocol, Run, RunState, SCHEMA_VERSION, Verdict};
+use fathom_report::Layout;
+use fathom_report::fleet::render;
+
+use super::gather::{Gathered, Request, gather};
+use super::summary::Summary;
+use super::{judgement, of_judgement};
+use crate::arguments::fleet::{FactsArguments, FleetOutput, FleetRunArguments};
+use crate::commands::{named, setup};
+use crate::exit::{OrUsage as _, Status};
+use crate::live::timestamp;
+use crate::terminal;
+
+pub(in super::super) fn run(arguments: &FleetRunArguments) -> anyhow::Result<Status> {
+    let effort = match (arguments.quick, arguments.thorough) {
+        (true, _) => Effort::Quick,
+        (_, true) => Effort::Thorough,
+        _ => Effort::Standard,
+    };
+    let metrics = named(&arguments.metrics);
+    // What is wrong on any machine is so here, before anything is started.
+    let (asked, host) = (metrics.clone(), host::read());
+    let plan = Plan::new(&REGISTRY, asked, effort, Protocol::Median, 0, &host);
+    plan.and_then(|plan| plan.without_by_hand(&REGISTRY)).or_usage()?;
+    let work = Work::Run(RunOrder { metrics, effort, only: arguments.only });
+    let label = arguments.label.clone().map_or_else(new_label, Ok)?;
+    let gathered = gather(&Request {
+        gather: &arguments.gather,
+        store: Some(&arguments.output.store),
+        label: label.clone(),
+        procedure: None,
+        together: arguments.together,
+        at_once: arguments.at_once.map_or(usize::MAX, usize::from),
+        work: &|_, _| work.clone(),
+    })?;
+    finish(&gathered, Some(&label), &arguments.output, true)
+}
+
+pub(super) fn facts(arguments: &FactsArguments) -> anyhow::Result<Status> {
+    let mut gathered = gather(&Request {
+        gather: &arguments.gather,
+        store: None,
+        label: String::new(),
+        procedure: None,
+        together: false,
+        at_once: usize::MAX,
+        work: &|_, _| Work::Facts,
+    })?;
+    let here = gathered.outcome.members.iter().filter(|it| it.lost.is_none());
+    gathered.runs = here.map(|it| facts_of(&it.member.host)).collect();
+    finish(&gathered, None, &arguments.output, false)
+}
+
+/// Prints who came and the judgement.
+fn finish(
+    gathered: &Gathered,
+    label: Option<&str>,
+    output: &FleetOutput,
+    numbers: bool,
+) -> anyhow::Result<Status> {
+    let summary = Summary::of(gathered, label);
+    if gathered.runs.is_empty() {
+        if gathered.outcome.is_stopped {
+            terminal::warn(&summary.words());
+            return Ok(Status::Interrupted);
+        }
+        bail!("{}", summary.words());
+    }
+    let judgement = judgement(&gathered.runs);
+    let printed = crate::commands::print(output.json, &summary.with(&judgement), |layout| {
+        let layout = Layout { all: output.all, ..*layout };
+        summary.screen(&layout) + &render(&judgement, &layout) + &summary.foot(&layout)
+    })?;
+    Ok(match of_judgement(&judgement, numbers, printed) {
+        Status::OutputClosed => Status::OutputClosed,
+        _ if gathered.outcome.is_stopped => Status::Interrupted,
+        _ if gathered.has_failed => Status::Failed,
+        status => status,
+    })
+}
+
+/// `fleet-3fa08c`: short enough to be typed, and no two of them are alike.
+fn new_label() -> anyhow::Result<String> {
+    Ok(format!("fleet-{}", &nonce()?[..6]))
+}
+
+/// The facts of a host as a run without results.
+fn facts_of(host: &Host) -> Document {
+    let run = Run {
+        id: setup::run_id(),
+        label: None,
+        started: timestamp(),
+        ended: None,
+        duration_ns: None,
+        effort: Effort::default(),
+        protocol: Protocol::default(),
+        seed: 0,
+        asked: Vec::new(),
+        procedure: None,
+        planned: 0,
+        state: RunState::Complete,
+        cpu: 0,
+        cpu_reason: String::new(),
+        reference: None,
+        clock: ClockFacts::default(),
+        tuned: Vec::new(),
+        imposed: Vec::new(),
+        verdict: Verdict::default(),
+        notes: Vec::new(),
+    };
+    let (tool, far, records) = (setup::tool(), Vec::new(), Vec::new());
+    Document { schema: SCHEMA_VERSION, tool, run, host: host.clone(), far, records }
+}
