@@ -49,6 +49,7 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
         label: label.clone(),
         started: timestamp(),
         begun_ns,
+        start_ns: None,
         path: command.path,
         asked: procedure.asked(),
         watch,
