@@ -36,8 +36,11 @@ const OPTIONS: [&str; 18] = [
 const OF_ALL: [&str; 2] = ["target", "fail_if"];
 /// Bytes of a URL and of all options, at most.
 const BYTES_MAX: usize = 32 << 10;
-/// A load of members takes at most a day.
-const TIME_MAX_NS: u64 = 86_400_000_000_000;
+/// A load of members takes at most so many hours: a coordinator waits an hour longer.
+const HOURS_MAX: u64 = 5;
+const HOUR_NS: u64 = 3_600_000_000_000;
+/// Clients of each member, where neither these nor rates are given.
+const CLIENTS: [u32; 4] = [1, 2, 4, 8];
 
 /// The load of all members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +86,26 @@ impl LoadOrder {
         let url = matches.get_one::<String>("target").cloned().unwrap_or_default();
         let order = Self { url, options };
         order.check(Share::new(0, 1)).map(|_| order)
+    }
+
+    /// With clients for so many members, if it has neither clients nor rates.
+    #[must_use]
+    pub fn for_members(mut self, of: u32) -> Self {
+        let has = |name: &str| self.options.iter().any(|option| option.starts_with(name));
+        if !has("--clients=") && !has("--rate=") {
+            let clients = CLIENTS.map(|clients| (clients * of).to_string());
+            self.options.push(format!("--clients={}", clients.join(",")));
+        }
+        self
+    }
+
+    /// The load of all members, with the conditions of another one.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub fn whole(&self, conditions: &Load) -> Result<Load, String> {
+        let fail_if = conditions.fail_if.clone();
+        Ok(Load { share: None, fail_if, ..self.check(Share::new(0, 1))? })
     }
 
     /// The arguments of `fathom load` of a member, if it may be asked for that.
@@ -131,9 +154,9 @@ impl LoadOrder {
             return Err("--urls: expected a pattern of paths, such as /f{0..9999}".to_owned());
         }
         load.check().map_err(|error| error.to_string())?;
-        match load.share_ns() {
-            ..=TIME_MAX_NS => Ok(load),
-            ns => Err(format!("it takes {} h, at most 24 are accepted", ns / 3_600_000_000_000)),
+        match load.share_ns() / HOUR_NS {
+            ..HOURS_MAX => Ok(load),
+            hours => Err(format!("it takes {hours} h, below {HOURS_MAX} h are accepted")),
         }
     }
 }
@@ -181,6 +204,12 @@ mod tests {
         assert_eq!(arguments, expected);
         let load = order.check(Share::new(1, 4)).unwrap();
         assert_eq!(load.steps(None).iter().map(|step| step.clients).collect::<Vec<_>>(), [0, 2]);
+        let conditions = Load::parse_from(line.split_whitespace());
+        let whole = order.clone().for_members(4).whole(&conditions).unwrap();
+        assert_eq!((whole.closed(), whole.share), (vec![1, 8], None));
+        assert!(whole.fail_if.is_some());
+        let usual = LoadOrder { options: Vec::new(), ..order }.for_members(3);
+        assert_eq!(usual.options, ["--clients=3,6,12,24"]);
     }
 
     #[test]
@@ -236,7 +265,7 @@ mod tests {
         }
         assert!(refused("http://far/", &["--urls=lists/a"]).contains("a pattern of paths"));
         assert!(refused("http://far/", &["--clients=200000"]).contains("100000 clients"));
-        assert!(refused("http://far/", &["--time=30h"]).contains("at most 24"));
+        assert!(refused("http://far/", &["--time=30h"]).contains("below 5 h"));
         let long = format!("--urls=/{}", "x".repeat(BYTES_MAX));
         assert!(refused("http://far/", &[&long]).contains("bytes"));
     }

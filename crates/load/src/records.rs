@@ -242,7 +242,9 @@ fn missing_work(step: &Step, think_ns: f64) -> Option<Reason> {
     let window_s = step.seconds() / step.sweeps.max(1) as f64;
     let law = |throughput| little(step.clients, throughput, cycle_s, 0.0, window_s);
     let by_client = law(step.throughput());
-    let server = step.server.as_ref().filter(|server| server.looks.is_none());
+    // Of a share, it has those of all members.
+    let is_alone = step.of_all.is_none();
+    let server = step.server.as_ref().filter(|server| server.looks.is_none() && is_alone);
     let by_server = server.and_then(|it| it.per_second(Some(it.responses))).map(law);
     let percent = |law: Little| percent(1.0 + law.deviation);
     // A think time ends late by a wake-up.
