@@ -7,6 +7,7 @@ pub mod by_hand;
 pub mod crosscheck;
 mod export;
 pub mod fleet;
+pub mod fleet_load;
 mod import;
 mod parse_error;
 pub mod report;
@@ -303,7 +304,7 @@ impl RunArguments {
     }
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct StoreArguments {
     /// Use this store; its directory must exist [default: $FATHOM_STORE, or fathom/fathom.db in
     /// the user's data directory].

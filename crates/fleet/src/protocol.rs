@@ -169,6 +169,8 @@ pub enum Work {
     Facts,
     /// `fathom run`.
     Run(RunOrder),
+    /// `fathom load`: a share of it.
+    Load(LoadShare),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -179,6 +181,18 @@ pub struct RunOrder {
     /// Without the metrics that only predictions need.
     #[serde(default)]
     pub only: bool,
+}
+
+/// The share of a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadShare {
+    pub url: String,
+    /// Each is one argument, of the list that a member accepts.
+    pub options: Vec<String>,
+    /// From 0.
+    pub place: u32,
+    /// The number of members.
+    pub of: u32,
 }
 
 impl Order {
@@ -192,7 +206,8 @@ impl Order {
             {
                 Err(FleetError::Order("more than 1000 metrics, or a longer name".to_owned()))
             }
-            Work::Facts | Work::Run(_) => Ok(()),
+            // What is in it is checked as a command line.
+            Work::Facts | Work::Run(_) | Work::Load(_) => Ok(()),
         }
     }
 }

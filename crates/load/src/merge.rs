@@ -109,7 +109,7 @@ impl<'m> Merge<'m> {
     fn parts(&self, step: &Step) -> Vec<Part<'m>> {
         let of = self.members.len() as u32;
         let part = |(rank, member): (usize, &'m Member)| {
-            let share = Share::new(rank as u32, of);
+            let share = Share::known(rank as u32, of);
             let clients = share.count(step.clients).max(u32::from(step.rate.is_some()));
             let is_own = |one: &&Record| Shared::is_share(self.case, step, share, one);
             let records = member.records.as_ref();

@@ -85,7 +85,7 @@ impl LoadOrder {
         }
         let url = matches.get_one::<String>("target").cloned().unwrap_or_default();
         let order = Self { url, options };
-        order.check(Share::new(0, 1)).map(|_| order)
+        order.check(Share::known(0, 1)).map(|_| order)
     }
 
     /// With clients for so many members, if it has neither clients nor rates.
@@ -105,7 +105,7 @@ impl LoadOrder {
     /// As [`Self::check`].
     pub fn whole(&self, conditions: &Load) -> Result<Load, String> {
         let fail_if = conditions.fail_if.clone();
-        Ok(Load { share: None, fail_if, ..self.check(Share::new(0, 1))? })
+        Ok(Load { share: None, fail_if, ..self.check(Share::known(0, 1))? })
     }
 
     /// The arguments of `fathom load` of a member, if it may be asked for that.
@@ -190,7 +190,7 @@ mod tests {
         let order = order(line).unwrap();
         let text = serde_json::to_string(&order).unwrap();
         let order: LoadOrder = serde_json::from_str(&text).unwrap();
-        let arguments = order.arguments(Share::new(1, 4)).unwrap();
+        let arguments = order.arguments(Share::known(1, 4)).unwrap();
         let expected = [
             "load",
             "--share=2/4",
@@ -202,7 +202,7 @@ mod tests {
             "http://far/",
         ];
         assert_eq!(arguments, expected);
-        let load = order.check(Share::new(1, 4)).unwrap();
+        let load = order.check(Share::known(1, 4)).unwrap();
         assert_eq!(load.steps(None).iter().map(|step| step.clients).collect::<Vec<_>>(), [0, 2]);
         let conditions = Load::parse_from(line.split_whitespace());
         let whole = order.clone().for_members(4).whole(&conditions).unwrap();
@@ -232,7 +232,7 @@ mod tests {
     fn member_refuses_what_no_coordinator_may_ask_for() {
         let refused = |url: &str, options: &[&str]| {
             let options = options.iter().map(|it| (*it).to_owned()).collect();
-            LoadOrder { url: url.to_owned(), options }.arguments(Share::new(0, 2)).unwrap_err()
+            LoadOrder { url: url.to_owned(), options }.arguments(Share::known(0, 2)).unwrap_err()
         };
         let hostile = [
             "--token-file=/etc/shadow",

@@ -31,10 +31,9 @@ impl FromStr for Share {
             let (number, of) = (number.parse::<u32>().ok()?, of.parse().ok()?);
             Some((number.checked_sub(1)?, of))
         });
-        let share = numbers.map(|(rank, of)| Self { rank, of });
-        let is_right = |share: &Self| share.rank < share.of && share.of <= MEMBERS_MAX;
+        let share = numbers.and_then(|(rank, of)| Self::new(rank, of));
         let expected = || format!("a member of at most {MEMBERS_MAX}, such as 2/4");
-        share.filter(is_right).ok_or_else(|| NotationError::new(text, expected()))
+        share.ok_or_else(|| NotationError::new(text, expected()))
     }
 }
 
@@ -45,11 +44,15 @@ impl fmt::Display for Share {
 }
 
 impl Share {
-    /// # Panics
-    /// If there are fewer members.
+    /// Of a rank from 0; `None` beyond the number of members.
     #[must_use]
-    pub fn new(rank: u32, of: u32) -> Self {
-        assert!(rank < of, "member {rank} of {of}");
+    pub fn new(rank: u32, of: u32) -> Option<Self> {
+        (rank < of && of <= MEMBERS_MAX).then_some(Self { rank, of })
+    }
+
+    /// Of a rank that is below their number.
+    pub(crate) fn known(rank: u32, of: u32) -> Self {
+        debug_assert!(rank < of, "member {rank} of {of}");
         Self { rank, of }
     }
 
@@ -135,7 +138,7 @@ mod tests {
     use super::*;
 
     fn all(of: u32) -> impl Iterator<Item = Share> {
-        (0..of).map(move |rank| Share::new(rank, of))
+        (0..of).map(move |rank| Share::known(rank, of))
     }
 
     #[test]
@@ -185,7 +188,8 @@ mod tests {
     #[test]
     fn share_is_a_member_of_all() {
         let share: Share = "2/4".parse().unwrap();
-        assert_eq!((share, share.to_string().as_str()), (Share::new(1, 4), "2/4"));
+        assert_eq!((share, share.to_string().as_str()), (Share::known(1, 4), "2/4"));
+        assert_eq!([Share::new(4, 4), Share::new(0, 0)], [None; 2]);
         for wrong in ["", "0/4", "5/4", "1", "1/0", "-1/2", "1/10001", "1/2/3"] {
             assert!(wrong.parse::<Share>().is_err(), "{wrong}");
         }

@@ -12,6 +12,7 @@ use fathom_metric::notation::{NotationError, time};
 
 use super::StoreArguments;
 use super::by_hand::new_label;
+use super::fleet_load::FleetLoadArguments;
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -88,6 +89,8 @@ pub enum FleetCommand {
     /// Measure many hosts, and judge them by each other.
     #[command(after_help = RUN_EXAMPLES)]
     Run(FleetRunArguments),
+    /// Measure a server under load from many hosts at once, as one load.
+    Load(Box<FleetLoadArguments>),
     /// Judge hosts by each other: odd numbers, odd facts, and what is slow on all of them.
     #[command(after_help = JUDGE_EXAMPLES)]
     Judge(JudgeArguments),

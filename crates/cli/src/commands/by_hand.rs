@@ -46,15 +46,15 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
     let watch = if procedure.calibrates() { Watch::begin(&host) } else { Watch::of_kernel() };
     let watch = watch.context("calibrate the clock")?;
     setup::note_counter_rate(&mut host, &watch);
-    let begun_ns = as_member::wait_for_start(*member)?.unwrap_or(begun_ns);
+    let start_ns = as_member::wait_for_start(*member)?;
     let setup = SessionSetup {
         tool: setup::tool(),
         host,
         id: setup::run_id(),
         label: label.clone(),
         started: timestamp(),
-        begun_ns,
-        start_ns: None,
+        begun_ns: start_ns.unwrap_or(begun_ns),
+        start_ns,
         path: command.path,
         asked: procedure.asked(),
         watch,

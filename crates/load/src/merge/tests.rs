@@ -25,7 +25,7 @@ impl Lab {
     /// `window`: of a member, a step with its clients, and a sweep.
     fn of(options: &str, of: u32, window: impl Fn(u32, &Step, usize) -> Outcome) -> Self {
         let member = |rank: u32| {
-            let share = Some(Share::new(rank, of));
+            let share = Some(Share::known(rank, of));
             let load = Load { share, ..load(options) };
             let case = load.all_cases()[0];
             let shared = Shared::of(&load, &target(false), case, None);

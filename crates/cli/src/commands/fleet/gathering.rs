@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use fathom_analysis::fleet::names::fold;
 use fathom_analysis::typical;
 use fathom_fleet::{Audience, Counts, Joined, Skew};
-use fathom_record::{Document, RunState};
+use fathom_record::{Document, Record, RunState, Sample};
 
 use super::engine::Engine;
 use super::forget;
@@ -84,7 +84,10 @@ impl Gathering {
             return known();
         }
         warnings.iter().for_each(|warning| self.warn(warning));
-        document.records.iter_mut().for_each(forget);
+        match self.procedure {
+            None => document.records.iter_mut().for_each(forget),
+            Some(_) => document.records.iter_mut().for_each(forget_all_but_windows),
+        }
         typical::fill(&mut document);
         self.runs.push(document);
         Ok(())
@@ -156,6 +159,14 @@ impl Gathering {
         add(counts.lost, "lost", &self.lost);
         parts.join(", ")
     }
+}
+
+/// A load is merged by its windows.
+fn forget_all_but_windows(record: &mut Record) {
+    let samples = record.samples.take();
+    forget(record);
+    let has_windows = |samples: &Vec<Sample>| samples.iter().any(|it| !it.windows.is_empty());
+    record.samples = samples.filter(has_windows);
 }
 
 /// The one run in these bytes, which must be of this member.
