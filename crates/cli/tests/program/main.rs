@@ -37,6 +37,7 @@ mod limits;
 mod load;
 mod load_limits;
 mod load_live;
+mod manifest;
 mod memory;
 mod mounted;
 mod network;

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use fathom_analysis::fleet::names::fold;
 use fathom_analysis::typical;
 use fathom_fleet::{Audience, Counts, Joined, Skew};
-use fathom_record::{Document, Record, RunState, Sample};
+use fathom_record::{Document, Record, RunState};
 
+use super::bare;
 use super::engine::Engine;
-use super::forget;
 use crate::commands::documents;
 use crate::commands::run_store::RunStore;
 use crate::terminal::{self, Output, PERCENT_BAR};
@@ -84,12 +84,11 @@ impl Gathering {
             return known();
         }
         warnings.iter().for_each(|warning| self.warn(warning));
-        match self.procedure {
-            None => document.records.iter_mut().for_each(forget),
-            Some(_) => document.records.iter_mut().for_each(forget_all_but_windows),
-        }
         typical::fill(&mut document);
-        self.runs.push(document);
+        self.runs.push(match self.procedure {
+            None => bare(document),
+            Some(_) => with_windows(document),
+        });
         Ok(())
     }
 }
@@ -161,12 +160,14 @@ impl Gathering {
     }
 }
 
-/// A load is merged by its windows.
-fn forget_all_but_windows(record: &mut Record) {
-    let samples = record.samples.take();
-    forget(record);
-    let has_windows = |samples: &Vec<Sample>| samples.iter().any(|it| !it.windows.is_empty());
-    record.samples = samples.filter(has_windows);
+/// A share of a load without what it is not merged by.
+fn with_windows(mut share: Document) -> Document {
+    let has_windows = |record: &Record| {
+        let mut samples = record.samples.iter().flatten();
+        samples.any(|sample| !sample.windows.is_empty())
+    };
+    share.records.retain(has_windows);
+    share
 }
 
 /// The one run in these bytes, which must be of this member.

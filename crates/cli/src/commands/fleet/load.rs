@@ -6,7 +6,8 @@ use fathom_load::{Load, LoadOrder, Member};
 use fathom_metric::{Ending, Procedure, ProcedureError, Recorder};
 use fathom_record::{FarHost, Record};
 
-use super::run::{Gathered, Request, gather, new_label};
+use super::gather::{Gathered, Request, gather};
+use super::run::new_label;
 use super::summary::Summary;
 use crate::arguments::MemberOptions;
 use crate::arguments::by_hand::{self, ProcedureArguments, Word as _};
