@@ -102,7 +102,7 @@ fn lost_member_is_missing_by_name() {
     let output = coordinator.end();
     assert!(all.into_iter().map(ended).all(|(status, _)| status.success()));
     assert_status(&output, 1);
-    let merged: Document = document(&output);
+    let merged: Document = serde_json::from_slice(&output.stdout).expect("a document");
     let step = of_metric(&merged, "load.throughput")[0];
     let reason = &step.verdict.reasons[0];
     assert_eq!((step.verdict.state, reason.cause), (State::Invalid, Cause::NotAsAsked));
