@@ -35,6 +35,11 @@ impl Load {
         (self.time.as_nanos() as u64 / SWEEPS as u64).max(1)
     }
 
+    /// The plan of a share from the common start on.
+    pub fn fixed_plan(&self, start_ns: u64) -> Option<Plan> {
+        self.share.map(|_| Plan::new(start_ns, self.window_ns()))
+    }
+
     /// Threads of the generator.
     pub fn client_threads(&self, target: &Target, clients: u32) -> u32 {
         let cpus = affinity::allowed().len() as u32;

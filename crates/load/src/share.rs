@@ -7,7 +7,6 @@ use std::str::FromStr;
 use fathom_metric::notation::NotationError;
 
 use crate::engine::{Arrivals, Rate, Timing};
-use crate::options::Load;
 
 /// From the start that all members know to the first request: they connect and list files.
 const LEAD_NS: u64 = 2_000_000_000;
@@ -111,13 +110,6 @@ impl Plan {
     pub fn take(&mut self, is_open_loop: bool) -> u64 {
         let next_ns = self.next_ns + whole_ns(self.window_ns, is_open_loop);
         std::mem::replace(&mut self.next_ns, next_ns)
-    }
-}
-
-impl Load {
-    /// The plan of a share from the common start on.
-    pub fn fixed_plan(&self, start_ns: u64) -> Option<Plan> {
-        self.share.map(|_| Plan::new(start_ns, self.window_ns()))
     }
 }
 

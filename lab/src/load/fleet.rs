@@ -25,7 +25,7 @@ const TOKEN: &str = "a-token-of-the-lab";
 /// For one member, and for four: with a rate that its links carry half of.
 const LOADS: [[&str; 2]; 2] = [
     ["--clients 4 --time 15s", "--clients 16 --time 15s"],
-    ["--rate 25 --time 15s", "--rate 100 --time 15s"],
+    ["--rate 25 --arrivals uniform --time 15s", "--rate 100 --arrivals uniform --time 15s"],
 ];
 const WITHIN: f64 = 0.05;
 /// A histogram has three significant digits.

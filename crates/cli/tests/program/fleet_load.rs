@@ -38,8 +38,8 @@ fn is_from_due(record: &&Record) -> bool {
 #[test]
 fn shares_are_merged_to_one_load() {
     let (env, server) = (TestEnv::new(), Server::start());
-    let options = "--members 3 --clients 2,5 --rate 60 --arrivals uniform --time 900ms --label whole \
-                   --samples --fail-if errors>50%";
+    let options = "--members 3 --clients 2,5 --rate 60 --arrivals uniform --time 900ms \
+                   --label whole --samples --fail-if errors>50%";
     let coordinator = coordinator(&env, &server, options);
     let members = members(&env, &coordinator, &["m1", "m2", "m3"]);
     let output = coordinator.end();

@@ -11,7 +11,7 @@ use super::run::new_label;
 use super::summary::Summary;
 use crate::arguments::MemberOptions;
 use crate::arguments::by_hand::{self, ProcedureArguments, Word as _};
-use crate::arguments::fleet_load::FleetLoadArguments;
+use crate::arguments::fleet::FleetLoadArguments;
 use crate::exit::{Status, UsageError};
 use crate::terminal;
 
