@@ -141,3 +141,57 @@ fn by_reason(missing: &[Missing]) -> String {
     let parts = hosts.into_iter().map(|(reason, hosts)| format!("{} ({reason})", fold(hosts)));
     parts.collect::<Vec<String>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use fathom_fleet::{Ended, Joined, Outcome, Skew};
+    use fathom_record::Host;
+
+    use super::*;
+
+    fn ended(name: &str, lost: Option<&str>, skew_ns: Option<f64>) -> Ended {
+        let host = Host { name: name.to_owned(), ..Host::default() };
+        let member = Joined { name: name.to_owned(), node: None, rank: None, host };
+        let skew = skew_ns.map(|ns| Skew { ns, error_ns: 20_000.0 });
+        Ended { member, skew, lost: lost.map(str::to_owned) }
+    }
+
+    fn gathered(members: Vec<Ended>, absent: &[(&str, &str)]) -> Gathered {
+        let absent = absent.iter().map(|(node, why)| ((*node).to_owned(), (*why).to_owned()));
+        let outcome = Outcome { members, is_stopped: false };
+        Gathered { outcome, runs: Vec::new(), absent: absent.collect(), has_failed: false }
+    }
+
+    #[test]
+    fn lost_and_absent_hosts_are_folded_by_reason() {
+        let silent = Some("no sign of life for 30 s");
+        let mut members: Vec<Ended> =
+            (1..=9).map(|at| ended(&format!("n{at}"), None, None)).collect();
+        assert_eq!(
+            Summary::of(&gathered(Vec::new(), &[]), Some("x")).words(),
+            "0 members joined, 0 delivered"
+        );
+        members.extend([ended("n12", silent, None), ended("n10", silent, None)]);
+        members.push(ended("n11", Some("connection closed"), None));
+        let absent = [("n13", "ssh: refused"), ("n14", "ssh: refused")];
+        let summary = Summary::of(&gathered(members, &absent), Some("x"));
+        let words = "12 members joined, 9 delivered, 3 lost: n11 (connection closed), n[10,12] (no \
+                     sign of life for 30 s), 2 did not join: n[13-14] (ssh: refused)";
+        assert_eq!(summary.words(), words);
+        // Facts are not delivered.
+        let facts = gathered(vec![ended("a", None, None)], &[]);
+        assert_eq!(Summary::of(&facts, None).words(), "1 member joined");
+    }
+
+    #[test]
+    fn start_has_median_and_highest_skew() {
+        let skews = [-400_000.0, 100_000.0, 30_000.0];
+        let members = skews.iter().map(|ns| ended("a", None, Some(*ns))).collect();
+        let summary = Summary::of(&gathered(members, &[]), Some("x y"));
+        let layout = Layout { width: 200, ..Layout::default() };
+        let screen = "3 members joined, 3 delivered\n3 started together: 0.100 ms from the announced \
+                      time in the median, 0.400 ms at most (± 0.020 ms)\n\n";
+        assert_eq!(summary.screen(&layout), screen);
+        assert_eq!(summary.foot(&layout), "\nfathom fleet judge 'x y' judges these runs again\n");
+    }
+}
