@@ -38,6 +38,14 @@ const TICK_NS: u64 = 200_000_000;
 const STOP: u64 = u64::MAX;
 const LISTENER: u64 = u64::MAX - 1;
 
+/// What the fuzzer drives.
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz {
+    pub(crate) use super::greeting::{Greeted, Greeting};
+    pub(crate) use super::roster::Roster;
+    pub(crate) use super::wire::{Item, Wire};
+}
+
 /// Who follows a coordinator.
 pub trait Audience {
     fn joined(&mut self, member: &Joined);

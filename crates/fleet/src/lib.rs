@@ -11,6 +11,8 @@
 
 mod coordinator;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod member;
 mod offset;
 mod protocol;

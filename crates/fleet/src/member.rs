@@ -67,6 +67,15 @@ pub fn serve(membership: &Membership<'_>, stop: BorrowedFd<'_>) -> Result<Ending
         ToMember::Joined => {}
         _ => return Err(FleetError::Unexpected("expected joined")),
     }
+    run(channel, membership, stop)
+}
+
+/// A member that has joined.
+pub(crate) fn run(
+    channel: Channel,
+    membership: &Membership<'_>,
+    stop: BorrowedFd<'_>,
+) -> Result<Ending, FleetError> {
     Member::new(channel, membership).serve(stop)
 }
 

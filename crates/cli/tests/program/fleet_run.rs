@@ -2,6 +2,7 @@
 
 use std::io::{BufReader, Read as _};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 
 use fathom_far::Token;
@@ -26,6 +27,7 @@ pub(crate) struct Coordinator {
     child: Child,
     errors: BufReader<ChildStderr>,
     pub(crate) join: String,
+    token_file: Option<String>,
 }
 
 impl Coordinator {
@@ -35,12 +37,22 @@ impl Coordinator {
 
     pub(crate) fn begin(env: &TestEnv, line: &str) -> Self {
         let mut command = env.command(line);
-        command.env("FATHOM_TOKEN", TOKEN).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("FATHOM_TOKEN", TOKEN);
+        Self::of(command)
+    }
+
+    /// Starts it, and waits until it says where members join.
+    fn of(mut command: Command) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
         let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
         let line = line_with(&mut errors, "--join ");
-        let join = line.split("--join ").nth(1).and_then(|it| it.split(' ').next());
-        Self { join: join.expect("an address").to_owned(), child, errors }
+        let after = |option: &str| {
+            let rest = line.split(option).nth(1)?;
+            rest.split_whitespace().next().map(str::to_owned)
+        };
+        let (join, token_file) = (after("--join "), after("--token-file "));
+        Self { child, errors, join: join.expect("an address"), token_file }
     }
 
     fn address(&self) -> SocketAddr {
@@ -151,6 +163,27 @@ fn wrong_token_joins_nothing() {
     assert_status(&right, 0);
     let members = json::<Value>(&coordinator.end())["members"].clone();
     assert_eq!((&members["joined"], &members["delivered"]), (&1.into(), &1.into()));
+}
+
+#[test]
+fn new_token_is_in_a_private_file_until_the_end() {
+    let env = TestEnv::new();
+    let mut command = env.command(&format!("fleet run --members 1 --json {CHEAP}"));
+    command.env_remove("FATHOM_TOKEN").env("XDG_RUNTIME_DIR", env.path());
+    let mut coordinator = Coordinator::of(command);
+    let file = coordinator.token_file.take().expect("a file with the token");
+    let mode = std::fs::metadata(&file).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let token = std::fs::read_to_string(&file).expect("a token");
+    assert!(token.trim().len() == 64, "{token}");
+    // It is seen in no process.
+    let cmdline = format!("/proc/{}/cmdline", coordinator.child.id());
+    assert!(!std::fs::read_to_string(cmdline).expect("arguments").contains(token.trim()));
+    let line = format!("fleet member --join {} --token-file {file}", coordinator.join);
+    let mut member = env.command(&line);
+    assert_status(&member.env("FATHOM_HOST", "m1").output().expect("it ran"), 0);
+    assert_eq!(json::<Value>(&coordinator.end())["members"]["delivered"], 1);
+    assert!(!std::path::Path::new(&file).exists(), "the token is left");
 }
 
 #[test]
@@ -286,11 +319,9 @@ fn crowd_delivers_but_for_those_that_are_lost() {
 fn facts_of_members_are_compared_without_measuring() {
     let env = TestEnv::new();
     let mut command = env.command("fleet facts --members 6 --json");
-    command.env("FATHOM_TOKEN", TOKEN).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("it starts");
-    let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
-    let line = line_with(&mut errors, "--join ");
-    let address = line.split(' ').find_map(|word| word.parse().ok()).expect("an address");
+    command.env("FATHOM_TOKEN", TOKEN);
+    let coordinator = Coordinator::of(command);
+    let address = coordinator.address();
     let canned = canned();
     let documents = (0..6).map(|at| {
         let mut document = of_host(&canned, at);
@@ -298,7 +329,7 @@ fn facts_of_members_are_compared_without_measuring() {
         document
     });
     crowd::join(address, &Token::new(TOKEN), documents, (0, false, 1)).expect("joined");
-    let output = child.wait_with_output().expect("a child");
+    let output = coordinator.end();
     assert_status(&output, 3);
     let judged: Value = json(&output);
     assert_eq!(judged["groups"][0]["odd"][0]["host"], "c4");

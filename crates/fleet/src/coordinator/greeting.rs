@@ -10,14 +10,14 @@ use crate::protocol::{
 
 /// What is expected next.
 #[derive(Debug)]
-pub(super) enum Greeting {
+pub(crate) enum Greeting {
     Hello,
     /// The challenges of the member and of the coordinator.
     Proof([String; 2]),
     Join,
 }
 
-pub(super) enum Greeted {
+pub(crate) enum Greeted {
     /// The next step, with an answer to send.
     Goes(Greeting, Option<ToMember>),
     Joins(Box<Join>),
@@ -26,7 +26,7 @@ pub(super) enum Greeted {
 impl Greeting {
     /// # Errors
     /// If the other end is no member, or has another token.
-    pub(super) fn hears(
+    pub(crate) fn hears(
         self,
         message: ToCoordinator,
         token: &Token,

@@ -78,7 +78,7 @@ impl Member {
     }
 }
 
-pub(super) struct Roster<'p> {
+pub(crate) struct Roster<'p> {
     plan: &'p Plan<'p>,
     members: Vec<Member>,
     /// The members by rank, once the work has begun.
@@ -92,7 +92,7 @@ pub(super) struct Roster<'p> {
 }
 
 impl<'p> Roster<'p> {
-    pub(super) fn new(plan: &'p Plan<'p>) -> Self {
+    pub(crate) fn new(plan: &'p Plan<'p>) -> Self {
         Self {
             plan,
             members: Vec::new(),
@@ -105,15 +105,15 @@ impl<'p> Roster<'p> {
     }
 
     /// Whether [`Roster::advance`] may have something to send since this was asked.
-    pub(super) fn take_change(&mut self) -> bool {
+    pub(crate) fn take_change(&mut self) -> bool {
         std::mem::take(&mut self.has_changed)
     }
 
-    pub(super) fn member(&self, at: usize) -> &Joined {
+    pub(crate) fn member(&self, at: usize) -> &Joined {
         &self.members[at].joined
     }
 
-    pub(super) fn skew(&self, at: usize) -> Option<Skew> {
+    pub(crate) fn skew(&self, at: usize) -> Option<Skew> {
         self.members[at].skew
     }
 
@@ -121,7 +121,7 @@ impl<'p> Roster<'p> {
     ///
     /// # Errors
     /// Why it is refused, for itself.
-    pub(super) fn admit(&mut self, join: Join, now_ns: u64) -> Result<usize, String> {
+    pub(crate) fn admit(&mut self, join: Join, now_ns: u64) -> Result<usize, String> {
         if let Some(what) = join.implausible() {
             return Err(format!("its {what} cannot be"));
         }
@@ -173,7 +173,7 @@ impl<'p> Roster<'p> {
     ///
     /// # Errors
     /// Why the member is lost by it.
-    pub(super) fn heard(
+    pub(crate) fn heard(
         &mut self,
         at: usize,
         message: ToCoordinator,
@@ -232,17 +232,17 @@ impl<'p> Roster<'p> {
     }
 
     /// Bytes of its document arrive.
-    pub(super) fn hears_bytes(&mut self, at: usize, now_ns: u64) {
+    pub(crate) fn hears_bytes(&mut self, at: usize, now_ns: u64) {
         self.members[at].heard_ns = now_ns;
     }
 
-    pub(super) fn delivered(&mut self, at: usize, now_ns: u64) {
+    pub(crate) fn delivered(&mut self, at: usize, now_ns: u64) {
         self.members[at].enter(Stage::Delivered, now_ns);
         self.has_changed = true;
     }
 
     /// A member that has delivered is not lost. Returns whether it is now.
-    pub(super) fn lose(&mut self, at: usize, reason: &str) -> bool {
+    pub(crate) fn lose(&mut self, at: usize, reason: &str) -> bool {
         let member = &mut self.members[at];
         let is_lost = !member.is_over();
         if is_lost {
@@ -253,7 +253,7 @@ impl<'p> Roster<'p> {
     }
 
     /// The members that have exceeded a limit, and why.
-    pub(super) fn overdue(&self, now_ns: u64) -> Vec<(usize, String)> {
+    pub(crate) fn overdue(&self, now_ns: u64) -> Vec<(usize, String)> {
         let reason = |member: &Member| {
             let (silent, since) = (now_ns.saturating_sub(member.heard_ns), member.since_ns);
             let limit = match member.stage {
@@ -274,7 +274,7 @@ impl<'p> Roster<'p> {
     }
 
     /// What members are sent next. `absent`: how many of those expected cannot come.
-    pub(super) fn advance(&mut self, absent: usize, now_ns: u64) -> Vec<(usize, ToMember)> {
+    pub(crate) fn advance(&mut self, absent: usize, now_ns: u64) -> Vec<(usize, ToMember)> {
         let mut sent = Vec::new();
         let is_time_over = now_ns.saturating_sub(self.begun_ns) >= self.plan.join_ns;
         let is_complete = self.members.len() + absent >= self.plan.expected;
@@ -382,11 +382,11 @@ impl<'p> Roster<'p> {
     }
 
     /// Whether nothing more is to come.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.has_begun && self.members.iter().all(Member::is_over)
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         let joined = self.members.len();
         let done: f64 = self.members.iter().map(Member::done).sum();
         Counts {
@@ -398,7 +398,7 @@ impl<'p> Roster<'p> {
         }
     }
 
-    pub(super) fn ended(self) -> Vec<Ended> {
+    pub(crate) fn ended(self) -> Vec<Ended> {
         let mut members = self.members;
         members.sort_by_key(|it| it.joined.rank.unwrap_or(u32::MAX));
         let ended = |member: Member| {

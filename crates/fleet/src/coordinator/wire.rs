@@ -11,7 +11,7 @@ const READ_BYTES: usize = 64 << 10;
 const UNSENT_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     socket: OwnedFd,
     received: Vec<u8>,
     unsent: Vec<u8>,
@@ -20,13 +20,13 @@ pub(super) struct Wire {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Item {
+pub(crate) enum Item {
     Line(Vec<u8>),
     Document(Vec<u8>),
 }
 
 impl Wire {
-    pub(super) fn new(socket: OwnedFd) -> Self {
+    pub(crate) fn new(socket: OwnedFd) -> Self {
         Self { socket, received: Vec::new(), unsent: Vec::new(), document: None }
     }
 
@@ -34,7 +34,7 @@ impl Wire {
     ///
     /// # Errors
     /// If the other end has closed the connection.
-    pub(super) fn fill(&mut self) -> Result<(), String> {
+    pub(crate) fn fill(&mut self) -> Result<(), String> {
         let mut piece = [0; READ_BYTES];
         match recv(&self.socket, &mut piece, RecvFlags::DONTWAIT) {
             Ok((0, _)) | Err(Errno::CONNRESET) => Err("connection closed".to_owned()),
@@ -48,7 +48,7 @@ impl Wire {
     }
 
     /// The document follows.
-    pub(super) fn expect(&mut self, bytes: usize) {
+    pub(crate) fn expect(&mut self, bytes: usize) {
         self.document = Some((bytes, Vec::new()));
     }
 
@@ -56,7 +56,7 @@ impl Wire {
     ///
     /// # Errors
     /// If a line is too long.
-    pub(super) fn next(&mut self) -> Result<Option<Item>, String> {
+    pub(crate) fn next(&mut self) -> Result<Option<Item>, String> {
         if let Some((missing, document)) = &mut self.document {
             let count = (*missing).min(self.received.len());
             document.extend(self.received.drain(..count));
@@ -79,7 +79,7 @@ impl Wire {
     }
 
     /// Forgets what has arrived.
-    pub(super) fn discard(&mut self) {
+    pub(crate) fn discard(&mut self) {
         (self.received, self.document) = (Vec::new(), None);
     }
 
@@ -87,7 +87,7 @@ impl Wire {
     ///
     /// # Errors
     /// If the connection is closed, or the other end reads too little.
-    pub(super) fn send(&mut self, line: &[u8]) -> Result<(), String> {
+    pub(crate) fn send(&mut self, line: &[u8]) -> Result<(), String> {
         self.unsent.extend_from_slice(line);
         self.flush()?;
         match self.unsent.len() > UNSENT_MAX {
@@ -98,7 +98,7 @@ impl Wire {
 
     /// # Errors
     /// If the connection is closed.
-    pub(super) fn flush(&mut self) -> Result<(), String> {
+    pub(crate) fn flush(&mut self) -> Result<(), String> {
         while !self.unsent.is_empty() {
             match send(&self.socket, &self.unsent, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(sent) => drop(self.unsent.drain(..sent)),
@@ -112,7 +112,7 @@ impl Wire {
         Ok(())
     }
 
-    pub(super) fn has_unsent(&self) -> bool {
+    pub(crate) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
 }

@@ -215,17 +215,18 @@ impl<'c, 'w> Coordinator<'c, 'w> {
             backlog: None,
             end: End::Complete,
         };
+        let length = timing.window_ns.max(PART_NS[0]);
+        let early = self.open_early(timing, length);
         match timing.requests.map_or_else(|| self.warm_up(timing), |_| Ok(true)) {
             Ok(is_settled) => outcome.is_settled = is_settled,
             Err(end) => return Outcome { end, ..outcome },
         }
-        let length = timing.window_ns.max(PART_NS[0]);
         let begun = self.live();
         if !(self.watch)(Moment::Begin, &begun) {
             return Outcome { end: End::Stopped, ..outcome };
         }
         let (before, held) = (self.threads(), throttled_ns());
-        let from = self.open(timing, length);
+        let from = early.unwrap_or_else(|| self.open(timing, length));
         outcome.late_ns = timing.planned_ns().map_or(0, |planned| from - planned);
         outcome.warm_up_ns = from - begun_ns;
         // The largest up to the middle of the window.
@@ -275,11 +276,18 @@ impl<'c, 'w> Coordinator<'c, 'w> {
         outcome
     }
 
+    /// Opens a planned window before the warm-up: its threads know of it, however late this one
+    /// wakes up. Returns when it begins.
+    fn open_early(&self, timing: Timing, length: u64) -> Option<u64> {
+        let from = timing.planned_ns().filter(|planned| now_ns() + AHEAD_NS < *planned)?;
+        self.shared.open(from, length);
+        Some(from)
+    }
+
     /// Opens the window; returns when it begins.
     fn open(&self, timing: Timing, length: u64) -> u64 {
-        let planned = timing.planned_ns();
-        let is_ahead = self.shared.is_open_loop || planned.is_some();
-        let from = (now_ns() + if is_ahead { AHEAD_NS } else { 0 }).max(planned.unwrap_or(0));
+        let ahead = if self.shared.is_open_loop { AHEAD_NS } else { 0 };
+        let from = (now_ns() + ahead).max(timing.planned_ns().unwrap_or(0));
         self.shared.open(from, length);
         from
     }

@@ -165,8 +165,8 @@ mod tests {
     #[test]
     fn lost_and_absent_hosts_are_folded_by_reason() {
         let silent = Some("no sign of life for 30 s");
-        let mut members: Vec<Ended> =
-            (1..=9).map(|at| ended(&format!("n{at}"), None, None)).collect();
+        let whole = |at| ended(&format!("n{at}"), None, None);
+        let mut members: Vec<Ended> = (1..=9).map(whole).collect();
         assert_eq!(
             Summary::of(&gathered(Vec::new(), &[]), Some("x")).words(),
             "0 members joined, 0 delivered"
@@ -189,8 +189,8 @@ mod tests {
         let members = skews.iter().map(|ns| ended("a", None, Some(*ns))).collect();
         let summary = Summary::of(&gathered(members, &[]), Some("x y"));
         let layout = Layout { width: 200, ..Layout::default() };
-        let screen = "3 members joined, 3 delivered\n3 started together: 0.100 ms from the announced \
-                      time in the median, 0.400 ms at most (± 0.020 ms)\n\n";
+        let screen = "3 members joined, 3 delivered\n3 started together: 0.100 ms from the \
+                      announced time in the median, 0.400 ms at most (± 0.020 ms)\n\n";
         assert_eq!(summary.screen(&layout), screen);
         assert_eq!(summary.foot(&layout), "\nfathom fleet judge 'x y' judges these runs again\n");
     }
