@@ -83,13 +83,15 @@ fn shares_are_merged_to_one_load() {
     let due = |step: &Record| {
         ["requests", "without a response"].map(|name| step.quantity_of(name).expect("a count"))
     };
-    let own = shares
-        .each_ref()
-        .map(|share| due(of_metric(share, "load.throughput").pop().expect("an open loop")));
-    assert_eq!(due(steps[2]), [0, 1].map(|at| own.iter().map(|counts| counts[at]).sum::<f64>()));
-    let own = of_metric(&shares[1], "load.throughput");
-    assert_eq!(own[0].params.text("share"), Some("2/3"));
-    assert_eq!(own[0].samples.as_ref().expect("samples")[0].windows.len(), 3);
+    let last =
+        shares.each_ref().map(|share| of_metric(share, "load.throughput").pop().expect("one"));
+    let sum = [0, 1].map(|at| last.iter().map(|step| due(step)[at]).sum::<f64>());
+    assert_eq!(due(steps[2]), sum);
+    // In the order in which they joined.
+    let mut names = last.map(|step| step.params.text("share").expect("a share"));
+    names.sort_unstable();
+    assert_eq!(names, ["1/3", "2/3", "3/3"]);
+    assert_eq!(last[0].samples.as_ref().expect("samples")[0].windows.len(), 3);
 }
 
 #[test]
