@@ -21,7 +21,7 @@ Examples:
   salloc -N 12 fathom fleet run --quick                   the nodes of a Slurm allocation, by srun
   fathom fleet run network --together --hosts a,b,c,d,e   all start at the same moment
   fathom fleet run os --members 8 --listen 10.0.0.1       wait for members that others start:
-  mpirun -N 1 -x FATHOM_TOKEN fathom fleet member --join 10.0.0.1:3285
+  mpirun -N 1 --bind-to none -x FATHOM_TOKEN fathom fleet member --join 10.0.0.1
   fathom fleet judge fleet-k3x9qa                         judge the runs of a label again
 
 Each host measures for itself, and delivers its run to the store of this one. Members connect to
