@@ -193,9 +193,25 @@ pub struct LoadShare {
     pub place: u32,
     /// The number of members.
     pub of: u32,
+    /// What the server requires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+}
+
+/// What fits the head of a request.
+fn is_token(text: &str) -> bool {
+    text.len() <= METRIC_BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 impl Order {
+    /// A secret for the measuring process, which is no argument of it: others could read that.
+    pub(crate) fn server_token(&self) -> Option<&str> {
+        match &self.work {
+            Work::Load(load) => load.token.as_deref(),
+            Work::Facts | Work::Run(_) => None,
+        }
+    }
+
     /// # Errors
     /// What of it no coordinator of this version asks for.
     pub(crate) fn check(&self) -> Result<(), FleetError> {
@@ -205,6 +221,9 @@ impl Order {
                 if run.metrics.len() > METRICS_MAX || !run.metrics.iter().all(is_selector) =>
             {
                 Err(FleetError::Order("more than 1000 metrics, or a longer name".to_owned()))
+            }
+            Work::Load(LoadShare { token: Some(token), .. }) if !is_token(token) => {
+                Err(FleetError::Order("a token of the server that is none".to_owned()))
             }
             // What is in it is checked as a command line.
             Work::Facts | Work::Run(_) | Work::Load(_) => Ok(()),

@@ -56,6 +56,7 @@ pub use options::Load;
 pub use order::{LoadOrder, is_shared};
 pub use procedure::check_congestion;
 pub use share::Share;
+pub use target::token;
 
 /// The command, for the registry.
 pub const COMMAND: Command = Command::of::<Load>("load", metrics::ALL);

@@ -32,8 +32,8 @@ const OPTIONS: [&str; 18] = [
     "insecure",
     "seed",
 ];
-/// Options that concern the merged load only.
-const OF_ALL: [&str; 2] = ["target", "fail_if"];
+/// Options of the merged load; the token of the file is sent to members apart.
+const OF_ALL: [&str; 3] = ["target", "fail_if", "token_file"];
 /// Bytes of a URL and of all options, at most.
 const BYTES_MAX: usize = 32 << 10;
 /// A load of members takes at most so many hours: a coordinator waits an hour longer.
@@ -218,7 +218,6 @@ mod tests {
             ("--find-max --slo p99<1ms", "find-max"),
             ("--prove", "prove"),
             ("--requests 9", "requests"),
-            ("--token-file t", "token-file"),
             ("--data-file d", "data-file"),
             ("--unix-socket s", "unix-socket"),
             ("--server-cache cold", "server-cache"),

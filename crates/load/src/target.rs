@@ -12,7 +12,7 @@ use fathom_fileio::read_text;
 use fathom_http::{Address, Connector, ExchangeError, Tls, Url, resolve};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_metric::{ProcedureError, Recorder};
-use fathom_record::{Activity, FarHost, Host, escaped, system_cause};
+use fathom_record::{Activity, FarHost, Host, SERVER_TOKEN, escaped, system_cause};
 
 use crate::control::{Answer, Control};
 use crate::control_error::ControlError;
@@ -116,7 +116,8 @@ impl Target {
         let is_own = is_loopback
             || local.is_some() && load.pid.is_some()
             || host.as_ref().is_some_and(|host| host.identity() == recorder.host().identity());
-        // Of several members only the first one reads the server's counters.
+        // Of several members one asks the server for its counters. Those of its processes are read
+        // by the one beside it.
         let reads = load.share.is_none_or(Share::is_first);
         let name = host.as_ref().map(|host| host.name.clone()).filter(|name| !name.is_empty());
         let name = name.unwrap_or_else(|| url.host.clone());
@@ -138,7 +139,7 @@ impl Target {
             fields,
             contents: None,
             control: (is_ours && reads).then_some(control),
-            local: local.filter(|_| reads),
+            local,
             far,
             to,
             server,
@@ -309,10 +310,10 @@ fn with_remedy(error: &ControlError) -> String {
 /// The token of `--token-file` or the environment.
 pub fn token(load: &Load) -> Result<Option<String>, ProcedureError> {
     // A coordinator chooses the server of a share, and must not get a token of this machine.
-    let variable = || {
-        let path = std::env::var_os(TOKEN_FILE).filter(|_| load.share.is_none());
-        path.map(std::path::PathBuf::from)
-    };
+    if load.share.is_some() {
+        return Ok(std::env::var(SERVER_TOKEN).ok());
+    }
+    let variable = || std::env::var_os(TOKEN_FILE).map(std::path::PathBuf::from);
     let path = load.token_file.clone().or_else(variable);
     path.map(|path| read_token(&path)).transpose()
 }

@@ -47,7 +47,7 @@ pub use heat_map::HeatMap;
 pub use hidden::{escape, escaped, is_hidden};
 pub use histogram::Histogram;
 pub use host::Host;
-pub use load_window::{LoadSlot, LoadThread, LoadWindow};
+pub use load_window::{LoadSlot, LoadThread, LoadWindow, SERVER_TOKEN};
 pub use measured_by::MeasuredBy;
 pub use metric::{Better, MetricId, OWN_GROUPS, ParamValue, Params, Unit, is_own};
 pub use outline::{Headline, Outline};

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Histogram, ServerUse};
 
+/// The variable with the token that a share of a load sends to the server.
+pub const SERVER_TOKEN: &str = "FATHOM_SERVER_TOKEN";
+
 /// A window of a step, as one of several generators counted it. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadWindow {

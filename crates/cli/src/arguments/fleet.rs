@@ -181,6 +181,10 @@ impl Args for FleetLoadArguments {
             let id = argument.get_id().as_str();
             let shown = argument.clone();
             match id {
+                "urls" => shown.value_name("PATTERN").help(
+                    "Paths to request, such as /f{0..9999} [default: the list of `fathom serve`, \
+                     else the path of the URL]",
+                ),
                 "target" => shown.help("URL of the server, or of a file on it").value_name("URL"),
                 "clients" => shown.help(
                     "Numbers of closed-loop clients of all members: a list, or a range with every \

@@ -91,7 +91,7 @@ fn earlier_results(store: &Store, metrics: &[&str], host: &Host) -> Vec<Record> 
     runs.into_iter().flat_map(|run| run.records).collect()
 }
 
-fn command_error(error: ProcedureError) -> anyhow::Error {
+pub(super) fn command_error(error: ProcedureError) -> anyhow::Error {
     match error {
         ProcedureError::Usage(text) => UsageError(text).into(),
         ProcedureError::Failed(text) | ProcedureError::CutShort(text) => anyhow::anyhow!(text),

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use crate::children::{signal_and_wait, wait_until};
 use crate::fleet_run::{Coordinator, TOKEN, ended, started};
-use crate::load::Server;
+use crate::load::{Server, Serving};
 use crate::test_env::{TestEnv, assert_contains, assert_status, document, of_metric, text};
 
 /// Members that have joined a coordinator.
@@ -123,7 +123,6 @@ fn options_that_are_not_for_members_start_nothing() {
         ("--prove", "--prove: not with several members"),
         ("--find-max --slo p99<1ms", "--find-max: not with several members"),
         ("--requests 9", "--requests: not with several members"),
-        ("--token-file t", "--token-file: not with several members"),
         ("--urls paths", "--urls: expected a pattern of paths"),
         ("--time 30h", "below 5 h are accepted"),
         ("--clients 0", "1 to 100000 clients"),
@@ -136,13 +135,34 @@ fn options_that_are_not_for_members_start_nothing() {
     assert_status(&url, 2);
 }
 
+#[test]
+fn token_of_the_server_reaches_the_members() {
+    let env = TestEnv::new();
+    std::fs::create_dir(env.file("set")).expect("a folder");
+    std::fs::write(env.file("set/f0"), "hello").expect("a file");
+    let (_serving, url) = Serving::spawn(env.command("serve set --listen 0 --token-file token"));
+    let options = "--members 2 --same-host --clients 2 --time 900ms --json --token-file token";
+    let coordinator = Coordinator::begin(&env, &format!("fleet load {url} {options}"));
+    let members = members(&env, &coordinator, &["m1", "m2"]);
+    let output = coordinator.end();
+    assert!(members.into_iter().map(ended).all(|(status, _)| status.success()));
+    let merged: Document = serde_json::from_slice(&output.stdout).expect("a document");
+    let step = of_metric(&merged, "load.throughput")[0];
+    assert_eq!(step.quantity_of("errors"), Some(0.0));
+    // One of them has asked the server for its counters.
+    assert!(step.quantity_of("server CPU").is_some());
+    let all = String::from_utf8(output.stdout).expect("text");
+    let token = std::fs::read_to_string(env.file("token")).expect("a token");
+    assert!(!all.contains(token.trim()), "the token is in no document");
+}
+
 /// A member makes its own command line: what is not on its list is refused before it starts.
 #[test]
 fn hostile_order_reads_no_file() {
     for option in ["--token-file=/etc/shadow", "--cacert=/etc/passwd", "--make=1x1MB", "--store=x"]
     {
         let (url, options) = ("http://127.0.0.1:1/".to_owned(), vec![option.to_owned()]);
-        let work = Work::Load(LoadShare { url, options, place: 0, of: 1 });
+        let work = Work::Load(LoadShare { url, options, place: 0, of: 1, token: None });
         assert_contains(&refusal(&work), &["refused an order: ", "is not accepted"]);
     }
 }

@@ -10,16 +10,18 @@ use super::gather::{Gathered, Request, gather};
 use super::run::new_label;
 use super::summary::Summary;
 use crate::arguments::MemberOptions;
-use crate::arguments::by_hand::{self, ProcedureArguments, Word as _};
+use crate::arguments::by_hand::{Load as LoadWord, ProcedureArguments, Word as _};
 use crate::arguments::fleet::FleetLoadArguments;
+use crate::commands::by_hand::{by_hand, command_error};
 use crate::exit::{Status, UsageError};
 use crate::terminal;
 
 pub(super) fn load(arguments: &FleetLoadArguments) -> anyhow::Result<Status> {
     let FleetLoadArguments { load, order, label, gather: members, output } = arguments;
     let order = order.clone().map_err(UsageError)?;
+    let token = fathom_load::token(load).map_err(command_error)?;
     let label = label.clone().map_or_else(new_label, Ok)?;
-    let command = by_hand::Load::command();
+    let command = LoadWord::command();
     let gathered = gather(&Request {
         gather: members,
         store: Some(&output.store),
@@ -29,7 +31,8 @@ pub(super) fn load(arguments: &FleetLoadArguments) -> anyhow::Result<Status> {
         at_once: usize::MAX,
         work: &|place, of| {
             let LoadOrder { url, options } = order.clone().for_members(of as u32);
-            Work::Load(LoadShare { url, options, place: place as u32, of: of as u32 })
+            let (place, of, token) = (place as u32, of as u32, token.clone());
+            Work::Load(LoadShare { url, options, place, of, token })
         },
     })?;
     let summary = Summary::of(&gathered, Some(&label)).words() + &format!("; label {label}");
@@ -43,7 +46,7 @@ pub(super) fn load(arguments: &FleetLoadArguments) -> anyhow::Result<Status> {
     let whole = order.for_members(gathered.outcome.members.len() as u32).whole(load);
     let is_stopped = gathered.outcome.is_stopped;
     let merged = Merged::of(gathered, whole.map_err(UsageError)?, summary);
-    let status = crate::commands::by_hand::by_hand(&ProcedureArguments {
+    let status = by_hand(&ProcedureArguments {
         command,
         procedure: Box::new(merged),
         label: Some(label),

@@ -47,7 +47,7 @@ fn of_run(run: &RunOrder, host: &Host) -> Result<Vec<String>, String> {
 }
 
 fn of_load(load: &LoadShare) -> Result<Vec<String>, String> {
-    let LoadShare { url, options, place, of } = load.clone();
+    let LoadShare { url, options, place, of, .. } = load.clone();
     let share = Share::new(place, of).ok_or("the place of a member beyond their number")?;
     LoadOrder { url, options }.arguments(share)
 }
