@@ -2,8 +2,8 @@
 //!
 //! - [`disk`]: an in-memory file system that models power cuts; [`fuse`] mounts it.
 //! - [`mounts`]: a mount namespace for a test, so that no mount outlives it.
-//! - [`group`]: a cgroup with limits; [`link`]: a link between network namespaces; [`relay`]: one
-//!   that delays and loses packets.
+//! - [`group`]: a cgroup with limits; [`link`]: a link between network namespaces; [`star`]: many
+//!   namespaces around one; [`relay`]: a link that delays and loses packets.
 //! - [`limited`]: `fathom serve` with a limit of known size, for the known answers of a load.
 //! - [`bandwidth`]: the bandwidth of the network to a far end behind such a limit.
 //! - [`client`]: an HTTP client that sends exact bytes.
@@ -29,6 +29,7 @@ pub mod nginx;
 pub mod processes;
 pub mod relay;
 pub mod seeded;
+pub mod star;
 pub mod strace;
 
 use std::os::unix::fs::MetadataExt as _;

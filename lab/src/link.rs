@@ -87,20 +87,24 @@ impl Link {
 
     /// The command at an end.
     pub fn at(&self, end: usize, command: &Command) -> Command {
-        let words = self.words(end);
-        let mut there = Command::new(&words[0]);
-        there.args(&words[1..]).arg(command.get_program()).args(command.get_args());
-        if let Some(folder) = command.get_current_dir() {
-            there.current_dir(folder);
-        }
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => there.env(name, value),
-                None => there.env_remove(name),
-            };
-        }
-        there
+        inside(&self.words(end), command)
     }
+}
+
+/// The command after a command line prefix.
+pub(crate) fn inside(words: &[String], command: &Command) -> Command {
+    let mut there = Command::new(&words[0]);
+    there.args(&words[1..]).arg(command.get_program()).args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        there.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => there.env(name, value),
+            None => there.env_remove(name),
+        };
+    }
+    there
 }
 
 impl Drop for Link {
@@ -112,7 +116,7 @@ impl Drop for Link {
 }
 
 /// Runs a command of words separated by spaces.
-fn run(line: &str) -> Result<(), Unmet> {
+pub(crate) fn run(line: &str) -> Result<(), Unmet> {
     let mut words = line.split(' ');
     let mut command = Command::new(words.next().unwrap_or_default());
     let output = command.args(words).stdin(Stdio::null()).output();

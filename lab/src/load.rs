@@ -1,5 +1,6 @@
 //! Known answers of `fathom load`: a limit of known size is imposed, and the load must name it.
 
+mod fleet;
 mod page;
 mod row;
 mod theory;
@@ -22,11 +23,13 @@ use trial::Trial;
 /// Undetermined ones of all runs with a random limit.
 const UNDETERMINED_MAX: f64 = 0.15;
 const KEPT: &str = "target/load-lab.json";
-/// The parts of the lab: trials with a chosen and with a random limit, and the theory of a queue.
+/// The parts of the lab: trials with a chosen and with a random limit, the theory of a queue, and a
+/// load of several members.
 const FIXED: &str = "fixed";
 const NGINX: &str = "nginx";
 const THEORY: &str = "theory";
-const PARTS: [&str; 4] = [FIXED, trial::RANDOM, NGINX, THEORY];
+const FLEET: &str = "fleet";
+const PARTS: [&str; 5] = [FIXED, trial::RANDOM, NGINX, THEORY, FLEET];
 
 /// The result of a part.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -62,8 +65,11 @@ pub(crate) fn run(root: &Path, program: &str, runs: u32, seed: u64, only: &str) 
         let is_whole = name.contains(only);
         let chosen = of_part.filter(|trial| is_whole || trial.part.contains(only));
         let mut part = measure_all(&program, chosen, &stop)?;
-        if name == THEORY && is_whole {
-            part.rows = theory::measure(&program, &stop)?;
+        if is_whole && [THEORY, FLEET].contains(&name) {
+            part.rows = match name {
+                THEORY => theory::measure(&program, &stop)?,
+                _ => fleet::measure(&program, &stop)?,
+            };
             part.rows.iter().for_each(|row| println!("{}", page::line(&row.cells())));
         }
         good &= part.criteria(name).iter().all(|criterion| criterion.is_met);
@@ -141,6 +147,7 @@ impl Part {
         let one_of_all = match part {
             FIXED => Some("every fixed limit right"),
             THEORY => Some("every load as in theory"),
+            FLEET => Some("every load of four members as expected of one"),
             _ => None,
         };
         if let Some(what) = one_of_all {

@@ -303,7 +303,7 @@ impl RunArguments {
     }
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct StoreArguments {
     /// Use this store; its directory must exist [default: $FATHOM_STORE, or fathom/fathom.db in
     /// the user's data directory].

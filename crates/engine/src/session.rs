@@ -31,6 +31,8 @@ pub struct SessionSetup {
     pub started: String,
     /// The same by CLOCK_MONOTONIC_RAW.
     pub begun_ns: u64,
+    /// When the work of all members of a group starts, by the same; `None` alone.
+    pub start_ns: Option<u64>,
     /// The command, such as `file read`.
     pub path: &'static str,
     /// The arguments of the command.
@@ -50,6 +52,7 @@ pub struct Session<'a> {
     watch: Watch,
     stop: Stop,
     begun_ns: u64,
+    start_ns: Option<u64>,
     /// Earlier results, then the run's own.
     known: Vec<Record>,
     earlier: usize,
@@ -104,6 +107,7 @@ impl<'a> Session<'a> {
             watch: setup.watch,
             stop: setup.stop,
             begun_ns: setup.begun_ns,
+            start_ns: setup.start_ns,
             earlier: setup.earlier.len(),
             shown: setup.earlier.len(),
             known: setup.earlier.into_iter().map(Record::as_found).collect(),
@@ -279,6 +283,10 @@ impl Recorder for Session<'_> {
         self.document.run.cpu
     }
 
+    fn start_ns(&self) -> Option<u64> {
+        self.start_ns
+    }
+
     fn known(&self) -> &[Record] {
         &self.known
     }
@@ -394,5 +402,6 @@ fn samples(measured: &Measured, cpu: u32) -> Vec<Sample> {
     samples[0].far.clone_from(&measured.far);
     samples[0].checks = measured.checks.clone();
     samples[0].histogram = measured.histogram.clone();
+    samples[0].windows.clone_from(&measured.windows);
     samples
 }

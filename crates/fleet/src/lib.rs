@@ -22,8 +22,8 @@ pub use error::FleetError;
 pub use member::{ChildLine, Ending, Membership, TOKEN, serve};
 pub use offset::Offset;
 pub use protocol::{
-    DOCUMENT_BYTES_MAX, Join, MEMBERS_MAX, Order, PROTOCOL, Progress, RunOrder, ToCoordinator,
-    ToMember, Work, challenge, hello, proof_of,
+    DOCUMENT_BYTES_MAX, Join, LoadShare, MEMBERS_MAX, Order, PROTOCOL, Progress, RunOrder,
+    ToCoordinator, ToMember, Work, challenge, hello, proof_of,
 };
 
 /// The port of a coordinator without another choice: beside that of a service.

@@ -241,7 +241,8 @@ impl<'m> Member<'m> {
         }
         order.check()?;
         let arguments = (self.membership.arguments)(order).map_err(FleetError::Order)?;
-        self.child = Some(Child::start(&self.membership.program, &arguments)?);
+        let token = order.server_token();
+        self.child = Some(Child::start(&self.membership.program, &arguments, token)?);
         Ok(())
     }
 

@@ -169,6 +169,8 @@ pub enum Work {
     Facts,
     /// `fathom run`.
     Run(RunOrder),
+    /// `fathom load`: a share of it.
+    Load(LoadShare),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -181,7 +183,35 @@ pub struct RunOrder {
     pub only: bool,
 }
 
+/// The share of a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadShare {
+    pub url: String,
+    /// Each is one argument, of the list that a member accepts.
+    pub options: Vec<String>,
+    /// From 0.
+    pub place: u32,
+    /// The number of members.
+    pub of: u32,
+    /// What the server requires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+}
+
+/// What fits the head of a request.
+fn is_token(text: &str) -> bool {
+    text.len() <= METRIC_BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 impl Order {
+    /// A secret for the measuring process, which is no argument of it: others could read that.
+    pub(crate) fn server_token(&self) -> Option<&str> {
+        match &self.work {
+            Work::Load(load) => load.token.as_deref(),
+            Work::Facts | Work::Run(_) => None,
+        }
+    }
+
     /// # Errors
     /// What of it no coordinator of this version asks for.
     pub(crate) fn check(&self) -> Result<(), FleetError> {
@@ -192,7 +222,11 @@ impl Order {
             {
                 Err(FleetError::Order("more than 1000 metrics, or a longer name".to_owned()))
             }
-            Work::Facts | Work::Run(_) => Ok(()),
+            Work::Load(LoadShare { token: Some(token), .. }) if !is_token(token) => {
+                Err(FleetError::Order("a token of the server that is none".to_owned()))
+            }
+            // What is in it is checked as a command line.
+            Work::Facts | Work::Run(_) | Work::Load(_) => Ok(()),
         }
     }
 }

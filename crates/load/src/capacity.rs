@@ -9,13 +9,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_analysis::load::{BUSY, Resource};
 use fathom_metric::{ProcedureError, Recorder};
+use fathom_record::ServerUse;
 
 use crate::capacities::{Capacities, Rate};
 use crate::engine::{Body, Choice, Outcome, Pause, Timing, Workload};
 use crate::options::Load;
 use crate::requests::Requests;
 use crate::run::{Observed, Run};
-use crate::step::ServerUse;
+use crate::used::between;
 
 /// Connections of a measurement: enough that none of them is the limit.
 const CONNECTIONS: u32 = 8;
@@ -276,7 +277,7 @@ fn window(
     let what = format!("capacity of the {of}");
     let Observed { outcome, telemetry, .. } = run.window(&work, timing, &what, recorder)?;
     let is_whole = outcome.end == crate::engine::End::Complete;
-    let server = telemetry.map(|(begin, end)| ServerUse::of(&begin, &end));
+    let server = telemetry.map(|(begin, end)| between(&begin, &end));
     Ok(is_whole.then_some(Window { outcome, server }))
 }
 
@@ -320,6 +321,7 @@ mod tests {
                 window_ns: 1_000,
                 slots_ns: [0; SLOTS],
                 warm_up_ns: 0,
+                late_ns: 0,
                 is_settled: true,
                 threads: vec![thread],
                 throttled_ns: 0,
@@ -333,7 +335,7 @@ mod tests {
                 threads: Some(1),
                 ..Telemetry::default()
             };
-            let server = server.map(|ns| ServerUse::of(&at(0, 0), &at(1_000, ns)));
+            let server = server.map(|ns| between(&at(0, 0), &at(1_000, ns)));
             // A thread that may use half a CPU.
             Window { outcome, server }.busy_cpu(0.5)
         };
@@ -345,7 +347,7 @@ mod tests {
     #[test]
     fn cpu_time_of_a_request_is_by_completed_bytes() {
         let of = |counts, wire_bytes: Option<u64>, known: Option<f64>, (threads, quota)| {
-            let server = ServerUse::of(&fixture::telemetry(0), &fixture::telemetry(1));
+            let server = between(&fixture::telemetry(0), &fixture::telemetry(1));
             let server = Some(ServerUse { wire_bytes, ..server });
             let mut all = Capacities { file_bytes: known, ..Capacities::default() };
             let window = Window { outcome: fixture::outcome(counts, 1e6), server };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fathom_analysis::load::{Estimate, Resource};
 use fathom_metric::{Measured, ProcedureError, Recorder};
 use fathom_record::quantity::quantity;
-use fathom_record::{Basis, Fact, Interval, Params, Prediction, Unit, Verdict};
+use fathom_record::{Basis, Fact, Interval, Params, Prediction, ServerUse, Unit, Verdict};
 
 use crate::capacities::{Capacities, Rate};
 use crate::engine::{Body, End, Timing};
@@ -14,7 +14,8 @@ use crate::limit::{Limit, Proof, id, mean, word};
 use crate::metrics;
 use crate::options::Case;
 use crate::run::{Observed, Run, shuffled};
-use crate::step::{ServerUse, Step};
+use crate::step::Step;
+use crate::used::between;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
@@ -244,7 +245,7 @@ fn throughput(
     }
     let client_ns = outcome.threads.iter().map(|thread| thread.cpu_ns).sum();
     let used = telemetry.map(|(begin, end)| {
-        let server = ServerUse::of(&begin, &end);
+        let server = between(&begin, &end);
         Used { server, client_ns, completed }
     });
     Ok(Some((completed / outcome.window_ns as f64 * 1e9, used)))
@@ -340,7 +341,7 @@ mod tests {
 
     #[test]
     fn demand_is_the_use_of_a_resource_by_its_capacity() {
-        let server = ServerUse::of(
+        let server = between(
             &Telemetry::default(),
             &Telemetry { cpu_ns: 3_000_000_000, bytes_on_wire: Some(10), ..Telemetry::default() },
         );

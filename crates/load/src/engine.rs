@@ -75,6 +75,10 @@ pub struct Workload {
     /// Requests at a rate, whatever the responses (open loop); otherwise each client has one.
     pub rate: Option<Rate>,
     pub threads: u32,
+    /// Of a share of a load: the number of its first client, and how much later its open loop
+    /// begins, so that equal distances of several members are one schedule.
+    pub first: u32,
+    pub shift_ns: u64,
     pub choice: Choice,
     pub pause: Pause,
     /// A new connection for each request.

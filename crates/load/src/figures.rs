@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use fathom_record::Looks;
 use fathom_record::plausible::{self, CONGESTION, CPUS, MEMORY, TOTAL};
 use serde::Deserialize;
 
@@ -60,44 +61,6 @@ pub struct Task {
     pub cpu_ns: u64,
     /// Time in which it was ready and had no CPU.
     pub wait_ns: u64,
-}
-
-/// Counts of looks, and of what was seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Looks {
-    /// Looks at all threads, and those in which one was blocked in the kernel.
-    pub threads: u64,
-    pub blocked: u64,
-    /// Looks at all sockets, and connections with unacknowledged data of the server in them.
-    pub sockets: u64,
-    pub sending: u64,
-    /// Read and written by the processes. `None` if unknown.
-    pub device_bytes: Option<u64>,
-}
-
-impl Looks {
-    pub(crate) fn since(self, earlier: Self) -> Self {
-        Self {
-            threads: self.threads - earlier.threads,
-            blocked: self.blocked - earlier.blocked,
-            sockets: self.sockets - earlier.sockets,
-            sending: self.sending - earlier.sending,
-            device_bytes: self
-                .device_bytes
-                .zip(earlier.device_bytes)
-                .and_then(|(now, then)| now.checked_sub(then)),
-        }
-    }
-
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self {
-            threads: self.threads + other.threads,
-            blocked: self.blocked + other.blocked,
-            sockets: self.sockets + other.sockets,
-            sending: self.sending + other.sending,
-            device_bytes: self.device_bytes.zip(other.device_bytes).map(|(a, b)| a + b),
-        }
-    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -149,7 +149,7 @@ pub fn find(
     let mut random = Xoshiro256PlusPlus::seed_from_u64(run.load.seed);
     let load = run.load;
     let mut found = Found::around(closed.throughput(), conditions, load.window_ns());
-    let shared = records::Shared { load, target: &run.target, case, congestion: &None };
+    let shared = records::Shared::of(load, &run.target, case, None);
     let params = params(shared.common(), load, conditions);
     let mut end = Ok(true);
     while let Some(per_second) = found.next_rate() {

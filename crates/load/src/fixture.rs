@@ -36,6 +36,8 @@ pub fn assert_golden(name: &str, text: &str) {
 /// Keeps the text of all that it gets.
 pub struct Texts {
     pub all: String,
+    pub records: Vec<Record>,
+    pub verdicts: Vec<Verdict>,
     stop: Stop,
     host: Host,
 }
@@ -43,7 +45,8 @@ pub struct Texts {
 impl Texts {
     pub fn new() -> Self {
         let stop = Stop::new(Arc::default(), Arc::default(), || unreachable!("no read hangs"));
-        Self { all: String::new(), stop, host: Host::default() }
+        let (records, verdicts) = (Vec::new(), Vec::new());
+        Self { all: String::new(), records, verdicts, stop, host: Host::default() }
     }
 }
 
@@ -76,8 +79,13 @@ impl Recorder for Texts {
         self.all += &words(&measured);
         let about = metrics::ALL.iter().map(|one| one.about());
         let about = about.into_iter().find(|one| one.id == measured.metric).expect("a metric");
+        self.verdicts.extend(measured.verdict);
         let (unit, better) = (about.unit, about.better);
-        Record::new(MetricId::new(about.id), measured.params, about.title, unit, better)
+        let id = MetricId::new(about.id);
+        let mut record = Record::new(id, measured.params, about.title, unit, better);
+        record.facts = measured.facts;
+        self.records.push(record.clone());
+        record
     }
 
     fn draft(&mut self, make: &mut dyn FnMut(&mut dyn Recorder)) {
@@ -186,6 +194,7 @@ pub fn run(load: &Load, target: Target) -> Run<'_> {
         has_warned: false,
         has_left_requests: false,
         watched: Watched::new(1),
+        plan: None,
     }
 }
 
@@ -212,6 +221,7 @@ pub fn outcome(counts: [u64; SLOTS], response_ns: f64) -> Outcome {
         window_ns: 1_250_000_000,
         slots_ns: [125_000_000; SLOTS],
         warm_up_ns: 0,
+        late_ns: 0,
         is_settled: true,
         threads: [3, 2]
             .map(|part| ThreadUse {

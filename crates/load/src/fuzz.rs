@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::control::{Body, Listing};
 use crate::figures::{CacheChange, DiskRate, Telemetry};
-use crate::step::ServerUse;
+use crate::used::between;
 
 const BODY_MAX: u64 = 1 << 10;
 
@@ -39,7 +39,7 @@ pub fn telemetry(data: &[u8]) {
     let Some((begin, end)) = telemetry(&begin).zip(end.as_ref().and_then(telemetry)) else {
         return;
     };
-    let one = ServerUse::of(&begin, &end);
+    let one = between(&begin, &end);
     // As over the sweeps of a step.
     let all = one.clone().plus(one.clone()).plus(one);
     let rates = [

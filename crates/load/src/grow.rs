@@ -14,7 +14,7 @@ const CLIENTS_MAX: u32 = 1024;
 
 impl Load {
     fn grows(&self) -> bool {
-        let is_chosen = self.clients.is_some() || self.requests.is_some();
+        let is_chosen = self.clients.is_some() || self.requests.is_some() || self.share.is_some();
         !is_chosen && !self.closed().is_empty()
     }
 
@@ -37,7 +37,7 @@ impl Run<'_> {
     ) -> Result<(), ProcedureError> {
         for _ in 0..self.load.steps_more() {
             let (load, target) = (self.load, &self.target);
-            let shared = records::Shared { load, target, case, congestion: &*congestion };
+            let shared = records::Shared::of(load, target, case, congestion.as_deref());
             let judged: Vec<_> =
                 steps.iter().map(|step| records::judged_of(&shared, step)).collect();
             let limit = Limit::of(steps, &judged, case.think.as_secs_f64(), &self.capacities);

@@ -25,10 +25,12 @@ pub mod https;
 mod limit;
 mod make;
 mod memory;
+mod merge;
 pub mod message;
 mod metrics;
 mod monitor;
 pub mod options;
+mod order;
 mod paths;
 mod procedure;
 mod rates;
@@ -38,17 +40,23 @@ pub mod requests;
 mod run;
 mod seconds;
 mod server;
+mod share;
 mod step;
 pub mod target;
 mod used;
+mod window;
 
 use fathom_metric::Command;
 
 pub use control::{Control, Listing};
 pub use control_error::ControlError;
 pub use figures::{CacheChange, Telemetry};
+pub use merge::Member;
 pub use options::Load;
+pub use order::{LoadOrder, is_shared};
 pub use procedure::check_congestion;
+pub use share::Share;
+pub use target::token;
 
 /// The command, for the registry.
 pub const COMMAND: Command = Command::of::<Load>("load", metrics::ALL);

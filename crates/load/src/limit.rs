@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 use fathom_analysis::load::{BUSY, bottleneck, shape};
 use fathom_analysis::load::{Curve, Estimate, Name, Point, Resource, Saturation, Shape, Use};
 use fathom_metric::Measured;
-use fathom_record::{Basis, Cause, Fact, Interval, Params, Reason, Series, State, Unit, Verdict};
+use fathom_record::{
+    Basis, Cause, Fact, Interval, Params, Reason, Series, ServerUse, State, Unit, Verdict,
+};
 
 use crate::batch::half_width;
 use crate::capacities::{Capacities, Rate, wide};
 use crate::metrics::{self, OfServer};
-use crate::step::{Judged, LeftOut, ServerUse, Step, Sweep, WAITING_MIN};
+use crate::step::{Judged, LeftOut, Step, Sweep, WAITING_MIN};
 
 /// Less than this share of the bytes sent is not work of the disk.
 const DISK_SHARE_MIN: f64 = 0.01;

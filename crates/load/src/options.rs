@@ -14,6 +14,7 @@ use crate::https::Https;
 use crate::message::{MessageOptions, field};
 use crate::rates::{Rates, rates};
 use crate::server::Which;
+use crate::share::Share;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -170,6 +171,10 @@ pub struct Load {
     /// needs --token-file, whose token each request must have.
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = listening, conflicts_with = "make")]
     pub metrics: Option<SocketAddr>,
+    /// Make the share of one of several members, by a fixed plan, for `fathom fleet load`.
+    #[arg(long, value_name = "N/M", hide = true, conflicts_with_all =
+        ["find_max", "prove", "make", "requests", "server_cache", "metrics"])]
+    pub share: Option<Share>,
     /// Seed the choice of files and the order of steps.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub seed: u64,
@@ -300,15 +305,26 @@ impl Load {
         self.in_flight.unwrap_or(IN_FLIGHT)
     }
 
+    /// Of this member, for which one connection is the least.
+    pub fn own_in_flight(&self) -> u32 {
+        self.own(self.in_flight()).max(1)
+    }
+
     /// Whether requests are sent at a rate.
     pub fn has_open_loop(&self) -> bool {
         self.rate.is_some() || self.find_max
     }
 
+    /// How many of all this member has.
+    pub fn own(&self, all: u32) -> u32 {
+        self.share.map_or(all, |share| share.count(all))
+    }
+
     /// The most connections at a time, and the option that says so.
     pub fn most_connections(&self) -> (&'static str, u32) {
-        let clients = self.closed().into_iter().max().map(|clients| ("--clients", clients));
-        let in_flight = self.has_open_loop().then(|| ("--in-flight", self.in_flight()));
+        let clients = self.closed().into_iter().max();
+        let clients = clients.map(|clients| ("--clients", self.own(clients).max(1)));
+        let in_flight = self.has_open_loop().then(|| ("--in-flight", self.own_in_flight()));
         let all = [clients, in_flight].into_iter().flatten();
         all.max_by_key(|(_, most)| *most).unwrap_or(("--clients", 1))
     }

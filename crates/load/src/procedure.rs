@@ -33,6 +33,7 @@ use crate::run::{Observed, Run, duration, shuffled, whole_time};
 use crate::seconds::Watched;
 use crate::step::{COMPLETIONS_NEEDED, Judged, SWEEPS, Step};
 use crate::target::{LOOPBACK, Target, token};
+use crate::used::between;
 
 /// Descriptors of the process besides those of the clients.
 const DESCRIPTORS: u64 = 64;
@@ -122,9 +123,10 @@ impl Procedure for Load {
             has_warned: false,
             has_left_requests: false,
             watched,
+            plan: self.fixed_plan(recorder.start_ns().unwrap_or(begun_ns)),
         };
-        // Of an open loop no limit is sought.
-        let is_closed = !self.closed().is_empty();
+        // Of an open loop and of a share no limit is sought.
+        let is_closed = !self.closed().is_empty() && self.share.is_none();
         if is_closed {
             run.capacities = capacity::measure(&mut run, recorder)?;
         }
@@ -376,15 +378,13 @@ impl Run<'_> {
     /// All sweeps of a case, and its records by the number of clients.
     fn case(&mut self, case: Case, recorder: &mut dyn Recorder) -> Result<(), ProcedureError> {
         let load = self.load;
-        let closed = load.closed().into_iter().map(|clients| Step::within(clients, self.quota));
-        let open = load.open().into_iter().map(|rate| Step::at(rate, load.in_flight(), self.quota));
-        let mut steps: Vec<Step> = closed.chain(open).collect();
+        let mut steps = load.steps(self.quota);
         let mut congestion = None;
         self.readings = Readings::default();
         let end = self.sweeps(case, &mut steps, &mut congestion, recorder);
         let end = end.and_then(|()| self.grow(case, &mut steps, &mut congestion, recorder));
         // After a stop, steps with a complete sweep have a number, with fewer batches.
-        let shared = records::Shared { load, target: &self.target, case, congestion: &congestion };
+        let shared = records::Shared::of(load, &self.target, case, congestion.as_deref());
         steps.retain(|step| step.sweeps > 0 || step.death.is_some());
         let judged: Vec<Judged> =
             steps.iter().map(|step| records::step(recorder, &shared, step)).collect();
@@ -392,6 +392,10 @@ impl Run<'_> {
         self.has_numbers |= judged.iter().any(|step| step.shows);
         recorder.show();
         end?;
+        // The limit is that of all members.
+        if load.share.is_some() {
+            return Ok(());
+        }
         // What limits an open loop is its rate.
         let closed = steps.iter().take_while(|step| step.rate.is_none()).count();
         self.limit(case, &steps[..closed], &judged[..closed], &params, recorder)
@@ -444,7 +448,12 @@ impl Run<'_> {
             for at in shuffled(steps.len(), &mut random) {
                 let seed = random.next_u64();
                 let step = &mut steps[at];
-                let outcome = self.sweep(case, step, seed, recorder)?;
+                let begin_ns = self.plan.as_mut().map(|plan| plan.take(step.rate.is_some()));
+                // Fewer clients than members.
+                if step.clients == 0 {
+                    continue;
+                }
+                let outcome = self.sweep(case, step, (seed, begin_ns), recorder)?;
                 *congestion = congestion.take().or(outcome.tally.congestion);
                 if let End::Dead(fault) = outcome.end {
                     (step.death, self.dead) = (Some(fault), Some(fault));
@@ -453,7 +462,7 @@ impl Run<'_> {
                     return Ok(());
                 }
                 let (load, target) = (self.load, &self.target);
-                let shared = records::Shared { load, target, case, congestion: &*congestion };
+                let shared = records::Shared::of(load, target, case, congestion.as_deref());
                 let step = &steps[at];
                 recorder.draft(&mut |recorder| _ = records::step(recorder, &shared, step));
             }
@@ -465,14 +474,17 @@ impl Run<'_> {
         &mut self,
         case: Case,
         step: &mut Step,
-        seed: u64,
+        (seed, begin_ns): (u64, Option<u64>),
         recorder: &mut dyn Recorder,
     ) -> Result<Outcome, ProcedureError> {
         self.set_cache(step)?;
         let work = self.load.workload(&self.target, case, step.clients, seed);
-        let work = Workload { rate: step.rate, ..work };
+        let work = match self.load.share {
+            Some(share) => Workload { rate: step.rate, ..step.share_of(share, work) },
+            None => Workload { rate: step.rate, ..work },
+        };
         let requests = self.load.requests_in(step.sweeps);
-        let timing = Timing::of(self.load.window_ns(), requests);
+        let timing = Timing { begin_ns, ..Timing::of(self.load.window_ns(), requests) };
         let what = match step.rate {
             Some(rate) => rates::words(rate.per_second),
             None => counted(step.clients as usize, "client"),
@@ -483,7 +495,11 @@ impl Run<'_> {
             step.wrong_path.get_or_insert_with(|| shown(&work.requests.path(file)));
         }
         if outcome.end == End::Complete {
-            step.add(&outcome, telemetry, others);
+            let server = telemetry.map(|(begin, end)| between(&begin, &end));
+            if self.load.share.is_some() {
+                step.keep(&outcome, server.clone(), others);
+            }
+            step.add_used(&outcome, server, others);
         } else if step.sweeps == 0 {
             // Of a step with complete sweeps, only those count.
             step.faults.clone_from(&outcome.tally.faults);

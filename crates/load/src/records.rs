@@ -4,24 +4,24 @@ mod heat;
 mod memory;
 mod open;
 mod phases;
-
-use std::time::Duration;
+mod shared;
 
 use fathom_analysis::load::{ERRORS_MAX, Little, little};
 use fathom_http::Address;
 use fathom_metric::{Measured, Recorder};
 use fathom_record::quantity::{counted, percent};
 use fathom_record::{
-    Cause, Check, Fact, Interval, ParamValue, Params, Reason, Remedy, State, Unit, Verdict, escaped,
+    Cause, Check, Fact, Interval, Params, Reason, Remedy, State, Unit, Verdict, escaped,
 };
 
 pub use memory::memory;
-pub use open::{Limit, limit};
+pub use open::{Limit, late_generator, limit};
+pub use shared::Shared;
 
 use crate::batch::Batch;
-use crate::engine::{Choice, Distribution, Fault, fault_words};
+use crate::engine::{Fault, fault_words};
 use crate::metrics::{self, OfServer};
-use crate::options::{Case, Load, ServerCache};
+use crate::options::ServerCache;
 use crate::run::whole_time;
 use crate::step::{BUSY_MAX, Judged, LeftOut, SWEEPS, Step};
 use crate::target::Target;
@@ -60,17 +60,6 @@ pub fn place(target: &Target) -> Params {
 /// Clients that are in no response and do not think, as a share.
 const LITTLE_MAX: f64 = 0.05;
 
-/// What each connection by TLS begins with.
-const SESSION: &str = "a full handshake for each connection, no resumption";
-
-/// What the steps of a case share.
-pub struct Shared<'s> {
-    pub load: &'s Load,
-    pub target: &'s Target,
-    pub case: Case,
-    pub congestion: &'s Option<String>,
-}
-
 fn judgement(shared: &Shared<'_>, step: &Step) -> (Verdict, Judged) {
     let more = as_asked(step, shared);
     let cut = [Cause::TooShort, Cause::Stalled];
@@ -87,10 +76,7 @@ pub fn judged_of(shared: &Shared<'_>, step: &Step) -> Judged {
 
 /// Makes the records of a step.
 pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Judged {
-    let params = match step.rate {
-        Some(rate) => open::params(shared.common(), rate),
-        None => shared.params(step.clients),
-    };
+    let params = shared.params(step);
     let (verdict, judged) = judgement(shared, step);
     let record = |metric: &OfServer, value: f64, interval: Option<Interval>| Measured {
         metric: metric.0.id,
@@ -102,7 +88,12 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Ju
     };
     if step.completed == 0 {
         let empty = Measured { values: Vec::new(), ..record(&metrics::THROUGHPUT, 0.0, None) };
-        recorder.record(Measured { facts: shared.facts(step), checks: checks(step), ..empty });
+        recorder.record(Measured {
+            facts: shared.facts(step),
+            checks: checks(step),
+            windows: step.windows.clone(),
+            ..empty
+        });
         return judged;
     }
     let of = |value: f64, of: fn(&Batch) -> f64| step.mean_interval(value, of);
@@ -119,6 +110,7 @@ pub fn step(recorder: &mut dyn Recorder, shared: &Shared<'_>, step: &Step) -> Ju
         checks: checks(step),
         facts: shared.facts(step),
         notes: no_interval.into_iter().chain(step.stalled()).collect(),
+        windows: step.windows.clone(),
         ..record(&metrics::THROUGHPUT, throughput, of(throughput, rate))
     });
     let median = step.times.quantile(0.5).unwrap_or(0.0);
@@ -225,7 +217,7 @@ fn as_asked(step: &Step, shared: &Shared<'_>) -> Vec<Reason> {
         let percent = percent(share);
         let text = match shared.load.server_cache {
             // Two clients that ask for one file, and one that asks again before it is evicted.
-            _ if shared.target.is_cold => {
+            _ if shared.is_cold => {
                 Some(format!("partly warm: {percent} of the bytes came from the device"))
             }
             ServerCache::Cold => Some(format!(
@@ -250,7 +242,9 @@ fn missing_work(step: &Step, think_ns: f64) -> Option<Reason> {
     let window_s = step.seconds() / step.sweeps.max(1) as f64;
     let law = |throughput| little(step.clients, throughput, cycle_s, 0.0, window_s);
     let by_client = law(step.throughput());
-    let server = step.server.as_ref().filter(|server| server.looks.is_none());
+    // Of a share, it has those of all members.
+    let is_alone = step.of_all.is_none();
+    let server = step.server.as_ref().filter(|server| server.looks.is_none() && is_alone);
     let by_server = server.and_then(|it| it.per_second(Some(it.responses))).map(law);
     let percent = |law: Little| percent(1.0 + law.deviation);
     // A think time ends late by a wake-up.
@@ -276,10 +270,34 @@ fn missing_work(step: &Step, think_ns: f64) -> Option<Reason> {
     Some(Reason::new(Cause::NotAsAsked, text))
 }
 
+/// Why the generator was the limit, if it was: a thread or a quota is busy, or responses are late.
+pub fn busy_generator(step: &Step) -> Option<String> {
+    let busy = step.busiest();
+    if busy > BUSY_MAX {
+        let what = match step.is_quota_bound() {
+            true => "the client's quota of CPU time is in use, or holds it back, for",
+            false => "a client thread is busy for",
+        };
+        return Some(format!("{what} {:.0} %", 100.0 * busy.min(1.0)));
+    }
+    (lag(step) > LAG_MAX).then(|| lag_words(step))
+}
+
+fn lag(step: &Step) -> f64 {
+    step.mean_lag_ns() / step.mean_ns()
+}
+
+fn lag_words(step: &Step) -> String {
+    format!("responses handled late by {:.0} % of their time", 100.0 * lag(step))
+}
+
 /// The verdict on a step.
 fn judge(step: &Step, more: Vec<Reason>) -> Verdict {
     let because = |state, reason| Verdict { state, reasons: vec![reason] };
-    let faults = fault_words(&step.faults);
+    if !step.merged.invalid.is_empty() {
+        return Verdict { state: State::Invalid, reasons: step.merged.invalid.clone() };
+    }
+    let faults = fault_words(&step.faults, &step.merged.faults);
     if let Some(fault) = step.death.filter(|_| step.sweeps == 0) {
         return because(State::Failed, Reason::new(fault.end_cause(), fault.end_words()));
     }
@@ -296,22 +314,12 @@ fn judge(step: &Step, more: Vec<Reason>) -> Verdict {
         let text = format!("{count} bodies with wrong content, one of {path}");
         return because(State::Invalid, Reason::new(Cause::WrongWork, text));
     }
-    let (busy, lag) = (step.busiest(), step.mean_lag_ns() / step.mean_ns());
-    let bound = match step.rate {
-        Some(_) => "not sustained, the generator was the limit",
-        None => "client-bound",
-    };
-    if busy > BUSY_MAX {
-        let what = match step.is_quota_bound() {
-            true => "the client's quota of CPU time is in use, or holds it back, for",
-            false => "a client thread is busy for",
+    if let Some(what) = busy_generator(step) {
+        let bound = match step.rate {
+            Some(_) => "not sustained, the generator was the limit",
+            None => "client-bound",
         };
-        let text = format!("{bound}: {what} {:.0} %", 100.0 * busy.min(1.0));
-        return because(State::Invalid, Reason::new(Cause::LoadGenerator, text));
-    }
-    let late = format!("responses handled late by {:.0} % of their time", 100.0 * lag);
-    if lag > LAG_MAX {
-        let text = format!("{bound}: {late}");
+        let text = format!("{bound}: {what}");
         return because(State::Invalid, Reason::new(Cause::LoadGenerator, text));
     }
     if let Some(reason) = open::not_sustained(step) {
@@ -323,8 +331,10 @@ fn judge(step: &Step, more: Vec<Reason>) -> Verdict {
         return because(State::Invalid, of_faults(step, text));
     }
     let mut doubts = more;
-    if lag > LAG_NOISY {
-        doubts.push(Reason::new(Cause::LoadGenerator, format!("{late}: they include it")));
+    doubts.extend(step.merged.doubts.iter().cloned());
+    if lag(step) > LAG_NOISY {
+        let text = format!("{}: they include it", lag_words(step));
+        doubts.push(Reason::new(Cause::LoadGenerator, text));
     }
     doubts.extend(open::doubts(step));
     doubts.extend(self::doubts(step, &faults));
@@ -407,163 +417,9 @@ fn checks(step: &Step) -> Vec<Check> {
         checks.push(check("connections closed by the server", step.closed_idle.to_string()));
     }
     if step.failed() > 0 {
-        checks.push(check("failed requests", fault_words(&step.faults)));
+        checks.push(check("failed requests", fault_words(&step.faults, &step.merged.faults)));
     }
     checks
-}
-
-/// Exactly: a time that was asked for.
-fn time_words(time: Duration) -> String {
-    match time.subsec_millis() {
-        ms @ 1.. if Duration::from_millis(ms.into()) == time => format!("{ms} ms"),
-        _ => format!("{} s", time.as_secs_f64()),
-    }
-}
-
-/// Whole numbers as such, others as text.
-fn seconds(think: Duration) -> ParamValue {
-    match think.subsec_nanos() {
-        0 => ParamValue::Integer(think.as_secs() as i64),
-        _ => ParamValue::Text(format!("{}", think.as_secs_f64())),
-    }
-}
-
-impl Shared<'_> {
-    fn params(&self, clients: u32) -> Params {
-        self.common().and("clients", i64::from(clients))
-    }
-
-    /// The parameters of all steps of the case.
-    pub fn common(&self) -> Params {
-        let load = self.load;
-        let mut params = place(self.target)
-            .and("mode", self.case.choice.word())
-            .and("think_s", seconds(self.case.think));
-        if load.fresh {
-            params = params.and("connection", "fresh");
-        }
-        let message = self.target.requests.message();
-        if !message.gets() {
-            params = params.and("method", message.method.as_str());
-        }
-        if !message.body.is_empty() {
-            params = params.and("request_bytes", message.body.len() as i64);
-        }
-        if let Some((version, _)) = &self.target.tls_words {
-            params = params.and("tls", *version);
-        }
-        if self.load.think_distribution == Distribution::Exponential && !self.case.think.is_zero() {
-            params = params.and("think", "exponential");
-        }
-        if let Some(word) = load.body.word() {
-            params = params.and("body", word);
-        }
-        match load.server_cache {
-            ServerCache::AsIs => params,
-            ServerCache::Cold => params.and("server_cache", "cold"),
-            ServerCache::Warm => params.and("server_cache", "warm"),
-        }
-    }
-
-    /// What the views show beside the throughput.
-    fn facts(&self, step: &Step) -> Vec<Fact> {
-        let target = self.target;
-        let count = target.requests.len();
-        let mut facts = vec![
-            Fact::text("server", format!("{}, {}", target.address, target.server)),
-            Fact::text("files", format!("{count}, {}", self.choice_words(count))),
-            Fact::text("steps", self.sweep_words()),
-        ];
-        if let Some((version, ciphers)) = &target.tls_words {
-            let trusted = self.load.https.words();
-            facts.push(Fact::text("TLS", format!("{version}, {ciphers}, {trusted}")));
-            facts.push(Fact::text("session", SESSION));
-        }
-        if let Some(known) = &target.contents {
-            facts.push(Fact::text("bodies", format!("compared with {known}")));
-        }
-        if !self.case.think.is_zero() {
-            facts.push(Fact::text(
-                "think time",
-                format!("{}, {}", time_words(self.case.think), self.load.think_distribution.word()),
-            ));
-        }
-        if let Some(name) = self.congestion {
-            facts.push(Fact::text(
-                "congestion",
-                format!("client {name}{}", self.server_congestion()),
-            ));
-        }
-        let mut states = step.cache.clone();
-        states.dedup();
-        if target.is_cold {
-            states.push("each file evicted after its response".to_owned());
-        }
-        if !states.is_empty() {
-            facts.push(Fact::text("server cache", states.join("; ")));
-        }
-        let ratio = |name: &str, value: f64| Fact::quantity(name, value, Unit::Ratio);
-        let ns = |name: &str, ns: f64| Fact::quantity(name, ns, Unit::Nanoseconds);
-        if let Some(server) = &step.server {
-            facts.extend(server.cpus().map(|cpus| ratio("server CPU", cpus)));
-            let rate = |name: &str, value: Option<f64>, unit| {
-                value.map(|value| Fact::quantity(name, value, unit))
-            };
-            let per_second = |count| server.per_second(count);
-            facts.extend(rate("disk", per_second(server.disk_bytes), Unit::BytesPerSecond));
-            facts.extend(rate("disk reads", per_second(server.disk_reads), Unit::PerSecond));
-            facts.extend(rate("wire", per_second(server.wire_bytes), Unit::BytesPerSecond));
-            let busy = server.disk_busy_ns.map(|ns| ns as f64 / server.wall_ns.max(1) as f64);
-            facts.extend(busy.map(|share| ratio("disk busy", share)));
-            facts.extend(server.retransmits.map(|it| ratio("retransmits", it as f64)));
-            // Of processes only the client counts responses.
-            if server.looks.is_none() {
-                facts.push(ratio("server responses", server.responses as f64));
-                facts.push(ns("server busy", server.busy_ns as f64));
-                facts.push(ns("server window", server.wall_ns as f64));
-            }
-        }
-        if step.longest_in_flight_ns > 0 {
-            facts.push(ns("longest in flight at the end", step.longest_in_flight_ns as f64));
-        }
-        if step.completed > 0 {
-            facts.push(ns("longest response", step.times.max()));
-            facts.push(ratio("client CPU", step.busiest()));
-            facts.push(ratio("client lag", step.mean_lag_ns() / step.mean_ns()));
-        }
-        facts.extend(phases::facts(step, target.resolve_ns));
-        facts.extend(open::facts(step));
-        facts.push(ratio("requests", (step.failed() + step.completed) as f64));
-        facts.push(ratio("errors", step.failed() as f64));
-        facts
-    }
-
-    fn choice_words(&self, files: usize) -> &'static str {
-        match self.case.choice {
-            _ if files == 1 => "the same for all clients",
-            Choice::Random if self.target.requests.weights().is_some() => {
-                "chosen at random by their weights, seeded"
-            }
-            Choice::Random => "chosen at random, seeded",
-            Choice::Fixed => "client i always requests file i",
-        }
-    }
-
-    fn sweep_words(&self) -> String {
-        let time = time_words(self.load.time);
-        let connection =
-            if self.load.fresh { "a new connection for each request" } else { "kept connections" };
-        let each = match self.load.requests {
-            None => format!("{time} each"),
-            Some(count) => format!("{count} requests each, no warm-up, at most {time},"),
-        };
-        format!("{each} in {SWEEPS} sweeps, seed {}, {connection}", self.load.seed)
-    }
-
-    fn server_congestion(&self) -> String {
-        let name = self.target.congestion.as_ref();
-        name.map_or(", server unknown".to_owned(), |name| format!(", server {name}"))
-    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::memory::Memory;
 use crate::options::{Case, Load, ServerCache};
 use crate::readings::Readings;
 use crate::seconds::{Seconds, Watched};
+use crate::share::Plan;
 use crate::step::{SWEEPS, Step};
 use crate::target::{LOOPBACK, Target};
 
@@ -32,6 +33,11 @@ const PROGRESS_NS: u64 = 200_000_000;
 impl Load {
     pub fn window_ns(&self) -> u64 {
         (self.time.as_nanos() as u64 / SWEEPS as u64).max(1)
+    }
+
+    /// The plan of a share from the common start on.
+    pub fn fixed_plan(&self, start_ns: u64) -> Option<Plan> {
+        self.share.map(|_| Plan::new(start_ns, self.window_ns()))
     }
 
     /// Threads of the generator.
@@ -55,6 +61,8 @@ impl Load {
             clients,
             rate: None,
             threads: self.client_threads(target, clients),
+            first: 0,
+            shift_ns: 0,
             choice: case.choice,
             pause: Pause {
                 mean_ns: case.think.as_nanos() as u64,
@@ -102,6 +110,8 @@ pub struct Run<'l> {
     /// Whether the last window ended with requests in flight.
     pub has_left_requests: bool,
     pub watched: Arc<Watched>,
+    /// Of a share.
+    pub plan: Option<Plan>,
 }
 
 impl Run<'_> {
@@ -112,7 +122,8 @@ impl Run<'_> {
         what: &str,
         recorder: &mut dyn Recorder,
     ) -> Result<Observed, ProcedureError> {
-        self.settle(work, recorder)?;
+        self.settle(work, timing.begin_ns, recorder)?;
+        await_begin(timing.begin_ns, recorder);
         let work = &Workload { meter: Some(Arc::clone(&self.watched.meter)), ..work.clone() };
         let times = (self.memory.begun_ns, now_ns());
         let mut watcher = Watcher {
@@ -172,16 +183,27 @@ impl Run<'_> {
     /// Waits until the server has worked off what the window before left in flight, which would be
     /// measured in the next one: until it answers a request as fast as the first, or for as long as
     /// a response may take.
-    fn settle(&mut self, work: &Workload, recorder: &dyn Recorder) -> Result<(), ProcedureError> {
+    fn settle(
+        &mut self,
+        work: &Workload,
+        begin_ns: Option<u64>,
+        recorder: &dyn Recorder,
+    ) -> Result<(), ProcedureError> {
         if !std::mem::take(&mut self.has_left_requests) {
             return Ok(());
         }
         let (pause, rate) = (Pause::NONE, None);
         let one = Workload { clients: 1, threads: 1, pause, rate, spin_ns: 0, ..work.clone() };
         let begun_ns = now_ns();
+        // A planned window does not wait.
+        let most_ns = begin_ns.map_or(u64::MAX, |at| at.saturating_sub(begun_ns));
+        let most_ns = most_ns.min(work.timeout_ns);
         let usual_ns = SETTLED_MIN_NS.max(2 * self.target.first_ns) as f64;
         for _ in 0..SETTLING_MAX {
-            let left_ns = work.timeout_ns.saturating_sub(now_ns() - begun_ns).max(1);
+            if begin_ns.is_some_and(|at| now_ns() >= at) {
+                break;
+            }
+            let left_ns = most_ns.saturating_sub(now_ns() - begun_ns).max(1);
             let timing = Timing::of(left_ns, Some(1));
             let goes_on = |_: Moment, _: &Live| !recorder.stop().now().load(Relaxed);
             let outcome = engine::run(&one, timing, &mut { goes_on }).map_err(|error| {
@@ -237,6 +259,16 @@ pub fn shuffled(count: usize, random: &mut Xoshiro256PlusPlus) -> Vec<usize> {
         order.swap(at, (random.next_u64() % (at as u64 + 1)) as usize);
     }
     order
+}
+
+/// Sleeps until the planned begin of a window, or until the load is stopped.
+fn await_begin(begin_ns: Option<u64>, recorder: &dyn Recorder) {
+    while let Some(left_ns) = begin_ns.and_then(|at| at.checked_sub(now_ns()))
+        && left_ns > 0
+        && !recorder.stop().now().load(Relaxed)
+    {
+        std::thread::sleep(Duration::from_nanos(left_ns.min(PROGRESS_NS)));
+    }
 }
 
 /// The machine's CPU time, and that of this process.
@@ -442,14 +474,14 @@ mod tests {
         let target = Target { address: address.into(), requests, ..target(false) };
         let mut run = crate::fixture::run(&load, target);
         let work = load.workload(&run.target, load.all_cases()[0], 1, 1);
-        run.settle(&work, &Texts::new()).unwrap();
+        run.settle(&work, None, &Texts::new()).unwrap();
         assert_eq!(count.load(Relaxed), 0, "nothing was left");
         run.has_left_requests = true;
-        run.settle(&work, &Texts::new()).unwrap();
+        run.settle(&work, None, &Texts::new()).unwrap();
         // The first one shows that the server is busy.
         let requests = count.load(Relaxed);
         assert!((2..=SETTLING_MAX as u32).contains(&requests), "{requests}");
-        run.settle(&work, &Texts::new()).unwrap();
+        run.settle(&work, None, &Texts::new()).unwrap();
         assert_eq!(count.load(Relaxed), requests, "once");
     }
 

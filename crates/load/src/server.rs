@@ -16,10 +16,11 @@ use fathom_http::{Address, Connector};
 use fathom_measure::clock::{monotonic_raw_ns, thread_cpu_ns};
 use fathom_measure::disturbance::throttled_ns_of;
 use fathom_measure::host::Reader;
+use fathom_record::Looks;
 
 pub use find::{FindError, Which};
 
-use crate::figures::{Looks, OfTree, Telemetry};
+use crate::figures::{OfTree, Telemetry};
 use find::Search;
 use sockets::Connections;
 use tree::Tree;

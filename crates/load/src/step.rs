@@ -6,14 +6,15 @@ use std::collections::BTreeMap;
 use fathom_analysis::load::{ERRORS_MAX, SweepPoint, quantile_limits};
 use fathom_analysis::statistics;
 use fathom_record::quantity::{counted, percent, quantity};
-use fathom_record::{Basis, Histogram, Interval, Remedy, Unit};
+use fathom_record::{Basis, Histogram, Interval, LoadWindow, Reason, Remedy, ServerUse, Unit};
 
 use crate::batch::{Batch, half_width, interval};
 use crate::engine::{
     Fault, Heat, Outcome, Phases, Rate, SLOTS, Slot, ThreadUse, add_counts, merge,
 };
 use crate::figures::Telemetry;
-pub use crate::used::ServerUse;
+use crate::options::Load;
+use crate::used::between;
 
 /// Sweeps over all steps, each in another random order.
 pub const SWEEPS: usize = 3;
@@ -70,6 +71,18 @@ impl Sweep {
     }
 }
 
+/// What a step of merged shares has beside the sums of their counts.
+#[derive(Clone, Debug, Default)]
+pub struct Merged {
+    /// Failed requests, by words.
+    pub faults: BTreeMap<String, u64>,
+    /// Why the step is invalid: a member was the limit, or its share is missing.
+    pub invalid: Vec<Reason>,
+    pub doubts: Vec<Reason>,
+    /// Whether the generator of a member was the limit.
+    pub is_client_bound: bool,
+}
+
 /// The sweeps of a step so far.
 #[derive(Default)]
 pub struct Step {
@@ -77,6 +90,12 @@ pub struct Step {
     pub clients: u32,
     /// Of an open loop.
     pub rate: Option<Rate>,
+    /// Of a share: the clients or the requests a second of all members, by which it is recorded.
+    pub of_all: Option<f64>,
+    /// Of a share: what each window counted, for those who merge all shares.
+    pub windows: Vec<LoadWindow>,
+    /// Of merged shares.
+    pub merged: Merged,
     /// Of an open loop: response times from the send, and how late requests were sent.
     pub times_from_send: Option<Histogram>,
     pub late: Option<Histogram>,
@@ -156,6 +175,11 @@ impl Step {
         telemetry: Option<(Telemetry, Telemetry)>,
         others: Option<f64>,
     ) {
+        self.add_used(outcome, telemetry.map(|(begin, end)| between(&begin, &end)), others);
+    }
+
+    /// The same with what the server used.
+    pub fn add_used(&mut self, outcome: &Outcome, server: Option<ServerUse>, others: Option<f64>) {
         let tally = &outcome.tally;
         for (slot, ns) in tally.slots.iter().zip(outcome.slots_ns) {
             self.add_slot(slot, ns as f64 / 1e9);
@@ -192,8 +216,7 @@ impl Step {
             self.client_per_request_ns.push(cpu_ns as f64 / completed as f64);
         }
         let bytes = tally.slots.iter().map(|slot| slot.body_bytes).sum();
-        let server = telemetry
-            .map(|(begin, end)| ServerUse::of(&begin, &end).counted_by_client(completed, bytes));
+        let server = server.map(|server| server.counted_by_client(completed, bytes));
         let seconds = outcome.window_ns as f64 / 1e9;
         let sum_ns: f64 = tally.slots.iter().map(|slot| slot.sum_ns).sum();
         let threads = || outcome.threads.iter();
@@ -263,7 +286,7 @@ impl Step {
     }
 
     pub fn failed(&self) -> u64 {
-        self.faults.values().sum()
+        self.faults.values().chain(self.merged.faults.values()).sum()
     }
 
     /// Of all requests.
@@ -277,6 +300,11 @@ impl Step {
         most.filter(|fault| fault.remedy().is_some())
     }
 
+    /// CPUs of the client's quota, if it has one.
+    pub fn quota(&self) -> Option<f64> {
+        self.quota
+    }
+
     /// CPU utilisation of the busiest client thread, or of the client's quota.
     pub fn busiest(&self) -> f64 {
         (self.busiest.0 as f64 / self.busiest.1.max(1) as f64).max(self.of_quota)
@@ -284,7 +312,7 @@ impl Step {
 
     /// Whether the generator was the limit.
     pub fn is_client_bound(&self) -> bool {
-        self.completed > 0 && self.busiest() > BUSY_MAX
+        self.completed > 0 && (self.busiest() > BUSY_MAX || self.merged.is_client_bound)
     }
 
     #[cfg(test)]
@@ -420,6 +448,21 @@ impl Step {
             return None;
         }
         interval(headline, &self.batches.iter().map(of).collect::<Vec<f64>>())
+    }
+}
+
+impl Load {
+    /// All steps of a case, those of closed loops first: of a share its part of them.
+    pub fn steps(&self, quota: Option<f64>) -> Vec<Step> {
+        let closed = self.closed().into_iter().map(|clients| Step {
+            of_all: self.share.map(|_| clients.into()),
+            ..Step::within(self.own(clients), quota)
+        });
+        let open = self.open().into_iter().map(|rate| Step {
+            of_all: self.share.map(|_| rate.per_second),
+            ..Step::at(self.share.map_or(rate, |it| it.rate(rate)), self.own_in_flight(), quota)
+        });
+        closed.chain(open).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use fathom_fileio::read_text;
 use fathom_http::{Address, Connector, ExchangeError, Tls, Url, resolve};
 use fathom_measure::clock::monotonic_raw_ns as now_ns;
 use fathom_metric::{ProcedureError, Recorder};
-use fathom_record::{Activity, FarHost, Host, escaped, system_cause};
+use fathom_record::{Activity, FarHost, Host, SERVER_TOKEN, escaped, system_cause};
 
 use crate::control::{Answer, Control};
 use crate::control_error::ControlError;
@@ -24,6 +24,7 @@ use crate::options::{Load, ServerCache};
 use crate::paths::{encoded, shown};
 use crate::requests::{Fields, Requests};
 use crate::server::{self, LocalServer};
+use crate::share::Share;
 
 /// The name of this host in records.
 pub const LOOPBACK: &str = "loopback";
@@ -115,6 +116,9 @@ impl Target {
         let is_own = is_loopback
             || local.is_some() && load.pid.is_some()
             || host.as_ref().is_some_and(|host| host.identity() == recorder.host().identity());
+        // Of several members one asks the server for its counters. Those of its processes are read
+        // by the one beside it.
+        let reads = load.share.is_none_or(Share::is_first);
         let name = host.as_ref().map(|host| host.name.clone()).filter(|name| !name.is_empty());
         let name = name.unwrap_or_else(|| url.host.clone());
         let to = if is_own { LOOPBACK.to_owned() } else { name.clone() };
@@ -134,7 +138,7 @@ impl Target {
             first_ns,
             fields,
             contents: None,
-            control: is_ours.then_some(control),
+            control: (is_ours && reads).then_some(control),
             local,
             far,
             to,
@@ -305,6 +309,10 @@ fn with_remedy(error: &ControlError) -> String {
 
 /// The token of `--token-file` or the environment.
 pub fn token(load: &Load) -> Result<Option<String>, ProcedureError> {
+    // A coordinator chooses the server of a share, and must not get a token of this machine.
+    if load.share.is_some() {
+        return Ok(std::env::var(SERVER_TOKEN).ok());
+    }
     let variable = || std::env::var_os(TOKEN_FILE).map(std::path::PathBuf::from);
     let path = load.token_file.clone().or_else(variable);
     path.map(|path| read_token(&path)).transpose()
@@ -336,7 +344,7 @@ fn files(
     warnings: &mut Vec<String>,
 ) -> Result<(Files, Vec<u32>), ProcedureError> {
     if let Some(urls) = &load.urls {
-        let (paths, weights) = list::by_option(urls, url)?;
+        let (paths, weights) = list::by_option(urls, url, load.share.is_none())?;
         return Ok((paths.into_iter().map(|path| (path, None)).collect(), weights));
     }
     let Some(control) = control.filter(|_| url.path.ends_with('/')) else {
@@ -407,6 +415,11 @@ fn check_size(message: &Message, paths: usize) -> Result<(), ProcedureError> {
     }
 }
 
+/// Whether it is a path of the server.
+fn is_pattern(urls: &str) -> bool {
+    urls.starts_with('/') && !Path::new(urls).is_file()
+}
+
 /// Requests the first file once, so that a wrong path or token ends the command at once.
 /// Returns the length of a whole file.
 fn check_first(
@@ -438,7 +451,8 @@ fn check_first(
             Err(failed(format!("status {}; name a token file by --token-file", answer.status)))
         }
         (404, _) => Err(failed(match &load.urls {
-            Some(urls) if urls.starts_with('/') && !Path::new(urls).is_file() => format!(
+            // What files there are, a coordinator must not learn.
+            Some(urls) if load.share.is_none() && is_pattern(urls) => format!(
                 "status 404; there is no file {urls} here, so that --urls is a path of the server"
             ),
             _ => "status 404; check the path, or name paths by --urls".to_owned(),

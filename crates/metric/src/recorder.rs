@@ -6,8 +6,8 @@ use fathom_measure::Clock;
 use fathom_measure::sampler::{KernelCounters, Observer as _};
 use fathom_record::{
     Better, Cause, Check, Counters, Disturbance, Fact, FarEnd, FarHost, HeatMap, Histogram, Host,
-    Interval, NoModel, NotSelected, Params, Prediction, Reason, Record, Sample, Second, Series,
-    Stratum, Unit, Verdict, quantity::quantity,
+    Interval, LoadWindow, NoModel, NotSelected, Params, Prediction, Reason, Record, Sample, Second,
+    Series, Stratum, Unit, Verdict, quantity::quantity,
 };
 
 use crate::Stop;
@@ -19,6 +19,10 @@ pub trait Recorder {
     fn host(&self) -> &Host;
     /// The CPU whose counters are read. The process is not pinned.
     fn cpu(&self) -> u32;
+    /// When the work of all members of a group starts, by CLOCK_MONOTONIC_RAW; `None` alone.
+    fn start_ns(&self) -> Option<u64> {
+        None
+    }
     /// Stored results of this host, then the records of this run.
     fn known(&self) -> &[Record];
     /// The prediction of a case from [`Self::known`].
@@ -104,6 +108,8 @@ pub struct Measured {
     /// Single timings, if there are too many for `values`.
     pub histogram: Option<Histogram>,
     pub heat_map: Option<HeatMap>,
+    /// Of a share of a load.
+    pub windows: Vec<LoadWindow>,
     pub series: Vec<Series>,
     /// In place of values.
     pub processes: Option<Processes>,

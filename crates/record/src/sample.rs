@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Fact, Histogram};
+use crate::{Fact, Histogram, LoadWindow};
 
 /// The values of one case from one worker process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,6 +70,9 @@ pub struct Sample {
     /// What the probe states beside the values, such as the segment size of a connection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Fact>,
+    /// Of a load that several generators share: the windows of the step, by which it is merged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<LoadWindow>,
 }
 
 impl Sample {

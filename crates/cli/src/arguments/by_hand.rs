@@ -30,7 +30,7 @@ with a unit: 64KiB (64K), 1MB.";
 const GROUP: &str = "file";
 
 // Shared with `fathom show`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct OutputArguments {
     /// Print at most 24 rows: headline cases, the worst problem, the next command.
     #[arg(long, conflicts_with = "json")]

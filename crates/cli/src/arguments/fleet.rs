@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, FromArgMatches, Subcommand, ValueEnum};
 use fathom_fleet::MEMBERS_MAX;
 use fathom_http::host_and_port;
+use fathom_load::{Load, LoadOrder, is_shared};
 use fathom_metric::notation::{NotationError, time};
 
 use super::StoreArguments;
-use super::by_hand::new_label;
+use super::by_hand::{self, OutputArguments, Word as _, new_label};
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -29,6 +30,23 @@ there is no TLS. Ctrl-C ends all members, and keeps what was delivered.
 
 Exit status: 0 no host is odd, 3 a host is odd, 5 undecided: no group has 5 hosts, or enough valid
 numbers; 1 failure, such as no run delivered, 2 usage error, 130 interrupted.";
+
+const LOAD_EXAMPLES: &str = "\
+Examples:
+  fathom fleet load http://server/f --hosts 'node[1-4]' --clients 8..64 --time 60s
+                                          8 to 64 clients, split over four hosts
+  fathom fleet load http://server/f --hosts hosts --rate 1000..16000
+                                          up to 16000 requests/s of all hosts together
+  fathom fleet load http://server/f --hosts a,b --rate 500 --fail-if 'p99>50ms'
+  fathom fleet load http://server/f --members 4 --listen 10.0.0.1
+                                          wait for members that others start
+
+Clients and rates are those of all members together, and are split evenly. All begin each window at
+the same time by one plan; counts and histograms of response times are added up, and judged as
+those of one load. The merged run and the share of each member are stored under one label. Only the
+first member reads the figures of the server.
+
+Exit status: as of `fathom load`.";
 
 const MEMBER_EXAMPLES: &str = "\
 Examples:
@@ -88,6 +106,8 @@ pub enum FleetCommand {
     /// Measure many hosts, and judge them by each other.
     #[command(after_help = RUN_EXAMPLES)]
     Run(FleetRunArguments),
+    /// Measure a server under load from many hosts at once, as one load.
+    Load(Box<FleetLoadArguments>),
     /// Judge hosts by each other: odd numbers, odd facts, and what is slow on all of them.
     #[command(after_help = JUDGE_EXAMPLES)]
     Judge(JudgeArguments),
@@ -130,6 +150,70 @@ pub struct FleetRunArguments {
     pub gather: GatherArguments,
     #[command(flatten)]
     pub output: FleetOutput,
+}
+
+#[derive(Debug, Args)]
+struct LoadOwnArguments {
+    /// Name the runs [default: fleet- and 6 characters].
+    #[arg(long, value_name = "TEXT", value_parser = new_label)]
+    label: Option<String>,
+    #[command(flatten)]
+    gather: GatherArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+#[derive(Debug)]
+pub struct FleetLoadArguments {
+    /// With the conditions of the whole.
+    pub load: Load,
+    /// `Err`: an option that is not for several members.
+    pub order: Result<LoadOrder, String>,
+    pub label: Option<String>,
+    pub gather: GatherArguments,
+    pub output: OutputArguments,
+}
+
+impl Args for FleetLoadArguments {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let of_load = by_hand::Load::command().options();
+        let of_load = of_load.get_arguments().map(|argument| {
+            let id = argument.get_id().as_str();
+            let shown = argument.clone();
+            match id {
+                "urls" => shown.value_name("PATTERN").help(
+                    "Paths to request, such as /f{0..9999} [default: the list of `fathom serve`, \
+                     else the path of the URL]",
+                ),
+                "target" => shown.help("URL of the server, or of a file on it").value_name("URL"),
+                "clients" => shown.help(
+                    "Numbers of closed-loop clients of all members: a list, or a range with every \
+                     number in it [default: 1, 2, 4 and 8 a member; none with --rate]",
+                ),
+                id => shown.hide(!is_shared(id)),
+            }
+        });
+        let with_load = of_load.fold(command, clap::Command::arg);
+        LoadOwnArguments::augment_args(with_load.after_help(LOAD_EXAMPLES))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for FleetLoadArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let LoadOwnArguments { label, gather, output } =
+            LoadOwnArguments::from_arg_matches(matches)?;
+        let load = Load::from_arg_matches(matches)?;
+        Ok(Self { load, order: LoadOrder::of(matches), label, gather, output })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 // How members come.

@@ -43,14 +43,15 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
     let watch = if procedure.calibrates() { Watch::begin(&host) } else { Watch::of_kernel() };
     let watch = watch.context("calibrate the clock")?;
     setup::note_counter_rate(&mut host, &watch);
-    let begun_ns = as_member::wait_for_start(*member)?.unwrap_or(begun_ns);
+    let start_ns = as_member::wait_for_start(*member)?;
     let setup = SessionSetup {
         tool: setup::tool(),
         host,
         id: setup::run_id(),
         label: label.clone(),
         started: timestamp(),
-        begun_ns,
+        begun_ns: start_ns.unwrap_or(begun_ns),
+        start_ns,
         path: command.path,
         asked: procedure.asked(),
         watch,
@@ -90,7 +91,7 @@ fn earlier_results(store: &Store, metrics: &[&str], host: &Host) -> Vec<Record> 
     runs.into_iter().flat_map(|run| run.records).collect()
 }
 
-fn command_error(error: ProcedureError) -> anyhow::Error {
+pub(super) fn command_error(error: ProcedureError) -> anyhow::Error {
     match error {
         ProcedureError::Usage(text) => UsageError(text).into(),
         ProcedureError::Failed(text) | ProcedureError::CutShort(text) => anyhow::anyhow!(text),

@@ -4,6 +4,7 @@ mod engine;
 mod gather;
 mod gathering;
 mod listening;
+mod load;
 mod manifest;
 mod member;
 mod order;
@@ -27,6 +28,7 @@ use crate::exit::{Status, usage_error};
 pub(super) fn fleet(command: &FleetCommand) -> anyhow::Result<Status> {
     match command {
         FleetCommand::Run(arguments) => run::run(arguments),
+        FleetCommand::Load(arguments) => load::load(arguments),
         FleetCommand::Judge(judge) => of_runs(&judge.runs, &judge.output, true),
         FleetCommand::Facts(facts) if is_of_members(facts) => run::facts(facts),
         FleetCommand::Facts(facts) => of_runs(&facts.runs, &facts.output, false),

@@ -95,6 +95,7 @@ fn run_on(
         started: String::new(),
         // Begun five seconds ago.
         begun_ns: clock::monotonic_raw_ns() - 5_000_000_000,
+        start_ns: None,
         path: "file write",
         asked: String::new(),
         watch: Watch::of_kernel().expect("a clock"),

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use fathom_far::printable;
 use fathom_measure::process::{ErrorFile, Running, exit_text};
+use fathom_record::SERVER_TOKEN;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
@@ -55,15 +56,20 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts a program, which ends with this process.
+    /// Starts a program, which ends with this process; `token`: what it sends to a server.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub(super) fn start(program: &Path, arguments: &[String]) -> IoResult<Self> {
+    pub(super) fn start(
+        program: &Path,
+        arguments: &[String],
+        token: Option<&str>,
+    ) -> IoResult<Self> {
         let errors = ErrorFile::new()?;
         let command = || {
             let mut command = Command::new(program);
-            command.args(arguments).env_remove(TOKEN);
+            command.args(arguments).env_remove(TOKEN).env_remove(SERVER_TOKEN);
+            command.envs(token.map(|token| (SERVER_TOKEN, token)));
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.stdio()?);
             Ok(command)
         };
@@ -162,7 +168,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> Child {
-        Child::start(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()]).unwrap()
+        Child::start(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], None).unwrap()
     }
 
     /// The news until the end, which does as `each` says after each line.

@@ -2,6 +2,9 @@
 
 use super::buckets::{ROWS, row};
 
+/// Timings with the number of each.
+type Timings = Vec<(f64, u64)>;
+
 /// Responses of a window by slice of its time and by row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Heat {
@@ -18,6 +21,20 @@ impl Heat {
 
     pub fn add(&mut self, slice: usize, ns: u64) {
         self.counts[slice * ROWS + row(ns)] += 1;
+    }
+
+    /// Of parts of a window with their lengths and timings.
+    pub fn of_slots(from_ns: u64, slots: impl Iterator<Item = (u64, Timings)>) -> Self {
+        let mut heat = Self { from_ns, ..Self::default() };
+        for (ns, times) in slots {
+            heat.slices_ns.push(ns);
+            let first = heat.counts.len();
+            heat.counts.resize(first + ROWS, 0);
+            for (ns, count) in times {
+                heat.counts[first + row(ns as u64)] += count;
+            }
+        }
+        heat
     }
 
     /// Adds the counts of another thread.

@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn requests_wait_for_a_client_in_their_order() {
-        let shared = Shared::new(1, None, true);
+        let shared = Shared::new(1, None, true, 0);
         let seat = &shared.seats[0];
         let rate = Rate { per_second: 1_000.0, arrivals: Arrivals::Uniform };
         let mut open = Open::new(rate, 0, (0, 1), 1, 2);

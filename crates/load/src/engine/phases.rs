@@ -42,6 +42,17 @@ impl Phases {
         self.0[phase as usize].add(ns as f64);
     }
 
+    pub const COUNT: usize = Phase::ALL.len();
+
+    pub fn all(&self) -> Vec<Histogram> {
+        self.0.to_vec()
+    }
+
+    /// `None` unless there are as many.
+    pub fn of_all(all: &[Histogram]) -> Option<Self> {
+        all.to_vec().try_into().ok().map(Self)
+    }
+
     pub fn of(&self, phase: Phase) -> &Histogram {
         &self.0[phase as usize]
     }

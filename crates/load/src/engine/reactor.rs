@@ -75,7 +75,8 @@ impl<'w> Reactor<'w> {
         let clients: Vec<Client> = numbers.map(client).collect();
         let open = work.rate.map(|rate| {
             let of = (thread, work.threads);
-            Open::new(rate, shared.begun_ns, of, work.seed, clients.len() as u32)
+            let begun_ns = shared.begun_ns + work.shift_ns;
+            Open::new(rate, begun_ns, of, work.seed, clients.len() as u32)
         });
         Ok(Self {
             work,
@@ -230,7 +231,7 @@ impl<'w> Reactor<'w> {
                 None => below(files, &mut client.random),
                 Some(all) => self.work.requests.at_weight(below(all, &mut client.random)),
             },
-            Choice::Fixed => number % files,
+            Choice::Fixed => (self.work.first + number) % files,
         };
         self.request(at);
     }

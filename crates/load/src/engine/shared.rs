@@ -5,8 +5,6 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
-use fathom_measure::clock::monotonic_raw_ns as now_ns;
-
 use super::Fault;
 use super::tally::SLICES;
 
@@ -60,10 +58,10 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(threads: u32, limit: Option<u64>, is_open_loop: bool) -> Self {
+    pub(super) fn new(threads: u32, limit: Option<u64>, is_open_loop: bool, begun_ns: u64) -> Self {
         Self {
             is_open_loop,
-            begun_ns: now_ns(),
+            begun_ns,
             limit,
             left: AtomicU64::new(limit.unwrap_or(0)),
             completions: AtomicU64::new(0),

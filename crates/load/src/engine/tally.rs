@@ -269,10 +269,12 @@ impl Tally {
     }
 }
 
-/// The most frequent faults with their counts.
-pub fn fault_words(faults: &BTreeMap<Fault, u64>) -> String {
-    let mut faults: Vec<(&Fault, &u64)> = faults.iter().collect();
-    faults.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+/// The most frequent faults with their counts; `more`: those of members, by their words.
+pub fn fault_words(faults: &BTreeMap<Fault, u64>, more: &BTreeMap<String, u64>) -> String {
+    let own = faults.iter().map(|(fault, count)| (fault.to_string(), *count));
+    let more = more.iter().map(|(words, count)| (words.clone(), *count));
+    let mut faults: Vec<(String, u64)> = own.chain(more).collect();
+    faults.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let words = faults.iter().take(3).map(|(fault, count)| format!("{fault} ({count}×)"));
     words.collect::<Vec<String>>().join(", ")
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fathom_http::Trust;
+use fathom_measure::clock::monotonic_raw_ns;
 
 use super::*;
 use crate::requests::Fields;
@@ -139,6 +140,8 @@ fn work(address: SocketAddr, clients: u32) -> Workload {
         clients,
         rate: None,
         threads: 2.min(clients),
+        first: 0,
+        shift_ns: 0,
         choice: Choice::Random,
         pause: Pause::NONE,
         fresh: false,
@@ -250,7 +253,8 @@ fn answer(stream: &mut (impl Read + Write), manner: Manner, body: &[u8]) -> Opti
 
 /// No test takes as long.
 const LONG_NS: u64 = 600_000_000_000;
-const TIMING: Timing = Timing { window_ns: LONG_NS, warm_up_max_ns: 1_000_000, requests: None };
+const TIMING: Timing =
+    Timing { window_ns: LONG_NS, warm_up_max_ns: 1_000_000, requests: None, begin_ns: None };
 
 /// Runs until this many responses have arrived in the window, or one request has failed.
 fn sweep_of(work: &Workload, responses: u64) -> Outcome {
@@ -272,6 +276,24 @@ fn sweep(work: &Workload) -> Outcome {
 
 fn bytes(outcome: &Outcome) -> u64 {
     outcome.tally.slots.iter().map(|slot| slot.body_bytes).sum()
+}
+
+/// Whatever was measured before it: all members of a load have the same plan.
+#[test]
+fn planned_window_begins_when_it_is_planned() {
+    let server = Server::start(Manner::Right);
+    let begin_ns = monotonic_raw_ns() + 10_000_000;
+    let (window_ns, warm_up_max_ns) = (100_000_000, 100_000_000);
+    let timing = Timing { window_ns, warm_up_max_ns, requests: None, begin_ns: Some(begin_ns) };
+    for rate in [None, Some(Rate { per_second: 400.0, arrivals: Arrivals::Uniform })] {
+        let work = Workload { rate, ..server.work(2) };
+        let outcome = run(&work, timing, &mut |_, _| true).unwrap();
+        assert_eq!((outcome.end, outcome.window_ns), (End::Complete, window_ns));
+        let from_ns = outcome.tally.heat.from_ns;
+        assert_eq!(from_ns - outcome.late_ns, begin_ns + warm_up_max_ns);
+    }
+    let at_once = run(&server.work(2), Timing { begin_ns: None, ..timing }, &mut |_, _| true);
+    assert_eq!(at_once.unwrap().late_ns, 0);
 }
 
 #[test]

@@ -21,6 +21,9 @@ const PART_COMPLETIONS: u64 = 8;
 const SETTLED: f64 = 0.10;
 /// The window of an open loop begins so much later: all threads know of it when it does.
 const AHEAD_NS: u64 = 2_000_000;
+/// The warm-up before a window at a planned time ends so much before it: the counters of both ends
+/// are read meanwhile.
+const PLANNED_AHEAD_NS: u64 = 20_000_000;
 /// A backlog at the end of a window may take as long as the window to go down, or this long.
 const DRAIN_MIN_NS: u64 = 1_000_000_000;
 /// Parts of a window by which it is judged whether it does, and those in a row in which it grows
@@ -38,12 +41,21 @@ pub struct Timing {
     pub warm_up_max_ns: u64,
     /// Makes exactly so many requests, without a warm-up, if the window is not over before.
     pub requests: Option<u64>,
+    /// When requests begin, by the clock: the warm-up then has its longest length, and the window
+    /// begins behind it, whatever was measured. `None`: at once, and as soon as it is steady.
+    pub begin_ns: Option<u64>,
 }
 
 impl Timing {
     /// The longest warm-up is a quarter of the window; that of an open loop has this length.
     pub fn of(window_ns: u64, requests: Option<u64>) -> Self {
-        Self { window_ns, warm_up_max_ns: (window_ns / 4).max(5 * PART_NS[0]), requests }
+        let warm_up_max_ns = (window_ns / 4).max(5 * PART_NS[0]);
+        Self { window_ns, warm_up_max_ns, requests, begin_ns: None }
+    }
+
+    /// When the window is planned to begin.
+    fn planned_ns(self) -> Option<u64> {
+        Some(self.begin_ns? + self.warm_up_max_ns)
     }
 
     /// The longest time for the backlog of an open loop at the end of a window.
@@ -108,6 +120,8 @@ pub struct Outcome {
     pub window_ns: u64,
     pub slots_ns: [u64; SLOTS],
     pub warm_up_ns: u64,
+    /// By how much the window began after its planned time.
+    pub late_ns: u64,
     /// Whether the throughput was steady before the window.
     pub is_settled: bool,
     pub threads: Vec<ThreadUse>,
@@ -136,7 +150,8 @@ pub type Watch<'w> = dyn FnMut(Moment, &Live) -> bool + 'w;
 /// # Errors
 /// If a thread cannot be started or has no epoll instance.
 pub fn run(work: &Workload, timing: Timing, watch: &mut Watch<'_>) -> std::io::Result<Outcome> {
-    let shared = Shared::new(work.threads, timing.requests, work.rate.is_some());
+    let begun_ns = timing.begin_ns.unwrap_or_else(now_ns);
+    let shared = Shared::new(work.threads, timing.requests, work.rate.is_some(), begun_ns);
     let reactors: Vec<Reactor<'_>> = (0..work.threads)
         .map(|thread| Reactor::new(work, &shared, thread))
         .collect::<rustix::io::Result<_>>()?;
@@ -193,25 +208,26 @@ impl<'c, 'w> Coordinator<'c, 'w> {
             window_ns: 0,
             slots_ns: [0; SLOTS],
             warm_up_ns: 0,
+            late_ns: 0,
             is_settled: false,
             threads: Vec::new(),
             throttled_ns: 0,
             backlog: None,
             end: End::Complete,
         };
+        let length = timing.window_ns.max(PART_NS[0]);
+        let early = self.open_early(timing, length);
         match timing.requests.map_or_else(|| self.warm_up(timing), |_| Ok(true)) {
             Ok(is_settled) => outcome.is_settled = is_settled,
             Err(end) => return Outcome { end, ..outcome },
         }
-        let length = timing.window_ns.max(PART_NS[0]);
         let begun = self.live();
         if !(self.watch)(Moment::Begin, &begun) {
             return Outcome { end: End::Stopped, ..outcome };
         }
         let (before, held) = (self.threads(), throttled_ns());
-        let ahead = if self.shared.is_open_loop { AHEAD_NS } else { 0 };
-        let from = now_ns() + ahead;
-        self.shared.open(from, length);
+        let from = early.unwrap_or_else(|| self.open(timing, length));
+        outcome.late_ns = timing.planned_ns().map_or(0, |planned| from - planned);
         outcome.warm_up_ns = from - begun_ns;
         // The largest up to the middle of the window.
         let mut usual = begun.backlog;
@@ -258,6 +274,22 @@ impl<'c, 'w> Coordinator<'c, 'w> {
             }
         }
         outcome
+    }
+
+    /// Opens a planned window before the warm-up: its threads know of it, however late this one
+    /// wakes up. Returns when it begins.
+    fn open_early(&self, timing: Timing, length: u64) -> Option<u64> {
+        let from = timing.planned_ns().filter(|planned| now_ns() + AHEAD_NS < *planned)?;
+        self.shared.open(from, length);
+        Some(from)
+    }
+
+    /// Opens the window; returns when it begins.
+    fn open(&self, timing: Timing, length: u64) -> u64 {
+        let ahead = if self.shared.is_open_loop { AHEAD_NS } else { 0 };
+        let from = (now_ns() + ahead).max(timing.planned_ns().unwrap_or(0));
+        self.shared.open(from, length);
+        from
     }
 
     /// Waits until all requests of the window are done and the backlog is as usual, with further
@@ -307,6 +339,9 @@ impl<'c, 'w> Coordinator<'c, 'w> {
     /// Waits until the throughput is steady, or the longest warm-up is over; returns whether it is.
     fn warm_up(&mut self, timing: Timing) -> Result<bool, End> {
         let mut parts = Parts::new(timing, self.live());
+        if let Some(from_ns) = timing.planned_ns() {
+            return self.warm_up_until(from_ns.saturating_sub(PLANNED_AHEAD_NS), parts);
+        }
         loop {
             self.step(Moment::WarmUp, TICK)?;
             // The throughput of an open loop is its rate from the beginning on.
@@ -319,6 +354,19 @@ impl<'c, 'w> Coordinator<'c, 'w> {
             if let Some(is_steady) = parts.add(self.live()) {
                 return Ok(is_steady);
             }
+        }
+    }
+
+    /// Warms up until a time; returns whether the throughput became steady before.
+    fn warm_up_until(&mut self, until_ns: u64, mut parts: Parts) -> Result<bool, End> {
+        let mut is_steady = self.shared.is_open_loop;
+        loop {
+            let left = until_ns.saturating_sub(now_ns());
+            if left == 0 {
+                return Ok(is_steady || !parts.has_changed);
+            }
+            self.step(Moment::WarmUp, Duration::from_nanos(left).min(TICK))?;
+            is_steady |= parts.add(self.live()) == Some(true);
         }
     }
 

@@ -6,11 +6,11 @@
 
 use fathom_analysis::load::{BUSY, Estimate, Name, Resource, Use};
 use fathom_record::quantity::counted;
+use fathom_record::{Looks, ServerUse};
 
 use super::{Used, exact, mean, of_share};
 use crate::batch::half_width;
-use crate::figures::Looks;
-use crate::step::{ServerUse, Step, Sweep, WAITING_MIN};
+use crate::step::{Step, Sweep, WAITING_MIN};
 
 /// The largest and the smallest of them differ by at most this factor.
 const STEPS_SPAN: u32 = 4;

@@ -69,11 +69,7 @@ pub fn limit(step: &Step) -> Option<(Limit, String)> {
 /// Why the rate is not sustained: then the response times are those of a queue that grows.
 pub(super) fn not_sustained(step: &Step) -> Option<Reason> {
     step.rate?;
-    // A rare delay is no limit: the last quantile is only in doubt.
-    let tails: Vec<_> = step.tails().collect();
-    let most = tails.len().checked_sub(2).map_or(tails.first(), |at| tails.get(at));
-    let late = most.and_then(|tail| late(step, *tail));
-    if let Some((text, _)) = late.filter(|(_, share)| *share > LATE_MAX) {
+    if let Some(text) = late_generator(step) {
         let text = format!("not sustained, the generator was the limit: {text}");
         let action = "lower --rate, or leave the generator a CPU of its own".to_owned();
         let reason = Reason::new(Cause::LoadGenerator, text);
@@ -97,6 +93,15 @@ pub(super) fn not_sustained(step: &Step) -> Option<Reason> {
         let action = "lower --rate".to_owned();
         Reason::new(cause, text).with_remedy(Remedy::Do { action })
     })
+}
+
+/// How late the generator of an open loop was, if it was the limit.
+pub fn late_generator(step: &Step) -> Option<String> {
+    // A rare delay is no limit: the last quantile is only in doubt.
+    let tails: Vec<_> = step.tails().collect();
+    let most = tails.len().checked_sub(2).map_or(tails.first(), |at| tails.get(at));
+    let late = most.and_then(|tail| late(step, *tail));
+    late.filter(|(_, share)| *share > LATE_MAX).map(|(text, _)| text)
 }
 
 /// Why response times may not be what they should: of an open loop whose generator is late, and

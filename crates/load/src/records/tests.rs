@@ -1,21 +1,21 @@
 //! Verdicts of steps, and what their records hold.
 
 use clap::Parser as _;
-use fathom_record::Histogram;
+use fathom_record::{Histogram, ServerUse};
 
 use super::*;
+use crate::Load;
 use crate::engine::{Arrivals, Backlog, End, Outcome, Rate, SLOTS, Tally, ThreadUse};
 use crate::fixture::{self, Texts, assert_golden};
-use crate::step::ServerUse;
 use crate::target::LOOPBACK;
 
 /// Steps of a load with these options, each with its title, and whether it is a point.
 fn recorded(options: &str, target: &Target, steps: &[(&str, Step)]) -> String {
     let line = format!("load http://far/ {options}");
     let load = Load::parse_from(line.split_whitespace());
-    let congestion = Some("bbr".to_owned());
+    let congestion = Some("bbr");
     let case = load.all_cases()[0];
-    let shared = Shared { load: &load, target, case, congestion: &congestion };
+    let shared = Shared::of(&load, target, case, congestion);
     let one = |(at, (title, step)): (usize, &(&str, Step))| {
         let mut texts = Texts::new();
         let judged = super::step(&mut texts, &shared, step);
@@ -179,6 +179,7 @@ fn short() -> Outcome {
         window_ns: 1,
         slots_ns: [0; SLOTS],
         warm_up_ns: 0,
+        late_ns: 0,
         is_settled: true,
         threads: Vec::new(),
         throttled_ns: 0,
@@ -339,7 +340,7 @@ fn open_loops_say_what_is_not_sustained_and_why() {
 fn connections_of_the_warm_up_were_kept() {
     let load = Load::parse_from(["load", "http://far/"]);
     let (target, case) = (fixture::target(false), load.all_cases()[0]);
-    let shared = Shared { load: &load, target: &target, case, congestion: &None };
+    let shared = Shared::of(&load, &target, case, None);
     let doubts = |window_connections| {
         let mut step = stepped();
         (step.connections, step.window_connections) = (900, window_connections);

@@ -17,6 +17,7 @@ fn outcome(counts: [u64; SLOTS]) -> Outcome {
         window_ns: 1_000_000_000,
         slots_ns: [100_000_000; SLOTS],
         warm_up_ns: 0,
+        late_ns: 0,
         is_settled: true,
         threads: vec![ThreadUse { cpu_ns: 200_000_000, wait_ns: 0, wall_ns: 1_000_000_000 }],
         throttled_ns: 0,

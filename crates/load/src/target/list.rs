@@ -15,14 +15,21 @@ const WEIGHT_MAX: u32 = 1_000;
 /// Bytes of a path, at most: servers accept less.
 const PATH_BYTES_MAX: usize = 16 << 10;
 
-/// Paths of a pattern, or the lines of a file, with their weights if one has one.
-pub(super) fn by_option(urls: &str, url: &Url) -> Result<(Vec<String>, Vec<u32>), ProcedureError> {
+/// Paths of a pattern, or the lines of a file if it may be read, with their weights if one has one.
+pub(super) fn by_option(
+    urls: &str,
+    url: &Url,
+    may_read: bool,
+) -> Result<(Vec<String>, Vec<u32>), ProcedureError> {
     let failed =
         |what: &dyn std::fmt::Display| ProcedureError::failed(format!("--urls {urls}: {what}"));
-    let is_file = Path::new(urls).is_file();
+    let is_file = may_read && Path::new(urls).is_file();
     if urls.starts_with('/') && !is_file {
         check_path(urls).map_err(|error| ProcedureError::usage(format!("--urls {error}")))?;
         return Ok((expand(urls).map_err(ProcedureError::usage)?, Vec::new()));
+    }
+    if !may_read {
+        return Err(failed(&"expected a pattern of paths, such as /f{0..9999}"));
     }
     let text = read_text(Path::new(urls), URLS_MAX).map_err(|error| failed(&error))?;
     let lines =

@@ -38,7 +38,7 @@ pub(super) struct Request<'r> {
 
 pub(super) struct Gathered {
     pub(super) outcome: Outcome,
-    /// What was delivered and stored, without samples.
+    /// What was delivered and stored, without what is neither judged nor merged.
     pub(super) runs: Vec<Document>,
     /// The nodes that did not join, and why.
     pub(super) absent: Vec<(String, String)>,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use fathom_analysis::fleet::names::fold;
 use fathom_analysis::typical;
 use fathom_fleet::{Audience, Counts, Joined, Skew};
-use fathom_record::{Document, RunState};
+use fathom_record::{Document, Record, RunState};
 
 use super::bare;
 use super::engine::Engine;
@@ -85,7 +85,10 @@ impl Gathering {
         }
         warnings.iter().for_each(|warning| self.warn(warning));
         typical::fill(&mut document);
-        self.runs.push(bare(document));
+        self.runs.push(match self.procedure {
+            None => bare(document),
+            Some(_) => with_windows(document),
+        });
         Ok(())
     }
 }
@@ -155,6 +158,16 @@ impl Gathering {
         add(counts.lost, "lost", &self.lost);
         parts.join(", ")
     }
+}
+
+/// A share of a load without what it is not merged by.
+fn with_windows(mut share: Document) -> Document {
+    let has_windows = |record: &Record| {
+        let mut samples = record.samples.iter().flatten();
+        samples.any(|sample| !sample.windows.is_empty())
+    };
+    share.records.retain(has_windows);
+    share
 }
 
 /// The one run in these bytes, which must be of this member.

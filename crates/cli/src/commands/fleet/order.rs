@@ -2,7 +2,8 @@
 //! asks for must be known here, and no text of it becomes an option.
 
 use fathom_engine::Plan;
-use fathom_fleet::{Order, RunOrder, Work};
+use fathom_fleet::{LoadShare, Order, RunOrder, Work};
+use fathom_load::{LoadOrder, Share};
 use fathom_probes::REGISTRY;
 use fathom_record::{Effort, Host, Protocol};
 
@@ -20,6 +21,7 @@ pub(super) fn arguments(
     let mut arguments = match &order.work {
         Work::Facts => return Err("facts need no order".to_owned()),
         Work::Run(run) => of_run(run, host)?,
+        Work::Load(load) => of_load(load)?,
     };
     let options = ["--json", "--samples", "--member"].into_iter();
     let options = options.chain(order.together.then_some("--wait-start"));
@@ -42,6 +44,12 @@ fn of_run(run: &RunOrder, host: &Host) -> Result<Vec<String>, String> {
     let only = Some("--only").filter(|_| *only && !metrics.is_empty());
     let words = ["run"].into_iter().chain(effort).chain(only).chain(["--"]);
     Ok(words.map(str::to_owned).chain(metrics.iter().cloned()).collect())
+}
+
+fn of_load(load: &LoadShare) -> Result<Vec<String>, String> {
+    let LoadShare { url, options, place, of, .. } = load.clone();
+    let share = Share::new(place, of).ok_or("the place of a member beyond their number")?;
+    LoadOrder { url, options }.arguments(share)
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ fn finish(
 }
 
 /// `fleet-3fa08c`: short enough to be typed, and no two of them are alike.
-fn new_label() -> anyhow::Result<String> {
+pub(super) fn new_label() -> anyhow::Result<String> {
     Ok(format!("fleet-{}", &nonce()?[..6]))
 }
 

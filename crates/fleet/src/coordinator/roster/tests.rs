@@ -47,7 +47,7 @@ fn orders(roster: &Roster<'_>, sent: &[(usize, ToMember)]) -> Vec<String> {
     let place = |(at, message): &(usize, ToMember)| match message {
         ToMember::Order(order) => match &order.work {
             Work::Run(run) => Some(format!("{}: {}", roster.member(*at).name, run.metrics[0])),
-            Work::Facts => None,
+            Work::Facts | Work::Load(_) => None,
         },
         _ => None,
     };

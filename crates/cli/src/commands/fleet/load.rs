@@ -1,0 +1,115 @@
+//! `fathom fleet load`: gathers the shares of a load, and prints and stores what they are together.
+
+use anyhow::bail;
+use fathom_fleet::{Ended, LoadShare, Work};
+use fathom_load::{Load, LoadOrder, Member};
+use fathom_metric::{Ending, Procedure, ProcedureError, Recorder};
+use fathom_record::{FarHost, Record};
+
+use super::gather::{Gathered, Request, gather};
+use super::run::new_label;
+use super::summary::Summary;
+use crate::arguments::MemberOptions;
+use crate::arguments::by_hand::{Load as LoadWord, ProcedureArguments, Word as _};
+use crate::arguments::fleet::FleetLoadArguments;
+use crate::commands::by_hand::{by_hand, command_error};
+use crate::exit::{Status, UsageError};
+use crate::terminal;
+
+pub(super) fn load(arguments: &FleetLoadArguments) -> anyhow::Result<Status> {
+    let FleetLoadArguments { load, order, label, gather: members, output } = arguments;
+    let order = order.clone().map_err(UsageError)?;
+    let token = fathom_load::token(load).map_err(command_error)?;
+    let label = label.clone().map_or_else(new_label, Ok)?;
+    let command = LoadWord::command();
+    let gathered = gather(&Request {
+        gather: members,
+        store: Some(&output.store),
+        label: label.clone(),
+        procedure: Some(command.path),
+        together: true,
+        at_once: usize::MAX,
+        work: &|place, of| {
+            let LoadOrder { url, options } = order.clone().for_members(of as u32);
+            let (place, of, token) = (place as u32, of as u32, token.clone());
+            Work::Load(LoadShare { url, options, place, of, token })
+        },
+    })?;
+    let summary = Summary::of(&gathered, Some(&label)).words() + &format!("; label {label}");
+    if gathered.runs.is_empty() {
+        if gathered.outcome.is_stopped {
+            terminal::warn(&summary);
+            return Ok(Status::Interrupted);
+        }
+        bail!("{summary}");
+    }
+    let whole = order.for_members(gathered.outcome.members.len() as u32).whole(load);
+    let is_stopped = gathered.outcome.is_stopped;
+    let merged = Merged::of(gathered, whole.map_err(UsageError)?, summary);
+    let status = by_hand(&ProcedureArguments {
+        command,
+        procedure: Box::new(merged),
+        label: Some(label),
+        jsonl: false,
+        output: output.clone(),
+        member: MemberOptions::default(),
+    })?;
+    Ok(if is_stopped { Status::Interrupted } else { status })
+}
+
+/// A load that its members have made.
+struct Merged {
+    load: Load,
+    members: Vec<Member>,
+    far: Vec<FarHost>,
+    /// Who came.
+    summary: String,
+}
+
+impl Merged {
+    fn of(gathered: Gathered, load: Load, summary: String) -> Self {
+        let Gathered { outcome, runs, .. } = gathered;
+        let run_of = |name: &str| runs.iter().find(|run| run.host.name == name);
+        let mut ends = outcome.members.iter().filter_map(|ended| run_of(&ended.member.name));
+        let far = ends.next().map_or(Vec::new(), |run| run.far.clone());
+        // The shares were given out in this order.
+        let members = outcome.members.into_iter().map(|ended| {
+            let records = run_of(&ended.member.name).map(|run| run.records.clone());
+            member(ended, records)
+        });
+        let members = members.collect();
+        Self { load, members, far, summary }
+    }
+}
+
+fn member(ended: Ended, records: Option<Vec<Record>>) -> Member {
+    let Ended { member, skew, lost } = ended;
+    let why = lost.unwrap_or_else(|| "it delivered nothing".to_owned());
+    Member {
+        name: member.name,
+        records: records.ok_or(why),
+        start_ns: skew.map_or(0.0, |skew| skew.ns),
+        start_error_ns: skew.map_or(0.0, |skew| skew.error_ns),
+    }
+}
+
+impl Procedure for Merged {
+    fn asked(&self) -> String {
+        self.load.asked()
+    }
+
+    /// The clocks were those of the members.
+    fn calibrates(&self) -> bool {
+        false
+    }
+
+    fn judge(&self, records: &[Record]) -> Vec<fathom_analysis::limits::Judged> {
+        self.load.judge(records)
+    }
+
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+        recorder.confirm(&self.summary, false);
+        self.far.iter().for_each(|far| recorder.add_far(far.clone()));
+        self.load.merge(&self.members, recorder)
+    }
+}
