@@ -113,7 +113,7 @@ fn packages_are_complete_and_equal_in_two_folders() {
     let (one, other) = (pack(&env, "one", "022"), pack(&env, "another folder", "077"));
     let [files, others] = [&one, &other].map(|folder| contents(folder));
     let name = format!("fathom-{}-linux-aarch64", env!("CARGO_PKG_VERSION"));
-    let deb = format!("fathom_{}_arm64.deb", env!("CARGO_PKG_VERSION"));
+    let deb = format!("fathom-bench_{}_arm64.deb", env!("CARGO_PKG_VERSION"));
     let mut expected =
         ["", ".cdx.json", ".oci.tar", ".tar.gz"].map(|end| format!("{name}{end}")).to_vec();
     expected.push(deb.clone());
@@ -123,6 +123,8 @@ fn packages_are_complete_and_equal_in_two_folders() {
     }
     let licences = ["LICENSE-MIT", "LICENSE-APACHE", "LICENSE-typical-machines", "THIRD-PARTY.txt"];
     let tarball = shell(&one, &format!("tar -tzf {name}.tar.gz"));
+    let has_folders = tarball.lines().any(|line| line.ends_with('/'));
+    assert!(!has_folders, "they would change the rights of those in /usr/local: {tarball}");
     for file in licences {
         assert!(tarball.contains(&format!("{name}/share/doc/fathom/{file}\n")), "{tarball}");
     }
@@ -131,7 +133,7 @@ fn packages_are_complete_and_equal_in_two_folders() {
     }
     let copyright = shell(
         &one,
-        &format!("dpkg-deb --fsys-tarfile {deb} | tar -xO ./usr/share/doc/fathom/copyright"),
+        &format!("dpkg-deb --fsys-tarfile {deb} | tar -xO ./usr/share/doc/fathom-bench/copyright"),
     );
     for part in ["SpareCores/sc-inspector-data", "Permission is hereby granted", "Apache-2.0"] {
         assert!(copyright.contains(part), "{copyright}");
