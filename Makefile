@@ -81,10 +81,10 @@ typical: ## add the machines in FILES (rows of `fathom export --format typical`)
 	$(CARGO) run --quiet --locked --package xtask -- typical $(FILES)
 
 # Each takes at most half an hour.
-LAB_PARTS := answers import sabotage-processor sabotage-program sabotage-memory sabotage-slope load-fixed load-random load-nginx load-theory
+LAB_PARTS := answers import sabotage-processor sabotage-program sabotage-memory sabotage-slope load-fixed load-random load-nginx load-theory fleet-members
 LAB_CHOSEN = $(addprefix lab-,$(filter $(PART)%,$(LAB_PARTS)))
 
-lab: build needs-lab ## known answers on this machine, in PARTs of up to 30 minutes (answers, sabotage, sabotage-memory, load, ...: see LAB_PARTS), with RUNS and SEED; writes docs/evidence/ANSWERS.md, SABOTAGE.md and LOAD-LAB.md; needs root
+lab: build needs-lab ## known answers on this machine, in PARTs of up to 30 minutes (answers, sabotage, sabotage-memory, load, ...: see LAB_PARTS), with RUNS and SEED; writes docs/evidence/ANSWERS.md, SABOTAGE.md, LOAD-LAB.md and FLEET.md; needs root
 	+@$(MAKE) --no-print-directory --jobs=1 --keep-going $(or $(LAB_CHOSEN),$(error PART=$(PART) is none of $(LAB_PARTS)))
 
 lab-answers:
@@ -100,6 +100,10 @@ lab-sabotage-%:
 lab-load-%:
 	$(CARGO) run --quiet --locked --package fathom-lab -- \
 		load $(FATHOM) $(or $(RUNS),20) $(or $(SEED),1) $*
+
+lab-fleet-members:
+	$(CARGO) run --quiet --locked --package fathom-lab -- \
+		fleet $(FATHOM) $(or $(MEMBERS),1000) $(or $(SEED),1)
 
 soak: needs-lab ## run the fault tests with full counts, and write docs/evidence/FAULTS.md (TEST: only those of this name, no page); needs strace and fuse
 	$(CARGO) run --quiet --locked --package xtask -- soak $(TEST)

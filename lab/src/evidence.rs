@@ -28,6 +28,8 @@ pub const FLAKY: Page = Page {
     title: "Tests under load, without privileges, twice",
     command: "make flaky",
 };
+pub const FLEET: Page =
+    Page { name: "FLEET.md", title: "Many members", command: "make lab PART=fleet-members" };
 pub const FUZZ: Page = Page { name: "FUZZ.md", title: "Fuzzing", command: "make fuzz" };
 pub const HTTP_PEERS: Page = Page {
     name: "HTTP-PEERS.md",
@@ -44,10 +46,11 @@ pub const SIMULATION: Page =
     Page { name: "SIMULATION.md", title: "Simulation", command: "make simulate" };
 pub const ZOO: Page = Page { name: "ZOO.md", title: "Emulated machines", command: "make zoo" };
 
-pub const PAGES: [&Page; 10] = [
+pub const PAGES: [&Page; 11] = [
     &ANSWERS,
     &FAULTS,
     &FLAKY,
+    &FLEET,
     &FUZZ,
     &HTTP_PEERS,
     &LOAD_LAB,

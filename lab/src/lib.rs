@@ -7,6 +7,7 @@
 //! - [`limited`]: `fathom serve` with a limit of known size, for the known answers of a load.
 //! - [`bandwidth`]: the bandwidth of the network to a far end behind such a limit.
 //! - [`client`]: an HTTP client that sends exact bytes.
+//! - [`crowd`]: a thousand members of a fleet in one process.
 //! - [`strace`]: makes a chosen system call of a program fail.
 //! - [`processes`]: waits for programs and finds processes that they left.
 //! - [`evidence`]: pages with their command, commit, machine and date.
@@ -16,6 +17,7 @@
 
 pub mod bandwidth;
 pub mod client;
+pub mod crowd;
 pub mod disk;
 pub mod evidence;
 pub mod fuse;

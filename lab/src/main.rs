@@ -1,7 +1,8 @@
 //! `make lab`: disturbs runs of `fathom` and counts how often their records name the cause; limits
-//! loads, and counts how often they name the limit. `make zoo`: runs `fathom` on emulated machines.
+//! loads, and counts how often they name the limit; has a thousand members join a fleet. `make zoo`: runs `fathom` on emulated machines.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to a terminal")]
 
+mod fleet;
 mod load;
 mod sabotage;
 mod zoo;
@@ -15,6 +16,8 @@ const USAGE: &str = "usage: cargo run -p fathom-lab -- sabotage PROGRAM RUNS SEE
      usage: cargo run -p fathom-lab -- load PROGRAM RUNS SEED [PART]\n\
      Limits loads of PROGRAM by the limits of a part (fixed, random, nginx, theory) or whose name \
      contains PART, RUNS of them at random\n\
+     usage: cargo run -p fathom-lab -- fleet PROGRAM MEMBERS SEED\n\
+     Has so many emulated members join PROGRAM, some of which are lost, and real ones start together\n\
      usage: cargo run -p fathom-lab -- zoo X86_64 AARCH64 [PART]\n\
      Runs the static programs X86_64 and AARCH64 on emulated machines: all, those of `quick`, or \
      those whose name contains PART";
@@ -38,6 +41,10 @@ fn main() -> ExitCode {
             let only = rest.first().unwrap_or(&"");
             let run = if *lab == "load" { load::run } else { sabotage::run };
             run(root, program, runs, seed, only)
+        }
+        ["fleet", program, members, seed] => {
+            let (Ok(members), Ok(seed)) = (members.parse(), seed.parse()) else { return usage() };
+            fleet::run(root, program, members, seed)
         }
         ["zoo", x86, arm, rest @ ..] if rest.len() <= 1 => {
             zoo::run(root, [x86, arm], rest.first().unwrap_or(&""))

@@ -83,7 +83,7 @@ RUN is a run id or a prefix of it, a --label, or latest: the last complete `fath
 host. latest:battery is the last one of all metrics, which show and report show without RUN;
 latest:file, latest:load, latest:transfer, latest:fetch and latest:bench are the last of those
 commands, latest~N and latest:file~N the N-th before it. A label shared by several
-runs is ambiguous: the error lists their ids.";
+runs is ambiguous, and the error lists their ids; fleet takes all of them.";
 
 /// The longest name has the length of one of DNS.
 pub fn host_name(text: &str) -> Result<String, NotationError> {
@@ -119,7 +119,7 @@ pub enum Command {
     Crosscheck(crosscheck::CrosscheckArguments),
     /// Compare stored runs, metric by metric.
     Compare(CompareArguments),
-    /// Find the odd host among many, by runs of each.
+    /// Measure many hosts, and find the odd one.
     Fleet(fleet::FleetArguments),
     /// Write runs as a single HTML page with tables and charts.
     Report(report::ReportArguments),
@@ -264,6 +264,19 @@ pub struct RunArguments {
     pub label: Option<String>,
     #[command(flatten)]
     pub store: StoreArguments,
+    #[command(flatten)]
+    pub member: MemberOptions,
+}
+
+// Of the process that measures for a member of a fleet. It prints `ChildLine`s before its document.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct MemberOptions {
+    /// Store nothing, and print progress as JSON lines before the document.
+    #[arg(long, hide = true, requires = "json")]
+    pub member: bool,
+    /// Get ready, say so, and start at the time that standard input has.
+    #[arg(long, hide = true, requires = "member")]
+    pub wait_start: bool,
 }
 
 fn own_address(text: &str) -> Result<IpAddr, NotationError> {

@@ -1,5 +1,6 @@
 //! One file per command, and the mapping of their results to exit statuses.
 
+mod as_member;
 mod by_hand;
 mod compare;
 mod completions;

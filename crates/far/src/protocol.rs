@@ -29,6 +29,6 @@ pub const DATAGRAM_BYTES_V6: u32 = 1452;
 pub(crate) const TEXT_CHARACTERS_MAX: usize = 200;
 
 /// A text of the other end, for a message of this one.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars().filter(|c| !is_hidden(*c)).take(TEXT_CHARACTERS_MAX).collect()
 }

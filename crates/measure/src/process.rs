@@ -3,6 +3,7 @@
 
 mod adopted;
 mod descendants;
+mod errors;
 mod exit;
 mod output;
 mod program;
@@ -11,6 +12,7 @@ mod tie;
 
 pub use adopted::reap_adopted;
 pub use descendants::{children, descendants};
+pub use errors::ErrorFile;
 pub use exit::{exit_text, last_words};
 pub use output::{CollectError, Limits};
 pub use program::this_program;

@@ -131,6 +131,11 @@ impl Store {
         count.map(|count| count as usize).map_err(|error| self.failed("read", error))
     }
 
+    /// The runs with this label, newest first.
+    pub fn labelled(&self, label: &str) -> Result<Vec<String>, StoreError> {
+        self.ids_where(&format!("{LABEL} = ?1"), label)
+    }
+
     fn named(&self, name: &str) -> Result<String, StoreError> {
         let prefix = "substr(id, 1, length(?1)) = ?1 COLLATE NOCASE";
         let starting = self.ids_where(prefix, name)?;

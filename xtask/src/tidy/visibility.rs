@@ -19,6 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "transfer",
         &["analysis", "far", "fileio", "http", "load", "measure", "metric", "paths", "record"],
     ),
+    ("fleet", &["far", "measure", "record"]),
     ("service", &["far", "fileio", "http", "measure", "record"]),
     ("peers", &["analysis", "fileio", "measure", "record", "service"]),
     ("engine", &["analysis", "measure", "metric", "record"]),
@@ -33,10 +34,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("http", &["measure"]),
     ("load", &["analysis", "fileio", "http", "measure", "metric", "record", "service"]),
     ("fetch", &["fileio", "http", "load", "measure", "metric", "paths", "record"]),
-    ("lab", &["analysis", "measure", "record"]),
+    ("lab", &["analysis", "far", "fleet", "measure", "record"]),
 ];
 
-const PROGRAMS: &[&str] = &["cli", "fleet", "fuzz", "xtask"];
+const PROGRAMS: &[&str] = &["cli", "fuzz", "xtask"];
 
 pub(super) fn of_crates(files: &[File]) -> Vec<String> {
     let mut found = Vec::new();

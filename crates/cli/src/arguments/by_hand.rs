@@ -10,7 +10,7 @@ use fathom_metric::{Command, Procedure};
 use fathom_probes::REGISTRY;
 use fathom_record::{is_own, label};
 
-use super::StoreArguments;
+use super::{MemberOptions, StoreArguments};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,6 +55,8 @@ struct SharedArguments {
     jsonl: bool,
     #[command(flatten)]
     output: OutputArguments,
+    #[command(flatten)]
+    member: MemberOptions,
 }
 
 /// A procedure with its parsed options and those that all procedures share.
@@ -65,12 +67,14 @@ pub struct ProcedureArguments {
     /// Whether JSON lines are printed.
     pub jsonl: bool,
     pub output: OutputArguments,
+    pub member: MemberOptions,
 }
 
 impl ProcedureArguments {
     fn of(command: &'static Command, matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let SharedArguments { label, jsonl, output } = SharedArguments::from_arg_matches(matches)?;
-        Ok(Self { command, procedure: command.procedure(matches)?, label, jsonl, output })
+        let SharedArguments { label, jsonl, output, member } =
+            SharedArguments::from_arg_matches(matches)?;
+        Ok(Self { command, procedure: command.procedure(matches)?, label, jsonl, output, member })
     }
 }
 

@@ -1,12 +1,57 @@
 //! `fathom fleet` on the command line.
 
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use fathom_fleet::MEMBERS_MAX;
+use fathom_http::host_and_port;
+use fathom_metric::notation::{NotationError, time};
 
 use super::StoreArguments;
+use super::by_hand::new_label;
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  fathom fleet run --quick --hosts 'node[01-40]' --push   copy this program by ssh, measure, judge
+  fathom fleet run memory --hosts hosts.txt --at-once 4   four hosts at a time
+  salloc -N 12 fathom fleet run --quick                   the nodes of a Slurm allocation, by srun
+  fathom fleet run network --together --hosts a,b,c,d,e   all start at the same moment
+  fathom fleet run os --members 8 --listen 10.0.0.1       wait for members that others start:
+  mpirun -N 1 -x FATHOM_TOKEN fathom fleet member --join 10.0.0.1:3285
+  fathom fleet judge fleet-k3x9qa                         judge the runs of a label again
+
+Each host measures for itself, and delivers its run to the store of this one. Members connect to
+this host and prove a one-time token, or that of FATHOM_TOKEN. The runs are readable on the network:
+there is no TLS. Ctrl-C ends all members, and keeps what was delivered.
+
+Exit status: 0 no host is odd, 3 a host is odd, 5 undecided: no group has 5 hosts, or enough valid
+numbers; 1 failure, such as no run delivered, 2 usage error, 130 interrupted.";
+
+const MEMBER_EXAMPLES: &str = "\
+Examples:
+  fathom fleet member --join 10.0.0.1:3285 --token-file token
+  FATHOM_TOKEN=… fathom fleet member --join head:3285
+
+`fathom fleet run` starts members by ssh and srun itself. The coordinator can only ask for metrics
+of this program, which run in a process of their own and write nothing but their test files. Its
+place and name are those of the engine that starts it: SLURM_PROCID and SLURMD_NODENAME,
+OMPI_COMM_WORLD_RANK, PMI_RANK, JOB_COMPLETION_INDEX; FATHOM_HOST names the host.
+
+Exit status: 0 sent away by the coordinator, 1 failure, 2 usage error, 130 interrupted.";
+
+const MANIFEST_EXAMPLES: &str = "\
+Examples:
+  kubectl create secret generic fathom-fleet --from-literal=token=$(openssl rand -hex 32)
+  fathom fleet manifest kubernetes --image registry.example/fathom:0.2 --members 12 cpu memory |
+    kubectl apply -f -
+  kubectl logs -f job/fathom-fleet-coordinator";
 
 const JUDGE_EXAMPLES: &str = "\
 Examples:
+  fathom fleet judge nightly           judge the hosts of all runs with this label
   for host in $(cat hosts); do ssh $host fathom run --quick --json > $host.json; done
   fathom fleet judge *.json            judge these hosts by each other
   fathom fleet judge db1 db2 db3 db4 db5   by the latest stored run of each (fathom import *.json)
@@ -23,8 +68,10 @@ numbers; 1 failure, 2 usage error.";
 
 const FACTS_EXAMPLES: &str = "\
 Examples:
+  fathom fleet facts --hosts 'node[01-40]'   which host has another kernel, governor, memory, link?
+  fathom fleet facts nightly           the same of stored runs, by their label
   for host in $(cat hosts); do ssh $host fathom run --only cpu.clock --json > $host.json; done
-  fathom fleet facts *.json            which host has another kernel, governor, memory, link?
+  fathom fleet facts *.json            the same of files
   fathom fleet facts *.json --json     print JSON
 
 Exit status: 0 no fact is odd, 3 a host has an odd fact, 5 no group of the same hardware has 5
@@ -38,20 +85,82 @@ pub struct FleetArguments {
 
 #[derive(Debug, Subcommand)]
 pub enum FleetCommand {
+    /// Measure many hosts, and judge them by each other.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(FleetRunArguments),
     /// Judge hosts by each other: odd numbers, odd facts, and what is slow on all of them.
     #[command(after_help = JUDGE_EXAMPLES)]
-    Judge(FleetRuns),
+    Judge(JudgeArguments),
     /// Find hosts with odd facts: kernel, governor, memory, links. Numbers are not judged.
     #[command(after_help = FACTS_EXAMPLES)]
-    Facts(FleetRuns),
+    Facts(FactsArguments),
+    /// Join a coordinator and measure what it asks for.
+    #[command(after_help = MEMBER_EXAMPLES)]
+    Member(MemberArguments),
+    /// Print a manifest that starts coordinator and members.
+    #[command(after_help = MANIFEST_EXAMPLES)]
+    Manifest(ManifestArguments),
 }
 
 #[derive(Debug, Args)]
-pub struct FleetRuns {
-    /// Runs, at least one of each host: ids or prefixes, labels, host names (their latest run) or
-    /// JSON files. Of several runs of a host, each case is of the newest.
-    #[arg(value_name = "RUN", required = true, value_parser = NonEmptyStringValueParser::new())]
-    pub runs: Vec<String>,
+pub struct FleetRunArguments {
+    /// Metrics, groups or cases, as in `fathom run` [default: all].
+    #[arg(value_name = "METRIC")]
+    pub metrics: Vec<String>,
+    /// Skip metrics that only predictions need.
+    #[arg(long, requires = "metrics")]
+    pub only: bool,
+    /// Use 5 to 12 processes per case: everything takes 1 to 3 minutes.
+    #[arg(long, conflicts_with = "thorough")]
+    pub quick: bool,
+    /// Use 20 to 40 processes per case.
+    #[arg(long)]
+    pub thorough: bool,
+    /// Name the runs: `fleet judge` takes all runs of a label [default: fleet- and 6 characters].
+    #[arg(long, value_name = "TEXT", value_parser = new_label)]
+    pub label: Option<String>,
+    /// Start all at the same moment, to share power, storage and network.
+    #[arg(long)]
+    pub together: bool,
+    /// Measure on at most N hosts at a time [default: all].
+    #[arg(long, value_name = "N", conflicts_with = "together")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub at_once: Option<u16>,
+    #[command(flatten)]
+    pub gather: GatherArguments,
+    #[command(flatten)]
+    pub output: FleetOutput,
+}
+
+// How members come.
+#[derive(Debug, Args)]
+pub struct GatherArguments {
+    /// Start members on these hosts by ssh: a list such as a,b,node[01-40], or a file of them.
+    #[arg(long, value_name = "FILE|LIST", value_parser = NonEmptyStringValueParser::new())]
+    pub hosts: Option<String>,
+    /// Copy this program to a temporary folder of each host, which is removed at the end [default:
+    /// run `fathom` there].
+    #[arg(long)]
+    pub push: bool,
+    /// Wait for N members that others start, and print how.
+    #[arg(long, value_name = "N", conflicts_with_all = ["hosts", "push"])]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=MEMBERS_MAX as i64))]
+    pub members: Option<u32>,
+    /// Listen for members on this address [default: the one that reaches the hosts; with --members
+    /// 127.0.0.1].
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = listen)]
+    pub listen: Option<SocketAddr>,
+    /// Wait so long for all members; those that have joined then begin [default: 2min; with --members
+    /// 10min].
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub join_time: Option<Duration>,
+    /// Accept several members on one machine.
+    #[arg(long)]
+    pub same_host: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct FleetOutput {
     /// List every odd number, fact, host and reason.
     #[arg(long, short, conflicts_with = "json")]
     pub all: bool,
@@ -60,4 +169,121 @@ pub struct FleetRuns {
     pub json: bool,
     #[command(flatten)]
     pub store: StoreArguments,
+}
+
+#[derive(Debug, Args)]
+pub struct JudgeArguments {
+    /// Runs, at least one of each host: ids or prefixes, labels (all their runs), host names (their
+    /// latest run) or JSON files. Of several runs of a host, each case is of the newest.
+    #[arg(value_name = "RUN", required = true, value_parser = NonEmptyStringValueParser::new())]
+    pub runs: Vec<String>,
+    #[command(flatten)]
+    pub output: FleetOutput,
+}
+
+#[derive(Debug, Args)]
+pub struct FactsArguments {
+    /// Runs, as of `fleet judge`. Without any, members are asked.
+    #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(conflicts_with_all = ["hosts", "members"])]
+    pub runs: Vec<String>,
+    #[command(flatten)]
+    pub gather: GatherArguments,
+    #[command(flatten)]
+    pub output: FleetOutput,
+}
+
+#[derive(Debug, Args)]
+pub struct MemberArguments {
+    /// Join the coordinator here.
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = coordinator)]
+    pub join: (String, u16),
+    /// Prove the token in this file [default: that of $FATHOM_TOKEN].
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Try so long to connect.
+    #[arg(long, value_name = "TIME", default_value = "1min", value_parser = time)]
+    pub connect_time: Duration,
+    /// What the coordinator calls this host.
+    #[arg(long, hide = true)]
+    pub node: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ManifestArguments {
+    /// For this engine.
+    #[arg(value_enum, value_name = "ENGINE")]
+    pub engine: ManifestEngine,
+    /// Metrics, as in `fathom run` [default: all, at quick effort].
+    #[arg(value_name = "METRIC")]
+    pub metrics: Vec<String>,
+    /// The image with `fathom`.
+    #[arg(long, value_name = "IMAGE", value_parser = image)]
+    pub image: String,
+    /// One on each of N nodes.
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=MEMBERS_MAX as i64))]
+    pub members: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ManifestEngine {
+    /// An indexed Job of members, a Job of the coordinator, and its Service.
+    Kubernetes,
+}
+
+fn coordinator(text: &str) -> Result<(String, u16), NotationError> {
+    let parts = host_and_port(text, fathom_fleet::PORT).filter(|(_, port)| *port > 0);
+    let wrong =
+        || NotationError::new(text, "HOST or HOST:PORT of a coordinator, such as head:3285");
+    parts.map(|(host, port)| (host.to_owned(), port)).ok_or_else(wrong)
+}
+
+/// An address, with a port or without. A name could be of another host.
+fn listen(text: &str) -> Result<SocketAddr, NotationError> {
+    let parts = host_and_port(text, fathom_fleet::PORT);
+    let address = parts.and_then(|(host, port)| Some((host.parse::<IpAddr>().ok()?, port)));
+    let expected = "an address of this machine, such as 10.0.0.1, 0.0.0.0:3285 or [::]:0";
+    address.map(SocketAddr::from).ok_or_else(|| NotationError::new(text, expected))
+}
+
+/// A reference of an image is a word of these characters.
+fn image(text: &str) -> Result<String, NotationError> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:@".contains(&byte);
+    let is_image = !text.is_empty() && text.len() <= 255 && text.bytes().all(is_allowed);
+    let wrong = || NotationError::new(text, "the name of an image, such as registry/fathom:0.2");
+    if is_image { Ok(text.to_owned()) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_ports() {
+        for (text, expected) in [
+            ("10.0.0.1", "10.0.0.1:3285"),
+            ("0.0.0.0:0", "0.0.0.0:0"),
+            ("::1", "[::1]:3285"),
+            ("[::]:9", "[::]:9"),
+        ] {
+            assert_eq!(listen(text).unwrap().to_string(), expected);
+        }
+        for wrong in ["", "head", "head:1", "3285", "10.0.0.1:x", "[::1"] {
+            assert!(listen(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(coordinator("head").unwrap(), ("head".to_owned(), 3285));
+        assert_eq!(coordinator("[::1]:80").unwrap(), ("::1".to_owned(), 80));
+        for wrong in ["", "head:", "head:0", "-o x", "a b"] {
+            assert!(coordinator(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn image_is_one_word_of_yaml() {
+        image("registry.example:5000/a/fathom@sha256:0f").unwrap();
+        for wrong in ["", "a b", "a\nb", "a#b", "{a}", "a'"] {
+            image(wrong).unwrap_err();
+        }
+    }
 }

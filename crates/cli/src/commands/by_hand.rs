@@ -17,6 +17,7 @@ use fathom_report::by_hand;
 use fathom_store::{Search, Store, StoreError};
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::as_member::{self, Reports};
 use super::run_store::RunStore;
 use super::{limits, setup};
 use crate::arguments::by_hand::ProcedureArguments;
@@ -26,7 +27,7 @@ use crate::live::timestamp;
 use crate::terminal::{self, Output, PERCENT_BAR};
 
 pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> {
-    let ProcedureArguments { command, procedure, label, jsonl, output } = arguments;
+    let ProcedureArguments { command, procedure, label, jsonl, output, member } = arguments;
     if let Some(done) = procedure.part() {
         return done.map(|()| Status::Success).map_err(command_error);
     }
@@ -35,13 +36,17 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
     procedure.check().map_err(command_error)?;
     let mut host = host::read();
     setup::check_environment(&host)?;
-    let store = RunStore::open(&output.store, &host);
+    let store = match member.member {
+        true => RunStore::none(),
+        false => RunStore::open(&output.store, &host),
+    };
     let earlier =
         store.store().map(|store| earlier_results(store, procedure.prior_metrics(), &host));
     let earlier = earlier.unwrap_or_default();
     let watch = if procedure.calibrates() { Watch::begin(&host) } else { Watch::of_kernel() };
     let watch = watch.context("calibrate the clock")?;
     setup::note_counter_rate(&mut host, &watch);
+    let begun_ns = as_member::wait_for_start(*member)?.unwrap_or(begun_ns);
     let setup = SessionSetup {
         tool: setup::tool(),
         host,
@@ -70,6 +75,7 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
         store,
         stored: Stored::Nothing,
         whole: None,
+        reports: Reports::of(*member),
     };
     let ending = Session::new(&REGISTRY, setup, &mut printer).run(&**procedure, timestamp);
     let has_failed = ending.is_err() && printer.printed.is_empty();
@@ -115,6 +121,7 @@ struct Printer {
     stored: Stored,
     /// The document that is printed as JSON at the end.
     whole: Option<Document>,
+    reports: Reports,
 }
 
 /// What the store has of the run. A command that measured nothing stores no run.
@@ -145,7 +152,10 @@ impl Printer {
     /// The conditions of the user, with JSON in the whole document.
     fn print_judged(&mut self, judged: &[Judged]) {
         if let Some(document) = &self.whole {
-            self.output.write(&fathom_report::judged_json(document, judged));
+            self.output.write(&match self.reports.are_wanted() {
+                true => fathom_report::export::jsonl(std::slice::from_ref(document)),
+                false => fathom_report::judged_json(document, judged),
+            });
         }
         let text = fathom_report::limits::conditions(judged, self.width);
         match self.format {
@@ -214,6 +224,7 @@ impl Audience for Printer {
             }
             Event::Plan(text) => self.print(&by_hand::plan(text, self.width)),
             Event::Progress { done, all, what } => {
+                self.reports.progress(done as f64 / all.max(1) as f64, what);
                 self.output.progress(PERCENT_BAR, done, all, what);
             }
             Event::Second(second) if self.format == Format::JsonLines => {

@@ -1,52 +1,89 @@
-//! `fathom fleet`: hosts judged by each other.
+//! `fathom fleet`: many hosts measured and judged by each other.
+
+mod engine;
+mod gathering;
+mod listening;
+mod manifest;
+mod member;
+mod order;
+mod run;
+mod summary;
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::fleet::{Limits, judge};
+use fathom_analysis::fleet::{Judgement, Limits, judge};
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
-use fathom_record::Document;
+use fathom_record::{Document, Record};
 use fathom_report::Layout;
 use fathom_report::fleet::render;
 
 use super::stored_run;
-use crate::arguments::fleet::{FleetCommand, FleetRuns};
+use crate::arguments::StoreArguments;
+use crate::arguments::fleet::{FactsArguments, FleetCommand, FleetOutput};
 use crate::exit::{Status, usage_error};
 
 pub(super) fn fleet(command: &FleetCommand) -> anyhow::Result<Status> {
-    let (arguments, numbers) = match command {
-        FleetCommand::Judge(runs) => (runs, true),
-        FleetCommand::Facts(runs) => (runs, false),
-    };
-    let runs = runs(arguments, numbers)?;
+    match command {
+        FleetCommand::Run(arguments) => run::run(arguments),
+        FleetCommand::Judge(judge) => of_runs(&judge.runs, &judge.output, true),
+        FleetCommand::Facts(facts) if is_of_members(facts) => run::facts(facts),
+        FleetCommand::Facts(facts) => of_runs(&facts.runs, &facts.output, false),
+        FleetCommand::Member(arguments) => member::member(arguments),
+        FleetCommand::Manifest(arguments) => manifest::manifest(arguments),
+    }
+}
+
+fn is_of_members(facts: &FactsArguments) -> bool {
+    facts.runs.is_empty()
+}
+
+fn of_runs(names: &[String], output: &FleetOutput, numbers: bool) -> anyhow::Result<Status> {
+    let runs = runs(names, &output.store, numbers)?;
+    let judgement = judgement(&runs);
+    let status = super::print(output.json, &judgement, |layout| {
+        render(&judgement, &Layout { all: output.all, ..*layout })
+    })?;
+    Ok(of_judgement(&judgement, numbers, status))
+}
+
+fn judgement(runs: &[Document]) -> Judgement {
     let abouts = REGISTRY.entries().iter().map(Entry::about);
     let limits: Limits = abouts.map(|about| (about.id, about.noise_limit)).collect();
-    let judgement = judge(&runs.iter().collect::<Vec<_>>(), &limits);
-    let status = super::print(arguments.json, &judgement, |layout| {
-        render(&judgement, &Layout { all: arguments.all, ..*layout })
-    })?;
-    Ok(match status {
+    judge(&runs.iter().collect::<Vec<_>>(), &limits)
+}
+
+/// The status of a command that printed a judgement.
+fn of_judgement(judgement: &Judgement, numbers: bool, printed: Status) -> Status {
+    match printed {
         Status::Success if judgement.is_any_odd() => Status::Incomplete,
         Status::Success if !judgement.is_any_judged(numbers) => Status::Undecided,
         status => status,
-    })
+    }
 }
 
 /// The named runs, without what is not judged: a thousand of them are held at once.
-fn runs(arguments: &FleetRuns, numbers: bool) -> anyhow::Result<Vec<Document>> {
-    let mut names: BTreeMap<String, &String> = BTreeMap::new();
+fn runs(names: &[String], store: &StoreArguments, numbers: bool) -> anyhow::Result<Vec<Document>> {
+    let mut found: BTreeMap<String, &String> = BTreeMap::new();
     let mut runs = Vec::new();
-    for name in &arguments.runs {
-        let mut run = stored_run::document(name, false, &arguments.store)?;
-        let id = &run.run.id;
-        if let Some(first) = names.insert(id.clone(), name) {
-            usage_error!("fleet: run {id} is named twice: {first} and {name}");
+    for name in names {
+        for mut run in stored_run::documents_of_group(name, false, store)? {
+            let id = &run.run.id;
+            if let Some(first) = found.insert(id.clone(), name) {
+                usage_error!("fleet: run {id} is named twice: {first} and {name}");
+            }
+            match numbers {
+                true => run.records.iter_mut().for_each(forget),
+                false => run.records.clear(),
+            }
+            runs.push(run);
         }
-        match numbers {
-            true => run.records.iter_mut().for_each(|record| record.samples = None),
-            false => run.records.clear(),
-        }
-        runs.push(run);
     }
     Ok(runs)
+}
+
+/// What of a record no judgement looks at.
+fn forget(record: &mut Record) {
+    (record.samples, record.heat_map) = (None, None);
+    record.series = Vec::new();
 }

@@ -24,7 +24,7 @@ use fathom_store::Store;
 
 use super::limits::{self, Limits};
 use super::run_store::RunStore;
-use super::{export, output_file, scratch_folder, setup, stored_run};
+use super::{as_member, export, output_file, scratch_folder, setup, stored_run};
 use crate::arguments::RunArguments;
 use crate::exit::{OrUsage, Status, UsageError, usage_error};
 use crate::interrupt::Interrupt;
@@ -89,7 +89,10 @@ fn one_run(
         (!arguments.quiet).then(|| terminal::Notice::new("choosing a CPU, calibrating the clock"));
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
     let files = files::prepare(arguments, &plan, interrupt)?;
-    let store = RunStore::open(&arguments.store, &host);
+    let store = match arguments.member.member {
+        true => RunStore::none(),
+        false => RunStore::open(&arguments.store, &host),
+    };
     let watch = Watch::begin(&host).context("calibrate the clock")?;
     setup::note_counter_rate(&mut host, &watch);
     drop(notice);
@@ -108,6 +111,7 @@ fn one_run(
         terminal::warn(&format!("--tune could not set {refusal}"));
     }
     leave_cpu(cpu, &host);
+    let begun_ns = as_member::wait_for_start(arguments.member)?.unwrap_or(begun_ns);
     let setup = RunSetup {
         earlier: earlier_reference(&store, &host, cpu, plan.effort),
         tool: setup::tool(),

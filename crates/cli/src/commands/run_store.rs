@@ -35,6 +35,11 @@ impl RunStore {
         Self { store, required, has_lost: false }
     }
 
+    /// Stores nothing.
+    pub(super) fn none() -> Self {
+        Self { store: None, required: false, has_lost: false }
+    }
+
     pub(super) fn store(&self) -> Option<&Store> {
         self.store.as_ref()
     }

@@ -120,15 +120,13 @@ pub(super) fn find(store: &Store, name: &str) -> Result<String, StoreError> {
     Ok(found.id)
 }
 
-/// A run of the store (by id, label, or the name of its host) or a JSON document. A name that ends
-/// with `.json`, has a slash, or is an existing file is a path; `latest` is always a run.
+/// A run of the store (by id, label, or the name of its host) or a JSON document.
 pub(super) fn document(
     name: &str,
     samples: bool,
     arguments: &StoreArguments,
 ) -> anyhow::Result<Document> {
-    let is_file = !name.starts_with("latest") && Path::new(name).is_file();
-    if name.ends_with(".json") || name.contains('/') || is_file {
+    if is_path(name) {
         return document_in_file(Path::new(name));
     }
     let store = open_store(arguments)?;
@@ -137,6 +135,29 @@ pub(super) fn document(
         Err(error) => newest_of_host(&store, name)?.ok_or_else(|| unknown(name, error))?,
     };
     of_store(&store, &id, samples)
+}
+
+/// All runs that a name is for: those of a label, or the one of another name.
+pub(super) fn documents_of_group(
+    name: &str,
+    samples: bool,
+    arguments: &StoreArguments,
+) -> anyhow::Result<Vec<Document>> {
+    if !is_path(name) {
+        let store = open_store(arguments)?;
+        let ids = store.labelled(name)?;
+        if ids.len() > 1 {
+            return ids.iter().map(|id| of_store(&store, id, samples)).collect();
+        }
+    }
+    document(name, samples, arguments).map(|document| vec![document])
+}
+
+/// A name that ends with `.json`, has a slash, or is an existing file is a path; `latest` is always
+/// a run.
+fn is_path(name: &str) -> bool {
+    let is_file = !name.starts_with("latest") && Path::new(name).is_file();
+    name.ends_with(".json") || name.contains('/') || is_file
 }
 
 /// A run of the store, with the typical ranges of its host.

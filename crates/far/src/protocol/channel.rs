@@ -43,7 +43,11 @@ impl Channel {
         self.send_bytes(&line)
     }
 
-    pub(crate) fn send_bytes(&self, mut bytes: &[u8]) -> Result<(), FarError> {
+    /// Sends bytes that are no line, such as those that a line has announced.
+    ///
+    /// # Errors
+    /// If the other end does not take them in time.
+    pub fn send_bytes(&self, mut bytes: &[u8]) -> Result<(), FarError> {
         let until = Deadline::after(WAIT_NS);
         while !bytes.is_empty() {
             match send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {

@@ -23,8 +23,13 @@ pub enum Side {
 
 /// The proof of one side for the challenges of both.
 pub fn proof(token: &Token, side: Side, near: &str, far: &str) -> String {
+    proof_for(UPGRADE, token, side, near, far)
+}
+
+/// The same for another protocol, in which the proofs of this one are wrong.
+pub fn proof_for(protocol: &str, token: &Token, side: Side, near: &str, far: &str) -> String {
     let side = if side == Side::Near { "near" } else { "far" };
-    hex(&HMAC::mac(format!("{UPGRADE}\n{side}\n{near}\n{far}"), token.bytes()))
+    hex(&HMAC::mac(format!("{protocol}\n{side}\n{near}\n{far}"), token.bytes()))
 }
 
 /// A random number that is used once, in hexadecimal.
@@ -39,12 +44,13 @@ pub fn nonce() -> Result<String, FarError> {
     Ok(hex(&bytes))
 }
 
-pub(crate) fn is_nonce(text: &str) -> bool {
+/// Whether it can be one of [`nonce`].
+pub fn is_nonce(text: &str) -> bool {
     text.len() == NONCE_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Compares in a time that depends on the lengths only.
-pub(crate) fn is_same(a: &[u8], b: &[u8]) -> bool {
+pub fn is_same(a: &[u8], b: &[u8]) -> bool {
     bool::from(a.ct_eq(b))
 }
 

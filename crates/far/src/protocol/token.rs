@@ -36,8 +36,8 @@ impl Token {
         Self::parse(&text).ok_or_else(|| failed("not one line of ASCII".into()))
     }
 
-    /// The only line of a file.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    /// The only line of a text, if it is one of ASCII.
+    pub fn parse(text: &str) -> Option<Self> {
         let token = text.trim();
         let is_token = (1..=CHARACTERS_MAX).contains(&token.len())
             && token.bytes().all(|byte| byte.is_ascii_graphic());

@@ -9,6 +9,7 @@ use fathom_record::{Document, Host, Record};
 use fathom_report::{Layout, Table};
 use fathom_store::{Store, StoreError};
 
+use super::super::as_member::Reports;
 use super::super::counted;
 use super::super::run_store::RunStore;
 use crate::arguments::RunArguments;
@@ -41,6 +42,7 @@ pub(super) struct Follower {
     brief: bool,
     /// The records so far of a run shown as an overview; `None` if it is shown as a table.
     overview: Option<Vec<Record>>,
+    reports: Reports,
 }
 
 impl Follower {
@@ -69,6 +71,7 @@ impl Follower {
             host: Host::default(),
             brief: arguments.brief,
             overview: None,
+            reports: Reports::of(arguments.member),
         }
     }
 
@@ -148,6 +151,7 @@ impl Audience for Follower {
         }
         let template = if self.overview.is_some() { ROWS_AND_BAR } else { PERCENT_BAR };
         let whole = progress.elapsed_ns + progress.left_ns;
+        self.reports.progress(progress.elapsed_ns / whole.max(1.0), &progress.metric);
         let done = (1000.0 * progress.elapsed_ns / whole.max(1.0)) as u64;
         let left = Duration::from_nanos(progress.left_ns as u64).as_secs() + 1;
         self.output.progress(template, done, 1000, &format!("{left} s left, {}", progress.metric));
@@ -205,6 +209,9 @@ impl Audience for Follower {
                 if is_stored && !self.brief {
                     self.output.write(&fathom_report::kept(document, width));
                 }
+            }
+            Format::Json if self.reports.are_wanted() => {
+                self.output.write(&fathom_report::export::jsonl(std::slice::from_ref(document)));
             }
             Format::Json => self.output.write(&fathom_report::document_json(document)),
             Format::JsonLines | Format::Nothing => {}

@@ -1,0 +1,93 @@
+//! `fathom fleet member`: joins a coordinator.
+
+use std::env::var;
+
+use anyhow::{Context as _, anyhow};
+use fathom_far::Token;
+use fathom_fleet::{Ending, Join, Membership, Order, TOKEN, serve};
+use fathom_measure::host::Reader;
+use fathom_measure::process::this_program;
+use fathom_record::host::{NAME_VARIABLE, is_name};
+
+use super::order;
+use crate::arguments::fleet::MemberArguments;
+use crate::exit::{Status, usage_error};
+use crate::interrupt::Interrupt;
+
+/// Places in the engines that start members.
+const RANKS: [&str; 4] =
+    ["SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "JOB_COMPLETION_INDEX"];
+/// What Slurm calls this host.
+const NODE: &str = "SLURMD_NODENAME";
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+pub(in super::super) fn member(arguments: &MemberArguments) -> anyhow::Result<Status> {
+    let interrupt = Interrupt::listen().context("listen to signals")?;
+    let token = token(arguments)?;
+    let (host, port) = &arguments.join;
+    let addresses = fathom_http::resolve(host, *port).with_context(|| format!("look up {host}"))?;
+    let (join, name) = join(arguments)?;
+    let facts = join.host.clone();
+    let to_arguments = |order: &Order| {
+        let by_name = Some(facts.name.as_str()).filter(|_| order.by_name);
+        order::arguments(order, &facts, name.as_deref().or(by_name))
+    };
+    let membership = Membership {
+        addresses,
+        token,
+        join,
+        connect_ns: arguments.connect_time.as_nanos() as u64,
+        program: this_program().context("find this program")?,
+        arguments: &to_arguments,
+    };
+    let ending = serve(&membership, std::os::fd::AsFd::as_fd(&interrupt));
+    match ending.with_context(|| format!("member of {host}:{port}"))? {
+        Ending::Done => Ok(Status::Success),
+        Ending::Stopped => Ok(Status::Interrupted),
+    }
+}
+
+fn token(arguments: &MemberArguments) -> anyhow::Result<Token> {
+    if let Some(path) = &arguments.token_file {
+        return Ok(Token::read(path)?);
+    }
+    let Some(text) = std::env::var_os(TOKEN).filter(|text| !text.is_empty()) else {
+        usage_error!("no token: set {TOKEN}, or add --token-file FILE of the coordinator");
+    };
+    let token = text.to_str().and_then(Token::parse);
+    Ok(token.ok_or_else(|| anyhow!("{TOKEN} is not one line of ASCII"))?)
+}
+
+/// What this host joins with, and the name to measure by if it is not its own: that of the engine.
+fn join(arguments: &MemberArguments) -> anyhow::Result<(Join, Option<String>)> {
+    let node = |text: String| Some(text).filter(|text| is_name(text));
+    let node = arguments.node.clone().or_else(|| var(NODE).ok()).and_then(node);
+    let reader = Reader::live();
+    let mut host = reader.read();
+    let is_named = host.origins.get("name").is_some_and(|origin| origin == NAME_VARIABLE);
+    let name = match is_named {
+        true => Some(host.name.clone()),
+        // What ssh calls a host may be an address.
+        false if arguments.node.is_some() => None,
+        false => node.clone().filter(|node| !is_same_host(node, &host.name)),
+    };
+    if let Some(name) = name.as_deref().filter(|_| !is_named) {
+        host = Reader::live().named(name).read();
+    }
+    if host.name.is_empty() {
+        usage_error!("this host has no name: set {NAME_VARIABLE}");
+    }
+    let named_id = Reader::live().named(&host.name).read().id;
+    // Where each fact comes from is in the document of the run.
+    host.origins.clear();
+    let rank = RANKS.iter().find_map(|name| var(name).ok()?.parse().ok());
+    let boot_id = reader.text(BOOT_ID).unwrap_or_default().trim().to_owned();
+    Ok((Join { rank, node, boot_id, host, named_id }, name))
+}
+
+/// Whether one of them is the other with its domain.
+fn is_same_host(node: &str, name: &str) -> bool {
+    let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    first(node) == first(name)
+}

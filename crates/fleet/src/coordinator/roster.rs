@@ -1,0 +1,426 @@
+//! The members of a coordinator: who may join, what each does, and what it is sent next. No I/O,
+//! no clock.
+
+use std::collections::BTreeMap;
+
+use fathom_far::printable;
+use fathom_record::Host;
+
+use super::plan::{Counts, Ended, Joined, Plan, Skew};
+use crate::offset::{EXCHANGES, Exchange, Offset};
+use crate::protocol::{
+    DOCUMENT_BYTES_MAX, Join, LOST_NS, MEMBERS_MAX, Order, Progress, ToCoordinator, ToMember, Work,
+};
+
+/// Members that deliver at a time: their documents are in memory.
+const DELIVER_AT_ONCE: usize = 8;
+/// Members whose clocks are compared at a time: more would wait for each other.
+const COMPARE_AT_ONCE: usize = 8;
+/// From the announcement of a start to the start, and so much more for each member: the last one
+/// must have it in time.
+const AHEAD_NS: u64 = 200_000_000;
+const AHEAD_EACH_NS: u64 = 100_000;
+/// Limits of a member's stages: getting ready (test files are written), measuring (everything,
+/// thoroughly, on a slow machine), delivering.
+const READY_NS: u64 = 600_000_000_000;
+const WORK_NS: u64 = 6 * 3_600_000_000_000;
+const DELIVERY_NS: u64 = 120_000_000_000;
+
+#[derive(Clone, Debug, PartialEq)]
+enum Stage {
+    /// For its order.
+    Waiting,
+    /// To start together: it has its order.
+    Preparing,
+    Ready,
+    Measuring,
+    /// For its turn to deliver.
+    Finished,
+    Delivering,
+    Delivered,
+    Lost(String),
+}
+
+struct Member {
+    /// Apart from what is looked at all the time.
+    joined: Box<Joined>,
+    boot_id: String,
+    named_id: Option<String>,
+    by_name: bool,
+    stage: Stage,
+    since_ns: u64,
+    heard_ns: u64,
+    exchanges: u32,
+    offset: Option<Offset>,
+    skew: Option<Skew>,
+    progress: Progress,
+}
+
+impl Member {
+    fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Delivered | Stage::Lost(_))
+    }
+
+    fn is_busy(&self) -> bool {
+        matches!(self.stage, Stage::Preparing | Stage::Ready | Stage::Measuring)
+    }
+
+    /// Its share of the whole.
+    fn done(&self) -> f64 {
+        match self.stage {
+            Stage::Waiting | Stage::Preparing | Stage::Ready => 0.0,
+            Stage::Measuring => self.progress.done,
+            Stage::Finished | Stage::Delivering | Stage::Delivered | Stage::Lost(_) => 1.0,
+        }
+    }
+}
+
+pub(super) struct Roster<'p> {
+    plan: &'p Plan<'p>,
+    members: Vec<Member>,
+    /// The members by rank, once the work has begun.
+    places: Vec<usize>,
+    begun_ns: u64,
+    has_begun: bool,
+    /// The announced start, by the coordinator's clock.
+    start_ns: Option<u64>,
+    /// Whether a member may be sent something since this was asked.
+    has_changed: bool,
+}
+
+impl<'p> Roster<'p> {
+    pub(super) fn new(plan: &'p Plan<'p>) -> Self {
+        Self {
+            plan,
+            members: Vec::new(),
+            places: Vec::new(),
+            begun_ns: (plan.clock)(),
+            has_begun: false,
+            start_ns: None,
+            has_changed: true,
+        }
+    }
+
+    /// Whether [`Roster::advance`] may have something to send since this was asked.
+    pub(super) fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.has_changed)
+    }
+
+    pub(super) fn member(&self, at: usize) -> &Joined {
+        &self.members[at].joined
+    }
+
+    pub(super) fn skew(&self, at: usize) -> Option<Skew> {
+        self.members[at].skew
+    }
+
+    /// Takes a member.
+    ///
+    /// # Errors
+    /// Why it is refused, for itself.
+    pub(super) fn admit(&mut self, join: Join, now_ns: u64) -> Result<usize, String> {
+        if let Some(what) = join.implausible() {
+            return Err(format!("its {what} cannot be"));
+        }
+        let Join { rank, node, boot_id, mut host, named_id } = join;
+        let name = host.name.clone();
+        let others = self.members.iter().filter(|it| it.joined.name == name);
+        if others.count() > 0 {
+            return Err(format!("another member is named {name}: name each host by FATHOM_HOST"));
+        }
+        let twin = self.members.iter().find(|it| it.boot_id == boot_id && !boot_id.is_empty());
+        if let Some(twin) = twin.filter(|_| !self.plan.same_host) {
+            return Err(format!(
+                "{} is on the same machine (boot id); two would disturb each other: --same-host \
+                 allows it",
+                twin.joined.name
+            ));
+        }
+        let is_late = self.has_begun && self.plan.together;
+        if is_late || self.members.len() >= self.plan.expected.min(MEMBERS_MAX) {
+            return Err(
+                if is_late { "the others have begun" } else { "no more are expected" }.to_owned()
+            );
+        }
+        // A thousand of them are held.
+        host.origins.clear();
+        self.members.push(Member {
+            joined: Box::new(Joined { name, node, rank, host }),
+            boot_id,
+            named_id,
+            by_name: false,
+            stage: Stage::Waiting,
+            since_ns: now_ns,
+            heard_ns: now_ns,
+            exchanges: 0,
+            offset: None,
+            skew: None,
+            progress: Progress::default(),
+        });
+        let at = self.members.len() - 1;
+        self.has_changed = true;
+        if self.has_begun {
+            self.places.push(at);
+            self.name_clones();
+        }
+        Ok(at)
+    }
+
+    /// A message of a member, and the answer to it.
+    ///
+    /// # Errors
+    /// Why the member is lost by it.
+    pub(super) fn heard(
+        &mut self,
+        at: usize,
+        message: ToCoordinator,
+        now_ns: u64,
+    ) -> Result<Option<ToMember>, String> {
+        let start_ns = self.start_ns;
+        // A thousand members that answer 64 exchanges each change nothing but the last time.
+        let is_frequent =
+            matches!(message, ToCoordinator::Alive { .. } | ToCoordinator::Stamps { .. });
+        self.has_changed |= !is_frequent;
+        let member = &mut self.members[at];
+        member.heard_ns = now_ns;
+        match (message, &member.stage) {
+            (_, Stage::Delivered | Stage::Lost(_)) => {}
+            (ToCoordinator::Alive { progress }, _) => {
+                member.progress = progress.map_or_else(Progress::default, Progress::plausible);
+                return Ok(Some(ToMember::Alive));
+            }
+            (ToCoordinator::Ready, Stage::Preparing) => member.enter(Stage::Ready, now_ns),
+            (ToCoordinator::Stamps { sent_ns, received_ns, answered_ns }, Stage::Ready)
+                if (1..=EXCHANGES).contains(&member.exchanges) =>
+            {
+                let exchange = Exchange { sent_ns, received_ns, answered_ns, back_ns: now_ns };
+                let offset = Offset::of(exchange).ok_or("its clock goes backwards")?;
+                member.offset = Some(member.offset.map_or(offset, |it| it.better(offset)));
+                member.exchanges += 1;
+                self.has_changed |= member.exchanges > EXCHANGES;
+                return Ok(member.exchange(now_ns));
+            }
+            (ToCoordinator::Started { at_ns }, Stage::Measuring) if member.skew.is_none() => {
+                if let (Some(offset), Some(start_ns)) = (member.offset, start_ns) {
+                    let ns = i128::from(at_ns) - i128::from(start_ns) - offset.ns;
+                    member.skew = Some(Skew { ns: ns as f64, error_ns: offset.error_ns() });
+                }
+            }
+            (ToCoordinator::Finished, Stage::Measuring) => member.enter(Stage::Finished, now_ns),
+            (ToCoordinator::Document { bytes }, Stage::Delivering) => {
+                if !(1..=DOCUMENT_BYTES_MAX).contains(&bytes) {
+                    let limit = DOCUMENT_BYTES_MAX >> 20;
+                    return Err(format!(
+                        "its run has {bytes} bytes, at most {limit} MiB are taken"
+                    ));
+                }
+            }
+            (ToCoordinator::Failed { text }, _) => return Err(printable(&text)),
+            (ToCoordinator::Hello { .. }, _) => return Err(out_of_turn("hello")),
+            (ToCoordinator::Proof { .. }, _) => return Err(out_of_turn("proof")),
+            (ToCoordinator::Join(_), _) => return Err(out_of_turn("join")),
+            (ToCoordinator::Ready, _) => return Err(out_of_turn("ready")),
+            (ToCoordinator::Stamps { .. }, _) => return Err(out_of_turn("stamps")),
+            (ToCoordinator::Started { .. }, _) => return Err(out_of_turn("started")),
+            (ToCoordinator::Finished, _) => return Err(out_of_turn("finished")),
+            (ToCoordinator::Document { .. }, _) => return Err(out_of_turn("document")),
+        }
+        Ok(None)
+    }
+
+    /// Bytes of its document arrive.
+    pub(super) fn hears_bytes(&mut self, at: usize, now_ns: u64) {
+        self.members[at].heard_ns = now_ns;
+    }
+
+    pub(super) fn delivered(&mut self, at: usize, now_ns: u64) {
+        self.members[at].enter(Stage::Delivered, now_ns);
+        self.has_changed = true;
+    }
+
+    /// A member that has delivered is not lost. Returns whether it is now.
+    pub(super) fn lose(&mut self, at: usize, reason: &str) -> bool {
+        let member = &mut self.members[at];
+        let is_lost = !member.is_over();
+        if is_lost {
+            member.stage = Stage::Lost(reason.to_owned());
+            self.has_changed = true;
+        }
+        is_lost
+    }
+
+    /// The members that have exceeded a limit, and why.
+    pub(super) fn overdue(&self, now_ns: u64) -> Vec<(usize, String)> {
+        let reason = |member: &Member| {
+            let (silent, since) = (now_ns.saturating_sub(member.heard_ns), member.since_ns);
+            let limit = match member.stage {
+                Stage::Delivered | Stage::Lost(_) => return None,
+                _ if silent >= LOST_NS => {
+                    return Some(format!("no sign of life for {} s", LOST_NS / 1_000_000_000));
+                }
+                Stage::Waiting | Stage::Ready | Stage::Finished => return None,
+                Stage::Preparing => (READY_NS, "not ready"),
+                Stage::Measuring => (WORK_NS, "not finished"),
+                Stage::Delivering => (DELIVERY_NS, "its run not delivered"),
+            };
+            let is_late = now_ns.saturating_sub(since) >= limit.0;
+            is_late.then(|| format!("{} within {} s", limit.1, limit.0 / 1_000_000_000))
+        };
+        let all = self.members.iter().enumerate();
+        all.filter_map(|(at, member)| Some((at, reason(member)?))).collect()
+    }
+
+    /// What members are sent next. `absent`: how many of those expected cannot come.
+    pub(super) fn advance(&mut self, absent: usize, now_ns: u64) -> Vec<(usize, ToMember)> {
+        let mut sent = Vec::new();
+        let is_time_over = now_ns.saturating_sub(self.begun_ns) >= self.plan.join_ns;
+        let is_complete = self.members.len() + absent >= self.plan.expected;
+        if !self.has_begun && (is_complete || is_time_over) {
+            self.begin();
+        }
+        if self.has_begun {
+            self.order(now_ns, &mut sent);
+        }
+        if self.plan.together && self.has_begun && self.start_ns.is_none() {
+            self.start(now_ns, &mut sent);
+        }
+        let delivering = self.count(|it| it.stage == Stage::Delivering);
+        let room = DELIVER_AT_ONCE.saturating_sub(delivering);
+        let finished = self.members.iter_mut().enumerate();
+        for (at, member) in finished.filter(|(_, it)| it.stage == Stage::Finished).take(room) {
+            member.enter(Stage::Delivering, now_ns);
+            sent.push((at, ToMember::Deliver));
+        }
+        sent
+    }
+
+    fn begin(&mut self) {
+        self.has_begun = true;
+        self.places = (0..self.members.len()).collect();
+        // A stable sort: those without a rank as they joined.
+        self.places.sort_by_key(|at| self.members[*at].joined.rank.unwrap_or(u32::MAX));
+        self.name_clones();
+    }
+
+    /// Images and containers may share a machine-id: hosts of one id are distinguished by names.
+    fn name_clones(&mut self) {
+        let mut hosts: BTreeMap<String, usize> = BTreeMap::new();
+        let id = |host: &Host| host.identity().to_owned();
+        for member in &self.members {
+            *hosts.entry(id(&member.joined.host)).or_default() += 1;
+        }
+        let is_clone = |member: &&mut Member| hosts[&id(&member.joined.host)] > 1;
+        for member in self.members.iter_mut().filter(|it| it.stage == Stage::Waiting) {
+            if is_clone(&member) && member.named_id.is_some() {
+                member.by_name = true;
+                member.joined.host.id.clone_from(&member.named_id);
+            }
+        }
+    }
+
+    /// Orders to those whose turn it is.
+    fn order(&mut self, now_ns: u64, sent: &mut Vec<(usize, ToMember)>) {
+        let most = if self.plan.together { usize::MAX } else { self.plan.at_once.max(1) };
+        let mut busy = self.count(Member::is_busy);
+        for (place, &at) in self.places.iter().enumerate() {
+            if busy >= most {
+                break;
+            }
+            let member = &mut self.members[at];
+            if member.stage != Stage::Waiting {
+                continue;
+            }
+            let work = (self.plan.work)(place, self.places.len());
+            if work == Work::Facts {
+                member.enter(Stage::Delivered, now_ns);
+                sent.push((at, ToMember::End { reason: None }));
+                continue;
+            }
+            let together = self.plan.together;
+            member.enter(if together { Stage::Preparing } else { Stage::Measuring }, now_ns);
+            let order = Order { work, by_name: member.by_name, together };
+            sent.push((at, ToMember::Order(Box::new(order))));
+            busy += 1;
+        }
+    }
+
+    /// Compares the clocks when all are ready, then announces the start.
+    fn start(&mut self, now_ns: u64, sent: &mut Vec<(usize, ToMember)>) {
+        if self.count(|it| matches!(it.stage, Stage::Waiting | Stage::Preparing)) > 0 {
+            return;
+        }
+        let is_comparing =
+            |it: &Member| it.stage == Stage::Ready && (1..=EXCHANGES).contains(&it.exchanges);
+        let room = COMPARE_AT_ONCE.saturating_sub(self.count(is_comparing));
+        let ready = self.members.iter_mut().enumerate();
+        for (at, member) in
+            ready.filter(|(_, it)| it.stage == Stage::Ready && it.exchanges == 0).take(room)
+        {
+            member.exchanges = 1;
+            sent.extend(member.exchange(now_ns).map(|message| (at, message)));
+        }
+        let ready = self.count(|it| it.stage == Stage::Ready);
+        if ready == 0 || self.count(|it| it.stage == Stage::Ready && it.exchanges <= EXCHANGES) > 0
+        {
+            return;
+        }
+        let start_ns = now_ns + AHEAD_NS + AHEAD_EACH_NS * ready as u64;
+        self.start_ns = Some(start_ns);
+        for (at, member) in self.members.iter_mut().enumerate() {
+            let offset = member.offset.filter(|_| member.stage == Stage::Ready);
+            let Some(offset) = offset else { continue };
+            member.enter(Stage::Measuring, now_ns);
+            sent.push((at, ToMember::Start { at_ns: offset.at_member(start_ns) }));
+        }
+    }
+
+    fn count(&self, is_counted: impl Fn(&Member) -> bool) -> usize {
+        self.members.iter().filter(|it| is_counted(it)).count()
+    }
+
+    /// Whether nothing more is to come.
+    pub(super) fn is_over(&self) -> bool {
+        self.has_begun && self.members.iter().all(Member::is_over)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let joined = self.members.len();
+        let done: f64 = self.members.iter().map(Member::done).sum();
+        Counts {
+            joined,
+            measuring: self.count(|it| it.is_busy()),
+            delivered: self.count(|it| it.stage == Stage::Delivered),
+            lost: self.count(|it| matches!(it.stage, Stage::Lost(_))),
+            done: done / joined.max(1) as f64,
+        }
+    }
+
+    pub(super) fn ended(self) -> Vec<Ended> {
+        let mut members = self.members;
+        members.sort_by_key(|it| it.joined.rank.unwrap_or(u32::MAX));
+        let ended = |member: Member| {
+            let lost = match member.stage {
+                Stage::Delivered => None,
+                Stage::Lost(reason) => Some(reason),
+                _ => Some("ended before it had delivered".to_owned()),
+            };
+            Ended { member: *member.joined, skew: member.skew, lost }
+        };
+        members.into_iter().map(ended).collect()
+    }
+}
+
+impl Member {
+    fn enter(&mut self, stage: Stage, now_ns: u64) {
+        (self.stage, self.since_ns) = (stage, now_ns);
+    }
+
+    /// The next exchange of the clocks, if one is missing.
+    fn exchange(&self, now_ns: u64) -> Option<ToMember> {
+        (self.exchanges <= EXCHANGES).then_some(ToMember::Clock { sent_ns: now_ns })
+    }
+}
+
+fn out_of_turn(message: &str) -> String {
+    format!("a message out of turn: {message}")
+}

@@ -1,0 +1,29 @@
+//! Why a member could not join, measure or deliver.
+
+use fathom_far::FarError;
+
+use crate::protocol::PROTOCOL;
+
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    #[error(transparent)]
+    Connection(#[from] FarError),
+    #[error("{0}")]
+    System(#[from] std::io::Error),
+    #[error("protocol {found} (fathom {version}), this fathom has protocol {PROTOCOL}")]
+    Protocol { found: u32, version: String },
+    #[error("wrong token")]
+    TokenWrong,
+    #[error("unexpected message: {0}")]
+    Unexpected(&'static str),
+    /// What the coordinator says when it sends a member away.
+    #[error("the coordinator refuses this member: {0}")]
+    Refused(String),
+    #[error("no answer of the coordinator for {0} s")]
+    Silent(u64),
+    #[error("the coordinator has gone")]
+    Gone,
+    /// `order`: why it is not carried out.
+    #[error("refused an order: {0}")]
+    Order(String),
+}
