@@ -36,7 +36,7 @@ trap 'exit 130' INT TERM HUP
 
 # A process of the background, which is stopped at the end.
 background() {
-  setsid "$@" &
+  setsid "$@" >>"$folder/background.log" 2>&1 &
   processes+=($!)
 }
 
