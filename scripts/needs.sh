@@ -12,6 +12,7 @@ tests      strace                               strace
 tests      curl                                 curl
 tests      ip                                   iproute2
 tests      python3:prometheus_client            python3-prometheus-client
+tests      python3:yaml                         python3-yaml
 tests      systemd-analyze                      systemd
 page       chromium,google-chrome               chromium
 lab        stress-ng                            stress-ng

@@ -1,5 +1,5 @@
-//! Many members of `fathom fleet run`: a crowd that is emulated by sockets, with the time and memory
-//! of its coordinator, and real members that start together.
+//! Many members of `fathom fleet run`: a crowd that is emulated by sockets, with the time and
+//! memory of its coordinator, and real members that start together.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
@@ -63,8 +63,9 @@ pub(crate) fn run(root: &Path, program: &str, members: usize, seed: u64) -> Resu
     let ms = |field: &str| start[field].as_f64().unwrap_or(f64::NAN) / 1e6;
     let (median, highest, error) = (ms("median_skew_ns"), ms("highest_skew_ns"), ms("error_ns"));
     body += &format!(
-        "\n{REAL} real members, as processes of this machine, started together: {median:.3} ms from \
-         the announced time in the median, {highest:.3} ms at most, ± {error:.3} ms by their clocks.\n"
+        "\n{REAL} real members, as processes of this machine, started together: {median:.3} ms \
+         from the announced time in the median, {highest:.3} ms at most, ± {error:.3} ms by their \
+         clocks.\n"
     );
     criteria.push(Criterion::new(
         format!("{REAL} real members: median skew at most {SKEW_MS_MAX} ms"),

@@ -1,5 +1,6 @@
 //! `make lab`: disturbs runs of `fathom` and counts how often their records name the cause; limits
-//! loads, and counts how often they name the limit; has a thousand members join a fleet. `make zoo`: runs `fathom` on emulated machines.
+//! loads, and counts how often they name the limit; has a thousand members join a fleet. `make zoo`:
+//! runs `fathom` on emulated machines.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to a terminal")]
 
 mod fleet;
@@ -17,7 +18,7 @@ const USAGE: &str = "usage: cargo run -p fathom-lab -- sabotage PROGRAM RUNS SEE
      Limits loads of PROGRAM by the limits of a part (fixed, random, nginx, theory) or whose name \
      contains PART, RUNS of them at random\n\
      usage: cargo run -p fathom-lab -- fleet PROGRAM MEMBERS SEED\n\
-     Has so many emulated members join PROGRAM, some of which are lost, and real ones start together\n\
+     Has so many emulated members join PROGRAM, and real ones start together\n\
      usage: cargo run -p fathom-lab -- zoo X86_64 AARCH64 [PART]\n\
      Runs the static programs X86_64 and AARCH64 on emulated machines: all, those of `quick`, or \
      those whose name contains PART";

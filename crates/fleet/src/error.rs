@@ -2,16 +2,14 @@
 
 use fathom_far::FarError;
 
-use crate::protocol::PROTOCOL;
-
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
     #[error(transparent)]
     Connection(#[from] FarError),
     #[error("{0}")]
     System(#[from] std::io::Error),
-    #[error("protocol {found} (fathom {version}), this fathom has protocol {PROTOCOL}")]
-    Protocol { found: u32, version: String },
+    #[error("protocol {found} (fathom {version}), this fathom has protocol {own}")]
+    Protocol { found: u32, version: String, own: u32 },
     #[error("wrong token")]
     TokenWrong,
     #[error("unexpected message: {0}")]

@@ -146,8 +146,6 @@ impl<'m> Member<'m> {
             if self.wait(stop)? {
                 return Ok(Ending::Stopped);
             }
-            // Received now, also where the message is read later.
-            let arrived_ns = monotonic_raw_ns();
             loop {
                 let message = match self.channel.json(0) {
                     Ok(message) => message,
@@ -159,7 +157,7 @@ impl<'m> Member<'m> {
                 match message {
                     ToMember::End { reason: None } => return Ok(Ending::Done),
                     ToMember::End { reason: Some(reason) } => return Err(refused(reason)),
-                    message => self.answer(message, arrived_ns)?,
+                    message => self.answer(message)?,
                 }
             }
             self.hear_child()?;
@@ -202,7 +200,7 @@ impl<'m> Member<'m> {
         Ok(self.channel.send(message)?)
     }
 
-    fn answer(&mut self, message: ToMember, arrived_ns: u64) -> Result<(), FleetError> {
+    fn answer(&mut self, message: ToMember) -> Result<(), FleetError> {
         match message {
             ToMember::Order(order) => {
                 if let Err(error) = self.begin(&order) {
@@ -212,8 +210,8 @@ impl<'m> Member<'m> {
                 Ok(())
             }
             ToMember::Clock { sent_ns } => {
+                let received_ns = self.heard_ns;
                 let answered_ns = monotonic_raw_ns();
-                let received_ns = arrived_ns;
                 self.send(&ToCoordinator::Stamps { sent_ns, received_ns, answered_ns })
             }
             ToMember::Start { at_ns } => match &mut self.child {

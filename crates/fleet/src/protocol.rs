@@ -237,7 +237,7 @@ pub fn proof_of(token: &Token, side: Side, member: &str, coordinator: &str) -> S
 /// If the other end has another version, or sends no challenge.
 pub(crate) fn check_hello(found: u32, version: &str, challenge: &str) -> Result<(), FleetError> {
     if found != PROTOCOL {
-        return Err(FleetError::Protocol { found, version: printable(version) });
+        return Err(FleetError::Protocol { found, version: printable(version), own: PROTOCOL });
     }
     match is_nonce(challenge) {
         true => Ok(()),

@@ -150,8 +150,8 @@ pub struct GatherArguments {
     /// 127.0.0.1].
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = listen)]
     pub listen: Option<SocketAddr>,
-    /// Wait so long for all members; those that have joined then begin [default: 2min; with --members
-    /// 10min].
+    /// Wait so long for all members; those that have joined then begin [default: 2min; with
+    /// --members 10min].
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub join_time: Option<Duration>,
     /// Accept several members on one machine.

@@ -14,7 +14,7 @@ use crate::arguments::MemberOptions;
 const EVERY_NS: u64 = 1_000_000_000;
 /// The last part of the wait is spent awake: a timer is late by its slack of 50 µs, and an idle CPU
 /// wakes up slowly.
-const AWAKE_NS: u64 = 200_000;
+const AWAKE_NS: u64 = 1_000_000;
 
 const NS: u64 = 1_000_000_000;
 /// A start is announced less than a second before, even to a thousand members.
@@ -68,10 +68,12 @@ pub(super) fn wait_for_start(options: MemberOptions) -> anyhow::Result<Option<u6
         bail!("--wait-start: {} s from now, at most {} s", left_ns / NS, WAIT_NS_MAX / NS);
     }
     std::thread::sleep(Duration::from_nanos(left_ns.saturating_sub(AWAKE_NS)));
+    // Members that share a CPU let each other see the time.
     while monotonic_raw_ns() < start_ns {
-        std::hint::spin_loop();
+        std::thread::yield_now();
     }
     let started_ns = monotonic_raw_ns();
+    std::thread::yield_now();
     say(&ChildLine::Started { started_ns }).context("report to the member")?;
     Ok(Some(started_ns))
 }

@@ -1,6 +1,7 @@
 //! `fathom fleet`: many hosts measured and judged by each other.
 
 mod engine;
+mod gather;
 mod gathering;
 mod listening;
 mod manifest;

@@ -89,19 +89,12 @@ fn one_run(
         (!arguments.quiet).then(|| terminal::Notice::new("choosing a CPU, calibrating the clock"));
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
     let files = files::prepare(arguments, &plan, interrupt)?;
-    let store = match arguments.member.member {
-        true => RunStore::none(),
-        false => RunStore::open(&arguments.store, &host),
-    };
+    let store = RunStore::of(arguments.member, &arguments.store, &host);
     let watch = Watch::begin(&host).context("calibrate the clock")?;
     setup::note_counter_rate(&mut host, &watch);
     drop(notice);
-    let (run_mark, mut notes) = (bind_run_mark(), Vec::new());
-    if run_mark.is_none() {
-        let note = "another fathom run is active on this machine: each disturbs the other";
-        terminal::warn(note);
-        notes.push(note.to_owned());
-    }
+    let run_mark = bind_run_mark();
+    let notes = Vec::from_iter(run_mark.is_none().then(warn_of_other_run));
     let tuning = match (arguments.tune, &journal) {
         (false, _) => None,
         (true, Some(journal)) => Some(Tuning::apply(CPUS.as_ref(), &host, cpu, journal)),
@@ -271,6 +264,13 @@ fn bind_run_mark() -> Option<Option<UnixListener>> {
         Some(Ok(listener)) => Some(Some(listener)),
         _ => Some(None),
     }
+}
+
+/// A warning, and a note of the run.
+fn warn_of_other_run() -> String {
+    let note = "another fathom run is active on this machine: each disturbs the other";
+    terminal::warn(note);
+    note.to_owned()
 }
 
 /// Moves the coordinator to other CPUs, if there are any.

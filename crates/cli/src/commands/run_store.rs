@@ -4,7 +4,7 @@ use fathom_record::Host;
 use fathom_store::{Store, StoreError};
 
 use super::stored_run;
-use crate::arguments::StoreArguments;
+use crate::arguments::{MemberOptions, StoreArguments};
 use crate::remedy::with_remedy;
 use crate::terminal;
 
@@ -33,6 +33,11 @@ impl RunStore {
             terminal::warn(&warning);
         }
         Self { store, required, has_lost: false }
+    }
+
+    /// The store, unless a member of a fleet measures: its run is stored where it is delivered.
+    pub(super) fn of(member: MemberOptions, arguments: &StoreArguments, host: &Host) -> Self {
+        if member.member { Self::none() } else { Self::open(arguments, host) }
     }
 
     /// Stores nothing.

@@ -1,6 +1,6 @@
 //! `fathom fleet run`: members as processes of this machine, and a crowd in this process.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufReader, Read as _};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 
@@ -113,7 +113,9 @@ fn common_start_is_recorded() {
     let coordinator = Coordinator::start(&env, &options);
     let members = ["m1", "m2"].map(|name| started(&env, &coordinator.join, name));
     let output = coordinator.end();
-    assert!(members.map(ended).iter().all(|(status, _)| status.success()));
+    for (status, errors) in members.map(ended) {
+        assert!(status.success(), "{status} {errors} {}", text(&output.stderr));
+    }
     let judged: Value = json(&output);
     assert_eq!(judged["start"]["members"], 2, "{judged:#}");
     assert!(judged["start"]["error_ns"].as_f64().expect("an error") > 0.0);
@@ -312,7 +314,7 @@ fn wrong_command_lines_start_nothing() {
         ("fleet run cpu --push --members 2", &["--push", "--members"]),
         ("fleet run cpu --push", &["--push copies by ssh: add --hosts"]),
         ("fleet run cpu --hosts a,a", &["--hosts: a occurs twice"]),
-        ("fleet run cpu --hosts -oProxyCommand=x", &["neither a host of ssh nor"]),
+        ("fleet run cpu --hosts=-oProxyCommand=x", &["neither a host of ssh nor"]),
         ("fleet run cpu --members 2 --listen head:1", &["--listen", "an address of this machine"]),
         ("fleet run cpu --members 2 --together --at-once 1", &["--together", "--at-once"]),
         ("fleet member --join :1", &["--join", "HOST or HOST:PORT"]),

@@ -36,6 +36,7 @@ mod limits;
 mod load;
 mod load_limits;
 mod load_live;
+mod manifest;
 mod memory;
 mod mounted;
 mod network;

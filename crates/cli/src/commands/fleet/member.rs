@@ -56,7 +56,7 @@ fn token(arguments: &MemberArguments) -> anyhow::Result<Token> {
         usage_error!("no token: set {TOKEN}, or add --token-file FILE of the coordinator");
     };
     let token = text.to_str().and_then(Token::parse);
-    Ok(token.ok_or_else(|| anyhow!("{TOKEN} is not one line of ASCII"))?)
+    token.ok_or_else(|| anyhow!("{TOKEN} is not one line of ASCII"))
 }
 
 /// What this host joins with, and the name to measure by if it is not its own: that of the engine.

@@ -7,7 +7,7 @@ use fathom_analysis::fleet::names::fold;
 use fathom_report::{Layout, paragraph};
 use serde::Serialize;
 
-use super::run::Gathered;
+use super::gather::Gathered;
 use crate::commands::counted;
 
 #[derive(Debug, PartialEq, Serialize)]

@@ -1,0 +1,90 @@
+//! Gathers members for a command: starts them or waits for them, until all have delivered.
+
+use std::os::fd::AsFd as _;
+
+use anyhow::Context as _;
+use fathom_fleet::{Outcome, Plan, Work, coordinate};
+use fathom_measure::clock::monotonic_raw_ns;
+use fathom_measure::host;
+use fathom_record::Document;
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use super::engine::{Engine, Source};
+use super::gathering::Gathering;
+use super::listening::{OneTime, listen};
+use crate::arguments::StoreArguments;
+use crate::arguments::fleet::GatherArguments;
+use crate::commands::run_store::RunStore;
+use crate::interrupt::Interrupt;
+use crate::terminal;
+
+/// Waits for members: by programs that start at once, and by hand.
+const JOIN_NS: u64 = 120_000_000_000;
+const JOIN_BY_HAND_NS: u64 = 600_000_000_000;
+
+/// What members are gathered for.
+pub(super) struct Request<'r> {
+    pub(super) gather: &'r GatherArguments,
+    /// Where their runs are stored; nowhere if absent.
+    pub(super) store: Option<&'r StoreArguments>,
+    pub(super) label: String,
+    /// The command whose runs they deliver, if it is not `fathom run`.
+    pub(super) procedure: Option<&'static str>,
+    pub(super) together: bool,
+    pub(super) at_once: usize,
+    /// The work of a member, by its place and the number of members.
+    pub(super) work: &'r dyn Fn(usize, usize) -> Work,
+}
+
+pub(super) struct Gathered {
+    pub(super) outcome: Outcome,
+    /// What was delivered and stored, without samples.
+    pub(super) runs: Vec<Document>,
+    /// The nodes that did not join, and why.
+    pub(super) absent: Vec<(String, String)>,
+    /// Whether a run could not be stored.
+    pub(super) has_failed: bool,
+}
+
+/// Starts members, or waits for them, and returns when all have delivered or are lost.
+pub(super) fn gather(request: &Request<'_>) -> anyhow::Result<Gathered> {
+    let interrupt = Interrupt::listen().context("listen to signals")?;
+    raise_open_files();
+    let source = Source::of(request.gather)?;
+    let (listener, join) = listen(request.gather, &source)?;
+    let one_time = OneTime::new(&source)?;
+    let expected = source.members();
+    let is_by_hand = matches!(source, Source::ByHand(_));
+    if is_by_hand {
+        terminal::warn(&format!("waits for {expected} members; start on each host:"));
+        terminal::warn(&format!("  {}", one_time.command(&join)));
+    }
+    let usual_ns = if is_by_hand { JOIN_BY_HAND_NS } else { JOIN_NS };
+    let plan = Plan {
+        token: one_time.token.clone(),
+        expected,
+        join_ns: request.gather.join_time.map_or(usual_ns, |time| time.as_nanos() as u64),
+        same_host: request.gather.same_host,
+        together: request.together,
+        at_once: request.at_once,
+        work: request.work,
+        clock: monotonic_raw_ns,
+    };
+    let engine = Engine::new(source, &plan.token, join)?;
+    let store = request.store.map(|store| RunStore::open(store, &host::read()));
+    let store = store.unwrap_or_else(RunStore::none);
+    let mut gathering = Gathering::new(engine, store, request.label.clone(), request.procedure);
+    let outcome = coordinate(vec![listener], &plan, interrupt.as_fd(), &mut gathering);
+    let absent = gathering.end();
+    let has_failed = gathering.has_failed();
+    let outcome = outcome.context("wait for members")?;
+    Ok(Gathered { outcome, runs: gathering.runs, absent, has_failed })
+}
+
+/// Each member has a connection.
+fn raise_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Without, as many members as descriptors join at a time.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
