@@ -33,6 +33,14 @@ lab        wget                                 wget
 lab        slowhttptest                         slowhttptest
 lab        ping                                 iputils-ping
 lab        /usr/include/benchmark/benchmark.h   libbenchmark-dev
+fleet      slurmctld                            slurmctld
+fleet      slurmd                               slurmd
+fleet      srun                                 slurm-client
+fleet      munged                               munge
+fleet      sshd                                 openssh-server
+fleet      ssh                                  openssh-client
+fleet      mpirun                               openmpi-bin
+fleet      tc                                   iproute2
 http-peers nginx                                nginx
 http-peers apache2                              apache2
 http-peers lighttpd                             lighttpd
