@@ -5,6 +5,8 @@ import { samples } from './charts/samples';
 import type { Contents } from './contents';
 import { keepWords } from './contents';
 import { element } from './element';
+import type { Fleet } from './fleet';
+import { fleet } from './fleet';
 import './page.css';
 import { summary, title } from './summary';
 import { table } from './table';
@@ -26,6 +28,16 @@ function theme(): HTMLElement {
   return button;
 }
 
+/** The links to the sections of the page. */
+const navigation = (links: [string, string][]): HTMLElement =>
+  element(
+    'nav',
+    { 'aria-label': 'sections' },
+    element('strong', {}, 'Fathom'),
+    links.map(([id, name]) => element('a', { href: `#${id}` }, name)),
+    theme(),
+  );
+
 /** Shows the main results first: the table and the charts of a long run take longer. */
 function show(contents: Contents, place: HTMLElement): void {
   const links: [string, string][] = [
@@ -35,15 +47,7 @@ function show(contents: Contents, place: HTMLElement): void {
   ];
   const raw = samples(contents);
   let filter: (verdict: string) => void = () => {};
-  const nav = element(
-    'nav',
-    { 'aria-label': 'sections' },
-    element('strong', {}, 'Fathom'),
-    links
-      .filter(([id]) => id !== 'raw' || raw !== null)
-      .map(([id, name]) => element('a', { href: `#${id}` }, name)),
-    theme(),
-  );
+  const nav = navigation(links.filter(([id]) => id !== 'raw' || raw !== null));
   place.replaceChildren(nav, summary(contents, (verdict) => filter(verdict)));
   const rest = (): void => {
     const cases = table(contents);
@@ -57,8 +61,20 @@ function show(contents: Contents, place: HTMLElement): void {
   requestAnimationFrame(() => setTimeout(rest));
 }
 
-const contents = JSON.parse(document.getElementById('runs')?.textContent ?? '') as Contents;
-keepWords(contents);
-document.title = title(contents);
+/** Shows the runs of one or a few machines, or many hosts. */
+function main(place: HTMLElement): void {
+  const data = document.getElementById('runs')?.textContent ?? '';
+  const contents = JSON.parse(data) as Contents | { fleet: Fleet };
+  if ('fleet' in contents) {
+    const { title, links, sections } = fleet(contents.fleet);
+    document.title = title;
+    place.replaceChildren(navigation(links), ...sections);
+    return;
+  }
+  keepWords(contents);
+  document.title = title(contents);
+  show(contents, place);
+}
+
 const place = document.getElementById('page');
-if (place !== null) show(contents, place);
+if (place !== null) main(place);

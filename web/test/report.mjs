@@ -56,6 +56,19 @@ export class Workspace {
     return run.run.id;
   }
 
+  /** Writes a run of `record.sh` as that of so many hosts; returns the names of the files. */
+  fleet(name, hosts) {
+    const file = readFileSync(new URL(`runs/${name}.json.gz`, import.meta.url));
+    const run = JSON.parse(gunzipSync(file));
+    return Array.from({ length: hosts }, (_, at) => {
+      run.host = { ...run.host, name: `node${at + 1}`, id: null };
+      run.run.id = `${'0'.repeat(12)}${String(1000 + at)}`;
+      const path = `node${at + 1}.json`;
+      writeFileSync(join(this.folder, path), JSON.stringify(run));
+      return path;
+    });
+  }
+
   /** A page with modified contents, whose checksums need not match. */
   page(name, change = (contents) => contents, from = 'report.html') {
     const path = join(this.folder, from);
@@ -84,7 +97,7 @@ const contexts = [];
 export const closePages = () => Promise.all(contexts.splice(0).map((one) => one.close()));
 
 /** Opens a page; `log` collects its messages and errors, `requests` its requests. */
-export async function open(of, path, options = {}) {
+export async function open(of, path, { ready = '#table tbody tr', ...options } = {}) {
   const context = await of.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   context.setDefaultTimeout(LIMIT_MS);
   contexts.push(context);
@@ -99,6 +112,6 @@ export async function open(of, path, options = {}) {
   });
   page.on('request', (request) => requests.push(request.url()));
   await page.goto(`file://${path}`);
-  await page.locator('#table tbody tr').first().waitFor();
+  await page.locator(ready).first().waitFor();
   return { page, log, requests };
 }

@@ -11,7 +11,7 @@ mod obstacle;
 mod weigh;
 
 pub(crate) use core_speed::{RunRecord, stratum_of};
-pub(crate) use weigh::changed_word;
+pub(crate) use weigh::{changed_word, word_of};
 
 pub use comparison::{
     Answer, Case, Compared, Comparison, Gate, Loss, Needs, NotComparable, NotGateable, Side, Word,
@@ -90,6 +90,34 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
         not_comparable,
         only_a: only(&in_a, &in_b),
         only_b: only(&in_b, &in_a),
+    }
+}
+
+/// A comparison of two sides that are no runs, by its rows.
+pub(crate) fn of_rows(
+    [a, b]: [Side; 2],
+    differences: Vec<Difference>,
+    (mut rows, not_comparable): (Vec<Compared>, Vec<NotComparable>),
+    seed: u64,
+) -> Comparison {
+    weigh::adjust(&mut rows);
+    rows.sort_by(|a, b| a.word.cmp(&b.word).then(b.size().total_cmp(&a.size())));
+    Comparison {
+        a,
+        more_a: Vec::new(),
+        within_a: Vec::new(),
+        b,
+        seed,
+        noise_runs: 0,
+        differences,
+        core: None,
+        hours_apart: None,
+        false_alarms: Comparison::false_alarms(&rows),
+        gate: None,
+        rows,
+        not_comparable,
+        only_a: Vec::new(),
+        only_b: Vec::new(),
     }
 }
 

@@ -5,18 +5,27 @@
 //! them only prediction and typical range show. Between hosts, [`pairs`] takes hosts and links
 //! apart; [`tournament`] says who measures with whom.
 
+mod changes;
 mod facts;
 mod groups;
+mod host;
+mod matrices;
 pub mod names;
 mod numbers;
 pub mod pairs;
 mod series;
+mod strips;
 mod tournament;
 mod uniform;
 
+pub use changes::{CaseChange, GroupComparison, HostChange, compare_groups};
 pub use facts::OddFact;
 pub use groups::Hardware;
+pub use host::{HostAnswer, HostJudgement, judge_host};
+pub use matrices::Matrix;
+use matrices::matrices;
 pub use numbers::{Case, OddNumber, Subject};
+pub use strips::{Drawing, Strip, strips};
 pub use tournament::{Round, WHOLE_MAX, tournament};
 pub use uniform::{Missed, Uniform};
 
@@ -27,7 +36,7 @@ use fathom_record::{Counts, Document, Host};
 use serde::Serialize;
 
 use self::facts::{Facts, dividing, facts_of, odd_facts};
-use self::numbers::Numbers;
+use self::numbers::{Abstained, Numbers};
 
 /// Fewer hosts do not judge each other.
 pub const HOSTS_MIN: usize = 5;
@@ -41,6 +50,10 @@ pub struct Judgement {
     pub hosts: usize,
     /// The largest first.
     pub groups: Vec<Group>,
+    /// Numbers between hosts, where at least five have measured to each other: hosts and links
+    /// apart.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub between: Vec<Matrix>,
 }
 
 /// Hosts of the same hardware.
@@ -88,10 +101,11 @@ impl Group {
     #[must_use]
     pub fn judged_cases(&self) -> usize {
         let abstained = |case: &&Case| {
+            let case = (&case.metric, &case.params, &case.far);
             self.not_judged
                 .iter()
                 .filter_map(|it| it.subject.as_ref())
-                .any(|subject| (&subject.metric, &subject.params) == (&case.metric, &case.params))
+                .any(|subject| (&subject.metric, &subject.params, &subject.far) == case)
         };
         let enough = self.cases.iter().filter(|case| case.valid >= HOSTS_MIN);
         if self.is_abstained() { 0 } else { enough.filter(|case| !abstained(case)).count() }
@@ -111,12 +125,14 @@ impl Judgement {
             true => group.judged_cases() > 0,
             false => group.hosts.len() >= HOSTS_MIN,
         };
-        self.groups.iter().any(is_judged)
+        let is_between = |it: &Matrix| it.pairs.usual.is_some();
+        self.groups.iter().any(is_judged) || numbers && self.between.iter().any(is_between)
     }
 
-    /// Whether a host is odd, by its numbers or its facts.
+    /// Whether a host is odd, by its numbers or its facts, or a link between two.
     pub fn is_any_odd(&self) -> bool {
-        self.groups.iter().any(|group| !group.odd.is_empty())
+        let is_bad = |it: &Matrix| !it.pairs.bad_hosts.is_empty() || !it.pairs.bad_links.is_empty();
+        self.groups.iter().any(|group| !group.odd.is_empty()) || self.between.iter().any(is_bad)
     }
 }
 
@@ -133,39 +149,111 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Judges the hosts of these runs by each other. Several runs of a host are one: of each case its
-/// newest. Clones, which share an id, are distinguished by their names.
-#[must_use]
-pub fn judge(runs: &[&Document], limits: &Limits) -> Judgement {
-    let members = members(runs);
-    let grouped = groups::groups(&members);
-    let mut facts: Vec<Facts> = vec![Facts::new(); members.len()];
-    for (hardware, group) in &grouped {
-        group.iter().for_each(|at| facts[*at] = facts_of(members[*at].host(), hardware));
+/// Hosts by their hardware, with their facts.
+struct Fleet<'a> {
+    members: Vec<Member<'a>>,
+    /// The members of each group by index, the largest group first.
+    groups: Vec<(Hardware, Vec<usize>)>,
+    /// By member.
+    facts: Vec<Facts>,
+}
+
+impl<'a> Fleet<'a> {
+    fn of(runs: &[&'a Document]) -> Self {
+        let members = members(runs);
+        let groups = groups::groups(&members);
+        let mut facts: Vec<Facts> = vec![Facts::new(); members.len()];
+        for (hardware, group) in &groups {
+            group.iter().for_each(|at| facts[*at] = facts_of(members[*at].host(), hardware));
+        }
+        Self { members, groups, facts }
     }
-    let group = |(hardware, group): &(Hardware, Vec<usize>)| {
+
+    /// The facts that a group is compared with.
+    fn peers(&self, (hardware, group): &(Hardware, Vec<usize>)) -> Vec<&Facts> {
         // A host with a module less is in no large group, but its facts are those of one.
         let is_peer = |(other, peers): &&(Hardware, Vec<usize>)| {
             peers.len() >= HOSTS_MIN && (other == hardware || hardware.is_kin(other))
         };
         let large = group.len() >= HOSTS_MIN;
-        let peers = if large { Some(group) } else { grouped.iter().find(is_peer).map(|it| &it.1) };
-        let peers = peers.map_or_else(Vec::new, |peers| all(&facts, peers));
-        let odd_facts = |at: usize| odd_facts(&facts[at], &peers);
-        of_group(hardware.clone(), group, &members, (&facts, &odd_facts), limits)
-    };
-    Judgement { hosts: members.len(), groups: grouped.iter().map(group).collect() }
+        let peers =
+            if large { Some(group) } else { self.groups.iter().find(is_peer).map(|it| &it.1) };
+        peers.map_or_else(Vec::new, |peers| self.facts_of(peers))
+    }
+
+    fn facts_of(&self, of: &[usize]) -> Vec<&Facts> {
+        of.iter().map(|at| &self.facts[*at]).collect()
+    }
+
+    fn here(&self, group: &[usize]) -> Vec<&Member<'a>> {
+        group.iter().map(|at| &self.members[*at]).collect()
+    }
+
+    fn judged(&self, group: &(Hardware, Vec<usize>), limits: &Limits) -> Group {
+        let (hardware, of) = group;
+        let here = self.here(of);
+        let rows = numbers::rows(&here, limits);
+        let Numbers { cases, odd, abstained } = numbers::judge(&rows, here.len(), None);
+        let mut odd: BTreeMap<usize, Vec<OddNumber>> = odd.into_iter().collect();
+        let peers = self.peers(group);
+        let mut odd_hosts = Vec::new();
+        for (at, member) in of.iter().enumerate() {
+            let numbers = odd.remove(&at).unwrap_or_default();
+            let facts = odd_facts(&self.facts[*member], &peers);
+            if !numbers.is_empty() || !facts.is_empty() {
+                odd_hosts.push(OddHost { host: here[at].name.clone(), numbers, facts });
+            }
+        }
+        let records = here.iter().flat_map(|it| &it.runs).flat_map(|run| &run.records);
+        Group {
+            hardware: hardware.clone(),
+            hosts: here.iter().map(|it| it.name.clone()).collect(),
+            records: Counts::of(records.map(|record| record.verdict.state)),
+            odd: odd_hosts,
+            not_judged: self.not_judged(of, abstained),
+            uniform: uniform::uniform(&rows, &here),
+            cases,
+        }
+    }
+
+    /// Why what was not judged, with the hosts and the facts that divide the group.
+    fn not_judged(&self, group: &[usize], abstained: Vec<Abstained>) -> Vec<NotJudged> {
+        let reason = |it: Abstained| {
+            let (part, rest): (Vec<usize>, Vec<usize>) =
+                (0..group.len()).partition(|at| it.part.contains(at));
+            let of = |side: &[usize]| -> Vec<usize> { side.iter().map(|at| group[*at]).collect() };
+            let facts = dividing(&self.facts_of(&of(&part)), &self.facts_of(&of(&rest)));
+            let part = self.here(&of(&part)).iter().map(|it| it.name.clone()).collect();
+            NotJudged { subject: it.subject, reason: it.reason, part, facts }
+        };
+        let mut all: Vec<NotJudged> = abstained.into_iter().map(reason).collect();
+        if group.len() < HOSTS_MIN {
+            let reason =
+                format!("{}: at least {HOSTS_MIN} are needed", counted(group.len(), "host"));
+            all.push(NotJudged { subject: None, reason, part: Vec::new(), facts: Vec::new() });
+        }
+        all
+    }
 }
 
-fn all<'f>(facts: &'f [Facts], of: &[usize]) -> Vec<&'f Facts> {
-    of.iter().map(|at| &facts[*at]).collect()
+/// Judges the hosts of these runs by each other. Several runs of a host are one: of each case its
+/// newest. Clones, which share an id, are distinguished by their names.
+#[must_use]
+pub fn judge(runs: &[&Document], limits: &Limits) -> Judgement {
+    let fleet = Fleet::of(runs);
+    let groups = fleet.groups.iter().map(|group| fleet.judged(group, limits)).collect();
+    Judgement { hosts: fleet.members.len(), groups, between: matrices(runs, limits) }
+}
+
+/// What distinguishes hosts.
+fn key(host: &Host) -> (&str, &str) {
+    (host.identity(), &host.name)
 }
 
 fn members<'a>(runs: &[&'a Document]) -> Vec<Member<'a>> {
     let mut hosts: BTreeMap<(&str, &str), Vec<&'a Document>> = BTreeMap::new();
     for run in runs {
-        let key = (run.host.identity(), run.host.name.as_str());
-        hosts.entry(key).or_default().push(run);
+        hosts.entry(key(&run.host)).or_default().push(run);
     }
     let newest_first = |mut runs: Vec<&'a Document>| {
         runs.sort_by(|a, b| b.run.id.cmp(&a.run.id));
@@ -178,51 +266,4 @@ fn members<'a>(runs: &[&'a Document]) -> Vec<Member<'a>> {
         names.into_iter().zip(runs).map(|(name, runs)| Member { name, runs }).collect();
     members.sort_by(|a, b| names::order(&a.name).cmp(&names::order(&b.name)));
     members
-}
-
-fn of_group(
-    hardware: Hardware,
-    group: &[usize],
-    members: &[Member<'_>],
-    (facts, odd_facts): (&[Facts], &dyn Fn(usize) -> Vec<OddFact>),
-    limits: &Limits,
-) -> Group {
-    let here: Vec<&Member<'_>> = group.iter().map(|at| &members[*at]).collect();
-    let names = |part: &[usize]| part.iter().map(|at| here[*at].name.clone()).collect();
-    let rows = numbers::rows(&here, limits);
-    let Numbers { cases, mut odd, abstained } = numbers::judge(&rows, here.len());
-    let mut not_judged: Vec<NotJudged> = abstained
-        .into_iter()
-        .map(|it| {
-            let (part, rest): (Vec<usize>, Vec<usize>) =
-                (0..group.len()).partition(|at| it.part.contains(at));
-            let of =
-                |side: &[usize]| all(facts, &side.iter().map(|at| group[*at]).collect::<Vec<_>>());
-            let facts = dividing(&of(&part), &of(&rest));
-            NotJudged { subject: it.subject, reason: it.reason, part: names(&part), facts }
-        })
-        .collect();
-    if group.len() < HOSTS_MIN {
-        let reason = format!("{}: at least {HOSTS_MIN} are needed", counted(group.len(), "host"));
-        not_judged.push(NotJudged { subject: None, reason, part: Vec::new(), facts: Vec::new() });
-    }
-    let mut odd_hosts = Vec::new();
-    for (at, member) in group.iter().enumerate() {
-        let of_host = odd.iter_mut().find(|(odd, _)| *odd == at);
-        let numbers = of_host.map(|(_, numbers)| std::mem::take(numbers)).unwrap_or_default();
-        let facts = odd_facts(*member);
-        if !numbers.is_empty() || !facts.is_empty() {
-            odd_hosts.push(OddHost { host: members[*member].name.clone(), numbers, facts });
-        }
-    }
-    let records = here.iter().flat_map(|it| &it.runs).flat_map(|run| &run.records);
-    Group {
-        hosts: names(&(0..group.len()).collect::<Vec<_>>()),
-        hardware,
-        records: Counts::of(records.map(|record| record.verdict.state)),
-        odd: odd_hosts,
-        not_judged,
-        uniform: uniform::uniform(&rows, &here),
-        cases,
-    }
 }

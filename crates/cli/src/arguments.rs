@@ -416,6 +416,7 @@ Examples:
   fathom compare latest~3 latest~2 latest~1 latest   compare the latest run with the three before it
   fathom compare before.json latest    compare a stored run with a JSON document
   fathom compare db1 db2               compare the latest runs of two hosts
+  fathom compare before after          two groups: labels that several runs have, or such files
   fathom compare before.json latest --fail-on 5%   exit with status 3 if a case lost more than 5 %
   fathom compare latest~1 latest --fail-on 5% --undecided pass   exit with 0 if it is undecided
   fathom compare --reference 2016-i5-5257u   compare the latest run with published figures
@@ -425,6 +426,9 @@ Examples:
 
 A difference counts as a change if its confidence interval excludes 1 and it exceeds both 1 % and
 the run-to-run noise of this host and configuration, learned from stored runs or the runs of A.
+
+Of two groups the hosts in both are compared, each with itself: the median of their ratios with an
+interval over hosts, and the hosts that changed most. Without such hosts, the medians of the groups.
 
 --fail-on X answers in the first line, and by its exit status:
   pass       0  no gateable case may have lost more than X (95 % interval)
@@ -496,6 +500,7 @@ Examples:
   fathom history os.syscall                show every case: latest value and change points
   fathom history 'os.syscall{call=stat}'   show one case, run by run
   fathom history cpu.call --json | jq      print JSON
+  fathom history memory.latency.dram --label rack1   of each host of a label, in its runs only
 
 A change point has a date, a size, and what else changed, such as the kernel. Hosts are never
 pooled: the default is this host.";
@@ -509,6 +514,9 @@ pub struct HistoryArguments {
     /// Show this host, by name or id prefix [default: this host].
     #[arg(long, value_name = "NAME|ID")]
     pub host: Option<String>,
+    /// Show the runs with this label only, of every host that has one.
+    #[arg(long, value_name = "TEXT", conflicts_with = "host")]
+    pub label: Option<String>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

@@ -2,6 +2,7 @@
 
 mod as_member;
 mod by_hand;
+mod check;
 mod compare;
 mod completions;
 mod crosscheck;
@@ -10,6 +11,7 @@ mod documents;
 mod explain;
 mod export;
 mod fleet;
+mod group;
 mod history;
 mod import;
 mod limits;
@@ -82,7 +84,7 @@ fn execute(command: &Command) -> anyhow::Result<Status> {
         Command::Report(report) => report::report(report),
         Command::Serve(serve) => serve::serve(serve),
         Command::History(history) => history::history(history),
-        Command::Check(check) => limits::check(check),
+        Command::Check(check) => check::check(check),
         Command::Export(export) => export::export(export),
         Command::Import(import) => import::import(import),
         Command::Store(arguments) => store::store(arguments),

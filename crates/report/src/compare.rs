@@ -2,6 +2,7 @@
 
 mod families;
 mod gate;
+mod groups;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use fathom_analysis::compare::{
     Case, Compared, Comparison, NoiseBy, NotComparable, Side, UNCHANGED_MIN, UNCHANGED_TIMES, Word,
 };
 use fathom_analysis::differences::Difference;
+use fathom_analysis::fleet::GroupComparison;
 use fathom_record::quantity::{NOTHING, change, quantity, short};
 use fathom_record::{MetricId, Params, RunState, Stratum};
 
@@ -68,6 +70,15 @@ impl Columns {
 /// The verdict, the runs and their differences, the changes, the most important first, then the
 /// cases without a change and those that cannot be compared. A row for each case if `layout.all`.
 pub fn render(comparison: &Comparison, layout: &Layout) -> String {
+    rendered(comparison, None, layout)
+}
+
+/// The same of two groups, whose rows are over hosts, and the hosts that changed most.
+pub fn render_groups(groups: &GroupComparison, layout: &Layout) -> String {
+    rendered(&groups.whole, Some(groups), layout)
+}
+
+fn rendered(comparison: &Comparison, groups: Option<&GroupComparison>, layout: &Layout) -> String {
     let is_selected = |row: &Compared| row.stratum != Stratum::AsFound;
     let columns = Columns::of(layout, comparison.rows.iter().any(is_selected));
     let mut text = String::new();
@@ -77,6 +88,7 @@ pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     text += &wrapped(&summary(comparison), columns.line, "", "  ");
     text += "\n";
     text += &sides(comparison, columns.line);
+    text += &groups.map_or_else(String::new, |it| groups::in_both(it, columns.line));
     if let Some(gate) = &comparison.gate {
         text.push('\n');
         text += &gate::details(gate, layout.all, columns.line);
@@ -84,7 +96,11 @@ pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     text.push('\n');
     let lines = families::lines(&comparison.rows, layout.all);
     if !lines.is_empty() {
-        text += &columns.grid.line(HEADER, [STRONG; 7]);
+        let mut header = HEADER;
+        if groups.is_some() {
+            header[5] = "hosts";
+        }
+        text += &columns.grid.line(header, [STRONG; 7]);
         for line in &lines {
             text += &match line {
                 Line::One(row) => row_lines(row, &short_params(row, &comparison.rows), &columns),
@@ -95,8 +111,13 @@ pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     if !layout.all {
         text += &quiet(&comparison.rows, columns.line);
     }
+    text += &groups.map_or_else(String::new, |it| groups::changed(it, layout.all, columns.line));
     if !comparison.rows.is_empty() {
-        text += &paint_lines(FAINT, &foot(comparison, &lines, &columns));
+        let foot = match groups {
+            Some(groups) => groups::foot(groups, columns.line),
+            None => foot(comparison, &lines, &columns),
+        };
+        text += &paint_lines(FAINT, &foot);
     }
     text += &not_comparable(comparison, columns.line);
     text += &only("A", &comparison.only_a, columns.line);

@@ -1,13 +1,18 @@
 //! Many hosts on one screen: which are odd, what all have in common, what was not judged.
 
+mod page;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use anstyle::Style;
 use fathom_analysis::compare::Word;
 use fathom_analysis::fleet::names::fold;
+use fathom_analysis::fleet::pairs::{BadHost, BadLink};
 use fathom_analysis::fleet::{
-    Group, HOSTS_MIN, Hardware, Judgement, NotJudged, OddFact, OddHost, OddNumber, Subject, Uniform,
+    Group, HOSTS_MIN, Hardware, Judgement, Matrix, NotJudged, OddFact, OddHost, OddNumber, Subject,
+    Uniform,
 };
+use fathom_record::Counts;
 use fathom_record::quantity::{NOTHING, quantity, quantity_within, short, span_within};
 
 use crate::case::{counted, named};
@@ -31,6 +36,8 @@ const VALUE_OF_FACT: usize = 60;
 /// Columns of a number of one host, or of the lowest and the highest of several.
 const VALUE: usize = 15;
 
+pub use page::page;
+
 struct View {
     line: usize,
     all: bool,
@@ -51,6 +58,7 @@ pub fn render(judgement: &Judgement, layout: &Layout) -> String {
         text += &view.uniform(&group.uniform);
         text += &view.not_judged(&group.not_judged);
     }
+    text += &view.between(&judgement.between);
     if !small.is_empty() {
         text += &view.title(&format!("Not judged, fewer than {HOSTS_MIN} hosts"));
         text += &view.listed(&small, (LISTED, "group"), |group| {
@@ -85,9 +93,23 @@ fn hardware(hardware: &Hardware) -> String {
     parts.join(", ")
 }
 
+/// `198 of 206 cases judged; records of all hosts: 1656 valid, 8 invalid`.
+fn cases_words(group: &Group) -> String {
+    let (judged, cases) = (group.judged_cases(), counted(group.cases.len(), "case"));
+    format!("{judged} of {cases} judged; records of all hosts: {}", state_words(&group.records))
+}
+
+fn state_words(records: &Counts) -> String {
+    let states = states(records).map(|(n, state)| format!("{n} {}", state.word()));
+    states.collect::<Vec<String>>().join(", ")
+}
+
 /// A case, or `memory (14 cases together)`.
-fn subject(subject: &Subject) -> String {
-    let name = clean(&named(&subject.metric, &subject.params));
+pub(crate) fn subject(subject: &Subject) -> String {
+    let mut name = clean(&named(&subject.metric, &subject.params));
+    if let Some(far) = subject.far.as_ref().filter(|far| subject.params.text("to") != Some(far)) {
+        name += &format!(", far end {}", clean(far));
+    }
     match subject.cases {
         Some(cases) => format!("{name} ({} together)", counted(cases, "case")),
         None => name,
@@ -95,9 +117,14 @@ fn subject(subject: &Subject) -> String {
 }
 
 /// `memory speed: 8 × 2933 MT/s instead of 8 × 4800 MT/s on 36 of 40 hosts`.
-fn fact(odd: &OddFact) -> String {
-    let [value, usual] = what_differs([&odd.value, &odd.usual]).map(|it| cut(&it, VALUE_OF_FACT));
+pub(crate) fn fact(odd: &OddFact) -> String {
+    let [value, usual] = fact_sides(odd);
     format!("{}: {value} instead of {usual} on {} of {} hosts", odd.fact, odd.hosts, odd.of)
+}
+
+/// The value and the usual one.
+fn fact_sides(odd: &OddFact) -> [String; 2] {
+    what_differs([&odd.value, &odd.usual]).map(|it| cut(&it, VALUE_OF_FACT))
 }
 
 /// Hosts that are odd in the same way: in the same facts, and in the same direction in numbers of
@@ -123,13 +150,13 @@ fn largest<'o>(numbers: impl IntoIterator<Item = &'o OddNumber>) -> f64 {
 }
 
 /// What is odd in one subject on some hosts, and in how many more cases of its group.
-struct Row<'o> {
-    numbers: Vec<&'o OddNumber>,
-    more: usize,
+pub(crate) struct Row<'o> {
+    pub(crate) numbers: Vec<&'o OddNumber>,
+    pub(crate) more: usize,
 }
 
 /// Each subject, the largest effect first; unless `all`, one of each group of metrics.
-fn rows<'o>(fold: &[&'o OddHost], all: bool) -> Vec<Row<'o>> {
+pub(crate) fn rows<'o>(fold: &[&'o OddHost], all: bool) -> Vec<Row<'o>> {
     let mut rows: Vec<Row<'o>> = Vec::new();
     for number in fold.iter().flat_map(|host| &host.numbers) {
         let is_same = |row: &&mut Row<'_>| {
@@ -159,14 +186,69 @@ fn rows<'o>(fold: &[&'o OddHost], all: bool) -> Vec<Row<'o>> {
     first
 }
 
+pub(crate) fn word(word: Word) -> &'static str {
+    match word {
+        // Nothing changed: hosts differ.
+        Word::Changed => "differs",
+        word => compare::text_of(word),
+    }
+}
+
+/// `node2 – node3`, each bad link.
+fn bad_links(matrix: &Matrix) -> impl Iterator<Item = String> {
+    let name = |at: usize| &matrix.hosts[at];
+    matrix.pairs.bad_links.iter().map(move |it| {
+        let [a, b] = it.hosts.map(name);
+        format!("{a} – {b}")
+    })
+}
+
+/// `sends 0.599, receives 0.7`: its numbers ÷ the usual ones.
+fn of_host(bad: &BadHost) -> String {
+    ways([("sends", bad.sends), ("receives", bad.receives)])
+}
+
+/// `node2 to node3 2.01, node3 to node2 2`: its numbers ÷ what both hosts explain.
+fn of_link(bad: &BadLink, hosts: &[String]) -> String {
+    let [a, b] = bad.hosts.map(|at| &hosts[at]);
+    ways([(&format!("{a} to {b}"), bad.there), (&format!("{b} to {a}"), bad.back)])
+}
+
+fn ways(ways: [(&str, Option<f64>); 2]) -> String {
+    let way = |(way, ratio): (&str, Option<f64>)| Some(format!("{way} {}", short(ratio?)));
+    ways.into_iter().filter_map(way).collect::<Vec<String>>().join(", ")
+}
+
+/// Why hosts or links between them were not judged.
+fn not_judged(matrix: &Matrix) -> Vec<String> {
+    let mut reasons = matrix.pairs.not_judged.clone();
+    if !matrix.pairs.few_links.is_empty() {
+        let few = matrix.pairs.few_links.iter().map(|at| matrix.hosts[*at].as_str());
+        reasons.push(format!("too few links: {}", fold(few)));
+    }
+    reasons
+}
+
 /// `1.21–1.283` of several.
-fn ratios(numbers: &[&OddNumber]) -> String {
+pub(crate) fn ratios(numbers: &[&OddNumber]) -> String {
     let [low, high] = ends(numbers.iter().map(|it| it.ratio)).map(short);
     if low == high { low } else { format!("{low}–{high}") }
 }
 
 fn ends(values: impl Iterator<Item = f64> + Clone) -> [f64; 2] {
     [values.clone().fold(f64::INFINITY, f64::min), values.fold(f64::NEG_INFINITY, f64::max)]
+}
+
+/// Measured ÷ predicted, the hosts, and the place among published machines.
+fn uniform_words(one: &Uniform) -> [String; 3] {
+    let missed = one.predicted.as_ref();
+    let ratio = missed.map_or(NOTHING.to_owned(), |it| {
+        let bound = if it.is_value { "" } else { "bound × " };
+        format!("{bound}{}", short(it.ratio))
+    });
+    let hosts = missed.map_or(one.hosts, |it| it.hosts);
+    let typical = one.typical.as_ref().map_or_else(String::new, |it| it.words());
+    [ratio, format!("{hosts}/{}", one.hosts), typical]
 }
 
 fn foot(shown: &[&Group]) -> String {
@@ -188,12 +270,29 @@ fn foot(shown: &[&Group]) -> String {
 impl View {
     fn verdict(&self, judgement: &Judgement) -> (String, Style) {
         let groups = &judgement.groups;
-        let odd: Vec<&str> =
-            groups.iter().flat_map(|it| &it.odd).map(|it| it.host.as_str()).collect();
+        let odd = groups.iter().flat_map(|it| &it.odd).map(|it| it.host.as_str());
+        let bad = judgement
+            .between
+            .iter()
+            .flat_map(|it| it.pairs.bad_hosts.iter().map(|bad| it.hosts[bad.host].as_str()));
+        let odd: BTreeSet<&str> = odd.chain(bad).collect();
+        let links: BTreeSet<String> = judgement.between.iter().flat_map(bad_links).collect();
         let hosts = counted(judgement.hosts, "host");
+        let links = match links.len() {
+            0 => String::new(),
+            1 => format!("bad link: {}", self.cut(links)),
+            count => format!("{count} bad links: {}", self.cut(links)),
+        };
         if !odd.is_empty() {
             let are = if odd.len() == 1 { "is" } else { "are" };
-            return (format!("{} of {hosts} {are} odd: {}", odd.len(), self.names(odd)), BAD);
+            let links = if links.is_empty() { links } else { format!("; {links}") };
+            return (
+                format!("{} of {hosts} {are} odd: {}{links}", odd.len(), self.names(odd)),
+                BAD,
+            );
+        }
+        if !links.is_empty() {
+            return (format!("no odd host of {hosts}; {links}"), BAD);
         }
         let is_large = |group: &&Group| group.hosts.len() >= HOSTS_MIN;
         let compared: usize = groups.iter().filter(is_large).map(|it| it.hosts.len()).sum();
@@ -239,17 +338,19 @@ impl View {
         if self.all { folded } else { cut(&folded, LINES_OF_NAMES * self.line) }
     }
 
+    /// A list of names, cut if it is very long.
+    fn cut(&self, names: impl IntoIterator<Item = String>) -> String {
+        let all = names.into_iter().collect::<Vec<String>>().join(", ");
+        if self.all { all } else { cut(&all, LINES_OF_NAMES * self.line) }
+    }
+
     fn opening(&self, group: &Group) -> String {
         let names = self.names(group.hosts.iter().map(String::as_str));
         let hosts = format!("{}: {names}", group.hosts.len());
         let mut text = labelled("hosts", &hosts, self.line);
         text += &labelled("machine", &hardware(&group.hardware), self.line);
         if group.records.total() > 0 {
-            let states = states(&group.records).map(|(n, state)| format!("{n} {}", state.word()));
-            let records = states.collect::<Vec<String>>().join(", ");
-            let (judged, cases) = (group.judged_cases(), counted(group.cases.len(), "case"));
-            let words = format!("{judged} of {cases} judged; records of all hosts: {records}");
-            text += &labelled("cases", &words, self.line);
+            text += &labelled("cases", &cases_words(group), self.line);
         }
         text
     }
@@ -303,11 +404,7 @@ impl View {
             };
             texts[2] = quantity_within(usual, unit, grid.width(2));
         }
-        texts[4] = match first.word {
-            // Nothing changed: hosts differ.
-            Word::Changed => "differs".to_owned(),
-            word => compare::text_of(word).to_owned(),
-        };
+        texts[4] = word(first.word).to_owned();
         let word = compare::style(first.word);
         text + &grid.line(texts.each_ref().map(String::as_str), [PLAIN, PLAIN, PLAIN, word, word])
     }
@@ -331,18 +428,36 @@ impl View {
                 text = wrapped(&name, self.line, "  ", "    ");
                 name.clear();
             }
-            let missed = one.predicted.as_ref();
-            let ratio = missed.map_or(NOTHING.to_owned(), |it| {
-                let bound = if it.is_value { "" } else { "bound × " };
-                format!("{bound}{}", short(it.ratio))
-            });
-            let hosts = missed.map_or(one.hosts, |it| it.hosts);
-            let typical = one.typical.as_ref().map_or_else(String::new, |it| it.words());
+            let [ratio, hosts, typical] = uniform_words(one);
             let median = quantity_within(one.median, one.unit, grid.width(1));
-            let hosts = format!("{hosts}/{}", one.hosts);
             let texts = [&name, &median, &ratio, &hosts, &typical].map(String::as_str);
             text + &grid.line(texts, [PLAIN, PLAIN, CARE, PLAIN, CARE])
         });
+        text
+    }
+
+    /// Of each case between hosts: the usual number, bad hosts and bad links.
+    fn between(&self, matrices: &[Matrix]) -> String {
+        let mut text = String::new();
+        for matrix in matrices {
+            let Matrix { pairs, hosts, unit, .. } = matrix;
+            let case = clean(&named(&matrix.metric, &matrix.params));
+            text += &self.title(&format!("Between hosts: {case}"));
+            let usual = pairs.usual.map_or(NOTHING.to_owned(), |it| quantity(it, *unit));
+            let links = counted(pairs.links, "link");
+            text += &wrapped(&format!("{links}, usual {}", glued(&usual)), self.line, "  ", "    ");
+            let bad = pairs.bad_hosts.iter().map(|it| (&*hosts[it.host], of_host(it)));
+            let bad = bad.map(|(host, ways)| format!("{host}: {ways}"));
+            let links =
+                pairs.bad_links.iter().map(|it| format!("bad link: {}", of_link(it, hosts)));
+            let bad: Vec<String> = bad.chain(links).collect();
+            text += &self.listed(&bad, (LISTED, "finding"), |it| {
+                paint_lines(BAD, &wrapped(it, self.line, "  ", "    "))
+            });
+            for why in not_judged(matrix) {
+                text += &wrapped(&format!("not judged: {why}"), self.line, "  ", "    ");
+            }
+        }
         text
     }
 
@@ -352,16 +467,21 @@ impl View {
         }
         let text = self.title("Not judged");
         text + &self.listed(all, (LISTED, "reason"), |it| {
-            let what = it.subject.as_ref().map_or_else(|| "all cases".to_owned(), subject);
-            let mut words = format!("{what}: {}", it.reason);
-            if !it.part.is_empty() {
-                words += &format!(": {}", self.names(it.part.iter().map(String::as_str)));
-            }
-            let facts: Vec<String> = it.facts.iter().map(fact).collect();
-            if !facts.is_empty() {
-                words += &format!("; likely cause: {}", facts.join("; "));
-            }
-            wrapped(&words, self.line, "  ", "    ")
+            wrapped(&self.reason(it), self.line, "  ", "    ")
         })
+    }
+
+    /// What was not judged, why, and what may be the cause.
+    fn reason(&self, it: &NotJudged) -> String {
+        let what = it.subject.as_ref().map_or_else(|| "all cases".to_owned(), subject);
+        let mut words = format!("{what}: {}", it.reason);
+        if !it.part.is_empty() {
+            words += &format!(": {}", self.names(it.part.iter().map(String::as_str)));
+        }
+        let facts: Vec<String> = it.facts.iter().map(fact).collect();
+        if !facts.is_empty() {
+            words += &format!("; likely cause: {}", facts.join("; "));
+        }
+        words
     }
 }

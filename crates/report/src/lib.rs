@@ -16,6 +16,7 @@ pub mod crosscheck;
 pub mod export;
 pub mod fleet;
 mod hardware;
+pub mod health;
 pub mod history;
 pub mod limits;
 pub mod markdown;

@@ -2,7 +2,7 @@
 
 use fathom_analysis::limits::{Answer, Judged, Judgement};
 use fathom_analysis::load::Condition;
-use fathom_record::quantity::{NOTHING, quantity, quantity_within, span_within};
+use fathom_record::quantity::{NOTHING, quantity_within, span_within};
 
 use crate::grid::Grid;
 use crate::layout::Layout;
@@ -95,88 +95,4 @@ pub fn conditions(judged: &[Judged], width: usize) -> String {
         wrapped(&text, width, "fail-if         ", "                ")
     };
     judged.iter().map(line).collect()
-}
-
-/// The line of a health check in the form of monitoring plugins: state, the cases that are not
-/// kept, and all values in base units with their limits.
-pub fn health(judgement: &Judgement) -> String {
-    let state = match judgement.answer {
-        Answer::Kept => "OK",
-        Answer::Undecided => "WARNING",
-        Answer::NotKept => "CRITICAL",
-    };
-    let worst = judgement.rows.iter().filter(|row| row.answer != Answer::Kept);
-    let words = |row: &Judged| {
-        let why = row.why.as_deref().unwrap_or_else(|| row.answer.words());
-        let value = row.value.map_or(why.to_owned(), |it| quantity(it, row.unit));
-        format!("{} {value} (limit {})", row.name, row.written)
-    };
-    let named: Vec<String> = worst.take(NAMED).map(words).collect();
-    let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
-    let text = format!(
-        "FATHOM {state} - {}{named}; run {} of {}, {} UTC",
-        counts(judgement),
-        judgement.run,
-        judgement.host,
-        minute(&judgement.started),
-    );
-    let mut line = plugin_line(&text);
-    let mut before = " | ";
-    for value in judgement.rows.iter().filter_map(performance) {
-        if line.len() + value.len() > LINE_MAX {
-            break;
-        }
-        line += &format!("{before}{value}");
-        before = " ";
-    }
-    line + "\n"
-}
-
-/// On one line, and without the bar that begins the values.
-#[must_use]
-pub fn plugin_line(text: &str) -> String {
-    fathom_record::escaped(text).replace('|', "/")
-}
-
-/// Nagios keeps 8 KiB of a line: the values of the worst cases come first.
-const LINE_MAX: usize = 7_000;
-
-/// Cases named in the line of a health check.
-const NAMED: usize = 3;
-
-/// `'memory.latency.dram'=0.0000001542s;;0:0.00000013`: alert outside of the second range.
-fn performance(row: &Judged) -> Option<String> {
-    use fathom_record::Unit;
-    let (unit, factor) = match row.unit {
-        Unit::Nanoseconds => ("s", 1e-9),
-        Unit::Bytes => ("B", 1.0),
-        _ => ("", 1.0),
-    };
-    // A label may not contain these.
-    let name = row.name.replace('=', ":").replace('\'', "");
-    let end = |value: Option<f64>| value.map_or(String::new(), |it| number(it * factor));
-    let low = row.limit.low.map_or("~".to_owned(), |it| number(it * factor));
-    let value = number(row.value? * factor);
-    Some(format!("'{name}'={value}{unit};;{low}:{}", end(row.limit.high)))
-}
-
-/// Six significant figures, without an exponent.
-fn number(value: f64) -> String {
-    let digits = 6 - (value.abs().max(f64::MIN_POSITIVE).log10().floor() as i32) - 1;
-    let text = format!("{value:.*}", usize::try_from(digits).unwrap_or(0));
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_of_a_health_check_have_no_exponent() {
-        let texts = [1.542e-7, 3.25e10, 0.0, 1.25, -2.0, 123_456_789.0].map(number);
-        assert_eq!(texts, ["0.0000001542", "32500000000", "0", "1.25", "-2", "123456789"]);
-    }
 }

@@ -144,7 +144,6 @@ pub fn page(
     comparison: Option<&Comparison>,
     study: Option<&Beneath<'_>>,
 ) -> String {
-    let (before, after) = template.split_once(PLACEHOLDER).expect("the page has a placeholder");
     let bare: Vec<Document> = documents.iter().map(without_samples).collect();
     let mut contents = Contents {
         documents: &bare,
@@ -164,7 +163,13 @@ pub fn page(
     let mut there = documents.iter().flat_map(|document| &document.records);
     contents.left_out =
         contents.samples.iter().all(Vec::is_empty) && there.any(|record| record.samples.is_some());
-    format!("{before}{}{after}", json(&contents))
+    filled(template, &contents)
+}
+
+/// The built page with its data.
+pub(crate) fn filled(template: &str, data: &impl Serialize) -> String {
+    let (before, after) = template.split_once(PLACEHOLDER).expect("the page has a placeholder");
+    format!("{before}{}{after}", json(data))
 }
 
 /// Writes hidden characters as text that the page shows, such as `\u202e`.
@@ -252,7 +257,8 @@ fn process(sample: &Sample, most: usize) -> Process {
     Process { every, values, disturbed: disturbed.collect() }
 }
 
-fn rounded(value: f64) -> f64 {
+/// Four significant figures.
+pub(crate) fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
 

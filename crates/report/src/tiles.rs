@@ -1,7 +1,9 @@
 //! The results that a page begins with: the ten that everybody knows, each with its history.
 
+use std::cmp::Reverse;
+
 use fathom_analysis::history::{Change, Series};
-use fathom_record::{Document, Record, State, Stratum};
+use fathom_record::{Document, MetricId, Params, Record, State, Stratum};
 use serde::Serialize;
 
 /// Older runs than these are left out of a history.
@@ -105,6 +107,30 @@ pub(crate) fn tiles(records: &[Record], histories: &[Option<Series>]) -> Vec<Til
     chosen(records).into_iter().enumerate().map(tile).collect()
 }
 
+/// The titles and cases of the tiles of several runs: of each title the case that most of them have.
+pub(crate) fn headlines(documents: &[&Document]) -> Vec<(&'static str, MetricId, Params)> {
+    let mut counts: Vec<(&'static str, &Record, usize)> = Vec::new();
+    for document in documents {
+        for (title, at) in chosen(&document.records) {
+            let record = &document.records[at];
+            let is_case = |(_, other, _): &&mut (_, &Record, _)| {
+                (&other.metric, &other.params) == (&record.metric, &record.params)
+            };
+            match counts.iter_mut().find(is_case) {
+                Some((_, _, count)) => *count += 1,
+                None => counts.push((title, record, 1)),
+            }
+        }
+    }
+    let place = |title: &str| TILES.iter().position(|wanted| wanted.title == title);
+    counts.sort_by_key(|(title, _, count)| (place(title), Reverse(*count)));
+    counts.dedup_by_key(|(title, ..)| *title);
+    let case = |(title, record, _): (&'static str, &Record, usize)| {
+        (title, record.metric.clone(), record.params.clone())
+    };
+    counts.into_iter().map(case).collect()
+}
+
 /// The title and the index of the record of each tile.
 fn chosen(records: &[Record]) -> Vec<(&'static str, usize)> {
     let mut chosen: Vec<(&'static str, usize)> = Vec::new();
@@ -154,7 +180,7 @@ impl Trend {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::{MetricId, Params, Verdict};
+    use fathom_record::Verdict;
 
     use super::*;
 

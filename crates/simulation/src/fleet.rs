@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use fathom_analysis::fleet::pairs::{self, Directed};
-use fathom_analysis::fleet::{Judgement, Limits, judge, tournament};
+use fathom_analysis::fleet::{Judgement, Limits, judge, judge_host, tournament};
 use fathom_analysis::statistics::{median, median_interval};
 use fathom_record::{Basis, Better, Document, Interval, MetricId, Params, Record, Summary, Unit};
 
@@ -38,7 +38,12 @@ enum Wrong {
     Slow(usize),
     /// So many are of a generation that is this much slower.
     Older(usize, f64),
+    /// The same, and the last one is many times slower than all.
+    OlderAndOne(usize, f64),
 }
+
+/// How many times slower that one is.
+const EXTREME: f64 = 8.0;
 
 struct World {
     name: &'static str,
@@ -88,7 +93,7 @@ const ONE: [World; 15] = [
 ];
 
 #[rustfmt::skip]
-const MIXED: [World; 6] = [
+const MIXED: [World; 8] = [
     World { name: "25 of 50", wrong: Wrong::Older(25, 1.1), ..BASE },
     World { name: "20 of 50", wrong: Wrong::Older(20, 1.1), ..BASE },
     World { name: "10 of 50", wrong: Wrong::Older(10, 1.1), ..BASE },
@@ -96,6 +101,21 @@ const MIXED: [World; 6] = [
     World { name: "15 of 50, 5 % apart", wrong: Wrong::Older(15, 1.05), ..BASE },
     World { name: "15 of 50, half of the spread in all cases", wrong: Wrong::Older(15, 1.1),
         common: 0.5, ..BASE },
+    World { name: "20 of 50, and one 8 times slower", wrong: Wrong::OlderAndOne(20, 1.1), ..BASE },
+    World { name: "4 of 10, and one 8 times slower", hosts: 10,
+        wrong: Wrong::OlderAndOne(4, 1.1), ..BASE },
+];
+
+/// Two hosts of each fleet are checked against the others: the slow one, and a healthy one.
+#[rustfmt::skip]
+const CHECKED: [World; 7] = [
+    World { name: "0.5 %", spread: Spread::Each(0.005), ..BASE },
+    World { name: "1 %", spread: Spread::Each(0.01), ..BASE },
+    World { name: "2 %", spread: Spread::Each(0.02), ..BASE },
+    World { name: "3 %", spread: Spread::Each(0.03), ..BASE },
+    World { name: "0.5 % to 3 % by the case", ..BASE },
+    World { name: "the same, 20 hosts", hosts: 20, ..BASE },
+    World { name: "the same, half of it in all cases", common: 0.5, ..BASE },
 ];
 
 impl World {
@@ -118,7 +138,12 @@ impl World {
                     let off = self.common.sqrt() * of_host + (1.0 - self.common).sqrt() * own;
                     let factor = match self.wrong {
                         Wrong::Slow(cases) if host == 0 && case < cases => SLOW,
-                        Wrong::Older(hosts, slower) if host < hosts => slower,
+                        Wrong::OlderAndOne(..) if host + 1 == self.hosts => EXTREME,
+                        Wrong::Older(hosts, slower) | Wrong::OlderAndOne(hosts, slower)
+                            if host < hosts =>
+                        {
+                            slower
+                        }
                         _ => 1.0,
                     };
                     record(case, 100.0 * factor * (spread * off).exp(), source)
@@ -175,6 +200,30 @@ impl Figure {
             let is_whole = |cases: Option<usize>| cases.is_none_or(|cases| cases == CASES);
             let mut subjects = reasons.map(|it| it.subject.as_ref().and_then(|one| one.cases));
             figure.abstained.count(odd.is_empty() && subjects.any(is_whole));
+        }
+        figure
+    }
+}
+
+#[derive(Default)]
+struct Checks {
+    slow_found: Rate,
+    healthy_named: Rate,
+}
+
+impl Checks {
+    fn of(world: &World, trials: Trials) -> Self {
+        let mut source = Source::named(trials.seed, &format!("check {}", world.name));
+        let mut figure = Self::default();
+        for _ in 0..trials.runs {
+            let fleet = world.fleet(&mut source);
+            let group: Vec<&Document> = fleet.iter().collect();
+            let is_odd = |host: usize| {
+                let odd = judge_host(&fleet[host], &group, &Limits::default()).odd;
+                !odd.numbers.is_empty()
+            };
+            figure.slow_found.count(is_odd(0));
+            figure.healthy_named.count(is_odd(1));
         }
         figure
     }
@@ -285,8 +334,13 @@ degrees of freedom) healthy hosts do differ in single cases. All in per cent.";
 
 const GENERATIONS: &str = "\
 Two generations of hosts in one group, 10 % apart in all cases, with the spread of 0.5 % to 3 % by
-the case, and no fact that distinguishes them. *Not judged*: fleets of which it is said that they
-are bimodal or differ, and in which nobody is named.";
+the case, and no fact that distinguishes them; in two of them one host is slower than all. *Not
+judged*: fleets of which it is said that they are bimodal or differ, and in which nobody is named.";
+
+const CHECKS: &str = "\
+`fathom check --against` of one host, by the stored runs of a group of 50, of which one is 5 % slower
+in all cases. *Slow found*: checks of that one in which it is named. *Healthy named*: checks of
+another one.";
 
 const PAIRS: &str = "\
 Numbers between two hosts, each way, of a tournament. Hosts differ by 2 %, links by 1 %, and
@@ -309,9 +363,26 @@ pub(crate) fn section(trials: Trials) -> Section {
         };
         vec![world.name.to_owned(), found, percent(figures[0].healthy.share())]
     });
+    checks(&mut section, trials);
     generations(&mut section, trials);
     links(&mut section, trials);
     section
+}
+
+fn checks(section: &mut Section, trials: Trials) {
+    section.paragraph(CHECKS);
+    let figures = each(&CHECKED, |world| Checks::of(world, trials));
+    for (world, figure) in CHECKED.iter().zip(&figures) {
+        section.at_least(figure.slow_found, 0.9, &format!("check of a slow host, {}", world.name));
+        let what = format!("check of a healthy host, {}", world.name);
+        section.at_most(figure.healthy_named, 0.05, &what);
+    }
+    let header = cells(["spread of healthy hosts", "slow found", "healthy named"]);
+    section.grid(&header, &CHECKED, &figures, |world, figures| {
+        let Checks { slow_found, healthy_named } = &figures[0];
+        let shares = [slow_found, healthy_named].map(|rate| percent(rate.share()));
+        [&[world.name.to_owned()], &shares[..]].concat()
+    });
 }
 
 fn generations(section: &mut Section, trials: Trials) {

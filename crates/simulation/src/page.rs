@@ -103,8 +103,9 @@ Conclusions:
 - The interval of the highest rate within limits keeps its level less 2 points wherever there is
   one: windows with fewer than twenty responses beyond the limit have none.
 - Of 50 hosts one that is 5 % slower in all cases is found in at least 9 of 10 fleets, and in 95 %
-  of fleets no healthy host is named. A fleet of two generations is not judged. Of 1,225 links a
-  bad one is named, and none of its hosts.
+  of fleets no healthy host is named. Checked alone against its group, it is found in at least 9 of
+  10 checks, and a healthy host is named in at most 5 %. A fleet of two generations is not judged. Of
+  1,225 links a bad one is named, and none of its hosts.
 
 The worlds. A value is 100, plus 1 % per deviation of its process and of its round. *Truth* is the
 typical round of the typical process. A visit has 12 rounds.

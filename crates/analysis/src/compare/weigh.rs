@@ -144,6 +144,28 @@ fn between(runs: &[Vec<f64>]) -> Option<f64> {
     prediction_half_width(&logarithms).map(f64::exp_m1)
 }
 
+/// What a ratio over `hosts` amounts to, and the margin within which it is unchanged. What one run
+/// differs from the next in on each host is in its interval.
+pub(crate) fn word_of(
+    ratio: &Ratio,
+    hosts: usize,
+    record: &Record,
+    limit: Option<f64>,
+) -> (Word, Option<f64>) {
+    let is_borne_out = ratio.low > 1.0 || ratio.high < 1.0;
+    let is_changed = is_borne_out && (ratio.ratio - 1.0).abs() > EFFECT_MIN;
+    let margins = margins(None, limit);
+    // A margin above the noise must not hide a change.
+    let margins = if is_changed { &margins[..1] } else { &margins[..] };
+    match margins.iter().copied().find(|margin| is_equal(ratio, *margin)) {
+        Some(margin) => (Word::Unchanged, Some(margin)),
+        None if is_changed => {
+            (changed_word(ratio.ratio > 1.0, hosts < PROCESSES_MIN, record), None)
+        }
+        None => (Word::Inconclusive, None),
+    }
+}
+
 pub(crate) fn changed_word(grew: bool, few: bool, record: &Record) -> Word {
     let speed = match record.unit {
         Unit::Nanoseconds | Unit::BytesPerSecond | Unit::PerSecond | Unit::Hertz => true,

@@ -1,12 +1,16 @@
 //! Numbers in which a host differs from its group.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_record::{Better, Interval, MetricId, Params, Protocol, State, Stratum, Unit};
+use fathom_record::host::name_with_id;
+use fathom_record::{Better, Host, Interval, MetricId, Params, Protocol, State, Stratum, Unit};
 use serde::Serialize;
 
-use super::series::{Bimodal, Side, Test, are_many, bimodal, discoveries, spread, tests};
-use super::{HOSTS_MIN, Limits, Member};
+use super::matrices::METRICS;
+use super::series::{
+    Bimodal, Side, Test, are_many, bimodal, discoveries, discoveries_of, spread, tests,
+};
+use super::{HOSTS_MIN, Limits, Member, key};
 use crate::compare::{RunRecord, Word, changed_word, stratum_of};
 use crate::display_value::DisplayValue;
 use crate::statistics::{median, median_interval, standard_error};
@@ -23,6 +27,9 @@ pub struct Subject {
     pub metric: MetricId,
     /// The parameters of a case.
     pub params: Params,
+    /// The far host, where the case has two ends, with its id because names are not unique.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub far: Option<String>,
     /// How many cases together; absent for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cases: Option<usize>,
@@ -52,6 +59,8 @@ pub struct OddNumber {
 pub struct Case {
     pub metric: MetricId,
     pub params: Params,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub far: Option<String>,
     pub unit: Unit,
     pub better: Better,
     /// Hosts with a valid number, which alone are compared.
@@ -86,14 +95,26 @@ pub(super) struct Row<'a> {
     pub(super) subject: Subject,
     pub(super) found: Vec<(usize, RunRecord<'a>)>,
     pub(super) sides: Vec<Side>,
-    stratum: Stratum,
+    pub(super) stratum: Stratum,
+    pub(super) effect_min: f64,
     noisy: usize,
-    effect_min: f64,
 }
 
 impl Row<'_> {
     fn better(&self) -> Better {
         self.found[0].1.record.better
+    }
+
+    /// The fewest processes behind the numbers of some members.
+    pub(super) fn processes(&self, members: [usize; 2]) -> usize {
+        let found = self.found.iter().filter(|(member, _)| members.contains(member));
+        let counts = found.filter_map(|(_, one)| one.estimate(self.stratum));
+        counts.map(|it| it.process_medians.len()).min().unwrap_or(0)
+    }
+
+    /// Of the valid numbers.
+    pub(super) fn median(&self) -> Option<f64> {
+        Some(spread(&self.sides)?.middle.exp())
     }
 
     fn case(&self) -> Case {
@@ -102,6 +123,7 @@ impl Row<'_> {
         Case {
             metric: first.metric.clone(),
             params: first.params.clone(),
+            far: self.subject.far.clone(),
             unit: first.unit,
             better: first.better,
             valid: self.sides.len(),
@@ -114,25 +136,47 @@ impl Row<'_> {
 
 type Found<'a> = Vec<(usize, RunRecord<'a>)>;
 
-/// The rows of all cases. Of a host with several runs the newest that has the case.
+/// The rows of all cases. Of a host with several runs the newest that has the case. Numbers to two
+/// far hosts are two cases, though both may have one name; to hosts that measure to others themselves
+/// they are no cases of a host: hosts and links are taken apart.
 pub(super) fn rows<'a>(members: &[&Member<'a>], limits: &Limits) -> Vec<Row<'a>> {
-    let mut cases: BTreeMap<(&MetricId, &Params), Found<'a>> = BTreeMap::new();
+    let mut cases: BTreeMap<(&MetricId, &Params, &str), Found<'a>> = BTreeMap::new();
+    let calls = |member: &&&Member<'_>| member.runs.iter().any(|run| !run.far.is_empty());
+    let callers: BTreeSet<(&str, &str)> =
+        members.iter().filter(calls).map(|member| key(member.host())).collect();
     for (index, member) in members.iter().enumerate() {
         for run in &member.runs {
             for record in run.records.iter().rev() {
-                let found = cases.entry((&record.metric, &record.params)).or_default();
+                let far = run.far_host(&record.params);
+                let is_between = far.is_some_and(|far| callers.contains(&key(far)))
+                    && METRICS.contains(&record.metric.as_str());
+                if is_between {
+                    continue;
+                }
+                let far = far.map_or("", Host::identity);
+                let found = cases.entry((&record.metric, &record.params, far)).or_default();
                 if found.last().is_none_or(|(last, _)| *last != index) {
                     found.push((index, RunRecord { record, run }));
                 }
             }
         }
     }
-    let row = |((metric, params), found): ((&MetricId, &Params), Found<'a>)| {
+    let row = |((metric, ..), found): ((&MetricId, &Params, &str), Found<'a>)| {
         let limit = limits.get(metric.as_str()).copied().unwrap_or(0.0);
-        let subject = Subject { metric: metric.clone(), params: params.clone(), cases: None };
-        row(subject, found, EFFECT_MIN.max(limit))
+        row(subject(found[0].1), found, EFFECT_MIN.max(limit))
     };
     cases.into_iter().filter_map(row).collect()
+}
+
+pub(super) fn subject(one: RunRecord<'_>) -> Subject {
+    let RunRecord { record, run } = one;
+    let far = run.far_host(&record.params);
+    Subject {
+        metric: record.metric.clone(),
+        params: record.params.clone(),
+        far: far.map(|far| name_with_id(&far.name, far.id.as_deref())),
+        cases: None,
+    }
 }
 
 /// `None` if no host has a number.
@@ -172,8 +216,8 @@ pub(super) fn logarithm(
     (ln.is_finite() && own.is_finite()).then_some((ln, own))
 }
 
-/// What the members of a group have odd.
-pub(super) fn judge(rows: &[Row<'_>], members: usize) -> Numbers {
+/// What the members of a group have odd, or `only` one of them if nobody asks about the others.
+pub(super) fn judge(rows: &[Row<'_>], members: usize, only: Option<usize>) -> Numbers {
     let mut numbers = Numbers { cases: rows.iter().map(Row::case).collect(), ..Numbers::default() };
     let enough = rows.iter().filter(|row| row.sides.len() >= HOSTS_MIN);
     let mut all: Vec<Judged> =
@@ -196,7 +240,7 @@ pub(super) fn judge(rows: &[Row<'_>], members: usize) -> Numbers {
         found.is_none()
     });
     all.extend(together.into_iter().filter(|(subject, ..)| !divided.contains(&subject.metric)));
-    let odd = odd_members(&all, members, &mut numbers.abstained);
+    let odd = odd_members(&all, (members, only), &mut numbers.abstained);
     let number = |member: usize, (test, p): &(Test, f64)| {
         let number = odd_number(rows, &all[test.series], *test, *p);
         let word = if is_doubted(rows, &number.subject, member) {
@@ -220,7 +264,7 @@ type Judged = (Subject, Vec<Side>, f64);
 /// out: those that are odd in single cases are left out first.
 fn odd_members(
     all: &[Judged],
-    members: usize,
+    (members, only): (usize, Option<usize>),
     abstained: &mut Vec<Abstained>,
 ) -> Vec<(usize, Vec<(Test, f64)>)> {
     let of_one =
@@ -231,7 +275,7 @@ fn odd_members(
         let mut odd = discoveries(&tests, members);
         odd.retain(|(_, tests)| !tests.is_empty());
         if !are_many(odd.len(), members) {
-            return odd;
+            return only.map_or(odd, |member| discoveries_of(member, &tests));
         }
         let is_single = !tests.iter().all(is_together);
         let what = if is_single { "differ in single cases" } else { "differ" };
@@ -312,8 +356,8 @@ fn together(rows: &[Row<'_>], members: usize) -> Vec<Judged> {
             is_enough.then_some(Side { member, ln: median(&by)?, own: median(&own)? })
         };
         let sides: Vec<Side> = slower.into_iter().enumerate().filter_map(side).collect();
-        let cases = Some(rows.len());
-        let subject = Subject { metric: MetricId::new(group), params: Params::none(), cases };
+        let (metric, params) = (MetricId::new(group), Params::none());
+        let subject = Subject { metric, params, far: None, cases: Some(rows.len()) };
         (sides.len() >= HOSTS_MIN).then_some((subject, sides, EFFECT_MIN))
     };
     groups.into_iter().filter_map(of_group).collect()

@@ -42,6 +42,10 @@ impl Directed {
         (from != to && ln.is_finite() && own.is_finite()).then_some(Self { from, to, ln, own })
     }
 
+    pub fn value(&self) -> f64 {
+        self.ln.exp()
+    }
+
     /// The number of a valid record; `None` for others.
     pub fn of(from: usize, to: usize, record: &Record) -> Option<Self> {
         let summary = record.summary.as_ref().filter(|_| record.verdict.state == State::Valid)?;

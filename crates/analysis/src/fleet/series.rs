@@ -130,6 +130,16 @@ pub(super) fn discoveries(tests: &[Test], members: usize) -> Vec<(usize, Vec<(Te
     found.into_iter().map(of_member).collect()
 }
 
+/// The tests that make one member odd, as if it were the only one: false findings among the others
+/// are nobody's.
+pub(super) fn discoveries_of(member: usize, tests: &[Test]) -> Vec<(usize, Vec<(Test, f64)>)> {
+    let own = tests.iter().filter(|test| test.member == member);
+    let alone: Vec<Test> = own.map(|test| Test { member: 0, ..*test }).collect();
+    let found = discoveries(&alone, 1).into_iter().filter(|(_, tests)| !tests.is_empty());
+    let back = |(test, p): (Test, f64)| (Test { member, ..test }, p);
+    found.map(|(_, tests)| (member, tests.into_iter().map(back).collect())).collect()
+}
+
 /// Whether so many odd members show a mixture instead.
 pub(super) fn are_many(odd: usize, members: usize) -> bool {
     odd as f64 > ODD_SHARE_MAX * members as f64

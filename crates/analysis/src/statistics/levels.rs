@@ -16,14 +16,38 @@ const VALUES_PER_MEMBER: usize = 5;
 /// samples of this size, which are further apart than those of normal and heavy-tailed ones
 /// (simulated: 12.5 for 8 values, 6.9 for 20, 5.1 for 50, 3.9 for 300). Unlike [`super::clusters`],
 /// no gap between the parts is needed, which many values do not have.
+///
+/// Outliers take the split for themselves: as long as fewer than a fifth of the values are beyond
+/// it, what remains is split again.
 #[must_use]
 pub fn two_levels(values: &[f64]) -> Option<[Mode; 2]> {
     let sorted = sorted_finite(values);
+    let least = sorted.len().div_ceil(VALUES_PER_MEMBER);
+    let mut rest = &sorted[..];
+    loop {
+        let (split, is_apart) = split(rest)?;
+        let (low, high) = rest.split_at(split);
+        if low.len().min(high.len()) >= least {
+            let level = |part: &[f64]| {
+                let share = part.len() as f64 / rest.len() as f64;
+                Some(Mode { at: median_of_sorted(part)?, share })
+            };
+            return if is_apart { Some([level(low)?, level(high)?]) } else { None };
+        }
+        rest = if low.len() > high.len() { low } else { high };
+        if sorted.len() - rest.len() >= least {
+            return None;
+        }
+    }
+}
+
+/// Where values in ascending order split best, and whether both parts are levels.
+fn split(sorted: &[f64]) -> Option<(usize, bool)> {
     let n = sorted.len();
     if n < VALUES_MIN {
         return None;
     }
-    let middle = median_of_sorted(&sorted)?;
+    let middle = median_of_sorted(sorted)?;
     let centred: Vec<f64> = sorted.iter().map(|value| value - middle).collect();
     let (all, squares) = (sum(&centred, |it| it), sum(&centred, |it| it * it));
     let mut best: Option<(f64, f64, usize)> = None;
@@ -37,17 +61,9 @@ pub fn two_levels(values: &[f64]) -> Option<[Mode; 2]> {
         }
     }
     let (within, apart, split) = best?;
-    if split.min(n - split) < n.div_ceil(VALUES_PER_MEMBER) {
-        return None;
-    }
     // A coarse clock gives two exact values, too.
-    let deviation = (within / (n - 2) as f64).sqrt().max(resolution(&sorted));
-    let is_apart = apart > (3.6 + 75.0 / n as f64) * deviation;
-    let level = |part: &[f64]| {
-        Some(Mode { at: median_of_sorted(part)?, share: part.len() as f64 / n as f64 })
-    };
-    let (low, high) = sorted.split_at(split);
-    if is_apart { Some([level(low)?, level(high)?]) } else { None }
+    let deviation = (within / (n - 2) as f64).sqrt().max(resolution(sorted));
+    Some((split, apart > (3.6 + 75.0 / n as f64) * deviation))
 }
 
 fn sum(values: &[f64], of: impl Fn(f64) -> f64) -> f64 {
@@ -68,6 +84,13 @@ mod tests {
         assert_eq!(of(10, 10, 10.0), Some(half));
         assert!(of(40, 10, 10.0).is_some() && of(10, 40, 10.0).is_some());
         assert_eq!(of(41, 9, 10.0), None, "outliers");
+        // One outlier, however far, hides neither of two levels.
+        let with = |outliers: &[f64]| {
+            let all = level(0.0, 10).chain(level(10.0, 10)).chain(outliers.iter().copied());
+            two_levels(&all.collect::<Vec<f64>>()).map(|levels| levels.map(|it| it.at))
+        };
+        assert_eq!(with(&[]), Some([0.2, 10.2]));
+        assert_eq!([with(&[1e3]), with(&[-1e3]), with(&[-1e3, 1e4])], [with(&[]); 3]);
         // Deviations of 0.149 within: means must be 3.6 + 75/20 of them apart, 1.10.
         assert!(of(10, 10, 1.0).is_none() && of(10, 10, 1.2).is_some());
         let even: Vec<f64> = (0..300).map(f64::from).collect();

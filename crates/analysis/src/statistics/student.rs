@@ -37,8 +37,7 @@ pub fn student(a: &[f64], b: &[f64]) -> Option<Student> {
     }
     let t = difference / (variance * (1.0 / count_a + 1.0 / count_b)).sqrt();
     // Values near f64::MAX overflow: no evidence of a difference.
-    let p = if t.is_nan() { 1.0 } else { student_tails(t, freedom)? };
-    Some(Student { t, p })
+    Some(Student { t, p: student_tails(t, freedom)? })
 }
 
 /// Half width of the 95 % prediction interval for one more value: t · s · √(1 + 1/n). `None` below
@@ -57,11 +56,12 @@ pub fn student_limit(probability: f64, freedom: f64) -> Option<f64> {
     Some(-students_t(freedom)?.inverse_cdf(probability))
 }
 
-/// How often Student's t is at least this far from 0, on either side. `None` without degrees of
-/// freedom.
+/// How often Student's t is at least this far from 0, on either side. Always for a t that is not a
+/// number: no difference and no error. `None` without degrees of freedom.
 #[must_use]
 pub fn student_tails(t: f64, freedom: f64) -> Option<f64> {
-    Some((2.0 * students_t(freedom)?.sf(t.abs())).min(1.0))
+    let students = students_t(freedom)?;
+    Some(if t.is_nan() { 1.0 } else { (2.0 * students.sf(t.abs())).min(1.0) })
 }
 
 fn students_t(freedom: f64) -> Option<StudentsT> {
@@ -71,6 +71,14 @@ fn students_t(freedom: f64) -> Option<StudentsT> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_error_is_certain_and_no_difference_is_not() {
+        let of = |t: f64| student_tails(t, 7.0);
+        assert_eq!([of(f64::INFINITY), of(f64::NEG_INFINITY)], [Some(0.0); 2]);
+        assert_eq!([of(f64::NAN), of(0.0)], [Some(1.0); 2]);
+        assert_eq!(student_tails(1.0, 0.0), None);
+    }
 
     #[test]
     fn prediction_interval_uses_students_t() {

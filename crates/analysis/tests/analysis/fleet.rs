@@ -1,6 +1,9 @@
-//! Many hosts: their names, their judgement by peers, and links between them.
+//! Many hosts: their names, their judgement by peers, groups compared, and links between them.
 
+mod changes;
+mod drawn;
 mod facts;
+mod host;
 mod judgement;
 mod links;
 mod names;

@@ -14,15 +14,19 @@ Examples:
   fathom export --format limits > limits.toml            write limits from a good run
   fathom check --limits limits.toml                      check the last run of all metrics
   fathom check --limits limits.toml --max-age 24h        is the last result also recent?
+  fathom check --against rack1                           is this host as the others of its label?
+  fathom check node7.json --against rack1.jsonl          by a file (fathom export rack1), no store
 
 Prints one line in the form of monitoring plugins (Nagios, Icinga, Zabbix) with all values in base
-units: seconds, bytes, bytes/s.
+units: seconds, bytes, bytes/s. --against judges the host by at least four others of its hardware,
+as `fathom fleet judge` does: odd numbers, and odd facts such as the kernel.
 
-Exit status:
-  0  OK: all limits are kept
-  1  WARNING: a limit is undecided
-  2  CRITICAL: a limit is not kept
-  3  UNKNOWN: no result, or no limits";
+Exit status, the worst of both:
+  0  OK: all limits are kept; the host is not odd
+  1  WARNING: a limit is undecided; the host is odd by facts or faster, or is undecided because
+     fewer than half of its cases could be judged
+  2  CRITICAL: a limit is not kept; the host is odd by a number that is worse
+  3  UNKNOWN: no result, no limits, or fewer than five hosts of this hardware";
 
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_EXAMPLES)]
@@ -31,8 +35,11 @@ pub struct CheckArguments {
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub run: Option<String>,
     /// Limits, in TOML: lines such as "memory.latency.dram" = "..130 ns".
-    #[arg(long, value_name = "FILE")]
-    pub limits: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "against")]
+    pub limits: Option<PathBuf>,
+    /// Judge the host by this group: a label, or a file of runs (JSON, JSON lines). May be repeated.
+    #[arg(long, value_name = "GROUP", value_parser = NonEmptyStringValueParser::new())]
+    pub against: Vec<String>,
     /// The answer is "unknown" if the run is older: 36h, 90d, 52w.
     #[arg(long, value_name = "AGE", value_parser = super::store::age)]
     pub max_age: Option<Duration>,
@@ -45,6 +52,7 @@ Examples:
   fathom export --format limits > limits.toml      limits that this machine keeps, with a margin
   fathom export --format csv --all > runs.csv      a row for each record of every run
   fathom export latest --samples -o run.jsonl      a complete run, for `fathom import` elsewhere
+  fathom export rack1 -o rack1.jsonl               all runs of a label: a baseline for `check`
   fathom export --format openmetrics -o fathom.prom --force  for a node_exporter text collector
   fathom export --format go before-upgrade > old.txt     for benchstat old.txt new.txt
   fathom export --format github-action -o bench.json     tool: customSmallerIsBetter
@@ -97,7 +105,8 @@ pub enum BetterName {
 #[derive(Debug, Args)]
 #[command(after_help = EXPORT_EXAMPLES)]
 pub struct ExportArguments {
-    /// Runs: ids or prefixes, labels, `latest`, `latest~N` or JSON files [default: latest].
+    /// Runs: ids or prefixes, labels (all their runs), `latest`, `latest~N` or JSON files [default:
+    /// latest].
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub runs: Vec<String>,
     /// Export all stored runs.

@@ -15,6 +15,8 @@ Examples:
   fathom report latest 0195c3 -o lab.html   overlay a run and a file sweep
   fathom report latest --reference 2016-i5-5257u   add published figures
   fathom report before.json -o - | ssh other 'cat > report.html'
+  fathom report --fleet rack1          draw the hosts of a label beside each other
+  fathom report --fleet *.json -o rack1.html   the same of files, one or more a host
 
 The page is one file and loads nothing else. An existing file is replaced if it is such a page;
 other files only with --force.";
@@ -22,7 +24,7 @@ other files only with --force.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReportArguments {
-    /// Up to 6 runs: ids or prefixes, labels, `latest`, `latest~N`, host names (their latest run)
+    /// Up to 6 runs, or any number with --fleet: ids or prefixes, labels, `latest`, `latest~N`, host names (their latest run)
     /// or JSON files [default: latest:battery, and cases that only other runs have].
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub runs: Vec<String>,
@@ -30,6 +32,10 @@ pub struct ReportArguments {
     #[arg(long, value_name = "RUN", conflicts_with = "runs")]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub run: Option<String>,
+    /// Draw many hosts beside each other, as `fathom fleet judge` judges them; a label is all its
+    /// runs.
+    #[arg(long, requires = "runs", conflicts_with_all = ["run", "reference"])]
+    pub fleet: bool,
     /// Add the figures of a published study; list the studies if NAME is omitted.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     pub reference: Option<String>,

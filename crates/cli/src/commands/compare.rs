@@ -1,13 +1,14 @@
 //! `fathom compare`: runs compared metric by metric.
 
-use fathom_analysis::compare::{Answer, Comparison, Noise, compare_to_all};
+use fathom_analysis::compare::{Answer, Comparison, Gate, Noise, compare_to_all};
+use fathom_analysis::fleet::compare_groups;
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::Document;
 use fathom_report::Layout;
-use fathom_report::compare::render;
+use fathom_report::compare::{render, render_groups};
 
-use super::{reference, stored_run, typical};
+use super::{group, reference, stored_run, typical};
 use crate::arguments::{CompareArguments, StoreArguments};
 use crate::exit::{Status, usage_error};
 use crate::terminal;
@@ -22,6 +23,9 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     if arguments.typical {
         return typical::compare(arguments);
     }
+    if let Some((a, b)) = groups(arguments)? {
+        return of_groups((&a, &b), arguments);
+    }
     let (a, b) = sides(arguments)?;
     let noise = noise(&a, &b, &arguments.store);
     let mut comparison = compare_to_all(&a.iter().collect::<Vec<_>>(), &b, &noise, arguments.seed);
@@ -32,18 +36,50 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
             return Ok(Status::Incomplete);
         }
     }
-    if let Some(limit) = arguments.fail_on {
-        comparison.gate = Some(comparison.gate(limit, arguments.undecided.map(Answer::from)));
-    }
+    add_gate(&mut comparison, arguments);
     let status = super::print(arguments.json, &comparison, |layout| {
         render(&comparison, &Layout { all: arguments.all, ..*layout })
     })?;
-    Ok(match comparison.gate.map(|gate| gate.taken()) {
-        _ if is_empty => Status::Incomplete,
+    Ok(after_gate(&comparison, status))
+}
+
+fn add_gate(comparison: &mut Comparison, arguments: &CompareArguments) {
+    if let Some(limit) = arguments.fail_on {
+        comparison.gate = Some(comparison.gate(limit, arguments.undecided.map(Answer::from)));
+    }
+}
+
+fn after_gate(comparison: &Comparison, status: Status) -> Status {
+    match comparison.gate.as_ref().map(Gate::taken) {
+        _ if comparison.rows.is_empty() => Status::Incomplete,
         Some(Answer::Fail) => Status::Incomplete,
         Some(Answer::Undecided) => Status::Undecided,
         Some(Answer::Pass) | None => status,
-    })
+    }
+}
+
+/// The runs of A and B, if these are two groups: one of the names is of several runs.
+fn groups(arguments: &CompareArguments) -> anyhow::Result<Option<(Vec<Document>, Vec<Document>)>> {
+    let [a, b] = arguments.runs.as_slice() else { return Ok(None) };
+    if ![a, b].into_iter().any(|name| stored_run::is_group(name, &arguments.store)) {
+        return Ok(None);
+    }
+    let runs = |name: &String| group::runs(std::slice::from_ref(name), &arguments.store);
+    Ok(Some((runs(a)?, runs(b)?)))
+}
+
+fn of_groups(
+    (a, b): (&[Document], &[Document]),
+    arguments: &CompareArguments,
+) -> anyhow::Result<Status> {
+    let [a, b] = [a, b].map(|runs| runs.iter().collect::<Vec<_>>());
+    let names = [0, 1].map(|at| arguments.runs[at].as_str());
+    let mut groups = compare_groups((&a, &b), names, &group::noise_limits(), arguments.seed);
+    add_gate(&mut groups.whole, arguments);
+    let status = super::print(arguments.json, &groups, |layout| {
+        render_groups(&groups, &Layout { all: arguments.all, ..*layout })
+    })?;
+    Ok(after_gate(&groups.whole, status))
 }
 
 /// The runs of A, and B.

@@ -102,8 +102,9 @@ fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
         };
         let latest = [latest.to_owned()];
         let runs = if arguments.runs.is_empty() { &latest[..] } else { &arguments.runs };
-        let read = |run: &String| stored_run::document(run, samples, &arguments.store);
-        return runs.iter().map(read).collect();
+        let read = |run| stored_run::documents_of_group(run, samples, &arguments.store);
+        let groups = runs.iter().map(|run| read(run)).collect::<anyhow::Result<Vec<_>>>()?;
+        return Ok(groups.concat());
     }
     let store = stored_run::open_store(&arguments.store)?;
     let mut documents = Vec::new();

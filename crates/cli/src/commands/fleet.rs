@@ -12,14 +12,12 @@ mod summary;
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::fleet::{Judgement, Limits, judge};
-use fathom_metric::Entry;
-use fathom_probes::REGISTRY;
+use fathom_analysis::fleet::{Judgement, judge};
 use fathom_record::{Document, Record};
 use fathom_report::Layout;
 use fathom_report::fleet::render;
 
-use super::stored_run;
+use super::{group, stored_run};
 use crate::arguments::StoreArguments;
 use crate::arguments::fleet::{FactsArguments, FleetCommand, FleetOutput};
 use crate::exit::{Status, usage_error};
@@ -49,9 +47,7 @@ fn of_runs(names: &[String], output: &FleetOutput, numbers: bool) -> anyhow::Res
 }
 
 fn judgement(runs: &[Document]) -> Judgement {
-    let abouts = REGISTRY.entries().iter().map(Entry::about);
-    let limits: Limits = abouts.map(|about| (about.id, about.noise_limit)).collect();
-    judge(&runs.iter().collect::<Vec<_>>(), &limits)
+    judge(&runs.iter().collect::<Vec<_>>(), &group::noise_limits())
 }
 
 /// The status of a command that printed a judgement.

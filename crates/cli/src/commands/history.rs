@@ -29,14 +29,22 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
         false => registered.iter().map(|entry| entry.about().id.to_owned()).collect(),
     };
     let is_of_any = arguments.host.is_none() && stored_run::is_import(&word.name);
-    let of_all = match is_of_any {
-        true => BTreeMap::new(),
-        false => hosts(&store, arguments.host.as_deref())?,
+    let of_all = match &arguments.label {
+        Some(label) => hosts_of_label(&store, label)?,
+        None if is_of_any => BTreeMap::new(),
+        None => hosts(&store, arguments.host.as_deref())?,
     };
     let mut all = Vec::new();
     for id in metrics.iter().map(String::as_str) {
-        let (runs, damaged) = store.history(id)?;
-        let hosts = if is_of_any { stored_run::hosts_of(&runs) } else { of_all.clone() };
+        let (mut runs, damaged) = store.history(id)?;
+        if arguments.label.is_some() {
+            runs.retain(|run| run.document.run.label == arguments.label);
+        }
+        let hosts = if is_of_any && arguments.label.is_none() {
+            stored_run::hosts_of(&runs)
+        } else {
+            of_all.clone()
+        };
         damaged
             .iter()
             .for_each(|error| terminal::warn(&format!("skipped: {}", with_remedy(error))));
@@ -75,6 +83,16 @@ fn own_metrics(store: &Store, name: &str) -> anyhow::Result<Vec<String>> {
         bail!("history: no stored run has results of {name}; `fathom show --runs` lists the runs");
     }
     Ok(metrics)
+}
+
+/// The hosts that have a run with this label.
+fn hosts_of_label(store: &Store, label: &str) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut runs = store.runs()?;
+    runs.retain(|run| run.label.as_deref() == Some(label));
+    if runs.is_empty() {
+        bail!("history: no stored run has the label {label}; `fathom show --runs` lists the runs");
+    }
+    Ok(runs.iter().map(|run| (run.host().to_owned(), run.host_name.clone())).collect())
 }
 
 /// The identities and names of the selected hosts: all with this name or id, or the default host.

@@ -1,4 +1,4 @@
-//! Limits of the user: `--limits` of run and show, and `fathom check`.
+//! Limits of the user: `--limits` of run, show and check.
 
 use std::cmp::Reverse;
 use std::fs::{self, File};
@@ -8,15 +8,10 @@ use std::path::Path;
 use anyhow::{Context, anyhow, bail};
 use fathom_analysis::limits::{self, Answer, Judged, Judgement, Limit};
 use fathom_engine::{CaseSelector, nearest_of};
-use fathom_measure::{clock, host};
 use fathom_probes::REGISTRY;
 use fathom_record::{Activity, Document, Record, Unit, is_own, name, system_cause};
 
-use super::stored_run;
-use crate::arguments::CheckArguments;
 use crate::exit::{Status, UsageError};
-use crate::live::timestamp_of;
-use crate::{remedy, terminal};
 
 /// A line of the file: all cases that it selects have the limit.
 struct Entry {
@@ -143,57 +138,4 @@ pub(super) fn status(answer: Answer) -> Status {
         Answer::NotKept => Status::Incomplete,
         Answer::Undecided => Status::Undecided,
     }
-}
-
-/// `fathom check`: one line, and the exit status of a monitoring plugin. A failure is "unknown".
-pub(super) fn check(arguments: &CheckArguments) -> anyhow::Result<Status> {
-    let (text, status) = match health(arguments) {
-        Ok(judgement) => {
-            let state = match judgement.answer {
-                Answer::Kept => 0,
-                Answer::Undecided => 1,
-                Answer::NotKept => 2,
-            };
-            (fathom_report::limits::health(&judgement), state)
-        }
-        Err(error) => {
-            let line = fathom_report::limits::plugin_line(&remedy::line(&error));
-            (format!("FATHOM UNKNOWN - {line}\n"), 3)
-        }
-    };
-    Ok(match super::print_text(&text) {
-        Ok(Status::Success) => Status::Health(status),
-        Ok(_) => Status::Health(3),
-        Err(error) => {
-            terminal::warn(&remedy::line(&error));
-            Status::Health(3)
-        }
-    })
-}
-
-/// Clocks of hosts may differ so much.
-const CLOCKS_APART_NS: u64 = 300 * 1_000_000_000;
-
-fn health(arguments: &CheckArguments) -> anyhow::Result<Judgement> {
-    let limits = Limits::read(&arguments.limits)?;
-    let run = match &arguments.run {
-        Some(run) => run,
-        None => stored_run::latest_battery(&arguments.store)?,
-    };
-    let document = stored_run::document(run, false, &arguments.store)?;
-    let own = host::read();
-    if arguments.run.is_none() && document.host.identity() != own.identity() {
-        bail!("the store has no results of this host; `fathom run` measures it");
-    }
-    if document.run.started > timestamp_of(clock::wall_ns().saturating_add(CLOCKS_APART_NS)) {
-        bail!("run {} is of {}: that is in the future", document.run.id, document.run.started);
-    }
-    if let Some(age) = arguments.max_age {
-        let age_ns = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
-        let run = &document.run;
-        if run.started < timestamp_of(clock::wall_ns().saturating_sub(age_ns)) {
-            bail!("run {} is of {}, older than --max-age; `fathom run`", run.id, run.started);
-        }
-    }
-    Ok(limits.judgement(&document))
 }

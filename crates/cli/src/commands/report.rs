@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use fathom_analysis::compare::{self as comparing, Comparison};
+use fathom_analysis::fleet::judge;
 use fathom_analysis::history::{self, Series};
 use fathom_analysis::reference::Beneath;
 use fathom_record::{Document, Params, Record, RunState};
@@ -11,7 +12,7 @@ use fathom_report::page::{self, MARK, MARK_WITHIN};
 use fathom_report::tiles;
 
 use super::output_file::{self, Replaceable};
-use super::{compare, counted, reference, stored_run};
+use super::{compare, counted, group, reference, stored_run};
 use crate::arguments::report::ReportArguments;
 use crate::exit::{Status, usage_error};
 use crate::terminal;
@@ -35,6 +36,12 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
     }
     // Before the work, so that a refusal comes at once.
     let output = output_file::check(&arguments.output, arguments.force, &REPLACEABLE)?;
+    if arguments.fleet {
+        let (text, summary) = fleet(arguments)?;
+        let Some(path) = output else { return super::print_text(&text) };
+        output_file::write(&path, &text)?;
+        return super::print_done(&written(&arguments.output, text.len(), &summary));
+    }
     let name = arguments.reference.as_deref();
     let reference = name.map(|name| reference::find("report", name)).transpose()?;
     let (documents, origins) = documents(arguments)?;
@@ -50,6 +57,20 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
     let Some(path) = output else { return super::print_text(&text) };
     output_file::write(&path, &text)?;
     super::print_done(&summary(&arguments.output, text.len(), &documents, origins.len()))
+}
+
+/// The page of many hosts, and what it is of.
+fn fleet(arguments: &ReportArguments) -> anyhow::Result<(String, String)> {
+    let runs = group::runs(&arguments.runs, &arguments.store)?;
+    let runs: Vec<&Document> = runs.iter().collect();
+    let judgement = judge(&runs, &group::noise_limits());
+    let name = match &arguments.runs[..] {
+        [name] => name.clone(),
+        _ => String::new(),
+    };
+    let text = fathom_report::fleet::page(TEMPLATE, &name, &runs, &judgement);
+    let hosts = counted(judgement.hosts, "host");
+    Ok((text, format!("{hosts}, {}", counted(runs.len(), "run"))))
 }
 
 /// The runs, and the origins of the last records of the first one, where those are of other runs.
@@ -142,6 +163,10 @@ fn summary(path: &Path, bytes: usize, documents: &[Document], of_others: usize) 
         format!("run {} of {} ({cases})", document.run.name(), document.host.shown_name())
     };
     let runs: Vec<String> = documents.iter().map(run).collect();
+    written(path, bytes, &runs.join(", "))
+}
+
+fn written(path: &Path, bytes: usize, what: &str) -> String {
     let size = super::scratch_folder::size(bytes as u64);
-    format!("Wrote {} ({size}): {}. Open it in a browser.\n", path.display(), runs.join(", "))
+    format!("Wrote {} ({size}): {what}. Open it in a browser.\n", path.display())
 }

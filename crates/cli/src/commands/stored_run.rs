@@ -120,7 +120,7 @@ pub(super) fn find(store: &Store, name: &str) -> Result<String, StoreError> {
     Ok(found.id)
 }
 
-/// A run of the store (by id, label, or the name of its host) or a JSON document.
+/// A run of the store (by id, label, or the name of its host) or a JSON document, by [`is_path`].
 pub(super) fn document(
     name: &str,
     samples: bool,
@@ -137,24 +137,43 @@ pub(super) fn document(
     of_store(&store, &id, samples)
 }
 
-/// All runs that a name is for: those of a label, or the one of another name.
+/// The runs of a group: all runs of the store with this label, the newest first, or all in a file
+/// of runs; else the one run that [`document`] finds.
 pub(super) fn documents_of_group(
     name: &str,
     samples: bool,
     arguments: &StoreArguments,
 ) -> anyhow::Result<Vec<Document>> {
-    if !is_path(name) {
-        let store = open_store(arguments)?;
-        let ids = store.labelled(name)?;
-        if ids.len() > 1 {
-            return ids.iter().map(|id| of_store(&store, id, samples)).collect();
-        }
+    if is_path(name) {
+        return documents_in_file(Path::new(name), samples);
     }
-    document(name, samples, arguments).map(|document| vec![document])
+    match labelled(name, arguments) {
+        Ok((store, ids)) if !ids.is_empty() => {
+            ids.iter().map(|id| of_store(&store, id, samples)).collect()
+        }
+        // What looks for one run says what is wrong.
+        _ => Ok(vec![document(name, samples, arguments)?]),
+    }
 }
 
-/// A name that ends with `.json`, has a slash, or is an existing file is a path; `latest` is always
-/// a run.
+/// Whether a name is of several runs. A pipe, which can be read once, is taken for one.
+pub(super) fn is_group(name: &str, arguments: &StoreArguments) -> bool {
+    let path = Path::new(name);
+    match is_path(name) {
+        true => path.is_file() && documents_in_file(path, false).is_ok_and(|all| all.len() > 1),
+        false => labelled(name, arguments).is_ok_and(|(_, ids)| ids.len() > 1),
+    }
+}
+
+/// The runs with this label.
+fn labelled(name: &str, arguments: &StoreArguments) -> anyhow::Result<(Store, Vec<String>)> {
+    let store = open_store(arguments)?;
+    let ids = store.labelled(name)?;
+    Ok((store, ids))
+}
+
+/// Whether a name is that of a file: it ends with `.json`, has a slash, or is an existing file, but
+/// `latest` is always a run.
 fn is_path(name: &str) -> bool {
     let is_file = !name.starts_with("latest") && Path::new(name).is_file();
     name.ends_with(".json") || name.contains('/') || is_file
@@ -279,6 +298,18 @@ fn newest_of_host(store: &Store, word: &str) -> anyhow::Result<Option<String>> {
 }
 
 fn document_in_file(path: &Path) -> anyhow::Result<Document> {
+    let mut documents = documents_in_file(path, true)?;
+    match documents.len() {
+        1 => Ok(documents.swap_remove(0)),
+        more => {
+            bail!("{} has {more} runs; `fathom import` stores them one by one", path.display())
+        }
+    }
+}
+
+/// All runs in a file, with the typical ranges of their hosts. Samples that nobody wants are dropped
+/// run by run.
+fn documents_in_file(path: &Path, samples: bool) -> anyhow::Result<Vec<Document>> {
     let name = path.display();
     let opened = File::open(path).map_err(|error| {
         let cause = system_cause(&error, Activity::Read);
@@ -288,11 +319,14 @@ fn document_in_file(path: &Path) -> anyhow::Result<Document> {
         };
         anyhow!("open {name}: {cause}{remedy}")
     })?;
-    let mut documents = documents::read(opened, &name.to_string())?;
-    let mut document = documents.swap_remove(0);
-    typical::fill(&mut document);
-    match documents.len() {
-        0 => Ok(document),
-        more => bail!("{name} has {} runs; `fathom import` stores them one by one", more + 1),
-    }
+    let mut documents = Vec::new();
+    documents::each(opened, &name.to_string(), &mut |mut document| {
+        if !samples {
+            document.records.iter_mut().for_each(|record| record.samples = None);
+        }
+        typical::fill(&mut document);
+        documents.push(document);
+        Ok(())
+    })?;
+    Ok(documents)
 }

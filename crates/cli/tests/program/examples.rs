@@ -79,7 +79,8 @@ fn examples_of_help_are_valid() {
 fn short_examples_of_help_succeed() {
     // Cold reads need a disk.
     let Some(env) = TestEnv::on_device() else { return };
-    for (number, label) in (1..).zip(["before-upgrade", "b", "c", "d"]) {
+    for (number, label) in (1..).zip(["rack1", "before", "after", "before-upgrade", "b", "c", "d"])
+    {
         let mut document = stored_run(number);
         document.run.label = Some(label.to_owned());
         env.store_run(&document);

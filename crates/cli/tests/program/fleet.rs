@@ -18,7 +18,7 @@ fn recorded() -> Document {
 }
 
 /// The record as a host measures it that is so many times slower.
-fn slower(record: &mut Record, times: f64) {
+pub(crate) fn slower(record: &mut Record, times: f64) {
     let Some(summary) = &mut record.summary else { return };
     let factor = if record.better == Better::Higher { 1.0 / times } else { times };
     (summary.stratum, summary.full_speed, summary.as_found) = (Stratum::AsFound, None, None);
@@ -30,7 +30,7 @@ fn slower(record: &mut Record, times: f64) {
 }
 
 /// Hosts `PREFIX1` to `PREFIXn` that differ by up to 1 % in each case, without chance.
-fn fleet(prefix: &str, hosts: usize) -> Vec<Document> {
+pub(crate) fn fleet(prefix: &str, hosts: usize) -> Vec<Document> {
     let recorded = recorded();
     let host = |at: usize| {
         let mut run = recorded.clone();
@@ -47,7 +47,7 @@ fn fleet(prefix: &str, hosts: usize) -> Vec<Document> {
 }
 
 /// Writes each run to a file with the name of its host.
-fn write(env: &TestEnv, runs: &[Document]) -> String {
+pub(crate) fn write(env: &TestEnv, runs: &[Document]) -> String {
     let name = |run: &Document| env.write_document(&format!("{}.json", run.host.name), run);
     runs.iter().map(name).collect::<Vec<String>>().join(" ")
 }

@@ -230,3 +230,8 @@ fn usage_errors_of_file_commands_are_one_line() {
 fn odd_host_is_shown_on_one_screen() {
     assert_golden(&crate::fleet::env_with_odd_host(), "fleet.txt");
 }
+
+#[test]
+fn groups_are_checked_and_compared() {
+    assert_golden(&crate::groups::env_with_two_groups(), "groups.txt");
+}

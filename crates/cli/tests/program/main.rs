@@ -26,6 +26,7 @@ mod fleet_run;
 mod forbidden;
 mod golden;
 mod group;
+mod groups;
 mod host_names;
 mod hostile;
 mod https;

@@ -14,7 +14,7 @@ use crate::fixture::plain;
 fn number(metric: &str, cases: Option<usize>, ratio: f64) -> OddNumber {
     let params = if cases.is_some() { Params::none() } else { Params::one("set_bytes", 4096) };
     OddNumber {
-        subject: Subject { metric: MetricId::new(metric), params, cases },
+        subject: Subject { metric: MetricId::new(metric), params, far: None, cases },
         value: cases.is_none().then_some(100.0 * ratio),
         usual: cases.is_none().then_some(100.0),
         unit: cases.is_none().then_some(Unit::Nanoseconds),
@@ -55,7 +55,7 @@ fn group(names: Vec<String>, odd: Vec<OddHost>) -> Group {
 
 fn screen(groups: Vec<Group>, layout: Layout) -> String {
     let hosts = groups.iter().map(|group| group.hosts.len()).sum();
-    plain(&render(&Judgement { hosts, groups }, &layout))
+    plain(&render(&Judgement { hosts, groups, between: Vec::new() }, &layout))
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn cases_that_abstain_are_not_counted_as_judged() {
         let (unit, better) = (Unit::Nanoseconds, Better::Lower);
         let (median, spread) = (Some(1.0), None);
         let Subject { metric, params, .. } = subject;
-        Case { metric, params, unit, better, valid, noisy: 0, median, spread }
+        Case { metric, params, far: None, unit, better, valid, noisy: 0, median, spread }
     };
     let mut one = group(hosts(1..=6), Vec::new());
     one.cases = vec![case("a.b", 6), case("a.c", 5), case("a.d", 4)];

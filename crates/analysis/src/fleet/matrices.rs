@@ -1,0 +1,91 @@
+//! Numbers between hosts, from the runs that measured them: each host to others, by their names.
+
+use std::collections::BTreeMap;
+
+use fathom_record::{Better, Document, Host, MetricId, Params, Record, Unit};
+use serde::Serialize;
+
+use super::pairs::{self, Directed, Pairs};
+use super::{HOSTS_MIN, Limits, key, names};
+
+/// Metrics between two hosts, of each of which the case that most pairs have is judged.
+pub(super) const METRICS: [&str; 2] = ["network.tcp.rtt", "network.tcp.bandwidth"];
+
+/// One case between all hosts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Matrix {
+    pub metric: MetricId,
+    /// Without the far host, and without the direction, which is that of the pair.
+    pub params: Params,
+    pub unit: Unit,
+    pub better: Better,
+    /// In the order of their numbers.
+    pub hosts: Vec<String>,
+    /// From host, to host, and the number: the valid ones.
+    pub numbers: Vec<(usize, usize, f64)>,
+    pub pairs: Pairs,
+}
+
+type Ends<'a> = [&'a Host; 2];
+
+/// The matrices of metrics that at least five hosts have measured between each other.
+pub(super) fn matrices(runs: &[&Document], limits: &Limits) -> Vec<Matrix> {
+    METRICS.iter().filter_map(|metric| matrix(metric, runs, limits)).collect()
+}
+
+fn matrix(metric: &str, runs: &[&Document], limits: &Limits) -> Option<Matrix> {
+    let mut newest_first = runs.to_vec();
+    newest_first.sort_by(|a, b| b.run.id.cmp(&a.run.id));
+    let mut cases: BTreeMap<Params, Vec<(Ends<'_>, &Record)>> = BTreeMap::new();
+    for run in newest_first {
+        for record in run.records.iter().filter(|record| record.metric.as_str() == metric) {
+            let Some((params, ends)) = ends(run, record) else { continue };
+            cases.entry(params).or_default().push((ends, record));
+        }
+    }
+    let (params, found) = cases.into_iter().rev().max_by_key(|(_, found)| found.len())?;
+    let ends = found.iter().flat_map(|(ends, _)| ends.iter().copied());
+    let hosts: BTreeMap<(&str, &str), &Host> = ends.map(|host| (key(host), host)).collect();
+    if hosts.len() < HOSTS_MIN {
+        return None;
+    }
+    let mut named: Vec<(String, (&str, &str))> =
+        hosts.iter().map(|(key, host)| (host.label(hosts.values().copied()), *key)).collect();
+    named.sort_by(|a, b| names::order(&a.0).cmp(&names::order(&b.0)));
+    let index: BTreeMap<(&str, &str), usize> =
+        named.iter().enumerate().map(|(at, (_, key))| (*key, at)).collect();
+    let mut numbers: BTreeMap<(usize, usize), Directed> = BTreeMap::new();
+    for ([from, to], record) in &found {
+        let (from, to) = (index[&key(from)], index[&key(to)]);
+        // The newest counts, or that of the end that is named first.
+        if let Some(number) = Directed::of(from, to, record) {
+            numbers.entry((from, to)).or_insert(number);
+        }
+    }
+    let (_, first) = found.first()?;
+    let directed: Vec<Directed> = numbers.into_values().collect();
+    let limit = limits.get(metric).copied().unwrap_or(0.0);
+    Some(Matrix {
+        metric: first.metric.clone(),
+        params,
+        unit: first.unit,
+        better: first.better,
+        pairs: pairs::judge(named.len(), &directed, first.better, limit),
+        numbers: directed.iter().map(|one| (one.from, one.to, one.value())).collect(),
+        hosts: named.into_iter().map(|(name, _)| name).collect(),
+    })
+}
+
+/// The hosts from and to which a record is, and its other parameters. What goes both ways at once
+/// has no direction.
+fn ends<'a>(run: &'a Document, record: &Record) -> Option<(Params, Ends<'a>)> {
+    let far = run.far_host(&record.params).filter(|far| key(far) != key(&run.host))?;
+    let mut params = record.params.clone();
+    params.0.remove("to");
+    let direction = params.0.remove("direction").map(|it| it.to_string());
+    match direction.as_deref() {
+        None | Some("send") => Some((params, [&run.host, far])),
+        Some("receive") => Some((params, [far, &run.host])),
+        Some(_) => None,
+    }
+}

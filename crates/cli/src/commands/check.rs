@@ -1,0 +1,74 @@
+//! `fathom check`: the numbers of a run beside limits of the user, and its host beside its group.
+
+use anyhow::bail;
+use fathom_analysis::fleet::judge_host;
+use fathom_measure::{clock, host};
+use fathom_record::Document;
+use fathom_report::health::{self, Health};
+
+use super::limits::Limits;
+use super::{group, stored_run};
+use crate::arguments::CheckArguments;
+use crate::exit::Status;
+use crate::live::timestamp_of;
+use crate::{remedy, terminal};
+
+/// One line, and the exit status of a monitoring plugin. A failure is "unknown".
+pub(super) fn check(arguments: &CheckArguments) -> anyhow::Result<Status> {
+    let (status, text) = match health(arguments) {
+        Ok((state, line)) => (state.status(), line),
+        Err(error) => {
+            let line = health::plugin_line(&remedy::line(&error));
+            (health::State::Unknown.status(), format!("FATHOM UNKNOWN - {line}\n"))
+        }
+    };
+    Ok(match super::print_text(&text) {
+        Ok(Status::Success) => Status::Health(status),
+        Ok(_) => Status::Health(3),
+        Err(error) => {
+            terminal::warn(&remedy::line(&error));
+            Status::Health(3)
+        }
+    })
+}
+
+fn health(arguments: &CheckArguments) -> anyhow::Result<(health::State, String)> {
+    let limits = arguments.limits.as_deref().map(Limits::read).transpose()?;
+    let document = run(arguments)?;
+    let mut checks = Vec::new();
+    checks.extend(limits.map(|limits| Health::of_limits(&limits.judgement(&document))));
+    if !arguments.against.is_empty() {
+        let peers = group::runs(&arguments.against, &arguments.store)?;
+        let peers: Vec<&Document> = peers.iter().collect();
+        let judgement = judge_host(&document, &peers, &group::noise_limits());
+        checks.push(Health::of_host(&judgement, &document));
+    }
+    Ok(health::line(&checks, &document))
+}
+
+/// Clocks of hosts may differ so much.
+const CLOCKS_APART_NS: u64 = 300 * 1_000_000_000;
+
+/// The run in question: recent enough, and of this host if none is named.
+fn run(arguments: &CheckArguments) -> anyhow::Result<Document> {
+    let run = match &arguments.run {
+        Some(run) => run,
+        None => stored_run::latest_battery(&arguments.store)?,
+    };
+    let document = stored_run::document(run, false, &arguments.store)?;
+    let own = host::read();
+    if arguments.run.is_none() && document.host.identity() != own.identity() {
+        bail!("the store has no results of this host; `fathom run` measures it");
+    }
+    if document.run.started > timestamp_of(clock::wall_ns().saturating_add(CLOCKS_APART_NS)) {
+        bail!("run {} is of {}: that is in the future", document.run.id, document.run.started);
+    }
+    if let Some(age) = arguments.max_age {
+        let age_ns = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
+        let run = &document.run;
+        if run.started < timestamp_of(clock::wall_ns().saturating_sub(age_ns)) {
+            bail!("run {} is of {}, older than --max-age; `fathom run`", run.id, run.started);
+        }
+    }
+    Ok(document)
+}

@@ -1,0 +1,28 @@
+//! Groups of runs for commands that judge, compare or draw many hosts.
+
+use std::collections::BTreeMap;
+
+use fathom_analysis::fleet::Limits;
+use fathom_metric::Entry;
+use fathom_probes::REGISTRY;
+use fathom_record::Document;
+
+use super::stored_run;
+use crate::arguments::StoreArguments;
+
+/// The runs of all these names, each once, without raw samples: a thousand of them are held at
+/// once.
+pub(super) fn runs(names: &[String], store: &StoreArguments) -> anyhow::Result<Vec<Document>> {
+    let mut runs: BTreeMap<String, Document> = BTreeMap::new();
+    for name in names {
+        let of_name = stored_run::documents_of_group(name, false, store)?.into_iter();
+        runs.extend(of_name.map(|run| (run.run.id.clone(), run)));
+    }
+    Ok(runs.into_values().collect())
+}
+
+/// The noise limits of all metrics.
+pub(super) fn noise_limits() -> Limits {
+    let abouts = REGISTRY.entries().iter().map(Entry::about);
+    abouts.map(|about| (about.id, about.noise_limit)).collect()
+}

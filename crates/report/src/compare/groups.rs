@@ -1,0 +1,102 @@
+//! Of two groups of hosts: which hosts are in both, and which changed most.
+
+use fathom_analysis::fleet::names::fold;
+use fathom_analysis::fleet::{GroupComparison, HostChange};
+use fathom_record::quantity::{NOTHING, short};
+
+use super::{is_looks, style, text_of};
+use crate::case::counted;
+use crate::fleet::subject;
+use crate::grid::Grid;
+use crate::opening::labelled;
+use crate::paint::{FAINT, PLAIN, STRONG, paint_lines};
+use crate::wrap::{cut, wrapped};
+
+/// Unless all are asked for, so many hosts are listed, and so many cases of each.
+const HOSTS: usize = 8;
+const CASES: usize = 1;
+/// Lines of a list of names.
+const LINES: usize = 2;
+
+/// The hosts that are in both, and in one only.
+pub(super) fn in_both(groups: &GroupComparison, width: usize) -> String {
+    let all: [(&str, Vec<&str>); 3] = [
+        ("in both", groups.hosts.iter().map(|it| it.host.as_str()).collect()),
+        ("only A", groups.only_a.iter().map(String::as_str).collect()),
+        ("only B", groups.only_b.iter().map(String::as_str).collect()),
+    ];
+    let line = |(label, hosts): &(&str, Vec<&str>)| match hosts.len() {
+        0 if *label != "in both" => String::new(),
+        0 => labelled(label, "no host: the medians of the groups are compared", width),
+        count => {
+            let names = format!("{count}: {}", fold(hosts.iter().copied()));
+            labelled(label, &cut(&names, LINES * width), width)
+        }
+    };
+    all.iter().map(line).collect()
+}
+
+/// Hosts that changed beyond their own uncertainty, the most first.
+pub(super) fn changed(groups: &GroupComparison, all: bool, width: usize) -> String {
+    if groups.hosts.is_empty() {
+        return String::new();
+    }
+    let (changed, others): (Vec<&HostChange>, Vec<&HostChange>) =
+        groups.hosts.iter().partition(|host| !host.changed.is_empty());
+    let grid = Grid::new(width, 1, 0, &[0, 3], [None, Some(9), Some(7), Some(8)]);
+    let header = ["Hosts that changed most", "cases", "ratio", ""];
+    let mut text = "\n".to_owned() + &grid.line(header, [STRONG; 4]);
+    let shown = if all { changed.len() } else { changed.len().min(HOSTS) };
+    for host in &changed[..shown] {
+        let count = format!("{}/{}", host.changed.len(), host.cases);
+        text += &grid.line([&host.host, &count, "", ""], [STRONG, PLAIN, PLAIN, PLAIN]);
+        let cases = if all { host.changed.len() } else { host.changed.len().min(CASES) };
+        for case in &host.changed[..cases] {
+            let (name, ratio) = (format!("  {}", subject(&case.subject)), short(case.ratio));
+            let (above, name) = match name.chars().count() > grid.width(0) {
+                true => (wrapped(&name, width, "  ", "    "), String::new()),
+                false => (String::new(), name),
+            };
+            let word = style(case.word);
+            let texts = [&name, "", &ratio, text_of(case.word)];
+            text += &(above + &grid.line(texts, [PLAIN, PLAIN, word, word]));
+        }
+    }
+    let mut rest = Vec::new();
+    if shown < changed.len() {
+        rest.push(format!("{} more (`--all`)", counted(changed.len() - shown, "host")));
+    }
+    if !others.is_empty() {
+        let slower: Vec<f64> = others.iter().filter_map(|host| host.slower).collect();
+        let ends = [slower.iter().copied().reduce(f64::min), slower.into_iter().reduce(f64::max)];
+        let [low, high] = ends.map(|end| end.map_or_else(|| NOTHING.to_owned(), short));
+        rest.push(format!(
+            "{} without a change beyond its own uncertainty: all cases together {low} to {high} \
+             times slower",
+            counted(others.len(), "host")
+        ));
+    }
+    text + &paint_lines(FAINT, &wrapped(&rest.join("; "), width, "  ", "    ")) + "\n"
+}
+
+pub(super) fn foot(groups: &GroupComparison, width: usize) -> String {
+    let mut notes = match groups.hosts.is_empty() {
+        true => vec![
+            "B ÷ A: ratio of the medians over hosts; 95 %: bootstrap over hosts; p: Mann–Whitney \
+             test on hosts",
+        ],
+        false => vec![
+            "B ÷ A: the median over hosts of the ratio on each; 95 %: exact interval of that \
+             median; p: sign test on hosts",
+            "cases of a host: those that changed by more than 3 %, the noise limit of the metric \
+             and the uncertainty of both runs (Benjamini–Hochberg, 5 %)",
+        ],
+    };
+    notes.push("valid numbers only");
+    if groups.whole.rows.iter().any(is_looks) {
+        notes.push(
+            "looks …: tentative, by fewer than 8 hosts or not significant among so many cases",
+        );
+    }
+    wrapped(&notes.join("; "), width, "", "  ")
+}

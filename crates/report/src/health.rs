@@ -1,0 +1,222 @@
+//! The line of a health check in the form of monitoring plugins, for limits of the user and for one
+//! host beside its group.
+
+use fathom_analysis::fleet::{HOSTS_MIN, HostAnswer, HostJudgement, OddHost};
+use fathom_analysis::limits::{Answer, Judged, Judgement};
+use fathom_analysis::typical::distance;
+use fathom_record::quantity::quantity;
+use fathom_record::{Document, Headline, Position, Record, Typical, Unit};
+
+use crate::case::counted;
+use crate::fleet::{Row, fact, ratios, rows, subject, word};
+use crate::limits::counts;
+use crate::opening::minute;
+
+/// Nagios keeps 8 KiB of a line: the values of the worst cases come first.
+const LINE_MAX: usize = 7_000;
+/// Cases and facts named.
+const NAMED: usize = 3;
+
+/// The state of a monitoring plugin, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    Ok,
+    Unknown,
+    Warning,
+    Critical,
+}
+
+impl State {
+    /// Its exit status.
+    #[must_use]
+    pub fn status(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Warning => 1,
+            Self::Critical => 2,
+            Self::Unknown => 3,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::Unknown => "UNKNOWN",
+            Self::Warning => "WARNING",
+            Self::Critical => "CRITICAL",
+        }
+    }
+}
+
+/// What one kind of check says.
+pub struct Health {
+    state: State,
+    text: String,
+    /// `'label'=value`, the worst first.
+    values: Vec<String>,
+}
+
+impl Health {
+    /// The cases that are not kept, and all values in base units with their limits.
+    #[must_use]
+    pub fn of_limits(judgement: &Judgement) -> Self {
+        let worst = judgement.rows.iter().filter(|row| row.answer != Answer::Kept);
+        let words = |row: &Judged| {
+            let why = row.why.as_deref().unwrap_or_else(|| row.answer.words());
+            let value = row.value.map_or(why.to_owned(), |it| quantity(it, row.unit));
+            format!("{} {value} (limit {})", row.name, row.written)
+        };
+        let named: Vec<String> = worst.take(NAMED).map(words).collect();
+        let state = match judgement.answer {
+            Answer::Kept => State::Ok,
+            Answer::Undecided => State::Warning,
+            Answer::NotKept => State::Critical,
+        };
+        let text = counts(judgement) + &listed(": ", &named);
+        let values = judgement.rows.iter().filter_map(performance).collect();
+        Self { state, text, values }
+    }
+
+    /// In what the host of a run differs from its group, and its numbers beside published machines.
+    #[must_use]
+    pub fn of_host(judgement: &HostJudgement, run: &Document) -> Self {
+        let HostJudgement { hosts, cases, judged, odd, not_judged, .. } = judgement;
+        let of = format!("{} of this hardware", counted(*hosts, "host"));
+        let whole = not_judged.iter().find(|it| it.subject.is_none());
+        let why = whole.map_or_else(String::new, |it| format!(" ({})", it.reason));
+        let (state, text) = match judgement.answer() {
+            HostAnswer::Odd => (State::Critical, format!("odd among {of}")),
+            HostAnswer::Differs if odd.numbers.is_empty() => {
+                (State::Warning, format!("odd facts among {of}"))
+            }
+            HostAnswer::Differs => (State::Warning, format!("differs among {of}")),
+            HostAnswer::Undecided => {
+                let text = format!("undecided: {judged} of {cases} cases judged{why} among {of}");
+                (State::Warning, text)
+            }
+            HostAnswer::Unknown if *hosts < HOSTS_MIN => {
+                (State::Unknown, format!("{of}, itself included: at least {HOSTS_MIN} are needed"))
+            }
+            HostAnswer::Unknown => {
+                let text = format!("no case of it has a valid number on {HOSTS_MIN} of {of}");
+                (State::Unknown, text)
+            }
+            HostAnswer::Usual => {
+                (State::Ok, format!("not odd among {of}: {judged} of {cases} cases judged"))
+            }
+        };
+        let text = text + &listed(": ", &differences(odd)) + &listed("; ", &typical(run));
+        let values = vec![format!("odd={};;0", odd.numbers.len()), format!("judged={judged}")];
+        Self { state, text, values }
+    }
+}
+
+fn listed(before: &str, texts: &[String]) -> String {
+    if texts.is_empty() { String::new() } else { before.to_owned() + &texts.join(", ") }
+}
+
+/// One number of each group of metrics, the largest effect first, then the facts.
+fn differences(odd: &OddHost) -> Vec<String> {
+    let number = |row: &Row<'_>| {
+        let first = row.numbers[0];
+        let values = first.value.zip(first.usual).zip(first.unit);
+        let values = values.map_or_else(String::new, |((value, usual), unit)| {
+            format!("{} instead of {}, ", quantity(value, unit), quantity(usual, unit))
+        });
+        let more = match row.more {
+            0 => String::new(),
+            more => format!(" and {}", counted(more, "more case")),
+        };
+        let (name, ratio) = (subject(&first.subject), ratios(&row.numbers));
+        format!("{name} {}, {values}ratio {ratio}{more}", word(first.word))
+    };
+    let numbers = rows(&[odd], false);
+    let mut all: Vec<String> = numbers.iter().take(NAMED).map(number).collect();
+    all.extend(odd.facts.iter().take(NAMED).map(fact));
+    let more = numbers.len().saturating_sub(NAMED) + odd.facts.len().saturating_sub(NAMED);
+    all.extend((more > 0).then(|| format!("{more} more")));
+    all
+}
+
+/// How many numbers are as machines of the kind give them, and the worst one that is not.
+fn typical(run: &Document) -> Vec<String> {
+    let all: Vec<(&Record, &Typical)> =
+        run.records.iter().filter_map(|record| Some((record, record.typical.as_ref()?))).collect();
+    let is_worse = |(_, typical): &&(&Record, &Typical)| typical.position == Position::Worse;
+    let worse: Vec<_> = all.iter().filter(is_worse).collect();
+    let far = |(record, _): &(&Record, &Typical)| distance(record).unwrap_or(0.0);
+    let Some((record, place)) = worse.iter().max_by(|a, b| far(a).total_cmp(&far(b))) else {
+        let count = format!("{} not worse than published machines", counted(all.len(), "number"));
+        return if all.is_empty() { Vec::new() } else { vec![count] };
+    };
+    let value = Headline::from(*record).value.map(|it| quantity(it, record.unit));
+    let count = format!("{} of {} worse than published machines", worse.len(), all.len());
+    vec![format!("{count}: {} {} {}", record.name(), value.unwrap_or_default(), place.words())]
+}
+
+/// The worst state, and the line: what each check says of this run, and the values.
+#[must_use]
+pub fn line(checks: &[Health], run: &Document) -> (State, String) {
+    let state = checks.iter().map(|it| it.state).max().unwrap_or(State::Unknown);
+    let said: Vec<&str> = checks.iter().map(|it| it.text.as_str()).collect();
+    let text = format!(
+        "FATHOM {} - {}; run {} of {}, {} UTC",
+        state.word(),
+        said.join("; "),
+        run.run.name(),
+        run.host.name,
+        minute(&run.run.started),
+    );
+    let mut line = plugin_line(&text);
+    let mut before = " | ";
+    for value in checks.iter().flat_map(|it| &it.values) {
+        if line.len() + value.len() > LINE_MAX {
+            break;
+        }
+        line += &format!("{before}{value}");
+        before = " ";
+    }
+    (state, line + "\n")
+}
+
+/// On one line, and without the bar that begins the values.
+#[must_use]
+pub fn plugin_line(text: &str) -> String {
+    fathom_record::escaped(text).replace('|', "/")
+}
+
+/// `'memory.latency.dram'=0.0000001542s;;0:0.00000013`: alert outside of the second range.
+fn performance(row: &Judged) -> Option<String> {
+    let (unit, factor) = match row.unit {
+        Unit::Nanoseconds => ("s", 1e-9),
+        Unit::Bytes => ("B", 1.0),
+        _ => ("", 1.0),
+    };
+    // A label may not contain these.
+    let name = row.name.replace('=', ":").replace('\'', "");
+    let end = |value: Option<f64>| value.map_or(String::new(), |it| number(it * factor));
+    let low = row.limit.low.map_or("~".to_owned(), |it| number(it * factor));
+    let value = number(row.value? * factor);
+    Some(format!("'{name}'={value}{unit};;{low}:{}", end(row.limit.high)))
+}
+
+/// Six significant figures, without an exponent.
+fn number(value: f64) -> String {
+    let digits = 6 - (value.abs().max(f64::MIN_POSITIVE).log10().floor() as i32) - 1;
+    let text = format!("{value:.*}", usize::try_from(digits).unwrap_or(0));
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_a_health_check_have_no_exponent() {
+        let texts = [1.542e-7, 3.25e10, 0.0, 1.25, -2.0, 123_456_789.0].map(number);
+        assert_eq!(texts, ["0.0000001542", "32500000000", "0", "1.25", "-2", "123456789"]);
+    }
+}

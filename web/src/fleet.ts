@@ -1,0 +1,231 @@
+// The page of many hosts: which are odd, the number of each in the main cases, numbers between
+// hosts, and what each host measured.
+
+import { drawStrip, stripRows } from './charts/strip';
+import { drawPairs, pairRows } from './charts/pairs';
+import { figure } from './charts/figure';
+import type { Unit } from './contents';
+import { counted } from './compared';
+import { element, plainTable } from './element';
+import { quantity } from './quantity';
+
+/** A case with the number of each host, in the order of the hosts. */
+export interface Strip {
+  title: string;
+  case: string;
+  unit: Unit;
+  median: number;
+  numbers: (number | null)[];
+  /** Hosts whose number is noisy. */
+  noisy: number[];
+  /** Hosts without a number, and why. */
+  without: [number, string][];
+  /** Odd hosts, and their ratio to the median. */
+  odd: [number, number][];
+  /** 5th and 95th percentile of published machines, and which they are. */
+  typical: [number, number, string] | null;
+}
+
+/** A group of hosts of the same hardware. */
+export interface Group {
+  machine: string;
+  names: string;
+  hosts: string[];
+  is_judged: boolean;
+  cases: string | null;
+  odd: string[][];
+  facts: string[][];
+  uniform: string[][];
+  not_judged: string[];
+  strips: Strip[];
+  runs: string[][];
+  /** Hosts without a valid number. */
+  without: string;
+}
+
+/** A case between hosts. */
+export interface Pairs {
+  case: string;
+  unit: Unit;
+  is_lower_better: boolean;
+  hosts: string[];
+  usual: number | null;
+  /** From host, to host, number. */
+  numbers: [number, number, number][];
+  bad_hosts: [number, string][];
+  bad_links: [[number, number], string][];
+  not_judged: string[];
+}
+
+export interface Fleet {
+  name: string;
+  verdict: string;
+  tone: 'good' | 'care' | 'bad';
+  hosts: number;
+  groups: Group[];
+  matrices: Pairs[];
+}
+
+const list = (texts: string[]): HTMLElement =>
+  element(
+    'ul',
+    {},
+    texts.map((text) => element('li', {}, text)),
+  );
+
+/** A heading and what is below it; nothing if that is empty. */
+const part = (heading: string, body: HTMLElement | false): HTMLElement[] =>
+  body === false ? [] : [element('h3', {}, heading), body];
+
+const rowsOf = (caption: string, head: string[], rows: string[][]): HTMLElement | false =>
+  rows.length > 0 && plainTable(caption, head, rows);
+
+/** One group: what is odd, what all have in common, and what was not judged. */
+function judged(group: Group, several: boolean): HTMLElement {
+  const { odd, facts, uniform, not_judged: open } = group;
+  const of = several ? ` of ${group.names}` : '';
+  const facts_of: [string, string | null][] = [
+    ['hosts', `${group.hosts.length}: ${group.names}`],
+    ['machine', group.machine],
+    ['cases', group.cases],
+    ['no valid number', group.without === '' || group.cases === null ? null : group.without],
+  ];
+  return element(
+    'article',
+    {},
+    several && element('h2', {}, `${counted(group.hosts.length, 'host')}: ${group.names}`),
+    element(
+      'dl',
+      { class: 'facts' },
+      facts_of
+        .filter(([, text]) => text !== null)
+        .map(([name, text]) =>
+          element('div', {}, element('dt', {}, name), element('dd', {}, text)),
+        ),
+    ),
+    part(
+      'Odd numbers',
+      rowsOf(
+        `Odd numbers${of}`,
+        ['host', 'case', 'number', 'median of the group', 'ratio', ''],
+        odd,
+      ),
+    ),
+    part(
+      'Odd facts',
+      rowsOf(
+        `Odd facts${of}`,
+        ['fact', 'hosts', 'value', 'usual value', 'hosts with the usual value'],
+        facts,
+      ),
+    ),
+    part(
+      'Slow on all hosts',
+      rowsOf(
+        `Slow on all hosts${of}`,
+        ['case', 'median', '÷ predicted', 'hosts', 'beside published machines'],
+        uniform,
+      ),
+    ),
+    part('Not judged', open.length > 0 && list(open)),
+  );
+}
+
+function strip(drawn: Strip, { hosts }: Group, id: string): HTMLElement {
+  const { typical, unit, without } = drawn;
+  const title = drawn.title || drawn.case;
+  const missing = without.slice(0, NAMED).map(([at, why]) => `${hosts[at]} (${why})`);
+  const more = without.length - missing.length;
+  const says = [
+    title === drawn.case ? '' : `${drawn.case}. `,
+    `A point a host; median ${quantity(drawn.median, unit)}`,
+    typical === null ? '.' : '; band: where 90 % of published machines are.',
+  ];
+  const { head, rows, csv } = stripRows(drawn, hosts);
+  return figure({
+    id,
+    title,
+    says: says.join(''),
+    notes: [
+      ...(typical === null ? [] : [`Band: ${typical[2]}.`]),
+      ...(missing.length === 0
+        ? []
+        : [`Without a number: ${missing.join(', ')}${more > 0 ? ` and ${more} more` : ''}.`]),
+    ],
+    draw: (width) => [drawStrip(drawn, hosts, width)],
+    csv: () => csv(),
+    head,
+    rows,
+  });
+}
+
+/** Hosts named below a strip at most; the table has all. */
+const NAMED = 8;
+
+function pairs(drawn: Pairs, at: number): HTMLElement {
+  const bad = [
+    ...drawn.bad_hosts.map(([host, words]) => `${drawn.hosts[host]} is bad: ${words}`),
+    ...drawn.bad_links.map(([, words]) => `Bad link: ${words}`),
+  ];
+  const usual = drawn.usual === null ? '' : `; usual: ${quantity(drawn.usual, drawn.unit)}`;
+  const { head, rows, csv } = pairRows(drawn);
+  return figure({
+    id: `pairs-${at}`,
+    title: `Between hosts: ${drawn.case}`,
+    says: `From the host of a row to that of a column, by its ratio to the median${usual}.`,
+    notes: [
+      ...(bad.length > 0 ? bad.map((text) => `${text}.`) : ['No bad host and no bad link.']),
+      ...drawn.not_judged.map((why) => `Not judged: ${why}.`),
+    ],
+    wide: true,
+    draw: (width) => drawPairs(drawn, width),
+    csv,
+    head,
+    rows,
+  });
+}
+
+const section = (id: string, heading: string, ...body: HTMLElement[]): HTMLElement =>
+  element('section', { id, 'aria-labelledby': `${id}-name` }, element('h2', { id: `${id}-name` }, heading), body);
+
+export function fleet(data: Fleet): {
+  title: string;
+  links: [string, string][];
+  sections: HTMLElement[];
+} {
+  const groups = data.groups.filter(({ is_judged: is, odd, facts }) => is || odd.length + facts.length > 0);
+  const small = data.groups.filter((group) => !groups.includes(group));
+  const several = groups.length > 1;
+  const name = data.name === '' ? counted(data.hosts, 'host') : data.name;
+  const top = element(
+    'section',
+    { 'aria-label': 'summary' },
+    element('h1', {}, name),
+    element('p', { class: `verdict ${data.tone}` }, data.verdict),
+    groups.map((group) => judged(group, several)),
+    small.length > 0 && element('h2', {}, 'Groups of fewer than 5 hosts'),
+    small.length > 0 && list(small.map(({ names, machine }) => `${names}: ${machine}`)),
+  );
+  const strips = data.groups.flatMap((group, of) => {
+    const own = group.strips.map((one, at) => strip(one, group, `strip-${of}-${at}`));
+    const head = data.groups.length > 1 && own.length > 0;
+    const heading = element('h3', { class: 'none' }, group.names);
+    return own.length > 0 ? [...(head ? [heading] : []), ...own] : [];
+  });
+  const sections: [string, string, HTMLElement[]][] = [
+    ['numbers', 'Numbers of all hosts', [element('div', { class: 'charts' }, strips)]],
+    ['pairs', 'Between hosts', [element('div', { class: 'charts' }, data.matrices.map(pairs))]],
+    ['hosts', 'Hosts and runs', data.groups.map(runs)],
+  ];
+  const shown = sections.filter(
+    ([id]) => (id !== 'numbers' || strips.length > 0) && (id !== 'pairs' || data.matrices.length > 0),
+  );
+  return {
+    title: `Fathom report: ${name}`,
+    links: shown.map(([id, heading]) => [id, heading]),
+    sections: [top, ...shown.map(([id, heading, body]) => section(id, heading, ...body))],
+  };
+}
+
+const runs = ({ runs: rows, names }: Group): HTMLElement =>
+  plainTable(`Runs of ${names}`, ['host', 'newest run', 'started, UTC', 'records of all runs'], rows);
