@@ -1,6 +1,6 @@
 //! `make lab`: disturbs runs of `fathom` and counts how often their records name the cause; limits
-//! loads, and counts how often they name the limit; has a thousand members join a fleet. `make zoo`:
-//! runs `fathom` on emulated machines.
+//! loads, and counts how often they name the limit; has a thousand members join a fleet.
+//! `make zoo`: runs `fathom` on emulated machines.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to a terminal")]
 
 mod fleet;

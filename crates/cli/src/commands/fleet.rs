@@ -13,7 +13,7 @@ mod summary;
 use std::collections::BTreeMap;
 
 use fathom_analysis::fleet::{Judgement, judge};
-use fathom_record::{Document, Record};
+use fathom_record::{Document, Prediction, Record};
 use fathom_report::Layout;
 use fathom_report::fleet::render;
 
@@ -59,28 +59,48 @@ fn of_judgement(judgement: &Judgement, numbers: bool, printed: Status) -> Status
     }
 }
 
-/// The named runs, without what is not judged: a thousand of them are held at once.
+/// The named runs, without what is not judged.
 fn runs(names: &[String], store: &StoreArguments, numbers: bool) -> anyhow::Result<Vec<Document>> {
     let mut found: BTreeMap<String, &String> = BTreeMap::new();
     let mut runs = Vec::new();
     for name in names {
-        for mut run in stored_run::documents_of_group(name, false, store)? {
+        for run in stored_run::documents_of_group(name, false, store)? {
             let id = &run.run.id;
             if let Some(first) = found.insert(id.clone(), name) {
                 usage_error!("fleet: run {id} is named twice: {first} and {name}");
             }
-            match numbers {
-                true => run.records.iter_mut().for_each(forget),
-                false => run.records.clear(),
-            }
-            runs.push(run);
+            let records = if numbers { run.records } else { Vec::new() };
+            runs.push(bare(Document { records, ..run }));
         }
     }
     Ok(runs)
 }
 
-/// What of a record no judgement looks at.
-fn forget(record: &mut Record) {
-    (record.samples, record.heat_map) = (None, None);
-    record.series = Vec::new();
+/// A run without what no judgement looks at: a thousand of them are held at once.
+fn bare(run: Document) -> Document {
+    let mut run = run;
+    run.host.origins.clear();
+    let bare = |record: Record| {
+        let Record { metric, params, unit, better, summary, typical, facts, .. } = record;
+        let mut verdict = record.verdict;
+        verdict.reasons.iter_mut().for_each(|reason| reason.text = String::new());
+        let prediction = record.prediction.map(|prediction| Prediction {
+            formula: String::new(),
+            inputs: Vec::new(),
+            source: String::new(),
+            if_above: String::new(),
+            if_below: String::new(),
+            ..prediction
+        });
+        Record {
+            summary,
+            prediction,
+            typical,
+            verdict,
+            facts,
+            ..Record::new(metric, params, "", unit, better)
+        }
+    };
+    run.records = run.records.into_iter().map(bare).collect();
+    run
 }

@@ -8,8 +8,8 @@ use fathom_analysis::typical;
 use fathom_fleet::{Audience, Counts, Joined, Skew};
 use fathom_record::{Document, RunState};
 
+use super::bare;
 use super::engine::Engine;
-use super::forget;
 use crate::commands::documents;
 use crate::commands::run_store::RunStore;
 use crate::terminal::{self, Output, PERCENT_BAR};
@@ -84,9 +84,8 @@ impl Gathering {
             return known();
         }
         warnings.iter().for_each(|warning| self.warn(warning));
-        document.records.iter_mut().for_each(forget);
         typical::fill(&mut document);
-        self.runs.push(document);
+        self.runs.push(bare(document));
         Ok(())
     }
 }
