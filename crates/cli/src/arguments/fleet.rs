@@ -12,6 +12,7 @@ use fathom_metric::notation::{NotationError, time};
 
 use super::StoreArguments;
 use super::by_hand::new_label;
+use super::fleet_pairs::{FarEndArguments, FleetPairsArguments, PAIRS_EXAMPLES};
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -88,6 +89,9 @@ pub enum FleetCommand {
     /// Measure many hosts, and judge them by each other.
     #[command(after_help = RUN_EXAMPLES)]
     Run(FleetRunArguments),
+    /// Measure the network between each two of many hosts: bad hosts and bad links apart.
+    #[command(after_help = PAIRS_EXAMPLES)]
+    Pairs(FleetPairsArguments),
     /// Judge hosts by each other: odd numbers, odd facts, and what is slow on all of them.
     #[command(after_help = JUDGE_EXAMPLES)]
     Judge(JudgeArguments),
@@ -97,6 +101,9 @@ pub enum FleetCommand {
     /// Join a coordinator and measure what it asks for.
     #[command(after_help = MEMBER_EXAMPLES)]
     Member(MemberArguments),
+    /// Serve the other members of a coordinator.
+    #[command(hide = true)]
+    FarEnd(FarEndArguments),
     /// Print a manifest that starts coordinator and members.
     #[command(after_help = MANIFEST_EXAMPLES)]
     Manifest(ManifestArguments),

@@ -1,19 +1,21 @@
 //! `fathom fleet`: many hosts measured and judged by each other.
 
 mod engine;
+mod far_end;
 mod gather;
 mod gathering;
 mod listening;
 mod manifest;
 mod member;
 mod order;
+mod pairs;
 mod run;
 mod summary;
 
 use std::collections::BTreeMap;
 
 use fathom_analysis::fleet::{Judgement, judge};
-use fathom_record::{Document, Prediction, Record};
+use fathom_record::{Document, Host, Prediction, Record};
 use fathom_report::Layout;
 use fathom_report::fleet::render;
 
@@ -25,6 +27,8 @@ use crate::exit::{Status, usage_error};
 pub(super) fn fleet(command: &FleetCommand) -> anyhow::Result<Status> {
     match command {
         FleetCommand::Run(arguments) => run::run(arguments),
+        FleetCommand::Pairs(arguments) => pairs::pairs(arguments),
+        FleetCommand::FarEnd(arguments) => far_end::serve(arguments),
         FleetCommand::Judge(judge) => of_runs(&judge.runs, &judge.output, true),
         FleetCommand::Facts(facts) if is_of_members(facts) => run::facts(facts),
         FleetCommand::Facts(facts) => of_runs(&facts.runs, &facts.output, false),
@@ -80,6 +84,10 @@ fn runs(names: &[String], store: &StoreArguments, numbers: bool) -> anyhow::Resu
 fn bare(run: Document) -> Document {
     let mut run = run;
     run.host.origins.clear();
+    for far in &mut run.far {
+        let Host { name, id, emulation, .. } = std::mem::take(&mut far.host);
+        far.host = Host { name, id, emulation, ..Host::default() };
+    }
     let bare = |record: Record| {
         let Record { metric, params, unit, better, summary, typical, facts, .. } = record;
         let mut verdict = record.verdict;

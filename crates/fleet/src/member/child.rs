@@ -12,6 +12,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::token_file::TokenFile;
 use crate::protocol::DOCUMENT_BYTES_MAX;
 
 /// The variable with the token, which the measuring process does not get.
@@ -30,6 +31,8 @@ pub enum ChildLine {
     Started { started_ns: u64 },
     /// From 0 to 1, and what it measures.
     Progress { done: f64, what: String },
+    /// The port of its far end.
+    Serving { serving_port: u16 },
 }
 
 /// What a measuring process has reported.
@@ -48,6 +51,8 @@ pub(super) struct Child {
     /// Its standard output, until that is closed.
     output: Option<OwnedFd>,
     errors: ErrorFile,
+    /// What it reads until it ends.
+    _token: Option<TokenFile>,
     /// Lines that are not whole, then the document.
     received: Vec<u8>,
     is_in_document: bool,
@@ -59,7 +64,11 @@ impl Child {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub(super) fn start(program: &Path, arguments: &[String]) -> IoResult<Self> {
+    pub(super) fn start(
+        program: &Path,
+        arguments: &[String],
+        token: Option<TokenFile>,
+    ) -> IoResult<Self> {
         let errors = ErrorFile::new()?;
         let command = || {
             let mut command = Command::new(program);
@@ -71,8 +80,8 @@ impl Child {
         let output = process.stdout()?.as_fd().try_clone_to_owned()?;
         fcntl_setfl(&output, OFlags::NONBLOCK)?;
         let (received, is_in_document, has_ended) = (Vec::new(), false, false);
-        let output = Some(output);
-        Ok(Self { process, output, errors, received, is_in_document, has_ended })
+        let (output, _token) = (Some(output), token);
+        Ok(Self { process, output, errors, _token, received, is_in_document, has_ended })
     }
 
     /// What becomes readable with news.
@@ -162,7 +171,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> Child {
-        Child::start(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()]).unwrap()
+        Child::start(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], None).unwrap()
     }
 
     /// The news until the end, which does as `each` says after each line.

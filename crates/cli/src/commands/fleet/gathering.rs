@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use fathom_analysis::fleet::names::fold;
 use fathom_analysis::typical;
 use fathom_fleet::{Audience, Counts, Joined, Skew};
-use fathom_record::{Document, RunState};
+use fathom_record::{Document, Host, RunState};
 
 use super::bare;
 use super::engine::Engine;
@@ -98,10 +98,11 @@ impl Audience for Gathering {
     fn delivered(
         &mut self,
         member: &Joined,
+        partner: Option<&Joined>,
         skew: Option<Skew>,
         document: &[u8],
     ) -> Result<(), String> {
-        let mut document = checked(member, document, self.procedure)?;
+        let mut document = checked((member, partner), document, self.procedure)?;
         document.run.label = Some(self.label.clone());
         document.run.notes.extend(skew.map(|skew| {
             format!(
@@ -151,21 +152,33 @@ impl Gathering {
         };
         let nobody = BTreeSet::new();
         add(counts.measuring, "measuring", &nobody);
-        add(counts.delivered, "done", &nobody);
+        let [round, rounds] = counts.round;
+        // Of several rounds it is over for all at once.
+        add(if rounds > 1 { 0 } else { counts.delivered }, "done", &nobody);
         add(counts.lost, "lost", &self.lost);
+        parts.extend((rounds > 1).then(|| format!("step {round} of {rounds}")));
         parts.join(", ")
     }
 }
 
-/// The one run in these bytes, which must be of this member.
-fn checked(member: &Joined, document: &[u8], procedure: Option<&str>) -> Result<Document, String> {
+/// The one run in these bytes, which must be of this member, and to its partner if it has one.
+fn checked(
+    (member, partner): (&Joined, Option<&Joined>),
+    document: &[u8],
+    procedure: Option<&str>,
+) -> Result<Document, String> {
     let name = format!("the run of {}", member.name);
     let read = documents::read(document, &name).map_err(|error| error.to_string())?;
     let [mut document] = <[Document; 1]>::try_from(read)
         .map_err(|read| format!("it delivered {} runs, one is expected", read.len()))?;
-    let (found, own) = (&document.host, &member.host);
-    if (&found.name, found.identity()) != (&own.name, own.identity()) {
+    let key = |host: &Host| (host.name.clone(), host.identity().to_owned());
+    let found = &document.host;
+    if key(found) != key(&member.host) {
         return Err(format!("it delivered a run of another host, {}", found.name));
+    }
+    let far = document.far.iter().map(|far| key(&far.host));
+    if far.collect::<Vec<_>>() != Vec::from_iter(partner.map(|partner| key(&partner.host))) {
+        return Err("it delivered a run to another host than it was to measure to".to_owned());
     }
     if document.run.procedure.as_deref() != procedure {
         return Err("it delivered a run of another command".to_owned());

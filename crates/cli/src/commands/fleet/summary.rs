@@ -18,6 +18,69 @@ pub(super) struct Summary {
     /// Of members that started together.
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<Start>,
+    /// Of members that measured to each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pairs: Option<Pairs>,
+}
+
+/// Pairs of members, each way counted.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Pairs {
+    pub(super) rounds: usize,
+    /// So many in which each two meet.
+    pub(super) all_rounds: usize,
+    /// Whether the rounds were drawn at random.
+    pub(super) is_sample: bool,
+    pub(super) planned: usize,
+    pub(super) not_measured: Vec<MissingPair>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct MissingPair {
+    from: String,
+    to: String,
+    reason: String,
+}
+
+impl Pairs {
+    pub(super) fn miss(&mut self, [from, to]: [&str; 2], reason: String) {
+        let [from, to] = [from, to].map(str::to_owned);
+        self.not_measured.push(MissingPair { from, to, reason });
+    }
+
+    /// `30 of 30 pairs measured, each way counted, in 5 rounds`.
+    fn words(&self) -> String {
+        let Self { rounds, all_rounds, is_sample, planned, not_measured } = self;
+        let measured = planned - not_measured.len();
+        let of = match (is_sample, rounds < all_rounds) {
+            (_, false) => String::new(),
+            (true, true) => format!(" of {all_rounds}, drawn at random"),
+            (false, true) => format!(" of {all_rounds}"),
+        };
+        let rounds = counted(*rounds, "round");
+        let mut text = format!("{measured} of {planned} pairs measured, each way counted");
+        text += &format!(", in {rounds}{of}");
+        if !not_measured.is_empty() {
+            text += &format!("; not measured: {}", self.missing());
+        }
+        text
+    }
+
+    /// `a to node[2,5] (connection refused), b to c (a member was lost)`.
+    fn missing(&self) -> String {
+        let mut to: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+        for MissingPair { from, to: host, reason } in &self.not_measured {
+            to.entry((reason, from)).or_default().push(host);
+        }
+        let mut from: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
+        for ((reason, host), to) in to {
+            from.entry((reason, fold(to))).or_default().push(host);
+        }
+        let parts = from.into_iter().map(|((reason, to), from)| {
+            format!("{} to {to} ({reason})", fold(from))
+        });
+        parts.collect::<Vec<String>>().join(", ")
+    }
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -83,7 +146,16 @@ impl Summary {
             lost: all_lost,
             absent,
         };
-        Self { label: label.map(str::to_owned), members, start }
+        Self { label: label.map(str::to_owned), members, start, pairs: None }
+    }
+
+    pub(super) fn and_pairs(self, pairs: Pairs) -> Self {
+        Self { pairs: Some(pairs), ..self }
+    }
+
+    /// Whether members that stayed could not measure to each other, or one was lost.
+    pub(super) fn is_any_pair_missing(&self) -> bool {
+        self.pairs.as_ref().is_some_and(|pairs| !pairs.not_measured.is_empty())
     }
 
     pub(super) fn with<'j>(&'j self, judgement: &'j Judgement) -> Judged<'j> {
@@ -118,6 +190,9 @@ impl Summary {
                  median, {highest:.3} ms at most (± {error:.3} ms)"
             );
             text += &paragraph(&words, layout.width, "", "  ");
+        }
+        if let Some(pairs) = &self.pairs {
+            text += &paragraph(&pairs.words(), layout.width, "", "  ");
         }
         text + "\n"
     }

@@ -30,7 +30,7 @@ pub(super) fn find(arguments: &RunArguments, own: &Host) -> anyhow::Result<Optio
 }
 
 /// Metrics whose requests carry the token.
-const BY_HTTP: [&str; 2] = ["network.http.get", "file.read.remote"];
+pub(in super::super) const BY_HTTP: [&str; 2] = ["network.http.get", "file.read.remote"];
 
 impl RemoteHost {
     /// A warning of a far end on this machine.
