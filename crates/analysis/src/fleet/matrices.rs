@@ -1,6 +1,6 @@
 //! Numbers between hosts, from the runs that measured them: each host to others, by their names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_record::{Better, Document, Host, MetricId, Params, Record, Unit};
 use serde::Serialize;
@@ -28,7 +28,8 @@ pub struct Matrix {
 
 type Ends<'a> = [&'a Host; 2];
 
-/// The matrices of metrics that at least five hosts have measured between each other.
+/// The matrices of metrics that at least five hosts have measured between each other, or fewer that
+/// have measured to each other: those are not judged.
 pub(super) fn matrices(runs: &[&Document], limits: &Limits) -> Vec<Matrix> {
     METRICS.iter().filter_map(|metric| matrix(metric, runs, limits)).collect()
 }
@@ -46,7 +47,10 @@ fn matrix(metric: &str, runs: &[&Document], limits: &Limits) -> Option<Matrix> {
     let (params, found) = cases.into_iter().rev().max_by_key(|(_, found)| found.len())?;
     let ends = found.iter().flat_map(|(ends, _)| ends.iter().copied());
     let hosts: BTreeMap<(&str, &str), &Host> = ends.map(|host| (key(host), host)).collect();
-    if hosts.len() < HOSTS_MIN {
+    let calls = |run: &&&Document| !run.far.is_empty();
+    let callers: BTreeSet<_> = runs.iter().filter(calls).map(|run| key(&run.host)).collect();
+    let is_mutual = |ends: &Ends<'_>| ends.iter().all(|end| callers.contains(&key(end)));
+    if hosts.len() < HOSTS_MIN && !found.iter().any(|(ends, _)| is_mutual(ends)) {
         return None;
     }
     let mut named: Vec<(String, (&str, &str))> =

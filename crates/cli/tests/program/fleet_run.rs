@@ -15,22 +15,26 @@ use crate::test_env::{
     TestEnv, assert_contains, assert_failure, assert_status, assert_usage_error, canned, json, text,
 };
 
-const TOKEN: &str = "a-token-of-this-test";
+pub(crate) const TOKEN: &str = "a-token-of-this-test";
 /// Cheap, and enough for a run.
 const CHEAP: &str = "--quick --only cpu.clock.resolution";
 /// Takes longer than any test.
 const LONG: &str = "--thorough";
 
 /// A running coordinator, and where members join.
-struct Coordinator {
+pub(crate) struct Coordinator {
     child: Child,
     errors: BufReader<ChildStderr>,
-    join: String,
+    pub(crate) join: String,
 }
 
 impl Coordinator {
     fn start(env: &TestEnv, options: &str) -> Self {
-        let mut command = env.command(&format!("fleet run {options}"));
+        Self::begin(env, &format!("fleet run {options}"))
+    }
+
+    pub(crate) fn begin(env: &TestEnv, line: &str) -> Self {
+        let mut command = env.command(line);
         command.env("FATHOM_TOKEN", TOKEN).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
         let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
@@ -44,15 +48,18 @@ impl Coordinator {
     }
 
     /// Waits for a line on standard error.
-    fn says(&mut self, part: &str) -> String {
+    pub(crate) fn says(&mut self, part: &str) -> String {
         line_with(&mut self.errors, part)
     }
 
-    fn end(mut self) -> Output {
-        let mut stderr = Vec::new();
-        self.errors.read_to_end(&mut stderr).expect("a pipe");
+    pub(crate) fn end(mut self) -> Output {
+        // Both pipes at once: it may fill either.
+        let reader = std::thread::spawn(move || {
+            let mut stderr = Vec::new();
+            self.errors.read_to_end(&mut stderr).map(|_| stderr)
+        });
         let output = self.child.wait_with_output().expect("a child");
-        Output { stderr, ..output }
+        Output { stderr: reader.join().expect("a thread").expect("a pipe"), ..output }
     }
 }
 
@@ -72,11 +79,11 @@ fn member(env: &TestEnv, join: &str, name: &str) -> Command {
     command
 }
 
-fn started(env: &TestEnv, join: &str, name: &str) -> Child {
+pub(crate) fn started(env: &TestEnv, join: &str, name: &str) -> Child {
     member(env, join, name).spawn().expect("it starts")
 }
 
-fn ended(child: Child) -> (ExitStatus, String) {
+pub(crate) fn ended(child: Child) -> (ExitStatus, String) {
     let output = child.wait_with_output().expect("a child");
     (output.status, text(&output.stderr))
 }

@@ -22,6 +22,7 @@ mod file_run;
 mod file_sweep;
 mod file_write;
 mod fleet;
+mod fleet_pairs;
 mod fleet_run;
 mod forbidden;
 mod golden;
