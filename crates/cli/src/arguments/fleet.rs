@@ -46,8 +46,8 @@ Exit status: 0 sent away by the coordinator, 1 failure, 2 usage error, 130 inter
 const MANIFEST_EXAMPLES: &str = "\
 Examples:
   kubectl create secret generic fathom-fleet --from-literal=token=$(openssl rand -hex 32)
-  fathom fleet manifest kubernetes --image registry.example/fathom:0.2 --members 12 cpu memory |
-    kubectl apply -f -
+  fathom fleet manifest kubernetes --image registry.example/fathom:0.2 --members 12 > fleet.yaml
+  kubectl apply -f fleet.yaml
   kubectl logs -f job/fathom-fleet-coordinator";
 
 const JUDGE_EXAMPLES: &str = "\

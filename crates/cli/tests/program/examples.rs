@@ -9,7 +9,7 @@ use crate::TestEnv;
 use crate::test_env::{stored_run, text};
 
 /// Commands of examples that take longer, need another program or other hosts.
-const LONG: [&str; 17] = [
+const LONG: [&str; 20] = [
     "run",
     "bench",
     "crosscheck",
@@ -19,6 +19,9 @@ const LONG: [&str; 17] = [
     "fetch",
     "transfer",
     "serve",
+    "fleet run",
+    "fleet member",
+    "fleet facts --hosts",
     "file calls",
     "file contend",
     "file capacity",
@@ -101,6 +104,7 @@ fn short_examples_of_help_succeed() {
         let given = example.replace("0195c3", &ids[0]).replace("0195d0", &ids[1]);
         let given = given.replace("db1 db2", "latest~1 latest").replace(" db3 db4 db5", "");
         let given = given.replace("*.json", "before.json");
+        let given = given.replace("nightly", "b").replace("fleet-k3x9qa", "c");
         let given =
             given.replace("show memory", "show cpu").replace("latest~1 os.syscall cpu", "c cpu");
         let words = words(&given);

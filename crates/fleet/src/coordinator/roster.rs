@@ -1,6 +1,9 @@
 //! The members of a coordinator: who may join, what each does, and what it is sent next. No I/O,
 //! no clock.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 

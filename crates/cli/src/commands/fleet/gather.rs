@@ -58,7 +58,7 @@ pub(super) fn gather(request: &Request<'_>) -> anyhow::Result<Gathered> {
     let expected = source.members();
     let is_by_hand = matches!(source, Source::ByHand(_));
     if is_by_hand {
-        terminal::warn(&format!("waits for {expected} members; start on each host:"));
+        terminal::warn(&format!("waiting for {expected} members; start on each host:"));
         terminal::warn(&format!("  {}", one_time.command(&join)));
     }
     let usual_ns = if is_by_hand { JOIN_BY_HAND_NS } else { JOIN_NS };

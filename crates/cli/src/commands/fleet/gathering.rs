@@ -189,3 +189,123 @@ fn checked(
     }
     Ok(document)
 }
+
+#[cfg(test)]
+mod tests {
+    use fathom_far::Token;
+    use fathom_record::{FarHost, Host, Record};
+
+    use super::*;
+    use crate::arguments::StoreArguments;
+    use crate::commands::fleet::engine::Source;
+
+    /// A run of a host.
+    fn run(name: &str, id: &str) -> Document {
+        let text = include_str!("../../../../store/tests/golden/document.json");
+        let mut run: Document = serde_json::from_str(text).unwrap();
+        (run.host.name, run.host.id) = (name.to_owned(), Some(format!("id of {name}")));
+        run.run.id = id.to_owned();
+        run.run.procedure = None;
+        run.far.clear();
+        run.records = run.records.into_iter().map(Record::sealed).collect();
+        run
+    }
+
+    fn json(run: &Document) -> Vec<u8> {
+        serde_json::to_vec(run).unwrap()
+    }
+
+    fn member(name: &str) -> Joined {
+        let id = Some(format!("id of {name}"));
+        let host = Host { name: name.to_owned(), id, ..Host::default() };
+        Joined { name: name.to_owned(), node: None, rank: None, host }
+    }
+
+    fn gathering(folder: &std::path::Path) -> Gathering {
+        let engine = Engine::new(Source::ByHand(2), &Token::new("t"), "h:1".to_owned()).unwrap();
+        let arguments = StoreArguments { store: Some(folder.join("s.db")), no_migrate: false };
+        let store = RunStore::open(&arguments, &Host::default());
+        Gathering::new(engine, store, "group".to_owned(), None)
+    }
+
+    const ID: &str = "0123456789abcdef";
+
+    #[test]
+    fn run_is_stored_with_label_and_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut gathering = gathering(folder.path());
+        let skew = Skew { ns: -250_000.0, error_ns: 50_000.0 };
+        gathering.delivered(&member("a"), None, Some(skew), &json(&run("a", ID))).unwrap();
+        let store = gathering.store.store().unwrap();
+        assert_eq!(store.labelled("group").unwrap(), [ID]);
+        let stored = store.document(ID, true).unwrap();
+        let note = "started together with others, -0.250 ms from the announced time (± 0.050 ms)";
+        assert_eq!(stored.run.notes.last().unwrap(), note);
+        assert!(stored.records.iter().any(|record| record.samples.is_some()));
+        // What is kept for the judgement is less.
+        assert!(gathering.runs[0].records.iter().all(|record| record.samples.is_none()));
+        assert_eq!(gathering.runs[0].records.len(), stored.records.len());
+    }
+
+    #[test]
+    fn what_is_no_run_of_the_member_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut gathering = gathering(folder.path());
+        gathering.delivered(&member("a"), None, None, &json(&run("a", ID))).unwrap();
+        let own = run("b", "b123456789abcdef");
+        let two = [json(&own), json(&run("b", "c123456789abcdef"))].concat();
+        let clone = Document { host: Host { id: None, ..own.host.clone() }, ..own.clone() };
+        let mut damaged = own.clone();
+        damaged.records[0].title.push('x');
+        let mut of_load = own.clone();
+        of_load.run.procedure = Some("load".to_owned());
+        let mut id = own.clone();
+        id.run.id = "../../etc/passwd".to_owned();
+        for (document, why) in [
+            (json(&run("a", "b123456789abcdef")), "it delivered a run of another host, a"),
+            (json(&clone), "it delivered a run of another host, b"),
+            (json(&run("b", ID)), "run 0123456789abcdef exists already"),
+            (two, "it delivered 2 runs, one is expected"),
+            (json(&damaged), "checksum mismatch"),
+            (json(&of_load), "it delivered a run of another command"),
+            (json(&id), "invalid run id"),
+            (b"rubbish".to_vec(), "the run of b is not a run of"),
+            (Vec::new(), "the run of b is empty"),
+            (json(&to(own.clone(), "a")), "it delivered a run to another host than it was to"),
+        ] {
+            let refused = gathering.delivered(&member("b"), None, None, &document).unwrap_err();
+            assert!(refused.contains(why), "{why}: {refused}");
+        }
+        let store = gathering.store.store().unwrap();
+        assert_eq!(store.labelled("group").unwrap(), [ID], "nothing else is stored");
+        assert_eq!(store.document(ID, false).unwrap().host.name, "a");
+        gathering.delivered(&member("b"), None, None, &json(&own)).unwrap();
+    }
+
+    /// The run as one to another host.
+    fn to(mut run: Document, name: &str) -> Document {
+        let Joined { name, host, .. } = member(name);
+        run.far = vec![FarHost { name, host, clock: None }];
+        run
+    }
+
+    #[test]
+    fn run_of_a_pair_is_to_its_partner() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut gathering = gathering(folder.path());
+        let own = run("a", ID);
+        let mut clone = to(own.clone(), "b");
+        clone.far[0].host.id = Some("another".to_owned());
+        let mut two = to(own.clone(), "b");
+        two.far.extend(to(own.clone(), "c").far);
+        for wrong in [to(own.clone(), "c"), clone, two, own.clone()] {
+            let delivered =
+                gathering.delivered(&member("a"), Some(&member("b")), None, &json(&wrong));
+            let why = "it delivered a run to another host than it was to measure to";
+            assert_eq!(delivered, Err(why.to_owned()), "{:?}", wrong.far);
+        }
+        let right = json(&to(own, "b"));
+        gathering.delivered(&member("a"), Some(&member("b")), None, &right).unwrap();
+        assert_eq!(gathering.runs[0].far[0].host.name, "b");
+    }
+}

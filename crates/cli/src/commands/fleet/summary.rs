@@ -216,3 +216,87 @@ fn by_reason(missing: &[Missing]) -> String {
     let parts = hosts.into_iter().map(|(reason, hosts)| format!("{} ({reason})", fold(hosts)));
     parts.collect::<Vec<String>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use fathom_fleet::{Ended, Joined, Outcome, Skew};
+    use fathom_record::Host;
+
+    use super::*;
+
+    fn ended(name: &str, lost: Option<&str>, skew_ns: Option<f64>) -> Ended {
+        let host = Host { name: name.to_owned(), ..Host::default() };
+        let member = Joined { name: name.to_owned(), node: None, rank: None, host };
+        let skew = skew_ns.map(|ns| Skew { ns, error_ns: 20_000.0 });
+        Ended { member, skew, lost: lost.map(str::to_owned) }
+    }
+
+    fn gathered(members: Vec<Ended>, absent: &[(&str, &str)]) -> Gathered {
+        let absent = absent.iter().map(|(node, why)| ((*node).to_owned(), (*why).to_owned()));
+        let outcome = Outcome { members, failures: Vec::new(), is_stopped: false };
+        Gathered { outcome, runs: Vec::new(), absent: absent.collect(), has_failed: false }
+    }
+
+    #[test]
+    fn lost_and_absent_hosts_are_folded_by_reason() {
+        let silent = Some("no sign of life for 30 s");
+        let mut members: Vec<Ended> =
+            (1..=9).map(|at| ended(&format!("n{at}"), None, None)).collect();
+        assert_eq!(
+            Summary::of(&gathered(Vec::new(), &[]), Some("x")).words(),
+            "0 members joined, 0 delivered"
+        );
+        members.extend([ended("n12", silent, None), ended("n10", silent, None)]);
+        members.push(ended("n11", Some("connection closed"), None));
+        let absent = [("n13", "ssh: refused"), ("n14", "ssh: refused")];
+        let summary = Summary::of(&gathered(members, &absent), Some("x"));
+        let words = "12 members joined, 9 delivered, 3 lost: n11 (connection closed), n[10,12] (no \
+                     sign of life for 30 s), 2 did not join: n[13-14] (ssh: refused)";
+        assert_eq!(summary.words(), words);
+        // Facts are not delivered.
+        let facts = gathered(vec![ended("a", None, None)], &[]);
+        assert_eq!(Summary::of(&facts, None).words(), "1 member joined");
+    }
+
+    #[test]
+    fn start_has_median_and_highest_skew() {
+        let skews = [-400_000.0, 100_000.0, 30_000.0];
+        let members = skews.iter().map(|ns| ended("a", None, Some(*ns))).collect();
+        let summary = Summary::of(&gathered(members, &[]), Some("x y"));
+        let layout = Layout { width: 200, ..Layout::default() };
+        let screen = "3 members joined, 3 delivered\n3 started together: 0.100 ms from the announced \
+                      time in the median, 0.400 ms at most (± 0.020 ms)\n\n";
+        assert_eq!(summary.screen(&layout), screen);
+        assert_eq!(summary.foot(&layout), "\nfathom fleet judge 'x y' judges these runs again\n");
+    }
+
+    #[test]
+    fn pairs_without_numbers_are_folded_by_reason() {
+        let mut pairs = Pairs {
+            rounds: 5,
+            all_rounds: 5,
+            is_sample: false,
+            planned: 30,
+            not_measured: Vec::new(),
+        };
+        assert_eq!(pairs.words(), "30 of 30 pairs measured, each way counted, in 5 rounds");
+        for (from, to) in [("n1", "n4"), ("n2", "n4"), ("n3", "n4"), ("n4", "n1"), ("n4", "n2")] {
+            pairs.miss([from, to], "a member was lost".to_owned());
+        }
+        pairs.miss(["n2", "n3"], "connection refused".to_owned());
+        let words = "24 of 30 pairs measured, each way counted, in 5 rounds; not measured: n[1-3] \
+                     to n4 (a member was lost), n4 to n[1-2] (a member was lost), n2 to n3 \
+                     (connection refused)";
+        assert_eq!(pairs.words(), words);
+        let sampled = Pairs {
+            rounds: 63,
+            all_rounds: 99,
+            is_sample: true,
+            planned: 6300,
+            not_measured: Vec::new(),
+        };
+        assert!(sampled.words().ends_with("in 63 rounds of 99, drawn at random"));
+        let summary = Summary::of(&gathered(Vec::new(), &[]), Some("x")).and_pairs(pairs);
+        assert!(summary.is_any_pair_missing());
+    }
+}
