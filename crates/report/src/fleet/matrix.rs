@@ -70,9 +70,10 @@ fn is_bad(matrix: &Matrix, from: usize, to: usize) -> bool {
     let pairs = &matrix.pairs;
     let sends = pairs.bad_hosts.iter().any(|it| it.host == from && it.sends.is_some());
     let receives = pairs.bad_hosts.iter().any(|it| it.host == to && it.receives.is_some());
-    let link = |way| {
-        let ends = if from < to { [from, to] } else { [to, from] };
-        pairs.bad_links.iter().any(|it| it.hosts == ends && [it.there, it.back][way].is_some())
-    };
-    sends || receives || link(usize::from(from > to))
+    let mut links = pairs.bad_links.iter();
+    let is_link = links.any(|it| match it.hosts {
+        [a, b] if [a, b] == [from, to] => it.there.is_some(),
+        [a, b] => [b, a] == [from, to] && it.back.is_some(),
+    });
+    sends || receives || is_link
 }

@@ -78,7 +78,7 @@ pub(super) fn finish(
             terminal::warn(&summary.words());
             return Ok(Status::Interrupted);
         }
-        bail!("{}", summary.words());
+        bail!("{}", summary.whole_words());
     }
     let judgement = judgement(&gathered.runs);
     let printed = crate::commands::print(output.json, &summary.with(&judgement), |layout| {

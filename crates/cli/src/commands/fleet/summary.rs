@@ -179,6 +179,12 @@ impl Summary {
         text
     }
 
+    /// The same with the pairs.
+    pub(super) fn whole_words(&self) -> String {
+        let pairs = self.pairs.as_ref().map_or(String::new(), |it| format!("; {}", it.words()));
+        self.words() + &pairs
+    }
+
     pub(super) fn screen(&self, layout: &Layout) -> String {
         let mut text = paragraph(&self.words(), layout.width, "", "  ");
         if let Some(start) = &self.start {

@@ -179,14 +179,14 @@ fn each_stage_has_a_limit() {
     roster.delivered(1, now_ns);
     assert!(!roster.lose(1, "connection closed"), "it has delivered");
     assert!(roster.lose(0, "late") && roster.is_over());
-    let ended = roster.ended();
+    let (ended, _) = roster.ended();
     assert_eq!(ended[0].lost.as_deref(), Some("late"));
     assert_eq!(ended[1].lost, None);
 }
 
 #[test]
 fn facts_need_no_order() {
-    let plan = Plan { work: &|_, _| Work::Facts, ..plan(2) };
+    let plan = Plan { work: &|_, _, _| Some(Work::Facts), ..plan(2) };
     let mut roster = joined(&plan, &["a", "b"]);
     let end = ToMember::End { reason: None };
     assert_eq!(roster.advance(0, 1), [(0, end.clone()), (1, end)]);
