@@ -23,6 +23,8 @@ pub struct Matrix {
     pub hosts: Vec<String>,
     /// From host, to host, and the number: the valid ones.
     pub numbers: Vec<(usize, usize, f64)>,
+    /// How many were measured without a valid number.
+    pub not_valid: usize,
     pub pairs: Pairs,
 }
 
@@ -59,14 +61,17 @@ fn matrix(metric: &str, runs: &[&Document], limits: &Limits) -> Option<Matrix> {
     let index: BTreeMap<(&str, &str), usize> =
         named.iter().enumerate().map(|(at, (_, key))| (*key, at)).collect();
     let mut numbers: BTreeMap<(usize, usize), Directed> = BTreeMap::new();
+    let mut measured: BTreeSet<(usize, usize)> = BTreeSet::new();
     for ([from, to], record) in &found {
         let (from, to) = (index[&key(from)], index[&key(to)]);
+        measured.insert((from, to));
         // The newest counts, or that of the end that is named first.
         if let Some(number) = Directed::of(from, to, record) {
             numbers.entry((from, to)).or_insert(number);
         }
     }
     let (_, first) = found.first()?;
+    let not_valid = measured.len() - numbers.len();
     let directed: Vec<Directed> = numbers.into_values().collect();
     let limit = limits.get(metric).copied().unwrap_or(0.0);
     Some(Matrix {
@@ -75,6 +80,7 @@ fn matrix(metric: &str, runs: &[&Document], limits: &Limits) -> Option<Matrix> {
         unit: first.unit,
         better: first.better,
         pairs: pairs::judge(named.len(), &directed, first.better, limit),
+        not_valid,
         numbers: directed.iter().map(|one| (one.from, one.to, one.value())).collect(),
         hosts: named.into_iter().map(|(name, _)| name).collect(),
     })

@@ -8,14 +8,21 @@ use crate::case::counted;
 use crate::paint::{BAD, FAINT, PLAIN, paint};
 use crate::wrap::{clean, glued, width_of, wrapped};
 
-const CELL: usize = 8;
+const CELL: usize = 10;
+/// Above the names of those that send.
+const CORNER: &str = "from";
 const INDENT: usize = 2;
 
 /// The usual number, the best, the median and the worst; then the matrix, if it fits the line.
 pub(super) fn numbers(matrix: &Matrix, line: usize) -> String {
     let usual = matrix.pairs.usual.map(|usual| format!("usual {}", amount(matrix, usual)));
-    let parts = [Some(counted(matrix.pairs.links, "link")), usual].into_iter().flatten();
-    let words = parts.chain(extremes(matrix)).collect::<Vec<String>>().join(", ");
+    let mut parts = vec![counted(matrix.pairs.links, "link")];
+    parts.extend(usual);
+    parts.extend(extremes(matrix));
+    let of = matrix.not_valid + matrix.numbers.len();
+    let invalid = format!("{} of {of} numbers not valid", matrix.not_valid);
+    parts.extend((matrix.not_valid > 0).then_some(invalid));
+    let words = parts.join(", ");
     wrapped(&words, line, "  ", "    ") + &table(matrix, line)
 }
 
@@ -41,7 +48,8 @@ fn extremes(matrix: &Matrix) -> Vec<String> {
 /// A line for each host that sends, a column for each that receives.
 fn table(matrix: &Matrix, line: usize) -> String {
     let hosts: Vec<String> = matrix.hosts.iter().map(|host| clean(host)).collect();
-    let name = hosts.iter().map(|host| width_of(host)).max().unwrap_or(0);
+    let widths = hosts.iter().map(|host| width_of(host));
+    let name = widths.max().unwrap_or(0).max(width_of(CORNER));
     let cell = name.max(CELL);
     if INDENT + name + hosts.len() * (cell + 1) > line || matrix.numbers.is_empty() {
         return String::new();
@@ -50,7 +58,9 @@ fn table(matrix: &Matrix, line: usize) -> String {
         format!(" {}{}", " ".repeat(cell - width_of(text)), paint(style, text))
     };
     let heads = hosts.iter().map(|host| padded(host, FAINT));
-    let mut text = " ".repeat(INDENT + name) + &heads.collect::<String>() + "\n";
+    let blanks = " ".repeat(name - width_of(CORNER));
+    let heads = paint(FAINT, CORNER) + &blanks + &heads.collect::<String>();
+    let mut text = format!("  {heads}\n");
     for (from, host) in hosts.iter().enumerate() {
         let of = |to: usize| {
             let found = matrix.numbers.iter().find(|it| (it.0, it.1) == (from, to));

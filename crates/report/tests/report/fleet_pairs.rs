@@ -33,6 +33,7 @@ fn matrix(
         hosts: hosts(1..=count),
         pairs: judge(count, &directed.collect::<Vec<_>>(), better, 0.03),
         numbers,
+        not_valid: 0,
     }
 }
 
@@ -63,6 +64,17 @@ fn bad_link_is_no_bad_host() {
 }
 
 const LINK: &str = "\
+network.tcp.rtt
+  15 links, usual 93.08 µs, best 92.53 µs (node3 to node5), median 93.04 µs,
+    worst 5.006 ms (node3 to node2)
+  from       node1      node2      node3      node4      node5      node6
+  node1              92.79 µs   93.04 µs   93.30 µs   92.62 µs   92.87 µs
+  node2   92.96 µs              4.997 ms   92.79 µs   93.04 µs   93.30 µs
+  node3   93.38 µs   5.006 ms              93.21 µs   92.53 µs   92.79 µs
+  node4   92.87 µs   93.13 µs   93.38 µs              92.96 µs   93.21 µs
+  node5   93.30 µs   92.62 µs   92.87 µs   93.13 µs              92.70 µs
+  node6   92.79 µs   93.04 µs   93.30 µs   92.62 µs   92.87 µs
+  bad link: node2 to node3 53.46, node3 to node2 53.71
 ";
 
 #[test]
@@ -76,6 +88,17 @@ fn bad_host_is_named_once() {
 }
 
 const HOST: &str = "\
+network.tcp.bandwidth
+  15 links, usual 11.91 MiB/s, best 11.97 MiB/s (node4 to node3), median
+    11.90 MiB/s, worst 11.28 MiB/s (node5 to node2)
+  from       node1      node2      node3      node4      node5      node6
+  node1            11.9 MiB/s 11.9 MiB/s 12.0 MiB/s 11.9 MiB/s 11.9 MiB/s
+  node2 11.9 MiB/s            11.9 MiB/s 11.9 MiB/s 11.9 MiB/s 12.0 MiB/s
+  node3 12.0 MiB/s 11.9 MiB/s            11.9 MiB/s 11.9 MiB/s 11.9 MiB/s
+  node4 11.9 MiB/s 11.9 MiB/s 12.0 MiB/s            11.9 MiB/s 11.9 MiB/s
+  node5 11.4 MiB/s 11.3 MiB/s 11.3 MiB/s 11.3 MiB/s            11.3 MiB/s
+  node6 11.9 MiB/s 11.9 MiB/s 12.0 MiB/s 11.9 MiB/s 11.9 MiB/s
+  node5: sends 0.948
 ";
 
 #[test]
@@ -85,7 +108,7 @@ fn equal_hosts_and_links_are_not_bad() {
     // Too few to be judged are shown.
     let text = screen(3, vec![matrix(3, TRIP, |_, _| 1.0)], 80);
     let why = "not judged: 0 of 3 hosts have at least 5 links each way: at least 5 are needed";
-    assert!(text.contains(why) && text.contains("  node3  "), "{text}");
+    assert!(text.contains(why) && text.contains("  node3 "), "{text}");
     assert!(text.starts_with("3 hosts: nothing judged"), "{text}");
 }
 

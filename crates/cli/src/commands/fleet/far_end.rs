@@ -22,14 +22,16 @@ const GRACE_NS: u64 = 1_000_000_000;
 /// Serves far ends, and no file: its folder is empty and removed. Ends with the member.
 pub(super) fn serve(arguments: &FarEndArguments) -> anyhow::Result<Status> {
     let interrupt = Interrupt::listen().context("listen to signals")?;
+    let token = Some(token_from_file(&arguments.token_file)?);
+    let far = Some(Program::this().context("find this program")?);
     let folder = std::env::temp_dir().join(format!("fathom-far-end-{}", &nonce()?[..12]));
     DirBuilder::new().mode(0o700).create(&folder).context("make a folder")?;
     let server = Server::start(Options {
         listen: vec![SocketAddr::new(arguments.listen, 0)],
-        token: Some(token_from_file(&arguments.token_file)?),
+        token,
         threads: Some(1),
         lanes: 1,
-        far: Some(Program::this().context("find this program")?),
+        far,
         ..Options::new(&folder)
     });
     // The service holds it open; nobody can put a file into it any more.
