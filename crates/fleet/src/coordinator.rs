@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, SocketFlags, acceptfrom_with, shutdown, sockopt};
 
 use self::greeting::{Greeted, Greeting};
-pub use self::plan::{Counts, Ended, Failure, Joined, Outcome, Plan, Present, Skew};
+pub use self::plan::{Counts, Ended, Failure, Joined, Outcome, Plan, Present, Skew, WorkOf};
 use self::roster::Roster;
 use self::wire::{Item, Wire};
 use crate::protocol::{ToCoordinator, ToMember, line};

@@ -16,10 +16,10 @@ mod offset;
 mod protocol;
 
 pub use coordinator::{
-    Audience, Counts, Ended, Failure, Joined, Outcome, Plan, Present, Skew, coordinate,
+    Audience, Counts, Ended, Failure, Joined, Outcome, Plan, Present, Skew, WorkOf, coordinate,
 };
 pub use error::FleetError;
-pub use member::{ChildLine, Ending, Local, Membership, TOKEN, serve};
+pub use member::{ChildLine, Ending, Local, Membership, TOKEN, ToArguments, serve};
 pub use offset::Offset;
 pub use protocol::{
     DOCUMENT_BYTES_MAX, Join, MEMBERS_MAX, Order, PROTOCOL, PairOrder, Progress, RunOrder,

@@ -32,6 +32,9 @@ const ENDING_NS: u64 = 5_000_000;
 /// Bytes of a document that are sent at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
+/// The arguments for an order, or why it is refused.
+pub type ToArguments<'m> = dyn Fn(&Order, &Local<'_>) -> Result<Vec<String>, String> + 'm;
+
 /// What a member needs to join.
 pub struct Membership<'m> {
     /// Of the coordinator, in the order to try them.
@@ -42,8 +45,8 @@ pub struct Membership<'m> {
     pub connect_ns: u64,
     /// Measures: this program. Reports by [`ChildLine`], then prints its document.
     pub program: PathBuf,
-    /// Its arguments for an order, or why that is refused.
-    pub arguments: &'m dyn Fn(&Order, &Local<'_>) -> Result<Vec<String>, String>,
+    /// Makes its arguments.
+    pub arguments: &'m ToArguments<'m>,
 }
 
 /// What of this member an order does not say.

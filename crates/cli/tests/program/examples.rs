@@ -9,7 +9,7 @@ use crate::TestEnv;
 use crate::test_env::{stored_run, text};
 
 /// Commands of examples that take longer, need another program or other hosts.
-const LONG: [&str; 20] = [
+const LONG: [&str; 21] = [
     "run",
     "bench",
     "crosscheck",
@@ -20,6 +20,7 @@ const LONG: [&str; 20] = [
     "transfer",
     "serve",
     "fleet run",
+    "fleet pairs",
     "fleet member",
     "fleet facts --hosts",
     "file calls",

@@ -83,9 +83,11 @@ fn lost_member_is_left_out_of_its_pairs() {
     assert!(!missing.is_empty() && missing.iter().all(of_lost), "{missing:#?}");
 }
 
+const SECRET: &str = "a-secret-of-this-far-end";
+
 /// A far end as a member starts one, with its port.
 fn far_end(env: &TestEnv) -> (Child, u16) {
-    std::fs::write(env.file("token"), "secret\n").expect("a file");
+    std::fs::write(env.file("token"), format!("{SECRET}\n")).expect("a file");
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(env.file("token"), private).expect("its mode");
     let mut command = env.command("fleet far-end --listen 127.0.0.1 --token-file token");
@@ -112,7 +114,7 @@ fn far_end_serves_no_file_and_nobody_without_the_token() {
         answer.split(' ').nth(1).unwrap_or_default().to_owned()
     };
     for path in ["/etc/passwd", "/token", "/../token", "/x"] {
-        assert_eq!(ask(path, "secret"), "404", "{path}");
+        assert_eq!(ask(path, SECRET), "404", "{path}");
         assert_eq!(ask(path, "other"), "401", "{path}");
     }
     std::fs::write(env.file("wrong"), "other\n").expect("a file");

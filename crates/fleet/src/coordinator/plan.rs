@@ -7,6 +7,9 @@ use fathom_record::Host;
 
 use crate::protocol::Work;
 
+/// The work of a round for the member at a place among these.
+pub type WorkOf<'p> = dyn Fn(usize, usize, &[Option<Present<'_>>]) -> Option<Work> + 'p;
+
 /// One gathering of members.
 pub struct Plan<'p> {
     pub token: Token,
@@ -23,8 +26,8 @@ pub struct Plan<'p> {
     /// How many rounds of work there are for so many members: each begins when all have done that of
     /// the last. Members of several rounds stay until the end.
     pub rounds: &'p dyn Fn(usize) -> usize,
-    /// The work of a member in a round, by its place among all; `None` if it has none.
-    pub work: &'p dyn Fn(usize, usize, &[Option<Present<'_>>]) -> Option<Work>,
+    /// The work of a member in a round; `None` if it has none.
+    pub work: &'p WorkOf<'p>,
     /// CLOCK_MONOTONIC_RAW in nanoseconds.
     pub clock: fn() -> u64,
 }

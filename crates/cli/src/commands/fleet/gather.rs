@@ -3,7 +3,7 @@
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
-use fathom_fleet::{Outcome, Plan, Present, Work, coordinate};
+use fathom_fleet::{Outcome, Plan, WorkOf, coordinate};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::host;
 use fathom_record::Document;
@@ -34,8 +34,8 @@ pub(super) struct Request<'r> {
     pub(super) at_once: usize,
     /// How many rounds of work there are for so many members.
     pub(super) rounds: &'r dyn Fn(usize) -> usize,
-    /// The work of a member in a round, by its place among all; `None` if it has none.
-    pub(super) work: &'r dyn Fn(usize, usize, &[Option<Present<'_>>]) -> Option<Work>,
+    /// The work of a member in a round; `None` if it has none.
+    pub(super) work: &'r WorkOf<'r>,
 }
 
 pub(super) struct Gathered {

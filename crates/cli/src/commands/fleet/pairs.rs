@@ -181,12 +181,11 @@ mod tests {
         let tours = tours(usize::MAX);
         let serves = Some("10.0.0.2:40000".parse().unwrap());
         let mut members = ["a", "b", "c", "d"].map(|name| Some(Present { name, serves }));
-        let to = |step, place, members: &[Option<Present<'_>>]| {
-            match tours.work(step, place, members) {
+        let to =
+            |step, place, members: &[Option<Present<'_>>]| match tours.work(step, place, members) {
                 Some(Work::Pair(pair)) => Some(pair.name),
                 _ => None,
-            }
-        };
+            };
         assert_eq!(tours.work(0, 3, &members), Some(Work::Serve));
         let of_step = |step, members: &[Option<Present<'_>>]| {
             [0, 1, 2, 3].map(|place| to(step, place, members))

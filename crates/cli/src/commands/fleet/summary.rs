@@ -76,9 +76,9 @@ impl Pairs {
         for ((reason, host), to) in to {
             from.entry((reason, fold(to))).or_default().push(host);
         }
-        let parts = from.into_iter().map(|((reason, to), from)| {
-            format!("{} to {to} ({reason})", fold(from))
-        });
+        let parts = from
+            .into_iter()
+            .map(|((reason, to), from)| format!("{} to {to} ({reason})", fold(from)));
         parts.collect::<Vec<String>>().join(", ")
     }
 }
