@@ -7,7 +7,6 @@ pub mod by_hand;
 pub mod crosscheck;
 mod export;
 pub mod fleet;
-pub mod fleet_pairs;
 mod import;
 mod parse_error;
 pub mod report;

@@ -149,13 +149,6 @@ impl Plan {
         if is_any { Ok(self) } else { Err(PlanError::NothingRemote) }
     }
 
-    /// The plan with the cases to this host alone.
-    #[must_use]
-    pub fn only_to(mut self, to: &str) -> Self {
-        self.units.retain(|unit| unit.cases.iter().any(|it| it.params.text("to") == Some(to)));
-        self
-    }
-
     /// The plan without metrics that only predictions need, for repeated runs. Inputs of derived
     /// metrics stay.
     #[must_use]

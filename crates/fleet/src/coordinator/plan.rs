@@ -23,8 +23,8 @@ pub struct Plan<'p> {
     pub together: bool,
     /// Otherwise so many measure at a time.
     pub at_once: usize,
-    /// How many rounds of work there are for so many members: each begins when all have done that of
-    /// the last. Members of several rounds stay until the end.
+    /// How many rounds of work there are for so many members: each begins when all have done that
+    /// of the last. Members of several rounds stay until the end.
     pub rounds: &'p dyn Fn(usize) -> usize,
     /// The work of a member in a round; `None` if it has none.
     pub work: &'p WorkOf<'p>,

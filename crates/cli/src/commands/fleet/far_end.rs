@@ -11,7 +11,7 @@ use fathom_fleet::ChildLine;
 use fathom_service::{Options, Server, token_from_file};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::arguments::fleet_pairs::FarEndArguments;
+use crate::arguments::fleet::FarEndArguments;
 use crate::commands::as_member::say;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;

@@ -6,7 +6,7 @@ use fathom_fleet::{Local, Order, PairOrder, RunOrder, Work};
 use fathom_probes::REGISTRY;
 use fathom_record::{Effort, Host, Protocol};
 
-use crate::commands::run::remote::BY_HTTP;
+use crate::commands::run::remote::{BY_HTTP, only_to};
 use crate::remedy::with_remedy;
 
 /// The arguments for an order on this host; `name` if it is to be named so.
@@ -77,7 +77,7 @@ pub(super) fn check_pair(run: &RunOrder, host: &Host) -> Result<(), String> {
     let asked: Vec<&str> =
         plan.units.iter().filter(|it| !it.needed).map(|it| it.entry.about().id).collect();
     // Its error names an option that is not there.
-    let to_others = plan.alone().and_remote(TO).map_or(Vec::new(), |plan| plan.only_to(TO).units);
+    let to_others = plan.alone().and_remote(TO).map_or(Vec::new(), |plan| only_to(plan, TO).units);
     let to_others: Vec<&str> = to_others.iter().map(|it| it.entry.about().id).collect();
     match asked.iter().find(|id| !to_others.contains(id) || BY_HTTP.contains(id)) {
         Some(id) if to_others.contains(id) => {

@@ -12,7 +12,7 @@ use super::gather::{Gathered, Request, gather};
 use super::order::check_pair;
 use super::run::{effort, finish, new_label};
 use super::summary::{Pairs, Summary};
-use crate::arguments::fleet_pairs::FleetPairsArguments;
+use crate::arguments::fleet::FleetPairsArguments;
 use crate::commands::named;
 use crate::exit::{Status, usage_error};
 
