@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Known answers of `fathom fleet pairs`, inside ssh.sh: ssh.sh answers.sh FATHOM LAB
 # Each of six hosts sends at most 100 Mbit/s. Then one sends 95, and then one link has 5 ms more delay:
-# that host and that link are named, with the right kind, and nothing else.
+# that host and that link are named, with the right kind, and nothing else. One pair at a time: six
+# hosts share the CPUs of one machine.
 set -euo pipefail
 fathom=$1 lab=$2
 hosts=(node1 node2 node3 node4 node5 node6)
@@ -28,7 +29,7 @@ for case in json.load(sys.stdin).get("between", []):
 
 named() { # what is wrong, what must be named
   local status=0 found
-  FATHOM_STORE=$FLEET_FOLDER/answers.db "$fathom" fleet pairs --hosts 'node[1-6]' --push --same-host \
+  FATHOM_STORE=$FLEET_FOLDER/answers.db "$fathom" fleet pairs --hosts 'node[1-6]' --push --same-host --at-once 1 \
     --label "$1" --json >"$FLEET_FOLDER/answer" 2>"$FLEET_FOLDER/answer.log" || status=$?
   found=$(python3 -c "$bad" <"$FLEET_FOLDER/answer" | sort | paste -sd, -)
   if [ "$found" = "$2" ]; then

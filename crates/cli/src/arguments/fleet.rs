@@ -170,6 +170,9 @@ pub struct FleetPairsArguments {
     /// Measure so many rounds, which are judged from 5 on [default: all; 63 above 64 hosts].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub rounds: Option<u16>,
+    /// Measure at most N pairs of a round at a time [default: all].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub at_once: Option<u16>,
     /// Name the runs: `fleet judge` takes all runs of a label [default: fleet- and 6 characters].
     #[arg(long, value_name = "TEXT", value_parser = new_label)]
     pub label: Option<String>,

@@ -154,7 +154,7 @@ fn wrong_runs_are_refused_in_one_line() {
     let exec = |runs: &str| env.exec(&format!("fleet judge {runs}"));
     assert_failure(&exec("node1.json gone.json"), &["open gone.json", "No such file"]);
     assert_failure(&exec("node1.json other.json"), &["other.json is not a run of `fathom export`"]);
-    assert_failure(&exec("two.json"), &["two.json has 2 runs; `fathom import` stores them"]);
+    assert_usage_error(&exec("two.json"), &["000 is named twice: two.json and two.json"]);
     let twice = &["run n000000000000000 is named twice: node1.json and copy.json"];
     assert_usage_error(&exec("node1.json copy.json"), twice);
     assert_usage_error(&exec("node1.json --all --json"), &["--all", "--json"]);

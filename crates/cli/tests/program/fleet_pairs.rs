@@ -25,7 +25,7 @@ fn members<const N: usize>(env: &TestEnv, join: &str, names: [&str; N]) -> [Chil
 #[test]
 fn each_two_members_measure_to_each_other() {
     let env = TestEnv::new();
-    let coordinator = Coordinator::begin(&env, &format!("{PAIRS} 3 {TRIP}"));
+    let coordinator = Coordinator::begin(&env, &format!("{PAIRS} 3 --at-once 1 {TRIP}"));
     let members = members(&env, &coordinator.join, ["m1", "m2", "m3"]);
     let output = coordinator.end();
     for (status, errors) in members.map(ended) {

@@ -41,7 +41,7 @@ pub(in super::super) fn pairs(arguments: &FleetPairsArguments) -> anyhow::Result
         label: label.clone(),
         procedure: None,
         together: false,
-        at_once: usize::MAX,
+        at_once: arguments.at_once.map_or(usize::MAX, usize::from),
         rounds: &|members| tours.steps(members),
         work: &|step, place, members| tours.work(step, place, members),
     })?;
