@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use fathom_far::Token;
 use fathom_lab::crowd;
 use fathom_lab::evidence::{Contents, Criterion, FLEET, Origin};
+use fathom_lab::relay::Relay;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::Document;
 use serde_json::Value;
@@ -81,6 +82,15 @@ pub(crate) fn run(root: &Path, program: &str, members: usize, seed: u64) -> Resu
     let missed = FLEET.write(root, &contents).context(FLEET.path())?;
     missed.iter().for_each(|missed| println!("{missed}"));
     Ok(missed.is_empty())
+}
+
+/// A link with more delay, until standard input ends.
+pub(crate) fn relay(namespaces: [&str; 2], device: &str, ms: u64) -> Result<bool> {
+    let relay = Relay::start(&namespaces.map(str::to_owned), device)?;
+    relay.delay(ms * 1_000_000);
+    println!("relays");
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    Ok(true)
 }
 
 const PREFACE: &str = "\

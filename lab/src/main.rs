@@ -19,6 +19,9 @@ const USAGE: &str = "usage: cargo run -p fathom-lab -- sabotage PROGRAM RUNS SEE
      contains PART, RUNS of them at random\n\
      usage: cargo run -p fathom-lab -- fleet PROGRAM MEMBERS SEED\n\
      Has so many emulated members join PROGRAM, and real ones start together\n\
+     usage: cargo run -p fathom-lab -- relay NAMESPACE NAMESPACE DEVICE MS\n\
+     Links two network namespaces by a device that adds MS to each round trip, until standard \
+     input ends\n\
      usage: cargo run -p fathom-lab -- zoo X86_64 AARCH64 [PART]\n\
      Runs the static programs X86_64 and AARCH64 on emulated machines: all, those of `quick`, or \
      those whose name contains PART";
@@ -46,6 +49,10 @@ fn main() -> ExitCode {
         ["fleet", program, members, seed] => {
             let (Ok(members), Ok(seed)) = (members.parse(), seed.parse()) else { return usage() };
             fleet::run(root, program, members, seed)
+        }
+        ["relay", near, far, device, ms] => {
+            let Ok(ms) = ms.parse() else { return usage() };
+            fleet::relay([near, far], device, ms)
         }
         ["zoo", x86, arm, rest @ ..] if rest.len() <= 1 => {
             zoo::run(root, [x86, arm], rest.first().unwrap_or(&""))

@@ -75,7 +75,7 @@ impl Relay {
     ///
     /// # Errors
     /// Without root or TUN devices.
-    pub(crate) fn start(namespaces: &[String; 2], device: &str) -> Result<Self, Unmet> {
+    pub fn start(namespaces: &[String; 2], device: &str) -> Result<Self, Unmet> {
         let ends = [tun(&namespaces[0], device)?, tun(&namespaces[1], device)?];
         let shared = Arc::new(Shared::default());
         let of_thread = Arc::clone(&shared);

@@ -259,6 +259,9 @@ pub struct RunArguments {
     /// Connect to the host of --remote from this address of this host.
     #[arg(long, value_name = "ADDRESS", requires = "remote", value_parser = own_address)]
     pub bind: Option<IpAddr>,
+    /// Measure to the host of --remote alone.
+    #[arg(long, hide = true, requires = "remote")]
+    pub remote_only: bool,
     /// Name the run; the label works wherever a RUN is expected.
     #[arg(long, value_name = "TEXT", value_parser = by_hand::new_label)]
     pub label: Option<String>,

@@ -30,10 +30,14 @@ pub struct Program {
 }
 
 impl Program {
+    /// This program, which has the same name for this host.
+    ///
     /// # Errors
     /// If the path of the running program is unknown.
     pub fn this() -> IoResult<Self> {
-        Ok(Self { path: this_program()?, arguments: vec!["far".to_owned()] })
+        let name = host::name_set().map(|name| format!("--host-name={name}"));
+        let arguments = name.into_iter().chain(["far".to_owned()]).collect();
+        Ok(Self { path: this_program()?, arguments })
     }
 
     /// This program as a service of the folder that follows the arguments, with one thread, on a

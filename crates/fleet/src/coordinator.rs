@@ -8,7 +8,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-use std::net::TcpListener;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use fathom_far::Token;
@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, SocketFlags, acceptfrom_with, shutdown, sockopt};
 
 use self::greeting::{Greeted, Greeting};
-pub use self::plan::{Counts, Ended, Joined, Outcome, Plan, Skew};
+pub use self::plan::{Counts, Ended, Failure, Joined, Outcome, Plan, Present, Skew, WorkOf};
 use self::roster::Roster;
 use self::wire::{Item, Wire};
 use crate::protocol::{ToCoordinator, ToMember, line};
@@ -50,13 +50,15 @@ pub(crate) mod fuzz {
 pub trait Audience {
     fn joined(&mut self, member: &Joined);
 
-    /// A document of a member: bytes that nobody has looked at.
+    /// A document of a member, with the one to which it has measured: bytes that nobody has looked
+    /// at.
     ///
     /// # Errors
     /// Why it is refused; the member is lost then.
     fn delivered(
         &mut self,
         member: &Joined,
+        partner: Option<&Joined>,
         skew: Option<Skew>,
         document: &[u8],
     ) -> Result<(), String>;
@@ -81,6 +83,7 @@ enum Party {
 
 struct Peer {
     wire: Wire,
+    ip: IpAddr,
     party: Party,
     since_ns: u64,
     /// Whether the kernel is asked when it can send.
@@ -129,7 +132,8 @@ pub fn coordinate(
     };
     let is_stopped = coordinator.run()?;
     coordinator.send_away(stop)?;
-    Ok(Outcome { members: coordinator.roster.ended(), is_stopped })
+    let (members, failures) = coordinator.roster.ended();
+    Ok(Outcome { members, failures, is_stopped })
 }
 
 impl Coordinator<'_, '_> {
@@ -191,8 +195,11 @@ impl Coordinator<'_, '_> {
         while room > 0 {
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             match acceptfrom_with(&self.listeners[listener], flags) {
-                Ok((socket, _)) => {
-                    self.add(socket);
+                Ok((socket, address)) => {
+                    let address = address.and_then(|it| SocketAddr::try_from(it).ok());
+                    // The end may be gone already.
+                    let Some(address) = address else { continue };
+                    self.add(socket, address.ip().to_canonical());
                     room -= 1;
                 }
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
@@ -213,7 +220,7 @@ impl Coordinator<'_, '_> {
         }
     }
 
-    fn add(&mut self, socket: OwnedFd) {
+    fn add(&mut self, socket: OwnedFd, ip: IpAddr) {
         // Stamps must not wait for other lines.
         let _ = sockopt::set_tcp_nodelay(&socket, true);
         let slot = self.peers.iter().position(Option::is_none).unwrap_or_else(|| {
@@ -224,7 +231,7 @@ impl Coordinator<'_, '_> {
         if epoll::add(&self.epoll, &socket, data, EventFlags::IN).is_ok() {
             let (party, since_ns) = (Party::Stranger(Greeting::Hello), (self.plan.clock)());
             let wire = Wire::new(socket);
-            self.peers[slot] = Some(Peer { wire, party, since_ns, waits_to_send: false });
+            self.peers[slot] = Some(Peer { wire, ip, party, since_ns, waits_to_send: false });
         }
     }
 
@@ -298,11 +305,12 @@ impl Coordinator<'_, '_> {
         message: ToCoordinator,
     ) -> Result<(), String> {
         let token: &Token = &self.plan.token;
+        let Some(ip) = self.peers[slot].as_ref().map(|peer| peer.ip) else { return Ok(()) };
         let greeted = greeting.hears(message, token).map_err(|error| error.to_string())?;
         let (party, answer) = match greeted {
             Greeted::Goes(next, answer) => (Party::Stranger(next), answer),
             Greeted::Joins(join) => {
-                let at = self.roster.admit(*join, (self.plan.clock)())?;
+                let at = self.roster.admit(*join, ip, (self.plan.clock)())?;
                 self.slots.push(Some(slot));
                 self.audience.joined(self.roster.member(at));
                 self.listen(true);
@@ -318,9 +326,12 @@ impl Coordinator<'_, '_> {
     fn document(&mut self, slot: usize, document: &[u8]) -> Result<(), String> {
         let Some(Peer { party: Party::Member(at), .. }) = self.peers[slot] else { return Ok(()) };
         let member = self.roster.member(at);
-        self.audience.delivered(member, self.roster.skew(at), document)?;
+        let (partner, skew) = (self.roster.partner(at), self.roster.skew(at));
+        self.audience.delivered(member, partner, skew, document)?;
         self.roster.delivered(at, (self.plan.clock)());
-        self.leave(slot, None);
+        if !self.roster.stays() {
+            self.leave(slot, None);
+        }
         Ok(())
     }
 

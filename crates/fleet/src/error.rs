@@ -21,6 +21,9 @@ pub enum FleetError {
     Silent(u64),
     #[error("the coordinator has gone")]
     Gone,
+    /// What was ordered has not come to an end.
+    #[error("{0}")]
+    Failed(String),
     /// `order`: why it is not carried out.
     #[error("refused an order: {0}")]
     Order(String),

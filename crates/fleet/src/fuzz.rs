@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
@@ -10,10 +11,12 @@ use fathom_far::{Channel, LINE_BYTES_MAX, Token};
 use fathom_record::{Effort, Host};
 
 use crate::coordinator::fuzz::{Greeted, Greeting, Item, Roster, Wire};
-use crate::coordinator::{Ended, Plan, Skew};
-use crate::member::{Membership, run};
+use crate::coordinator::{Ended, Plan, Present, Skew};
+use crate::member::{Local, Membership, run};
 use crate::protocol::{Join, Order, RunOrder, ToCoordinator, ToMember, Work, line};
 
+/// From which members join.
+const OWN: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// Members of which a line can be.
 const MEMBERS: usize = 3;
@@ -25,9 +28,9 @@ const SENT_BYTES_MAX: usize = 60 << 10;
 /// on, or from `j`, a usual one; `8` lets a minute pass.
 pub fn coordinator(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
-    let work = |_, _| {
+    let work = |_: usize, _: usize, _: &[Option<Present<'_>>]| {
         let metrics = vec!["cpu".to_owned()];
-        Work::Run(RunOrder { metrics, effort: Effort::Quick, only: false })
+        Some(Work::Run(RunOrder { metrics, effort: Effort::Quick, only: false }))
     };
     let plan = Plan {
         token: Token::new(TOKEN),
@@ -36,6 +39,7 @@ pub fn coordinator(data: &[u8]) {
         same_host: first & 4 > 0,
         together: first & 1 > 0,
         at_once: if first & 2 > 0 { 1 } else { MEMBERS },
+        rounds: &|_| 1,
         work: &work,
         clock: || 0,
     };
@@ -69,7 +73,7 @@ pub fn coordinator(data: &[u8]) {
             }
             (digit, Some(message)) if digit < MEMBERS => match (places[digit], message) {
                 (None, ToCoordinator::Join(join)) => {
-                    places[digit] = roster.admit(*join, now_ns).ok()
+                    places[digit] = roster.admit(*join, OWN, now_ns).ok()
                 }
                 (None, _) => {}
                 (Some(at), message) => match roster.heard(at, message, now_ns) {
@@ -92,7 +96,7 @@ pub fn coordinator(data: &[u8]) {
         assert!((0.0..=1.0).contains(&counts.done));
     }
     assert!(orders.iter().all(|orders| *orders <= 1), "an order was given twice");
-    roster.ended().iter().for_each(check_ended);
+    roster.ended().0.iter().for_each(check_ended);
 }
 
 fn check_ended(ended: &Ended) {
@@ -135,7 +139,7 @@ pub fn member(data: &[u8]) {
     coordinator.write_all(&data[..data.len().min(SENT_BYTES_MAX)]).expect("room");
     coordinator.shutdown(std::net::Shutdown::Write).expect("a socket");
     let orders = RefCell::new(Vec::new());
-    let arguments = |order: &Order| {
+    let arguments = |order: &Order, _: &Local<'_>| {
         orders.borrow_mut().push(order.clone());
         Err("no".to_owned())
     };
@@ -148,7 +152,7 @@ pub fn member(data: &[u8]) {
         arguments: &arguments,
     };
     let (stop, _other) = UnixStream::pair().expect("sockets");
-    let ended = run(Channel::new(own.into()), &membership, std::os::fd::AsFd::as_fd(&stop));
+    let ended = run(Channel::new(own.into()), &membership, OWN, std::os::fd::AsFd::as_fd(&stop));
     if let Err(error) = ended {
         let text = error.to_string();
         assert!(text.chars().count() < 500 && !text.chars().any(char::is_control), "{text:?}");

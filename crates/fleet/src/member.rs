@@ -1,10 +1,11 @@
 //! A member: joins a coordinator, measures by its orders in a child process, delivers, ends.
 
 mod child;
+mod token_file;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_far::{Channel, FarError, Side, Token, connect, printable};
@@ -14,10 +15,11 @@ use rustix::io::Errno;
 
 use self::child::{Child, News};
 pub use self::child::{ChildLine, TOKEN};
+use self::token_file::TokenFile;
 use crate::error::FleetError;
 use crate::protocol::{
-    ALIVE_NS, Join, LOST_NS, Order, Progress, ToCoordinator, ToMember, challenge, check_hello,
-    check_proof, hello, proof_of,
+    ALIVE_NS, Join, LOST_NS, Order, Progress, ToCoordinator, ToMember, Work, challenge,
+    check_hello, check_proof, far_token, hello, proof_of,
 };
 
 /// How long to wait before the next try to connect.
@@ -30,6 +32,9 @@ const ENDING_NS: u64 = 5_000_000;
 /// Bytes of a document that are sent at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
+/// The arguments for an order, or why it is refused.
+pub type ToArguments<'m> = dyn Fn(&Order, &Local<'_>) -> Result<Vec<String>, String> + 'm;
+
 /// What a member needs to join.
 pub struct Membership<'m> {
     /// Of the coordinator, in the order to try them.
@@ -40,8 +45,17 @@ pub struct Membership<'m> {
     pub connect_ns: u64,
     /// Measures: this program. Reports by [`ChildLine`], then prints its document.
     pub program: PathBuf,
-    /// Its arguments for an order, or why that is refused.
-    pub arguments: &'m dyn Fn(&Order) -> Result<Vec<String>, String>,
+    /// Makes its arguments.
+    pub arguments: &'m ToArguments<'m>,
+}
+
+/// What of this member an order does not say.
+#[derive(Clone, Copy, Debug)]
+pub struct Local<'l> {
+    /// The address from which it has joined.
+    pub address: IpAddr,
+    /// The token of the far end that it is to be, or to use.
+    pub token_file: Option<&'l Path>,
 }
 
 /// How a member ended.
@@ -60,6 +74,7 @@ pub enum Ending {
 /// If it cannot join, is sent away, or loses the coordinator.
 pub fn serve(membership: &Membership<'_>, stop: BorrowedFd<'_>) -> Result<Ending, FleetError> {
     let Some(socket) = connected(membership, stop)? else { return Ok(Ending::Stopped) };
+    let own = socket.local_addr()?.ip().to_canonical();
     let mut channel = Channel::new(socket.into());
     greet(&mut channel, &membership.token)?;
     channel.send(&ToCoordinator::Join(Box::new(membership.join.clone())))?;
@@ -67,16 +82,17 @@ pub fn serve(membership: &Membership<'_>, stop: BorrowedFd<'_>) -> Result<Ending
         ToMember::Joined => {}
         _ => return Err(FleetError::Unexpected("expected joined")),
     }
-    run(channel, membership, stop)
+    run(channel, membership, own, stop)
 }
 
-/// A member that has joined.
+/// A member that has joined from `own`.
 pub(crate) fn run(
     channel: Channel,
     membership: &Membership<'_>,
+    own: IpAddr,
     stop: BorrowedFd<'_>,
 ) -> Result<Ending, FleetError> {
-    Member::new(channel, membership).serve(stop)
+    Member::new(channel, membership, own).serve(stop)
 }
 
 /// `None` if stopped.
@@ -138,16 +154,23 @@ fn refused(reason: String) -> FleetError {
 struct Member<'m> {
     channel: Channel,
     membership: &'m Membership<'m>,
+    own: IpAddr,
     child: Option<Child>,
+    /// Whether that measures to another member, and may fail by it.
+    is_pair: bool,
+    /// The far end for others.
+    server: Option<Child>,
     progress: Option<Progress>,
     heard_ns: u64,
     sent_ns: u64,
 }
 
 impl<'m> Member<'m> {
-    fn new(channel: Channel, membership: &'m Membership<'m>) -> Self {
+    fn new(channel: Channel, membership: &'m Membership<'m>, own: IpAddr) -> Self {
         let now_ns = monotonic_raw_ns();
-        Self { channel, membership, child: None, progress: None, heard_ns: now_ns, sent_ns: now_ns }
+        let (child, is_pair, server, progress) = (None, false, None, None);
+        let (heard_ns, sent_ns) = (now_ns, now_ns);
+        Self { channel, membership, own, child, is_pair, server, progress, heard_ns, sent_ns }
     }
 
     fn serve(mut self, stop: BorrowedFd<'_>) -> Result<Ending, FleetError> {
@@ -170,6 +193,7 @@ impl<'m> Member<'m> {
                 }
             }
             self.hear_child()?;
+            self.hear_server()?;
             let now_ns = monotonic_raw_ns();
             if now_ns.saturating_sub(self.heard_ns) >= LOST_NS {
                 return Err(FleetError::Silent(LOST_NS / 1_000_000_000));
@@ -184,7 +208,8 @@ impl<'m> Member<'m> {
     /// stopped.
     fn wait(&self, stop: BorrowedFd<'_>) -> Result<bool, FleetError> {
         let next_ns = self.sent_ns.saturating_add(ALIVE_NS);
-        let left_ns = match self.child.as_ref().is_some_and(Child::is_ending) {
+        let children = [&self.child, &self.server];
+        let left_ns = match children.iter().copied().flatten().any(Child::is_ending) {
             true => ENDING_NS,
             false => next_ns.saturating_sub(monotonic_raw_ns()),
         };
@@ -194,9 +219,10 @@ impl<'m> Member<'m> {
         };
         let channel = self.channel.as_fd();
         // The channel takes the place of a descriptor that is not there.
-        let child = self.child.as_ref().and_then(Child::output).unwrap_or(channel);
+        let [child, server] =
+            children.map(|child| child.as_ref().and_then(Child::output).unwrap_or(channel));
         let mut waits =
-            [stop, channel, child].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            [stop, channel, child, server].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         match poll(&mut waits, Some(&timeout)) {
             Ok(_) => Ok(!waits[0].revents().is_empty()),
             Err(Errno::INTR) => Ok(false),
@@ -236,13 +262,27 @@ impl<'m> Member<'m> {
     }
 
     fn begin(&mut self, order: &Order) -> Result<(), FleetError> {
-        if self.child.is_some() {
-            return Err(FleetError::Order("one order was given already".to_owned()));
+        let serves = order.work == Work::Serve;
+        if self.child.is_some() || serves && self.server.is_some() {
+            return Err(FleetError::Order("another one is not done".to_owned()));
         }
-        order.check()?;
-        let arguments = (self.membership.arguments)(order).map_err(FleetError::Order)?;
-        let token = order.server_token();
-        self.child = Some(Child::start(&self.membership.program, &arguments, token)?);
+        order.check(self.own)?;
+        let name = match &order.work {
+            Work::Serve => Some(&self.membership.join.host.name),
+            Work::Pair(pair) => Some(&pair.name),
+            Work::Facts | Work::Run(_) | Work::Load(_) => None,
+        };
+        let token = name.map(|name| TokenFile::new(&far_token(&self.membership.token, name)));
+        let token = token.transpose()?;
+        let path = token.as_ref().map(TokenFile::path);
+        let local = Local { address: self.own, token_file: path.as_deref() };
+        let arguments = (self.membership.arguments)(order, &local).map_err(FleetError::Order)?;
+        let child =
+            Child::start(&self.membership.program, &arguments, order.server_token(), token)?;
+        match serves {
+            true => self.server = Some(child),
+            false => (self.child, self.is_pair) = (Some(child), name.is_some()),
+        }
         Ok(())
     }
 
@@ -260,12 +300,38 @@ impl<'m> Member<'m> {
                 News::Line(ChildLine::Started { started_ns }) => {
                     self.send(&ToCoordinator::Started { at_ns: started_ns })?;
                 }
+                News::Line(ChildLine::Serving { .. }) => {}
                 News::Document => self.send(&ToCoordinator::Finished)?,
                 News::Failed(text) => {
                     self.send(&ToCoordinator::Failed { text: text.clone() })?;
-                    return Err(FleetError::Order(text));
+                    if !self.is_pair {
+                        return Err(FleetError::Failed(text));
+                    }
+                    (self.child, self.progress) = (None, None);
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn hear_server(&mut self) -> Result<(), FleetError> {
+        let news = match &mut self.server {
+            Some(server) => server.news()?,
+            None => return Ok(()),
+        };
+        for one in news {
+            let why = match one {
+                News::Line(ChildLine::Serving { serving_port: port }) => {
+                    self.send(&ToCoordinator::Serving { port })?;
+                    continue;
+                }
+                News::Line(_) => continue,
+                News::Document => "it printed something else than its port".to_owned(),
+                News::Failed(why) => why,
+            };
+            let text = format!("the far end: {why}");
+            self.send(&ToCoordinator::Failed { text: text.clone() })?;
+            return Err(FleetError::Failed(text));
         }
         Ok(())
     }
@@ -277,6 +343,7 @@ impl<'m> Member<'m> {
             // Each piece has a time limit of its own.
             self.channel.send_bytes(piece)?;
         }
+        (self.child, self.progress) = (None, None);
         // Nothing was read meanwhile.
         self.sent_ns = monotonic_raw_ns();
         self.heard_ns = self.sent_ns;

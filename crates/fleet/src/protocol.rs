@@ -11,6 +11,8 @@
 //! Each end sends a sign of life at least every [`ALIVE_NS`], and gives the other up after
 //! [`LOST_NS`] of silence.
 
+use std::net::{IpAddr, SocketAddr};
+
 use fathom_far::{FarError, LINE_BYTES_MAX, Side, Token, is_nonce, is_same, nonce, printable};
 use fathom_record::host::is_name;
 use fathom_record::{Effort, Host};
@@ -23,6 +25,10 @@ use crate::error::FleetError;
 pub const PROTOCOL: u32 = 1;
 /// Part of each proof.
 const CONTEXT: &str = "fathom-fleet/1";
+/// Part of the token of a far end.
+const FAR_END: &str = "fathom-fleet/1 far end";
+/// Lower ports are reserved for other services (RFC 6335): no far end of a member has one.
+pub(crate) const PORT_MIN: u16 = 1024;
 
 /// Members of one coordinator, at most.
 pub const MEMBERS_MAX: usize = 4096;
@@ -69,13 +75,17 @@ pub enum ToCoordinator {
     Started {
         at_ns: u64,
     },
+    /// Its far end accepts connections on this port, at the address from which it has joined.
+    Serving {
+        port: u16,
+    },
     /// It has measured, and waits for [`ToMember::Deliver`].
     Finished,
     /// The document follows: so many bytes.
     Document {
         bytes: u64,
     },
-    /// It has no result, and why.
+    /// It has no result, and why. Only one that measured to another member goes on then.
     Failed {
         text: String,
     },
@@ -171,6 +181,21 @@ pub enum Work {
     Run(RunOrder),
     /// `fathom load`: a share of it.
     Load(LoadShare),
+    /// A far end for the other members, until the member is sent away.
+    Serve,
+    /// `fathom run --remote`.
+    Pair(PairOrder),
+}
+
+/// Numbers between two members.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairOrder {
+    /// What is measured to the other one.
+    pub run: RunOrder,
+    /// Where that accepts connections.
+    pub to: SocketAddr,
+    /// Its name, of which the token of its far end follows.
+    pub name: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -208,27 +233,60 @@ impl Order {
     pub(crate) fn server_token(&self) -> Option<&str> {
         match &self.work {
             Work::Load(load) => load.token.as_deref(),
-            Work::Facts | Work::Run(_) => None,
+            _ => None,
         }
     }
 
+    /// `own`: the address from which this member has joined.
+    ///
     /// # Errors
     /// What of it no coordinator of this version asks for.
-    pub(crate) fn check(&self) -> Result<(), FleetError> {
-        let is_selector = |text: &String| text.len() <= METRIC_BYTES_MAX;
-        match &self.work {
-            Work::Run(run)
-                if run.metrics.len() > METRICS_MAX || !run.metrics.iter().all(is_selector) =>
-            {
-                Err(FleetError::Order("more than 1000 metrics, or a longer name".to_owned()))
-            }
+    pub(crate) fn check(&self, own: IpAddr) -> Result<(), FleetError> {
+        let run = match &self.work {
             Work::Load(LoadShare { token: Some(token), .. }) if !is_token(token) => {
-                Err(FleetError::Order("a token of the server that is none".to_owned()))
+                return Err(FleetError::Order("a token of the server that is none".to_owned()));
             }
-            // What is in it is checked as a command line.
-            Work::Facts | Work::Run(_) | Work::Load(_) => Ok(()),
+            // What is in a load is checked as a command line.
+            Work::Facts | Work::Serve | Work::Load(_) => return Ok(()),
+            Work::Run(run) => run,
+            Work::Pair(PairOrder { run, to, name }) => {
+                if !is_name(name) {
+                    return Err(FleetError::Order("a far end without a name".to_owned()));
+                }
+                if !may_be_member(*to, own) {
+                    return Err(FleetError::Order(format!("{to} is no address of a member")));
+                }
+                run
+            }
+        };
+        let is_selector = |text: &String| text.len() <= METRIC_BYTES_MAX;
+        if run.metrics.len() > METRICS_MAX || !run.metrics.iter().all(is_selector) {
+            return Err(FleetError::Order("more than 1000 metrics, or a longer name".to_owned()));
         }
+        Ok(())
     }
+}
+
+/// Whether the far end of a member can be there. A malicious coordinator gets no member to connect
+/// to services of its own machine, or to those that a cloud offers at addresses of the link.
+fn may_be_member(to: SocketAddr, own: IpAddr) -> bool {
+    let is_of_link = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    let (ip, own) = (to.ip().to_canonical(), own.to_canonical());
+    let is_host = match ip {
+        IpAddr::V4(ip) => !ip.is_broadcast() && !ip.is_multicast() && !ip.is_unspecified(),
+        IpAddr::V6(ip) => !ip.is_multicast() && !ip.is_unspecified(),
+    };
+    let is_as_near = |is: &dyn Fn(IpAddr) -> bool| !is(ip) || is(own);
+    let is_near = is_as_near(&|ip| ip.is_loopback()) && is_as_near(&is_of_link);
+    to.port() >= PORT_MIN && is_host && is_near
+}
+
+/// The token of the far end of a member: by the secret that all share and its name, never sent.
+pub(crate) fn far_token(token: &Token, name: &str) -> Token {
+    Token::new(&fathom_far::proof_for(FAR_END, token, Side::Far, name, ""))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -379,8 +437,57 @@ mod tests {
             by_name: false,
             together: false,
         };
-        order(vec!["cpu".to_owned(); METRICS_MAX]).check().unwrap();
-        order(vec!["cpu".to_owned(); METRICS_MAX + 1]).check().unwrap_err();
-        order(vec!["c".repeat(METRIC_BYTES_MAX + 1)]).check().unwrap_err();
+        let own = IpAddr::from([10, 0, 0, 1]);
+        order(vec!["cpu".to_owned(); METRICS_MAX]).check(own).unwrap();
+        order(vec!["cpu".to_owned(); METRICS_MAX + 1]).check(own).unwrap_err();
+        order(vec!["c".repeat(METRIC_BYTES_MAX + 1)]).check(own).unwrap_err();
+    }
+
+    #[test]
+    fn only_addresses_of_members_are_connected_to() {
+        let check = |to: &str, own: &str| {
+            let run = RunOrder { metrics: Vec::new(), effort: Effort::Quick, only: true };
+            let pair = PairOrder { run, to: to.parse().unwrap(), name: "b".to_owned() };
+            let order = Order { work: Work::Pair(pair), by_name: false, together: false };
+            order.check(own.parse().unwrap())
+        };
+        for (to, own) in [
+            ("10.0.0.2:40000", "10.0.0.1"),
+            ("127.0.0.1:40000", "127.0.0.1"),
+            ("[fd00::2]:40000", "fd00::1"),
+            ("169.254.7.2:40000", "169.254.7.1"),
+        ] {
+            check(to, own).unwrap();
+        }
+        for (to, own) in [
+            ("127.0.0.1:40000", "10.0.0.1"),
+            ("[::1]:40000", "fd00::1"),
+            ("[::ffff:127.0.0.1]:40000", "10.0.0.1"),
+            ("169.254.169.254:40000", "10.0.0.1"),
+            ("[fe80::1]:40000", "fd00::1"),
+            ("0.0.0.0:40000", "127.0.0.1"),
+            ("255.255.255.255:40000", "10.0.0.1"),
+            ("224.0.0.1:40000", "10.0.0.1"),
+            ("10.0.0.2:80", "10.0.0.1"),
+        ] {
+            assert!(check(to, own).is_err(), "{to} from {own}");
+        }
+        // A name, or a path behind the port, is no address.
+        for wrong in ["db:5432", "10.0.0.2", "10.0.0.2:40000/x"] {
+            let order = format!(
+                r#"{{"work":"pair","run":{{"metrics":[],"effort":"quick"}},"to":"{wrong}","name":"b"}}"#
+            );
+            serde_json::from_str::<Work>(&order.replace(wrong, "10.0.0.2:40000")).unwrap();
+            assert!(serde_json::from_str::<Work>(&order).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn each_far_end_has_a_token_of_its_own() {
+        let token = Token::new("secret");
+        let of = |token: &Token, name| far_token(token, name).bytes().to_vec();
+        assert_eq!(of(&token, "a"), of(&token, "a"));
+        assert_ne!(of(&token, "a"), of(&token, "b"));
+        assert_ne!(of(&token, "a"), of(&Token::new("other"), "a"));
     }
 }

@@ -53,6 +53,11 @@ pub fn set_name(name: &str) {
     let _ = NAME.set(name.to_owned());
 }
 
+/// The name of [`set_name`], for processes that this one starts: they inherit the variable only.
+pub fn name_set() -> Option<&'static str> {
+    NAME.get().map(String::as_str)
+}
+
 struct Sources {
     tree: Tree,
     cpuinfo: CpuInfo,

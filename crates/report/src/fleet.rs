@@ -1,5 +1,6 @@
 //! Many hosts on one screen: which are odd, what all have in common, what was not judged.
 
+mod matrix;
 mod page;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -296,6 +297,9 @@ impl View {
         }
         let is_large = |group: &&Group| group.hosts.len() >= HOSTS_MIN;
         let compared: usize = groups.iter().filter(is_large).map(|it| it.hosts.len()).sum();
+        if judgement.between.iter().any(|it| it.pairs.usual.is_some()) {
+            return (format!("no odd host and no bad link: {hosts} judged"), GOOD);
+        }
         if compared == 0 {
             let why = format!("no group of equal hardware has {HOSTS_MIN} hosts");
             return (format!("{hosts}: nothing judged: {why}"), CARE);
@@ -440,12 +444,10 @@ impl View {
     fn between(&self, matrices: &[Matrix]) -> String {
         let mut text = String::new();
         for matrix in matrices {
-            let Matrix { pairs, hosts, unit, .. } = matrix;
+            let Matrix { pairs, hosts, .. } = matrix;
             let case = clean(&named(&matrix.metric, &matrix.params));
             text += &self.title(&format!("Between hosts: {case}"));
-            let usual = pairs.usual.map_or(NOTHING.to_owned(), |it| quantity(it, *unit));
-            let links = counted(pairs.links, "link");
-            text += &wrapped(&format!("{links}, usual {}", glued(&usual)), self.line, "  ", "    ");
+            text += &matrix::numbers(matrix, self.line);
             let bad = pairs.bad_hosts.iter().map(|it| (&*hosts[it.host], of_host(it)));
             let bad = bad.map(|(host, ways)| format!("{host}: {ways}"));
             let links =

@@ -39,7 +39,8 @@ pub fn token_file(named: Option<&Path>) -> Result<Option<PathBuf>, String> {
     let by_environment = std::env::var_os("FATHOM_TOKEN_FILE").filter(|path| !path.is_empty());
     let file = named.map(Path::to_owned).or(by_environment.map(PathBuf::from));
     let found = |path: PathBuf| {
-        let full = path.canonicalize();
+        // Not its canonical path: a file in memory has none.
+        let full = std::path::absolute(&path).and_then(|full| full.metadata().map(|_| full));
         full.map_err(|error| format!("token file {}: {error}", path.display()))
     };
     file.map(found).transpose()

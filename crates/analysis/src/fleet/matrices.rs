@@ -1,6 +1,6 @@
 //! Numbers between hosts, from the runs that measured them: each host to others, by their names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_record::{Better, Document, Host, MetricId, Params, Record, Unit};
 use serde::Serialize;
@@ -20,12 +20,15 @@ pub struct Matrix {
     pub hosts: Vec<String>,
     /// From host, to host, and the number: the valid ones.
     pub numbers: Vec<(usize, usize, f64)>,
+    /// How many were measured without a valid number.
+    pub not_valid: usize,
     pub pairs: Pairs,
 }
 
 type Ends<'a> = [&'a Host; 2];
 
-/// The matrices of metrics that at least five hosts have measured to several others.
+/// The matrices of metrics that at least five hosts have measured between each other, or fewer that
+/// have measured to each other: those are not judged.
 pub(super) fn matrices(runs: &[&Document], limits: &Limits) -> Vec<Matrix> {
     BETWEEN.iter().filter_map(|metric| matrix(metric, runs, limits)).collect()
 }
@@ -43,7 +46,11 @@ fn matrix(metric: &str, runs: &[&Document], limits: &Limits) -> Option<Matrix> {
     let (params, found) = cases.into_iter().rev().max_by_key(|(_, found)| found.len())?;
     let ends = found.iter().flat_map(|(ends, _)| ends.iter().copied());
     let hosts: BTreeMap<(&str, &str), &Host> = ends.map(|host| (key(host), host)).collect();
-    if hosts.len() < HOSTS_MIN {
+    let calls = |run: &&&Document| !run.far.is_empty();
+    let callers: BTreeSet<_> = runs.iter().filter(calls).map(|run| key(&run.host)).collect();
+    let is_mutual = |ends: &Ends<'_>| ends.iter().all(|end| callers.contains(&key(end)));
+    let are_among_each_other = found.iter().any(|(ends, _)| is_mutual(ends));
+    if hosts.len() < HOSTS_MIN && !are_among_each_other {
         return None;
     }
     let mut named: Vec<(String, (&str, &str))> =
@@ -52,19 +59,23 @@ fn matrix(metric: &str, runs: &[&Document], limits: &Limits) -> Option<Matrix> {
     let index: BTreeMap<(&str, &str), usize> =
         named.iter().enumerate().map(|(at, (_, key))| (*key, at)).collect();
     let mut numbers: BTreeMap<(usize, usize), Directed> = BTreeMap::new();
+    let mut measured: BTreeSet<(usize, usize)> = BTreeSet::new();
     for ([from, to], record) in &found {
         let (from, to) = (index[&key(from)], index[&key(to)]);
+        measured.insert((from, to));
         // The newest counts, or that of the end that is named first.
         if let Some(number) = Directed::of(from, to, record) {
             numbers.entry((from, to)).or_insert(number);
         }
     }
     let (_, first) = found.first()?;
+    let not_valid = measured.len() - numbers.len();
     let directed: Vec<Directed> = numbers.into_values().collect();
     let mut counts = vec![0; named.len()];
     directed.iter().for_each(|one| counts[one.from] += 1);
     // All to one server is a star, which says nothing of links.
-    if counts.iter().filter(|count| **count > 1).count() < HOSTS_MIN {
+    let is_star = counts.iter().filter(|count| **count > 1).count() < HOSTS_MIN;
+    if is_star && !are_among_each_other {
         return None;
     }
     let limit = limits.get(metric).copied().unwrap_or(0.0);
@@ -74,6 +85,7 @@ fn matrix(metric: &str, runs: &[&Document], limits: &Limits) -> Option<Matrix> {
         unit: first.unit,
         better: first.better,
         pairs: pairs::judge(named.len(), &directed, first.better, limit),
+        not_valid,
         numbers: directed.iter().map(|one| (one.from, one.to, one.value())).collect(),
         hosts: named.into_iter().map(|(name, _)| name).collect(),
     })

@@ -46,7 +46,7 @@ impl Reports {
     }
 }
 
-fn say(line: &ChildLine) -> std::io::Result<()> {
+pub(super) fn say(line: &ChildLine) -> std::io::Result<()> {
     let text = serde_json::to_string(line)? + "\n";
     let mut output = std::io::stdout().lock();
     output.write_all(text.as_bytes()).and_then(|()| output.flush())

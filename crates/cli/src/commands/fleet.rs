@@ -1,6 +1,7 @@
 //! `fathom fleet`: many hosts measured and judged by each other.
 
 mod engine;
+mod far_end;
 mod gather;
 mod gathering;
 mod listening;
@@ -8,19 +9,18 @@ mod load;
 mod manifest;
 mod member;
 mod order;
+mod pairs;
 mod run;
 mod summary;
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::fleet::{Judgement, Limits, judge};
-use fathom_metric::Entry;
-use fathom_probes::REGISTRY;
-use fathom_record::{Document, Prediction, Record};
+use fathom_analysis::fleet::{Judgement, judge};
+use fathom_record::{Document, Host, Prediction, Record};
 use fathom_report::Layout;
 use fathom_report::fleet::render;
 
-use super::stored_run;
+use super::{group, stored_run};
 use crate::arguments::StoreArguments;
 use crate::arguments::fleet::{FactsArguments, FleetCommand, FleetOutput};
 use crate::exit::{Status, usage_error};
@@ -29,6 +29,8 @@ pub(super) fn fleet(command: &FleetCommand) -> anyhow::Result<Status> {
     match command {
         FleetCommand::Run(arguments) => run::run(arguments),
         FleetCommand::Load(arguments) => load::load(arguments),
+        FleetCommand::Pairs(arguments) => pairs::pairs(arguments),
+        FleetCommand::FarEnd(arguments) => far_end::serve(arguments),
         FleetCommand::Judge(judge) => of_runs(&judge.runs, &judge.output, true),
         FleetCommand::Facts(facts) if is_of_members(facts) => run::facts(facts),
         FleetCommand::Facts(facts) => of_runs(&facts.runs, &facts.output, false),
@@ -51,9 +53,7 @@ fn of_runs(names: &[String], output: &FleetOutput, numbers: bool) -> anyhow::Res
 }
 
 fn judgement(runs: &[Document]) -> Judgement {
-    let abouts = REGISTRY.entries().iter().map(Entry::about);
-    let limits: Limits = abouts.map(|about| (about.id, about.noise_limit)).collect();
-    judge(&runs.iter().collect::<Vec<_>>(), &limits)
+    judge(&runs.iter().collect::<Vec<_>>(), &group::noise_limits())
 }
 
 /// The status of a command that printed a judgement.
@@ -86,6 +86,10 @@ fn runs(names: &[String], store: &StoreArguments, numbers: bool) -> anyhow::Resu
 fn bare(run: Document) -> Document {
     let mut run = run;
     run.host.origins.clear();
+    for far in &mut run.far {
+        let Host { name, id, emulation, .. } = std::mem::take(&mut far.host);
+        far.host = Host { name, id, emulation, ..Host::default() };
+    }
     let bare = |record: Record| {
         let Record { metric, params, unit, better, summary, typical, facts, .. } = record;
         let mut verdict = record.verdict;

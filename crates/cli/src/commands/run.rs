@@ -2,7 +2,7 @@
 
 mod files;
 mod follower;
-mod remote;
+pub(super) mod remote;
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -175,6 +175,8 @@ fn with_remote(
     let plan = plan(arguments, host)?;
     let Some(remote) = remote::find(arguments, host)? else { return Ok((plan, None)) };
     let plan = plan.and_remote(&remote.place.to).or_usage()?;
+    let to = &remote.place.to;
+    let plan = if arguments.remote_only { remote::only_to(plan, to) } else { plan };
     for warning in [remote.sameness(host), remote.exposure(&plan)].iter().flatten() {
         terminal::warn(warning);
     }

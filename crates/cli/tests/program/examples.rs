@@ -9,7 +9,7 @@ use crate::TestEnv;
 use crate::test_env::{stored_run, text};
 
 /// Commands of examples that take longer, need another program or other hosts.
-const LONG: [&str; 21] = [
+const LONG: [&str; 22] = [
     "run",
     "bench",
     "crosscheck",
@@ -21,6 +21,7 @@ const LONG: [&str; 21] = [
     "serve",
     "fleet run",
     "fleet load",
+    "fleet pairs",
     "fleet member",
     "fleet facts --hosts",
     "file calls",

@@ -179,7 +179,8 @@ fn refusal(work: &Work) -> String {
         same_host: false,
         together: true,
         at_once: 1,
-        work: &|_, _| work.clone(),
+        rounds: &|_| 1,
+        work: &|_, _, _| Some(work.clone()),
         clock: monotonic_raw_ns,
     };
     let (stop, _never) = rustix::pipe::pipe().expect("a pipe");
@@ -196,7 +197,13 @@ struct Lost(Vec<String>);
 impl Audience for Lost {
     fn joined(&mut self, _: &Joined) {}
 
-    fn delivered(&mut self, _: &Joined, _: Option<Skew>, _: &[u8]) -> Result<(), String> {
+    fn delivered(
+        &mut self,
+        _: &Joined,
+        _: Option<&Joined>,
+        _: Option<Skew>,
+        _: &[u8],
+    ) -> Result<(), String> {
         panic!("a refused order was carried out")
     }
 

@@ -23,6 +23,7 @@ mod file_sweep;
 mod file_write;
 mod fleet;
 mod fleet_load;
+mod fleet_pairs;
 mod fleet_run;
 mod forbidden;
 mod golden;

@@ -1,9 +1,14 @@
 //! What a coordinator is asked to do, and what came of it.
 
+use std::net::SocketAddr;
+
 use fathom_far::Token;
 use fathom_record::Host;
 
 use crate::protocol::Work;
+
+/// The work of a round for the member at a place among these.
+pub type WorkOf<'p> = dyn Fn(usize, usize, &[Option<Present<'_>>]) -> Option<Work> + 'p;
 
 /// One gathering of members.
 pub struct Plan<'p> {
@@ -18,10 +23,21 @@ pub struct Plan<'p> {
     pub together: bool,
     /// Otherwise so many measure at a time.
     pub at_once: usize,
-    /// The work of a member, by its place and the number of members.
-    pub work: &'p dyn Fn(usize, usize) -> Work,
+    /// How many rounds of work there are for so many members: each begins when all have done that
+    /// of the last. Members of several rounds stay until the end.
+    pub rounds: &'p dyn Fn(usize) -> usize,
+    /// The work of a member in a round; `None` if it has none.
+    pub work: &'p WorkOf<'p>,
     /// CLOCK_MONOTONIC_RAW in nanoseconds.
     pub clock: fn() -> u64,
+}
+
+/// A member that is not lost, for who gives out work.
+#[derive(Clone, Copy, Debug)]
+pub struct Present<'m> {
+    pub name: &'m str,
+    /// Where its far end accepts connections.
+    pub serves: Option<SocketAddr>,
 }
 
 /// A member, for the audience.
@@ -53,6 +69,8 @@ pub struct Counts {
     pub lost: usize,
     /// The mean progress of all that joined, 0 to 1.
     pub done: f64,
+    /// From 1, once the work has begun, and how many there are.
+    pub round: [usize; 2],
 }
 
 /// How it ended for a member.
@@ -64,9 +82,19 @@ pub struct Ended {
     pub lost: Option<String>,
 }
 
+/// Work that a member could not do, which stayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub round: usize,
+    /// Its place among all.
+    pub place: usize,
+    pub reason: String,
+}
+
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// In the order of their ranks.
+    /// In the order of their ranks, which is that of their places.
     pub members: Vec<Ended>,
+    pub failures: Vec<Failure>,
     pub is_stopped: bool,
 }

@@ -5,14 +5,16 @@
 mod tests;
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 
 use fathom_far::printable;
 use fathom_record::Host;
 
-use super::plan::{Counts, Ended, Joined, Plan, Skew};
+use super::plan::{Counts, Ended, Failure, Joined, Plan, Present, Skew};
 use crate::offset::{EXCHANGES, Exchange, Offset};
 use crate::protocol::{
-    DOCUMENT_BYTES_MAX, Join, LOST_NS, MEMBERS_MAX, Order, Progress, ToCoordinator, ToMember, Work,
+    DOCUMENT_BYTES_MAX, Join, LOST_NS, MEMBERS_MAX, Order, PORT_MIN, Progress, ToCoordinator,
+    ToMember, Work,
 };
 
 /// Members that deliver at a time: their documents are in memory.
@@ -23,8 +25,9 @@ const COMPARE_AT_ONCE: usize = 8;
 /// must have it in time.
 const AHEAD_NS: u64 = 200_000_000;
 const AHEAD_EACH_NS: u64 = 100_000;
-/// Limits of a member's stages: getting ready (test files are written), measuring (everything,
-/// thoroughly, on a slow machine), delivering.
+/// Limits of a member's stages: starting a far end, getting ready (test files are written),
+/// measuring (everything, thoroughly, on a slow machine), delivering.
+const SERVE_NS: u64 = 60_000_000_000;
 const READY_NS: u64 = 600_000_000_000;
 const WORK_NS: u64 = 6 * 3_600_000_000_000;
 const DELIVERY_NS: u64 = 120_000_000_000;
@@ -33,6 +36,8 @@ const DELIVERY_NS: u64 = 120_000_000_000;
 enum Stage {
     /// For its order.
     Waiting,
+    /// Its far end.
+    Starting,
     /// To start together: it has its order.
     Preparing,
     Ready,
@@ -40,6 +45,7 @@ enum Stage {
     /// For its turn to deliver.
     Finished,
     Delivering,
+    /// It has done the work of the round.
     Delivered,
     Lost(String),
 }
@@ -50,6 +56,12 @@ struct Member {
     boot_id: String,
     named_id: Option<String>,
     by_name: bool,
+    /// From where it has joined.
+    ip: IpAddr,
+    /// The port of its far end.
+    serves: Option<u16>,
+    /// The member to which it measures.
+    partner: Option<usize>,
     stage: Stage,
     since_ns: u64,
     heard_ns: u64,
@@ -60,8 +72,18 @@ struct Member {
 }
 
 impl Member {
+    fn is_lost(&self) -> bool {
+        matches!(self.stage, Stage::Lost(_))
+    }
+
+    /// Whether nothing more is to come of it in this round.
     fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Delivered | Stage::Lost(_))
+        self.stage == Stage::Delivered || self.is_lost()
+    }
+
+    fn present(&self) -> Option<Present<'_>> {
+        let serves = self.serves.map(|port| SocketAddr::new(self.ip, port));
+        (!self.is_lost()).then_some(Present { name: &self.joined.name, serves })
     }
 
     fn is_busy(&self) -> bool {
@@ -71,7 +93,7 @@ impl Member {
     /// Its share of the whole.
     fn done(&self) -> f64 {
         match self.stage {
-            Stage::Waiting | Stage::Preparing | Stage::Ready => 0.0,
+            Stage::Waiting | Stage::Starting | Stage::Preparing | Stage::Ready => 0.0,
             Stage::Measuring => self.progress.done,
             Stage::Finished | Stage::Delivering | Stage::Delivered | Stage::Lost(_) => 1.0,
         }
@@ -85,6 +107,9 @@ pub(crate) struct Roster<'p> {
     places: Vec<usize>,
     begun_ns: u64,
     has_begun: bool,
+    round: usize,
+    rounds: usize,
+    failures: Vec<Failure>,
     /// The announced start, by the coordinator's clock.
     start_ns: Option<u64>,
     /// Whether a member may be sent something since this was asked.
@@ -99,6 +124,9 @@ impl<'p> Roster<'p> {
             places: Vec::new(),
             begun_ns: (plan.clock)(),
             has_begun: false,
+            round: 0,
+            rounds: 1,
+            failures: Vec::new(),
             start_ns: None,
             has_changed: true,
         }
@@ -117,11 +145,21 @@ impl<'p> Roster<'p> {
         self.members[at].skew
     }
 
-    /// Takes a member.
+    /// The member to which another one measures.
+    pub(super) fn partner(&self, at: usize) -> Option<&Joined> {
+        Some(self.member(self.members[at].partner?))
+    }
+
+    /// Whether members have more than one order.
+    pub(super) fn stays(&self) -> bool {
+        self.rounds > 1
+    }
+
+    /// Takes a member that has connected from this address.
     ///
     /// # Errors
     /// Why it is refused, for itself.
-    pub(crate) fn admit(&mut self, join: Join, now_ns: u64) -> Result<usize, String> {
+    pub(crate) fn admit(&mut self, join: Join, ip: IpAddr, now_ns: u64) -> Result<usize, String> {
         if let Some(what) = join.implausible() {
             return Err(format!("its {what} cannot be"));
         }
@@ -139,7 +177,7 @@ impl<'p> Roster<'p> {
                 twin.joined.name
             ));
         }
-        let is_late = self.has_begun && self.plan.together;
+        let is_late = self.has_begun && (self.plan.together || self.stays());
         if is_late || self.members.len() >= self.plan.expected.min(MEMBERS_MAX) {
             return Err(
                 if is_late { "the others have begun" } else { "no more are expected" }.to_owned()
@@ -152,6 +190,9 @@ impl<'p> Roster<'p> {
             boot_id,
             named_id,
             by_name: false,
+            ip,
+            serves: None,
+            partner: None,
             stage: Stage::Waiting,
             since_ns: now_ns,
             heard_ns: now_ns,
@@ -179,15 +220,17 @@ impl<'p> Roster<'p> {
         message: ToCoordinator,
         now_ns: u64,
     ) -> Result<Option<ToMember>, String> {
-        let start_ns = self.start_ns;
+        let (start_ns, stays, round) = (self.start_ns, self.stays(), self.round);
         // A thousand members that answer 64 exchanges each change nothing but the last time.
         let is_frequent =
             matches!(message, ToCoordinator::Alive { .. } | ToCoordinator::Stamps { .. });
         self.has_changed |= !is_frequent;
+        let (name, is_reachable) = (name_of(&message), self.is_reachable(at));
         let member = &mut self.members[at];
         member.heard_ns = now_ns;
         match (message, &member.stage) {
-            (_, Stage::Delivered | Stage::Lost(_)) => {}
+            (_, Stage::Lost(_)) => {}
+            (_, Stage::Delivered) if !stays => {}
             (ToCoordinator::Alive { progress }, _) => {
                 member.progress = progress.map_or_else(Progress::default, Progress::plausible);
                 return Ok(Some(ToMember::Alive));
@@ -209,6 +252,15 @@ impl<'p> Roster<'p> {
                     member.skew = Some(Skew { ns: ns as f64, error_ns: offset.error_ns() });
                 }
             }
+            (ToCoordinator::Serving { port }, Stage::Starting) if port >= PORT_MIN => {
+                if !is_reachable {
+                    return Err("others cannot reach it: its connection comes over loopback, as \
+                                through a tunnel"
+                        .to_owned());
+                }
+                member.serves = Some(port);
+                member.enter(Stage::Delivered, now_ns);
+            }
             (ToCoordinator::Finished, Stage::Measuring) => member.enter(Stage::Finished, now_ns),
             (ToCoordinator::Document { bytes }, Stage::Delivering) => {
                 if !(1..=DOCUMENT_BYTES_MAX).contains(&bytes) {
@@ -218,17 +270,22 @@ impl<'p> Roster<'p> {
                     ));
                 }
             }
+            (ToCoordinator::Failed { text }, Stage::Measuring) if member.partner.is_some() => {
+                member.enter(Stage::Delivered, now_ns);
+                let place = self.places.iter().position(|other| *other == at).unwrap_or(at);
+                self.failures.push(Failure { round, place, reason: printable(&text) });
+            }
             (ToCoordinator::Failed { text }, _) => return Err(printable(&text)),
-            (ToCoordinator::Hello { .. }, _) => return Err(out_of_turn("hello")),
-            (ToCoordinator::Proof { .. }, _) => return Err(out_of_turn("proof")),
-            (ToCoordinator::Join(_), _) => return Err(out_of_turn("join")),
-            (ToCoordinator::Ready, _) => return Err(out_of_turn("ready")),
-            (ToCoordinator::Stamps { .. }, _) => return Err(out_of_turn("stamps")),
-            (ToCoordinator::Started { .. }, _) => return Err(out_of_turn("started")),
-            (ToCoordinator::Finished, _) => return Err(out_of_turn("finished")),
-            (ToCoordinator::Document { .. }, _) => return Err(out_of_turn("document")),
+            _ => return Err(format!("a message out of turn: {name}")),
         }
         Ok(None)
+    }
+
+    /// Whether others can connect to the address from which a member has joined.
+    fn is_reachable(&self, at: usize) -> bool {
+        let member = &self.members[at];
+        let is_here = |other: &Member| other.boot_id == member.boot_id;
+        !member.ip.is_loopback() || self.members.iter().all(is_here)
     }
 
     /// Bytes of its document arrive.
@@ -241,10 +298,11 @@ impl<'p> Roster<'p> {
         self.has_changed = true;
     }
 
-    /// A member that has delivered is not lost. Returns whether it is now.
+    /// A member that has delivered is not lost, unless it was to stay. Returns whether it is now.
     pub(crate) fn lose(&mut self, at: usize, reason: &str) -> bool {
+        let stays = self.stays();
         let member = &mut self.members[at];
-        let is_lost = !member.is_over();
+        let is_lost = !member.is_lost() && (stays || !member.is_over());
         if is_lost {
             member.stage = Stage::Lost(reason.to_owned());
             self.has_changed = true;
@@ -257,11 +315,13 @@ impl<'p> Roster<'p> {
         let reason = |member: &Member| {
             let (silent, since) = (now_ns.saturating_sub(member.heard_ns), member.since_ns);
             let limit = match member.stage {
-                Stage::Delivered | Stage::Lost(_) => return None,
+                Stage::Lost(_) => return None,
+                Stage::Delivered if !self.stays() => return None,
                 _ if silent >= LOST_NS => {
                     return Some(format!("no sign of life for {} s", LOST_NS / 1_000_000_000));
                 }
-                Stage::Waiting | Stage::Ready | Stage::Finished => return None,
+                Stage::Waiting | Stage::Ready | Stage::Finished | Stage::Delivered => return None,
+                Stage::Starting => (SERVE_NS, "no far end"),
                 Stage::Preparing => (READY_NS, "not ready"),
                 Stage::Measuring => (WORK_NS, "not finished"),
                 Stage::Delivering => (DELIVERY_NS, "its run not delivered"),
@@ -282,6 +342,7 @@ impl<'p> Roster<'p> {
             self.begin();
         }
         if self.has_begun {
+            self.next_round(now_ns);
             self.order(now_ns, &mut sent);
         }
         if self.plan.together && self.has_begun && self.start_ns.is_none() {
@@ -302,7 +363,20 @@ impl<'p> Roster<'p> {
         self.places = (0..self.members.len()).collect();
         // A stable sort: those without a rank as they joined.
         self.places.sort_by_key(|at| self.members[*at].joined.rank.unwrap_or(u32::MAX));
+        self.rounds = (self.plan.rounds)(self.members.len()).max(1);
         self.name_clones();
+    }
+
+    fn next_round(&mut self, now_ns: u64) {
+        if self.is_over() || !self.members.iter().all(Member::is_over) {
+            return;
+        }
+        self.round += 1;
+        for member in self.members.iter_mut().filter(|it| !it.is_lost()) {
+            member.enter(Stage::Waiting, now_ns);
+            member.partner = None;
+            member.progress = Progress::default();
+        }
     }
 
     /// Images and containers may share a machine-id: hosts of one id are distinguished by names.
@@ -324,27 +398,49 @@ impl<'p> Roster<'p> {
     /// Orders to those whose turn it is.
     fn order(&mut self, now_ns: u64, sent: &mut Vec<(usize, ToMember)>) {
         let most = if self.plan.together { usize::MAX } else { self.plan.at_once.max(1) };
-        let mut busy = self.count(Member::is_busy);
-        for (place, &at) in self.places.iter().enumerate() {
-            if busy >= most {
-                break;
-            }
+        for (place, work) in self.work(most.saturating_sub(self.count(Member::is_busy))) {
+            let at = self.places[place];
+            let stays = self.stays();
+            let partner = match &work {
+                Some(Work::Pair(pair)) => {
+                    self.members.iter().position(|it| it.joined.name == pair.name)
+                }
+                _ => None,
+            };
             let member = &mut self.members[at];
-            if member.stage != Stage::Waiting {
-                continue;
-            }
-            let work = (self.plan.work)(place, self.places.len());
-            if work == Work::Facts {
-                member.enter(Stage::Delivered, now_ns);
-                sent.push((at, ToMember::End { reason: None }));
-                continue;
-            }
             let together = self.plan.together;
-            member.enter(if together { Stage::Preparing } else { Stage::Measuring }, now_ns);
-            let order = Order { work, by_name: member.by_name, together };
-            sent.push((at, ToMember::Order(Box::new(order))));
-            busy += 1;
+            let stage = match &work {
+                None | Some(Work::Facts) => Stage::Delivered,
+                Some(Work::Serve) => Stage::Starting,
+                Some(_) if together => Stage::Preparing,
+                Some(_) => Stage::Measuring,
+            };
+            let is_idle = stage == Stage::Delivered;
+            // If all are, the next round begins.
+            self.has_changed |= is_idle;
+            member.partner = partner;
+            member.enter(stage, now_ns);
+            match work.filter(|_| !is_idle) {
+                Some(work) => {
+                    let order = Order { work, by_name: member.by_name, together };
+                    sent.push((at, ToMember::Order(Box::new(order))));
+                }
+                None if stays => {}
+                None => sent.push((at, ToMember::End { reason: None })),
+            }
         }
+    }
+
+    /// The work of those that wait, at most so many, by their places.
+    fn work(&self, most: usize) -> Vec<(usize, Option<Work>)> {
+        let is_waiting = |place: &usize| self.members[self.places[*place]].stage == Stage::Waiting;
+        let mut waiting = (0..self.places.len()).filter(is_waiting).take(most).peekable();
+        if waiting.peek().is_none() {
+            return Vec::new();
+        }
+        let present: Vec<_> = self.places.iter().map(|at| self.members[*at].present()).collect();
+        let work = |place| (place, (self.plan.work)(self.round, place, &present));
+        waiting.map(work).collect()
     }
 
     /// Compares the clocks when all are ready, then announces the start.
@@ -383,7 +479,8 @@ impl<'p> Roster<'p> {
 
     /// Whether nothing more is to come.
     pub(crate) fn is_over(&self) -> bool {
-        self.has_begun && self.members.iter().all(Member::is_over)
+        let is_last = self.round + 1 == self.rounds || self.members.iter().all(Member::is_lost);
+        self.has_begun && is_last && self.members.iter().all(Member::is_over)
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -394,11 +491,12 @@ impl<'p> Roster<'p> {
             measuring: self.count(|it| it.is_busy()),
             delivered: self.count(|it| it.stage == Stage::Delivered),
             lost: self.count(|it| matches!(it.stage, Stage::Lost(_))),
-            done: done / joined.max(1) as f64,
+            done: (self.round as f64 + done / joined.max(1) as f64) / self.rounds as f64,
+            round: [self.round + usize::from(self.has_begun), self.rounds],
         }
     }
 
-    pub(crate) fn ended(self) -> Vec<Ended> {
+    pub(crate) fn ended(self) -> (Vec<Ended>, Vec<Failure>) {
         let mut members = self.members;
         members.sort_by_key(|it| it.joined.rank.unwrap_or(u32::MAX));
         let ended = |member: Member| {
@@ -409,7 +507,7 @@ impl<'p> Roster<'p> {
             };
             Ended { member: *member.joined, skew: member.skew, lost }
         };
-        members.into_iter().map(ended).collect()
+        (members.into_iter().map(ended).collect(), self.failures)
     }
 }
 
@@ -424,6 +522,18 @@ impl Member {
     }
 }
 
-fn out_of_turn(message: &str) -> String {
-    format!("a message out of turn: {message}")
+fn name_of(message: &ToCoordinator) -> &'static str {
+    match message {
+        ToCoordinator::Hello { .. } => "hello",
+        ToCoordinator::Proof { .. } => "proof",
+        ToCoordinator::Join(_) => "join",
+        ToCoordinator::Alive { .. } => "alive",
+        ToCoordinator::Ready => "ready",
+        ToCoordinator::Stamps { .. } => "stamps",
+        ToCoordinator::Started { .. } => "started",
+        ToCoordinator::Serving { .. } => "serving",
+        ToCoordinator::Finished => "finished",
+        ToCoordinator::Document { .. } => "document",
+        ToCoordinator::Failed { .. } => "failed",
+    }
 }

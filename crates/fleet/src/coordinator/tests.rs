@@ -1,5 +1,7 @@
 //! A coordinator in a thread, and members that do not keep to the protocol.
 
+mod rounds;
+
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +31,7 @@ impl Audience for Heard {
     fn delivered(
         &mut self,
         member: &Joined,
+        partner: Option<&Joined>,
         skew: Option<Skew>,
         document: &[u8],
     ) -> Result<(), String> {
@@ -37,7 +40,8 @@ impl Audience for Heard {
             return Err("not of this host".to_owned());
         }
         let together = if skew.is_some() { " together" } else { "" };
-        self.events.push(format!("delivered {}: {text}{together}", member.name));
+        let to = partner.map_or(String::new(), |it| format!(" to {}", it.name));
+        self.events.push(format!("delivered {}{to}: {text}{together}", member.name));
         Ok(())
     }
 
@@ -61,20 +65,30 @@ fn coordinator(
     together: bool,
     clock: fn() -> u64,
 ) -> (SocketAddr, JoinHandle<Ended>) {
+    let work = |_: usize, _: usize, _: &[Option<Present<'_>>]| Some(Work::Run(run()));
+    coordinator_of((expected, together, clock), |_| 1, work)
+}
+
+fn run() -> RunOrder {
+    RunOrder { metrics: vec!["cpu".to_owned()], effort: Effort::Quick, only: false }
+}
+
+fn coordinator_of(
+    (expected, together, clock): (usize, bool, fn() -> u64),
+    rounds: fn(usize) -> usize,
+    work: fn(usize, usize, &[Option<Present<'_>>]) -> Option<Work>,
+) -> (SocketAddr, JoinHandle<Ended>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let thread = std::thread::spawn(move || {
-        let work = |_, _| {
-            let metrics = vec!["cpu".to_owned()];
-            Work::Run(RunOrder { metrics, effort: Effort::Quick, only: false })
-        };
         let plan = Plan {
             token: Token::new(TOKEN),
             expected,
             join_ns: u64::MAX,
-            same_host: false,
+            same_host: rounds(expected) > 1,
             together,
             at_once: usize::MAX,
+            rounds: &rounds,
             work: &work,
             clock,
         };
@@ -97,6 +111,10 @@ impl Scripted {
     }
 
     fn joined(address: SocketAddr, name: &str) -> Self {
+        Self::joined_as(address, &join(name))
+    }
+
+    fn joined_as(address: SocketAddr, join: &ToCoordinator) -> Self {
         let mut this = Self::connected(address);
         let own = challenge().unwrap();
         this.0.send(&hello(&own)).unwrap();
@@ -105,7 +123,7 @@ impl Scripted {
         assert_eq!(proof, proof_of(&token, Side::Far, &own, &challenge));
         let proof = proof_of(&token, Side::Near, &own, &challenge);
         this.0.send(&ToCoordinator::Proof { proof }).unwrap();
-        this.says(&join(name));
+        this.says(join);
         assert_eq!(this.hears(), ToMember::Joined);
         this
     }
@@ -140,11 +158,15 @@ impl Scripted {
 }
 
 fn join(name: &str) -> ToCoordinator {
+    join_on(name, format!("boot of {name}"))
+}
+
+fn join_on(name: &str, boot_id: String) -> ToCoordinator {
     let mut host =
         Host { name: name.to_owned(), id: Some(format!("id of {name}")), ..Host::default() };
     host.cpu.logical = 1;
     let (rank, node, named_id) = (None, None, None);
-    let join = Join { rank, node, boot_id: format!("boot of {name}"), host, named_id };
+    let join = Join { rank, node, boot_id, host, named_id };
     ToCoordinator::Join(Box::new(join))
 }
 

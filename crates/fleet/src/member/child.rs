@@ -13,6 +13,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::token_file::TokenFile;
 use crate::protocol::DOCUMENT_BYTES_MAX;
 
 /// The variable with the token, which the measuring process does not get.
@@ -31,6 +32,8 @@ pub enum ChildLine {
     Started { started_ns: u64 },
     /// From 0 to 1, and what it measures.
     Progress { done: f64, what: String },
+    /// The port of its far end.
+    Serving { serving_port: u16 },
 }
 
 /// What a measuring process has reported.
@@ -49,6 +52,8 @@ pub(super) struct Child {
     /// Its standard output, until that is closed.
     output: Option<OwnedFd>,
     errors: ErrorFile,
+    /// What it reads until it ends.
+    _token: Option<TokenFile>,
     /// Lines that are not whole, then the document.
     received: Vec<u8>,
     is_in_document: bool,
@@ -56,7 +61,8 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts a program, which ends with this process; `token`: what it sends to a server.
+    /// Starts a program, which ends with this process; `token`: what it sends to a server;
+    /// `token_file`: that of a far end, which its arguments name.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -64,6 +70,7 @@ impl Child {
         program: &Path,
         arguments: &[String],
         token: Option<&str>,
+        token_file: Option<TokenFile>,
     ) -> IoResult<Self> {
         let errors = ErrorFile::new()?;
         let command = || {
@@ -77,8 +84,8 @@ impl Child {
         let output = process.stdout()?.as_fd().try_clone_to_owned()?;
         fcntl_setfl(&output, OFlags::NONBLOCK)?;
         let (received, is_in_document, has_ended) = (Vec::new(), false, false);
-        let output = Some(output);
-        Ok(Self { process, output, errors, received, is_in_document, has_ended })
+        let (output, _token) = (Some(output), token_file);
+        Ok(Self { process, output, errors, _token, received, is_in_document, has_ended })
     }
 
     /// What becomes readable with news.
@@ -168,7 +175,8 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> Child {
-        Child::start(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], None).unwrap()
+        Child::start(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], None, None)
+            .unwrap()
     }
 
     /// The news until the end, which does as `each` says after each line.

@@ -236,7 +236,7 @@ fn drawn(strip: &Strip, group: &Group, titles: &[(String, Subject)]) -> Drawn {
 }
 
 fn between(matrix: &Matrix) -> Between<'_> {
-    let Matrix { metric, params, unit, better, hosts, numbers, pairs } = matrix;
+    let Matrix { metric, params, unit, better, hosts, numbers, pairs, .. } = matrix;
     Between {
         case: named(metric, params),
         unit: *unit,

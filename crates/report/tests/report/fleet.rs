@@ -31,11 +31,11 @@ fn fact(value: &str) -> OddFact {
     OddFact { fact, value, usual, hosts: 398, of: 400 }
 }
 
-fn hosts(of: impl IntoIterator<Item = usize>) -> Vec<String> {
+pub(crate) fn hosts(of: impl IntoIterator<Item = usize>) -> Vec<String> {
     of.into_iter().map(|at| format!("node{at}")).collect()
 }
 
-fn group(names: Vec<String>, odd: Vec<OddHost>) -> Group {
+pub(crate) fn group(names: Vec<String>, odd: Vec<OddHost>) -> Group {
     Group {
         hardware: Hardware {
             cpu: "AMD EPYC".to_owned(),

@@ -9,6 +9,7 @@ mod exporting;
 mod families;
 mod fixture;
 mod fleet;
+mod fleet_pairs;
 mod history;
 mod load;
 mod promises;

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
-use fathom_fleet::{Outcome, Plan, Work, coordinate};
+use fathom_fleet::{Outcome, Plan, WorkOf, coordinate};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::host;
 use fathom_record::Document;
@@ -32,8 +32,10 @@ pub(super) struct Request<'r> {
     pub(super) procedure: Option<&'static str>,
     pub(super) together: bool,
     pub(super) at_once: usize,
-    /// The work of a member, by its place and the number of members.
-    pub(super) work: &'r dyn Fn(usize, usize) -> Work,
+    /// How many rounds of work there are for so many members.
+    pub(super) rounds: &'r dyn Fn(usize) -> usize,
+    /// The work of a member in a round; `None` if it has none.
+    pub(super) work: &'r WorkOf<'r>,
 }
 
 pub(super) struct Gathered {
@@ -67,6 +69,7 @@ pub(super) fn gather(request: &Request<'_>) -> anyhow::Result<Gathered> {
         same_host: request.gather.same_host,
         together: request.together,
         at_once: request.at_once,
+        rounds: request.rounds,
         work: request.work,
         clock: monotonic_raw_ns,
     };

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use fathom_analysis::fleet::names::fold;
 use fathom_analysis::typical;
 use fathom_fleet::{Audience, Counts, Joined, Skew};
-use fathom_record::{Document, Record, RunState};
+use fathom_record::{Document, Host, Record, RunState};
 
 use super::bare;
 use super::engine::Engine;
@@ -101,10 +101,11 @@ impl Audience for Gathering {
     fn delivered(
         &mut self,
         member: &Joined,
+        partner: Option<&Joined>,
         skew: Option<Skew>,
         document: &[u8],
     ) -> Result<(), String> {
-        let mut document = checked(member, document, self.procedure)?;
+        let mut document = checked((member, partner), document, self.procedure)?;
         document.run.label = Some(self.label.clone());
         document.run.notes.extend(skew.map(|skew| {
             format!(
@@ -154,8 +155,11 @@ impl Gathering {
         };
         let nobody = BTreeSet::new();
         add(counts.measuring, "measuring", &nobody);
-        add(counts.delivered, "done", &nobody);
+        let [round, rounds] = counts.round;
+        // Of several rounds it is over for all at once.
+        add(if rounds > 1 { 0 } else { counts.delivered }, "done", &nobody);
         add(counts.lost, "lost", &self.lost);
+        parts.extend((rounds > 1).then(|| format!("step {round} of {rounds}")));
         parts.join(", ")
     }
 }
@@ -170,15 +174,24 @@ fn with_windows(mut share: Document) -> Document {
     share
 }
 
-/// The one run in these bytes, which must be of this member.
-fn checked(member: &Joined, document: &[u8], procedure: Option<&str>) -> Result<Document, String> {
+/// The one run in these bytes, which must be of this member, and to its partner if it has one.
+fn checked(
+    (member, partner): (&Joined, Option<&Joined>),
+    document: &[u8],
+    procedure: Option<&str>,
+) -> Result<Document, String> {
     let name = format!("the run of {}", member.name);
     let read = documents::read(document, &name).map_err(|error| error.to_string())?;
     let [mut document] = <[Document; 1]>::try_from(read)
         .map_err(|read| format!("it delivered {} runs, one is expected", read.len()))?;
-    let (found, own) = (&document.host, &member.host);
-    if (&found.name, found.identity()) != (&own.name, own.identity()) {
+    let key = |host: &Host| (host.name.clone(), host.identity().to_owned());
+    let found = &document.host;
+    if key(found) != key(&member.host) {
         return Err(format!("it delivered a run of another host, {}", found.name));
+    }
+    let far = document.far.iter().map(|far| key(&far.host));
+    if far.collect::<Vec<_>>() != Vec::from_iter(partner.map(|partner| key(&partner.host))) {
+        return Err("it delivered a run to another host than it was to measure to".to_owned());
     }
     if document.run.procedure.as_deref() != procedure {
         return Err("it delivered a run of another command".to_owned());
@@ -193,7 +206,7 @@ fn checked(member: &Joined, document: &[u8], procedure: Option<&str>) -> Result<
 #[cfg(test)]
 mod tests {
     use fathom_far::Token;
-    use fathom_record::{Host, Record};
+    use fathom_record::{FarHost, Host, Record};
 
     use super::*;
     use crate::arguments::StoreArguments;
@@ -206,6 +219,7 @@ mod tests {
         (run.host.name, run.host.id) = (name.to_owned(), Some(format!("id of {name}")));
         run.run.id = id.to_owned();
         run.run.procedure = None;
+        run.far.clear();
         run.records = run.records.into_iter().map(Record::sealed).collect();
         run
     }
@@ -234,7 +248,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut gathering = gathering(folder.path());
         let skew = Skew { ns: -250_000.0, error_ns: 50_000.0 };
-        gathering.delivered(&member("a"), Some(skew), &json(&run("a", ID))).unwrap();
+        gathering.delivered(&member("a"), None, Some(skew), &json(&run("a", ID))).unwrap();
         let store = gathering.store.store().unwrap();
         assert_eq!(store.labelled("group").unwrap(), [ID]);
         let stored = store.document(ID, true).unwrap();
@@ -250,7 +264,7 @@ mod tests {
     fn what_is_no_run_of_the_member_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let mut gathering = gathering(folder.path());
-        gathering.delivered(&member("a"), None, &json(&run("a", ID))).unwrap();
+        gathering.delivered(&member("a"), None, None, &json(&run("a", ID))).unwrap();
         let own = run("b", "b123456789abcdef");
         let two = [json(&own), json(&run("b", "c123456789abcdef"))].concat();
         let clone = Document { host: Host { id: None, ..own.host.clone() }, ..own.clone() };
@@ -270,13 +284,41 @@ mod tests {
             (json(&id), "invalid run id"),
             (b"rubbish".to_vec(), "the run of b is not a run of"),
             (Vec::new(), "the run of b is empty"),
+            (json(&to(own.clone(), "a")), "it delivered a run to another host than it was to"),
         ] {
-            let refused = gathering.delivered(&member("b"), None, &document).unwrap_err();
+            let refused = gathering.delivered(&member("b"), None, None, &document).unwrap_err();
             assert!(refused.contains(why), "{why}: {refused}");
         }
         let store = gathering.store.store().unwrap();
         assert_eq!(store.labelled("group").unwrap(), [ID], "nothing else is stored");
         assert_eq!(store.document(ID, false).unwrap().host.name, "a");
-        gathering.delivered(&member("b"), None, &json(&own)).unwrap();
+        gathering.delivered(&member("b"), None, None, &json(&own)).unwrap();
+    }
+
+    /// The run as one to another host.
+    fn to(mut run: Document, name: &str) -> Document {
+        let Joined { name, host, .. } = member(name);
+        run.far = vec![FarHost { name, host, clock: None }];
+        run
+    }
+
+    #[test]
+    fn run_of_a_pair_is_to_its_partner() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut gathering = gathering(folder.path());
+        let own = run("a", ID);
+        let mut clone = to(own.clone(), "b");
+        clone.far[0].host.id = Some("another".to_owned());
+        let mut two = to(own.clone(), "b");
+        two.far.extend(to(own.clone(), "c").far);
+        for wrong in [to(own.clone(), "c"), clone, two, own.clone()] {
+            let delivered =
+                gathering.delivered(&member("a"), Some(&member("b")), None, &json(&wrong));
+            let why = "it delivered a run to another host than it was to measure to";
+            assert_eq!(delivered, Err(why.to_owned()), "{:?}", wrong.far);
+        }
+        let right = json(&to(own, "b"));
+        gathering.delivered(&member("a"), Some(&member("b")), None, &right).unwrap();
+        assert_eq!(gathering.runs[0].far[0].host.name, "b");
     }
 }

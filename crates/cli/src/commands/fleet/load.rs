@@ -29,10 +29,11 @@ pub(super) fn load(arguments: &FleetLoadArguments) -> anyhow::Result<Status> {
         procedure: Some(command.path),
         together: true,
         at_once: usize::MAX,
-        work: &|place, of| {
-            let LoadOrder { url, options } = order.clone().for_members(of as u32);
-            let (place, of, token) = (place as u32, of as u32, token.clone());
-            Work::Load(LoadShare { url, options, place, of, token })
+        rounds: &|_| 1,
+        work: &|_, place, members| {
+            let (place, of, token) = (place as u32, members.len() as u32, token.clone());
+            let LoadOrder { url, options } = order.clone().for_members(of);
+            Some(Work::Load(LoadShare { url, options, place, of, token }))
         },
     })?;
     let summary = Summary::of(&gathered, Some(&label)).words() + &format!("; label {label}");

@@ -4,7 +4,7 @@ use std::env::var;
 
 use anyhow::{Context as _, anyhow};
 use fathom_far::Token;
-use fathom_fleet::{Ending, Join, Membership, Order, TOKEN, serve};
+use fathom_fleet::{Ending, Join, Local, Membership, Order, TOKEN, serve};
 use fathom_measure::host::Reader;
 use fathom_measure::process::this_program;
 use fathom_record::host::{NAME_VARIABLE, is_name};
@@ -29,9 +29,9 @@ pub(in super::super) fn member(arguments: &MemberArguments) -> anyhow::Result<St
     let addresses = fathom_http::resolve(host, *port).with_context(|| format!("look up {host}"))?;
     let (join, name) = join(arguments)?;
     let facts = join.host.clone();
-    let to_arguments = |order: &Order| {
+    let to_arguments = |order: &Order, local: &Local<'_>| {
         let by_name = Some(facts.name.as_str()).filter(|_| order.by_name);
-        order::arguments(order, &facts, name.as_deref().or(by_name))
+        order::arguments(order, local, &facts, name.as_deref().or(by_name))
     };
     let membership = Membership {
         addresses,

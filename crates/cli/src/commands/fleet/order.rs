@@ -2,11 +2,12 @@
 //! asks for must be known here, and no text of it becomes an option.
 
 use fathom_engine::Plan;
-use fathom_fleet::{LoadShare, Order, RunOrder, Work};
+use fathom_fleet::{LoadShare, Local, Order, PairOrder, RunOrder, Work};
 use fathom_load::{LoadOrder, Share};
 use fathom_probes::REGISTRY;
 use fathom_record::{Effort, Host, Protocol};
 
+use crate::commands::run::remote::{BY_HTTP, only_to};
 use crate::remedy::with_remedy;
 
 /// The arguments for an order on this host; `name` if it is to be named so.
@@ -15,41 +16,94 @@ use crate::remedy::with_remedy;
 /// Why the order is refused.
 pub(super) fn arguments(
     order: &Order,
+    local: &Local<'_>,
     host: &Host,
     name: Option<&str>,
 ) -> Result<Vec<String>, String> {
-    let mut arguments = match &order.work {
+    // Before the command: an option of all.
+    let mut words = Vec::from_iter(name.map(|name| format!("--host-name={name}")));
+    let mut add = |more: &[&str]| words.extend(more.iter().map(|word| (*word).to_owned()));
+    let remote = |to: &dyn std::fmt::Display| format!("--remote={to}");
+    let run = match &order.work {
         Work::Facts => return Err("facts need no order".to_owned()),
-        Work::Run(run) => of_run(run, host)?,
-        Work::Load(load) => of_load(load)?,
+        Work::Load(load) => {
+            // After the command, before what the order names.
+            let (command, rest) = of_load(load)?;
+            add(&[&command, "--json", "--samples", "--member"]);
+            add(if order.together { &["--wait-start"] } else { &[] });
+            words.extend(rest);
+            return Ok(words);
+        }
+        Work::Serve => {
+            add(&["fleet", "far-end", "--listen", &local.address.to_string()]);
+            words.extend(token_file(local)?);
+            return Ok(words);
+        }
+        Work::Run(run) => {
+            check(run, host)?;
+            // Samples of each pair of many hosts would fill the store.
+            add(&["run", "--json", "--member", "--samples"]);
+            run
+        }
+        Work::Pair(PairOrder { run, to, .. }) => {
+            check_pair(run, host)?;
+            add(&["run", "--json", "--member", "--remote-only", &remote(to)]);
+            words.extend(token_file(local)?);
+            run
+        }
     };
-    let options = ["--json", "--samples", "--member"].into_iter();
-    let options = options.chain(order.together.then_some("--wait-start"));
-    let mut options: Vec<String> = options.map(str::to_owned).collect();
-    options.extend(name.map(|name| format!("--host-name={name}")));
-    // After the command, before what the order names.
-    arguments.splice(1..1, options);
-    Ok(arguments)
+    let mut add = |more: &[&str]| words.extend(more.iter().map(|word| (*word).to_owned()));
+    add(if order.together { &["--wait-start"] } else { &[] });
+    add(match run.effort {
+        Effort::Quick => &["--quick"],
+        Effort::Standard => &[],
+        Effort::Thorough => &["--thorough"],
+    });
+    add(if run.only && !run.metrics.is_empty() { &["--only"] } else { &[] });
+    add(&["--"]);
+    words.extend(run.metrics.iter().cloned());
+    Ok(words)
 }
 
-fn of_run(run: &RunOrder, host: &Host) -> Result<Vec<String>, String> {
-    let RunOrder { metrics, effort, only } = run;
+fn token_file(local: &Local<'_>) -> Result<[String; 2], String> {
+    let path = local.token_file.ok_or("a far end without a token")?;
+    Ok(["--token-file".to_owned(), path.display().to_string()])
+}
+
+fn check(run: &RunOrder, host: &Host) -> Result<Plan, String> {
+    let RunOrder { metrics, effort, .. } = run;
     let plan = Plan::new(&REGISTRY, metrics.clone(), *effort, Protocol::Median, 0, host);
-    plan.and_then(|plan| plan.without_by_hand(&REGISTRY)).map_err(|error| with_remedy(&error))?;
-    let effort = match effort {
-        Effort::Quick => Some("--quick"),
-        Effort::Standard => None,
-        Effort::Thorough => Some("--thorough"),
-    };
-    let only = Some("--only").filter(|_| *only && !metrics.is_empty());
-    let words = ["run"].into_iter().chain(effort).chain(only).chain(["--"]);
-    Ok(words.map(str::to_owned).chain(metrics.iter().cloned()).collect())
+    plan.and_then(|plan| plan.without_by_hand(&REGISTRY)).map_err(|error| with_remedy(&error))
 }
 
-fn of_load(load: &LoadShare) -> Result<Vec<String>, String> {
+/// Checks what is to be measured between two hosts, on one of them.
+///
+/// # Errors
+/// If some of it is not between hosts, or would send the token.
+pub(super) fn check_pair(run: &RunOrder, host: &Host) -> Result<(), String> {
+    const TO: &str = "far.example";
+    let plan = check(run, host)?;
+    let asked: Vec<&str> =
+        plan.units.iter().filter(|it| !it.needed).map(|it| it.entry.about().id).collect();
+    // Its error names an option that is not there.
+    let to_others = plan.alone().and_remote(TO).map_or(Vec::new(), |plan| only_to(plan, TO).units);
+    let to_others: Vec<&str> = to_others.iter().map(|it| it.entry.about().id).collect();
+    match asked.iter().find(|id| !to_others.contains(id) || BY_HTTP.contains(id)) {
+        Some(id) if to_others.contains(id) => {
+            Err(format!("{id} sends the token unencrypted: it is not measured between members"))
+        }
+        Some(id) => Err(format!("{id} is not measured between two hosts; such as network.tcp.rtt")),
+        None => Ok(()),
+    }
+}
+
+/// The command, and its arguments.
+fn of_load(load: &LoadShare) -> Result<(String, Vec<String>), String> {
     let LoadShare { url, options, place, of, .. } = load.clone();
     let share = Share::new(place, of).ok_or("the place of a member beyond their number")?;
-    LoadOrder { url, options }.arguments(share)
+    let mut words = LoadOrder { url, options }.arguments(share)?.into_iter();
+    let command = words.next().ok_or("an empty command")?;
+    Ok((command, words.collect()))
 }
 
 #[cfg(test)]
@@ -65,17 +119,45 @@ mod tests {
     }
 
     fn line(order: &Order, name: Option<&str>) -> Result<String, String> {
-        arguments(order, &Host::default(), name).map(|words| words.join(" "))
+        let local =
+            Local { address: [10, 0, 0, 1].into(), token_file: Some("/proc/7/fd/3".as_ref()) };
+        arguments(order, &local, &Host::default(), name).map(|words| words.join(" "))
     }
 
     #[test]
     fn order_becomes_a_command_line() {
-        let run = "run --json --samples --member";
+        let run = "run --json --member --samples";
         let metrics = ["cpu.call", "os.syscall{call=stat}"];
         let expected = format!("{run} --quick --only -- cpu.call os.syscall{{call=stat}}");
         assert_eq!(line(&order(&metrics, false), None).unwrap(), expected);
         let together = line(&order(&[], true), Some("node 7")).unwrap();
-        assert_eq!(together, format!("{run} --wait-start --host-name=node 7 --quick --"));
+        assert_eq!(together, format!("--host-name=node 7 {run} --wait-start --quick --"));
+    }
+
+    fn pair(metrics: &[&str]) -> Order {
+        let Work::Run(run) = order(metrics, false).work else { unreachable!() };
+        let (to, name) = ("10.0.0.2:40000".parse().unwrap(), "b".to_owned());
+        let work = Work::Pair(PairOrder { run, to, name });
+        Order { work, by_name: false, together: false }
+    }
+
+    #[test]
+    fn pair_becomes_a_run_to_the_other_alone() {
+        let expected = "--host-name=a run --json --member --remote-only --remote=10.0.0.2:40000 \
+                        --token-file /proc/7/fd/3 --quick --only -- network.tcp.rtt";
+        assert_eq!(line(&pair(&["network.tcp.rtt"]), Some("a")).unwrap(), expected);
+        let serve = Order { work: Work::Serve, by_name: false, together: false };
+        let expected = "fleet far-end --listen 10.0.0.1 --token-file /proc/7/fd/3";
+        assert_eq!(line(&serve, None).unwrap(), expected);
+        for (wrong, why) in [
+            (&["network.tcp.rtt", "cpu.call"][..], "cpu.call is not measured between two hosts"),
+            (&["network.http.get"], "network.http.get sends the token unencrypted"),
+            (&["network.tcp.rtt", "--output=/etc/passwd"], "--output"),
+            (&[], "not measured between two hosts"),
+        ] {
+            let refused = line(&pair(wrong), None).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+        }
     }
 
     #[test]
@@ -99,7 +181,7 @@ mod tests {
         assert!(line(&facts, None).is_err());
         // A name is a value, whatever it begins with.
         assert!(is_name("--tune"));
-        let named = arguments(&order(&["cpu.call"], false), &Host::default(), Some("--tune"));
-        assert!(named.unwrap().contains(&"--host-name=--tune".to_owned()));
+        let named = line(&order(&["cpu.call"], false), Some("--tune")).unwrap();
+        assert!(named.starts_with("--host-name=--tune run "), "{named}");
     }
 }

@@ -21,11 +21,7 @@ use crate::live::timestamp;
 use crate::terminal;
 
 pub(in super::super) fn run(arguments: &FleetRunArguments) -> anyhow::Result<Status> {
-    let effort = match (arguments.quick, arguments.thorough) {
-        (true, _) => Effort::Quick,
-        (_, true) => Effort::Thorough,
-        _ => Effort::Standard,
-    };
+    let effort = effort(arguments.quick, arguments.thorough);
     let metrics = named(&arguments.metrics);
     // What is wrong on any machine is so here, before anything is started.
     let (asked, host) = (metrics.clone(), host::read());
@@ -40,9 +36,18 @@ pub(in super::super) fn run(arguments: &FleetRunArguments) -> anyhow::Result<Sta
         procedure: None,
         together: arguments.together,
         at_once: arguments.at_once.map_or(usize::MAX, usize::from),
-        work: &|_, _| work.clone(),
+        rounds: &|_| 1,
+        work: &|_, _, _| Some(work.clone()),
     })?;
-    finish(&gathered, Some(&label), &arguments.output, true)
+    finish(&gathered, Summary::of(&gathered, Some(&label)), &arguments.output, true)
+}
+
+pub(super) fn effort(quick: bool, thorough: bool) -> Effort {
+    match (quick, thorough) {
+        (true, _) => Effort::Quick,
+        (_, true) => Effort::Thorough,
+        _ => Effort::Standard,
+    }
 }
 
 pub(super) fn facts(arguments: &FactsArguments) -> anyhow::Result<Status> {
@@ -53,27 +58,27 @@ pub(super) fn facts(arguments: &FactsArguments) -> anyhow::Result<Status> {
         procedure: None,
         together: false,
         at_once: usize::MAX,
-        work: &|_, _| Work::Facts,
+        rounds: &|_| 1,
+        work: &|_, _, _| Some(Work::Facts),
     })?;
     let here = gathered.outcome.members.iter().filter(|it| it.lost.is_none());
     gathered.runs = here.map(|it| facts_of(&it.member.host)).collect();
-    finish(&gathered, None, &arguments.output, false)
+    finish(&gathered, Summary::of(&gathered, None), &arguments.output, false)
 }
 
 /// Prints who came and the judgement.
-fn finish(
+pub(super) fn finish(
     gathered: &Gathered,
-    label: Option<&str>,
+    summary: Summary,
     output: &FleetOutput,
     numbers: bool,
 ) -> anyhow::Result<Status> {
-    let summary = Summary::of(gathered, label);
     if gathered.runs.is_empty() {
         if gathered.outcome.is_stopped {
             terminal::warn(&summary.words());
             return Ok(Status::Interrupted);
         }
-        bail!("{}", summary.words());
+        bail!("{}", summary.whole_words());
     }
     let judgement = judgement(&gathered.runs);
     let printed = crate::commands::print(output.json, &summary.with(&judgement), |layout| {
@@ -84,6 +89,7 @@ fn finish(
         Status::OutputClosed => Status::OutputClosed,
         _ if gathered.outcome.is_stopped => Status::Interrupted,
         _ if gathered.has_failed => Status::Failed,
+        Status::Success | Status::Undecided if summary.is_any_pair_missing() => Status::Incomplete,
         status => status,
     })
 }

@@ -18,6 +18,69 @@ pub(super) struct Summary {
     /// Of members that started together.
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<Start>,
+    /// Of members that measured to each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pairs: Option<Pairs>,
+}
+
+/// Pairs of members, each way counted.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Pairs {
+    pub(super) rounds: usize,
+    /// So many in which each two meet.
+    pub(super) all_rounds: usize,
+    /// Whether the rounds were drawn at random.
+    pub(super) is_sample: bool,
+    pub(super) planned: usize,
+    pub(super) not_measured: Vec<MissingPair>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct MissingPair {
+    from: String,
+    to: String,
+    reason: String,
+}
+
+impl Pairs {
+    pub(super) fn miss(&mut self, [from, to]: [&str; 2], reason: String) {
+        let [from, to] = [from, to].map(str::to_owned);
+        self.not_measured.push(MissingPair { from, to, reason });
+    }
+
+    /// `30 of 30 pairs measured, each way counted, in 5 rounds`.
+    fn words(&self) -> String {
+        let Self { rounds, all_rounds, is_sample, planned, not_measured } = self;
+        let measured = planned - not_measured.len();
+        let of = match (is_sample, rounds < all_rounds) {
+            (_, false) => String::new(),
+            (true, true) => format!(" of {all_rounds}, drawn at random"),
+            (false, true) => format!(" of {all_rounds}"),
+        };
+        let rounds = counted(*rounds, "round");
+        let mut text = format!("{measured} of {planned} pairs measured, each way counted");
+        text += &format!(", in {rounds}{of}");
+        if !not_measured.is_empty() {
+            text += &format!("; not measured: {}", self.missing());
+        }
+        text
+    }
+
+    /// `a to node[2,5] (connection refused), b to c (a member was lost)`.
+    fn missing(&self) -> String {
+        let mut to: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+        for MissingPair { from, to: host, reason } in &self.not_measured {
+            to.entry((reason, from)).or_default().push(host);
+        }
+        let mut from: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
+        for ((reason, host), to) in to {
+            from.entry((reason, fold(to))).or_default().push(host);
+        }
+        let parts = from
+            .into_iter()
+            .map(|((reason, to), from)| format!("{} to {to} ({reason})", fold(from)));
+        parts.collect::<Vec<String>>().join(", ")
+    }
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -83,7 +146,16 @@ impl Summary {
             lost: all_lost,
             absent,
         };
-        Self { label: label.map(str::to_owned), members, start }
+        Self { label: label.map(str::to_owned), members, start, pairs: None }
+    }
+
+    pub(super) fn and_pairs(self, pairs: Pairs) -> Self {
+        Self { pairs: Some(pairs), ..self }
+    }
+
+    /// Whether members that stayed could not measure to each other, or one was lost.
+    pub(super) fn is_any_pair_missing(&self) -> bool {
+        self.pairs.as_ref().is_some_and(|pairs| !pairs.not_measured.is_empty())
     }
 
     pub(super) fn with<'j>(&'j self, judgement: &'j Judgement) -> Judged<'j> {
@@ -107,6 +179,12 @@ impl Summary {
         text
     }
 
+    /// The same with the pairs.
+    pub(super) fn whole_words(&self) -> String {
+        let pairs = self.pairs.as_ref().map_or(String::new(), |it| format!("; {}", it.words()));
+        self.words() + &pairs
+    }
+
     pub(super) fn screen(&self, layout: &Layout) -> String {
         let mut text = paragraph(&self.words(), layout.width, "", "  ");
         if let Some(start) = &self.start {
@@ -118,6 +196,9 @@ impl Summary {
                  median, {highest:.3} ms at most (± {error:.3} ms)"
             );
             text += &paragraph(&words, layout.width, "", "  ");
+        }
+        if let Some(pairs) = &self.pairs {
+            text += &paragraph(&pairs.words(), layout.width, "", "  ");
         }
         text + "\n"
     }
@@ -158,7 +239,7 @@ mod tests {
 
     fn gathered(members: Vec<Ended>, absent: &[(&str, &str)]) -> Gathered {
         let absent = absent.iter().map(|(node, why)| ((*node).to_owned(), (*why).to_owned()));
-        let outcome = Outcome { members, is_stopped: false };
+        let outcome = Outcome { members, failures: Vec::new(), is_stopped: false };
         Gathered { outcome, runs: Vec::new(), absent: absent.collect(), has_failed: false }
     }
 
@@ -193,5 +274,35 @@ mod tests {
                       announced time in the median, 0.400 ms at most (± 0.020 ms)\n\n";
         assert_eq!(summary.screen(&layout), screen);
         assert_eq!(summary.foot(&layout), "\nfathom fleet judge 'x y' judges these runs again\n");
+    }
+
+    #[test]
+    fn pairs_without_numbers_are_folded_by_reason() {
+        let mut pairs = Pairs {
+            rounds: 5,
+            all_rounds: 5,
+            is_sample: false,
+            planned: 30,
+            not_measured: Vec::new(),
+        };
+        assert_eq!(pairs.words(), "30 of 30 pairs measured, each way counted, in 5 rounds");
+        for (from, to) in [("n1", "n4"), ("n2", "n4"), ("n3", "n4"), ("n4", "n1"), ("n4", "n2")] {
+            pairs.miss([from, to], "a member was lost".to_owned());
+        }
+        pairs.miss(["n2", "n3"], "connection refused".to_owned());
+        let words = "24 of 30 pairs measured, each way counted, in 5 rounds; not measured: n[1-3] \
+                     to n4 (a member was lost), n4 to n[1-2] (a member was lost), n2 to n3 \
+                     (connection refused)";
+        assert_eq!(pairs.words(), words);
+        let sampled = Pairs {
+            rounds: 63,
+            all_rounds: 99,
+            is_sample: true,
+            planned: 6300,
+            not_measured: Vec::new(),
+        };
+        assert!(sampled.words().ends_with("in 63 rounds of 99, drawn at random"));
+        let summary = Summary::of(&gathered(Vec::new(), &[]), Some("x")).and_pairs(pairs);
+        assert!(summary.is_any_pair_missing());
     }
 }

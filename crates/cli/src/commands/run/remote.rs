@@ -29,8 +29,14 @@ pub(super) fn find(arguments: &RunArguments, own: &Host) -> anyhow::Result<Optio
     Ok(Some(RemoteHost { place, host }))
 }
 
+/// The plan with the cases to this host alone.
+pub(in super::super) fn only_to(mut plan: Plan, to: &str) -> Plan {
+    plan.units.retain(|unit| unit.cases.iter().any(|case| case.params.text("to") == Some(to)));
+    plan
+}
+
 /// Metrics whose requests carry the token.
-const BY_HTTP: [&str; 2] = ["network.http.get", "file.read.remote"];
+pub(in super::super) const BY_HTTP: [&str; 2] = ["network.http.get", "file.read.remote"];
 
 impl RemoteHost {
     /// A warning of a far end on this machine.

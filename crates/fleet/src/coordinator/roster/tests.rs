@@ -8,9 +8,12 @@ use crate::protocol::RunOrder;
 
 const SECOND: u64 = 1_000_000_000;
 
-fn work(place: usize, of: usize) -> Work {
-    let metrics = vec![format!("{place} of {of}")];
-    Work::Run(RunOrder { metrics, effort: Effort::Quick, only: false })
+/// From where all have joined.
+const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+fn work(_: usize, place: usize, members: &[Option<Present<'_>>]) -> Option<Work> {
+    let metrics = vec![format!("{place} of {}", members.len())];
+    Some(Work::Run(RunOrder { metrics, effort: Effort::Quick, only: false }))
 }
 
 fn plan(expected: usize) -> Plan<'static> {
@@ -21,6 +24,7 @@ fn plan(expected: usize) -> Plan<'static> {
         same_host: false,
         together: false,
         at_once: usize::MAX,
+        rounds: &|_| 1,
         work: &work,
         clock: || 0,
     }
@@ -37,7 +41,7 @@ fn join(name: &str, rank: Option<u32>) -> Join {
 fn joined<'p>(plan: &'p Plan<'p>, names: &[&str]) -> Roster<'p> {
     let mut roster = Roster::new(plan);
     for name in names {
-        roster.admit(join(name, None), 0).unwrap();
+        roster.admit(join(name, None), HERE, 0).unwrap();
     }
     roster
 }
@@ -47,7 +51,7 @@ fn orders(roster: &Roster<'_>, sent: &[(usize, ToMember)]) -> Vec<String> {
     let place = |(at, message): &(usize, ToMember)| match message {
         ToMember::Order(order) => match &order.work {
             Work::Run(run) => Some(format!("{}: {}", roster.member(*at).name, run.metrics[0])),
-            Work::Facts | Work::Load(_) => None,
+            _ => None,
         },
         _ => None,
     };
@@ -62,13 +66,13 @@ fn finishes(roster: &mut Roster<'_>, at: usize, now_ns: u64) {
 fn work_begins_with_all_in_the_order_of_ranks() {
     let plan = plan(3);
     let mut roster = Roster::new(&plan);
-    roster.admit(join("b", None), 0).unwrap();
-    roster.admit(join("c", Some(1)), 0).unwrap();
+    roster.admit(join("b", None), HERE, 0).unwrap();
+    roster.admit(join("c", Some(1)), HERE, 0).unwrap();
     assert_eq!(roster.advance(0, SECOND), []);
-    roster.admit(join("a", Some(0)), 0).unwrap();
+    roster.admit(join("a", Some(0)), HERE, 0).unwrap();
     let sent = roster.advance(0, SECOND);
     assert_eq!(orders(&roster, &sent), ["a: 0 of 3", "c: 1 of 3", "b: 2 of 3"]);
-    let refused = roster.admit(join("d", None), SECOND).unwrap_err();
+    let refused = roster.admit(join("d", None), HERE, SECOND).unwrap_err();
     assert_eq!(refused, "no more are expected");
 }
 
@@ -85,13 +89,13 @@ fn those_that_cannot_come_or_are_late_are_not_waited_for() {
     let sent = roster.advance(0, 60 * SECOND);
     assert_eq!(orders(&roster, &sent), ["a: 0 of 2", "b: 1 of 2"]);
     // A late one gets its work, too, unless the others have started together.
-    roster.admit(join("c", None), 61 * SECOND).unwrap();
+    roster.admit(join("c", None), HERE, 61 * SECOND).unwrap();
     let sent = roster.advance(0, 61 * SECOND);
     assert_eq!(orders(&roster, &sent), ["c: 2 of 3"]);
     let together = Plan { together: true, ..self::plan(3) };
     let mut roster = joined(&together, &["a"]);
     assert_eq!(roster.advance(2, SECOND).len(), 1);
-    assert_eq!(roster.admit(join("c", None), SECOND).unwrap_err(), "the others have begun");
+    assert_eq!(roster.admit(join("c", None), HERE, SECOND).unwrap_err(), "the others have begun");
 }
 
 #[test]
@@ -116,7 +120,7 @@ fn eight_deliver_at_a_time() {
     let plan = plan(20);
     let mut roster = Roster::new(&plan);
     for at in 0..20 {
-        roster.admit(join(&format!("n{at}"), None), 0).unwrap();
+        roster.admit(join(&format!("n{at}"), None), HERE, 0).unwrap();
     }
     roster.advance(0, 1);
     (0..20).for_each(|at| finishes(&mut roster, at, 2));
@@ -140,7 +144,7 @@ fn clones_are_named_and_other_hosts_keep_their_ids() {
         if name != "c" {
             join.host.id = Some("id of an image".to_owned());
         }
-        roster.admit(join, 0).unwrap();
+        roster.admit(join, HERE, 0).unwrap();
     }
     let sent = roster.advance(0, 1);
     let by_name = sent.iter().map(|(_, message)| match message {
@@ -175,14 +179,14 @@ fn each_stage_has_a_limit() {
     roster.delivered(1, now_ns);
     assert!(!roster.lose(1, "connection closed"), "it has delivered");
     assert!(roster.lose(0, "late") && roster.is_over());
-    let ended = roster.ended();
+    let (ended, _) = roster.ended();
     assert_eq!(ended[0].lost.as_deref(), Some("late"));
     assert_eq!(ended[1].lost, None);
 }
 
 #[test]
 fn facts_need_no_order() {
-    let plan = Plan { work: &|_, _| Work::Facts, ..plan(2) };
+    let plan = Plan { work: &|_, _, _| Some(Work::Facts), ..plan(2) };
     let mut roster = joined(&plan, &["a", "b"]);
     let end = ToMember::End { reason: None };
     assert_eq!(roster.advance(0, 1), [(0, end.clone()), (1, end)]);
