@@ -206,6 +206,7 @@ fn bad_hosts_and_bad_links_are_named_apart() {
             better: Better::Lower,
             hosts: hosts(1..=6),
             numbers: Vec::new(),
+            not_valid: 0,
             pairs: pairs.clone(),
         };
         let groups = vec![group(hosts(1..=6), Vec::new())];
