@@ -143,7 +143,8 @@ fn load_is_stored() {
         let samples = of("load.response_time").samples.as_ref().expect("samples");
         let times = samples[0].histogram.as_ref().expect("times");
         assert_eq!(Ok(times.len()), completed.parse());
-        let _ = (of("load.bandwidth"), of("load.server.cpu_per_request"));
+        // CPU time of the server is counted in ticks of 10 ms, of which a light step may have none.
+        let _ = of("load.bandwidth");
     }
     assert!(document.records.iter().all(Record::is_intact));
 }
