@@ -171,7 +171,16 @@ fn command(machine: &Machine) -> Command {
     let mut qemu = Command::new("timeout");
     qemu.args(["--foreground", "-k", "5", &SECONDS_MAX.to_string()]);
     qemu.arg(format!("qemu-system-{}", machine.kernel.architecture.name()));
-    qemu.args(["-accel", "tcg", "-nodefaults", "-no-user-config", "-display", "none"]);
+    // One thread for all CPUs: with several, a CPU sometimes runs the breakpoint by which the kernel
+    // patches its code, and the kernel stops ("Oops: int3").
+    qemu.args([
+        "-accel",
+        "tcg,thread=single",
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+    ]);
     qemu.args(["-serial", "stdio", "-no-reboot"]).args(machine.qemu());
     qemu.args(["-append", &machine.command_line()]);
     qemu

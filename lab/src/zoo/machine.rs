@@ -139,8 +139,7 @@ impl Disk {
             Bus::Virtio => format!("virtio-blk-pci,{drive},{block}"),
             Bus::Ide => {
                 let model = model.map_or_else(String::new, |it| format!(",model={it}"));
-                // One channel: the kernel probes channels in parallel.
-                format!("ide-hd,{drive},bus=ide.0,unit={number}{model}{rotation}")
+                format!("ide-hd,{drive},bus=ide.{number}{model}{rotation}")
             }
             Bus::Usb => {
                 let removable = if self.is_removable { "on" } else { "off" };

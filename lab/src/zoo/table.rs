@@ -245,12 +245,13 @@ fn disks() -> Vec<Machine> {
             kernel: x86("5.10"),
             board: "pc",
             disks: vec![
-                disk(Bus::Ide, "sda", Some("vfat")),
+                // The kernel probes disks of one kind in parallel: their order is by chance.
                 Disk {
                     rotation: Some(1),
                     model: Some("ZOO SSD"),
-                    ..disk(Bus::Ide, "sdb", Some("btrfs"))
+                    ..disk(Bus::Ide, "sda", Some("vfat"))
                 },
+                disk(Bus::Virtio, "vda", Some("btrfs")),
             ],
             ..plain()
         },
