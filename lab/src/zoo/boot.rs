@@ -171,7 +171,7 @@ fn command(machine: &Machine) -> Command {
     let mut qemu = Command::new("timeout");
     qemu.args(["--foreground", "-k", "5", &SECONDS_MAX.to_string()]);
     qemu.arg(format!("qemu-system-{}", machine.kernel.architecture.name()));
-    // One thread for all CPUs: with several, a CPU sometimes runs the breakpoint by which the kernel
+    // One thread for all CPUs: with several, a CPU may run the breakpoint by which the kernel
     // patches its code, and the kernel stops ("Oops: int3").
     qemu.args([
         "-accel",

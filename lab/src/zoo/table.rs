@@ -198,7 +198,7 @@ fn arms() -> Vec<Machine> {
             metrics: METRICS,
             ..arm()
         },
-        Machine { name: "arm-small", topology: topology(1, 1, 1, 1), mib: 64, ..arm() },
+        Machine { name: "arm-small", topology: topology(1, 1, 1, 1), mib: 96, ..arm() },
         Machine { name: "arm", topology: topology(1, 1, 4, 1), metrics: METRICS, ..arm() },
         Machine {
             name: "arm-efi",
