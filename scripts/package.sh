@@ -82,7 +82,7 @@ if [ "$1" = configure ]; then
   if command -v systemd-sysusers >/dev/null; then systemd-sysusers fathom.conf; fi
   if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
-    # After an upgrade. Reading the store goes on with the old program until then.
+    # After an upgrade, the running service is the old program.
     systemctl try-restart fathom-serve.service fathom-canary.timer
   fi
 fi

@@ -177,12 +177,8 @@ pub struct RunArguments {
     /// Skip metrics that only predictions need: faster, but most results then have no model.
     #[arg(long, requires = "metrics")]
     pub only: bool,
-    /// Use 5 to 12 processes per case: everything takes 1 to 3 minutes.
-    #[arg(long, conflicts_with = "thorough")]
-    pub quick: bool,
-    /// Use 20 to 40 processes per case.
-    #[arg(long)]
-    pub thorough: bool,
+    #[command(flatten)]
+    pub effort: EffortArguments,
     /// Use N undisturbed processes per case, instead of the number of the effort.
     #[arg(long, value_name = "N", conflicts_with = "protocol")]
     #[arg(value_parser = clap::value_parser!(u32).range(3..=200))]
@@ -296,8 +292,19 @@ fn percent(text: &str) -> Result<f64, NotationError> {
     }
 }
 
-impl RunArguments {
-    pub fn effort(&self) -> Effort {
+/// How many processes each number is of.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct EffortArguments {
+    /// Use 5 to 12 processes per case: everything takes 1 to 3 minutes.
+    #[arg(long, conflicts_with = "thorough")]
+    quick: bool,
+    /// Use 20 to 40 processes per case.
+    #[arg(long)]
+    thorough: bool,
+}
+
+impl EffortArguments {
+    pub fn effort(self) -> Effort {
         match (self.quick, self.thorough) {
             (true, _) => Effort::Quick,
             (_, true) => Effort::Thorough,

@@ -4,8 +4,8 @@ use fathom_analysis::judge::{Expectation, judge};
 use fathom_analysis::statistics;
 use fathom_record::run::ClockFacts;
 use fathom_record::{
-    Cause, Counters, Document, Effort, Host, MeasuredBy, MetricId, Protocol, Reason, Record, Run,
-    RunState, SCHEMA_VERSION, Sample, State, Summary, Tool, Verdict, escaped,
+    Cause, Counters, Document, Effort, Host, MeasuredBy, MetricId, Reason, Record, Run,
+    SCHEMA_VERSION, Sample, State, Summary, Tool, Verdict, escaped,
 };
 use jiff::Timestamp;
 
@@ -93,23 +93,14 @@ pub fn document(sources: &[Source], about: &About) -> Result<Document, Conflict>
         id: id.clone(),
         label: about.label.clone(),
         started: format!("{started:.3}"),
-        ended: None,
-        duration_ns: None,
         effort: Effort::Quick,
-        protocol: Protocol::Median,
-        seed: 0,
         asked: vec![format!("{command} {}", names.join(" "))],
         procedure: Some(command),
         planned: records.len() as u64,
-        state: RunState::Complete,
-        cpu: 0,
         cpu_reason: "not recorded".to_owned(),
-        reference: None,
         clock: ClockFacts { source: UNKNOWN.to_owned(), ..ClockFacts::default() },
-        tuned: Vec::new(),
-        imposed: Vec::new(),
-        verdict: Verdict::default(),
         notes: merged.notes,
+        ..Run::default()
     };
     let tool = about.tool.clone();
     let (schema, far) = (SCHEMA_VERSION, Vec::new());

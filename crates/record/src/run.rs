@@ -73,7 +73,7 @@ pub struct Tool {
 }
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// Identifier: 16 hexadecimal digits, sortable by time.
     pub id: String,
@@ -255,12 +255,13 @@ impl Effort {
 }
 
 /// Whether a run is complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunState {
     /// It is running, or its process was killed.
     Running,
     /// Everything requested was measured.
+    #[default]
     Complete,
     /// It was interrupted; the results so far are kept.
     Interrupted,

@@ -3,11 +3,7 @@
 
 use fathom_analysis::compare::{Noise, Word, compare};
 use fathom_analysis::statistics;
-use fathom_record::run::ClockFacts;
-use fathom_record::{
-    Better, Document, Effort, Host, MetricId, Params, Protocol, Record, Run, RunState, Tool, Unit,
-    Verdict,
-};
+use fathom_record::{Better, Document, Host, MetricId, Params, Record, Run, Tool, Unit};
 
 use crate::chance::Rate;
 use crate::coverage::PROCESSES;
@@ -94,28 +90,7 @@ fn document(world: &World, processes: usize, changed: i64, source: &mut Source) 
 
 /// A complete run with these records.
 pub(crate) fn run_of(records: Vec<Record>, id: u64) -> Document {
-    let run = Run {
-        id: format!("{id:016x}"),
-        label: None,
-        started: String::new(),
-        ended: None,
-        duration_ns: None,
-        effort: Effort::Standard,
-        protocol: Protocol::Median,
-        seed: 0,
-        asked: Vec::new(),
-        procedure: None,
-        planned: 0,
-        state: RunState::Complete,
-        cpu: 0,
-        cpu_reason: String::new(),
-        reference: None,
-        clock: ClockFacts::default(),
-        tuned: Vec::new(),
-        verdict: Verdict::default(),
-        imposed: Vec::new(),
-        notes: Vec::new(),
-    };
+    let run = Run { id: format!("{id:016x}"), ..Run::default() };
     let tool = Tool { name: "fathom".to_owned(), version: String::new() };
     let (schema, far) = (fathom_record::SCHEMA_VERSION, Vec::new());
     Document { schema, tool, run, host: Host::default(), far, records }

@@ -8,9 +8,8 @@ use fathom_analysis::strata::Strata;
 use fathom_probes::REGISTRY;
 use fathom_record::run::ClockFacts;
 use fathom_record::{
-    Disturbance, Document, Effort, Host, Input, MetricId, Origin, Params, Prediction, Protocol,
-    Record, Reference, ReferenceBasis, Run, RunState, SCHEMA_VERSION, Sample, Stratum, Tool,
-    Verdict,
+    Disturbance, Document, Host, Input, MetricId, Origin, Params, Prediction, Record, Reference,
+    ReferenceBasis, Run, SCHEMA_VERSION, Sample, Stratum, Tool,
 };
 use fathom_simulation::Source;
 use fathom_store::Store;
@@ -96,17 +95,10 @@ fn run(number: usize) -> Run {
     };
     Run {
         id: format!("{ms:012x}{number:04x}"),
-        label: None,
         started: started(0),
         ended: Some(started(4)),
         duration_ns: Some(240e9),
-        effort: Effort::Standard,
-        protocol: Protocol::Median,
         seed: number as u64,
-        asked: Vec::new(),
-        procedure: None,
-        planned: 0,
-        state: RunState::Complete,
         cpu: 1,
         cpu_reason: "0 % busy".to_owned(),
         reference: Some(Reference {
@@ -117,10 +109,7 @@ fn run(number: usize) -> Run {
             clean: PROCESSES,
         }),
         clock: ClockFacts { source: "tsc".to_owned(), hz: 2.6e9, ..ClockFacts::default() },
-        tuned: Vec::new(),
-        verdict: Verdict::default(),
-        imposed: Vec::new(),
-        notes: Vec::new(),
+        ..Run::default()
     }
 }
 

@@ -11,8 +11,8 @@ use fathom_http::host_and_port;
 use fathom_load::{Load, LoadOrder, is_shared};
 use fathom_metric::notation::{NotationError, time};
 
-use super::StoreArguments;
 use super::by_hand::{self, OutputArguments, Word as _, new_label};
+use super::{EffortArguments, StoreArguments};
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -153,12 +153,8 @@ pub struct FleetRunArguments {
     /// Skip metrics that only predictions need.
     #[arg(long, requires = "metrics")]
     pub only: bool,
-    /// Use 5 to 12 processes per case: everything takes 1 to 3 minutes.
-    #[arg(long, conflicts_with = "thorough")]
-    pub quick: bool,
-    /// Use 20 to 40 processes per case.
-    #[arg(long)]
-    pub thorough: bool,
+    #[command(flatten)]
+    pub effort: EffortArguments,
     /// Name the runs: `fleet judge` takes all runs of a label [default: fleet- and 6 characters].
     #[arg(long, value_name = "TEXT", value_parser = new_label)]
     pub label: Option<String>,
@@ -245,12 +241,8 @@ pub struct FleetPairsArguments {
     /// network.tcp.rtt and network.tcp.bandwidth].
     #[arg(value_name = "METRIC")]
     pub metrics: Vec<String>,
-    /// Use 5 to 12 processes per case and direction.
-    #[arg(long, conflicts_with = "thorough")]
-    pub quick: bool,
-    /// Use 20 to 40 processes per case and direction.
-    #[arg(long)]
-    pub thorough: bool,
+    #[command(flatten)]
+    pub effort: EffortArguments,
     /// Measure so many rounds, which are judged from 5 on [default: all; 63 above 64 hosts].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub rounds: Option<u16>,

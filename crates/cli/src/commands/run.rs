@@ -188,7 +188,7 @@ fn plan(arguments: &RunArguments, host: &Host) -> Result<Plan, UsageError> {
     let seed = arguments.seed.unwrap_or_else(|| clock::wall_ns() / 1000 % 1_000_000);
     let (metrics, protocol) = (super::named(&arguments.metrics), arguments.protocol.into());
     let mount = scratch_folder::is_on_network(arguments.folder.as_deref());
-    let sizes = Sizes { mount, ..arguments.effort().into() };
+    let sizes = Sizes { mount, ..arguments.effort.effort().into() };
     let plan = Plan::new(&REGISTRY, metrics, sizes, protocol, seed, host)
         .and_then(|plan| plan.without_by_hand(&REGISTRY))
         .or_usage()?;

@@ -7,7 +7,7 @@ use fathom_metric::{Ending, Procedure, ProcedureError, Recorder};
 use fathom_record::{FarHost, Record};
 
 use super::gather::{Gathered, Request, gather};
-use super::run::new_label;
+use super::run::random_label;
 use super::summary::Summary;
 use crate::arguments::MemberOptions;
 use crate::arguments::by_hand::{Load as LoadWord, ProcedureArguments, Word as _};
@@ -20,7 +20,7 @@ pub(super) fn load(arguments: &FleetLoadArguments) -> anyhow::Result<Status> {
     let FleetLoadArguments { load, order, label, gather: members, output } = arguments;
     let order = order.clone().map_err(UsageError)?;
     let token = fathom_load::token(load).map_err(command_error)?;
-    let label = label.clone().map_or_else(new_label, Ok)?;
+    let label = label.clone().map_or_else(random_label, Ok)?;
     let command = LoadWord::command();
     let gathered = gather(&Request {
         gather: members,

@@ -1,5 +1,6 @@
 //! `fathom fleet pairs`: each two hosts measure to each other, each way.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use fathom_analysis::fleet::{Round, WHOLE_MAX, tournament};
@@ -10,7 +11,7 @@ use fathom_record::Document;
 
 use super::gather::{Gathered, Request, gather};
 use super::order::check_pair;
-use super::run::{effort, finish, new_label};
+use super::run::{finish, random_label};
 use super::summary::{Pairs, Summary};
 use crate::arguments::fleet::FleetPairsArguments;
 use crate::commands::named;
@@ -27,14 +28,15 @@ pub(in super::super) fn pairs(arguments: &FleetPairsArguments) -> anyhow::Result
     if metrics.is_empty() {
         metrics = METRICS.map(str::to_owned).to_vec();
     }
-    let effort = effort(arguments.quick, arguments.thorough);
+    let effort = arguments.effort.effort();
     let run = RunOrder { metrics, effort, only: true };
     if let Err(why) = check_pair(&run, &host::read()) {
         usage_error!("{why}");
     }
     let seed = u64::from_str_radix(&nonce()?[..16], 16)?;
-    let tours = Tours { run, rounds_max: arguments.rounds.map_or(usize::MAX, usize::from), seed };
-    let label = arguments.label.clone().map_or_else(new_label, Ok)?;
+    let rounds_max = arguments.rounds.map_or(usize::MAX, usize::from);
+    let tours = Tours { run, rounds_max, seed, rounds: OnceCell::new() };
+    let label = arguments.label.clone().map_or_else(random_label, Ok)?;
     let gathered = gather(&Request {
         gather: &arguments.gather,
         store: Some(&arguments.output.store),
@@ -55,13 +57,17 @@ struct Tours {
     run: RunOrder,
     rounds_max: usize,
     seed: u64,
+    /// Of those that have joined, whose number no longer changes.
+    rounds: OnceCell<Vec<Round>>,
 }
 
 impl Tours {
-    fn rounds(&self, members: usize) -> Vec<Round> {
-        let mut rounds = tournament(members, self.seed);
-        rounds.truncate(self.rounds_max);
-        rounds
+    fn rounds(&self, members: usize) -> &[Round] {
+        self.rounds.get_or_init(|| {
+            let mut rounds = tournament(members, self.seed);
+            rounds.truncate(self.rounds_max);
+            rounds
+        })
     }
 
     fn steps(&self, members: usize) -> usize {
@@ -69,12 +75,11 @@ impl Tours {
     }
 
     /// From whom to whom in a step, by places.
-    fn directions(&self, step: usize, members: usize) -> Vec<[usize; 2]> {
-        let Some(step) = step.checked_sub(1) else { return Vec::new() };
-        let round = self.rounds(members).into_iter().nth(step / 2);
-        let pairs = round.map_or(Vec::new(), |round| round.pairs);
-        let back = step % 2 == 1;
-        pairs.into_iter().map(|[a, b]| if back { [b, a] } else { [a, b] }).collect()
+    fn directions(&self, step: usize, members: usize) -> impl Iterator<Item = [usize; 2]> {
+        let round = step.checked_sub(1).and_then(|step| self.rounds(members).get(step / 2));
+        let is_back = step.is_multiple_of(2);
+        let pairs = round.into_iter().flat_map(|round| &round.pairs);
+        pairs.map(move |&[a, b]| if is_back { [b, a] } else { [a, b] })
     }
 
     /// `None` for a member that serves, waits, or has lost the other one of its pair.
@@ -82,8 +87,7 @@ impl Tours {
         if step == 0 {
             return Some(Work::Serve);
         }
-        let directions = self.directions(step, members.len());
-        let [_, to] = *directions.iter().find(|[from, _]| *from == place)?;
+        let [_, to] = self.directions(step, members.len()).find(|[from, _]| *from == place)?;
         let Present { name, serves } = members[to]?;
         let (run, name) = (self.run.clone(), name.to_owned());
         Some(Work::Pair(PairOrder { run, to: serves?, name }))
@@ -151,7 +155,7 @@ mod tests {
 
     fn tours(rounds_max: usize) -> Tours {
         let run = RunOrder { metrics: Vec::new(), effort: Effort::Quick, only: true };
-        Tours { run, rounds_max, seed: 7 }
+        Tours { run, rounds_max, seed: 7, rounds: OnceCell::new() }
     }
 
     #[test]
@@ -160,7 +164,7 @@ mod tests {
             let tours = tours(usize::MAX);
             let mut met: Vec<[usize; 2]> = Vec::new();
             for step in 0..tours.steps(members) {
-                let directions = tours.directions(step, members);
+                let directions: Vec<_> = tours.directions(step, members).collect();
                 let mut busy = directions.concat();
                 busy.sort_unstable();
                 busy.dedup();

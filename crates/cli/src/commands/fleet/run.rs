@@ -6,8 +6,7 @@ use fathom_far::nonce;
 use fathom_fleet::{RunOrder, Work};
 use fathom_measure::host;
 use fathom_probes::REGISTRY;
-use fathom_record::run::ClockFacts;
-use fathom_record::{Document, Effort, Host, Protocol, Run, RunState, SCHEMA_VERSION, Verdict};
+use fathom_record::{Document, Host, Protocol, Run, SCHEMA_VERSION};
 use fathom_report::Layout;
 use fathom_report::fleet::render;
 
@@ -21,14 +20,14 @@ use crate::live::timestamp;
 use crate::terminal;
 
 pub(in super::super) fn run(arguments: &FleetRunArguments) -> anyhow::Result<Status> {
-    let effort = effort(arguments.quick, arguments.thorough);
+    let effort = arguments.effort.effort();
     let metrics = named(&arguments.metrics);
     // What is wrong on any machine is so here, before anything is started.
     let (asked, host) = (metrics.clone(), host::read());
     let plan = Plan::new(&REGISTRY, asked, effort, Protocol::Median, 0, &host);
     plan.and_then(|plan| plan.without_by_hand(&REGISTRY)).or_usage()?;
     let work = Work::Run(RunOrder { metrics, effort, only: arguments.only });
-    let label = arguments.label.clone().map_or_else(new_label, Ok)?;
+    let label = arguments.label.clone().map_or_else(random_label, Ok)?;
     let gathered = gather(&Request {
         gather: &arguments.gather,
         store: Some(&arguments.output.store),
@@ -40,14 +39,6 @@ pub(in super::super) fn run(arguments: &FleetRunArguments) -> anyhow::Result<Sta
         work: &|_, _, _| Some(work.clone()),
     })?;
     finish(&gathered, Summary::of(&gathered, Some(&label)), &arguments.output, true)
-}
-
-pub(super) fn effort(quick: bool, thorough: bool) -> Effort {
-    match (quick, thorough) {
-        (true, _) => Effort::Quick,
-        (_, true) => Effort::Thorough,
-        _ => Effort::Standard,
-    }
 }
 
 pub(super) fn facts(arguments: &FactsArguments) -> anyhow::Result<Status> {
@@ -95,34 +86,13 @@ pub(super) fn finish(
 }
 
 /// `fleet-3fa08c`: short enough to be typed, and no two of them are alike.
-pub(super) fn new_label() -> anyhow::Result<String> {
+pub(super) fn random_label() -> anyhow::Result<String> {
     Ok(format!("fleet-{}", &nonce()?[..6]))
 }
 
 /// The facts of a host as a run without results.
 fn facts_of(host: &Host) -> Document {
-    let run = Run {
-        id: setup::run_id(),
-        label: None,
-        started: timestamp(),
-        ended: None,
-        duration_ns: None,
-        effort: Effort::default(),
-        protocol: Protocol::default(),
-        seed: 0,
-        asked: Vec::new(),
-        procedure: None,
-        planned: 0,
-        state: RunState::Complete,
-        cpu: 0,
-        cpu_reason: String::new(),
-        reference: None,
-        clock: ClockFacts::default(),
-        tuned: Vec::new(),
-        imposed: Vec::new(),
-        verdict: Verdict::default(),
-        notes: Vec::new(),
-    };
+    let run = Run { id: setup::run_id(), started: timestamp(), ..Run::default() };
     let (tool, far, records) = (setup::tool(), Vec::new(), Vec::new());
     Document { schema: SCHEMA_VERSION, tool, run, host: host.clone(), far, records }
 }
