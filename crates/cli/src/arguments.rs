@@ -127,7 +127,7 @@ pub enum Command {
     Serve(serve::ServeArguments),
     /// Show a metric's history and its change points.
     History(HistoryArguments),
-    /// Check the latest numbers against limits of your own, for monitoring.
+    /// Check the latest numbers against limits of your own or those of other hosts, for monitoring.
     Check(CheckArguments),
     /// Export stored runs as JSON, CSV, Markdown or OpenMetrics, and limits from a good run.
     Export(ExportArguments),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use fathom_metric::notation::NotationError;
 
 use super::StoreArguments;
@@ -30,12 +30,13 @@ Exit status, the worst of both:
 
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_EXAMPLES)]
+#[command(group(ArgGroup::new("by").args(["limits", "against"]).required(true).multiple(true)))]
 pub struct CheckArguments {
     /// Run: id or prefix, label, `latest`, `latest~N` or JSON file [default: latest:battery].
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub run: Option<String>,
     /// Limits, in TOML: lines such as "memory.latency.dram" = "..130 ns".
-    #[arg(long, value_name = "FILE", required_unless_present = "against")]
+    #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
     /// Judge the host by this group: a label, or a file of runs (JSON, JSON lines). Repeat it for
     /// several.

@@ -7,6 +7,7 @@ use fathom_fleet::{Outcome, Plan, WorkOf, coordinate};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::host;
 use fathom_record::Document;
+use fathom_record::quantity::counted;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::engine::{Engine, Source};
@@ -58,7 +59,8 @@ pub(super) fn gather(request: &Request<'_>) -> anyhow::Result<Gathered> {
     let expected = source.members();
     let is_by_hand = matches!(source, Source::ByHand(_));
     if is_by_hand {
-        terminal::warn(&format!("waiting for {expected} members; start on each host:"));
+        let members = counted(expected, "member");
+        terminal::warn(&format!("waiting for {members}; start on each host:"));
         terminal::warn(&format!("  {}", one_time.command(&join)));
     }
     let usual_ns = if is_by_hand { JOIN_BY_HAND_NS } else { JOIN_NS };

@@ -33,10 +33,7 @@ pub(super) fn listen(
         (Some(address), ..) => address,
         (None, Source::ByHand(_), _) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         (None, _, Some(own)) => SocketAddr::from((own, 0)),
-        (None, _, None) => usage_error!(
-            "which address of this host do the others reach? none of theirs can be looked up; add \
-             --listen ADDR"
-        ),
+        (None, source, None) => usage_error!("{}", unknown_hosts(source)),
     };
     let listener = TcpListener::bind(address).with_context(|| format!("listen on {address}"))?;
     // A thousand members come at once.
@@ -48,6 +45,20 @@ pub(super) fn listen(
         (true, None) => format!("{}:{}", host::read().shown_name(), address.port()),
     };
     Ok((listener, join))
+}
+
+/// No host has an address, so that there is none to which they connect.
+fn unknown_hosts(source: &Source) -> String {
+    match source {
+        Source::Ssh { hosts, .. } if hosts.len() == 1 => format!(
+            "--hosts {name}: no file {name}, and the address of a host {name} cannot be looked up; \
+             if only ssh knows it, add --listen ADDR, the address of this host that it reaches",
+            name = hosts[0]
+        ),
+        _ => "the addresses of the hosts cannot be looked up; add --listen ADDR, the address of \
+              this host that they reach"
+            .to_owned(),
+    }
 }
 
 /// The name or address behind an alias of ssh, by its configuration.
