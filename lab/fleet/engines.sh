@@ -2,8 +2,8 @@
 # The same run of six hosts by ssh, Slurm and mpirun: each delivers all runs, in one shape:
 #   engines.sh FATHOM
 set -euo pipefail
-cd "$(dirname "$0")"
 fathom=$(realpath "$1")
+cd "$(dirname "$0")"
 out=$(mktemp -d -p /var/tmp)
 trap 'rm -rf "$out"' EXIT
 trap 'exit 130' INT TERM HUP

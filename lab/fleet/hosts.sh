@@ -9,6 +9,7 @@ folder=$(mktemp -d -p /var/tmp fathom-fleet.XXXXXX)
 bridge=fathom-fleet
 declare -A host_pid
 processes=()
+links=()
 
 fail() {
   echo "fleet: $1" >&2
@@ -27,7 +28,8 @@ stop_hosts() {
   [ ${#processes[@]} -eq 0 ] || kill "${processes[@]}" 2>/dev/null
   [ ${#host_pid[@]} -eq 0 ] || kill "${host_pid[@]}" 2>/dev/null
   wait 2>/dev/null
-  ip link del "$bridge" 2>/dev/null
+  # The kernel removes those of an ended namespace later, and the next script has the same names.
+  for link in "${links[@]}" "$bridge"; do ip link del "$link" 2>/dev/null; done
   [ -n "${keep:-}" ] || rm -rf "$folder"
   exit "$status"
 }
@@ -62,6 +64,7 @@ start_hosts() {
       sleep 0.01
     done
     ip link add "fl$number" type veth peer name eth0 netns "${host_pid[$name]}"
+    links+=("fl$number")
     ip link set "fl$number" master "$bridge" up
     on "$name" hostname "$name"
     on "$name" ip link set lo up
