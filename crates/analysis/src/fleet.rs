@@ -32,7 +32,7 @@ pub use uniform::{Missed, Uniform};
 use std::collections::BTreeMap;
 
 use fathom_record::quantity::counted;
-use fathom_record::{Counts, Document, Host};
+use fathom_record::{Cause, Counts, Document, Host, State, causes};
 use serde::Serialize;
 
 use self::facts::{Facts, dividing, facts_of, odd_facts};
@@ -67,6 +67,8 @@ pub struct Group {
     pub hosts: Vec<String>,
     /// The state of all their records.
     pub records: Counts,
+    /// What makes records noisy, and how many, the most frequent first.
+    pub noise: Vec<(Cause, usize)>,
     /// Hosts that differ from the others, in the order of `hosts`.
     pub odd: Vec<OddHost>,
     /// What was not judged by peers, and why.
@@ -207,11 +209,12 @@ impl<'a> Fleet<'a> {
                 odd_hosts.push(OddHost { host: here[at].name.clone(), numbers, facts });
             }
         }
-        let records = here.iter().flat_map(|it| &it.runs).flat_map(|run| &run.records);
+        let records = || here.iter().flat_map(|it| &it.runs).flat_map(|run| &run.records);
         Group {
             hardware: hardware.clone(),
             hosts: here.iter().map(|it| it.name.clone()).collect(),
-            records: Counts::of(records.map(|record| record.verdict.state)),
+            records: Counts::of(records().map(|record| record.verdict.state)),
+            noise: causes(records(), State::Noisy),
             odd: odd_hosts,
             not_judged: self.not_judged(of, abstained),
             uniform: uniform::uniform(&rows, &here),
@@ -245,7 +248,7 @@ impl<'a> Fleet<'a> {
 pub fn judge(runs: &[&Document], limits: &Limits) -> Judgement {
     let fleet = Fleet::of(runs);
     let groups = fleet.groups.iter().map(|group| fleet.judged(group, limits)).collect();
-    Judgement { hosts: fleet.members.len(), groups, between: matrices(runs, limits) }
+    Judgement { hosts: fleet.members.len(), groups, between: matrices(runs) }
 }
 
 /// What distinguishes hosts.

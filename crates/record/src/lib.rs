@@ -66,7 +66,7 @@ pub use server_use::{Looks, ServerUse};
 pub use summary::{Basis, Estimate, Interval, NotSelected, Quantile, Stratum, Summary};
 pub use system_error::{Activity, SystemCause, system_cause};
 pub use typical::{Position, Typical};
-pub use verdict::{Cause, Counts, Reason, State, Verdict};
+pub use verdict::{Cause, Counts, Reason, State, Verdict, causes};
 
 /// Version of the JSON document and of the record shape; it changes when a reader would break.
 pub const SCHEMA_VERSION: u32 = 3;

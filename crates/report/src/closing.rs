@@ -2,13 +2,13 @@
 
 use fathom_record::quantity::percent;
 use fathom_record::{
-    Agreement, Class, Document, Record, Reference, ReferenceBasis, RunState, State, Stratum,
+    Agreement, Class, Document, Record, Reference, ReferenceBasis, RunState, State, Stratum, causes,
 };
 use serde::Serialize;
 
 use crate::case::counted;
 use crate::counts::{
-    agreements, cause_words, causes, counts_of, median_tolerance, states, without_prediction,
+    agreements, cause_words, counts_of, median_tolerance, states, without_prediction,
 };
 use crate::findings::{findings, sentence};
 use crate::paint::{CARE, of_state, paint_lines};

@@ -1,7 +1,5 @@
 //! Counts of records by state, agreement and cause.
 
-use std::collections::BTreeMap;
-
 use fathom_record::{Agreement, Cause, Class, Counts, NoModel, Record, State, is_own};
 
 pub(crate) fn counts_of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Counts {
@@ -65,19 +63,6 @@ pub(crate) fn without_prediction<'a>(
     let (noisy, others): (Vec<&Record>, Vec<&Record>) =
         records.into_iter().filter(without).partition(is_noisy);
     (others.len(), noisy.len())
-}
-
-/// The first causes of the records in a state, the most frequent first.
-pub(crate) fn causes(records: &[Record], state: State) -> Vec<(Cause, usize)> {
-    let mut causes = BTreeMap::new();
-    for record in records.iter().filter(|record| record.verdict.state == state) {
-        if let Some(reason) = record.verdict.reasons.first() {
-            *causes.entry(reason.cause).or_insert(0) += 1;
-        }
-    }
-    let mut causes: Vec<(Cause, usize)> = causes.into_iter().collect();
-    causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    causes
 }
 
 /// The label of a cause.

@@ -13,12 +13,12 @@ use fathom_analysis::fleet::{
     Group, HOSTS_MIN, Hardware, Judgement, Matrix, NotJudged, OddFact, OddHost, OddNumber, Subject,
     Uniform,
 };
-use fathom_record::Counts;
 use fathom_record::quantity::{NOTHING, quantity, quantity_within, short, span_within};
+use fathom_record::{Cause, Counts, State};
 
 use crate::case::{counted, named};
 use crate::compare::{self, what_differs};
-use crate::counts::states;
+use crate::counts::{cause_words, states};
 use crate::grid::Grid;
 use crate::layout::Layout;
 use crate::opening::labelled;
@@ -94,14 +94,27 @@ fn hardware(hardware: &Hardware) -> String {
     parts.join(", ")
 }
 
-/// `198 of 206 cases judged; records of all hosts: 1656 valid, 8 invalid`.
+/// `198 of 206 cases judged; records of all hosts: 1656 valid, 8 noisy (CPU contention)`.
 fn cases_words(group: &Group) -> String {
     let (judged, cases) = (group.judged_cases(), counted(group.cases.len(), "case"));
-    format!("{judged} of {cases} judged; records of all hosts: {}", state_words(&group.records))
+    format!(
+        "{judged} of {cases} judged; records of all hosts: {}",
+        state_words(&group.records, &group.noise)
+    )
 }
 
-fn state_words(records: &Counts) -> String {
-    let states = states(records).map(|(n, state)| format!("{n} {}", state.word()));
+fn state_words(records: &Counts, noise: &[(Cause, usize)]) -> String {
+    let causes = match noise {
+        [(cause, _)] => cause_words(*cause).to_owned(),
+        several => {
+            let each = several.iter().map(|(cause, n)| format!("{} {n}", cause_words(*cause)));
+            each.collect::<Vec<String>>().join(", ")
+        }
+    };
+    let states = states(records).map(|(n, state)| match state {
+        State::Noisy if !causes.is_empty() => format!("{n} noisy ({causes})"),
+        state => format!("{n} {}", state.word()),
+    });
     states.collect::<Vec<String>>().join(", ")
 }
 

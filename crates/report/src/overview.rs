@@ -4,13 +4,13 @@
 use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{NOTHING, percent, quantity, quantity_within};
 use fathom_record::{
-    Agreement, Cause, Document, Host, NoModel, Protocol, Record, Run, State, Unit,
+    Agreement, Cause, Document, Host, NoModel, Protocol, Record, Run, State, Unit, causes,
 };
 
 use crate::case::counted;
 use crate::cells::{mark, measured, predicted, text_below, uncertainty};
 use crate::closing::{agreement, duration, progress};
-use crate::counts::{cause_words, causes};
+use crate::counts::cause_words;
 use crate::findings::{outside, unusual};
 use crate::grid::Grid;
 use crate::opening::{labelled, minute};

@@ -6,12 +6,12 @@ use std::io;
 use fathom_analysis::compare::Comparison;
 use fathom_analysis::history::Series;
 use fathom_analysis::reference::Beneath;
-use fathom_record::{Document, Reason, Record, Sample};
+use fathom_record::{Document, Reason, Record, Sample, causes};
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 
 use crate::closing::Closing;
-use crate::counts::{cause_words, causes};
+use crate::counts::cause_words;
 use crate::model::{no_model, no_model_word};
 use crate::remedy;
 use crate::tiles::{Tile, tiles};

@@ -252,15 +252,20 @@ const HEALTHY: Network =
     Network { name: "healthy", hosts: 50, link: [1.0; 2], host: 1.0, missing: 0.0, found: false };
 
 #[rustfmt::skip]
-const NETWORKS: [Network; 9] = [
+const NETWORKS: [Network; 12] = [
     HEALTHY,
     Network { name: "healthy, 8 hosts", hosts: 8, ..HEALTHY },
+    Network { name: "healthy, 6 hosts", hosts: 6, ..HEALTHY },
+    Network { name: "healthy, 6 hosts, a tenth of pairs missing", hosts: 6, missing: 0.1,
+        ..HEALTHY },
     Network { name: "healthy, 200 hosts, 63 rounds", hosts: 200, ..HEALTHY },
     Network { name: "a link 10 % slower", link: [1.1; 2], found: true, ..HEALTHY },
     Network { name: "a link 10 % slower one way", link: [1.1, 1.0], found: true, ..HEALTHY },
     Network { name: "a link 10 % slower, a third of pairs missing", link: [1.1; 2],
         missing: 0.33, found: true, ..HEALTHY },
     Network { name: "a host 15 % slower", host: 1.15, found: true, ..HEALTHY },
+    Network { name: "a host 30 % slower, 6 hosts, a tenth of pairs missing", hosts: 6, host: 1.3,
+        missing: 0.1, found: true, ..HEALTHY },
     Network { name: "a host 15 % and a link 10 % slower", host: 1.15, link: [1.1; 2],
         found: true, ..HEALTHY },
     Network { name: "a link 30 % slower, 8 hosts", hosts: 8, link: [1.3; 2], found: true,
@@ -312,7 +317,7 @@ impl Links {
         let (has_bad_link, has_bad_host) = (network.link != [1.0; 2], network.host != 1.0);
         for _ in 0..trials.runs {
             let numbers = network.measured(&mut source);
-            let found = pairs::judge(network.hosts, &numbers, Better::Lower, 0.0);
+            let found = pairs::judge(network.hosts, &numbers, Better::Lower);
             let links: BTreeSet<[usize; 2]> = found.bad_links.iter().map(|it| it.hosts).collect();
             let hosts: BTreeSet<usize> = found.bad_hosts.iter().map(|it| it.host).collect();
             figure.link.count(has_bad_link && links.contains(&[1, 2]));

@@ -6,7 +6,7 @@ use fathom_record::{Better, Document, Host, MetricId, Params, Record, Unit};
 use serde::Serialize;
 
 use super::pairs::{self, Directed, Pairs};
-use super::{BETWEEN, HOSTS_MIN, Limits, key, names};
+use super::{BETWEEN, HOSTS_MIN, key, names};
 
 /// One case between all hosts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -29,11 +29,11 @@ type Ends<'a> = [&'a Host; 2];
 
 /// The matrices of metrics that at least five hosts have measured between each other, or fewer that
 /// have measured to each other: those are not judged.
-pub(super) fn matrices(runs: &[&Document], limits: &Limits) -> Vec<Matrix> {
-    BETWEEN.iter().filter_map(|metric| matrix(metric, runs, limits)).collect()
+pub(super) fn matrices(runs: &[&Document]) -> Vec<Matrix> {
+    BETWEEN.iter().filter_map(|metric| matrix(metric, runs)).collect()
 }
 
-fn matrix(metric: &str, runs: &[&Document], limits: &Limits) -> Option<Matrix> {
+fn matrix(metric: &str, runs: &[&Document]) -> Option<Matrix> {
     let mut newest_first = runs.to_vec();
     newest_first.sort_by(|a, b| b.run.id.cmp(&a.run.id));
     let mut cases: BTreeMap<Params, Vec<(Ends<'_>, &Record)>> = BTreeMap::new();
@@ -78,13 +78,12 @@ fn matrix(metric: &str, runs: &[&Document], limits: &Limits) -> Option<Matrix> {
     if is_star && !are_among_each_other {
         return None;
     }
-    let limit = limits.get(metric).copied().unwrap_or(0.0);
     Some(Matrix {
         metric: first.metric.clone(),
         params,
         unit: first.unit,
         better: first.better,
-        pairs: pairs::judge(named.len(), &directed, first.better, limit),
+        pairs: pairs::judge(named.len(), &directed, first.better),
         not_valid,
         numbers: directed.iter().map(|one| (one.from, one.to, one.value())).collect(),
         hosts: named.into_iter().map(|(name, _)| name).collect(),

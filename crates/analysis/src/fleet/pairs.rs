@@ -10,14 +10,16 @@ use std::collections::BTreeSet;
 use fathom_record::{Better, Protocol, Record, State};
 use serde::Serialize;
 
+use super::numbers;
 use super::series::{Side, Test, are_many, bimodal, discoveries, tests};
-use super::{HOSTS_MIN, numbers};
 use crate::statistics::{median, qn};
 
 /// Smaller effects are not odd.
 const EFFECT_MIN: f64 = 0.03;
-/// With fewer links a host's effect is not apart from theirs.
-const LINKS_MIN: usize = 5;
+/// Fewer hosts are not divided.
+const HOSTS_MIN: usize = 6;
+/// With fewer links a host's effect is not apart from theirs. Of six hosts each may lack one.
+const LINKS_MIN: usize = 4;
 /// Median polish is near its end after two or three sweeps.
 const SWEEPS_MAX: usize = 30;
 const CHANGE_MIN: f64 = 1e-9;
@@ -103,12 +105,13 @@ struct Terms {
     rest: Vec<f64>,
 }
 
-/// Takes hosts and links apart. `limit` is the metric's noise limit as a share.
+/// Takes hosts and links apart. The spread of a host's links shows the noise of the network, so the
+/// noise limit of the metric, which is that of a busy CPU, is no least effect.
 ///
 /// # Panics
 /// With an index of no host.
 #[must_use]
-pub fn judge(hosts: usize, numbers: &[Directed], better: Better, limit: f64) -> Pairs {
+pub fn judge(hosts: usize, numbers: &[Directed], better: Better) -> Pairs {
     let mut pairs = Pairs {
         hosts,
         links: links(numbers).len(),
@@ -127,7 +130,7 @@ pub fn judge(hosts: usize, numbers: &[Directed], better: Better, limit: f64) -> 
     }
     let terms = polish(hosts, &numbers);
     pairs.usual = Some(terms.common.exp());
-    let worse = Worse { effect_min: EFFECT_MIN.max(limit), better };
+    let worse = Worse { better };
     let judged: Vec<usize> = (0..hosts).filter(|it| !pairs.few_links.contains(it)).collect();
     let mut unless_many = |why: String| pairs.not_judged.push(why);
     let hosts = bad_hosts(&terms, &numbers, &judged, &worse);
@@ -228,11 +231,11 @@ fn bad_hosts(
             Side { member, ln: effects[*host], own }
         };
         let sides: Vec<Side> = judged.iter().enumerate().map(side).collect();
-        if let Some(found) = bimodal(&sides, worse.effect_min) {
+        if let Some(found) = bimodal(&sides, EFFECT_MIN) {
             let way = ["sending", "receiving"][way];
             return Err(format!("{way}: {}", found.words(sides.len(), "hosts")));
         }
-        all.extend(tests(way, &sides, worse.effect_min, [sides.len(), 0]));
+        all.extend(tests(way, &sides, EFFECT_MIN, [sides.len(), 0]));
     }
     let found = worse.named(&all, judged.len(), "hosts")?;
     let bad =
@@ -253,12 +256,12 @@ fn bad_links(
         Some(Side { member, ln: *rest, own: one.own })
     };
     let sides: Vec<Side> = numbers.iter().zip(&terms.rest).filter_map(side).collect();
-    if let Some(found) = bimodal(&sides, worse.effect_min) {
+    if let Some(found) = bimodal(&sides, EFFECT_MIN) {
         return Err(format!("links: {}", found.words(sides.len(), "numbers")));
     }
     // Both ways are mostly alike: as many as there are links are independent, of which each host
     // took one. They are two tests of a link.
-    let mut all = tests(0, &sides, worse.effect_min, [links.len(), judged.len()]);
+    let mut all = tests(0, &sides, EFFECT_MIN, [links.len(), judged.len()]);
     for (test, one) in all.iter_mut().zip(numbers) {
         test.series = usize::from(one.from > one.to);
     }
@@ -272,7 +275,6 @@ type Ways = [Option<f64>; 2];
 
 /// Which effects are bad.
 struct Worse {
-    effect_min: f64,
     better: Better,
 }
 

@@ -147,7 +147,7 @@ fn largest(host: &OddHost) -> Option<(f64, &Subject)> {
 fn part<'a>(group: &'a Group, drawing: &Drawing<'_>) -> Part<'a> {
     let titles = titled(group, &drawing.runs);
     let run = |((host, run), counts): ((&String, &&Document), &Counts)| {
-        [host.clone(), run.run.name(), minute(&run.run.started), state_words(counts)]
+        [host.clone(), run.run.name(), minute(&run.run.started), state_words(counts, &[])]
     };
     let runs = group.hosts.iter().zip(&drawing.runs).zip(&drawing.counts).map(run);
     let without = group.hosts.iter().zip(&drawing.counts).filter(|(_, counts)| counts.valid == 0);

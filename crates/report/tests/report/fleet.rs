@@ -6,7 +6,7 @@ use fathom_analysis::fleet::{
     Case, Group, Hardware, Judgement, Matrix, Missed, NotJudged, OddFact, OddHost, OddNumber,
     Subject, Uniform,
 };
-use fathom_record::{Better, Counts, MetricId, Params, State, Unit};
+use fathom_record::{Better, Cause, Counts, MetricId, Params, State, Unit};
 use fathom_report::{Layout, fleet::render};
 use unicode_width::UnicodeWidthStr;
 
@@ -47,6 +47,7 @@ pub(crate) fn group(names: Vec<String>, odd: Vec<OddHost>) -> Group {
         },
         hosts: names,
         records: Counts::of([State::Valid, State::Noisy]),
+        noise: vec![(Cause::Contention, 1)],
         odd,
         not_judged: Vec::new(),
         uniform: Vec::new(),
@@ -83,7 +84,8 @@ fn hosts_odd_in_the_same_way_share_their_rows() {
 
 hosts    400: node[1-400]
 machine  AMD EPYC, 2 nodes of 32 cores, 256 GiB memory (8 × 32 GiB DDR5)
-cases    0 of 0 cases judged; records of all hosts: 1 valid, 1 noisy
+cases    0 of 0 cases judged; records of all hosts: 1 valid, 1 noisy (CPU
+         contention)
 
 Odd hosts                                 host        usual       ratio
 node9

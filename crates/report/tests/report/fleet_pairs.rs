@@ -31,7 +31,7 @@ fn matrix(
         unit,
         better,
         hosts: hosts(1..=count),
-        pairs: judge(count, &directed.collect::<Vec<_>>(), better, 0.03),
+        pairs: judge(count, &directed.collect::<Vec<_>>(), better),
         numbers,
         not_valid: 0,
     }
@@ -107,7 +107,7 @@ fn equal_hosts_and_links_are_not_bad() {
     assert_eq!(parts(&text).0, "no odd host and no bad link: 6 hosts judged");
     // Too few to be judged are shown.
     let text = screen(3, vec![matrix(3, TRIP, |_, _| 1.0)], 80);
-    let why = "not judged: 0 of 3 hosts have at least 5 links each way: at least 5 are needed";
+    let why = "not judged: 0 of 3 hosts have at least 4 links each way: at least 6 are needed";
     assert!(text.contains(why) && text.contains("  node3 "), "{text}");
     assert!(text.starts_with("3 hosts: nothing judged"), "{text}");
 }

@@ -28,7 +28,7 @@ fn is(link: [usize; 2], from: usize, to: usize) -> bool {
 }
 
 fn rtt(hosts: usize, numbers: &[Directed]) -> Pairs {
-    judge(hosts, numbers, Better::Lower, 0.0)
+    judge(hosts, numbers, Better::Lower)
 }
 
 #[test]
@@ -86,10 +86,28 @@ fn better_is_not_bad() {
     let found = rtt(50, &numbers);
     assert!(found.bad_hosts.is_empty() && found.bad_links.is_empty());
     // Of a rate, less is worse.
-    let rate = judge(50, &numbers, Better::Higher, 0.0);
+    let rate = judge(50, &numbers, Better::Higher);
     assert_eq!((rate.bad_hosts.len(), rate.bad_links.len()), (1, 1));
-    let wide = judge(50, &numbers, Better::Higher, 0.4);
-    assert!(wide.bad_hosts.is_empty() && wide.bad_links.is_empty(), "below the noise limit");
+}
+
+#[test]
+fn link_of_95_percent_is_named_among_six_hosts() {
+    // As six hosts behind links of 100 Mbit/s were: their rates differ by a thousandth.
+    let rate = |from: usize, to: usize| {
+        let spread = 1.0 + 0.001 * deviation((from * to * 13 + from + to) % 7, 7);
+        11.4e6 * spread * if from == 4 { 0.95 } else { 1.0 }
+    };
+    let all = (0..6).flat_map(|from| (0..6).map(move |to| (from, to)));
+    let mut numbers: Vec<Directed> =
+        all.filter_map(|(from, to)| Directed::new(from, to, rate(from, to), 0.0004)).collect();
+    for missing in [None, Some((4, 1)), Some((0, 5))] {
+        numbers.retain(|it| Some((it.from, it.to)) != missing);
+        let found = judge(6, &numbers, Better::Higher);
+        let [BadHost { host: 4, sends: Some(sends), receives: None }] = found.bad_hosts[..] else {
+            panic!("{found:?}")
+        };
+        assert!((sends - 0.95).abs() < 0.005 && found.bad_links.is_empty(), "{found:?}");
+    }
 }
 
 #[test]
@@ -101,12 +119,12 @@ fn missing_pairs_leave_what_is_known() {
     });
     let found = rtt(30, &numbers);
     assert_eq!((found.bad_links.len(), found.bad_hosts.len()), (1, 0), "{found:?}");
-    // A host that is lost after four pairs each way is not judged.
+    // A host that is lost after three pairs each way is not judged.
     let mut pairs = 0;
     numbers.retain(|it| {
         let is_of = it.from == 9 || it.to == 9;
         pairs += usize::from(is_of);
-        !is_of || pairs <= 8
+        !is_of || pairs <= 6
     });
     let found = rtt(30, &numbers);
     assert_eq!((found.few_links.as_slice(), found.bad_links.len()), (&[9][..], 1));
@@ -116,7 +134,7 @@ fn missing_pairs_leave_what_is_known() {
 fn few_hosts_and_divided_networks_are_not_judged() {
     let five = rtt(5, &network(5, |a, b| if is([1, 2], a, b) { 9.0 } else { 1.0 }));
     assert!(five.bad_links.is_empty() && five.bad_hosts.is_empty());
-    assert!(five.not_judged[0].starts_with("0 of 5 hosts have at least 5 links"), "{five:?}");
+    assert!(five.not_judged[0].starts_with("5 of 5 hosts have at least 4 links"), "{five:?}");
     assert_eq!(rtt(0, &[]).not_judged.len(), 1);
     // Two switches: half of the links cross.
     let crossing = rtt(40, &network(40, |a, b| if (a < 20) == (b < 20) { 1.0 } else { 1.4 }));
