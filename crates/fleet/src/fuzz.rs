@@ -148,6 +148,7 @@ pub fn member(data: &[u8]) {
         token: Token::new(TOKEN),
         join: join(b'0'),
         connect_ns: 0,
+        waits: &|_| {},
         program: PathBuf::from("/nonexistent"),
         arguments: &arguments,
     };

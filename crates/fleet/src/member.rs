@@ -43,6 +43,8 @@ pub struct Membership<'m> {
     pub join: Join,
     /// How long to try to connect.
     pub connect_ns: u64,
+    /// Told once why it cannot connect yet.
+    pub waits: &'m dyn Fn(&FarError),
     /// Measures: this program. Reports by [`ChildLine`], then prints its document.
     pub program: PathBuf,
     /// Makes its arguments.
@@ -101,6 +103,7 @@ fn connected(
     stop: BorrowedFd<'_>,
 ) -> Result<Option<std::net::TcpStream>, FleetError> {
     let until_ns = monotonic_raw_ns().saturating_add(membership.connect_ns);
+    let mut is_told = false;
     loop {
         let mut last = FarError::Closed;
         for address in &membership.addresses {
@@ -115,6 +118,9 @@ fn connected(
         }
         if monotonic_raw_ns() >= until_ns {
             return Err(last.into());
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            (membership.waits)(&last);
         }
         let pause = Timespec { tv_sec: 0, tv_nsec: RETRY.subsec_nanos() as _ };
         let mut wait = [PollFd::from_borrowed_fd(stop, PollFlags::IN)];

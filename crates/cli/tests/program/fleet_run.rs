@@ -363,3 +363,20 @@ fn wrong_command_lines_start_nothing() {
         assert_contains(&text(&output.stderr), parts);
     }
 }
+
+#[test]
+fn who_waits_in_vain_says_for_what() {
+    let env = TestEnv::new();
+    let line = format!("fleet run --members 2 --join-time 10ms {CHEAP}");
+    let errors = text(&env.command(&line).output().expect("it ran").stderr);
+    let loopback = "only this host reaches it; --listen ADDR is for others, too";
+    assert_contains(&errors, &[loopback, "nobody joined in 10.00 ms; --join-time waits longer"]);
+    // The port of a listener that is gone.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output = member(&env, &gone.to_string(), "m1").args(["--connect-time", "10ms"]).output();
+    let waits = format!("{gone}: connection refused; tries again for 10.00 ms");
+    assert_contains(&text(&output.expect("it ran").stderr), &[&waits, "member of "]);
+    let output = env.command(&format!("fleet run --hosts no[1-2].invalid {CHEAP}")).output();
+    let unknown = "the address of no1.invalid cannot be looked up, nor that of another host";
+    assert_contains(&text(&output.expect("it ran").stderr), &[unknown, "--listen ADDR"]);
+}

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use fathom_fleet::{Outcome, Plan, WorkOf, coordinate};
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::host;
-use fathom_record::Document;
-use fathom_record::quantity::counted;
+use fathom_record::quantity::{counted, quantity};
+use fathom_record::{Document, Unit};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::engine::{Engine, Source};
@@ -62,6 +62,9 @@ pub(super) fn gather(request: &Request<'_>) -> anyhow::Result<Gathered> {
         let members = counted(expected, "member");
         terminal::warn(&format!("waiting for {members}; start on each host:"));
         terminal::warn(&format!("  {}", one_time.command(&join)));
+        if listener.local_addr().is_ok_and(|it| it.ip().is_loopback()) {
+            terminal::warn("  only this host reaches it; --listen ADDR is for others, too");
+        }
     }
     let usual_ns = if is_by_hand { JOIN_BY_HAND_NS } else { JOIN_NS };
     let plan = Plan {
@@ -83,6 +86,10 @@ pub(super) fn gather(request: &Request<'_>) -> anyhow::Result<Gathered> {
     let absent = gathering.end();
     let has_failed = gathering.has_failed();
     let outcome = outcome.context("wait for members")?;
+    if is_by_hand && outcome.members.is_empty() && !outcome.is_stopped {
+        let waited = quantity(plan.join_ns as f64, Unit::Nanoseconds);
+        terminal::warn(&format!("nobody joined in {waited}; --join-time waits longer"));
+    }
     Ok(Gathered { outcome, runs: gathering.runs, absent, has_failed })
 }
 

@@ -55,9 +55,18 @@ fn unknown_hosts(source: &Source) -> String {
              if only ssh knows it, add --listen ADDR, the address of this host that it reaches",
             name = hosts[0]
         ),
-        _ => "the addresses of the hosts cannot be looked up; add --listen ADDR, the address of \
-              this host that they reach"
-            .to_owned(),
+        source => {
+            let first = match source {
+                Source::Ssh { hosts, .. } => hosts.first(),
+                Source::Slurm(nodes) => nodes.first(),
+                Source::ByHand(_) => None,
+            };
+            let first = first.map_or("a host", String::as_str);
+            format!(
+                "the address of {first} cannot be looked up, nor that of another host; if only \
+                 the engine knows them, add --listen ADDR, the address of this host that they reach"
+            )
+        }
     }
 }
 

@@ -3,16 +3,19 @@
 use std::env::var;
 
 use anyhow::{Context as _, anyhow};
-use fathom_far::Token;
+use fathom_far::{FarError, Token};
 use fathom_fleet::{Ending, Join, Local, Membership, Order, TOKEN, serve};
 use fathom_measure::host::Reader;
 use fathom_measure::process::this_program;
+use fathom_record::Unit;
 use fathom_record::host::{NAME_VARIABLE, is_name};
+use fathom_record::quantity::quantity;
 
 use super::order;
 use crate::arguments::fleet::MemberArguments;
 use crate::exit::{Status, usage_error};
 use crate::interrupt::Interrupt;
+use crate::terminal;
 
 /// Places in the engines that start members.
 const RANKS: [&str; 4] =
@@ -33,11 +36,16 @@ pub(in super::super) fn member(arguments: &MemberArguments) -> anyhow::Result<St
         let by_name = Some(facts.name.as_str()).filter(|_| order.by_name);
         order::arguments(order, local, &facts, name.as_deref().or(by_name))
     };
+    let waits = |error: &FarError| {
+        let time = quantity(arguments.connect_time.as_nanos() as f64, Unit::Nanoseconds);
+        terminal::warn(&format!("{host}:{port}: {error}; tries again for {time}"));
+    };
     let membership = Membership {
         addresses,
         token,
         join,
         connect_ns: arguments.connect_time.as_nanos() as u64,
+        waits: &waits,
         program: this_program().context("find this program")?,
         arguments: &to_arguments,
     };
