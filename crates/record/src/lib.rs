@@ -4,6 +4,7 @@
 //! decides nothing, does no I/O, reads no clock and has no `unsafe`.
 #![forbid(unsafe_code)]
 
+mod causes;
 pub mod command;
 pub mod condition;
 pub mod counter;
@@ -38,6 +39,7 @@ pub mod system_error;
 pub mod typical;
 pub mod verdict;
 
+pub use causes::causes;
 pub use condition::Condition;
 pub use counter::{Counter, Counters};
 pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, PeerStatistic, Turn};
@@ -66,7 +68,7 @@ pub use server_use::{Looks, ServerUse};
 pub use summary::{Basis, Estimate, Interval, NotSelected, Quantile, Stratum, Summary};
 pub use system_error::{Activity, SystemCause, system_cause};
 pub use typical::{Position, Typical};
-pub use verdict::{Cause, Counts, Reason, State, Verdict, causes};
+pub use verdict::{Cause, Counts, Reason, State, Verdict};
 
 /// Version of the JSON document and of the record shape; it changes when a reader would break.
 pub const SCHEMA_VERSION: u32 = 3;

@@ -1,12 +1,9 @@
 //! Verdicts: whether a number can be trusted, and why not.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Record, Remedy};
+use crate::Remedy;
 
 /// The verdict on a record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -130,22 +127,6 @@ impl Reason {
     pub fn with_remedy(self, remedy: impl Into<Option<Remedy>>) -> Self {
         Self { remedy: remedy.into(), ..self }
     }
-}
-
-/// The first causes of the records in a state, the most frequent first.
-pub fn causes<'r>(
-    records: impl IntoIterator<Item = &'r Record>,
-    state: State,
-) -> Vec<(Cause, usize)> {
-    let mut causes = BTreeMap::new();
-    for record in records.into_iter().filter(|record| record.verdict.state == state) {
-        if let Some(reason) = record.verdict.reasons.first() {
-            *causes.entry(reason.cause).or_insert(0) += 1;
-        }
-    }
-    let mut causes: Vec<(Cause, usize)> = causes.into_iter().collect();
-    causes.sort_by_key(|(_, count)| Reverse(*count));
-    causes
 }
 
 /// Causes of a verdict. Most are detected by a counter, a sensor or a check. `Spread`, `Stalled`,

@@ -374,7 +374,7 @@ fn who_waits_in_vain_says_for_what() {
     // The port of a listener that is gone.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let output = member(&env, &gone.to_string(), "m1").args(["--connect-time", "10ms"]).output();
-    let waits = format!("{gone}: connection refused; tries again for 10.00 ms");
+    let waits = format!("waiting for {gone}, for 10.00 ms at most: connect: Connection refused");
     assert_contains(&text(&output.expect("it ran").stderr), &[&waits, "member of "]);
     let output = env.command(&format!("fleet run --hosts no[1-2].invalid {CHEAP}")).output();
     let unknown = "the address of no1.invalid cannot be looked up, nor that of another host";

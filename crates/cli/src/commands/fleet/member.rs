@@ -38,7 +38,7 @@ pub(in super::super) fn member(arguments: &MemberArguments) -> anyhow::Result<St
     };
     let waits = |error: &FarError| {
         let time = quantity(arguments.connect_time.as_nanos() as f64, Unit::Nanoseconds);
-        terminal::warn(&format!("{host}:{port}: {error}; tries again for {time}"));
+        terminal::warn(&format!("waiting for {host}:{port}, for {time} at most: {error}"));
     };
     let membership = Membership {
         addresses,

@@ -1,0 +1,22 @@
+//! What makes records noisy, invalid or unavailable.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::{Cause, Record, State};
+
+/// The first causes of the records in a state, the most frequent first.
+pub fn causes<'r>(
+    records: impl IntoIterator<Item = &'r Record>,
+    state: State,
+) -> Vec<(Cause, usize)> {
+    let mut causes = BTreeMap::new();
+    for record in records.into_iter().filter(|record| record.verdict.state == state) {
+        if let Some(reason) = record.verdict.reasons.first() {
+            *causes.entry(reason.cause).or_insert(0) += 1;
+        }
+    }
+    let mut causes: Vec<(Cause, usize)> = causes.into_iter().collect();
+    causes.sort_by_key(|(_, count)| Reverse(*count));
+    causes
+}
