@@ -322,7 +322,13 @@ impl View {
             return (format!("no odd fact: {of}{hosts} compared"), GOOD);
         }
         if !judgement.is_any_judged(true) {
-            return (format!("{hosts}: no odd fact; numbers not judged, see below"), CARE);
+            let explains = |it: &Group| !it.not_judged.is_empty();
+            let is_explained = groups.iter().any(explains) || !judgement.between.is_empty();
+            let why = match is_explained {
+                true => "see below".to_owned(),
+                false => format!("no case has a valid number on {HOSTS_MIN} hosts"),
+            };
+            return (format!("{hosts}: no odd fact; numbers not judged: {why}"), CARE);
         }
         (format!("no odd host: {of}{hosts} judged"), GOOD)
     }

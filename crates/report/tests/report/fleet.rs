@@ -184,9 +184,13 @@ fn cases_that_abstain_are_not_counted_as_judged() {
     one.not_judged = vec![abstains(Some(number("a.c", None, 1.0).subject))];
     assert_eq!(one.judged_cases(), 1);
     one.not_judged.push(abstains(None));
-    let text = screen(vec![one], Layout::default());
-    assert!(text.starts_with("6 hosts: no odd fact; numbers not judged, see below\n"), "{text}");
+    let text = screen(vec![one.clone()], Layout::default());
+    assert!(text.starts_with("6 hosts: no odd fact; numbers not judged: see below\n"), "{text}");
     assert!(text.contains("  all cases: why\n"), "{text}");
+    (one.not_judged, one.cases) = (Vec::new(), Vec::new());
+    let text = screen(vec![one], Layout::default());
+    let why = "numbers not judged: no case has a valid number on 5 hosts\n";
+    assert!(text.starts_with(&format!("6 hosts: no odd fact; {why}")), "{text}");
 }
 
 #[test]
