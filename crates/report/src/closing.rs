@@ -19,14 +19,14 @@ use crate::wrap::{NARROWEST, glued, wrapped};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Closing {
     /// Progress of a run that is not complete.
-    progress: Option<String>,
+    pub(crate) progress: Option<String>,
     /// Records by state and agreement.
-    counts: String,
-    findings: Vec<String>,
+    pub(crate) counts: String,
+    pub(crate) findings: Vec<String>,
     /// The verdict on the whole run, unless valid.
-    verdict: Option<String>,
+    pub(crate) verdict: Option<String>,
     /// Duration, undisturbed visits, clock, tuned settings, notes.
-    whole: Vec<String>,
+    pub(crate) whole: Vec<String>,
 }
 
 impl Closing {

@@ -21,6 +21,7 @@ pub mod history;
 pub mod limits;
 pub mod markdown;
 pub mod page;
+pub mod paper;
 pub mod reference;
 pub mod tiles;
 pub mod typical;

@@ -119,7 +119,7 @@ fn logical_cpus(host: &Host) -> String {
     words
 }
 
-fn clock(run: &Run) -> String {
+pub(crate) fn clock(run: &Run) -> String {
     let clock = &run.clock;
     let ns = |value| glued(&quantity(value, Unit::Nanoseconds));
     let mut words = clock.source.clone();
@@ -138,7 +138,7 @@ fn clock(run: &Run) -> String {
     words
 }
 
-fn cpu(run: &Run, host: &Host) -> String {
+pub(crate) fn cpu(run: &Run, host: &Host) -> String {
     let mut words = format!("{}, {}", run.cpu, or_unknown(&run.cpu_reason, "reason unknown"));
     if let Some(governor) = &host.cpu.governor {
         words += &format!("; governor {governor}");

@@ -15,11 +15,14 @@ Examples:
   fathom report latest 0195c3 -o lab.html   overlay a run and a file sweep
   fathom report latest --reference 2016-i5-5257u   add published figures
   fathom report before.json -o - | ssh other 'cat > report.html'
+  fathom report --paper                write a whole measurement report to print: machine, method,
+                                       predictions, results, discussion, summary, sources
+  fathom report --paper latest sweep -o lab.md   the same in Markdown, its figures in lab-figures/
   fathom report --fleet rack1          draw the hosts of a label beside each other
   fathom report --fleet *.json -o rack1.html   the same of files, one or more a host
 
 The page is one file and loads nothing else. An existing file is replaced if it is such a page;
-other files only with --force.";
+other files only with --force. A paper runs no script.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -37,6 +40,10 @@ pub struct ReportArguments {
     /// runs.
     #[arg(long, requires = "runs", conflicts_with_all = ["run", "reference"])]
     pub fleet: bool,
+    /// Write a measurement report for reading and printing: of what was timed, predicted and
+    /// measured, with figures; in Markdown if FILE ends with `.md`.
+    #[arg(long, conflicts_with_all = ["fleet", "reference"])]
+    pub paper: bool,
     /// Add the figures of a published study; list the studies if NAME is omitted.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     pub reference: Option<String>,

@@ -1,14 +1,20 @@
 //! `fathom report`: runs as an HTML page.
 
+use std::ffi::{OsStr, OsString};
+use std::fs::create_dir_all;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use fathom_analysis::compare::{self as comparing, Comparison};
 use fathom_analysis::fleet::judge;
 use fathom_analysis::history::{self, Series};
-use fathom_analysis::reference::Beneath;
+use fathom_analysis::reference::{self as published, Beneath, CLASSIC};
+use fathom_metric::{About, Entry};
+use fathom_probes::REGISTRY;
 use fathom_record::{Document, Params, Record, RunState};
 use fathom_report::page::{self, MARK, MARK_WITHIN};
+use fathom_report::paper::{self, Described, Form};
 use fathom_report::tiles;
 
 use super::output_file::{self, Replaceable};
@@ -42,6 +48,9 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
         output_file::write(&path, &text)?;
         return super::print_done(&written(&arguments.output, text.len(), &summary));
     }
+    if arguments.paper {
+        return paper(arguments, output.as_deref());
+    }
     let name = arguments.reference.as_deref();
     let reference = name.map(|name| reference::find("report", name)).transpose()?;
     let (documents, origins) = documents(arguments)?;
@@ -57,6 +66,35 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
     let Some(path) = output else { return super::print_text(&text) };
     output_file::write(&path, &text)?;
     super::print_done(&summary(&arguments.output, text.len(), &documents, origins.len()))
+}
+
+/// Writes a paper, and its figures beside it.
+fn paper(arguments: &ReportArguments, output: Option<&Path>) -> anyhow::Result<Status> {
+    let (documents, origins) = documents(arguments)?;
+    warn_of_gaps(&documents, None);
+    let classic = published::beside(&reference::find("report", CLASSIC)?, &documents);
+    let is_markdown = output.is_some_and(|path| path.extension() == Some(OsStr::new("md")));
+    let folder = arguments.output.with_extension("").into_os_string();
+    let folder = PathBuf::from([folder, "-figures".into()].into_iter().collect::<OsString>());
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let form = if is_markdown { Form::Markdown { folder: name } } else { Form::Html };
+    let paper = paper::paper(&documents, &classic, &described, &form);
+    let Some(path) = output else { return super::print_text(&paper.text) };
+    if !paper.figures.is_empty() {
+        create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    }
+    for (name, svg) in &paper.figures {
+        output_file::write(&folder.join(name), svg)?;
+    }
+    output_file::write(path, &paper.text)?;
+    super::print_done(&summary(&arguments.output, paper.text.len(), &documents, origins.len()))
+}
+
+fn described(metric: &str) -> Option<Described> {
+    let entry = REGISTRY.find(metric)?;
+    let &About { title, timed, not_timed, model, source, .. } = entry.about();
+    let is_derived = matches!(entry, Entry::Derived(_));
+    Some(Described { title, timed, not_timed, model, source, is_derived })
 }
 
 /// The page of many hosts, and what it is of.
@@ -151,7 +189,8 @@ fn is_our_page(path: &Path) -> bool {
     let mut start = Vec::new();
     let limit = u64::try_from(MARK_WITHIN).unwrap_or(u64::MAX);
     let read = std::fs::File::open(path).map(|file| file.take(limit).read_to_end(&mut start));
-    read.is_ok() && String::from_utf8_lossy(&start).contains(MARK)
+    let start = String::from_utf8_lossy(&start);
+    read.is_ok() && (start.contains(MARK) || paper::MARKS.iter().any(|mark| start.contains(mark)))
 }
 
 fn summary(path: &Path, bytes: usize, documents: &[Document], of_others: usize) -> String {

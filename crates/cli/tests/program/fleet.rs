@@ -11,7 +11,7 @@ use crate::test_env::{
     assert_contains, assert_error, assert_failure, assert_status, assert_usage_error, json, text,
 };
 
-fn recorded() -> Document {
+pub(crate) fn recorded() -> Document {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/quick-1.json.gz");
     let output = Command::new("gunzip").arg("-c").arg(file).output().expect("gunzip");
     serde_json::from_slice(&output.stdout).expect("a run")

@@ -45,6 +45,7 @@ mod mounted;
 mod network;
 mod over_http;
 mod packages;
+mod paper;
 mod reference;
 mod report;
 mod serve;

@@ -1,0 +1,288 @@
+//! A whole measurement report: machine, method, then of each group of metrics what was timed, what
+//! was predicted, what was measured and what that means; the classic table; sources; an appendix
+//! with every case, every fact, and how to repeat it.
+//!
+//! All text is from the descriptions of the metrics and from the records: nothing is said of what
+//! was not measured.
+
+mod block;
+mod chapter;
+mod curves;
+mod figure;
+mod machine;
+
+use fathom_analysis::reference::{Beside, Here, Row};
+use fathom_record::quantity::{NOTHING, quantity, range, rounded};
+use fathom_record::{Document, Protocol, Record};
+
+pub use self::block::Paper;
+use self::block::{Block, Table};
+use crate::case::counted;
+use crate::closing::Closing;
+use crate::findings::{outside, unusual};
+use crate::opening::minute;
+use crate::{by_hand, overview};
+
+/// How a metric is described: the same words as `fathom explain` prints.
+#[derive(Clone, Copy, Debug)]
+pub struct Described {
+    pub title: &'static str,
+    pub timed: &'static str,
+    pub not_timed: &'static str,
+    pub model: &'static str,
+    pub source: &'static str,
+    pub is_derived: bool,
+}
+
+/// The description of a metric by its id; `None` for one that another program measured.
+pub type Describe<'a> = &'a dyn Fn(&str) -> Option<Described>;
+
+/// The form of a paper.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Figures are files of this folder.
+    Markdown {
+        folder: String,
+    },
+    Html,
+}
+
+/// What marks a file as a paper that may be replaced.
+pub const MARKS: [&str; 2] = [block::HTML_MARK, "# Measurement report"];
+
+/// The paper of these runs, of which the first gives the machine. `classic` has the rows of the
+/// classic table.
+#[must_use]
+pub fn paper(
+    documents: &[Document],
+    classic: &Beside,
+    describe: Describe<'_>,
+    form: &Form,
+) -> Paper {
+    let blocks = blocks(documents, classic, describe);
+    match form {
+        Form::Markdown { folder } => block::to_markdown(&blocks, folder),
+        Form::Html => {
+            let host = documents.first().map_or("", |first| first.host.shown_name());
+            block::to_html(&format!("Measurement report: {host}"), &blocks)
+        }
+    }
+}
+
+fn blocks(documents: &[Document], classic: &Beside, describe: Describe<'_>) -> Vec<Block> {
+    let Some(first) = documents.first() else { return Vec::new() };
+    let mut sources = Sources::default();
+    let mut blocks = opening(first, documents);
+    blocks.extend(machine::chapter(&first.host));
+    blocks.extend(method(first));
+    for document in documents {
+        match document.run.procedure {
+            None => blocks.extend(chapter::of_run(document, describe, &mut sources)),
+            Some(_) => blocks.extend(of_command(document, describe, &mut sources)),
+        }
+    }
+    blocks.extend(classic_table(classic));
+    blocks.extend(sources.chapter());
+    for document in documents {
+        blocks.extend(chapter::appendix(document));
+    }
+    blocks.extend(machine::facts(&first.host));
+    blocks.push(heading(2, "Appendix: how to repeat it"));
+    blocks.push(Block::List(documents.iter().map(repeat).collect()));
+    blocks
+}
+
+fn heading(level: usize, text: impl Into<String>) -> Block {
+    Block::Heading(level, text.into())
+}
+
+fn text(text: impl Into<String>) -> Block {
+    Block::Text(text.into())
+}
+
+/// The answer: counts, what is outside its prediction, what is unusual, what to ignore.
+fn opening(first: &Document, documents: &[Document]) -> Vec<Block> {
+    let mut blocks = vec![heading(1, format!("Measurement report: {}", first.host.shown_name()))];
+    let of = |run: &Document| {
+        let by = format!("{} {}", run.tool.name, run.tool.version);
+        let what = run.run.procedure.as_ref().map_or(String::new(), |it| format!(" (`{it}`)"));
+        format!(
+            "{}{what}, {}, {} UTC, by {by}",
+            run.run.name(),
+            run.run.effort.word(),
+            minute(&run.run.started)
+        )
+    };
+    let runs: Vec<String> = documents.iter().map(of).collect();
+    blocks.push(text(format!(
+        "{}: {}.",
+        counted(runs.len(), "run").replacen("1 run", "Run", 1),
+        runs.join("; ")
+    )));
+    let Closing { progress, counts, findings, verdict, .. } = Closing::of(first);
+    blocks.extend([progress, Some(counts), verdict].into_iter().flatten().map(text));
+    let far = outside(&first.records, 8);
+    let rare = unusual(&first.records, 8);
+    let lists = [
+        ("Outside their predictions", far),
+        ("Unusual for such a machine", rare),
+        ("Most remarkable", findings),
+    ];
+    for (title, items) in lists {
+        if !items.is_empty() {
+            blocks.push(text(format!("{title}:")));
+            blocks.push(Block::List(items));
+        }
+    }
+    let headlines = overview::headlines(&first.records);
+    if !headlines.is_empty() {
+        let caption = "the best-known numbers".to_owned();
+        blocks.push(Block::Table(chapter::table(&headlines, caption, first.run.protocol)));
+    }
+    blocks
+}
+
+/// The clock, what measuring costs, how often, what is left out.
+fn method(document: &Document) -> Vec<Block> {
+    let run = &document.run;
+    let mut blocks = vec![heading(2, "Method")];
+    let clock = crate::opening::clock(run);
+    blocks.push(text(format!("Clock: {clock}. CPU {}.", crate::opening::cpu(run, &document.host))));
+    let protocol = match run.protocol {
+        Protocol::Median => {
+            "Each case is measured by several fresh processes in random order. The number is the \
+             median over processes of their medians; the interval is by order statistics of these. \
+             Processes during which a counter shows a disturbance are left out where enough \
+             undisturbed ones remain; no value is left out for being large."
+        }
+        Protocol::Trimmed => {
+            "Of each case the slowest and the fastest trials are left out; the number is the mean \
+             of the others, with their standard deviation."
+        }
+    };
+    blocks.push(text(protocol));
+    blocks.push(text(
+        "A prediction is hardware + software, or a bound, from the facts of the machine and other \
+         results. A number is within it if its interval and the limits of the prediction meet. It \
+         is noisy (marked ~) if its interval is wider than its metric allows, or a counter shows \
+         what disturbed it; unfiltered numbers (marked °) include disturbed processes.",
+    ));
+    let overhead = ["cpu.clock.read", "cpu.clock.resolution", "cpu.loop.iteration"];
+    let is_overhead = |record: &&Record| overhead.contains(&record.metric.as_str());
+    let records: Vec<&Record> = document.records.iter().filter(is_overhead).collect();
+    if !records.is_empty() {
+        let caption = "overhead of measurement and of a loop".to_owned();
+        blocks.push(Block::Table(chapter::table(&records, caption, run.protocol)));
+    }
+    let whole = Closing::of(document).whole;
+    blocks.extend((!whole.is_empty()).then(|| text(whole.join(" "))));
+    blocks
+}
+
+/// A command by hand: its own screen, its numbers and curves.
+fn of_command(document: &Document, describe: Describe<'_>, sources: &mut Sources) -> Vec<Block> {
+    let name = document.run.procedure.clone().unwrap_or_default();
+    let mut blocks = vec![heading(2, format!("`fathom {name}`"))];
+    let screen = plain(&by_hand::show(document, 80));
+    blocks.push(Block::Printed(screen));
+    blocks.extend(chapter::curves_of(document));
+    blocks.extend(chapter::described(document, describe, sources));
+    blocks
+}
+
+/// Without colour codes.
+fn plain(text: &str) -> String {
+    crate::visible(text).into_owned()
+}
+
+/// The classic rows that were measured, and how many were not.
+fn classic_table(beside: &Beside) -> Vec<Block> {
+    let row = |row: &Row| {
+        let here = row.here.as_ref()?;
+        let unit = row.published.unit;
+        let known = |value: Option<f64>| value.map_or(NOTHING.to_owned(), |it| quantity(it, unit));
+        let Here { hardware, software, predicted: [low, high], measured, sd_percent, .. } = here;
+        let predicted = if low.is_none() && high.is_none() {
+            "–".to_owned()
+        } else {
+            range(*low, *high, unit)
+        };
+        let measured =
+            format!("{}{}", if here.is_bound { "≤ " } else { "" }, quantity(*measured, unit));
+        let sd = sd_percent.map_or(NOTHING.to_owned(), |sd| format!("{} %", rounded(sd, 2)));
+        let name =
+            row.published.operation.clone().unwrap_or_else(|| row.published.metric.to_string());
+        Some(vec![name, known(*hardware), known(*software), predicted, measured, sd])
+    };
+    let rows: Vec<Vec<String>> = beside.rows.iter().filter_map(row).collect();
+    let missing = |row: &&Row| row.here.is_none();
+    let missing: Vec<String> = beside
+        .rows
+        .iter()
+        .filter(missing)
+        .filter_map(|row| row.published.operation.clone())
+        .collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let caption = format!("{} of the {} classic operations", rows.len(), beside.rows.len());
+    let titles = vec!["operation", "hardware", "software", "predicted", "measured", "sd"];
+    let table = Table { caption, titles, right: 1, rows }.without_empty_columns();
+    let mut blocks = vec![heading(2, "Summary"), Block::Table(table)];
+    if !missing.is_empty() {
+        blocks.push(text(format!("Not measured in these runs: {}.", missing.join(", "))));
+    }
+    blocks
+}
+
+/// The command of a run.
+fn repeat(document: &Document) -> String {
+    let run = &document.run;
+    let command = match &run.procedure {
+        Some(name) => format!("fathom {name}"),
+        None => {
+            let effort = match run.effort.word() {
+                "standard" => String::new(),
+                word => format!(" --{word}"),
+            };
+            let asked: String = run.asked.iter().map(|it| format!(" '{it}'")).collect();
+            format!("fathom run{effort} --seed {} --cpu {}{asked}", run.seed, run.cpu)
+        }
+    };
+    let of = format!("{} {}", document.tool.name, document.tool.version);
+    match run.procedure {
+        Some(_) => format!("`{command}` with the options that its chapter shows, by {of}"),
+        None => format!("`{command}` by {of}"),
+    }
+}
+
+/// Sources by their numbers, in the order of the text.
+#[derive(Default)]
+struct Sources(Vec<&'static str>);
+
+impl Sources {
+    /// ` [3]`; nothing without a source.
+    fn number(&mut self, source: &'static str) -> String {
+        if source.is_empty() {
+            return String::new();
+        }
+        let at = self.0.iter().position(|known| *known == source).unwrap_or_else(|| {
+            self.0.push(source);
+            self.0.len() - 1
+        });
+        format!(" [{}]", at + 1)
+    }
+
+    fn chapter(&self) -> Vec<Block> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let line = |(at, source): (usize, &&str)| format!("[{}] {source}", at + 1);
+        vec![heading(2, "References"), Block::List(self.0.iter().enumerate().map(line).collect())]
+    }
+}
+
+/// What a table of the terminal has in a column, without its style.
+fn cell((text, _): (String, anstyle::Style)) -> String {
+    text
+}

@@ -1,0 +1,237 @@
+//! What a paper consists of, and its two forms: Markdown with figures in files, and one HTML page.
+
+use fathom_record::quantity::NOTHING;
+
+use crate::markdown;
+use crate::wrap::{GLUE, clean};
+
+/// A part of a paper. Text between backticks is code.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Block {
+    /// Of level 1 to 3.
+    Heading(usize, String),
+    Text(String),
+    List(Vec<String>),
+    /// As it was printed.
+    Printed(String),
+    Table(Table),
+    Figure(Figure),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Table {
+    pub(super) caption: String,
+    pub(super) titles: Vec<&'static str>,
+    /// The columns from here on are aligned to the right.
+    pub(super) right: usize,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Without the columns that are unknown in each row.
+    pub(super) fn without_empty_columns(mut self) -> Self {
+        for at in (self.right..self.titles.len()).rev() {
+            if self.rows.iter().all(|row| row[at] == NOTHING) {
+                self.titles.remove(at);
+                self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+            }
+        }
+        self
+    }
+}
+
+/// A drawing, and the stem of its file.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Figure {
+    pub(super) name: String,
+    pub(super) caption: String,
+    pub(super) svg: String,
+}
+
+/// A paper in Markdown and its figures, or whole as one page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Paper {
+    pub text: String,
+    /// Name and contents of each file beside the text.
+    pub figures: Vec<(String, String)>,
+}
+
+/// Numbers of tables and figures, in the order of the text.
+#[derive(Default)]
+struct Numbers {
+    tables: usize,
+    figures: usize,
+}
+
+impl Numbers {
+    fn table(&mut self, caption: &str) -> String {
+        self.tables += 1;
+        format!("Table {}: {caption}", self.tables)
+    }
+
+    fn figure(&mut self, caption: &str) -> String {
+        self.figures += 1;
+        format!("Figure {}: {caption}", self.figures)
+    }
+}
+
+/// Figures are in the folder of this name, beside the text.
+pub(super) fn to_markdown(blocks: &[Block], folder: &str) -> Paper {
+    let mut numbers = Numbers::default();
+    let mut figures = Vec::new();
+    let mut part = |block: &Block| match block {
+        Block::Heading(level, text) => {
+            format!("{} {}\n", "#".repeat(*level), inline_markdown(text))
+        }
+        Block::Text(text) => inline_markdown(text) + "\n",
+        Block::List(items) => {
+            items.iter().map(|item| format!("- {}\n", inline_markdown(item))).collect()
+        }
+        Block::Printed(text) => fenced(text),
+        Block::Table(table) => {
+            let titles: Vec<String> = table.titles.iter().map(|it| (*it).to_owned()).collect();
+            let caption = inline_markdown(&numbers.table(&table.caption));
+            let rows: Vec<Vec<String>> =
+                table.rows.iter().map(|row| row.iter().map(|it| plain(it)).collect()).collect();
+            format!("{caption}\n\n{}", markdown::table(&titles, table.right, &rows))
+        }
+        Block::Figure(figure) => {
+            let file = format!("{}.svg", figure.name);
+            let caption = inline_markdown(&numbers.figure(&figure.caption));
+            figures.push((file.clone(), figure.svg.clone()));
+            format!("![{caption}]({folder}/{file})\n\n{caption}\n")
+        }
+    };
+    let text = blocks.iter().map(&mut part).collect::<Vec<String>>().join("\n");
+    Paper { text, figures }
+}
+
+/// A block of code whose fence does not occur in it.
+fn fenced(text: &str) -> String {
+    let mut fence = "```".to_owned();
+    while text.contains(&fence) {
+        fence.push('`');
+    }
+    let lines: Vec<String> = text.trim_end().lines().map(clean).collect();
+    format!("{fence}text\n{}\n{fence}\n", lines.join("\n"))
+}
+
+/// Text that may be code, by turns; all is text if a backtick has no partner.
+fn turns(text: &str) -> Vec<(bool, &str)> {
+    let parts: Vec<&str> = text.split('`').collect();
+    match parts.len() % 2 {
+        1 => parts.into_iter().enumerate().map(|(at, part)| (at % 2 == 1, part)).collect(),
+        _ => vec![(false, text)],
+    }
+}
+
+fn plain(text: &str) -> String {
+    clean(text).replace(GLUE, " ")
+}
+
+fn inline_markdown(text: &str) -> String {
+    let part = |(is_code, part): (bool, &str)| match is_code {
+        true => format!("`{}`", plain(part)),
+        false => markdown::text(&plain(part)),
+    };
+    turns(text).into_iter().map(part).collect()
+}
+
+/// Nothing is loaded and nothing runs. `Fathom paper` is looked for before a file is replaced.
+pub(super) const HTML_MARK: &str = "<meta name=\"generator\" content=\"fathom report --paper\">";
+
+const STYLE: &str = include_str!("paper.css");
+
+pub(super) fn to_html(title: &str, blocks: &[Block]) -> Paper {
+    let mut numbers = Numbers::default();
+    let mut anchors = 0;
+    let mut contents = String::new();
+    let mut part = |block: &Block| match block {
+        Block::Heading(level, text) => {
+            anchors += 1;
+            let words = inline_html(text);
+            if *level == 2 {
+                contents += &format!("<li><a href=\"#s{anchors}\">{words}</a></li>\n");
+            }
+            format!("<h{level} id=\"s{anchors}\">{words}</h{level}>\n")
+        }
+        Block::Text(text) => format!("<p>{}</p>\n", inline_html(text)),
+        Block::List(items) => {
+            let items: String =
+                items.iter().map(|item| format!("<li>{}</li>\n", inline_html(item))).collect();
+            format!("<ul>\n{items}</ul>\n")
+        }
+        Block::Printed(text) => format!("<pre>{}</pre>\n", escaped_lines(text)),
+        Block::Table(table) => table_html(table, &mut numbers),
+        Block::Figure(figure) => {
+            let caption = inline_html(&numbers.figure(&figure.caption));
+            format!("<figure>\n{}<figcaption>{caption}</figcaption>\n</figure>\n", figure.svg)
+        }
+    };
+    let body: String = blocks.iter().map(&mut part).collect();
+    // After the first heading and the text below it come the contents.
+    let body = match body.find("<h2") {
+        Some(at) => format!("{}<nav><ol>\n{contents}</ol></nav>\n{}", &body[..at], &body[at..]),
+        None => body,
+    };
+    let text = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n{HTML_MARK}\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
+         'unsafe-inline'\">\n<meta name=\"viewport\" content=\"width=device-width, \
+         initial-scale=1\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         {body}</main>\n</body>\n</html>\n",
+        escaped(title)
+    );
+    Paper { text, figures: Vec::new() }
+}
+
+fn table_html(table: &Table, numbers: &mut Numbers) -> String {
+    let line = |cell: &str, texts: Vec<&str>| {
+        let one = |(at, text): (usize, &&str)| {
+            let class = if at >= table.right { " class=\"n\"" } else { "" };
+            format!("<{cell}{class}>{}</{cell}>", breakable(&inline_html(text)))
+        };
+        let cells: String = texts.iter().enumerate().map(one).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let caption = inline_html(&numbers.table(&table.caption));
+    let rows: String =
+        table.rows.iter().map(|row| line("td", row.iter().map(String::as_str).collect())).collect();
+    format!(
+        "<div class=\"scroll\"><table>\n<caption>{caption}</caption>\n<thead>{}</thead>\n<tbody>\n\
+         {rows}</tbody>\n</table></div>\n",
+        line("th", table.titles.clone())
+    )
+}
+
+/// The names of cases have no blanks: a line may end after these.
+fn breakable(html: &str) -> String {
+    html.replace(',', ",<wbr>").replace('{', "<wbr>{").replace('_', "_<wbr>")
+}
+
+/// Text of HTML, also within quotation marks.
+pub(super) fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for letter in plain(text).chars() {
+        match letter {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+fn escaped_lines(text: &str) -> String {
+    text.trim_end().lines().map(escaped).collect::<Vec<String>>().join("\n")
+}
+
+fn inline_html(text: &str) -> String {
+    let part = |(is_code, part): (bool, &str)| match is_code {
+        true => format!("<code>{}</code>", escaped(part)),
+        false => escaped(part),
+    };
+    turns(text).into_iter().map(part).collect()
+}
