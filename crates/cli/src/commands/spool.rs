@@ -18,7 +18,6 @@ use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::RunState;
 use fathom_store::{Address, Keep, Place, Store, StoreError};
 
-use super::stored_run;
 use crate::remedy::with_remedy;
 use crate::terminal;
 
@@ -66,7 +65,7 @@ impl Spool {
         if !self.path.exists() {
             return Ok(sent);
         }
-        let mut spool = stored_run::announced(self.open()?);
+        let mut spool = self.open()?;
         let runs = spool.runs()?;
         if runs.is_empty() {
             return Ok(sent);
@@ -219,7 +218,7 @@ mod tests {
 
     #[test]
     fn folder_that_others_can_read_is_refused() {
-        use std::os::unix::fs::PermissionsExt as _;
+        use std::os::unix::fs::PermissionsExt;
 
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("spool");

@@ -50,7 +50,7 @@ impl Team {
     }
 
     fn states(&self) -> Vec<RunState> {
-        let store = Store::open_existing(&self.place());
+        let store = Store::open_existing(self.place());
         let runs = store.and_then(|store| store.runs()).unwrap_or_default();
         runs.iter().map(|run| run.state).collect()
     }
@@ -111,8 +111,8 @@ fn run_is_seen_while_it_runs_and_interrupted_when_killed() {
     let Some(team) = Team::new() else { return };
     let mut run = team.command("run --only cpu.frequency --thorough");
     let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    // mood: the run is seen when another process has sent it
     while team.states().is_empty() && run.try_wait().expect("a child").is_none() {
+        // mood: the run is seen once another process has sent it
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert_eq!(team.states(), [RunState::Running]);

@@ -104,7 +104,7 @@ fn read(database: &Postgres) -> Result<Found, StoreError> {
     match any.integer(tables, &[])? {
         0 => Ok(Found::Nothing),
         _ => {
-            let reason = "its schema fathom has tables of another program";
+            let reason = "its schema `fathom` has tables of another program";
             Err(StoreError::not_a_store(&database.path, reason))
         }
     }

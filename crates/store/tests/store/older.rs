@@ -58,9 +58,11 @@ fn shape(path: &Path) -> Vec<String> {
 #[test]
 fn older_store_is_migrated_and_kept() {
     let (_, expected) = document();
-    let both: [fn(&Path) -> Result<Store, StoreError>; 2] =
-        [|path| Store::open(path), |path| Store::open_existing(path)];
-    for open in both {
+    for is_writer in [true, false] {
+        let open = |path: &Path| match is_writer {
+            true => Store::open(path),
+            false => Store::open_existing(path),
+        };
         let (folder, path) = store_of_version_4();
         let refused = Store::refuse_older(&path).unwrap_err();
         assert!(matches!(refused, StoreError::OtherVersion { found: 4, .. }), "{refused}");

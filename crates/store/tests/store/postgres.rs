@@ -65,7 +65,7 @@ const TESTS: &[(&str, fn())] = {
             newest_runs_are_found_by_host_id put_replaces_the_same_case_only;
         older: golden_document_survives_the_store;
         writers: fifty_writers_store_each_record_once;
-        postgres: hostile_text_is_stored text_is_in_the_order_of_its_bytes
+        tests: hostile_text_is_stored text_is_in_the_order_of_its_bytes
             damaged_row_is_named reader_writes_nothing other_version_is_refused
             schema_of_another_program_is_refused role_without_rights_is_refused
             run_of_another_machine_is_unknown size_is_counted;
@@ -82,11 +82,6 @@ fn database_passes_the_tests_of_a_file() {
             test();
         }
     });
-}
-
-/// This module under its own name, for [`TESTS`].
-mod postgres {
-    pub(super) use super::tests::*;
 }
 
 mod tests {
@@ -140,7 +135,9 @@ mod tests {
         let row = &store.runs().unwrap()[0];
         let clean = store.check(row).unwrap();
         assert_eq!((clean.records, clean.damage.len()), (3, 0), "{:?}", clean.damage);
-        sql("UPDATE fathom.record SET body = replace(body, '\"n\":600', '\"n\":601') WHERE number = 2;
+        let change = "replace(body, '\"n\":600', '\"n\":601')";
+        sql(&format!("UPDATE fathom.record SET body = {change} WHERE number = 2"));
+        sql("
              UPDATE fathom.samples SET crc = 1 WHERE record = 3;
              UPDATE fathom.headline SET value = value + 1 WHERE record = 1");
         let store = Store::open_existing(&place).unwrap();
@@ -204,14 +201,14 @@ mod tests {
                 &place.to_string().replace("postgres://fathom@", &format!("postgres://{role}@")),
             )
         };
-        let mut writer = Store::open(&of("writer")).unwrap();
+        let mut writer = Store::open(of("writer")).unwrap();
         example::add(&mut writer, RUN, &example::record(1)).unwrap();
-        let reader = Store::open_existing(&of("reader")).unwrap();
+        let reader = Store::open_existing(of("reader")).unwrap();
         assert_eq!(reader.document(RUN, true).unwrap().records.len(), 2);
-        let mut reader = Store::open(&of("reader")).unwrap();
+        let mut reader = Store::open(of("reader")).unwrap();
         let error = example::add(&mut reader, RUN, &example::record(2)).unwrap_err();
         assert!(matches!(error, StoreError::Denied { .. }), "{error}");
-        for refused in [Store::examine(&of("reader")), Store::open(&of("nobody")).map(drop)] {
+        for refused in [Store::examine(of("reader")), Store::open(of("nobody")).map(drop)] {
             let error = refused.unwrap_err();
             assert!(matches!(error, StoreError::Denied { .. }), "{error}");
         }
@@ -240,7 +237,7 @@ mod tests {
 fn runs_are_copied_between_file_and_database() {
     let Some(server) = server() else { return };
     let address = server.new_database("copies").unwrap();
-    let mut database = Store::open(&place(&address)).unwrap();
+    let mut database = Store::open(place(&address)).unwrap();
     let (_folder, path, mut file) = example::store_with("00000000000000b1", 3);
     let id = "00000000000000b1";
     let (taken, state) = database.take(&file, id).unwrap();
@@ -386,7 +383,7 @@ fn login_needs_its_password_and_tls_its_certificate() {
     std::fs::write(&roots, &certificate).unwrap();
     let of = |password: &str, host: &str, options: &str| {
         let port = server.port();
-        Store::examine(&place(&format!("postgres://ada:{password}@{host}:{port}/team?{options}")))
+        Store::examine(place(&format!("postgres://ada:{password}@{host}:{port}/team?{options}")))
     };
     let full = format!("sslmode=verify-full&sslrootcert={}", roots.display());
     for (host, options) in
