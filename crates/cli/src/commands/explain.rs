@@ -75,7 +75,7 @@ fn latest_results(
     };
     let none = without("no stored result");
     let is_named = arguments.store.store.is_some();
-    let place = stored_run::store_place(&arguments.store)?;
+    let place = stored_run::place(&arguments.store)?;
     let is_missing = place.file().is_some_and(|path| !path.exists());
     if !is_named && arguments.run.is_none() && is_missing {
         return without_results(none);

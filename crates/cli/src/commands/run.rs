@@ -240,7 +240,7 @@ fn status(arguments: &RunArguments, document: &Document, follower: &Follower) ->
 /// The journal of `--tune`: in the user's data folder, else beside the named store. Never in a
 /// folder that others can write: it is obeyed with the rights of the next run, which may be root's.
 fn journal(arguments: &RunArguments) -> Option<PathBuf> {
-    let beside = || Some(stored_run::store_place(&arguments.store).ok()?.file()?.to_owned());
+    let beside = || Some(stored_run::place(&arguments.store).ok()?.file()?.to_owned());
     let store = Store::default_path().ok().or_else(beside)?;
     Some(store.with_file_name("tune.json"))
 }

@@ -58,13 +58,11 @@ impl RunStore {
     }
 
     fn opened(arguments: &StoreArguments) -> anyhow::Result<(Store, Option<Spool>)> {
-        Ok(match stored_run::store_place(arguments)? {
-            Place::Database(address) => {
-                let spool = Spool::of(&address)?;
-                (spool.open()?, Some(spool))
-            }
-            place => (Store::open(&place)?, None),
-        })
+        if let Place::Database(address) = stored_run::place(arguments)? {
+            let spool = Spool::of(&address, arguments.no_migrate)?;
+            return Ok((spool.open()?, Some(spool)));
+        }
+        Ok((Store::open(&stored_run::store_place(arguments)?)?, None))
     }
 
     /// The store, unless a member of a fleet measures: its run is stored where it is delivered.

@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use fathom_fileio::mount::Mount;
 use fathom_measure::clock::monotonic_raw_ns;
+use fathom_measure::process::this_program;
 use fathom_record::RunState;
 use fathom_store::{Address, Keep, Place, Store, StoreError};
 
@@ -30,6 +31,8 @@ pub(super) struct Spool {
     address: Address,
     path: PathBuf,
     sent: PathBuf,
+    /// Passed on to the process that sends.
+    no_migrate: bool,
 }
 
 /// What became of the runs in a spool.
@@ -43,11 +46,11 @@ pub(super) struct Sent {
 
 impl Spool {
     /// The spool of a database, in the user's data folder.
-    pub(super) fn of(address: &Address) -> anyhow::Result<Self> {
+    pub(super) fn of(address: &Address, no_migrate: bool) -> anyhow::Result<Self> {
         let folder = folder().context("find a folder for results on their way to the database")?;
         let name = file_name(&address.to_string());
         let [path, sent] = ["db", "sent.db"].map(|end| folder.join(format!("{name}.{end}")));
-        Ok(Self { address: address.clone(), path, sent })
+        Ok(Self { address: address.clone(), path, sent, no_migrate })
     }
 
     pub(super) fn open(&self) -> Result<Store, StoreError> {
@@ -113,10 +116,11 @@ impl Spool {
     /// # Errors
     /// Why not all was sent.
     pub(super) fn send_apart(&self, limit: Duration) -> anyhow::Result<()> {
-        let program = std::env::current_exe().context("find this program")?;
+        let program = this_program().context("find this program")?;
         let mut command = Command::new(program);
         // The address may have a password: not an argument.
         command.args(["store", "forward"]).env("FATHOM_STORE", self.address.with_password());
+        command.args(self.no_migrate.then_some("--no-migrate"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().context("start a process that sends it")?;
         let begun = monotonic_raw_ns();
@@ -148,11 +152,16 @@ impl Spool {
     }
 }
 
-/// Sends what earlier commands could not send to the database at this place. If it cannot be sent,
-/// what the caller does with the database fails, too.
-pub(super) fn send_earlier(place: &Place) {
-    if let Place::Database(address) = place {
-        let _ = Spool::of(address).and_then(|spool| spool.send());
+/// Sends what earlier commands could not send to the database at this place.
+///
+/// # Errors
+/// If the server does not answer: it would not answer the caller either. A role that only reads is
+/// no error.
+pub(super) fn send_earlier(place: &Place) -> anyhow::Result<()> {
+    let Place::Database(address) = place else { return Ok(()) };
+    match Spool::of(address, true).and_then(|spool| spool.send()) {
+        Err(error) if matches!(error.downcast_ref(), Some(StoreError::Server { .. })) => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -106,7 +106,7 @@ fn forward(arguments: &StoreArguments) -> anyhow::Result<Status> {
     let Place::Database(address) = &place else {
         bail!("store forward: {place} is a file, in which results are stored at once");
     };
-    let sent = Spool::of(address)?.send()?;
+    let sent = Spool::of(address, arguments.no_migrate)?.send()?;
     let in_progress = match sent.in_progress {
         0 => String::new(),
         number => format!("; {number} in progress"),

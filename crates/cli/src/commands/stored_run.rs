@@ -22,13 +22,16 @@ use crate::arguments::StoreArguments;
 use crate::remedy::with_remedy;
 use crate::terminal;
 
-/// The named store, or the one in the user's data folder. Refuses one that would be migrated, if
-/// that is not allowed.
+/// The named store, or the one in the user's data folder.
+pub(super) fn place(arguments: &StoreArguments) -> Result<Place, StoreError> {
+    named_store(arguments)
+        .map_or_else(|| Store::default_path().map(Place::File), |text| Place::parse(&text))
+}
+
+/// As [`place`]. Refuses a store that would be migrated, if that is not allowed: a database is
+/// asked for its version.
 pub(super) fn store_place(arguments: &StoreArguments) -> Result<Place, StoreError> {
-    let place = match named_store(arguments) {
-        Some(text) => Place::parse(&text)?,
-        None => Place::File(Store::default_path()?),
-    };
+    let place = place(arguments)?;
     if arguments.no_migrate {
         Store::refuse_older(&place)?;
     }
@@ -44,7 +47,7 @@ pub(super) fn named_store(arguments: &StoreArguments) -> Option<OsString> {
 /// Opens the store, which must exist.
 pub(super) fn open_store(arguments: &StoreArguments) -> anyhow::Result<Store> {
     let place = store_place(arguments)?;
-    spool::send_earlier(&place);
+    spool::send_earlier(&place)?;
     Ok(announced(Store::open_existing(&place)?))
 }
 
