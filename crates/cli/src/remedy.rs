@@ -176,6 +176,10 @@ mod tests {
             StoreError::Other { action: "open", path: path(), reason: "read-only".into() },
             StoreError::Full { action: "write", path: path(), cause: full() },
             StoreError::NotAStore { path: path(), reason: "not a database".into() },
+            StoreError::BadAddress { reason: "no database".into() },
+            StoreError::Server { action: "connect to", path: path(), reason: "refused".into() },
+            StoreError::Denied { action: "write", path: path(), reason: "no right".into() },
+            StoreError::OnNetwork { action: "write", path: path(), kind: "nfs4".into() },
         ];
         for error in errors {
             let text = with_remedy(&error);
