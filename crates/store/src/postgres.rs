@@ -39,6 +39,10 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(60);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(70);
 /// Of a server that has vanished.
 const KEEPALIVE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(5)];
+/// As SQLite plans: every statement here looks rows up by an index. Else a join of a few rows reads
+/// all records first, as often as there are metrics.
+const PLANS: &str = "SET enable_hashjoin = off; SET enable_mergejoin = off;
+    SET random_page_cost = 1.1; SET max_parallel_workers_per_gather = 0; SET jit = off";
 /// Rows that are awaited together.
 const ROWS: usize = 256;
 
@@ -123,7 +127,7 @@ impl Postgres {
         let ms = |time: Duration| time.as_millis();
         database.batch(&format!(
             "SET search_path = fathom; SET lock_timeout = {}; SET statement_timeout = {};
-             SET idle_in_transaction_session_timeout = {};
+             SET idle_in_transaction_session_timeout = {}; {PLANS};
              SELECT set_config('synchronous_commit', 'on', false)
                 WHERE current_setting('synchronous_commit') = 'off'",
             ms(BUSY_TIMEOUT),
