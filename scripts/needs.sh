@@ -14,6 +14,8 @@ tests      ip                                   iproute2
 tests      python3:prometheus_client            python3-prometheus-client
 tests      python3:yaml                         python3-yaml
 tests      systemd-analyze                      systemd
+tests      setpriv                              util-linux
+tests      pg_ctlcluster                        postgresql
 page       chromium,google-chrome               chromium
 lab        stress-ng                            stress-ng
 lab        sysbench                             sysbench

@@ -9,6 +9,7 @@
 //! - [`client`]: an HTTP client that sends exact bytes.
 //! - [`crowd`]: a thousand members of a fleet in one process.
 //! - [`strace`]: makes a chosen system call of a program fail.
+//! - [`postgres`]: a PostgreSQL server of a test.
 //! - [`processes`]: waits for programs and finds processes that they left.
 //! - [`evidence`]: pages with their command, commit, machine and date.
 //! - [`seeded`]: seeded random numbers.
@@ -26,6 +27,7 @@ pub mod limited;
 pub mod link;
 pub mod mounts;
 pub mod nginx;
+pub mod postgres;
 pub mod processes;
 pub mod relay;
 pub mod seeded;

@@ -4,15 +4,22 @@
 //! read it: the history of a metric, a comparison, which uses earlier runs, and searches for the
 //! newest results. Up to a thousand runs are all of `fathom run`, with samples. Of more, one of a
 //! hundred is, without samples, and the others are of `fathom file read`.
+//!
+//! All of it in a file, and in a database of a PostgreSQL server on the same disk, where that is
+//! installed; then the rate at which 20 writers at once store records in each.
 
+mod ingest;
 mod synthetic;
 
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use fathom_analysis::statistics::median;
+use fathom_lab::postgres::Postgres;
 use fathom_measure::clock::monotonic_raw_ns;
+use fathom_store::Place;
 
 /// Repetitions of each command.
 const REPETITIONS: usize = 9;
@@ -37,13 +44,30 @@ pub(crate) fn run(program: &str, runs: usize, records: usize) -> Result<()> {
         .prefix("fathom-bench-store-")
         .tempdir_in("/var/tmp")
         .context("create a folder in /var/tmp")?;
-    let store = folder.path().join("runs.db");
+    let mut slow =
+        time_commands(program, folder.path().join("runs.db").as_os_str(), runs, records)?;
+    slow.extend(ingest::rate(&Place::File(folder.path().join("writers.db")))?);
+    // Not in the folder, which is of this user alone.
+    match Postgres::durable(Path::new("/var/tmp")) {
+        Err(why) => println!("skipped: {why}"),
+        Ok(server) => {
+            let address = OsString::from(server.new_database("runs").context("a database")?);
+            slow.extend(time_commands(program, &address, runs, records)?);
+            let address = server.new_database("writers").context("a database")?;
+            slow.extend(ingest::rate(&Place::parse(OsStr::new(&address))?)?);
+        }
+    }
+    ensure!(slow.is_empty(), "above the limit: {}", slow.join("; "));
+    Ok(())
+}
+
+/// Creates a store and times the commands on it; those above their limit.
+fn time_commands(program: &str, store: &OsStr, runs: usize, records: usize) -> Result<Vec<String>> {
+    let place = Place::parse(store)?;
     let started = monotonic_raw_ns();
-    synthetic::create(&store, runs, records)?;
-    let bytes = std::fs::metadata(&store).context("read the size of the store")?.len();
+    synthetic::create(&place, runs, records)?;
     println!(
-        "{runs} runs x {records} records: {} MiB, created in {:.0} s",
-        bytes >> 20,
+        "{place}\n{runs} runs x {records} records, created in {:.0} s",
         seconds_since(started)
     );
     println!("{:<28} {:>8} {:>19}  limit", "command", "median s", "min … max");
@@ -51,7 +75,7 @@ pub(crate) fn run(program: &str, runs: usize, records: usize) -> Result<()> {
     for (words, limit) in COMMANDS {
         let mut seconds = Vec::new();
         for _ in 0..REPETITIONS {
-            seconds.push(time(program, &store, words)?);
+            seconds.push(time(program, store, words)?);
         }
         seconds.sort_by(f64::total_cmp);
         let middle = median(&seconds).unwrap_or_default();
@@ -62,8 +86,7 @@ pub(crate) fn run(program: &str, runs: usize, records: usize) -> Result<()> {
             slow.push(words.join(" "));
         }
     }
-    ensure!(slow.is_empty(), "above the limit: {}", slow.join("; "));
-    Ok(())
+    Ok(slow)
 }
 
 /// The command, shortened to one column.
@@ -79,7 +102,7 @@ fn seconds_since(started: u64) -> f64 {
 }
 
 /// Seconds from start to exit of the program.
-fn time(program: &str, store: &Path, words: &[&str]) -> Result<f64> {
+fn time(program: &str, store: &OsStr, words: &[&str]) -> Result<f64> {
     let mut command = Command::new(program);
     command.args(words).env("FATHOM_STORE", store).stdin(Stdio::null());
     let started = monotonic_raw_ns();
@@ -100,7 +123,7 @@ mod tests {
     fn large_synthetic_store_is_of_file_reads() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.db");
-        synthetic::create(&path, 1001, 3).unwrap();
+        synthetic::create(&Place::from(&path), 1001, 3).unwrap();
         let store = Store::open_existing(&path).unwrap();
         let kinds = store.runs().unwrap();
         let batteries = kinds.iter().filter(|run| run.procedure.is_none());
@@ -114,7 +137,7 @@ mod tests {
     fn synthetic_store_holds_the_requested_runs() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.db");
-        synthetic::create(&path, 12, 110).unwrap();
+        synthetic::create(&Place::from(&path), 12, 110).unwrap();
         let store = Store::open_existing(&path).unwrap();
         let runs = store.runs().unwrap();
         assert_eq!((runs.len(), runs[0].counts.total()), (12, 110));

@@ -315,9 +315,9 @@ impl EffortArguments {
 
 #[derive(Clone, Debug, Args)]
 pub struct StoreArguments {
-    /// Use this store; its directory must exist [default: $FATHOM_STORE, or fathom/fathom.db in
-    /// the user's data directory].
-    #[arg(long, value_name = "PATH")]
+    /// Use this store: a file, whose directory must exist, or a database, postgres://USER@HOST/NAME
+    /// [default: $FATHOM_STORE, or fathom/fathom.db in the user's data directory].
+    #[arg(long, value_name = "PATH|ADDRESS")]
     pub store: Option<PathBuf>,
     /// Refuse a store of an older version, instead of migrating it and keeping a copy beside it.
     #[arg(long)]

@@ -26,6 +26,7 @@ mod scratch_folder;
 mod serve;
 mod setup;
 mod show;
+mod spool;
 mod store;
 mod stored_run;
 mod typical;
@@ -43,7 +44,7 @@ use fathom_report::Layout;
 use rustix::process::{Resource, getrlimit};
 
 use crate::arguments::{Arguments, ColorName, Command};
-use crate::exit::{OrUsage, Status, UsageError};
+use crate::exit::{OrUsage, Status, UsageError, is_usage};
 use crate::{remedy, terminal};
 
 /// The answer of `fathom check` to a wrong command line, which was reported.
@@ -114,7 +115,7 @@ fn ended(outcome: anyhow::Result<Status>) -> ExitCode {
         Err(error) => {
             terminal::warn(&remedy::line(&error));
             // Scripts must be able to distinguish a usage error from a failure.
-            if error.is::<UsageError>() { ExitCode::from(2) } else { Status::Failed.into() }
+            if is_usage(&error) { ExitCode::from(2) } else { Status::Failed.into() }
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use fathom_store::StoreError;
+
 use crate::remedy;
 
 /// How a command ended.
@@ -48,6 +50,12 @@ impl From<Status> for ExitCode {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
+
+/// Whether the command line or the environment is wrong, whatever the files and the store contain.
+pub fn is_usage(error: &anyhow::Error) -> bool {
+    let is_address = |it: &StoreError| matches!(it, StoreError::BadAddress { .. });
+    error.is::<UsageError>() || error.downcast_ref().is_some_and(is_address)
+}
 
 /// Turns an error about arguments into a [`UsageError`] with its remedy.
 pub trait OrUsage<T> {

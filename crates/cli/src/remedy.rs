@@ -74,6 +74,14 @@ fn for_store(error: &StoreError) -> Option<String> {
     let or_other = |first: &str| Some(format!("{first}, or {OTHER_STORE}"));
     let only = |text: &str| Some(text.to_owned());
     match error {
+        E::BadAddress { .. } => {
+            only("name a file, or postgres://USER@HOST/DATABASE, with --store or FATHOM_STORE")
+        }
+        E::Server { .. } => or_other("check that the server runs and can be reached"),
+        E::Denied { .. } => or_other("check the role, its password and its rights"),
+        E::OnNetwork { .. } => only(
+            "name a file on a local disk with --store, or a PostgreSQL database that all share",
+        ),
         E::NoHome => only("name a file with --store or FATHOM_STORE"),
         E::Missing { .. } => or_other("create one with `fathom run`"),
         E::NoFolder { .. } => or_other("create it (mkdir -p)"),
@@ -168,6 +176,10 @@ mod tests {
             StoreError::Other { action: "open", path: path(), reason: "read-only".into() },
             StoreError::Full { action: "write", path: path(), cause: full() },
             StoreError::NotAStore { path: path(), reason: "not a database".into() },
+            StoreError::BadAddress { reason: "no database".into() },
+            StoreError::Server { action: "connect to", path: path(), reason: "refused".into() },
+            StoreError::Denied { action: "write", path: path(), reason: "no right".into() },
+            StoreError::OnNetwork { action: "write", path: path(), kind: "nfs4".into() },
         ];
         for error in errors {
             let text = with_remedy(&error);

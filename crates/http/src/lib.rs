@@ -32,7 +32,7 @@ pub use field::{ContentRange, bears, coded, content_range, list, number, retry_a
 pub use response::{Framing, Head, PartialHead, parse, parse_fields};
 pub use stream::Stream;
 pub use stream_error::StreamError;
-pub use tls::{Tls, Trust, TrustError};
+pub use tls::{Tls, Trust, TrustError, client_config};
 pub use tls_error::{TlsError, TlsFault};
 
 /// Longest head that is accepted.

@@ -53,18 +53,26 @@ impl Tls {
         let name = host.split('%').next().unwrap_or_default();
         let name = ServerName::try_from(name.to_owned());
         let name = name.map_err(|_| TrustError::Name(host.to_owned()))?;
-        let provider = Arc::new(ring::default_provider());
-        let verifier = Arc::new(Verifier::new(trust, &provider)?);
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("ring has ciphers of TLS 1.2 and 1.3")
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_no_client_auth();
+        let mut config = client_config(trust)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config.resumption = Resumption::disabled();
         Ok(Self { config: Arc::new(config), name })
     }
+}
+
+/// TLS of any protocol.
+///
+/// # Errors
+/// If there are no certificates to trust.
+pub fn client_config(trust: &Trust) -> Result<ClientConfig, TrustError> {
+    let provider = Arc::new(ring::default_provider());
+    let verifier = Arc::new(Verifier::new(trust, &provider)?);
+    Ok(ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring has ciphers of TLS 1.2 and 1.3")
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth())
 }
 
 /// The usual verification. As in OpenSSL, a certificate that is named is accepted as that of the

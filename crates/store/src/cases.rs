@@ -1,10 +1,10 @@
 //! The newest record of each case. Each is found by an index, however many runs there are.
 
 use fathom_record::{Document, Host, Params};
-use rusqlite::{Row, params};
 
-use crate::column::{PROCEDURE, bytes, json_list, parse};
-use crate::read::{Readable, text, without_damaged};
+use crate::column::{bytes, optional, parse, text};
+use crate::database::{Row, values};
+use crate::read::{Readable, number, without_damaged};
 use crate::{Store, StoreError};
 
 /// Which runs are searched.
@@ -53,42 +53,37 @@ impl Store {
         search: Search<'_>,
     ) -> Result<Vec<StoredCase>, StoreError> {
         let query = format!(
-            "{CASES} SELECT record.number, run.number, run.id, record.params, {PROCEDURE}
+            "{CASES} SELECT record.number, run.number, run.id, record.params, run.procedure
              FROM one CROSS JOIN record ON record.number = (
                 SELECT other.number FROM record AS other CROSS JOIN run AS its
                     ON its.number = other.run
                 WHERE other.metric = ?1 AND other.params = one.params
                     AND coalesce(its.host_id, its.host_name) = ?2
                     AND (NOT ?3 OR other.verdict IN ('valid', 'noisy'))
-                    AND (?4 IS NULL OR (its.kernel = ?4 AND its.cpu_model = ?5 AND ?6 =
-                        CASE WHEN json_valid(its.host) THEN its.host ->> '$.cpu.logical' END))
+                    AND (CAST(?4 AS TEXT) IS NULL OR (its.kernel = ?4 AND its.cpu_model = ?5
+                        AND its.logical_cpus = ?6))
                 ORDER BY other.run DESC LIMIT 1)
              CROSS JOIN run ON run.number = record.run"
         );
         let Search { host, like, numbers } = search;
         let [kernel, model] = [like.map(|it| &it.kernel), like.map(|it| &it.cpu.model)];
         let logical = like.map(|it| it.cpu.logical);
-        let read = || {
-            let mut statement = self.connection.prepare_cached(&query)?;
-            let mut cases = Vec::new();
-            for metric in metrics {
-                let case = |row: &Row<'_>| {
-                    Ok(StoredCase {
-                        run: text(row, 2),
-                        procedure: row.get(4).unwrap_or_default(),
-                        metric: metric.to_owned(),
-                        params: parse(bytes(row, 3)).unwrap_or_default(),
-                        numbers: (row.get(1)?, row.get(0)?),
-                    })
-                };
-                let rows = statement
-                    .query_map(params![metric, host, numbers, kernel, model, logical], case)?;
-                cases.extend(rows.collect::<rusqlite::Result<Vec<_>>>()?);
-            }
-            cases.sort_by_key(|case: &StoredCase| case.numbers);
-            Ok(cases)
-        };
-        read().map_err(|error| self.failed("read", error))
+        let mut cases = Vec::new();
+        for metric in metrics {
+            let case = |row: &dyn Row| {
+                Ok(StoredCase {
+                    run: text(row, 2),
+                    procedure: optional(row, 4),
+                    metric: metric.to_owned(),
+                    params: parse(bytes(row, 3)).unwrap_or_default(),
+                    numbers: (number(row, 1)?, number(row, 0)?),
+                })
+            };
+            let arguments = values![metric, host, numbers, kernel, model, logical];
+            cases.extend(self.database.rows(&query, arguments, case)?);
+        }
+        cases.sort_by_key(|case: &StoredCase| case.numbers);
+        Ok(cases)
     }
 
     /// The metrics of a group that have records, in alphabetical order.
@@ -96,21 +91,15 @@ impl Store {
         // By the index; `/` follows the dot.
         let query = "SELECT DISTINCT metric FROM record WHERE metric >= ?1 AND metric < ?2
             ORDER BY metric";
-        let read = || {
-            let mut statement = self.connection.prepare_cached(query)?;
-            let range = params![format!("{group}."), format!("{group}/")];
-            let rows = statement.query_map(range, |row| Ok(text(row, 0)))?;
-            rows.collect::<rusqlite::Result<Vec<String>>>()
-        };
-        read().map_err(|error| self.failed("read", error))
+        let [first, end] = [format!("{group}."), format!("{group}/")];
+        self.database.rows(query, values![&first, &end], |row| Ok(text(row, 0)))
     }
 
     /// Those records in their runs, the oldest first, without samples. Damaged ones are left out.
     pub fn records_of(&self, cases: &[StoredCase]) -> Result<Readable<Document>, StoreError> {
-        let of_runs = "run.number IN (SELECT run FROM record WHERE number IN
-            (SELECT value FROM json_each(?1)))";
-        let of_records = "record.number IN (SELECT value FROM json_each(?1))";
-        let records = json_list(cases.iter().map(|case| case.numbers.1));
-        Ok(without_damaged(self.documents([of_runs, of_records], &[&records], false)?))
+        let of_runs = "run.number IN (SELECT run FROM record WHERE number IN (LIST ?1))";
+        let of_records = "record.number IN (LIST ?1)";
+        let records: Vec<i64> = cases.iter().map(|case| case.numbers.1).collect();
+        Ok(without_damaged(self.documents([of_runs, of_records], values![&records], false)?))
     }
 }

@@ -79,6 +79,16 @@ pub(crate) fn reader(path: &Path, open: Open) -> Result<Connection, StoreError> 
 /// Opens an existing store for reading and checks the version of its tables. Changes nothing.
 pub(crate) fn open_checked(path: &Path, open: Open) -> Result<Connection, StoreError> {
     check_identity(path)?;
+    if let Err(error) = file::refuse_network("read", path) {
+        // Nobody writes: then nothing needs a lock.
+        let connection = if file::may_have_writer(path) { Err(error) } else { immutable(path) }?;
+        let header = Header::read(&connection);
+        let header = header.map_err(|error| StoreError::from_sqlite("open", path, error))?;
+        return match header.is_store(path)? {
+            true => Ok(connection),
+            false => Err(StoreError::Missing { path: path.to_owned() }),
+        };
+    }
     // A reader with write permission recovers a killed writer's log and leaves no files behind.
     let flags = if file::is_writable(path) {
         OpenFlags::SQLITE_OPEN_READ_WRITE

@@ -22,6 +22,9 @@ const DEVICE_ATTEMPTS: u32 = 3;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
+    /// What is wrong with the address of a database; without its password.
+    #[error("open the store: {reason}")]
+    BadAddress { reason: String },
     #[error("find the store: neither XDG_DATA_HOME nor HOME is an absolute path")]
     NoHome,
     #[error("open {}: there is no store", .path.display())]
@@ -73,6 +76,18 @@ pub enum StoreError {
     TooShort { name: String, min: usize },
     #[error("find run {name}: not a run name")]
     BadName { name: String },
+    /// The server of the database does not answer, or has closed the connection.
+    #[error("{action} {}: {reason}", .path.display())]
+    Server { action: &'static str, path: PathBuf, reason: String },
+    /// The server refuses the login, or the role lacks a right.
+    #[error("{action} {}: {reason}", .path.display())]
+    Denied { action: &'static str, path: PathBuf, reason: String },
+    /// SQLite's locks and its shared index do not work between machines.
+    #[error(
+        "{action} {}: on {kind}, a network file system, where SQLite can destroy the store",
+        .path.display()
+    )]
+    OnNetwork { action: &'static str, path: PathBuf, kind: String },
     /// The device, or the file system on it, failed.
     #[error("{action} {}: {reason}", .path.display())]
     Device { action: &'static str, path: PathBuf, reason: String },
@@ -170,7 +185,7 @@ pub(crate) fn retry_device_errors<T>(
     work()
 }
 
-fn lower_first(text: &str) -> String {
+pub(crate) fn lower_first(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }

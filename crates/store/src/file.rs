@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use fathom_fileio::mount::Mount;
 use rustix::fs::Access;
 
 use crate::StoreError;
@@ -49,6 +50,7 @@ pub(crate) fn prepare(path: &Path, creates_folder: bool) -> Result<bool, StoreEr
             true => create_folder(path, folder)?,
             false => require_folder(path, folder)?,
         }
+        refuse_network("create", path)?;
         access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)?;
         // Before the file exists: a process that finds the file need not sync again.
         sync_names(folder);
@@ -61,8 +63,25 @@ pub(crate) fn prepare(path: &Path, creates_folder: bool) -> Result<bool, StoreEr
 
 /// Makes sure that SQLite can write the file, and create its journal beside it.
 pub(crate) fn require_writable(action: &'static str, path: &Path) -> Result<(), StoreError> {
+    refuse_network(action, path)?;
     access(action, path, Access::READ_OK | Access::WRITE_OK)?;
     access("create files in", folder_of(path), Access::WRITE_OK | Access::EXEC_OK)
+}
+
+/// Refuses a network file system: SQLite's log needs shared memory and locks that all machines see.
+/// Without them two writers destroy the file, and a reader can see half of a change.
+pub(crate) fn refuse_network(action: &'static str, path: &Path) -> Result<(), StoreError> {
+    match Mount::of(folder_of(path)).filter(|mount| mount.is_network) {
+        None => Ok(()),
+        Some(Mount { kind, .. }) => {
+            Err(StoreError::OnNetwork { action, path: path.to_owned(), kind })
+        }
+    }
+}
+
+/// Whether a writer may have the file open, on whatever machine: it has a log or a journal.
+pub(crate) fn may_have_writer(path: &Path) -> bool {
+    ["-wal", "-journal"].iter().any(|suffix| beside(path, suffix).exists())
 }
 
 /// Removes a file without content, such as a new store on a full disk.
@@ -87,6 +106,7 @@ pub(crate) fn examine(path: &Path, creates_folder: bool) -> Result<bool, StoreEr
     while folder != Path::new(".") && std::fs::metadata(folder).is_err() {
         folder = folder_of(folder);
     }
+    refuse_network("create", &folder.join("fathom.db"))?;
     access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)?;
     Ok(false)
 }

@@ -8,10 +8,10 @@ use std::error::Error;
 use std::sync::Arc;
 
 use fathom_record::{Headline, MetricId, Params};
-use rusqlite::{Connection, Row, params};
 
 use crate::StoreError;
-use crate::column::{bytes, parse_word, word};
+use crate::column::{bytes, parse_word, text, word};
+use crate::database::{Database, Row, values};
 use crate::raw_record;
 
 /// The columns of a headline, after those of [`raw_record::KEY_COLUMNS`].
@@ -22,36 +22,35 @@ pub(crate) const JOIN: &str = "LEFT JOIN headline ON headline.record = record.nu
 
 /// Inserts the headline of the record in row `number`.
 pub(crate) fn insert(
-    connection: &Connection,
+    database: &dyn Database,
     number: i64,
     run_id: &str,
     headline: &Headline,
-) -> rusqlite::Result<()> {
+) -> Result<(), StoreError> {
     let ends = |interval: Option<[f64; 2]>| interval.map_or([None; 2], |ends| ends.map(Some));
     let [low, high] = ends(headline.interval);
     let [found_low, found_high] = ends(headline.as_found_interval);
-    connection
-        .prepare_cached(
-            "INSERT INTO headline VALUES
-                (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-        )?
-        .execute(params![
-            number,
-            word(&headline.unit),
-            word(&headline.better),
-            word(&headline.state),
-            headline.value,
-            low,
-            high,
-            headline.bound,
-            headline.cut_short,
-            word(&headline.stratum),
-            headline.as_found,
-            found_low,
-            found_high,
-            crc(run_id, headline),
-        ])?;
-    Ok(())
+    let insert = "INSERT INTO headline VALUES
+        (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+    let [unit, better] = [word(&headline.unit), word(&headline.better)];
+    let [state, stratum] = [word(&headline.state), word(&headline.stratum)];
+    let arguments = values![
+        number,
+        &unit,
+        &better,
+        &state,
+        headline.value,
+        low,
+        high,
+        headline.bound,
+        headline.cut_short,
+        &stratum,
+        headline.as_found,
+        found_low,
+        found_high,
+        crc(run_id, headline),
+    ];
+    database.execute(insert, arguments)
 }
 
 /// CRC-32 of a headline and the id of its run.
@@ -71,9 +70,9 @@ fn crc(run_id: &str, headline: &Headline) -> u32 {
 pub(crate) type Cases = HashMap<Vec<u8>, Arc<Params>>;
 
 /// Reads the headline from a row of [`raw_record::KEY_COLUMNS`] and [`COLUMNS`].
-pub(crate) fn read(row: &Row<'_>, cases: &mut Cases) -> Result<Headline, StoreError> {
+pub(crate) fn read(row: &dyn Row, cases: &mut Cases) -> Result<Headline, StoreError> {
     match decode(row, cases) {
-        Ok((headline, crc)) if row.get(17) == Ok(i64::from(crc)) => Ok(headline),
+        Ok((headline, crc)) if row.integer(17)? == Some(i64::from(crc)) => Ok(headline),
         _ => {
             let reason = "headline checksum mismatch";
             Err(raw_record::damaged(row, &raw_record::name(row), reason))
@@ -82,28 +81,28 @@ pub(crate) fn read(row: &Row<'_>, cases: &mut Cases) -> Result<Headline, StoreEr
 }
 
 /// A headline and its expected checksum.
-fn decode(row: &Row<'_>, cases: &mut Cases) -> Result<(Headline, u32), Box<dyn Error>> {
-    let text = bytes(row, 4);
-    if !cases.contains_key(text) {
-        cases.insert(text.to_owned(), Arc::new(serde_json::from_slice(text)?));
+fn decode(row: &dyn Row, cases: &mut Cases) -> Result<(Headline, u32), Box<dyn Error>> {
+    let params = bytes(row, 4);
+    if !cases.contains_key(params) {
+        cases.insert(params.to_owned(), Arc::new(serde_json::from_slice(params)?));
     }
-    let interval = |at: usize| -> rusqlite::Result<Option<[f64; 2]>> {
-        Ok(row.get::<_, Option<f64>>(at)?.zip(row.get(at + 1)?).map(<[f64; 2]>::from))
+    let interval = |at: usize| -> Result<Option<[f64; 2]>, StoreError> {
+        Ok(row.real(at)?.zip(row.real(at + 1)?).map(<[f64; 2]>::from))
     };
     let headline = Headline {
-        metric: MetricId::new(row.get::<_, String>(3)?),
-        params: Arc::clone(&cases[text]),
-        unit: parse_word(row.get(5)?)?,
-        better: parse_word(row.get(6)?)?,
-        state: parse_word(row.get(7)?)?,
-        value: row.get(8)?,
+        metric: MetricId::new(text(row, 3)),
+        params: Arc::clone(&cases[params]),
+        unit: parse_word(text(row, 5))?,
+        better: parse_word(text(row, 6))?,
+        state: parse_word(text(row, 7))?,
+        value: row.real(8)?,
         interval: interval(9)?,
-        bound: row.get(11)?,
-        cut_short: row.get(12)?,
-        stratum: parse_word(row.get(13)?)?,
-        as_found: row.get(14)?,
+        bound: row.real(11)?,
+        cut_short: row.integer(12)?.ok_or("no flag")? != 0,
+        stratum: parse_word(text(row, 13))?,
+        as_found: row.real(14)?,
         as_found_interval: interval(15)?,
     };
-    let crc = crc(&row.get::<_, String>(1)?, &headline);
+    let crc = crc(&text(row, 1), &headline);
     Ok((headline, crc))
 }

@@ -1,4 +1,4 @@
-//! The store: runs and their records in one SQLite file.
+//! The store: runs and their records in one SQLite file, or in a schema of a PostgreSQL database.
 //!
 //! A run writes as it goes: [`Store::begin`] once, [`Store::add`] after every case, each in a
 //! transaction of its own that is on the disk when the call returns, [`Store::update_run`] at the
@@ -19,39 +19,49 @@
 //! Out of scope by design: the meaning of metrics.
 #![forbid(unsafe_code)]
 
+mod address;
 mod cases;
 mod column;
 mod connect;
+mod database;
 mod error;
 mod file;
 mod headline;
 mod liveness;
 mod migrate;
+mod place;
+mod postgres;
 mod prune;
 mod raw_record;
 mod read;
 mod run_name;
 mod schema;
 mod space;
+mod sqlite;
 mod tables;
+mod transfer;
 mod write;
 
 use std::path::{Path, PathBuf};
 
 use connect::Open;
-use rusqlite::Connection;
+use database::Database;
+use postgres::Postgres;
+use sqlite::Sqlite;
 
+pub use address::Address;
 pub use cases::{Search, StoredCase};
 pub use error::StoreError;
+pub use place::Place;
 pub use prune::{Keep, OldRun};
 pub use read::RunRow;
 pub use run_name::Found;
 pub use tables::{OLDEST, VERSION};
+pub use transfer::{Checked, Taken};
 
 #[derive(Debug)]
 pub struct Store {
-    connection: Connection,
-    path: PathBuf,
+    database: Box<dyn Database>,
     copy: Option<PathBuf>,
 }
 
@@ -62,44 +72,67 @@ impl Store {
         file::default_path(|name| std::env::var_os(name))
     }
 
-    /// Opens the store at `path` for writing and reading. Migrates one of an older version, of
-    /// which it keeps a [copy](Store::copy). Creates the file (mode 0600) and the
-    /// tables if they are missing. Creates the folder (mode 0700) only at
-    /// [`Store::default_path`]: elsewhere a missing folder is most often a typing error. A file
-    /// that is not such a store is left unchanged, and a new one is removed where its
-    /// tables cannot be written.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let is_new = file::prepare(path, is_default(path))?;
-        let copy = migrate::migrate(path)?;
-        let opened = error::retry_device_errors(|| connect::writer(path, Open::default()));
+    /// Opens a store for writing and reading. Migrates one of an older version; of a file, a
+    /// [copy](Store::copy) is kept.
+    ///
+    /// Creates a missing file (mode 0600) or schema and its tables. Creates the folder (mode 0700)
+    /// only at [`Store::default_path`]: elsewhere a missing folder is most often a typing error. A
+    /// file that is not such a store is left unchanged, and a new one is removed where its tables
+    /// cannot be written.
+    pub fn open(place: impl Into<Place>) -> Result<Self, StoreError> {
+        let path = match place.into() {
+            Place::File(path) => path,
+            Place::Database(address) => return Self::of_database(&address, postgres::Open::Write),
+        };
+        let is_new = file::prepare(&path, is_default(&path))?;
+        let copy = migrate::migrate(&path)?;
+        let opened = error::retry_device_errors(|| connect::writer(&path, Open::default()));
         if is_new && opened.is_err() {
-            file::remove_empty(path);
+            file::remove_empty(&path);
         }
-        Ok(Self { connection: opened?, path: path.to_owned(), copy })
+        Ok(Self::of_file(opened?, path, copy))
     }
 
-    /// Whether [`Store::open`] would find a writable place or store at `path`. Changes nothing.
-    pub fn examine(path: &Path) -> Result<(), StoreError> {
-        match file::examine(path, is_default(path))? {
-            true if migrate::older_version(path).is_some() => Ok(()),
-            true => connect::open_checked(path, Open::default()).map(drop),
+    /// Whether [`Store::open`] would find a writable place or store. Changes nothing.
+    pub fn examine(place: impl Into<Place>) -> Result<(), StoreError> {
+        let path = match place.into() {
+            Place::File(path) => path,
+            Place::Database(address) => {
+                return Self::of_database(&address, postgres::Open::Examine).map(drop);
+            }
+        };
+        match file::examine(&path, is_default(&path))? {
+            true if migrate::older_version(&path).is_some() => Ok(()),
+            true => connect::open_checked(&path, Open::default()).map(drop),
             false => Ok(()),
         }
     }
 
     /// Opens an existing store for reading. Creates nothing, and works on a read-only file system,
     /// unless the store is of an older version: it is migrated as by [`Store::open`].
-    pub fn open_existing(path: &Path) -> Result<Self, StoreError> {
-        file::require(path)?;
-        let copy = migrate::migrate(path)?;
-        let connection = connect::reader(path, Open::default())?;
-        Ok(Self { connection, path: path.to_owned(), copy })
+    pub fn open_existing(place: impl Into<Place>) -> Result<Self, StoreError> {
+        let path = match place.into() {
+            Place::File(path) => path,
+            Place::Database(address) => return Self::of_database(&address, postgres::Open::Read),
+        };
+        file::require(&path)?;
+        let copy = migrate::migrate(&path)?;
+        let connection = connect::reader(&path, Open::default())?;
+        Ok(Self::of_file(connection, path, copy))
     }
 
     /// Refuses a store of an older version, which opening would migrate.
-    pub fn refuse_older(path: &Path) -> Result<(), StoreError> {
-        let refuse = |found| Err(StoreError::OtherVersion { path: path.to_owned(), found });
-        migrate::older_version(path).map_or(Ok(()), refuse)
+    pub fn refuse_older(place: impl Into<Place>) -> Result<(), StoreError> {
+        let (path, older) = match place.into() {
+            Place::File(path) => {
+                let older = migrate::older_version(&path);
+                (path, older)
+            }
+            Place::Database(address) => {
+                (address.to_string().into(), Postgres::older_version(&address)?)
+            }
+        };
+        older.map_or(Ok(()), |found| Err(StoreError::OtherVersion { path, found }))
     }
 
     /// The copy of the store as it was before, if opening it has migrated it.
@@ -107,12 +140,12 @@ impl Store {
         self.copy.as_deref()
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
+    fn of_file(connection: rusqlite::Connection, path: PathBuf, copy: Option<PathBuf>) -> Self {
+        Self { database: Box::new(Sqlite::new(connection, &path)), copy }
     }
 
-    fn failed(&self, action: &'static str, error: rusqlite::Error) -> StoreError {
-        StoreError::from_sqlite(action, &self.path, error)
+    fn of_database(address: &Address, open: postgres::Open) -> Result<Self, StoreError> {
+        Ok(Self { database: Box::new(Postgres::open(address, open)?), copy: None })
     }
 }
 

@@ -29,12 +29,16 @@ impl Owner {
     }
 
     /// The state of a running run by its process: interrupted if that has certainly ended, unknown
-    /// if it cannot be seen from here. Without /proc it counts as running.
-    pub(crate) fn state(&self, proc: &Path) -> RunState {
+    /// if it cannot be seen from here. Without /proc it counts as running. In a store that is
+    /// `shared` by several machines another boot id can be of another machine.
+    pub(crate) fn state(&self, proc: &Path, shared: bool) -> RunState {
         let differs = |known: &Option<String>, now: Option<String>| {
             known.as_ref().zip(now).is_some_and(|(known, now)| *known != now)
         };
         let now = boot_id(proc);
+        if shared && (self.boot_id.is_none() || self.boot_id != now) {
+            return RunState::Unknown;
+        }
         if differs(&self.boot_id, now.clone()) {
             return RunState::Interrupted;
         }
@@ -102,7 +106,7 @@ mod tests {
         let owner = Owner::current(proc);
         assert!(owner.start_ticks.is_some() && owner.boot_id.is_some());
         assert!(owner.namespace.as_deref().is_some_and(|it| it.starts_with("pid:[")));
-        assert_eq!(owner.state(proc), RunState::Running);
+        assert_eq!(owner.state(proc, false), RunState::Running);
     }
 
     #[test]
@@ -117,7 +121,7 @@ mod tests {
         for (boot, pid, state, start, gone, why) in cases {
             let root = proc_with(boot, pid, state, start);
             let state = if gone { RunState::Interrupted } else { RunState::Running };
-            assert_eq!(owner().state(root.path()), state, "{why}");
+            assert_eq!(owner().state(root.path(), false), state, "{why}");
         }
     }
 
@@ -125,21 +129,35 @@ mod tests {
     fn process_of_another_namespace_is_unknown() {
         let root = proc_with("boot-a", 42, 'S', 900);
         let inside = Owner { namespace: Some("pid:[2]".to_owned()), ..owner() };
-        assert_eq!(inside.state(root.path()), RunState::Unknown);
+        assert_eq!(inside.state(root.path(), false), RunState::Unknown);
         let rebooted = proc_with("boot-b", 42, 'S', 900);
         assert_eq!(
-            inside.state(rebooted.path()),
+            inside.state(rebooted.path(), false),
             RunState::Interrupted,
             "no process outlives that"
         );
         // As stored by version 4.
         let unknown = Owner { namespace: None, ..owner() };
-        assert_eq!(unknown.state(root.path()), RunState::Interrupted);
+        assert_eq!(unknown.state(root.path(), false), RunState::Interrupted);
+    }
+
+    #[test]
+    fn process_of_another_machine_is_unknown_in_a_shared_store() {
+        let state = |boot: &str, pid| {
+            let root = proc_with(boot, pid, 'S', 900);
+            owner().state(root.path(), true)
+        };
+        assert_eq!(state("boot-b", 41), RunState::Unknown);
+        assert_eq!(state("boot-a", 41), RunState::Running);
+        assert_eq!(state("boot-a", 42), RunState::Interrupted);
+        let unnamed = Owner { boot_id: None, ..owner() };
+        let root = proc_with("boot-a", 42, 'S', 900);
+        assert_eq!(unnamed.state(root.path(), true), RunState::Unknown);
     }
 
     #[test]
     fn without_proc_no_process_counts_as_gone() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(owner().state(root.path()), RunState::Running);
+        assert_eq!(owner().state(root.path(), false), RunState::Running);
     }
 }

@@ -3,10 +3,10 @@
 use std::fmt::Display;
 
 use fathom_record::{Params, Record, Sample};
-use rusqlite::Row;
 
 use crate::StoreError;
 use crate::column::{bytes, parse};
+use crate::database::Row;
 
 /// The first columns of every row of a record: run, id, record, metric, parameters.
 pub(crate) const KEY_COLUMNS: &str =
@@ -16,7 +16,7 @@ pub(crate) const WITH_SAMPLES: &str = "record.body, samples.body, samples.crc";
 pub(crate) const WITHOUT_SAMPLES: &str = "record.body, NULL, NULL";
 
 /// The record, if it matches its checksums.
-pub(crate) fn read(row: &Row<'_>) -> Result<Record, StoreError> {
+pub(crate) fn read(row: &dyn Row) -> Result<Record, StoreError> {
     let name = name(row);
     let mut record: Record = parse(bytes(row, 5)).map_err(|error| damaged(row, &name, error))?;
     if !record.is_intact() {
@@ -26,7 +26,7 @@ pub(crate) fn read(row: &Row<'_>) -> Result<Record, StoreError> {
         let reason = format!("contains {}", record.name());
         return Err(damaged(row, &name, reason));
     }
-    if let Some(crc) = row.get::<_, Option<i64>>(7).unwrap_or(Some(-1)) {
+    if let Some(crc) = row.integer(7).unwrap_or(Some(-1)) {
         let part = format!("the samples of {name}");
         let samples = bytes(row, 6);
         if i64::from(crc32fast::hash(samples)) != crc {
@@ -39,7 +39,7 @@ pub(crate) fn read(row: &Row<'_>) -> Result<Record, StoreError> {
 }
 
 /// The name by the key columns.
-pub(crate) fn name(row: &Row<'_>) -> String {
+pub(crate) fn name(row: &dyn Row) -> String {
     let text = |column| String::from_utf8_lossy(bytes(row, column));
     match parse::<Params>(bytes(row, 4)) {
         Ok(params) => format!("{}{params}", text(3)),
@@ -47,6 +47,6 @@ pub(crate) fn name(row: &Row<'_>) -> String {
     }
 }
 
-pub(crate) fn damaged(row: &Row<'_>, part: &str, reason: impl Display) -> StoreError {
+pub(crate) fn damaged(row: &dyn Row, part: &str, reason: impl Display) -> StoreError {
     StoreError::damaged(&String::from_utf8_lossy(bytes(row, 1)), part, reason.to_string())
 }

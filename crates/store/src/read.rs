@@ -1,12 +1,13 @@
 //! Reading: the list of runs, whole runs, and outlines of many runs. Everything read is checked.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use fathom_record::{Counts, Document, Effort, Outline, Run, RunState, SCHEMA_VERSION, State};
-use rusqlite::{Connection, Row, ToSql};
 
-use crate::column::{LABEL, PROCEDURE, bytes, parse, parse_word};
+use crate::column::{bytes, optional, parse, parse_word, text};
+use crate::database::{Access, Database, Row, Value, values};
 use crate::headline::{self, Cases};
 use crate::liveness::{Owner, PROC};
 use crate::raw_record::{self, KEY_COLUMNS, WITH_SAMPLES, WITHOUT_SAMPLES};
@@ -63,9 +64,8 @@ impl Store {
         };
         let query = format!(
             "SELECT id, started, ended, state, effort, host_name, kernel, cpu_model,
-                pid, pid_start_ticks, boot_id, {}, {}, {}, {}, {}, {LABEL}, host_id,
-                CASE WHEN json_valid(body) THEN body ->> '$.asked' END,
-                {PROCEDURE}, pid_namespace
+                pid, pid_start_ticks, boot_id, {}, {}, {}, {}, {}, label, host_id,
+                asked, procedure, pid_namespace
              FROM run ORDER BY number DESC",
             count(State::Valid),
             count(State::Noisy),
@@ -73,18 +73,14 @@ impl Store {
             count(State::Invalid),
             count(State::Failed),
         );
-        let read = || {
-            let mut statement = self.connection.prepare_cached(&query)?;
-            let rows = statement.query_map([], run_row)?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        read().map_err(|error| self.failed("read", error))
+        let is_shared = self.database.is_shared();
+        self.database.rows(&query, &[], |row| run_row(row, is_shared))
     }
 
     /// A whole run with its records in the order stored. `run_id` is a full id, as from
     /// [`Store::resolve`]. Samples are read, and checked, only with `with_samples`.
     pub fn document(&self, run_id: &str, with_samples: bool) -> Result<Document, StoreError> {
-        match self.documents(["run.id = ?1", "true"], &[&run_id], with_samples)?.pop() {
+        match self.documents(["run.id = ?1", "true"], values![run_id], with_samples)?.pop() {
             Some(document) => document,
             None => Err(self.no_such_run(run_id)?),
         }
@@ -93,7 +89,7 @@ impl Store {
     /// The runs with records of a metric, oldest first, with only the headlines of those records. A
     /// damaged run is left out, so that it does not cost the history of the others.
     pub fn history(&self, metric: &str) -> Result<Readable<Outline>, StoreError> {
-        self.outlines(OF_METRIC, &[&metric])
+        self.outlines(OF_METRIC, values![metric])
     }
 
     /// The newest `runs_max` runs of a host at one effort, of a command by hand or of `fathom run`,
@@ -105,20 +101,18 @@ impl Store {
         procedure: Option<&str>,
         runs_max: u32,
     ) -> Result<Readable<Outline>, StoreError> {
-        let newest = format!(
-            "run.number IN (SELECT number FROM run WHERE coalesce(host_id, host_name) = ?1
-            AND effort = ?2 AND {PROCEDURE} IS ?3 ORDER BY number DESC LIMIT ?4)"
-        );
-        self.outlines([&newest, "true"], &[&host, &effort.word(), &procedure, &runs_max])
+        let newest = "run.number IN (SELECT number FROM run WHERE coalesce(host_id, host_name) = ?1
+            AND effort = ?2 AND procedure IS NOT DISTINCT FROM ?3 ORDER BY number DESC LIMIT ?4)";
+        self.outlines([newest, "true"], values![host, effort.word(), procedure, runs_max])
     }
 
     fn outlines(
         &self,
         conditions: [&str; 2],
-        arguments: &[&dyn ToSql],
+        arguments: &[Value<'_>],
     ) -> Result<Readable<Outline>, StoreError> {
         let mut cases = Cases::new();
-        let read = |row: &Row<'_>| headline::read(row, &mut cases);
+        let read = |row: &dyn Row| headline::read(row, &mut cases);
         let outline = |document, headlines| Outline { document, headlines };
         let columns = [headline::COLUMNS, headline::JOIN];
         Ok(without_damaged(self.read_runs(conditions, arguments, columns, read, outline)?))
@@ -127,12 +121,12 @@ impl Store {
     pub(crate) fn documents(
         &self,
         conditions: [&str; 2],
-        arguments: &[&dyn ToSql],
+        arguments: &[Value<'_>],
         with_samples: bool,
     ) -> Result<Vec<Result<Document, StoreError>>, StoreError> {
         let document = |document, records| Document { records, ..document };
         let columns = match with_samples {
-            true => [WITH_SAMPLES, "LEFT JOIN samples ON samples.record = record.number"],
+            true => with_samples_join(WITH_SAMPLES),
             false => [WITHOUT_SAMPLES, ""],
         };
         self.read_runs(conditions, arguments, columns, raw_record::read, document)
@@ -140,12 +134,12 @@ impl Store {
 
     /// The runs that meet one condition, oldest first, with their records that meet another, in the
     /// order stored. `read` gets [`KEY_COLUMNS`] and `columns`, which `join` may provide.
-    fn read_runs<T, R>(
+    pub(crate) fn read_runs<T, R>(
         &self,
         [of_runs, of_records]: [&str; 2],
-        arguments: &[&dyn ToSql],
+        arguments: &[Value<'_>],
         [columns, join]: [&str; 2],
-        mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+        mut read: impl FnMut(&dyn Row) -> Result<T, StoreError>,
         combine: impl Fn(Document, Vec<T>) -> R,
     ) -> Result<Vec<Result<R, StoreError>>, StoreError> {
         // CROSS, so that SQLite looks up records by run and metric instead of scanning all.
@@ -153,24 +147,26 @@ impl Store {
             "SELECT {KEY_COLUMNS}, {columns} FROM run CROSS JOIN record ON record.run = run.number
              {join} WHERE {of_runs} AND {of_records}"
         );
-        let mut work = || {
-            // One snapshot for all tables, whatever is written meanwhile.
-            let snapshot = self.connection.unchecked_transaction()?;
-            let heads = heads(&snapshot, of_runs, arguments)?;
-            let mut statement = snapshot.prepare_cached(&query)?;
-            let mut rows = statement.query(arguments)?;
-            let mut by_run = HashMap::<i64, BTreeMap<i64, _>>::new();
-            while let Some(row) = rows.next()? {
-                by_run.entry(row.get(0)?).or_default().insert(row.get(2)?, read(row));
-            }
-            let runs = heads.into_iter().map(|(number, document)| {
-                let records = by_run.remove(&number).unwrap_or_default().into_values();
-                Ok(combine(document?, records.collect::<Result<_, _>>()?))
-            });
-            Ok(runs.collect())
-        };
-        work().map_err(|error| self.failed("read", error))
+        let mut by_run = HashMap::<i64, BTreeMap<i64, _>>::new();
+        // One snapshot for all tables, whatever is written meanwhile.
+        let heads = self.database.transaction(Access::Read, || {
+            let heads = heads(&*self.database, of_runs, arguments)?;
+            self.database.query(&query, arguments, &mut |row| {
+                by_run.entry(number(row, 0)?).or_default().insert(number(row, 2)?, read(row));
+                Ok(ControlFlow::Continue(()))
+            })?;
+            Ok(heads)
+        })?;
+        let runs = heads.into_iter().map(|(number, document)| {
+            let records = by_run.remove(&number).unwrap_or_default().into_values();
+            Ok(combine(document?, records.collect::<Result<_, _>>()?))
+        });
+        Ok(runs.collect())
     }
+}
+
+pub(crate) fn with_samples_join(columns: &str) -> [&str; 2] {
+    [columns, "LEFT JOIN samples ON samples.record = record.number"]
 }
 
 pub(crate) fn without_damaged<R>(runs: Vec<Result<R, StoreError>>) -> Readable<R> {
@@ -186,35 +182,35 @@ pub(crate) fn without_damaged<R>(runs: Vec<Result<R, StoreError>>) -> Readable<R
 
 /// The runs that meet a condition, oldest first.
 fn heads(
-    connection: &Connection,
+    database: &dyn Database,
     condition: &str,
-    arguments: &[&dyn ToSql],
-) -> rusqlite::Result<Vec<Head>> {
+    arguments: &[Value<'_>],
+) -> Result<Vec<Head>, StoreError> {
     let query = format!(
         "SELECT number, id, pid, pid_start_ticks, boot_id, tool, body, host, far, crc, pid_namespace
          FROM run WHERE {condition} ORDER BY number"
     );
-    let mut statement = connection.prepare_cached(&query)?;
-    statement.query_map(arguments, head)?.collect()
+    let is_shared = database.is_shared();
+    database.rows(&query, arguments, |row| head(row, is_shared))
 }
 
-fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
+fn head(row: &dyn Row, is_shared: bool) -> Result<Head, StoreError> {
     let owner = owner(row, 2, 10)?;
     let texts = [5, 6, 7, 8].map(|column| bytes(row, column));
     let decode = || {
         let [tool, body, host, far] = texts;
         let run: Run = parse(body)?;
-        let run = Run { state: current_state(run.state, &owner), ..run };
+        let run = Run { state: current_state(run.state, &owner, is_shared), ..run };
         let (tool, host, far) = (parse(tool)?, parse(host)?, parse(far)?);
         Ok(Document { schema: SCHEMA_VERSION, tool, run, host, far, records: Vec::new() })
     };
     let id = text(row, 1);
     let damaged = |reason| StoreError::damaged(&id, "the row of the run", reason);
-    let document = match i64::from(run_crc(texts)) == row.get::<_, i64>(9)? {
+    let document = match i64::from(run_crc(texts)) == number(row, 9)? {
         true => decode().map_err(|error: serde_json::Error| damaged(error.to_string())),
         false => Err(damaged("checksum mismatch".to_owned())),
     };
-    Ok((row.get(0)?, document))
+    Ok((number(row, 0)?, document))
 }
 
 /// CRC-32 of the texts of a run's row, each followed by a zero byte, which JSON never contains.
@@ -227,52 +223,54 @@ pub(crate) fn run_crc(texts: [&[u8]; 4]) -> u32 {
     hasher.finalize()
 }
 
-fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+fn run_row(row: &dyn Row, is_shared: bool) -> Result<RunRow, StoreError> {
     let owner = owner(row, 8, 20)?;
     // An unknown word is damage: assume that the run did not complete.
     let state = parse_word(text(row, 3)).unwrap_or(RunState::Interrupted);
+    let count = |column| Ok(number(row, column)?.try_into().unwrap_or_default());
     Ok(RunRow {
         id: text(row, 0),
         started: text(row, 1),
-        ended: row.get(2).unwrap_or_default(),
-        state: current_state(state, &owner),
+        ended: optional(row, 2),
+        state: current_state(state, &owner, is_shared),
         effort: parse_word(text(row, 4)).unwrap_or_default(),
         host_name: text(row, 5),
         kernel: text(row, 6),
         cpu_model: text(row, 7),
         counts: Counts {
-            valid: row.get(11)?,
-            noisy: row.get(12)?,
-            unavailable: row.get(13)?,
-            invalid: row.get(14)?,
-            failed: row.get(15)?,
+            valid: count(11)?,
+            noisy: count(12)?,
+            unavailable: count(13)?,
+            invalid: count(14)?,
+            failed: count(15)?,
         },
         asked: parse(bytes(row, 18)).unwrap_or_default(),
-        procedure: row.get(19).unwrap_or_default(),
-        label: row.get(16).unwrap_or_default(),
-        host_id: row.get(17).unwrap_or_default(),
+        procedure: optional(row, 19),
+        label: optional(row, 16),
+        host_id: optional(row, 17),
     })
 }
 
-pub(crate) fn text(row: &Row<'_>, column: usize) -> String {
-    String::from_utf8_lossy(bytes(row, column)).into_owned()
+/// An integer that is never null.
+pub(crate) fn number(row: &dyn Row, column: usize) -> Result<i64, StoreError> {
+    Ok(row.integer(column)?.unwrap_or_default())
 }
 
 /// From pid, start time and boot id in three columns, and the namespace in another. Text that is
 /// not UTF-8 is damage of this row only.
-pub(crate) fn owner(row: &Row<'_>, first: usize, namespace: usize) -> rusqlite::Result<Owner> {
+pub(crate) fn owner(row: &dyn Row, first: usize, namespace: usize) -> Result<Owner, StoreError> {
     Ok(Owner {
-        pid: row.get(first)?,
-        start_ticks: row.get(first + 1)?,
-        boot_id: row.get(first + 2).unwrap_or_default(),
-        namespace: row.get(namespace).unwrap_or_default(),
+        pid: number(row, first)?.try_into().unwrap_or_default(),
+        start_ticks: row.integer(first + 1)?,
+        boot_id: optional(row, first + 2),
+        namespace: optional(row, namespace),
     })
 }
 
 /// The state of a running run is that of its process.
-pub(crate) fn current_state(state: RunState, owner: &Owner) -> RunState {
+pub(crate) fn current_state(state: RunState, owner: &Owner, is_shared: bool) -> RunState {
     match state {
-        RunState::Running => owner.state(Path::new(PROC)),
+        RunState::Running => owner.state(Path::new(PROC), is_shared),
         state => state,
     }
 }

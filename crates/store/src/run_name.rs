@@ -1,12 +1,13 @@
 //! Run names: an id, an id prefix, a label, `latest`, `latest~2`, `latest:file`, `latest:load~1`.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use fathom_record::{KINDS, RunState, kind};
-use rusqlite::{OptionalExtension, Row};
 
-use crate::column::{IS_SELECTION, LABEL, PROCEDURE, parse_word};
-use crate::read::{current_state, owner, text};
+use crate::column::{IS_SELECTION, optional, parse_word, text};
+use crate::database::{Row, values};
+use crate::read::{current_state, number, owner};
 use crate::{Store, StoreError};
 
 /// A shorter prefix would often match several runs.
@@ -108,41 +109,37 @@ impl Store {
     /// run with results.
     pub fn host_or_last(&self, host: &str) -> Result<Option<(String, String)>, StoreError> {
         let query = format!(
-            "SELECT coalesce(host_id, host_name) AS its, host_name FROM run WHERE {HAS_RECORDS}
-             ORDER BY its = ?1 DESC, number DESC LIMIT 1"
+            "SELECT coalesce(host_id, host_name), host_name FROM run WHERE {HAS_RECORDS}
+             ORDER BY coalesce(host_id, host_name) = ?1 DESC, number DESC LIMIT 1"
         );
-        let names = |row: &Row<'_>| Ok((text(row, 0), text(row, 1)));
-        let found = self.connection.query_row(&query, [host], names).optional();
-        found.map_err(|error| self.failed("read", error))
+        self.database.first(&query, values![host], |row| Ok((text(row, 0), text(row, 1))))
     }
 
     /// The name of the host in the last run of this host id: of a clone, or before it was renamed.
     pub fn name_of(&self, host_id: &str) -> Result<Option<String>, StoreError> {
         let query = "SELECT host_name FROM run WHERE host_id = ?1 ORDER BY number DESC LIMIT 1";
-        let found = self.connection.query_row(query, [host_id], |row| Ok(text(row, 0))).optional();
-        found.map_err(|error| self.failed("read", error))
+        self.database.first(query, values![host_id], |row| Ok(text(row, 0)))
     }
 
     /// How many runs were stored after the one with this id.
     pub fn runs_after(&self, id: &str) -> Result<usize, StoreError> {
         let query =
             "SELECT count(*) FROM run WHERE number > (SELECT number FROM run WHERE id = ?1)";
-        let count = self.connection.query_row(query, [id], |row| row.get::<_, u32>(0));
-        count.map(|count| count as usize).map_err(|error| self.failed("read", error))
+        Ok(self.database.integer(query, values![id])?.try_into().unwrap_or_default())
     }
 
     /// The runs with this label, newest first.
     pub fn labelled(&self, label: &str) -> Result<Vec<String>, StoreError> {
-        self.ids_where(&format!("{LABEL} = ?1"), label)
+        self.ids_where("label = ?1", label)
     }
 
     fn named(&self, name: &str) -> Result<String, StoreError> {
-        let prefix = "substr(id, 1, length(?1)) = ?1 COLLATE NOCASE";
-        let starting = self.ids_where(prefix, name)?;
+        let prefix = format!("lower(substr(id, 1, {})) = ?1", name.chars().count());
+        let starting = self.ids_where(&prefix, &name.to_ascii_lowercase())?;
         if let Some(whole) = starting.iter().find(|id| id.eq_ignore_ascii_case(name)) {
             return Ok(whole.clone());
         }
-        let labelled = self.ids_where(&format!("{LABEL} = ?1"), name)?;
+        let labelled = self.ids_where("label = ?1", name)?;
         if labelled.is_empty() {
             let is_prefix = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
             if name.is_empty() || !is_prefix {
@@ -222,56 +219,46 @@ impl Store {
     ) -> Result<Vec<Candidate>, StoreError> {
         let query = format!(
             "SELECT id, state, coalesce(host_id, host_name), pid, pid_start_ticks, boot_id,
-                pid_namespace, {PROCEDURE}, {HAS_RECORDS}, {HAS_NUMBERS}, {IS_SELECTION}
+                pid_namespace, procedure, {HAS_RECORDS}, {HAS_NUMBERS}, {IS_SELECTION}
              FROM run ORDER BY number DESC"
         );
-        let candidate = |row: &Row<'_>| {
+        let candidate = |row: &dyn Row| {
             let state = parse_word(text(row, 1)).unwrap_or(RunState::Interrupted);
-            let procedure: Option<String> = row.get(7).unwrap_or_default();
+            let procedure = optional(row, 7);
+            let is = |column| Ok::<_, StoreError>(number(row, column)? != 0);
             Ok(Candidate {
                 id: text(row, 0),
-                state: current_state(state, &owner(row, 3, 6)?),
-                is_battery: procedure.is_none() && !row.get(10)?,
+                state: current_state(state, &owner(row, 3, 6)?, self.database.is_shared()),
+                is_battery: procedure.is_none() && !is(10)?,
                 kind: kind(procedure.as_deref()).to_owned(),
                 is_of_host: host.is_none_or(|host| host == text(row, 2)),
-                has_records: row.get(8)?,
-                has_numbers: row.get(9)?,
+                has_records: is(8)?,
+                has_numbers: is(9)?,
             })
         };
-        let read = || {
-            let mut statement = self.connection.prepare_cached(&query)?;
-            let (mut runs, mut found) = (Vec::new(), 0);
-            for run in statement.query_map([], candidate)? {
-                let run = run?;
-                found += usize::from(wanted.objection(&run).is_none());
-                runs.push(run);
-                if found > back {
-                    break;
-                }
-            }
-            Ok(runs)
-        };
-        read().map_err(|error| self.failed("read", error))
+        let (mut runs, mut found) = (Vec::new(), 0);
+        self.database.query(&query, &[], &mut |row| {
+            let run = candidate(row)?;
+            found += usize::from(wanted.objection(&run).is_none());
+            runs.push(run);
+            Ok(if found > back { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(runs)
     }
 
     /// The runs that a condition on `?1` selects, newest first.
     fn ids_where(&self, condition: &str, name: &str) -> Result<Vec<String>, StoreError> {
         let query = format!("SELECT id FROM run WHERE {condition} ORDER BY number DESC");
-        let read = || {
-            let mut statement = self.connection.prepare_cached(&query)?;
-            let rows = statement.query_map([name], |row| row.get(0))?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        read().map_err(|error| self.failed("read", error))
+        self.database.rows(&query, values![name], |row| Ok(text(row, 0)))
     }
 
     /// The error for a name that no run has.
     pub(crate) fn no_such_run(&self, name: &str) -> Result<StoreError, StoreError> {
         let query = format!("SELECT count(*), count(*) FILTER (WHERE NOT {HAS_RECORDS}) FROM run");
-        let (runs, empty) = self
-            .connection
-            .query_row(&query, [], |row| Ok((row.get(0)?, row.get(1)?)))
-            .map_err(|error| self.failed("read", error))?;
+        let count = |row: &dyn Row, column| number(row, column).map(|it| it as u32);
+        let counts =
+            self.database.first(&query, &[], |row| Ok((count(row, 0)?, count(row, 1)?)))?;
+        let (runs, empty) = counts.unwrap_or_default();
         Ok(StoreError::NoSuchRun { name: name.to_owned(), runs, empty })
     }
 }

@@ -14,9 +14,89 @@ pub const OLDEST: u32 = 4;
 
 /// What each version after [`OLDEST`] adds. A new store takes the same steps, so that a migrated
 /// one does not differ from it.
-pub(crate) const CHANGES: [&str; 1] = ["
+pub(crate) const CHANGES: [&str; 2] = [
+    "
 CREATE INDEX record_by_case ON record (metric, params, run, verdict);
-ALTER TABLE run ADD COLUMN pid_namespace TEXT;"];
+ALTER TABLE run ADD COLUMN pid_namespace TEXT;",
+    "
+ALTER TABLE run ADD COLUMN label TEXT;
+ALTER TABLE run ADD COLUMN procedure TEXT;
+ALTER TABLE run ADD COLUMN asked TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE run ADD COLUMN logical_cpus INTEGER;
+UPDATE run SET label = body ->> '$.label', procedure = body ->> '$.procedure',
+    asked = coalesce(body -> '$.asked', '[]') WHERE json_valid(body);
+UPDATE run SET logical_cpus = host ->> '$.cpu.logical'
+    WHERE json_valid(host) AND json_type(host, '$.cpu.logical') = 'integer';",
+];
+
+/// The first version in a PostgreSQL database.
+pub(crate) const POSTGRES_OLDEST: u32 = 6;
+
+/// What each version after [`POSTGRES_OLDEST`] adds there.
+pub(crate) const POSTGRES_CHANGES: [&str; (VERSION - POSTGRES_OLDEST) as usize] = [];
+
+/// The tables of version [`POSTGRES_OLDEST`] there: those of a file, with the types of PostgreSQL.
+/// Text is in the order of its bytes, as in SQLite.
+pub(crate) const POSTGRES_TABLES: &str = "
+CREATE TABLE store (version integer NOT NULL);
+INSERT INTO store VALUES (0);
+CREATE TABLE run (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id text COLLATE \"C\" NOT NULL UNIQUE,
+    started text COLLATE \"C\" NOT NULL,
+    ended text COLLATE \"C\",
+    state text COLLATE \"C\" NOT NULL,
+    effort text COLLATE \"C\" NOT NULL,
+    host_name text COLLATE \"C\" NOT NULL,
+    host_id text COLLATE \"C\",
+    kernel text COLLATE \"C\" NOT NULL,
+    cpu_model text COLLATE \"C\" NOT NULL,
+    pid bigint NOT NULL,
+    pid_start_ticks bigint,
+    boot_id text COLLATE \"C\",
+    tool text COLLATE \"C\" NOT NULL,
+    body text COLLATE \"C\" NOT NULL,
+    host text COLLATE \"C\" NOT NULL,
+    far text COLLATE \"C\" NOT NULL,
+    crc bigint NOT NULL,
+    pid_namespace text COLLATE \"C\",
+    label text COLLATE \"C\",
+    procedure text COLLATE \"C\",
+    asked text COLLATE \"C\" NOT NULL,
+    logical_cpus bigint
+);
+CREATE TABLE record (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run bigint NOT NULL REFERENCES run (number),
+    metric text COLLATE \"C\" NOT NULL,
+    params text COLLATE \"C\" NOT NULL,
+    verdict text COLLATE \"C\" NOT NULL,
+    body text COLLATE \"C\" NOT NULL,
+    UNIQUE (run, metric, params)
+);
+CREATE INDEX record_by_verdict ON record (run, verdict);
+CREATE INDEX record_by_case ON record (metric, params, run, verdict);
+CREATE TABLE samples (
+    record bigint PRIMARY KEY REFERENCES record (number),
+    body bytea NOT NULL,
+    crc bigint NOT NULL
+);
+CREATE TABLE headline (
+    record bigint PRIMARY KEY REFERENCES record (number) ON DELETE CASCADE,
+    unit text COLLATE \"C\" NOT NULL,
+    better text COLLATE \"C\" NOT NULL,
+    state text COLLATE \"C\" NOT NULL,
+    value double precision,
+    low double precision,
+    high double precision,
+    bound double precision,
+    cut_short bigint NOT NULL,
+    stratum text COLLATE \"C\" NOT NULL,
+    found double precision,
+    found_low double precision,
+    found_high double precision,
+    crc bigint NOT NULL
+);";
 
 /// The tables of version [`OLDEST`].
 ///

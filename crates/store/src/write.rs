@@ -3,17 +3,14 @@
 use std::path::Path;
 
 use fathom_record::{Document, Headline, Host, Record, Run};
-use rusqlite::{OptionalExtension, ToSql, Transaction, TransactionBehavior, ffi, params};
 use serde_json::Error as JsonError;
 
-use crate::column::word;
+use crate::column::{text, word};
+use crate::database::{Access, Database, Value, values};
 use crate::error::retry_device_errors;
 use crate::liveness::{Owner, PROC};
-use crate::read::run_crc;
+use crate::read::{number, run_crc};
 use crate::{Store, StoreError, headline};
-
-/// Adds the action and the path of the store to an error of SQLite.
-type ToError<'e> = &'e dyn Fn(rusqlite::Error) -> StoreError;
 
 impl Store {
     /// Stores a new run, its tool, its hosts and its records so far, as [`Store::put`] does. The
@@ -21,11 +18,11 @@ impl Store {
     /// interrupted.
     pub fn begin(&mut self, document: &Document) -> Result<Vec<StoreError>, StoreError> {
         let id = &document.run.id;
-        let row = RunRow::of(document)?;
+        let row = RunRow::of(document, current_owner())?;
         let rows = RecordRows::of_all(id, &document.records);
-        self.write(|transaction, failed| {
-            row.insert(transaction, failed)?;
-            insert_all(&rows, transaction, (transaction.last_insert_rowid(), id), failed)
+        self.write(|database| match row.insert(database)? {
+            Some(number) => insert_all(&rows, database, (number, id)),
+            None => Err(StoreError::RunExists { run: id.clone() }),
         })
     }
 
@@ -33,16 +30,12 @@ impl Store {
     /// this id, which is left unchanged.
     pub fn import(&mut self, document: &Document) -> Result<bool, StoreError> {
         let id = &document.run.id;
-        let row = RunRow::of(document)?;
+        let row = RunRow::of(document, current_owner())?;
         let rows = RecordRows::of_all(id, &document.records);
         let rows: Vec<RecordRows<'_>> = rows.into_iter().collect::<Result<_, _>>()?;
-        self.write(|transaction, failed| {
-            match row.insert(transaction, failed) {
-                Err(StoreError::RunExists { .. }) => return Ok(false),
-                done => done?,
-            }
-            let number = transaction.last_insert_rowid();
-            rows.iter().try_for_each(|row| row.insert(transaction, (number, id), failed))?;
+        self.write(|database| {
+            let Some(number) = row.insert(database)? else { return Ok(false) };
+            rows.iter().try_for_each(|row| row.insert(database, (number, id)))?;
             Ok(true)
         })
     }
@@ -52,13 +45,13 @@ impl Store {
     /// After `Ok` all others are on the disk; after an error nothing is stored.
     pub fn put(&mut self, run_id: &str, records: &[Record]) -> Result<Vec<StoreError>, StoreError> {
         let rows = RecordRows::of_all(run_id, records);
-        self.write_run(run_id, |transaction, run, failed| {
+        self.write_run(run_id, |database, run| {
             for RecordRows { record, params, .. } in rows.iter().flatten() {
                 let same = "run = ?1 AND metric = ?2 AND params = ?3";
-                let case: [&dyn ToSql; 3] = [&run, &record.metric.as_str(), params];
-                delete_records(transaction, same, &case).map_err(failed)?;
+                let case = values![run, record.metric.as_str(), params];
+                delete_records(database, same, case)?;
             }
-            insert_all(&rows, transaction, (run, run_id), failed)
+            insert_all(&rows, database, (run, run_id))
         })
     }
 
@@ -70,9 +63,9 @@ impl Store {
         records: &[Record],
     ) -> Result<Vec<StoreError>, StoreError> {
         let rows = RecordRows::of_all(run_id, records);
-        self.write_run(run_id, |transaction, run, failed| {
-            delete_records(transaction, "run = ?1", &[&run]).map_err(failed)?;
-            insert_all(&rows, transaction, (run, run_id), failed)
+        self.write_run(run_id, |database, run| {
+            delete_records(database, "run = ?1", values![run])?;
+            insert_all(&rows, database, (run, run_id))
         })
     }
 
@@ -80,75 +73,90 @@ impl Store {
     /// hosts and records stay.
     pub fn update_run(&mut self, run: &Run) -> Result<(), StoreError> {
         let body = json(&run.id, || "the run".to_owned(), run)?;
-        self.write_run(&run.id, |transaction, number, failed| {
-            let query = "SELECT tool, host, far FROM run WHERE number = ?1";
-            let texts = transaction.query_row(query, [number], |row| {
-                let (tool, host, far) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                Ok(RunTexts { tool, body: body.clone(), host, far })
-            });
-            let texts = texts.map_err(failed)?;
-            let update = "UPDATE run SET started = ?2, ended = ?3, state = ?4, effort = ?5,
-                body = ?6, crc = ?7 WHERE number = ?1";
-            let (state, effort) = (word(&run.state), run.effort.word());
-            transaction
-                .execute(
-                    update,
-                    params![number, run.started, run.ended, state, effort, texts.body, texts.crc()],
-                )
-                .map(drop)
-                .map_err(failed)
-        })
+        self.write_run(&run.id, |database, number| update(database, number, run, &body))
     }
 
     /// One transaction on the run with this id; `work` gets the number of its row.
     fn write_run<T>(
         &mut self,
         run_id: &str,
-        work: impl Fn(&Transaction<'_>, i64, ToError<'_>) -> Result<T, StoreError>,
+        work: impl Fn(&dyn Database, i64) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let exists = self.write(|transaction, failed| {
-            let run = transaction
-                .query_row("SELECT number FROM run WHERE id = ?1", [run_id], |row| row.get(0))
-                .optional()
-                .map_err(failed)?;
-            run.map(|run| work(transaction, run, failed)).transpose()
+        let done = self.write(|database| {
+            find_run(database, run_id)?.map(|run| work(database, run)).transpose()
         })?;
-        match exists {
+        match done {
             Some(done) => Ok(done),
             None => Err(self.no_such_run(run_id)?),
         }
     }
 
-    /// One transaction. It takes the write lock when it begins, so that what it reads cannot change
-    /// before it writes. A failed transaction is rolled back, so it can be retried.
+    /// One transaction that writes. A failed one is rolled back, so it can be retried.
     pub(crate) fn write<T>(
         &mut self,
-        work: impl Fn(&Transaction<'_>, ToError<'_>) -> Result<T, StoreError>,
+        work: impl Fn(&dyn Database) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let path = &self.path;
-        let failed = |error| StoreError::from_sqlite("write", path, error);
-        retry_device_errors(|| {
-            let transaction = self
-                .connection
-                .transaction_with_behavior(TransactionBehavior::Immediate)
-                .map_err(failed)?;
-            let done = work(&transaction, &failed)?;
-            transaction.commit().map_err(failed)?;
-            Ok(done)
-        })
+        let database = &*self.database;
+        retry_device_errors(|| database.transaction(Access::Write, || work(database)))
     }
 }
 
+fn current_owner() -> Owner {
+    Owner::current(Path::new(PROC))
+}
+
+/// The number of a run's row, which no other writer changes before the end of the transaction.
+pub(crate) fn find_run(database: &dyn Database, id: &str) -> Result<Option<i64>, StoreError> {
+    let query = format!("SELECT number FROM run WHERE id = ?1{}", database.for_update());
+    database.first(&query, values![id], |row| number(row, 0))
+}
+
+/// Replaces the facts of a run in its row.
+pub(crate) fn update(
+    database: &dyn Database,
+    number: i64,
+    run: &Run,
+    body: &str,
+) -> Result<(), StoreError> {
+    let query = "SELECT tool, host, far FROM run WHERE number = ?1";
+    let texts = database.first(query, values![number], |row| {
+        let [tool, host, far] = [0, 1, 2].map(|column| text(row, column));
+        Ok(RunTexts { tool, body: body.to_owned(), host, far })
+    })?;
+    let crc = texts.map_or(0, |texts| texts.crc());
+    let update = "UPDATE run SET started = ?2, ended = ?3, state = ?4, effort = ?5, body = ?6,
+        crc = ?7, label = ?8, procedure = ?9, asked = ?10 WHERE number = ?1";
+    database.execute(
+        update,
+        values![
+            number,
+            &run.started,
+            run.ended.as_ref(),
+            &word(&run.state),
+            run.effort.word(),
+            body,
+            crc,
+            run.label.as_ref(),
+            run.procedure.as_ref(),
+            &asked(run),
+        ],
+    )
+}
+
+fn asked(run: &Run) -> String {
+    serde_json::to_string(&run.asked).expect("a list of texts")
+}
+
 /// The row of a run.
-struct RunRow<'r> {
+pub(crate) struct RunRow<'r> {
     run: &'r Run,
     host: &'r Host,
-    texts: RunTexts,
+    pub(crate) texts: RunTexts,
     owner: Owner,
 }
 
 impl<'r> RunRow<'r> {
-    fn of(document: &'r Document) -> Result<Self, StoreError> {
+    pub(crate) fn of(document: &'r Document, owner: Owner) -> Result<Self, StoreError> {
         let Document { tool, run, host, far, .. } = document;
         let texts = RunTexts {
             tool: json(&run.id, || "the tool".to_owned(), tool)?,
@@ -156,49 +164,51 @@ impl<'r> RunRow<'r> {
             host: json(&run.id, || "the host".to_owned(), host)?,
             far: json(&run.id, || "the far hosts".to_owned(), far)?,
         };
-        Ok(Self { run, host, texts, owner: Owner::current(Path::new(PROC)) })
+        Ok(Self { run, host, texts, owner })
     }
 
-    fn insert(&self, transaction: &Transaction<'_>, failed: ToError<'_>) -> Result<(), StoreError> {
+    /// The number of the new row; `None` if there is a run with this id.
+    pub(crate) fn insert(&self, database: &dyn Database) -> Result<Option<i64>, StoreError> {
         let Self { run, host, texts, owner } = self;
-        let inserted = transaction.execute(
-            "INSERT INTO run (id, started, ended, state, effort, host_name, host_id, kernel,
-                cpu_model, pid, pid_start_ticks, boot_id, tool, body, host, far, crc,
-                pid_namespace)
+        let insert = "INSERT INTO run (id, started, ended, state, effort, host_name, host_id,
+                kernel, cpu_model, pid, pid_start_ticks, boot_id, tool, body, host, far, crc,
+                pid_namespace, label, procedure, asked, logical_cpus)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-                ?17, ?18)",
-            params![
-                run.id,
-                run.started,
-                run.ended,
-                word(&run.state),
-                run.effort.word(),
-                host.name,
-                host.id,
-                host.kernel,
-                host.cpu.model,
-                owner.pid,
-                owner.start_ticks,
-                owner.boot_id,
-                texts.tool,
-                texts.body,
-                texts.host,
-                texts.far,
-                texts.crc(),
-                owner.namespace,
-            ],
-        );
-        inserted.map(drop).map_err(|error| match is_unique_violation(&error) {
-            true => StoreError::RunExists { run: run.id.clone() },
-            false => failed(error),
-        })
+                ?17, ?18, ?19, ?20, ?21, ?22)
+             ON CONFLICT DO NOTHING RETURNING number";
+        let (state, asked) = (word(&run.state), asked(run));
+        let arguments = values![
+            &run.id,
+            &run.started,
+            run.ended.as_ref(),
+            &state,
+            run.effort.word(),
+            &host.name,
+            host.id.as_ref(),
+            &host.kernel,
+            &host.cpu.model,
+            owner.pid,
+            owner.start_ticks,
+            owner.boot_id.as_ref(),
+            &texts.tool,
+            &texts.body,
+            &texts.host,
+            &texts.far,
+            texts.crc(),
+            owner.namespace.as_ref(),
+            run.label.as_ref(),
+            run.procedure.as_ref(),
+            &asked,
+            host.cpu.logical,
+        ];
+        database.first(insert, arguments, |row| number(row, 0))
     }
 }
 
 /// The JSON columns of a run's row.
-struct RunTexts {
+pub(crate) struct RunTexts {
     tool: String,
-    body: String,
+    pub(crate) body: String,
     host: String,
     far: String,
 }
@@ -210,7 +220,7 @@ impl RunTexts {
 }
 
 /// A record and the JSON columns of its rows.
-struct RecordRows<'r> {
+pub(crate) struct RecordRows<'r> {
     record: &'r Record,
     params: String,
     body: String,
@@ -218,7 +228,7 @@ struct RecordRows<'r> {
 }
 
 impl<'r> RecordRows<'r> {
-    fn of_all(run: &str, records: &'r [Record]) -> Vec<Result<Self, StoreError>> {
+    pub(crate) fn of_all(run: &str, records: &'r [Record]) -> Vec<Result<Self, StoreError>> {
         records.iter().map(|record| Self::of(run, record)).collect()
     }
 
@@ -240,53 +250,40 @@ impl<'r> RecordRows<'r> {
         })
     }
 
+    /// Fails with [`StoreError::NotStorable`] if the run has this record, and changes nothing.
     fn insert(
         &self,
-        transaction: &Transaction<'_>,
+        database: &dyn Database,
         (run, run_id): (i64, &str),
-        failed: ToError<'_>,
     ) -> Result<(), StoreError> {
         let Self { record, params, body, samples } = self;
-        let insert = || {
-            transaction
-                .prepare_cached(
-                    "INSERT INTO record (run, metric, params, verdict, body)
-                     VALUES (?1, ?2, ?3, ?4, ?5)",
-                )?
-                .execute((
-                    run,
-                    record.metric.as_str(),
-                    params,
-                    record.verdict.state.word(),
-                    body,
-                ))?;
-            let number = transaction.last_insert_rowid();
-            if let Some(samples) = samples {
-                let crc = crc32fast::hash(samples.as_bytes());
-                transaction
-                    .prepare_cached("INSERT INTO samples (record, body, crc) VALUES (?1, ?2, ?3)")?
-                    .execute((number, samples.as_bytes(), crc))?;
-            }
-            headline::insert(transaction, number, run_id, &Headline::from(*record))
+        let insert = "INSERT INTO record (run, metric, params, verdict, body)
+            VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING RETURNING number";
+        let verdict = record.verdict.state.word();
+        let arguments = values![run, record.metric.as_str(), params, verdict, body];
+        let Some(number) = database.first(insert, arguments, |row| number(row, 0))? else {
+            let reason = "the run has this record already";
+            return Err(not_storable(run_id, record.name(), reason));
         };
-        insert().map_err(|error| match is_unique_violation(&error) {
-            true => not_storable(run_id, record.name(), "the run has this record already"),
-            false => failed(error),
-        })
+        if let Some(samples) = samples {
+            let crc = crc32fast::hash(samples.as_bytes());
+            let insert = "INSERT INTO samples (record, body, crc) VALUES (?1, ?2, ?3)";
+            database.execute(insert, values![number, samples.as_bytes(), crc])?;
+        }
+        headline::insert(database, number, run_id, &Headline::from(*record))
     }
 }
 
 /// Inserts the rows that can be stored; returns the errors of the others.
-fn insert_all(
+pub(crate) fn insert_all(
     rows: &[Result<RecordRows<'_>, StoreError>],
-    transaction: &Transaction<'_>,
+    database: &dyn Database,
     run: (i64, &str),
-    failed: ToError<'_>,
 ) -> Result<Vec<StoreError>, StoreError> {
     let mut refused = Vec::new();
     for row in rows {
         let inserted = match row {
-            Ok(row) => row.insert(transaction, run, failed),
+            Ok(row) => row.insert(database, run),
             Err(error) => Err(error.clone()),
         };
         match inserted {
@@ -299,17 +296,15 @@ fn insert_all(
 
 /// Deletes the records that meet a condition, with their samples and headlines.
 pub(crate) fn delete_records(
-    transaction: &Transaction<'_>,
+    database: &dyn Database,
     condition: &str,
-    arguments: &[&dyn ToSql],
-) -> rusqlite::Result<()> {
+    arguments: &[Value<'_>],
+) -> Result<(), StoreError> {
     for table in ["samples", "headline"] {
         let these = format!("(SELECT number FROM record WHERE {condition})");
-        let delete = format!("DELETE FROM {table} WHERE record IN {these}");
-        transaction.prepare_cached(&delete)?.execute(arguments)?;
+        database.execute(&format!("DELETE FROM {table} WHERE record IN {these}"), arguments)?;
     }
-    let delete = format!("DELETE FROM record WHERE {condition}");
-    transaction.prepare_cached(&delete)?.execute(arguments).map(drop)
+    database.execute(&format!("DELETE FROM record WHERE {condition}"), arguments)
 }
 
 /// The value as JSON that parses to an equal value. JSON has no infinity and no NaN: they would be
@@ -328,8 +323,4 @@ where
 
 fn not_storable(run: &str, what: String, reason: &'static str) -> StoreError {
     StoreError::NotStorable { run: run.to_owned(), what, reason }
-}
-
-fn is_unique_violation(error: &rusqlite::Error) -> bool {
-    error.sqlite_extended_error_code() == Some(ffi::SQLITE_CONSTRAINT_UNIQUE)
 }

@@ -1,7 +1,5 @@
 //! A reproducible store of synthetic runs, as large as years of real ones.
 
-use std::path::Path;
-
 use anyhow::{Context, Result};
 use fathom_analysis::clean::Loop;
 use fathom_analysis::strata::Strata;
@@ -12,7 +10,7 @@ use fathom_record::{
     ReferenceBasis, Run, SCHEMA_VERSION, Sample, Stratum, Tool,
 };
 use fathom_simulation::Source;
-use fathom_store::Store;
+use fathom_store::{Place, Store};
 
 /// Processes per case, as at standard effort.
 const PROCESSES: u32 = 10;
@@ -42,8 +40,8 @@ const SAMPLED_RUNS: usize = 1000;
 /// Of more runs, every so many is of all metrics.
 const RUNS_PER_BATTERY: usize = 100;
 
-pub(super) fn create(path: &Path, runs: usize, records: usize) -> Result<()> {
-    let mut store = Store::open(path).context("create a store")?;
+pub(super) fn create(place: &Place, runs: usize, records: usize) -> Result<()> {
+    let mut store = Store::open(place).context("create a store")?;
     let host = fathom_measure::host::read();
     let mut source = Source::new(1);
     for number in 0..runs {
@@ -53,7 +51,7 @@ pub(super) fn create(path: &Path, runs: usize, records: usize) -> Result<()> {
     Ok(())
 }
 
-fn document(
+pub(super) fn document(
     number: usize,
     runs: usize,
     records: usize,

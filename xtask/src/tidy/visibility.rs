@@ -6,7 +6,7 @@ use super::File;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("record", &[]),
     ("analysis", &["record"]),
-    ("store", &["record"]),
+    ("store", &["fileio", "http", "record"]),
     ("report", &["analysis", "record"]),
     ("import", &["analysis", "record"]),
     ("simulation", &["analysis", "record"]),

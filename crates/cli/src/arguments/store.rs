@@ -1,5 +1,6 @@
 //! `fathom store` on the command line.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -17,6 +18,29 @@ Without raw samples everything is kept but the samples in JSON and in the page o
 Always kept: labelled and running runs, the last complete run of each command and of all metrics,
 and the last number of each case of `fathom run`.";
 
+const COPY_EXAMPLES: &str = "\
+Examples:
+  fathom store copy ~/.local/share/fathom/fathom.db postgres://ada@db/team
+  fathom store copy postgres://ada@db/team backup.db
+
+Runs that the second store has are left as they are, and so are runs in progress. The order of the
+runs is kept.";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  fathom store check                        check the default store
+  fathom store check --store postgres://ada@db/team
+
+Exit status: 0 no damage, 3 damage, which is listed, 1 failure, 2 usage error.";
+
+const FORWARD_EXAMPLES: &str = "\
+Examples:
+  fathom store forward --store postgres://ada@db/team
+
+A measuring command stores its results in a file in the user's data directory first. They are sent
+at its end; what could not be sent then is sent by the next command with the same store, or by this
+one.";
+
 #[derive(Debug, Args)]
 pub struct StoreCommandArguments {
     #[command(subcommand)]
@@ -27,6 +51,45 @@ pub struct StoreCommandArguments {
 pub enum StoreCommand {
     /// Print what old runs occupy, and delete their raw samples or the runs.
     Prune(PruneArguments),
+    /// Copy the runs of a store into another one.
+    Copy(CopyArguments),
+    /// Read everything in a store against its checksums.
+    Check(CheckArguments),
+    /// Migrate a store of an older version; every other command does it, too.
+    Migrate(MigrateArguments),
+    /// Send results that a measuring command could not send to its database.
+    Forward(ForwardArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = COPY_EXAMPLES)]
+pub struct CopyArguments {
+    /// Copy the runs of this store: a file, or postgres://USER@HOST/NAME.
+    #[arg(value_name = "FROM")]
+    pub from: OsString,
+    /// Copy them into this store; a missing file is created.
+    #[arg(value_name = "TO")]
+    pub to: OsString,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = CHECK_EXAMPLES)]
+pub struct CheckArguments {
+    #[command(flatten)]
+    pub store: StoreArguments,
+}
+
+#[derive(Debug, Args)]
+pub struct MigrateArguments {
+    #[command(flatten)]
+    pub store: StoreArguments,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = FORWARD_EXAMPLES)]
+pub struct ForwardArguments {
+    #[command(flatten)]
+    pub store: StoreArguments,
 }
 
 #[derive(Debug, Args)]

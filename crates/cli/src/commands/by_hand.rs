@@ -36,9 +36,9 @@ pub(super) fn by_hand(arguments: &ProcedureArguments) -> anyhow::Result<Status> 
     procedure.check().map_err(command_error)?;
     let mut host = host::read();
     setup::check_environment(&host)?;
-    let store = RunStore::of(*member, &output.store, &host);
+    let store = RunStore::of(*member, &output.store, &host)?;
     let earlier =
-        store.store().map(|store| earlier_results(store, procedure.prior_metrics(), &host));
+        store.earlier().map(|store| earlier_results(store, procedure.prior_metrics(), &host));
     let earlier = earlier.unwrap_or_default();
     let watch = if procedure.calibrates() { Watch::begin(&host) } else { Watch::of_kernel() };
     let watch = watch.context("calibrate the clock")?;

@@ -77,10 +77,10 @@ fn check_rule(name: &str) -> Result<(), UsageError> {
 }
 
 fn examine_store(arguments: &DoctorArguments, condition: &mut Condition) {
-    let (path, refused) = match stored_run::store_path(&arguments.store) {
-        Ok(path) => {
-            let refused = Store::examine(&path).err().map(|error| error.to_string());
-            (path.display().to_string(), refused)
+    let (path, refused) = match stored_run::store_place(&arguments.store) {
+        Ok(place) => {
+            let refused = Store::examine(&place).err().map(|error| error.to_string());
+            (place.to_string(), refused)
         }
         Err(error) => (String::new(), Some(error.to_string())),
     };

@@ -75,7 +75,9 @@ fn latest_results(
     };
     let none = without("no stored result");
     let is_named = arguments.store.store.is_some();
-    if !is_named && arguments.run.is_none() && !stored_run::store_path(&arguments.store)?.exists() {
+    let place = stored_run::place(&arguments.store)?;
+    let is_missing = place.file().is_some_and(|path| !path.exists());
+    if !is_named && arguments.run.is_none() && is_missing {
         return without_results(none);
     }
     let store = stored_run::open_store(&arguments.store)?;

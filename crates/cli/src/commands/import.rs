@@ -36,7 +36,8 @@ fn import_runs(mut inputs: Vec<Input>, arguments: &ImportArguments) -> anyhow::R
             false => documents::each(input.reader()?, &input.name, &mut |_| Ok(()))?,
         }
     }
-    let mut store = stored_run::announced(Store::open(&stored_run::store_path(&arguments.store)?)?);
+    let mut store =
+        stored_run::announced(Store::open(&stored_run::store_place(&arguments.store)?)?);
     let (mut new, mut all, mut missing, mut planned) = (0, 0, 0, 0);
     let mut clones = BTreeSet::new();
     let mut keep = |document: Document| {

@@ -86,7 +86,7 @@ fn one_run(
         (!arguments.quiet).then(|| terminal::Notice::new("choosing a CPU, calibrating the clock"));
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
     let files = files::prepare(arguments, &plan, interrupt)?;
-    let store = RunStore::of(arguments.member, &arguments.store, &host);
+    let store = RunStore::of(arguments.member, &arguments.store, &host)?;
     let watch = Watch::begin(&host).context("calibrate the clock")?;
     setup::note_counter_rate(&mut host, &watch);
     drop(notice);
@@ -203,7 +203,8 @@ const REFERENCE_RUNS: u32 = 10;
 /// The fastest reference loop of this CPU in the newest stored runs; `None` if the store cannot be
 /// read.
 fn earlier_reference(store: &RunStore, host: &Host, cpu: u32, effort: Effort) -> Option<Reference> {
-    let (runs, _) = store.store()?.newest_of(host.identity(), effort, None, REFERENCE_RUNS).ok()?;
+    let (runs, _) =
+        store.earlier()?.newest_of(host.identity(), effort, None, REFERENCE_RUNS).ok()?;
     let runs = runs.iter().map(|one| &one.document).filter(|one| one.run.cpu == cpu);
     let references = runs.filter_map(|one| one.run.reference);
     references.min_by(|a, b| a.loop_ns.total_cmp(&b.loop_ns))
@@ -239,8 +240,8 @@ fn status(arguments: &RunArguments, document: &Document, follower: &Follower) ->
 /// The journal of `--tune`: in the user's data folder, else beside the named store. Never in a
 /// folder that others can write: it is obeyed with the rights of the next run, which may be root's.
 fn journal(arguments: &RunArguments) -> Option<PathBuf> {
-    let store =
-        Store::default_path().ok().or_else(|| stored_run::store_path(&arguments.store).ok())?;
+    let beside = || Some(stored_run::place(&arguments.store).ok()?.file()?.to_owned());
+    let store = Store::default_path().ok().or_else(beside)?;
     Some(store.with_file_name("tune.json"))
 }
 

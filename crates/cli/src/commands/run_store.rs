@@ -1,16 +1,29 @@
 //! The store of a measuring command. If it fails, the command warns once and goes on measuring.
 
-use fathom_record::Host;
-use fathom_store::{Store, StoreError};
+use std::time::Duration;
 
+use fathom_record::Host;
+use fathom_store::{Place, Store, StoreError};
+
+use super::spool::Spool;
 use super::stored_run;
 use crate::arguments::{MemberOptions, StoreArguments};
+use crate::exit::{UsageError, is_usage};
+use crate::remedy;
 use crate::remedy::with_remedy;
 use crate::terminal;
 
+/// Waits for the process that sends results: at the beginning, when nothing is lost yet, and at the
+/// end.
+const ANNOUNCE_LIMIT: Duration = Duration::from_secs(15);
+const SEND_LIMIT: Duration = Duration::from_secs(120);
+
 pub(super) struct RunStore {
-    /// `None` after an error.
+    /// `None` after an error. Of a database, the spool.
     store: Option<Store>,
+    spool: Option<Spool>,
+    /// Of a database, the last runs that were sent.
+    sent: Option<Store>,
     /// Whether a missing record is a failure: the user named the store, or it failed during the
     /// run.
     required: bool,
@@ -20,33 +33,66 @@ pub(super) struct RunStore {
 
 impl RunStore {
     /// Opens the store; warns if that fails, and if this host may be a clone of another one in it.
-    pub(super) fn open(arguments: &StoreArguments, host: &Host) -> Self {
+    ///
+    /// # Errors
+    /// If the address of a database is malformed.
+    pub(super) fn open(arguments: &StoreArguments, host: &Host) -> Result<Self, UsageError> {
         let required = stored_run::named_store(arguments).is_some();
-        let opened = stored_run::store_path(arguments).and_then(|path| Store::open(&path));
-        let warn = |error: &StoreError| {
-            terminal::warn(&format!("this run is not stored: {}", with_remedy(error)));
+        let warn = |error: &anyhow::Error| {
+            terminal::warn(&format!("this run is not stored: {}", remedy::line(error)));
         };
-        let store = opened.inspect_err(warn).ok().map(stored_run::announced);
+        let opened = match Self::opened(arguments) {
+            Err(error) if is_usage(&error) => return Err(UsageError(remedy::line(&error))),
+            opened => opened.inspect_err(warn).ok(),
+        };
+        let (store, spool) = opened.map_or((None, None), |(store, spool)| (Some(store), spool));
+        let store = store.map(stored_run::announced);
+        let sent = spool.as_ref().and_then(Spool::open_sent);
+        let this = Self { store, spool, sent, required, has_lost: false };
         // A store that cannot be read is reported when it is written.
-        let clone = store.as_ref().map(|store| stored_run::clone_warning(store, host));
+        let clone = this.earlier().map(|store| stored_run::clone_warning(store, host));
         if let Some(Ok(Some(warning))) = clone {
             terminal::warn(&warning);
         }
-        Self { store, required, has_lost: false }
+        Ok(this)
+    }
+
+    fn opened(arguments: &StoreArguments) -> anyhow::Result<(Store, Option<Spool>)> {
+        if let Place::Database(address) = stored_run::place(arguments)? {
+            let spool = Spool::of(&address, arguments.no_migrate)?;
+            return Ok((spool.open()?, Some(spool)));
+        }
+        Ok((Store::open(&stored_run::store_place(arguments)?)?, None))
     }
 
     /// The store, unless a member of a fleet measures: its run is stored where it is delivered.
-    pub(super) fn of(member: MemberOptions, arguments: &StoreArguments, host: &Host) -> Self {
-        if member.member { Self::none() } else { Self::open(arguments, host) }
+    pub(super) fn of(
+        member: MemberOptions,
+        arguments: &StoreArguments,
+        host: &Host,
+    ) -> Result<Self, UsageError> {
+        if member.member { Ok(Self::none()) } else { Self::open(arguments, host) }
     }
 
     /// Stores nothing.
     pub(super) fn none() -> Self {
-        Self { store: None, required: false, has_lost: false }
+        Self { store: None, spool: None, sent: None, required: false, has_lost: false }
     }
 
     pub(super) fn store(&self) -> Option<&Store> {
         self.store.as_ref()
+    }
+
+    /// What has the results of earlier runs on this host.
+    pub(super) fn earlier(&self) -> Option<&Store> {
+        self.sent.as_ref().or(self.store())
+    }
+
+    /// Has a run that has begun appear in the database. If that fails, the end of the run says so.
+    pub(super) fn announce(&self) {
+        if let Some(spool) = self.spool.as_ref().filter(|_| self.store.is_some()) {
+            let _ = spool.send_apart(ANNOUNCE_LIMIT);
+        }
     }
 
     /// Writes to the store, and returns warnings. A record that cannot be stored is lost alone; any
@@ -74,6 +120,17 @@ impl RunStore {
     }
 }
 
+/// Whatever the command stored is sent when it is done.
+impl Drop for RunStore {
+    fn drop(&mut self) {
+        let Some(spool) = self.spool.take() else { return };
+        let has_runs = self.store.take().is_some_and(|it| it.runs().is_ok_and(|it| !it.is_empty()));
+        if has_runs && let Err(error) = spool.send_apart(SEND_LIMIT) {
+            terminal::warn(&spool.waiting(&error));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,7 +140,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let arguments =
             StoreArguments { store: Some(folder.path().join("fathom.db")), no_migrate: false };
-        let mut store = RunStore::open(&arguments, &Host::default());
+        let mut store = RunStore::open(&arguments, &Host::default()).unwrap();
         let refused = || StoreError::NotStorable {
             run: "0123456789abcdef".to_owned(),
             what: "cpu.call".to_owned(),

@@ -1,18 +1,125 @@
-//! `fathom store prune`: frees space.
+//! `fathom store`: frees space, copies, checks, migrates, forwards.
 
+use anyhow::bail;
 use fathom_measure::clock;
-use fathom_store::{Keep, OldRun, Store};
+use fathom_record::RunState;
+use fathom_store::{Keep, OldRun, Place, Store, StoreError, Taken, VERSION};
 
+use super::spool::Spool;
 use super::{counted, scratch_folder, stored_run};
-use crate::arguments::store::{Kept, PruneArguments, StoreCommand, StoreCommandArguments};
-use crate::exit::Status;
+use crate::arguments::StoreArguments;
+use crate::arguments::store::{
+    CopyArguments, Kept, PruneArguments, StoreCommand, StoreCommandArguments,
+};
+use crate::exit::{Status, usage_error};
 use crate::live::timestamp_of;
+use crate::remedy::with_remedy;
+use crate::terminal::{self, Output, PERCENT_BAR};
 
 pub(super) fn store(arguments: &StoreCommandArguments) -> anyhow::Result<Status> {
-    let StoreCommand::Prune(prune) = &arguments.command;
-    let path = stored_run::store_path(&prune.store)?;
+    match &arguments.command {
+        StoreCommand::Prune(prune) => self::prune(prune),
+        StoreCommand::Copy(copy) => self::copy(copy),
+        StoreCommand::Check(check) => self::check(&check.store),
+        StoreCommand::Migrate(migrate) => self::migrate(&migrate.store),
+        StoreCommand::Forward(forward) => self::forward(&forward.store),
+    }
+}
+
+/// Copies runs, the oldest first.
+fn copy(arguments: &CopyArguments) -> anyhow::Result<Status> {
+    let [from, to] = [&arguments.from, &arguments.to].map(|text| Place::parse(text));
+    let (from, to) = (from?, to?);
+    if from == to {
+        usage_error!("store copy: {from} is on both sides");
+    }
+    let from = stored_run::announced(Store::open_existing(&from)?);
+    let runs = from.runs()?;
+    let mut to = stored_run::announced(Store::open(&to)?);
+    let mut output = Output::new();
+    let (mut new, mut known, mut in_progress, mut failed) = (0, 0, 0, 0);
+    for (done, row) in runs.iter().rev().enumerate() {
+        let label = format!("run {}", row.id);
+        output.progress(PERCENT_BAR, done as u64, runs.len() as u64, &label);
+        if matches!(row.state, RunState::Running | RunState::Unknown) {
+            in_progress += 1;
+            continue;
+        }
+        match to.take(&from, &row.id) {
+            Ok((Taken::Known, _)) => known += 1,
+            Ok(_) => new += 1,
+            Err(error @ (StoreError::Damaged { .. } | StoreError::NotStorable { .. })) => {
+                output.clear_bar();
+                terminal::warn(&format!("not copied: {}", with_remedy(&error)));
+                failed += 1;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    output.clear_bar();
+    let rest = [
+        (known, "there before"),
+        (in_progress, "in progress: not copied"),
+        (failed, "damaged: not copied"),
+    ];
+    let rest = rest.iter().filter(|(count, _)| *count > 0);
+    let rest: String = rest.map(|(count, what)| format!("; {count} {what}")).collect();
+    let status = super::print_done(&format!("Copied {}{rest}.\n", counted(new, "run")))?;
+    Ok(if failed > 0 { Status::Failed } else { status })
+}
+
+/// Reads everything, and lists the damage.
+fn check(arguments: &StoreArguments) -> anyhow::Result<Status> {
+    let place = stored_run::store_place(arguments)?;
+    let store = stored_run::announced(Store::open_existing(&place)?);
+    let mut damage = store.damage()?;
+    let runs = store.runs()?;
+    let mut output = Output::new();
+    let mut records = 0;
+    for (done, row) in runs.iter().rev().enumerate() {
+        let label = format!("run {}", row.id);
+        output.progress(PERCENT_BAR, done as u64, runs.len() as u64, &label);
+        let checked = store.check(row)?;
+        records += checked.records;
+        damage.extend(checked.damage.iter().map(ToString::to_string));
+    }
+    output.clear_bar();
+    let what = format!("{} with {}", counted(runs.len(), "run"), counted(records, "intact record"));
+    let lines: String = damage.iter().map(|line| format!("{line}\n")).collect();
+    let found = match damage.len() {
+        0 => "no damage".to_owned(),
+        number => counted(number, "damaged part"),
+    };
+    let status = super::print_text(&format!("{lines}{place}: {what}; {found}.\n"))?;
+    Ok(if damage.is_empty() { status } else { Status::Incomplete })
+}
+
+fn migrate(arguments: &StoreArguments) -> anyhow::Result<Status> {
+    let place = stored_run::store_place(arguments)?;
+    stored_run::announced(Store::open_existing(&place)?);
+    super::print_text(&format!("{place} has version {VERSION}.\n"))
+}
+
+/// Sends what is in the spool of a database.
+fn forward(arguments: &StoreArguments) -> anyhow::Result<Status> {
+    let place = stored_run::store_place(arguments)?;
+    let Place::Database(address) = &place else {
+        bail!("store forward: {place} is a file, in which results are stored at once");
+    };
+    let sent = Spool::of(address, arguments.no_migrate)?.send()?;
+    let in_progress = match sent.in_progress {
+        0 => String::new(),
+        number => format!("; {number} in progress"),
+    };
+    let runs = counted(sent.ended, "run");
+    let status = super::print_text(&format!("Sent {runs} to {place}{in_progress}.\n"))?;
+    Ok(if sent.failed > 0 { Status::Failed } else { status })
+}
+
+fn prune(prune: &PruneArguments) -> anyhow::Result<Status> {
+    let place = stored_run::store_place(&prune.store)?;
     // Opening it for writing would create it.
-    let store = stored_run::announced(Store::open_existing(&path)?);
+    let store = stored_run::announced(Store::open_existing(&place)?);
     let keep = match prune.keep {
         Kept::Newest(runs) => Keep::Newest(runs),
         Kept::Younger(age) => {
@@ -26,7 +133,7 @@ pub(super) fn store(arguments: &StoreCommandArguments) -> anyhow::Result<Status>
     if old.is_empty() || !(prune.samples || prune.runs) {
         text += "Nothing was deleted.\n";
     } else {
-        text += &deleted(prune, &old, Store::open(&path)?)?;
+        text += &deleted(prune, &old, Store::open(&place)?)?;
     }
     super::print_text(&text)
 }

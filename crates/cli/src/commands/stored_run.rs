@@ -1,8 +1,9 @@
 //! The store and the runs in it, as command lines name them.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Once;
 
 use anyhow::{Context, anyhow, bail};
@@ -14,32 +15,40 @@ use fathom_record::host::{NAME_VARIABLE, name_with_id};
 use fathom_record::{
     Activity, Document, Host, IMPORT, OWN_GROUPS, Outline, Params, Record, system_cause,
 };
-use fathom_store::{RunRow, Search, Store, StoreError, StoredCase, VERSION};
+use fathom_store::{Place, RunRow, Search, Store, StoreError, StoredCase, VERSION};
 
-use super::{counted, documents};
+use super::{counted, documents, spool};
 use crate::arguments::StoreArguments;
 use crate::remedy::with_remedy;
 use crate::terminal;
 
-/// The named store, or the one in the user's data folder. Refuses one that would be migrated, if
-/// that is not allowed.
-pub(super) fn store_path(arguments: &StoreArguments) -> Result<PathBuf, StoreError> {
-    let path = named_store(arguments).map_or_else(Store::default_path, Ok)?;
+/// The named store, or the one in the user's data folder.
+pub(super) fn place(arguments: &StoreArguments) -> Result<Place, StoreError> {
+    named_store(arguments)
+        .map_or_else(|| Store::default_path().map(Place::File), |text| Place::parse(&text))
+}
+
+/// As [`place`]. Refuses a store that would be migrated, if that is not allowed: a database is
+/// asked for its version.
+pub(super) fn store_place(arguments: &StoreArguments) -> Result<Place, StoreError> {
+    let place = place(arguments)?;
     if arguments.no_migrate {
-        Store::refuse_older(&path)?;
+        Store::refuse_older(&place)?;
     }
-    Ok(path)
+    Ok(place)
 }
 
 /// The store of `--store` or FATHOM_STORE.
-pub(super) fn named_store(arguments: &StoreArguments) -> Option<PathBuf> {
-    let by_environment = std::env::var_os("FATHOM_STORE").filter(|path| !path.is_empty());
-    arguments.store.clone().or(by_environment.map(PathBuf::from))
+pub(super) fn named_store(arguments: &StoreArguments) -> Option<OsString> {
+    let by_environment = std::env::var_os("FATHOM_STORE").filter(|store| !store.is_empty());
+    arguments.store.clone().map(OsString::from).or(by_environment)
 }
 
 /// Opens the store, which must exist.
 pub(super) fn open_store(arguments: &StoreArguments) -> anyhow::Result<Store> {
-    Ok(announced(Store::open_existing(&store_path(arguments)?)?))
+    let place = store_place(arguments)?;
+    spool::send_earlier(&place)?;
+    Ok(announced(Store::open_existing(&place)?))
 }
 
 /// The store, whose migration is announced.

@@ -28,7 +28,7 @@ fn older_store_is_migrated_once_unless_refused() {
     let migrated = env.exec("show");
     assert_status(&migrated, 0);
     let copy = env.path_text("fathom.db.version-4");
-    assert_contains(&text(&migrated.stderr), &["migrated the store to version 5", &copy]);
+    assert_contains(&text(&migrated.stderr), &["migrated the store to version 6", &copy]);
     let again = env.exec("show --no-migrate");
     let other = "the store has no results of this host; shown is bench-3";
     let said = text(&again.stderr);

@@ -50,6 +50,7 @@ mod reference;
 mod report;
 mod serve;
 mod signals;
+mod team_store;
 mod test_env;
 mod transfer;
 mod units;

@@ -8,8 +8,10 @@ use crate::example;
 const METRIC: &str = "file.read.throughput";
 
 /// Runs with the records of these numbers, each on a host, a kernel and a label.
-fn store_of(runs: &[(&str, &[u64], &str, &str)]) -> (tempfile::TempDir, Store) {
-    let (folder, path) = example::new_path();
+fn store_of(
+    runs: &[(&str, &[u64], &str, &str)],
+) -> (Option<tempfile::TempDir>, fathom_store::Place, Store) {
+    let (folder, path) = example::new_place();
     let mut store = Store::open(&path).unwrap();
     for (id, records, host, kernel) in runs {
         let mut document = example::head(id);
@@ -18,13 +20,13 @@ fn store_of(runs: &[(&str, &[u64], &str, &str)]) -> (tempfile::TempDir, Store) {
         document.records = records.iter().map(|number| example::record(*number)).collect();
         store.import(&document).unwrap();
     }
-    (folder, store)
+    (folder, path, store)
 }
 
 #[test]
-fn newest_record_of_each_case_is_found() {
+pub(crate) fn newest_record_of_each_case_is_found() {
     // Record 0 is valid, 1 is noisy, 2 is unavailable.
-    let (_folder, store) = store_of(&[
+    let (_folder, _place, store) = store_of(&[
         ("00000000000000b4", &[0, 1, 2], "here", "6.1"),
         ("00000000000000b3", &[1, 2], "here", "6.2"),
         ("00000000000000b2", &[0, 2], "there", "6.1"),
@@ -59,9 +61,9 @@ fn bare(number: u64) -> fathom_record::Record {
 }
 
 #[test]
-fn samples_are_freed_before_runs() {
+pub(crate) fn samples_are_freed_before_runs() {
     let ids = ["00000000000000b1", "00000000000000b2", "00000000000000b3", "00000000000000b4"];
-    let (folder, mut store) = store_of(&ids.map(|id| (id, &[0, 1, 2][..], "here", "6.1")));
+    let (_folder, place, mut store) = store_of(&ids.map(|id| (id, &[0, 1, 2][..], "here", "6.1")));
     let mut run = Document { ..store.document(ids[0], false).unwrap() }.run;
     run.label = Some("before upgrade".to_owned());
     store.update_run(&run).unwrap();
@@ -75,7 +77,7 @@ fn samples_are_freed_before_runs() {
     assert_eq!(old.len(), 2);
     assert!(old.iter().all(|run| run.samples_bytes > 1000 && run.bytes > 1000), "{old:?}");
     let freed = store.prune(&old, false).unwrap();
-    assert!(freed > 0, "the file shrinks");
+    assert!(freed > 0 || place.file().is_none(), "the file shrinks");
     assert_eq!(store.document(ids[1], true).unwrap().records, [0, 1, 2].map(bare));
     assert_eq!(store.document(ids[0], true).unwrap().records, example::records(3), "kept");
     let old = store.old_runs(&Keep::Newest(2)).unwrap();
@@ -85,16 +87,16 @@ fn samples_are_freed_before_runs() {
     assert_eq!(left, ["00000000000000a0", ids[3], ids[0]]);
     assert_eq!(example::history(&store).len(), 2);
     drop(store);
-    example::is_whole(&folder.path().join("fathom.db"));
+    example::is_whole_place(&place);
 }
 
 /// What views without a run show is never deleted unasked.
 #[test]
-fn last_run_of_each_command_and_last_number_of_each_case_are_kept() {
+pub(crate) fn last_run_of_each_command_and_last_number_of_each_case_are_kept() {
     let ids = ["0000000000000091", "0000000000000082", "0000000000000073", "0000000000000064"];
     let parts: [&[u64]; 4] = [&[0, 1, 2], &[1], &[0], &[0]];
     let runs: Vec<_> = ids.iter().zip(parts).map(|(id, it)| (*id, it, "here", "6.1")).collect();
-    let (_folder, mut store) = store_of(&[runs[0], runs[1], runs[2], runs[3]]);
+    let (_folder, _place, mut store) = store_of(&[runs[0], runs[1], runs[2], runs[3]]);
     let change = |store: &mut Store, id, asked: &[&str], procedure: Option<&str>| {
         let mut run = store.document(id, false).unwrap().run;
         run.asked = asked.iter().map(|&word| word.to_owned()).collect();
@@ -114,8 +116,8 @@ fn last_run_of_each_command_and_last_number_of_each_case_are_kept() {
 }
 
 #[test]
-fn metrics_of_a_group_are_listed_once() {
-    let (_folder, path) = example::new_path();
+pub(crate) fn metrics_of_a_group_are_listed_once() {
+    let (_folder, path) = example::new_place();
     let mut store = Store::open(&path).unwrap();
     let mut document = example::head("00000000000000b1");
     let ids = ["bench.sort", "benchmark.x", "bench.a", "bench.sort", "import.go.parse"];
@@ -126,7 +128,7 @@ fn metrics_of_a_group_are_listed_once() {
     assert!(store.metrics_of("os").unwrap().is_empty());
 }
 
-fn own(number: u64, id: &str) -> fathom_record::Record {
+pub(crate) fn own(number: u64, id: &str) -> fathom_record::Record {
     let metric = fathom_record::MetricId::new(id);
     fathom_record::Record { metric, ..example::record(number) }.sealed()
 }

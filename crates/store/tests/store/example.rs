@@ -8,7 +8,7 @@ use fathom_record::{
     Interval, MetricId, Outline, ParamValue, Params, Prediction, Reason, Record, Remedy, Run,
     SCHEMA_VERSION, Sample, State, Stratum, Summary, Tool, Unit, Verdict,
 };
-use fathom_store::{Store, StoreError};
+use fathom_store::{Place, Store, StoreError};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -19,7 +19,33 @@ pub(crate) fn new_path() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// A store with one run of `records` records in it.
+/// The place of a new store: in a file, or, within [`crate::postgres::on_server`], in a database.
+/// The folder is that of the file.
+pub(crate) fn new_place() -> (Option<TempDir>, Place) {
+    match crate::postgres::new_database() {
+        Some(place) => (None, place),
+        None => {
+            // In memory, where a sync is free: many writers must not wait longer than for a lock.
+            let memory = Path::new("/dev/shm");
+            let folder = match memory.is_dir() {
+                true => tempfile::tempdir_in(memory),
+                false => tempfile::tempdir(),
+            };
+            let folder = folder.unwrap();
+            let path = folder.path().join("fathom.db");
+            (Some(folder), Place::File(path))
+        }
+    }
+}
+
+/// A store at a [`new_place`] with one run of `records` records in it.
+pub(crate) fn stored(run_id: &str, records: u64) -> (Option<TempDir>, Place, Store) {
+    let (folder, place) = new_place();
+    let store = store_at(&place, run_id, records);
+    (folder, place, store)
+}
+
+/// A store in a file with one run of `records` records in it.
 pub(crate) fn store_with(run_id: &str, records: u64) -> (TempDir, PathBuf, Store) {
     let (folder, path) = new_path();
     let store = store_at(&path, run_id, records);
@@ -27,8 +53,8 @@ pub(crate) fn store_with(run_id: &str, records: u64) -> (TempDir, PathBuf, Store
 }
 
 /// The same at a given path.
-pub(crate) fn store_at(path: &Path, run_id: &str, records: u64) -> Store {
-    let mut store = Store::open(path).unwrap();
+pub(crate) fn store_at(place: impl Into<Place>, run_id: &str, records: u64) -> Store {
+    let mut store = Store::open(place).unwrap();
     store.begin(&head(run_id)).unwrap();
     for number in 0..records {
         add(&mut store, run_id, &record(number)).unwrap();
@@ -46,7 +72,13 @@ pub(crate) fn records(count: u64) -> Vec<Record> {
     (0..count).map(record).collect()
 }
 
-/// Asserts that SQLite finds no damage in a file.
+/// Asserts that SQLite finds no damage, if the store is in a file.
+pub(crate) fn is_whole_place(place: &Place) {
+    if let Some(path) = place.file() {
+        is_whole(path);
+    }
+}
+
 pub(crate) fn is_whole(path: &Path) {
     let connection = Connection::open(path).unwrap();
     let answer: String =

@@ -4,6 +4,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use fathom_lab::disk::Disk;
+use fathom_lab::fuse::Mount;
+use fathom_lab::mounts;
 use fathom_record::{Document, Outline};
 use fathom_store::{Store, StoreError};
 use rusqlite::Connection;
@@ -179,6 +182,39 @@ fn is_refused(path: &Path, why: &str) {
         let message = error.unwrap_err().to_string();
         assert!(message.contains(why), "{message}");
     }
+}
+
+/// Locks and shared memory of SQLite do not work between the machines that mount it.
+#[test]
+fn store_on_a_network_file_system_is_only_read() {
+    let this = "file_systems::store_on_a_network_file_system_is_only_read";
+    if !mounts::inside(this, |line| println!("{line}")) {
+        return;
+    }
+    let (_local, local_path, store) = example::store_with(RUN, 2);
+    drop(store);
+    let folder = tempfile::tempdir().unwrap();
+    let _mount = Mount::of_type(&Disk::new(), folder.path(), "fuse.sshfs").unwrap();
+    let [path, new] = ["fathom.db", "new.db"].map(|name| folder.path().join(name));
+    std::fs::write(&path, std::fs::read(&local_path).unwrap()).unwrap();
+    for path in [&path, &new] {
+        is_refused(
+            path,
+            "on fuse.sshfs, a network file system, where SQLite can destroy the store",
+        );
+    }
+    assert!(!new.exists());
+    let read = || Store::open_existing(&path).and_then(|store| store.document(RUN, true));
+    assert_eq!(read().unwrap().records, example::records(2));
+    // A writer on another machine may be in the middle of a change.
+    for suffix in ["-wal", "-journal"] {
+        let beside = folder.path().join(format!("fathom.db{suffix}"));
+        std::fs::write(&beside, "").unwrap();
+        let error = read().unwrap_err();
+        assert!(matches!(error, StoreError::OnNetwork { .. }), "{error}");
+        std::fs::remove_file(&beside).unwrap();
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "a file was left beside it");
 }
 
 /// Removes write permission from a folder, and restores it when dropped.

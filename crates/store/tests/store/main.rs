@@ -9,6 +9,7 @@ mod example;
 mod file_systems;
 mod names;
 mod older;
+mod postgres;
 mod power;
 mod refusals;
 mod round_trip;

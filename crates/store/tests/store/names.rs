@@ -7,8 +7,8 @@ use crate::example;
 
 const IDS: [&str; 3] = ["0195aa0000000001", "0195aa0000000002", "0195bb0000000003"];
 
-fn three_runs() -> (tempfile::TempDir, Store) {
-    let (folder, path) = example::new_path();
+fn three_runs() -> (Option<tempfile::TempDir>, Store) {
+    let (folder, path) = example::new_place();
     let mut store = Store::open(&path).unwrap();
     for id in IDS {
         store.begin(&example::head(id)).unwrap();
@@ -18,7 +18,7 @@ fn three_runs() -> (tempfile::TempDir, Store) {
 }
 
 #[test]
-fn run_is_found_by_id_prefix_and_latest() {
+pub(crate) fn run_is_found_by_id_prefix_and_latest() {
     let (_folder, store) = three_runs();
     for (name, expected) in [
         ("0195aa0000000001", IDS[0]),
@@ -33,7 +33,7 @@ fn run_is_found_by_id_prefix_and_latest() {
 }
 
 #[test]
-fn run_without_numbers_is_not_the_latest() {
+pub(crate) fn run_without_numbers_is_not_the_latest() {
     let (_folder, mut store) = three_runs();
     let empty = "0195cc0000000004";
     store.begin(&example::head(empty)).unwrap();
@@ -43,7 +43,7 @@ fn run_without_numbers_is_not_the_latest() {
     failed.verdict = Verdict::because(State::Failed, Cause::Crashed, "crashed");
     example::add(&mut store, empty, &failed.clone().sealed()).unwrap();
     assert_eq!(store.resolve("latest").unwrap(), IDS[2]);
-    let (_folder, path) = example::new_path();
+    let (_folder, path) = example::new_place();
     let mut store = Store::open(&path).unwrap();
     store.begin(&example::head(empty)).unwrap();
     example::add(&mut store, empty, &failed.sealed()).unwrap();
@@ -51,7 +51,7 @@ fn run_without_numbers_is_not_the_latest() {
 }
 
 #[test]
-fn ambiguous_prefix_lists_the_runs() {
+pub(crate) fn ambiguous_prefix_lists_the_runs() {
     let (_folder, store) = three_runs();
     assert_eq!(
         store.resolve("0195a").unwrap_err().to_string(),
@@ -60,7 +60,7 @@ fn ambiguous_prefix_lists_the_runs() {
 }
 
 #[test]
-fn unknown_run_message_counts_the_runs() {
+pub(crate) fn unknown_run_message_counts_the_runs() {
     let (_folder, store) = three_runs();
     let among = "no such run among the 3 in the store";
     for (name, why) in [
@@ -76,13 +76,13 @@ fn unknown_run_message_counts_the_runs() {
     store.begin(&example::head("0195cc0000000000")).unwrap();
     let message = store.resolve("0195d").unwrap_err().to_string();
     assert!(message.contains("among the 4 in the store; 1 without results"), "{message}");
-    let (_folder, path) = example::new_path();
+    let (_folder, path) = example::new_place();
     let message = Store::open(&path).unwrap().resolve("latest").unwrap_err().to_string();
     assert!(message.contains("the store has no runs"), "{message}");
 }
 
 #[test]
-fn malformed_name_differs_from_unknown_run() {
+pub(crate) fn malformed_name_differs_from_unknown_run() {
     let (_folder, store) = three_runs();
     for name in [
         "",
@@ -105,7 +105,7 @@ fn malformed_name_differs_from_unknown_run() {
 }
 
 #[test]
-fn label_names_its_run_unless_ambiguous() {
+pub(crate) fn label_names_its_run_unless_ambiguous() {
     let (_folder, mut store) = three_runs();
     let labelled = |id: &str, label: &str| {
         let run = example::run(id);
@@ -138,9 +138,9 @@ fn add(store: &mut Store, id: &str, procedure: Option<&str>, state: RunState, ho
 }
 
 #[test]
-fn latest_is_the_last_complete_run_of_its_kind_and_host() {
+pub(crate) fn latest_is_the_last_complete_run_of_its_kind_and_host() {
     use RunState::{Complete, Interrupted, Unknown};
-    let (_folder, path) = example::new_path();
+    let (_folder, path) = example::new_place();
     let mut store = Store::open(&path).unwrap();
     // The ids, and with them the clock, go back: the order is that of the store.
     for (id, procedure, state, host) in [
@@ -184,8 +184,8 @@ fn latest_is_the_last_complete_run_of_its_kind_and_host() {
 }
 
 #[test]
-fn latest_is_of_any_kind_without_a_battery() {
-    let (_folder, path) = example::new_path();
+pub(crate) fn latest_is_of_any_kind_without_a_battery() {
+    let (_folder, path) = example::new_place();
     let mut store = Store::open(&path).unwrap();
     assert_eq!(store.host_or_last("here").unwrap(), None);
     add(&mut store, "0000000000000041", Some("file fast"), RunState::Complete, "here");

@@ -27,8 +27,8 @@ fn golden_document_reads_and_writes_unchanged() {
 }
 
 #[test]
-fn golden_document_survives_the_store() {
-    let (_folder, path) = example::new_path();
+pub(crate) fn golden_document_survives_the_store() {
+    let (_folder, path) = example::new_place();
     let (_, expected) = document();
     Store::open(&path).unwrap().import(&expected).unwrap();
     let store = Store::open_existing(&path).unwrap();
@@ -58,7 +58,11 @@ fn shape(path: &Path) -> Vec<String> {
 #[test]
 fn older_store_is_migrated_and_kept() {
     let (_, expected) = document();
-    for open in [Store::open, Store::open_existing] {
+    for is_writer in [true, false] {
+        let open = |path: &Path| match is_writer {
+            true => Store::open(path),
+            false => Store::open_existing(path),
+        };
         let (folder, path) = store_of_version_4();
         let refused = Store::refuse_older(&path).unwrap_err();
         assert!(matches!(refused, StoreError::OtherVersion { found: 4, .. }), "{refused}");

@@ -20,8 +20,8 @@ fn bits(record: &Record) -> Vec<u64> {
 }
 
 #[test]
-fn run_is_read_back_bit_by_bit() {
-    let (_folder, path, store) = example::store_with(RUN, 12);
+pub(crate) fn run_is_read_back_bit_by_bit() {
+    let (_folder, path, store) = example::stored(RUN, 12);
     drop(store);
     let records = (0..12).map(example::record).collect();
     let expected = Document { records, ..example::head(RUN) };
@@ -34,8 +34,8 @@ fn run_is_read_back_bit_by_bit() {
 }
 
 #[test]
-fn samples_are_read_only_on_request() {
-    let (_folder, _path, mut store) = example::store_with(RUN, 3);
+pub(crate) fn samples_are_read_only_on_request() {
+    let (_folder, _path, mut store) = example::stored(RUN, 3);
     let mut bare = example::record(3);
     bare.samples = None;
     example::add(&mut store, RUN, &bare).unwrap();
@@ -48,8 +48,8 @@ fn samples_are_read_only_on_request() {
 }
 
 #[test]
-fn replace_records_leaves_other_runs_unchanged() {
-    let (_folder, path, mut store) = example::store_with(RUN, 3);
+pub(crate) fn replace_records_leaves_other_runs_unchanged() {
+    let (_folder, path, mut store) = example::stored(RUN, 3);
     let other = "0000019514ab3c5e";
     store.begin(&example::head(other)).unwrap();
     example::add(&mut store, other, &example::record(0)).unwrap();
@@ -62,12 +62,12 @@ fn replace_records_leaves_other_runs_unchanged() {
     let unknown = store.replace_records("0000019514ab3c5f", &records).unwrap_err();
     assert!(matches!(unknown, StoreError::NoSuchRun { .. }), "{unknown}");
     drop(store);
-    example::is_whole(&path);
+    example::is_whole_place(&path);
 }
 
 #[test]
-fn update_run_keeps_tool_host_and_records() {
-    let (_folder, _path, mut store) = example::store_with(RUN, 2);
+pub(crate) fn update_run_keeps_tool_host_and_records() {
+    let (_folder, _path, mut store) = example::stored(RUN, 2);
     let mut run = example::run(RUN);
     run.state = RunState::Complete;
     run.ended = Some("2026-02-03T04:09:00Z".to_owned());
@@ -82,8 +82,8 @@ fn update_run_keeps_tool_host_and_records() {
 }
 
 #[test]
-fn runs_are_listed_newest_first_with_their_counts() {
-    let (_folder, _path, mut store) = example::store_with("00000000000000b0", 13);
+pub(crate) fn runs_are_listed_newest_first_with_their_counts() {
+    let (_folder, _path, mut store) = example::stored("00000000000000b0", 13);
     for id in ["00000000000000c0", "00000000000000a0"] {
         store.begin(&example::head(id)).unwrap();
     }
@@ -103,8 +103,8 @@ fn runs_are_listed_newest_first_with_their_counts() {
 }
 
 #[test]
-fn duplicate_record_or_run_is_refused() {
-    let (_folder, _path, mut store) = example::store_with(RUN, 1);
+pub(crate) fn duplicate_record_or_run_is_refused() {
+    let (_folder, _path, mut store) = example::stored(RUN, 1);
     let mut again = example::record(0);
     again.title = "another title".to_owned();
     let again = again.sealed();
@@ -141,8 +141,8 @@ fn failed_insert_stores_nothing_of_a_record() {
 }
 
 #[test]
-fn infinite_number_or_open_record_is_not_stored() {
-    let (_folder, _path, mut store) = example::store_with(RUN, 0);
+pub(crate) fn infinite_number_or_open_record_is_not_stored() {
+    let (_folder, _path, mut store) = example::stored(RUN, 0);
     let mut infinite = example::record(0);
     infinite.summary.as_mut().unwrap().max = f64::INFINITY;
     let mut hole = example::record(0);
@@ -173,8 +173,8 @@ fn infinite_number_or_open_record_is_not_stored() {
 }
 
 #[test]
-fn run_that_was_not_begun_gets_no_records() {
-    let (_folder, _path, mut store) = example::store_with(RUN, 0);
+pub(crate) fn run_that_was_not_begun_gets_no_records() {
+    let (_folder, _path, mut store) = example::stored(RUN, 0);
     let stranger = "00000000deadbeef";
     let errors = [
         example::add(&mut store, stranger, &example::record(0)).unwrap_err(),
@@ -209,8 +209,8 @@ fn reader_writes_nothing() {
 }
 
 #[test]
-fn outline_has_the_headlines_of_its_run() {
-    let (_folder, _path, mut store) = example::store_with(RUN, 7);
+pub(crate) fn outline_has_the_headlines_of_its_run() {
+    let (_folder, _path, mut store) = example::stored(RUN, 7);
     let mut extreme = example::record(10);
     extreme.summary.as_mut().unwrap().interval.as_mut().unwrap().high = f64::MAX;
     example::add(&mut store, RUN, &extreme.sealed()).unwrap();
@@ -236,8 +236,8 @@ fn outline_has_the_headlines_of_its_run() {
 }
 
 #[test]
-fn newest_runs_are_of_one_command() {
-    let (_folder, _path, mut store) = example::store_with("00000000000000b0", 1);
+pub(crate) fn newest_runs_are_of_one_command() {
+    let (_folder, _path, mut store) = example::stored("00000000000000b0", 1);
     let mut by_hand = example::head("00000000000000b1");
     by_hand.run.procedure = Some("file read".to_owned());
     store.begin(&by_hand).unwrap();
@@ -251,8 +251,8 @@ fn newest_runs_are_of_one_command() {
 }
 
 #[test]
-fn newest_runs_are_found_by_host_id() {
-    let (_folder, _path, mut store) = example::store_with("00000000000000b0", 1);
+pub(crate) fn newest_runs_are_found_by_host_id() {
+    let (_folder, _path, mut store) = example::stored("00000000000000b0", 1);
     for (run, id, name) in [
         ("00000000000000b1", "aaaa", "bench-3"),
         ("00000000000000b2", "bbbb", "bench-3"),
@@ -273,8 +273,8 @@ fn newest_runs_are_found_by_host_id() {
 }
 
 #[test]
-fn put_replaces_the_same_case_only() {
-    let (_folder, _path, mut store) = example::store_with(RUN, 2);
+pub(crate) fn put_replaces_the_same_case_only() {
+    let (_folder, _path, mut store) = example::stored(RUN, 2);
     let again = Record { title: "measured again".to_owned(), ..example::record(1) }.sealed();
     store.put(RUN, &[again.clone(), example::record(2)]).unwrap();
     let expected = [example::record(0), again, example::record(2)];

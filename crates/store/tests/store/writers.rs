@@ -1,10 +1,38 @@
 //! Several threads on one store, and a killed process.
 
-use fathom_record::RunState;
+use fathom_record::{Run, RunState};
 use fathom_store::Store;
 use rustix::process::{WaitId, WaitIdOptions};
 
 use crate::{children, example};
+
+/// Of fifty processes at once, as the runs of a cluster end.
+#[test]
+pub(crate) fn fifty_writers_store_each_record_once() {
+    let (_folder, place) = example::new_place();
+    drop(Store::open(&place).unwrap());
+    let ids: Vec<String> = (0..50).map(|n| format!("{n:016x}")).collect();
+    let write = |id: &str| {
+        let mut store = example::store_at(&place, id, 3);
+        store.update_run(&Run { state: RunState::Complete, ..example::run(id) }).unwrap();
+    };
+    std::thread::scope(|scope| {
+        for id in &ids {
+            scope.spawn(|| write(id));
+        }
+    });
+    let store = Store::open_existing(&place).unwrap();
+    let mut stored: Vec<String> = store.runs().unwrap().into_iter().map(|run| run.id).collect();
+    stored.sort_unstable();
+    assert_eq!(stored, ids);
+    for id in &ids {
+        let document = store.document(id, true).unwrap();
+        assert_eq!(document.records, example::records(3), "{id}");
+        assert_eq!(document.run.state, RunState::Complete);
+    }
+    assert_eq!(example::history(&store).len(), 50);
+    example::is_whole_place(&place);
+}
 
 #[test]
 fn concurrent_opens_create_one_store() {

@@ -79,7 +79,7 @@ pub(super) fn gather(request: &Request<'_>) -> anyhow::Result<Gathered> {
         clock: monotonic_raw_ns,
     };
     let engine = Engine::new(source, &plan.token, join)?;
-    let store = request.store.map(|store| RunStore::open(store, &host::read()));
+    let store = request.store.map(|store| RunStore::open(store, &host::read())).transpose()?;
     let store = store.unwrap_or_else(RunStore::none);
     let mut gathering = Gathering::new(engine, store, request.label.clone(), request.procedure);
     let outcome = coordinate(vec![listener], &plan, interrupt.as_fd(), &mut gathering);

@@ -237,7 +237,7 @@ mod tests {
     fn gathering(folder: &std::path::Path) -> Gathering {
         let engine = Engine::new(Source::ByHand(2), &Token::new("t"), "h:1".to_owned()).unwrap();
         let arguments = StoreArguments { store: Some(folder.join("s.db")), no_migrate: false };
-        let store = RunStore::open(&arguments, &Host::default());
+        let store = RunStore::open(&arguments, &Host::default()).unwrap();
         Gathering::new(engine, store, "group".to_owned(), None)
     }
 

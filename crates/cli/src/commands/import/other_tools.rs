@@ -54,8 +54,8 @@ pub(super) fn import(
     let (label, host) = (arguments.label.clone(), arguments.host.clone());
     let document = document(&sources, &About { format, tool: setup::tool(), label, host, written })
         .map_err(|conflict| anyhow!("import: {conflict}"))?;
-    let path = stored_run::store_path(&arguments.store)?;
-    let is_new = stored_run::announced(Store::open(&path)?).import(&document)?;
+    let place = stored_run::store_place(&arguments.store)?;
+    let is_new = stored_run::announced(Store::open(&place)?).import(&document)?;
     let (run, tool) = (&document.run.id, format.name());
     let cases = counted(document.records.len(), "case");
     let files = counted(sources.len(), "file");

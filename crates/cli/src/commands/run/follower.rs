@@ -118,6 +118,7 @@ impl Audience for Follower {
     fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>) {
         (self.run_id, self.host) = (document.run.id.clone(), document.host.clone());
         self.store(|store| store.begin(document));
+        self.store.announce();
         if self.format == Format::Table {
             let width = self.layout.width;
             if self.brief || fathom_report::has_overview(&document.run, &self.layout) {

@@ -1,0 +1,388 @@
+//! The store in a PostgreSQL database, in a schema of its own.
+//!
+//! Every wait has a bound: connecting, with its TLS and its login; locks and statements, by the
+//! server; and each answer, for when the server or the way to it does not even say that. A commit
+//! is on the server's disk when it returns.
+
+mod schema;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::error::Error as _;
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use fathom_http::{Trust, client_config};
+use fathom_record::{Activity, system_cause};
+use futures_util::StreamExt as _;
+use rustix::io::Errno;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+use tokio_postgres::error::{Error, SqlState};
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Client, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::StoreError;
+use crate::address::{Address, TlsMode};
+use crate::database::{Access, Database, Each, Row, Value};
+use crate::error::{BUSY_TIMEOUT, lower_first};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longer than any statement here takes on a large store.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The server says so before.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(70);
+/// Of a server that has vanished.
+const KEEPALIVE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(5)];
+/// As SQLite plans: every statement here looks rows up by an index. Else a join of a few rows reads
+/// all records first, as often as there are metrics.
+const PLANS: &str = "SET enable_hashjoin = off; SET enable_mergejoin = off;
+    SET random_page_cost = 1.1; SET max_parallel_workers_per_gather = 0; SET jit = off";
+/// Rows that are awaited together.
+const ROWS: usize = 256;
+
+/// How a database is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Open {
+    /// Creates the tables if there are none, and migrates older ones.
+    Write,
+    /// Migrates older tables.
+    Read,
+    /// Changes nothing.
+    Examine,
+}
+
+pub(crate) struct Postgres {
+    runtime: Runtime,
+    client: Client,
+    /// Statements of this connection, by their SQL.
+    prepared: RefCell<HashMap<String, Statement>>,
+    /// The address, for messages.
+    path: PathBuf,
+    action: Cell<&'static str>,
+}
+
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Postgres").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Postgres {
+    pub(crate) fn open(address: &Address, open: Open) -> Result<Self, StoreError> {
+        let database = Self::connect(address, CONNECT_TIMEOUT)?;
+        match open {
+            Open::Write => schema::create(&database)?,
+            Open::Read => schema::require(&database)?,
+            Open::Examine => schema::examine(&database)?,
+        }
+        if open != Open::Write {
+            database.batch("SET default_transaction_read_only = on")?;
+        }
+        database.action.set(READ);
+        Ok(database)
+    }
+
+    /// The version of an older store that [`Self::open`] would change.
+    pub(crate) fn older_version(address: &Address) -> Result<Option<u32>, StoreError> {
+        schema::older(&Self::connect(address, CONNECT_TIMEOUT)?)
+    }
+
+    fn connect(address: &Address, limit: Duration) -> Result<Self, StoreError> {
+        let path = PathBuf::from(address.to_string());
+        let failed =
+            |reason| StoreError::Server { action: "connect to", path: path.clone(), reason };
+        let mut config = address.config()?;
+        config.application_name("fathom");
+        config.connect_timeout(limit).tcp_user_timeout(ANSWER_TIMEOUT);
+        config
+            .keepalives_idle(KEEPALIVE[0])
+            .keepalives_interval(KEEPALIVE[1])
+            .keepalives_retries(3);
+        let tls = tls(address).map_err(failed)?;
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| failed(error.to_string()))?;
+        let connected = runtime
+            .block_on(async { timeout(limit, config.connect(MakeRustlsConnect::new(tls))).await });
+        let (client, connection) = match connected {
+            Ok(Ok(both)) => both,
+            other => {
+                // A name that is being looked up would be waited for.
+                runtime.shutdown_background();
+                return Err(match other {
+                    Ok(Err(error)) => from_postgres("connect to", path, &error),
+                    _ => failed(no_answer(limit)),
+                });
+            }
+        };
+        // It runs while an answer is awaited; its end is the error of what is awaited.
+        runtime.spawn(connection);
+        let prepared = RefCell::default();
+        let database = Self { runtime, client, prepared, path, action: Cell::new("open") };
+        let ms = |time: Duration| time.as_millis();
+        database.batch(&format!(
+            "SET search_path = fathom; SET lock_timeout = {}; SET statement_timeout = {};
+             SET idle_in_transaction_session_timeout = {}; {PLANS};
+             SELECT set_config('synchronous_commit', 'on', false)
+                WHERE current_setting('synchronous_commit') = 'off'",
+            ms(BUSY_TIMEOUT),
+            ms(STATEMENT_TIMEOUT),
+            ms(ANSWER_TIMEOUT),
+        ))?;
+        Ok(database)
+    }
+
+    fn wait<T>(&self, answer: impl Future<Output = Result<T, Error>>) -> Result<T, StoreError> {
+        match self.runtime.block_on(async { timeout(ANSWER_TIMEOUT, answer).await }) {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(error)) => Err(from_postgres(self.action.get(), self.path.clone(), &error)),
+            Err(_) => Err(StoreError::Server {
+                action: self.action.get(),
+                path: self.path.clone(),
+                reason: no_answer(ANSWER_TIMEOUT),
+            }),
+        }
+    }
+
+    fn batch(&self, sql: &str) -> Result<(), StoreError> {
+        self.wait(self.client.batch_execute(sql))
+    }
+
+    fn prepare(&self, sql: &str) -> Result<Statement, StoreError> {
+        if let Some(known) = self.prepared.borrow().get(sql) {
+            return Ok(known.clone());
+        }
+        let statement = self.wait(self.client.prepare(&dialect(sql)))?;
+        self.prepared.borrow_mut().insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    fn end(&self, sql: &str) -> Result<(), StoreError> {
+        let ended = self.batch(sql);
+        self.action.set(READ);
+        ended
+    }
+}
+
+const READ: &str = "read";
+
+fn no_answer(limit: Duration) -> String {
+    format!("no answer within {} s", limit.as_secs())
+}
+
+impl Database for Postgres {
+    fn query(&self, sql: &str, arguments: &[Value<'_>], each: Each<'_>) -> Result<(), StoreError> {
+        let statement = self.prepare(sql)?;
+        let rows = self.wait(self.client.query_raw(&statement, arguments.iter().copied()))?;
+        let mut rows = pin!(rows);
+        loop {
+            let some = self.wait(async {
+                let mut some = Vec::new();
+                while some.len() < ROWS
+                    && let Some(row) = rows.next().await
+                {
+                    some.push(row?);
+                }
+                Ok(some)
+            })?;
+            for row in &some {
+                if each(row)? == ControlFlow::Break(()) {
+                    return Ok(());
+                }
+            }
+            if some.len() < ROWS {
+                return Ok(());
+            }
+        }
+    }
+
+    fn begin(&self, access: Access) -> Result<(), StoreError> {
+        let (action, begin) = match access {
+            Access::Read => (READ, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+            Access::Write => ("write", "BEGIN"),
+        };
+        self.action.set(action);
+        self.batch(begin).inspect_err(|_| self.action.set(READ))
+    }
+
+    fn commit(&self) -> Result<(), StoreError> {
+        self.end("COMMIT")
+    }
+
+    fn rollback(&self) {
+        // Without a connection the server has done so.
+        let _ = self.end("ROLLBACK");
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn for_update(&self) -> &'static str {
+        " FOR UPDATE"
+    }
+
+    fn size(&self) -> Result<u64, StoreError> {
+        let database: &dyn Database = self;
+        let tables = "'{run,record,samples,headline}'::regclass[]";
+        let query =
+            format!("SELECT sum(pg_total_relation_size(it))::bigint FROM unnest({tables}) AS it");
+        Ok(database.integer(&query, &[])?.try_into().unwrap_or_default())
+    }
+
+    fn compact(&self) {}
+}
+
+/// See [`crate::database`].
+fn dialect(sql: &str) -> String {
+    let mut whole = String::with_capacity(sql.len() + 16);
+    let mut rest = sql.replace("CROSS JOIN", "JOIN");
+    while let Some(at) = rest.find('?') {
+        let end = rest[at + 1..].find(|c: char| !c.is_ascii_digit());
+        let end = end.map_or(rest.len(), |end| at + 1 + end);
+        let number = rest[at + 1..end].to_owned();
+        let is_list = rest[..at].ends_with("(LIST ");
+        let before = if is_list { &rest[..at - "LIST ".len()] } else { &rest[..at] };
+        whole += before;
+        whole += &match is_list {
+            true => format!("SELECT unnest(${number}::bigint[])"),
+            false => format!("${number}"),
+        };
+        rest.drain(..end);
+    }
+    whole + &rest
+}
+
+fn tls(address: &Address) -> Result<rustls::ClientConfig, String> {
+    let trust = match (address.tls, &address.roots) {
+        (TlsMode::VerifyFull, None) => Trust::System,
+        (TlsMode::VerifyFull, Some(roots)) => {
+            let text = std::fs::read_to_string(roots);
+            Trust::Pem(text.map_err(|error| format!("read {}: {error}", roots.display()))?)
+        }
+        _ => Trust::All,
+    };
+    client_config(&trust).map_err(|error| lower_first(&error.to_string()))
+}
+
+fn from_postgres(action: &'static str, path: PathBuf, error: &Error) -> StoreError {
+    let Some(cause) = error.as_db_error() else {
+        // The library's own words are few; those of the system or of TLS are the reason.
+        let source = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        return StoreError::Server { action, path, reason: lower_first(&source) };
+    };
+    let (code, reason) = (cause.code(), lower_first(cause.message()));
+    let class = &code.code()[..2];
+    if *code == SqlState::LOCK_NOT_AVAILABLE {
+        return StoreError::Busy { action, path };
+    }
+    if *code == SqlState::DISK_FULL {
+        let cause = system_cause(&Errno::NOSPC.into(), Activity::Write { lacks_inodes: false });
+        return StoreError::Full { action, path, cause };
+    }
+    match class {
+        // Of the login, the name of the database, and rights.
+        "28" | "3D" => StoreError::Denied { action, path, reason },
+        _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+            StoreError::Denied { action, path, reason }
+        }
+        // Of the connection, the limits of the server, and its end.
+        "08" | "53" | "57" => StoreError::Server { action, path, reason },
+        "XX" => StoreError::Corrupt { action, path, reason },
+        _ => StoreError::Other { action, path, reason },
+    }
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Value::Null => Ok(IsNull::Yes),
+            Value::Integer(number) if *kind == Type::BOOL => (*number != 0).to_sql(kind, out),
+            Value::Integer(number) => number.to_sql(kind, out),
+            Value::Real(number) => number.to_sql(kind, out),
+            // The only character that no text of PostgreSQL can have. JSON has none either.
+            Value::Text(text) if text.contains('\0') => {
+                text.replace('\0', "\u{fffd}").to_sql(kind, out)
+            }
+            Value::Text(text) => text.to_sql(kind, out),
+            Value::Bytes(bytes) => bytes.to_sql(kind, out),
+            Value::List(numbers) => numbers.to_sql(kind, out),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// A column as the server sends it.
+struct Raw<'r>(&'r [u8]);
+
+impl<'r> FromSql<'r> for Raw<'r> {
+    fn from_sql(_: &Type, raw: &'r [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Self(raw))
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+impl Row for tokio_postgres::Row {
+    fn integer(&self, column: usize) -> Result<Option<i64>, StoreError> {
+        // `bigint`, `integer` and `boolean`.
+        Ok(match *self.bytes(column).unwrap_or_default() {
+            [a, b, c, d, e, f, g, h] => Some(i64::from_be_bytes([a, b, c, d, e, f, g, h])),
+            [a, b, c, d] => Some(i32::from_be_bytes([a, b, c, d]).into()),
+            [bit] => Some(bit.into()),
+            _ => None,
+        })
+    }
+
+    fn real(&self, column: usize) -> Result<Option<f64>, StoreError> {
+        Ok(self.bytes(column).and_then(|raw| raw.try_into().ok()).map(f64::from_be_bytes))
+    }
+
+    fn bytes(&self, column: usize) -> Option<&[u8]> {
+        self.try_get::<_, Option<Raw<'_>>>(column).ok().flatten().map(|raw| raw.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It accepts connections, and says nothing.
+    #[test]
+    fn silent_server_is_given_up() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let address = Address::parse(&format!("postgres://ada@127.0.0.1:{port}/d")).unwrap();
+        let error = Postgres::connect(&address, Duration::from_millis(20)).unwrap_err();
+        let text = format!("connect to postgres://ada@127.0.0.1:{port}/d: no answer within 0 s");
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn statements_are_translated() {
+        for (sql, expected) in [
+            ("SELECT 1", "SELECT 1"),
+            ("a = ?1 AND b = ?12", "a = $1 AND b = $12"),
+            ("a CROSS JOIN b ON ?2", "a JOIN b ON $2"),
+            ("a IN (LIST ?1) AND ?2", "a IN (SELECT unnest($1::bigint[])) AND $2"),
+        ] {
+            assert_eq!(dialect(sql), expected);
+        }
+    }
+}
