@@ -7,6 +7,7 @@ import { figure } from './charts/figure';
 import type { Unit } from './contents';
 import { counted } from './compared';
 import { element, plainTable } from './element';
+import { linked, toRuns } from './links';
 import { quantity } from './quantity';
 
 /** A case with the number of each host, in the order of the hosts. */
@@ -239,5 +240,5 @@ const runs = ({ runs: rows, names }: Group): HTMLElement =>
   plainTable(
     `Runs of ${names}`,
     ['host', 'newest run', 'started, UTC', 'records of all runs'],
-    rows,
+    rows.map(([host = '', ...others]) => [linked(host, toRuns({ host })), ...others]),
   );

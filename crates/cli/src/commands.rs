@@ -29,6 +29,7 @@ mod show;
 mod store;
 mod stored_run;
 mod typical;
+mod ui;
 
 use std::process::ExitCode;
 
@@ -82,6 +83,7 @@ fn execute(command: &Command) -> anyhow::Result<Status> {
         Command::Compare(compare) => compare::compare(compare),
         Command::Fleet(fleet) => fleet::fleet(&fleet.command),
         Command::Report(report) => report::report(report),
+        Command::Ui(ui) => ui::ui(ui),
         Command::Serve(serve) => serve::serve(serve),
         Command::History(history) => history::history(history),
         Command::Check(check) => check::check(check),

@@ -25,6 +25,7 @@ mod connect;
 mod error;
 mod file;
 mod headline;
+mod listing;
 mod liveness;
 mod migrate;
 mod prune;
@@ -43,6 +44,7 @@ use rusqlite::Connection;
 
 pub use cases::{Search, StoredCase};
 pub use error::StoreError;
+pub use listing::Filter;
 pub use prune::{Keep, OldRun};
 pub use read::RunRow;
 pub use run_name::Found;

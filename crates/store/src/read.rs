@@ -57,6 +57,15 @@ impl RunRow {
 impl Store {
     /// The runs, the last stored first. Checks no checksum.
     pub fn runs(&self) -> Result<Vec<RunRow>, StoreError> {
+        self.run_rows("ORDER BY number DESC", &[])
+    }
+
+    /// The rows of runs that `rest` of a statement selects and orders.
+    pub(crate) fn run_rows(
+        &self,
+        rest: &str,
+        arguments: &[&dyn ToSql],
+    ) -> Result<Vec<RunRow>, StoreError> {
         let count = |state: State| {
             let word = state.word();
             format!("(SELECT count(*) FROM record WHERE run = run.number AND verdict = '{word}')")
@@ -66,7 +75,7 @@ impl Store {
                 pid, pid_start_ticks, boot_id, {}, {}, {}, {}, {}, {LABEL}, host_id,
                 CASE WHEN json_valid(body) THEN body ->> '$.asked' END,
                 {PROCEDURE}, pid_namespace
-             FROM run ORDER BY number DESC",
+             FROM run {rest}",
             count(State::Valid),
             count(State::Noisy),
             count(State::Unavailable),
@@ -75,7 +84,7 @@ impl Store {
         );
         let read = || {
             let mut statement = self.connection.prepare_cached(&query)?;
-            let rows = statement.query_map([], run_row)?;
+            let rows = statement.query_map(arguments, run_row)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
         read().map_err(|error| self.failed("read", error))

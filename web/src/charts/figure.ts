@@ -17,7 +17,7 @@ export interface Frame {
   /** Null if all results are numbers. */
   draw: ((width: number) => SVGSVGElement[]) | null;
   head: string[];
-  rows: () => string[][];
+  rows: () => (string | Node)[][];
   /** The data with all digits, after a row of names. */
   csv: () => string[][];
 }

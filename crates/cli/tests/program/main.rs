@@ -51,6 +51,7 @@ mod serve;
 mod signals;
 mod test_env;
 mod transfer;
+mod ui;
 mod units;
 mod unusable_store;
 mod views;
