@@ -1,6 +1,6 @@
 // The history of a metric: a chart of each case with its change points, and what else changed then.
 
-import { drawTimeline } from './charts/timeline';
+import { drawTimeline, hasCut } from './charts/timeline';
 import { figure } from './charts/figure';
 import type { Params, Unit } from './contents';
 import { nameOf } from './contents';
@@ -83,20 +83,20 @@ function changes({ changes: all, unit }: Series, name: string): HTMLElement | nu
   const items = all.map((change) => {
     const { run, after_run: before, started, as_found: found, differences, p } = change;
     const values = `${quantity(change.before, unit)} → ${quantity(change.after, unit)}`;
+    const facts = differences.map(({ what, a, b }) => `${what} ${a} → ${b}`).join('; ');
+    const chance = p < 1e-4 ? '< 0.0001' : `= ${p.toPrecision(2)}`;
     return element(
       'li',
       {},
       element('a', { href: toRun(run) }, minute(started)),
       ': ',
       element('strong', { class: change.worse === true ? 'outside' : '' }, size(change)),
-      `, ${values}${found ? ', unfiltered' : ''}, p ${p < 1e-4 ? '< 0.0001' : `= ${p.toPrecision(2)}`} `,
+      `, ${values}${found ? ', unfiltered' : ''}, p ${chance} `,
       element('a', { href: toComparison(before, run) }, 'compare'),
       element(
         'small',
         {},
-        differences.length === 0
-          ? 'no recorded differences'
-          : `changed with it: ${differences.map(({ what, a, b }) => `${what} ${a} → ${b}`).join('; ')}`,
+        facts === '' ? 'no recorded differences' : `changed with it: ${facts}`,
       ),
     );
   });
@@ -105,7 +105,9 @@ function changes({ changes: all, unit }: Series, name: string): HTMLElement | nu
 
 /** Why a point has no mark, or not the usual one. */
 const noteOf = ({ slow, state, cut_short: cut }: Point): string =>
-  [slow && 'unfiltered', state !== 'valid' && state, cut && 'interrupted'].filter(Boolean).join(', ');
+  [slow && 'unfiltered', state !== 'valid' && state, cut && 'interrupted']
+    .filter(Boolean)
+    .join(', ');
 
 function valueOf({ value, bound }: Point, unit: Unit): string {
   if (value !== null) return quantity(value, unit);
@@ -125,6 +127,7 @@ function chart(series: Series, history: History, at: string, earlier: number): H
     without > 0 && `${without} of ${points.length} runs without a number.`,
     drawable.some(({ slow }) => slow) &&
       'Grey: runs with few undisturbed processes, left out of the change detection.',
+    hasCut(series) && 'Wider intervals are cut at the edges; the data have them.',
     series.explained > 0 &&
       `${series.explained} changes left out: the core frequency changed as much.`,
   ];
@@ -136,9 +139,10 @@ function chart(series: Series, history: History, at: string, earlier: number): H
     says:
       series.changes.length === 0
         ? 'A point a run, with its 95 % interval; no lasting change.'
-        : 'A point a run, with its 95 % interval; dashed: lasting changes, with the mean between them.',
+        : 'A point a run, with its 95 % interval; dashed: lasting changes; the mean between them.',
     notes: notes.filter((note) => typeof note === 'string'),
     wide: true,
+    links: true,
     draw: drawable.length === 0 ? null : (width) => [drawTimeline(series, width)],
     csv: () => [
       ['run', 'started', 'metric', 'unit', 'value', 'low', 'high', 'bound', 'state'],
@@ -157,13 +161,14 @@ function chart(series: Series, history: History, at: string, earlier: number): H
         ...[minute(point.started), valueOf(point, unit), interval(point), noteOf(point)],
       ]),
   });
-  const alone = history.series.length > 1;
+  const several = history.series.length > 1;
   return element(
     'div',
     { class: 'wide' },
     framed,
     changes(series, title),
-    alone && element('p', {}, element('a', { href: toHistory(name, history.host_id) }, `Only ${name}`)),
+    several &&
+      element('p', {}, element('a', { href: toHistory(name, history.host_id) }, `Only ${name}`)),
   );
 }
 
@@ -172,11 +177,16 @@ function choice({ metric, hosts }: Histories): HTMLElement {
   const host = new URLSearchParams(location.search).get('host') ?? '';
   const list = element('datalist', { id: 'hosts' });
   list.append(...hosts.map(([id, name]) => element('option', { value: id }, name)));
+  const of = (name: string, more: { [name: string]: string | number | boolean }): HTMLElement =>
+    element('input', { id: `of-${name}`, name, maxlength: 512, ...more });
+  const metricField = of('metric', { value: metric, required: true, size: 32 });
+  const hostField = of('host', { value: host, list: 'hosts' });
+  const look = { class: 'filters', role: 'search', 'aria-label': 'Choose a history' };
   return element(
     'form',
-    { class: 'filters', action: '/history', method: 'get', role: 'search', 'aria-label': 'Choose a history' },
-    element('label', { for: 'of-metric' }, 'Metric ', element('input', { id: 'of-metric', name: 'metric', value: metric, required: true, size: 32, maxlength: 512 })),
-    element('label', { for: 'of-host' }, 'Host ', element('input', { id: 'of-host', name: 'host', value: host, list: 'hosts', maxlength: 512 })),
+    { ...look, action: '/history', method: 'get' },
+    element('label', { for: 'of-metric' }, 'Metric ', metricField),
+    element('label', { for: 'of-host' }, 'Host ', hostField),
     element('button', { type: 'submit' }, 'Show'),
     list,
   );
@@ -207,7 +217,9 @@ function ofHost(data: Histories, at: number): HTMLElement {
     element(
       'div',
       { class: 'charts' },
-      one.series.map((series, of) => chart(series, one, `${at}-${of}`, data.earlier[at]?.[of] ?? 0)),
+      one.series.map((series, of) =>
+        chart(series, one, `${at}-${of}`, data.earlier[at]?.[of] ?? 0),
+      ),
     ),
     aside
       .filter((text) => typeof text === 'string')

@@ -15,17 +15,22 @@ const RETRY_MS = 3_000;
 /** Between two looks at whether somebody still works with the page. */
 const USE_MS = 250;
 
+const RUNNING = 'A run is being measured; this page shows what it has so far.';
+
 /** Waits, and as long as nobody can see the page. */
 async function pause(time: number): Promise<void> {
   await new Promise((done) => setTimeout(done, time));
   while (document.hidden)
-    await new Promise((done) => document.addEventListener('visibilitychange', done, { once: true }));
+    await new Promise((done) =>
+      document.addEventListener('visibilitychange', done, { once: true }),
+    );
 }
 
 /** Whether somebody works with the page, which new contents would undo. */
 function isInUse(place: HTMLElement): boolean {
   const { activeElement: active } = document;
-  return (active !== null && place.contains(active)) || place.querySelector('input:checked') !== null;
+  const isFocused = active !== null && place.contains(active);
+  return isFocused || place.querySelector('input:checked') !== null;
 }
 
 /** The fields of a page, which new contents keep. */
@@ -77,7 +82,7 @@ export async function live(place: HTMLElement): Promise<void> {
     else if (answer.text !== shown) await renew(data, place, bar);
     shown = answer.text;
     bar.className = '';
-    bar.replaceChildren(running ? 'A run is being measured; this page shows what it has so far.' : '');
+    bar.replaceChildren(running ? RUNNING : '');
     if (!running) return;
     await pause(POLL_MS);
   }

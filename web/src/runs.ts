@@ -61,9 +61,10 @@ function filters({ hosts, metrics, kinds }: Runs): HTMLElement {
   kind.append(element('option', { value: '' }, 'all'));
   kind.append(...kinds.map((of) => element('option', { value: of }, of)));
   kind.value = asked().get('kind') ?? '';
+  const look = { class: 'filters', role: 'search', 'aria-label': 'Filter the runs' };
   const form = element(
     'form',
-    { class: 'filters', action: '/', method: 'get', role: 'search', 'aria-label': 'Filter the runs' },
+    { ...look, action: '/', method: 'get' },
     field('host', 'Host', { list: 'hosts' }),
     field('label', 'Label'),
     element('label', { for: 'of-kind' }, 'Kind ', kind),
@@ -86,9 +87,15 @@ function filters({ hosts, metrics, kinds }: Runs): HTMLElement {
 /** `2026-03-01 12:00`. */
 export const minute = (started: string): string => started.slice(0, 16).replace('T', ' ');
 
+/** Metrics named in a row at most. */
+const NAMED = 3;
+
 /** What a run measured. */
-const subject = ({ asked: metrics = [], procedure }: Run): string =>
-  metrics.length > 0 ? metrics.join(' ') : (procedure ?? 'all metrics');
+function subject({ asked: metrics = [], procedure }: Run): string {
+  if (metrics.length === 0) return procedure ?? 'all metrics';
+  const more = metrics.length - NAMED;
+  return metrics.slice(0, NAMED).join(', ') + (more > 0 ? ` and ${more} more` : '');
+}
 
 const NUMBERS = 'valid noisy unavailable invalid failed'.split(' ');
 
@@ -96,8 +103,11 @@ function row(run: Run, hosts: Runs['hosts']): HTMLElement {
   const { id, label, started, state, effort, host, host_id: its, kernel, counts } = run;
   const total = NUMBERS.reduce((sum, name) => sum + (counts[name] ?? 0), 0);
   const same = hosts.filter(([, name]) => name === host).length;
-  const side = (name: string): HTMLElement =>
-    element('input', { type: 'radio', name, value: id, required: true, 'aria-label': `${name.toUpperCase()}: run ${id}` });
+  const side = (name: string): HTMLElement => {
+    const label = `${name.toUpperCase()}: run ${id}`;
+    const type = { type: 'radio', required: true, 'aria-label': label };
+    return element('input', { ...type, name, value: id });
+  };
   const hostName = same > 1 && its ? `${host} (${its.slice(0, 8)})` : host || 'unknown';
   return element(
     'tr',
@@ -119,7 +129,7 @@ function row(run: Run, hosts: Runs['hosts']): HTMLElement {
     ),
     element('td', {}, minute(started), element('small', {}, effort)),
     element('td', {}, element('a', { href: toRuns({ host: its ?? host }) }, hostName)),
-    element('td', { class: 'subject' }, subject(run)),
+    element('td', { class: 'subject', title: (run.asked ?? []).join('\n') }, subject(run)),
     element(
       'td',
       {},
@@ -137,7 +147,7 @@ function list({ rows, hosts }: Runs): HTMLElement {
     { action: '/compare', method: 'get', 'aria-label': 'Compare two runs' },
     element(
       'div',
-      { class: 'box', tabindex: 0, role: 'region', 'aria-label': 'Stored runs' },
+      { class: 'box', tabindex: 0, role: 'region', 'aria-label': 'Table of stored runs' },
       element(
         'table',
         { id: 'stored' },

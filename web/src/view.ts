@@ -50,20 +50,36 @@ export const navigation = (links: [string, string][]): HTMLElement =>
     theme(),
   );
 
-/** Where to go from a run: the runs of its host, and those of its label. */
+/** The form that compares a run with an earlier one. */
+const comparing = (id: string): HTMLElement =>
+  element(
+    'form',
+    { action: '/compare', method: 'get' },
+    element(
+      'label',
+      { for: 'other' },
+      'Compare with ',
+      element('input', { id: 'other', name: 'a', value: 'latest~1', required: true, size: 17 }),
+    ),
+    element('input', { type: 'hidden', name: 'b', value: id }),
+    ' ',
+    element('button', { type: 'submit' }, 'Compare'),
+  );
+
+/** Where to go from a run: the runs of its host and of its label, and a comparison. */
 function around({ documents }: Contents): HTMLElement | null {
   const [first, second] = documents;
   if (!isLive() || first === undefined) return null;
   const { label, id } = first.run;
-  const swapped = second && toComparison(second.run.id, id);
+  const host = first.host.name || 'this host';
   return element(
-    'p',
+    'div',
     { class: 'around' },
-    element('a', { href: toRuns({ host: identityOf(first) }) }, `Runs of ${first.host.name || 'this host'}`),
+    element('a', { href: toRuns({ host: identityOf(first) }) }, `Runs of ${host}`),
     label != null && element('a', { href: toRuns({ label }) }, `Runs with label ${label}`),
-    swapped === undefined
-      ? element('a', { href: toComparison(id, 'latest') }, 'Compare with the latest run')
-      : element('a', { href: swapped }, 'Compare B with A'),
+    second === undefined
+      ? comparing(id)
+      : element('a', { href: toComparison(second.run.id, id) }, 'Swap A and B'),
   );
 }
 
@@ -99,8 +115,11 @@ async function show(contents: Contents, place: HTMLElement, again: boolean): Pro
 /** Shows data in a place; `again` if it shows an older state of them. */
 export async function view(data: Data, place: HTMLElement, again = false): Promise<void> {
   if ('fleet' in data || 'runs' in data || 'history' in data) {
-    const made =
-      'fleet' in data ? fleet(data.fleet) : 'runs' in data ? runs(data.runs) : history(data.history);
+    const of = (): ReturnType<typeof fleet> => {
+      if ('fleet' in data) return fleet(data.fleet);
+      return 'runs' in data ? runs(data.runs) : history(data.history);
+    };
+    const made = of();
     document.title = made.title;
     place.replaceChildren(navigation(made.links), ...made.sections);
     return;

@@ -2,7 +2,7 @@
 // that is lost, hostile texts of records, keyboard, narrow screens, access.
 
 import assert from 'node:assert/strict';
-import { readFileSync, renameSync } from 'node:fs';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import { Workspace, browser, closePages, open, skip } from './report.mjs';
@@ -51,7 +51,11 @@ before(async () => {
     run.label = EVIL;
     run.notes = [EVIL];
   });
-  workspace.fathom('bench', '--runs', '5', '--label', `bench ${EVIL}`, '-n', EVIL, '-n', 'b', 'true', 'true');
+  // In the parameters of cases and the names of files.
+  const lists = ['-L', 'x', `a,${EVIL}`];
+  workspace.fathom('bench', '--runs', '5', '--label', `bench ${EVIL}`, ...lists, 'echo {x}');
+  writeFileSync(join(workspace.folder, EVIL), 'some bytes');
+  workspace.fathom('file', 'read', EVIL, '--label', `file ${EVIL}`);
   ids = { first, second, steady, rack, evil };
   chrome = await browser();
   ui = await workspace.ui();
@@ -73,7 +77,8 @@ async function show(path, options = {}) {
   const { log, requests } = opened;
   const isClean = () => {
     assert.deepEqual(log, []);
-    const foreign = requests.filter((url) => !url.startsWith(`${ui.address}/`) && !url.startsWith('data:'));
+    const own = (url) => url.startsWith(`${ui.address}/`) || url.startsWith('data:');
+    const foreign = requests.filter((url) => !own(url));
     assert.deepEqual(foreign, []);
   };
   return { ...opened, isClean };
@@ -91,18 +96,19 @@ const views = () => [
 named('list has every run, filtered by its fields', async () => {
   const { page, isClean } = await show('/', LIST);
   const rows = page.locator('#stored tbody tr');
-  assert.equal(await rows.count(), ids.steady.length + ids.rack.length + 4);
-  await page.getByLabel('Host').fill('steady');
-  await page.getByLabel('Metric').fill('cpu');
+  assert.equal(await rows.count(), ids.steady.length + ids.rack.length + 5);
+  await page.getByLabel('Host', { exact: true }).fill('steady');
+  await page.getByLabel('Metric', { exact: true }).fill('cpu');
   await page.getByRole('button', { name: 'Filter' }).press('Enter');
   await page.waitForURL('**/?host=steady&metric=cpu');
   await rows.first().waitFor();
   assert.equal(await rows.count(), ids.steady.length);
-  assert.equal(await page.getByLabel('Host').inputValue(), 'steady', 'the form keeps its fields');
+  const host = await page.getByLabel('Host', { exact: true }).inputValue();
+  assert.equal(host, 'steady', 'the form keeps its fields');
   await page.getByRole('link', { name: 'Clear' }).click();
   await page.waitForURL(`${ui.address}/`);
-  await page.getByLabel('Kind').selectOption('bench');
-  await page.getByLabel('From').fill('2020-01-01');
+  await page.locator('#of-kind').selectOption('bench');
+  await page.getByLabel('From', { exact: true }).fill('2020-01-01');
   await page.getByRole('button', { name: 'Filter' }).click();
   await page.waitForURL('**/?kind=bench&since=2020-01-01');
   await rows.first().waitFor();
@@ -133,13 +139,21 @@ named('two runs are chosen in the list and compared', async () => {
   await page.getByLabel(`A: run ${ids.first}`, { exact: true }).check();
   await page.getByLabel(`B: run ${ids.second}`, { exact: true }).check();
   await page.getByRole('button', { name: 'Compare B with A' }).click();
-  await page.waitForURL(`**/compare?a=${ids.first}&b=${ids.second}`);
+  const compares =
+    (a, b) =>
+    ({ pathname, searchParams: of }) =>
+      pathname === '/compare' && of.get('a') === a && of.get('b') === b;
+  await page.waitForURL(compares(ids.first, ids.second));
   await page.locator('#changes svg').waitFor();
   const compared = JSON.parse(workspace.fathom('compare', ids.first, ids.second, '--json'));
   const ratios = compared.rows.filter((row) => row.ratio !== null).length;
-  assert.equal(await page.locator('#changes g.measured circle').count(), ratios);
-  await page.getByRole('link', { name: 'Compare B with A' }).click();
-  await page.waitForURL(`**/compare?a=${ids.second}&b=${ids.first}`);
+  assert.equal(await page.locator('#changes g.measured circle').count(), Math.min(ratios, 30));
+  await page.getByRole('link', { name: 'Swap A and B' }).click();
+  await page.waitForURL(compares(ids.second, ids.first));
+  await page.goto(`${ui.address}/run/${ids.second}`);
+  await page.getByLabel('Compare with').fill(ids.first);
+  await page.getByRole('button', { name: 'Compare', exact: true }).click();
+  await page.waitForURL(compares(ids.first, ids.second));
   isClean();
 });
 
@@ -160,8 +174,9 @@ named('history has a point a run, and each is a link to it', async () => {
 });
 
 named('change point has its size and what else changed then', async () => {
-  const { page } = await show('/history?metric=cpu.call%7Bargs%3D0%7D&host=steady', CHART);
-  const answer = await page.request.get(`${ui.address}/api/history?metric=cpu.call%7Bargs%3D0%7D&host=steady`);
+  const path = '/history?metric=cpu.call%7Bargs%3D0%7D&host=steady';
+  const { page } = await show(path, CHART);
+  const answer = await page.request.get(`${ui.address}/api${path}`);
   const data = await answer.json();
   const [series] = data.history.all[0].series;
   series.points.forEach((point, at) => {
@@ -194,6 +209,8 @@ named('hosts of a label are those of report --fleet', async () => {
   await page.locator('#hosts tbody tr').first().waitFor();
   assert.equal(await page.locator('#hosts tbody tr').count(), 6);
   assert.equal(await page.locator('h1').textContent(), 'rack1');
+  const href = await page.locator('#hosts tbody td a').first().getAttribute('href');
+  assert.equal(href, `/run/${ids.rack[0]}`);
   await page.locator('#hosts tbody a', { hasText: 'node3' }).click();
   await page.waitForURL('**/?host=node3');
   await page.locator('#stored tbody tr').first().waitFor();
@@ -232,8 +249,9 @@ named('two tabs show two views', async () => {
 });
 
 named('texts of records that look like HTML never run', async () => {
-  const bench = JSON.parse(workspace.fathom('show', '--runs', '--json')).find((run) =>
-    run.label?.startsWith('bench'),
+  const runs = JSON.parse(workspace.fathom('show', '--runs', '--json'));
+  const [bench, file] = ['bench', 'file'].map((kind) =>
+    runs.find((run) => run.label?.startsWith(kind)),
   );
   const label = encodeURIComponent(EVIL);
   for (const [path, options] of [
@@ -242,6 +260,8 @@ named('texts of records that look like HTML never run', async () => {
     [`/run/${ids.evil}`, {}],
     [`/run/${label}`, {}],
     [`/run/${bench.id}`, {}],
+    ['/history?metric=bench', CHART],
+    [`/run/${file.id}`, {}],
     [`/compare?a=${ids.first}&b=${ids.evil}`, {}],
     [`/history?metric=cpu.call&host=${label}`, CHART],
     [`/history?metric=${label}`, { ready: '#state.warn' }],
@@ -270,7 +290,10 @@ named('handler of such a text would be seen', async () => {
 });
 
 named('run that is measured is shown until it ends', async () => {
-  const child = workspace.start('run', '--quick', '--only', '-q', '--label', 'now', 'os.syscall', 'cpu.call');
+  const metrics = ['os.syscall', 'cpu.call'];
+  const child = workspace.start('run', '--quick', '--only', '-q', '--label', 'now', ...metrics);
+  const list = () => JSON.parse(workspace.fathom('show', '--runs', '--json'));
+  while (list()[0].state !== 'running') await new Promise((done) => setTimeout(done, 50));
   const { page, isClean } = await show('/', LIST);
   const state = page.locator('#state');
   await state.filter({ hasText: 'A run is being measured' }).waitFor();
@@ -279,10 +302,11 @@ named('run that is measured is shown until it ends', async () => {
   await opened.page.locator('#state', { hasText: 'A run is being measured' }).waitFor();
   child.kill('SIGINT');
   // Without a request of the user.
-  await opened.page.locator('.warn', { hasText: 'interrupted' }).waitFor();
+  await opened.page.locator('.warn', { hasText: 'The run ended early' }).waitFor();
   await opened.page.locator('#state:empty').waitFor({ state: 'attached' });
   await state.filter({ hasNotText: 'measured' }).waitFor({ state: 'attached' });
-  await page.locator('#stored tbody tr', { hasText: 'now' }).filter({ hasText: 'interrupted' }).waitFor();
+  const row = page.locator('#stored tbody tr', { hasText: 'now' });
+  await row.filter({ hasText: 'interrupted' }).waitFor();
   isClean();
   opened.isClean();
 });
@@ -305,7 +329,8 @@ named('new results wait while the page is in use', async () => {
   await page.getByRole('button', { name: 'Show new results' }).press('Enter');
   await page.locator('h1', { hasText: 'renewed' }).waitFor();
   assert.equal(await page.locator('#search').inputValue(), 'getppid', 'fields are kept');
-  assert.match(await page.locator('.filters [role=status]').textContent(), new RegExp(` of ${all - 1} rows`));
+  const rows = await page.locator('.filters [role=status]').textContent();
+  assert.match(rows, new RegExp(` of ${all - 1} rows`));
 });
 
 named('lost store is named with its remedy, and found again', async () => {
@@ -328,7 +353,8 @@ named('server that has ended is named with its remedy', async () => {
   await page.reload();
   await page.locator('#state', { hasText: 'A run is being measured' }).waitFor();
   await own.stop();
-  await page.locator('#state.warn', { hasText: 'fathom ui does not answer; start it again' }).waitFor();
+  const says = { hasText: 'fathom ui does not answer; start it again' };
+  await page.locator('#state.warn', says).waitFor();
   assert.ok((await page.locator('#table tbody tr').count()) > 0, 'what was shown stays');
 });
 

@@ -76,9 +76,8 @@ impl Store {
     ) -> Result<(Vec<RunRow>, u32), StoreError> {
         let (conditions, arguments) = filter.conditions();
         let arguments: Vec<&dyn ToSql> = arguments.iter().map(|it| it as &dyn ToSql).collect();
-        let rest = format!(
-            "WHERE {conditions} ORDER BY run.number DESC LIMIT {most} OFFSET {passed}"
-        );
+        let rest =
+            format!("WHERE {conditions} ORDER BY run.number DESC LIMIT {most} OFFSET {passed}");
         let query = format!("SELECT count(*) FROM run WHERE {conditions}");
         let total = self.connection.query_row(&query, &arguments[..], |row| row.get(0));
         let total = total.map_err(|error| self.failed("read", error))?;

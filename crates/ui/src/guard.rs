@@ -9,7 +9,11 @@ use axum::middleware::Next;
 use axum::response::Response;
 use fathom_http::bears;
 
-use crate::routes::{API, Shared, refusal};
+use crate::response::refusal;
+use crate::shared::Shared;
+
+/// The beginning of the paths of data.
+const API: &str = "/api/";
 
 /// Beside the policy of the page itself, which is in it: forms go to this server, and no page
 /// frames this one.

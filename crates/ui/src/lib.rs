@@ -12,8 +12,10 @@
 #![forbid(unsafe_code)]
 
 mod guard;
+mod response;
 mod routes;
 mod server;
+mod shared;
 mod view;
 
 pub use server::{Options, Ui};

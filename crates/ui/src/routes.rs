@@ -7,52 +7,21 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::header::{self, HeaderValue};
 use axum::http::{Response, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use fathom_service::{Names, Token};
-use serde_json::json;
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::guard::guard;
-use crate::view::{HistoryOf, Label, Pair, Problem, RunsOf, View, Views, run};
+use crate::response::{HTML, JSON, refusal, refused, response};
+use crate::shared::{Shared, WAITING_MAX};
+use crate::view::{HistoryOf, Label, Pair, Problem, RunsOf, View, run};
 
-/// The beginning of the paths of data.
-pub(crate) const API: &str = "/api/";
 /// Threads that make data; a measurement may use the other CPUs.
 pub(crate) const THREADS: usize = 2;
-/// Requests that wait for those threads or are worked on.
-const WAITING_MAX: usize = 32;
 /// The longest wait for data; a store is waited for no longer than 10 s.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
-
-const HTML: &str = "text/html; charset=utf-8";
-const JSON: &str = "application/json";
-
-/// What all requests share.
-pub(crate) struct Shared {
-    pub(crate) page: &'static str,
-    pub(crate) token: Option<Token>,
-    pub(crate) names: Names,
-    pub(crate) views: Arc<dyn Views>,
-    /// Places of requests for data.
-    pub(crate) places: Arc<Semaphore>,
-}
-
-impl Shared {
-    pub(crate) fn new(
-        page: &'static str,
-        token: Option<Token>,
-        names: Vec<String>,
-        views: Arc<dyn Views>,
-    ) -> Arc<Self> {
-        let (names, places) = (Names::and_host(names), Arc::new(Semaphore::new(WAITING_MAX)));
-        Arc::new(Self { page, token, names, views, places })
-    }
-}
 
 type Queried<T> = Result<Query<T>, QueryRejection>;
 
@@ -75,7 +44,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 
 /// It has no data, so that it needs no token.
 async fn page(State(shared): State<Arc<Shared>>) -> Response<Body> {
-    // Each view has another address: kept, but asked for again by every new program.
+    // Another version of the program has another page; the back button may show the same.
     response(StatusCode::OK, HTML, "no-cache", Body::from(shared.page))
 }
 
@@ -132,32 +101,4 @@ async fn answer(shared: Arc<Shared>, view: Result<View, Problem>) -> Response<Bo
             refused(&Problem::Unavailable(line))
         }
     }
-}
-
-fn refused(problem: &Problem) -> Response<Body> {
-    match problem {
-        Problem::Wrong(line) => refusal(StatusCode::BAD_REQUEST, line),
-        Problem::Missing(line) => refusal(StatusCode::NOT_FOUND, line),
-        Problem::Damaged(line) => refusal(StatusCode::UNPROCESSABLE_ENTITY, line),
-        Problem::Unavailable(line) => {
-            let mut response = refusal(StatusCode::SERVICE_UNAVAILABLE, line);
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
-            response
-        }
-    }
-}
-
-/// A refusal with its reason in one line.
-pub(crate) fn refusal(status: StatusCode, line: &str) -> Response<Body> {
-    let line = line.lines().collect::<Vec<_>>().join(" ");
-    response(status, JSON, "no-store", Body::from(json!({ "error": line }).to_string()))
-}
-
-fn response(status: StatusCode, media: &'static str, kept: &'static str, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    let fields = response.headers_mut();
-    fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
-    fields.insert(header::CACHE_CONTROL, HeaderValue::from_static(kept));
-    response
 }

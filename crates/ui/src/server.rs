@@ -19,7 +19,8 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::PORT;
-use crate::routes::{Shared, THREADS, router};
+use crate::routes::{THREADS, router};
+use crate::shared::Shared;
 use crate::view::Views;
 
 /// Connections at once; others are closed.

@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn times_are_the_beginning_of_rfc_3339() {
-        for good in ["", "2026", "2026-03", "2026-03-01", "2026-03-01T12:00", "2026-03-01T12:00:00.5Z"]
+        for good in
+            ["", "2026", "2026-03", "2026-03-01", "2026-03-01T12:00", "2026-03-01T12:00:00.5Z"]
         {
             assert_eq!(time("since", good), Ok(()), "{good}");
         }

@@ -1,5 +1,5 @@
-// The values of a case over its runs: a point and an interval a run, each a link to it, and the mean
-// between the change points.
+// The values of a case over its runs: a point and an interval a run, each a link to it, and the
+// mean between the change points.
 
 import * as Plot from '@observablehq/plot';
 import type { Change, Point, Series } from '../history';
@@ -13,8 +13,8 @@ const [HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [220, 76, 16, 24, 36];
 const DATE = 96;
 /** Less room for a run, and its interval and its point are thin. */
 const THIN = 5;
-/** A wider interval than this share beyond the values would flatten them. */
-const WIDE = 1;
+/** An interval further beyond the values than this many times their range would flatten them. */
+const WIDE = 3;
 
 interface At extends Point {
   at: number;
@@ -39,7 +39,10 @@ function segments(points: At[], changes: Change[], last: number): Segment[] {
 }
 
 /** The dates of some runs, each once; times where all are of one day. */
-function ticksOf(points: Point[], width: number): { ticks: number[]; text: (at: number) => string } {
+function ticksOf(
+  points: Point[],
+  width: number,
+): { ticks: number[]; text: (at: number) => string } {
   const days = new Set(points.map(({ started }) => started.slice(0, 10)));
   const text = (at: number): string => {
     const started = minute(points[at]?.started ?? '');
@@ -47,22 +50,38 @@ function ticksOf(points: Point[], width: number): { ticks: number[]; text: (at: 
   };
   const every = Math.max(1, Math.ceil((points.length * DATE) / width));
   const some = points.map((_, at) => at).filter((at) => at % every === 0);
-  return { ticks: some.filter((at, index) => index === 0 || text(at) !== text(some[index - 1] ?? 0)), text };
+  const isNew = (at: number, index: number): boolean =>
+    index === 0 || text(at) !== text(some[index - 1] ?? 0);
+  return { ticks: some.filter(isNew), text };
+}
+
+/** Keeps the ends of intervals in the drawing. */
+function within(points: Point[]): (value: number) => number {
+  const values = points.flatMap(({ value }) => value ?? []);
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const spread = Math.max((most - least) * WIDE, Math.abs(most) / 5);
+  return (value) => Math.min(most + spread, Math.max(least - spread, value));
+}
+
+/** Whether intervals are wider than the drawing. */
+export function hasCut({ points }: Series): boolean {
+  const inside = within(points);
+  return points.some(
+    ({ value, interval }) => value !== null && interval?.some((end) => inside(end) !== end),
+  );
 }
 
 export function drawTimeline({ points: all, changes, unit }: Series, width: number): SVGSVGElement {
   const points = all.flatMap((point, at): At[] =>
     point.value === null ? [] : [{ ...point, at, y: point.value }],
   );
+  const inside = within(all);
   const values = points.map(({ y }) => y);
-  const [least, most] = [Math.min(...values), Math.max(...values)];
-  const spread = (most - least || Math.abs(most)) * WIDE;
-  const within = (value: number): number =>
-    Math.min(most + spread, Math.max(least - spread, value));
-  const ends = points.flatMap(({ interval }) => (interval ?? []).map(within));
+  const ends = points.flatMap(({ interval }) => (interval ?? []).map(inside));
   const y = closeAxis([...values, ...ends], unit);
   const x = ticksOf(all, width - LEFT - RIGHT);
   const thin = (width - LEFT - RIGHT) / all.length < THIN;
+  const after = changes.flatMap(({ run }) => points.filter((point) => point.run === run));
   const ink = ({ slow }: At): string => (slow ? 'var(--k0)' : 'var(--s0)');
   const plot = Plot.plot({
     width,
@@ -77,7 +96,7 @@ export function drawTimeline({ points: all, changes, unit }: Series, width: numb
     marks: [
       ...upright(y, unit),
       Plot.axisX(x.ticks, { text: x.text, tickSize: 4, label: null }),
-      Plot.ruleX(changes.flatMap(({ run }) => points.filter((point) => point.run === run)), {
+      Plot.ruleX(after, {
         x: ({ at }: At) => at - 0.5,
         stroke: 'var(--s1)',
         strokeDasharray: '4 3',
@@ -95,8 +114,8 @@ export function drawTimeline({ points: all, changes, unit }: Series, width: numb
         points.filter(({ interval }) => interval !== null),
         {
           x: 'at',
-          y1: ({ interval }: At) => within(interval?.[0] ?? 0),
-          y2: ({ interval }: At) => within(interval?.[1] ?? 0),
+          y1: ({ interval }: At) => inside(interval?.[0] ?? 0),
+          y2: ({ interval }: At) => inside(interval?.[1] ?? 0),
           stroke: ink,
           strokeWidth: thin ? 0.75 : 1.25,
           className: 'intervals',

@@ -25,7 +25,7 @@ token: the printed address has it behind a #, which no request contains. Other p
 curl -H \"Authorization: Bearer $(cat FILE)\". There is no TLS: `ssh -L 3286:127.0.0.1:3286 HOST`
 encrypts it, where the server listens on 127.0.0.1 or 0.0.0.0.
 
-Ctrl-C ends it. Making a view takes CPU time on this machine: on one that measures, close the page.";
+Ctrl-C ends it. Making a view takes CPU time on this machine: while it measures, close the page.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -77,11 +77,8 @@ pub(super) fn find(
         if label.is_some() {
             runs.retain(|run| run.document.run.label.as_deref() == label);
         }
-        let hosts = if is_of_any && label.is_none() {
-            stored_run::hosts_of(&runs)
-        } else {
-            of_all.clone()
-        };
+        let hosts =
+            if is_of_any && label.is_none() { stored_run::hosts_of(&runs) } else { of_all.clone() };
         let selects = |params: &Params| word.selects(params);
         let is_stored = runs.iter().flat_map(|run| &run.headlines).any(|one| selects(&one.params));
         if word.has_parameters() && !is_stored {

@@ -105,8 +105,7 @@ fn data_are_those_of_the_view() {
         page: 3,
         ..RunsOf::default()
     };
-    let history =
-        HistoryOf { metric: "os.syscall{call=stat}".to_owned(), ..HistoryOf::default() };
+    let history = HistoryOf { metric: "os.syscall{call=stat}".to_owned(), ..HistoryOf::default() };
     for (target, view) in [
         ("/api/runs", View::Runs(RunsOf::default())),
         ("/api/runs?host=db+1&label=%C3%A9%26&since=2026-03-01&until=&page=3", View::Runs(of)),

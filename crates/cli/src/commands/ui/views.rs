@@ -86,10 +86,9 @@ impl OfStore {
                 let both = [run(&store, a)?, run(&store, b)?];
                 if both[0].run.id == both[1].run.id {
                     let id = &both[0].run.id;
-                    return Err(UsageError(format!(
-                        "a and b: both are run {id}; name two runs"
-                    ))
-                    .into());
+                    return Err(
+                        UsageError(format!("a and b: both are run {id}; name two runs")).into()
+                    );
                 }
                 let comparison = report::comparison(&both, Some(&store));
                 Ok(report::data(&both, &[], Some(&store), comparison.as_ref(), None))
