@@ -110,7 +110,7 @@ export class Workspace {
 export const browser = () => chromium.launch({ executablePath: browserPath(), args: SWITCHES });
 
 /** Far above what a page needs beside other work. */
-const LIMIT_MS = 15_000;
+const LIMIT_MS = 300_000;
 const contexts = [];
 
 /** Closes all pages of a test. */
