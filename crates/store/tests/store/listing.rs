@@ -17,7 +17,7 @@ fn store() -> (tempfile::TempDir, Store) {
         document.run.state = RunState::Complete;
         document.run.asked = asked.iter().map(|&metric| metric.to_owned()).collect();
         document.run.procedure = procedure.map(str::to_owned);
-        document.run.label = (id % 2 == 0).then(|| "it's \"even\" %".to_owned());
+        document.run.label = id.is_multiple_of(2).then(|| "it's \"even\" %".to_owned());
         document
     };
     let runs: [Document; 4] = [
