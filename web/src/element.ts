@@ -34,8 +34,12 @@ export function svgElement(
 }
 
 /** A table with a caption for screen readers, inside a box that scrolls separately. */
-export function plainTable(caption: string, head: string[], rows: string[][]): HTMLElement {
-  const cell = (text: string, at: number): HTMLElement =>
+export function plainTable(
+  caption: string,
+  head: string[],
+  rows: (string | Node)[][],
+): HTMLElement {
+  const cell = (text: string | Node, at: number): HTMLElement =>
     at === 0 ? element('th', { scope: 'row' }, text) : element('td', {}, text);
   return element(
     'div',

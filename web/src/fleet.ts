@@ -7,6 +7,7 @@ import { figure } from './charts/figure';
 import type { Unit } from './contents';
 import { counted } from './compared';
 import { element, plainTable } from './element';
+import { linked, toRun, toRuns } from './links';
 import { quantity } from './quantity';
 
 /** A case with the number of each host, in the order of the hosts. */
@@ -239,5 +240,10 @@ const runs = ({ runs: rows, names }: Group): HTMLElement =>
   plainTable(
     `Runs of ${names}`,
     ['host', 'newest run', 'started, UTC', 'records of all runs'],
-    rows,
+    rows.map(([host = '', run = '', ...others]) => [
+      linked(host, toRuns({ host })),
+      // With its label in parentheses.
+      linked(run, toRun(run.split(' ')[0] ?? '')),
+      ...others,
+    ]),
   );

@@ -25,6 +25,7 @@ import {
 import type { Change } from './compared';
 import { changeCell, changesOf, inPairs } from './compared';
 import { element } from './element';
+import { linked, toHistoryOf } from './links';
 import { levelOf } from './parameters';
 import { deviationText, figureText, publishedOf } from './published';
 import { NOTHING, percent, quantity, range } from './quantity';
@@ -113,7 +114,10 @@ function columnsOf(contents: Contents): Column[] {
     {
       name: 'operation',
       numeric: false,
-      cell: ({ record }) => [titleOf(record), element('small', {}, nameOf(record))],
+      cell: ({ record, document }) => [
+        linked(titleOf(record), toHistoryOf(record, document)),
+        element('small', {}, nameOf(record)),
+      ],
       key: ({ record }) => nameOf(record),
     },
     {

@@ -15,6 +15,7 @@ import {
   widthText,
 } from './contents';
 import { element, svgElement } from './element';
+import { linked, toHistoryOf } from './links';
 import { parametersText } from './parameters';
 import { factor, factorLimits, percent, quantity, range } from './quantity';
 
@@ -84,7 +85,7 @@ export function card(
   title: string,
   record: Result,
   run: Document['run'],
-  { iops = false, trend = null }: Partial<Tile> = {},
+  { iops = false, trend = null, to = '' }: Partial<Tile> & { to?: string } = {},
 ): HTMLElement {
   const parameters = parametersText(record.params);
   const why = whyOf(record).map(({ text }) => text);
@@ -93,7 +94,7 @@ export function card(
     'li',
     { class: 'tile', title: reasonsOf(record).join('\n') || nameOf(record) },
     status(record),
-    element('strong', { class: 'name' }, title),
+    element('strong', { class: 'name' }, to === '' ? title : linked(title, to)),
     hasNumber(record) &&
       element(
         'span',
@@ -120,7 +121,9 @@ export function tiles({ tiles: all, documents }: Contents, run: number): HTMLEle
   if (document === undefined) return null;
   const made = (all[run] ?? []).flatMap((tile) => {
     const record = document.records[tile.record];
-    return record === undefined ? [] : [card(tile.title, record, document.run, tile)];
+    return record === undefined ? [] : [
+          card(tile.title, record, document.run, { ...tile, to: toHistoryOf(record, document) }),
+        ];
   });
   return made.length === 0 ? null : cards('main results', made);
 }

@@ -1,6 +1,6 @@
 // Helpers: pages of recorded runs, made by the program, and a browser.
 
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -45,10 +45,30 @@ export class Workspace {
     });
   }
 
-  /** Stores a run of `record.sh`, or only its records of some metrics; returns its id. */
-  store(name, metrics = []) {
+  /** Starts a command that runs until it is stopped. */
+  start(...words) {
+    const environment = { ...process.env, FATHOM_STORE: join(this.folder, 'fathom.db') };
+    const stdio = ['ignore', 'pipe', 'inherit'];
+    return spawn(process.env.FATHOM, words, { env: environment, cwd: this.folder, stdio });
+  }
+
+  /** Starts `fathom ui`; its address, and what ends it. */
+  async ui(...options) {
+    const child = this.start('ui', '--listen', '0', ...options);
+    let text = '';
+    for await (const part of child.stdout) {
+      text += part;
+      if (text.includes('Stop ')) break;
+    }
+    const stop = () => new Promise((done) => child.once('exit', done).kill('SIGINT'));
+    return { address: /http:\/\/[\d.:]+/.exec(text)[0], stop };
+  }
+
+  /** Stores a run of `record.sh`, or only its records of some metrics, changed; returns its id. */
+  store(name, metrics = [], change = () => {}) {
     const file = readFileSync(new URL(`runs/${name}.json.gz`, import.meta.url));
     const run = JSON.parse(gunzipSync(file));
+    change(run);
     const chosen = run.records.filter((record) => metrics.includes(record.metric));
     if (metrics.length) run.records = chosen;
     writeFileSync(join(this.folder, 'run.json'), JSON.stringify(run));
@@ -111,7 +131,7 @@ export async function open(of, path, { ready = '#table tbody tr', ...options } =
     return dialog.dismiss();
   });
   page.on('request', (request) => requests.push(request.url()));
-  await page.goto(`file://${path}`);
+  await page.goto(path.startsWith('http') ? path : `file://${path}`);
   await page.locator(ready).first().waitFor();
-  return { page, log, requests };
+  return { page, log, requests, context };
 }

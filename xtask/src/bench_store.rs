@@ -1,14 +1,16 @@
 //! `xtask bench-store PROGRAM [RUNS] [METRICS]`: latency of commands on a large store.
 //!
 //! It creates a store of synthetic runs of this host, with some changes, and times commands that
-//! read it: the history of a metric, a comparison, which uses earlier runs, and searches for the
-//! newest results. Up to a thousand runs are all of `fathom run`, with samples. Of more, one of a
-//! hundred is, without samples, and the others are of `fathom file read`.
+//! read it: the history of a metric, a comparison, which uses earlier runs, searches for the newest
+//! results, and the data of the views of `fathom ui`. Up to a thousand runs are all of `fathom run`,
+//! with samples. Of more, one of a hundred is, without samples, and the others are of
+//! `fathom file read`.
 //!
 //! All of it in a file, and in a database of a PostgreSQL server on the same disk, where that is
 //! installed; then the rate at which 20 writers at once store records in each.
 
 mod ingest;
+mod pages;
 mod synthetic;
 
 use std::ffi::{OsStr, OsString};
@@ -73,20 +75,23 @@ fn time_commands(program: &str, store: &OsStr, runs: usize, records: usize) -> R
     println!("{:<28} {:>8} {:>19}  limit", "command", "median s", "min … max");
     let mut slow = Vec::new();
     for (words, limit) in COMMANDS {
-        let mut seconds = Vec::new();
-        for _ in 0..REPETITIONS {
-            seconds.push(time(program, store, words)?);
-        }
-        seconds.sort_by(f64::total_cmp);
-        let middle = median(&seconds).unwrap_or_default();
-        let range = format!("{:.3} … {:.3}", seconds[0], seconds[REPETITIONS - 1]);
-        let limit_text = limit.map_or_else(String::new, |limit| format!("<= {limit}"));
-        println!("{:<28} {middle:>8.3} {range:>19}  {limit_text}", command_column(words));
-        if limit.is_some_and(|limit| middle > limit) {
+        let all = (0..REPETITIONS).map(|_| time(program, store, words));
+        if !row(&command_column(words), all.collect::<Result<_>>()?, limit) {
             slow.push(words.join(" "));
         }
     }
+    slow.extend(pages::time(program, store, REPETITIONS)?);
     Ok(slow)
+}
+
+/// Prints a row of the table; false if it is above the limit.
+fn row(name: &str, mut seconds: Vec<f64>, limit: Option<f64>) -> bool {
+    seconds.sort_by(f64::total_cmp);
+    let middle = median(&seconds).unwrap_or_default();
+    let range = format!("{:.3} … {:.3}", seconds[0], seconds[seconds.len() - 1]);
+    let limit_text = limit.map_or_else(String::new, |limit| format!("<= {limit}"));
+    println!("{name:<28} {middle:>8.3} {range:>19}  {limit_text}");
+    limit.is_none_or(|limit| middle <= limit)
 }
 
 /// The command, shortened to one column.

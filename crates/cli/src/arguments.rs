@@ -13,6 +13,7 @@ pub mod report;
 pub mod serve;
 mod show;
 pub mod store;
+pub mod ui;
 mod version;
 
 use std::net::IpAddr;
@@ -123,6 +124,8 @@ pub enum Command {
     Fleet(fleet::FleetArguments),
     /// Write runs as a single HTML page with tables and charts.
     Report(report::ReportArguments),
+    /// Show the store in a browser: runs, comparisons, histories.
+    Ui(ui::UiArguments),
     /// Serve a directory over HTTP/1.1, with telemetry for load tests.
     Serve(serve::ServeArguments),
     /// Show a metric's history and its change points.

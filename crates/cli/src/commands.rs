@@ -30,6 +30,7 @@ mod spool;
 mod store;
 mod stored_run;
 mod typical;
+mod ui;
 
 use std::process::ExitCode;
 
@@ -83,6 +84,7 @@ fn execute(command: &Command) -> anyhow::Result<Status> {
         Command::Compare(compare) => compare::compare(compare),
         Command::Fleet(fleet) => fleet::fleet(&fleet.command),
         Command::Report(report) => report::report(report),
+        Command::Ui(ui) => ui::ui(ui),
         Command::Serve(serve) => serve::serve(serve),
         Command::History(history) => history::history(history),
         Command::Check(check) => check::check(check),

@@ -37,7 +37,7 @@ const VALUE_OF_FACT: usize = 60;
 /// Columns of a number of one host, or of the lowest and the highest of several.
 const VALUE: usize = 15;
 
-pub use page::page;
+pub use page::data;
 
 struct View {
     line: usize,

@@ -21,6 +21,11 @@ use crate::wrap::visible;
 pub const MARK: &str = "<meta name=\"generator\" content=\"fathom report\"";
 /// The mark is within this many bytes of the beginning.
 pub const MARK_WITHIN: usize = 512;
+/// The content security policy of the built page: it loads nothing.
+pub const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src \
+                          'unsafe-inline'; img-src data:";
+/// What the policy of a page without data allows as well.
+pub const FETCHING: &str = "connect-src 'self'";
 /// The placeholder for the data in the built page.
 const PLACEHOLDER: &str = "__FATHOM_RUNS__";
 /// Raw values are thinned until the whole page is at most this large.
@@ -132,12 +137,24 @@ struct Process {
 /// out.
 type Values = Vec<Vec<Process>>;
 
-/// The page with these runs, a comparison of the second with the first, and a study beneath.
-/// `origins` has the [`crate::origin`] of the last records of the first run, where those are of
-/// other runs; `histories` those of the [`crate::tiles::records`] of each run. Raw values are
-/// included if the records have them, thinned if there are too many.
-pub fn page(
-    template: &str,
+/// The page with these data.
+pub fn page(template: &str, data: &str) -> String {
+    let (before, after) = template.split_once(PLACEHOLDER).expect("the page has a placeholder");
+    format!("{before}{data}{after}")
+}
+
+/// The page without data: it fetches those of its address from the server that sent it.
+pub fn fetching(template: &str) -> String {
+    page(&template.replacen(POLICY, &format!("{POLICY}; {FETCHING}"), 1), "null")
+}
+
+/// The data of the page of these runs as JSON, with a comparison of the second with the first, and
+/// a study beneath. `origins` has the [`crate::origin`] of the last records of the first run, where
+/// those are of other runs; `histories` those of the [`crate::tiles::records`] of each run. Raw
+/// values are included if the records have them, thinned if there are too many beside a template of
+/// this length.
+pub fn data(
+    template_bytes: usize,
     documents: &[Document],
     origins: &[String],
     histories: &[Vec<Option<Series>>],
@@ -157,19 +174,13 @@ pub fn page(
         left_out: false,
     };
     contents.add_origins(origins);
-    let length = |contents: &Contents<'_>| json(contents).len() + template.len();
-    let room = PAGE_BYTES.saturating_sub(length(&contents)) / documents.len().max(1);
+    let length = json(&contents).len() + template_bytes;
+    let room = PAGE_BYTES.saturating_sub(length) / documents.len().max(1);
     contents.samples = documents.iter().map(|document| values(document, room)).collect();
     let mut there = documents.iter().flat_map(|document| &document.records);
     contents.left_out =
         contents.samples.iter().all(Vec::is_empty) && there.any(|record| record.samples.is_some());
-    filled(template, &contents)
-}
-
-/// The built page with its data.
-pub(crate) fn filled(template: &str, data: &impl Serialize) -> String {
-    let (before, after) = template.split_once(PLACEHOLDER).expect("the page has a placeholder");
-    format!("{before}{}{after}", json(data))
+    json(&contents)
 }
 
 /// Writes hidden characters as text that the page shows, such as `\u202e`.
@@ -202,7 +213,7 @@ impl Formatter for Visible {
 
 /// JSON that is safe inside a script element: it cannot end the script, begin a comment, or end a
 /// line of JavaScript.
-fn json(data: &impl Serialize) -> String {
+pub fn json(data: &impl Serialize) -> String {
     let mut text = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, Visible);
     data.serialize(&mut serializer).expect("plain data has a JSON form");
@@ -272,6 +283,14 @@ mod tests {
         assert_eq!(text, r#"["\u003c/script\u003e\u003c!--","a\u2028b\u2029c","&amp;"]"#);
         let back: Vec<String> = serde_json::from_str(&text).unwrap();
         assert_eq!(back, ["</script><!--", "a\u{2028}b\u{2029}c", "&amp;"]);
+    }
+
+    #[test]
+    fn page_without_data_may_fetch_from_its_server_only() {
+        let head = format!("<meta content=\"{POLICY}\"><script>");
+        let page = fetching(&format!("{head}{PLACEHOLDER}</script>"));
+        let allowed = format!("{POLICY}; connect-src 'self'");
+        assert_eq!(page, format!("<meta content=\"{allowed}\"><script>null</script>"));
     }
 
     #[test]

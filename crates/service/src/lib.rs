@@ -33,6 +33,7 @@ mod listing;
 mod mailbox;
 mod media;
 mod metrics;
+mod names;
 mod options;
 mod page;
 mod queue;
@@ -53,6 +54,7 @@ mod token;
 
 pub use error::ServiceError;
 pub use fathom_far::Token;
+pub use names::Names;
 pub use options::{Limits, Options, PORT};
 pub use server::{Ending, Server};
 pub use token::token_from_file;

@@ -1,10 +1,9 @@
 //! Which resource a request asks for, and whether it may.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv6Addr};
 
 use crate::dose::Dose;
-use crate::head::{Method, Request, split_port};
+use crate::head::{Method, Request};
 use crate::page::{DISK_TIME_MS_MAX, Page};
 use crate::refusal::{Refusal, Refused};
 use crate::shared::Shared;
@@ -118,42 +117,7 @@ fn may_read(shared: &Shared, request: &Request<'_>) -> bool {
     request.fields.host.is_none() || is_ours(shared, request)
 }
 
-/// Whether Host and Origin name this server: a page from elsewhere whose name was made to resolve
-/// to this address (DNS rebinding) must not reach the service itself.
+/// Whether Host and Origin name this server.
 fn is_ours(shared: &Shared, request: &Request<'_>) -> bool {
-    let host = request.fields.host.unwrap_or_default();
-    let origin = request.fields.origin;
-    let is_same = origin.is_none_or(|origin| origin.strip_prefix(b"http://") == Some(host));
-    is_same && std::str::from_utf8(host).is_ok_and(|host| is_own_name(&shared.names, host))
-}
-
-/// An address, `localhost` or a known name, with or without a port.
-fn is_own_name(names: &[String], host: &str) -> bool {
-    let (name, port) = split_port(host);
-    let in_brackets = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
-    let is_address = match in_brackets {
-        Some(name) => name.parse::<Ipv6Addr>().is_ok(),
-        None => matches!(name.parse(), Ok(IpAddr::V4(_))),
-    };
-    let is_known = || names.iter().any(|known| known.eq_ignore_ascii_case(name));
-    port.bytes().all(|b| b.is_ascii_digit())
-        && (is_address || name.eq_ignore_ascii_case("localhost") || is_known())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_addresses_and_known_names_are_own() {
-        let names = ["box".to_owned()];
-        for host in ["127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:3284", "LocalHost:1", "BOX:2"] {
-            assert!(is_own_name(&names, host), "{host}");
-        }
-        let foreign =
-            ["", "evil.example", "box.evil.example", "::1", "[box]", "localhost.", "box:x", "[::1"];
-        for host in foreign {
-            assert!(!is_own_name(&names, host), "{host}");
-        }
-    }
+    shared.names.are_in(request.fields.host.unwrap_or_default(), request.fields.origin)
 }

@@ -21,6 +21,7 @@ use crate::job::Kind;
 use crate::lane::{self, EVICTIONS_WAITING_MAX};
 use crate::listener;
 use crate::mailbox::Mailbox;
+use crate::names::Names;
 use crate::options::{CONNECTIONS_MAX, DESCRIPTORS_KEPT, Options};
 use crate::queue::Queue;
 use crate::reactor::Reactor;
@@ -156,16 +157,13 @@ pub(crate) fn prepare(options: Options) -> Result<(Arc<Shared>, Vec<SocketAddr>)
     let first = listeners.first().map(sockopt::tcp_congestion);
     let threads = options.threads.unwrap_or_else(|| affinity::allowed().len()).max(1);
     let mailboxes: std::io::Result<Box<[Mailbox]>> = (0..threads).map(|_| Mailbox::new()).collect();
-    let mut names = options.names;
-    let own = rustix::system::uname();
-    names.push(own.nodename().to_string_lossy().into_owned());
     let shared = Arc::new(Shared {
         root,
         limits: options.limits,
         connections_max,
         far: FarEnds::new(options.far, options.receive).map_err(ServiceError::Start)?,
         token: options.token,
-        names,
+        names: Names::and_host(options.names),
         cold: options.cold,
         congestion: first.and_then(Result::ok).unwrap_or_default(),
         lanes: options.lanes.max(1),

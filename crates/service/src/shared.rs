@@ -15,6 +15,7 @@ use crate::far::FarEnds;
 use crate::held::Budget;
 use crate::job::{Eviction, Job, Kind};
 use crate::mailbox::Mailbox;
+use crate::names::Names;
 use crate::options::Limits;
 use crate::queue::Queue;
 use crate::resident::Loads;
@@ -33,8 +34,7 @@ pub(crate) struct Shared {
     /// At most this many connections.
     pub(crate) connections_max: usize,
     pub(crate) token: Option<Token>,
-    /// Names of this server in Host and Origin, besides addresses and `localhost`.
-    pub(crate) names: Vec<String>,
+    pub(crate) names: Names,
     pub(crate) far: FarEnds,
     pub(crate) cold: bool,
     pub(crate) congestion: String,

@@ -58,6 +58,15 @@ impl RunRow {
 impl Store {
     /// The runs, the last stored first. Checks no checksum.
     pub fn runs(&self) -> Result<Vec<RunRow>, StoreError> {
+        self.run_rows("ORDER BY number DESC", &[])
+    }
+
+    /// The rows of runs that `rest` of a statement selects and orders.
+    pub(crate) fn run_rows(
+        &self,
+        rest: &str,
+        arguments: &[Value<'_>],
+    ) -> Result<Vec<RunRow>, StoreError> {
         let count = |state: State| {
             let word = state.word();
             format!("(SELECT count(*) FROM record WHERE run = run.number AND verdict = '{word}')")
@@ -66,7 +75,7 @@ impl Store {
             "SELECT id, started, ended, state, effort, host_name, kernel, cpu_model,
                 pid, pid_start_ticks, boot_id, {}, {}, {}, {}, {}, label, host_id,
                 asked, procedure, pid_namespace
-             FROM run ORDER BY number DESC",
+             FROM run {rest}",
             count(State::Valid),
             count(State::Noisy),
             count(State::Unavailable),
@@ -74,7 +83,7 @@ impl Store {
             count(State::Failed),
         );
         let is_shared = self.database.is_shared();
-        self.database.rows(&query, &[], |row| run_row(row, is_shared))
+        self.database.rows(&query, arguments, |row| run_row(row, is_shared))
     }
 
     /// A whole run with its records in the order stored. `run_id` is a full id, as from

@@ -12,12 +12,14 @@ export interface Frame {
   /** Sentences below the drawing. */
   notes: string[];
   wide?: boolean;
+  /** Whether the drawing has links, which an image cannot have. */
+  links?: boolean;
   /** Results that are numbers and no drawing: panels of a single point. */
   numbers?: HTMLElement[];
   /** Null if all results are numbers. */
   draw: ((width: number) => SVGSVGElement[]) | null;
   head: string[];
-  rows: () => string[][];
+  rows: () => (string | Node)[][];
   /** The data with all digits, after a row of names. */
   csv: () => string[][];
 }
@@ -29,7 +31,7 @@ export function figure(frame: Frame): HTMLElement {
   const { id, title, says, draw, numbers = [] } = frame;
   const drawing = element('div', {
     class: 'drawing',
-    role: 'img',
+    role: frame.links ? 'group' : 'img',
     'aria-label': `${title}. ${says} The table below has the data.`,
   });
   const saving = (name: string, onclick: () => void): HTMLElement =>

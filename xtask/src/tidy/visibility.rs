@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["analysis", "far", "fileio", "http", "load", "measure", "metric", "paths", "record"],
     ),
     ("fleet", &["far", "measure", "record"]),
+    ("ui", &["http", "record", "service"]),
     ("service", &["far", "fileio", "http", "measure", "record"]),
     ("peers", &["analysis", "fileio", "measure", "record", "service"]),
     ("engine", &["analysis", "measure", "metric", "record"]),

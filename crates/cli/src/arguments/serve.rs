@@ -99,15 +99,20 @@ pub struct Listen(pub Vec<SocketAddr>);
 /// `8080` and `localhost:8080` (both loopback addresses), `localhost`, `0.0.0.0`,
 /// `10.0.0.1:8080`, `::1` or `[::]:8080`.
 fn listen(text: &str) -> Result<Listen, NotationError> {
+    listen_at(text, PORT)
+}
+
+/// The same with another default port.
+pub(super) fn listen_at(text: &str, default: u16) -> Result<Listen, NotationError> {
     let both = |port| {
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         loopback.map(|address| SocketAddr::new(address, port)).to_vec()
     };
     if text.contains('%') {
-        return zoned(text).map(|address| Listen(vec![address]));
+        return zoned(text, default).map(|address| Listen(vec![address]));
     }
     let of_both = match text.strip_prefix("localhost") {
-        Some("") => return Ok(Listen(both(PORT))),
+        Some("") => return Ok(Listen(both(default))),
         Some(rest) if rest.starts_with(':') => rest,
         _ => text,
     };
@@ -125,16 +130,16 @@ fn listen(text: &str) -> Result<Listen, NotationError> {
         let expected = format!("[{start}]:{end}, or [{text}] for the address without a port");
         return Err(NotationError::new(text, expected));
     }
-    let whole = address.map(|address| SocketAddr::new(address, PORT)).or_else(|_| text.parse());
+    let whole = address.map(|address| SocketAddr::new(address, default)).or_else(|_| text.parse());
     let expected = "an address, a port, or both, such as 127.0.0.1:8080, [::1]:8080, 0.0.0.0, \
                     localhost or 8080";
     whole.map(|address| Listen(vec![address])).map_err(|_| NotationError::new(text, expected))
 }
 
 /// A link-local address with its interface: `fe80::1%eth0` or `[fe80::1%eth0]:8080`.
-fn zoned(text: &str) -> Result<SocketAddr, NotationError> {
+fn zoned(text: &str, default: u16) -> Result<SocketAddr, NotationError> {
     let wrong = || NotationError::new(text, "an interface of this machine after the %");
-    let (host, port) = host_and_port(text, PORT).ok_or_else(wrong)?;
+    let (host, port) = host_and_port(text, default).ok_or_else(wrong)?;
     // A number after a colon could only be a name.
     let address = host.split('%').next().and_then(|it| it.parse::<Ipv6Addr>().ok());
     if !address.ok_or_else(wrong)?.is_unicast_link_local() {
@@ -146,7 +151,7 @@ fn zoned(text: &str) -> Result<SocketAddr, NotationError> {
 }
 
 /// A name as in Host, without a port.
-fn name(text: &str) -> Result<String, NotationError> {
+pub(super) fn name(text: &str) -> Result<String, NotationError> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     if (1..=255).contains(&text.len()) && text.bytes().all(is_allowed) {
         return Ok(text.to_owned());

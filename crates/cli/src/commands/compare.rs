@@ -7,9 +7,10 @@ use fathom_probes::REGISTRY;
 use fathom_record::Document;
 use fathom_report::Layout;
 use fathom_report::compare::{render, render_groups};
+use fathom_store::Store;
 
 use super::{group, reference, stored_run, typical};
-use crate::arguments::{CompareArguments, StoreArguments};
+use crate::arguments::CompareArguments;
 use crate::exit::{Status, usage_error};
 use crate::terminal;
 
@@ -27,7 +28,7 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
         return of_groups((&a, &b), arguments);
     }
     let (a, b) = sides(arguments)?;
-    let noise = noise(&a, &b, &arguments.store);
+    let noise = noise(&a, &b, stored_run::open_store(&arguments.store).ok().as_ref());
     let mut comparison = compare_to_all(&a.iter().collect::<Vec<_>>(), &b, &noise, arguments.seed);
     let is_empty = comparison.rows.is_empty();
     if is_empty {
@@ -135,13 +136,13 @@ fn nothing_compared(comparison: &Comparison) -> String {
 }
 
 /// Run-to-run noise by the stored runs of the host, with the noise limits of the metrics where
-/// those are too few; the limits alone if the store cannot be read.
-pub(super) fn noise(a: &[Document], b: &Document, store: &StoreArguments) -> Noise {
-    let stored = stored_run::open_store(store).and_then(|store| {
+/// those are too few; the limits alone if there is no store that can be read.
+pub(super) fn noise(a: &[Document], b: &Document, store: Option<&Store>) -> Noise {
+    let stored = store.and_then(|store| {
         let (run, host) = (&b.run, b.host.identity());
-        Ok(store.newest_of(host, run.effort, run.procedure.as_deref(), NOISE_RUNS)?)
+        store.newest_of(host, run.effort, run.procedure.as_deref(), NOISE_RUNS).ok()
     });
-    let noise = stored.map_or_else(|_| Noise::default(), |(runs, _)| Noise::learn(&runs, a, b));
+    let noise = stored.map_or_else(Noise::default, |(runs, _)| Noise::learn(&runs, a, b));
     let abouts = REGISTRY.entries().iter().map(Entry::about);
     noise.with_limits(abouts.map(|about| (about.id, about.noise_limit)))
 }

@@ -3,75 +3,104 @@
 use std::collections::BTreeMap;
 
 use anyhow::bail;
-use fathom_analysis::history;
-use fathom_engine::matches;
+use fathom_analysis::history::{self, History};
+use fathom_engine::{CaseSelector, matches};
 use fathom_measure::host;
 use fathom_record::host::name_with_id;
 use fathom_record::{Params, is_own};
 use fathom_report::history::render;
-use fathom_store::{RunRow, Store};
+use fathom_store::{RunRow, Store, StoreError};
 
 use super::stored_run::{self, ID_DIGITS_MIN};
 use crate::arguments::HistoryArguments;
-use crate::exit::Status;
+use crate::exit::{Status, UsageError};
 use crate::remedy::with_remedy;
 use crate::terminal;
 
 pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     let word = super::selector(&arguments.metric)?;
-    let registered = match is_own(&word.name) {
+    let registered = registered(&word)?;
+    let store = stored_run::open_store(&arguments.store)?;
+    let (host, label) = (arguments.host.as_deref(), arguments.label.as_deref());
+    let Found { all, damaged, not_stored } = find(&store, &word, registered, host, label)?;
+    let skipped = |error: &StoreError| terminal::warn(&format!("skipped: {}", with_remedy(error)));
+    damaged.iter().for_each(skipped);
+    for id in not_stored {
+        terminal::warn(&format!("`{}` measures {id}", crate::remedy::measuring(&word, &id)));
+    }
+    let printed = super::print(arguments.json, &all, |layout| render(&all, layout))?;
+    let is_empty = all.iter().all(|history| history.series.is_empty());
+    Ok(if is_empty && printed == Status::Success { Status::Incomplete } else { printed })
+}
+
+/// The registry's metrics that a selector names; none if it names those of other programs.
+pub(super) fn registered(word: &CaseSelector) -> Result<Vec<String>, UsageError> {
+    let named = match is_own(&word.name) {
         true => Vec::new(),
         false => super::metrics_named(vec![word.name.clone()])?,
     };
-    let store = stored_run::open_store(&arguments.store)?;
+    Ok(named.iter().map(|entry| entry.about().id.to_owned()).collect())
+}
+
+/// Histories, one per metric and host.
+pub(super) struct Found {
+    pub(super) all: Vec<History>,
+    /// Runs that could not be read.
+    pub(super) damaged: Vec<StoreError>,
+    /// Metrics of which no stored run has a selected case.
+    not_stored: Vec<String>,
+}
+
+/// The histories of the selected cases of the [`registered`] metrics, or of those outside the
+/// registry, on a host, or on each host of a label.
+pub(super) fn find(
+    store: &Store,
+    word: &CaseSelector,
+    registered: Vec<String>,
+    host: Option<&str>,
+    label: Option<&str>,
+) -> anyhow::Result<Found> {
     let metrics = match is_own(&word.name) {
-        true => own_metrics(&store, &word.name)?,
-        false => registered.iter().map(|entry| entry.about().id.to_owned()).collect(),
+        true => own_metrics(store, &word.name)?,
+        false => registered,
     };
-    let is_of_any = arguments.host.is_none() && stored_run::is_import(&word.name);
-    let of_all = match &arguments.label {
-        Some(label) => hosts_of_label(&store, label)?,
+    let is_of_any = host.is_none() && stored_run::is_import(&word.name);
+    let of_all = match label {
+        Some(label) => hosts_of_label(store, label)?,
         None if is_of_any => BTreeMap::new(),
-        None => hosts(&store, arguments.host.as_deref())?,
+        None => hosts(store, host)?,
     };
-    let mut all = Vec::new();
-    for id in metrics.iter().map(String::as_str) {
-        let (mut runs, damaged) = store.history(id)?;
-        if arguments.label.is_some() {
-            runs.retain(|run| run.document.run.label == arguments.label);
+    let mut found = Found { all: Vec::new(), damaged: Vec::new(), not_stored: Vec::new() };
+    for id in metrics {
+        let (mut runs, damaged) = store.history(&id)?;
+        found.damaged.extend(damaged);
+        if label.is_some() {
+            runs.retain(|run| run.document.run.label.as_deref() == label);
         }
-        let hosts = if is_of_any && arguments.label.is_none() {
-            stored_run::hosts_of(&runs)
-        } else {
-            of_all.clone()
-        };
-        damaged
-            .iter()
-            .for_each(|error| terminal::warn(&format!("skipped: {}", with_remedy(error))));
+        let hosts =
+            if is_of_any && label.is_none() { stored_run::hosts_of(&runs) } else { of_all.clone() };
         let selects = |params: &Params| word.selects(params);
         let is_stored = runs.iter().flat_map(|run| &run.headlines).any(|one| selects(&one.params));
         if word.has_parameters() && !is_stored {
-            if is_own(id) {
+            if is_own(&id) {
                 bail!("history: no stored run has {}", word.text);
             }
-            super::check_cases_exist(&word)?;
+            super::check_cases_exist(word)?;
         }
         let of_host = |(host, name): (&String, &String)| {
-            let mut one = history::history(id, host, &runs, &selects);
+            let mut one = history::history(&id, host, &runs, &selects);
             // Without a run of the metric only the store knows the name.
             if one.host == *host && host != name {
                 one.host = name_with_id(name, Some(host));
             }
             one
         };
-        all.extend(hosts.iter().map(of_host));
+        found.all.extend(hosts.iter().map(of_host));
         if !is_stored {
-            terminal::warn(&format!("`{}` measures {id}", crate::remedy::measuring(&word, id)));
+            found.not_stored.push(id);
         }
     }
-    let printed = super::print(arguments.json, &all, |layout| render(&all, layout))?;
-    let is_empty = all.iter().all(|history| history.series.is_empty());
-    Ok(if is_empty && printed == Status::Success { Status::Incomplete } else { printed })
+    Ok(found)
 }
 
 /// The stored metrics outside the registry that have this name, or are in this group.

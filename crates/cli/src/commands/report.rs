@@ -16,6 +16,7 @@ use fathom_record::{Document, Params, Record, RunState};
 use fathom_report::page::{self, MARK, MARK_WITHIN};
 use fathom_report::paper::{self, Described, Form};
 use fathom_report::tiles;
+use fathom_store::Store;
 
 use super::output_file::{self, Replaceable};
 use super::{compare, counted, group, reference, stored_run};
@@ -24,7 +25,7 @@ use crate::exit::{Status, usage_error};
 use crate::terminal;
 
 /// The page that `make web` built last, which is in the source tree: a build needs no Node.
-const TEMPLATE: &str =
+pub(super) const TEMPLATE: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/packaged/report.html"));
 /// More runs cannot be distinguished in one chart.
 const RUNS_MAX: usize = 6;
@@ -54,15 +55,15 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
     let name = arguments.reference.as_deref();
     let reference = name.map(|name| reference::find("report", name)).transpose()?;
     let (documents, origins) = documents(arguments)?;
-    let comparison = comparison(&documents, arguments);
+    let store = stored_run::open_store(&arguments.store).ok();
+    let comparison = comparison(&documents, store.as_ref());
     let study = reference.as_ref().map(|reference| Beneath::of(reference, &documents));
     warn_of_gaps(&documents, comparison.as_ref());
     if study.as_ref().is_some_and(|study| !study.touches(&documents)) {
         terminal::warn("the study has no figure for any metric of these runs");
     }
-    let histories: Vec<_> = documents.iter().map(|run| histories(run, arguments)).collect();
-    let text =
-        page::page(TEMPLATE, &documents, &origins, &histories, comparison.as_ref(), study.as_ref());
+    let data = data(&documents, &origins, store.as_ref(), comparison.as_ref(), study.as_ref());
+    let text = page::page(TEMPLATE, &data);
     let Some(path) = output else { return super::print_text(&text) };
     output_file::write(&path, &text)?;
     super::print_done(&summary(&arguments.output, text.len(), &documents, origins.len()))
@@ -100,15 +101,32 @@ fn described(metric: &str) -> Option<Described> {
 /// The page of many hosts, and what it is of.
 fn fleet(arguments: &ReportArguments) -> anyhow::Result<(String, String)> {
     let runs = group::runs(&arguments.runs, &arguments.store)?;
+    let name = match &arguments.runs[..] {
+        [name] => name,
+        _ => "",
+    };
+    let (data, hosts) = fleet_data(name, &runs);
+    let hosts = counted(hosts, "host");
+    Ok((page::page(TEMPLATE, &data), format!("{hosts}, {}", counted(runs.len(), "run"))))
+}
+
+/// The data of the page of many hosts, and how many they are.
+pub(super) fn fleet_data(name: &str, runs: &[Document]) -> (String, usize) {
     let runs: Vec<&Document> = runs.iter().collect();
     let judgement = judge(&runs, &group::noise_limits());
-    let name = match &arguments.runs[..] {
-        [name] => name.clone(),
-        _ => String::new(),
-    };
-    let text = fathom_report::fleet::page(TEMPLATE, &name, &runs, &judgement);
-    let hosts = counted(judgement.hosts, "host");
-    Ok((text, format!("{hosts}, {}", counted(runs.len(), "run"))))
+    (fathom_report::fleet::data(name, &runs, &judgement), judgement.hosts)
+}
+
+/// The data of the page of runs.
+pub(super) fn data(
+    documents: &[Document],
+    origins: &[String],
+    store: Option<&Store>,
+    comparison: Option<&Comparison>,
+    study: Option<&Beneath<'_>>,
+) -> String {
+    let histories: Vec<_> = documents.iter().map(|run| histories(run, store)).collect();
+    page::data(TEMPLATE.len(), documents, origins, &histories, comparison, study)
 }
 
 /// The runs, and the origins of the last records of the first one, where those are of other runs.
@@ -139,17 +157,16 @@ fn documents(arguments: &ReportArguments) -> anyhow::Result<(Vec<Document>, Vec<
 }
 
 /// The comparison of two runs.
-fn comparison(documents: &[Document], arguments: &ReportArguments) -> Option<Comparison> {
+pub(super) fn comparison(documents: &[Document], store: Option<&Store>) -> Option<Comparison> {
     let [a, b] = documents else { return None };
-    let noise = compare::noise(std::slice::from_ref(a), b, &arguments.store);
+    let noise = compare::noise(std::slice::from_ref(a), b, store);
     Some(comparing::compare(a, b, &noise, SEED))
 }
 
 /// The history of each tile up to this run, on its host; a missing store has none.
-fn histories(document: &Document, arguments: &ReportArguments) -> Vec<Option<Series>> {
-    let store = stored_run::open_store(&arguments.store).ok();
+fn histories(document: &Document, store: Option<&Store>) -> Vec<Option<Series>> {
     let of = |record: &Record| {
-        let (mut runs, _) = store.as_ref()?.history(record.metric.as_str()).ok()?;
+        let (mut runs, _) = store?.history(record.metric.as_str()).ok()?;
         match runs.iter().position(|run| run.document.run.id == document.run.id) {
             Some(at) => runs.truncate(at + 1),
             // Of another run, or of a file.

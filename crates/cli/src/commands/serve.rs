@@ -9,7 +9,7 @@ use fathom_measure::process::reap_adopted;
 use fathom_service::{Ending, Limits, Options, Server, ServiceError, token_from_file};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::arguments::serve::ServeArguments;
+use crate::arguments::serve::{Listen, ServeArguments};
 use crate::exit::{Status, usage_error};
 use crate::interrupt::Interrupt;
 use crate::terminal::warn;
@@ -19,9 +19,8 @@ const GRACE_NS: u64 = 5_000_000_000;
 
 pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
     let interrupt = Interrupt::listen_then_quit()?;
-    let by_environment = std::env::var_os("FATHOM_TOKEN_FILE").filter(|path| !path.is_empty());
-    let token_file = arguments.token_file.clone().or(by_environment.map(PathBuf::from));
-    let listen = listen(arguments, token_file.is_some())?;
+    let token_file = token_file(arguments.token_file.as_ref());
+    let listen = listen(&arguments.listen, token_file.is_some())?;
     let token = token_file.as_deref().map(token_from_file).transpose()?;
     let options = Options {
         folder: arguments.folder.clone(),
@@ -84,10 +83,15 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Status> {
     Ok(if ending == Ending::default() { printed } else { Status::Failed })
 }
 
+/// The named token file, or that of the environment.
+pub(super) fn token_file(named: Option<&PathBuf>) -> Option<PathBuf> {
+    let by_environment = std::env::var_os("FATHOM_TOKEN_FILE").filter(|path| !path.is_empty());
+    named.cloned().or(by_environment.map(PathBuf::from))
+}
+
 /// The addresses of all `--listen`. Whatever is wrong with them is so on any machine.
-fn listen(arguments: &ServeArguments, has_token: bool) -> anyhow::Result<Vec<SocketAddr>> {
-    let all: Vec<SocketAddr> =
-        arguments.listen.iter().flat_map(|listen| listen.0.clone()).collect();
+pub(super) fn listen(listen: &[Listen], has_token: bool) -> anyhow::Result<Vec<SocketAddr>> {
+    let all: Vec<SocketAddr> = listen.iter().flat_map(|listen| listen.0.clone()).collect();
     let is_exposed = |one: &&SocketAddr| !one.ip().to_canonical().is_loopback();
     if let Some(&address) = all.iter().find(is_exposed).filter(|_| !has_token) {
         let error = ServiceError::NeedsToken { address };

@@ -158,7 +158,7 @@ fn select(mut document: Document, selectors: &[CaseSelector]) -> anyhow::Result<
     Ok(document)
 }
 
-fn listing(row: RunRow) -> RunListing {
+pub(super) fn listing(row: RunRow) -> RunListing {
     let RunRow { id, label, started, state, effort, kernel, counts, asked, procedure, .. } = row;
     let (host, host_id) = (row.host_name, row.host_id);
     RunListing {

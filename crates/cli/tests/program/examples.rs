@@ -9,7 +9,7 @@ use crate::TestEnv;
 use crate::test_env::{stored_run, text};
 
 /// Commands of examples that take longer, need another program or other hosts.
-const LONG: [&str; 22] = [
+const LONG: [&str; 23] = [
     "run",
     "bench",
     "crosscheck",
@@ -19,6 +19,7 @@ const LONG: [&str; 22] = [
     "fetch",
     "transfer",
     "serve",
+    "ui",
     "fleet run",
     "fleet load",
     "fleet pairs",

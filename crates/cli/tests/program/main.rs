@@ -53,6 +53,7 @@ mod signals;
 mod team_store;
 mod test_env;
 mod transfer;
+mod ui;
 mod units;
 mod unusable_store;
 mod views;

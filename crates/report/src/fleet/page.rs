@@ -16,7 +16,7 @@ use super::{
 };
 use crate::case::{counted, named};
 use crate::opening::minute;
-use crate::page::{filled, rounded};
+use crate::page::{json, rounded};
 use crate::paint::{BAD, CARE};
 use crate::tiles::headlines;
 
@@ -100,9 +100,9 @@ struct Between<'a> {
     not_judged: Vec<String>,
 }
 
-/// The page of the hosts of these runs, with a name.
+/// The data of the page of the hosts of these runs as JSON, with a name.
 #[must_use]
-pub fn page(template: &str, name: &str, runs: &[&Document], judgement: &Judgement) -> String {
+pub fn data(name: &str, runs: &[&Document], judgement: &Judgement) -> String {
     let (verdict, style) = VIEW.verdict(judgement);
     let tone = match style {
         BAD => "bad",
@@ -117,7 +117,7 @@ pub fn page(template: &str, name: &str, runs: &[&Document], judgement: &Judgemen
     let groups = groups.collect();
     let hosts = judgement.hosts;
     let matrices = judgement.between.iter().map(between).collect();
-    filled(template, &Contents { fleet: Fleet { name, verdict, tone, hosts, groups, matrices } })
+    json(&Contents { fleet: Fleet { name, verdict, tone, hosts, groups, matrices } })
 }
 
 /// The cases to draw: the headlines, then the largest effects of odd hosts in single cases.

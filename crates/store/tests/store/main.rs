@@ -7,6 +7,7 @@ mod children;
 mod damage;
 mod example;
 mod file_systems;
+mod listing;
 mod names;
 mod older;
 mod postgres;

@@ -1,0 +1,209 @@
+//! The data of the views, from the store: those of a report, of `fathom history` and of
+//! `fathom show --runs`.
+
+use fathom_analysis::history::History;
+use fathom_metric::Entry;
+use fathom_probes::REGISTRY;
+use fathom_record::{Document, KINDS};
+use fathom_report::RunListing;
+use fathom_report::page::json;
+use fathom_store::{Filter, Store, StoreError, VERSION};
+use fathom_ui::{HistoryOf, Problem, RunsOf, View, Views};
+use serde::Serialize;
+
+use crate::arguments::StoreArguments;
+use crate::commands::{history, report, show, stored_run};
+use crate::exit::UsageError;
+use crate::remedy;
+
+/// Runs on a page of the list.
+const LISTED: u32 = 100;
+/// Points of all series together; of more the newest are drawn.
+const POINTS_MAX: usize = 20_000;
+/// Points of a series that are drawn in any case.
+const POINTS_MIN: usize = 60;
+/// Runs of a label that are judged together.
+const GROUP_MAX: usize = 4_000;
+
+/// The views of a store, which each request opens.
+pub(super) struct OfStore(StoreArguments);
+
+/// Data of views that no report has.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Data<'a> {
+    Runs(Runs),
+    History(Over<'a>),
+}
+
+#[derive(Serialize)]
+struct Runs {
+    rows: Vec<RunListing>,
+    total: u32,
+    /// Those before the first row.
+    passed: u32,
+    /// The hosts by identity and name, the metrics and the kinds, to filter by.
+    hosts: Vec<(String, String)>,
+    metrics: Vec<String>,
+    kinds: [&'static str; KINDS.len()],
+    store: String,
+}
+
+#[derive(Serialize)]
+struct Over<'a> {
+    /// As asked for.
+    metric: &'a str,
+    /// The titles of the metrics, where they are registered.
+    titles: Vec<Option<&'static str>>,
+    all: Vec<History>,
+    /// The points that were left out, of each series.
+    earlier: Vec<Vec<usize>>,
+    /// Runs that could not be read.
+    damaged: Vec<String>,
+    hosts: Vec<(String, String)>,
+}
+
+impl OfStore {
+    pub(super) fn new(store: StoreArguments) -> Self {
+        Self(store)
+    }
+
+    /// Opens the store, which another program may have moved or replaced.
+    fn open(&self) -> Result<Store, StoreError> {
+        let read_only = StoreArguments { no_migrate: true, ..self.0.clone() };
+        Store::open_existing(&stored_run::store_place(&read_only)?)
+    }
+
+    fn make(&self, view: &View) -> anyhow::Result<String> {
+        let store = self.open()?;
+        match view {
+            View::Runs(of) => Ok(runs(&store, of, stored_run::place(&self.0)?.to_string())?),
+            View::Run(name) => {
+                let run = run(&store, name)?;
+                Ok(report::data(&[run], &[], Some(&store), None, None))
+            }
+            View::Compare(a, b) => {
+                let both = [run(&store, a)?, run(&store, b)?];
+                if both[0].run.id == both[1].run.id {
+                    let id = &both[0].run.id;
+                    return Err(
+                        UsageError(format!("a and b: both are run {id}; name two runs")).into()
+                    );
+                }
+                let comparison = report::comparison(&both, Some(&store));
+                Ok(report::data(&both, &[], Some(&store), comparison.as_ref(), None))
+            }
+            View::History(of) => over(&store, of),
+            View::Hosts(label) => hosts(&store, label),
+        }
+    }
+}
+
+impl Views for OfStore {
+    fn data(&self, view: &View) -> Result<String, Problem> {
+        self.make(view).map_err(|error| problem(&error))
+    }
+}
+
+fn some(text: &str) -> Option<String> {
+    Some(text.to_owned()).filter(|text| !text.is_empty())
+}
+
+fn runs(store: &Store, of: &RunsOf, place: String) -> Result<String, StoreError> {
+    let filter = Filter {
+        host: some(&of.host),
+        label: some(&of.label),
+        kind: some(&of.kind),
+        metric: some(&of.metric),
+        since: some(&of.since),
+        until: some(&of.until),
+    };
+    let passed = of.page.saturating_sub(1) * LISTED;
+    let (rows, total) = store.runs_where(&filter, LISTED, passed)?;
+    Ok(json(&Data::Runs(Runs {
+        rows: rows.into_iter().map(show::listing).collect(),
+        total,
+        passed,
+        hosts: store.hosts()?.into_iter().collect(),
+        metrics: store.metrics()?,
+        kinds: KINDS,
+        store: place,
+    })))
+}
+
+/// A run by its id, label or `latest`; never a file, whose name a request could have.
+fn run(store: &Store, name: &str) -> anyhow::Result<Document> {
+    let host = match name.starts_with("latest") {
+        true => Some(stored_run::default_host(store)?),
+        false => None,
+    };
+    let id = store.find(name, host.as_deref())?.id;
+    stored_run::of_store(store, &id, true)
+}
+
+fn over(store: &Store, of: &HistoryOf) -> anyhow::Result<String> {
+    let word = crate::commands::selector(&of.metric)?;
+    let registered = history::registered(&word)?;
+    let (host, label) = (some(&of.host), some(&of.label));
+    let found = history::find(store, &word, registered, host.as_deref(), label.as_deref())?;
+    let mut all = found.all;
+    let series: usize = all.iter().map(|one| one.series.len()).sum();
+    let most = (POINTS_MAX / series.max(1)).max(POINTS_MIN);
+    let mut newest = |one: &mut History| -> Vec<usize> {
+        let cut = |series: &mut fathom_analysis::history::Series| {
+            let earlier = series.points.len().saturating_sub(most);
+            series.points.drain(..earlier);
+            earlier
+        };
+        one.series.iter_mut().map(cut).collect()
+    };
+    let earlier = all.iter_mut().map(&mut newest).collect();
+    let title = |one: &History| {
+        let entries = REGISTRY.entries().iter().map(Entry::about);
+        entries.filter(|about| about.id == one.metric).map(|about| about.title).next()
+    };
+    Ok(json(&Data::History(Over {
+        metric: &of.metric,
+        titles: all.iter().map(title).collect(),
+        all,
+        earlier,
+        damaged: found.damaged.iter().map(|error| remedy::with_remedy(error)).collect(),
+        hosts: store.hosts()?.into_iter().collect(),
+    })))
+}
+
+fn hosts(store: &Store, label: &str) -> anyhow::Result<String> {
+    let ids = store.labelled(label)?;
+    if ids.is_empty() {
+        anyhow::bail!("no stored run has the label {label}; the list of runs has all labels");
+    }
+    if ids.len() > GROUP_MAX {
+        return Err(UsageError(format!(
+            "label={label}: {} runs, at most {GROUP_MAX} are judged together; name a label of \
+             fewer",
+            ids.len()
+        ))
+        .into());
+    }
+    let runs: anyhow::Result<Vec<Document>> =
+        ids.iter().map(|id| stored_run::of_store(store, id, false)).collect();
+    Ok(report::fleet_data(label, &runs?).0)
+}
+
+/// An error by what is to blame: the request, the stored data or the store; with its remedy.
+fn problem(error: &anyhow::Error) -> Problem {
+    use StoreError as E;
+    let line = remedy::line(error);
+    match error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()) {
+        Some(E::NoSuchRun { .. } | E::NoSuchLatest { .. }) => Problem::Missing(line),
+        Some(E::Ambiguous { .. } | E::TooShort { .. } | E::BadName { .. }) => Problem::Wrong(line),
+        Some(E::Damaged { .. }) => Problem::Damaged(line),
+        // Another program has brought an older store here.
+        Some(older @ E::OtherVersion { found, .. }) if *found < VERSION => {
+            Problem::Unavailable(format!("{older}; start `fathom ui` again, which migrates it"))
+        }
+        Some(_) => Problem::Unavailable(line),
+        None if error.is::<UsageError>() => Problem::Wrong(line),
+        None => Problem::Missing(line),
+    }
+}

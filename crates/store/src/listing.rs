@@ -1,0 +1,107 @@
+//! A page of the list of runs, filtered in the store, and what it can be filtered by: ten thousand
+//! runs are not read for the hundred that are shown.
+
+use std::collections::BTreeMap;
+
+use fathom_record::KINDS;
+
+use crate::column::{IS_SELECTION, text};
+use crate::database::{Row, Value};
+use crate::{RunRow, Store, StoreError};
+
+/// Which runs are listed; all where nothing is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// A name or an [`identity`](fathom_record::Host::identity) of a host.
+    pub host: Option<String>,
+    pub label: Option<String>,
+    /// One of [`KINDS`].
+    pub kind: Option<String>,
+    /// Runs with records of this metric or group.
+    pub metric: Option<String>,
+    /// Runs that started at this time or later: RFC 3339 in UTC, or the beginning of it.
+    pub since: Option<String>,
+    /// Runs that started before the end of this time: of the whole day, if it is a date.
+    pub until: Option<String>,
+}
+
+impl Filter {
+    /// The conditions as SQL, and their arguments.
+    fn conditions(&self) -> (String, Vec<String>) {
+        let mut conditions = vec!["true".to_owned()];
+        let mut arguments = Vec::new();
+        let mut add = |value: Option<String>, condition: &dyn Fn(&str) -> String| {
+            if let Some(value) = value {
+                arguments.push(value);
+                conditions.push(condition(&format!("?{}", arguments.len())));
+            }
+        };
+        add(self.host.clone(), &|it| {
+            format!("(run.host_name = {it} OR coalesce(run.host_id, run.host_name) = {it})")
+        });
+        add(self.label.clone(), &|it| format!("run.label = {it}"));
+        let is_by_hand = |kind: &&String| !KINDS[..2].contains(&kind.as_str());
+        // The first word of the command.
+        let word = self.kind.as_ref().filter(is_by_hand).map(|kind| format!("{kind} "));
+        add(word, &|it| format!("substr(run.procedure || ' ', 1, length({it})) = {it}"));
+        add(self.metric.clone(), &|it| {
+            format!(
+                "EXISTS (SELECT 1 FROM record WHERE record.run = run.number AND (
+                    record.metric = {it}
+                    OR (record.metric > {it} || '.' AND record.metric < {it} || '/')))"
+            )
+        });
+        add(self.since.clone(), &|it| format!("run.started >= {it}"));
+        add(self.until.clone(), &|it| format!("substr(run.started, 1, length({it})) <= {it}"));
+        match self.kind.as_deref() {
+            Some(kind) if kind == KINDS[0] => conditions.push("run.procedure IS NULL".to_owned()),
+            Some(kind) if kind == KINDS[1] => {
+                conditions.push(format!("run.procedure IS NULL AND NOT ({IS_SELECTION})"));
+            }
+            _ => {}
+        }
+        (conditions.join(" AND "), arguments)
+    }
+}
+
+impl Store {
+    /// The runs that a filter selects, the last stored first: at most `most` after the first
+    /// `passed`, and how many there are. Checks no checksum.
+    pub fn runs_where(
+        &self,
+        filter: &Filter,
+        most: u32,
+        passed: u32,
+    ) -> Result<(Vec<RunRow>, u32), StoreError> {
+        let (conditions, arguments) = filter.conditions();
+        let arguments: Vec<Value<'_>> = arguments.iter().map(Value::from).collect();
+        let rest =
+            format!("WHERE {conditions} ORDER BY run.number DESC LIMIT {most} OFFSET {passed}");
+        let query = format!("SELECT count(*) FROM run WHERE {conditions}");
+        let total = self.database.integer(&query, &arguments)?;
+        Ok((self.run_rows(&rest, &arguments)?, u32::try_from(total).unwrap_or(u32::MAX)))
+    }
+
+    /// The hosts by their identity, with the name in their last run.
+    pub fn hosts(&self) -> Result<BTreeMap<String, String>, StoreError> {
+        let query = "SELECT coalesce(host_id, host_name), host_name, max(number) FROM run
+            GROUP BY 1, 2 ORDER BY 3";
+        Ok(self.texts(query, |row| (text(row, 0), text(row, 1)))?.into_iter().collect())
+    }
+
+    /// The metrics that have records, in alphabetical order. Each is found by the index, however
+    /// many records there are.
+    pub fn metrics(&self) -> Result<Vec<String>, StoreError> {
+        let query = "WITH RECURSIVE one (metric) AS (
+                SELECT min(metric) FROM record
+                UNION ALL
+                SELECT (SELECT min(metric) FROM record WHERE metric > one.metric)
+                FROM one WHERE one.metric IS NOT NULL)
+            SELECT metric FROM one WHERE metric IS NOT NULL";
+        self.texts(query, |row| text(row, 0))
+    }
+
+    fn texts<T>(&self, query: &str, of: impl Fn(&dyn Row) -> T) -> Result<Vec<T>, StoreError> {
+        self.database.rows(query, &[], |row| Ok(of(row)))
+    }
+}
