@@ -45,6 +45,7 @@ mod mounted;
 mod network;
 mod over_http;
 mod packages;
+mod prometheus;
 mod reference;
 mod report;
 mod serve;
