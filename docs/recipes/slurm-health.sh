@@ -1,6 +1,6 @@
 #!/bin/sh
 # A node that is odd is drained; "unknown" and "undecided" are logged and change nothing.
-PATH=/usr/local/bin:/usr/bin:/bin # slurmd sets none
+export PATH=/usr/local/bin:/usr/bin:/bin # slurmd sets none
 baseline=/shared/rack1.jsonl
 run=$(mktemp) || exit 0
 trap 'rm -f "$run"' EXIT
