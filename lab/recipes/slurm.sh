@@ -5,11 +5,12 @@
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
 if [ "${1:-}" = watch ]; then # inside Slurm
+  ln -s "$SLURM_CONF" "$RECIPE_FOLDER/slurm.conf"
   nodes() { sinfo --noheader --Node --format='%N %t'; }
   drained() { nodes | awk '$2 ~ /^drain/ { print $1 }' | paste -sd' '; }
   # Each node three times, so that a second one would be drained, too.
   checked() { [ "$(wc -l <"$RECIPE_FOLDER/checked")" -ge 18 ] && [ -n "$(drained)" ]; }
-  end=$((SECONDS + 180))
+  end=$((SECONDS + 120))
   until [ -e "$RECIPE_FOLDER/checked" ] && checked; do
     [ $SECONDS -lt $end ] || { echo "slurm: no node was drained: $(nodes | paste -sd,)"; exit 1; }
     sleep 1
@@ -39,7 +40,8 @@ while [ "\$1" != -qo ]; do shift; done
 cp "$RECIPE_FOLDER/\$(hostname -s).json" "\$2"
 echo >>"$RECIPE_FOLDER/checked"
 END
-sed -e "s|^export PATH=|export PATH=$RECIPE_FOLDER/bin:|" -e "s|/shared/rack1.jsonl|$RECIPE_FOLDER/rack1.jsonl|" \
+# The configuration is not in /etc here.
+sed -e "s|^export PATH=|export SLURM_CONF=$RECIPE_FOLDER/slurm.conf PATH=$RECIPE_FOLDER/bin:|" -e "s|/shared/rack1.jsonl|$RECIPE_FOLDER/rack1.jsonl|" \
   "$here/../../docs/recipes/slurm-health.sh" >"$RECIPE_FOLDER/health"
 chmod +x "$RECIPE_FOLDER/health" "$RECIPE_FOLDER/bin/fathom"
 HEALTH_CHECK=$RECIPE_FOLDER/health "$here/../fleet/slurm.sh" "$here/slurm.sh" watch
